@@ -532,7 +532,7 @@
 //! tiles in bulk into a ring of as many slots as the loop has stages, and waits where all are full; the other threads
 //! wait where the next is empty. The body says what is copied and what is done with it, as without a producer: there
 //! are no barriers, phases or arrivals to write. Elements beyond the edge of a tensor are 0, and reductions leave
-//! them out. Tiles have as many modes as their tensors. Tensors whose rows are not aligned to 16 bytes are
+//! them out. Tensors whose rows are not aligned to 16 bytes are
 //! copied to aligned rows before the launch.
 //!
 //! `tiled_mma::<bf16, f32>(warpgroups = 2)` multiplies by wgmma, 64 rows at once for each warpgroup of 128 threads, straight

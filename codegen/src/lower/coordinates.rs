@@ -174,14 +174,14 @@ impl Lower<'_> {
     /// coordinates.
     pub(super) fn in_shared(&self, by: Id, part: &Beyond, to: &View) -> Option<(Beyond, bool)> {
         let tensor = self.program.tensor(to.tensor);
-        let threads = i64::from(self.program.threads());
+        let threads = i64::from(self.program.threads_of(by));
         let sizes: Vec<i64> = tensor.plain().modes().map(|mode| mode.size().ok()).collect::<Option<_>>()?;
         let all = sizes.iter().product::<i64>();
         let only_threads = |base: &Affine| {
             !base.any(&|coord| !matches!(coord, Coord::Thread(_) | Coord::Digit { .. } | Coord::Swizzled(..)))
         };
         let known = matches!(tensor.space, Space::Shared { .. })
-            && by == 0
+            && self.program.groups[by as usize].members == 1
             && to.base.iter().all(only_threads)
             && to.limits.iter().all(Option::is_none);
         if !known {

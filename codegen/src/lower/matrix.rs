@@ -55,13 +55,13 @@ impl Lower<'_> {
             };
             strides(&tensor.plain().mode(usize::from(path.steps()[0])).ok()?)
         };
-        let extent =
-            |which: usize| view.layout.mode(which).ok().and_then(|mode| mode.size().ok()).unwrap_or(0);
         let (rows, k) = (parts(0).ok_or_else(refuse)?, parts(1).ok_or_else(refuse)?);
         let wide = swizzle / bytes;
         match (&rows[..], &k[..]) {
-            // K-major: rows of one swizzle's width.
-            (&[(_, apart)], &[(_, 1)]) if apart == wide && extent(1) <= wide => {
+            // K-major: rows of one swizzle's width, in blocks along K.
+            (&[(_, apart)], &[(run, 1), ref blocks @ ..])
+                if apart == wide && (run == wide || blocks.is_empty() && run < wide) && blocks.len() <= 1 =>
+            {
                 Ok(Matrix { leading: 16, stride: 8 * swizzle, mode, transposed: false })
             }
             // MN-major: blocks of one swizzle's width, each with all of K. Only for 16-bit elements.

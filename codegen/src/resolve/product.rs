@@ -107,17 +107,26 @@ impl Resolve {
                 .help("write for k in pipelined(0..n, stages = 4, producer = warp)"));
         };
         let k = extents(a)?[1];
-        let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
+        let member = if count > 1 { Coord::Member(family as u32).into() } else { Affine::from(0) };
+        let from_registers = match mma.from_registers() {
+            Some(mma) => self.in_registers(stmt, a, &mma)?.map(|(left, part)| (mma.row, left, part)),
+            None => None,
+        };
+        let (row, left, of_left) = match from_registers {
+            Some(found) => found,
+            None => {
+                let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
+                let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
+                (mma.row, mma.part_of(&left, 'a', &member)?, of_left)
+            }
+        };
         let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
-        let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
         let of_right = self.side(stmt, &right, &operand(sums, 1, k), false)?;
         let whole = part::of_tile(acc, sums.tile(), sums, acc.tensor)?;
         self.push(stmt, Op::Follows { a: of_left, b: of_right, acc: whole.clone() });
         let [m, n, _] = mma.shape();
         let acc = whole.rearranged(fragments(part::digits(sums)?, sums, (mma, 'd'), [m, n])?);
-        let member = if count > 1 { Coord::Member(family as u32).into() } else { Affine::from(0) };
-        let (a, b) = (mma.part_of(&left, 'a', &member)?, mma.part_of(&right, 'b', &member)?);
-        let how = How::Atom(mma.row.name);
+        let (a, b, how) = (left, mma.part_of(&right, 'b', &member)?, How::Atom(row.name));
         self.push(
             stmt,
             Op::Gemm {

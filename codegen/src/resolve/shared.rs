@@ -14,7 +14,7 @@ use crate::elem::Elem;
 use crate::problem::Result;
 use crate::thread::Id;
 use crate::tile::{Form, Op, Program, Space, Stmt};
-use crate::tiled::{SharedUses, TiledMma};
+use crate::tiled::{SharedUses, TiledMma, swizzled_tile};
 use crate::view::View;
 
 /// Gives open tiles their layouts.
@@ -62,6 +62,9 @@ fn found(
         if let Op::Gemm { a, b, acc, .. } = &stmt.op
             && let Some(Form::Sums(mma)) = program.forms.get(&acc.tensor)
         {
+            if mma.is_of_warpgroups() {
+                return Ok(Some(swizzled_tile(tensor.elem, [tile[0], tile[1]], fast)?));
+            }
             for (view, operand) in [(a, 'a'), (b, 'b')] {
                 let modes = if view.tensor == id { shown(view).unwrap_or_default() } else { Vec::new() };
                 let [Some(rows), Some(k)] = modes[..] else { continue };

@@ -186,6 +186,18 @@ impl TiledMma {
         TiledMma::arranged(row, tile, warpgroups)
     }
 
+    /// The same product with the left operand in registers, where the table has it.
+    pub(crate) fn from_registers(&self) -> Option<TiledMma> {
+        let of = |row: &Atom, name| row.operand(name).map(|operand| operand.elem);
+        let same = |row: &&Atom| {
+            row.group == self.row.group
+                && row.effect == self.row.effect
+                && "abd".chars().all(|name| of(row, name) == of(self.row, name))
+        };
+        let row = atoms::all().filter(same).find(|row| has_fragment(row, 'a'))?;
+        Some(TiledMma { row, ..self.clone() })
+    }
+
     /// The arrangement of so many warps over a tile of the accumulators with the fewest fragment loads.
     ///
     /// ```
@@ -395,9 +407,12 @@ const MOST_BYTES: u32 = 16;
 
 /// Is it a dense matrix product of a warpgroup from shared memory?
 fn is_of_warpgroups(row: &Atom) -> bool {
-    let from_registers =
-        row.operands.iter().any(|o| o.name == 'a' && matches!(o.kind, OperandKind::Frag { .. }));
-    matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warpgroup && !from_registers
+    matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warpgroup && !has_fragment(row, 'a')
+}
+
+/// Is an operand in registers?
+fn has_fragment(row: &Atom, operand: char) -> bool {
+    row.operands.iter().any(|own| own.name == operand && matches!(own.kind, OperandKind::Frag { .. }))
 }
 
 /// Is it a dense matrix product of one warp from registers?

@@ -1,0 +1,66 @@
+//! Attention for Hopper: that of [`attention.rs`](attention.rs) by wgmma, with keys and values copied in bulk by a
+//! producer warp.
+//!
+//! ```console
+//! $ cargo run --release --example attention_hopper
+//! ```
+
+use tilewright::prelude::*;
+
+/// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own place, counted from the end; with
+/// `CAUSAL = 0` it sees all.
+#[kernel(arch = 90)]
+pub fn attention_hopper<
+    const BM: usize = 128,
+    const BN: usize = 128,
+    const D: usize = 64,
+    const CAUSAL: usize = 1,
+>(
+    q: &Tensor<bf16, (M, D, L), (ldq, _1, head_q)>,
+    k: &Tensor<bf16, (N, D, L), (ldk, _1, head_k)>,
+    v: &Tensor<bf16, (N, D, L), (ldv, _1, head_v)>,
+    o: &mut Tensor<bf16, (M, D, L), (ldo, _1, head_o)>,
+    scale: f32,
+) {
+    let head = block.y;
+    let gq = tile(q, (BM, D, 1), (block.x, 0, head));
+    let (gk, gv) = (tile(k, (BN, D, 1), (_, 0, head)), tile(v, (BN, D, 1), (_, 0, head)));
+    let go = tile(o, (BM, D, 1), (block.x, 0, head));
+    let (sq, sk, sv) = (shared::<bf16>((BM, D)), shared::<bf16>((BN, D)), shared::<bf16>((BN, D)));
+    copy(gq[(_, _, 0)], sq);
+
+    // Each warpgroup has whole rows of scores, so they are reduced among four lanes, and stay in registers as the left
+    // operand of the second product.
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 2);
+    let mut out = mma.accumulators((BM, D), 0.0);
+    let mut most = full::<f32>((BM, 1), f32::MIN);
+    let mut total = full::<f32>((BM, 1), 0.0);
+
+    // Query i sees keys up to i + last: without a mask M more, and so all. Keys that no query of this block sees are not
+    // loaded.
+    let last = N - M + (1 - CAUSAL) * M;
+    let seen = max(0, (block.x + 1) * BM + last);
+    for n in pipelined(0..min(ceil_div(N, BN), ceil_div(seen, BN)), stages = 2, producer = warp) {
+        copy(gk[(_, _, 0, n)], sk);
+        copy(gv[(_, _, 0, n)], sv);
+        let mut scores = mma.accumulators((BM, BN), 0.0);
+        gemm(sq, sk, &mut scores);
+
+        let visible = |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s * scale } else { f32::MIN };
+        let scores = map(scores, |s, at| visible(s, at));
+        let now = map((most, maximum(scores, 1)), |m, s| max(m, s));
+        let weights = map((scores, now), |s, m| if s > f32::MIN { exp(s - m) } else { 0.0 });
+        let shrink = map((most, now), |m, now| exp(m - now));
+        total = map((total, shrink, sum(weights, 1)), |t, c, w| t * c + w);
+        out = map((out, shrink), |o, c| o * c);
+        gemm(map(weights, |w| w as bf16), permute(sv, (1, 0)), &mut out);
+        most = now;
+    }
+    // A query that sees no key gets 0.
+    copy(map((out, total), |o, t| if t > 0.0 { o / t } else { 0.0 }), go[(_, _, 0)]);
+}
+
+fn main() {
+    println!("{}", attention_hopper().source());
+    println!("{}", attention_hopper().report());
+}
