@@ -11,6 +11,9 @@ use crate::{KernelDef, MatmulKernel, matmul_kernel};
 #[allow(dead_code)]
 #[path = "../examples/attention.rs"]
 pub mod attention;
+#[allow(dead_code)]
+#[path = "../examples/attention_hopper.rs"]
+pub mod attention_hopper;
 pub mod choose;
 #[allow(dead_code)]
 #[path = "../examples/ladder/steps.rs"]
@@ -133,6 +136,11 @@ pub fn all() -> Vec<Shipped> {
             linear_hopper::linear_hopper().def(),
         ),
         one("attention", "softmax(Q·Kᵀ)·V, causal, from whole tiles", attention::attention().def()),
+        one(
+            "attention_hopper",
+            "softmax(Q·Kᵀ)·V, causal, by wgmma",
+            attention_hopper::attention_hopper().def(),
+        ),
         one("transpose", "a matrix transposed", memory::transpose::transpose().def()),
         one("softmax_row", "softmax of each row, a block per row", memory::rows::softmax_row().def()),
         one("softmax_rows", "softmax of each row, a warp per row", memory::rows::softmax_rows().def()),

@@ -22,7 +22,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("histogram", ["x", "bins"]) => Some(histogram),
         ("stencil_5" | "stencil_7", ["x", "y", "centre", "side"]) => Some(stencil),
         ("linear" | "linear_hopper", ["a", "w", "bias", "c"]) => Some(linear),
-        ("attention", ["q", "k", "v", "o", "scale"]) => Some(attention),
+        ("attention" | "attention_hopper", ["q", "k", "v", "o", "scale"]) => Some(attention),
         ("gravity", ["bodies", "others", "pull", "softening"]) => Some(gravity),
         _ => None,
     }

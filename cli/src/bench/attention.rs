@@ -64,9 +64,10 @@ impl Task {
         1.0 / (self.sizes[3] as f64).sqrt()
     }
 
-    /// The kernel with these constants.
+    /// The kernel with these constants, after its name where it is another than `attention`.
     fn kernel(&self, constants: &str) -> Result<Generated> {
-        let shipped = kernels::named("attention").ok_or("there is no kernel `attention`")?;
+        let (name, constants) = named(constants);
+        let shipped = kernels::named(name).ok_or_else(|| format!("there is no kernel `{name}`"))?;
         let keys = format!("{constants} D={} CAUSAL={}", self.sizes[3], u8::from(self.causal));
         let def = Words::specialize(&shipped.def, keys.trim()).map_err(|why| why.to_string())?;
         def.generate().map_err(|why| why.to_string())
@@ -83,6 +84,12 @@ impl Task {
         let tensors = set.iter().zip([m, n, n, m]).map(tensor);
         tensors.chain([Operand::Scalar(self.scale())]).collect()
     }
+}
+
+/// A kernel's name and constants.
+fn named(text: &str) -> (&str, &str) {
+    let (first, rest) = text.split_once(' ').unwrap_or((text, ""));
+    if first.is_empty() || first.contains('=') { ("attention", text) } else { (first, rest) }
 }
 
 /// q, k, v and o.
@@ -140,7 +147,7 @@ fn one(device: &Device, nvrtc: &Nvrtc, helpers: &Helpers, task: &Task, wanted: &
         let begin = Rc::new(move |at: usize| prepared[at % prepared.len()].begin(device));
         let (running, checked) = (begin.clone(), begin);
         contenders.push(Contender {
-            name: format!("attention {constants}").trim_end().to_owned(),
+            name: <[&str; 2]>::from(named(constants)).join(" ").trim_end().to_owned(),
             note,
             begin: Box::new(move |at| running(at)),
             check: Box::new(move || check(&*checked)),
