@@ -270,14 +270,8 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     match machine {
         Machine::Threads => {}
         Machine::MmaSync(plans) => {
-            let mut all = Vec::new();
-            for (at, plan) in plans.iter().enumerate() {
-                let mut programs = tensor::programs(&config, plan, plans.len() > 1)
-                    .map_err(|problem| vec![problem.at(Span::default())])?;
-                // The last plan serves every launch.
-                programs.truncate(if at + 1 < plans.len() { 1 } else { programs.len() });
-                all.extend(programs);
-            }
+            let mut all =
+                tensor::among(&config, &plans).map_err(|problem| vec![problem.at(Span::default())])?;
             let wide = all.remove(0);
             return Ok(Programs { wide, others: Alternative::narrower(all), diagnostics, levels, why });
         }
@@ -336,7 +330,7 @@ fn by_wgmma(
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
     let measured = sizes.iter().all(|sizes| sizes.clocks.is_some());
     let plan = reader.by_mma_sync(&config).map_err(wrong)?;
-    let mut plans = if measured { reader.with_few_rows(&config, plan) } else { vec![plan] };
+    let mut plans = if measured && config.mixed() { reader.with_others(&config, plan) } else { vec![plan] };
     let plan = plans.pop().ok_or_else(Vec::new)?;
     let narrower = tensor::programs(&config, &plan, measured).map_err(wrong)?;
     let mut few = Vec::new();

@@ -1,6 +1,7 @@
 //! Products by mma.sync in the simulator, compared with double precision: types, operand orders, tiles,
 //! warps, stages, sizes that tiles do not divide, and leading dimensions that rule out vectors.
 
+use tilewright_codegen::launch::{Limits, plan};
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Elem, Generated};
 use tilewright_sim::{Options, run_every};
@@ -162,6 +163,45 @@ fn fed_by_bulk_copies() {
         let keys = format!("arch=90 mma=mma_sync bm=64 bn=32 {keys}");
         assert!(!kernel(&keys).variants[0].source.contains("bulk_load"), "{keys}");
     }
+}
+
+/// A launch chooses among tiles, and every one of them is right.
+#[test]
+fn tiles_that_are_chosen_at_launch() {
+    let sizes =
+        [([256, 128, 64], 0), ([72, 136, 48], 8), ([65, 72, 48], 0), ([130, 70, 46], 2), ([67, 33, 45], 1)];
+    for keys in [
+        "dtype=bf16 a=k_major b=k_major",
+        "dtype=tf32 b=k_major",
+        "dtype=f64 arch=90",
+        "dtype=i8 a=k_major b=k_major",
+    ] {
+        let ran = check(keys, &sizes);
+        let most = ran.len() - 1;
+        assert!(most > 8 && ran[..most].iter().filter(|ran| **ran).count() >= most - 1, "{keys}: {ran:?}");
+    }
+}
+
+/// Blocks of a launch on an H100.
+fn blocks(keys: &str, [m, n, k]: [usize; 3]) -> u32 {
+    let kernel = kernel(keys);
+    let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k)];
+    let rooms = &[Room::new(0, 0)];
+    let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
+    let problem = Problem::new(&kernel.variants[0].program.params, &setting, |_, _| Vec::new());
+    plan(&kernel, &problem.given(), &Limits::HOPPER).expect("a plan").grid.iter().product()
+}
+
+#[test]
+fn small_products_and_few_rows_have_small_tiles() {
+    let keys = "dtype=bf16 a=k_major b=k_major";
+    assert_eq!(blocks(keys, [4096; 3]), 16 * 32);
+    assert_eq!(blocks(keys, [1024; 3]), 16 * 16);
+    assert!(blocks(keys, [512; 3]) >= 64);
+    assert!(blocks(keys, [16, 4096, 4096]) >= 64);
+    assert!(blocks(keys, [4096, 16, 4096]) >= 64);
+    // Tiles of the author's choice are not replaced.
+    assert_eq!(blocks("dtype=bf16 bm=128 bn=128", [512; 3]), 16);
 }
 
 #[test]

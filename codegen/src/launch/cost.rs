@@ -30,7 +30,9 @@ pub(super) fn clocks(
         }
     }
     let cluster = launch.cluster.iter().product::<u32>().max(1);
-    let blocks = limits.multiprocessors.saturating_mul(launch.blocks_per_sm.max(1));
+    // The clocks of other kernels are those of a multiprocessor, which its blocks share.
+    let resident = if launch.persistent { launch.blocks_per_sm.max(1) } else { 1 };
+    let blocks = limits.multiprocessors.saturating_mul(resident);
     let clusters = u128::from((blocks / cluster).max(1));
     let rounds = tiles.div_ceil(clusters);
     let steps = count(cost.steps)?;

@@ -28,7 +28,7 @@ use crate::tile::{Expr, How, Op, Order, Raster, Ring};
 use crate::tiled::Terms;
 use crate::view::{At, View};
 use epilogue::Staging;
-pub(super) use sizes::{LAUNCH, Sizes, row, unfit};
+pub(super) use sizes::{LAUNCH, Sizes, TILE, row, unfit};
 use split::Split;
 
 /// Pairs of steps in an iteration of promoted sums: at its end no product is in flight.

@@ -58,7 +58,7 @@ impl Reader<'_> {
                 }
                 match self.by_mma_sync(config) {
                     Ok(plan) => match tensor::unfit(config, &plan) {
-                        None => return Machine::MmaSync(self.with_few_rows(config, plan)),
+                        None => return Machine::MmaSync(self.with_others(config, plan)),
                         Some((key, problem)) if wanted != Wanted::Auto || self.find("warps").is_some() => {
                             let span = self.blamed(key);
                             self.errors.push(problem.at(span));
@@ -194,15 +194,13 @@ impl Reader<'_> {
         Ok(plan)
     }
 
-    /// The plan, after those for products of few rows with narrow weights, among which a launch chooses unless keys
-    /// choose.
-    pub(super) fn with_few_rows(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
+    /// The plan, after others among which a launch chooses unless keys choose.
+    pub(super) fn with_others(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
         let given = ["bm", "bn", "bk", "stages", "warps"].iter().any(|key| self.find(key).is_some());
-        // These blocks fill a multiprocessor.
+        // The blocks of those for few rows fill a multiprocessor.
         let overlaps = c.overlaps || (c.arch >= 90 && self.find("overlaps").is_none());
-        let few =
-            if c.mixed() && !given { tensor::of_few_rows(c, plan.mma.row, overlaps) } else { Vec::new() };
-        few.into_iter().chain([plan]).collect()
+        let others = if given { Vec::new() } else { tensor::others(c, plan.mma.row, overlaps) };
+        others.into_iter().chain([plan]).collect()
     }
 
     /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help.

@@ -11,7 +11,7 @@ use tilewright_layout::Value as Size;
 
 use super::Config;
 use super::bulk::SWIZZLED;
-use super::hopper::LAUNCH;
+use super::hopper::{LAUNCH, TILE};
 use super::product::{Vectors, argument, epilogue, of_batch};
 use crate::affine::Coord;
 use crate::atom::Atom;
@@ -20,7 +20,7 @@ use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
 use crate::thread::{Bin, Cmp, Cost};
-use crate::tile::{Expr, How, Raster};
+use crate::tile::{Expr, How, Program, Raster};
 use crate::tiled::{Fill, Gathered, SharedUses, Terms, TiledMma};
 use crate::view::{At, View};
 
@@ -77,23 +77,48 @@ pub(super) fn usual(c: &Config) -> Usual {
     }
 }
 
-/// Tiles for products of few rows with narrow weights: rows and columns of C, and K, which eight warps share. Narrow tiles
-/// spread the weights over all multiprocessors, and long steps keep many copies in flight.
-const FEW_ROWS: [[i64; 3]; 3] = [[16, 32, 256], [32, 32, 256], [64, 32, 256]];
+/// Tiles for products of few rows: rows and columns of C, and bytes of K, which eight warps share. Narrow tiles spread the
+/// longer operand over all multiprocessors, and long steps keep many copies in flight.
+const FEW_ROWS: [[i64; 3]; 3] = [[16, 32, 512], [32, 32, 512], [64, 32, 512]];
 /// Warps that share K there.
 const OVER_K: i64 = 8;
 /// Most stages there.
 const FEW_STAGES: i64 = 8;
 
-/// The plans for products of few rows with narrow weights.
-pub(super) fn of_few_rows(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan> {
-    let plan = |tile: [i64; 3]| {
+/// Tiles for products that larger ones do not spread over all multiprocessors: rows of the left and of the right operand,
+/// and bytes of K; stages, and warps.
+const SMALLER: [([i64; 3], i64, i64); 5] = [
+    ([128, 192, 64], 4, 8),
+    ([128, 128, 128], 3, 8),
+    ([64, 64, 128], 4, 4),
+    ([64, 32, 256], 4, 4),
+    ([32, 64, 256], 4, 4),
+];
+
+/// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for
+/// small ones.
+pub(super) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan> {
+    let of_bytes = |[bm, bn, bytes]: [i64; 3]| [bm, bn, bytes / i64::from(c.dtype.bytes())];
+    let few = |tile: [i64; 3]| {
         let mma = c.multiplying(TiledMma::arranged(row, c.operands_of(tile), 1)?.over_k(OVER_K)?);
         let plan = Plan { tile, mma, stages: 1, overlaps };
         let room = i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c)?;
         Ok(Plan { stages: (room / plan.bytes(c)).clamp(1, FEW_STAGES), ..plan })
     };
-    let plans = FEW_ROWS.into_iter().map(plan).filter_map(|plan: Result<Plan>| plan.ok());
+    let small = |(tile, stages, warps): ([i64; 3], i64, i64)| {
+        let tile = of_bytes(tile);
+        let mma = TiledMma::arranged(row, [tile[0], tile[1]], warps)?;
+        let [bm, bn] = c.operands_of(tile);
+        Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps })
+    };
+    let mut plans: Vec<Result<Plan>> = FEW_ROWS.map(of_bytes).map(few).into();
+    if !c.mixed() {
+        plans.extend(FEW_ROWS.map(|[bm, bn, bk]| few(of_bytes([bn, bm, bk]))));
+        let [left, right, _] = usual(c).tile;
+        let smaller = SMALLER.into_iter().filter(|([bm, bn, _], ..)| bm * bn < left * right);
+        plans.extend(smaller.map(small));
+    }
+    let plans = plans.into_iter().filter_map(Result::ok);
     plans.filter(|plan| plan.stages > 1 && unfit(c, plan).is_none()).collect()
 }
 
@@ -113,21 +138,29 @@ impl Plan {
     }
 
     /// The cost model on Hopper, with copies of `width` bytes. A block copies 2.25 vectors of the ring in a
-    /// clock, as measured for single elements of bf16, or multiplies at 0.6 of the peak; the rest is at least
-    /// that of a product by wgmma.
+    /// clock, or multiplies at half of the peak, both as measured for bf16; the rest is that of a product by wgmma.
     fn cost(&self, c: &Config, width: i64) -> Result<Cost> {
         let [bm, bn, bk] = self.tile;
         let [a, b] = [bm * bk * i64::from(c.dtype.bytes()), bn * c.k_of_b(bk) * i64::from(c.b_dtype.bytes())];
-        let products = bm * bn * bk * i64::from(c.dtype.bytes()) / 2;
         let steps = Size::symbol("K").ceil_div(bk).ok_or_else(|| Problem::new("no such tiles"))?;
-        let (step, tile) = match c.mixed() {
-            false => ((a + b) / width * 4 / 9, 3200),
-            // Weights come from memory, activations mostly from the L2 cache.
-            true => (b * WIDE / width / 13 + a * WIDE / width / 45, 1500),
+        // Weights, or the longer operand, come from memory, the other mostly from the L2 cache.
+        let (near, far) = if c.mixed() { (a, b) } else { (a.min(b), a.max(b)) };
+        let [rest, elements] = TILE.map(i64::from);
+        let (copies, tile) = match c.mixed() || self.mma.parts_of_k()? > 1 {
+            false => ((a + b) / width * 4 / 9, rest + elements * bm * bn / 1000),
+            true => (far * WIDE / width / 13 + near * WIDE / width / 45, 1500),
         };
-        // Conversions take as long as products.
-        let step = step.max(products / if c.mixed() { 320 } else { 640 }) as u32;
-        Ok(Cost { steps, step, beyond: 0, rows: 0, tile, launch: LAUNCH[0] })
+        // Multiply-adds of elements of two bytes in a clock.
+        let rate = match c.dtype {
+            // Conversions take as long as products.
+            _ if c.mixed() => 320,
+            Elem::E4m3 | Elem::E5m2 => 400,
+            Elem::F64 => 450,
+            _ if c.precision.terms() == Terms::Two => 300,
+            _ => 900,
+        };
+        let step = copies.max(bm * bn * bk * i64::from(c.dtype.bytes()) / 2 / rate) as u32;
+        Ok(Cost { steps, step, beyond: 0, rows: 0, tile: tile as u32, launch: LAUNCH[0] })
     }
 
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
@@ -166,25 +199,60 @@ impl Config {
 }
 
 /// The programs of a plan, from bulk copies and copies of 16 bytes to those of single elements.
-/// With `competes` they have a cost model, where another instruction serves the same launches.
-pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<crate::tile::Program>> {
+/// With `competes` they have a cost model, where other programs serve the same launches.
+pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Program>> {
     let bytes = i64::from(c.dtype.bytes().min(c.b_dtype.bytes()));
     let widths = [WIDE, WORD, bytes];
     let mut all: Vec<_> = ring::program(c, plan)?.into_iter().collect();
+    if competes {
+        let cost = plan.cost(c, WIDE)?;
+        all.iter_mut().for_each(|program| program.cost = Some(cost));
+    }
     for (at, &width) in widths.iter().enumerate() {
         if width < bytes || widths[..at].contains(&width) {
             continue;
         }
         let single = width == bytes && width <= WORD;
         let plan = if single { plan.narrow(c) } else { plan.clone() };
-        let mut b = Builder::new(&c.name);
-        product(&mut b, c, &plan, width)?;
-        if competes {
-            b.cost(plan.cost(c, width)?);
-        }
-        all.push(b.finish());
+        all.push(by_copies(c, &plan, [width, width], competes)?);
     }
     Ok(all)
+}
+
+/// The programs of several plans, among which a launch chooses. The last plan, for large products, serves every launch,
+/// with the narrower copies; the others are for rows of operands that are aligned.
+pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<Vec<Program>> {
+    let Some((usual, others)) = plans.split_last() else { return Ok(Vec::new()) };
+    let competes = !others.is_empty();
+    let mut all = programs(c, usual, competes)?;
+    let mut more = Vec::new();
+    for plan in others {
+        let cost = plan.cost(c, WIDE)?;
+        more.push(match ring::program(c, plan)? {
+            Some(ring) => Program { cost: Some(cost), ..ring },
+            None => by_copies(c, plan, [WIDE, WIDE], true)?,
+        });
+    }
+    // Rows of C need not be aligned where single elements are stored, adjacent ones by adjacent threads.
+    for plan in plans.iter().filter(|_| competes) {
+        let [left, right] = c.operands_of(plan.tile);
+        let covers = plan.mma.parts_of_k()? == 1 && (left == right || std::ptr::eq(plan, usual));
+        if covers && plan.stages_result(c, 1)? {
+            more.push(by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?);
+        }
+    }
+    all.splice(1..1, more);
+    Ok(all)
+}
+
+/// The program with copies of so many bytes, of operands and of C.
+fn by_copies(c: &Config, plan: &Plan, widths: [i64; 2], competes: bool) -> Result<Program> {
+    let mut b = Builder::new(&c.name);
+    product(&mut b, c, plan, widths)?;
+    if competes {
+        b.cost(plan.cost(c, widths[0])?);
+    }
+    Ok(b.finish())
 }
 
 /// Alpha and beta.
@@ -223,8 +291,8 @@ struct Side {
     fill: Fill,
 }
 
-/// The program whose copies move `width` bytes at once.
-fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
+/// The program whose copies move so many bytes at once, of operands and of C.
+fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) -> Result<()> {
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     b.arch(c.arch);
     if plan.overlaps {
@@ -289,7 +357,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, width: i64) -> Result<()> {
         }
         let vectors = vectors.parts(|view| b.partition_accumulators(&plan.mma, view))?;
         let (scaled, beta) = scaled(&scalars);
-        let vector = (width / i64::from(c.out.bytes())).max(1);
+        let vector = (of_out / i64::from(c.out.bytes())).max(1);
         if !plan.stages_result(c, vector)? {
             let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
             return epilogue(b, c, &acc, (&out, &out), &vectors, scaled, beta);

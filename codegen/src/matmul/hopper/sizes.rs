@@ -56,7 +56,7 @@ const STEP: u32 = 250;
 /// Clocks of a step for each row of a box that is out of bounds, which the copy fills with zeros.
 const BEYOND: u32 = 2;
 /// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
-const TILE: [u32; 2] = [182, 94];
+pub(in crate::matmul) const TILE: [u32; 2] = [182, 94];
 /// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
 pub(in crate::matmul) const LAUNCH: [u32; 2] = [4130, 3000];
 
