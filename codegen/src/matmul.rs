@@ -98,6 +98,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ),
     ("cluster", "1", "with wgmma: 1 or 2 blocks of a cluster, which multicast the columns that they share"),
     (
+        "split_k",
+        "1",
+        "with wgmma: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K; sums are added in one order, whatever the schedule",
+    ),
+    (
         "ping_pong",
         "false",
         "with wgmma: two warpgroups alternate tiles: one multiplies while the other runs its epilogue",
@@ -291,7 +296,7 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
 }
 
 /// Keys about the tiles of a product by wgmma.
-const OF_WGMMA: [&str; 7] = ["bm", "bn", "bk", "stages", "cluster", "band", "ping_pong"];
+const OF_WGMMA: [&str; 8] = ["bm", "bn", "bk", "stages", "cluster", "split_k", "band", "ping_pong"];
 
 /// A function by its name as a closure; any other value as it is.
 fn activation(value: &Expr) -> Expr {

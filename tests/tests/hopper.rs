@@ -122,6 +122,25 @@ fn three_warpgroups() {
     check("dtype=bf16 arch=90 bm=96 bn=192 a=k_major b=k_major cluster=2", &[[200, 400, 136]], 3);
 }
 
+/// The blocks of a cluster split K; some have nothing of it.
+#[test]
+fn blocks_of_a_cluster_split_k() {
+    for keys in [
+        "dtype=bf16 bm=64 bn=64 split_k=8 b=k_major",
+        "dtype=f16 bm=64 bn=128 split_k=4 c=n_major bias=columns a=k_major",
+        "dtype=bf16 bm=64 bn=64 split_k=2 out=f32 alpha_beta=true bias=columns a=k_major b=k_major",
+        "dtype=e4m3 bm=64 bn=64 split_k=2 a=k_major b=k_major out=bf16",
+    ] {
+        let elements = if keys.contains("e4m3") { 16 } else { 8 };
+        let mut sizes = sizes(elements);
+        // As many rows as columns would not tell a bias of rows from one of columns.
+        (sizes[0].0[0], sizes[0].0[2]) = (256, 9 * sizes[0].0[2]);
+        sizes[1].0[0] += 16;
+        check_numbers(&format!("{keys} arch=90"), &sizes);
+    }
+    check("dtype=bf16 arch=90 bm=64 bn=64 split_k=4 a=k_major b=k_major", &[[72, 136, 1000]], 5);
+}
+
 #[test]
 fn one_block_without_a_cluster() {
     check("dtype=bf16 arch=90 bm=64 bn=96 c=n_major cluster=1 a=k_major b=k_major", &[[200, 104, 72]], 3);

@@ -30,6 +30,10 @@ pub(super) fn clocks(
         }
     }
     let cluster = launch.cluster.iter().product::<u32>().max(1);
+    if !launch.persistent {
+        // The axes of the grid count blocks.
+        tiles = tiles.div_ceil(cluster.into());
+    }
     // The clocks of other kernels are those of a multiprocessor, which its blocks share.
     let resident = if launch.persistent { launch.blocks_per_sm.max(1) } else { 1 };
     let blocks = limits.multiprocessors.saturating_mul(resident);

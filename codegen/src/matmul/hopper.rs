@@ -10,6 +10,7 @@ mod epilogue;
 mod narrow;
 mod sizes;
 mod split;
+mod split_k;
 #[cfg(test)]
 mod tests;
 
@@ -18,7 +19,7 @@ use tilewright_layout::{Layout, Value as Size, layout};
 use super::Config;
 use super::bulk::{SWIZZLED, batch_of, last, shifted, slots, swizzled, times};
 use super::product::{Vectors, argument, of_batch};
-use crate::affine::{Affine, Coord};
+use crate::affine::{Affine, Arith, Coord};
 use crate::atom::Atom;
 use crate::build::{Builder, Role};
 use crate::fragment::Arrangement;
@@ -45,7 +46,7 @@ const REGISTERS: [Option<(u32, u32)>; 3] = [None, Some((232, 40)), Some((160, 32
 pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) -> Result<()> {
     let [bm, bn, bk] = sizes.tile;
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
-    b.arch(90).cluster([sizes.cluster as u32, 1, 1]).persistent();
+    b.arch(90).cluster([(sizes.cluster * sizes.split_k) as u32, 1, 1]);
     if c.overlaps {
         b.overlaps();
     }
@@ -94,8 +95,8 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let mut tiles = vec![("row", count(rows, sizes.cluster * bm)?), ("column", count(columns, bn)?)];
     tiles.extend(c.batched.then(|| ("batch", Size::symbol("L"))));
     // Promoted sums alternate between two partial sums: an even number of steps, the last of zeros.
-    let pairs = count(k, 2 * bk)?;
-    let steps = if c.promotes() { twice(pairs)? } else { count(k, bk)? };
+    let pairs = count(k, 2 * bk * sizes.split_k)?;
+    let steps = if c.promotes() { twice(pairs)? } else { count(k, bk * sizes.split_k)? };
     b.cost(sizes.cost(c, steps));
     let multiply = row(c, bn).ok_or_else(|| Problem::new("no such product"))?;
     let split = match c.precision.terms() {
@@ -103,6 +104,17 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         Terms::Two => Some(Split::new(b, sizes, consumers)?),
     };
     let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply, split };
+    if sizes.split_k > 1 {
+        return part.product_over_cluster(
+            b,
+            producer,
+            [&left, &right],
+            [&sl, &sr],
+            &out,
+            (&scalars, &vectors),
+        );
+    }
+    b.persistent();
     let (raster, early) = (Raster::Bands(sizes.band), !direct && scalars.is_none());
 
     let mut roles: Vec<(Id, Role<'_>)> = vec![
@@ -203,6 +215,15 @@ impl Part<'_> {
         shifted(&times(&at[0], self.sizes.cluster)?, &self.rank())
     }
 
+    /// A step of this block's part of K.
+    fn step_of(&self, k: &Affine) -> Result<Affine> {
+        if self.sizes.split_k == 1 {
+            return Ok(k.clone());
+        }
+        let before = Affine::two(Arith::Mul, &Coord::ClusterRank.into(), &self.steps.into());
+        shifted(k, &before.ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?)
+    }
+
     /// The producer's main loop of a tile: its rows, and its share of the columns for all blocks of the
     /// cluster.
     fn fill(&self, b: &mut Builder, at: &[Affine], from: [&View; 2], to: [&View; 2]) -> Result<()> {
@@ -228,6 +249,7 @@ impl Part<'_> {
             b.acquire(self.ring);
             b.publish(self.ring, Some(bytes));
             let slot = b.slot(self.ring);
+            let k = self.step_of(&k)?;
             let (source, target) = (last(b, &rows, &k)?, last(b, to[0], &slot)?);
             b.copy_how(&source, &target, How::Atom(load), None)?;
             let (source, target) = (last(b, &columns, &k)?, last(b, to[1], &slot)?);

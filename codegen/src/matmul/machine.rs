@@ -314,8 +314,9 @@ impl Reader<'_> {
         let [rows, columns] = config.operands_of([bm, bn, bk]);
         let tile = [rows, columns, bk];
         let (cluster, band) = (or("cluster", usual.cluster), or("band", usual.band.into()) as u32);
+        let split_k = or("split_k", usual.split_k);
         let ping_pong = self.flag("ping_pong");
-        let mut sizes = hopper::Sizes { tile, stages: 1, cluster, band, ping_pong, clocks: None };
+        let mut sizes = hopper::Sizes { tile, stages: 1, cluster, split_k, band, ping_pong, clocks: None };
         sizes.stages = match self.find("stages") {
             Some(_) => self.positive("stages", 1),
             None => sizes.most_stages(config),

@@ -193,7 +193,7 @@ fn row_of(name: &str) -> Result<&'static Atom> {
 }
 
 /// The epilogue of accumulators on their way to `to`; `before` is C as it was.
-fn scaled(
+pub(super) fn scaled(
     b: &mut Builder,
     c: &Config,
     (scalars, vectors): (&Scalars, &Vectors),

@@ -24,6 +24,8 @@ pub(in crate::matmul) struct Sizes {
     pub(in crate::matmul) stages: i64,
     /// Blocks of a cluster, along the rows of C.
     pub(in crate::matmul) cluster: i64,
+    /// Blocks of a cluster that compute one tile together, each a part of K.
+    pub(in crate::matmul) split_k: i64,
     /// Rows of tiles in a band of the raster order: concurrent tiles share operands in the L2 cache.
     pub(in crate::matmul) band: u32,
     /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
@@ -32,24 +34,25 @@ pub(in crate::matmul) struct Sizes {
     pub(in crate::matmul) clocks: Option<u32>,
 }
 
-/// Tiles of the default variants, rows and columns, and the blocks of a cluster, with the clocks of a step: of
+/// Tiles of the default variants, rows and columns, and the blocks of a cluster, that share columns or K, with the clocks of a step: of
 /// an H100 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a product nearly fill all
 /// multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy fewer rows,
-/// for rows that begin in the middle of a line of the L2 cache.
-const SHIPPED: [([i64; 2], i64, u32); 13] = [
-    ([128, 256], 1, 1266),
-    ([128, 224], 1, 1085),
-    ([128, 192], 1, 931),
-    ([128, 160], 1, 805),
-    ([128, 128], 1, 696),
-    ([256, 128], 1, 1266),
-    ([64, 256], 1, 700),
-    ([64, 128], 1, 457),
-    ([64, 64], 1, 429),
-    ([64, 32], 1, 432),
-    ([64, 16], 1, 387),
-    ([128, 256], 2, 1266),
-    ([64, 128], 2, 457),
+/// for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few tiles.
+const SHIPPED: [([i64; 2], [i64; 2], u32); 14] = [
+    ([128, 256], [1, 1], 1266),
+    ([128, 224], [1, 1], 1085),
+    ([128, 192], [1, 1], 931),
+    ([128, 160], [1, 1], 805),
+    ([128, 128], [1, 1], 696),
+    ([256, 128], [1, 1], 1266),
+    ([64, 256], [1, 1], 700),
+    ([64, 128], [1, 1], 457),
+    ([64, 64], [1, 1], 429),
+    ([64, 32], [1, 1], 432),
+    ([64, 16], [1, 1], 387),
+    ([128, 256], [2, 1], 1266),
+    ([64, 128], [2, 1], 457),
+    ([64, 64], [1, 8], 429),
 ];
 /// Clocks of a step beside its products, of tiles that have not been measured.
 const STEP: u32 = 250;
@@ -57,6 +60,8 @@ const STEP: u32 = 250;
 const BEYOND: u32 = 2;
 /// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
 pub(in crate::matmul) const TILE: [u32; 2] = [182, 94];
+/// Clocks in which a cluster of blocks that split K is launched, fills its rings and adds its sums, predicted.
+const EXCHANGE: u32 = 5000;
 /// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
 pub(in crate::matmul) const LAUNCH: [u32; 2] = [4130, 3000];
 
@@ -71,10 +76,10 @@ const MOST_SUMS_OF_THREE: i64 = 96;
 impl Sizes {
     /// The default sizes, among which a launch chooses.
     pub(in crate::matmul) fn shipped(c: &Config) -> Vec<Sizes> {
-        let of = |([bm, bn], cluster, step): ([i64; 2], i64, u32)| {
+        let of = |([bm, bn], [cluster, split_k], step): ([i64; 2], [i64; 2], u32)| {
             let tile = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
             let clocks = Some(step);
-            let sizes = Sizes { tile, stages: 1, cluster, band: 8, ping_pong: false, clocks };
+            let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, clocks };
             Sizes { stages: sizes.most_stages(c), ..sizes }
         };
         SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none()).collect()
@@ -98,9 +103,10 @@ impl Sizes {
             Terms::One => 0,
         };
         let step = step + more as u32;
-        let tile = TILE[0] + TILE[1] * elements / 1000;
+        let exchange = if self.split_k > 1 { EXCHANGE } else { 0 };
+        let tile = TILE[0] + TILE[1] * elements / 1000 + exchange;
         let rows = (self.tile[0] + self.tile[1] / self.cluster) as u32;
-        let launch = LAUNCH[0] + if self.cluster > 1 { LAUNCH[1] } else { 0 };
+        let launch = LAUNCH[0] + if self.cluster * self.split_k > 1 { LAUNCH[1] } else { 0 };
         Cost { steps, step, beyond: BEYOND, rows, tile, launch }
     }
 
@@ -145,7 +151,7 @@ impl Sizes {
     /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
     /// compile.
     pub(in crate::matmul) fn is_common(&self) -> bool {
-        self.tile[0] <= 2 * ROWS && self.tile[1] % ROWS == 0 && self.cluster == 1
+        self.tile[0] <= 2 * ROWS && self.tile[1] % ROWS == 0 && self.cluster * self.split_k == 1
     }
 
     /// Do accumulators leave registers for an epilogue with many addresses?
@@ -168,10 +174,14 @@ impl Sizes {
         self.store_parts(out).0.min(2)
     }
 
-    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers.
+    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers, or the sums of a tile.
     fn room(&self, out: Elem) -> i64 {
         let part = ROWS * self.store_parts(out).1 * i64::from(out.bytes());
-        i64::from(Target::of(90).block_shared) - 1024 - self.warpgroups() * self.buffers(out) * part
+        let epilogue = match self.split_k {
+            1 => self.warpgroups() * self.buffers(out) * part,
+            _ => self.tile[0] * self.tile[1] * 4,
+        };
+        i64::from(Target::of(90).block_shared) - 1024 - epilogue
     }
 
     /// K of a step, in elements of the left operand: weights are on the left.
@@ -214,6 +224,9 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             sizes.cluster
         );
         return wrong("cluster", message, "write cluster = 1 or cluster = 2");
+    }
+    if let Some(problem) = unfit_split(sizes, config) {
+        return Some(("split_k", problem));
     }
     let most_warpgroups = if has_partial_sums(config) { 2 } else { 3 };
     let fits = (1..=most_warpgroups).contains(&(bm / ROWS)) || bm == 4 * ROWS;
@@ -288,4 +301,41 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
         );
     }
     None
+}
+
+/// Why K cannot be split so.
+fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
+    let split = sizes.split_k;
+    let wrong = |message: String, help: &str| Some(Problem::new(message).help(help));
+    if ![1, 2, 4, 8].contains(&split) {
+        return wrong(
+            format!("K is split over the blocks of a cluster, at most 8, and split_k is {split}"),
+            "write split_k = 2, 4 or 8",
+        );
+    }
+    if split == 1 {
+        return None;
+    }
+    let reason = if sizes.cluster > 1 {
+        "blocks that share columns"
+    } else if sizes.ping_pong {
+        "a ping-pong schedule"
+    } else if config.batched {
+        "batches"
+    } else if config.precision.terms() == Terms::Two {
+        "precision = f32x3"
+    } else if sizes.tile[0] != ROWS {
+        let of_rows = if config.c_rows { "bm" } else { "bn" };
+        let message = format!(
+            "where K is split, one warpgroup of a block multiplies {ROWS} rows, and {of_rows} is {}",
+            sizes.tile[0]
+        );
+        return wrong(message, &format!("write {of_rows} = {ROWS}"));
+    } else {
+        return None;
+    };
+    wrong(
+        format!("the blocks of a cluster split K, and there are no {reason} beside that"),
+        "leave split_k out",
+    )
 }

@@ -68,6 +68,18 @@ fn limits_of_wgmma_are_reported_at_their_key() {
         "a cluster has one block or two along the rows of C, and cluster is 4\nhelp: write cluster = 1 or cluster = 2",
     );
     check(
+        "split_k=3 bm=64",
+        "K is split over the blocks of a cluster, at most 8, and split_k is 3\nhelp: write split_k = 2, 4 or 8",
+    );
+    check(
+        "split_k=4 bm=128",
+        "where K is split, one warpgroup of a block multiplies 64 rows, and bm is 128\nhelp: write bm = 64",
+    );
+    check(
+        "split_k=4 bm=64 batched=true",
+        "the blocks of a cluster split K, and there are no batches beside that\nhelp: leave split_k out",
+    );
+    check(
         "bm=256",
         "a thread has 256 accumulators of a tile of 256 by 256, and at most 128 fit\nhelp: write bn = 128, or a smaller bm",
     );
@@ -246,6 +258,8 @@ fn a_launch_chooses_among_tiles() {
     check_chosen([3000, 3000, 3000], [256, 256]);
     check_chosen([3072, 3072, 3072], [128, 192]);
     check_chosen([11264, 384, 2048], [256, 128]);
+    // Few tiles and a long K, which the blocks of a cluster split: they are numbered along the first axis.
+    check_chosen([128, 128, 16384], [1, 64]);
     // Columns of C do not matter, where threads store it.
     check_chosen([1024, 1023, 1024], [64, 128]);
 }

@@ -1,0 +1,86 @@
+//! Products of few tiles and a long K: the blocks of a cluster compute one tile together, each the sums of its part of K.
+//! Then each adds some rows of all of them, in the order of ranks, through distributed shared memory.
+
+use tilewright_layout::{Layout, Tuple, Value as Size};
+
+use super::epilogue::{Scalars, scaled};
+use super::{Part, THREADS, add};
+use crate::affine::{Affine, Coord};
+use crate::build::{Builder, Role};
+use crate::matmul::product::Vectors;
+use crate::problem::Result;
+use crate::thread::Id;
+use crate::tiled::Fill;
+use crate::view::{At, View};
+
+/// Columns of a block of sums in shared memory. Four lanes store adjacent pairs of a row: in such blocks there are no bank
+/// conflicts.
+const BLOCK: i64 = 8;
+
+impl Part<'_> {
+    /// The program: one tile for each cluster.
+    pub(super) fn product_over_cluster(
+        &self,
+        b: &mut Builder,
+        producer: Id,
+        from: [&View; 2],
+        slots: [&View; 2],
+        out: &View,
+        (scalars, vectors): (&Scalars, &Vectors),
+    ) -> Result<()> {
+        let ([bm, bn, _], c) = (self.sizes.tile, self.c);
+        let at: [Affine; 2] = [Coord::Block(1).into(), Coord::Block(2).into()];
+        b.blocks(0, &[Size::Int(self.sizes.split_k)])?;
+        let shape = Tuple::of([bm.into(), (BLOCK, bn / BLOCK).into()]);
+        let stride = Tuple::of([BLOCK.into(), (1i64, bm * BLOCK).into()]);
+        let sums = b.shared("sums", c.acc, Layout::new(shape, stride)?)?;
+        let roles: Vec<(Id, Role<'_>)> = vec![
+            (producer, Box::new(|b: &mut Builder| self.fill(b, &at, from, slots))),
+            (
+                self.consumers,
+                Box::new(|b: &mut Builder| {
+                    let (own, product) = (self.sums(b)?, b.token());
+                    self.multiply(b, &own, slots, product)?;
+                    self.finish(b, &own, product)?;
+                    let part = b.partition_mma(&sums, self.multiply, 'd', &self.by_warpgroup())?;
+                    b.copy(&own.acc, &part)
+                }),
+            ),
+        ];
+        b.roles(roles)?;
+        b.sync_cluster();
+        let place = at.map(At::Index);
+        let tile = b.tile(out, (bm, bn), &place)?;
+        let (of_tile, of_c) = if c.c_rows { ([bm, bn], [0, 1]) } else { ([bn, bm], [1, 0]) };
+        let vectors = vectors.tile(b, c, of_tile, of_c.map(|mode| &place[mode]))?;
+        let vectors = vectors.parts(|view| {
+            let view = b.permute(view, &of_c)?;
+            self.rows_of_rank(b, &view)
+        })?;
+        let (total, tile) = (self.total(b, &sums)?, self.rows_of_rank(b, &tile)?.with_name("out"));
+        scaled(b, c, (scalars, &vectors), &total, &tile, &tile)
+    }
+
+    /// The sums of this block's rows, over all blocks. They are all read before they are added.
+    fn total(&self, b: &mut Builder, sums: &View) -> Result<View> {
+        let mut parts = Vec::new();
+        for rank in 0..self.sizes.split_k {
+            let theirs = b.of_peer(sums, &rank.into())?;
+            let theirs = self.rows_of_rank(b, &theirs)?;
+            parts.push(b.registers(&format!("part_{rank}"), self.c.acc, theirs.shape())?);
+            b.copy(&theirs, &parts[rank as usize])?;
+        }
+        let (total, others) = parts.split_first().expect("at least two blocks");
+        others.iter().try_for_each(|part| add(b, part, total))?;
+        Ok(total.clone())
+    }
+
+    /// A thread's part of the rows of a tile that this block adds and stores.
+    fn rows_of_rank(&self, b: &mut Builder, tile: &View) -> Result<View> {
+        let (rows, columns) = (self.sizes.tile[0] / self.sizes.split_k, self.sizes.tile[1]);
+        let place = [At::Index(Coord::ClusterRank.into()), At::Index(0.into())];
+        let mine = b.tile(tile, (rows, columns), &place)?;
+        let fill = Fill::of([rows, columns], 1, 2 * THREADS, 1)?;
+        b.parallelize_over(&mine, &fill.threads, fill.of, &fill.deal)
+    }
+}
