@@ -320,6 +320,8 @@ fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
         "blocks that share columns"
     } else if sizes.ping_pong {
         "a ping-pong schedule"
+    } else if config.mixed() {
+        "narrow weights"
     } else if config.batched {
         "batches"
     } else if config.precision.terms() == Terms::Two {
