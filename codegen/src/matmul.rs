@@ -358,9 +358,9 @@ fn by_wgmma(
     others.extend(few.into_iter().map(|program| of(program, &[Policy::Aligned])));
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
     others.push(of(wide.clone(), &[Policy::General]));
-    // Threads that store single elements have guards and addresses in registers, and so have a bias, C, and sums
-    // of single steps.
-    let many = config.bias.is_some() || config.alpha_beta || config.promotes();
+    // Threads that store single elements have guards and addresses in registers, and so have a bias, C, scales, and
+    // sums of single steps.
+    let many = config.bias.is_some() || config.alpha_beta || config.promotes() || config.mixed();
     let suits = |sizes: &&hopper::Sizes| sizes.is_common() && (!many || sizes.leaves_registers(&config));
     let direct: Vec<_> = sizes.iter().filter(suits).collect();
     let direct = if direct.is_empty() { vec![first] } else { direct };

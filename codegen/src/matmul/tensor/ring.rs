@@ -155,8 +155,9 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
 
     let warps = (plan.mma.threads()? / i64::from(WARP)) as u32;
     // With two consumer warpgroups, registers of the producer's warps go to them: each part of a multiprocessor has
-    // registers for 255 in two warps, and for 168 in three.
-    let (registers, filling) = if warps == 8 { (Some(REGISTERS), 4) } else { (None, 1) };
+    // registers for 255 in two warps, and for 168 in three. Warps that share K have small tiles.
+    let (registers, filling) =
+        if warps == 8 && plan.mma.parts_of_k()? == 1 { (Some(REGISTERS), 4) } else { (None, 1) };
     let consumers = b.group("consumers", (0, warps), registers.map(|all| all.0));
     let producer = b.group("producer", (warps, warps + filling), registers.map(|all| all.1));
     let each = b.family("warps", (0, warps), warps, None);
