@@ -214,6 +214,17 @@ impl Config {
         }
     }
 
+    /// Is A the left operand of a product by wgmma? Else its transpose is computed: where columns of C are contiguous, and
+    /// where B is converted, since wgmma reads the left operand alone from registers.
+    fn a_is_left(&self) -> bool {
+        self.c_rows && !self.mixed()
+    }
+
+    /// Rows of the left and of the right operand as wgmma multiplies them, or of C by those.
+    fn by_wgmma(&self, [left, right, _]: [i64; 3]) -> [i64; 2] {
+        if self.a_is_left() { [left, right] } else { [right, left] }
+    }
+
     /// Do A and B have two types?
     fn mixed(&self) -> bool {
         self.b_dtype != self.dtype

@@ -303,9 +303,11 @@ fn narrow_weights_by_wgmma() {
         "dtype=bf16 b_dtype=e4m3 a=k_major bm=128 bn=64 alpha_beta=true bias=columns batched=true",
         "dtype=f16 b_dtype=e5m2 a=k_major bm=32 bn=128 cluster=2",
         "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=64 ping_pong=true",
+        "dtype=bf16 b_dtype=i8 a=k_major c=n_major bm=64 bn=128 bias=columns",
+        "dtype=f16 b_dtype=u8 a=k_major c=n_major bm=96 bn=64 alpha_beta=true batched=true",
     ] {
         let keys = format!("b=k_major arch=90 mma=wgmma {keys}");
-        let ran = check(&keys, &[([128, 256, 256], 0), ([72, 144, 80], 16), ([67, 33, 45], 1)]);
+        let ran = check(&keys, &[([192, 256, 256], 0), ([72, 144, 80], 16), ([67, 33, 45], 1)]);
         let by_wgmma = kernel(&keys).variants[0].source.contains("wgmma.mma_async");
         assert!(ran[0] && by_wgmma, "{keys}");
     }
@@ -447,8 +449,8 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "elements of i8 are converted in pairs along K, and `b` is not k_major",
     );
     check(
-        "mma=wgmma arch=90 dtype=bf16 b_dtype=i8 b=k_major c=n_major",
-        "write c = m_major, or mma = mma_sync",
+        "mma=wgmma arch=90 dtype=bf16 b_dtype=i8 b=k_major c=n_major out=f32",
+        "write out = bf16, c = m_major, or mma = mma_sync",
     );
     check("dtype=bf16 bk=64 warps=(1,1,8)", "`mma_m16n8k16_bf16` of each of 8 warps takes 16 of K at once");
     check("dtype=bf16 bk=64 warps=(1,1,8)", "write bk = 128");

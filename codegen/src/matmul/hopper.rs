@@ -41,7 +41,7 @@ const THREADS: i64 = 128;
 /// Registers of consumer and of producer threads (setmaxnreg), with one, two and three consumer warpgroups.
 const REGISTERS: [Option<(u32, u32)>; 3] = [None, Some((232, 40)), Some((160, 32))];
 
-/// The program. C's contiguous mode lies along wgmma's columns. With `direct`, threads store C, for one that
+/// The program. C's contiguous mode lies along wgmma's columns, unless an operand is converted. With `direct`, threads store C, for one that
 /// bulk copies do not support.
 pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) -> Result<()> {
     let [bm, bn, bk] = sizes.tile;
@@ -57,13 +57,12 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     b.packs(&a).packs(&bt);
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
     let vectors = Vectors::of(b, c)?;
-    // The transposed product, where columns of C are contiguous.
     let by_rows = [(a, c.a_rows, m), (bt, c.b_rows, n)];
-    let [(left, left_rows, rows), (right, right_rows, columns)] = match (c.c_rows, by_rows) {
+    let [(left, left_rows, rows), (right, right_rows, columns)] = match (c.a_is_left(), by_rows) {
         (true, operands) => operands,
         (false, [a, bt]) => [bt, a],
     };
-    let [first, second] = if c.c_rows { [0, 1] } else { [1, 0] };
+    let [first, second] = if c.a_is_left() { [0, 1] } else { [1, 0] };
     let out =
         if c.batched { b.permute(&out, &[first, second, 2])? } else { b.permute(&out, &[first, second])? };
 

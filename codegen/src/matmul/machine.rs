@@ -259,11 +259,10 @@ impl Reader<'_> {
                 "write b = k_major, or mma = mma_sync",
             ),
             (
-                c.mixed() && c.c_rows,
-                "c",
-                "wgmma reads converted elements from registers, where it takes rows, of C's transpose here"
-                    .into(),
-                "write c = m_major, or mma = mma_sync",
+                c.mixed() && c.c_rows && c.out.bytes() != 2,
+                "out",
+                format!("converted elements are rows of wgmma, which stores columns of {} alone", c.out),
+                "write out = bf16, c = m_major, or mma = mma_sync",
             ),
         ];
         let (_, key, message, help) = missing.into_iter().find(|row| row.0)?;
@@ -309,9 +308,9 @@ impl Reader<'_> {
         let mut or =
             |key: &str, usual: i64| if self.find(key).is_some() { self.positive(key, 1) } else { usual };
         // Keys are about C, and the transposed product swaps its rows and columns.
-        let [bm, bn] = config.operands_of(usual.tile);
+        let [bm, bn] = config.by_wgmma(usual.tile);
         let [bm, bn, bk] = [or("bm", bm), or("bn", bn), or("bk", usual.tile[2])];
-        let [rows, columns] = config.operands_of([bm, bn, bk]);
+        let [rows, columns] = config.by_wgmma([bm, bn, bk]);
         let tile = [rows, columns, bk];
         let (cluster, band) = (or("cluster", usual.cluster), or("band", usual.band.into()) as u32);
         let split_k = or("split_k", usual.split_k);

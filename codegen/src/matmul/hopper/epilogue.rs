@@ -20,9 +20,17 @@ use crate::view::{At, View};
 /// The fragment of 16x16 accumulators that stmatrix stores: that of wgmma, 16 columns at a time.
 const FRAGMENT: (&str, char, &str) = ("mma_m16n8k16_bf16", 'a', "stmatrix_x4");
 
+/// The instruction where C is contiguous along the rows of its tile.
+const TRANSPOSED: &str = "stmatrix_x4_trans";
+
 /// Columns of a block of 32-bit elements in shared memory. Four lanes store adjacent pairs of a row: in such
 /// blocks there are no bank conflicts, as there would be in swizzled rows.
 const BLOCK: i64 = 8;
+
+/// Is C contiguous along the rows of the tile that is computed? Of rows of 16 bits, where weights are converted.
+fn along_rows(c: &Config) -> bool {
+    c.c_rows != c.a_is_left()
+}
 
 /// The epilogue's shared memory: buffers of each warpgroup.
 pub(super) struct Staging {
@@ -53,9 +61,10 @@ impl Staging {
         let count = sizes.buffers(c.out) * sizes.warpgroups();
         let (layout, packed) = match bytes {
             2 => {
-                let rows = Layout::new((ROWS, wide, count), (wide, 1i64, ROWS * wide))?;
+                let (run, steps) = if along_rows(c) { (ROWS, (1i64, ROWS)) } else { (wide, (wide, 1i64)) };
+                let rows = Layout::new((ROWS, wide, count), (steps.0, steps.1, ROWS * wide))?;
                 let packed = b.registers_in("packed", c.out, Tuple::flat(&[8, 1, wide / 16]), true)?;
-                (swizzled(c.out, wide * bytes, rows)?, Some(packed))
+                (swizzled(c.out, run * bytes, rows)?, Some(packed))
             }
             _ => {
                 let shape = Tuple::of([ROWS.into(), (BLOCK, wide / BLOCK).into(), count.into()]);
@@ -69,7 +78,7 @@ impl Staging {
             true => {
                 // Rows of a swizzled buffer, or of one of its blocks.
                 let run = if packed.is_some() { wide } else { BLOCK };
-                let fill = Fill::of([ROWS, run], 1, THREADS, 1)?;
+                let fill = Fill::of([ROWS, run], usize::from(!along_rows(c)), THREADS, 1)?;
                 Leave::Threads(Box::new(Fill { of: warpgroups, how: How::Plain, ..fill }))
             }
         };
@@ -98,9 +107,9 @@ impl Part<'_> {
         early: bool,
     ) -> Result<Vectors> {
         let ([bm, bn, _], c) = (self.sizes.tile, self.c);
-        let (tile, at) = if c.c_rows { ([bm, bn], [row, column]) } else { ([bn, bm], [column, row]) };
+        let (tile, at) = if c.a_is_left() { ([bm, bn], [row, column]) } else { ([bn, bm], [column, row]) };
         vectors.tile(b, c, tile, at)?.parts(|view| {
-            let view = if c.c_rows { view.clone() } else { b.permute(view, &[1, 0])? };
+            let view = if c.a_is_left() { view.clone() } else { b.permute(view, &[1, 0])? };
             let share = [At::Index(self.share(b)), At::Index(0.into())];
             let mine = b.tile(&view, (self.sizes.rows(), bn), &share)?.with_name(&view.name);
             let alone = Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups };
@@ -179,6 +188,7 @@ impl Part<'_> {
     /// Stores packed elements of 16 bits to a buffer by stmatrix.
     fn store_matrices(&self, b: &mut Builder, packed: &View, buffer: &View) -> Result<()> {
         let (fragment, operand, store) = FRAGMENT;
+        let store = if along_rows(self.c) { TRANSPOSED } else { store };
         let rows = b.partition_rows(buffer, row_of(fragment)?, operand, row_of(store)?, &self.by_warp())?;
         b.copy_how(packed, &rows, How::Atom(store), None)
     }

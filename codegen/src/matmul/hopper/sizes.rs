@@ -192,7 +192,8 @@ impl Sizes {
     /// Bytes of a slot of the ring, with that of lower terms.
     fn slot(&self, c: &Config) -> i64 {
         let columns = if c.precision.terms() == Terms::Two { 2 } else { 1 };
-        let [left, right] = c.left_and_right().map(|elem| i64::from(elem.bytes()));
+        let [left, right] = (if c.a_is_left() { [c.dtype, c.b_dtype] } else { [c.b_dtype, c.dtype] })
+            .map(|elem| i64::from(elem.bytes()));
         self.tile[0] * left * self.k_of_left(c) + columns * self.tile[1] * right * self.tile[2]
     }
 }
@@ -216,9 +217,9 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
     let across = SWIZZLED / i64::from(elem.bytes());
     let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
     // The keys of wgmma's rows and columns: the transposed product swaps them.
-    let [of_rows, of_columns] = if config.c_rows { ["bm", "bn"] } else { ["bn", "bm"] };
+    let [of_rows, of_columns] = if config.a_is_left() { ["bm", "bn"] } else { ["bn", "bm"] };
     if ![1, 2].contains(&sizes.cluster) {
-        let along = if config.c_rows { "rows" } else { "columns" };
+        let along = if config.a_is_left() { "rows" } else { "columns" };
         let message = format!(
             "a cluster has one block or two along the {along} of C, and cluster is {}",
             sizes.cluster
@@ -261,7 +262,7 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
         );
     }
     if sizes.sums() > sizes.most_sums(config) {
-        let ([rows, columns], most) = (config.operands_of(sizes.tile), sizes.most_sums(config));
+        let ([rows, columns], most) = (config.by_wgmma(sizes.tile), sizes.most_sums(config));
         let fits = most * 128 / sizes.rows();
         let mut help = match fits >= 16 {
             true => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
@@ -281,7 +282,7 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
     }
     // MN-major operands are copied in blocks of 64, and each block of the cluster copies its own.
     let step = across * sizes.cluster;
-    let by_columns = if config.c_rows { !config.b_rows } else { !config.a_rows };
+    let by_columns = if config.a_is_left() { !config.b_rows } else { !config.a_rows };
     if by_columns && bn % step != 0 {
         let message = format!(
             "an operand that is not k_major is copied in blocks of {across}, by {} blocks of a cluster, and {of_columns} is {bn}",
