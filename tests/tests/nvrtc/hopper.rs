@@ -29,6 +29,7 @@ pub(crate) const PRODUCTS: &[&str] = &[
     "dtype=tf32 a=k_major b=k_major bias=columns epilogue=relu c=n_major",
     "dtype=e4m3 a=k_major b=k_major out=bf16 bias=rows epilogue=gelu",
     "dtype=bf16 b_dtype=i8 a=k_major b=k_major",
+    "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major bm=256 bn=128",
     "dtype=f16 b_dtype=i4 b=k_major bm=256 bn=128 out=f32",
 ];
 
