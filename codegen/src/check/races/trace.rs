@@ -7,6 +7,7 @@ use std::rc::Rc;
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::check::touch::Actors;
+use crate::condition::Test;
 use crate::thread::Id;
 use crate::tile::{LaunchRule, Op, Past, Program, Space, Stmt};
 
@@ -189,10 +190,7 @@ impl<'p> Unroll<'p> {
             }
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
             Op::Step { var, at, past, body } => {
-                // A loop whose extent is not known is taken to end where its walk does.
-                let (at, extent) = (self.value(at), &self.program.vars[*var as usize].to);
-                let extent =
-                    if self.is_known(extent) { Some(self.value(extent)) } else { self.walked(extent) };
+                let (at, extent) = (self.value(at), self.number(&self.program.vars[*var as usize].to));
                 if *past == Past::Anyway {
                     self.set(*var, at);
                     self.statements(body);
@@ -202,9 +200,7 @@ impl<'p> Unroll<'p> {
                 }
             }
             Op::If { test, then, other } => {
-                if test.scalars().is_empty() && test.integers().iter().all(|at| self.is_known(at)) {
-                    let at = |coord: &Coord| self.value(&coord.clone().into());
-                    let holds = test.eval(&at, &|_| false);
+                if let Some(holds) = self.holds(test) {
                     return self.statements(if holds { then } else { other });
                 }
                 if test.per_thread() {
@@ -245,8 +241,24 @@ impl<'p> Unroll<'p> {
         self.env.value(self.program, affine)
     }
 
-    fn walked(&self, extent: &Affine) -> Option<i64> {
-        self.walked.iter().find(|(known, _)| known == extent).map(|(_, iterations)| *iterations)
+    /// A number's value, if it is known. A loop whose extent is not known is taken to end where its walk does.
+    fn number(&self, of: &Affine) -> Option<i64> {
+        if self.is_known(of) {
+            return Some(self.value(of));
+        }
+        self.walked.iter().find(|(known, _)| known == of).map(|(_, iterations)| *iterations)
+    }
+
+    /// Does a condition hold here?
+    fn holds(&self, test: &Test) -> Option<bool> {
+        Some(match test {
+            Test::Less(a, b) => self.number(a)? < self.number(b)?,
+            Test::Equal(a, b) => self.number(a)? == self.number(b)?,
+            Test::Holds(_) => return None,
+            Test::Not(inner) => !self.holds(inner)?,
+            Test::Both(both) => self.holds(&both[0])? && self.holds(&both[1])?,
+            Test::Either(both) => self.holds(&both[0])? || self.holds(&both[1])?,
+        })
     }
 
     /// Is this number known here: made of loop variables, phases and members alone?
