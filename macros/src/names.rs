@@ -30,7 +30,7 @@ const OTHERS: &[(Form, &str)] = &[
 ];
 
 fn is_name(form: Form, text: &str) -> bool {
-    let function = form == Form::Function && FUNCTIONS.iter().any(|(name, _)| *name == text);
+    let function = form == Form::Function && FUNCTIONS.iter().any(|row| row.name == text);
     let is_type = |kind: Form| kind == Form::Type && form != Form::Macro;
     function || OTHERS.iter().any(|(kind, name)| *name == text && (*kind == form || is_type(*kind)))
 }

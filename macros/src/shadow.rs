@@ -167,8 +167,7 @@ impl<'t> Shadow<'t> {
             ExprKind::Call { function, args, .. } => {
                 // Functions of the language and imported ones are items; others are closures of the kernel.
                 let name = function.text.as_str();
-                let is_item =
-                    self.imported.contains(&name) || FUNCTIONS.iter().any(|(known, _)| *known == name);
+                let is_item = self.imported.contains(&name) || FUNCTIONS.iter().any(|row| row.name == name);
                 let called = match is_item && !self.scope.contains(&function.text) {
                     true => self.ident(&function.text, function.span).map(|name| quote!(let _ = #name;)),
                     false => self.name(&function.text, function.span),

@@ -1,7 +1,7 @@
 //! Help texts of messages: words of other languages and their counterparts here, what a condition can be,
 //! what is known while compiling. Texts alone; nothing here changes the kernel.
 
-use super::calls::FUNCTIONS;
+use super::functions::FUNCTIONS;
 use super::value::Value;
 use crate::ast::Binary;
 use crate::elem::Elem;
@@ -115,7 +115,7 @@ pub(super) fn function(name: &str, bound: Option<&Value>) -> String {
     if let Some(value) = bound {
         return format!("`{name}` is {} here", value.kind());
     }
-    let names = || FUNCTIONS.iter().map(|(known, _)| *known);
+    let names = || FUNCTIONS.iter().map(|row| row.name);
     let near = did_you_mean(name, names());
     let near = near.map(|near| {
         format!("{near}\nhelp: a `#[device]` function needs `use self::{name};` at the top of the kernel")
@@ -156,7 +156,7 @@ pub(super) const NAMES_IN_KEYS: &str =
 /// The help for a method that a value does not have.
 pub(super) fn method(name: &str, of: &Value) -> String {
     const METHODS: [&str; 4] = ["size", "cosize", "rank", "shape"];
-    let usage = FUNCTIONS.iter().find(|(known, _)| *known == name).map(|(_, usage)| usage);
+    let usage = FUNCTIONS.iter().find(|row| row.name == name).map(|row| row.usage);
     match (of, usage) {
         (_, Some(usage)) => format!("functions are called by their names: {usage}"),
         (Value::Range(..), _) => {

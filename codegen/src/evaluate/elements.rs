@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::calls::Args;
+use super::args::Args;
 use super::value::{Closure, Value};
 use super::{Evaluator, advice, integer};
 use crate::ast::{Arg, Expr, Name, Pattern, Span};
@@ -138,7 +138,8 @@ impl Evaluator {
     }
 
     /// `map((x, y), |x, y| …)`: fresh fragments, one for each value of the closure; or `map(ins, to, |…| …)` into tensors.
-    pub(super) fn map_call(&mut self, args: &Args, naming: &[String]) -> Result<Value, Problem> {
+    pub(super) fn map_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let naming = &args.naming[..];
         let mut mapped = mapped(args)?;
         for (arg, views) in [(0, Some(&mapped.ins)), (1, mapped.to.as_ref())] {
             let open =

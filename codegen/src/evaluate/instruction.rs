@@ -3,9 +3,9 @@
 use tilewright_layout::Layout;
 
 use super::Evaluator;
-use super::calls::Args;
+use super::args::Args;
 use super::value::Value;
-use crate::ast::{Expr, ExprKind, Name};
+use crate::ast::{Expr, ExprKind};
 use crate::atom::{Atom, Effect, OperandKind};
 use crate::atoms;
 use crate::problem::Problem;
@@ -48,21 +48,15 @@ pub(super) fn copy_row(name: &str) -> Result<&'static Atom, Problem> {
 
 impl Evaluator {
     /// `fragment_like(mma.partition_a(sa, thread.x))`, with a type or a value.
-    pub(super) fn fragment_like(
-        &mut self,
-        args: &Args,
-        types: &[Name],
-        name: &str,
-        like: &View,
-    ) -> Result<Value, Problem> {
+    pub(super) fn fragment_like(&mut self, args: &Args, name: &str, like: &View) -> Result<Value, Problem> {
         if !like.per_thread() {
             return Err(Problem::new(format!("`{}` is a whole tile, not the part of a thread", like.name))
                 .help("write fragment_like(mma.partition_a(sa, thread.x))")
                 .arg(0));
         }
-        let elem = match types {
+        let elem = match args.types[..] {
             [] => self.builder.elem(like),
-            _ => self.type_argument(types, args)?,
+            _ => self.type_argument(args)?,
         };
         let fragment = self.builder.fragment(name, elem, like).map_err(|problem| problem.arg(0))?;
         if let Some((value, _)) = args.values.get(1) {
@@ -116,7 +110,8 @@ impl Evaluator {
     }
 
     /// A product: of tiles or parts of threads, or of fragments by an instruction.
-    pub(super) fn gemm_call(&mut self, args: &Args, views: [&View; 3]) -> Result<Value, Problem> {
+    pub(super) fn gemm_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let views = [&args.view(0)?, &args.view(1)?, &args.view(2)?];
         let (mut order, mut with, mut row) = (Order::Plain, None, None);
         for (key, value, span) in &args.named {
             let problem = match (key.text.as_str(), value) {

@@ -2,7 +2,7 @@
 
 use tilewright_layout::Layout;
 
-use super::calls::Args;
+use super::args::Args;
 use super::value::{Mma, Value, Warps};
 use super::{Evaluator, instruction};
 use crate::ast::{Name, Span};
@@ -23,7 +23,8 @@ const METHODS: [(&str, &str); 4] = [
 
 impl Evaluator {
     /// `tiled_mma::<bf16, f32>(warps = 8)`, or `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`.
-    pub(super) fn tiled_mma(&mut self, args: &Args, types: &[Name]) -> Result<Value, Problem> {
+    pub(super) fn tiled_mma(&mut self, args: &Args) -> Result<Value, Problem> {
+        let types = &args.types[..];
         let usage = |problem: Problem| problem.help(args.usage());
         let warps = match args.named.first() {
             None => None,

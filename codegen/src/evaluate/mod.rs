@@ -3,18 +3,25 @@
 //! tokens.
 
 mod advice;
+mod args;
 mod calls;
+mod control;
+mod copies;
 mod device;
 mod elements;
 mod expression;
 mod function;
+mod functions;
 mod instruction;
 mod integer;
 mod keys;
+mod layouts;
 mod matmul_keys;
 mod mma;
+mod numbers;
 mod reduce;
 mod scan;
+mod tensors;
 mod uses;
 mod value;
 mod views;
@@ -37,8 +44,8 @@ use crate::tile::{self, Ahead};
 use crate::typing::Scalar;
 use crate::view::View;
 pub(crate) use advice::element;
-pub use calls::FUNCTIONS;
 pub use device::device;
+pub use functions::{FUNCTIONS, Function};
 pub use keys::KEYS;
 pub(crate) use matmul_keys::Keys;
 use value::Value;

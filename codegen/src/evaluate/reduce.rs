@@ -2,7 +2,7 @@
 
 use tilewright_layout::Tuple;
 
-use super::calls::Args;
+use super::args::Args;
 use super::elements::views;
 use super::value::{Closure, Value};
 use super::{Evaluator, advice};
@@ -47,7 +47,8 @@ pub(super) struct Combiner {
 
 impl Evaluator {
     /// A call of a reduction.
-    pub(super) fn reduce_call(&mut self, args: &Args, naming: &[String]) -> Result<Value, Problem> {
+    pub(super) fn reduce_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let naming = &args.naming[..];
         let Some((with, across)) = parts(&args.name) else { return Ok(Value::Poison) };
         let Some(across) = self.over_lanes(args, across) else { return Ok(Value::Poison) };
         match with {

@@ -1,6 +1,6 @@
 //! Scans: each element combined with those before it.
 
-use super::calls::Args;
+use super::args::Args;
 use super::elements::views;
 use super::reduce::{Combiner, named};
 use super::value::Value;
@@ -13,7 +13,8 @@ use crate::view::View;
 
 impl Evaluator {
     /// `scan(x, 0.0, |a, b| a + b, mode = 1)`, and over threads.
-    pub(super) fn scan_call(&mut self, args: &Args, naming: &[String]) -> Result<Value, Problem> {
+    pub(super) fn scan_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let naming = &args.naming[..];
         let Some(Combiner { from, elems, nothing, with, is_tuple }) = self.combiner(args)? else {
             return Ok(Value::Poison);
         };

@@ -4,15 +4,16 @@
 use tilewright_layout::Value as Size;
 
 use super::Evaluator;
-use super::calls::Args;
+use super::args::Args;
 use super::value::Value;
 use crate::affine::{Affine, Arith, Coord};
 use crate::problem::Problem;
-use crate::view::{View, position};
+use crate::view::position;
 
 impl Evaluator {
     /// `shift(tile, (-1, 0))`
-    pub(super) fn shift_call(&mut self, args: &Args, view: &View) -> Result<Value, Problem> {
+    pub(super) fn shift_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let view = &args.view(0)?;
         let by = args.values.get(1).map(|(value, _)| self.read(value.clone(), args.span(1)));
         let items = match by {
             Some(Value::Tuple(items)) => items,
@@ -25,7 +26,8 @@ impl Evaluator {
     }
 
     /// `permute(tensor, (1, 0))`
-    pub(super) fn permute_call(&mut self, args: &Args, view: &View) -> Result<Value, Problem> {
+    pub(super) fn permute_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let view = &args.view(0)?;
         let order = args.values.get(1).and_then(|(value, _)| value.tuple()).and_then(|order| order.ints());
         let order: Option<Vec<usize>> =
             order.and_then(|order| order.iter().map(|&mode| usize::try_from(mode).ok()).collect());
@@ -34,7 +36,8 @@ impl Evaluator {
     }
 
     /// `regroup(tile, (8, 16))`
-    pub(super) fn regroup_call(&mut self, args: &Args, view: &View) -> Result<Value, Problem> {
+    pub(super) fn regroup_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let view = &args.part(0)?;
         let shape = args.values.get(1).and_then(|(value, _)| value.tuple());
         let shape = shape.filter(|shape| shape.ints().is_some());
         let shape = shape.ok_or_else(|| args.needs(1, "a shape, known while compiling,"))?;
@@ -42,7 +45,8 @@ impl Evaluator {
     }
 
     /// `broadcast(bias, (BM, _))`
-    pub(super) fn broadcast_call(&mut self, args: &Args, view: &View) -> Result<Value, Problem> {
+    pub(super) fn broadcast_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let view = &args.view(0)?;
         let items = match args.values.get(1) {
             Some((Value::Tuple(items), _)) => &items[..],
             _ => return Err(args.needs(1, "a shape with `_` for each mode of the tensor,")),

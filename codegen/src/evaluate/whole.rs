@@ -2,7 +2,7 @@
 
 use tilewright_layout::Tuple;
 
-use super::calls::Args;
+use super::args::Args;
 use super::value::Value;
 use super::{Evaluator, advice};
 use crate::ast::Span;

@@ -1,0 +1,131 @@
+//! Arguments of a call, each as what the function needs.
+
+use tilewright_layout::{Layout, Tiler, Tuple};
+
+use super::advice;
+use super::functions::FUNCTIONS;
+use super::value::Value;
+use crate::ast::{Name, Span};
+use crate::problem::Problem;
+use crate::typing::Scalar;
+use crate::view::View;
+
+/// The arguments of a call: positional and named.
+pub(super) struct Args {
+    pub(super) call: Span,
+    pub(super) name: String,
+    pub(super) values: Vec<(Value, Span)>,
+    pub(super) named: Vec<(Name, Value, Span)>,
+    /// Types between angle brackets.
+    pub(super) types: Vec<Name>,
+    /// The names that the results get.
+    pub(super) naming: Vec<String>,
+}
+
+impl Args {
+    /// A missing or wrong argument.
+    pub(super) fn needs(&self, arg: usize, what: &str) -> Problem {
+        match self.values.get(arg) {
+            Some((found, _)) => {
+                Problem::new(format!("`{}` needs {what} here, and this is {}", self.name, found.kind()))
+                    .help(self.usage())
+                    .arg(arg)
+            }
+            None => Problem::new(format!("`{}` needs {what} as argument {}", self.name, arg + 1))
+                .help(self.usage()),
+        }
+    }
+
+    pub(super) fn span(&self, arg: usize) -> Span {
+        self.values.get(arg).map_or(self.call, |(_, span)| *span)
+    }
+
+    /// An argument.
+    pub(super) fn get(&self, arg: usize) -> Option<&Value> {
+        self.values.get(arg).map(|(value, _)| value)
+    }
+
+    /// A tensor.
+    pub(super) fn view(&self, arg: usize) -> Result<View, Problem> {
+        match self.get(arg) {
+            Some(Value::View(view)) => Ok(view.clone()),
+            _ => Err(self.needs(arg, "a tensor")),
+        }
+    }
+
+    /// The part of a thread: its extents are known while compiling.
+    pub(super) fn part(&self, arg: usize) -> Result<View, Problem> {
+        match self.view(arg)? {
+            whole if whole.extents().is_none() => Err(advice::whole(&whole, &self.name).arg(arg)),
+            part => Ok(part),
+        }
+    }
+
+    /// A layout.
+    pub(super) fn layout(&self, arg: usize) -> Result<Layout, Problem> {
+        self.get(arg).and_then(Value::layout).ok_or_else(|| self.needs(arg, "a layout"))
+    }
+
+    /// A shape, or a layout for each mode.
+    pub(super) fn tiler(&self, arg: usize) -> Result<Tiler, Problem> {
+        self.get(arg).and_then(Value::tiler).ok_or_else(|| self.needs(arg, "a shape or a layout"))
+    }
+
+    /// A shape.
+    pub(super) fn shape(&self, arg: usize) -> Result<Tuple, Problem> {
+        self.get(arg).and_then(Value::tuple).ok_or_else(|| self.needs(arg, "a shape"))
+    }
+
+    /// A number, which the kernel may compute.
+    pub(super) fn number(&self, arg: usize) -> Result<Scalar, Problem> {
+        match self.get(arg) {
+            Some(Value::View(_)) => Err(self.needs(arg, "a number").help(format!(
+                "elements are computed inside `map`: map((x, y), |x, y| {}(x, y))",
+                self.name
+            ))),
+            value => value.and_then(Value::as_number).ok_or_else(|| self.needs(arg, "a number")),
+        }
+    }
+
+    /// An integer that is known while compiling.
+    pub(super) fn integer(&self, arg: usize) -> Result<i64, Problem> {
+        match self.get(arg) {
+            Some(Value::Int(x)) => Ok(*x),
+            _ => Err(self.needs(arg, "an integer")),
+        }
+    }
+
+    /// The name that the result gets.
+    pub(super) fn name_or<'a>(&'a self, other: &'a str) -> &'a str {
+        if let [name] = &self.naming[..] { name } else { other }
+    }
+
+    /// The error where arguments do not fit together.
+    pub(super) fn wrong(&self) -> Problem {
+        Problem::new(format!("`{}` cannot take these arguments", self.name)).help(self.usage())
+    }
+
+    /// There are at most so many.
+    pub(super) fn at_most(&self, count: usize) -> Result<(), Problem> {
+        if self.values.len() <= count {
+            return Ok(());
+        }
+        let most = match count {
+            0 => "no arguments".to_owned(),
+            1 => "one argument".to_owned(),
+            n => format!("at most {n} arguments"),
+        };
+        let problem = Problem::new(format!("`{}` takes {most}, and this is one more", self.name));
+        Err(problem.help(self.usage()).arg(count))
+    }
+
+    pub(super) fn poisoned(&self) -> bool {
+        let poison = |value: &Value| matches!(value, Value::Poison);
+        self.values.iter().any(|(v, _)| poison(v)) || self.named.iter().any(|(_, v, _)| poison(v))
+    }
+
+    pub(super) fn usage(&self) -> String {
+        let row = FUNCTIONS.iter().find(|row| row.name == self.name);
+        row.map_or_else(String::new, |row| format!("write {}", row.usage))
+    }
+}

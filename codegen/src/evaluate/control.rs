@@ -1,0 +1,102 @@
+//! What a kernel asserts, how it is launched, and where its threads wait.
+
+use super::args::Args;
+use super::value::Value;
+use super::{Evaluator, integer};
+use crate::limits;
+use crate::problem::Problem;
+
+impl Evaluator {
+    /// `assert(N % 4 == 0)`
+    pub(super) fn assert_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        match args.get(0) {
+            Some(Value::Bool(true)) => Ok(Value::Unit),
+            Some(Value::Bool(false)) => {
+                Err(Problem::new("this does not hold, for the constants of this kernel")
+                    .help("set other constants, or assert something else")
+                    .arg(0))
+            }
+            Some(value) => {
+                let test = integer::test(value).ok_or_else(|| args.needs(0, "a condition on sizes"))?;
+                let text = integer::text(&test, self.builder.program());
+                self.builder.require(test, &text).map_err(|problem| problem.arg(0))?;
+                Ok(Value::Unit)
+            }
+            None => Err(args.needs(0, "a condition on sizes")),
+        }
+    }
+
+    /// `threads(256)`
+    pub(super) fn threads_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        self.builder.threads(args.integer(0)?)?;
+        Ok(Value::Unit)
+    }
+
+    /// `sync_threads()`
+    pub(super) fn sync_threads_call(&mut self, _: &Args) -> Result<Value, Problem> {
+        self.builder.sync();
+        Ok(Value::Unit)
+    }
+
+    /// `cp_async_wait_all()`
+    pub(super) fn cp_async_wait_all_call(&mut self, _: &Args) -> Result<Value, Problem> {
+        self.builder.wait_copies(0);
+        Ok(Value::Unit)
+    }
+
+    /// `cp_async_wait(1)`
+    pub(super) fn cp_async_wait_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let pending = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "a number of groups"))?;
+        self.builder.wait_copies(pending);
+        Ok(Value::Unit)
+    }
+
+    /// `cp_async_commit()`
+    pub(super) fn cp_async_commit_call(&mut self, _: &Args) -> Result<Value, Problem> {
+        self.builder.commit_copies();
+        Ok(Value::Unit)
+    }
+
+    /// `at_most(N, 8192)`
+    pub(super) fn at_most_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let limit = args.integer(1)?;
+        match args.get(0) {
+            Some(Value::Size(size)) if limit > 0 => {
+                self.builder.at_most(*size, limit);
+                Ok(Value::Unit)
+            }
+            Some(Value::Int(size)) if *size <= limit => Ok(Value::Unit),
+            Some(Value::Int(size)) => {
+                let problem = Problem::new(format!("{size} is more than {limit}"));
+                Err(problem.help("choose larger tiles, so that they hold all of it").arg(0))
+            }
+            Some(Value::Size(_)) => Err(args.needs(1, "a positive integer")),
+            _ => Err(args.needs(0, "a size, such as N or x.size(1),")),
+        }
+    }
+
+    /// `blocks_per_sm(4)`
+    pub(super) fn blocks_per_sm_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let blocks = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "a number of blocks"))?;
+        self.builder.blocks_per_sm(blocks);
+        Ok(Value::Unit)
+    }
+
+    /// `persistent()`
+    pub(super) fn persistent_call(&mut self, _: &Args) -> Result<Value, Problem> {
+        self.builder.persistent();
+        self.one_of_cluster_and_persistent().map(|()| Value::Unit)
+    }
+
+    /// `cluster(8)`
+    pub(super) fn cluster_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        match u32::try_from(args.integer(0)?) {
+            Ok(blocks @ 1..=limits::MOST_BLOCKS) => {
+                self.builder.cluster([blocks, 1, 1]);
+                self.builder.arch(if blocks > 1 { 90 } else { 0 });
+                self.one_of_cluster_and_persistent().map(|()| Value::Unit)
+            }
+            _ => Err(args.needs(0, &format!("a number of blocks from 1 to {}", limits::MOST_BLOCKS))),
+        }
+    }
+}
