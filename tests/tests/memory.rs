@@ -145,28 +145,29 @@ fn rows_are_gathered() {
 /// Queries of zeros give all keys that they see the same weight: the result is the mean of their values.
 #[test]
 fn attention_sees_keys_up_to_its_own_or_all() {
-    const D: usize = 64;
-    for (m, n, causal) in [(5, 70, 1), (5, 70, 0), (70, 5, 0), (130, 131, 0)] {
-        let keys: Vec<bf16> = drawn(n * D, 9).into_iter().map(|x| bf16::from_f32(x as f32)).collect();
-        let values: Vec<bf16> = drawn(n * D, 17).into_iter().map(|x| bf16::from_f32(x as f32)).collect();
-        let queries = vec![bf16::from_f32(0.0); m * D];
-        let rows = |of, rows| Arg::tensor(of, [rows, D, 1]).strides([D, 1, rows * D]);
+    let both = ["attention", "attention_hopper"];
+    let sizes = [(5, 70, 1, 64), (5, 70, 0, 64), (70, 5, 0, 128), (130, 131, 0, 64)];
+    for (name, (m, n, causal, d)) in both.into_iter().flat_map(|name| sizes.map(|sizes| (name, sizes))) {
+        let keys: Vec<bf16> = drawn(n * d, 9).into_iter().map(|x| bf16::from_f32(x as f32)).collect();
+        let values: Vec<bf16> = drawn(n * d, 17).into_iter().map(|x| bf16::from_f32(x as f32)).collect();
+        let queries = vec![bf16::from_f32(0.0); m * d];
+        let rows = |of, rows| Arg::tensor(of, [rows, d, 1]).strides([d, 1, rows * d]);
         let args = [
             rows(&queries, m),
             rows(&keys, n),
             rows(&values, n),
-            Arg::output::<bf16>([m, D, 1]).strides([D, 1, m * D]),
+            Arg::output::<bf16>([m, d, 1]).strides([d, 1, m * d]),
             Arg::number(1.0f32),
         ];
-        for outcome in every(&shipped("attention", &[("CAUSAL", causal)]), &args) {
+        for outcome in every(&shipped(name, &[("CAUSAL", causal), ("D", d)]), &args) {
             let got = outcome.get::<bf16>("o").unwrap();
-            for (row, l) in (0..m).flat_map(|row| (0..D).map(move |l| (row, l))) {
+            for (row, l) in (0..m).flat_map(|row| (0..d).map(move |l| (row, l))) {
                 let seen = if causal == 1 { row + 1 + n - m } else { n };
-                let sum: f32 = (0..seen).map(|key| values[key * D + l].to_f32()).sum();
-                let (got, wanted) = (got[row * D + l].to_f32(), sum / seen as f32);
+                let sum: f32 = (0..seen).map(|key| values[key * d + l].to_f32()).sum();
+                let (got, wanted) = (got[row * d + l].to_f32(), sum / seen as f32);
                 assert!(
                     (got - wanted).abs() <= 0.005 * wanted + 1e-6,
-                    "{m}x{n} ({row}, {l}): {got}, {wanted}"
+                    "{name} {m}x{n} ({row}, {l}): {got}, {wanted}"
                 );
             }
         }
