@@ -1,10 +1,10 @@
 //! Rows kept in registers: each is read once and written once. The `…_row` kernels use a cluster of C blocks
-//! for R rows, which is one block up to some 16,384 elements; the `…_rows` kernels use one warp for R rows at
+//! for each row, which is one block up to some 16,384 elements; the `…_rows` kernels use one warp for R rows at
 //! a time.
 
 use tilewright::prelude::*;
 
-/// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each of R rows.
+/// y = exp(x - max x) / Σ exp(x - max x) along rows: the C blocks of a cluster have W elements of each row.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn softmax_row<
     T,
@@ -12,7 +12,6 @@ pub fn softmax_row<
     const L: usize = 512,
     const V: usize = 4,
     const C: usize = 1,
-    const R: usize = 1,
     const Q: usize = 0,
 >(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -21,15 +20,15 @@ pub fn softmax_row<
     at_most(N, C * W);
     blocks_per_sm(Q);
     cluster(C);
-    let (part, i) = walk((C, tile(x, (R, W), (_, _)).size(2)), block.x);
+    let (part, i) = walk((C, x.size(0)), block.x);
     let threads = layout!((1, L));
-    let from = parallelize(tile(x, (R, W), (i, part)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (R, W), (i, part)), threads, thread.x, values = (1, V));
+    let from = parallelize(tile(x, (1, W), (i, part)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let row = registers_like::<f32>(from, 0.0);
     copy(from, row);
-    let most = cluster_maximum(maximum(row, 1));
+    let most = cluster_maximum(maximum(row));
     let grown = map((row, most), |x, most| exp(x - most));
-    let total = cluster_sum(sum(grown, 1));
+    let total = cluster_sum(sum(grown));
     let factor = map(total, |total| 1.0 / total);
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
@@ -53,7 +52,7 @@ pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize 
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
 
-/// y = w · (x - mean x) / √(variance x + eps) + b along rows: the C blocks of a cluster have W elements of each of R rows.
+/// y = w · (x - mean x) / √(variance x + eps) + b along rows: the C blocks of a cluster have W elements of each row.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn layernorm_row<
     T,
@@ -61,7 +60,6 @@ pub fn layernorm_row<
     const L: usize = 512,
     const V: usize = 4,
     const C: usize = 1,
-    const R: usize = 1,
     const Q: usize = 0,
 >(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -73,17 +71,17 @@ pub fn layernorm_row<
     at_most(N, C * W);
     blocks_per_sm(Q);
     cluster(C);
-    let (part, i) = walk((C, tile(x, (R, W), (_, _)).size(2)), block.x);
+    let (part, i) = walk((C, x.size(0)), block.x);
     let threads = layout!((1, L));
-    let from = parallelize(tile(x, (R, W), (i, part)), threads, thread.x, values = (1, V));
+    let from = parallelize(tile(x, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let scale = parallelize(tile(w, (1, W), (0, part)), threads, thread.x, values = (1, V));
     let bias = parallelize(tile(b, (1, W), (0, part)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (R, W), (i, part)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let row = registers_like::<f32>(from, 0.0);
     copy(from, row);
-    let mean = map(cluster_sum(sum(row, 1)), |total| total / N as f32);
+    let mean = map(cluster_sum(sum(row)), |total| total / N as f32);
     let off = map((row, mean), |x, mean| x - mean);
-    let squares = cluster_sum(sum(map(off, |d| d * d), 1));
+    let squares = cluster_sum(sum(map(off, |d| d * d)));
     let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
     copy(map((off, factor, scale, bias), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
 }
@@ -115,7 +113,7 @@ pub fn layernorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usiz
     copy(map((off, factor, w, b), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
 }
 
-/// y = w · x / √(mean x² + eps) along rows: the C blocks of a cluster have W elements of each of R rows.
+/// y = w · x / √(mean x² + eps) along rows: the C blocks of a cluster have W elements of each row.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn rmsnorm_row<
     T,
@@ -123,7 +121,6 @@ pub fn rmsnorm_row<
     const L: usize = 512,
     const V: usize = 4,
     const C: usize = 1,
-    const R: usize = 1,
     const Q: usize = 0,
 >(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -134,15 +131,15 @@ pub fn rmsnorm_row<
     at_most(N, C * W);
     blocks_per_sm(Q);
     cluster(C);
-    let (part, i) = walk((C, tile(x, (R, W), (_, _)).size(2)), block.x);
+    let (part, i) = walk((C, x.size(0)), block.x);
     let threads = layout!((1, L));
-    let from = parallelize(tile(x, (R, W), (i, part)), threads, thread.x, values = (1, V));
+    let from = parallelize(tile(x, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let scale = parallelize(tile(w, (1, W), (0, part)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (R, W), (i, part)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let (row, w) = (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0));
     copy(from, row);
     copy(scale, w);
-    let squares = cluster_sum(sum(map(row, |x| x * x), 1));
+    let squares = cluster_sum(sum(map(row, |x| x * x)));
     let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
     copy(map((row, factor, w), |x, f, w| x * f * (w as f32)), to);
 }

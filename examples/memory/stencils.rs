@@ -25,7 +25,7 @@ pub fn stencil_5<const R: usize = 8, const L: usize = 512>(
 /// The same of the six neighbours in three dimensions: R elements along the first for each thread, of X along
 /// the contiguous one.
 #[kernel]
-pub fn stencil_7<const R: usize = 4, const Y: usize = 16, const X: usize = 32>(
+pub fn stencil_7<const R: usize = 4, const Y: usize = 4, const X: usize = 64>(
     x: &Tensor<f32, (L, M, N), (ldd, ldx, _1)>,
     y: &mut Tensor<f32, (L, M, N), (lde, ldy, _1)>,
     centre: f32,

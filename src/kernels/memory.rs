@@ -188,8 +188,11 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::CumulativeSums | Work::SumsBefore if rows < FEW && columns > PART => {
             // A cluster scans a row: each of its blocks a tile at a time.
             let exclusive = usize::from(work == Work::SumsBefore);
-            let width = columns.div_ceil(BLOCKS).next_multiple_of(512 * wide).min(512 * OWN);
-            own("cumulative_sums", &[("W", width), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", 3)])
+            // Three resident blocks of 16 elements for each thread; of narrow elements two of 32.
+            let (each, resident) = if elem.bytes() < 4 { (2 * OWN, 2) } else { (OWN, 3) };
+            let width = columns.div_ceil(BLOCKS).next_multiple_of(512 * wide).min(512 * each);
+            let constants = [("W", width), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", resident)];
+            own("cumulative_sums", &constants)
         }
         Work::CumulativeSums if wide == 1 && columns > 32 * SHORT => own("cumulative_sums_unaligned", &[]),
         Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom => {

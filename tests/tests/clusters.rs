@@ -52,18 +52,3 @@ fn scans_of_several_blocks() {
         }
     }
 }
-
-/// Several rows for each block, of which the last block has fewer.
-#[test]
-fn blocks_of_several_rows() {
-    for kernel in ["softmax_row", "layernorm_row", "rmsnorm_row"] {
-        for (rows, elem) in [(2, Elem::Bf16), (3, Elem::F32)] {
-            for constants in [[("R", rows), ("C", 1), ("V", 1)], [("R", rows), ("C", 2), ("V", 4)]] {
-                let constants = [&constants[..], &[("W", 512), ("L", 128)]].concat();
-                for columns in [1, 500, 512] {
-                    check(kernel, &constants, elem, [4, columns], Values::Any);
-                }
-            }
-        }
-    }
-}
