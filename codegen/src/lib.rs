@@ -31,6 +31,7 @@ mod mention;
 pub mod narrow;
 pub mod number;
 pub(crate) mod pack;
+mod pair;
 pub mod pipeline;
 pub mod problem;
 mod project;

@@ -55,6 +55,11 @@ pub fn find(name: &str) -> Option<&'static Atom> {
 }
 
 impl Atom {
+    /// Does it take a tensor map?
+    pub(crate) fn has_map(&self) -> bool {
+        self.operands.iter().any(|operand| matches!(operand.kind, OperandKind::TensorMap { .. }))
+    }
+
     /// The operand of this name.
     pub fn operand(&self, name: char) -> Option<&'static Operand>
     where

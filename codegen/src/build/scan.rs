@@ -51,7 +51,7 @@ impl Builder {
             return Err(Problem::new(format!("a scan runs along one of the modes 0..{rank}, or several")));
         }
         for (from, to) in from.iter().zip(to) {
-            crate::lower::same_shape(from, to)?;
+            crate::pair::align(from, to)?;
         }
         for (view, elem) in carry.iter().zip(&elems) {
             let scanned = how.modes();

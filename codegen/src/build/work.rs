@@ -8,7 +8,6 @@ use crate::atom::Atom;
 use crate::atoms;
 use crate::check::threads::written_whole;
 use crate::elem::Elem;
-use crate::lower::has_map;
 use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
 use crate::semiring::Semiring;
@@ -110,9 +109,9 @@ impl Builder {
     fn copy_with(&mut self, from: &View, to: &View, how: How, fill: Number, token: Option<Id>) -> Result<()> {
         self.writable(to, 1)?;
         if !matches!(how, How::Atom(_)) {
-            crate::lower::same_shape(from, to)?;
+            crate::pair::align(from, to)?;
         }
-        if matches!(how, How::Atom(name) if atoms::find(name).is_some_and(has_map)) {
+        if matches!(how, How::Atom(name) if atoms::find(name).is_some_and(Atom::has_map)) {
             for view in [from, to] {
                 if let Space::Shared { align } = &mut self.program.tensors[view.tensor as usize].space {
                     *align = (*align).max(BOX_ALIGN);
@@ -145,7 +144,7 @@ impl Builder {
     pub fn atomic(&mut self, from: &View, to: &View, update: impl Into<Update>) -> Result<()> {
         self.writable(to, 1)?;
         let update = update.into();
-        crate::lower::same_shape(from, to)?;
+        crate::pair::align(from, to)?;
         let elem = self.elem(to);
         if matches!(self.space(to), Space::Registers { .. }) {
             let said = format!("`{}` is in registers, which no other thread changes", to.name);
@@ -165,7 +164,7 @@ impl Builder {
                 .arg(1));
         }
         if let Some(old) = &update.old {
-            crate::lower::same_shape(old, to)?;
+            crate::pair::align(old, to)?;
             let registers = matches!(self.space(old), Space::Registers { .. });
             let kept =
                 !matches!(update.with, Change::Min | Change::Max) && !matches!(elem, Elem::F16 | Elem::Bf16);
@@ -284,7 +283,7 @@ impl Builder {
         self.writable(to, 1)?;
         let ins: Vec<View> = ins.iter().map(|view| view.spread(to)).collect::<Result<_>>()?;
         for view in &ins {
-            crate::lower::same_shape(view, to)?;
+            crate::pair::align(view, to)?;
         }
         let elems: Vec<Elem> = ins.iter().map(|view| self.elem(view)).collect();
         if value.any(&|part| matches!(part, Expr::At(mode) if usize::from(*mode) >= to.rank())) {
@@ -625,7 +624,7 @@ impl Builder {
         let elems: Vec<Elem> = to.iter().map(|view| self.elem(view)).collect();
         for n in 0..count {
             self.reducible(&from[n], &to[n])?;
-            crate::lower::same_shape(&to[n], &to[0])?;
+            crate::pair::align(&to[n], &to[0])?;
         }
         self.combinable(from, &elems, &with, &nothing)?;
         for (held, nothing) in beyond.unwrap_or_default().iter().zip(&nothing) {
@@ -654,7 +653,7 @@ impl Builder {
         }
         let both: Vec<Elem> = elems.iter().chain(elems).copied().collect();
         for n in 0..count {
-            crate::lower::same_shape(&from[n], &from[0])?;
+            crate::pair::align(&from[n], &from[0])?;
             if self.elem(&from[n]) != elems[n] {
                 return Err(Problem::new(format!(
                     "elements of `{}`, {}, are combined in {}",

@@ -3,9 +3,9 @@
 
 use super::Lower;
 use super::address::leaves;
-use super::transfer::align;
 use crate::affine::Affine;
 use crate::index::Ix;
+use crate::pair::align;
 use crate::problem::{Problem, Result};
 use crate::thread::{Change, Frag, Mem, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
 use crate::tile::{Space, Update};

@@ -13,11 +13,11 @@ use tilewright_layout::Value;
 use super::Lower;
 use super::address::leaves;
 use super::beyond::{Beyond, Coordinates, Edge, State, along, apart, forget, join, taken_over, union};
-use super::transfer::align;
 use crate::diagnostic::Diagnostic;
 use crate::index::Ix;
 use crate::number::Number;
-use crate::problem::Problem;
+use crate::pair::align;
+use crate::problem::{Problem, Result};
 use crate::semiring::{self, Semiring};
 use crate::thread::Id;
 use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
@@ -68,20 +68,7 @@ impl Lower<'_> {
                 self.update(to, beyond, state);
             }
             Op::Copy { from, to, fill, .. } => {
-                let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
-                let known = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
-                let (holds, begun) = match source.space {
-                    Space::Global { .. } => (Some(fill.to_f64()), None),
-                    _ => (known.holds, known.begun),
-                };
-                // Between floating-point types conversions are taken to keep the value; others keep 0 only.
-                let same = source.elem == target.elem || (source.elem.is_float() && target.elem.is_float());
-                let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
-                let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
-                let at = self.at(from, to, state);
-                let beyond =
-                    Beyond { edges, holds: kept(holds), begun: kept(begun), at, age: found.loops.len() };
-                self.written(stmt.by, to, beyond, state);
+                self.copied(stmt.by, (from, to), *fill, (state, found.loops.len()))
             }
             Op::Fill { to, value } => {
                 let holds = if let Expr::Lit(x) = value { Some(x.to_f64()) } else { None };
@@ -116,37 +103,16 @@ impl Lower<'_> {
                 self.multiplied((a, b, acc), matches!(how, How::Atom(_)), state)
             }
             Op::Fold { from, to, across, beyond, .. } => {
-                let all: Option<Vec<Vec<Edge>>> = from
-                    .iter()
-                    .map(|view| {
-                        self.known(view, state)
-                            .edges
-                            .filter(|_| state.get(&view.tensor).is_none_or(|of| of.begun.is_none()))
-                    })
-                    .collect();
-                let mask = match all {
-                    _ if *beyond => Ok(Vec::new()),
-                    Some(all) => Ok(union(all)),
-                    None => Err(unknown(&from[0].name).at(stmt.span)),
-                };
-                found.masks.insert(stmt.id, mask);
+                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(from, state) };
+                found.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 for (from, to) in from.iter().zip(to) {
                     self.reduced(from, to, None, &[*across], state);
                 }
             }
             Op::Reduce { from, to, with, across, beyond: said } => {
-                let elem = self.program.tensor(to.tensor).elem;
-                let same = with.identity(elem);
-                let beyond = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
-                let begun = beyond.begun.is_none() || beyond.begun == same;
-                let mask = match &beyond.edges {
-                    _ if said.is_some() => Ok(Vec::new()),
-                    Some(edges) if edges.is_empty() => Ok(Vec::new()),
-                    _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
-                    Some(edges) if begun => Ok(edges.clone()),
-                    _ => Err(unknown(&from.name).at(stmt.span)),
-                };
-                found.masks.insert(stmt.id, mask);
+                let same = with.identity(self.program.tensor(to.tensor).elem);
+                let mask = if said.is_some() { Ok(Vec::new()) } else { mask_of_reduction(from, same, state) };
+                found.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 self.reduced(from, to, same, &[*across], state);
             }
             Op::Scan { from, to, carry, how } => {
@@ -207,6 +173,41 @@ impl Lower<'_> {
                 }
             }
         }
+    }
+
+    /// A copy: fills replace what is out of bounds in global memory.
+    fn copied(
+        &mut self,
+        by: Id,
+        (from, to): (&View, &View),
+        fill: Number,
+        (state, age): (&mut State, usize),
+    ) {
+        let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
+        let known = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let (holds, begun) = match source.space {
+            Space::Global { .. } => (Some(fill.to_f64()), None),
+            _ => (known.holds, known.begun),
+        };
+        // Between floating-point types conversions are taken to keep the value; others keep 0 only.
+        let same = source.elem == target.elem || (source.elem.is_float() && target.elem.is_float());
+        let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
+        let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
+        let at = self.at(from, to, state);
+        let beyond = Beyond { edges, holds: kept(holds), begun: kept(begun), at, age: age };
+        self.written(by, to, beyond, state);
+    }
+
+    /// The edges of all tensors of a fold.
+    fn mask_of_fold(&mut self, from: &[View], state: &State) -> Result<Vec<Edge>> {
+        let all: Option<Vec<Vec<Edge>>> = from
+            .iter()
+            .map(|view| {
+                let begun = state.get(&view.tensor).is_some_and(|of| of.begun.is_some());
+                self.known(view, state).edges.filter(|_| !begun)
+            })
+            .collect();
+        all.map(union).ok_or_else(|| unknown(&from[0].name))
     }
 
     /// The edges whose out-of-bounds elements a scan replaces by the identity; `None` if they are unknown.
@@ -415,6 +416,18 @@ impl Lower<'_> {
             }
         }
         at
+    }
+}
+
+/// The edges whose out-of-bounds elements a reduction replaces by its identity.
+fn mask_of_reduction(from: &View, same: Option<f64>, state: &State) -> Result<Vec<Edge>> {
+    let beyond = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+    let begun = beyond.begun.is_none() || beyond.begun == same;
+    match beyond.edges {
+        Some(edges) if edges.is_empty() => Ok(edges),
+        _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
+        Some(edges) if begun => Ok(edges),
+        _ => Err(unknown(&from.name)),
     }
 }
 

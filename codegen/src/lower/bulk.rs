@@ -5,7 +5,7 @@ use tilewright_layout::{Composed, Layout, Obligation, Value};
 
 use super::Lower;
 use super::address::{Leaf, leaves};
-use crate::atom::{Atom, Done, OperandKind};
+use crate::atom::{Atom, Done};
 use crate::index::Ix;
 use crate::problem::{Problem, Result};
 use crate::thread::{AtomArg, Fact, Id, Mem, Op, Param, Queue, Space, Unroll};
@@ -267,9 +267,4 @@ pub(super) fn swizzle_bytes(layout: &Composed, elem: u32) -> Result<u32> {
         ))
         .help("those are Sw<1,4,3>, Sw<2,4,3> and Sw<3,4,3> on bytes")),
     }
-}
-
-/// Does the instruction take a tensor map?
-pub(crate) fn has_map(row: &Atom) -> bool {
-    row.operands.iter().any(|o| matches!(o.kind, OperandKind::TensorMap { .. }))
 }

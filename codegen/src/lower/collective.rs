@@ -24,7 +24,7 @@ impl Lower<'_> {
         let row = row(name)?;
         self.arch_of(row);
         self.comment(format!("{} <- {}, {}", to.name, from.name, to.shape()));
-        if super::bulk::has_map(row) {
+        if row.has_map() {
             return self.bulk(row, from, to, in_flight);
         }
         let (from_leaves, to_leaves) = (leaves(from), leaves(to));

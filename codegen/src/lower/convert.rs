@@ -2,11 +2,11 @@
 
 use super::Lower;
 use super::address::{Leaf, leaves};
-use super::transfer::align;
 use crate::atom::{Atom, Effect};
 use crate::atoms;
 use crate::elem::Elem;
 use crate::index::Ix;
+use crate::pair::align;
 use crate::problem::Result;
 use crate::thread::{AtomArg, Frag, Op, Unroll};
 use crate::tile::Space;

@@ -4,9 +4,9 @@ use tilewright_layout::{Layout, Value};
 
 use super::Lower;
 use super::beyond::{Beyond, Coordinates, Edge, State, along, taken_over, union};
-use super::transfer::align;
 use crate::affine::{Affine, Coord};
 use crate::elem::Elem;
+use crate::pair::align;
 use crate::problem::{Problem, Result};
 use crate::semiring::Semiring;
 use crate::thread::{Bin, Id};

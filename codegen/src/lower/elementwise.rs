@@ -3,9 +3,9 @@
 use super::Lower;
 use super::address::{Leaf, leaves};
 use super::beyond::Edge;
-use super::transfer::align;
 use crate::elem::Elem;
 use crate::index::Ix;
+use crate::pair::align;
 use crate::problem::{Problem, Result};
 use crate::thread::{Cmp, Frag, Op, Unroll, Val};
 use crate::tile::{Expr, Space};

@@ -89,13 +89,6 @@ pub(crate) fn lower_expanded(
     lower.finish()
 }
 
-pub(crate) use bulk::has_map;
-
-/// Rejects a pair of views whose shapes do not agree.
-pub(crate) fn same_shape(from: &crate::view::View, to: &crate::view::View) -> Result<()> {
-    transfer::align(from, to).map(|_| ())
-}
-
 /// The least common multiple; the first where it overflows 64 bits.
 fn lcm(a: i64, b: i64) -> i64 {
     let (mut x, mut y) = (a, b);

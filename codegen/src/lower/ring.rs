@@ -3,7 +3,7 @@
 
 use super::Lower;
 use crate::affine::{Affine, Coord};
-use crate::atom::{Done, OperandKind};
+use crate::atom::Done;
 use crate::atoms;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
@@ -329,10 +329,9 @@ fn only_fills(stmt: &Stmt) -> bool {
         tile::Op::Acquire { .. } | tile::Op::Publish { bytes: Some(_), .. } | tile::Op::Advance { .. } => {
             true
         }
-        tile::Op::Copy { how: How::Atom(name), .. } => atoms::find(name).is_some_and(|row| {
-            row.group == Scope::Thread
-                && row.operands.iter().any(|operand| matches!(operand.kind, OperandKind::TensorMap { .. }))
-        }),
+        tile::Op::Copy { how: How::Atom(name), .. } => {
+            atoms::find(name).is_some_and(|row| row.group == Scope::Thread && row.has_map())
+        }
         tile::Op::For { .. } | tile::Op::Tiles { .. } | tile::Op::If { .. } => {
             stmt.bodies().into_iter().flatten().all(only_fills)
         }

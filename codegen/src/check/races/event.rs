@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::trace::{self, Env};
 use crate::affine::Affine;
-use crate::atom::{Done, OperandKind};
+use crate::atom::Done;
 use crate::atoms;
 use crate::check::touch::{Actors, Place};
 use crate::thread::{Id, Queue, Scope};
@@ -169,10 +169,7 @@ fn done(how: How) -> Option<Done> {
 /// Does one elected thread of the group, or of each member of a family, perform this?
 fn elects(stmt: &Stmt) -> bool {
     let Op::Copy { how: How::Atom(name), .. } = &stmt.op else { return false };
-    atoms::find(name).is_some_and(|row| {
-        let map = |kind| matches!(kind, OperandKind::TensorMap { .. });
-        row.group == Scope::Thread && row.operands.iter().any(|operand| map(operand.kind))
-    })
+    atoms::find(name).is_some_and(|row| row.group == Scope::Thread && row.has_map())
 }
 
 /// The threads that execute a statement.

@@ -1,0 +1,67 @@
+//! Two views that a statement reads and writes element by element: both are refined until their leaves agree.
+
+use tilewright_layout::Layout;
+
+use crate::problem::{Problem, Result};
+use crate::view::View;
+
+/// Two views whose leaves have the same extents.
+pub(crate) struct Pair {
+    pub(crate) from: View,
+    pub(crate) to: View,
+}
+
+/// Refines both views until their leaves agree.
+pub(crate) fn align(from: &View, to: &View) -> Result<Pair> {
+    if from.rank() != to.rank() {
+        return Err(Problem::new(format!(
+            "`{}` has the shape {} and `{}` has {}: {} modes against {}",
+            from.name,
+            from.shape(),
+            to.name,
+            to.shape(),
+            from.rank(),
+            to.rank()
+        ))
+        .help(match (from.rank(), to.rank()) {
+            (1, 2) | (2, 1) => {
+                let vector = if from.rank() == 1 { from } else { to };
+                format!(
+                    "write `{0}.along(0)` for a column of the matrix, or `{0}.along(1)` for a row, or slice the matrix",
+                    vector.name
+                )
+            }
+            _ => "slice one of them, so that both have the same modes".into(),
+        }));
+    }
+    let (mut from_modes, mut to_modes) = (Vec::new(), Vec::new());
+    for (mode, (f, t)) in from.layout.modes().zip(to.layout.modes()).enumerate() {
+        let (fs, ts) = (f.size()?, t.size()?);
+        if fs != ts {
+            return Err(Problem::new(format!(
+                "mode {mode} has {fs} elements in `{}`, {}, and {ts} in `{}`, {}",
+                from.name,
+                from.shape(),
+                to.name,
+                to.shape()
+            ))
+            .help(
+                "both sides must have the same extents; check the tiles and thread layouts that made them",
+            ));
+        }
+        if f.shape() == t.shape() {
+            from_modes.push(f);
+            to_modes.push(t);
+            continue;
+        }
+        let f = f.composition(Layout::compact(t.shape())?)?;
+        let t = t.composition(Layout::compact(f.shape())?)?;
+        let f = f.composition(Layout::compact(t.shape())?)?;
+        from_modes.push(f);
+        to_modes.push(t);
+    }
+    Ok(Pair {
+        from: from.rearranged(Layout::from_modes(from_modes)?),
+        to: to.rearranged(Layout::from_modes(to_modes)?),
+    })
+}
