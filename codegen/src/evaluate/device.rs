@@ -77,40 +77,38 @@ impl Evaluator {
     /// An argument as a number of its parameter's type.
     fn taken(&mut self, device: &Device, value: &Value, elem: Elem, at: Span) -> Value {
         let name = &device.name.text;
-        match (value, value.as_number()) {
-            (Value::Poison, _) => Value::Poison,
-            (_, Some(number)) => match number.into_elem(elem) {
-                Ok(expr) => Value::Number(Scalar::new(expr, elem)),
-                Err(problem) => self.complain(at, problem),
-            },
-            (other, None) => {
-                let problem = Problem::new(format!("`{name}` takes numbers, and this is {}", other.kind()));
-                let help = match other {
-                    Value::View(view) => {
-                        format!("call it for each element: map({}, |x| {name}(x))", view.name)
-                    }
-                    _ => format!("it is `{}`", head(device)),
-                };
-                self.complain(at, problem.help(help))
-            }
-        }
+        self.of_type(value, elem, at, |other| {
+            let problem = Problem::new(format!("`{name}` takes numbers, and this is {}", other.kind()));
+            problem.help(match other {
+                Value::View(view) => format!("call it for each element: map({}, |x| {name}(x))", view.name),
+                _ => format!("it is `{}`", head(device)),
+            })
+        })
     }
 
     /// The value of a function, which is of its result's type.
     fn given(&mut self, value: &Value, elem: Elem, at: Span) -> Value {
+        self.of_type(value, elem, at, |other| {
+            Problem::new(format!("a function for kernels gives a number, and this is {}", other.kind()))
+                .help("end it with arithmetic on its parameters")
+        })
+    }
+
+    /// A value as a number of a type.
+    fn of_type(
+        &mut self,
+        value: &Value,
+        elem: Elem,
+        at: Span,
+        other: impl FnOnce(&Value) -> Problem,
+    ) -> Value {
         match (value, value.as_number()) {
             (Value::Poison, _) => Value::Poison,
             (_, Some(number)) => match number.into_elem(elem) {
                 Ok(expr) => Value::Number(Scalar::new(expr, elem)),
                 Err(problem) => self.complain(at, problem),
             },
-            (other, None) => {
-                let problem = Problem::new(format!(
-                    "a function for kernels gives a number, and this is {}",
-                    other.kind()
-                ));
-                self.complain(at, problem.help("end it with arithmetic on its parameters"))
-            }
+            (value, None) => self.complain(at, other(value)),
         }
     }
 }
