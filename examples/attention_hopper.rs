@@ -51,7 +51,8 @@ pub fn attention_hopper<
 
         // Keys that some query of this block does not see are in the last tiles.
         if (n + 1) * BN > min(N, block.x * BM + last + 1) {
-            scores = map(scores, |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s } else { f32::NEG_INFINITY });
+            scores =
+                map(scores, |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s } else { f32::NEG_INFINITY });
         }
         let now = map((most, maximum(scores, 1, beyond = f32::NEG_INFINITY)), |m, s| max(m, s));
         let weights = map((scores, now), |s, m| exp2((s - m) * unit));

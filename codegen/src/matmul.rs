@@ -81,6 +81,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
         "none, rows or columns: an argument `bias` after the others, of the type of C, with a number for each row or each column of C, which is added to it: C = alpha·A·Bᵀ + beta·C + bias",
     ),
     (
+        "scales",
+        "none",
+        "none, rows, columns or both: arguments `scale_rows` and `scale_columns` after the others, of type acc, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias",
+    ),
+    (
         "epilogue",
         "none",
         "relu, gelu, silu or another function of one number by its name, or a closure, |x| max(x, 0.0): applied to each element of C before it is rounded, after alpha, beta and bias",
@@ -155,6 +160,8 @@ struct Config {
     batched: bool,
     /// The mode of C along which an argument `bias` varies.
     bias: Option<usize>,
+    /// Is there a scale for each row, for each column of C?
+    scales: [bool; 2],
     /// Which operands are copied through registers: those that are not k_major, those that are.
     staged: [bool; 2],
     epilogue: Option<tile::Expr>,
@@ -371,7 +378,8 @@ fn by_wgmma(
     others.push(of(wide.clone(), &[Policy::General]));
     // Threads that store single elements have guards and addresses in registers, and so have a bias, C, scales, and
     // sums of single steps.
-    let many = config.bias.is_some() || config.alpha_beta || config.promotes() || config.mixed();
+    let scaled = config.scales.contains(&true);
+    let many = config.bias.is_some() || scaled || config.alpha_beta || config.promotes();
     let suits = |sizes: &&hopper::Sizes| sizes.is_common() && (!many || sizes.leaves_registers(&config));
     let direct: Vec<_> = sizes.iter().filter(suits).collect();
     let direct = if direct.is_empty() { vec![first] } else { direct };
@@ -526,6 +534,7 @@ impl Reader<'_> {
         let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
         let bias = self.choice("bias", &["none", "rows", "columns"]).checked_sub(1);
+        let scales = self.scales(b_dtype != dtype);
         let epilogue = match self.find("epilogue").map(activation) {
             Some(closure) => Some(self.keys.closure(&closure, acc)?),
             None => None,
@@ -583,6 +592,7 @@ impl Reader<'_> {
             alpha_beta,
             batched,
             bias,
+            scales,
             staged: [staged > 1, staged > 0],
             epilogue,
             narrow,
@@ -594,6 +604,20 @@ impl Reader<'_> {
     }
 
     /// The type of B's elements, and whether each holds two numbers of four bits.
+    /// The modes of C that have scales. Those of columns are part of narrow weights.
+    fn scales(&mut self, narrow: bool) -> [bool; 2] {
+        let choice = self.choice("scales", &["none", "rows", "columns", "both"]);
+        if let Some(span) = self.find("scales").filter(|_| narrow && choice > 1).map(|expr| expr.span) {
+            let message = "narrow weights have a scale for each column of C anyway, the argument `scale`";
+            self.error(
+                span,
+                message,
+                "leave `scales` out, or write scales = rows for those of activations too",
+            );
+        }
+        [matches!(choice, 1 | 3), narrow || choice > 1]
+    }
+
     fn b_dtype(&mut self, dtype: Elem) -> (Elem, bool) {
         let is_int4 = |expr: &Expr| matches!(&expr.kind, ExprKind::Name(name) if name == "i4");
         let packed = self.find("b_dtype").is_some_and(is_int4);

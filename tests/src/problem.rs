@@ -73,7 +73,7 @@ pub struct Problem {
 const ADDED_TO: [&str; 1] = ["bins"];
 
 /// Arguments of products after A, B and C.
-const AFTER_C: [&str; 4] = ["alpha", "beta", "scale", "bias"];
+const AFTER_C: [&str; 6] = ["alpha", "beta", "scale", "scale_rows", "scale_columns", "bias"];
 
 /// The reference of a kernel, by its name and parameters; `None` if there is none.
 pub fn reference(kernel: &Generated) -> Option<Reference> {
@@ -225,7 +225,7 @@ fn is_packed(param: &Param) -> bool {
     matches!(param, Param::Pointer { shape, .. } if shape.get(1).copied() == half)
 }
 
-/// C = alpha·A·Bᵀ·scale + beta·C + bias, or less of it; batched if there is a third mode. The bias belongs to rows if
+/// C = alpha·A·Bᵀ·scale(s) + beta·C + bias, or less of it; batched if there is a third mode. The bias belongs to rows if
 /// there are as many of them; sizes must differ.
 ///
 /// Rounding errors of a sum of K products behave like a random walk: they grow as √K, and with the magnitudes
@@ -271,12 +271,15 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
         let old = if beta == 0.0 { 0.0 } else { beta * c.values[at] };
         let vector = |name: &str, default| {
             let found = more.iter().find(|vector| vector.name == name);
-            found.map_or(default, |vector| match vector.extents[0] == rows && name == "bias" {
-                true => vector.values[at % rows],
-                false => vector.values[at / rows % columns],
+            found.map_or(default, |vector| {
+                match name == "scale_rows" || (vector.extents[0] == rows && name == "bias") {
+                    true => vector.values[at % rows],
+                    false => vector.values[at / rows % columns],
+                }
             })
         };
-        let (alpha, added) = (alpha * vector("scale", 1.0), vector("bias", 0.0));
+        let scales: f64 = AFTER_C[2..5].iter().map(|name| vector(name, 1.0)).product();
+        let (alpha, added) = (alpha * scales, vector("bias", 0.0));
         let value = alpha * sum + old + added;
         if values == Values::Whole || !c.elem.is_float() {
             return Wanted { value: number::rounded(c.elem, value), within: 0.0 };

@@ -287,7 +287,7 @@ fn batches_are_a_third_mode_of_tensor_maps() {
 
 /// A number for each row or column of C: along wgmma's rows or columns, by the order of C.
 #[test]
-fn a_bias_is_added() {
+fn a_bias_is_added_and_scales_multiply() {
     for keys in [
         "dtype=bf16 bm=128 bn=32 b=k_major c=n_major bias=columns",
         "dtype=bf16 bm=64 bn=128 bias=rows",
@@ -296,6 +296,9 @@ fn a_bias_is_added() {
         "dtype=tf32 bm=128 bn=64 a=k_major b=k_major c=n_major bias=columns",
         "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16 bias=rows batched=true",
         "dtype=i8 bm=64 bn=64 a=k_major b=k_major bias=columns",
+        "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16 scales=both",
+        "dtype=e4m3 bm=128 bn=64 a=k_major b=k_major c=n_major out=bf16 scales=rows bias=columns fast_accum=true",
+        "dtype=bf16 bm=64 bn=64 out=f32 scales=columns alpha_beta=true",
         "dtype=bf16 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major bias=rows alpha_beta=true batched=true",
     ] {
         let elements = if keys.contains("a=k_major b=k_major") { 16 } else { 8 };

@@ -228,7 +228,7 @@ fn roles(kernel: &Generated) -> Option<Vec<Role>> {
             ("M", 2 | 3, true) if extent(param, 1)? == "N" && dense() => Role::C,
             ("M", 2 | 3, false) if extent(param, 1)? == "K" && dense() => Role::A,
             ("N", 2 | 3, false) if ["K", "K/2"].contains(&extent(param, 1)?) && dense() => Role::B,
-            ("M" | "N", 1, false) if argument.name == "scale" => Role::Scale,
+            ("M" | "N", 1, false) if argument.name.starts_with("scale") => Role::Scale,
             ("M" | "N", 1, false) => Role::Bias,
             _ => return None,
         });

@@ -195,8 +195,8 @@ fn gather(
 /// Arguments with a number for each row or column of C: whole, as tiles of C, or parts of them.
 #[derive(Default)]
 pub(super) struct Vectors {
-    /// By which accumulators are multiplied: for each column.
-    scale: Option<View>,
+    /// By which accumulators are multiplied: for each row, for each column.
+    scales: [Option<View>; 2],
     /// What is added.
     bias: Option<View>,
 }
@@ -208,9 +208,13 @@ impl Vectors {
             let extent = Size::symbol(["M", "N"][along]);
             b.tensor(name, elem, sizes(&[extent]), None, false)
         };
-        let scale = c.mixed().then(|| vector("scale", c.acc, 1)).transpose()?;
+        // Narrow weights have one scale, and so it needs no other name.
+        let names = ["scale_rows", if c.mixed() { "scale" } else { "scale_columns" }];
+        let mut scale =
+            |along: usize| c.scales[along].then(|| vector(names[along], c.acc, along)).transpose();
+        let scales = [scale(0)?, scale(1)?];
         let bias = c.bias.map(|along| vector("bias", c.out, along)).transpose()?;
-        Ok(Vectors { scale, bias })
+        Ok(Vectors { scales, bias })
     }
 
     /// Their parts at a tile of C, broadcast along the other mode.
@@ -221,15 +225,20 @@ impl Vectors {
             shape[along] = None;
             Ok(b.broadcast(&part, &shape)?.with_name(&format!("g{}", view.name)))
         };
-        let scale = self.scale.as_ref().map(|view| part(view, 1)).transpose()?;
+        let [rows, columns] = &self.scales;
+        let scales = [
+            rows.as_ref().map(|view| part(view, 0)).transpose()?,
+            columns.as_ref().map(|view| part(view, 1)).transpose()?,
+        ];
         let bias = self.bias.as_ref().zip(c.bias).map(|(view, along)| part(view, along)).transpose()?;
-        Ok(Vectors { scale, bias })
+        Ok(Vectors { scales, bias })
     }
 
     /// The same of each.
     pub(super) fn each(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Vectors> {
         let mut one = |view: &Option<View>| view.as_ref().map(&mut of).transpose();
-        Ok(Vectors { scale: one(&self.scale)?, bias: one(&self.bias)? })
+        let [rows, columns] = &self.scales;
+        Ok(Vectors { scales: [one(rows)?, one(columns)?], bias: one(&self.bias)? })
     }
 
     /// The parts of a thread.
@@ -296,10 +305,8 @@ pub(super) fn epilogue(
         ins.push(view.clone());
         tile::Expr::In(ins.len() as u8 - 1).cast(c.acc)
     };
-    let scaled = match &vectors.scale {
-        Some(scale) => binary(Bin::Mul, scaled, input(scale)),
-        None => scaled,
-    };
+    let scales = vectors.scales.iter().flatten();
+    let scaled = scales.fold(scaled, |scaled, scale| binary(Bin::Mul, scaled, input(scale)));
     let bias = vectors.bias.as_ref().map(&mut input);
     let finish = |sum: tile::Expr| {
         let sum = bias.iter().fold(sum, |sum, bias| binary(Bin::Add, sum, bias.clone()));
