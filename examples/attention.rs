@@ -37,6 +37,9 @@ pub fn attention<
     let mut most = full::<f32>((BM, 1), f32::MIN);
     let mut total = full::<f32>((BM, 1), 0.0);
 
+    // exp(scale · s) is exp2(unit · s).
+    let unit = scale * 1.442695;
+
     // Query i sees keys up to i + last: without a mask M more, and so all. Keys that no query of this block sees are not
     // loaded.
     let last = N - M + (1 - CAUSAL) * M;
@@ -47,12 +50,15 @@ pub fn attention<
         let mut scores = mma.accumulators((BM, BN), 0.0);
         gemm(sq, sk, &mut scores);
 
-        let visible = |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s * scale } else { f32::MIN };
-        let scores = map(scores, |s, at| visible(s, at));
-        let now = map((most, maximum(scores, 1)), |m, s| max(m, s));
-        let weights = map((scores, now), |s, m| if s > f32::MIN { exp(s - m) } else { 0.0 });
-        let shrink = map((most, now), |m, now| exp(m - now));
-        total = map((total, shrink, sum(weights, 1)), |t, c, w| t * c + w);
+        // Keys that some query of this block does not see are in the last tiles.
+        if (n + 1) * BN > min(N, block.x * BM + last + 1) {
+            scores =
+                map(scores, |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s } else { f32::NEG_INFINITY });
+        }
+        let now = map((most, maximum(scores, 1, beyond = f32::NEG_INFINITY)), |m, s| max(m, s));
+        let weights = map((scores, now), |s, m| exp2((s - m) * unit));
+        let shrink = map((most, now), |m, now| exp2((m - now) * unit));
+        total = map((total, shrink, sum(weights, 1, beyond = 0.0)), |t, c, w| t * c + w);
         out = map((out, shrink), |o, c| o * c);
         gemm(map(weights, |w| w as bf16), permute(sv, (1, 0)), &mut out);
         most = now;
