@@ -3,7 +3,6 @@
 use super::declare::Places;
 use super::names::Thing;
 use super::{Builtin, Printer, comment};
-use crate::atom::Effect;
 use crate::elem::Elem;
 use crate::index::{Int, Ix};
 use crate::mention::is_left_from_inside;
@@ -34,18 +33,14 @@ impl Printer<'_> {
 
     /// With programmatic dependent launch, the wait for the previous kernel comes before every access to
     /// memory that others see, so that every thread waits, whatever its role. It follows declarations,
-    /// built-in variables, prefetches of tensor maps and mbarrier initialisation. Compilers move no read before it, as pointers are not
+    /// built-in variables, and mbarrier initialisation. Compilers move no read before it, as pointers are not
     /// `__restrict__`.
     fn overlaps_from(&self, body: &[Stmt]) -> Option<usize> {
         if self.depth != 1 || !self.kernel.launch.overlaps {
             return None;
         }
         let inits = |stmt: &Stmt| match &stmt.op {
-            Op::Elect(_, body) => body.iter().all(|stmt| match &stmt.op {
-                Op::InitBarriers(_) => true,
-                Op::Atom { row, .. } => row.effect == Effect::Hint,
-                _ => false,
-            }),
+            Op::Elect(_, body) => body.iter().all(|stmt| matches!(stmt.op, Op::InitBarriers(_))),
             _ => false,
         };
         let silent = |op: &Op| matches!(op, Op::Let(..) | Op::Comment(_) | Op::Fence(_) | Op::Sync(_));

@@ -271,9 +271,8 @@ impl<'p> Lower<'p> {
     }
 
     fn finish(mut self) -> std::result::Result<Kernel, Diagnostic> {
-        let mut body = std::mem::take(&mut self.preamble);
+        let mut body = self.preamble;
         body.append(&mut self.block);
-        self.prefetch_maps(&mut body);
         self.kernel.body = body;
         commits::place(&mut self.kernel)?;
         tokens::relax(&mut self.kernel, &self.marks);

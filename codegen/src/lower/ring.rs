@@ -7,7 +7,7 @@ use crate::atom::Done;
 use crate::atoms;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
-use crate::thread::{self, AtomArg, Bar, Fence, Id, Op, Param, Queue, Scope};
+use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
 use crate::tile::{self, How, Ring, Stmt};
 
 /// A ring's phases are counted in 32 bits, with room to look ahead.
@@ -42,30 +42,6 @@ impl Lower<'_> {
         self.emit(Op::Fence(Fence::MbarrierInit));
         let bar = self.cluster_barrier();
         self.emit(Op::Sync(bar));
-    }
-
-    /// Where launches overlap, the thread that initialises mbarriers prefetches tensor maps first: they arrive while
-    /// the kernel waits for the one before it.
-    pub(super) fn prefetch_maps(&mut self, body: &mut [thread::Stmt]) {
-        let bodies = body.iter_mut().filter_map(|stmt| match &mut stmt.op {
-            Op::Elect(_, body) => Some(body),
-            _ => None,
-        });
-        let mut inits = bodies.filter(|body| body.iter().any(|stmt| matches!(stmt.op, Op::InitBarriers(_))));
-        let (Some(init), Some(row)) = (inits.next(), atoms::find("prefetch_tensor_map")) else { return };
-        let maps = self
-            .kernel
-            .params
-            .iter()
-            .enumerate()
-            .filter(|(_, param)| matches!(param, Param::TensorMap { .. }));
-        let prefetch = maps.map(|(at, _)| {
-            let args = vec![AtomArg::Map { param: at as Id, at: Vec::new() }];
-            thread::Stmt { site: 0, op: Op::Atom { row, args, guard: None } }
-        });
-        if self.program.overlaps {
-            init.splice(..0, prefetch.collect::<Vec<_>>());
-        }
     }
 
     /// A block must not exit while others of its cluster may access its shared memory or mbarriers.
