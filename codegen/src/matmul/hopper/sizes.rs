@@ -38,7 +38,7 @@ pub(in crate::matmul) struct Sizes {
 /// an H100 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a product nearly fill all
 /// multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy fewer rows,
 /// for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few tiles.
-const SHIPPED: [([i64; 2], [i64; 2], u32); 14] = [
+const SHIPPED: [([i64; 2], [i64; 2], u32); 16] = [
     ([128, 256], [1, 1], 1266),
     ([128, 224], [1, 1], 1085),
     ([128, 192], [1, 1], 931),
@@ -53,6 +53,8 @@ const SHIPPED: [([i64; 2], [i64; 2], u32); 14] = [
     ([128, 256], [2, 1], 1266),
     ([64, 128], [2, 1], 457),
     ([64, 64], [1, 8], 429),
+    ([192, 192], [1, 1], 1380),
+    ([192, 192], [2, 1], 1380),
 ];
 /// Clocks of a step beside its products, of tiles that have not been measured.
 const STEP: u32 = 250;

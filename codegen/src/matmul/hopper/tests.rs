@@ -255,8 +255,8 @@ fn a_launch_chooses_among_tiles() {
     check_chosen([16, 4096, 4096], [64, 32]);
     check_chosen([4096, 16, 4096], [64, 16]);
     // Rows that begin in the middle of a line: blocks of a cluster share copies.
-    check_chosen([3000, 3000, 3000], [256, 256]);
-    check_chosen([3072, 3072, 3072], [128, 192]);
+    check_chosen([3000, 3000, 3000], [384, 192]);
+    check_chosen([3072, 3072, 3072], [192, 192]);
     check_chosen([11264, 384, 2048], [256, 128]);
     // Few tiles and a long K, which the blocks of a cluster split: they are numbered along the first axis.
     check_chosen([128, 128, 16384], [1, 64]);
