@@ -34,7 +34,8 @@ pub(in crate::matmul) struct Sizes {
     pub(in crate::matmul) clocks: Option<u32>,
 }
 
-/// Tiles of the default variants, rows and columns, and the blocks of a cluster, that share columns or K, with the clocks of a step: of
+/// Tiles of the default variants, rows and columns, the blocks of a cluster that share columns, those that share K, and the
+/// clocks of a step: of
 /// an H100 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a product nearly fill all
 /// multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy fewer rows,
 /// for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few tiles.
@@ -231,7 +232,8 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
     if let Some(problem) = unfit_split(sizes, config) {
         return Some(("split_k", problem));
     }
-    let most_warpgroups = if has_partial_sums(config) { 2 } else { 3 };
+    // Three warpgroups leave no registers for further sums or for conversions.
+    let most_warpgroups = if has_partial_sums(config) || config.mixed() { 2 } else { 3 };
     let fits = (1..=most_warpgroups).contains(&(bm / ROWS)) || bm == 4 * ROWS;
     if !fits || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
         let rows = if most_warpgroups > 2 { "64, 128, 192 or 256" } else { "64, 128 or 256" };
