@@ -60,8 +60,11 @@ pub(super) fn usual(c: &Config) -> Usual {
     let (elem, terms) = (c.dtype, c.precision.terms());
     let square = 64 * 64;
     let long = Usual { tile: [128, 256, SWIZZLED / i64::from(elem.bytes())], stages: 4, sums: square };
-    let fits =
-        (long.tile[0] + long.tile[1]) * SWIZZLED * long.stages <= i64::from(Target::of(c.arch).block_shared);
+    let holds = |usual: &Usual| {
+        let [left, right, k] = usual.tile;
+        let bytes = (left + right) * k * usual.stages * i64::from(elem.bytes());
+        bytes <= i64::from(Target::of(c.arch).block_shared)
+    };
     match (elem, elem.bytes()) {
         // Elements take registers before and after their conversion.
         _ if c.mixed() => Usual { tile: [128, 128, 32], stages: 4, sums: 64 * 32 },
@@ -69,11 +72,15 @@ pub(super) fn usual(c: &Config) -> Usual {
         (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
         // Fragments take registers for both terms as well.
         (_, 4) if terms == Terms::Two => Usual { tile: [128, 128, 16], stages: 4, sums: 64 * 32 },
-        (_, 1 | 2 | 4) if fits => long,
+        (_, 1 | 2 | 4) if holds(&long) => long,
         (_, bytes @ (1 | 2 | 4)) => {
             Usual { tile: [128, 256, SWIZZLED / 2 / i64::from(bytes)], stages: 4, sums: square }
         }
-        _ => Usual { tile: [128, 128, 16], stages: 3, sums: square },
+        _ => {
+            // Fewer barriers where three stages fit.
+            let [long, short] = [32, 16].map(|k| Usual { tile: [128, 128, k], stages: 3, sums: square });
+            if holds(&long) { long } else { short }
+        }
     }
 }
 
@@ -111,9 +118,11 @@ pub(super) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan
         let [bm, bn] = c.operands_of(tile);
         Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps })
     };
-    let mut plans: Vec<Result<Plan>> = FEW_ROWS.map(of_bytes).map(few).into();
+    // Fragments of wider elements do not fit in registers beside sums of all of a tile.
+    let few_rows: &[[i64; 3]] = if c.dtype.bytes() <= 2 { &FEW_ROWS } else { &[] };
+    let mut plans: Vec<Result<Plan>> = few_rows.iter().map(|&tile| few(of_bytes(tile))).collect();
     if !c.mixed() {
-        plans.extend(FEW_ROWS.map(|[bm, bn, bk]| few(of_bytes([bn, bm, bk]))));
+        plans.extend(few_rows.iter().map(|&[bm, bn, bk]| few(of_bytes([bn, bm, bk]))));
         let [left, right, _] = usual(c).tile;
         let smaller = SMALLER.into_iter().filter(|([bm, bn, _], ..)| bm * bn < left * right);
         plans.extend(smaller.map(small));
@@ -236,10 +245,10 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<Vec<Program>> {
         });
     }
     // Rows of C need not be aligned where single elements are stored, adjacent ones by adjacent threads.
-    for plan in plans.iter().filter(|_| competes) {
-        let [left, right] = c.operands_of(plan.tile);
-        let covers = plan.mma.parts_of_k()? == 1 && (left == right || std::ptr::eq(plan, usual));
-        if covers && plan.stages_result(c, 1)? {
+    // Guards and addresses take registers, which the accumulators of larger tiles do not leave.
+    for plan in others {
+        let square = plan.tile[0] == plan.tile[1] && plan.mma.parts_of_k()? == 1;
+        if square && plan.stages_result(c, 1)? {
             more.push(by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?);
         }
     }
