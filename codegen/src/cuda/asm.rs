@@ -68,10 +68,24 @@ impl Printer<'_> {
         };
         let (name, bytes) =
             (self.names.shared[id as usize].clone(), self.kernel.shared[id as usize].elem.bytes());
-        match (self.exprs.constant(mem.index), bytes) {
-            (Some(0), _) => format!("shared_address({name})"),
-            (_, 1) => format!("shared_address({name}) + {}", self.int_piece(mem.index).at(Level::Product)),
-            _ => format!("shared_address({name}) + {bytes} * {}", self.int_piece(mem.index).at(Level::Unary)),
+        let mut terms = Vec::new();
+        self.exprs.terms(mem.index, &mut terms);
+        match (self.exprs.constant(mem.index), bytes, &terms[..]) {
+            (Some(0), ..) => format!("shared_address({name})"),
+            (_, 1, _) => format!("shared_address({name}) + {}", self.int_piece(mem.index).at(Level::Product)),
+            (_, _, [_]) => {
+                format!("shared_address({name}) + {bytes} * {}", self.int_piece(mem.index).at(Level::Unary))
+            }
+            // Compilers do not distribute the factor over the terms, of which constant and uniform ones become offsets of
+            // instructions.
+            (_, _, terms) => {
+                let (zero, bytes) = (self.exprs.int(0), self.exprs.int(bytes.into()));
+                let sum = terms.iter().fold(zero, |sum, &term| {
+                    let term = self.exprs.mul(term, bytes);
+                    self.exprs.add(sum, term)
+                });
+                format!("shared_address({name}) + {}", self.int_piece(sum).at(Level::Sum))
+            }
         }
     }
 }
