@@ -153,13 +153,11 @@ impl Plan {
         let [a, b] = [bm * bk * i64::from(c.dtype.bytes()), bn * c.k_of_b(bk) * i64::from(c.b_dtype.bytes())];
         let steps = Size::symbol("K").ceil_div(bk).ok_or_else(|| Problem::new("no such tiles"))?;
         let [rest, elements] = TILE.map(i64::from);
-        // The longer operand comes from memory, the other mostly from the L2 cache.
-        let (near, far) = (a.min(b), a.max(b));
-        let (copies, tile) = match (c.mixed(), self.mma.parts_of_k()? > 1) {
-            // As measured with 16 to 64 rows, see bench/NOTES.md: all blocks read the same activations at once.
-            (true, _) => (b * WIDE / width / 20 + a * WIDE / width / 13, 1500),
-            (false, true) => (far * WIDE / width / 13 + near * WIDE / width / 45, 1500),
-            (false, false) => ((a + b) / width * 4 / 9, rest + elements * bm * bn / 1000),
+        // Weights, or the longer operand, come from memory, the other mostly from the L2 cache.
+        let (near, far) = if c.mixed() { (a, b) } else { (a.min(b), a.max(b)) };
+        let (copies, tile) = match c.mixed() || self.mma.parts_of_k()? > 1 {
+            false => ((a + b) / width * 4 / 9, rest + elements * bm * bn / 1000),
+            true => (far * WIDE / width / 13 + near * WIDE / width / 45, 1500),
         };
         // Multiply-adds of elements of two bytes in a clock.
         let rate = match c.dtype {

@@ -217,13 +217,21 @@ fn the_transposed_product_blames_the_other_key() {
 
 /// Checks the tile of C that a block computes in a product of these sizes.
 #[track_caller]
-fn check_chosen([m, n, k]: [i64; 3], expected: [i64; 2]) {
-    let keys = Words::read("dtype=bf16 arch=90 a=k_major b=k_major c=n_major").unwrap();
+fn check_chosen(sizes: [i64; 3], expected: [i64; 2]) {
+    check_chosen_of("c=n_major", sizes, expected);
+}
+
+/// The same with further keys.
+#[track_caller]
+fn check_chosen_of(keys: &str, [m, n, k]: [i64; 3], expected: [i64; 2]) {
+    let c_rows = keys.contains("c=n_major");
+    let keys = Words::read(&format!("dtype=bf16 arch=90 a=k_major b=k_major {keys}")).unwrap();
     let kernel = Definition::Matmul(keys.args().to_vec()).generate().kernel.unwrap();
-    let tensor = |extents: [i64; 2], mutable: bool| {
-        let strides = vec![extents[1], 1];
-        let len = (extents[0] * extents[1]) as u64;
-        let elem = Elem::Bf16;
+    let b_elem = kernel.params[1].elem;
+    let narrow = b_elem != Elem::Bf16;
+    let tensor_of = |elem: Elem, extents: &[i64], mutable: bool| {
+        let strides = extents.iter().skip(1).copied().chain([1]).collect();
+        let len = extents.iter().product::<i64>() as u64;
         Given::Tensor(launch::Tensor {
             elem,
             mutable,
@@ -233,7 +241,14 @@ fn check_chosen([m, n, k]: [i64; 3], expected: [i64; 2]) {
             address: 1 << (if mutable { 40 } else { 32 }),
         })
     };
-    let given = [tensor([m, k], false), tensor([n, k], false), tensor([m, n], true)];
+    let scale = narrow.then(|| tensor_of(Elem::F32, &[n], false));
+    let tensor = |extents: [i64; 2], mutable: bool| tensor_of(Elem::Bf16, &extents, mutable);
+    let mut c = tensor([m, n], true);
+    if let (Given::Tensor(c), false) = (&mut c, c_rows) {
+        c.strides = vec![1, m];
+    }
+    let given = [tensor([m, k], false), tensor_of(b_elem, &[n, k], false), c];
+    let given: Vec<Given> = given.into_iter().chain(scale).collect();
     let plan = launch::plan(&kernel, &given, &launch::Limits::HOPPER).unwrap();
     let program = &kernel.variants[plan.variant].program;
     let tiles = program.launch.grid.iter().take(2).flatten();
@@ -262,4 +277,17 @@ fn a_launch_chooses_among_tiles() {
     check_chosen([128, 128, 16384], [1, 64]);
     // Columns of C do not matter, where threads store it.
     check_chosen([1024, 1023, 1024], [64, 128]);
+}
+
+#[test]
+fn products_with_narrow_weights_choose_too() {
+    const KEYS: &str = "b_dtype=i8 c=n_major";
+    // wgmma's rows are those of the weights.
+    check_chosen_of(KEYS, [4096, 4096, 4096], [128, 256]);
+    check_chosen_of(KEYS, [1, 4096, 4096], [16, 32]);
+    check_chosen_of(KEYS, [16, 4096, 4096], [16, 32]);
+    check_chosen_of(KEYS, [32, 4096, 4096], [32, 32]);
+    for rows in [1, 16] {
+        check_chosen_of("b_dtype=i8", [rows, 4096, 4096], [32, 16]);
+    }
 }
