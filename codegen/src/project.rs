@@ -115,7 +115,7 @@ impl Project<'_> {
         };
         let warps = threads / WARP;
         let multiply = by_warpgroups(program);
-        if threads % WARP != 0 || (multiply && warps % WARPGROUP != 0) {
+        if threads % WARP != 0 || (multiply && !warps.is_multiple_of(WARPGROUP)) {
             let problem = Problem::new(format!("{threads} threads beside a producer are no whole warps"));
             return Err(problem.help("use a multiple of 32 threads, or of 128 for products of warpgroups"));
         }

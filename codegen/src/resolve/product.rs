@@ -108,7 +108,7 @@ impl Resolve {
         };
         let k = extents(a)?[1];
         let member = if count > 1 { Coord::Member(family as u32).into() } else { Affine::from(0) };
-        let from_registers = match mma.from_registers() {
+        let from_registers = match mma.of_registers() {
             Some(mma) => self.in_registers(stmt, a, &mma)?.map(|(left, part)| (mma.row, left, part)),
             None => None,
         };

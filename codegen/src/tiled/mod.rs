@@ -187,7 +187,7 @@ impl TiledMma {
     }
 
     /// The same product with the left operand in registers, where the table has it.
-    pub(crate) fn from_registers(&self) -> Option<TiledMma> {
+    pub(crate) fn of_registers(&self) -> Option<TiledMma> {
         let of = |row: &Atom, name| row.operand(name).map(|operand| operand.elem);
         let same = |row: &&Atom| {
             row.group == self.row.group

@@ -61,7 +61,7 @@ impl Builder {
     /// // … the product …
     /// let gathered = b.gathering("parts", &mma, [32, 16], &[])?;
     /// let sums = b.gathered(&mma, &acc, &gathered)?;
-    /// assert_eq!(sums.shape().to_string(), "((1,1),(1,4))"); // of 512 elements, four for each thread
+    /// assert_eq!(sums.shape().to_string(), "(4,1)"); // of 512 elements, four for each thread
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn gathering(

@@ -40,7 +40,7 @@ fn without(mut program: Program, spans: &[u32]) -> Program {
 
 /// Exchanges two neighbours, of which the first has this span.
 fn swapped(mut program: Program, span: u32) -> Program {
-    fn inside(body: &mut Vec<Stmt>, span: u32) {
+    fn inside(body: &mut [Stmt], span: u32) {
         if let Some(at) = body.iter().position(|stmt| stmt.span.0 == span) {
             return body.swap(at, at + 1);
         }
