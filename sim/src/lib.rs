@@ -39,12 +39,12 @@
 //! - **Stores of equal values race too.** Lanes that all store one value to one element race, although
 //!   hardware leaves that value there. To CUDA's memory model, as to that of C++, unordered writes are a race
 //!   whatever they write, so a compiler may assume that there are none. Let one lane store.
-//! - **A write before an access by the copy engine or tensor cores needs a proxy fence.** They access shared memory
-//!   through the async proxy, and accesses through different proxies are ordered by `fence.proxy.async`: a barrier or an
-//!   mbarrier without it is not enough. A read before a bulk overwrite needs the barrier alone: an arrival
-//!   releases what was read before, so the value has been read when the copy is issued, through whichever proxy it
-//!   writes. The results of an asynchronous operation need no fence: waiting for its completion covers both
-//!   proxies.
+//! - **A read before a bulk overwrite needs a proxy fence.** The copy engine and tensor cores access shared
+//!   memory through the async proxy. Accesses through different proxies are ordered by `fence.proxy.async`
+//!   alone; a barrier or an mbarrier without it is not enough, whether the first access reads or writes:
+//!   without the fence the copy may land before the read has been performed. So a thread that has read a slot
+//!   executes the fence before it releases the slot. The results of an asynchronous operation need no fence:
+//!   waiting for its completion covers both proxies.
 //! - **A warpgroup is four warps.** A wgmma reads its matrices for each of them, so the writes must be
 //!   ordered before each warp; and a warp's wait covers its own part alone. The matrices can be overwritten
 //!   after all four have waited and have synchronised with the writer.

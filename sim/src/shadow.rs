@@ -182,9 +182,8 @@ impl Shadow {
         }
         for reads in std::iter::once(&cell.read).chain(&self.lists[cell.more as usize]) {
             for stamp in reads.stamps() {
-                // A read that has been performed needs no proxy fence.
                 let order = by.order(all, &me, stamp.component, stamp.epoch);
-                if order == Order::None {
+                if order != Order::After {
                     return Err(conflict(stamp, false, order));
                 }
             }

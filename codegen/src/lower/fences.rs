@@ -1,11 +1,9 @@
 //! Proxy fences. Bulk copies and tensor cores access shared memory through the async proxy. A thread's
-//! ordinary writes, through the generic proxy, are ordered before those accesses by a proxy fence of that thread,
-//! ahead of the barrier or arrival that publishes them. Reads need none before a bulk copy overwrites what they have
-//! read: the barrier or arrival comes after them. In the main loop of a ring, that fence would wait for every fragment in
-//! flight.
+//! ordinary accesses, through the generic proxy, are ordered before those by a proxy fence of that thread,
+//! ahead of the barrier or arrival that publishes them.
 //!
 //! A forward dataflow pass over the thread program, as for commits of copies, inserts a fence where an array
-//! that both proxies access was written since the last one.
+//! that both proxies access was touched since the last one.
 
 use crate::thread::{AtomArg, Fence, Id, Kernel, Mem, Op, Scope, Space, Stmt, Unroll};
 
@@ -64,7 +62,7 @@ struct Walk {
 }
 
 impl Walk {
-    /// Are there unfenced writes at the end of a block, given whether there are any at its beginning?
+    /// Are there unfenced accesses at the end of a block, given whether there are any at its beginning?
     /// Rewrites the block only with `write`.
     fn block(&self, block: &mut Vec<Stmt>, mut open: bool, write: bool) -> bool {
         let mut at = 0;
@@ -83,7 +81,7 @@ impl Walk {
         open
     }
 
-    /// An unrolled loop that publishes and writes nothing: one fence before it, instead of one in each iteration.
+    /// An unrolled loop that publishes and accesses nothing: one fence before it, instead of one in each iteration.
     fn only_publishes(&self, op: &mut Op) -> bool {
         let Op::For { body, unroll: Unroll::Full, .. } = op else { return false };
         body.iter().any(|stmt| publishes(&stmt.op)) && !self.block(body, false, false)
@@ -92,14 +90,15 @@ impl Walk {
     fn inside(&self, op: &mut Op, open: bool, write: bool) -> bool {
         let known = |mem: &Mem| shared(mem).is_some_and(|id| self.both.contains(&id));
         match op {
-            Op::Store { to: mem, .. } | Op::Atomic { to: mem, .. } => open || known(mem),
+            Op::Load { from: mem, .. } | Op::Store { to: mem, .. } | Op::Atomic { to: mem, .. } => {
+                open || known(mem)
+            }
             Op::Atom { row, args, .. } if !row.async_proxy => {
-                let written = row.operands.iter().zip(args.iter()).filter(|(operand, _)| operand.writes);
-                open || written.filter_map(|(_, arg)| memory(arg)).any(known)
+                open || args.iter().filter_map(memory).any(known)
             }
             Op::Fence(Fence::ProxyAsync) => false,
             Op::For { body, .. } => {
-                // An iteration may start with unfenced writes of the previous one.
+                // An iteration may start with unfenced accesses of the previous one.
                 let entry = open || self.block(body, open, false);
                 self.block(body, entry, write) || open
             }
@@ -181,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn unfenced_writes_at_the_end_of_a_body_are_fenced_in_the_next_iteration() {
+    fn unfenced_accesses_at_the_end_of_a_body_are_fenced_in_the_next_iteration() {
         check(
             vec![looped(vec![Op::Sync(0), bulk(), store(0)])],
             vec![looped(vec![FENCE, Op::Sync(0), bulk(), store(0)])],
@@ -203,15 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn reads_need_no_fence() {
-        let to = Frag { reg: 0, at: Ix::default(), len: 1 };
-        let Op::Store { to: from, .. } = store(0) else { unreachable!() };
-        let read = Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None };
-        check(vec![read.clone(), Op::Sync(0), bulk()], vec![read, Op::Sync(0), bulk()]);
-    }
-
-    #[test]
-    fn a_write_on_one_path_needs_a_fence() {
+    fn an_access_on_one_path_needs_a_fence() {
         let either = Op::If { cond: Ix::default(), then: block(vec![store(0)]), other: Vec::new() };
         check(vec![either.clone(), Op::Sync(0), bulk()], vec![either, FENCE, Op::Sync(0), bulk()]);
     }

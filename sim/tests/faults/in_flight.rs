@@ -243,9 +243,8 @@ fn bulk_copies_end_before_their_block() {
 
 #[test]
 fn a_generic_read_before_the_copy_engine_overwrites() {
-    // Two iterations with one slot: every thread reads, and the slot is filled again after a barrier. A fence is not
-    // needed.
-    let kernel = |barrier: bool| {
+    // Two iterations with one slot: every thread reads and arrives, and the slot is filled again.
+    let kernel = |fence: bool| {
         let mut b = Build::new(32);
         let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
         let tile = b.shared("tile", F32, 32, "");
@@ -269,9 +268,10 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
                 b.load(x, tile, t, 1),
                 b.store(to, at, x, 1),
             ];
-            if barrier {
-                phase.push(b.sync());
+            if fence {
+                phase.push(b.s(Op::Fence(Fence::ProxyAsync)));
             }
+            phase.push(b.sync());
             phase
         }));
         b.done(body)
@@ -279,7 +279,7 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
     let args = [Arg::tensor(&count(64), [64]), Arg::output::<f32>([64])];
     assert_eq!(fine(&kernel(true), &args).get::<f32>("to").unwrap(), count(64));
     let found = fault(&kernel(false), &args);
-    assert_eq!(found.kind(), FaultKind::Race, "{found}");
+    assert_eq!(found.kind(), FaultKind::MissingFence, "{found}");
     assert_eq!(found.parties()[1].doing, "reads it", "{found}");
 }
 

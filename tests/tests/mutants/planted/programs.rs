@@ -187,6 +187,7 @@ pub(crate) fn copies() -> Program {
         vec![
             b.s(Op::Await { bar: full, slot, phase }),
             b.load(x, tile, place, 1),
+            b.s(Op::Fence(Fence::ProxyAsync)),
             b.s(Op::Arrive { bar: empty, slot, peer: None, bytes: None }),
             b.store(to, number, x, 1),
         ]
@@ -283,8 +284,11 @@ pub(crate) fn multicast() -> Program {
     let place = b.sum(&[(t, 4)], 0);
     let read = b.repeat(ROUNDS, Unroll::No, |b, round| {
         let out = b.sum(&[(rank, 128 * ROUNDS), (round, 128), (t, 4)], 0);
-        let mut body =
-            vec![b.s(Op::Await { bar: full, slot: zero, phase: round }), b.load(x, tile, place, 4)];
+        let mut body = vec![
+            b.s(Op::Await { bar: full, slot: zero, phase: round }),
+            b.load(x, tile, place, 4),
+            b.s(Op::Fence(Fence::ProxyAsync)),
+        ];
         for block in 0..2 {
             let peer = Some(b.int(block));
             body.push(b.s(Op::Arrive { bar: empty, slot: zero, peer, bytes: None }));

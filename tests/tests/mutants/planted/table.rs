@@ -314,6 +314,8 @@ fn arrivals() -> Of {
 
 fn copies() -> Of {
     Of::new("bulk copies that threads read", programs::copies)
+        .p("no proxy fence before slots are released", "MissingFence", |k| k.drop(fence, 1))
+        .p("the proxy fence is after the arrival", "MissingFence", |k| k.later(fence, 1))
         .p("one warp waits for the copies", "InFlight | Unwritten", |k| k.only_below(awaits, 0, 32))
         .p("one thread releases slots for all", "Race | InFlight", |k| {
             k.elect(arrive, 0, Scope::Block);
@@ -405,6 +407,7 @@ fn multicast() -> Of {
             k.arrivals(2, 32)
         })
         .p("copies do not wait for a free slot", "InFlight | Race | Mbarrier", |k| k.drop(awaits, 1))
+        .p("no proxy fence after the reads", "MissingFence", |k| k.drop(fence, 1))
         .p("no cluster barrier before exit", "OutOfBounds | Race | InFlight", |k| k.drop(sync, 1))
 }
 
