@@ -141,7 +141,7 @@ fn fed_by_bulk_copies() {
         "dtype=f16 a=k_major b=k_major c=n_major bias=rows epilogue=|x|x+1.0-1.0",
         "dtype=bf16 a=k_major b=k_major bias=columns bk=128",
         "dtype=bf16 a=k_major b=k_major scales=both c=n_major",
-        "dtype=bf16 arch=90 mma=mma_sync scales=rows bm=64 bn=64 bk=32",
+        "dtype=bf16 scales=rows bm=64 bn=64 bk=32",
         "dtype=bf16 a=k_major b=k_major batched=true bm=64 bn=96 stages=3",
         "dtype=bf16 a=k_major b=k_major batched=true out=f32 alpha_beta=true",
         "dtype=i8 a=k_major b=k_major",

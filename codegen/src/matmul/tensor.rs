@@ -89,6 +89,8 @@ pub(super) fn usual(c: &Config) -> Usual {
 const FEW_ROWS: [[i64; 3]; 3] = [[16, 32, 512], [32, 32, 512], [64, 32, 512]];
 /// Warps that share K there.
 const OVER_K: i64 = 8;
+/// Clocks of the barrier of a step.
+const BARRIER: i64 = 150;
 /// Most stages there.
 const FEW_STAGES: i64 = 8;
 
@@ -168,7 +170,8 @@ impl Plan {
             _ if c.precision.terms() == Terms::Two => 300,
             _ => 900,
         };
-        let step = copies.max(bm * bn * bk * i64::from(c.dtype.bytes()) / 2 / rate) as u32;
+        let products = bm * bn * bk * i64::from(c.dtype.bytes()) / 2 / rate;
+        let step = (BARRIER + copies.max(products)) as u32;
         Ok(Cost { steps, step, beyond: 0, rows: 0, tile: tile as u32, launch: LAUNCH[0] })
     }
 
