@@ -116,6 +116,8 @@ pub(super) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan
     };
     let small = |(tile, stages, warps): ([i64; 3], i64, i64)| {
         let tile = of_bytes(tile);
+        // Fewer resident blocks leave more registers to each, for both terms.
+        let stages = if c.precision.terms() == Terms::Two { stages * 3 / 2 } else { stages };
         let mma = TiledMma::arranged(row, [tile[0], tile[1]], warps)?;
         let [bm, bn] = c.operands_of(tile);
         Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps })
@@ -224,8 +226,10 @@ pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Pr
         if width < bytes || widths[..at].contains(&width) {
             continue;
         }
-        let single = width == bytes && width <= WORD;
-        let plan = if single { plan.narrow(c) } else { plan.clone() };
+        // Guards and addresses of narrow copies take registers, which further inputs of the epilogue need as well.
+        let many = c.bias.is_some() || c.alpha_beta;
+        let small = width <= WORD && (width == bytes || many);
+        let plan = if small { plan.narrow(c) } else { plan.clone() };
         all.push(by_copies(c, &plan, [width, width], competes)?);
     }
     Ok(all)

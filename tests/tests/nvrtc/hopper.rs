@@ -19,7 +19,7 @@ pub(crate) const PRODUCTS: &[&str] = &[
     "dtype=u8 a=k_major b=k_major out=f32 c=n_major",
     "dtype=bf16 out=f32 alpha_beta=true",
     "dtype=f16 out=bf16 a=k_major c=n_major",
-    "dtype=bf16 bm=192 bn=192 cluster=2 bias=rows epilogue=gelu alpha_beta=true",
+    "dtype=bf16 a=k_major b=k_major bm=192 bn=192 cluster=2 bias=rows epilogue=gelu alpha_beta=true",
     "dtype=bf16 bn=64 bm=128 split_k=4 bias=columns epilogue=gelu alpha_beta=true",
     "precision=f32x3 a=k_major b=k_major",
     "precision=f32x3 a=k_major b=k_major c=n_major bias=columns epilogue=gelu",

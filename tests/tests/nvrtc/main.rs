@@ -102,12 +102,17 @@ fn products_by_wgmma() {
         let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
         let kernel = outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", said.join("\n")));
         let packs = kernel.packs.into_iter().flat_map(|pack| pack.kernel.variants);
-        programs.extend(packs.map(|variant| Program::shown(variant.program)));
-        let by_wgmma = kernel.variants.into_iter().filter(|variant| variant.program.arch_specific);
-        programs.extend(by_wgmma.map(|variant| Program::shown(variant.program)));
+        programs.extend(packs.map(|variant| (format!("{keys}, pack"), Program::shown(variant.program))));
+        for (place, variant) in kernel.variants.into_iter().enumerate() {
+            if variant.program.arch_specific {
+                programs.push((format!("{keys}, variant {}", place + 1), Program::shown(variant.program)));
+            }
+        }
     }
     assert!(programs.len() > hopper::PRODUCTS.len());
-    none_is_wrong(&programs, |program| faults(&nvrtc, program));
+    none_is_wrong(&programs, |(name, program)| {
+        faults(&nvrtc, program).into_iter().map(|fault| format!("{name}: {fault}")).collect()
+    });
 }
 
 /// Choreographies: no spills, no serialised wgmma, and the expected instructions.

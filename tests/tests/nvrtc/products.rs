@@ -21,7 +21,7 @@ const PRODUCTS: &[&str] = &[
     "dtype=bf16 alpha_beta=true bias=columns epilogue=gelu",
     "dtype=f16 bias=rows epilogue=silu c=n_major",
     "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major",
-    "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major arch=90",
+    "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major arch=90 mma=mma_sync",
     "dtype=f16 b_dtype=i4 a=k_major b=k_major c=n_major",
     "dtype=f16 b_dtype=e4m3 a=k_major b=k_major",
 ];
