@@ -355,7 +355,9 @@ fn by_wgmma(
     let plan = reader.by_mma_sync(&config).map_err(wrong)?;
     let mut plans = if measured && config.mixed() { reader.with_others(&config, plan) } else { vec![plan] };
     let plan = plans.pop().ok_or_else(Vec::new)?;
-    let narrower = tensor::programs(&config, &plan, measured).map_err(wrong)?;
+    let mut narrower = tensor::programs(&config, &plan, measured).map_err(wrong)?;
+    // Where bulk copies fill a ring, wgmma is faster, unless it has to wait for conversions.
+    narrower.retain(|program| config.mixed() || program.rings.is_empty());
     let mut few = Vec::new();
     for plan in &plans {
         few.push(tensor::programs(&config, plan, measured).map_err(wrong)?.swap_remove(0));
