@@ -152,13 +152,12 @@ impl<'p, 'b> Maps<'p, 'b> {
             }
         };
         let map = map.ok_or(TOO_MANY)?;
-        let inside = |((reach, moved), (grain, count)): ((&(i64, i64), &i64), &(i64, i64))| {
-            reach.0 + moved >= 0 && reach.1 + moved < grain * count
-        };
-        match map.reach.iter().zip(&moved).zip(&grains.modes).all(inside) {
-            true => Ok(Place { map, shift, thread: first, grains }),
-            false => Err("a view reaches outside of it"),
+        for ((reach, moved), (grain, count)) in map.reach.iter().zip(&moved).zip(&grains.modes) {
+            if reach.0 + moved < 0 || reach.1 + moved >= grain * count {
+                return Err("a view reaches outside of it");
+            }
         }
+        Ok(Place { map, shift, thread: first, grains })
     }
 
     /// The map of a view; threads count from `first`.
@@ -388,13 +387,16 @@ fn both(x: u32, y: u32) -> u32 {
     u32::from(first) | u32::from(other) << 16
 }
 
+/// A thread that accesses an element, and another one.
+type Threads = [Option<u32>; 2];
+
 impl Place {
     /// An element of both, with threads of either side.
     fn common(
         x: &Place,
         y: &Place,
         maps: &mut Maps<'_, '_>,
-        test: &dyn Fn([Option<u32>; 2], [Option<u32>; 2]) -> Option<(u32, u32)>,
+        test: &dyn Fn(Threads, Threads) -> Option<(u32, u32)>,
     ) -> Option<Clash> {
         let (x_low, y_low) = (x.map.low + x.shift, y.map.low + y.shift);
         let from = x_low.max(y_low);

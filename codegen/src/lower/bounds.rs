@@ -194,7 +194,7 @@ impl Lower<'_> {
         let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
         let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
         let at = self.at(from, to, state);
-        let beyond = Beyond { edges, holds: kept(holds), begun: kept(begun), at, age: age };
+        let beyond = Beyond { edges, holds: kept(holds), begun: kept(begun), at, age };
         self.written(by, to, beyond, state);
     }
 
