@@ -299,6 +299,10 @@ impl Part<'_> {
         };
         let along = across * columns / wide;
         b.within(self.alone.of, |b| {
+            // With an odd number of parts a tile begins with the buffer of the last one.
+            if down * along % staging.count != 0 {
+                b.wait(staging.stores);
+            }
             b.repeat("part", Size::Int(down * along), Unroll::Full, |b, part| -> Result<()> {
                 let at = [part.digit(along, None), part.digit(1, Some(along))].map(At::Index);
                 let [row, column] = &at;
