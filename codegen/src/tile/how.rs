@@ -26,7 +26,7 @@ pub struct Ahead {
     /// k-steps, which would cost register moves. Without it an iteration multiplies its whole tile, zeros
     /// beyond K included.
     pub exits: bool,
-    /// A producer of its own issues the copies, in bulk; see [`crate::project`].
+    /// A producer of its own issues the copies, in bulk, into a ring.
     pub producer: bool,
 }
 
