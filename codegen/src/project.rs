@@ -168,7 +168,7 @@ impl Project<'_> {
                 ));
                 return Err(problem.help("use another shared tensor here").at(stmt.span));
             }
-            let mut fills = matches!(stmt.op, Op::Take { .. });
+            let mut fills = self.is_replicated(&stmt)?;
             stmt.each(&mut |inner| fills |= is_produced(inner));
             // Loops and conditions around it, and what they depend on.
             let mut twin = Stmt { by: self.producer, ..stmt.clone() };
@@ -180,6 +180,19 @@ impl Project<'_> {
             consumed.extend(self.consumed(stmt, None));
         }
         Ok(consumed)
+    }
+
+    /// Is it an integer that both roles read? Both must read the same number, so nobody may write it.
+    fn is_replicated(&self, stmt: &Stmt) -> std::result::Result<bool, Diagnostic> {
+        let Op::Take { from, .. } = &stmt.op else { return Ok(false) };
+        if matches!(self.program.tensor(from.tensor).space, Space::Global { mutable: false }) {
+            return Ok(true);
+        }
+        let problem = Problem::new(format!(
+            "`{}` is read as an integer, and a producer cannot know when the other threads have written it",
+            from.name
+        ));
+        Err(problem.help("read integers from arguments that the kernel does not write").at(stmt.span))
     }
 
     /// A buffer of another ring than that of the loop around.
@@ -320,6 +333,14 @@ impl Project<'_> {
             return Err(refuse(
                 "a producer copies in bulk, and fills what is out of bounds with zeros".into(),
             ));
+        }
+        if let Some(view) =
+            [&from, &to].into_iter().find(|view| !view.nearest.is_empty() || !view.clamped.is_empty())
+        {
+            return Err(refuse(format!(
+                "a producer copies in bulk, and coordinates of `{}` are clamped",
+                view.name
+            )));
         }
         let name = format!("bulk_load_{}d", source.rank());
         let Some(row) = atoms::find(&name) else {

@@ -13,6 +13,14 @@ use crate::tile::{Form, How, Op, Order, Program, Space, Stmt, Tensor};
 use crate::tiled::TiledMma;
 use crate::view::View;
 
+/// What an instruction multiplies, and its accumulators.
+struct Operands {
+    left: View,
+    in_registers: bool,
+    right: View,
+    acc: View,
+}
+
 impl Resolve {
     /// `acc(m, n) += a(m, k) · b(n, k)`
     pub(super) fn product(
@@ -61,30 +69,16 @@ impl Resolve {
         Ok(())
     }
 
-    /// A product by an instruction, from shared memory.
+    /// A product by an instruction of warps, whose operands are loaded from shared memory.
     fn by_instruction(
         &mut self,
         stmt: &Stmt,
-        [a, b, acc]: [&View; 3],
+        views: [&View; 3],
         sums: &Distribution,
         mma: &TiledMma,
     ) -> Result<()> {
-        let k = extents(a)?[1];
-        let (left, of_left) = match self.in_registers(stmt, a, mma)? {
-            Some(left) => left,
-            None => {
-                let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
-                let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
-                (left, of_left)
-            }
-        };
-        let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
-        let of_right = self.side(stmt, &right, &operand(sums, 1, k), false)?;
-        let whole = part::of_tile(acc, sums.tile(), sums, acc.tensor)?;
-        self.push(stmt, Op::Follows { a: of_left, b: of_right, acc: whole.clone() });
-        let [m, n, _] = mma.shape();
-        let out = whole.rearranged(fragments(part::digits(sums)?, sums, (mma, 'd'), [m, n])?);
-        let made = self.built(stmt, |builder| builder.multiply(mma, &left, &right, &out));
+        let Operands { left, right, acc, .. } = self.operands(stmt, views, sums, (mma, Some(mma)))?;
+        let made = self.built(stmt, |builder| builder.multiply(mma, &left, &right, &acc));
         // The instruction is not an argument of the user's.
         made.map_err(|problem| Problem { arg: problem.arg.map(|arg| arg.saturating_sub(1)), ..problem })
     }
@@ -93,7 +87,7 @@ impl Resolve {
     fn by_warpgroups(
         &mut self,
         stmt: &Stmt,
-        [a, b, acc]: [&View; 3],
+        views: [&View; 3],
         sums: &Distribution,
         mma: &TiledMma,
     ) -> Result<()> {
@@ -106,18 +100,48 @@ impl Resolve {
             return Err(Problem::new("products of warpgroups read tiles that a producer copies in bulk")
                 .help("write for k in pipelined(0..n, stages = 4, producer = warp)"));
         };
-        let k = extents(a)?[1];
         let member = if count > 1 { Coord::Member(family as u32).into() } else { Affine::from(0) };
-        let from_registers = match mma.of_registers() {
-            Some(mma) => self.in_registers(stmt, a, &mma)?.map(|(left, part)| (mma.row, left, part)),
+        let by_registers = mma.of_registers();
+        let found = self.operands(stmt, views, sums, (mma, by_registers.as_ref()))?;
+        let (row, a) = match by_registers.filter(|_| found.in_registers) {
+            Some(mma) => (mma.row, found.left),
+            None => (mma.row, mma.part_of(&found.left, 'a', &member)?),
+        };
+        let op = Op::Gemm {
+            a,
+            b: mma.part_of(&found.right, 'b', &member)?,
+            acc: found.acc,
+            with: Semiring::SUMS,
+            how: How::Atom(row.name),
+            order: Order::Plain,
+            token: *token,
+            from_zero: false,
+        };
+        self.push(stmt, op);
+        Ok(())
+    }
+
+    /// The operands of a product by an instruction, and its accumulators. The left operand may be in registers if
+    /// `from_registers` is an instruction that takes it from there. Elements are followed into the accumulators.
+    fn operands(
+        &mut self,
+        stmt: &Stmt,
+        [a, b, acc]: [&View; 3],
+        sums: &Distribution,
+        (mma, from_registers): (&TiledMma, Option<&TiledMma>),
+    ) -> Result<Operands> {
+        let k = extents(a)?[1];
+        let found = match from_registers {
+            Some(mma) => self.in_registers(stmt, a, mma)?,
             None => None,
         };
-        let (row, left, of_left) = match from_registers {
+        let in_registers = found.is_some();
+        let (left, of_left) = match found {
             Some(found) => found,
             None => {
                 let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
                 let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
-                (mma.row, mma.part_of(&left, 'a', &member)?, of_left)
+                (left, of_left)
             }
         };
         let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
@@ -126,21 +150,7 @@ impl Resolve {
         self.push(stmt, Op::Follows { a: of_left, b: of_right, acc: whole.clone() });
         let [m, n, _] = mma.shape();
         let acc = whole.rearranged(fragments(part::digits(sums)?, sums, (mma, 'd'), [m, n])?);
-        let (a, b, how) = (left, mma.part_of(&right, 'b', &member)?, How::Atom(row.name));
-        self.push(
-            stmt,
-            Op::Gemm {
-                a,
-                b,
-                acc,
-                with: Semiring::SUMS,
-                how,
-                order: Order::Plain,
-                token: *token,
-                from_zero: false,
-            },
-        );
-        Ok(())
+        Ok(Operands { left, in_registers, right, acc })
     }
 
     /// A left operand whose threads hold what the instruction takes from each, such as the sums of a product before: its

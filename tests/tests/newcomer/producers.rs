@@ -25,12 +25,15 @@ fn product(a: &[bf16], b: &[bf16], [m, n, k]: [usize; 3]) -> Vec<f64> {
 }
 
 #[track_caller]
-fn close(outcome: &Outcome, wanted: &[f64], within: f64) {
+fn close(name: &str, outcome: &Outcome, wanted: &[f64], within: f64) {
     let got = outcome.get::<f32>("c").unwrap();
-    assert_eq!(got.len(), wanted.len());
+    assert_eq!(got.len(), wanted.len(), "{name}");
     for (at, (got, wanted)) in got.iter().zip(wanted).enumerate() {
         let error = (f64::from(*got) - wanted).abs();
-        assert!(error <= within * wanted.abs().max(1.0), "element {at}: {got}, and {wanted} is right");
+        assert!(
+            error <= within * wanted.abs().max(1.0),
+            "{name}, element {at}: {got}, and {wanted} is right"
+        );
     }
 }
 
@@ -46,8 +49,7 @@ fn products(kernels: &Kernels) {
             let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m, n]).strides([n, 1])];
             let wanted = product(&a, &b, [m, n, k]);
             for outcome in every(kernel.clone(), &args) {
-                println!("{name} {m}x{n}x{k}");
-                close(&outcome, &wanted, 1e-3);
+                close(&format!("{name} {m}x{n}x{k}"), &outcome, &wanted, 1e-3);
             }
         }
     }
@@ -168,7 +170,7 @@ fn loops_as_long_as_their_block_says() {
         (0..m).map(|row| (0..columns(row)).map(|column| f64::from(x[row + column * m])).sum()).collect();
     let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m])];
     for outcome in every(generated!(triangular()), &args) {
-        close(&outcome, &wanted, 1e-5);
+        close("triangular", &outcome, &wanted, 1e-5);
     }
 }
 
@@ -209,7 +211,7 @@ fn coordinates_follow_through_rings() {
         let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
         let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m])];
         for outcome in every(generated!(greatest()), &args) {
-            close(&outcome, &wanted, 1e-3);
+            close(&format!("greatest {m}x{n}x{k}"), &outcome, &wanted, 1e-3);
         }
     }
 }
