@@ -1,6 +1,7 @@
 //! Instructions as data: one row for each, with what partitioning, checks, printing and simulation need to know.
 
 use crate::elem::Elem;
+use crate::semiring::Semiring;
 use crate::thread::{Change, Scope};
 
 /// An instruction. Code exists for kinds of operands, completion and effect, which are closed sets; a row is data.
@@ -15,7 +16,8 @@ pub struct Atom {
     /// The group of threads that executes it together.
     pub group: Scope,
     /// Its PTX template. `$d`, `$a` … stand for operands by name: registers come with their braces (`#d`:
-    /// without; `#d1`: the second alone), a tensor map with its coordinates, addresses bare.
+    /// without; `#d1`: the second alone), a tensor map with its coordinates, addresses bare. Empty for products of one
+    /// thread, which are expressions of CUDA C.
     pub ptx: &'static str,
     /// Its operands, in order.
     pub operands: &'static [Operand],
@@ -99,6 +101,8 @@ pub enum Effect {
         n: u32,
         /// K.
         k: u32,
+        /// The operations in place of + and ·.
+        with: Semiring,
     },
     /// A hint without a visible effect.
     Hint,

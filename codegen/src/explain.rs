@@ -168,6 +168,14 @@ impl Nest<'_> {
             Op::Arrive { bar, .. } => self.line("", format!("arrive at {}", self.bar(*bar))),
             Op::Await { bar, .. } => self.line("", format!("wait for {}", self.bar(*bar))),
             Op::Assign { reg, value, .. } => {
+                let product;
+                let value = match value {
+                    Val::Product(row, of) => {
+                        product = row.sum((**of).clone());
+                        &product
+                    }
+                    value => value,
+                };
                 let sum = match value {
                     Val::Fma(parts) => Some((Bin::Add, self.product(&parts[0], &parts[1]), &parts[2])),
                     Val::Bin(op, left, right) => Some((*op, self.val(right), &**left)),
@@ -249,7 +257,7 @@ impl Nest<'_> {
     fn operand_of(&self, val: &Val) -> String {
         match val {
             Val::Bin(op, ..) if sign(*op).is_some() => format!("({})", self.val(val)),
-            Val::Fma(_) | Val::Cmp(..) => format!("({})", self.val(val)),
+            Val::Fma(_) | Val::Product(..) | Val::Cmp(..) => format!("({})", self.val(val)),
             _ => self.val(val),
         }
     }
@@ -269,6 +277,7 @@ impl Nest<'_> {
                 None => format!("{}({}, {})", format!("{op:?}").to_lowercase(), self.val(a), self.val(b)),
             },
             Val::Fma(parts) => format!("{} + {}", self.product(&parts[0], &parts[1]), self.val(&parts[2])),
+            Val::Product(row, of) => self.val(&row.sum((**of).clone())),
             Val::Cast(elem, of) => format!("{elem}({})", self.val(of)),
             Val::Bits(elem, of) => format!("bits of {} as {elem}", self.val(of)),
             Val::Guarded(guard, inside, outside) => {

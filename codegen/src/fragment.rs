@@ -23,7 +23,7 @@ pub struct Arrangement {
 
 /// Extents of an operand's tile, and the modes of (M, N, K) that they lie along.
 fn tile_of(row: &Atom, operand: char) -> Result<([i64; 2], [usize; 2])> {
-    let Effect::Mma { m, n, k } = row.effect else {
+    let Effect::Mma { m, n, k, .. } = row.effect else {
         return Err(Problem::new(format!("`{}` is not a matrix product", row.name)));
     };
     let (m, n, k) = (i64::from(m), i64::from(n), i64::from(k));

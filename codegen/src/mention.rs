@@ -82,7 +82,9 @@ fn arrays(value: &Val, to: &mut Vec<Id>) {
             arrays(x, to);
             arrays(y, to);
         }
-        Val::Fma(args) | Val::Pick(args) => args.iter().for_each(|arg| arrays(arg, to)),
+        Val::Fma(args) | Val::Product(_, args) | Val::Pick(args) => {
+            args.iter().for_each(|arg| arrays(arg, to))
+        }
     }
 }
 
@@ -145,7 +147,9 @@ pub(crate) fn value_mentions(value: &Val, id: Id) -> bool {
         Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => {
             value_mentions(x, id) || value_mentions(y, id)
         }
-        Val::Fma(args) | Val::Pick(args) => args.iter().any(|arg| value_mentions(arg, id)),
+        Val::Fma(args) | Val::Product(_, args) | Val::Pick(args) => {
+            args.iter().any(|arg| value_mentions(arg, id))
+        }
     }
 }
 

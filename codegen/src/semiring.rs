@@ -20,7 +20,7 @@ use crate::typing::{self, Scalar};
 /// assert_eq!(shortest.fills(Elem::F32), Some([f64::INFINITY, f64::INFINITY]));
 /// assert_eq!(shortest.fills(Elem::I32), Some([f64::from(i32::MAX), 0.0]));
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Semiring {
     /// Combines products; it has an identity, and neither order nor grouping matters.
     pub add: Bin,

@@ -1,6 +1,8 @@
 //! Targets: the limits of each architecture, in one table. From the CUDA C++ Programming Guide, technical
-//! specifications per compute capability; rates of tensor cores from NVIDIA's architecture papers.
+//! specifications per compute capability; and throughput of arithmetic instructions; rates of tensor cores from NVIDIA's
+//! architecture papers.
 
+use crate::atom::Atom;
 use crate::elem::Elem;
 
 /// Threads of a warp.
@@ -31,27 +33,32 @@ pub struct Target {
     pub threads: u32,
     /// Blocks that a multiprocessor holds.
     pub blocks: u32,
+    /// Multiply-adds of a multiprocessor's CUDA cores in a clock, by type of the sums.
+    pub cores: &'static [(Elem, u32)],
     /// Operations of a multiprocessor's tensor cores in a clock, by type of the operands.
     pub tensor: &'static [(Elem, u32)],
 }
 
 const KIB: u32 = 1 << 10;
 
+const CORES_80: &[(Elem, u32)] = &[(Elem::F32, 64), (Elem::F64, 32), (Elem::I32, 64), (Elem::U32, 64)];
+const CORES_86: &[(Elem, u32)] = &[(Elem::F32, 128), (Elem::F64, 2), (Elem::I32, 64), (Elem::U32, 64)];
+const CORES_90: &[(Elem, u32)] = &[(Elem::F32, 128), (Elem::F64, 64), (Elem::I32, 64), (Elem::U32, 64)];
 const AMPERE: &[(Elem, u32)] = &[(Elem::F16, 2048), (Elem::Bf16, 2048), (Elem::I8, 4096), (Elem::F64, 128)];
 const HOPPER: &[(Elem, u32)] = &[(Elem::F16, 4096), (Elem::Bf16, 4096), (Elem::I8, 8192), (Elem::F64, 256)];
 
 /// One row for each compute capability that differs from the one before it.
 pub const TARGETS: &[Target] = &[
-    row(70, [96, 96], 2048, 32, &[]),
-    row(75, [64, 64], 1024, 16, &[]),
-    row(80, [163, 164], 2048, 32, AMPERE),
-    row(86, [99, 100], 1536, 16, &[]),
-    row(87, [163, 164], 1536, 16, &[]),
-    row(89, [99, 100], 1536, 24, &[]),
-    row(90, [227, 228], 2048, 32, HOPPER),
-    row(100, [227, 228], 2048, 32, &[]),
-    row(110, [227, 228], 1536, 24, &[]),
-    row(120, [99, 100], 1536, 24, &[]),
+    row(70, [96, 96], 2048, 32, [&[], &[]]),
+    row(75, [64, 64], 1024, 16, [&[], &[]]),
+    row(80, [163, 164], 2048, 32, [CORES_80, AMPERE]),
+    row(86, [99, 100], 1536, 16, [CORES_86, &[]]),
+    row(87, [163, 164], 1536, 16, [&[], &[]]),
+    row(89, [99, 100], 1536, 24, [CORES_86, &[]]),
+    row(90, [227, 228], 2048, 32, [CORES_90, HOPPER]),
+    row(100, [227, 228], 2048, 32, [&[], &[]]),
+    row(110, [227, 228], 1536, 24, [&[], &[]]),
+    row(120, [99, 100], 1536, 24, [&[], &[]]),
 ];
 
 const fn row(
@@ -59,9 +66,9 @@ const fn row(
     [block, all]: [u32; 2],
     threads: u32,
     blocks: u32,
-    tensor: &'static [(Elem, u32)],
+    [cores, tensor]: [&'static [(Elem, u32)]; 2],
 ) -> Target {
-    Target { arch, block_shared: block * KIB, shared: all * KIB, threads, blocks, tensor }
+    Target { arch, block_shared: block * KIB, shared: all * KIB, threads, blocks, cores, tensor }
 }
 
 impl Target {
@@ -79,6 +86,22 @@ impl Target {
     /// Operations of its tensor cores in a clock for operands of a type, where the table knows them.
     pub fn tensor_rate(&self, elem: Elem) -> Option<u32> {
         self.tensor.iter().find(|row| row.0 == elem).map(|row| row.1)
+    }
+
+    /// Multiply-adds of a multiprocessor in a clock by a row of the atom table, where this table knows them.
+    ///
+    /// ```
+    /// use tilewright_codegen::{atoms, target::Target};
+    /// let rate = |row: &str| Target::of(90).multiply_adds(atoms::find(row).unwrap());
+    /// assert_eq!(rate("fma_f64"), Some(64));
+    /// assert_eq!(rate("wgmma_m64n128k16_bf16"), Some(2048));
+    /// ```
+    pub fn multiply_adds(&self, row: &'static Atom) -> Option<u32> {
+        let of = |name| row.operand(name).map(|operand| operand.elem);
+        match row.is_scalar() {
+            true => self.cores.iter().find(|rate| Some(rate.0) == of('d')).map(|rate| rate.1),
+            false => Some(self.tensor_rate(of('a')?)? / 2),
+        }
     }
 }
 

@@ -105,7 +105,7 @@ impl Cluster<'_> {
             ));
         }
         match (atom.row.effect, atom.row.group, atom.row.done) {
-            (Effect::Mma { m, n, k }, Scope::Warp, Done::Now) => self.multiply(w, atom, [m, n, k]),
+            (Effect::Mma { m, n, k, .. }, Scope::Warp, Done::Now) => self.multiply(w, atom, [m, n, k]),
             (Effect::Mma { .. }, Scope::Warpgroup, _) => self.begin_product(w, at),
             (Effect::Copy, Scope::Warp, _) => self.matrices(w, atom),
             (Effect::Convert, Scope::Thread, Done::Now) => self.convert(w, atom, lanes),

@@ -371,7 +371,7 @@ impl Cluster<'_> {
         let Some(product) = self.blocks[block].groups[group].queue.pop_front() else { return Ok(()) };
         let ctx = self.ctx;
         let atom = &ctx.code.atoms[product.atom as usize];
-        let Effect::Mma { m, n, k } = atom.row.effect else { return Ok(()) };
+        let Effect::Mma { m, n, k, .. } = atom.row.effect else { return Ok(()) };
         let shape = [m, n, k].map(|n| n as usize);
         let [m, n, k] = shape;
         let tiles = &ctx.tables[atom.row.name];

@@ -64,7 +64,7 @@ fn plain(elem: Elem) -> Elem {
 #[test]
 fn products_of_a_warp() {
     for row in atoms::all().filter(|row| row.group == Scope::Warp && row.mma().is_some()) {
-        let Effect::Mma { m, n, k } = row.effect else { continue };
+        let Effect::Mma { m, n, k, .. } = row.effect else { continue };
         let (m, n, k) = (i64::from(m), i64::from(n), i64::from(k));
         let mut b = Build::new(32);
         let (t, zero) = (b.thread(), b.int(0));
@@ -579,7 +579,7 @@ fn every_row_of_the_table_is_known() {
     for row in atoms::all() {
         let known = match (row.effect, row.group) {
             (Effect::Hint, _) => true,
-            (Effect::Mma { .. }, group) => matches!(group, Scope::Warp | Scope::Warpgroup),
+            (Effect::Mma { .. }, group) => row.is_scalar() || matches!(group, Scope::Warp | Scope::Warpgroup),
             (Effect::Copy, Scope::Warp) => {
                 row.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Frag { .. }))
             }

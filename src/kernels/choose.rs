@@ -19,6 +19,7 @@
 use std::fmt;
 
 use super::{FASTEST, PRODUCTS};
+use crate::codegen::atom::Atom;
 use crate::codegen::definition::Param;
 use crate::codegen::kernel_def::Places;
 use crate::codegen::launch::{Given, Limits, Tensor, plan};
@@ -234,9 +235,8 @@ pub struct Model {
     pub launch: f64,
 }
 
-/// Clocks for which a warp's multiply-add occupies a multiprocessor's arithmetic units, by accumulator type:
-/// f64 and integers have half the lanes (CUDA C++ Programming Guide, arithmetic instructions, 9.0).
-const PIPES: &[(Elem, f64)] = &[(Elem::F32, 0.25), (Elem::F64, 0.5), (Elem::I32, 0.5), (Elem::U32, 0.5)];
+/// Multiply-adds of a multiprocessor in a clock where the target's table does not know the row's.
+const RATE: u32 = 128;
 
 /// Instructions of a guard: coordinates, comparisons, a predicate. Not fitted.
 const GUARD: f64 = 3.0;
@@ -254,8 +254,9 @@ impl Model {
     };
 
     /// Clocks of a part of a block's work when nothing waits.
-    fn busy(&self, counts: &Counts, sums: Option<Elem>) -> f64 {
-        let pipe = PIPES.iter().find(|(elem, _)| Some(*elem) == sums).map_or(0.25, |(_, clocks)| *clocks);
+    fn busy(&self, counts: &Counts, product: Option<&'static Atom>) -> f64 {
+        let rate = product.and_then(|row| Target::of(90).multiply_adds(row)).unwrap_or(RATE);
+        let pipe = f64::from(target::WARP) / f64::from(rate);
         let all =
             counts.multiply_adds + counts.arithmetic + counts.shared + counts.global + GUARD * counts.guarded;
         (counts.multiply_adds * pipe).max(all * self.slots / 4.0)
@@ -266,16 +267,16 @@ impl Model {
     /// Clocks of this many resident blocks on a multiprocessor: before the main loop, for one iteration, and
     /// after the loop.
     fn wave(&self, facts: &Facts, blocks: f64, device: &DeviceLimits) -> [f64; 3] {
-        let Work { before, iteration, after, sums, exposed, staged, .. } = &facts.work;
-        let busy = self.busy(iteration, *sums) + if *staged && !exposed { self.staged } else { 0.0 };
+        let Work { before, iteration, after, product, exposed, staged, .. } = &facts.work;
+        let busy = self.busy(iteration, *product) + if *staged && !exposed { self.staged } else { 0.0 };
         // A block with fewer warps than schedulers leaves some schedulers idle.
         let alone = busy * (4.0 / facts.warps).max(1.0) + if *exposed { self.exposed } else { 0.0 };
         let active = (facts.tiles as f64).min(f64::from(device.multiprocessors.max(1)));
         let memory = after.sectors * 32.0 * active * device.clock / device.bandwidth;
         [
-            self.fill + blocks * self.busy(before, *sums),
+            self.fill + blocks * self.busy(before, *product),
             (blocks * busy).max(alone),
-            blocks * self.busy(after, *sums).max(memory),
+            blocks * self.busy(after, *product).max(memory),
         ]
     }
 

@@ -84,9 +84,9 @@ pub struct Trial {
     places: [Place; 3],
 }
 
-/// All matrix instructions.
+/// All matrix instructions of warps and warpgroups.
 pub fn all() -> impl Iterator<Item = Trial> {
-    atoms::all().filter_map(Trial::of)
+    atoms::all().filter(|row| !row.is_scalar()).filter_map(Trial::of)
 }
 
 /// All of them, but of wgmma only some shapes, which cover every layout of the matrices in shared memory.
@@ -181,7 +181,7 @@ impl Trial {
     /// The kernel of a matrix instruction. wgmma rows alternate over the layouts of matrices in shared
     /// memory.
     pub fn of(row: &'static Atom) -> Option<Trial> {
-        let Effect::Mma { m, n, k } = row.effect else { return None };
+        let Effect::Mma { m, n, k, .. } = row.effect else { return None };
         let asynchronous = row.group == Scope::Warpgroup;
         let threads = if asynchronous { 128 } else { 32 };
         let mut hand = Hand::new(&format!("try_{}", row.name), row.arch, threads);

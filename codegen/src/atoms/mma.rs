@@ -4,6 +4,7 @@ use super::product::{BYTES, FP8, Types, fragment_tv};
 use super::{frag, written};
 use crate::atom::{Atom, Done, Effect};
 use crate::elem::Elem;
+use crate::semiring::Semiring;
 use crate::thread::Scope;
 
 /// Operand types, accumulator types, and shapes: the oldest architecture, and m, n, k.
@@ -43,6 +44,6 @@ fn row(types: Types, (arch, [m, n, k]): (u32, [u32; 3])) -> Atom {
         operands: operands.leak(),
         done: Done::Now,
         async_proxy: false,
-        effect: Effect::Mma { m, n, k },
+        effect: Effect::Mma { m, n, k, with: Semiring::SUMS },
     }
 }

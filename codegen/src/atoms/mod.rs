@@ -15,6 +15,7 @@ mod convert;
 mod matrix;
 mod mma;
 mod product;
+mod scalar;
 mod small;
 mod wgmma;
 
@@ -25,16 +26,27 @@ use tilewright_layout::{Layout, MmaAtom};
 
 use crate::atom::{Atom, Effect, Operand, OperandKind};
 use crate::elem::Elem;
+use crate::semiring::Semiring;
+use crate::target::WARP;
+use crate::thread::{Scope, Val};
 
 /// Handwritten rows, then rows generated from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
-    let products = mma::rows().chain(wgmma::rows());
+    let products = mma::rows().chain(wgmma::rows()).chain(scalar::rows());
     let made: &'static [Atom] =
         Vec::leak(small::rows().chain(bulk::rows()).chain(convert::rows()).chain(products).collect());
     matrix::ROWS.iter().chain(made).collect()
 });
 
 static BY_NAME: LazyLock<HashMap<&str, &Atom>> = LazyLock::new(|| all().map(|row| (row.name, row)).collect());
+
+static SCALAR: LazyLock<HashMap<(Semiring, Elem), &Atom>> = LazyLock::new(|| {
+    let key = |row: &'static Atom| match row.effect {
+        Effect::Mma { with, .. } if row.is_scalar() => Some(((with, row.operand('d')?.elem), row)),
+        _ => None,
+    };
+    all().filter_map(key).collect()
+});
 
 /// Every row.
 pub fn all() -> impl ExactSizeIterator<Item = &'static Atom> {
@@ -46,7 +58,7 @@ pub fn all() -> impl ExactSizeIterator<Item = &'static Atom> {
 /// ```
 /// use tilewright_codegen::{atom::Effect, atoms};
 /// let row = atoms::find("mma_m16n8k16_bf16").unwrap();
-/// assert_eq!(row.effect, Effect::Mma { m: 16, n: 8, k: 16 });
+/// assert!(matches!(row.effect, Effect::Mma { m: 16, n: 8, k: 16, .. }));
 /// assert_eq!(row.tv('c'), None); // the accumulator is `d`
 /// assert_eq!(row.tv('b').unwrap().to_string(), "((4,8),(2,2)):((16,1),(8,64))");
 /// ```
@@ -54,7 +66,64 @@ pub fn find(name: &str) -> Option<&'static Atom> {
     BY_NAME.get(name).copied()
 }
 
+/// The row by which one thread multiplies and adds elements of a type, if the type has these operations.
+///
+/// ```
+/// use tilewright_codegen::semiring::Semiring;
+/// use tilewright_codegen::thread::{Bin, Scope};
+/// use tilewright_codegen::{Elem, atoms};
+/// let row = atoms::scalar(Semiring::SUMS, Elem::F32).unwrap();
+/// assert_eq!((row.name, row.group, row.mma().unwrap().shape), ("fma_f32", Scope::Thread, (1, 1, 1)));
+/// let shortest = Semiring { add: Bin::Min, mul: Bin::Add };
+/// assert_eq!(atoms::scalar(shortest, Elem::I32).unwrap().name, "min_add_i32");
+/// assert_eq!(atoms::scalar(Semiring { add: Bin::Xor, ..shortest }, Elem::F32), None);
+/// ```
+pub fn scalar(with: Semiring, elem: Elem) -> Option<&'static Atom> {
+    SCALAR.get(&(with, elem)).copied()
+}
+
 impl Atom {
+    /// Does one thread execute it by itself, in an expression?
+    pub fn is_scalar(&self) -> bool {
+        self.group == Scope::Thread && matches!(self.effect, Effect::Mma { .. })
+    }
+
+    /// The operations of a product.
+    pub fn semiring(&self) -> Semiring {
+        match self.effect {
+            Effect::Mma { with, .. } => with,
+            _ => Semiring::SUMS,
+        }
+    }
+
+    /// The sum that a product of one thread makes of `a`, `b` and `d`.
+    pub fn sum(&self, [a, b, d]: [Val; 3]) -> Val {
+        match self.semiring() {
+            Semiring::SUMS => Val::Fma(Box::new([a, b, d])),
+            Semiring { add, mul } => {
+                Val::Bin(add, Box::new(d), Box::new(Val::Bin(mul, Box::new(a), Box::new(b))))
+            }
+        }
+    }
+
+    /// Instructions that a multiply-add takes: one where it is fused.
+    pub fn operations(&self) -> u32 {
+        if self.semiring() == Semiring::SUMS { 1 } else { 2 }
+    }
+
+    /// Multiply-adds of a thread: its share of a matrix product's.
+    pub fn multiply_adds(&self) -> f64 {
+        let threads = match self.group {
+            Scope::Warp => WARP,
+            Scope::Warpgroup => 4 * WARP,
+            _ => 1,
+        };
+        match self.effect {
+            Effect::Mma { m, n, k, .. } => f64::from(m) * f64::from(n) * f64::from(k) / f64::from(threads),
+            _ => 0.0,
+        }
+    }
+
     /// Does it take a tensor map?
     pub(crate) fn has_map(&self) -> bool {
         self.operands.iter().any(|operand| matches!(operand.kind, OperandKind::TensorMap { .. }))
@@ -87,7 +156,7 @@ impl Atom {
     /// assert_eq!(atom.shape, (8, 8, 4));
     /// ```
     pub fn mma(&self) -> Option<MmaAtom> {
-        let Effect::Mma { m, n, k } = self.effect else {
+        let Effect::Mma { m, n, k, .. } = self.effect else {
             return None;
         };
         let shape = (i64::from(m), i64::from(n), i64::from(k));

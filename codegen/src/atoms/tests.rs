@@ -189,6 +189,21 @@ fn every_element_belongs_to_one_thread() {
 }
 
 #[test]
+fn one_thread_multiplies_what_its_type_can() {
+    for (name, mma, with) in
+        [("fma_f32", 1.0, Semiring::SUMS), ("mad_i32", 1.0, Semiring::SUMS), ("fma_f64", 1.0, Semiring::SUMS)]
+    {
+        let row = find(name).unwrap();
+        assert_eq!((row.multiply_adds(), row.operations(), row.semiring()), (mma, 1, with), "{name}");
+        assert_eq!(row.mma().unwrap().shape, (1, 1, 1), "{name}");
+    }
+    let shortest = find("min_add_f32").unwrap();
+    assert_eq!((shortest.multiply_adds(), shortest.operations()), (1.0, 2));
+    assert_eq!(find("mma_m16n8k16_bf16").unwrap().multiply_adds(), 64.0);
+    assert_eq!(find("xor_and_f32"), None);
+}
+
+#[test]
 fn rows_are_consistent() {
     let mut names = HashSet::new();
     for row in all() {
@@ -197,7 +212,7 @@ fn rows_are_consistent() {
         for operand in row.operands {
             assert!(letters.insert(operand.name), "{}: two operands {}", row.name, operand.name);
             let marks = [format!("${}", operand.name), format!("#{}", operand.name)];
-            let stands = marks.iter().any(|mark| row.ptx.contains(mark));
+            let stands = row.is_scalar() || marks.iter().any(|mark| row.ptx.contains(mark));
             assert!(stands, "{}: {} is not in the text", row.name, operand.name);
             assert!(
                 operand.tv.is_empty() || operand.tv.parse::<Layout>().is_ok(),
@@ -215,6 +230,7 @@ fn rows_are_consistent() {
             "{}: a mark without an operand",
             row.name
         );
+        assert_eq!(row.is_scalar(), row.ptx.is_empty(), "{}", row.name);
         let has_barrier = row.operands.iter().any(|operand| operand.kind == OperandKind::Barrier);
         assert_eq!(row.done == Done::Mbarrier, has_barrier, "{}", row.name);
     }

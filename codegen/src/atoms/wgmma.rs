@@ -6,6 +6,7 @@ use super::product::{BYTES, FP8, Types, fragment_tv};
 use super::{frag, int, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
+use crate::semiring::Semiring;
 use crate::thread::{Queue, Scope};
 
 /// M: 16 rows for each warp.
@@ -73,6 +74,6 @@ fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
         operands: operands.leak(),
         done: Done::Queue(Queue::Wgmma),
         async_proxy: true,
-        effect: Effect::Mma { m: M, n, k },
+        effect: Effect::Mma { m: M, n, k, with: Semiring::SUMS },
     }
 }

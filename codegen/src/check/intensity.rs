@@ -1,6 +1,6 @@
 //! Arithmetic intensity: operations for each byte that threads read from or write to global memory.
 
-use crate::atom::{Effect, OperandKind};
+use crate::atom::OperandKind;
 use crate::index::Ix;
 use crate::thread::{AtomArg, Kernel, Op, Param, Scope, Space, Stmt, Unroll, Val};
 
@@ -74,10 +74,7 @@ impl Steps<'_> {
                     Scope::Warpgroup => 128.0,
                     _ => 1.0,
                 };
-                let operations = match row.effect {
-                    Effect::Mma { m, n, k } => 2.0 * f64::from(m) * f64::from(n) * f64::from(k),
-                    _ => 0.0,
-                };
+                let operations = 2.0 * row.multiply_adds() * together;
                 let bytes = row.operands.iter().zip(args).map(|(operand, arg)| match (operand.kind, arg) {
                     (OperandKind::GlobalAddress, _) => super::accesses::width(operand) as f64,
                     (_, AtomArg::Map { param, .. }) => self.tile(*param),
@@ -147,6 +144,7 @@ fn operations(value: &Val) -> f64 {
         Val::Un(_, x) => 1.0 + operations(x),
         Val::Bin(_, x, y) => 1.0 + operations(x) + operations(y),
         Val::Fma(x) => 2.0 + all(&x[..]),
+        Val::Product(row, x) => 2.0 * row.multiply_adds() + all(&x[..]),
         Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) => operations(x),
         Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => operations(x) + operations(y),
         Val::Pick(x) => all(&x[..]),

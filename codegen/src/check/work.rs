@@ -4,6 +4,7 @@
 use super::Budget;
 use super::accesses::{self, Site};
 use super::warp::Warp;
+use crate::atom::Atom;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::launch::{Passed, Plan};
@@ -25,8 +26,8 @@ pub struct Work {
     pub exposed: bool,
     /// An iteration copies elements from global memory through registers.
     pub staged: bool,
-    /// The accumulator type.
-    pub sums: Option<Elem>,
+    /// The row of the atom table that the main product is made of.
+    pub product: Option<&'static Atom>,
     /// The most 32-bit registers that a thread's arrays take at once.
     pub registers: u32,
 }
@@ -64,7 +65,7 @@ pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
     let main = body.iter().position(is_main);
     let value = |passed: &Passed| if let Passed::Int { value, .. } = passed { *value } else { 0 };
     let warp = Warp::new(kernel).passing(plan.passed.iter().map(value).collect());
-    let mut meter = Meter { kernel, warp, sums: None };
+    let mut meter = Meter { kernel, warp, product: None };
     let registers = registers(kernel);
     let (before, iteration, after, iterations) = match main.map(|at| (at, &body[at].op)) {
         Some((at, Op::For { from, to, step, body: inner, .. })) => {
@@ -74,7 +75,7 @@ pub fn work(kernel: &Kernel, plan: &Plan) -> Work {
     };
     let (exposed, staged) = (exposed(iteration, &mut false), staged(iteration));
     let [before, iteration, after] = [before, iteration, after].map(|body| meter.counts(body));
-    Work { before, iteration, iterations, after, exposed, staged, sums: meter.sums, registers }
+    Work { before, iteration, iterations, after, exposed, staged, product: meter.product, registers }
 }
 
 /// The most 32-bit registers that a thread's arrays take at once. An array is live from the first statement
@@ -111,7 +112,7 @@ fn exposed(body: &[Stmt], asked: &mut bool) -> bool {
             *asked = true;
             false
         }
-        Op::Assign { value: Val::Fma(_), .. } => {
+        Op::Assign { value: Val::Product(..), .. } => {
             *asked = false;
             false
         }
@@ -135,7 +136,7 @@ fn staged(body: &[Stmt]) -> bool {
 struct Meter<'k> {
     kernel: &'k Kernel,
     warp: Warp<'k>,
-    sums: Option<Elem>,
+    product: Option<&'static Atom>,
 }
 
 impl Meter<'_> {
@@ -186,9 +187,9 @@ impl Meter<'_> {
     fn arithmetic(&mut self, body: &[Stmt], times: f64, counts: &mut Counts) {
         for stmt in body {
             match &stmt.op {
-                Op::Assign { reg, value, .. } => {
-                    if let Val::Fma(_) = value {
-                        self.sums = Some(self.kernel.regs[*reg as usize].elem);
+                Op::Assign { value, .. } => {
+                    if let Val::Product(row, _) = value {
+                        self.product = Some(*row);
                     }
                     operations(value, times, counts);
                 }
@@ -223,6 +224,11 @@ fn operations(value: &Val, times: f64, counts: &mut Counts) {
             all(&[&x[0], &x[1], &x[2]]);
             counts.multiply_adds += times;
         }
+        Val::Product(row, x) => {
+            all(&[&x[0], &x[1], &x[2]]);
+            counts.multiply_adds += times * row.multiply_adds();
+            counts.arithmetic += times * f64::from(row.operations() - 1);
+        }
         // Conversions of a product's operands have been counted at their load: the compiler hoists them.
         Val::Cast(_, x) | Val::Bits(_, x) => all(&[x]),
         Val::Un(_, x) | Val::ShuffleXor(x, _) => {
@@ -246,8 +252,8 @@ mod tests {
     use crate::launch::{Given, Limits, Tensor, plan};
     use crate::words::Words;
 
-    /// The work of a product of these keys, and its blocks.
-    fn of(keys: &str, [m, n, k]: [i64; 3]) -> (Work, f64) {
+    /// The work of a product of these keys, its blocks, and the type of C.
+    fn of(keys: &str, [m, n, k]: [i64; 3]) -> (Work, f64, Elem) {
         let kernel = Words::read(keys).unwrap().matmul().unwrap();
         let sizes = [[m, k], [n, k], [m, n]];
         let given = kernel.params.iter().zip(sizes).enumerate().map(|(place, (param, [rows, columns]))| {
@@ -264,6 +270,7 @@ mod tests {
         (
             work(&kernel.variants[plan.variant].program, &plan),
             plan.grid.iter().map(|&n| f64::from(n)).product(),
+            kernel.params[2].elem,
         )
     }
 
@@ -276,14 +283,14 @@ mod tests {
             "values=(4,4) vec=4 stages=2 fragments=2",
             "dtype=f16 vec=8 bk=16",
         ] {
-            let (work, blocks) = of(keys, [m, n, k]);
+            let (work, blocks, out) = of(keys, [m, n, k]);
             assert_eq!(
                 work.iteration.multiply_adds * 32.0 * work.iterations * blocks,
                 (m * n * k) as f64,
                 "{keys}"
             );
-            let bytes = if keys.contains("f16") { 2 } else { 4 };
-            assert_eq!(work.after.sectors * 32.0 * blocks, (m * n * bytes) as f64, "{keys}");
+            assert_eq!(work.product.unwrap().name, "fma_f32", "{keys}");
+            assert_eq!(work.after.sectors * 32.0 * blocks, (m * n) as f64 * f64::from(out.bytes()), "{keys}");
             assert_eq!(work.iteration.guarded, 0.0, "{keys}");
         }
     }

@@ -123,6 +123,7 @@ impl Printer<'_> {
             Val::Un(function, x) => self.one(*function, x),
             Val::Bin(function, x, y) => self.two(*function, x, y),
             Val::Fma(args) => self.fused(args),
+            Val::Product(row, args) => self.typed(&row.sum((**args).clone())),
             Val::Cast(to, x) => {
                 let from = self.typed(x);
                 Typed { piece: convert(&from.piece, from.elem, *to), elem: *to }

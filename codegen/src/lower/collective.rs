@@ -98,15 +98,14 @@ impl Lower<'_> {
     /// A product by an instruction of the table, from fragments or from matrices in shared memory.
     pub(super) fn gemm_by(
         &mut self,
-        name: &str,
+        row: &'static Atom,
         [a, b, acc]: [&View; 3],
         in_flight: bool,
         from_zero: bool,
     ) -> Result<()> {
-        let row = row(name)?;
         self.arch_of(row);
-        let Effect::Mma { m, n, k } = row.effect else {
-            return Err(Problem::new(format!("`{name}` is not a matrix product")));
+        let Effect::Mma { m, n, k, .. } = row.effect else {
+            return Err(Problem::new(format!("`{}` is not a matrix product", row.name)));
         };
         let sets = if from_zero { "=" } else { "+=" };
         self.comment(format!("{} {sets} {} * {} by {m}x{n}x{k}", acc.name, a.name, b.name));

@@ -1,10 +1,11 @@
-//! Products on CUDA cores: operand fragments are loaded into registers, then multiplied by FMAs in a chosen
-//! order.
+//! Products by rows of one thread: operand fragments are loaded into registers, then multiplied element by element in a
+//! chosen order.
 
 use tilewright_layout::Value;
 
 use super::Lower;
 use super::address::{Leaf, leaves};
+use crate::atom::Atom;
 use crate::index::{Int, Ix};
 use crate::number::Number;
 use crate::problem::{Problem, Result};
@@ -32,7 +33,8 @@ struct Operand<'v> {
 }
 
 impl Lower<'_> {
-    pub(super) fn gemm(&mut self, [a, b, acc]: [&View; 3], with: Semiring, order: Order) -> Result<()> {
+    pub(super) fn gemm(&mut self, by: &'static Atom, [a, b, acc]: [&View; 3], order: Order) -> Result<()> {
+        let with = by.semiring();
         let target = self.program.tensor(acc.tensor);
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
         let k_extent = k_extent(a, b)?;
@@ -55,7 +57,7 @@ impl Lower<'_> {
         let (body, ()) = self.nested(|lower| {
             lower.fetch(&mut a, k_at, left.into())?;
             lower.fetch(&mut b, k_at, right.into())?;
-            lower.multiply([&a, &b], (acc, &acc_leaves), k_at, with, order)
+            lower.multiply(by, [&a, &b], (acc, &acc_leaves), k_at, order)
         })?;
         if k_extent == Value::Int(1) {
             self.block.extend(body);
@@ -167,18 +169,14 @@ impl Lower<'_> {
 
     fn multiply(
         &mut self,
+        by: &'static Atom,
         [a, b]: [&Operand<'_>; 2],
         (acc, acc_leaves): (&View, &[Leaf]),
         k: Ix,
-        with: Semiring,
         order: Order,
     ) -> Result<()> {
-        let target = self.program.tensor(acc.tensor);
-        let elem = target.elem;
         let acc_rows = acc.layout.mode(0)?.leaves().len();
         let acc_reg = self.places[acc.tensor as usize];
-        let (a_elem, b_elem) =
-            (self.program.tensor(a.view.tensor).elem, self.program.tensor(b.view.tensor).elem);
         let names = |base: &str, n: usize| {
             if n == 0 { base.to_owned() } else { format!("{base}{n}") }
         };
@@ -222,25 +220,21 @@ impl Lower<'_> {
             let mut at = lower.digits(&acc_leaves[..acc_rows], row);
             at.extend(lower.digits(&acc_leaves[acc_rows..], column));
             let acc_at = lower.register_index(acc, acc_leaves, &at);
-            let value = |lower: &mut Self, operand: &Operand<'_>, rows: &[Ix], from| {
+            let value = |lower: &mut Self, (name, operand): (char, &Operand<'_>), rows: &[Ix]| {
                 let at = if operand.loaded {
                     lower.flat(&operand.leaves[..operand.rows], rows)
                 } else {
                     let at = lower.operand_at(operand, rows, k);
                     lower.register_index(operand.view, &operand.leaves, &at)
                 };
+                let from = lower.program.tensor(operand.view.tensor).elem;
+                let elem = by.operand(name).map_or(from, |operand| operand.elem);
                 lower.converted(Val::Reg(operand.reg, at), from, elem)
             };
-            let left = value(lower, a, rows, a_elem);
-            let right = value(lower, b, columns, b_elem);
+            let left = value(lower, ('a', a), rows);
+            let right = value(lower, ('b', b), columns);
             let sum = Val::Reg(acc_reg, acc_at);
-            let value = match with {
-                Semiring::SUMS => Val::Fma(Box::new([left, right, sum])),
-                Semiring { add, mul } => {
-                    let product = Val::Bin(mul, Box::new(left), Box::new(right));
-                    Val::Bin(add, Box::new(sum), Box::new(product))
-                }
-            };
+            let value = Val::Product(by, Box::new([left, right, sum]));
             lower.emit(Op::Assign { reg: acc_reg, at: acc_at, value });
             Ok(())
         })

@@ -42,14 +42,16 @@ impl Lower<'_> {
                 self.map_at(ins, to, value, &at).map_err(problem)?
             }
             tile::Op::Follows { .. } | tile::Op::Holds { .. } => {}
-            tile::Op::Gemm { a, b, acc, how: How::Atom(name), token, from_zero, .. } => {
-                self.gemm_by(name, [a, b, acc], token.is_some(), *from_zero).map_err(problem)?;
-            }
-            tile::Op::Gemm { a, b, acc, with, order, .. } => {
-                if let Some(Err(why)) = self.found.masks.get(&stmt.id) {
-                    return Err(why.clone());
+            tile::Op::Gemm { a, b, acc, with, how, order, token, from_zero } => {
+                let row = how.product(*with, self.program.tensor(acc.tensor).elem).map_err(problem)?;
+                if row.is_scalar() {
+                    if let Some(Err(why)) = self.found.masks.get(&stmt.id) {
+                        return Err(why.clone());
+                    }
+                    self.gemm(row, [a, b, acc], *order).map_err(problem)?
+                } else {
+                    self.gemm_by(row, [a, b, acc], token.is_some(), *from_zero).map_err(problem)?;
                 }
-                self.gemm([a, b, acc], *with, *order).map_err(problem)?
             }
             tile::Op::Wait { token, but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,

@@ -101,7 +101,9 @@ fn of_value(value: &Val, f: &mut dyn FnMut(Ix)) {
         Val::Lit(..) | Val::Param(_) => {}
         Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) => of_value(x, f),
         Val::Bin(_, x, y) | Val::Cmp(_, x, y) => [x, y].into_iter().for_each(|x| of_value(x, f)),
-        Val::Fma(parts) | Val::Pick(parts) => parts.iter().for_each(|x| of_value(x, f)),
+        Val::Fma(parts) | Val::Product(_, parts) | Val::Pick(parts) => {
+            parts.iter().for_each(|x| of_value(x, f))
+        }
         Val::Guarded(at, x, y) => {
             f(*at);
             [x, y].into_iter().for_each(|x| of_value(x, f));

@@ -95,7 +95,7 @@ variants! {
     }
     Val {
         "reg" Reg(reg, at), "lit" Lit(number, elem), "int" Int(at, elem), "param" Param(param), "un" Un(f, x),
-        "bin" Bin(f, x, y), "fma" Fma(parts), "cast" Cast(elem, x), "bits" Bits(elem, x), "guarded" Guarded(guard, x, y),
+        "bin" Bin(f, x, y), "fma" Fma(parts), "product" Product(row, parts), "cast" Cast(elem, x), "bits" Bits(elem, x), "guarded" Guarded(guard, x, y),
         "cmp" Cmp(f, x, y), "pick" Pick(parts), "shuffle_xor" ShuffleXor(x, lanes),
     }
     Int {

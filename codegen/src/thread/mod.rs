@@ -356,6 +356,8 @@ pub enum Val {
     Bin(Bin, Box<Val>, Box<Val>),
     /// `a * b + c`, rounded once where the type is a floating-point one.
     Fma(Box<[Val; 3]>),
+    /// `a · b + d` by a row of the table that one thread executes.
+    Product(&'static Atom, Box<[Val; 3]>),
     /// Converted to a type. To a floating-point type: to nearest, ties to even. From one to an integer: towards zero,
     /// saturated, not-a-number to 0, as Rust's `as`. Between integers: the low bits.
     Cast(Elem, Box<Val>),

@@ -36,7 +36,7 @@ pub enum Un {
 }
 
 /// Functions of two values.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Bin {
     Add,

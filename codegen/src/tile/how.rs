@@ -1,5 +1,10 @@
 //! How statements are performed: mechanisms of copies, the order of products, threads of reductions, software pipelines.
 
+use crate::atom::Atom;
+use crate::atoms;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::semiring::Semiring;
 use crate::thread::{Change, MemoryOrder, Scope};
 use crate::view::View;
 
@@ -53,6 +58,19 @@ pub enum How {
     Here,
     /// A row of the atom table, by name.
     Atom(&'static str),
+}
+
+impl How {
+    /// The row of the atom table that a product into sums of a type is made of: the named one, else that of one thread.
+    pub(crate) fn product(self, with: Semiring, sums: Elem) -> Result<&'static Atom> {
+        match self {
+            How::Atom(name) => {
+                atoms::find(name).ok_or_else(|| Problem::new(format!("there is no instruction `{name}`")))
+            }
+            How::Derive | How::Async | How::Plain | How::Staged | How::Here => atoms::scalar(with, sums)
+                .ok_or_else(|| Problem::new(format!("no product sums elements of {sums}"))),
+        }
+    }
 }
 
 /// An atomic update.

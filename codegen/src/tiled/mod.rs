@@ -246,7 +246,7 @@ impl TiledMma {
             .filter(|row| row.has('a', elem) && row.has('b', elem) && row.has('d', acc))
             .max_by_key(|row| match row.effect {
                 // Larger fragments leave too few registers for accumulators.
-                Effect::Mma { m, n, k } => (m * k * elem.bytes() <= WARP * MOST_BYTES, m * n * k),
+                Effect::Mma { m, n, k, .. } => (m * k * elem.bytes() <= WARP * MOST_BYTES, m * n * k),
                 _ => (false, 0),
             })
     }
@@ -298,7 +298,7 @@ impl TiledMma {
     /// Rows, columns and K of one instruction.
     pub fn shape(&self) -> [i64; 3] {
         match self.row.effect {
-            Effect::Mma { m, n, k } => [m, n, k].map(i64::from),
+            Effect::Mma { m, n, k, .. } => [m, n, k].map(i64::from),
             _ => [1; 3],
         }
     }

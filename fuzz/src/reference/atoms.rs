@@ -154,7 +154,7 @@ impl Cluster<'_> {
         acc: &View,
     ) -> Result<Writes> {
         let row = row(name)?;
-        let Effect::Mma { m, n, k } = row.effect else {
+        let Effect::Mma { m, n, k, .. } = row.effect else {
             return Err(Undefined(format!("`{name}` is no product")));
         };
         let (m, n, k) = (m as usize, n as usize, k as usize);

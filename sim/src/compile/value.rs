@@ -54,7 +54,7 @@ impl Compiler<'_> {
             Val::Un(_, x) | Val::Bin(_, x, _) | Val::Guarded(_, x, _) | Val::ShuffleXor(x, _) => {
                 self.type_of(x)
             }
-            Val::Fma(of) => self.type_of(&of[2]),
+            Val::Fma(of) | Val::Product(_, of) => self.type_of(&of[2]),
             Val::Pick(of) => self.type_of(&of[1]),
             Val::Cmp(..) => Elem::I32,
         }
@@ -98,6 +98,7 @@ impl Compiler<'_> {
                 self.emit(Ins::Fma { elem, to, x, y, z });
                 to
             }
+            Val::Product(row, of) => self.value(&row.sum((**of).clone()))?.0,
             Val::Cast(elem, x) => self.value_of(x, *elem)?,
             // Cells of 4 bytes hold bits, whatever their type.
             Val::Bits(elem, x) => {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tilewright::Elem;
-use tilewright::codegen::{Counts, Work};
+use tilewright::codegen::{Counts, Work, atoms};
 use tilewright::kernels::choose::{
     DeviceLimits, Facts, Model, Problem, candidates, choose, facts, kernel, rank,
 };
@@ -319,7 +319,7 @@ fn candidates_are_made_for_the_problem() {
 #[test]
 fn reasons_in_a_line() {
     let iteration = Counts { multiply_adds: 4000.0, global: 10.0, ..Counts::default() };
-    let work = Work { iteration, iterations: 32.0, sums: Some(Elem::F32), ..Work::default() };
+    let work = Work { iteration, iterations: 32.0, product: atoms::find("fma_f32"), ..Work::default() };
     let (registers, shared_bytes) = (104, 8252);
     let facts = Facts { variant: 0, tiles: 500, warps: 8.0, blocks: 2, registers, shared_bytes, work };
     let model = Model { slots: 1.0, global: 5.0, fill: 100.0, launch: 4700.0, ..Model::FITTED };
