@@ -2,7 +2,7 @@
 //! synchronisation are in other modules.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::thread::{Bin, Scope, Un};
+use tilewright_codegen::thread::{Bin, Cmp, Scope, Un};
 
 use crate::code::{Ins, IntOp, Slot, Src};
 use crate::count::Class;
@@ -20,6 +20,17 @@ fn each(op: IntOp, a: &Ints, b: &Ints) -> Ints {
         };
     }
     lanes!(Add Sub Mul Div Rem And Or Xor Shl Shr Min Max Lt Eq All Wrap)
+}
+
+fn select(w: &mut Warp, to: Slot, cond: Src, [a, b]: [Src; 2]) {
+    let (cond, a, b) = (w.ints(cond), w.ints(a), w.ints(b));
+    w.vectors[to as usize] = std::array::from_fn(|lane| if cond[lane] != 0 { a[lane] } else { b[lane] });
+}
+
+fn compare(w: &mut Warp, how: Cmp, elem: Elem, to: Slot, [x, y]: [Slot; 2]) {
+    let (x, y) = (w.bits(x, elem), w.bits(y, elem));
+    let truth: [u32; LANES] = std::array::from_fn(|lane| u32::from(value::cmp(how, x[lane], y[lane], elem)));
+    w.set_words(to, &truth);
 }
 
 fn class(elem: Elem, f: Bin) -> Class {
@@ -42,33 +53,19 @@ impl Cluster<'_> {
                 Ins::SelectS { to, cond, a, b } => {
                     w.scalars[to as usize] = if w.scalar(cond) != 0 { w.scalar(a) } else { w.scalar(b) };
                 }
-                Ins::SelectV { to, cond, a, b } => {
-                    let (cond, a, b) = (w.ints(cond), w.ints(a), w.ints(b));
-                    w.vectors[to as usize] =
-                        std::array::from_fn(|lane| if cond[lane] != 0 { a[lane] } else { b[lane] });
-                }
+                Ins::SelectV { to, cond, a, b } => select(w, to, cond, [a, b]),
                 Ins::Set { to, a } => {
                     let new = w.ints(a);
-                    let (mask, cell) = (w.mask, &mut w.vectors[to as usize]);
-                    for lane in 0..LANES {
-                        if mask >> lane & 1 == 1 {
-                            cell[lane] = new[lane];
-                        }
-                    }
+                    w.set_ints(to, |lane| new[lane]);
                 }
                 Ins::Fma { elem, to, x, y, z } => {
                     self.operation(Class::Fma, w);
-                    self.need(w, x, elem)?;
-                    self.need(w, y, elem)?;
-                    self.need(w, z, elem)?;
-                    self.writable(w, to, elem, 1)?;
+                    self.ready(w, to, elem, &[(x, elem), (y, elem), (z, elem)])?;
                     fma(w, elem, to, x, y, z);
                 }
                 Ins::Bin { f, elem, to, x, y } => {
                     self.operation(class(elem, f), w);
-                    self.need(w, x, elem)?;
-                    self.need(w, y, elem)?;
-                    self.writable(w, to, elem, 1)?;
+                    self.ready(w, to, elem, &[(x, elem), (y, elem)])?;
                     bin(w, f, elem, to, x, y);
                 }
                 Ins::Un { f, truth, elem, to, x } => {
@@ -84,12 +81,7 @@ impl Cluster<'_> {
                     self.operation(Class::Conversion, w);
                     self.need(w, x, elem)?;
                     let bits = w.bits(x, elem);
-                    let (mask, cell) = (w.mask, &mut w.vectors[to as usize]);
-                    for lane in 0..LANES {
-                        if mask >> lane & 1 == 1 {
-                            cell[lane] = value::to_int(bits[lane], elem);
-                        }
-                    }
+                    w.set_ints(to, |lane| value::to_int(bits[lane], elem));
                 }
                 Ins::FromInt { elem, to, x } => {
                     self.writable(w, to, elem, 1)?;
@@ -98,13 +90,8 @@ impl Cluster<'_> {
                 }
                 Ins::Cmp { how, elem, to, x, y } => {
                     self.operation(Class::Choice, w);
-                    self.need(w, x, elem)?;
-                    self.need(w, y, elem)?;
-                    self.writable(w, to, Elem::I32, 1)?;
-                    let (x, y) = (w.bits(x, elem), w.bits(y, elem));
-                    let truth: [u32; LANES] =
-                        std::array::from_fn(|lane| u32::from(value::cmp(how, x[lane], y[lane], elem)));
-                    w.set_words(to, &truth);
+                    self.ready(w, to, Elem::I32, &[(x, elem), (y, elem)])?;
+                    compare(w, how, elem, to, [x, y]);
                 }
                 Ins::Blend { cond, elem, to, x, y } => {
                     let cond = w.holds(cond);
@@ -116,135 +103,75 @@ impl Cluster<'_> {
                 }
                 Ins::Shuffle { elem, to, x, by } => self.shuffle(w, elem, to, x, by)?,
                 Ins::Move { elem, to, x } => self.one(w, to, (x, elem), elem, |bits| bits)?,
-                Ins::Narrow { cond, holds } => {
-                    let lanes = if holds { w.holds(cond) } else { !w.holds(cond) };
-                    w.stack.push((w.mask, lanes));
-                    w.mask &= lanes;
-                }
-                Ins::NarrowBy { cond, elem, holds } => {
-                    let truth = self.truth(w, cond, elem)?;
-                    let lanes = if holds { truth } else { !truth };
-                    w.stack.push((w.mask, lanes));
-                    w.mask &= lanes;
-                }
-                Ins::Widen | Ins::EndIf => {
-                    if let Some((mask, _)) = w.stack.pop() {
-                        w.mask = mask;
-                    }
-                }
                 Ins::Load { from, to, guard, fill } => self.load(w, from, to, guard, fill)?,
                 Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
                 Ins::Atomic { .. } => self.atomic(w, ins)?,
-                Ins::AwaitFlag { from, least } => {
-                    if !self.await_flag(w, from, least)? {
-                        w.pc -= 1;
-                        return Ok(Stop::Waits);
-                    }
-                }
                 Ins::Atom(at) => self.atom(w, at)?,
                 Ins::Commit(queue) => self.commit(w, queue),
-                Ins::WaitQueue { queue, pending } => {
-                    if !self.wait_queue(w, queue, pending)? {
-                        w.pc -= 1;
-                        return Ok(Stop::Waits);
-                    }
-                }
                 Ins::Fence(fence) => self.fence(w, fence)?,
+                Ins::Arrive { bar, slot, peer, bytes } => self.arrive(w, bar, slot, peer, bytes)?,
+                Ins::Init(bar) => self.init(w, bar)?,
                 Ins::Sync(bar) => {
                     self.operation(Class::Barrier, w);
                     if !self.sync(w, bar)? {
                         return Ok(Stop::Waits);
                     }
                 }
-                Ins::Arrive { bar, slot, peer, bytes } => self.arrive(w, bar, slot, peer, bytes)?,
-                Ins::Await { bar, slot, phase } => {
-                    if !self.wait_phase(w, bar, slot, phase)? {
+                Ins::AwaitFlag { .. } | Ins::WaitQueue { .. } | Ins::Await { .. } => {
+                    if !self.wait(w, ins)? {
                         w.pc -= 1;
                         return Ok(Stop::Waits);
                     }
                 }
-                Ins::Init(bar) => self.init(w, bar)?,
-                Ins::Loop { var, from, to, exit } => {
-                    let from = w.scalar(from);
-                    w.scalars[var as usize] = from;
-                    if from >= w.scalar(to) {
-                        w.pc = exit as usize;
-                    }
-                }
-                Ins::Next { var, step, to, head } => {
-                    let next = w.scalars[var as usize] + step;
-                    w.scalars[var as usize] = next;
-                    if next < w.scalar(to) {
-                        w.pc = head as usize;
-                    }
-                }
-                Ins::LoopV { var, from, to, exit } => {
-                    let (from, to) = (w.ints(from), w.ints(to));
-                    w.vectors[var as usize] = from;
-                    w.stack.push((w.mask, 0));
-                    w.mask &= below(&from, &to);
-                    if w.mask == 0 {
-                        w.pc = exit as usize;
-                    }
-                }
-                Ins::NextV { var, step, to, head } => {
-                    let to = w.ints(to);
-                    w.vectors[var as usize].iter_mut().for_each(|at| *at += step);
-                    w.mask &= below(&w.vectors[var as usize], &to);
-                    if w.mask != 0 {
-                        w.pc = head as usize;
-                    }
-                }
-                Ins::If { cond, other } => {
+                Ins::Loop { var, from, to, exit } => w.begin(var, from, to, exit),
+                Ins::Next { var, step, to, head } => w.next(var, step, to, head),
+                Ins::LoopV { var, from, to, exit } => w.begin_lanes(var, from, to, exit),
+                Ins::NextV { var, step, to, head } => w.next_lanes(var, step, to, head),
+                Ins::Narrow { cond, holds } => {
                     let lanes = w.holds(cond);
-                    w.stack.push((w.mask, lanes));
-                    w.mask &= lanes;
-                    if w.mask == 0 {
-                        w.pc = other as usize;
-                    }
+                    w.narrow(if holds { lanes } else { !lanes });
                 }
+                Ins::NarrowBy { cond, elem, holds } => {
+                    let lanes = self.truth(w, cond, elem)?;
+                    w.narrow(if holds { lanes } else { !lanes });
+                }
+                Ins::Widen | Ins::EndIf => w.widen(),
+                Ins::If { cond, other } => w.branch(w.holds(cond), other),
                 Ins::When { cond, elem, other } => {
                     let lanes = self.truth(w, cond, elem)?;
-                    w.stack.push((w.mask, lanes));
-                    w.mask &= lanes;
-                    if w.mask == 0 {
-                        w.pc = other as usize;
-                    }
+                    w.branch(lanes, other);
                 }
-                Ins::Else { end } => {
-                    if let Some(&(outer, lanes)) = w.stack.last() {
-                        w.mask = outer & !lanes;
-                    }
-                    if w.mask == 0 {
-                        w.pc = end as usize;
-                    }
-                }
-                Ins::Role { from, to, other } => {
-                    if !(from..to).contains(&w.number) {
-                        w.pc = other as usize;
-                    }
-                }
+                Ins::Else { end } => w.other(end),
+                Ins::Role { from, to, other } => w.skip_unless((from..to).contains(&w.number), other),
                 Ins::Elect { scope, first, end } => {
                     let lanes = self.elected(w, scope, first);
-                    w.stack.push((w.mask, lanes));
-                    w.mask &= lanes;
-                    if w.mask == 0 {
-                        w.pc = end as usize;
-                    }
+                    w.branch(lanes, end);
                 }
                 Ins::Jump(to) => w.pc = to as usize,
-                Ins::Leave { cond, to } => {
-                    let holds = w.holds(cond) & w.mask;
-                    if holds != 0 && holds != w.mask {
-                        return Err(self.left_by_some(w, holds));
-                    }
-                    if holds != 0 {
-                        w.pc = to as usize;
-                    }
-                }
+                Ins::Leave { cond, to } => self.leave(w, cond, to)?,
                 Ins::End => return Ok(Stop::Ends),
             }
         }
+    }
+
+    /// Does a wait end now? Otherwise it is executed again later.
+    fn wait(&mut self, w: &mut Warp, ins: &Ins) -> Result<bool> {
+        match *ins {
+            Ins::AwaitFlag { from, least } => self.await_flag(w, from, least),
+            Ins::WaitQueue { queue, pending } => self.wait_queue(w, queue, pending),
+            Ins::Await { bar, slot, phase } => self.wait_phase(w, bar, slot, phase),
+            _ => Ok(true),
+        }
+    }
+
+    /// Leaves a loop, with all active lanes at once.
+    fn leave(&self, w: &mut Warp, cond: Src, to: u32) -> Result<()> {
+        let holds = w.holds(cond) & w.mask;
+        if holds != 0 && holds != w.mask {
+            return Err(self.left_by_some(w, holds));
+        }
+        w.skip_unless(holds == 0, to);
+        Ok(())
     }
 
     #[inline]
@@ -255,6 +182,15 @@ impl Cluster<'_> {
     /// The row of the program's sites of the current step.
     pub(crate) fn site(&self, w: &Warp) -> u32 {
         self.ctx.code.sites[w.pc - 1]
+    }
+
+    /// Operands must be initialised, and no operation in flight may use the result's cell.
+    #[inline]
+    fn ready(&self, w: &mut Warp, to: Slot, elem: Elem, operands: &[(Slot, Elem)]) -> Result<()> {
+        for &(slot, elem) in operands {
+            self.need(w, slot, elem)?;
+        }
+        self.writable(w, to, elem, 1)
     }
 
     /// A cell must be initialised in every active lane, and no operation in flight may change it.
@@ -410,10 +346,6 @@ impl Cluster<'_> {
             Scope::Grid => of_block(self.blocks[w.block].at == [0; 3]),
         }
     }
-}
-
-fn below(at: &Ints, to: &Ints) -> u32 {
-    (0..LANES).filter(|&lane| at[lane] < to[lane]).fold(0, |mask, lane| mask | 1 << lane)
 }
 
 fn fma(w: &mut Warp, elem: Elem, to: Slot, x: Slot, y: Slot, z: Slot) {

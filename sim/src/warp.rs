@@ -270,6 +270,89 @@ impl Warp {
         self.initialised_doubles[slot as usize] |= mask;
     }
 
+    /// Sets an integer in the active lanes.
+    #[inline]
+    pub(crate) fn set_ints(&mut self, slot: Slot, of: impl Fn(usize) -> i64) {
+        let (mask, cell) = (self.mask, &mut self.vectors[slot as usize]);
+        for (lane, cell) in cell.iter_mut().enumerate() {
+            if mask >> lane & 1 == 1 {
+                *cell = of(lane);
+            }
+        }
+    }
+
+    /// Goes on at another place where a condition fails.
+    #[inline]
+    pub(crate) fn skip_unless(&mut self, holds: bool, to: u32) {
+        if !holds {
+            self.pc = to as usize;
+        }
+    }
+
+    /// Begins a loop that all lanes run equally often.
+    #[inline]
+    pub(crate) fn begin(&mut self, var: u32, from: Src, to: Src, exit: u32) {
+        let from = self.scalar(from);
+        self.scalars[var as usize] = from;
+        self.skip_unless(from < self.scalar(to), exit);
+    }
+
+    /// Its next iteration, if there is one.
+    #[inline]
+    pub(crate) fn next(&mut self, var: u32, step: i64, to: Src, head: u32) {
+        let next = self.scalars[var as usize] + step;
+        self.scalars[var as usize] = next;
+        self.skip_unless(next >= self.scalar(to), head);
+    }
+
+    /// Begins a loop whose ends differ from lane to lane.
+    pub(crate) fn begin_lanes(&mut self, var: u32, from: Src, to: Src, exit: u32) {
+        let (from, to) = (self.ints(from), self.ints(to));
+        self.vectors[var as usize] = from;
+        self.stack.push((self.mask, 0));
+        self.mask &= below(&from, &to);
+        self.skip_unless(self.mask != 0, exit);
+    }
+
+    /// Its next iteration, in the lanes that have one.
+    pub(crate) fn next_lanes(&mut self, var: u32, step: i64, to: Src, head: u32) {
+        let to = self.ints(to);
+        self.vectors[var as usize].iter_mut().for_each(|at| *at += step);
+        self.mask &= below(&self.vectors[var as usize], &to);
+        self.skip_unless(self.mask == 0, head);
+    }
+
+    /// Deactivates all but some lanes, until [`Warp::widen`].
+    #[inline]
+    pub(crate) fn narrow(&mut self, lanes: u32) {
+        self.stack.push((self.mask, lanes));
+        self.mask &= lanes;
+    }
+
+    /// The lanes before the last [`Warp::narrow`].
+    #[inline]
+    pub(crate) fn widen(&mut self) {
+        if let Some((mask, _)) = self.stack.pop() {
+            self.mask = mask;
+        }
+    }
+
+    /// A branch that some lanes take; without any it goes on elsewhere.
+    #[inline]
+    pub(crate) fn branch(&mut self, lanes: u32, other: u32) {
+        self.narrow(lanes);
+        self.skip_unless(self.mask != 0, other);
+    }
+
+    /// The lanes that did not take the last branch.
+    #[inline]
+    pub(crate) fn other(&mut self, end: u32) {
+        if let Some(&(outer, lanes)) = self.stack.last() {
+            self.mask = outer & !lanes;
+        }
+        self.skip_unless(self.mask != 0, end);
+    }
+
     /// Marks a result as uninitialised in lanes without a value.
     pub(crate) fn mark_uninitialised(&mut self, slot: Slot, elem: Elem, lanes: u32) {
         let initialised = if is_double(elem) {
@@ -279,4 +362,9 @@ impl Warp {
         };
         *initialised &= !lanes;
     }
+}
+
+/// Lanes in which one number is below another.
+fn below(at: &Ints, to: &Ints) -> u32 {
+    (0..LANES).filter(|&lane| at[lane] < to[lane]).fold(0, |mask, lane| mask | 1 << lane)
 }

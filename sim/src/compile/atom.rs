@@ -1,0 +1,90 @@
+//! Instructions of the table, with their operands.
+
+use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind};
+use tilewright_codegen::index::Ix;
+use tilewright_codegen::thread::{AtomArg, Param, Queue, Scope, Space};
+use tilewright_layout::Layout;
+
+use super::{Compiler, Result};
+use crate::code::*;
+
+impl Compiler<'_> {
+    pub(super) fn atom(&mut self, row: &'static Atom, args: &[AtomArg], guard: Option<Ix>) -> Result<()> {
+        let uses = &mut self.code.uses;
+        uses.async_proxy |= row.async_proxy && row.effect != Effect::Hint;
+        uses.cp_async |= row.done == Done::Queue(Queue::CpAsync);
+        uses.bulk_store |= row.done == Done::Queue(Queue::Bulk);
+        uses.wgmma |= row.done == Done::Queue(Queue::Wgmma);
+        if row.operands.len() != args.len() {
+            return self.malformed(format!(
+                "`{}` takes {} operands, and {} are given",
+                row.name,
+                row.operands.len(),
+                args.len()
+            ));
+        }
+        let mut operands = Vec::new();
+        for (place, (operand, arg)) in row.operands.iter().zip(args).enumerate() {
+            let what = match (row.effect, row.group, row.async_proxy, operand.writes) {
+                (Effect::Mma { .. }, ..) => What::Product,
+                (_, Scope::Warp, _, false) => What::MatrixFrom,
+                (_, Scope::Warp, _, true) => What::MatrixTo,
+                (_, _, true, false) => What::BulkFrom,
+                (_, _, true, true) => What::BulkTo,
+                (.., false) => What::CopyFrom,
+                (.., true) => What::CopyTo,
+            };
+            operands.push(match (operand.kind, arg) {
+                (OperandKind::Frag { .. }, AtomArg::Frag(frag)) => {
+                    let (slot, elem) = self.frag(*frag)?;
+                    Operand::Frag { reg: frag.reg, slot, len: frag.len, elem }
+                }
+                (OperandKind::SharedAddress | OperandKind::GlobalAddress, AtomArg::At(mem)) => {
+                    let shared = matches!(mem.space, Space::Shared(_));
+                    if shared != (operand.kind == OperandKind::SharedAddress) {
+                        return self.malformed(format!(
+                            "operand `{}` of `{}` lies in the other memory",
+                            operand.name, row.name
+                        ));
+                    }
+                    let bytes = tile_bytes(operand) / self.elem_of(mem.space).bytes().max(1);
+                    Operand::At(self.place(mem, what, bytes, place))
+                }
+                (OperandKind::Descriptor, AtomArg::Descriptor { at, leading, stride, mode }) => {
+                    let at = self.place(at, What::Product, 0, place);
+                    Operand::Descriptor { at, leading: *leading, stride: *stride, mode: *mode }
+                }
+                (OperandKind::TensorMap { .. }, AtomArg::Map { param, at }) => {
+                    let Some(Param::TensorMap { tensor, .. }) = self.kernel.params.get(*param as usize)
+                    else {
+                        return self.malformed(format!("parameter {param} is no tensor map"));
+                    };
+                    let access = self.access(what, Space::Global(*tensor), 0, (i64::MIN, i64::MAX), place);
+                    let at = at.iter().map(|&at| self.src(at)).collect();
+                    Operand::Map { param: *param, access, at }
+                }
+                (OperandKind::Barrier, AtomArg::Barrier { bar, slot }) => {
+                    Operand::Barrier { bar: *bar, slot: self.src(*slot) }
+                }
+                (OperandKind::Int | OperandKind::Immediate, AtomArg::Int(at)) => Operand::Int(self.src(*at)),
+                _ => {
+                    return self.malformed(format!(
+                        "operand `{}` of `{}` is of another kind",
+                        operand.name, row.name
+                    ));
+                }
+            });
+        }
+        let guard = self.guard(guard);
+        self.code.atoms.push(AtomCode { row, args: operands, guard });
+        let at = self.code.atoms.len() as u32 - 1;
+        self.emit(Ins::Atom(at));
+        Ok(())
+    }
+}
+
+/// Bytes that an operand accesses at each address; 0 where the row leaves that open.
+pub(crate) fn tile_bytes(operand: &tilewright_codegen::atom::Operand) -> u32 {
+    let values = operand.tv.parse::<Layout>().and_then(|tv| tv.mode(1)).and_then(|values| values.size());
+    values.unwrap_or(0) as u32 * operand.elem.bytes()
+}

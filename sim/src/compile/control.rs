@@ -1,0 +1,165 @@
+//! Control flow: loops, branches, roles, elected threads.
+
+use tilewright_codegen::index::Ix;
+use tilewright_codegen::thread::{Id, Role, Scope, Stmt, Unroll};
+
+use super::{Asking, Compiler, Level, Result, resources};
+use crate::code::*;
+use crate::numbers::Num;
+
+impl Compiler<'_> {
+    /// Warp specialisation: each role in its own part of the code.
+    pub(super) fn roles(&mut self, roles: &[Role], site: Id) -> Result<()> {
+        resources::roles(self.kernel, roles, site)?;
+        let end = self.label();
+        for role in roles {
+            let other = self.label();
+            self.emit(Ins::Role { from: role.warps.0, to: role.warps.1, other });
+            let outer = std::mem::replace(&mut self.first, role.warps.0 * 32);
+            let from = self.label();
+            self.emit(Ins::Label(from));
+            self.statements(&role.body)?;
+            self.first = outer;
+            self.site = site;
+            if let Some(registers) = role.registers {
+                self.asking.push(Asking { name: role.name.clone(), registers, site, from, to: other });
+            }
+            self.emit(Ins::Jump(end));
+            self.emit(Ins::Label(other));
+        }
+        self.emit(Ins::Label(end));
+        Ok(())
+    }
+
+    pub(super) fn elect(&mut self, scope: Scope, body: &[Stmt]) -> Result<()> {
+        if scope == Scope::Thread {
+            return self.statements(body);
+        }
+        let end = self.label();
+        self.emit(Ins::Elect { scope, first: self.first, end });
+        self.branches += 1;
+        self.statements(body)?;
+        self.branches -= 1;
+        self.emit(Ins::Label(end));
+        self.emit(Ins::EndIf);
+        Ok(())
+    }
+
+    pub(super) fn choose(&mut self, cond: Ix, then: &[Stmt], other: &[Stmt]) -> Result<()> {
+        let cond = self.num(cond);
+        match cond.as_constant() {
+            Some(0) => self.statements(other),
+            Some(_) => self.statements(then),
+            None => {
+                let cond = self.place_of(cond);
+                let label = self.label();
+                self.emit(Ins::If { cond, other: label });
+                self.branches(label, then, other)
+            }
+        }
+    }
+
+    /// Leaves a loop, with all threads at once.
+    pub(super) fn leave(&mut self, of: Id, cond: Ix) -> Result<()> {
+        let cond = self.num(cond);
+        let Some(&(_, exit, branches)) = self.loops.iter().rev().find(|(var, ..)| *var == of) else {
+            return self.malformed("a loop exit is outside of its loop");
+        };
+        if branches != self.branches {
+            return self.malformed("a loop exit is inside of a divergent branch");
+        }
+        match cond.as_constant() {
+            Some(0) => {}
+            Some(_) => self.emit(Ins::Jump(exit)),
+            None => {
+                let cond = self.place_of(cond);
+                self.emit(Ins::Leave { cond, to: exit });
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn branches(&mut self, label: u32, then: &[Stmt], other: &[Stmt]) -> Result<()> {
+        let end = self.label();
+        self.branches += 1;
+        self.statements(then)?;
+        self.emit(Ins::Label(label));
+        self.emit(Ins::Else { end });
+        self.statements(other)?;
+        self.branches -= 1;
+        self.emit(Ins::Label(end));
+        self.emit(Ins::EndIf);
+        Ok(())
+    }
+
+    pub(super) fn repeat(
+        &mut self,
+        var: Id,
+        range: (Ix, Ix, i64),
+        unroll: Unroll,
+        body: &[Stmt],
+        exit: u32,
+    ) -> Result<()> {
+        let (from, to, step) = (self.num(range.0), self.num(range.1), range.2);
+        if step <= 0 {
+            return self.malformed(format!("a loop whose step is {step} never ends"));
+        }
+        if let (Unroll::Full, Some(from), Some(to)) = (unroll, from.as_constant(), to.as_constant()) {
+            let mut at = from;
+            while at < to {
+                self.bind(var, Num::constant(at));
+                self.statements(body)?;
+                at += step;
+            }
+            self.emit(Ins::Label(exit));
+            return Ok(());
+        }
+        let vector =
+            |compiler: &Self, num: Num| num.node.is_some_and(|node| compiler.numbers.get(node).vector);
+        let vector = vector(self, from) || vector(self, to);
+        let range = Range {
+            lo: self.numbers.range(from).lo,
+            hi: self.numbers.range(to).hi.saturating_sub(1).max(self.numbers.range(from).lo),
+        };
+        if !self.kernel.vars[var as usize].wide && !range.is_narrow() {
+            let name = &self.kernel.vars[var as usize].name;
+            return self.malformed(format!("the loop over `{name}`, a variable of 32 bits, can overflow"));
+        }
+        let (from, to) = (self.place_of(from), self.place_of(to));
+        let head = self.label();
+        let file = if vector { &mut self.code.vectors } else { &mut self.code.scalars };
+        let cell = *file;
+        *file += 1;
+        let num = self.numbers.cell(vector, cell, self.levels.len() as u32, false, range);
+        self.emit(match vector {
+            false => Ins::Loop { var: cell, from, to, exit },
+            true => Ins::LoopV { var: cell, from, to, exit },
+        });
+        self.levels.push(Level::default());
+        let outer = self.vars[var as usize];
+        self.bind(var, num);
+        let site = self.site;
+        self.branches += u32::from(vector);
+        if let Some((.., branches)) = self.loops.last_mut() {
+            *branches = self.branches;
+        }
+        self.statements(body)?;
+        self.branches -= u32::from(vector);
+        self.bind(var, outer);
+        self.site = site;
+        let level = self.levels.pop().unwrap_or_default();
+        self.emit(Ins::Label(head));
+        let outer = &mut self.levels.last_mut().expect("there is always a level").body;
+        outer.extend(level.before);
+        outer.extend(level.body);
+        self.emit(match vector {
+            false => Ins::Next { var: cell, step, to, head },
+            true => Ins::NextV { var: cell, step, to, head },
+        });
+        self.emit(Ins::Label(exit));
+        if vector {
+            self.emit(Ins::EndIf);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,183 @@
+//! Statements: integers, values, memory. Control flow and instructions are in other modules.
+
+use tilewright_codegen::index::Ix;
+use tilewright_codegen::thread::{Change, Frag, Id, MemoryOrder, Op, Scope, Space, Stmt, Val};
+
+use super::{Compiler, MOST_STEPS, Result};
+use crate::code::*;
+use crate::numbers::Num;
+
+impl Compiler<'_> {
+    pub(super) fn statements(&mut self, body: &[Stmt]) -> Result<()> {
+        for stmt in body {
+            self.site = stmt.site;
+            self.stmt = std::ptr::from_ref(stmt) as usize;
+            self.statement(stmt)?;
+            for file in 0..2 {
+                let lent = std::mem::take(&mut self.lent[file]);
+                self.free[file].extend(lent);
+            }
+            if self.steps > MOST_STEPS {
+                return self.malformed("more than eight million steps when loops are unrolled");
+            }
+        }
+        Ok(())
+    }
+
+    fn statement(&mut self, stmt: &Stmt) -> Result<()> {
+        match &stmt.op {
+            Op::Comment(_) => {}
+            Op::Let(id, at) => self.let_be(*id, *at),
+            Op::Set(id, at) => self.set(*id, *at)?,
+            Op::Take(id, value) => self.take(*id, value)?,
+            Op::Assign { reg, at, value } => {
+                let (to, elem) = self.frag(Frag { reg: *reg, at: *at, len: 1 })?;
+                self.value_into(value, to, elem)?;
+            }
+            Op::Load { to, from, guard, fill, .. } => {
+                let (slot, elem) = self.frag(*to)?;
+                self.same_width(from.space, elem, to.reg)?;
+                let guard = self.guard(*guard);
+                let from = self.place(from, What::Load, to.len, 0);
+                self.emit(Ins::Load { from, to: slot, guard, fill: fill.bits(elem) });
+            }
+            Op::Store { to, from, guard } => {
+                let (slot, elem) = self.frag(*from)?;
+                self.same_width(to.space, elem, from.reg)?;
+                let guard = self.guard(*guard);
+                let to = self.place(to, What::Store, from.len, 0);
+                self.emit(Ins::Store { to, from: slot, guard });
+            }
+            Op::Atomic { .. } => self.atomic(&stmt.op)?,
+            Op::AwaitFlag { from, least } => {
+                self.code.uses.together = true;
+                let least = self.src(*least);
+                let from = self.place(from, What::Atomic, 1, 0);
+                self.emit(Ins::AwaitFlag { from, least });
+            }
+            Op::Atom { row, args, guard } => self.atom(row, args, *guard)?,
+            Op::Commit(queue) => self.emit(Ins::Commit(*queue)),
+            Op::WaitQueue { queue, pending } => {
+                self.emit(Ins::WaitQueue { queue: *queue, pending: *pending });
+            }
+            Op::Fence(fence) => self.emit(Ins::Fence(*fence)),
+            Op::Sync(bar) => self.emit(Ins::Sync(*bar)),
+            Op::Arrive { bar, slot, peer, bytes } => {
+                let (slot, peer) = (self.src(*slot), peer.map(|peer| self.src(peer)));
+                self.emit(Ins::Arrive { bar: *bar, slot, peer, bytes: *bytes });
+            }
+            Op::Await { bar, slot, phase } => {
+                let (slot, phase) = (self.src(*slot), self.src(*phase));
+                self.emit(Ins::Await { bar: *bar, slot, phase });
+            }
+            Op::InitBarriers(bar) => self.emit(Ins::Init(*bar)),
+            Op::For { var, from, to, step, unroll, body } => {
+                let exit = self.label();
+                self.loops.push((*var, exit, self.branches));
+                self.repeat(*var, (*from, *to, *step), *unroll, body, exit)?;
+                self.loops.pop();
+            }
+            Op::Leave { of, cond } => self.leave(*of, *cond)?,
+            Op::If { cond, then, other } => self.choose(*cond, then, other)?,
+            Op::When { cond, then, other } => {
+                let (cond, elem) = self.value(cond)?;
+                let label = self.label();
+                self.emit(Ins::When { cond, elem, other: label });
+                self.branches(label, then, other)?;
+            }
+            Op::Roles(roles) => self.roles(roles, stmt.site)?,
+            Op::Elect(scope, body) => self.elect(*scope, body)?,
+        }
+        Ok(())
+    }
+
+    /// A cell for an integer of each lane, whose range is that of the variable's type.
+    fn int_cell(&mut self, id: Id) -> (Slot, Num) {
+        let slot = self.code.vectors;
+        self.code.vectors += 1;
+        let range = if self.kernel.vars[id as usize].wide { Range::ALL } else { Range::NARROW };
+        (slot, self.numbers.cell(true, slot, 0, true, range))
+    }
+
+    fn let_be(&mut self, id: Id, at: Ix) {
+        if self.kernel.vars[id as usize].mutable {
+            return self.assign(id, at);
+        }
+        let num = self.num(at);
+        let mut num = self.stored_in(id, num);
+        if num.node.is_some_and(|node| self.numbers.get(node).volatile) {
+            // Copies the value: its operands change later.
+            let a = self.place_of(num);
+            let to = self.code.vectors;
+            self.code.vectors += 1;
+            self.emit(Ins::Set { to, a });
+            num = self.numbers.cell(true, to, 0, true, self.numbers.range(num));
+        }
+        self.bind(id, num);
+    }
+
+    fn set(&mut self, id: Id, at: Ix) -> Result<()> {
+        let var = &self.kernel.vars[id as usize];
+        if !var.mutable {
+            return self.malformed(format!("`{}` is assigned, and it is no mutable variable", var.name));
+        }
+        self.assign(id, at);
+        Ok(())
+    }
+
+    /// Sets a mutable integer, in the cell that it has.
+    fn assign(&mut self, id: Id, at: Ix) {
+        let num = self.num(at);
+        let num = self.stored_in(id, num);
+        let a = self.place_of(num);
+        let known = self.vars[id as usize].node.map(|node| self.numbers.get(node));
+        let to = match known {
+            Some(known) if known.volatile => known.slot.unwrap_or_default(),
+            _ => {
+                let (slot, num) = self.int_cell(id);
+                self.bind(id, num);
+                slot
+            }
+        };
+        self.emit(Ins::Set { to, a });
+    }
+
+    fn take(&mut self, id: Id, value: &Val) -> Result<()> {
+        let (x, elem) = self.value(value)?;
+        // The cell is set here, so dependent numbers must not be hoisted above.
+        let (to, num) = self.int_cell(id);
+        self.emit(Ins::ToInt { elem, to, x });
+        self.bind(id, num);
+        Ok(())
+    }
+
+    fn atomic(&mut self, op: &Op) -> Result<()> {
+        let Op::Atomic { to, op, value, guard, order, scope, old } = op else { return Ok(()) };
+        // The old value depends on the order of updates, and so on other blocks.
+        self.code.uses.together |= matches!(to.space, Space::Global(_))
+            && *scope > Scope::Block
+            && (old.is_some() || *order != MemoryOrder::Relaxed || *op == Change::Exchange);
+        let guard = self.guard(*guard);
+        let elem = self.elem_of(to.space);
+        let slot = self.scratch(elem);
+        if let Some(guard) = guard {
+            self.emit(Ins::Narrow { cond: guard, holds: true });
+        }
+        self.value_into(value, slot, elem)?;
+        if guard.is_some() {
+            self.emit(Ins::Widen);
+        }
+        let old = match old {
+            Some(old) => {
+                let (slot, elem) = self.frag(*old)?;
+                self.same_width(to.space, elem, old.reg)?;
+                Some(slot)
+            }
+            None => None,
+        };
+        let to = self.place(to, What::Atomic, 1, 0);
+        let (op, order, scope) = (*op, *order, *scope);
+        self.emit(Ins::Atomic { to, op, value: slot, guard, order, scope, old });
+        Ok(())
+    }
+}
