@@ -75,8 +75,27 @@ struct Attention {
     shares: View,
 }
 
+/// Queries, keys and the dimension of heads.
+const QUERIES: i64 = 128;
+const KEYS: i64 = 128;
+const DIM: i64 = 128;
+
+/// The instructions of both products.
+const QK: &str = "wgmma_m64n128k16_bf16";
+const PV: &str = "wgmma_m64n128k16_ra_bf16";
+
+/// The rings of the queries, keys and values: each with its slots.
+struct Rings([(Id, View); 3]);
+
+/// What the producer copies into the slots.
+struct Tiles {
+    queries: View,
+    keys: View,
+    values: View,
+    steps: Value,
+}
+
 fn attention() -> Result<Attention> {
-    let (queries, keys, dim) = (128i64, 128i64, 128i64);
     let mut b = Builder::new("attention");
     b.arch(90);
     let q = matrix(&mut b, "q", Elem::Bf16, ["S", "D"], false)?;
@@ -85,128 +104,153 @@ fn attention() -> Result<Attention> {
     let o = matrix(&mut b, "o", Elem::F32, ["S", "D"], true)?;
     let scale = b.scalar("scale", Elem::F32);
     let consumers = b.group("consumers", (0, 8), Some(240));
-    let (left, right) = (b.group("left", (0, 4), None), b.group("right", (4, 8), None));
+    let halves = [b.group("left", (0, 4), None), b.group("right", (4, 8), None)];
     let producer = b.group("producer", (8, 12), Some(24));
 
-    let sq = slots(&mut b, "sq", queries, dim, 1)?;
-    let sk = slots(&mut b, "sk", keys, dim, 2)?;
-    let sv = slots(&mut b, "sv", keys, dim, 2)?;
+    let sq = slots(&mut b, "sq", QUERIES, DIM, 1)?;
+    let sk = slots(&mut b, "sk", KEYS, DIM, 2)?;
+    let sv = slots(&mut b, "sv", KEYS, DIM, 2)?;
     let q_ring = ring(&mut b, "q_ring", &[&sq], 1, producer, consumers, None);
     let k_ring = ring(&mut b, "k_ring", &[&sk], 2, producer, consumers, None);
     let v_ring = ring(&mut b, "v_ring", &[&sv], 2, producer, consumers, None);
+    let rings = Rings([(q_ring, sq), (k_ring, sk), (v_ring, sv)]);
 
     let block = || At::Index(Coord::Block(0).into());
-    let gq = b.tile(&q, (queries, dim), &[block(), At::Index(0.into())])?;
-    let gk = b.tile(&k, (keys, dim), &[At::All, At::Index(0.into())])?;
-    let gv = b.tile(&v, (keys, dim), &[At::All, At::Index(0.into())])?;
-    let go = b.tile(&o, (queries, dim), &[block(), At::Index(0.into())])?;
-    let steps = Value::symbol("T").ceil_div(keys).unwrap_or_default();
-
-    let (qk, pv) = ("wgmma_m64n128k16_bf16", "wgmma_m64n128k16_ra_bf16");
-    let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: consumers };
-    let warpgroup = Affine::from(Coord::Thread(consumers)).digit(128, None);
+    let tiles = Tiles {
+        queries: b.tile(&q, (QUERIES, DIM), &[block(), At::Index(0.into())])?,
+        keys: b.tile(&k, (KEYS, DIM), &[At::All, At::Index(0.into())])?,
+        values: b.tile(&v, (KEYS, DIM), &[At::All, At::Index(0.into())])?,
+        steps: Value::symbol("T").ceil_div(KEYS).unwrap_or_default(),
+    };
+    let go = b.tile(&o, (QUERIES, DIM), &[block(), At::Index(0.into())])?;
     let mut kept: Option<(View, View)> = None;
-
     b.roles(vec![
-        (
-            producer,
-            Box::new(|b: &mut Builder| {
-                let fetch = |b: &mut Builder, ring: Id, from: &View, to: &View| -> Result<()> {
-                    b.acquire(ring);
-                    b.publish(ring, Some(b.bytes(from)?));
-                    let slot = b.slot(ring);
-                    let to = last(b, to, &slot)?;
-                    b.copy_how(from, &to, How::Atom("bulk_load_2d"), None)?;
-                    b.advance(ring);
-                    Ok(())
-                };
-                fetch(b, q_ring, &gq, &sq)?;
-                b.repeat("j", steps, Unroll::No, |b, j| -> Result<()> {
-                    let (from_k, from_v) = (last(b, &gk, &j)?, last(b, &gv, &j)?);
-                    fetch(b, k_ring, &from_k, &sk)?;
-                    fetch(b, v_ring, &from_v, &sv)
-                })
-            }),
-        ),
+        (producer, Box::new(|b: &mut Builder| fetch(b, &rings, &tiles))),
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let out = b.partition_mma(&go, row(pv)?, 'd', &by_warpgroup)?;
-                let acc = b.fragment("acc", Elem::F32, &out)?;
-                let scores = b.operand("scores", row(qk)?, 'd', [queries, keys], &by_warpgroup)?;
-                let shares = b.operand("shares", row(pv)?, 'a', [queries, keys], &by_warpgroup)?;
-                kept = Some((scores.clone(), shares.clone()));
-                // A lane owns pairs of columns of two rows: (2 columns, 2 rows, column groups); four lanes
-                // share a row.
-                let groups = keys / 8;
-                let by_row = b.regroup(&scores, (2i64, 2i64, groups))?;
-                let acc_by_row = b.regroup(&acc, (2i64, 2i64, dim / 8))?;
-                let stat = |b: &mut Builder, name: &str| b.registers(name, Elem::F32, (1i64, 2i64, 1i64));
-                let (most, before) = (stat(b, "most")?, stat(b, "before")?);
-                let (total, factor) = (stat(b, "total")?, stat(b, "factor")?);
-                let input = |n| Box::new(Expr::In(n));
-                let less = || Box::new(Expr::Bin(Bin::Sub, input(0), input(1)));
-                let product = |x: Expr, y: Expr| Expr::Bin(Bin::Mul, Box::new(x), Box::new(y));
-                b.fill(&acc, Expr::lit(0.0))?;
-                b.fill(&most, Expr::lit(f64::NEG_INFINITY))?;
-                b.fill(&total, Expr::lit(0.0))?;
-                b.await_slot(q_ring);
-                let slot = b.slot(q_ring);
-                let queries = last(b, &sq, &slot)?;
-                let queries =
-                    b.tile(&queries, (64, dim), &[At::Index(warpgroup.clone()), At::Index(0.into())])?;
-                b.repeat("j", steps, Unroll::No, |b, _| -> Result<()> {
-                    b.await_slot(k_ring);
-                    let slot = b.slot(k_ring);
-                    let keys = last(b, &sk, &slot)?;
-                    // One warpgroup multiplies while the other computes exponentials.
-                    let mut started = None;
-                    b.ordered(&[left, right], |b| {
-                        b.fill(&scores, Expr::lit(0.0))?;
-                        started = Some(b.start_gemm(&queries, &keys, &scores, How::Atom(qk))?);
-                        Ok(())
-                    })?;
-                    b.wait(started.unwrap_or_default());
-                    b.release(k_ring);
-                    b.advance(k_ring);
-
-                    b.map(std::slice::from_ref(&by_row), &by_row, product(Expr::In(0), scale.clone()))?;
-                    b.copy(&most, &before)?;
-                    b.reduce(&by_row, &most, Bin::Max, Across::Warp(4))?;
-                    b.map(&[by_row.clone(), most.clone()], &by_row, Expr::Un(Un::Exp, less()))?;
-                    b.map(&[before.clone(), most.clone()], &factor, Expr::Un(Un::Exp, less()))?;
-                    b.map(&[total.clone(), factor.clone()], &total, product(Expr::In(0), Expr::In(1)))?;
-                    // Partial sums of each lane; lanes are reduced once, at the end.
-                    b.reduce(&by_row, &total, Bin::Add, Across::Thread)?;
-                    b.map(
-                        &[acc_by_row.clone(), factor.clone()],
-                        &acc_by_row,
-                        product(Expr::In(0), Expr::In(1)),
-                    )?;
-                    // The accumulators' registers are the A operand's, eight values for each 16 keys.
-                    let regrouped = b.regroup(&scores, (8i64, 1i64, groups / 2))?;
-                    b.copy(&regrouped, &shares)?;
-
-                    b.await_slot(v_ring);
-                    let slot = b.slot(v_ring);
-                    let values = last(b, &sv, &slot)?;
-                    let values = b.permute(&values, &[1, 0])?;
-                    let weighed = b.start_gemm(&shares, &values, &acc, How::Atom(pv))?;
-                    b.wait(weighed);
-                    b.release(v_ring);
-                    b.advance(v_ring);
-                    Ok(())
-                })?;
-                let whole = b.registers_like("whole", &total, 0.0)?;
-                b.reduce(&total, &whole, Bin::Add, Across::Warp(4))?;
-                let share = Expr::Bin(Bin::Div, input(0), input(1));
-                b.map(&[acc_by_row.clone(), whole], &acc_by_row, share)?;
-                b.copy(&acc, &out)
+                kept = Some(attend(b, &rings, tiles.steps, &go, (consumers, halves), &scale)?);
+                Ok(())
             }),
         ),
     ])?;
     let (scores, shares) = kept.ok_or_else(|| Problem::new("no consumers"))?;
     Ok(Attention { program: b.finish(), scores, shares })
+}
+
+/// The producer: queries once, then keys and values in turn.
+fn fetch(b: &mut Builder, Rings([queries, keys, values]): &Rings, tiles: &Tiles) -> Result<()> {
+    let fetch = |b: &mut Builder, (ring, to): &(Id, View), from: &View| -> Result<()> {
+        b.acquire(*ring);
+        b.publish(*ring, Some(b.bytes(from)?));
+        let slot = b.slot(*ring);
+        let to = last(b, to, &slot)?;
+        b.copy_how(from, &to, How::Atom("bulk_load_2d"), None)?;
+        b.advance(*ring);
+        Ok(())
+    };
+    fetch(b, queries, &tiles.queries)?;
+    b.repeat("j", tiles.steps, Unroll::No, |b, j| -> Result<()> {
+        let (from_k, from_v) = (last(b, &tiles.keys, &j)?, last(b, &tiles.values, &j)?);
+        fetch(b, keys, &from_k)?;
+        fetch(b, values, &from_v)
+    })
+}
+
+/// The running maximum and sum of a row, and the factor by which earlier sums are scaled.
+struct Stats {
+    most: View,
+    before: View,
+    total: View,
+    factor: View,
+}
+
+fn input(n: u8) -> Box<Expr> {
+    Box::new(Expr::In(n))
+}
+
+fn product(x: Expr, y: Expr) -> Expr {
+    Expr::Bin(Bin::Mul, Box::new(x), Box::new(y))
+}
+
+/// The consumers; returns the fragments of scores, and of these as the left operand of the second product.
+fn attend(
+    b: &mut Builder,
+    Rings([(q_ring, sq), (k_ring, sk), (v_ring, sv)]): &Rings,
+    steps: Value,
+    go: &View,
+    (consumers, halves): (Id, [Id; 2]),
+    scale: &Expr,
+) -> Result<(View, View)> {
+    let by_warpgroup = Arrangement { groups: layout!((2, 1, 1)), of: consumers };
+    let out = b.partition_mma(go, row(PV)?, 'd', &by_warpgroup)?;
+    let acc = b.fragment("acc", Elem::F32, &out)?;
+    let scores = b.operand("scores", row(QK)?, 'd', [QUERIES, KEYS], &by_warpgroup)?;
+    let shares = b.operand("shares", row(PV)?, 'a', [QUERIES, KEYS], &by_warpgroup)?;
+    // A lane owns pairs of columns of two rows: (2 columns, 2 rows, column groups); four lanes share a row.
+    let groups = KEYS / 8;
+    let by_row = b.regroup(&scores, (2i64, 2i64, groups))?;
+    let acc_by_row = b.regroup(&acc, (2i64, 2i64, DIM / 8))?;
+    let stat = |b: &mut Builder, name: &str| b.registers(name, Elem::F32, (1i64, 2i64, 1i64));
+    let (most, before) = (stat(b, "most")?, stat(b, "before")?);
+    let stats = Stats { most, before, total: stat(b, "total")?, factor: stat(b, "factor")? };
+    b.fill(&acc, Expr::lit(0.0))?;
+    b.fill(&stats.most, Expr::lit(f64::NEG_INFINITY))?;
+    b.fill(&stats.total, Expr::lit(0.0))?;
+    b.await_slot(*q_ring);
+    let slot = b.slot(*q_ring);
+    let queries = last(b, sq, &slot)?;
+    let warpgroup = Affine::from(Coord::Thread(consumers)).digit(128, None);
+    let queries = b.tile(&queries, (64, DIM), &[At::Index(warpgroup), At::Index(0.into())])?;
+    b.repeat("j", steps, Unroll::No, |b, _| -> Result<()> {
+        b.await_slot(*k_ring);
+        let slot = b.slot(*k_ring);
+        let keys = last(b, sk, &slot)?;
+        // One warpgroup multiplies while the other computes exponentials.
+        let mut started = None;
+        b.ordered(&halves, |b| {
+            b.fill(&scores, Expr::lit(0.0))?;
+            started = Some(b.start_gemm(&queries, &keys, &scores, How::Atom(QK))?);
+            Ok(())
+        })?;
+        b.wait(started.unwrap_or_default());
+        b.release(*k_ring);
+        b.advance(*k_ring);
+        online_softmax(b, &by_row, &acc_by_row, &stats, scale)?;
+        // The accumulators' registers are the A operand's, eight values for each 16 keys.
+        let regrouped = b.regroup(&scores, (8i64, 1i64, groups / 2))?;
+        b.copy(&regrouped, &shares)?;
+
+        b.await_slot(*v_ring);
+        let slot = b.slot(*v_ring);
+        let values = last(b, sv, &slot)?;
+        let values = b.permute(&values, &[1, 0])?;
+        let weighed = b.start_gemm(&shares, &values, &acc, How::Atom(PV))?;
+        b.wait(weighed);
+        b.release(*v_ring);
+        b.advance(*v_ring);
+        Ok(())
+    })?;
+    let whole = b.registers_like("whole", &stats.total, 0.0)?;
+    b.reduce(&stats.total, &whole, Bin::Add, Across::Warp(4))?;
+    b.map(&[acc_by_row.clone(), whole], &acc_by_row, Expr::Bin(Bin::Div, input(0), input(1)))?;
+    b.copy(&acc, &out)?;
+    Ok((scores, shares))
+}
+
+/// Scores become shares of the running sum, and earlier results are scaled by how much its maximum has grown.
+fn online_softmax(b: &mut Builder, scores: &View, acc: &View, stats: &Stats, scale: &Expr) -> Result<()> {
+    let Stats { most, before, total, factor } = stats;
+    let less = || Box::new(Expr::Bin(Bin::Sub, input(0), input(1)));
+    b.map(std::slice::from_ref(scores), scores, product(Expr::In(0), scale.clone()))?;
+    b.copy(most, before)?;
+    b.reduce(scores, most, Bin::Max, Across::Warp(4))?;
+    b.map(&[scores.clone(), most.clone()], scores, Expr::Un(Un::Exp, less()))?;
+    b.map(&[before.clone(), most.clone()], factor, Expr::Un(Un::Exp, less()))?;
+    b.map(&[total.clone(), factor.clone()], total, product(Expr::In(0), Expr::In(1)))?;
+    // Partial sums of each lane; lanes are reduced once, at the end.
+    b.reduce(scores, total, Bin::Add, Across::Thread)?;
+    b.map(&[acc.clone(), factor.clone()], acc, product(Expr::In(0), Expr::In(1)))
 }
 
 #[test]

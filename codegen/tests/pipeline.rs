@@ -234,51 +234,173 @@ fn copies_in_loops_and_conditions() {
     assert_close(&result(b.finish(), &args, "c"), &wanted, 1e-6);
 }
 
-/// Diagnostics of wrong bodies.
-#[test]
-fn refusals() {
-    type Body = fn(&mut Builder, &Parts, &Affine) -> Result<()>;
-    let fetch: Body = |b, p, k| {
-        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
-        b.copy(&ga, &p.sa)?;
-        b.copy(&gb, &p.sb)
-    };
-    let nothing: Body = |_, _, _| Ok(());
-    let check_all = |ahead: Ahead, elem: Elem, body: Body, after: Body, said: &str| {
-        let mut b = Builder::new("wrong");
-        let p = parts(&mut b, elem, 4).unwrap();
-        b.pipelined("k", p.steps, ahead, |b, k| body(b, &p, &k)).unwrap();
-        after(&mut b, &p, &0.into()).unwrap();
-        refused(b.finish(), said);
-    };
-    let check = |ahead: Ahead, body: Body, said: &str| check_all(ahead, Elem::F32, body, nothing, said);
+/// The body of a loop, or what stands after it.
+type Body = fn(&mut Builder, &Parts, &Affine) -> Result<()>;
 
-    let read_first: Body = |b, p, k| {
-        b.gemm(&p.left, &p.right, &p.acc, Order::Plain)?;
-        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
-        b.copy(&ga, &p.sa)?;
-        b.copy(&gb, &p.sb)
-    };
-    check(
-        3.into(),
+fn nothing(_: &mut Builder, _: &Parts, _: &Affine) -> Result<()> {
+    Ok(())
+}
+
+fn fetch(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
+    b.copy(&ga, &p.sa)?;
+    b.copy(&gb, &p.sb)
+}
+
+fn fetch_a(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    let ga = k_tile(b, &p.ga, k)?;
+    b.copy(&ga, &p.sa)
+}
+
+fn multiply(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    fetch(b, p, k)?;
+    b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
+}
+
+fn multiply_twice(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    multiply(b, p, k)?;
+    b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
+}
+
+fn read_first(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    b.gemm(&p.left, &p.right, &p.acc, Order::Plain)?;
+    fetch(b, p, k)
+}
+
+fn wait(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    fetch_a(b, p, k)?;
+    b.wait_copies(0);
+    Ok(())
+}
+
+fn fill_what_is_copied(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    fetch_a(b, p, k)?;
+    b.fill(&p.sa, Expr::lit(0.0))
+}
+
+fn fill_sums(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    fetch_a(b, p, k)?;
+    b.fill(&p.acc, Expr::lit(1.0))
+}
+
+fn read_later(b: &mut Builder, p: &Parts, _: &Affine) -> Result<()> {
+    b.copy(&p.sa, &p.sa)
+}
+
+fn multiply_registers(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    let gb = k_tile(b, &p.gb, k)?;
+    b.copy(&gb, &p.sb)?;
+    let own = b.registers("own", Elem::F32, p.left.shape())?;
+    b.gemm(&own, &p.right, &p.acc, Order::Plain)
+}
+
+fn multiply_one_step(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    fetch(b, p, k)?;
+    let first = [At::Index(0.into()), At::Index(0.into())];
+    let (left, right) = (b.tile(&p.left, (4, 1), &first)?, b.tile(&p.right, (4, 1), &first)?);
+    b.gemm(&left, &right, &p.acc, Order::Plain)
+}
+
+/// The builder knows no such tiles.
+fn fill_unknown_rows(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
+    let from = k_tile(b, &p.ga, k)?;
+    let mut to = p.sa.clone();
+    to.layout = Layout::from_modes([Layout::new(Value::symbol("M"), 1i64)?, Layout::new(4i64, 20i64)?])?;
+    b.statement(Op::Copy { from, to, how: How::Staged, fill: 0.0.into(), token: None });
+    Ok(())
+}
+
+/// Diagnostics of wrong loops: stages, fragments, the body, and what is said.
+const WRONG: [([u32; 2], Body, &str); 15] = [
+    (
+        [3, 1],
         read_first,
         "`sa` is read here before the copy that fills it: an iteration sees only its own copies\n\
          help: copy first, then read",
-    );
-    for stages in [0, 99] {
-        let said = format!(
-            "a pipelined loop has 1 to 16 stages, and this one {stages}\n\
-             help: write stages = 3: more only take shared memory"
-        );
-        check(stages.into(), fetch, &said);
-    }
-    check(
-        3.into(),
+    ),
+    (
+        [0, 1],
+        fetch,
+        "a pipelined loop has 1 to 16 stages, and this one 0\nhelp: write stages = 3: more only take shared memory",
+    ),
+    (
+        [99, 1],
+        fetch,
+        "a pipelined loop has 1 to 16 stages, and this one 99\nhelp: write stages = 3: more only take shared memory",
+    ),
+    (
+        [3, 1],
         nothing,
         "this pipelined loop copies nothing from global to shared memory\n\
          help: write a plain loop, or copy its tiles in its body",
-    );
-    check_all(
+    ),
+    ([3, 1], wait, "a pipelined loop waits for its copies by itself\nhelp: leave the wait out"),
+    (
+        [3, 1],
+        fill_what_is_copied,
+        "`sa` is filled by the copies of a pipelined loop, and written here as well\n\
+         help: use another tensor for it",
+    ),
+    (
+        [3, 1],
+        fill_unknown_rows,
+        "`sa` is filled through registers, and its shape (M,4) is known at launch only\n\
+         help: use a tile whose extents are integers",
+    ),
+    (
+        [3, 0],
+        multiply,
+        "a pipelined loop has 1 or 2 fragments, and this one 0\nhelp: write stages = 3, fragments = 2",
+    ),
+    (
+        [3, 3],
+        multiply,
+        "a pipelined loop has 1 or 2 fragments, and this one 3\nhelp: write stages = 3, fragments = 2",
+    ),
+    (
+        [1, 2],
+        multiply,
+        "`fragments = 2` loads across the barrier between two iterations, and needs two stages\n\
+         help: write stages = 3, fragments = 2",
+    ),
+    (
+        [3, 2],
+        multiply_twice,
+        "`fragments = 2` is for iterations of one product, and these have 2 statements\n\
+         help: leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration",
+    ),
+    (
+        [3, 2],
+        fetch,
+        "`fragments = 2` is for iterations of one product, and these have 0 statements\n\
+         help: leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration",
+    ),
+    (
+        [3, 2],
+        fill_sums,
+        "`fragments = 2` is for iterations of one product, and this is none\n\
+         help: leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration",
+    ),
+    (
+        [3, 2],
+        multiply_registers,
+        "`fragments = 2` reads operands from shared memory, and `own` is not there\n\
+         help: leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration",
+    ),
+    (
+        [3, 2],
+        multiply_one_step,
+        "`fragments = 2` takes k-steps in pairs, and the tiles have 1\n\
+         help: use tiles whose extent along K is even",
+    ),
+];
+
+#[test]
+fn refusals() {
+    for ([stages, fragments], body, said) in WRONG {
+        check(Ahead { stages, fragments, exits: true, producer: false }, Elem::F32, body, nothing, said);
+    }
+    check(
         3.into(),
         Elem::F16,
         fetch,
@@ -286,115 +408,23 @@ fn refusals() {
         "`a` holds f32 and `sa` holds f16: a copy in flight cannot convert\n\
          help: make `sa` of f32, and convert where it is read",
     );
-    let waits: Body = |b, p, k| {
-        let ga = k_tile(b, &p.ga, k)?;
-        b.copy(&ga, &p.sa)?;
-        b.wait_copies(0);
-        Ok(())
-    };
-    check(3.into(), waits, "a pipelined loop waits for its copies by itself\nhelp: leave the wait out");
-    let fills: Body = |b, p, k| {
-        let ga = k_tile(b, &p.ga, k)?;
-        b.copy(&ga, &p.sa)?;
-        b.fill(&p.sa, Expr::lit(0.0))
-    };
     check(
-        3.into(),
-        fills,
-        "`sa` is filled by the copies of a pipelined loop, and written here as well\n\
-         help: use another tensor for it",
-    );
-    let reads: Body = |b, p, _| b.copy(&p.sa, &p.sa);
-    check_all(
         3.into(),
         Elem::F32,
         fetch,
-        reads,
+        read_later,
         "`sa` is filled by a pipelined loop, and used outside of it\nhelp: use another shared tensor here",
     );
+}
 
-    let multiplies: Body = |b, p, k| {
-        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
-        b.copy(&ga, &p.sa)?;
-        b.copy(&gb, &p.sb)?;
-        b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
-    };
-    for fragments in [0, 3] {
-        check(
-            Ahead { stages: 3, fragments, exits: true, producer: false },
-            multiplies,
-            &format!(
-                "a pipelined loop has 1 or 2 fragments, and this one {fragments}\nhelp: write stages = 3, fragments = 2"
-            ),
-        );
-    }
-    check(
-        Ahead { stages: 1, fragments: 2, exits: true, producer: false },
-        multiplies,
-        "`fragments = 2` loads across the barrier between two iterations, and needs two stages\n\
-         help: write stages = 3, fragments = 2",
-    );
-    let two = Ahead { stages: 3, fragments: 2, exits: true, producer: false };
-    const ALONE: &str =
-        "leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration";
-    let twice: Body = |b, p, k| {
-        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
-        b.copy(&ga, &p.sa)?;
-        b.copy(&gb, &p.sb)?;
-        b.gemm(&p.left, &p.right, &p.acc, Order::Plain)?;
-        b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
-    };
-    let these = "`fragments = 2` is for iterations of one product, and these have";
-    check(two, twice, &format!("{these} 2 statements\nhelp: {ALONE}"));
-    check(two, fetch, &format!("{these} 0 statements\nhelp: {ALONE}"));
-    let fills: Body = |b, p, k| {
-        let ga = k_tile(b, &p.ga, k)?;
-        b.copy(&ga, &p.sa)?;
-        b.fill(&p.acc, Expr::lit(1.0))
-    };
-    check(
-        two,
-        fills,
-        &format!("`fragments = 2` is for iterations of one product, and this is none\nhelp: {ALONE}"),
-    );
-    let from_registers: Body = |b, p, k| {
-        let gb = k_tile(b, &p.gb, k)?;
-        b.copy(&gb, &p.sb)?;
-        let own = b.registers("own", Elem::F32, p.left.shape())?;
-        b.gemm(&own, &p.right, &p.acc, Order::Plain)
-    };
-    check(
-        two,
-        from_registers,
-        &format!("`fragments = 2` reads operands from shared memory, and `own` is not there\nhelp: {ALONE}"),
-    );
-    let odd: Body = |b, p, k| {
-        let (ga, gb) = (k_tile(b, &p.ga, k)?, k_tile(b, &p.gb, k)?);
-        b.copy(&ga, &p.sa)?;
-        b.copy(&gb, &p.sb)?;
-        let first = [At::Index(0.into()), At::Index(0.into())];
-        let (left, right) = (b.tile(&p.left, (4, 1), &first)?, b.tile(&p.right, (4, 1), &first)?);
-        b.gemm(&left, &right, &p.acc, Order::Plain)
-    };
-    check(
-        two,
-        odd,
-        "`fragments = 2` takes k-steps in pairs, and the tiles have 1\nhelp: use tiles whose extent along K is even",
-    );
-    // The builder knows no such tiles.
-    let unknown: Body = |b, p, k| {
-        let from = k_tile(b, &p.ga, k)?;
-        let mut to = p.sa.clone();
-        to.layout = Layout::from_modes([Layout::new(Value::symbol("M"), 1i64)?, Layout::new(4i64, 20i64)?])?;
-        b.statement(Op::Copy { from, to, how: How::Staged, fill: 0.0.into(), token: None });
-        Ok(())
-    };
-    check(
-        3.into(),
-        unknown,
-        "`sa` is filled through registers, and its shape (M,4) is known at launch only\n\
-         help: use a tile whose extents are integers",
-    );
+/// A loop over K with this body, and what stands after it, is refused.
+#[track_caller]
+fn check(ahead: Ahead, elem: Elem, body: Body, after: Body, said: &str) {
+    let mut b = Builder::new("wrong");
+    let p = parts(&mut b, elem, 4).unwrap();
+    b.pipelined("k", p.steps, ahead, |b, k| body(b, &p, &k)).unwrap();
+    after(&mut b, &p, &0.into()).unwrap();
+    refused(b.finish(), said);
 }
 
 /// The program is refused with these diagnostics.

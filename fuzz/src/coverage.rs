@@ -242,21 +242,8 @@ impl Seen {
                 self.function(value);
                 "statement: map"
             }
-            Op::Gemm { a, with, how, order, .. } => {
-                if *with != Semiring::SUMS {
-                    self.has("gemm: other operations");
-                }
-                self.has(match order {
-                    Order::Plain => "gemm: plain",
-                    Order::Serpentine => "gemm: serpentine",
-                    Order::Rows => "gemm: rows",
-                    Order::RowSerpentine => "gemm: row serpentine",
-                });
-                if let How::Atom(_) = how {
-                    self.has("gemm: by an instruction");
-                } else if !matches!(program.tensor(a.tensor).space, Space::Registers { .. }) {
-                    self.has("gemm: from memory");
-                }
+            Op::Gemm { .. } => {
+                self.product(program, &stmt.op);
                 "statement: gemm"
             }
             Op::Reduce { across, .. } => {
@@ -283,16 +270,7 @@ impl Seen {
             Op::CommitCopies => "statement: commit copies",
             Op::Sync => "statement: sync",
             Op::For { var, unroll, .. } => {
-                let var = &program.vars[*var as usize];
-                if var.extent().is_none() {
-                    [&var.from, &var.to].into_iter().for_each(|end| self.coordinates(end));
-                    self.has("loop: ends computed");
-                }
-                self.has(match unroll {
-                    Unroll::No => "loop: not unrolled",
-                    Unroll::Full => "loop: unrolled fully",
-                    Unroll::By(_) => "loop: unrolled by",
-                });
+                self.repeat(program, *var, *unroll);
                 "statement: for"
             }
             Op::Leave { left, .. } => {
@@ -362,6 +340,37 @@ impl Seen {
             self.has("condition: divergent");
         }
         test.inside().iter().for_each(|inner| self.test(inner));
+    }
+
+    fn product(&mut self, program: &Program, op: &Op) {
+        let Op::Gemm { a, with, how, order, .. } = op else { return };
+        if *with != Semiring::SUMS {
+            self.has("gemm: other operations");
+        }
+        self.has(match order {
+            Order::Plain => "gemm: plain",
+            Order::Serpentine => "gemm: serpentine",
+            Order::Rows => "gemm: rows",
+            Order::RowSerpentine => "gemm: row serpentine",
+        });
+        if let How::Atom(_) = how {
+            self.has("gemm: by an instruction");
+        } else if !matches!(program.tensor(a.tensor).space, Space::Registers { .. }) {
+            self.has("gemm: from memory");
+        }
+    }
+
+    fn repeat(&mut self, program: &Program, var: u32, unroll: Unroll) {
+        let var = &program.vars[var as usize];
+        if var.extent().is_none() {
+            [&var.from, &var.to].into_iter().for_each(|end| self.coordinates(end));
+            self.has("loop: ends computed");
+        }
+        self.has(match unroll {
+            Unroll::No => "loop: not unrolled",
+            Unroll::Full => "loop: unrolled fully",
+            Unroll::By(_) => "loop: unrolled by",
+        });
     }
 
     fn copy(&mut self, program: &Program, (from, to): (u32, u32), how: How, fill: f64) {

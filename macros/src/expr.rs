@@ -34,17 +34,14 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
     Some(match from {
         Expr::Lit(lit) => (lit.lit.span().into(), literal(&lit.lit, text)?),
         Expr::Path(path) => {
-            if let (Some(qself), _) = (&path.qself, ()) {
+            if let Some(qself) = &path.qself {
                 text.wrong(Place::of(&qself.ty), "types have no members here", "write a name of the kernel");
                 return None;
             }
             path_value(&path.path, text)?
         }
         Expr::Infer(hole) => (hole.underscore_token.span.into(), ExprKind::Hole),
-        Expr::Paren(inner) => {
-            let place = around(inner.paren_token.span);
-            (place, expr(&inner.expr, text).kind)
-        }
+        Expr::Paren(inner) => (around(inner.paren_token.span), expr(&inner.expr, text).kind),
         Expr::Group(inner) => return kind(&inner.expr, text),
         Expr::Tuple(tuple) => {
             let items = tuple.elems.iter().map(|item| expr(item, text)).collect();
@@ -54,32 +51,8 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             let items = array.elems.iter().map(|item| expr(item, text)).collect();
             (around(array.bracket_token.span), ExprKind::Tuple(items))
         }
-        Expr::Call(call) => {
-            let Expr::Path(function) = &*call.func else {
-                text.wrong(
-                    Place::of(&call.func),
-                    "only functions of the language can be called",
-                    "write the function's name in front of the parentheses",
-                );
-                return None;
-            };
-            let (function, types) = callee(&function.path, text)?;
-            let place = text.place(function.span).to(call.paren_token.span.close().into());
-            (place, ExprKind::Call { function, types, args: arguments(&call.args, text) })
-        }
-        Expr::MethodCall(call) => {
-            if let Some(turbofish) = &call.turbofish {
-                text.wrong(
-                    Place::of(turbofish),
-                    "methods take no types",
-                    "leave them out; an element type is changed with `x as f16`",
-                );
-            }
-            let receiver = boxed(&call.receiver, text);
-            let place = text.place(receiver.span).to(call.paren_token.span.close().into());
-            let (method, args) = (text.name(&call.method), arguments(&call.args, text));
-            (place, ExprKind::Method { receiver, method, args })
-        }
+        Expr::Call(call) => return self::call(call, text),
+        Expr::MethodCall(call) => method(call, text),
         Expr::Field(field) => {
             let base = boxed(&field.base, text);
             let field = match &field.member {
@@ -99,37 +72,9 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             let inner = expr(&reference.expr, text);
             (Place::from(reference.and_token.spans[0]).to(text.place(inner.span)), inner.kind)
         }
-        Expr::Unary(unary) => {
-            let operator = match unary.op {
-                UnOp::Neg(_) => Unary::Neg,
-                UnOp::Not(_) => Unary::Not,
-                _ => {
-                    text.wrong(unary.op.span(), "there is nothing to dereference here", "leave out the `*`");
-                    return None;
-                }
-            };
-            let inner = boxed(&unary.expr, text);
-            let place = Place::from(unary.op.span()).to(text.place(inner.span));
-            (place, ExprKind::Unary(operator, inner))
-        }
+        Expr::Unary(unary) => return self::unary(unary, text),
         Expr::Binary(binary) => return chain(binary, text),
-        Expr::Range(range) => {
-            let (Some(from), Some(to)) = (&range.start, &range.end) else {
-                text.wrong(
-                    Place::of(&range.limits),
-                    "a range needs both its ends here",
-                    "write `0..n`; in an index, all of a mode is `_`",
-                );
-                return None;
-            };
-            let (from, mut to) = (boxed(from, text), boxed(to, text));
-            let place = text.place(from.span).to(text.place(to.span));
-            if let syn::RangeLimits::Closed(_) = range.limits {
-                let one = Box::new(ast::Expr { span: to.span, kind: ExprKind::Int(1) });
-                to = Box::new(ast::Expr { span: to.span, kind: ExprKind::Binary(Binary::Add, to, one) });
-            }
-            (place, ExprKind::Range(from, to))
-        }
+        Expr::Range(range) => return self::range(range, text),
         Expr::Cast(cast) => {
             let inner = boxed(&cast.expr, text);
             let to = element(&cast.ty, text)?;
@@ -137,35 +82,8 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             (place, ExprKind::Cast(inner, to))
         }
         Expr::Macro(call) => return layout_macro(&call.mac, text),
-        Expr::Closure(closure) => {
-            let extra = closure.lifetimes.as_ref().map(Place::of);
-            let extra = extra.or(closure.asyncness.as_ref().map(Place::of));
-            if let Some(extra) = extra.or(closure.capture.as_ref().map(Place::of)) {
-                text.wrong(extra, "a function of elements has parameters and a value only", "write `|x| …`");
-            }
-            if let syn::ReturnType::Type(_, ty) = &closure.output {
-                text.wrong(Place::of(ty), "the type of the value is inferred here", "leave it out");
-            }
-            let params = closure.inputs.iter().filter_map(|input| pattern(input, text)).collect();
-            let body = boxed(&closure.body, text);
-            let place = Place::from(closure.or1_token.span).to(text.place(body.span));
-            (place, ExprKind::Closure { params, body })
-        }
-        Expr::If(branch) => {
-            let start = Place::from(branch.if_token.span);
-            let Some((_, other)) = &branch.else_branch else {
-                text.wrong(
-                    start,
-                    "this `if` has no value where its condition does not hold",
-                    "add an `else`",
-                );
-                return None;
-            };
-            let condition = boxed(&branch.cond, text);
-            let then = Box::new(block_value(&branch.then_branch, text)?);
-            let other = boxed(other, text);
-            (start.to(text.place(other.span)), ExprKind::If { condition, then, other })
-        }
+        Expr::Closure(closure) => self::closure(closure, text),
+        Expr::If(branch) => return choice(branch, text),
         Expr::Block(block) if block.label.is_none() => {
             let value = block_value(&block.block, text)?;
             (around(block.block.brace_token.span), value.kind)
@@ -176,6 +94,95 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
             return None;
         }
     })
+}
+
+fn call(call: &syn::ExprCall, text: &mut Text) -> Option<(Place, ExprKind)> {
+    let Expr::Path(function) = &*call.func else {
+        text.wrong(
+            Place::of(&call.func),
+            "only functions of the language can be called",
+            "write the function's name in front of the parentheses",
+        );
+        return None;
+    };
+    let (function, types) = callee(&function.path, text)?;
+    let place = text.place(function.span).to(call.paren_token.span.close().into());
+    Some((place, ExprKind::Call { function, types, args: arguments(&call.args, text) }))
+}
+
+fn method(call: &syn::ExprMethodCall, text: &mut Text) -> (Place, ExprKind) {
+    if let Some(turbofish) = &call.turbofish {
+        text.wrong(
+            Place::of(turbofish),
+            "methods take no types",
+            "leave them out; an element type is changed with `x as f16`",
+        );
+    }
+    let receiver = boxed(&call.receiver, text);
+    let place = text.place(receiver.span).to(call.paren_token.span.close().into());
+    let (method, args) = (text.name(&call.method), arguments(&call.args, text));
+    (place, ExprKind::Method { receiver, method, args })
+}
+
+fn unary(unary: &syn::ExprUnary, text: &mut Text) -> Option<(Place, ExprKind)> {
+    let operator = match unary.op {
+        UnOp::Neg(_) => Unary::Neg,
+        UnOp::Not(_) => Unary::Not,
+        _ => {
+            text.wrong(unary.op.span(), "there is nothing to dereference here", "leave out the `*`");
+            return None;
+        }
+    };
+    let inner = boxed(&unary.expr, text);
+    let place = Place::from(unary.op.span()).to(text.place(inner.span));
+    Some((place, ExprKind::Unary(operator, inner)))
+}
+
+/// A range with both its ends; a closed one ends one further.
+fn range(range: &syn::ExprRange, text: &mut Text) -> Option<(Place, ExprKind)> {
+    let (Some(from), Some(to)) = (&range.start, &range.end) else {
+        text.wrong(
+            Place::of(&range.limits),
+            "a range needs both its ends here",
+            "write `0..n`; in an index, all of a mode is `_`",
+        );
+        return None;
+    };
+    let (from, mut to) = (boxed(from, text), boxed(to, text));
+    let place = text.place(from.span).to(text.place(to.span));
+    if let syn::RangeLimits::Closed(_) = range.limits {
+        let one = Box::new(ast::Expr { span: to.span, kind: ExprKind::Int(1) });
+        to = Box::new(ast::Expr { span: to.span, kind: ExprKind::Binary(Binary::Add, to, one) });
+    }
+    Some((place, ExprKind::Range(from, to)))
+}
+
+fn closure(closure: &syn::ExprClosure, text: &mut Text) -> (Place, ExprKind) {
+    let extra = closure.lifetimes.as_ref().map(Place::of);
+    let extra = extra.or(closure.asyncness.as_ref().map(Place::of));
+    if let Some(extra) = extra.or(closure.capture.as_ref().map(Place::of)) {
+        text.wrong(extra, "a function of elements has parameters and a value only", "write `|x| …`");
+    }
+    if let syn::ReturnType::Type(_, ty) = &closure.output {
+        text.wrong(Place::of(ty), "the type of the value is inferred here", "leave it out");
+    }
+    let params = closure.inputs.iter().filter_map(|input| pattern(input, text)).collect();
+    let body = boxed(&closure.body, text);
+    let place = Place::from(closure.or1_token.span).to(text.place(body.span));
+    (place, ExprKind::Closure { params, body })
+}
+
+/// An `if` that has a value.
+fn choice(branch: &syn::ExprIf, text: &mut Text) -> Option<(Place, ExprKind)> {
+    let start = Place::from(branch.if_token.span);
+    let Some((_, other)) = &branch.else_branch else {
+        text.wrong(start, "this `if` has no value where its condition does not hold", "add an `else`");
+        return None;
+    };
+    let condition = boxed(&branch.cond, text);
+    let then = Box::new(block_value(&branch.then_branch, text)?);
+    let other = boxed(other, text);
+    Some((start.to(text.place(other.span)), ExprKind::If { condition, then, other }))
 }
 
 /// A chain of operators: syn nests it to the left, as deep as it is long. It is walked without recursion.

@@ -362,36 +362,15 @@ impl Write {
         // A product takes its k-steps in any order. Where tiles do not divide K, the partial one comes first:
         // only the copies in the prologue are predicated then.
         let begin = if fragments == 2 { begin(&self.program, var, &ahead) } else { None };
-        for (mode, begin) in begin.iter() {
-            for view in ahead.iter_mut().filter_map(|stmt| match &mut stmt.op {
-                Op::Copy { from, .. } => Some(from),
-                _ => None,
-            }) {
-                let base = &mut view.base[*mode];
-                base.terms.retain(|(coord, _)| *coord != Coord::Var(var));
-                *base = base.plus(&begin.clone().into(), 1).unwrap_or_default();
-            }
+        if let Some((mode, begin)) = &begin {
+            begin_at(&mut ahead, var, *mode, begin);
         }
         let again = buffers.iter().any(|id| self.used.contains(id));
         self.used.extend(&buffers);
 
-        // The slots of an iteration's tiles.
-        let in_slot = |stmts: &mut [Stmt], iteration: Affine| {
-            for view in stmts.iter_mut() {
-                view.each_mut(&mut |stmt| {
-                    for view in stmt.views_mut() {
-                        if buffers.contains(&view.tensor)
-                            && self.slots.iter().any(|(id, _)| *id == view.tensor)
-                        {
-                            view.base.push(iteration.digit(1, Some(i64::from(stages))));
-                            view.limits.push(None);
-                        }
-                    }
-                });
-            }
-        };
-        in_slot(&mut work, Coord::Var(var).into());
-        in_slot(&mut ahead, Coord::Var(var).into());
+        for stmt in work.iter_mut().chain(&mut ahead) {
+            self.in_slot(stmt, &buffers, &Coord::Var(var).into(), stages);
+        }
         let mut written = Vec::new();
         if again || (looped && stages > 1) {
             // The last iterations of an earlier loop may still be reading.
@@ -405,21 +384,7 @@ impl Write {
             return Ok(written);
         }
 
-        // The copies have an iteration variable of their own.
-        let of = &self.program.vars[var as usize];
-        let (name, to) = (format!("{}_ahead", of.name), of.to.clone());
-        let iteration = self.var(&name, to);
-        for fetch in &mut ahead {
-            fetch.each_mut(&mut |stmt| {
-                at_iteration(stmt, &Coord::Var(var), &Coord::Var(iteration));
-                if let Op::For { var: inner, .. } = stmt.op {
-                    let inner = &mut self.program.vars[inner as usize];
-                    for end in [&mut inner.from, &mut inner.to] {
-                        *end = end.replaced(&Coord::Var(var), &Coord::Var(iteration));
-                    }
-                }
-            });
-        }
+        let iteration = self.own_iteration(&mut ahead, var);
         let (reads, writes) = self.staged(ahead, crowded).map_err(|problem| problem.at(span))?;
         let step = |at: &Affine, past: Past, body: &[Stmt]| {
             let step = Op::Step { var: iteration, at: at.clone(), past, body: body.to_vec() };
@@ -459,6 +424,37 @@ impl Write {
         };
         written.push(stmt(Op::For { var, unroll: Unroll::No, body }));
         Ok(written)
+    }
+
+    /// Accesses to buffers go to the slots of an iteration's tiles.
+    fn in_slot(&self, stmt: &mut Stmt, buffers: &[Id], iteration: &Affine, stages: u32) {
+        stmt.each_mut(&mut |stmt| {
+            for view in stmt.views_mut() {
+                if buffers.contains(&view.tensor) && self.slots.iter().any(|(id, _)| *id == view.tensor) {
+                    view.base.push(iteration.digit(1, Some(i64::from(stages))));
+                    view.limits.push(None);
+                }
+            }
+        });
+    }
+
+    /// Gives copies that run ahead an iteration variable of their own.
+    fn own_iteration(&mut self, ahead: &mut [Stmt], var: Id) -> Id {
+        let of = &self.program.vars[var as usize];
+        let (name, to) = (format!("{}_ahead", of.name), of.to.clone());
+        let iteration = self.var(&name, to);
+        for fetch in ahead {
+            fetch.each_mut(&mut |stmt| {
+                at_iteration(stmt, &Coord::Var(var), &Coord::Var(iteration));
+                if let Op::For { var: inner, .. } = stmt.op {
+                    let inner = &mut self.program.vars[inner as usize];
+                    for end in [&mut inner.from, &mut inner.to] {
+                        *end = end.replaced(&Coord::Var(var), &Coord::Var(iteration));
+                    }
+                }
+            });
+        }
+        iteration
     }
 }
 
@@ -541,6 +537,17 @@ fn in_flight(stmt: &Stmt) -> i64 {
     match &stmt.op {
         Op::Copy { to, how: How::Staged, .. } => to.extents().map_or(0, |all| all.iter().product()),
         _ => 0,
+    }
+}
+
+/// Begins at a coordinate of the tensor from which copies fetch, along this mode, whatever the iteration.
+fn begin_at(fetches: &mut [Stmt], var: Id, mode: usize, begin: &Coord) {
+    for stmt in fetches {
+        if let Op::Copy { from, .. } = &mut stmt.op {
+            let base = &mut from.base[mode];
+            base.terms.retain(|(coord, _)| *coord != Coord::Var(var));
+            *base = base.plus(&begin.clone().into(), 1).unwrap_or_default();
+        }
     }
 }
 

@@ -1,0 +1,471 @@
+//! The values of the keys, with their defaults.
+
+use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
+
+use super::reader::Reader;
+use crate::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
+use crate::elem::Elem;
+use crate::tile::{self, Ahead, Order};
+use crate::tiled::{Terms, TiledMma};
+
+/// The values of the keys.
+pub(super) struct Config {
+    pub(super) bm: i64,
+    pub(super) bn: i64,
+    pub(super) bk: i64,
+    pub(super) tc: Layout,
+    /// The swizzle of thread indices.
+    pub(super) swizzle: Swizzle,
+    /// Adjacent rows and columns of one thread.
+    pub(super) values: Vec<i64>,
+    pub(super) ta: Layout,
+    pub(super) tb: Layout,
+    pub(super) dtype: Elem,
+    /// Type of B.
+    pub(super) b_dtype: Elem,
+    /// Do elements of B hold two numbers of four bits each, along K?
+    pub(super) packed: bool,
+    pub(super) acc: Elem,
+    pub(super) precision: Precision,
+    /// Type of C.
+    pub(super) out: Elem,
+    pub(super) a_rows: bool,
+    pub(super) b_rows: bool,
+    pub(super) c_rows: bool,
+    pub(super) sa: Composed,
+    pub(super) sb: Composed,
+    pub(super) ahead: Ahead,
+    /// Vector widths of the copies of A and of B.
+    pub(super) vec: [i64; 2],
+    pub(super) order: Order,
+    pub(super) alpha_beta: bool,
+    pub(super) batched: bool,
+    /// The mode of C along which an argument `bias` varies.
+    pub(super) bias: Option<usize>,
+    /// Is there a scale for each row, for each column of C?
+    pub(super) scales: [bool; 2],
+    /// Which operands are copied through registers: those that are not k_major, those that are.
+    pub(super) staged: [bool; 2],
+    pub(super) epilogue: Option<tile::Expr>,
+    /// Copies of single elements, regardless of `vec`.
+    pub(super) narrow: bool,
+    pub(super) arch: u32,
+    pub(super) overlaps: bool,
+    /// May tensor cores keep the sums of 8-bit floating-point numbers all along K?
+    pub(super) fast_accum: bool,
+    pub(super) name: String,
+}
+
+/// How precisely f32 is multiplied.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Precision {
+    /// As f32: the other types are always.
+    Strict,
+    /// Rounded to tf32.
+    Tf32,
+    /// As the sum of two tf32.
+    F32x3,
+}
+
+impl Precision {
+    /// The choices of the key, in order.
+    pub(super) const ALL: [(&str, Precision); 3] =
+        [("strict", Precision::Strict), ("tf32", Precision::Tf32), ("f32x3", Precision::F32x3)];
+
+    /// Terms of an operand's element.
+    pub(super) fn terms(self) -> Terms {
+        if self == Precision::F32x3 { Terms::Two } else { Terms::One }
+    }
+}
+
+impl Config {
+    /// The types of the left and of the right operand as they are multiplied.
+    pub(super) fn left_and_right(&self) -> [Elem; 2] {
+        if self.c_rows { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
+    }
+
+    /// So many numbers along K, in elements of B.
+    pub(super) fn k_of_b(&self, k: i64) -> i64 {
+        if self.packed { k / 2 } else { k }
+    }
+
+    /// The extent of B along K.
+    pub(super) fn extent_of_b(&self) -> Option<Size> {
+        let k = Size::symbol("K");
+        if self.packed { k.ceil_div(2) } else { Some(k) }
+    }
+
+    /// The instruction for these operands.
+    pub(super) fn multiplying(&self, mma: TiledMma) -> TiledMma {
+        match self.packed {
+            true => mma.with_pairs(if self.c_rows { 'b' } else { 'a' }),
+            false => mma,
+        }
+    }
+
+    /// Is A the left operand of a product by wgmma? Else its transpose is computed: where columns of C are contiguous, and
+    /// where B is converted, since wgmma reads the left operand alone from registers.
+    pub(super) fn a_is_left(&self) -> bool {
+        self.c_rows && !self.mixed()
+    }
+
+    /// Rows of the left and of the right operand as wgmma multiplies them, or of C by those.
+    pub(super) fn by_wgmma(&self, [left, right, _]: [i64; 3]) -> [i64; 2] {
+        if self.a_is_left() { [left, right] } else { [right, left] }
+    }
+
+    /// Do A and B have two types?
+    pub(super) fn mixed(&self) -> bool {
+        self.b_dtype != self.dtype
+    }
+
+    /// The type in which operands are multiplied.
+    pub(super) fn multiplied(&self) -> Elem {
+        if self.precision == Precision::Strict { self.dtype } else { Elem::Tf32 }
+    }
+
+    /// Does a product by wgmma add its partial sums in f32?
+    pub(super) fn promotes(&self) -> bool {
+        matches!(self.dtype, Elem::E4m3 | Elem::E5m2) && !self.fast_accum
+    }
+}
+
+/// The types of a product.
+struct Types {
+    dtype: Elem,
+    b_dtype: Elem,
+    packed: bool,
+    acc: Elem,
+    out: Elem,
+    precision: Precision,
+}
+
+/// The copies of both operands into shared tiles.
+struct Copies {
+    vec: [i64; 2],
+    threads: [Composed; 2],
+    tiles: [Composed; 2],
+    staged: [bool; 2],
+}
+
+/// The copy of one operand into its shared tile.
+#[derive(Clone, Copy)]
+struct Copy {
+    /// Rows of the tile.
+    extent: i64,
+    /// Its extent along K.
+    k: i64,
+    /// Are its rows contiguous?
+    rows: bool,
+    vec: i64,
+    /// Adjacent rows of a thread's product.
+    value: i64,
+}
+
+impl Copy {
+    /// The thread layout without one of the author's: along what is contiguous.
+    fn threads(self, threads: i64) -> tilewright_layout::Result<Layout> {
+        let Copy { extent, k, rows, vec, value } = self;
+        let run = if rows { k } else { extent } / vec;
+        // Columns that a warp writes are padded by the width of a thread's read.
+        let most = if rows { (32 / value / vec).max(1) } else { 32 };
+        let fast = (1..=run.clamp(1, most)).rev().find(|n| run % n == 0 && threads % n == 0).unwrap_or(1);
+        let slow = threads / fast;
+        // Threads beyond the number of rows continue along K.
+        let more = slow / extent;
+        match rows {
+            true if more > 1 && slow % extent == 0 && run % (fast * more) == 0 => {
+                Layout::new((extent, (fast, more)), (fast, (1i64, fast * extent)))
+            }
+            true => Layout::new((slow, fast), (fast, 1i64)),
+            false => Layout::compact((fast, slow)),
+        }
+    }
+
+    /// The padding of its shared tile: a warp that copies rows writes several columns, and padding keeps them in different
+    /// banks.
+    fn padding(self, threads: &Composed, dtype: Elem) -> i64 {
+        let Copy { rows, vec, value, .. } = self;
+        let lanes = if dtype.bytes() == 8 { 16 } else { 32 };
+        let columns = threads.layout().mode(1).and_then(|k| k.size()).unwrap_or(1);
+        // Columns stay aligned to reads of 16 bytes.
+        let value = value.min(16 / i64::from(dtype.bytes()));
+        // Only the columns that one warp writes.
+        let columns = columns.min((32 / value / vec).max(1));
+        match rows {
+            true => (lanes / (columns * vec).max(1)).max(1),
+            // Vectors along columns have no bank conflicts.
+            false if vec > 1 => 0,
+            false => value,
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// The values of the keys; `narrow` stands for `vec = 1`.
+    pub(super) fn config(&mut self, narrow: bool) -> Option<Config> {
+        self.names();
+        let tile = [self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8)];
+        let types = self.types();
+        let rows = self.major(types.packed);
+        let vec = if narrow { 1 } else { self.positive("vec", 1) };
+        let (stages, fragments) = (self.positive("stages", 1) as u32, self.positive("fragments", 1) as u32);
+        let exits = self.find("exits").is_none() || self.flag("exits");
+        let tc = self.layout("tc", || match rows[2] {
+            true => Layout::row_major((16, 16)),
+            false => Layout::compact((16, 16)),
+        })?;
+        // The swizzle permutes thread indices, not elements.
+        let (swizzle, tc) = (tc.swizzle(), Composed::from(tc.layout().clone()));
+        let threads = tc.as_layout()?.size().ok()?;
+        let values = self.values();
+        let copies = self.copies(tile, [rows[0], rows[1]], vec, threads, &values, types.dtype)?;
+        let ahead = self.ahead(Ahead { stages, fragments, exits, producer: false });
+        let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
+        let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
+        let bias = self.choice("bias", &["none", "rows", "columns"]).checked_sub(1);
+        let scales = self.scales(types.b_dtype != types.dtype);
+        let epilogue = match self.find("epilogue").map(activation) {
+            Some(closure) => Some(self.keys.closure(&closure, types.acc)?),
+            None => None,
+        };
+        let (arch, overlaps) = (self.positive("arch", 80) as u32, self.flag("overlaps"));
+        let fast_accum = self.fast_accum(types.dtype);
+        let name = self.name();
+        let tc = self.threads("tc", tc, &[2, 3])?;
+        let [ta, tb] = copies.threads;
+        let (ta, tb) = (self.threads("ta", ta, &[2])?, self.threads("tb", tb, &[2])?);
+        let Types { dtype, b_dtype, packed, acc, out, precision } = types;
+        let [sa, sb] = copies.tiles;
+        Some(Config {
+            bm: tile[0],
+            bn: tile[1],
+            bk: tile[2],
+            tc,
+            swizzle,
+            values,
+            ta,
+            tb,
+            dtype,
+            b_dtype,
+            packed,
+            acc,
+            precision,
+            out,
+            a_rows: rows[0],
+            b_rows: rows[1],
+            c_rows: rows[2],
+            sa,
+            sb,
+            ahead,
+            vec: copies.vec,
+            order,
+            alpha_beta,
+            batched,
+            bias,
+            scales,
+            staged: copies.staged,
+            epilogue,
+            narrow,
+            arch,
+            overlaps,
+            fast_accum,
+            name,
+        })
+    }
+
+    /// The types of operands, sums and results.
+    fn types(&mut self) -> Types {
+        let dtype = self.elem("dtype", Elem::F32);
+        let (b_dtype, packed) = self.b_dtype(dtype);
+        let acc = self.elem("acc", dtype.accumulator());
+        // Sums of products of 8-bit numbers do not fit 8 bits, and tf32 is a format of operands.
+        let sums = dtype.bytes() == 1 || dtype == Elem::Tf32;
+        let out = self.elem("out", if sums { acc } else { dtype });
+        Types { dtype, b_dtype, packed, acc, out, precision: self.precision(dtype) }
+    }
+
+    /// Are rows of A, of B and of C contiguous?
+    fn major(&mut self, packed: bool) -> [bool; 3] {
+        let a_rows = self.choice("a", &["m_major", "k_major"]) == 1;
+        let b_rows = self.choice("b", &["n_major", "k_major"]) == 1;
+        let c_rows = self.choice("c", &["m_major", "n_major"]) == 1;
+        if let Some(span) = self.find("b_dtype").map(|expr| expr.span).filter(|_| packed && !b_rows) {
+            let message = "numbers of four bits are packed in pairs along K, and `b` is not k_major";
+            self.error(span, message, "write b = k_major");
+        }
+        [a_rows, b_rows, c_rows]
+    }
+
+    /// The copies of A and of B into shared tiles by threads of the block, of which so many multiply.
+    fn copies(
+        &mut self,
+        [bm, bn, bk]: [i64; 3],
+        rows: [bool; 2],
+        vec: i64,
+        threads: i64,
+        values: &[i64],
+        dtype: Elem,
+    ) -> Option<Copies> {
+        // Vectors need the shared tile to be contiguous along the same mode as global memory.
+        let staged = self.choice("staged", &["none", "transposed", "both"]);
+        let wide =
+            |rows: bool, tile: Option<&Expr>| if rows && tile.is_none() && staged == 0 { 1 } else { vec };
+        let vec = [wide(rows[0], self.find("sa")), wide(rows[1], self.find("sb"))];
+        let copy = |side: usize| Copy {
+            extent: [bm, bn][side],
+            k: bk,
+            rows: rows[side],
+            vec: vec[side],
+            value: values[side],
+        };
+        let [a, b] = [copy(0), copy(1)];
+        let (ta, tb) = (self.layout("ta", || a.threads(threads))?, self.layout("tb", || b.threads(threads))?);
+        let given = self.find("pad").is_some().then(|| self.whole("pad", 1));
+        let pads = [a.padding(&ta, dtype), b.padding(&tb, dtype)].map(|pad| given.unwrap_or(pad));
+        let sa = self.layout("sa", || Layout::padded((bm, bk), pads[0]))?;
+        let sb = self.layout("sb", || Layout::padded((bn, bk), pads[1]))?;
+        for (key, layout, rows) in [("sa", &sa, bm), ("sb", &sb, bn)] {
+            if layout.shape() != Tuple::from((rows, bk))
+                && layout.shape().modes().map(|m| m.product()).collect::<Vec<_>>() != [Some(rows), Some(bk)]
+            {
+                let span = self.find(key).map_or(Span::default(), |e| e.span);
+                let message = format!(
+                    "the shared layout has the shape {}, and the tile is ({rows},{bk})",
+                    layout.shape()
+                );
+                self.error(span, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
+            }
+        }
+        Some(Copies { vec, threads: [ta, tb], tiles: [sa, sb], staged: [staged > 1, staged > 0] })
+    }
+
+    fn ahead(&mut self, ahead: Ahead) -> Ahead {
+        if let Some(problem) = crate::pipeline::unfit(&ahead) {
+            let at = self.find(if ahead.fragments > 1 { "fragments" } else { "stages" });
+            self.errors.push(problem.at(at.map_or(Span::default(), |expr| expr.span)));
+        }
+        ahead
+    }
+
+    fn fast_accum(&mut self, dtype: Elem) -> bool {
+        let fast_accum = self.flag("fast_accum");
+        if let Some(expr) = self.find("fast_accum").filter(|_| !matches!(dtype, Elem::E4m3 | Elem::E5m2)) {
+            let span = expr.span;
+            let message = format!("`fast_accum` is about sums of e4m3 and e5m2, and dtype is {dtype}");
+            self.error(span, message, "leave it out: other sums are as accurate as those in f32");
+        }
+        fast_accum
+    }
+
+    fn name(&mut self) -> String {
+        match self.find("name").map(|e| (e.kind.clone(), e.span)) {
+            None => "matmul".to_owned(),
+            Some((ExprKind::Str(name) | ExprKind::Name(name), span)) => {
+                let starts = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+                if !starts || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
+                    self.error(
+                        span,
+                        format!("`{name}` cannot be a kernel's name"),
+                        "use letters, digits and `_`",
+                    );
+                }
+                name
+            }
+            Some((_, span)) => {
+                self.error(span, "a kernel's name is a word", "write name = my_matmul");
+                String::new()
+            }
+        }
+    }
+
+    /// The modes of C that have scales. Those of columns are part of narrow weights.
+    fn scales(&mut self, narrow: bool) -> [bool; 2] {
+        let choice = self.choice("scales", &["none", "rows", "columns", "both"]);
+        if let Some(span) = self.find("scales").filter(|_| narrow && choice > 1).map(|expr| expr.span) {
+            let message = "narrow weights have a scale for each column of C anyway, the argument `scale`";
+            self.error(
+                span,
+                message,
+                "leave `scales` out, or write scales = rows for those of activations too",
+            );
+        }
+        [matches!(choice, 1 | 3), narrow || choice > 1]
+    }
+
+    /// The type of B's elements, and whether each holds two numbers of four bits.
+    fn b_dtype(&mut self, dtype: Elem) -> (Elem, bool) {
+        let is_int4 = |expr: &Expr| matches!(&expr.kind, ExprKind::Name(name) if name == "i4");
+        let packed = self.find("b_dtype").is_some_and(is_int4);
+        let elem = if packed { Elem::U8 } else { self.elem("b_dtype", dtype) };
+        let converts = elem.bytes() == 1 && matches!(dtype, Elem::F16 | Elem::Bf16);
+        if let Some(span) = self.find("b_dtype").map(|expr| expr.span)
+            && elem != dtype
+            && !converts
+        {
+            let name = if packed { "i4" } else { elem.name() };
+            self.error(
+                span,
+                format!("elements of {name} are not converted for products of {dtype}"),
+                "write i8, u8, i4, e4m3 or e5m2, with dtype = f16 or bf16",
+            );
+        }
+        (elem, packed)
+    }
+
+    fn precision(&mut self, dtype: Elem) -> Precision {
+        let (name, precision) = Precision::ALL[self.choice("precision", &Precision::ALL.map(|row| row.0))];
+        if let Some(span) = self.find("precision").map(|expr| expr.span)
+            && precision != Precision::Strict
+            && dtype != Elem::F32
+        {
+            self.error(
+                span,
+                format!("precision = {name} is about products of f32, and these are of {dtype}"),
+                "leave precision out, or write dtype = f32",
+            );
+        }
+        precision
+    }
+
+    fn values(&mut self) -> Vec<i64> {
+        let Some(layout) = self.layout("values", || Layout::compact((1, 1))) else { return vec![1, 1] };
+        let extents: Vec<_> = layout.shape().modes().filter_map(|mode| mode.product()).collect();
+        if layout.rank() != 2 || extents.len() != 2 || layout.as_layout().is_none() {
+            let span = self.find("values").map_or(Span::default(), |e| e.span);
+            self.error(span, "`values` counts rows and columns", "write values = (4, 4)");
+            return vec![1, 1];
+        }
+        extents
+    }
+
+    fn threads(&mut self, key: &str, layout: Composed, ranks: &[usize]) -> Option<Layout> {
+        let span = self.find(key).map_or(Span::default(), |e| e.span);
+        if !ranks.contains(&layout.rank()) || layout.as_layout().is_none() {
+            let modes =
+                if ranks.contains(&3) { "two modes, or three to split K over threads" } else { "two modes" };
+            let what =
+                format!("`{key}` is a layout of threads with {modes}, and {layout} has {}", layout.rank());
+            self.error(span, what, format!("write {key} = (16, 16)"));
+            return None;
+        }
+        layout.as_layout().cloned()
+    }
+}
+
+/// A function by its name as a closure; any other value as it is.
+fn activation(value: &Expr) -> Expr {
+    let ExprKind::Name(name) = &value.kind else { return value.clone() };
+    let span = value.span;
+    let named = |text: &str| Name { text: text.to_owned(), span };
+    let arg = |kind| Arg { name: None, value: Expr { kind, span } };
+    let x = || arg(ExprKind::Name("x".into()));
+    let zero = || arg(ExprKind::Float(0.0));
+    let (function, args) = match name.as_str() {
+        "relu" => (named("max"), vec![x(), zero()]),
+        name => (named(name), vec![x()]),
+    };
+    let call = Expr { kind: ExprKind::Call { function, types: Vec::new(), args }, span };
+    let body = Box::new(call);
+    Expr { kind: ExprKind::Closure { params: vec![Pattern::Name(named("x"))], body }, span }
+}
