@@ -188,7 +188,7 @@ impl Evaluator {
                 if self.builder.knows(symbol) || (self.in_type && limits::is_name(name)) {
                     return Value::Size(Size::symbol(name));
                 }
-                if let Some(Size::Int(n)) = super::static_stride(name) {
+                if let Some(Size::Int(n)) = super::heads::static_stride(name) {
                     return Value::Int(n);
                 }
                 let mut names: Vec<&str> = Vec::new();

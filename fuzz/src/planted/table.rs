@@ -27,6 +27,7 @@ const RING: &str = "codegen/src/lower/ring.rs";
 const SCHEDULE: &str = "codegen/src/lower/schedule.rs";
 const STATEMENT: &str = "codegen/src/lower/statement.rs";
 const TRANSFER: &str = "codegen/src/lower/transfer.rs";
+const PARTITION: &str = "codegen/src/view/partition.rs";
 const VIEW: &str = "codegen/src/view.rs";
 
 /// All of them.
@@ -413,20 +414,20 @@ pub const FAULTS: &[Fault] = &[
         "step: a.step, multiplies }",
     ),
     fault(
-        VIEW,
+        PARTITION,
         "partitions begin one element too far",
         "let place = position(share, thread)?;",
         "let place = position(share, thread)?.plus(&1.into(), 1).unwrap_or_default();",
     ),
     fault(VIEW, "a nested mode has a wrong divisor", "n.checked_mul(over)", "n.checked_add(over)"),
     fault(
-        VIEW,
+        PARTITION,
         "a projection is inverted",
         "deal.keep.as_ref().is_none_or(|keep| keep[mode])",
         "deal.keep.as_ref().is_none_or(|keep| !keep[mode])",
     ),
     fault(
-        VIEW,
+        PARTITION,
         "a ragged tile is one element longer",
         "limit_origin(&self.base[along], along, reach, &others)?, reach)",
         "limit_origin(&self.base[along], along, reach, &others)?, reach + 1)",

@@ -1,0 +1,159 @@
+//! How a kernel is launched: threads, grid, cluster, and what a launch may assume.
+
+use tilewright_layout::Value;
+
+use super::Builder;
+use crate::problem::{Problem, Result};
+use crate::target::BLOCK_THREADS;
+use crate::thread::Cost;
+use crate::tile::LaunchRule;
+use crate::view::View;
+
+impl Builder {
+    /// The number of threads of the block, unless thread layouts determine it.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("wide");
+    /// b.threads(512)?;
+    /// assert_eq!(b.finish().threads(), 512);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn threads(&mut self, threads: i64) -> Result<()> {
+        if !(1..=i64::from(BLOCK_THREADS)).contains(&threads) {
+            return Err(Problem::new(format!("a block of {threads} threads"))
+                .help(format!("a block has 1 to {BLOCK_THREADS} threads"))
+                .arg(0));
+        }
+        let known = self.program.groups[0].threads;
+        match &self.partitions[0] {
+            Some(first) if i64::from(known) != threads => {
+                let problem = format!("thread layouts disagree: {threads} threads here, and before, {first}");
+                Err(Problem::new(problem).help(format!("write {known}, or leave it out")).arg(0))
+            }
+            _ => {
+                self.program.groups[0].threads = threads as u32;
+                self.partitions[0] = Some(format!("the block has {threads}"));
+                Ok(())
+            }
+        }
+    }
+
+    /// Oldest compute capability that the kernel needs.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("hopper");
+    /// b.arch(90).arch(80); // the most that anything needs
+    /// assert_eq!(b.finish().arch, 90);
+    /// ```
+    pub fn arch(&mut self, arch: u32) -> &mut Builder {
+        self.program.arch = self.program.arch.max(arch);
+        self
+    }
+
+    /// How many blocks should be resident on a multiprocessor at once.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("two_at_once");
+    /// b.blocks_per_sm(2);
+    /// assert_eq!(b.finish().blocks_per_sm, 2);
+    /// ```
+    pub fn blocks_per_sm(&mut self, blocks: u32) -> &mut Builder {
+        self.program.blocks_per_sm = blocks;
+        self
+    }
+
+    /// A launch is refused where this size is larger: for kernels that keep whole rows in registers.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// use tilewright_layout::Value;
+    /// let mut b = Builder::new("rows");
+    /// b.at_most(Value::symbol("N"), 8192);
+    /// assert_eq!(b.finish().at_most, [(Value::symbol("N"), 8192)]);
+    /// ```
+    pub fn at_most(&mut self, size: Value, limit: i64) -> &mut Builder {
+        self.program.at_most.push((size, limit));
+        self
+    }
+
+    /// Programmatic dependent launch: the kernel may start before the previous kernel in the stream has
+    /// ended, and waits for it before it touches memory. Launches then cost less, from compute capability
+    /// 9.0; on others nothing changes. For kernels whose blocks fill a multiprocessor: waiting blocks of
+    /// small kernels would take the places of running ones.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("early");
+    /// b.overlaps();
+    /// assert!(b.finish().overlaps);
+    /// ```
+    pub fn overlaps(&mut self) -> &mut Builder {
+        self.program.overlaps = true;
+        self
+    }
+
+    /// The shape of a cluster: blocks along x, y, z.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("pairs");
+    /// b.cluster([2, 1, 1]);
+    /// assert_eq!(b.finish().cluster, [2, 1, 1]);
+    /// ```
+    pub fn cluster(&mut self, blocks: [u32; 3]) -> &mut Builder {
+        self.program.cluster = blocks;
+        self
+    }
+
+    /// A persistent kernel: as many blocks as fit the device at once. [`Builder::tiles`] is its tile
+    /// scheduler.
+    ///
+    /// ```
+    /// use tilewright_codegen::{build::Builder, tile::LaunchRule};
+    /// let mut b = Builder::new("persistent");
+    /// b.persistent();
+    /// assert_eq!(b.finish().launch, LaunchRule::Persistent);
+    /// ```
+    pub fn persistent(&mut self) -> &mut Builder {
+        self.program.launch = LaunchRule::Persistent;
+        self
+    }
+
+    /// The cost model's clocks of a tile, where several programs serve the same launch and the fastest is to
+    /// be chosen.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{build::Builder, thread::Cost};
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("product");
+    /// b.cost(Cost { steps: Value::symbol("K").ceil_div(64).unwrap(), step: 1024, beyond: 0, rows: 0, tile: 3000, launch: 2000 });
+    /// assert!(b.finish().cost.is_some());
+    /// ```
+    pub fn cost(&mut self, cost: Cost) -> &mut Builder {
+        self.program.cost = Some(cost);
+        self
+    }
+
+    /// A launch may pass a copy of this argument, which it makes before: where a variant's facts about strides
+    /// and addresses do not hold of the argument, and the copy costs less than a variant without these facts.
+    /// Rows of the copy begin at multiples of 128 bytes.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::Value;
+    /// let mut b = Builder::new("product");
+    /// let a = b.tensor("a", Elem::Bf16, (Value::symbol("M"), Value::symbol("K")), None, false)?;
+    /// b.packs(&a);
+    /// assert_eq!(b.finish().packs, [a.tensor]);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn packs(&mut self, argument: &View) -> &mut Builder {
+        if !self.program.packs.contains(&argument.tensor) {
+            self.program.packs.push(argument.tensor);
+        }
+        self
+    }
+}

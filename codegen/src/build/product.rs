@@ -1,0 +1,214 @@
+//! Products of tiles.
+
+use tilewright_layout::Tuple;
+
+use super::Builder;
+use crate::atom::Atom;
+use crate::problem::{Cause, Problem, Result};
+use crate::semiring::Semiring;
+use crate::thread::Id;
+use crate::tile::{How, Op, Order, Space};
+use crate::view::View;
+
+impl Builder {
+    /// `acc(m, n) += a(m, k) · b(n, k)`.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tile::Order, view::Deal};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let (sa, sb) = (b.shared("sa", Elem::F32, layout!((64, 8)))?, b.shared("sb", Elem::F32, layout!((32, 8)))?);
+    /// let threads = layout!((16, 8));
+    /// let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
+    /// let rows = b.parallelize_over(&sa, &threads, 0, &keep([true, false]))?; // (4, 8)
+    /// let columns = b.parallelize_over(&sb, &threads, 0, &keep([false, true]))?; // (4, 8)
+    /// let acc = b.registers("acc", Elem::F32, (4i64, 4i64))?;
+    /// b.gemm(&rows, &columns, &acc, Order::Serpentine)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn gemm(&mut self, a: &View, b: &View, acc: &View, order: Order) -> Result<()> {
+        self.gemm_how(a, b, acc, How::Derive, order, None)
+    }
+
+    /// The same with other operations in place of + and ·. Copies of operands from global memory get fills that leave
+    /// sums unchanged.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, semiring::Semiring, thread::Bin, tile::Order};
+    /// # let mut b = Builder::new("example");
+    /// # let (x, y) = (b.registers("x", Elem::F32, (4i64, 8i64))?, b.registers("y", Elem::F32, (4i64, 8i64))?);
+    /// # let acc = b.registers("acc", Elem::F32, (4i64, 4i64))?;
+    /// b.gemm_with(&x, &y, &acc, Semiring { add: Bin::Min, mul: Bin::Add }, Order::Plain)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn gemm_with(&mut self, a: &View, b: &View, acc: &View, with: Semiring, order: Order) -> Result<()> {
+        self.check_gemm(a, b, acc)?;
+        with.check(self.elem(acc))?;
+        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
+        self.push(Op::Gemm { a, b, acc, with, how: How::Derive, order, token: None, from_zero: false });
+        Ok(())
+    }
+
+    /// A product by a chosen instruction.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = "mma_m16n8k16_f16";
+    /// let row = atoms::find(mma).unwrap();
+    /// let by_warp = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
+    /// # let (sa, sb) = (b.shared("sa", Elem::F16, layout!((16, 16)))?, b.shared("sb", Elem::F16, layout!((8, 16)))?);
+    /// # let sc = b.shared("sc", Elem::F32, layout!((16, 8)))?;
+    /// let (pa, pb) = (b.partition_mma(&sa, row, 'a', &by_warp)?, b.partition_mma(&sb, row, 'b', &by_warp)?);
+    /// let pc = b.partition_mma(&sc, row, 'd', &by_warp)?;
+    /// let (fa, fb) = (b.fragment("fa", Elem::F16, &pa)?, b.fragment("fb", Elem::F16, &pb)?);
+    /// let acc = b.fragment("acc", Elem::F32, &pc)?;
+    /// b.gemm_how(&fa, &fb, &acc, How::Atom(mma), Order::Plain, None)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn gemm_how(
+        &mut self,
+        a: &View,
+        b: &View,
+        acc: &View,
+        how: How,
+        order: Order,
+        token: Option<Id>,
+    ) -> Result<()> {
+        // A row of the table itself says which shapes and types it takes.
+        if !matches!(how, How::Atom(_)) {
+            self.check_gemm(a, b, acc)?;
+        }
+        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
+        self.push(Op::Gemm { a, b, acc, with: Semiring::SUMS, how, order, token, from_zero: false });
+        Ok(())
+    }
+
+    /// An asynchronous product that replaces its accumulator, by an instruction that can start from zero (wgmma). The
+    /// compiler leaves such products in flight where it would wait for others, as it does before it clears registers.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement};
+    /// # use tilewright_layout::{Composed, Layout, Swizzle, layout};
+    /// # let mut b = Builder::new("example");
+    /// let row = atoms::find("wgmma_m64n64k16_bf16").unwrap();
+    /// # let rows = Composed::new(Swizzle::new(3, 3, 3)?, 0, Layout::row_major((64, 64))?);
+    /// # let (sa, sb) = (b.shared("sa", Elem::Bf16, rows.clone())?, b.shared("sb", Elem::Bf16, rows)?);
+    /// # let sc = b.shared("sc", Elem::F32, layout!((64, 64)))?;
+    /// # let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
+    /// # let out = b.partition_mma(&sc, row, 'd', &by_warpgroup)?;
+    /// let acc = b.fragment("acc", Elem::F32, &out)?; // not cleared
+    /// let product = b.token();
+    /// b.gemm_from_zero(&sa, &sb, &acc, row, product)?;
+    /// b.wait(product);
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn gemm_from_zero(
+        &mut self,
+        a: &View,
+        b: &View,
+        acc: &View,
+        row: &'static Atom,
+        token: Id,
+    ) -> Result<()> {
+        if row.operand('s').is_none() {
+            return Err(Problem::new(format!("`{}` adds to its accumulator", row.name))
+                .help("fill the accumulator with zeros, and write gemm_how"));
+        }
+        let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
+        let (with, how, order) = (Semiring::SUMS, How::Atom(row.name), Order::Plain);
+        self.push(Op::Gemm { a, b, acc, with, how, order, token: Some(token), from_zero: true });
+        Ok(())
+    }
+
+    /// An asynchronous product. Its accumulator, and its operands where they are registers, must not be
+    /// touched until its token has been waited for.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};
+    /// # use tilewright_layout::{Composed, Layout, Swizzle, layout};
+    /// # let mut b = Builder::new("example");
+    /// let wgmma = "wgmma_m64n64k16_bf16";
+    /// let row = atoms::find(wgmma).unwrap();
+    /// # let rows = Composed::new(Swizzle::new(3, 3, 3)?, 0, Layout::row_major((64, 64))?);
+    /// # let (sa, sb) = (b.shared("sa", Elem::Bf16, rows.clone())?, b.shared("sb", Elem::Bf16, rows)?);
+    /// # let sc = b.shared("sc", Elem::F32, layout!((64, 64)))?;
+    /// let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
+    /// let out = b.partition_mma(&sc, row, 'd', &by_warpgroup)?;
+    /// let acc = b.fragment("acc", Elem::F32, &out)?;
+    /// let product = b.start_gemm(&sa, &sb, &acc, How::Atom(wgmma))?;
+    /// b.wait(product); // until then `acc` belongs to the product
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn start_gemm(&mut self, a: &View, b: &View, acc: &View, how: How) -> Result<Id> {
+        let token = self.token();
+        self.gemm_how(a, b, acc, how, Order::Plain, Some(token))?;
+        Ok(token)
+    }
+
+    fn check_gemm(&self, a: &View, b: &View, acc: &View) -> Result<()> {
+        for (arg, view) in [a, b, acc].into_iter().enumerate() {
+            if view.rank() != 2 {
+                return Err(Problem::new(format!(
+                    "gemm needs two modes of each operand, and `{}` has {}: {}",
+                    view.name,
+                    view.rank(),
+                    view.shape()
+                ))
+                .help("slice them to (m, k), (n, k) and (m, n)")
+                .arg(arg));
+            }
+        }
+        if !matches!(self.space(acc), Space::Registers { .. }) {
+            return Err(Problem::new(format!("gemm sums in registers, and `{}` is not there", acc.name))
+                .help("make the accumulator with `registers_like` and copy it when the sum is done")
+                .arg(2));
+        }
+        let size = |view: &View, mode: usize| {
+            view.layout.mode(mode).ok().map(|mode| (mode.size().ok(), mode.shape()))
+        };
+        let pairs =
+            [(a, 0, acc, 0, "rows", 0), (b, 0, acc, 1, "columns", 1), (a, 1, b, 1, "extents along k", 1)];
+        for (left, l, right, r, what, arg) in pairs {
+            let (x, y) = (size(left, l), size(right, r));
+            let same = match (&x, &y) {
+                (Some((Some(x), _)), Some((Some(y), _))) => x == y,
+                _ => x == y,
+            };
+            if !same {
+                let text = |of: Option<(Option<i64>, Tuple)>| {
+                    of.map_or_else(String::new, |(n, shape)| {
+                        n.map_or_else(|| shape.to_string(), |n| n.to_string())
+                    })
+                };
+                return Err(Problem::new(format!(
+                    "the {what} differ: {} in mode {l} of `{}`, {} in mode {r} of `{}`",
+                    text(x),
+                    left.name,
+                    text(y),
+                    right.name
+                ))
+                .help("operands are (m, k), (n, k) and (m, n)")
+                .arg(arg));
+            }
+        }
+        let (x, y, z) = (self.elem(a), self.elem(b), self.elem(acc));
+        if x.is_float() != y.is_float()
+            || x.is_float() != z.is_float()
+            || z.bytes() < x.bytes().max(y.bytes())
+        {
+            return Err(Problem::new(format!(
+                "`{}` of {x} times `{}` of {y} cannot be summed in `{}` of {z}",
+                a.name, b.name, acc.name
+            ))
+            .help(match x.is_float() == y.is_float() {
+                true => format!("sum in {}", x.accumulator()),
+                false => "multiply integers with integers, or floating-point numbers with their like".into(),
+            })
+            .because(Cause::Sum)
+            .arg(2));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,204 @@
+//! Reductions, and what may be combined.
+
+use super::Builder;
+use crate::elem::Elem;
+use crate::number::Number;
+use crate::problem::{Problem, Result};
+use crate::thread::Bin;
+use crate::tile::{Across, Expr, Op};
+use crate::typing::Types;
+use crate::view::View;
+
+impl Builder {
+    /// Reduces the elements of `from` into those of `to`, which has extent 1 in the reduced modes.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
+    /// # use tilewright_layout::{Layout, Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// # let block = [At::Index(Coord::Block(0).into())];
+    /// # let (x, y) = (b.tile(&x, (1024,), &block)?, b.tile(&y, (1024,), &block)?);
+    /// # let threads = layout!(256 : 1);
+    /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
+    /// let own = b.registers("own", Elem::F32, tx.shape())?;
+    /// b.copy(&tx, &own)?;
+    /// // the largest of the block's 1024 elements, in every thread
+    /// let most = b.registers("most", Elem::F32, (1i64,))?;
+    /// b.fill(&most, Expr::lit(f64::NEG_INFINITY))?;
+    /// b.reduce(&own, &most, Bin::Max, Across::Block)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn reduce(&mut self, from: &View, to: &View, with: Bin, across: Across) -> Result<()> {
+        self.reduce_beyond(from, to, with, across, None)
+    }
+
+    /// A reduction whose author says what out-of-bounds elements contain: the identity of the operation. All
+    /// elements are combined as they are.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, thread::Bin, tile::{Across, Expr}};
+    /// # let mut b = Builder::new("example");
+    /// let (own, total) = (b.registers("own", Elem::F32, (4i64,))?, b.registers("total", Elem::F32, (1i64,))?);
+    /// b.fill(&own, Expr::lit(2.0))?;
+    /// b.fill(&total, Expr::lit(0.0))?;
+    /// b.reduce_beyond(&own, &total, Bin::Add, Across::Thread, Some(0.into()))?;
+    /// assert!(b.reduce_beyond(&own, &total, Bin::Add, Across::Thread, Some(1.into())).is_err());
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn reduce_beyond(
+        &mut self,
+        from: &View,
+        to: &View,
+        with: Bin,
+        across: Across,
+        beyond: Option<Number>,
+    ) -> Result<()> {
+        let nothing = with.identity(self.elem(to)).unwrap_or_default();
+        if let Some(beyond) = beyond.filter(|beyond| beyond.to_f64() != nothing) {
+            return Err(would_count(beyond, nothing));
+        }
+        self.reducible(from, to)?;
+        self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across, beyond });
+        Ok(())
+    }
+
+    /// Reduces tuples of elements by an associative and commutative function. `with` has one expression for
+    /// each entry: inputs 0 and on are the accumulated tuple, the inputs after those the next one; `nothing`
+    /// is the identity.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, thread::Cmp, tile::{Across, Expr}};
+    /// # let mut b = Builder::new("example");
+    /// # let (x, at) = (b.registers("x", Elem::F32, (4i64,))?, b.registers("at", Elem::I32, (4i64,))?);
+    /// # b.fill(&x, Expr::lit(2.0))?;
+    /// # b.fill(&at, Expr::lit(0))?;
+    /// let (most, place) = (b.registers("most", Elem::F32, (1i64,))?, b.registers("place", Elem::I32, (1i64,))?);
+    /// b.fill(&most, Expr::lit(f64::NEG_INFINITY))?;
+    /// b.fill(&place, Expr::lit(-1))?;
+    /// // of two pairs the one whose first entry is larger
+    /// let larger = Expr::Cmp(Cmp::Lt, Box::new(Expr::In(0)), Box::new(Expr::In(2)));
+    /// let pick = |n| Expr::Pick(Box::new([larger.clone(), Expr::In(n + 2), Expr::In(n)]));
+    /// let nothing = vec![f64::NEG_INFINITY.into(), (-1).into()];
+    /// b.fold(&[x, at], &[most, place], vec![pick(0), pick(1)], nothing, Across::Warp(32))?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn fold(
+        &mut self,
+        from: &[View],
+        to: &[View],
+        with: Vec<Expr>,
+        nothing: Vec<Number>,
+        across: Across,
+    ) -> Result<()> {
+        self.fold_beyond((from, to), with, nothing, across, None)
+    }
+
+    /// The same, of elements that hold these values where they are out of bounds: the identity.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, thread::Bin, tile::{Across, Expr}};
+    /// # let mut b = Builder::new("example");
+    /// # let (x, sum) = (b.registers("x", Elem::F32, (4i64,))?, b.registers("sum", Elem::F32, (1i64,))?);
+    /// # let add = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+    /// # b.fill(&sum, Expr::lit(0.0))?;
+    /// b.fold_beyond((&[x], &[sum]), vec![add], vec![0.into()], Across::Thread, Some(&[0.into()]))?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn fold_beyond(
+        &mut self,
+        (from, to): (&[View], &[View]),
+        with: Vec<Expr>,
+        nothing: Vec<Number>,
+        across: Across,
+        beyond: Option<&[Number]>,
+    ) -> Result<()> {
+        let count = from.len();
+        if to.len() != count {
+            return Err(Problem::new(
+                "a reduction of tuples needs as many results, functions and identities as tensors",
+            ));
+        }
+        let elems: Vec<Elem> = to.iter().map(|view| self.elem(view)).collect();
+        for n in 0..count {
+            self.reducible(&from[n], &to[n])?;
+            crate::pair::align(&to[n], &to[0])?;
+        }
+        self.combinable(from, &elems, &with, &nothing)?;
+        for (held, nothing) in beyond.unwrap_or_default().iter().zip(&nothing) {
+            if held.to_f64() != nothing.to_f64() {
+                return Err(would_count(*held, nothing.to_f64()));
+            }
+        }
+        let (from, to, beyond) = (from.to_vec(), to.to_vec(), beyond.is_some());
+        self.push(Op::Fold { from, to, with, nothing, across, beyond });
+        Ok(())
+    }
+
+    /// Refuses tuples of tensors that functions cannot combine into elements of these types.
+    pub(super) fn combinable(
+        &self,
+        from: &[View],
+        elems: &[Elem],
+        with: &[Expr],
+        nothing: &[Number],
+    ) -> Result<()> {
+        let count = from.len();
+        if count == 0 || [elems.len(), with.len(), nothing.len()] != [count; 3] {
+            return Err(Problem::new(
+                "a reduction of tuples needs as many results, functions and identities as tensors",
+            ));
+        }
+        let both: Vec<Elem> = elems.iter().chain(elems).copied().collect();
+        for n in 0..count {
+            crate::pair::align(&from[n], &from[0])?;
+            if self.elem(&from[n]) != elems[n] {
+                return Err(Problem::new(format!(
+                    "elements of `{}`, {}, are combined in {}",
+                    from[n].name,
+                    self.elem(&from[n]),
+                    elems[n]
+                ))
+                .help("convert the elements first, with `map`"));
+            }
+            nothing[n].check(elems[n])?;
+            let types = Types { ins: &both, scalars: &self.program.scalars };
+            types.typed(&with[n], elems[n]).map_err(|problem| Problem { arg: None, ..problem })?;
+        }
+        Ok(())
+    }
+
+    /// Refuses operands of a reduction whose shapes do not match.
+    fn reducible(&self, from: &View, to: &View) -> Result<()> {
+        if from.rank() != to.rank() {
+            return Err(Problem::new(format!(
+                "a reduction keeps the rank: {} against {}",
+                from.shape(),
+                to.shape()
+            )));
+        }
+        for (mode, (source, target)) in from.layout.modes().zip(to.layout.modes()).enumerate() {
+            let (source, target) = (source.size()?, target.size()?);
+            if target != source && target != 1 {
+                return Err(Problem::new(format!(
+                    "mode {mode} has {source} elements in `{}` and {target} in `{}`: it is kept, or combined into one",
+                    from.name, to.name
+                ))
+                .arg(1));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Elements beyond the edge that are no identity.
+fn would_count(beyond: Number, nothing: f64) -> Problem {
+    Problem::new(format!(
+        "elements beyond the edge hold {beyond}, which would count: {} changes nothing here",
+        Number::from(nothing)
+    ))
+    .help(format!(
+        "set them before, such as `map(x, |x, at| select(at.0 < N, x, {nothing:?}))`, and say so: beyond = {nothing:?}"
+    ))
+}

@@ -1,0 +1,168 @@
+//! Loops and conditions of the kernel.
+
+use super::Evaluator;
+use super::value::Value;
+use crate::affine::{Affine, Arith};
+use crate::ast::{self, Pattern, Span};
+use crate::build::Builder;
+use crate::condition::Test;
+use crate::problem::Problem;
+use crate::thread::Unroll;
+use crate::tile::Ahead;
+
+impl Evaluator {
+    pub(super) fn repeat(&mut self, pattern: &Pattern, range: &ast::Expr, body: &[ast::Stmt]) {
+        let (range_value, unrolled, ahead) = match &range.kind {
+            ast::ExprKind::Call { function, args, .. } if function.text == "unroll" && args.len() == 1 => {
+                (self.expr(&args[0].value), true, None)
+            }
+            ast::ExprKind::Call { function, args, .. } if function.text == "pipelined" => {
+                let Some((range, ahead)) = self.pipelined(args, range.span) else { return };
+                (range, false, Some(ahead))
+            }
+            _ => (self.expr(range), false, None),
+        };
+        let (from, to) = match range_value {
+            Value::Range(from, to) => (self.read(*from, range.span), self.read(*to, range.span)),
+            Value::Poison => return,
+            other => {
+                let problem = Problem::new(format!("a loop needs a range, and this is {}", other.kind()));
+                self.complain(range.span, problem.help("write `for k in 0..tensor.size(2)`"));
+                return;
+            }
+        };
+        match (from, to, unrolled) {
+            (Value::Int(from), Value::Int(to), true) => {
+                for n in from..to {
+                    let depth = self.scope.len();
+                    self.bind(pattern, Value::Int(n));
+                    self.body(body);
+                    self.scope.truncate(depth);
+                    if !self.goes_on(1, range.span) {
+                        break;
+                    }
+                }
+            }
+            (Value::Poison, ..) | (_, Value::Poison, _) => {}
+            (from, to, true) if self.integer(&from).is_some() && self.integer(&to).is_some() => {
+                let problem = Problem::new("this range is known only at launch, so it cannot be unrolled");
+                self.complain(range.span, problem.help("write the range without `unroll`"));
+            }
+            (from, to, _) => match (self.integer(&from), self.integer(&to)) {
+                // An empty range, for these constants.
+                (Some(from), Some(to)) if empty(&from, &to) => {}
+                (Some(from), Some(to)) => self.run_loop(pattern, (from, to), ahead, body),
+                _ => {
+                    let problem = Problem::new(format!(
+                        "a loop runs over integers, and this one from {} to {}",
+                        from.kind(),
+                        to.kind()
+                    ));
+                    self.complain(range.span, problem.help("write `for k in 0..tensor.size(2)`"));
+                }
+            },
+        }
+    }
+
+    /// The range of `pipelined(0..n, stages = 3, fragments = 2)`, and its stages.
+    pub(super) fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
+        const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
+        let (mut range, mut stages, mut fragments, mut exits, mut producer) = (None, None, None, None, false);
+        for arg in args {
+            if arg.name.as_ref().is_some_and(|name| name.text == "producer") {
+                if !matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "warp") {
+                    let problem = Problem::new("the producer of a pipelined loop is a warp");
+                    self.complain(arg.value.span, problem.help("write producer = warp"));
+                    return None;
+                }
+                producer = true;
+                continue;
+            }
+            let value = self.expr(&arg.value);
+            match (arg.name.as_ref().map(|name| name.text.as_str()), value) {
+                (_, Value::Poison) => return None,
+                (None, value @ Value::Range(..)) if range.is_none() => range = Some(value),
+                (Some("stages"), Value::Int(n)) if stages.is_none() && u32::try_from(n).is_ok() => {
+                    stages = Some(n as u32)
+                }
+                (Some("fragments"), Value::Int(n)) if fragments.is_none() && u32::try_from(n).is_ok() => {
+                    fragments = Some(n as u32)
+                }
+                (Some("exits"), Value::Bool(leaves)) if exits.is_none() => exits = Some(leaves),
+                (_, other) => {
+                    let problem = Problem::new(format!("a pipelined loop does not take {}", other.kind()));
+                    self.complain(arg.value.span, problem.help(USAGE));
+                    return None;
+                }
+            }
+        }
+        match (range, stages) {
+            (Some(range), Some(stages)) => {
+                let (fragments, exits) = (fragments.unwrap_or(1), exits.unwrap_or(true));
+                Some((range, Ahead { stages, fragments, exits, producer }))
+            }
+            _ => {
+                let problem = Problem::new("a pipelined loop needs a range and its stages");
+                self.complain(span, problem.help(USAGE));
+                None
+            }
+        }
+    }
+
+    pub(super) fn run_loop(
+        &mut self,
+        pattern: &Pattern,
+        (from, to): (Affine, Affine),
+        ahead: Option<Ahead>,
+        body: &[ast::Stmt],
+    ) {
+        let name = match pattern {
+            Pattern::Name(name) => name.text.clone(),
+            _ => "i".to_owned(),
+        };
+        // The builder cannot be borrowed while the body runs through it, so it is swapped out.
+        let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
+        // A pipelined loop counts its iterations from 0. An empty range has none, wherever it begins.
+        let narrow = builder.program().range(&from).is_narrow();
+        let first = if narrow { Some(from.clone()) } else { Affine::two(Arith::Min, &from, &to) };
+        let (first, from, to) = match (ahead, to.plus(&from, -1).zip(first)) {
+            (Some(_), Some((count, first))) => (first, 0.into(), count),
+            _ => (0.into(), from, to),
+        };
+        let iteration = |inner: &mut Builder, var: Affine| {
+            std::mem::swap(&mut self.builder, inner);
+            let depth = self.scope.len();
+            self.bind(pattern, first.plus(&var, 1).map_or(Value::Poison, Value::Index));
+            self.body(body);
+            self.scope.truncate(depth);
+            std::mem::swap(&mut self.builder, inner);
+        };
+        match ahead {
+            Some(ahead) => builder.pipelined(&name, to, ahead, iteration),
+            None => builder.repeat_over(&name, from, to, Unroll::No, iteration),
+        }
+        self.builder = builder;
+    }
+
+    /// A condition that is decided at run time.
+    pub(super) fn branch(&mut self, test: Test, then: &[ast::Stmt], other: &[ast::Stmt], span: Span) {
+        // The builder cannot be borrowed while the bodies run through it, so it is swapped out.
+        let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
+        builder.at(span);
+        let mut arms = [then, other].into_iter();
+        let run = std::cell::RefCell::new(&mut *self);
+        let mut arm = |inner: &mut Builder| {
+            let run = &mut **run.borrow_mut();
+            std::mem::swap(&mut run.builder, inner);
+            run.body(arms.next().unwrap_or_default());
+            std::mem::swap(&mut run.builder, inner);
+        };
+        builder.arms(test, &mut arm);
+        self.builder = builder;
+    }
+}
+
+/// Is the range between two integers known to be empty?
+fn empty(from: &Affine, to: &Affine) -> bool {
+    matches!((from.constant(), to.constant()), (Some(from), Some(to)) if from >= to)
+}

@@ -1,0 +1,233 @@
+//! Partitions of views over threads.
+
+use tilewright_layout::{Layout, Swizzle, Tiler, Value};
+
+use super::{At, View, slice_mode};
+use crate::affine::Affine;
+use crate::problem::{Cause, Problem, Result};
+
+/// How a view is partitioned over threads.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Deal {
+    /// The projection: which modes of the thread layout take part, assigned to the modes of the view in
+    /// order; all without a projection.
+    pub keep: Option<Vec<bool>>,
+    /// The vector width: consecutive elements of each mode that a thread takes at once; 1 where nothing is
+    /// said.
+    pub values: Vec<i64>,
+    /// A ragged partition: threads need not divide the extent.
+    pub ragged: bool,
+    /// A swizzle of thread indices before their layout: with the same tiles, other lanes are neighbours.
+    pub swizzle: Swizzle,
+}
+
+impl View {
+    /// Partitions over threads: mode by mode, a thread takes every `extent`-th element.
+    ///
+    /// See [`Deal`] for options.
+    pub fn parallelize(&self, threads: &Layout, thread: &Affine, deal: &Deal) -> Result<View> {
+        let size = threads.size()?;
+        let numbering = threads.right_inverse()?;
+        if numbering.size()? != size {
+            return Err(Problem::new(format!(
+                "the thread layout {threads} does not number its threads 0..{size}"
+            ))
+            .help(format!("write a compact layout, such as layout!({})", threads.shape()))
+            .arg(1));
+        }
+        let modes: Vec<Layout> = threads.modes().collect();
+        if let Some(keep) = &deal.keep
+            && keep.len() != modes.len()
+        {
+            return Err(Problem::new(format!(
+                "the projection names {} modes, and the thread layout {threads} has {}",
+                keep.len(),
+                modes.len()
+            ))
+            .help("write one entry for each mode of the thread layout: `_` for modes whose threads have the same part")
+            .arg(3));
+        }
+        let kept = |mode: usize| deal.keep.as_ref().is_none_or(|keep| keep[mode]);
+        let projected: Vec<&Layout> =
+            modes.iter().enumerate().filter(|(i, _)| kept(*i)).map(|(_, mode)| mode).collect();
+        if projected.len() > self.rank() {
+            return Err(Problem::new(format!(
+                "the thread layout {threads} has {} modes after the projection, and `{}` has {}: {}",
+                projected.len(),
+                self.name,
+                self.rank(),
+                self.shape()
+            ))
+            .help("leave modes out with a projection such as (1, _)")
+            .arg(1));
+        }
+        let (mut rests, mut steps, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+        let mut stepped: Vec<Stepped> = Vec::new();
+        for (index, mode) in self.layout.modes().enumerate() {
+            let first = steps.len();
+            let Some(share) = projected.get(index) else {
+                rests.push(mode);
+                continue;
+            };
+            let count = share.size()?;
+            let values = deal.values.get(index).copied().unwrap_or(1).max(1);
+            let Some(whole) = count.checked_mul(values) else {
+                let problem =
+                    format!("{count} threads with {values} elements each are more than any tensor has");
+                return Err(Problem::new(problem)
+                    .help("write the elements of one thread, such as values = (4, 1)")
+                    .arg(1));
+            };
+            if let Ok(extent) = mode.size()
+                && extent % whole != 0
+                && !deal.ragged
+            {
+                let near = (extent % values == 0).then(|| nearest_divisors(extent / values, count));
+                let instead = match &near {
+                    Some(near) => {
+                        format!("use {near} threads along it, or mark the partition `ragged = true`")
+                    }
+                    None => format!("let each thread take {} elements", nearest_divisors(extent, values)),
+                };
+                let each = if values > 1 { format!(" with {values} elements each") } else { String::new() };
+                return Err(Problem::new(format!(
+                    "{count} threads{each} do not divide the extent {extent} of mode {index} of `{}`",
+                    self.name
+                ))
+                .help(instead)
+                .because(Cause::Indivisible { threads: count, each: values, mode: index, near })
+                .arg(1));
+            }
+            if let (Ok(extent), true) = (mode.size(), deal.ragged)
+                && extent % whole != 0
+            {
+                let [(_, Value::Basis { times, path })] = mode.leaves().collect::<Vec<_>>()[..] else {
+                    return Err(Problem::new(format!(
+                        "mode {index} of `{}` is nested, {}, and a ragged partition needs a flat mode",
+                        self.name,
+                        mode.shape()
+                    ))
+                    .arg(1));
+                };
+                let along = usize::from(path.steps()[0]);
+                let reach =
+                    extent.checked_mul(times).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                if self.limits[along].is_some() || limits.iter().any(|(_, other, _)| *other == along) {
+                    return Err(ragged_twice(&self.name).arg(1));
+                }
+                limits.push((index, along, reach));
+            }
+            let place = position(share, thread)?;
+            let divided = mode.logical_divide(Tiler::from(values))?;
+            let (own, groups) = (divided.mode(0)?, divided.mode(1)?);
+            let divided = groups.logical_divide(Tiler::from(count))?;
+            let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
+            slice_mode(&tile, &At::Index(place), &mut Vec::new(), &mut steps)?;
+            rests.push(if values > 1 { Layout::from_modes([own, rest])? } else { rest });
+            stepped.push((index, mode, steps[first..].to_vec()));
+        }
+        let mut view = self.moved(Layout::from_modes(rests)?, &steps)?;
+        for (mode, along, reach) in limits {
+            let others: Vec<Stepped> = stepped.iter().filter(|(other, ..)| *other != mode).cloned().collect();
+            view.limits[along] = Some((limit_origin(&self.base[along], along, reach, &others)?, reach));
+        }
+        Ok(view)
+    }
+
+    /// Partitions by a thread-value layout: `((values), rest, …)`.
+    ///
+    /// The view is divided into tiles; `tv` maps (thread, value) to the index in a tile, and groups of
+    /// threads are partitioned over the tiles of each mode by `groups`.
+    pub fn partition(
+        &self,
+        tile: &[i64],
+        tv: &Layout,
+        lane: &Affine,
+        groups: &[(Layout, Affine)],
+    ) -> Result<View> {
+        let divided = self.layout.zipped_divide(Tiler::Modes(tile.iter().map(|&n| n.into()).collect()))?;
+        let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
+        let composed = tile.composition(tv)?;
+        let (threads, values) = (composed.mode(0)?, composed.mode(1)?);
+        // The lane index has a digit for each leaf of the thread mode, which the composition may have split.
+        let (mut kept, mut steps) = (vec![values], Vec::new());
+        slice_mode(&threads, &At::Index(lane.clone()), &mut Vec::new(), &mut steps)?;
+        for (index, mode) in rest.modes().enumerate() {
+            let Some((share, group)) = groups.get(index) else {
+                kept.push(mode);
+                continue;
+            };
+            let count = share.size()?;
+            if let Ok(extent) = mode.size()
+                && extent % count != 0
+            {
+                return Err(Problem::new(format!(
+                    "{count} groups of threads do not divide the {extent} tiles along mode {index} of `{}`",
+                    self.name
+                ))
+                .help(format!("use {} groups along it", nearest_divisors(extent, count))));
+            }
+            let place = position(share, group)?;
+            let divided = mode.logical_divide(Tiler::from(count))?;
+            slice_mode(&divided.mode(0)?, &At::Index(place), &mut Vec::new(), &mut steps)?;
+            kept.push(divided.mode(1)?);
+        }
+        self.moved(Layout::from_modes(kept)?, &steps)
+    }
+}
+
+/// The index of a thread along one mode of its layout, colexicographic over its leaves.
+pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
+    let mut place = Affine::default();
+    let mut step = 1;
+    for (extent, stride) in mode.leaves() {
+        let (Value::Int(extent), Value::Int(stride)) = (extent, stride) else {
+            return Err(Problem::new("a thread layout needs integers").arg(1));
+        };
+        if extent > 1 {
+            let digit = thread.digit(stride, Some(extent));
+            place =
+                place.plus(&digit, step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
+        }
+        step = extent.checked_mul(step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
+    }
+    Ok(place)
+}
+
+/// Does a mode of a view step from tile to tile of this extent along a mode of its tensor, or not along it?
+pub(super) fn passes(mode: &Layout, along: usize, extent: i64) -> bool {
+    mode.leaves().all(|(_, stride)| match stride {
+        Value::Basis { times, path } => usize::from(path.steps()[0]) != along || times >= extent,
+        _ => true,
+    })
+}
+
+/// A mode of a view, its number, and steps of threads along it.
+pub(crate) type Stepped = (usize, Layout, Vec<(usize, Affine)>);
+
+/// The origin of the piece to which a ragged partition is limited: modes of a regrouped tile may step along the
+/// same mode of the tensor, and `others` that step from piece to piece move the limit with them.
+pub(crate) fn limit_origin(base: &Affine, along: usize, extent: i64, others: &[Stepped]) -> Result<Affine> {
+    let pieces =
+        others.iter().filter(|(_, mode, _)| passes(mode, along, extent)).flat_map(|(.., steps)| steps);
+    pieces.filter(|(place, _)| *place == along).try_fold(base.clone(), |origin, (_, step)| {
+        origin.plus(step, 1).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))
+    })
+}
+
+/// A mode of a tensor has one limit.
+pub(crate) fn ragged_twice(name: &str) -> Problem {
+    Problem::new(format!("`{name}` is the ragged part of a tile already"))
+        .help("use a tile whose extents the threads divide")
+}
+
+/// The divisors of `extent` nearest to `count`, for messages.
+fn nearest_divisors(extent: i64, count: i64) -> String {
+    let below = (1..=count.min(extent)).rev().find(|n| extent % n == 0);
+    let above = (count..=extent).find(|n| extent % n == 0);
+    match (below, above) {
+        (Some(a), Some(b)) if a != b => format!("{a} or {b}"),
+        (Some(a), _) | (None, Some(a)) => a.to_string(),
+        (None, None) => "1".into(),
+    }
+}
