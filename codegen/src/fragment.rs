@@ -76,7 +76,7 @@ impl Builder {
     /// let rows = b.partition_rows(&sa, row, 'a', x4, &by_warp)?; // the row that a lane addresses
     /// let part = b.partition_mma(&sa, row, 'a', &by_warp)?; // the elements of a lane's fragment
     /// let fragment = b.fragment("fa", Elem::F16, &part)?;
-    /// b.copy_how(&rows, &fragment, How::Atom("ldmatrix_x4"), None)?;
+    /// b.copy_how(&rows, &fragment, How::Atom(x4), None)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn partition_rows(

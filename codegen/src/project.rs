@@ -342,8 +342,7 @@ impl Project<'_> {
                 view.name
             )));
         }
-        let name = format!("bulk_load_{}d", source.rank());
-        let Some(row) = atoms::find(&name) else {
+        let Some(row) = atoms::bulk_load(source.rank(), false) else {
             return Err(refuse(format!(
                 "`{}` has {} modes, and bulk copies take up to 5",
                 source.name,
@@ -352,7 +351,7 @@ impl Project<'_> {
         };
         *bytes += (to.layout.size()? * i64::from(target.elem.bytes())) as u32;
         self.at_slot(&mut to);
-        Ok(Op::Copy { from, to, how: How::Atom(row.name), fill, token })
+        Ok(Op::Copy { from, to, how: How::Atom(row), fill, token })
     }
 
     /// A view of a buffer at the ring's current slot.

@@ -13,7 +13,7 @@ use tilewright_codegen::{Elem, atoms, generate};
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value, layout};
 
 fn row(name: &str) -> Result<&'static Atom> {
-    atoms::find(name).ok_or_else(|| Problem::new(format!("no row {name}")))
+    atoms::named(name)
 }
 
 /// A matrix argument with contiguous rows.
@@ -145,7 +145,7 @@ fn fetch(b: &mut Builder, Rings([queries, keys, values]): &Rings, tiles: &Tiles)
         b.publish(*ring, Some(b.bytes(from)?));
         let slot = b.slot(*ring);
         let to = last(b, to, &slot)?;
-        b.copy_how(from, &to, How::Atom("bulk_load_2d"), None)?;
+        b.copy_how(from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
         b.advance(*ring);
         Ok(())
     };
@@ -210,7 +210,7 @@ fn attend(
         let mut started = None;
         b.ordered(&halves, |b| {
             b.fill(&scores, Expr::lit(0.0))?;
-            started = Some(b.start_gemm(&queries, &keys, &scores, How::Atom(QK))?);
+            started = Some(b.start_gemm(&queries, &keys, &scores, How::Atom(row(QK)?))?);
             Ok(())
         })?;
         b.wait(started.unwrap_or_default());
@@ -225,7 +225,7 @@ fn attend(
         let slot = b.slot(*v_ring);
         let values = last(b, sv, &slot)?;
         let values = b.permute(&values, &[1, 0])?;
-        let weighed = b.start_gemm(&shares, &values, &acc, How::Atom(PV))?;
+        let weighed = b.start_gemm(&shares, &values, &acc, How::Atom(row(PV)?))?;
         b.wait(weighed);
         b.release(*v_ring);
         b.advance(*v_ring);

@@ -271,12 +271,14 @@ impl Cluster<'_> {
     pub(crate) fn deadlock(&self) -> Box<Fault> {
         let mut parties: Vec<Party> = Vec::new();
         let mut ended = Vec::new();
-        let mut barrier = false;
+        // Does a warp wait at a barrier of the block, and does every one at some barrier?
+        let (mut barrier, mut every) = (false, true);
         for warp in self.warps.iter().flatten() {
             if warp.ended {
                 ended.extend(warp.threads(warp.live));
                 continue;
             }
+            every &= matches!(warp.waiting, Some(Waiting::Barrier(_) | Waiting::Cluster));
             let doing = match &warp.waiting {
                 None => "can go on".to_string(),
                 Some(Waiting::Barrier(id)) => {
@@ -318,7 +320,7 @@ impl Cluster<'_> {
             true => "every thread waits, and nothing is in flight".to_string(),
             false => format!("threads {} have ended, and the others wait forever", ranges(&ended)),
         };
-        if barrier && !ended.is_empty() && parties.iter().all(|party| party.doing.contains("barrier")) {
+        if barrier && every && !ended.is_empty() {
             return self.ctx.fault(
                 FaultKind::Divergence,
                 message,

@@ -75,7 +75,7 @@ pub fn wgmma_ring() -> Result<Program> {
                     b.statement(Op::Await { ring, phase: iteration.clone() });
                     let slot = iteration.digit(1, Some(STAGES));
                     let (ta, tb) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
-                    b.gemm_how(&ta, &tb, &acc, How::Atom(wgmma), Order::Plain, None)?;
+                    b.gemm_how(&ta, &tb, &acc, How::Atom(row), Order::Plain, None)?;
                     b.statement(Op::Release { ring, phase: iteration });
                     Ok(())
                 })?;
@@ -91,7 +91,7 @@ pub fn wgmma_ring() -> Result<Program> {
                     let slot = iteration.digit(1, Some(STAGES));
                     for (from, to) in [(&ga, &sa), (&gb, &sb)] {
                         let (from, to) = (at(from, b, &iteration)?, at(to, b, &slot)?);
-                        b.copy_how(&from, &to, How::Atom("bulk_load_2d"), None)?;
+                        b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
                     }
                     Ok(())
                 })
@@ -168,9 +168,9 @@ pub fn mma_sync() -> Result<Program> {
         let parts_a = b.partition_mma(&slot_a, mma, 'a', &by_warp)?;
         let parts_b = b.partition_mma(&slot_b, mma, 'b', &by_warp)?;
         let (fa, fb) = (b.fragment("fa", Elem::Bf16, &parts_a)?, b.fragment("fb", Elem::Bf16, &parts_b)?);
-        b.copy_how(&rows_a, &fa, How::Atom("ldmatrix_x4"), None)?;
-        b.copy_how(&rows_b, &fb, How::Atom("ldmatrix_x2"), None)?;
-        b.gemm_how(&fa, &fb, &acc, How::Atom("mma_m16n8k16_bf16"), Order::Plain, None)?;
+        b.copy_how(&rows_a, &fa, How::Atom(atoms::named("ldmatrix_x4")?), None)?;
+        b.copy_how(&rows_b, &fb, How::Atom(atoms::named("ldmatrix_x2")?), None)?;
+        b.gemm_how(&fa, &fb, &acc, How::Atom(atoms::named("mma_m16n8k16_bf16")?), Order::Plain, None)?;
         b.sync();
         Ok(())
     })?;

@@ -24,11 +24,13 @@ use std::sync::LazyLock;
 
 use tilewright_layout::{Layout, MmaAtom};
 
-use crate::atom::{Atom, Effect, Operand, OperandKind};
+use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
+use crate::problem::{Problem, Result};
 use crate::semiring::Semiring;
+use crate::spelling::did_you_mean;
 use crate::target::WARP;
-use crate::thread::{Scope, Val};
+use crate::thread::{Queue, Scope, Val};
 
 /// Handwritten rows, then rows generated from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
@@ -64,6 +66,48 @@ pub fn all() -> impl ExactSizeIterator<Item = &'static Atom> {
 /// ```
 pub fn find(name: &str) -> Option<&'static Atom> {
     BY_NAME.get(name).copied()
+}
+
+/// The same, or an error that says which there are like it.
+///
+/// ```
+/// use tilewright_codegen::atoms;
+/// assert_eq!(atoms::named("ldmatrix_x4")?.name, "ldmatrix_x4");
+/// assert_eq!(atoms::named("ldmatrix_x5").unwrap_err().message, "there is no instruction `ldmatrix_x5`");
+/// # Ok::<(), tilewright_codegen::problem::Problem>(())
+/// ```
+pub fn named(name: &str) -> Result<&'static Atom> {
+    find(name).ok_or_else(|| {
+        let problem = Problem::new(format!("there is no instruction `{name}`"));
+        match did_you_mean(name, all().map(|row| row.name)) {
+            Some(help) => problem.help(help),
+            None => problem,
+        }
+    })
+}
+
+/// The row that copies boxes of tensors of a rank to shared memory, to several blocks of a cluster if that is asked for.
+///
+/// ```
+/// use tilewright_codegen::atoms;
+/// assert_eq!(atoms::bulk_load(2, false).unwrap().name, "bulk_load_2d");
+/// assert_eq!(atoms::bulk_load(3, true).unwrap().name, "bulk_load_3d_multicast");
+/// assert_eq!(atoms::bulk_load(6, false), None);
+/// ```
+pub fn bulk_load(rank: usize, multicast: bool) -> Option<&'static Atom> {
+    // Rows with cache hints come after those without.
+    let loads = |row: &&Atom| row.done == Done::Mbarrier && row.operand('k').is_some() == multicast;
+    all().filter(loads).find(|row| row.effect == Effect::Copy && row.maps(rank))
+}
+
+/// The row that copies boxes from shared memory to tensors of a rank.
+///
+/// ```
+/// assert_eq!(tilewright_codegen::atoms::bulk_store(2).unwrap().name, "bulk_store_2d");
+/// ```
+pub fn bulk_store(rank: usize) -> Option<&'static Atom> {
+    let stores = |row: &&Atom| row.done == Done::Queue(Queue::Bulk) && row.effect == Effect::Copy;
+    all().filter(stores).find(|row| row.maps(rank))
 }
 
 /// The row by which one thread multiplies and adds elements of a type, if the type has these operations.
@@ -122,6 +166,12 @@ impl Atom {
             Effect::Mma { m, n, k, .. } => f64::from(m) * f64::from(n) * f64::from(k) / f64::from(threads),
             _ => 0.0,
         }
+    }
+
+    /// Does it take a tensor map of this rank?
+    fn maps(&self, rank: usize) -> bool {
+        let is = |kind| matches!(kind, OperandKind::TensorMap { rank: of } if usize::from(of) == rank);
+        self.operands.iter().any(|operand| is(operand.kind))
     }
 
     /// Does it take a tensor map?

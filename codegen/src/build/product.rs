@@ -64,7 +64,7 @@ impl Builder {
     /// let pc = b.partition_mma(&sc, row, 'd', &by_warp)?;
     /// let (fa, fb) = (b.fragment("fa", Elem::F16, &pa)?, b.fragment("fb", Elem::F16, &pb)?);
     /// let acc = b.fragment("acc", Elem::F32, &pc)?;
-    /// b.gemm_how(&fa, &fb, &acc, How::Atom(mma), Order::Plain, None)?;
+    /// b.gemm_how(&fa, &fb, &acc, How::Atom(row), Order::Plain, None)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn gemm_how(
@@ -117,7 +117,7 @@ impl Builder {
                 .help("fill the accumulator with zeros, and write gemm_how"));
         }
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        let (with, how, order) = (Semiring::SUMS, How::Atom(row.name), Order::Plain);
+        let (with, how, order) = (Semiring::SUMS, How::Atom(row), Order::Plain);
         self.push(Op::Gemm { a, b, acc, with, how, order, token: Some(token), from_zero: true });
         Ok(())
     }
@@ -137,7 +137,7 @@ impl Builder {
     /// let by_warpgroup = Arrangement { groups: layout!((1, 1, 1)), of: 0 };
     /// let out = b.partition_mma(&sc, row, 'd', &by_warpgroup)?;
     /// let acc = b.fragment("acc", Elem::F32, &out)?;
-    /// let product = b.start_gemm(&sa, &sb, &acc, How::Atom(wgmma))?;
+    /// let product = b.start_gemm(&sa, &sb, &acc, How::Atom(row))?;
     /// b.wait(product); // until then `acc` belongs to the product
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```

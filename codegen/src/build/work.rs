@@ -2,8 +2,6 @@
 
 use super::Builder;
 use crate::affine::Affine;
-use crate::atom::Atom;
-use crate::atoms;
 use crate::check::threads::written_whole;
 use crate::elem::Elem;
 use crate::number::Number;
@@ -108,7 +106,7 @@ impl Builder {
         if !matches!(how, How::Atom(_)) {
             crate::pair::align(from, to)?;
         }
-        if matches!(how, How::Atom(name) if atoms::find(name).is_some_and(Atom::has_map)) {
+        if matches!(how, How::Atom(row) if row.has_map()) {
             for view in [from, to] {
                 if let Space::Shared { align } = &mut self.program.tensors[view.tensor as usize].space {
                     *align = (*align).max(BOX_ALIGN);

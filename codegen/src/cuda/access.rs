@@ -249,20 +249,20 @@ impl Printer<'_> {
         };
         // CUDA's own where there is one, ours for narrow types and for min and max of float.
         let int = matches!(elem, Elem::I32 | Elem::U32);
-        let function = match op {
+        let (function, native) = match op {
             _ if !op.changes(elem) => return self.impossible(&format!("an atomic {op:?} of {elem}")),
-            Change::Add if int || matches!(elem, Elem::F32 | Elem::F64) => "atomicAdd",
-            Change::Add | Change::Sub => "atomic_add",
-            Change::Min if int => "atomicMin",
-            Change::Max if int => "atomicMax",
-            Change::Min => "atomic_min",
-            Change::Max => "atomic_max",
-            Change::And => "atomicAnd",
-            Change::Or => "atomicOr",
-            Change::Xor => "atomicXor",
-            Change::Exchange => "atomicExch",
+            Change::Add if int || matches!(elem, Elem::F32 | Elem::F64) => ("atomicAdd", true),
+            Change::Add | Change::Sub => ("atomic_add", false),
+            Change::Min if int => ("atomicMin", true),
+            Change::Max if int => ("atomicMax", true),
+            Change::Min => ("atomic_min", false),
+            Change::Max => ("atomic_max", false),
+            Change::And => ("atomicAnd", true),
+            Change::Or => ("atomicOr", true),
+            Change::Xor => ("atomicXor", true),
+            Change::Exchange => ("atomicExch", true),
         };
-        let narrow = *scope <= Scope::Block && !function.contains('_');
+        let narrow = *scope <= Scope::Block && native;
         let function = match to.space {
             Space::Global(_) if narrow => format!("{function}_block"),
             _ => function.to_owned(),
@@ -271,7 +271,7 @@ impl Printer<'_> {
         let value = self.value(&value);
         let mut call = format!("{function}({address}, {value});");
         if let Some(old) = old {
-            if function.starts_with("atomic_") {
+            if !native {
                 return self.impossible(&format!("the value before an atomic {op:?} of {elem}"));
             }
             let target = self.declaration_or(stmt, old.reg, |printer| printer.element(old.reg, old.at));

@@ -106,7 +106,7 @@ impl Evaluator {
             })
             .arg(of_fragment));
         }
-        self.builder.copy_how(from, to, How::Atom(row.name), None)
+        self.builder.copy_how(from, to, How::Atom(row), None)
     }
 
     /// A product: of tiles or parts of threads, or of fragments by an instruction.
@@ -229,7 +229,7 @@ impl Evaluator {
                 .arg(left));
             }
         }
-        self.builder.gemm_how(&all[0], &all[1], &all[2], How::Atom(row.name), Order::Plain, None)
+        self.builder.gemm_how(&all[0], &all[1], &all[2], How::Atom(row), Order::Plain, None)
     }
 
     fn in_registers(&self, row: &Atom, view: &View) -> Result<(), Problem> {

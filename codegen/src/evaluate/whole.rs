@@ -81,10 +81,10 @@ impl Evaluator {
                     "`{}` combines the parts of single threads, and this is a whole tile, distributed over the threads",
                     args.name
                 ))
-                .help(match function {
-                    _ if args.name.starts_with("cluster") => format!("parallelize the tile, and combine the parts: {}(…)", args.name),
-                    "reduce" => "write reduce(t, identity, |a, b| …, mode = 1) for each row, without `mode` for all".into(),
-                    _ => format!("write {function}(t, 1) for the sums of rows, or {function}(t) for one of all"),
+                .help(match super::reduce::parts(&args.name) {
+                    Some((_, Across::Cluster(_))) => format!("parallelize the tile, and combine the parts: {}(…)", args.name),
+                    Some((None, _)) => "write reduce(t, identity, |a, b| …, mode = 1) for each row, without `mode` for all".into(),
+                    Some((Some(_), _)) | None => format!("write {function}(t, 1) for the sums of rows, or {function}(t) for one of all"),
                 })
                 .arg(0))
             }

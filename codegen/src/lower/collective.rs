@@ -3,15 +3,10 @@
 use super::Lower;
 use super::address::{Leaf, leaves};
 use crate::atom::{Atom, Effect, OperandKind};
-use crate::atoms;
 use crate::index::Ix;
 use crate::problem::{Problem, Result};
 use crate::thread::{AtomArg, Fence, Frag, Op, Queue, Scope, Unroll};
 use crate::view::View;
-
-fn row(name: &str) -> Result<&'static Atom> {
-    atoms::find(name).ok_or_else(|| Problem::new(format!("there is no instruction `{name}`")))
-}
 
 impl Lower<'_> {
     fn arch_of(&mut self, row: &Atom) {
@@ -20,8 +15,13 @@ impl Lower<'_> {
     }
 
     /// A copy by an instruction of the table.
-    pub(super) fn copy_by(&mut self, name: &str, from: &View, to: &View, in_flight: bool) -> Result<()> {
-        let row = row(name)?;
+    pub(super) fn copy_by(
+        &mut self,
+        row: &'static Atom,
+        from: &View,
+        to: &View,
+        in_flight: bool,
+    ) -> Result<()> {
         self.arch_of(row);
         self.comment(format!("{} <- {}, {}", to.name, from.name, to.shape()));
         if row.has_map() {
@@ -35,11 +35,12 @@ impl Lower<'_> {
             |leaves: &[Leaf], skip: usize| leaves[skip..].iter().map(|l| l.extent).collect::<Vec<_>>();
         if extents(&from_leaves, from_values) != extents(&to_leaves, to_values) {
             return Err(Problem::new(format!(
-                "`{}`, {}, and `{}`, {}, differ in the modes over which `{name}` is repeated",
+                "`{}`, {}, and `{}`, {}, differ in the modes over which `{}` is repeated",
                 from.name,
                 from.shape(),
                 to.name,
-                to.shape()
+                to.shape(),
+                row.name
             )));
         }
         let names = ["i", "j", "l", "m", "n"];

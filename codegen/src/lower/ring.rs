@@ -4,7 +4,6 @@
 use super::Lower;
 use crate::affine::{Affine, Coord};
 use crate::atom::Done;
-use crate::atoms;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
 use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
@@ -255,12 +254,12 @@ impl Lower<'_> {
 
 /// The token and the queue of an asynchronous operation that is waited for by count.
 fn issued(stmt: &Stmt) -> Option<(Id, Queue)> {
-    let (tile::Op::Gemm { token: Some(token), how: How::Atom(name), .. }
-    | tile::Op::Copy { token: Some(token), how: How::Atom(name), .. }) = &stmt.op
+    let (tile::Op::Gemm { token: Some(token), how: How::Atom(row), .. }
+    | tile::Op::Copy { token: Some(token), how: How::Atom(row), .. }) = &stmt.op
     else {
         return None;
     };
-    match atoms::find(name)?.done {
+    match row.done {
         Done::Queue(queue) => Some((*token, queue)),
         _ => None,
     }
@@ -268,15 +267,15 @@ fn issued(stmt: &Stmt) -> Option<(Id, Queue)> {
 
 /// Is it a bulk store to global memory?
 pub(super) fn is_bulk_store(how: How) -> bool {
-    matches!(how, How::Atom(name) if atoms::find(name).is_some_and(|row| row.done == Done::Queue(Queue::Bulk)))
+    matches!(how, How::Atom(row) if row.done == Done::Queue(Queue::Bulk))
 }
 
 /// The scope in which the mbarriers of a ring order ordinary accesses: the cluster, if other blocks fill the
 /// ring and anything but asynchronous copies and products accesses its slots; otherwise the block.
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
     let asynchronous = |stmt: &Stmt| match &stmt.op {
-        tile::Op::Copy { how: How::Atom(name), .. } | tile::Op::Gemm { how: How::Atom(name), .. } => {
-            atoms::find(name).is_some_and(|row| row.async_proxy)
+        tile::Op::Copy { how: How::Atom(row), .. } | tile::Op::Gemm { how: How::Atom(row), .. } => {
+            row.async_proxy
         }
         _ => false,
     };
@@ -305,9 +304,7 @@ fn only_fills(stmt: &Stmt) -> bool {
         tile::Op::Acquire { .. } | tile::Op::Publish { bytes: Some(_), .. } | tile::Op::Advance { .. } => {
             true
         }
-        tile::Op::Copy { how: How::Atom(name), .. } => {
-            atoms::find(name).is_some_and(|row| row.group == Scope::Thread && row.has_map())
-        }
+        tile::Op::Copy { how: How::Atom(row), .. } => row.group == Scope::Thread && row.has_map(),
         tile::Op::For { .. } | tile::Op::Tiles { .. } | tile::Op::If { .. } => {
             stmt.bodies().into_iter().flatten().all(only_fills)
         }

@@ -25,8 +25,8 @@ impl Lower<'_> {
         self.at_site("", stmt.span);
         let problem = |p: crate::problem::Problem| p.at(stmt.span);
         match &stmt.op {
-            tile::Op::Copy { from, to, how: How::Atom(name), token, .. } => {
-                self.copy_by(name, from, to, token.is_some()).map_err(problem)?;
+            tile::Op::Copy { from, to, how: How::Atom(row), token, .. } => {
+                self.copy_by(row, from, to, token.is_some()).map_err(problem)?;
             }
             tile::Op::Copy { from, to, how, fill, token } => {
                 let first = self.block.len();

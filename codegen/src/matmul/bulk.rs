@@ -1,11 +1,14 @@
 //! What kernels with a ring that bulk copies fill have in common: its slots, in rows of at most 128 bytes with the
 //! hardware swizzle.
 
+use super::Config;
 use crate::affine::Affine;
+use crate::atoms;
 use crate::build::Builder;
 use crate::elem::Elem;
 use crate::pipeline::with_slots;
 use crate::problem::{Problem, Result};
+use crate::tile::How;
 use crate::tiled::swizzled_tile;
 pub(super) use crate::tiled::{SWIZZLED, row_of, swizzled};
 use crate::view::{At, View};
@@ -27,6 +30,21 @@ pub(super) fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     let mut coord = vec![At::All; view.rank() - 1];
     coord.push(At::Index(at.clone()));
     b.slice(view, &coord)
+}
+
+/// The copy of boxes of an operand into shared memory, of several blocks of a cluster if that is asked for.
+pub(super) fn bulk_load(c: &Config, multicast: bool) -> Result<How> {
+    atoms::bulk_load(rank(c), multicast).map(How::Atom).ok_or_else(Problem::said)
+}
+
+/// The copy of boxes from shared memory to C.
+pub(super) fn bulk_store(c: &Config) -> Result<How> {
+    atoms::bulk_store(rank(c)).map(How::Atom).ok_or_else(Problem::said)
+}
+
+/// Modes of the tensors.
+fn rank(c: &Config) -> usize {
+    if c.batched { 3 } else { 2 }
 }
 
 /// The batch of a tile of (row, column, batch).

@@ -17,7 +17,7 @@ mod tests;
 use tilewright_layout::{Layout, Value as Size, layout};
 
 use super::Config;
-use super::bulk::{SWIZZLED, batch_of, last, shifted, slots, swizzled, times};
+use super::bulk::{SWIZZLED, batch_of, bulk_load, last, shifted, slots, swizzled, times};
 use super::product::{Vectors, argument, of_batch};
 use crate::affine::{Affine, Arith, Coord};
 use crate::atom::Atom;
@@ -238,22 +238,18 @@ impl Part<'_> {
         let columns = b.tile(&right, (share, bk), &[At::Index(column), At::All])?;
         let [of_rows, of_columns] = from.map(|view| b.elem(view).bytes());
         let bytes = (bm * of_left) as u32 * of_rows + (bn * bk) as u32 * of_columns;
-        let [load, shared] = match (self.c.batched, cluster > 1) {
-            (false, false) => ["bulk_load_2d"; 2],
-            (false, true) => ["bulk_load_2d", "bulk_load_2d_multicast"],
-            (true, false) => ["bulk_load_3d"; 2],
-            (true, true) => ["bulk_load_3d", "bulk_load_3d_multicast"],
-        };
+        let load = |multicast| bulk_load(self.c, multicast);
+        let (load, shared) = (load(false)?, load(cluster > 1)?);
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
             b.acquire(self.ring);
             b.publish(self.ring, Some(bytes));
             let slot = b.slot(self.ring);
             let k = self.step_of(&k)?;
             let (source, target) = (last(b, &rows, &k)?, last(b, to[0], &slot)?);
-            b.copy_how(&source, &target, How::Atom(load), None)?;
+            b.copy_how(&source, &target, load, None)?;
             let (source, target) = (last(b, &columns, &k)?, last(b, to[1], &slot)?);
             let target = b.tile(&target, (share, bk), &[At::Index(rank.clone()), At::Index(0.into())])?;
-            b.copy_how(&source, &target, How::Atom(shared), None)?;
+            b.copy_how(&source, &target, shared, None)?;
             b.advance(self.ring);
             Ok(())
         })
@@ -361,9 +357,7 @@ impl Part<'_> {
         let left = b.tile(&left, (rows, bk), &[At::Index(share), At::Index(0.into())])?;
         match from_zero {
             true => b.gemm_from_zero(&left, &right, acc, self.multiply, product),
-            false => {
-                b.gemm_how(&left, &right, acc, How::Atom(self.multiply.name), Order::Plain, Some(product))
-            }
+            false => b.gemm_how(&left, &right, acc, How::Atom(self.multiply), Order::Plain, Some(product)),
         }
     }
 

@@ -112,7 +112,7 @@ impl Resolve {
             b: mma.part_of(&found.right, 'b', &member)?,
             acc: found.acc,
             with: Semiring::SUMS,
-            how: How::Atom(row.name),
+            how: How::Atom(row),
             order: Order::Plain,
             token: *token,
             from_zero: false,

@@ -317,17 +317,6 @@ impl Text for &'static Atom {
     }
 }
 
-/// The name of a row, known to stand in the table.
-impl Text for &'static str {
-    fn write(&self, to: &mut Writer) {
-        to.raw(self);
-    }
-
-    fn read(from: &mut Reader<'_>) -> Result<&'static str> {
-        <&'static Atom>::read(from).map(|row| row.name)
-    }
-}
-
 records! {
     Obligation { divisor, of }
 }

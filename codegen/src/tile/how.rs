@@ -56,17 +56,15 @@ pub enum How {
     Staged,
     /// Through registers, at once, by volatile loads, which the compiler cannot sink to their uses.
     Here,
-    /// A row of the atom table, by name.
-    Atom(&'static str),
+    /// A row of the atom table.
+    Atom(&'static Atom),
 }
 
 impl How {
     /// The row of the atom table that a product into sums of a type is made of: the named one, else that of one thread.
     pub(crate) fn product(self, with: Semiring, sums: Elem) -> Result<&'static Atom> {
         match self {
-            How::Atom(name) => {
-                atoms::find(name).ok_or_else(|| Problem::new(format!("there is no instruction `{name}`")))
-            }
+            How::Atom(row) => Ok(row),
             How::Derive | How::Async | How::Plain | How::Staged | How::Here => atoms::scalar(with, sums)
                 .ok_or_else(|| Problem::new(format!("no product sums elements of {sums}"))),
         }

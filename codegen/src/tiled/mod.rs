@@ -562,7 +562,7 @@ impl Builder {
             let (of_a, of_b) = (b.terms(&left, of_a, terms)?, b.terms(&right, of_b, terms)?);
             match &sums {
                 Some(sums) => b.multiply_terms(mma, [&of_a, &of_b], acc, sums),
-                None => b.gemm_how(&of_a[0], &of_b[0], acc, How::Atom(mma.row.name), Order::Plain, None),
+                None => b.gemm_how(&of_a[0], &of_b[0], acc, How::Atom(mma.row), Order::Plain, None),
             }
         })
     }

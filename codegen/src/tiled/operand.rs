@@ -168,7 +168,7 @@ impl Operand {
         match &self.route {
             Route::Matrices { mover, at_once } => {
                 let to = b.slice(&self.fragment, &[At::All, At::All, At::Index(0.into())])?;
-                b.copy_how(&from, &grouped(&to, *at_once)?, How::Atom(mover.name), None)
+                b.copy_how(&from, &grouped(&to, *at_once)?, How::Atom(mover), None)
             }
             Route::Registers | Route::Elements { .. } => {
                 let to = b.slice(&self.fragment, &[At::All, At::All, At::Index(0.into())])?;
@@ -186,13 +186,20 @@ pub(super) fn grouped(fragment: &View, at_once: i64) -> Result<View> {
     Ok(fragment.rearranged(Layout::from_modes([values, parts.mode(1)?].into_iter().chain(rest))?))
 }
 
+/// Why ldmatrix does not read rows along a mode.
+struct Unfit {
+    reason: String,
+    /// A stride that padding would change is what is wrong.
+    stride: bool,
+}
+
 impl Builder {
     /// The rows of a tile in shared memory whose addresses a thread gives to an instruction that loads
     /// fragments of an operand (`a` or `b`): (row, instructions, k-steps). The fragment is a
     /// [`Builder::fragment`] of [`Builder::partition_operand`], as [`Builder::retile`] views it.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tile::How, tiled::TiledMma};
+    /// # use tilewright_codegen::{Elem, atoms, build::Builder, tile::How, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let mma = TiledMma::new("mma_m16n8k16_f16", &layout!((2, 2)), 0)?;
@@ -202,7 +209,7 @@ impl Builder {
     /// let rows = b.partition_operand_rows(&mma, 'b', &sb, "ldmatrix_x4")?;
     /// let to = b.retile(&fragment, &rows)?; // two fragments at once
     /// assert_eq!((fragment.shape().to_string(), to.shape().to_string()), ("(4,4,2)".into(), "((4,2),2,2)".into()));
-    /// b.copy_how(&rows, &to, How::Atom("ldmatrix_x4"), None)?;
+    /// b.copy_how(&rows, &to, How::Atom(atoms::named("ldmatrix_x4")?), None)?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn partition_operand_rows(
@@ -305,8 +312,8 @@ impl Builder {
         let mut why = String::new();
         for along in [1, 0] {
             match self.rows_along(view, along) {
-                Err(reason) if along == 1 || why.is_empty() || reason.contains("stride") => why = reason,
-                Err(_) => {}
+                Err(Unfit { reason, stride }) if along == 1 || why.is_empty() || stride => why = reason,
+                Err(Unfit { .. }) => {}
                 Ok(()) => match Matrices::of(mma, operand, elem, along, count)? {
                     Some(matrices) => {
                         let Matrices { mover, at_once, .. } = matrices;
@@ -334,10 +341,11 @@ impl Builder {
 
     /// Are rows of 16 aligned bytes contiguous along this mode of a tile in shared memory? Otherwise, why
     /// not.
-    fn rows_along(&self, view: &View, along: usize) -> std::result::Result<(), String> {
+    fn rows_along(&self, view: &View, along: usize) -> std::result::Result<(), Unfit> {
         let tensor = self.program().tensor(view.tensor);
         let (name, wanted) = (&tensor.name, ROW / i64::from(tensor.elem.bytes()));
-        let unfit = |what: String| Err(format!("ldmatrix reads rows of 16 aligned bytes, and {what}"));
+        let reason = |what: String| format!("ldmatrix reads rows of 16 aligned bytes, and {what}");
+        let unfit = |what: String| Err(Unfit { reason: reason(what), stride: false });
         let mode_of = |mode: usize| match view.layout.mode(mode).ok()?.leaves().next()? {
             (_, Value::Basis { times: 1, path }) => Some(usize::from(path.steps()[0])),
             _ => None,
@@ -362,9 +370,10 @@ impl Builder {
                     ));
                 }
                 if !first && step % wanted != 0 {
-                    return unfit(format!(
+                    let what = format!(
                         "mode {at} of `{name}` has the stride {step}, which is no multiple of {wanted}"
-                    ));
+                    );
+                    return Err(Unfit { reason: reason(what), stride: true });
                 }
             }
         }

@@ -61,7 +61,7 @@ impl Builder {
         }
         let wide =
             self.registers_in(&format!("{name}_{elem}"), elem, Tuple::flat(&[2 * values, *count, 1]), true)?;
-        self.copy_how(&grouped(fragment, at_once)?, &grouped(&wide, at_once)?, How::Atom(row.name), None)?;
+        self.copy_how(&grouped(fragment, at_once)?, &grouped(&wide, at_once)?, How::Atom(row), None)?;
         Ok(wide)
     }
 
@@ -118,7 +118,7 @@ impl Builder {
                 b.fill(sums, Expr::lit(0.0))?;
                 for (left, right) in [(low_a, high_b), (high_a, low_b), (high_a, high_b)] {
                     let (left, right) = (part(b, left, 1, &m)?, part(b, right, 1, &n)?);
-                    b.gemm_how(&left, &right, sums, How::Atom(mma.row.name), Order::Plain, None)?;
+                    b.gemm_how(&left, &right, sums, How::Atom(mma.row), Order::Plain, None)?;
                 }
                 let acc = part(b, acc, 2, &n)?;
                 let acc = part(b, &acc, 1, &m)?;

@@ -91,12 +91,11 @@ fn differs(program: &Program, left: &Affine) -> Option<Id> {
 fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
     let peers = || stmt.reads().into_iter().chain(stmt.writes()).filter(|view| view.peer.is_some());
     match &stmt.op {
-        Op::Copy { how: How::Atom(name), .. } | Op::Gemm { how: How::Atom(name), .. } => match peers().next()
-        {
+        Op::Copy { how: How::Atom(row), .. } | Op::Gemm { how: How::Atom(row), .. } => match peers().next() {
             None => Ok(()),
             Some(view) => Err(Problem::new(format!(
-                "`{name}` does not reach the shared memory of other blocks, and `{}` is of another block",
-                view.name
+                "`{}` does not reach the shared memory of other blocks, and `{}` is of another block",
+                row.name, view.name
             ))
             .help("copy it by ordinary loads and stores")),
         },

@@ -173,16 +173,16 @@ pub(super) fn matrices(random: &mut Random) -> Result<Program> {
         let part_b = b.partition_mma(&sb, row, 'b', &by)?.with_name("part_b");
         let (fa, fb) = (b.fragment("fa", elem, &part_a)?, b.fragment("fb", elem, &part_b)?);
         if moved {
-            let find = |name: &str| atoms::find(name).ok_or_else(|| Problem::new("no such row"));
-            let rows_a = b.partition_rows(&sa, row, 'a', find("ldmatrix_x4")?, &by)?.with_name("rows_a");
-            let rows_b = b.partition_rows(&sb, row, 'b', find("ldmatrix_x2")?, &by)?.with_name("rows_b");
-            b.copy_how(&rows_a, &fa, How::Atom("ldmatrix_x4"), None)?;
-            b.copy_how(&rows_b, &fb, How::Atom("ldmatrix_x2"), None)?;
+            let (four, two) = (atoms::named("ldmatrix_x4")?, atoms::named("ldmatrix_x2")?);
+            let rows_a = b.partition_rows(&sa, row, 'a', four, &by)?.with_name("rows_a");
+            let rows_b = b.partition_rows(&sb, row, 'b', two, &by)?.with_name("rows_b");
+            b.copy_how(&rows_a, &fa, How::Atom(four), None)?;
+            b.copy_how(&rows_b, &fb, How::Atom(two), None)?;
         } else {
             b.copy(&part_a, &fa)?;
             b.copy(&part_b, &fb)?;
         }
-        b.gemm_how(&fa, &fb, &acc, How::Atom(name), Order::Plain, None)?;
+        b.gemm_how(&fa, &fb, &acc, How::Atom(row), Order::Plain, None)?;
         b.sync();
         Ok(())
     })?;

@@ -3,7 +3,6 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Atom, Effect};
-use tilewright_codegen::atoms;
 use tilewright_codegen::thread::Bin;
 use tilewright_codegen::view::View;
 use tilewright_layout::Layout;
@@ -18,10 +17,6 @@ const LANES: i64 = 32;
 /// Elements of a row of ldmatrix, and of a register.
 const ROW: i64 = 8;
 const PAIR: i64 = 2;
-
-fn row(name: &str) -> Result<&'static Atom> {
-    atoms::find(name).ok_or_else(|| Undefined(format!("no row `{name}`")))
-}
 
 /// (lane, value) to the index in an operand's tile; `None` if the operand is not in registers.
 fn indices(row: &Atom, operand: char) -> Option<Vec<Vec<usize>>> {
@@ -148,14 +143,13 @@ impl Cluster<'_> {
     pub(super) fn gemm_by(
         &self,
         step: &Step<'_>,
-        name: &str,
+        row: &'static Atom,
         a: &View,
         b: &View,
         acc: &View,
     ) -> Result<Writes> {
-        let row = row(name)?;
         let Effect::Mma { m, n, k, .. } = row.effect else {
-            return Err(Undefined(format!("`{name}` is no product")));
+            return Err(Undefined(format!("`{}` is no product", row.name)));
         };
         let (m, n, k) = (m as usize, n as usize, k as usize);
         let of_d = indices(row, 'd').ok_or_else(|| Undefined("accumulators are in registers".into()))?;

@@ -19,9 +19,9 @@ pub(super) type Writes = Vec<(usize, u32, usize, Cell)>;
 impl Cluster<'_> {
     pub(super) fn perform(&mut self, step: &Step<'_>) -> Result<()> {
         let writes = match &step.stmt.op {
-            Op::Copy { from, to, how: How::Atom(name), .. } => self.copy_by(step, name, from, to)?,
-            Op::Gemm { a, b, acc, how: How::Atom(name), from_zero: false, .. } => {
-                self.gemm_by(step, name, a, b, acc)?
+            Op::Copy { from, to, how: How::Atom(row), .. } => self.copy_by(step, row.name, from, to)?,
+            Op::Gemm { a, b, acc, how: How::Atom(row), from_zero: false, .. } => {
+                self.gemm_by(step, row, a, b, acc)?
             }
             Op::Copy { from, to, fill, .. } => self.copy(step, from, to, fill.to_f64())?,
             Op::Take { .. } => {

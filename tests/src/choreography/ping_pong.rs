@@ -3,6 +3,7 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
+use tilewright_codegen::atoms;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::fragment::Arrangement;
 use tilewright_codegen::problem::Result;
@@ -87,11 +88,11 @@ fn program() -> Result<Program> {
                         b.publish(ring, Some(((BM + BN) * BK) as u32 * 2));
                         let slot = b.slot(ring);
                         let (from, to) = (last(b, &rows, &k)?, last(b, &sa, &slot)?);
-                        b.copy_how(&from, &to, How::Atom("bulk_load_2d"), None)?;
+                        b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
                         let (from, to) = (last(b, &columns, &k)?, last(b, &sb, &slot)?);
                         let place = [At::Index(rank.clone()), At::Index(0.into())];
                         let to = b.tile(&to, (BN / CLUSTER, BK), &place)?;
-                        b.copy_how(&from, &to, How::Atom("bulk_load_2d_multicast"), None)?;
+                        b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d_multicast")?), None)?;
                         b.advance(ring);
                         Ok(())
                     })
@@ -122,7 +123,7 @@ fn multiply(b: &mut Builder, (ring, steps): (Id, Value), from: [&View; 2], acc: 
         b.await_slot(ring);
         let slot = b.slot(ring);
         let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
-        let token = b.start_gemm(&left, &right, acc, How::Atom(WGMMA))?;
+        let token = b.start_gemm(&left, &right, acc, How::Atom(atoms::named(WGMMA)?))?;
         b.wait_all_but(token, 1);
         let phase = before(b);
         b.condition(&times(&k, -1), Value::Int(0), |b| {

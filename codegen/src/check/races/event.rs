@@ -5,7 +5,6 @@ use std::ops::Range;
 use super::trace::{self, Env};
 use crate::affine::Affine;
 use crate::atom::Done;
-use crate::atoms;
 use crate::check::touch::{Actors, Place};
 use crate::thread::{Id, Queue, Scope};
 use crate::tile::{How, Op, Program, Space, Stmt};
@@ -161,15 +160,15 @@ pub(super) fn commits(stmt: &Stmt) -> Option<(Flights, Id)> {
 /// How an instruction that a statement names completes.
 fn done(how: How) -> Option<Done> {
     match how {
-        How::Atom(name) => atoms::find(name).map(|row| row.done),
+        How::Atom(row) => Some(row.done),
         _ => None,
     }
 }
 
 /// Does one elected thread of the group, or of each member of a family, perform this?
 fn elects(stmt: &Stmt) -> bool {
-    let Op::Copy { how: How::Atom(name), .. } = &stmt.op else { return false };
-    atoms::find(name).is_some_and(|row| row.group == Scope::Thread && row.has_map())
+    let Op::Copy { how: How::Atom(row), .. } = &stmt.op else { return false };
+    row.group == Scope::Thread && row.has_map()
 }
 
 /// The threads that execute a statement.

@@ -195,7 +195,12 @@ fn multiplied() -> Program {
                     for (span, from, to) in [(3, &rows, &sx), (4, &columns, &sy)] {
                         let slot = b.slot(ring);
                         let (from, to) = (last(b, from, k.clone())?, last(b, to, slot)?);
-                        b.at(Span(span)).copy_how(&from, &to, How::Atom("bulk_load_2d"), None)?;
+                        b.at(Span(span)).copy_how(
+                            &from,
+                            &to,
+                            How::Atom(atoms::named("bulk_load_2d")?),
+                            None,
+                        )?;
                     }
                     b.at(Span(5)).advance(ring);
                     Ok(())
@@ -211,7 +216,8 @@ fn multiplied() -> Program {
                     b.at(Span(6)).await_slot(ring);
                     let slot = b.slot(ring);
                     let (left, right) = (last(b, &sx, slot.clone())?, last(b, &sy, slot)?);
-                    let token = b.at(Span(7)).start_gemm(&left, &right, &acc, How::Atom(ROW))?;
+                    let token =
+                        b.at(Span(7)).start_gemm(&left, &right, &acc, How::Atom(atoms::named(ROW)?))?;
                     b.at(Span(8)).wait(token);
                     b.at(Span(9)).release(ring);
                     b.at(Span(10)).advance(ring);

@@ -10,6 +10,7 @@ use crate::atoms;
 use crate::build::Builder;
 use crate::fragment::Arrangement;
 use crate::matmul::Config;
+use crate::matmul::bulk::bulk_store;
 use crate::matmul::product::{Vectors, epilogue};
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Id, Unroll};
@@ -176,10 +177,7 @@ impl Part<'_> {
             }
             b.sync();
             match &staging.leave {
-                Leave::Bulk(stores) => {
-                    let store = if c.batched { "bulk_store_3d" } else { "bulk_store_2d" };
-                    b.copy_how(&buffer, &out, How::Atom(store), Some(*stores))
-                }
+                Leave::Bulk(stores) => b.copy_how(&buffer, &out, bulk_store(c)?, Some(*stores)),
                 Leave::Threads(fill) => b.fill_tile(fill, &buffer, &out),
             }
         })
@@ -189,7 +187,8 @@ impl Part<'_> {
     fn store_matrices(&self, b: &mut Builder, packed: &View, buffer: &View) -> Result<()> {
         let (fragment, operand, store) = FRAGMENT;
         let store = if along_rows(self.c) { TRANSPOSED } else { store };
-        let rows = b.partition_rows(buffer, row_of(fragment)?, operand, row_of(store)?, &self.by_warp())?;
+        let (fragment, store) = (row_of(fragment)?, row_of(store)?);
+        let rows = b.partition_rows(buffer, fragment, operand, store, &self.by_warp())?;
         b.copy_how(packed, &rows, How::Atom(store), None)
     }
 

@@ -32,7 +32,7 @@ impl Part<'_> {
                 let left = b.tile(&left, (rows, self.sizes.k_of_left(self.c)), &place)?.with_name("rows");
                 self.converted(b, &left)
             })?;
-            b.gemm_how(&left, &right, acc, How::Atom(self.multiply.name), Order::Plain, Some(product))?;
+            b.gemm_how(&left, &right, acc, How::Atom(self.multiply), Order::Plain, Some(product))?;
             b.wait(product);
             b.release(self.ring);
             b.advance(self.ring);
@@ -53,7 +53,7 @@ impl Part<'_> {
         let narrow = b.fragment("narrow", self.c.b_dtype, &part)?;
         b.copy(&part, &narrow)?;
         match int4(elem).filter(|_| self.c.packed) {
-            Some(row) => b.copy_how(&narrow, &wide, How::Atom(row.name), None)?,
+            Some(row) => b.copy_how(&narrow, &wide, How::Atom(row), None)?,
             None => b.map(&[narrow], &wide, Expr::In(0).cast(elem))?,
         }
         Ok(wide)

@@ -127,7 +127,7 @@ impl Part<'_> {
         let (high_b, low_b) = (last(b, right, &slot)?, last(b, &split.low, &of_low)?);
         b.gemm_from_zero(&low_a, &high_b, sums, self.multiply, product)?;
         for (left, right) in [(&high_a, &low_b), (&high_a, &high_b)] {
-            b.gemm_how(left, right, sums, How::Atom(self.multiply.name), Order::Plain, Some(product))?;
+            b.gemm_how(left, right, sums, How::Atom(self.multiply), Order::Plain, Some(product))?;
         }
         Ok(())
     }

@@ -9,12 +9,12 @@ use super::{BAND, Plan, Scalars, scaled, store_gathered};
 use crate::affine::Affine;
 use crate::build::Builder;
 use crate::matmul::Config;
-use crate::matmul::bulk::{batch_of, last, row_of, shifted, slots, swizzled, times};
+use crate::matmul::bulk::{batch_of, bulk_load, bulk_store, last, row_of, shifted, slots, swizzled, times};
 use crate::matmul::product::{Vectors, argument, epilogue, of_batch};
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
 use crate::thread::{Id, Unroll};
-use crate::tile::{How, Program, Raster, Ring};
+use crate::tile::{Program, Raster, Ring};
 use crate::tiled::{Route, TiledMma};
 use crate::view::{At, View};
 
@@ -232,7 +232,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
 impl Part<'_> {
     /// The producer's main loop of a tile.
     fn fill(&self, b: &mut Builder, at: &[Affine], operands: &[Operand]) -> Result<()> {
-        let load = How::Atom(if self.c.batched { "bulk_load_3d" } else { "bulk_load_2d" });
+        let load = bulk_load(self.c, false)?;
         let mut tiles = Vec::new();
         for (operand, place) in operands.iter().zip(at) {
             let from = of_batch(b, self.c, &operand.from, batch_of(at))?;
@@ -336,8 +336,7 @@ impl Part<'_> {
                     beta.clone(),
                 )?;
                 b.sync();
-                let store = if c.batched { "bulk_store_3d" } else { "bulk_store_2d" };
-                b.copy_how(&buffer, &out, How::Atom(store), Some(staging.stores))
+                b.copy_how(&buffer, &out, bulk_store(c)?, Some(staging.stores))
             })
         })
     }
