@@ -4,6 +4,7 @@
 
 mod groups;
 mod overlays;
+mod work;
 
 use tilewright_layout::Value;
 
@@ -150,6 +151,7 @@ fn statements(
     unrolled: &mut Vec<Id>,
 ) -> std::result::Result<(), Diagnostic> {
     for stmt in body {
+        work::check(program, stmt).map_err(|problem| problem.at(stmt.span))?;
         for view in stmt.reads().into_iter().chain(stmt.writes()) {
             of_view(program, view, unrolled).map_err(|problem| problem.at(stmt.span))?;
         }

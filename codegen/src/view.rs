@@ -93,6 +93,16 @@ impl View {
         self.base.iter().any(Affine::per_thread)
     }
 
+    /// The extent of a mode, which may be known at launch only.
+    pub(crate) fn extent_along(&self, mode: usize) -> Result<Value> {
+        let mode = self.layout.mode(mode)?;
+        match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
+            (Ok(n), _) => Ok(Value::Int(n)),
+            (_, [(extent, _)]) => Ok(*extent),
+            (Err(e), _) => Err(e.into()),
+        }
+    }
+
     /// Extents of its modes, where they are integers.
     pub fn extents(&self) -> Option<Vec<i64>> {
         self.layout.modes().map(|mode| mode.size().ok()).collect()

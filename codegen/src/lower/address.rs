@@ -93,7 +93,7 @@ impl Lower<'_> {
         let id = self.places[view.tensor as usize];
         let space = match tensor.space {
             tile::Space::Global { .. } => Space::Global(id),
-            _ => Space::Shared(id),
+            tile::Space::Shared { .. } | tile::Space::Registers { .. } => Space::Shared(id),
         };
         let index = match linear(&tensor.layout) {
             Some(strides) => {

@@ -6,7 +6,7 @@ use super::address::leaves;
 use crate::affine::Affine;
 use crate::index::Ix;
 use crate::pair::align;
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 use crate::thread::{Change, Frag, Mem, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
 use crate::tile::{Space, Update};
 use crate::view::View;
@@ -95,13 +95,6 @@ impl Lower<'_> {
     /// The address of a flag, and the guard of its bounds check.
     fn flag(&mut self, flag: &View) -> Result<(Mem, Option<Ix>)> {
         let all = leaves(flag);
-        if all.iter().any(|leaf| leaf.extent != 1) {
-            return Err(Problem::new(format!(
-                "a flag is one element, and `{}` is {}",
-                flag.name,
-                flag.shape()
-            )));
-        }
         let first = vec![self.int(0); all.len()];
         let guard = self.guard(flag, &all, &first);
         Ok((self.place(flag, &all, &first), guard))

@@ -238,7 +238,7 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
     };
     let blocks = match across {
         Across::Cluster(blocks) => Some(i64::from(blocks)),
-        _ => None,
+        Across::Thread | Across::Warp(_) | Across::Block | Across::Digits(_) => None,
     };
     base.terms.iter().any(|(coord, _)| match coord {
         Coord::Thread(_) | Coord::Swizzled(..) => true,

@@ -187,7 +187,7 @@ impl Lower<'_> {
         let known = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
         let (holds, begun) = match source.space {
             Space::Global { .. } => (Some(fill.to_f64()), None),
-            _ => (known.holds, known.begun),
+            Space::Shared { .. } | Space::Registers { .. } => (known.holds, known.begun),
         };
         // Between floating-point types conversions are taken to keep the value; others keep 0 only.
         let same = source.elem == target.elem || (source.elem.is_float() && target.elem.is_float());
@@ -256,7 +256,9 @@ impl Lower<'_> {
                 true => Beyond::UNKNOWN,
                 false => Beyond::NOTHING,
             },
-            _ => state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING),
+            Space::Shared { .. } | Space::Registers { .. } => {
+                state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING)
+            }
         }
     }
 
@@ -281,7 +283,7 @@ impl Lower<'_> {
                 let at = beyond.at.map(|at| self.stored(at, to));
                 Beyond { edges, at, ..beyond }
             }
-            _ => {
+            (Space::Shared { .. }, _) | (Space::Registers { .. }, false) => {
                 // Elements that are not written keep their state; edges are known for whole fragments only.
                 let edges = beyond.edges.filter(Vec::is_empty);
                 let part = Beyond { edges, at: Some(Vec::new()), ..beyond };

@@ -33,16 +33,6 @@ impl Lower<'_> {
         let (from_values, to_values) = (values(from)?, values(to)?);
         let extents =
             |leaves: &[Leaf], skip: usize| leaves[skip..].iter().map(|l| l.extent).collect::<Vec<_>>();
-        if extents(&from_leaves, from_values) != extents(&to_leaves, to_values) {
-            return Err(Problem::new(format!(
-                "`{}`, {}, and `{}`, {}, differ in the modes over which `{}` is repeated",
-                from.name,
-                from.shape(),
-                to.name,
-                to.shape(),
-                row.name
-            )));
-        }
         let names = ["i", "j", "l", "m", "n"];
         let walked: Vec<(String, i64)> = extents(&to_leaves, to_values)
             .into_iter()
@@ -65,7 +55,12 @@ impl Lower<'_> {
                         lower.check_row(row, view, all)?;
                         AtomArg::At(lower.place(view, all, &place))
                     }
-                    _ => return Err(Problem::new(format!("`{}` is not a copy between views", row.name))),
+                    // The verifier refuses other operands.
+                    OperandKind::Descriptor
+                    | OperandKind::TensorMap { .. }
+                    | OperandKind::Barrier
+                    | OperandKind::Int
+                    | OperandKind::Immediate => return Err(Problem::said()),
                 });
             }
             lower.emit(Op::Atom { row, args, guard: None });
@@ -106,7 +101,7 @@ impl Lower<'_> {
     ) -> Result<()> {
         self.arch_of(row);
         let Effect::Mma { m, n, k, .. } = row.effect else {
-            return Err(Problem::new(format!("`{}` is not a matrix product", row.name)));
+            return Err(Problem::said());
         };
         let sets = if from_zero { "=" } else { "+=" };
         self.comment(format!("{} {sets} {} * {} by {m}x{n}x{k}", acc.name, a.name, b.name));

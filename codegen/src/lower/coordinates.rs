@@ -103,7 +103,9 @@ impl Lower<'_> {
             ends |= edges.is_none_or(|edges| edges.iter().any(|edge| edge.runs_along(1)));
             *holds = match self.program.tensor(view.tensor).space {
                 Space::Global { .. } => Some(fill),
-                _ => state.get(&view.tensor).and_then(|known| known.holds),
+                Space::Shared { .. } | Space::Registers { .. } => {
+                    state.get(&view.tensor).and_then(|known| known.holds)
+                }
             };
         }
         let names = operands.map(|view| &view.name);

@@ -172,8 +172,10 @@ impl Lower<'_> {
                     let leaf = side.leaves[which];
                     match tensor.space {
                         Space::Registers { .. } => 1,
-                        _ if leaf.step != 1 || leaf.extent == 1 => 1,
-                        _ => {
+                        Space::Global { .. } | Space::Shared { .. } if leaf.step != 1 || leaf.extent == 1 => {
+                            1
+                        }
+                        Space::Global { .. } | Space::Shared { .. } => {
                             let most = i64::from(16 / tensor.elem.bytes());
                             self.width(&side.view, &side.leaves, which, most)
                         }

@@ -5,6 +5,7 @@
 //! A forward dataflow pass over the thread program, as for commits of copies, inserts a fence where an array
 //! that both proxies access was touched since the last one.
 
+use crate::mention::blocks;
 use crate::thread::{AtomArg, Fence, Id, Kernel, Mem, Op, Scope, Space, Stmt, Unroll};
 
 /// Inserts fences.
@@ -23,7 +24,7 @@ pub(super) fn place(kernel: &mut Kernel) {
 fn memory(arg: &AtomArg) -> Option<&Mem> {
     match arg {
         AtomArg::At(at) | AtomArg::Descriptor { at, .. } => Some(at),
-        _ => None,
+        AtomArg::Frag(_) | AtomArg::Map { .. } | AtomArg::Barrier { .. } | AtomArg::Int(_) => None,
     }
 }
 
@@ -31,16 +32,6 @@ fn shared(mem: &Mem) -> Option<Id> {
     match mem.space {
         Space::Shared(id) => Some(id),
         Space::Global(_) => None,
-    }
-}
-
-/// The statements inside one.
-fn bodies(op: &Op) -> Vec<&Vec<Stmt>> {
-    match op {
-        Op::For { body, .. } | Op::Elect(_, body) => vec![body],
-        Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
-        Op::Roles(roles) => roles.iter().map(|role| &role.body).collect(),
-        _ => Vec::new(),
     }
 }
 
@@ -52,7 +43,7 @@ fn asynchronous(body: &[Stmt], to: &mut Vec<Id>) {
         {
             to.extend(args.iter().filter_map(memory).filter_map(shared));
         }
-        bodies(&stmt.op).into_iter().for_each(|body| asynchronous(body, to));
+        blocks(&stmt.op).into_iter().for_each(|body| asynchronous(body, to));
     }
 }
 

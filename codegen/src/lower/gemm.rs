@@ -8,7 +8,7 @@ use super::address::{Leaf, leaves};
 use crate::atom::Atom;
 use crate::index::{Int, Ix};
 use crate::number::Number;
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 use crate::range::most;
 use crate::semiring::Semiring;
 use crate::thread::{Frag, Op, Scope, Unroll, Val};
@@ -37,7 +37,7 @@ impl Lower<'_> {
         let with = by.semiring();
         let target = self.program.tensor(acc.tensor);
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
-        let k_extent = k_extent(a, b)?;
+        let k_extent = a.extent_along(1)?;
         let acc_leaves = leaves(acc);
         let (mut a, mut b) = (self.operand(a)?, self.operand(b)?);
         let rows: i64 = a.leaves[..a.rows].iter().map(|l| l.extent).product();
@@ -251,21 +251,4 @@ fn told(with: Semiring, [acc, a, b]: [&str; 3]) -> String {
         Semiring::SUMS => format!("{acc} += {a} * {b}"),
         Semiring { add, mul } => format!("{acc} = {}({acc}, {}({a}, {b}))", name(add), name(mul)),
     }
-}
-
-/// The extent of K.
-fn k_extent(a: &View, b: &View) -> Result<Value> {
-    let of = |view: &View| -> Result<Value> {
-        let mode = view.layout.mode(1)?;
-        match (mode.size(), &mode.leaves().collect::<Vec<_>>()[..]) {
-            (Ok(n), _) => Ok(Value::Int(n)),
-            (_, [(extent, _)]) => Ok(*extent),
-            (Err(e), _) => Err(e.into()),
-        }
-    };
-    let (left, right) = (of(a)?, of(b)?);
-    if left != right {
-        return Err(Problem::new(format!("`{}` has K = {left} and `{}` has K = {right}", a.name, b.name)));
-    }
-    Ok(left)
 }

@@ -524,7 +524,7 @@ impl<'p> Lower<'p> {
     fn suppose_whole(&mut self, extent: i64, of: Value) -> bool {
         match self.policy {
             Policy::Aligned => of.factor() % extent == 0 || self.supposed(extent, of),
-            _ => self.suppose(extent, of),
+            Policy::Best | Policy::Small | Policy::General => self.suppose(extent, of),
         }
     }
 

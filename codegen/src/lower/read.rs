@@ -25,7 +25,7 @@ impl Lower<'_> {
                 let at = self.register_index(from, &leaves, &first);
                 (Val::Reg(self.places[from.tensor as usize], at), None)
             }
-            _ => {
+            Space::Global { .. } | Space::Shared { .. } => {
                 let reg = self.register(format!("{}_element", read.name), tensor.elem, 1, false);
                 let guard = self.guard(from, &leaves, &first);
                 let place = self.place(from, &leaves, &first);

@@ -8,9 +8,9 @@ use super::bounds::target_at;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::number::Number;
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 use crate::thread::{Bin, Frag, Mem, Op, Scope, Shared, Space, Unroll, Val};
-use crate::tile::{self, Across, Expr};
+use crate::tile::{Across, Expr};
 use crate::typing::Types;
 use crate::view::View;
 
@@ -83,11 +83,7 @@ impl Lower<'_> {
         edges: &[Edge],
     ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
-        let Some(neutral) = with.identity(elem) else {
-            return Err(Problem::new(format!(
-                "elements cannot be combined by {with:?}: the order would matter"
-            )));
-        };
+        let neutral = with.identity(elem).unwrap_or_default();
         let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
         self.combine(from, to, &[neutral.into()], How::Bin(with), across, edges)
     }
@@ -109,20 +105,6 @@ impl Lower<'_> {
         self.combine(from, to, neutral, How::Functions(&typed), across, edges)
     }
 
-    /// Refuses views of memory.
-    pub(super) fn only_registers<'v>(
-        &self,
-        mut views: impl Iterator<Item = &'v View>,
-        what: &str,
-    ) -> Result<()> {
-        let program = self.program;
-        match views.all(|view| matches!(program.tensor(view.tensor).space, tile::Space::Registers { .. })) {
-            true => Ok(()),
-            false => Err(Problem::new(format!("{what} needs both sides in registers"))
-                .help("copy them to registers first")),
-        }
-    }
-
     fn combine(
         &mut self,
         from: &[View],
@@ -135,7 +117,6 @@ impl Lower<'_> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
         self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
-        self.only_registers(from.iter().chain(to), "a reduction")?;
         let parts = to.iter().zip(neutral).map(|(view, &neutral)| Part {
             reg: self.places[view.tensor as usize],
             elem: tensor(view).elem,
@@ -158,7 +139,7 @@ impl Lower<'_> {
             lower.leave_out(&all, edges, (&from[0], at), &mut elements);
             lower.add(&all, place, elements)
         })?;
-        let digits = self.thread_digits(across)?;
+        let digits = across.digits(self.combined());
         match (across, &digits[..]) {
             (_, []) => Ok(()),
             (Across::Warp(_), &[(lanes, _), ..]) => self.across_lanes(&all, lanes),
@@ -167,36 +148,7 @@ impl Lower<'_> {
                 self.across_block(&all)?;
                 self.across_blocks(&all, blocks.into())
             }
-            _ => self.across_digits(&all, &digits),
-        }
-    }
-
-    /// The digits of a thread's number that a reduction or scan combines, extent and step.
-    pub(super) fn thread_digits(&self, across: Across) -> Result<Vec<(i64, i64)>> {
-        let threads = self.combined();
-        match across {
-            Across::Thread => Ok(Vec::new()),
-            Across::Block | Across::Cluster(_) => Ok(vec![(threads, 1)]),
-            Across::Warp(lanes) => {
-                let lanes = i64::from(lanes);
-                if ![1, 2, 4, 8, 16, WARP].contains(&lanes) || threads % lanes != 0 {
-                    return Err(Problem::new(format!(
-                        "groups of {lanes} lanes cannot combine their elements: there are {threads} threads"
-                    ))
-                    .help("groups have 2, 4, 8, 16 or 32 lanes and divide the number of threads; across the block any number combines"));
-                }
-                Ok(vec![(lanes, 1)])
-            }
-            Across::Digits(digits) => {
-                let whole = digits.all().last().map_or(1, |(extent, step)| i64::from(extent * step));
-                if threads % whole != 0 {
-                    return Err(Problem::new(format!(
-                        "groups of {whole} threads cannot combine their elements: there are {threads}"
-                    ))
-                    .help("the largest digit's extent times its step divides the number of threads"));
-                }
-                Ok(digits.all().iter().map(|&(extent, step)| (i64::from(extent), i64::from(step))).collect())
-            }
+            (Across::Thread | Across::Digits(_), _) => self.across_digits(&all, &digits),
         }
     }
 
@@ -374,8 +326,7 @@ impl Lower<'_> {
 
     /// Threads of the current group.
     pub(super) fn combined(&self) -> i64 {
-        let group = &self.program.groups[self.scope.by as usize];
-        i64::from(if group.threads > 0 { group.threads } else { self.program.threads() })
+        self.program.combined(self.scope.by)
     }
 
     /// The factor of a digit of threads that shuffles within full warps combine.

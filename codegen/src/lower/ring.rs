@@ -261,7 +261,7 @@ fn issued(stmt: &Stmt) -> Option<(Id, Queue)> {
     };
     match row.done {
         Done::Queue(queue) => Some((*token, queue)),
-        _ => None,
+        Done::Now | Done::Mbarrier => None,
     }
 }
 

@@ -14,7 +14,7 @@ use super::reduce::{Combined, How, Kept, PARTIAL_UNROLL, Part, Runs, load};
 use crate::affine::Coord;
 use crate::elem::Elem;
 use crate::index::{Int, Ix};
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 use crate::scan::{self, Scan};
 use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};
 use crate::tile::Expr;
@@ -45,7 +45,6 @@ impl Lower<'_> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
         self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
-        self.only_registers(from.iter().chain(to).chain(carry), "a scan")?;
         let elems: Vec<Elem> = to.iter().chain(to).map(|view| tensor(view).elem).collect();
         let types = Types { ins: &elems, scalars: &program.scalars };
         let typed = how.with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
@@ -57,7 +56,7 @@ impl Lower<'_> {
             name: tensor(view).name.clone(),
         });
         let all = Combined { parts: parts.collect(), how: How::Functions(&typed) };
-        let levels = self.levels_of(how)?;
+        let levels = self.levels_of(how);
         let order = Order::new(&from[0], &how.modes());
         let (count, together) = (order.count(), order.rest());
         let values = self.room(&all, "scanned", count);
@@ -95,32 +94,20 @@ impl Lower<'_> {
     }
 
     /// The levels of more than one element.
-    fn levels_of(&self, how: &Scan) -> Result<Vec<Level>> {
+    fn levels_of(&self, how: &Scan) -> Vec<Level> {
         let mut levels = Vec::new();
         for level in &how.levels {
             match *level {
                 scan::Level::Own { extent, .. } => levels.push(Level::Own(extent)),
                 scan::Level::Threads(across) => {
-                    let digits = self.thread_digits(across)?;
+                    let digits = across.digits(self.combined());
                     levels.extend(digits.into_iter().map(|(extent, step)| Level::Threads(extent, step)));
                 }
-                scan::Level::Blocks(blocks) => {
-                    let digits = levels.iter().map(|level| match level {
-                        Level::Threads(extent, _) => *extent,
-                        _ => 1,
-                    });
-                    if digits.product::<i64>() != self.combined() {
-                        return Err(Problem::new(
-                            "a scan over a cluster runs along all threads of each block, and these have several rows, or no elements",
-                        )
-                        .help("take tiles of one row, with at least as many elements as the block has threads"));
-                    }
-                    levels.push(Level::Blocks(blocks.into()));
-                }
+                scan::Level::Blocks(blocks) => levels.push(Level::Blocks(blocks.into())),
             }
         }
         levels.retain(|level| !matches!(level, Level::Own(1) | Level::Threads(1, _) | Level::Blocks(1)));
-        Ok(levels)
+        levels
     }
 
     /// Loops over the elements of a view.

@@ -174,6 +174,18 @@ impl Digits {
 }
 
 impl Across {
+    /// The digits of a thread's number that it combines, of so many threads: extent and step.
+    pub(crate) fn digits(self, threads: i64) -> Vec<(i64, i64)> {
+        match self {
+            Across::Thread => Vec::new(),
+            Across::Block | Across::Cluster(_) => vec![(threads, 1)],
+            Across::Warp(lanes) => vec![(lanes.into(), 1)],
+            Across::Digits(digits) => {
+                digits.all().iter().map(|&(extent, step)| (i64::from(extent), i64::from(step))).collect()
+            }
+        }
+    }
+
     /// The first of the threads that are reduced with one.
     pub fn first(self, thread: u32) -> u32 {
         match self {

@@ -639,6 +639,12 @@ impl Program {
         of_roles.unwrap_or(0).max(self.groups[0].threads)
     }
 
+    /// Threads whose elements a reduction of a group combines.
+    pub(crate) fn combined(&self, group: Id) -> i64 {
+        let threads = self.groups[group as usize].threads;
+        i64::from(if threads > 0 { threads } else { self.threads() })
+    }
+
     /// Symbols in the order in which arguments bring them.
     pub fn symbols(&self) -> Vec<Symbol> {
         let mut all = Vec::new();
