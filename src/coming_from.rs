@@ -13,6 +13,9 @@
 //! | `__syncthreads()` | none | `__syncthreads()` | none for whole tiles; [`sync_threads`](crate::language::sync_threads) |
 //! | `__shfl_xor_sync` | `tl.sum(x, 1)` | `__shfl_xor_sync` | [`sum`](crate::language::sum), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
 //! | `atomicAdd` | `tl.atomic_add` | `atomicAdd` | `copy(x, y, how = "atomic_add")` |
+//! | `x[ids[i]]` | `tl.load(x + i)` | `x(i)` | `map(ids, y, |i| x[(i)])`: [places of their own](crate::language#places-of-their-own) |
+//! | `y[ids[i]] = v` | `tl.store(y + i, v)` | `y(i) = v` | [`scatter`](crate::language::scatter) |
+//! | `__umulhi` | `tl.umulhi` | `__umulhi` | [`mul_high`](crate::language::mul_high) |
 //! | `cp.async` | `tl.load`, `num_stages` | `SM80_CP_ASYNC_…` | [`copy`](crate::language::copy) to shared memory, [`pipelined`](crate::language::pipelined) |
 //! | `mma.sync` | `tl.dot` | `TiledMMA`, `gemm` | [`tiled_mma`](crate::language::tiled_mma), [`gemm`](crate::language::gemm) |
 //! | `(i ^ j) * 8` | none | `Swizzle<3,3,3>` | a derived layout, or [`swizzled`](crate::language::swizzled) |
@@ -209,6 +212,25 @@
 //! let done = histogram().simulate(&[Arg::tensor(&[1, 0, 1, 7], [4]), Arg::in_out(&[0i32; 2], [2])])?;
 //! assert_eq!(done.get::<i32>("bins")?, [1, 2]);
 //! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
+//! Where each element has a place of its own, a closure's numbers are coordinates; a `scatter` stores to such places.
+//!
+//! ```python
+//! i = tl.load(ids + offs, mask=offs < n)                                       # Triton
+//! tl.store(y + offs, tl.load(x + i), mask=offs < n)
+//! tl.atomic_add(bins + i, 1, mask=offs < n)
+//! ```
+//!
+//! ```
+//! # use tilewright::prelude::*;
+//! #[kernel]
+//! fn gather(ids: &Tensor<i32, N>, x: &Tensor<f32, M>, y: &mut Tensor<f32, N>, bins: &mut Tensor<i32, M>) {
+//!     let ids = tile(ids, 1024, block.x);
+//!     map(ids, tile(y, 1024, block.x), |i| x[(i)]);
+//!     scatter(ids, bins, |i| (i, 1), how = "atomic_add");
+//! }
+//! # let _ = gather();
 //! ```
 //!
 //! # Where to look when it differs

@@ -36,7 +36,8 @@
 //! nobody writes `if i < N`: out-of-bounds elements are read as 0, or as `fill = …` says, and not written.
 //!
 //! **The grid follows from the tiles**: where `block.x` alone is a coordinate, the grid has as many blocks along
-//! x as there are tiles, here ceil(M/64). All tiles that `block.x` numbers must have the same count; a tensor
+//! x as there are tiles, here ceil(M/64). All tiles that `block.x` numbers must have the same count, as by `assert(M ==
+//! N)`, or `assert(H == 4 * J)` for tiles of 4 of H heads and one of J; a tensor
 //! that is only read may be longer, by its extent, `Tensor<f32, {N + 64}>`, or by an assertion, `assert(M >=
 //! N)`. An expression, such as `block.x / 2` or `block.x + 1`, numbers nothing and may be out of bounds. Where
 //! one axis has to number two things, [`walk`] splits it.
@@ -169,7 +170,7 @@
 //! [`unroll`].
 //!
 //! `t = u`, `t += u` and the other operators change every element of a tile in registers or memory; `u` is a
-//! tile of the same shape or a number, of the same type. [`fill`] sets, [`copy`] copies and converts, and
+//! tile of the same shape, a tile of one element, or a number, of the same type. [`fill`] sets, [`copy`] copies and converts, and
 //! `map(x, y, |x| …)` writes a function of `x` to `y`.
 //!
 //! ```
@@ -294,7 +295,8 @@
 //! # Coordinates of elements
 //!
 //! A closure may have one more parameter than [`map`] has tiles: the element's coordinates in the user's
-//! tensor, `at.0` along the tile's first mode, `at.1` along its second, each an `i32`. Use it for masks and
+//! tensor, `at.0` along the tile's first mode, `at.1` along its second, each an `i32`; a mode that an index has dropped
+//! is not counted. Use it for masks and
 //! fills. Coordinates are tracked through copies, functions, shared memory that all threads write together,
 //! and products, whose rows are those of the first operand and whose columns are the rows of the second.
 //! Where they are not known, pass a tile of the intended tensor as well: `map((x, tile_of_y), |x, _, at| …)`
@@ -636,7 +638,8 @@
 //!
 //! Coordinates, loop bounds and operands of comparisons are integers of one kind, under `+`, `-`, `*`, `/`
 //! (rounded down), `%` (never negative), [`min`], [`max`] and [`ceil_div`]: `block.x`, `thread.x`, loop
-//! variables, sizes such as `M` or `a.size(0)`, integer arguments, and elements of integer type.
+//! variables, sizes such as `M` or `a.size(0)`, integer arguments, and elements of integer type. [`at_most`] bounds a
+//! size where one that is too large could not be an `i32` among elements.
 //!
 //! - **An element becomes an integer where one is needed**: `ids[(block.x)]` reads one element of integer
 //!   type as a coordinate, a loop bound or an operand of a comparison; `x[(i)] as i32` reads one of another
@@ -690,6 +693,45 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! # Places of their own
+//!
+//! In a closure, `x[(i, j)]` loads the element of `x` that numbers of the closure name: coordinates, elements of
+//! integer type, and arithmetic on both. Each element has a place of its own, so this is a gather. `x` is in global or
+//! shared memory; out-of-bounds elements are 0. Other places are those of one statement for all elements, as before.
+//!
+//! [`scatter`] is the opposite: its closure gives a place and a value, `|x, at| (place, value)`. A place is an integer,
+//! or a tuple of them for several modes. Elements with places out of bounds, such as -1, are skipped, and so are elements
+//! beyond the edge of a tensor; where these are not known, as in [reductions](self#reductions), give them a place out of
+//! bounds and say so: `beyond = -1`. Two elements with the same place race, and `how = "atomic_add"` and its like
+//! do not.
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// An image at another size, by the nearest pixels.
+//! #[kernel]
+//! fn resized(x: &Tensor<f32, (H, W), (ldx, _1)>, y: &mut Tensor<f32, (P, Q), (ldy, _1)>) {
+//!     let y = tile(y, (8, 32), (block.x, block.y));
+//!     map(y, y, |_, at| x[(at.0 * H / P, at.1 * W / Q)]);
+//! }
+//!
+//! /// How often each byte occurs: counted in shared memory, then added to the counts of all blocks.
+//! #[kernel]
+//! fn histogram(x: &Tensor<u8, N>, bins: &mut Tensor<i32, _256>) {
+//!     let counts = shared::<i32>(256);
+//!     fill(counts, 0);
+//!     scatter(tile(x, 1024, block.x), counts, |x| (x as i32, 1), how = "atomic_add");
+//!     copy(counts, tile(bins, 256, 0), how = "atomic_add");
+//! }
+//!
+//! let (x, y) = (Arg::tensor(&[1.0f32, 2.0], [1, 2]), Arg::output::<f32>([1, 6]));
+//! let done = resized().simulate(&[x.strides([2, 1]), y.strides([6, 1])])?;
+//! assert_eq!(done.get::<f32>("y")?, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0]);
+//! let done = histogram().simulate(&[Arg::tensor(&[7u8; 1500], [1500]), Arg::in_out(&[0i32; 256], [256])])?;
+//! assert_eq!(done.get::<i32>("bins")?[6..9], [0, 1500, 0]);
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
 //! # Other views
 //!
 //! [`shift`] moves a tile by elements, [`permute`] and [`regroup`] give its modes another order or shape,
@@ -735,6 +777,7 @@
 //!   are there for every element type.
 //! - A comparison gives a condition, for `if`, [`select`], `&`, `|`, `^` and `!`. `(x > 0.0) as f32` is 1 for
 //!   true and 0 for false.
+//! - `x << n` and `x >> n` have the type of `x`, and `n` is any integer; of numbers with a sign `>>` keeps the sign.
 //! - `f16`, `bf16`, `tf32`, `e4m3` and `e5m2` compute in `f32` and round after each operation. A sum of a
 //!   product, `a * b + c`, is rounded once. What is greater than the greatest `e4m3` (448) or `e5m2` (57344)
 //!   becomes that number; `tf32` is an `f32` of ten bits of fraction, whose ties go away from zero. `u32` and
@@ -889,13 +932,15 @@ language! {
     /// `how = "ldmatrix_x4"`, or another ldmatrix or stmatrix, copies between rows in shared memory and a
     /// fragment: see [Explicit instructions](self#explicit-instructions).
     ///
+    /// A number can be copied as well: `copy(1, counter, how = "atomic_add")`.
+    ///
     /// `how = "atomic_add"` adds atomically: threads and blocks may add to the same elements. So do
     /// `"atomic_min"`, `"atomic_max"`, `"atomic_and"`, `"atomic_or"`, `"atomic_xor"` and `"atomic_exchange"`,
     /// for the types that the hardware supports. Out-of-bounds elements are skipped. Floating-point sums are
     /// rounded in the order of arrival, so they differ from run to run: `#[kernel(deny(deterministic))]`
     /// refuses them.
     fn copy(from: View, to: View);
-    /// Sets every element.
+    /// Sets every element to a number, or to that of a tile of one element.
     fn fill(tile: View, value: Number);
     /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`. The order of its
     /// multiply-adds is `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`. Operands are
@@ -911,6 +956,10 @@ language! {
     /// broadcast. One more parameter is the element's [coordinates](self#coordinates-of-elements):
     /// `map(x, |x, at| …)`.
     fn map(tiles: View, with: fn(Number) -> Number) -> View;
+    /// Stores elements at places of their own: the closure gives a place and what is stored there,
+    /// `scatter(x, y, |x, at| ((at.1, at.0), x))`. `how = "atomic_add"` and its like update what is there. See
+    /// [Places of their own](self#places-of-their-own).
+    fn scatter(tiles: View, to: View, with: fn(Number) -> (Nested, Number));
     /// Sums along a mode of a fragment, `sum(x, 1)`, along several, `sum(x, (0, 2))`, or all of it, `sum(x)`.
     /// `acc = bf16` sets the accumulator type, see [Types](self#types); out-of-bounds elements are left out,
     /// see [Reductions](self#reductions).
@@ -1050,6 +1099,8 @@ language! {
     fn round_ties_even(x: Number) -> Number;
     /// The remainder of x after whole multiples of y, with the sign of x: `x % y`, exactly.
     fn fmod(x: Number, y: Number) -> Number;
+    /// The upper half of the product of two `i32` or `u32`, which has 8 bytes.
+    fn mul_high(a: Number, b: Number) -> Number;
     /// The number of set bits of an integer.
     fn count_ones(n: Number) -> Number;
     /// The number of zero bits before the first set bit of an integer; all of them for 0.

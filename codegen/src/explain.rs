@@ -361,7 +361,7 @@ fn sign(op: Bin) -> Option<&'static str> {
         Bin::Xor => Some("^"),
         Bin::Shl => Some("<<"),
         Bin::Shr => Some(">>"),
-        Bin::Min | Bin::Max | Bin::Pow | Bin::CopySign => None,
+        Bin::Min | Bin::Max | Bin::Pow | Bin::CopySign | Bin::MulHigh => None,
     }
 }
 

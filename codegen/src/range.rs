@@ -113,7 +113,12 @@ impl Program {
                 Range { lo, hi: lo.max(end.saturating_sub(1)) }
             }
             Coord::Size { of, over } => {
-                Range { lo: 1, hi: most(Value::Sym { times: 1, of: *of, over: *over }).into() }
+                let size = Value::Sym { times: 1, of: *of, over: *over };
+                let own = Value::Sym { times: 1, of: *of, over: 1 };
+                let asserted = self.at_most.iter().filter(|(size, _)| *size == own);
+                let tiles = |limit: i64| Value::Int(limit).ceil_div((*over).into())?.int();
+                let least = asserted.filter_map(|(_, limit)| tiles(*limit)).fold(most(size), i64::min);
+                Range { lo: 1, hi: least.max(1).into() }
             }
             Coord::Scalar(id) => Range::of(self.scalars[*id as usize].elem),
             Coord::Loaded { number, .. } => {
@@ -149,6 +154,28 @@ impl Program {
                 }
             }
         }
+    }
+
+    /// A size, or a count of tiles, by the sizes that it is computed from or asserted to be equal to.
+    pub(crate) fn canonical(&self, size: Value) -> Value {
+        /// Assertions may say `M == N` and `N == M`.
+        const MOST: usize = 8;
+        let mut size = size;
+        for _ in 0..MOST {
+            let Value::Sym { times, of, over } = size else { break };
+            let own = Value::Sym { times: 1, of, over: 1 };
+            let equal = self.requires.iter().find_map(|require| match &require.test {
+                Test::Equal(a, b) if a.size() == Some(own) => b.size(),
+                Test::Equal(a, b) if b.size() == Some(own) && !is_size(a) => a.size(),
+                _ => None,
+            });
+            let tiles = |of: Value| of.ceil_div(over.into())?.times(Value::Int(times));
+            match equal.and_then(tiles) {
+                Some(equal) => size = equal,
+                None => break,
+            }
+        }
+        size
     }
 
     /// Is a size, or a count of tiles, known to be at least another: by how they are computed, or by an assertion?
@@ -249,6 +276,11 @@ impl Program {
     pub(crate) fn threads_of(&self, group: u32) -> u32 {
         self.groups[group as usize].member_warps().map_or_else(|| self.threads(), |warps| warps * 32)
     }
+}
+
+/// Is it one size itself?
+fn is_size(of: &Affine) -> bool {
+    matches!(of.size(), Some(Value::Sym { times: 1, over: 1, .. }))
 }
 
 #[cfg(test)]

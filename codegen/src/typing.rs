@@ -343,7 +343,7 @@ pub const ONE: [(&str, Un); 22] = [
 ];
 
 /// Functions of two values: what the user calls them.
-pub const TWO: [(&str, Bin); 14] = [
+pub const TWO: [(&str, Bin); 15] = [
     ("+", Bin::Add),
     ("-", Bin::Sub),
     ("*", Bin::Mul),
@@ -358,6 +358,7 @@ pub const TWO: [(&str, Bin); 14] = [
     (">>", Bin::Shr),
     ("pow", Bin::Pow),
     ("copysign", Bin::CopySign),
+    ("mul_high", Bin::MulHigh),
 ];
 
 /// What the user calls a function of two values.
@@ -404,6 +405,10 @@ fn can_two(f: Bin, ty: Type, right: &Scalar) -> Result<()> {
     let bits = matches!(f, Bin::And | Bin::Or | Bin::Xor);
     let shift = matches!(f, Bin::Shl | Bin::Shr);
     let elem = match ty {
+        Type::Elem(Elem::I32 | Elem::U32) if f == Bin::MulHigh => return Ok(()),
+        Type::Elem(elem) if f == Bin::MulHigh => {
+            return refuse("i32 and u32", elem.name(), "convert them first, such as `x as u32`");
+        }
         Type::Condition if bits => return Ok(()),
         Type::Condition => return refuse("numbers", "conditions", AS_NUMBERS),
         Type::Elem(elem) => elem,

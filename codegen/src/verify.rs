@@ -239,7 +239,7 @@ fn values_of_32_bits(program: &Program, value: &Expr) -> Result<()> {
                         range.lo,
                         range.hi
                     ))
-                    .help("convert it right where it stands, such as `n as f32`"));
+                    .help("convert it right where it stands, such as `n as f32`, or bound the size that it depends on, such as at_most(N, 1000000)"));
                 }
             }
             other => left.extend(other.parts()),

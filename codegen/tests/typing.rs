@@ -100,6 +100,7 @@ fn apply(f: Bin, x: Plain, y: Plain, elem: Elem) -> Plain {
             Bin::Xor => x ^ y,
             Bin::Shl => x << y,
             Bin::Shr => x >> y,
+            Bin::MulHigh => (x * y) >> 32,
             Bin::Pow | Bin::CopySign => unreachable!("no integer has these"),
         }),
         other => panic!("{other:?}"),

@@ -318,6 +318,8 @@ impl Seen {
             Op::Ordered { .. } => return,
             // Cooperating blocks are not drawn either.
             Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
             | Op::Signal { .. }
             | Op::AwaitFlag { .. }
             | Op::SyncCluster

@@ -466,7 +466,15 @@ pub(crate) fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Ex
             ast::Stmt { kind: ast::StmtKind::Let { pattern, value }, .. } => lets.push((pattern, value)),
             other => {
                 let place = text.place(other.span);
-                let instead = "statements stand outside of it, in the kernel's body";
+                let instead = match other.kind {
+                    ast::StmtKind::Assign { .. } => {
+                        "give each step a name, as in { let y = x + 1.0; let y = y * y; y }"
+                    }
+                    ast::StmtKind::For { .. } => {
+                        "the loop stands outside of the closure, around y = map(y, |y| …); steps of a closure are bound by `let`"
+                    }
+                    _ => "statements stand outside of it, in the kernel's body",
+                };
                 text.wrong(place, "only `let` can stand in front of a value", instead);
                 return None;
             }

@@ -50,6 +50,9 @@ pub(crate) struct Text {
     depth: u32,
 }
 
+/// How extents are written that are no names.
+const EXTENTS: &str = "extents that are computed are in braces around all of them, `Tensor<f32, {(N, N + 1)}>`; integers can have an underscore, `(N, _4)`";
+
 impl Text {
     /// Number 0 is the whole invocation: errors without a narrower place point at it.
     pub(crate) fn new(whole: impl Into<Place>) -> Text {
@@ -92,7 +95,12 @@ impl Text {
     pub(crate) fn unreadable(&mut self, error: &syn::Error) {
         for one in error {
             let span = self.span(one.span());
-            self.problems.push(Diagnostic::error(span, one.to_string()));
+            let said = one.to_string();
+            // The parser lists all that a type can begin with.
+            self.problems.push(match said.starts_with("expected one of: `for`, parentheses, `fn`") {
+                true => Diagnostic::error(span, "a type cannot begin like this").help(EXTENTS),
+                false => Diagnostic::error(span, said),
+            });
         }
     }
 

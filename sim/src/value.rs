@@ -302,6 +302,7 @@ pub(crate) fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
                 }
             }
             Bin::Shr => n >> if (0..32).contains(&m) { m } else { 31 },
+            Bin::MulHigh => ((i128::from(n) * i128::from(m)) >> 32) as i64,
             // No integer has these.
             Bin::Pow | Bin::CopySign => n,
         },

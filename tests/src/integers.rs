@@ -8,7 +8,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
     vec![
         ("gather", gather().def().clone()),
         ("gather_elements", gather_elements().def().clone()),
-        ("scatter", scatter().def().clone()),
+        ("scatter_rows", scatter_rows().def().clone()),
         ("prefix", prefix().def().clone()),
         ("causal", causal().def().clone()),
         ("split_k", split_k().def().clone()),
@@ -46,7 +46,7 @@ pub fn gather_elements(ids: &Tensor<u32, N>, table: &Tensor<f32, V>, out: &mut T
 
 /// A scatter of rows by a permutation; rows whose target is out of bounds are dropped.
 #[kernel]
-pub fn scatter(
+pub fn scatter_rows(
     x: &Tensor<f32, (N, D), (ldx, _1)>,
     places: &Tensor<i32, N>,
     out: &mut Tensor<f32, (V, D), (ldo, _1)>,

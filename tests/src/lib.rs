@@ -10,6 +10,7 @@ pub mod integers;
 pub mod memory;
 pub mod number;
 pub mod packed;
+pub mod places;
 pub mod problem;
 pub mod programs;
 pub mod rows;

@@ -89,7 +89,7 @@ fn rows_are_scattered() {
             Arg::tensor(&places, [n]),
             Arg::in_out(&before, [v, d]).strides([d, 1]),
         ];
-        check(scatter().def(), &args, "out", &wanted);
+        check(scatter_rows().def(), &args, "out", &wanted);
     }
 }
 

@@ -73,6 +73,7 @@
 //! ([`Builder::group`], [`Builder::ring`]) specialise warps as producers and consumers.
 
 mod control;
+mod gather;
 mod group;
 mod launch;
 mod part;

@@ -118,7 +118,7 @@ impl Builder {
             return Ok(());
         };
         let is_walk = !program.more[axis].is_empty();
-        if known == tiles && !is_walk {
+        if program.canonical(known) == program.canonical(tiles) && !is_walk {
             first.written |= written;
             return Ok(());
         }
@@ -143,6 +143,14 @@ impl Builder {
                 let (more, less) = if written { (other, one) } else { (one, other) };
                 let (more, less) = (more.name(), less.name());
                 format!("; if what is read is never shorter, say so: assert({more} >= {less})")
+            }
+            // The same count if one size is a multiple of the other.
+            (Value::Sym { times: 1, of: one, over }, Value::Sym { times: 1, of: other, over: same })
+                if one != other && (over == 1 || same == 1) =>
+            {
+                let (long, short, times) = if over == 1 { (other, one, same) } else { (one, other, over) };
+                let (long, short) = (long.name(), short.name());
+                format!("; if they have, say so: assert({long} == {times} * {short})")
             }
             _ => String::new(),
         };

@@ -6,7 +6,7 @@ use crate::check::threads::written_whole;
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::problem::{Problem, Result};
-use crate::thread::{Change, Id};
+use crate::thread::Id;
 use crate::tile::{Expr, How, Op, Space, Update};
 use crate::typing::Types;
 use crate::view::View;
@@ -140,37 +140,14 @@ impl Builder {
         self.writable(to, 1)?;
         let update = update.into();
         crate::pair::align(from, to)?;
-        let elem = self.elem(to);
         if matches!(self.space(to), Space::Registers { .. }) {
             let said = format!("`{}` is in registers, which no other thread changes", to.name);
             return Err(Problem::new(said).help("write a map instead").arg(1));
         }
-        let name = Change::ALL.iter().find(|row| row.1 == update.with).map_or("", |row| row.0);
-        if !update.with.changes(elem) {
-            let all = Change::ALL.iter().filter(|row| row.1.changes(elem)).map(|row| row.0);
-            let all = all.collect::<Vec<_>>().join(", ");
-            let said =
-                format!("elements of `{}` are {elem}, and hardware has no atomic {name} of them", to.name);
-            return Err(Problem::new(said)
-                .help(match all.is_empty() {
-                    true => "update elements of f32 or i32".to_owned(),
-                    false => format!("of {elem} it has {all}"),
-                })
-                .arg(1));
-        }
         if let Some(old) = &update.old {
             crate::pair::align(old, to)?;
-            let registers = matches!(self.space(old), Space::Registers { .. });
-            let kept =
-                !matches!(update.with, Change::Min | Change::Max) && !matches!(elem, Elem::F16 | Elem::Bf16);
-            if !registers || self.elem(old) != elem || !kept && elem.is_float() {
-                let said =
-                    format!("the elements before an atomic {name} of {elem} cannot go to `{}`", old.name);
-                return Err(Problem::new(said).help(
-                    "they go to registers of the same type: of i32 and u32 always, of f32 and f64 where they are added or exchanged",
-                ));
-            }
         }
+        self.can_update(to, &update)?;
         self.write(Op::Atomic { from: from.clone(), to: to.clone(), update })
     }
 
@@ -295,7 +272,7 @@ impl Builder {
 
     /// A statement that writes. Where it is already known that several threads would write the same elements,
     /// it is refused here; otherwise once the program is complete.
-    fn write(&mut self, op: Op) -> Result<()> {
+    pub(super) fn write(&mut self, op: Op) -> Result<()> {
         if self.program.groups[self.by as usize].threads > 1
             && let Some(problem) = written_whole(&self.program, self.by, &op)
         {

@@ -84,6 +84,13 @@ impl<'p> Walk<'p, '_> {
                 let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
                 self.write(stmt, to, what, state);
             }
+            // What is loaded belongs to the coordinates of its place's number.
+            Op::Gather { at, to, .. } => {
+                let ins: Vec<_> = at.iter().map(|(_, view)| self.read(view, state)).collect();
+                let what = combined(&ins, self.threads, self.budget);
+                self.write(stmt, to, what, state);
+            }
+            Op::Scatter { .. } => self.forget(std::slice::from_ref(stmt), state),
             Op::Fill { to, .. } => self.write(stmt, to, Origin::Any, state),
             Op::Map { ins, to, value } => {
                 let counts = self.counts(to);

@@ -11,7 +11,10 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     let mut found = Vec::new();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            let Op::Atomic { to, update, .. } = &stmt.op else { return };
+            let (Op::Atomic { to, update, .. } | Op::Scatter { to, update: Some(update), .. }) = &stmt.op
+            else {
+                return;
+            };
             let elem = program.tensor(to.tensor).elem;
             if !matches!(update.with, Change::Add | Change::Sub) || !elem.is_float() {
                 return;

@@ -35,12 +35,14 @@ const FUNCTIONS: [(Un, &str, &str); 17] = [
 ];
 
 /// Functions of two values: for integers, in `float`, in `double`.
-const PAIRS: [(Bin, &str, &str, &str); 5] = [
+const PAIRS: [(Bin, &str, &str, &str); 6] = [
     (Bin::Min, "min", "fminf", "fmin"),
     (Bin::Max, "max", "fmaxf", "fmax"),
     (Bin::Rem, "", "fmodf", "fmod"),
     (Bin::Pow, "", "powf", "pow"),
     (Bin::CopySign, "", "copysignf", "copysign"),
+    // Of unsigned integers `__umulhi`.
+    (Bin::MulHigh, "__mulhi", "", ""),
 ];
 
 /// The bits of one type of 4 bytes as another.
@@ -232,6 +234,8 @@ impl Printer<'_> {
                     double
                 } else if elem.is_float() {
                     float
+                } else if function == Bin::MulHigh && elem == Elem::U32 {
+                    "__umulhi"
                 } else {
                     int
                 };

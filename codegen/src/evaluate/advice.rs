@@ -2,8 +2,10 @@
 //! what is known while compiling. Texts alone; nothing here changes the kernel.
 
 use super::functions::FUNCTIONS;
+use super::integer;
 use super::value::Value;
-use crate::ast::Binary;
+use crate::ast::{Binary, Name};
+use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::spelling::{by_likeness, did_you_mean};
@@ -52,6 +54,8 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["swish"], "write silu(x)"),
     (&["powf", "powi", "__powf"], "write pow(x, y), or x * x"),
     (&["__expf", "expf", "ex2"], "write exp(x), or exp2(x)"),
+    (&["gather", "take", "index_select"], "index a tensor in a closure: map(ids, y, |i| x[(i)])"),
+    (&["umulhi", "__umulhi", "__mulhi"], "write mul_high(a, b)"),
     (&["popcount", "popc", "__popc"], "write count_ones(x)"),
     (&["clz", "__clz", "ffs"], "write leading_zeros(x)"),
     (&["rint", "nearbyint", "roundeven"], "write round_ties_even(x)"),
@@ -74,7 +78,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["barrier", "debug_barrier"], "write sync_threads()"),
     (
         &["atomic_add", "atomicAdd", "atomic_max", "atomicMax"],
-        "write copy(x, y, how = \"atomic_add\"), or \"atomic_max\" and its like",
+        "write copy(x, y, how = \"atomic_add\"), or \"atomic_max\" and its like; at places that elements name, scatter(x, y, |x| (place, 1), how = \"atomic_add\")",
     ),
 ];
 
@@ -103,7 +107,12 @@ pub(crate) fn element(name: &str) -> String {
     let usable = Elem::names();
     match (row, name) {
         (Some((_, elem)), _) => format!("write `{elem}`"),
-        (None, "usize" | "isize" | "i64" | "u64") => {
+        (None, "i64" | "u64") => {
+            format!(
+                "there are no elements of 8 bytes but f64, and sizes have no type; the upper half of a product of 8 bytes is mul_high(a, b); use one of {usable}"
+            )
+        }
+        (None, "usize" | "isize") => {
             format!("sizes are read off tensors, such as `a.size(0)`; for numbers use one of {usable}")
         }
         _ => did_you_mean(name, usable.split(", ")).unwrap_or_else(|| format!("use one of {usable}")),
@@ -123,6 +132,17 @@ pub(super) fn function(name: &str, bound: Option<&Value>) -> String {
     elsewhere(name).or(near).unwrap_or_else(|| {
         let known = by_likeness(name, names()).join(", ");
         format!("functions of Rust are not known here: write the arithmetic out, as in |x| x * tanh(x), or for a `#[device]` function `use self::{name};` at the top of the kernel\nhelp: what can be called: {known}")
+    })
+}
+
+/// The error for a kernel with the name of a function of the language: the prelude imports that, and Rust would call
+/// the name ambiguous.
+pub(super) fn taken(kernel: &Name) -> Option<Diagnostic> {
+    let name = &kernel.text;
+    FUNCTIONS.iter().find(|row| row.name == name).map(|_| {
+        Problem::new(format!("`{name}` is a function that kernels call, which the prelude imports"))
+            .help(format!("give the kernel another name, such as `{name}_kernel`"))
+            .at(kernel.span)
     })
 }
 
@@ -192,6 +212,10 @@ pub(super) fn condition(found: &Value) -> Problem {
             Problem::new("this condition depends on elements, and `if` decides for a whole statement")
                 .help(format!("{CONDITIONS}\nhelp: {CHOICES}"))
         }
+        Value::View(view) if integer::is_one(view) => {
+            Problem::new(format!("`if` needs a condition, and this is an element of `{}`", view.name))
+                .help(format!("compare it: `if {}[(i)] != 0`", view.name))
+        }
         other => Problem::new(format!("`if` needs a condition, and this is {}", other.kind()))
             .help(format!("{CONDITIONS}\nhelp: {CHOICES}")),
     }
@@ -257,6 +281,9 @@ pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
             Problem::new("a coordinate is an integer, and this is a number of another kind").help(COORDINATES)
         }
         _ => match items.iter().find(|item| item.at().is_none()) {
+            Some(Value::Range(..)) => {
+                Problem::new("a coordinate is needed here, and this is a range").help(RANGES)
+            }
             Some(wrong) => {
                 Problem::new(format!("a coordinate is needed here, and this is {}", wrong.kind())).help(usage)
             }
@@ -264,6 +291,9 @@ pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
         },
     }
 }
+
+/// The counterpart of a slice by a range.
+const RANGES: &str = "parts of a tensor are tiles, tile(a, (64, 8), (block.x, k)); shift(tile(a, (64, 8), (0, k)), (row, 0)) begins at any row";
 
 /// What coordinates can be.
 const COORDINATES: &str = "coordinates are made of integers: `block.x`, `thread.x`, loop variables, sizes, integer arguments, \

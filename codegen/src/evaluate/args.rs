@@ -79,10 +79,13 @@ impl Args {
     /// A number, which the kernel may compute.
     pub(super) fn number(&self, arg: usize) -> Result<Scalar, Problem> {
         match self.get(arg) {
-            Some(Value::View(_)) => Err(self.needs(arg, "a number").help(format!(
-                "elements are computed inside `map`: map((x, y), |x, y| {}(x, y))",
-                self.name
-            ))),
+            Some(Value::View(_)) => {
+                let map = match self.values.len() {
+                    1 => format!("map(x, |x| {}(x))", self.name),
+                    _ => format!("map((x, y), |x, y| {}(x, y))", self.name),
+                };
+                Err(self.needs(arg, "a number").help(format!("elements are computed inside `map`: {map}")))
+            }
             value => value.and_then(Value::as_number).ok_or_else(|| self.needs(arg, "a number")),
         }
     }

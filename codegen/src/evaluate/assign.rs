@@ -88,6 +88,7 @@ impl Evaluator {
         let (view, right) = match from {
             Value::Poison => return,
             Value::View(view) => {
+                let view = self.fitting(view, &to);
                 let place = tile::Expr::In(u8::from(reads));
                 let right = Scalar::new(place, self.builder.elem(&view));
                 (Some(view), right)

@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::value::Value;
-use super::{Evaluator, instruction};
+use super::{Evaluator, instruction, integer};
 use crate::atoms;
 use crate::number::Number;
 use crate::problem::Problem;
@@ -13,7 +13,18 @@ use crate::view::View;
 impl Evaluator {
     /// `copy(from, to)`
     pub(super) fn copy_call(&mut self, args: &Args) -> Result<Value, Problem> {
-        let (from, to) = (args.view(0)?, args.view(1)?);
+        let to = args.view(1)?;
+        let from = match args.get(0) {
+            Some(Value::Int(_) | Value::Float(_) | Value::Number(_)) => {
+                args.part(1)?;
+                let elem = self.builder.elem(&to);
+                let one = self.room_for(args.name_or("number"), elem, std::slice::from_ref(&to))?;
+                self.builder.fill(&one, args.number(0)?.expr).map_err(|problem| problem.arg(0))?;
+                one
+            }
+            _ => args.view(0)?,
+        };
+        let from = if integer::is_one(&to) { self.fitting(from, &to) } else { from };
         if from.rank() == to.rank() {
             args.part(0)?;
             args.part(1)?;

@@ -16,34 +16,48 @@ use crate::view::View;
 const MOST_INPUTS: usize = 64;
 
 /// The operands of `map`.
-struct Mapped<'a> {
-    ins: Vec<View>,
+pub(super) struct Mapped<'a> {
+    pub(super) ins: Vec<View>,
     /// Result tensors, one for each value of the closure; fresh fragments without.
-    to: Option<Vec<View>>,
-    closure: &'a Closure,
+    pub(super) to: Option<Vec<View>>,
+    pub(super) closure: &'a Closure,
     /// The place of the closure among the arguments.
-    at: usize,
+    pub(super) at: usize,
     /// The number of coordinates, if the closure takes the coordinates of elements too.
     at_elements: Option<usize>,
 }
 
-/// The elements that a function of elements reads besides its parameters: one each, for all elements alike.
+/// The elements that a function of elements reads besides its parameters: one each, for all elements alike, or
+/// those that were loaded from places of their own.
 #[derive(Default)]
 pub(super) struct Captured {
-    /// The number of parameters, which are the inputs before these.
-    params: usize,
+    /// The inputs before these, one for each parameter.
+    pub(super) ins: Vec<View>,
     views: Vec<View>,
+    /// Numbers of places that elements have been loaded from, and the tiles that hold them.
+    pub(super) numbers: Vec<(tile::Expr, View)>,
+    /// Is the text under evaluation what is indexed, or an index?
+    paused: bool,
 }
 
 impl Captured {
     /// The place of an element among the inputs.
-    fn input(&mut self, view: &View) -> usize {
+    pub(super) fn input(&mut self, view: &View) -> usize {
         let known = self.views.iter().position(|other| other == view);
         let place = known.unwrap_or_else(|| {
             self.views.push(view.clone());
             self.views.len() - 1
         });
-        self.params + place
+        self.ins.len() + place
+    }
+
+    /// All inputs so far.
+    pub(super) fn inputs(&self, rank: usize) -> Result<Vec<View>, Problem> {
+        let more = self.views.iter().map(|view| match integer::is_one(view) {
+            true => view.everywhere(rank),
+            false => Ok(view.clone()),
+        });
+        self.ins.iter().cloned().map(Ok).chain(more).collect()
     }
 }
 
@@ -66,21 +80,42 @@ impl Evaluator {
     pub(super) fn as_element(&mut self, value: Value) -> Value {
         match (value, &mut self.captured) {
             (value @ Value::Size(_), _) if self.in_closure => value.as_number().map_or(value, Value::Number),
-            (Value::View(view), Some(captured)) if integer::is_one(&view) => match captured.input(&view) {
-                place @ 0..MOST_INPUTS => {
-                    Value::Number(Scalar::new(tile::Expr::In(place as u8), self.builder.elem(&view)))
-                }
-                _ => Value::View(view),
-            },
+            (Value::View(view), Some(captured)) if integer::is_one(&view) && !captured.paused => {
+                self.input(&view)
+            }
             (value, _) => value,
+        }
+    }
+
+    /// A number of a function of elements, from memory or registers.
+    pub(super) fn input(&mut self, view: &View) -> Value {
+        let place = self.captured.as_mut().map_or(MOST_INPUTS, |captured| captured.input(view));
+        match place {
+            0..MOST_INPUTS => {
+                Value::Number(Scalar::new(tile::Expr::In(place as u8), self.builder.elem(view)))
+            }
+            _ => Value::View(view.clone()),
+        }
+    }
+
+    /// One element of a tensor that meets a number, inside an index too.
+    pub(super) fn met(&mut self, value: Value) -> Value {
+        match value {
+            Value::View(view) if self.in_closure && self.captured.is_some() && integer::is_one(&view) => {
+                self.input(&view)
+            }
+            value => value,
         }
     }
 
     /// What is indexed, or whose field or method this is: a tensor even if it has one element.
     pub(super) fn operand(&mut self, expr: &Expr) -> Value {
-        let captured = self.captured.take();
+        let pause = |run: &mut Self, paused| {
+            run.captured.as_mut().is_some_and(|captured| std::mem::replace(&mut captured.paused, paused))
+        };
+        let outer = pause(self, true);
         let value = self.expr(expr);
-        self.captured = captured;
+        pause(self, outer);
         value
     }
 
@@ -148,23 +183,7 @@ impl Evaluator {
                 return Err(advice::whole(view, "map").arg(arg));
             }
         }
-        let elems: Vec<Elem> = mapped.ins.iter().map(|view| self.builder.elem(view)).collect();
-        self.captured = Some(Captured { params: elems.len(), views: Vec::new() });
-        let value = match mapped.at_elements {
-            None => self.applied(mapped.closure, &elems),
-            Some(rank) => {
-                let element =
-                    |(n, elem): (usize, &Elem)| Value::Number(Scalar::new(tile::Expr::In(n as u8), *elem));
-                let at = |mode: usize| Value::Number(Scalar::new(tile::Expr::At(mode as u8), Elem::I32));
-                let mut values: Vec<Value> = elems.iter().enumerate().map(element).collect();
-                values.push(Value::Tuple((0..rank).map(at).collect()));
-                self.applied_to(mapped.closure, values)
-            }
-        };
-        let rank = mapped.ins.iter().chain(mapped.to.iter().flatten()).map(View::rank).max().unwrap_or(1);
-        for view in self.captured.take().unwrap_or_default().views {
-            mapped.ins.push(view.everywhere(rank)?);
-        }
+        let value = self.of_elements(&mut mapped)?;
         let (values, is_tuple) = match value {
             Value::Poison => return Ok(Value::Poison),
             Value::Tuple(values) => (values, true),
@@ -190,7 +209,7 @@ impl Evaluator {
             let elem = match (&mapped.to, number.ty) {
                 (Some(to), _) => self.builder.elem(&to[n]),
                 (None, Some(Type::Elem(elem))) => elem,
-                (None, _) => elems[0],
+                (None, _) => self.builder.elem(&mapped.ins[0]),
             };
             match number.into_elem(elem) {
                 Ok(value) => made.push((value, elem)),
@@ -221,6 +240,26 @@ impl Evaluator {
         }
     }
 
+    /// The value of the closure, whose further inputs join the others.
+    pub(super) fn of_elements(&mut self, mapped: &mut Mapped<'_>) -> Result<Value, Problem> {
+        let elems: Vec<Elem> = mapped.ins.iter().map(|view| self.builder.elem(view)).collect();
+        self.captured = Some(Captured { ins: mapped.ins.clone(), ..Captured::default() });
+        let value = match mapped.at_elements {
+            None => self.applied(mapped.closure, &elems),
+            Some(rank) => {
+                let element =
+                    |(n, elem): (usize, &Elem)| Value::Number(Scalar::new(tile::Expr::In(n as u8), *elem));
+                let at = |mode: usize| Value::Number(Scalar::new(tile::Expr::At(mode as u8), Elem::I32));
+                let mut values: Vec<Value> = elems.iter().enumerate().map(element).collect();
+                values.push(Value::Tuple((0..rank).map(at).collect()));
+                self.applied_to(mapped.closure, values)
+            }
+        };
+        let rank = mapped.ins.iter().chain(mapped.to.iter().flatten()).map(View::rank).max().unwrap_or(1);
+        mapped.ins = self.captured.take().unwrap_or_default().inputs(rank)?;
+        Ok(value)
+    }
+
     /// Fragments for the results of functions.
     fn fresh(
         &mut self,
@@ -243,8 +282,10 @@ impl Evaluator {
 }
 
 /// The arguments of `map`.
-fn mapped(args: &Args) -> Result<Mapped<'_>, Problem> {
-    let usage = || Problem::new("`map` takes one or several tensors and a closure").help(args.usage());
+pub(super) fn mapped(args: &Args) -> Result<Mapped<'_>, Problem> {
+    let usage = || {
+        Problem::new(format!("`{}` takes one or several tensors and a closure", args.name)).help(args.usage())
+    };
     let (ins, to, closure, at) = match &args.values[..] {
         [(ins, _), (Value::Closure(closure), _)] => (views(ins), None, closure, 1),
         [(ins, _), (to, _), (Value::Closure(closure), _)] => {
@@ -258,7 +299,7 @@ fn mapped(args: &Args) -> Result<Mapped<'_>, Problem> {
         let names = ["x", "y", "z", "u", "v", "w"].get(..ins.len()).map(|names| names.join(", "));
         let (takes, given) =
             (advice::count(closure.params.len(), "number"), advice::count(ins.len(), "tensor"));
-        let problem = format!("the closure takes {takes}, and `map` is given {given}");
+        let problem = format!("the closure takes {takes}, and `{}` is given {given}", args.name);
         let help = names.map_or("write one parameter for each".into(), |names| {
             format!("write |{names}| …, or |{names}, at| … with the coordinates of elements, at.0 and on")
         });

@@ -12,7 +12,7 @@ use crate::number;
 use crate::problem::Problem;
 use crate::thread::{Bin, Cmp, Un};
 use crate::tile;
-use crate::typing::{self, Scalar};
+use crate::typing::{self, Scalar, Type};
 
 impl Evaluator {
     /// The value of an expression, within the limits on depth, size and total work.
@@ -250,8 +250,11 @@ impl Evaluator {
     fn index(&mut self, base: &Expr, index: &Expr) -> Value {
         match (self.operand(base), self.operand(index)) {
             (Value::Poison, _) | (_, Value::Poison) => Value::Poison,
+            (Value::View(view), at) if self.names_elements(&at) => self
+                .gathered(&view, at, index.span)
+                .unwrap_or_else(|problem| self.complain(index.span, problem)),
             (Value::View(view), at) => {
-                let at = self.read(at, index.span);
+                let at = self.coordinates(at, index.span);
                 match at.ats() {
                     Some(at) => match self.builder.slice(&view, &at) {
                         Ok(slice) => Value::View(slice),
@@ -293,7 +296,7 @@ impl Evaluator {
         let Some(elem) = self.elem(to) else {
             return Value::Poison;
         };
-        match value {
+        match self.met(value) {
             Value::Poison => Value::Poison,
             value => match value.as_number() {
                 Some(number) => self.scalar(typing::cast(elem, number), inner.span, &[]),
@@ -359,13 +362,25 @@ impl Evaluator {
     }
 
     fn binary(&mut self, op: Binary, left: Value, right: Value, span: Span, operands: [Span; 2]) -> Value {
+        let (left, right) = match (&left, &right) {
+            (Value::View(_), Value::Number(_) | Value::Float(_) | Value::Int(_))
+            | (Value::Number(_) | Value::Float(_) | Value::Int(_), Value::View(_))
+                if self.in_closure =>
+            {
+                (self.met(left), self.met(right))
+            }
+            _ => (left, right),
+        };
         // An element that meets an integer is loaded.
         let (left, right) = match (&left, &right) {
-            (Value::View(_), Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::View(_))
-            | (Value::Int(_) | Value::Index(_) | Value::Size(_), Value::View(_))
+            (
+                Value::View(_),
+                Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::Number(_) | Value::View(_),
+            )
+            | (Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::Number(_), Value::View(_))
                 if !self.in_closure && [&left, &right].into_iter().all(|side| self.is_integer(side)) =>
             {
-                (self.read(left, operands[0]), self.read(right, operands[1]))
+                (self.coordinates(left, operands[0]), self.coordinates(right, operands[1]))
             }
             _ => (left, right),
         };
@@ -501,6 +516,15 @@ fn sizes(op: Binary, size: Size, n: i64) -> Option<Value> {
 
 /// Arithmetic on elements.
 pub(super) fn arithmetic(op: Binary, x: Scalar, y: Scalar) -> Result<Scalar, Problem> {
+    // As in Rust, the distance of a shift is any integer.
+    let y = match (op, x.ty, y.ty) {
+        (Binary::Shl | Binary::Shr, Some(Type::Elem(of)), Some(Type::Elem(by)))
+            if of != by && !of.is_float() && !by.is_float() =>
+        {
+            typing::cast(of, y)?
+        }
+        _ => y,
+    };
     let ([x, y], _) = typing::agree(sign(op), [x, y])?;
     match op {
         Binary::Add => typing::bin(Bin::Add, x, y).map(contracted),

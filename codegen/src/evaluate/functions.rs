@@ -85,6 +85,13 @@ pub const FUNCTIONS: &[Function] = &[
     ),
     row("map", "map((x, y), |x, y| x + y)", &[], ANY, Evaluator::map_call),
     row(
+        "scatter",
+        "scatter(x, y, |x, at| ((at.1, at.0), x)), with how = \"atomic_add\"",
+        &["how", "beyond"],
+        3,
+        Evaluator::scatter_call,
+    ),
+    row(
         "sum",
         "sum(fragment, 1), with acc = f32 or beyond = 0.0",
         &["acc", "beyond"],
@@ -213,6 +220,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("round_ties_even", "round_ties_even(x)", &[], 1, Evaluator::math_call),
     row("fmod", "fmod(x, y)", &[], 2, Evaluator::math_call),
     row("copysign", "copysign(size, sign)", &[], 2, Evaluator::math_call),
+    row("mul_high", "mul_high(a, b)", &[], 2, Evaluator::math_call),
     row("count_ones", "count_ones(n)", &[], 1, Evaluator::math_call),
     row("leading_zeros", "leading_zeros(n)", &[], 1, Evaluator::math_call),
     row("bits", "bits::<u32>(x)", &[], 1, Evaluator::bits_call),

@@ -181,6 +181,17 @@ impl Evaluator {
         }
     }
 
+    /// A coordinate, or several, with integers read and integer arguments as integers of the kernel.
+    pub(super) fn coordinates(&mut self, value: Value, span: Span) -> Value {
+        match value {
+            Value::Tuple(items) => {
+                Value::Tuple(items.into_iter().map(|item| self.coordinates(item, span)).collect())
+            }
+            Value::Number(_) => self.integer(&value).map_or(value, Value::Index),
+            value => self.read(value, span),
+        }
+    }
+
     /// Is it an integer, or one in memory or registers?
     pub(super) fn is_integer(&self, value: &Value) -> bool {
         match value {

@@ -14,6 +14,7 @@ mod elements;
 mod expression;
 mod function;
 mod functions;
+mod gather;
 mod heads;
 mod instruction;
 mod integer;
@@ -65,6 +66,7 @@ pub(crate) fn program(
     }
     run.heads(kernel);
     run.is_name("a kernel", &kernel.name.text, kernel.name.span);
+    run.diagnostics.extend(advice::taken(&kernel.name));
     run.constants(kernel, settings);
     run.keys(kernel);
     run.devices.clone_from(&kernel.devices);

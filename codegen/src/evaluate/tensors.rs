@@ -2,7 +2,7 @@
 
 use super::args::Args;
 use super::value::Value;
-use super::{Evaluator, advice};
+use super::{Evaluator, advice, integer};
 use crate::affine::Coord;
 use crate::problem::Problem;
 use crate::tile;
@@ -15,7 +15,7 @@ impl Evaluator {
         args.get(1).map_or(Ok(()), tile_extents)?;
         let coord = match args.get(2) {
             Some(at) => {
-                let at = self.read(at.clone(), args.span(2));
+                let at = self.coordinates(at.clone(), args.span(2));
                 at.ats().ok_or_else(|| self.no_coordinate(&at, &args.usage()).arg(2))?
             }
             None => return Err(args.needs(2, "coordinates, such as (block.x, _),")),
@@ -76,14 +76,17 @@ impl Evaluator {
         let elem = self.type_argument(args)?;
         let layout = match args.get(0) {
             Some(Value::Layout(layout)) => layout.clone(),
-            Some(Value::Tuple(_)) => {
+            Some(Value::Tuple(_) | Value::Int(_)) => {
                 let shape = args.get(0).and_then(Value::tuple).ok_or_else(|| args.wrong())?;
                 if shape.product().is_none() {
                     return Err(advice::known_at_launch("a tile in shared memory", &shape).arg(0));
                 }
                 return Ok(Value::View(self.builder.shared_tile(name, elem, shape)?));
             }
-            _ => return Err(args.needs(0, "a layout")),
+            Some(Value::Size(size)) => {
+                return Err(advice::known_at_launch("a tile in shared memory", size).arg(0));
+            }
+            _ => return Err(args.needs(0, "a shape or a layout")),
         };
         if !layout.layout().is_static() {
             return Err(advice::known_at_launch("a tile in shared memory", &layout).arg(0));
@@ -146,7 +149,14 @@ impl Evaluator {
 
     /// `fill(tensor, 0.0)`
     pub(super) fn fill_call(&mut self, args: &Args) -> Result<Value, Problem> {
-        self.builder.fill(&args.view(0)?, args.number(1)?.expr)?;
+        let to = args.view(0)?;
+        match args.get(1) {
+            Some(Value::View(one)) if integer::is_one(one) => {
+                let one = self.fitting(one.clone(), &to);
+                self.builder.map(&[one], &to, tile::Expr::In(0))?;
+            }
+            _ => self.builder.fill(&to, args.number(1)?.expr)?,
+        }
         Ok(Value::Unit)
     }
 }

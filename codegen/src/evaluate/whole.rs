@@ -4,7 +4,7 @@ use tilewright_layout::Tuple;
 
 use super::args::Args;
 use super::value::Value;
-use super::{Evaluator, advice};
+use super::{Evaluator, advice, integer};
 use crate::ast::Span;
 use crate::elem::Elem;
 use crate::problem::Problem;
@@ -56,6 +56,14 @@ impl Evaluator {
             _ => problem.arg(1),
         })?;
         Ok(Value::View(tile))
+    }
+
+    /// One element as a tile of the rank of another, so that it is that of all elements; others unchanged.
+    pub(super) fn fitting(&self, one: View, to: &View) -> View {
+        match one.rank() != to.rank() && integer::is_one(&one) {
+            true => one.everywhere(to.rank()).unwrap_or(one),
+            false => one,
+        }
     }
 
     /// A tile of memory loaded into registers; others unchanged.

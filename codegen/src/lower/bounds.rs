@@ -19,7 +19,7 @@ use crate::number::Number;
 use crate::pair::align;
 use crate::problem::{Problem, Result};
 use crate::semiring::{self, Semiring};
-use crate::thread::Id;
+use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
 use crate::view::View;
 
@@ -80,6 +80,22 @@ impl Lower<'_> {
                     found.coordinates.insert(stmt.id, beyond.at.clone().unwrap_or_default());
                 }
                 self.written(stmt.by, to, beyond, state);
+            }
+            // An element is out of bounds where the number of its place is.
+            Op::Gather { at, to, .. } => {
+                let ins: Vec<View> = at.iter().map(|(_, view)| view.clone()).collect();
+                let all = (1..ins.len() as u8).fold(Expr::In(0), |all, next| {
+                    Expr::Bin(Bin::Rem, Box::new(all), Box::new(Expr::In(next)))
+                });
+                let beyond = self.mapped(&ins, to, &all, (state, &found.loops));
+                self.written(stmt.by, to, beyond, state);
+            }
+            Op::Scatter { from, at, to, beyond, .. } => {
+                let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
+                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(&all, state) };
+                let mask = mask.map_err(|why| why.help(UNKNOWN_PLACES));
+                found.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                self.update(to, Beyond::UNKNOWN, state);
             }
             Op::Follows { a, b, acc } => {
                 found.followed.push(acc.tensor);
@@ -420,6 +436,10 @@ impl Lower<'_> {
         at
     }
 }
+
+/// How elements are left out of a scatter where edges are unknown.
+const UNKNOWN_PLACES: &str =
+    "give them a place out of bounds, such as -1, and say so: scatter(…, beyond = -1)";
 
 /// The edges whose out-of-bounds elements a reduction replaces by its identity.
 fn mask_of_reduction(from: &View, same: Option<f64>, state: &State) -> Result<Vec<Edge>> {

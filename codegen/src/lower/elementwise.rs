@@ -328,7 +328,7 @@ impl Lower<'_> {
 }
 
 /// Views of the same shape, refined until all have the same leaves.
-fn refined(ins: &[View], to: &View) -> Result<(Vec<View>, View)> {
+pub(super) fn refined(ins: &[View], to: &View) -> Result<(Vec<View>, View)> {
     let mut to = to.clone();
     for view in ins {
         to = align(view, &to)?.to;

@@ -15,6 +15,7 @@ mod edges;
 mod elementwise;
 mod family;
 mod fences;
+mod gather;
 mod gemm;
 mod matrix;
 mod order;

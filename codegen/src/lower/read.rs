@@ -68,7 +68,7 @@ impl Lower<'_> {
     }
 
     /// The statement that names a value as an integer, and the integer.
-    fn taken(&mut self, name: &str, value: Val, elem: Elem, scope: thread::Scope) -> (Op, Ix) {
+    pub(super) fn taken(&mut self, name: &str, value: Val, elem: Elem, scope: thread::Scope) -> (Op, Ix) {
         let Range { lo, hi } = Range::of(elem);
         let (lo, hi) = (lo as i64, hi as i64);
         let value = if elem.is_float() { Val::Cast(Elem::I32, Box::new(value)) } else { value };

@@ -55,6 +55,11 @@ impl Lower<'_> {
             }
             tile::Op::Wait { token, but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
+            tile::Op::Gather { from, at, to } => self.gather(from, at, to).map_err(problem)?,
+            tile::Op::Scatter { from, at, to, update, .. } => {
+                let edges = self.found.masks[&stmt.id].clone()?;
+                self.scatter(from, at, to, update.as_ref(), &edges).map_err(problem)?
+            }
             tile::Op::Signal { flag, add } => self.signal(flag, *add).map_err(problem)?,
             tile::Op::AwaitFlag { flag, least } => self.await_flag(flag, least).map_err(problem)?,
             tile::Op::SyncCluster => self.meet_cluster(),

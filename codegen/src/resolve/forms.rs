@@ -105,7 +105,12 @@ impl Choice<'_> {
     /// Propagates a known distribution to the open tiles of a statement. Returns whether there were any.
     fn follow(&mut self, stmt: &Stmt) -> Result<bool> {
         match &stmt.op {
-            Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } | Op::Atomic { .. } => {
+            Op::Copy { .. }
+            | Op::Fill { .. }
+            | Op::Map { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. } => {
                 let views = super::whole::views(&stmt.op);
                 for view in views.iter().rev() {
                     let Some(own) = self.forms.get(&view.tensor) else { continue };

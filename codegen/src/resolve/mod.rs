@@ -36,6 +36,7 @@
 
 mod exchange;
 mod forms;
+mod gather;
 mod part;
 mod product;
 mod scan;

@@ -26,11 +26,13 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
     let thread = Affine::from(Coord::Thread(by));
     let modes: Vec<Layout> = view.layout.modes().collect();
     let mut part = view.clone();
-    let (mut spread, mut limits) = (Vec::new(), Vec::new());
+    let (mut spread, mut ones, mut limits) = (Vec::new(), Vec::new(), Vec::new());
     for (mode, own) in modes.iter().enumerate() {
         let extent = own.size()?;
         spread.push(extent == 1 && d.tile()[mode] > 1);
-        if spread[mode] || d.reach(mode) <= extent {
+        // All elements along the mode are one: of an element that an index has named, or a broadcast.
+        ones.push(own.leaves().all(|(_, stride)| stride == Value::Int(0)));
+        if spread[mode] || ones[mode] || d.reach(mode) <= extent {
             continue;
         }
         let [(_, Value::Basis { times, path })] = own.leaves().collect::<Vec<_>>()[..] else {
@@ -64,7 +66,14 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
         part.limits[place] = Some((limit_origin(&view.base[place], place, reach, &others)?, reach));
     }
     let mut steps: Vec<(usize, Affine)> = stepped.into_iter().flat_map(|(.., steps)| steps).collect();
-    let replicated = if stores { d.replicated() } else { Vec::new() };
+    let mut replicated = if stores { d.replicated() } else { Vec::new() };
+    let mut over = 1;
+    for digit in d.thread_digits() {
+        if stores && digit.step != 0 && ones[digit.mode] {
+            replicated.push((digit.extent, over));
+        }
+        over *= digit.extent;
+    }
     if !replicated.is_empty() {
         let (place, reach) = reach(view);
         let reach = part.limits[place].get_or_insert((view.base[place].clone(), reach)).1;

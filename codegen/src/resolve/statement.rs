@@ -79,6 +79,7 @@ impl Resolve {
                 let old = update.old.as_ref().map(|old| self.side(stmt, old, &d, true)).transpose()?;
                 push(self, Op::Atomic { from, to, update: Update { old, ..update.clone() } });
             }
+            Op::Gather { .. } | Op::Scatter { .. } => self.indexed(stmt)?,
             Op::Scan { from, to, carry, how } => self.scan(stmt, (from, to, carry), how)?,
             Op::Reduce { from, to, with, beyond, .. } => self.reduce(stmt, from, to, (*with, *beyond))?,
             Op::Fold { from, to, with, nothing, beyond, .. } => {
@@ -105,7 +106,7 @@ impl Resolve {
 
     /// The distribution of a statement's elements: that of the tile that it writes, or else of one that it
     /// reads.
-    fn elements(&self, stmt: &Stmt, ins: &[&View], to: &View) -> Result<Distribution> {
+    pub(super) fn elements(&self, stmt: &Stmt, ins: &[&View], to: &View) -> Result<Distribution> {
         for view in std::iter::once(&to).chain(ins) {
             if let Some(own) = self.forms.get(&view.tensor)
                 && let Some(all) = seen(view, own)?

@@ -329,7 +329,7 @@ variants! {
     }
     Bin {
         "add" Add, "sub" Sub, "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max, "and" And, "or" Or,
-        "xor" Xor, "shl" Shl, "shr" Shr, "pow" Pow, "copy_sign" CopySign,
+        "xor" Xor, "shl" Shl, "shr" Shr, "pow" Pow, "copy_sign" CopySign, "mul_high" MulHigh,
     }
     Cmp { "lt" Lt, "le" Le, "eq" Eq, "ne" Ne }
     Scope {

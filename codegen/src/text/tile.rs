@@ -141,6 +141,8 @@ variants! {
         "fold" Fold { from, to, with, nothing, across, beyond = false },
         "scan" Scan { from, to, carry = Vec::new(), how },
         "atomic" Atomic { from, to, update },
+        "gather" Gather { from, at, to },
+        "scatter" Scatter { from, at, to, update = None, beyond = false },
         "signal" Signal { flag, add },
         "await_flag" AwaitFlag { flag, least },
         "sync_cluster" SyncCluster,

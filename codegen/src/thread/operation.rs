@@ -54,6 +54,8 @@ pub enum Bin {
     Pow,
     /// The magnitude of the first with the sign of the second.
     CopySign,
+    /// The upper half of a product of integers of 4 bytes.
+    MulHigh,
 }
 
 impl Bin {
@@ -74,7 +76,8 @@ impl Bin {
             Bin::Min => Some(most),
             Bin::And if matches!(elem, Elem::U8 | Elem::U32) => Some(most),
             Bin::And => Some(-1.0),
-            Bin::Sub | Bin::Div | Bin::Rem | Bin::Shl | Bin::Shr | Bin::Pow | Bin::CopySign => None,
+            Bin::Sub | Bin::Div | Bin::Rem | Bin::Shl | Bin::Shr => None,
+            Bin::Pow | Bin::CopySign | Bin::MulHigh => None,
         }
     }
 }

@@ -393,6 +393,29 @@ pub enum Op {
         /// How.
         update: Update,
     },
+    /// Loads elements from places of their own, which integers in registers name.
+    Gather {
+        /// One element, whose coordinates have the integers in them.
+        from: View,
+        /// The integers, in [`Program::reads`], and where each element of `to` finds its own.
+        at: Vec<(Id, View)>,
+        /// What is loaded, in registers. Out of bounds it is 0.
+        to: View,
+    },
+    /// Stores elements to places of their own, or updates what is there. Places out of bounds are skipped, and so
+    /// are elements of `from` and `at` that are out of bounds of the tensors they come from.
+    Scatter {
+        /// What is stored, in registers.
+        from: View,
+        /// As in [`Op::Gather`].
+        at: Vec<(Id, View)>,
+        /// One element, whose coordinates have the integers in them.
+        to: View,
+        /// How, unless it is stored.
+        update: Option<Update>,
+        /// Are all elements of the user's tensors in bounds, or have places out of bounds, as the author says?
+        beyond: bool,
+    },
     /// Releases a flag: all that the group did before is visible to groups of other blocks that wait for it.
     /// The flag is one `i32` in global memory, which is raised by so much.
     Signal {

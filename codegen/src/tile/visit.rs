@@ -48,7 +48,7 @@ impl Stmt {
     /// operands of a product hold beyond K?
     pub fn needs_coordinates(&self) -> bool {
         match &self.op {
-            Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } => true,
+            Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } => true,
             Op::Gemm { with, .. } => *with != Semiring::SUMS,
             Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
             _ => false,
@@ -60,6 +60,11 @@ impl Stmt {
         match &self.op {
             Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
             Op::Atomic { from, update, .. } => [from].into_iter().chain(&update.old).collect(),
+            Op::Gather { from, at, .. } => [from].into_iter().chain(at.iter().map(|(_, at)| at)).collect(),
+            Op::Scatter { from, at, update, .. } => {
+                let old = update.iter().flat_map(|update| &update.old);
+                [from].into_iter().chain(at.iter().map(|(_, at)| at)).chain(old).collect()
+            }
             Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Map { ins, .. } => ins.iter().collect(),
             Op::Gemm { a, b, from_zero: true, .. } => vec![a, b],
@@ -79,6 +84,8 @@ impl Stmt {
             | Op::Map { to, .. }
             | Op::Reduce { to, .. }
             | Op::Atomic { to, .. }
+            | Op::Gather { to, .. }
+            | Op::Scatter { to, .. }
             | Op::Signal { flag: to, .. } => vec![to],
             Op::Gemm { acc, .. } => vec![acc],
             Op::Fold { to, .. } => to.iter().collect(),
@@ -120,6 +127,13 @@ impl Stmt {
                 vec![from, to]
             }
             Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
+            Op::Gather { from, at, to } => {
+                [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).collect()
+            }
+            Op::Scatter { from, at, to, update, .. } => {
+                let old = update.iter_mut().flat_map(|update| &mut update.old);
+                [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).chain(old).collect()
+            }
             Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],
             Op::Fold { from, to, .. } => from.iter_mut().chain(to).collect(),
             Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),

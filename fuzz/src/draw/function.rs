@@ -102,7 +102,11 @@ impl Scene {
                 binary(self.random.pick(&[Binary::Shl, Binary::Shr]), x, int(by))
             }
             22 => call(self.random.pick(&["count_ones", "leading_zeros"]), vec![x]),
-            23 => {
+            23 if matches!(elem, Elem::I32 | Elem::U32) => {
+                let y = self.leaf(operands, elem);
+                call("mul_high", vec![x, y])
+            }
+            24 => {
                 let by = self.random.within(2, 5);
                 binary(self.random.pick(&[Binary::Div, Binary::Rem]), x, int(by))
             }

@@ -340,6 +340,7 @@ fn integers(f: Bin, a: i64, b: i64) -> Option<i64> {
         Bin::Xor => Some(a ^ b),
         Bin::Shl if (0..32).contains(&b) => a.checked_mul(1 << b),
         Bin::Shr if (0..32).contains(&b) => Some(a >> b),
+        Bin::MulHigh => Some(((i128::from(a) * i128::from(b)) >> 32) as i64),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use tilewright_fuzz::judge::{Source, Subject, prepare, wanted};
 use tilewright_fuzz::{draw, source};
 use tilewright_tests::problem::Operand;
 use tilewright_tests::tensor::Tensor;
-use tilewright_tests::{integers, views};
+use tilewright_tests::{integers, places, views};
 
 use super::{device_run, stream};
 
@@ -91,7 +91,11 @@ fn kernels_with_integers() {
         return;
     }
     // Scattered rows may collide, which is a race.
-    let all = integers::all().into_iter().chain(views::all()).filter(|(name, _)| *name != "scatter");
+    let all = integers::all()
+        .into_iter()
+        .chain(views::all())
+        .chain(places::all())
+        .filter(|(name, _)| *name != "scatter_rows");
     for (name, def) in all {
         let source = Source::Text(def.definition().expect("a definition of this version"));
         let subject = Subject { source, changes: Vec::new() };

@@ -5,12 +5,16 @@ mod elements;
 mod learning;
 mod moves;
 mod neighbours;
+mod numbers;
+mod places;
 mod producers;
 mod products;
 mod rows;
+mod serving;
 mod sparse;
 mod sums;
 mod tiles;
+mod training;
 
 use tilewright_codegen::Generated;
 use tilewright_sim::{Arg, Options, Outcome, run_every};

@@ -79,6 +79,9 @@ pub(crate) fn values(elem: Elem) -> Kernel {
         values.push(bin(Bin::Sub, vx(), bin(Bin::Sub, vy(), Val::lit(-1.5, elem))));
     } else {
         values.extend([And, Or, Xor, Shl, Shr].map(|f| bin(f, vx(), vy())));
+        if elem.bytes() == 4 {
+            values.push(bin(MulHigh, vx(), vy()));
+        }
         values.extend([Un::Not, Un::CountOnes, Un::LeadingZeros].map(|f| un(f, vx())));
         values.push(bin(Bin::And, bin(Bin::Add, vx(), vy()), Val::lit(12.0, elem)));
     }

@@ -129,6 +129,8 @@ pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
             vec![Touch { completes: reads, ..read(from) }, Touch { completes: writes, ..write(to) }]
         }
         Op::Atomic { from, to, .. } => vec![read(from), Touch { atomic: true, ..write(to) }],
+        Op::Gather { from, .. } => vec![read(from)],
+        Op::Scatter { to, update, .. } => vec![Touch { atomic: update.is_some(), ..write(to) }],
         Op::Fill { to, .. } => vec![write(to)],
         Op::Take { from, .. } => vec![read(from)],
         Op::Map { ins, to, .. } => ins.iter().map(read).chain([write(to)]).collect(),

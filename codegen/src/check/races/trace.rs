@@ -165,6 +165,8 @@ impl<'p> Unroll<'p> {
             | Op::Follows { .. }
             | Op::Holds { .. }
             | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
             | Op::Reduce { .. }
             | Op::Fold { .. }
             | Op::Scan { .. }

@@ -1,0 +1,138 @@
+//! Elements at places of their own.
+
+use super::Builder;
+use crate::affine::Coord;
+use crate::elem::Elem;
+use crate::problem::{Problem, Result};
+use crate::thread::{Change, Id};
+use crate::tile::{Op, Read, Space, Update};
+use crate::view::{At, View};
+
+impl Builder {
+    /// Loads each element of `to`, in registers, from its own place in memory: its coordinate along each mode of
+    /// `from` is the element of a tile of integers in registers. Out of bounds the element is 0.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder};
+    /// # use tilewright_layout::Value;
+    /// # let mut b = Builder::new("example");
+    /// let table = b.tensor("table", Elem::F32, (Value::symbol("N"),), None, false)?;
+    /// let (at, to) = (b.registers("at", Elem::I32, (4,))?, b.registers("to", Elem::F32, (4,))?);
+    /// b.fill(&at, tilewright_codegen::tile::Expr::lit(2))?;
+    /// b.gather(&table, &[at], &to)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn gather(&mut self, from: &View, at: &[View], to: &View) -> Result<()> {
+        self.writable(to, 1)?;
+        let (from, at) = self.places(from, at, to)?;
+        self.write(Op::Gather { from, at, to: to.clone() })
+    }
+
+    /// Stores each element of `from`, in registers, to its own place in memory, or updates what is there; see
+    /// [`Builder::gather`]. Places out of bounds are skipped, and so are elements that come from out-of-bounds
+    /// elements of a tensor.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, thread::Change, tile::Expr};
+    /// # use tilewright_layout::Value;
+    /// # let mut b = Builder::new("example");
+    /// let bins = b.tensor("bins", Elem::I32, (Value::symbol("N"),), None, true)?;
+    /// let (at, one) = (b.registers("at", Elem::I32, (4,))?, b.registers("one", Elem::I32, (4,))?);
+    /// b.fill(&at, Expr::lit(2))?;
+    /// b.fill(&one, Expr::lit(1))?;
+    /// b.scatter(&one, &[at], &bins, Some(Change::Add.into()))?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn scatter(&mut self, from: &View, at: &[View], to: &View, update: Option<Update>) -> Result<()> {
+        self.scatter_beyond(from, at, to, update, false)
+    }
+
+    /// The same, where the author says which places elements have that come from beyond a tensor: `beyond` for
+    /// places out of bounds.
+    pub(crate) fn scatter_beyond(
+        &mut self,
+        from: &View,
+        at: &[View],
+        to: &View,
+        update: Option<Update>,
+        beyond: bool,
+    ) -> Result<()> {
+        self.writable(to, 1)?;
+        let (to, at) = self.places(to, at, from)?;
+        if let Some(update) = &update {
+            self.can_update(&to, update)?;
+        }
+        self.push(Op::Scatter { from: from.clone(), at, to, update, beyond });
+        Ok(())
+    }
+
+    /// Refuses an atomic update that the hardware does not have.
+    pub(super) fn can_update(&self, to: &View, update: &Update) -> Result<()> {
+        let elem = self.elem(to);
+        let name = Change::ALL.iter().find(|row| row.1 == update.with).map_or("", |row| row.0);
+        if !update.with.changes(elem) {
+            let all = Change::ALL.iter().filter(|row| row.1.changes(elem)).map(|row| row.0);
+            let all = all.collect::<Vec<_>>().join(", ");
+            let said =
+                format!("elements of `{}` are {elem}, and hardware has no atomic {name} of them", to.name);
+            return Err(Problem::new(said)
+                .help(match all.is_empty() {
+                    true => "update elements of f32 or i32".to_owned(),
+                    false => format!("of {elem} it has {all}"),
+                })
+                .arg(1));
+        }
+        if let Some(old) = &update.old {
+            let registers = matches!(self.space(old), Space::Registers { .. });
+            let kept =
+                !matches!(update.with, Change::Min | Change::Max) && !matches!(elem, Elem::F16 | Elem::Bf16);
+            if !registers || self.elem(old) != elem || !kept && elem.is_float() {
+                let said =
+                    format!("the elements before an atomic {name} of {elem} cannot go to `{}`", old.name);
+                return Err(Problem::new(said).help(
+                    "they go to registers of the same type: of i32 and u32 always, of f32 and f64 where they are added or exchanged",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// The element of memory that numbers name, and the numbers.
+    fn places(&mut self, memory: &View, at: &[View], own: &View) -> Result<(View, Vec<(Id, View)>)> {
+        if matches!(self.space(memory), Space::Registers { .. }) {
+            return Err(Problem::new(format!(
+                "`{}` is in registers, whose elements have no addresses",
+                memory.name
+            ))
+            .help("copy it to shared memory first: let s = shared::<f32>((64, 64)); copy(x, s)"));
+        }
+        if self.elem(memory) != self.elem(own) {
+            let (one, other) = (self.elem(memory), self.elem(own));
+            return Err(Problem::new(format!(
+                "`{}` is of type {one}, and `{}` of type {other}",
+                memory.name, own.name
+            )));
+        }
+        let (mut coordinates, mut numbers) = (Vec::new(), Vec::new());
+        for view in at {
+            crate::pair::align(view, own)?;
+            if self.elem(view) != Elem::I32 || !matches!(self.space(view), Space::Registers { .. }) {
+                return Err(Problem::new(format!("`{}` is no tile of i32 in registers", view.name)));
+            }
+            let number = self.program.reads.len() as Id;
+            self.program.reads.push(Read { name: view.name.clone(), elem: Elem::I32, per_thread: true });
+            coordinates.push(At::Index(Coord::Loaded { number, per_thread: true }.into()));
+            numbers.push((number, view.clone()));
+        }
+        let one = if coordinates.is_empty() { memory.clone() } else { self.slice(memory, &coordinates)? };
+        if one.extents().map(|all| all.iter().product()) != Some(1i64) {
+            return Err(Problem::new(format!(
+                "`{}` has the shape {}, and an element has one place",
+                one.name,
+                one.shape()
+            ))
+            .help("write a coordinate for each mode"));
+        }
+        Ok((one, numbers))
+    }
+}

@@ -1,0 +1,187 @@
+//! Elements at places of their own: loaded by indices, stored by them.
+
+use crate::{below, drawn, every, generated, right, rows, rows_out};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+use tilewright_tests::places::*;
+
+/// A mixture of experts: rows of each are gathered, multiplied by its weights, and stored where its part ends.
+#[kernel(allow(bank_conflicts))]
+fn grouped_product<const BM: usize = 32, const BN: usize = 32, const BK: usize = 16>(
+    offsets: &Tensor<i32, { E + 1 }>,
+    rows: &Tensor<i32, R>,
+    x: &Tensor<f32, (T, K), (ldx, _1)>,
+    w: &Tensor<f32, (N, K, E), (ldw, _1, we)>,
+    y: &mut Tensor<f32, (R, N), (ldy, _1)>,
+) {
+    let e = block.z;
+    let start = offsets[(e)];
+    let end = offsets[(e + 1)];
+    let gw = tile(w, (BN, BK, 1), (block.y, _, e));
+    let (sx, sw) = (shared::<f32>((BM, BK)), shared::<f32>((BN, BK)));
+    for first in 0..ceil_div(end - start, BM) {
+        let m = start + first * BM;
+        let mut acc = full::<f32>((BM, BN), 0.0);
+        for k in 0..gw.size(3) {
+            for i in 0..BM {
+                copy(tile(x, (1, BK), (rows[(m + i)], k)), sx[(i, _)].along(1));
+            }
+            copy(gw[(_, _, 0, k)], sw);
+            gemm(sx, sw, &mut acc);
+        }
+        let out = shift(tile(y, (BM, BN), (0, block.y)), (m, 0));
+        scatter((acc, out), y, |a, _, at| ((if at.0 < end { at.0 } else { -1 }, at.1), a), beyond = -1);
+    }
+}
+
+#[test]
+fn experts_multiply_their_rows() {
+    let (e, t, k, n) = (3, 20, 40, 45);
+    let offsets = [0i32, 35, 35, 50];
+    let r = 50;
+    let ids = below(t as i32, r, 3);
+    let (x, w) = (drawn(t * k, 1), drawn(e * n * k, 2));
+    let mut wanted = vec![];
+    for i in 0..r {
+        let ex = if i < 35 { 0 } else { 2 };
+        for j in 0..n {
+            wanted.push(
+                (0..k)
+                    .map(|c| x[ids[i] as usize * k + c] as f64 * w[(ex * n + j) * k + c] as f64)
+                    .sum::<f64>(),
+            );
+        }
+    }
+    let args = [
+        Arg::tensor(&offsets, [e + 1]),
+        Arg::tensor(&ids, [r]),
+        rows(&x, t, k),
+        Arg::tensor(&w, [n, k, e]).strides([k, 1, n * k]),
+        rows_out(r, n),
+    ];
+    right(generated!(grouped_product()), &args, "y", &wanted, 1e-4);
+}
+#[test]
+fn strided_pooling() {
+    let (h, w, c) = (17, 70, 2);
+    let (oh, ow) = (9, 35);
+    let x: Vec<f32> = drawn(h * w * c, 1).iter().map(|x| x - 10.0).collect();
+    let mut wanted = vec![];
+    for n in 0..c {
+        for i in 0..oh {
+            for j in 0..ow {
+                let mut m = f64::NEG_INFINITY;
+                for a in 0..3 {
+                    for b in 0..3 {
+                        let (r, q) = (2 * i + a, 2 * j + b);
+                        if r >= 1 && r <= h && q >= 1 && q <= w {
+                            m = m.max(x[(n * h + r - 1) * w + q - 1] as f64);
+                        }
+                    }
+                }
+                wanted.push(m);
+            }
+        }
+    }
+    let args = [
+        Arg::tensor(&x, [h, w, c]).strides([w, 1, h * w]),
+        Arg::output::<f32>([oh, ow, c]).strides([ow, 1, oh * ow]),
+    ];
+    right(generated!(max_pool()), &args, "y", &wanted, 0.0);
+}
+
+#[test]
+fn interpolated_images() {
+    let (h, w, p, q) = (7, 9, 13, 40);
+    let x = drawn(h * w, 1);
+    let mut wanted = vec![];
+    for i in 0..p {
+        for j in 0..q {
+            let v = ((i as f32 + 0.5) * (h as f32 / p as f32) - 0.5).max(0.0);
+            let u = ((j as f32 + 0.5) * (w as f32 / q as f32) - 0.5).max(0.0);
+            let (a, b) = (v.floor() as usize, u.floor() as usize);
+            let (a1, b1) = ((a + 1).min(h - 1), (b + 1).min(w - 1));
+            let (f, g) = ((v - a as f32) as f64, (u - b as f32) as f64);
+            let e = |a: usize, b: usize| x[a * w + b] as f64;
+            wanted.push(
+                (e(a, b) * (1.0 - g) + e(a, b1) * g) * (1.0 - f) + (e(a1, b) * (1.0 - g) + e(a1, b1) * g) * f,
+            );
+        }
+    }
+    right(generated!(bilinear()), &[rows(&x, h, w), rows_out(p, q)], "y", &wanted, 1e-4);
+}
+
+#[test]
+fn packed_to_the_front() {
+    let n = 700;
+    let x = drawn(n, 1);
+    let args = [Arg::tensor(&x, [n]), Arg::in_out(&[0i32], [1]), Arg::in_out(&vec![0f32; n], [n])];
+    for out in every(generated!(compact()), &args) {
+        let mut got: Vec<f32> = out.get::<f32>("y").unwrap().into_iter().filter(|x| *x > 0.0).collect();
+        let c = out.get::<i32>("count").unwrap()[0] as usize;
+        let mut want: Vec<f32> = x.iter().copied().filter(|x| *x > 0.0).collect();
+        assert_eq!(c, want.len());
+        got.truncate(c);
+        got.sort_by(f32::total_cmp);
+        want.sort_by(f32::total_cmp);
+        assert_eq!(got, want);
+    }
+}
+
+#[test]
+fn counted_bytes() {
+    let n = 3000;
+    let x: Vec<u8> = below(256, n, 2).iter().map(|x| *x as u8).collect();
+    let mut want = vec![0; 256];
+    x.iter().for_each(|x| want[*x as usize] += 1);
+    for out in every(generated!(histogram()), &[Arg::tensor(&x, [n]), Arg::in_out(&vec![0i32; 256], [256])]) {
+        assert_eq!(out.get::<i32>("bins").unwrap(), want);
+    }
+}
+
+#[test]
+fn a_generation_of_life() {
+    let (h, w) = (13, 70);
+    let x: Vec<u8> = below(2, h * w, 2).iter().map(|x| *x as u8).collect();
+    let mut want = vec![];
+    for i in 0..h {
+        for j in 0..w {
+            let mut n = 0;
+            for (a, b) in
+                [(h - 1, w - 1), (h - 1, 0), (h - 1, 1), (0, w - 1), (0, 1), (1, w - 1), (1, 0), (1, 1)]
+            {
+                n += x[(i + a) % h * w + (j + b) % w];
+            }
+            want.push((n == 3 || n == 2 && x[i * w + j] == 1) as u8);
+        }
+    }
+    for out in every(
+        generated!(life()),
+        &[Arg::tensor(&x, [h, w]).strides([w, 1]), Arg::output::<u8>([h, w]).strides([w, 1])],
+    ) {
+        assert_eq!(out.get::<u8>("y").unwrap(), want);
+    }
+}
+
+#[test]
+fn sparse_triples() {
+    let (m, n, z) = (9, 7, 300);
+    let (r, c, v, x) = (below(m as i32, z, 1), below(n as i32, z, 2), drawn(z, 3), drawn(n, 4));
+    let mut wanted = vec![0.0; m];
+    for i in 0..z {
+        wanted[r[i] as usize] += v[i] as f64 * x[c[i] as usize] as f64;
+    }
+    right(
+        generated!(coo()),
+        &[
+            Arg::tensor(&r, [z]),
+            Arg::tensor(&c, [z]),
+            Arg::tensor(&v, [z]),
+            Arg::tensor(&x, [n]),
+            Arg::in_out(&vec![0f32; m], [m]),
+        ],
+        "y",
+        &wanted,
+        1e-4,
+    );
+}
