@@ -91,6 +91,8 @@ pub enum Effect {
     /// Converts elements of one operand, in registers, to the type of another. Where there are twice as many results, bytes
     /// hold two signed numbers of four bits, the lower bits first.
     Convert,
+    /// `d = a · b`, or `a · b + c` where there is an operand `c`, element by element, each rounded once.
+    Multiply,
     /// Combines elements of one operand with those of another, each atomically.
     Reduce(Change),
     /// `d += a · b`, of this shape.

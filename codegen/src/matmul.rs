@@ -10,6 +10,7 @@ mod keys;
 mod machine;
 mod product;
 mod reader;
+mod scales;
 mod tensor;
 
 use crate::ast::{Arg, Level, Name, Span};

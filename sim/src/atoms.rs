@@ -2,7 +2,7 @@
 //! asynchronous copies, boxes of tensor maps, matrix products. No instruction has code of its own.
 
 use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind};
-use tilewright_codegen::thread::{Queue, Scope, Space};
+use tilewright_codegen::thread::{Bin, Queue, Scope, Space};
 use tilewright_codegen::{Elem, narrow};
 use tilewright_layout::Transfer;
 
@@ -87,6 +87,7 @@ impl Cluster<'_> {
             match atom.row.effect {
                 Effect::Mma { .. } => Class::Product,
                 Effect::Convert => Class::Conversion,
+                Effect::Multiply => Class::Arithmetic,
                 _ => Class::Copy,
             },
             w,
@@ -109,6 +110,7 @@ impl Cluster<'_> {
             (Effect::Mma { .. }, Scope::Warpgroup, _) => self.begin_product(w, at),
             (Effect::Copy, Scope::Warp, _) => self.matrices(w, atom),
             (Effect::Convert, Scope::Thread, Done::Now) => self.convert(w, atom, lanes),
+            (Effect::Multiply, Scope::Thread, Done::Now) => self.multiply_pairs(w, atom, lanes),
             (Effect::Copy, Scope::Thread, Done::Queue(Queue::CpAsync)) => self.begin_copies(w, atom, lanes),
             (Effect::Copy | Effect::Reduce(_), Scope::Thread, _) if atom.row.async_proxy => {
                 for lane in lanes_of(lanes) {
@@ -273,6 +275,34 @@ impl Cluster<'_> {
                     }
                 };
                 to.set(w, result, lane as usize, bits);
+            }
+        }
+        Ok(())
+    }
+
+    /// Elements of one fragment times those of another, plus those of a third one if there is one.
+    fn multiply_pairs(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
+        let values = self.ctx.tables[atom.row.name][0].values;
+        let all = (0..atom.row.operands.len()).map(|at| self.fragment(w, atom, at, values));
+        let all = all.collect::<Result<Vec<_>>>()?;
+        let [to, a, b, c @ ..] = &all[..] else {
+            return self.malformed(w, format!("`{}` has two factors", atom.row.name));
+        };
+        for from in &all[1..] {
+            for n in 0..from.registers(values) {
+                self.need(w, from.slot + n, from.elem)?;
+            }
+        }
+        self.writable(w, to.slot, to.elem, to.registers(values))?;
+        for lane in lanes_of(lanes) {
+            let lane = lane as usize;
+            for value in 0..values {
+                let (x, y) = (a.get(w, value, lane), b.get(w, value, lane));
+                let bits = match c.first() {
+                    Some(c) => value::fma(x, y, c.get(w, value, lane), to.of),
+                    None => value::bin(Bin::Mul, x, y, to.of),
+                };
+                to.set(w, value, lane, bits);
             }
         }
         Ok(())

@@ -240,6 +240,8 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
     let (alpha, beta) = (numbers.next().unwrap_or(1.0), numbers.next().unwrap_or(0.0));
     let (rows, columns, terms) = (c.extents[0], c.extents[1], a.extents[1]);
     let batches = c.extents.get(2).copied().unwrap_or(1);
+    // Scales of B in groups along K.
+    let groups = more.iter().find(|vector| vector.name == "scale" && vector.extents.len() > 1);
     // Sums, and sums of magnitudes.
     let mut sums = vec![(0.0f64, 0.0f64); c.count()];
     for l in 0..batches {
@@ -253,6 +255,10 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
                         f64::from(narrow::i4_value(byte, k % 2))
                     }
                 };
+                let scale = groups.map_or(1.0, |groups| {
+                    groups.values[(l * groups.extents[1] + k / groups.over[1]) * columns + n]
+                });
+                let factor = factor * scale;
                 let column = &mut sums[(l * columns + n) * rows..][..rows];
                 for ((sum, size), x) in column.iter_mut().zip(column_of_a) {
                     let product = x * factor;
@@ -262,6 +268,8 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
             }
         }
     }
+    // Scaled weights are rounded to the type of A.
+    let rounding = if groups.is_some() { number::roundoff(a.elem) } else { 0.0 };
     let steps = 2.0 * (terms as f64).sqrt() + 8.0;
     // Narrow floats are accumulated in f32.
     let sum_elem = if c.elem == Elem::F64 { Elem::F64 } else { Elem::F32 };
@@ -270,7 +278,8 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
         // An element that is not read may be poison.
         let old = if beta == 0.0 { 0.0 } else { beta * c.values[at] };
         let vector = |name: &str, default| {
-            let found = more.iter().find(|vector| vector.name == name);
+            let found =
+                more.iter().find(|vector| vector.name == name && groups.is_none_or(|of| of.name != name));
             found.map_or(default, |vector| {
                 match name == "scale_rows" || (vector.extents[0] == rows && name == "bias") {
                     true => vector.values[at % rows],
@@ -284,7 +293,8 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
         if values == Values::Whole || !c.elem.is_float() {
             return Wanted { value: number::rounded(c.elem, value), within: 0.0 };
         }
-        let within = steps * number::roundoff(sum_elem) * (alpha.abs() * size + old.abs() + added.abs());
+        let within = steps * number::roundoff(sum_elem) * (alpha.abs() * size + old.abs() + added.abs())
+            + rounding * alpha.abs() * size;
         let narrowed =
             if c.elem == sum_elem { 0.0 } else { number::roundoff(c.elem) * (value.abs() + within) + least };
         Wanted { value, within: within + narrowed }

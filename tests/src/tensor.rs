@@ -3,6 +3,7 @@
 use tilewright::{Arg, Elem, Element};
 use tilewright_codegen::launch;
 use tilewright_codegen::thread::Param;
+use tilewright_layout::Value;
 
 use crate::number;
 use crate::typed;
@@ -39,6 +40,8 @@ pub struct Tensor {
     pub written: bool,
     /// One extent per mode.
     pub extents: Vec<usize>,
+    /// The divisor of each extent: 128 for one that is K / 128, rounded up.
+    pub over: Vec<usize>,
     /// One stride in elements per mode.
     pub strides: Vec<usize>,
     /// The offset of the first element in the buffer.
@@ -62,6 +65,8 @@ impl Tensor {
             None => panic!("`{name}` has the extent {extent}, and there are only {sizes:?}"),
         };
         let extents: Vec<usize> = shape.iter().map(extent).collect();
+        let over = |extent: &Value| if let Value::Sym { over, .. } = extent { *over as usize } else { 1 };
+        let over = shape.iter().map(over).collect();
         let mut strides = vec![1; extents.len()];
         // The contiguous mode first, then the others in order.
         let mut order: Vec<usize> = (0..extents.len()).collect();
@@ -76,7 +81,7 @@ impl Tensor {
         let offset = GUARD + room.offset;
         let len = offset + reach + 1 + GUARD;
         let (name, elem, written) = (name.clone(), *elem, *write);
-        Some(Tensor { name, elem, written, extents, strides, offset, len, values: Vec::new() })
+        Some(Tensor { name, elem, written, extents, over, strides, offset, len, values: Vec::new() })
     }
 
     /// The tensor with elements computed from their indices and rounded to the element type.

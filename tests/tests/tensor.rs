@@ -296,6 +296,31 @@ fn weights_of_four_bits() {
     }
 }
 
+/// Scales in groups along K, of every narrow type: by cp.async, from rings, by warps that share K and by wgmma; groups that are
+/// shorter and longer than a step, a last one of a part of K, and odd extents.
+#[test]
+fn scales_of_groups() {
+    let sizes = [([128, 256, 512], 0), ([72, 144, 176], 16), ([67, 33, 45], 1), ([20, 40, 330], 8)];
+    for keys in [
+        "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=64 out=f32",
+        "dtype=bf16 b_dtype=i8 group_size=32 bm=64 bn=64 bk=64 c=n_major",
+        "dtype=f16 b_dtype=e5m2 group_size=64 bm=64 bn=64 bk=32 batched=true alpha_beta=true",
+        "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=64 arch=90 mma=mma_sync scales=rows",
+        "dtype=f16 b_dtype=u8 group_size=128 bm=64 bn=64 bk=64 arch=90 mma=mma_sync batched=true c=n_major",
+        "dtype=bf16 b_dtype=i4 group_size=32 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
+        "dtype=bf16 b_dtype=i4 group_size=128 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90",
+        "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
+        "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
+        "dtype=f16 b_dtype=u8 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
+        "dtype=bf16 b_dtype=i8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major ping_pong=true",
+        "dtype=bf16 b_dtype=e4m3 group_size=64 bm=32 bn=128 arch=90 mma=wgmma cluster=2",
+    ] {
+        let keys = format!("a=k_major b=k_major {keys}");
+        let ran = check(&keys, &sizes);
+        assert!(ran[0], "{keys}");
+    }
+}
+
 /// By wgmma: weights are converted into registers, from which it reads the left operand.
 #[test]
 fn narrow_weights_by_wgmma() {
@@ -440,6 +465,13 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("epilogue=rleu", "`rleu`");
     check("dtype=f32 b_dtype=i8", "elements of i8 are not converted for products of f32");
     check("dtype=bf16 b_dtype=f16", "write i8, u8, i4, e4m3 or e5m2, with dtype = f16 or bf16");
+    check("dtype=bf16 group_size=128", "about the scales of narrow weights, and B has the type of A");
+    check("dtype=bf16 b_dtype=i8 group_size=100", "16, 32, 64, 128 or 256 elements, and group_size is 100");
+    check("dtype=bf16 b_dtype=i8 group_size=128 bk=48 mma=mma_sync", "bk is 48 with groups of 128");
+    check(
+        "dtype=bf16 b_dtype=i8 group_size=128 scales=columns",
+        "a scale for each group of each column of C anyway",
+    );
     check("dtype=f32 b_dtype=i4", "elements of i4 are not converted for products of f32");
     check("dtype=bf16 b_dtype=i4", "packed in pairs along K, and `b` is not k_major");
     check(

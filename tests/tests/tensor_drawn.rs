@@ -37,6 +37,8 @@ impl Draw {
             ("dtype=e5m2 arch=89 out=bf16", 32),
             ("dtype=bf16 b_dtype=i8 out=f32", 16),
             ("dtype=f16 b_dtype=e4m3 out=f32", 16),
+            ("dtype=f16 b_dtype=u8", 16),
+            ("dtype=bf16 b_dtype=i4 b=k_major out=f32", 16),
         ]);
         let mut keys = format!("{types} mma=mma_sync");
         // From there on aligned operands come from a ring of bulk copies.
@@ -46,6 +48,11 @@ impl Draw {
         let (bm, bn) = (16 * self.one(&[1, 2, 3, 4, 6, 8]), 16 * self.one(&[1, 2, 3, 4, 6, 8]));
         let bk = k * self.one(&[1, 1, 2, 3, 4]);
         keys += &format!(" bm={bm} bn={bn} bk={bk} stages={}", self.one(&[1, 2, 3, 4]));
+        // Steps of whole groups, or groups of whole steps.
+        let group = self.one(&[16, 32, 64, 128]);
+        if types.contains("b_dtype") && (bk % group == 0 || group % bk == 0) {
+            keys += &format!(" group_size={group}");
+        }
         if self.one(&[true, false]) {
             // As many as divide the tile in whole instructions.
             let (over, columns) = (self.one(&[1, 2]), self.one(&[1, 2]));
@@ -63,7 +70,7 @@ impl Draw {
         ] {
             // The closure computes in floating point.
             let fits = !key.starts_with("epilogue") || !["dtype=i8", "dtype=u8"].contains(&types);
-            if self.0.word().is_multiple_of(chance) && fits {
+            if self.0.word().is_multiple_of(chance) && fits && !keys.contains(key) {
                 keys += &format!(" {key}");
             }
         }

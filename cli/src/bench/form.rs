@@ -22,6 +22,8 @@ pub(super) struct Form {
     pub(super) order: Order,
     /// A factor for each column of C.
     pub(super) scale: Option<Vector>,
+    /// A factor for each column of C and each group along K.
+    pub(super) groups: Option<Groups>,
     /// What is added.
     pub(super) bias: Option<Vector>,
     pub(super) activation: Activation,
@@ -43,6 +45,20 @@ pub(super) struct Order {
 pub(super) struct Vector {
     pub(super) elem: Elem,
     pub(super) mode: usize,
+}
+
+/// Factors of elements of B: their type, and how many elements along K have one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Groups {
+    pub(super) elem: Elem,
+    pub(super) size: i64,
+}
+
+impl Groups {
+    /// How many there are along K.
+    pub(super) fn count(self, k: i64) -> i64 {
+        (k + self.size - 1) / self.size
+    }
 }
 
 /// The function that is applied to each element of C.
@@ -106,6 +122,10 @@ impl Form {
         let (Some(a), Some(b), Some(out)) = (elem(Role::A), elem(Role::B), elem(Role::C)) else {
             return Err(format!("`{name}` lacks an operand"));
         };
+        let groups = place(Role::Scale).and_then(|at| {
+            let size = groups_of(&params[at])?;
+            Some(Groups { elem: kernel.params[at].elem, size })
+        });
         let precision = match word(keys, "precision").as_deref() {
             Some("tf32") => Precision::Tf32,
             Some("f32x3") => Precision::F32x3,
@@ -117,7 +137,8 @@ impl Form {
             packed: place(Role::B).is_some_and(|at| extent(&params[at], 1) == Some("K/2")),
             out,
             order: Order { a_rows: rows(Role::A), b_rows: rows(Role::B), c_rows: rows(Role::C) },
-            scale: vector(Role::Scale),
+            scale: if groups.is_some() { None } else { vector(Role::Scale) },
+            groups,
             bias: vector(Role::Bias),
             activation: activation(keys)?,
             precision,
@@ -139,8 +160,8 @@ impl Form {
             ));
         }
         let bias = self.bias.map(|vector| Vector { elem: self.out, ..vector });
-        let b = if self.scale.is_some() { self.a } else { self.b };
-        Ok(Form { b, packed: false, bias, scale: None, precision: Precision::Strict, ..self })
+        let b = if self.scale.is_some() || self.groups.is_some() { self.a } else { self.b };
+        Ok(Form { b, packed: false, bias, scale: None, groups: None, precision: Precision::Strict, ..self })
     }
 
     /// So many numbers along K, in elements of B.
@@ -178,7 +199,7 @@ impl Form {
     }
 }
 
-/// `bf16 x e4m3 -> f32 tn, bias, gelu`: what deviates from the usual is named.
+/// `bf16 x e4m3 by 128 -> f32 tn, bias, gelu`, with scales for groups of 128: what deviates from the usual is named.
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.a)?;
@@ -186,6 +207,9 @@ impl fmt::Display for Form {
             write!(f, " x i4")?;
         } else if self.b != self.a {
             write!(f, " x {}", self.b)?;
+        }
+        if let Some(Groups { size, .. }) = self.groups {
+            write!(f, " by {size}")?;
         }
         if self.out != self.a {
             write!(f, " -> {}", self.out)?;
@@ -227,8 +251,9 @@ fn roles(kernel: &Generated) -> Option<Vec<Role>> {
         roles.push(match (extent(param, 0)?, rank, written) {
             ("M", 2 | 3, true) if extent(param, 1)? == "N" && dense() => Role::C,
             ("M", 2 | 3, false) if extent(param, 1)? == "K" && dense() => Role::A,
-            ("N", 2 | 3, false) if ["K", "K/2"].contains(&extent(param, 1)?) && dense() => Role::B,
+            ("N", 2 | 3, false) if extent(param, 1).is_some_and(|k| k.starts_with('K')) && dense() => Role::B,
             ("M" | "N", 1, false) if argument.name.starts_with("scale") => Role::Scale,
+            ("N", 2, false) if groups_of(param).is_some() => Role::Scale,
             ("M" | "N", 1, false) => Role::Bias,
             _ => return None,
         });
@@ -245,6 +270,15 @@ fn extent(param: &Param, mode: usize) -> Option<&'static str> {
     match shape.get(mode)? {
         Value::Sym { times: 1, of, over: 1 } => ["M", "N", "K"].into_iter().find(|name| *name == of.name()),
         Value::Sym { times: 1, of, over: 2 } if of.name() == "K" => Some("K/2"),
+        _ => None,
+    }
+}
+
+/// Elements along K in a group, if the second mode has a number for each of them.
+fn groups_of(param: &Param) -> Option<i64> {
+    let Param::Pointer { shape, .. } = param else { return None };
+    match shape.get(1)? {
+        Value::Sym { times: 1, of, over } if of.name() == "K" && *over > 2 => Some((*over).into()),
         _ => None,
     }
 }
@@ -310,6 +344,8 @@ mod tests {
         check("dtype=bf16 out=f32 arch=90", "bf16 -> f32 nt", 1e-3, "bf16 -> f32 nt");
         check("dtype=bf16 b_dtype=i8", "bf16 x i8 nt", 5e-3, "bf16 nt");
         check("dtype=bf16 b_dtype=i4 a=k_major b=k_major", "bf16 x i4 tn", 5e-3, "bf16 tn");
+        let groups = "dtype=bf16 b_dtype=i4 group_size=128 a=k_major b=k_major";
+        check(groups, "bf16 x i4 by 128 tn", 5e-3, "bf16 tn");
         let fp8 = "dtype=e4m3 out=bf16 arch=90 a=k_major b=k_major";
         check(fp8, "e4m3 -> bf16 tn", 5e-3, "e4m3 -> bf16 tn");
         let fast = "e4m3 -> bf16 tn, fast accumulation";

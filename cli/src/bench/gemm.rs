@@ -177,6 +177,11 @@ fn prepare(
         Role::A => Some(matrix(&set.a, [m, k], a_rows)),
         Role::B => Some(matrix(&set.b, [n, ours.form.k_of_b(k)], b_rows)),
         Role::C => Some(matrix(&set.c, [m, n], c_rows)),
+        Role::Scale if ours.form.groups.is_some() => {
+            let (memory, of) = set.scale.clone().zip(ours.form.groups)?;
+            let (extents, strides) = (vec![n, of.count(k)], vec![1, n]);
+            Some(Operand::Tensor { memory, first: 0, extents, strides })
+        }
         Role::Scale => vector(&set.scale, ours.form.scale.map(|vector| vector.mode)),
         Role::Bias => vector(&set.bias, ours.form.bias.map(|vector| vector.mode)),
         Role::Alpha => Some(Operand::Scalar(1.0)),

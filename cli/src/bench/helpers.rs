@@ -39,6 +39,8 @@ pub(super) struct Matrix<'m> {
     pub(super) elem: Elem,
     /// Do elements hold two numbers of four bits each?
     pub(super) packed: bool,
+    /// Factors of the elements of each row in groups of so many along K, columns contiguous.
+    pub(super) scales: Option<(&'m Memory, Elem, i64)>,
     pub(super) steps: [u64; 3],
 }
 
@@ -120,10 +122,14 @@ impl<'d> Helpers<'d> {
             let [row, k, batch] = of.steps.map(Argument::word);
             let array =
                 if of.packed { Argument::int4(of.memory) } else { Argument::array(of.memory, of.elem) };
-            [array, row, k, batch]
+            let (scales, size) = match of.scales {
+                Some((memory, elem, size)) => (Argument::array(memory, elem), size as u64),
+                None => (Argument::no_array(), 1),
+            };
+            [array, row, k, batch, scales, Argument::word(size)]
         };
         let others = [c.address, m as u64, n as u64, k as u64].map(Argument::word);
-        let arguments = [matrix(a), matrix(b), others].concat();
+        let arguments = [&matrix(a)[..], &matrix(b), &others].concat();
         self.launch("reference", [blocks(m), blocks(n), batch as u32], &arguments)
     }
 

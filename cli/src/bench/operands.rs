@@ -8,7 +8,7 @@ use tilewright_codegen::Elem;
 use super::Result;
 use super::case;
 use super::driver::{Device, Memory};
-use super::form::{Form, Vector};
+use super::form::{Form, Groups, Vector};
 use super::helpers::{Epilogue, Error, Helpers, Matrix};
 
 /// One set of data.
@@ -54,6 +54,15 @@ impl On<'_> {
         self.filled(form.b, batch * n * form.k_of_b(k), seed)
     }
 
+    /// The factors of B, for each column or for each group along K of each.
+    fn scales(&self, form: &Form, sizes: [i64; 4]) -> Result<Option<Rc<Memory>>> {
+        let [_, _, n, k] = sizes;
+        match form.groups {
+            Some(of) => self.filled(of.elem, n * of.count(k), SCALE).map(Some),
+            None => self.vector(form.scale, sizes, SCALE),
+        }
+    }
+
     fn vector(&self, of: Option<Vector>, [_, m, n, _]: [i64; 4], seed: u64) -> Result<Option<Rc<Memory>>> {
         of.map(|Vector { elem, mode }| self.filled(elem, [m, n][mode], seed)).transpose()
     }
@@ -72,7 +81,7 @@ impl Operands {
     /// Random operands of a form: batch, M, N, K.
     pub(super) fn new(on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
         let [batch, m, n, k] = sizes;
-        let (scale, bias) = (on.vector(form.scale, sizes, SCALE)?, on.vector(form.bias, sizes, BIAS)?);
+        let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
         let set = |at: usize| {
             let at = 2 * at as u64;
             Ok(Set {
@@ -95,8 +104,8 @@ impl Operands {
         if *known == form {
             return Ok(self.clone());
         }
-        let vectors = |of: &Form| (of.scale, of.bias);
-        let (scale, bias) = (on.vector(form.scale, sizes, SCALE)?, on.vector(form.bias, sizes, BIAS)?);
+        let vectors = |of: &Form| (of.scale, of.groups, of.bias);
+        let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
         let other = |(at, set): (usize, &Set)| {
             let mut set = set.clone();
             if (form.b, form.packed) != (known.b, known.packed) {
@@ -130,8 +139,9 @@ impl Operands {
 
 /// Compulsory traffic of a product: A, B and C once.
 pub(super) fn bytes(form: &Form, [batch, m, n, k]: [i64; 4]) -> usize {
+    let groups = form.groups.map(|of| (of.elem, n * of.count(k)));
     let all = [(form.a, m * k), (form.b, n * form.k_of_b(k)), (form.out, m * n)];
-    all.into_iter().map(|(elem, count)| (batch * count) as usize * elem.bytes() as usize).sum()
+    all.into_iter().chain(groups).map(|(elem, count)| (batch * count) as usize * elem.bytes() as usize).sum()
 }
 
 /// The expected results of the first and the last set. The oracle writes contiguous columns: a row-major C is the transposed
@@ -141,7 +151,9 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
     let one = |set: &Set| -> Result<Rc<Memory>> {
         let expected = on.device.memory((batch * m * n) as usize * 8)?;
         let a = matrix(&set.a, form.a, [m, k], order.a_rows);
-        let b = Matrix { packed: form.packed, ..matrix(&set.b, form.b, [n, k], order.b_rows) };
+        let scales =
+            set.scale.as_deref().zip(form.groups).map(|(memory, Groups { elem, size })| (memory, elem, size));
+        let b = Matrix { packed: form.packed, scales, ..matrix(&set.b, form.b, [n, k], order.b_rows) };
         let columns = match order.c_rows {
             false => [m, n],
             true => [n, m],
@@ -163,7 +175,7 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
 
 fn matrix(memory: &Memory, elem: Elem, [rows, k]: [i64; 2], k_contiguous: bool) -> Matrix<'_> {
     let steps = if k_contiguous { [k as u64, 1] } else { [1, rows as u64] };
-    Matrix { memory, elem, packed: false, steps: [steps[0], steps[1], (rows * k) as u64] }
+    Matrix { memory, elem, packed: false, scales: None, steps: [steps[0], steps[1], (rows * k) as u64] }
 }
 
 /// A vector and the mode of the oracle's result that it belongs to.

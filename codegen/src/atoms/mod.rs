@@ -14,6 +14,7 @@ mod cache;
 mod convert;
 mod matrix;
 mod mma;
+mod packed;
 mod product;
 mod scalar;
 mod small;
@@ -35,8 +36,9 @@ use crate::thread::{Queue, Scope, Val};
 /// Handwritten rows, then rows generated from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
     let products = mma::rows().chain(wgmma::rows()).chain(scalar::rows());
+    let registers = convert::rows().chain(packed::rows());
     let made: &'static [Atom] =
-        Vec::leak(small::rows().chain(bulk::rows()).chain(convert::rows()).chain(products).collect());
+        Vec::leak(small::rows().chain(bulk::rows()).chain(registers).chain(products).collect());
     matrix::ROWS.iter().chain(made).collect()
 });
 

@@ -240,8 +240,9 @@ fn function(row: &Atom, by_number: bool) -> String {
         !matches!(operand.kind, OperandKind::Frag { .. } | OperandKind::Int | OperandKind::Immediate)
     });
     let clobber = if memory { "\"memory\"" } else { "" };
-    // Compilers may move or merge conversions, which depend on registers alone.
-    let keyword = if row.effect == Effect::Convert { "asm" } else { "asm volatile" };
+    // Compilers may move or merge what depends on registers alone.
+    let pure = matches!(row.effect, Effect::Convert | Effect::Multiply);
+    let keyword = if pure { "asm" } else { "asm volatile" };
     format!(
         "{}__device__ __forceinline__ {} {{\n{}}}\n",
         template,

@@ -62,6 +62,9 @@ impl Lower<'_> {
         {
             return Ok(());
         }
+        if self.multiply_words(ins, to, &value)? {
+            return Ok(());
+        }
         let read: Vec<bool> = (0..ins.len()).map(|n| value.reads(n as u8)).collect();
         let (ins, to) = refined(ins, to)?;
         let mut sides: Vec<Side> = ins

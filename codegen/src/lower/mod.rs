@@ -9,7 +9,6 @@ mod bulk;
 mod cluster;
 mod collective;
 mod commits;
-mod convert;
 mod coordinates;
 mod edges;
 mod elementwise;
@@ -30,6 +29,7 @@ mod strength_reduction;
 mod tokens;
 mod transfer;
 mod uses;
+mod words;
 
 use tilewright_layout::{Obligation, Symbol, Value};
 

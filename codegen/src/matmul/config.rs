@@ -3,6 +3,7 @@
 use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 
 use super::reader::Reader;
+use super::scales::GROUPS;
 use crate::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
 use crate::elem::Elem;
 use crate::tile::{self, Ahead, Order};
@@ -44,6 +45,8 @@ pub(super) struct Config {
     pub(super) bias: Option<usize>,
     /// Is there a scale for each row, for each column of C?
     pub(super) scales: [bool; 2],
+    /// Elements of B along K that have one scale.
+    pub(super) group: Option<i64>,
     /// Which operands are copied through registers: those that are not k_major, those that are.
     pub(super) staged: [bool; 2],
     pub(super) epilogue: Option<tile::Expr>,
@@ -82,6 +85,11 @@ impl Config {
     /// The types of the left and of the right operand as they are multiplied.
     pub(super) fn left_and_right(&self) -> [Elem; 2] {
         if self.c_rows { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
+    }
+
+    /// What belongs to B, for the left or for the right operand.
+    pub(super) fn left_or_right<T>(&self, of_b: T) -> [Option<T>; 2] {
+        if self.c_rows { [None, Some(of_b)] } else { [Some(of_b), None] }
     }
 
     /// So many numbers along K, in elements of B.
@@ -224,7 +232,9 @@ impl Reader<'_> {
         let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
         let bias = self.choice("bias", &["none", "rows", "columns"]).checked_sub(1);
-        let scales = self.scales(types.b_dtype != types.dtype);
+        let mixed = types.b_dtype != types.dtype;
+        let group = self.group(mixed);
+        let scales = self.scales(mixed, group);
         let epilogue = match self.find("epilogue").map(activation) {
             Some(closure) => Some(self.keys.closure(&closure, types.acc)?),
             None => None,
@@ -264,6 +274,7 @@ impl Reader<'_> {
             batched,
             bias,
             scales,
+            group,
             staged: copies.staged,
             epilogue,
             narrow,
@@ -379,18 +390,32 @@ impl Reader<'_> {
         }
     }
 
-    /// The modes of C that have scales. Those of columns are part of narrow weights.
-    fn scales(&mut self, narrow: bool) -> [bool; 2] {
+    /// The elements along K that have one scale, if not all of a row.
+    fn group(&mut self, narrow: bool) -> Option<i64> {
+        let span = self.find("group_size").map(|expr| expr.span)?;
+        let size = self.whole("group_size", 128);
+        if !narrow {
+            let message = "`group_size` is about the scales of narrow weights, and B has the type of A";
+            self.error(span, message, "write b_dtype = i4 or another narrow type, or leave it out");
+        } else if !GROUPS.contains(&size) {
+            let message =
+                format!("a group along K has 16, 32, 64, 128 or 256 elements, and group_size is {size}");
+            self.error(span, message, "write group_size = 128");
+        }
+        Some(size)
+    }
+
+    /// The modes of C that have scales. Those of columns are part of narrow weights, unless these have scales in groups.
+    fn scales(&mut self, narrow: bool, group: Option<i64>) -> [bool; 2] {
         let choice = self.choice("scales", &["none", "rows", "columns", "both"]);
         if let Some(span) = self.find("scales").filter(|_| narrow && choice > 1).map(|expr| expr.span) {
-            let message = "narrow weights have a scale for each column of C anyway, the argument `scale`";
-            self.error(
-                span,
-                message,
-                "leave `scales` out, or write scales = rows for those of activations too",
-            );
+            let each = if group.is_some() { "each group of each" } else { "each" };
+            let message =
+                format!("narrow weights have a scale for {each} column of C anyway, the argument `scale`");
+            let help = "leave `scales` out, or write scales = rows for those of activations too";
+            self.error(span, message, help);
         }
-        [matches!(choice, 1 | 3), narrow || choice > 1]
+        [matches!(choice, 1 | 3), group.is_none() && (narrow || choice > 1)]
     }
 
     /// The type of B's elements, and whether each holds two numbers of four bits.

@@ -19,6 +19,7 @@ use tilewright_layout::{Layout, Value as Size, layout};
 use super::Config;
 use super::bulk::{SWIZZLED, batch_of, bulk_load, last, shifted, slots, swizzled, times};
 use super::product::{Vectors, argument, of_batch};
+use super::scales::Grouped;
 use crate::affine::{Affine, Arith, Coord};
 use crate::atom::Atom;
 use crate::build::{Builder, Role};
@@ -56,6 +57,10 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     b.packs(&a).packs(&bt);
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let group_scales = c.group_scales(b)?;
+    if let Some(scales) = &group_scales {
+        b.packs(scales);
+    }
     let vectors = Vectors::of(b, c)?;
     let by_rows = [(a, c.a_rows, m), (bt, c.b_rows, n)];
     let [(left, left_rows, rows), (right, right_rows, columns)] = match (c.a_is_left(), by_rows) {
@@ -81,10 +86,20 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let [of_left, of_right] = [b.elem(&left), b.elem(&right)];
     let sl = slots(b, "left", of_left, ([bm, sizes.k_of_left(c)], left_rows), sizes.stages)?;
     let sr = slots(b, "right", of_right, ([bn, bk], right_rows), sizes.stages)?;
+    let scales = match group_scales.zip(c.grouped(bk)) {
+        None => None,
+        Some((from, of)) => {
+            let to = b.shared("scales", c.dtype, of.slots(bm, c.dtype.bytes().into(), sizes.stages)?)?;
+            Some(Scales { from, to, of })
+        }
+    };
     let ring = b.ring(Ring {
         name: "ring".into(),
         slots: sizes.stages as u32,
-        buffers: vec![sl.tensor, sr.tensor],
+        buffers: [sl.tensor, sr.tensor]
+            .into_iter()
+            .chain(scales.iter().map(|scales| scales.to.tensor))
+            .collect(),
         from: producer,
         to: consumers,
         arrivals: 1,
@@ -102,7 +117,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         Terms::One => None,
         Terms::Two => Some(Split::new(b, sizes, consumers)?),
     };
-    let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply, split };
+    let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply, split, scales };
     if sizes.split_k > 1 {
         return part.product_over_cluster(
             b,
@@ -188,6 +203,15 @@ struct Part<'s> {
     multiply: &'static Atom,
     /// Operands in two terms.
     split: Option<Split>,
+    /// Of weights, in groups along K.
+    scales: Option<Scales>,
+}
+
+/// Scales of the left operand: the argument, and slots in shared memory.
+struct Scales {
+    from: View,
+    to: View,
+    of: Grouped,
 }
 
 impl Part<'_> {
@@ -237,7 +261,14 @@ impl Part<'_> {
         let column = shifted(&times(&at[1], cluster)?, &rank)?;
         let columns = b.tile(&right, (share, bk), &[At::Index(column), At::All])?;
         let [of_rows, of_columns] = from.map(|view| b.elem(view).bytes());
-        let bytes = (bm * of_left) as u32 * of_rows + (bn * bk) as u32 * of_columns;
+        let mut bytes = (bm * of_left) as u32 * of_rows + (bn * bk) as u32 * of_columns;
+        let mut scales = None;
+        if let Some(Scales { from, to, of }) = &self.scales {
+            let all = of_batch(b, self.c, from, batch_of(at))?.with_name("gscale");
+            let tile = b.tile(&all, (bm, of.count()), &[At::Index(self.rows_of(at)?), At::All])?;
+            bytes += of.elements(bm) as u32 * self.c.dtype.bytes();
+            scales = Some((tile, to, of));
+        }
         let load = |multicast| bulk_load(self.c, multicast);
         let (load, shared) = (load(false)?, load(cluster > 1)?);
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
@@ -250,6 +281,11 @@ impl Part<'_> {
             let (source, target) = (last(b, &columns, &k)?, last(b, to[1], &slot)?);
             let target = b.tile(&target, (share, bk), &[At::Index(rank.clone()), At::Index(0.into())])?;
             b.copy_how(&source, &target, shared, None)?;
+            if let Some((tile, to, of)) = &scales {
+                let (source, target) = (last(b, tile, &of.at(&k))?, last(b, to, &slot)?);
+                let (source, target) = (of.boxed(b, &source)?, of.boxed(b, &target)?);
+                b.copy_how(&source, &target, load, None)?;
+            }
             b.advance(self.ring);
             Ok(())
         })

@@ -59,6 +59,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
         "none, rows, columns or both: arguments `scale_rows` and `scale_columns` after the others, of type acc, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias",
     ),
     (
+        "group_size",
+        "K",
+        "16, 32, 64, 128 or 256, with a narrow b_dtype: so many elements of B along K have a scale of their own. The argument `scale` is then a matrix (N, K / group_size, rounded up) of dtype with contiguous columns, the layout of GPTQ and AWQ. A converted element times its scale is rounded to dtype before it is multiplied, as where weights are dequantised in memory",
+    ),
+    (
         "epilogue",
         "none",
         "relu, gelu, silu or another function of one number by its name, or a closure, |x| max(x, 0.0): applied to each element of C before it is rounded, after alpha, beta and bias",

@@ -7,12 +7,13 @@
 
 mod ring;
 
-use tilewright_layout::Value as Size;
+use tilewright_layout::{Layout, Value as Size};
 
 use super::Config;
 use super::bulk::SWIZZLED;
 use super::hopper::{LAUNCH, TILE};
 use super::product::{Vectors, argument, epilogue, of_batch};
+use super::scales::Grouped;
 use crate::affine::Coord;
 use crate::atom::Atom;
 use crate::build::Builder;
@@ -66,8 +67,11 @@ pub(super) fn usual(c: &Config) -> Usual {
         bytes <= i64::from(Target::of(c.arch).block_shared)
     };
     match (elem, elem.bytes()) {
-        // Elements take registers before and after their conversion.
-        _ if c.mixed() => Usual { tile: [128, 128, 32], stages: 4, sums: 64 * 32 },
+        // Weights along the longer side, where they take less shared memory.
+        _ if c.mixed() => {
+            let [left, right] = c.operands_of([128, 256, 0]);
+            Usual { tile: [left, right, 64], stages: if c.arch >= ring::BULK { 4 } else { 3 }, sums: square }
+        }
         // Where these are multiplied as f16, fragments are converted, in twice as many registers.
         (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
         // Fragments take registers for both terms as well.
@@ -94,15 +98,20 @@ const BARRIER: i64 = 150;
 /// Most stages there.
 const FEW_STAGES: i64 = 8;
 
-/// Tiles for products that larger ones do not spread over all multiprocessors: rows of the left and of the right operand,
-/// and bytes of K; stages, and warps.
-const SMALLER: [([i64; 3], i64, i64); 5] = [
+/// Rows of the left and of the right operand, and bytes of K; stages, and warps.
+type Tile = ([i64; 3], i64, i64);
+
+/// Tiles for products that larger ones do not spread over all multiprocessors.
+const SMALLER: [Tile; 5] = [
     ([128, 192, 64], 4, 8),
     ([128, 128, 128], 3, 8),
     ([64, 64, 128], 4, 4),
     ([64, 32, 256], 4, 4),
     ([32, 64, 256], 4, 4),
 ];
+
+/// Tiles with half as many barriers, in more shared memory than every architecture has, where cp.async copies them.
+const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 
 /// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for
 /// small ones.
@@ -114,7 +123,7 @@ pub(super) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan
         let room = i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c)?;
         Ok(Plan { stages: (room / plan.bytes(c)).clamp(1, FEW_STAGES), ..plan })
     };
-    let small = |(tile, stages, warps): ([i64; 3], i64, i64)| {
+    let small = |(tile, stages, warps): Tile| {
         let tile = of_bytes(tile);
         // Fewer resident blocks leave more registers to each, for both terms.
         let stages = if c.precision.terms() == Terms::Two { stages * 3 / 2 } else { stages };
@@ -130,6 +139,10 @@ pub(super) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan
         let [left, right, _] = usual(c).tile;
         let smaller = SMALLER.into_iter().filter(|([bm, bn, _], ..)| bm * bn < left * right);
         plans.extend(smaller.map(small));
+        // Fragments of both terms, or of wider elements, leave no registers for such tiles.
+        if c.arch < ring::BULK && c.dtype.bytes() <= 2 && right > 128 {
+            plans.extend(LONGER.into_iter().map(small));
+        }
     }
     let plans = plans.into_iter().filter_map(Result::ok);
     plans.filter(|plan| plan.stages > 1 && unfit(c, plan).is_none()).collect()
@@ -147,7 +160,7 @@ impl Plan {
     /// Bytes of shared memory.
     pub(super) fn bytes(&self, c: &Config) -> i64 {
         let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
-        (bm * a * bk + bn * b * c.k_of_b(bk)) * self.stages
+        (bm * a * bk + bn * b * c.k_of_b(bk) + c.bytes_of_scales(bn, bk)) * self.stages
     }
 
     /// The cost model on Hopper, with copies of `width` bytes. A block copies 2.25 vectors of the ring in a
@@ -165,8 +178,14 @@ impl Plan {
         };
         // Multiply-adds of elements of two bytes in a clock.
         let rate = match c.dtype {
-            // Conversions take as long as products.
-            _ if c.mixed() => 320,
+            // Conversions take as long as products, or longer where the elements of few rows are multiplied once.
+            _ if c.mixed() => {
+                if self.mma.parts_of_k()? > 1 {
+                    320
+                } else {
+                    740
+                }
+            }
             Elem::E4m3 | Elem::E5m2 => 400,
             Elem::F64 => 450,
             _ if c.precision.terms() == Terms::Two => 300,
@@ -319,6 +338,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
     let bt = operand(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
     let out = operand(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let group_scales = c.group_scales(b)?;
     let vectors = Vectors::of(b, c)?;
     let out = if c.c_rows { out } else { b.permute(&out, &[1, 0])? };
     let sides = if c.c_rows {
@@ -350,13 +370,25 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
             let to = b.shared(&format!("s{name}"), elem, layout)?;
             both.push(Side { from, to, fill });
         }
+        let of_b = At::Index(at[usize::from(c.c_rows)].clone());
+        let scales = match &group_scales {
+            None => None,
+            Some(all) => Some(scales_side(b, c, plan, (all, of_b), width)?),
+        };
         let acc = b.accumulators("acc", &plan.mma, [left, right])?;
         b.pipelined("k", steps, plan.stages as u32, |b, k| -> Result<()> {
             for side in &both {
                 let from = b.slice(&side.from, &[At::All, At::All, At::Index(k.clone())])?;
                 b.fill_tile(&side.fill, &from, &side.to)?;
             }
-            b.multiply_in(&plan.mma, &both[0].to, &both[1].to, &acc, c.precision.terms())
+            let tiles = [&both[0].to, &both[1].to];
+            let Some((of, side)) = &scales else {
+                return b.multiply_in(&plan.mma, tiles[0], tiles[1], &acc, c.precision.terms());
+            };
+            let from = b.slice(&side.from, &[At::All, At::All, At::Index(of.at(&k))])?;
+            b.fill_tile(&side.fill, &from, &side.to)?;
+            let scales = of.of_elements(b, &side.to)?;
+            b.multiply_scaled(&plan.mma, tiles, &acc, c.left_or_right(&scales))
         })?;
         let gc = b
             .tile(&out, (left, right), &[At::Index(at[0].clone()), At::Index(at[1].clone())])?
@@ -390,6 +422,24 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
         b.sync();
         b.fill_tile(&stage.fill, &stage.tile, &gc)
     })
+}
+
+/// The scales of weights in groups, at the columns of C of a block.
+fn scales_side(
+    b: &mut Builder,
+    c: &Config,
+    plan: &Plan,
+    (all, columns): (&View, At),
+    width: i64,
+) -> Result<(Grouped, Side)> {
+    let [_, rows, bk] = plan.tile;
+    let of = c.grouped(bk).ok_or_else(|| Problem::new("there are no groups"))?;
+    let all = of_batch(b, c, all, Coord::Block(2).into())?;
+    let from = b.tile(&all, (rows, of.count()), &[columns, At::All])?.with_name("gscale").clamped(0);
+    let width = width.max(c.dtype.bytes().into());
+    let fill = fill(c.dtype, plan, [rows, of.count()], false, width)?;
+    let to = b.shared("scales", c.dtype, Layout::compact((rows, of.count()))?)?;
+    Ok((of, Side { from, to, fill }))
 }
 
 /// A matrix argument, or that of this block's batch.
@@ -433,6 +483,9 @@ pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> 
             format!("`{}` {sharing}takes {k} of K at once, and bk is {bk}", plan.mma.row.name),
             format!("write bk = {nearest}"),
         );
+    }
+    if let Some(wrong) = c.unfit_groups(bk) {
+        return Some(wrong);
     }
     let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.bytes(c));
     if bytes > room {

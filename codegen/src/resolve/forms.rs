@@ -63,7 +63,7 @@ pub(super) fn choose(
             }
         }
         // The largest first: smaller statements mostly follow from it.
-        let open = |stmt: &&&Stmt| super::whole::views(&stmt.op).iter().any(|view| choice.is_open(view));
+        let open = |stmt: &&&Stmt| choice.settles(stmt);
         let Some(largest) = stmts.iter().filter(open).max_by_key(|stmt| choice.size(stmt)) else { break };
         choice.begin(largest).map_err(|problem| super::blamed(program, largest, problem))?;
     }
@@ -92,6 +92,24 @@ impl Choice<'_> {
 
     fn is_open(&self, view: &View) -> bool {
         self.is_tile(view) && !self.forms.contains_key(&view.tensor) && !self.reduced.contains(&view.tensor)
+    }
+
+    /// Does a statement determine the distribution of an open tile? Products do so for accumulators, and for a left operand
+    /// that an instruction takes from registers; other operands follow from the statements that write them.
+    fn settles(&self, stmt: &Stmt) -> bool {
+        match &stmt.op {
+            Op::Gemm { a, acc, .. } => self.is_open(acc) || (self.is_open(a) && self.left(a, acc).is_some()),
+            op => super::whole::views(op).iter().any(|view| self.is_open(view)),
+        }
+    }
+
+    /// The distribution in which the instruction of some accumulators takes a left operand from registers.
+    fn left(&self, a: &View, acc: &View) -> Option<Distribution> {
+        let Some(Form::Sums(mma)) = self.program.forms.get(&acc.tensor) else { return None };
+        let by_registers = if mma.is_of_warpgroups() { mma.of_registers()? } else { mma.clone() };
+        let extents = extents(a).ok()?;
+        // What does not fit is reported by the product.
+        by_registers.left([*extents.first()?, *extents.get(1)?]).ok().flatten()
     }
 
     /// Elements of a statement, and whether it reads or writes memory.
@@ -171,6 +189,12 @@ impl Choice<'_> {
     /// Chooses a distribution for a statement that has none.
     fn begin(&mut self, stmt: &Stmt) -> Result<()> {
         let views = super::whole::views(&stmt.op);
+        if let Op::Gemm { a, acc, .. } = &stmt.op
+            && let Some(left) = self.left(a, acc)
+            && !self.is_open(acc)
+        {
+            return self.take(&[a], &left).map(|_| ());
+        }
         let all = match &stmt.op {
             Op::Gemm { acc, .. } => super::whole::outer(&extents(acc)?, self.threads(stmt.by)),
             Op::Reduce { from, .. } => spread(self.program, &[from], self.threads(stmt.by), self.width)?,

@@ -46,6 +46,7 @@ mod bulk;
 mod fill;
 mod operand;
 mod over_k;
+mod scales;
 mod shared;
 mod stage;
 mod terms;
@@ -520,9 +521,21 @@ impl Builder {
         acc: &View,
         terms: Terms,
     ) -> Result<()> {
+        self.multiply_operands(mma, [a, b], acc, terms, [None, None])
+    }
+
+    /// Products of operands in so many terms, or of scaled ones.
+    fn multiply_operands(
+        &mut self,
+        mma: &TiledMma,
+        [a, b]: [&View; 2],
+        acc: &View,
+        terms: Terms,
+        scales: [Option<&View>; 2],
+    ) -> Result<()> {
         self.occupy(mma.of, mma.threads()?, acc)?;
-        let left = self.operand_of(mma, 'a', a).map_err(|problem| problem.arg(1))?;
-        let right = self.operand_of(mma, 'b', b).map_err(|problem| problem.arg(2))?;
+        let left = self.operand_of(mma, 'a', a, scales[0]).map_err(|problem| problem.arg(1))?;
+        let right = self.operand_of(mma, 'b', b, scales[1]).map_err(|problem| problem.arg(2))?;
         if left.steps != right.steps {
             let k = mma.shape()[2];
             return Err(Problem::new(format!(
@@ -560,6 +573,8 @@ impl Builder {
             right.load(b, &kk)?;
             let (of_a, of_b) = (left.fragment_at(b, &kk)?, right.fragment_at(b, &kk)?);
             let (of_a, of_b) = (b.terms(&left, of_a, terms)?, b.terms(&right, of_b, terms)?);
+            left.scale(b, &of_a[0], &kk)?;
+            right.scale(b, &of_b[0], &kk)?;
             match &sums {
                 Some(sums) => b.multiply_terms(mma, [&of_a, &of_b], acc, sums),
                 None => b.gemm_how(&of_a[0], &of_b[0], acc, How::Atom(mma.row), Order::Plain, None),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use tilewright_layout::{Layout, Tuple, Value};
 
-use super::TiledMma;
+use super::{TiledMma, scales};
 use crate::affine::Affine;
 use crate::atom::Atom;
 use crate::atoms;
@@ -140,9 +140,18 @@ pub(super) struct Operand {
     /// What a thread reads, or the rows whose addresses it provides: (values, parts, k-steps).
     from: View,
     route: Route,
+    /// What converted elements are multiplied by: (values, fragments, k-steps).
+    scales: Option<View>,
 }
 
 impl Operand {
+    /// Multiplies the converted fragments of a k-step by their scales, if they have any.
+    pub(super) fn scale(&self, b: &mut Builder, fragment: &View, kk: &Affine) -> Result<()> {
+        let Some(scales) = &self.scales else { return Ok(()) };
+        let scales = scales::of_step(b, scales, kk)?;
+        b.scale(fragment, &scales)
+    }
+
     /// The number of fragments.
     pub(super) fn count(&self) -> Result<i64> {
         Ok(self.fragment.layout.mode(1)?.size()?)
@@ -389,9 +398,17 @@ impl Builder {
     }
 
     /// The fragments of an operand, for a tile in shared memory.
-    pub(super) fn operand_of(&mut self, mma: &TiledMma, operand: char, view: &View) -> Result<Operand> {
+    pub(super) fn operand_of(
+        &mut self,
+        mma: &TiledMma,
+        operand: char,
+        view: &View,
+        scales: Option<&View>,
+    ) -> Result<Operand> {
         let elem = self.elem(view);
         let multiplied = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
+        let scales =
+            scales.map(|scales| self.scales_for(mma, operand, (view, multiplied), scales)).transpose()?;
         if !converts(elem, multiplied) {
             return Err(Problem::new(format!(
                 "`{}` multiplies {multiplied}, and `{}` holds {elem}",
@@ -404,7 +421,16 @@ impl Builder {
         {
             let (fragment, from) = (view.clone(), view.clone());
             let route = Route::Registers;
-            return Ok(Operand { name, multiplied, fragment, steps: *steps, paired: false, from, route });
+            return Ok(Operand {
+                name,
+                multiplied,
+                fragment,
+                steps: *steps,
+                paired: false,
+                from,
+                route,
+                scales,
+            });
         }
         if !matches!(self.space(view), Space::Shared { .. }) {
             return Err(Problem::new(format!("`{}` is not in shared memory", view.name))
@@ -425,7 +451,33 @@ impl Builder {
             }
         };
         let paired = mma.pairs == Some(operand);
-        Ok(Operand { name, multiplied, fragment, steps, paired, from, route })
+        Ok(Operand { name, multiplied, fragment, steps, paired, from, route, scales })
+    }
+
+    /// The scales of an operand's fragments. Only converted ones are multiplied by them.
+    fn scales_for(
+        &self,
+        mma: &TiledMma,
+        operand: char,
+        (view, multiplied): (&View, Elem),
+        scales: &View,
+    ) -> Result<View> {
+        let of = self.elem(scales);
+        if self.elem(view) == multiplied {
+            return Err(Problem::new(format!(
+                "`{}` holds {multiplied}, which are multiplied as they are, and `{}` are scales of narrower elements",
+                view.name, scales.name
+            ))
+            .help("scale its elements before they are copied to shared memory"));
+        }
+        if of != multiplied {
+            return Err(Problem::new(format!(
+                "`{}` holds {of}, and elements of `{}` are scaled as {multiplied}",
+                scales.name, view.name
+            ))
+            .help(format!("use scales of {multiplied}")));
+        }
+        mma.scales_of(scales, operand)
     }
 }
 

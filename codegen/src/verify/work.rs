@@ -74,7 +74,7 @@ fn copy(row: &Atom, from: &View, to: &View) -> Result<()> {
 fn product(row: &Atom) -> Result<()> {
     match row.effect {
         Effect::Mma { .. } => Ok(()),
-        Effect::Copy | Effect::Convert | Effect::Reduce(_) | Effect::Hint => {
+        Effect::Copy | Effect::Convert | Effect::Multiply | Effect::Reduce(_) | Effect::Hint => {
             Err(Problem::new(format!("`{}` is not a matrix product", row.name)))
         }
     }

@@ -25,6 +25,7 @@ fn tensor(of: &Drawn) -> Tensor {
         elem: of.elem,
         written: of.written,
         extents: sizes(&of.extents),
+        over: vec![1; of.extents.len()],
         strides: sizes(&of.strides),
         offset: of.offset,
         len: of.all.len(),

@@ -15,6 +15,7 @@ mod sparse;
 mod sums;
 mod tiles;
 mod training;
+mod weights;
 
 use tilewright_codegen::Generated;
 use tilewright_sim::{Arg, Options, Outcome, run_every};

@@ -241,6 +241,7 @@ mod tests {
             out,
             order: Order { a_rows: true, b_rows: true, c_rows: false },
             scale: None,
+            groups: None,
             bias: None,
             activation: Activation::None,
             precision: Precision::Strict,

@@ -3,7 +3,7 @@
 
 use tilewright_layout::layout;
 
-use super::Part;
+use super::{Part, Scales};
 use crate::build::Builder;
 use crate::fragment::Arrangement;
 use crate::matmul::bulk::last;
@@ -30,7 +30,16 @@ impl Part<'_> {
             let left = b.within(self.warpgroups, |b| -> Result<View> {
                 let place = [At::Index(share.clone()), At::Index(0.into())];
                 let left = b.tile(&left, (rows, self.sizes.k_of_left(self.c)), &place)?.with_name("rows");
-                self.converted(b, &left)
+                let wide = self.converted(b, &left)?;
+                if let Some(Scales { to, of, .. }) = &self.scales {
+                    let scales = last(b, to, &slot)?;
+                    let scales = b.tile(&scales, (rows, of.count()), &place)?;
+                    let scales = of.of_elements(b, &scales)?;
+                    let alone = self.alone();
+                    let scales = b.partition_mma(&scales, self.multiply, 'a', &alone)?.with_name("scales");
+                    b.scale(&wide, &scales)?;
+                }
+                Ok(wide)
             })?;
             b.gemm_how(&left, &right, acc, How::Atom(self.multiply), Order::Plain, Some(product))?;
             b.wait(product);
@@ -40,10 +49,15 @@ impl Part<'_> {
         })
     }
 
+    /// A warpgroup by itself.
+    fn alone(&self) -> Arrangement {
+        Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups }
+    }
+
     /// The fragments of a tile of weights as wgmma takes them.
     fn converted(&self, b: &mut Builder, left: &View) -> Result<View> {
         let (elem, [_, _, bk]) = (self.c.dtype, self.sizes.tile);
-        let alone = Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups };
+        let alone = self.alone();
         let tile = [self.sizes.rows(), bk];
         let wide = b.operand("wide", self.multiply, 'a', tile, &alone)?;
         let part = match self.c.packed {

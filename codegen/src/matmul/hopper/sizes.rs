@@ -197,7 +197,8 @@ impl Sizes {
         let columns = if c.precision.terms() == Terms::Two { 2 } else { 1 };
         let [left, right] = (if c.a_is_left() { [c.dtype, c.b_dtype] } else { [c.b_dtype, c.dtype] })
             .map(|elem| i64::from(elem.bytes()));
-        self.tile[0] * left * self.k_of_left(c) + columns * self.tile[1] * right * self.tile[2]
+        let [rows, _, bk] = self.tile;
+        rows * left * self.k_of_left(c) + columns * self.tile[1] * right * bk + c.bytes_of_scales(rows, bk)
     }
 }
 

@@ -11,6 +11,7 @@ use crate::build::Builder;
 use crate::matmul::Config;
 use crate::matmul::bulk::{batch_of, bulk_load, bulk_store, last, row_of, shifted, slots, swizzled, times};
 use crate::matmul::product::{Vectors, argument, epilogue, of_batch};
+use crate::matmul::scales::Grouped;
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
 use crate::thread::{Id, Unroll};
@@ -19,7 +20,7 @@ use crate::tiled::{Route, TiledMma};
 use crate::view::{At, View};
 
 /// The first architecture with bulk copies.
-const BULK: u32 = 90;
+pub(super) const BULK: u32 = 90;
 /// Bytes of a swizzled row, at least.
 const LEAST: i64 = 32;
 /// Most rows or columns of a bulk copy.
@@ -51,11 +52,14 @@ struct Part<'p> {
     alone: TiledMma,
 }
 
-/// An operand: the argument, its slots in shared memory, and the extents of its tiles.
+/// An operand or its scales: the argument, its slots in shared memory, the extents of its tiles, and which coordinate of a tile of C
+/// they belong to.
 struct Operand {
     from: View,
     to: View,
     tile: [i64; 2],
+    place: usize,
+    scales: Option<Grouped>,
 }
 
 /// The epilogue's shared memory, and the token of the bulk stores.
@@ -135,6 +139,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
     let bt = argument(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let group_scales = c.group_scales(b)?;
     let vectors = Vectors::of(b, c)?;
     let [left, right] = c.operands_of(plan.tile);
     let bk = plan.tile[2];
@@ -180,7 +185,15 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
         if !converted && !matches!(b.route(&mma, letter, &slot)?, Route::Matrices { .. }) {
             return Ok(false);
         }
-        operands.push(Operand { from: from.with_name(&format!("g{name}")), to, tile: [rows, along] });
+        let (place, from) = (usize::from(letter == 'b'), from.with_name(&format!("g{name}")));
+        operands.push(Operand { from, to, tile: [rows, along], place, scales: None });
+    }
+    if let Some((from, of)) = group_scales.zip(c.grouped(bk)) {
+        let rows = plan.tile[1];
+        let layout = of.slots(rows, c.dtype.bytes().into(), rooms.stages)?;
+        let to = b.shared("scales", c.dtype, layout)?;
+        let (tile, place) = ([rows, of.count()], usize::from(c.c_rows));
+        operands.push(Operand { from: from.with_name("gscale"), to, tile, place, scales: Some(of) });
     }
     let ring = b.ring(Ring {
         name: "ring".into(),
@@ -234,18 +247,23 @@ impl Part<'_> {
     fn fill(&self, b: &mut Builder, at: &[Affine], operands: &[Operand]) -> Result<()> {
         let load = bulk_load(self.c, false)?;
         let mut tiles = Vec::new();
-        for (operand, place) in operands.iter().zip(at) {
+        let mut bytes = 0;
+        for operand in operands {
             let from = of_batch(b, self.c, &operand.from, batch_of(at))?;
             let [rows, along_k] = operand.tile;
-            tiles.push(b.tile(&from, (rows, along_k), &[At::Index(place.clone()), At::All])?);
+            bytes += rows * along_k * i64::from(b.elem(&from).bytes());
+            tiles.push(b.tile(&from, (rows, along_k), &[At::Index(at[operand.place].clone()), At::All])?);
         }
-        let bytes = self.plan.bytes(self.c) / self.plan.stages;
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
             b.acquire(self.ring);
             b.publish(self.ring, Some(bytes as u32));
             let slot = b.slot(self.ring);
             for (tile, operand) in tiles.iter().zip(operands) {
-                let (from, to) = (last(b, tile, &k)?, last(b, &operand.to, &slot)?);
+                let k = operand.scales.map_or(k.clone(), |of| of.at(&k));
+                let (mut from, mut to) = (last(b, tile, &k)?, last(b, &operand.to, &slot)?);
+                if let Some(of) = operand.scales {
+                    (from, to) = (of.boxed(b, &from)?, of.boxed(b, &to)?);
+                }
                 b.copy_how(&from, &to, load, None)?;
             }
             b.advance(self.ring);
@@ -260,7 +278,14 @@ impl Part<'_> {
             b.await_slot(self.ring);
             let slot = b.slot(self.ring);
             let (left, right) = (last(b, &operands[0].to, &slot)?, last(b, &operands[1].to, &slot)?);
-            b.multiply_in(&self.mma, &left, &right, &acc, self.c.precision.terms())?;
+            match &operands[2..] {
+                [Operand { to, scales: Some(of), .. }] => {
+                    let scales = last(b, to, &slot)?;
+                    let scales = of.of_elements(b, &scales)?;
+                    b.multiply_scaled(&self.mma, [&left, &right], &acc, self.c.left_or_right(&scales))?;
+                }
+                _ => b.multiply_in(&self.mma, &left, &right, &acc, self.c.precision.terms())?,
+            }
             b.release(self.ring);
             b.advance(self.ring);
             Ok(())

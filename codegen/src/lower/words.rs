@@ -1,19 +1,24 @@
-//! Conversions of whole fragments in registers, by instructions of the table that convert several elements at once.
+//! Conversions and products of whole fragments in registers, by instructions of the table that take several elements at
+//! once.
 
 use super::Lower;
 use super::address::{Leaf, leaves};
+use super::elementwise::refined;
 use crate::atom::{Atom, Effect};
 use crate::atoms;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::pair::align;
 use crate::problem::Result;
-use crate::thread::{AtomArg, Frag, Op, Unroll};
-use crate::tile::Space;
+use crate::thread::{AtomArg, Bin, Frag, Op, Unroll};
+use crate::tile::{Expr, Space};
 use crate::view::View;
 
+/// A view in registers, and its leaves.
+type Side = (View, Vec<Leaf>);
+
 /// The newest row that converts one type to another on an architecture.
-fn row(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
+fn conversion(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
     let converts = |row: &&Atom| {
         let is = |name: char, elem: Elem| row.operand(name).is_some_and(|of| of.elem == elem);
         let one_by_one = row.tv('a') == row.tv('d');
@@ -22,21 +27,64 @@ fn row(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
     atoms::all().filter(converts).max_by_key(|row| row.arch)
 }
 
-/// How many elements one instruction converts.
+/// The row that multiplies elements of a type, with so many operands.
+fn product(elem: Elem, operands: usize, arch: u32) -> Option<&'static Atom> {
+    let multiplies =
+        |row: &Atom| row.effect == Effect::Multiply && row.arch <= arch && row.operands.len() == operands;
+    atoms::all().find(|row| multiplies(row) && row.has('d', elem))
+}
+
+/// The inputs that a function multiplies, and the one that it adds; `None` if it does anything else.
+fn factors(value: &Expr) -> Option<Vec<u8>> {
+    let of =
+        |args: &[&Expr]| args.iter().map(|arg| if let Expr::In(n) = arg { Some(*n) } else { None }).collect();
+    match value {
+        Expr::Bin(Bin::Mul, x, y) => of(&[x, y]),
+        Expr::Fma(args) => of(&args.each_ref()),
+        _ => None,
+    }
+}
+
+/// How many elements one instruction takes.
 fn at_once(row: &'static Atom) -> i64 {
-    row.tv('a').and_then(|tv| tv.mode(1).ok()?.size().ok()).unwrap_or(1)
+    row.tv('d').and_then(|tv| tv.mode(1).ok()?.size().ok()).unwrap_or(1)
 }
 
 impl Lower<'_> {
     /// Converts elements in registers several at once, if they lie in whole words of both arrays and an instruction
     /// converts them.
     pub(super) fn convert(&mut self, from: &View, to: &View) -> Result<bool> {
-        let [source, target] = [from, to].map(|view| self.program.tensor(view.tensor));
-        let words = [source, target].iter().all(|of| of.space == Space::Registers { words: true });
-        let arch = self.kernel.arch;
-        let Some(row) = row(source.elem, target.elem, arch).filter(|_| words) else { return Ok(false) };
+        let elem = |view: &View| self.program.tensor(view.tensor).elem;
+        let Some(row) = conversion(elem(from), elem(to), self.kernel.arch) else { return Ok(false) };
         let pair = align(from, to)?;
-        let sides = [(&pair.to, leaves(&pair.to)), (&pair.from, leaves(&pair.from))];
+        self.by_words(row, vec![pair.to, pair.from])
+    }
+
+    /// Multiplies elements in registers several at once, if they lie in whole words of all arrays, and an instruction
+    /// computes such a function.
+    pub(super) fn multiply_words(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<bool> {
+        let Some(factors) = factors(value) else { return Ok(false) };
+        let elem = self.program.tensor(to.tensor).elem;
+        let Some(row) = product(elem, factors.len() + 1, self.kernel.arch) else { return Ok(false) };
+        let (ins, to) = refined(ins, to)?;
+        // In place, elements are read where they are written.
+        let moved =
+            |view: &View| view.tensor == to.tensor && (&view.layout, &view.base) != (&to.layout, &to.base);
+        if ins.iter().any(moved) {
+            return Ok(false);
+        }
+        let ins = factors.iter().map(|&n| ins[usize::from(n)].clone());
+        self.by_words(row, [to.clone()].into_iter().chain(ins).collect())
+    }
+
+    /// Writes the first view from the others, whose leaves are the same, by an instruction for several elements at once;
+    /// `false` if they do not lie in whole words.
+    fn by_words(&mut self, row: &'static Atom, views: Vec<View>) -> Result<bool> {
+        let words = |view: &View| self.program.tensor(view.tensor).space == Space::Registers { words: true };
+        if !views.iter().all(words) {
+            return Ok(false);
+        }
+        let sides: Vec<Side> = views.into_iter().map(|view| (view.clone(), leaves(&view))).collect();
         let Some((last, part)) = self.run(&sides, at_once(row)) else { return Ok(false) };
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
         let extent = |(at, leaf): (usize, &Leaf)| match at.cmp(&last) {
@@ -64,7 +112,7 @@ impl Lower<'_> {
 
     /// Where runs of so many elements, contiguous and aligned in all arrays, end: the leaf, and how many elements of it are
     /// part of one.
-    fn run(&mut self, sides: &[(&View, Vec<Leaf>); 2], count: i64) -> Option<(usize, i64)> {
+    fn run(&mut self, sides: &[Side], count: i64) -> Option<(usize, i64)> {
         let (mut before, mut found) = (1, None);
         for (at, leaf) in sides[0].1.iter().enumerate() {
             let part = count / before;
@@ -78,7 +126,7 @@ impl Lower<'_> {
                 }
                 continue;
             }
-            if leaf.extent > 1 && self.apart(sides, at)? != [before; 2] {
+            if leaf.extent > 1 && self.apart(sides, at)?.iter().any(|by| *by != before) {
                 return None;
             }
             if leaf.extent % part == 0 {
@@ -89,7 +137,7 @@ impl Lower<'_> {
                 return None;
             }
         }
-        let start = |lower: &mut Self, (view, leaves): &(&View, Vec<Leaf>)| {
+        let start = |lower: &mut Self, (view, leaves): &Side| {
             let zeros = vec![lower.int(0); leaves.len()];
             let at = lower.register_index(view, leaves, &zeros);
             lower.exprs().get(at).multiple % count == 0
@@ -98,16 +146,15 @@ impl Lower<'_> {
     }
 
     /// How far apart elements are along a leaf in each array, if that is known.
-    fn apart(&mut self, sides: &[(&View, Vec<Leaf>); 2], along: usize) -> Option<[i64; 2]> {
-        let mut steps = [0; 2];
-        for (step, (view, leaves)) in steps.iter_mut().zip(sides) {
+    fn apart(&mut self, sides: &[Side], along: usize) -> Option<Vec<i64>> {
+        let step = |(view, leaves): &Side| {
             let mut at: Vec<Ix> = vec![self.int(0); leaves.len()];
             let first = self.register_index(view, leaves, &at);
             at[along] = self.int(1);
             let next = self.register_index(view, leaves, &at);
             let apart = self.exprs().sub(next, first);
-            *step = self.exprs().constant(apart)?;
-        }
-        Some(steps)
+            self.exprs().constant(apart)
+        };
+        sides.iter().map(step).collect()
     }
 }
