@@ -109,6 +109,14 @@ pub struct Exprs {
     known: HashMap<Int, Ix>,
 }
 
+/// A counter that wraps around; see [`Exprs::wrapping`].
+struct Wrapping {
+    whole: Ix,
+    counter: Ix,
+    by: i64,
+    wraps: Ix,
+}
+
 impl From<Vec<Expr>> for Exprs {
     /// These expressions, each made of earlier ones, as they are.
     fn from(all: Vec<Expr>) -> Exprs {
@@ -326,10 +334,39 @@ impl Exprs {
         (known.lo >= 0 && known.hi < n).then_some((whole, rest))
     }
 
+    /// Splits `at = whole + x + c` with `n` dividing `whole`, a variable `0 <= x < n` and a constant `0 < c < n`: a
+    /// counter that wraps around at `n`, which a comparison finds faster than a division. Whether `x + c >= n`.
+    fn wrapping(&mut self, at: Ix, n: i64) -> Option<Wrapping> {
+        let mut terms = Vec::new();
+        self.terms(at, &mut terms);
+        let (mut whole, mut counter, mut by) = (Vec::new(), None, 0);
+        for term in terms {
+            match (self.constant(term), &self.get(term).int) {
+                (Some(c), _) => {
+                    by = c.rem_euclid(n);
+                    whole.push(self.int(c - by));
+                }
+                (None, _) if self.get(term).multiple % n == 0 => whole.push(term),
+                (None, Int::Var(_)) if counter.is_none() => counter = Some(term),
+                (None, _) => return None,
+            }
+        }
+        let counter = counter.filter(|&x| by > 0 && self.get(x).lo >= 0 && self.get(x).hi < n)?;
+        let (first, last) = (self.int(n - by), self.int(n - 1));
+        let wraps = match by {
+            1 => self.eq(counter, last),
+            _ => {
+                let below = self.lt(counter, first);
+                self.not(below)
+            }
+        };
+        Some(Wrapping { whole: self.sum(&whole), counter, by, wraps })
+    }
+
     /// `at / n` where `n` divides it.
-    fn exact(&mut self, at: Ix, n: i64) -> Option<Ix> {
+    pub(crate) fn exact(&mut self, at: Ix, n: i64) -> Option<Ix> {
         match self.get(at).int.clone() {
-            Int::Const(c) => Some(self.int(c / n)),
+            Int::Const(c) => (c % n == 0).then(|| self.int(c / n)),
             Int::Add(x, y) => {
                 let (x, y) = (self.exact(x, n)?, self.exact(y, n)?);
                 Some(self.add(x, y))
@@ -378,6 +415,11 @@ impl Exprs {
             && let Some(exact) = self.exact(whole, n)
         {
             return exact;
+        }
+        if let Some(Wrapping { whole, wraps, .. }) = self.wrapping(a, n)
+            && let Some(exact) = self.exact(whole, n)
+        {
+            return self.add(exact, wraps);
         }
         // (x / m) / n = x / (m * n)
         if let Int::Div(x, m) = self.get(a).int.clone()
@@ -430,6 +472,12 @@ impl Exprs {
         if let Some((_, rest)) = self.split(a, n) {
             return rest;
         }
+        // For a power of two, bits are as fast as a comparison.
+        if n & (n - 1) != 0
+            && let Some(wrapping) = self.wrapping(a, n)
+        {
+            return self.wrapped(wrapping, n);
+        }
         // Terms that `n` divides drop out.
         let (mut a, mut terms) = (a, Vec::new());
         self.terms(a, &mut terms);
@@ -451,6 +499,24 @@ impl Exprs {
         let (multiple, same) = (gcd(self.get(a).multiple, n), self.get(a).same_for);
         let n_at = self.int(n);
         self.intern(Int::Rem(a, n_at), (0, n - multiple.max(1)), multiple, same)
+    }
+
+    /// The remainder of a counter that wraps around at `n`.
+    fn wrapped(&mut self, Wrapping { counter, by, wraps, .. }: Wrapping, n: i64) -> Ix {
+        let (zero, last) = (self.int(0), self.int(n - 1));
+        let (on, around) = (self.int(by), self.int(by - n));
+        let (on, around) = (self.add(counter, on), self.add(counter, around));
+        let rest = match by {
+            1 => self.select(wraps, zero, on),
+            // One back.
+            _ if by == n - 1 => {
+                let first = self.eq(counter, zero);
+                self.select(first, last, around)
+            }
+            _ => self.select(wraps, around, on),
+        };
+        self.assume(rest, 0, n - 1);
+        rest
     }
 
     /// `a ^ b`
@@ -607,6 +673,50 @@ mod tests {
         let limit = e.int(32);
         let inside = e.lt(low, limit);
         assert_eq!(e.constant(inside), Some(1));
+    }
+
+    #[test]
+    fn counters_wrap_around() {
+        let mut e = Exprs::default();
+        let slot = e.leaf(Int::Var(0), 0, 12, 1, Scope::Warp);
+        let round = e.leaf(Int::Var(1), 0, 1 << 20, 1, Scope::Warp);
+        let slots = e.int(13);
+        let passed = e.mul(round, slots);
+        let phase = e.add(passed, slot);
+        assert_eq!((e.rem(phase, 13), e.div(phase, 13)), (slot, round));
+        for by in -13..=13 {
+            let more = e.int(by);
+            let at = e.add(phase, more);
+            let (rest, whole) = (e.rem(at, 13), e.div(at, 13));
+            assert!(!matches!(e.get(rest).int, Int::Rem(..)) && !matches!(e.get(whole).int, Int::Div(..)));
+            assert!(e.get(rest).lo == 0 && e.get(rest).hi == 12, "{by}");
+            for (s, r) in [(0, 0), (1, 4), (5, 1), (11, 7), (12, 2)] {
+                let value = |at| value(&e, at, &[s, r]);
+                let wanted = s + 13 * r + by;
+                assert_eq!((value(rest), value(whole)), (wanted.rem_euclid(13), wanted.div_euclid(13)));
+            }
+        }
+        // Bits of a power of two.
+        let (four, one) = (e.leaf(Int::Var(2), 0, 3, 1, Scope::Warp), e.int(1));
+        let next = e.add(four, one);
+        let next = e.rem(next, 4);
+        assert!(matches!(e.get(next).int, Int::Rem(..)));
+    }
+
+    /// The value of an expression of these variables.
+    fn value(e: &Exprs, at: Ix, vars: &[i64]) -> i64 {
+        let of = |at| value(e, at, vars);
+        match e.get(at).int {
+            Int::Const(n) => n,
+            Int::Var(id) => vars[id as usize],
+            Int::Add(a, b) => of(a) + of(b),
+            Int::Mul(a, b) => of(a) * of(b),
+            Int::Lt(a, b) => i64::from(of(a) < of(b)),
+            Int::Eq(a, b) => i64::from(of(a) == of(b)),
+            Int::Not(a) => i64::from(of(a) == 0),
+            Int::Select(cond, a, b) => of(if of(cond) != 0 { a } else { b }),
+            ref other => panic!("{other:?}"),
+        }
     }
 
     #[test]

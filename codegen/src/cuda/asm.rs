@@ -11,6 +11,9 @@ use crate::elem::Elem;
 use crate::index::Ix;
 use crate::thread::{AtomArg, Mem, Op, Scope, Space, Stmt};
 
+/// Bytes of a unit in which matrix descriptors count.
+const UNIT: i64 = 16;
+
 impl Printer<'_> {
     /// A call of the row's function.
     pub(super) fn atom(&mut self, row: &'static Atom, args: &[AtomArg], guard: Option<Ix>) {
@@ -41,8 +44,11 @@ impl Printer<'_> {
             }
             AtomArg::At(mem) => self.address(mem),
             AtomArg::Descriptor { at, leading, stride, mode } => {
-                let address = self.address(at);
-                format!("matrix_descriptor<{leading}, {stride}, {mode}>({address})")
+                let constants = format!("matrix_descriptor<{leading}, {stride}, {mode}>");
+                match self.units(at) {
+                    Some((name, units)) => format!("{constants}({name}, {units})"),
+                    None => format!("{constants}({})", self.address(at)),
+                }
             }
             AtomArg::Map { param, at } => {
                 let mut text = format!("&{}", self.names.params[*param as usize]);
@@ -54,6 +60,14 @@ impl Printer<'_> {
             AtomArg::Barrier { bar, slot } => self.mbarrier(*bar, *slot),
             AtomArg::Int(at) => self.int_piece(*at).at(Level::Ternary),
         }
+    }
+
+    /// An address in shared memory in the units of descriptors: the array, and so many times 16 bytes from its start.
+    fn units(&mut self, mem: &Mem) -> Option<(String, String)> {
+        let (Space::Shared(id), None) = (mem.space, mem.peer) else { return None };
+        let elements = UNIT / i64::from(self.kernel.shared[id as usize].elem.bytes());
+        let units = self.exprs.exact(mem.index, elements)?;
+        Some((self.names.shared[id as usize].clone(), self.int(units)))
     }
 
     /// The functions of all rows in use, in the order of their first use.

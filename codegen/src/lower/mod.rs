@@ -84,7 +84,7 @@ pub(crate) fn lower_expanded(
         found
     };
     lower.start_rings();
-    lower.start_phases(&program.body);
+    lower.start_places(&program.body);
     lower.statements(&program.body)?;
     lower.end_rings();
     lower.finish()

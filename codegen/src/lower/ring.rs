@@ -2,6 +2,7 @@
 //! waits, and the roles that fill and empty them.
 
 use super::Lower;
+use super::scope::Place;
 use crate::affine::{Affine, Coord};
 use crate::atom::Done;
 use crate::diagnostic::Diagnostic;
@@ -76,32 +77,44 @@ impl Lower<'_> {
         }
     }
 
-    /// Declares the phase counters of rings that these statements advance, except inside roles: every role
-    /// has its own.
-    pub(super) fn start_phases(&mut self, body: &[Stmt]) {
+    /// Declares the places in rings that these statements advance, except inside roles: every role has its own.
+    pub(super) fn start_places(&mut self, body: &[Stmt]) {
         let mut advanced = Vec::new();
         body.iter().for_each(|stmt| advances(stmt, &mut advanced));
         for ring in advanced {
-            let name = format!("{}_phase", self.program.rings[ring as usize].name);
-            let id = self.var(&name, false);
-            self.kernel.vars[id as usize].mutable = true;
-            let zero = self.int(0);
-            self.emit(Op::Let(id, zero));
-            let phase = self.exprs().leaf(Int::Var(id), 0, MOST_PHASES, 1, Scope::Warp);
-            let phases = &mut self.scope.phases;
-            phases.resize(phases.len().max(ring as usize + 1), None);
-            phases[ring as usize] = Some(phase);
+            let tile::Ring { name, slots, .. } = &self.program.rings[ring as usize];
+            let (name, last) = (name.clone(), i64::from(*slots) - 1);
+            let slot = if last > 0 { self.counter(&format!("{name}_slot"), last) } else { self.int(0) };
+            let round = self.counter(&format!("{name}_round"), MOST_PHASES);
+            let places = &mut self.scope.places;
+            places.resize(places.len().max(ring as usize + 1), None);
+            places[ring as usize] = Some(Place { slot, round });
         }
         self.start_orders(body);
     }
 
-    /// The group's phase counter of a ring: how many slots it has advanced.
+    /// A variable that begins with 0.
+    fn counter(&mut self, name: &str, most: i64) -> Ix {
+        let id = self.var(name, false);
+        self.kernel.vars[id as usize].mutable = true;
+        let zero = self.int(0);
+        self.emit(Op::Let(id, zero));
+        self.exprs().leaf(Int::Var(id), 0, most, 1, Scope::Warp)
+    }
+
+    fn slots(&self, ring: Id) -> i64 {
+        self.program.rings[ring as usize].slots.into()
+    }
+
+    /// The group's phase of a ring: how many slots it has advanced.
     pub(super) fn phase(&mut self, ring: Id) -> Ix {
-        match self.scope.phases.get(ring as usize).copied().flatten() {
-            Some(phase) => phase,
-            // It is never advanced: the first slot is the only one.
-            None => self.int(0),
-        }
+        // If it is never advanced, the first slot is the only one.
+        let Some(Place { slot, round }) = self.scope.places.get(ring as usize).copied().flatten() else {
+            return self.int(0);
+        };
+        let slots = self.int(self.slots(ring));
+        let before = self.exprs().mul(round, slots);
+        self.exprs().add(before, slot)
     }
 
     pub(super) fn advance(&mut self, ring: Id) {
@@ -110,13 +123,18 @@ impl Lower<'_> {
     }
 
     /// Advances a ring by so many slots.
-    pub(super) fn skip(&mut self, ring: Id, slots: Ix) {
-        let phase = self.phase(ring);
-        if let Int::Var(id) = self.kernel.exprs.get(phase).int
-            && self.kernel.exprs.constant(slots) != Some(0)
-        {
-            let next = self.exprs().add(phase, slots);
-            self.emit(Op::Set(id, next));
+    pub(super) fn skip(&mut self, ring: Id, by: Ix) {
+        let Some(place) = self.scope.places.get(ring as usize).copied().flatten() else { return };
+        let (phase, slots) = (self.phase(ring), self.slots(ring));
+        let next = self.exprs().add(phase, by);
+        let (slot, round) = (self.exprs().rem(next, slots), self.exprs().div(next, slots));
+        // The round depends on the slot before.
+        for (of, next) in [(place.round, round), (place.slot, slot)] {
+            if let Int::Var(id) = self.kernel.exprs.get(of).int
+                && next != of
+            {
+                self.emit(Op::Set(id, next));
+            }
         }
     }
 
@@ -126,7 +144,7 @@ impl Lower<'_> {
         let warps = self.program.groups[group as usize].warps.map_or(1, |(first, end)| end - first);
         let alone = warps > 1 && body.iter().all(|stmt| stmt.by == group && only_fills(stmt));
         let (block, ()) = self.nested(|lower| {
-            lower.start_phases(body);
+            lower.start_places(body);
             if !alone {
                 return lower.statements(body);
             }
@@ -177,10 +195,9 @@ impl Lower<'_> {
         }
     }
 
-    /// The slot of a phase counter, and how many rounds the ring has completed.
+    /// The slot of a phase, and how many rounds the ring has completed.
     pub(super) fn slot(&mut self, ring: Id, phase: &Affine) -> (Ix, Ix) {
-        let slots = i64::from(self.program.rings[ring as usize].slots);
-        let phase = self.affine(phase);
+        let (phase, slots) = (self.affine(phase), self.slots(ring));
         (self.exprs().rem(phase, slots), self.exprs().div(phase, slots))
     }
 

@@ -27,14 +27,24 @@ pub(super) struct Scope {
     pub(super) names: Vec<(Ix, Id)>,
     /// Loops around the current statement.
     pub(super) loops: u32,
-    /// For each ring the group's phase counter, once it is declared.
-    pub(super) phases: Vec<Option<Ix>>,
+    /// For each ring the group's place in it, once it is declared.
+    pub(super) places: Vec<Option<Place>>,
     /// For each ordered section the group's phase counter, once it is declared.
     pub(super) orders: Vec<Option<Ix>>,
     /// Does one warp do this for the whole group?
     pub(super) one_warp: bool,
     /// Is this a prefetch for a later iteration?
     pub(super) ahead: bool,
+}
+
+/// A group's place in a ring: the phase, how many slots the group has advanced, as two variables. A division by the
+/// number of slots would delay each access to a slot.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// The slot.
+    pub(super) slot: Ix,
+    /// How often the group has passed all slots.
+    pub(super) round: Ix,
 }
 
 impl Lower<'_> {

@@ -1,9 +1,10 @@
 // A matrix descriptor: offsets in bytes; mode 0 is no swizzle, 1, 2 and 3 are swizzles over 128, 64 and 32
-// bytes.
+// bytes. The matrix begins so many units of 16 bytes after p: they are added to the descriptor of p.
 template <int leading, int stride, int mode>
-__device__ __forceinline__ unsigned long long matrix_descriptor(const void* p) {
-    return (unsigned long long)mode << 62 | (unsigned long long)(stride >> 4) << 32
-         | (unsigned)(leading >> 4) << 16 | (shared_address(p) >> 4 & 0x3fff);
+__device__ __forceinline__ unsigned long long matrix_descriptor(const void* p, int units = 0) {
+    const unsigned high = (unsigned)mode << 30 | stride >> 4;
+    const unsigned low = (unsigned)(leading >> 4) << 16 | (shared_address(p) >> 4 & 0x3fff);
+    return (unsigned long long)high << 32 | (low + units);
 }
 
 // A compiler fence for registers: their uses cannot be moved across this point.
