@@ -5,10 +5,16 @@ use tilewright_layout::{Symbol, Value};
 use super::Limits;
 use crate::thread::{Kernel, Param};
 
-/// Rows of 128 bytes that the L2 cache of an H100 delivers in 100 clocks, if they begin at multiples of so many
-/// bytes and no more: two lines for each, and a sector more where the 32 bytes of a sector are cut. Rows of
-/// whole lines are no limit.
-const ROWS: [(u64, u128); 2] = [(32, 2400), (128, 3500)];
+/// Where rows of 128 bytes begin at multiples of so many bytes and no more: how many the L2 cache of an H100 delivers in a
+/// clock, tenths of a clock in which a multiprocessor copies one, and tenths of the shorter of copies and products that
+/// the other does not hide. They are two lines each, and a sector more where the 32 bytes of a sector are cut. The last is
+/// for whole lines.
+const ROWS: [(u64, u128, u128, u128); 3] = [(32, 22, 33, 3), (128, 62, 20, 6), (u64::MAX, 86, 12, 6)];
+/// Bytes that memory delivers in a clock, while blocks are busy; the shorter of both takes half its time longer.
+const MEMORY: u128 = 1800;
+/// Clusters of more than two blocks leave this part of the multiprocessors idle: those that fill no cluster of their
+/// part of the chip.
+const IDLE: u32 = 11;
 
 /// The estimated clocks of a launch: those of the busiest block's tiles, one of which is an edge tile. `None`
 /// where the kernel has no cost model.
@@ -37,33 +43,63 @@ pub(super) fn clocks(
     // The clocks of other kernels are those of a multiprocessor, which its blocks share.
     let resident = if launch.persistent { launch.blocks_per_sm.max(1) } else { 1 };
     let blocks = limits.multiprocessors.saturating_mul(resident);
+    let blocks = if cluster > 2 { blocks - blocks.div_ceil(IDLE) } else { blocks };
     let clusters = u128::from((blocks / cluster).max(1));
     let rounds = tiles.div_ceil(clusters);
     let steps = count(cost.steps)?;
     let rows = tiles.min(clusters).saturating_mul((cluster * cost.rows).into());
-    let step = u128::from(cost.step).max(copies(rows, alignment(program, lookup)?));
+    let (copied, exposed) = copies(rows, cost.rows.into(), alignment(program, lookup)?);
+    let step = together(cost.step.into(), copied, (exposed, 10));
     let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
+    let of_tiles = rounds.saturating_mul(of_tile);
+    let of_memory = if cost.rows > 0 { loaded(program, lookup)? / MEMORY } else { 0 };
     let of_edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into());
-    Some(rounds.saturating_mul(of_tile).saturating_add(of_edges).saturating_add(cost.launch.into()))
+    Some(together(of_tiles, of_memory, (1, 2)).saturating_add(of_edges).saturating_add(cost.launch.into()))
 }
 
-/// Clocks in which the L2 cache delivers so many rows that begin at multiples of so many bytes.
-fn copies(rows: u128, alignment: u64) -> u128 {
-    let limit = ROWS.iter().find(|(aligned, _)| alignment < *aligned);
-    limit.map_or(0, |(_, per_100)| rows.saturating_mul(100) / per_100)
+/// Clocks of two things that overlap, but for a part of the shorter one.
+fn together(a: u128, b: u128, (part, of): (u128, u128)) -> u128 {
+    a.max(b).saturating_add(a.min(b).saturating_mul(part) / of)
+}
+
+/// Clocks of copies of so many rows that begin at multiples of so many bytes, of all blocks and of one, and the tenths
+/// that are exposed.
+fn copies(rows: u128, of_block: u128, alignment: u64) -> (u128, u128) {
+    let limit = ROWS.iter().find(|(aligned, ..)| alignment < *aligned);
+    limit.map_or((0, 0), |(_, in_a_clock, tenths, exposed)| {
+        ((rows / in_a_clock).max(of_block * tenths / 10), *exposed)
+    })
+}
+
+/// The tensors from which bulk copies load: their strides and the size of their elements.
+fn sources(program: &Kernel) -> impl Iterator<Item = (&[Value], &[Value], &[u8], u32)> {
+    program.params.iter().filter_map(|param| {
+        let Param::TensorMap { tensor, modes, .. } = param else { return None };
+        match program.params.get(*tensor as usize) {
+            Some(Param::Pointer { shape, stride, elem, write: false, .. }) => {
+                Some((&shape[..], &stride[..], &modes[..], elem.bytes()))
+            }
+            _ => None,
+        }
+    })
+}
+
+/// Their bytes.
+fn loaded(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<u128> {
+    sources(program).try_fold(0u128, |sum, (shape, _, _, bytes)| {
+        let elements = shape.iter().try_fold(1u128, |all, extent| {
+            Some(all.saturating_mul(extent.evaluate(lookup)?.max(0) as u128))
+        })?;
+        Some(sum.saturating_add(elements.saturating_mul(bytes.into())))
+    })
 }
 
 /// The largest power of two, of bytes, that divides the strides of all tensors from which bulk copies load.
 fn alignment(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<u64> {
     let mut all = 1 << 16;
-    for param in &program.params {
-        let Param::TensorMap { tensor, modes, .. } = param else { continue };
-        let Some(Param::Pointer { stride, elem, write: false, .. }) = program.params.get(*tensor as usize)
-        else {
-            continue;
-        };
+    for (_, stride, modes, bytes) in sources(program) {
         for &mode in &modes[1..] {
-            all |= stride[usize::from(mode)].evaluate(lookup)?.unsigned_abs() * u64::from(elem.bytes());
+            all |= stride[usize::from(mode)].evaluate(lookup)?.unsigned_abs() * u64::from(bytes);
         }
     }
     Some(1 << all.trailing_zeros())
@@ -91,9 +127,11 @@ mod tests {
 
     #[test]
     fn rows_that_cut_lines_take_longer() {
-        assert_eq!(copies(132 * 256, 128), 0);
-        assert!(copies(132 * 256, 64) > 900);
-        assert!(copies(132 * 256, 16) > copies(132 * 256, 32));
+        let copies = |blocks: u128, alignment| copies(blocks * 256, 256, alignment).0;
+        assert!(copies(132, 128) < 400 && copies(132, 64) > 500);
+        assert!(copies(132, 16) > copies(132, 32));
+        // Few blocks wait for their own multiprocessors.
+        assert!(copies(1, 16) > 800 && copies(1, 128) < 400);
     }
 
     #[test]

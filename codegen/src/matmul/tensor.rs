@@ -172,8 +172,10 @@ impl Plan {
         let [rest, elements] = TILE.map(i64::from);
         // Weights, or the longer operand, come from memory, the other mostly from the L2 cache.
         let (near, far) = if c.mixed() { (a, b) } else { (a.min(b), a.max(b)) };
+        // No product hides the copies of the first step.
+        let all = (a + b) / width * 4 / 9;
         let (copies, tile) = match c.mixed() || self.mma.parts_of_k()? > 1 {
-            false => ((a + b) / width * 4 / 9, rest + elements * bm * bn / 1000),
+            false => (all, rest + elements * bm * bn / 1000 + all),
             true => (far * WIDE / width / 13 + near * WIDE / width / 45, 1500),
         };
         // Multiply-adds of elements of two bytes in a clock.

@@ -35,36 +35,42 @@ pub(in crate::matmul) struct Sizes {
 }
 
 /// Tiles of the default variants, rows and columns, the blocks of a cluster that share columns, those that share K, and the
-/// clocks of a step: of
-/// an H100 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a product nearly fill all
-/// multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy fewer rows,
-/// for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few tiles.
-const SHIPPED: [([i64; 2], [i64; 2], u32); 16] = [
-    ([128, 256], [1, 1], 1266),
-    ([128, 224], [1, 1], 1085),
-    ([128, 192], [1, 1], 931),
-    ([128, 160], [1, 1], 805),
-    ([128, 128], [1, 1], 696),
-    ([256, 128], [1, 1], 1266),
-    ([64, 256], [1, 1], 700),
-    ([64, 128], [1, 1], 457),
-    ([64, 64], [1, 1], 429),
-    ([64, 32], [1, 1], 432),
-    ([64, 16], [1, 1], 387),
-    ([128, 256], [2, 1], 1266),
-    ([64, 128], [2, 1], 457),
-    ([64, 64], [1, 8], 429),
-    ([192, 192], [1, 1], 1380),
-    ([192, 192], [2, 1], 1380),
+/// clocks of a step beside its copies: of an H100 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a
+/// product nearly fill all multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy
+/// fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few tiles.
+const SHIPPED: [([i64; 2], [i64; 2], u32); 21] = [
+    ([128, 256], [1, 1], 841),
+    ([128, 224], [1, 1], 745),
+    ([128, 192], [1, 1], 630),
+    ([128, 160], [1, 1], 504),
+    ([128, 128], [1, 1], 455),
+    ([128, 96], [1, 1], 321),
+    ([256, 128], [1, 1], 850),
+    ([64, 256], [1, 1], 418),
+    ([64, 192], [1, 1], 322),
+    ([64, 128], [1, 1], 240),
+    ([64, 96], [1, 1], 193),
+    ([64, 64], [1, 1], 161),
+    ([64, 32], [1, 1], 175),
+    ([64, 16], [1, 1], 162),
+    ([192, 192], [1, 1], 1000),
+    ([192, 192], [2, 1], 1000),
+    ([64, 64], [1, 2], 161),
+    ([64, 64], [1, 4], 161),
+    ([64, 64], [1, 8], 161),
+    ([64, 128], [1, 2], 240),
+    ([64, 192], [1, 2], 322),
 ];
-/// Clocks of a step beside its products, of tiles that have not been measured.
-const STEP: u32 = 250;
+/// Clocks of a step of tiles that have not been measured: a part of its elements, and a constant.
+const STEP: [u32; 2] = [40, 20];
 /// Clocks of a step for each row of a box that is out of bounds, which the copy fills with zeros.
-const BEYOND: u32 = 2;
+const BEYOND: u32 = 1;
+/// Clocks of a step in which the blocks of a cluster wait for each other's slots.
+const SHARED: u32 = 100;
 /// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
 pub(in crate::matmul) const TILE: [u32; 2] = [182, 94];
-/// Clocks in which a cluster of blocks that split K is launched, fills its rings and adds its sums, predicted.
-const EXCHANGE: u32 = 5000;
+/// Clocks in which the blocks of a cluster add their sums: a constant, and more for each of them.
+const EXCHANGE: [u32; 2] = [2180, 480];
 /// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
 pub(in crate::matmul) const LAUNCH: [u32; 2] = [4130, 3000];
 
@@ -96,17 +102,17 @@ impl Sizes {
     /// The cost model, with K in so many steps. It is the same where threads store C: that takes no longer.
     pub(super) fn cost(&self, c: &Config, steps: Size) -> Cost {
         let elements = (self.tile[0] * self.tile[1]) as u32;
-        let step = self.clocks.unwrap_or(elements / 32 + STEP);
+        let step = self.clocks.unwrap_or(elements / STEP[0] + STEP[1]);
         // Sums of a step are added. Of the three products of two terms, the clocks above have one.
         let more = match c.precision.terms() {
             Terms::Two => 2 * (i64::from(elements) / 32 + self.sums()),
             Terms::One if c.promotes() => self.sums(),
-            // One warpgroup converts while the other multiplies, if there is another one.
-            Terms::One if c.mixed() && self.warpgroups() == 1 => CONVERT,
+            // Warpgroups convert their parts, and operands in registers are read more slowly.
+            Terms::One if c.mixed() => CONVERT + i64::from(step) * 2 / 3,
             Terms::One => 0,
         };
-        let step = step + more as u32;
-        let exchange = if self.split_k > 1 { EXCHANGE } else { 0 };
+        let step = step + more as u32 + if self.cluster > 1 { SHARED } else { 0 };
+        let exchange = if self.split_k > 1 { EXCHANGE[0] + EXCHANGE[1] * self.split_k as u32 } else { 0 };
         let tile = TILE[0] + TILE[1] * elements / 1000 + exchange;
         let rows = (self.tile[0] + self.tile[1] / self.cluster) as u32;
         let launch = LAUNCH[0] + if self.cluster * self.split_k > 1 { LAUNCH[1] } else { 0 };

@@ -2,7 +2,7 @@
 
 use tilewright_layout::Value as Size;
 
-use crate::definition::Definition;
+use crate::definition::{Definition, Generated};
 use crate::elem::Elem;
 use crate::launch::{self, Given};
 use crate::words::Words;
@@ -215,18 +215,8 @@ fn the_transposed_product_blames_the_other_key() {
     );
 }
 
-/// Checks the tile of C that a block computes in a product of these sizes.
-#[track_caller]
-fn check_chosen(sizes: [i64; 3], expected: [i64; 2]) {
-    check_chosen_of("c=n_major", sizes, expected);
-}
-
-/// The same with further keys.
-#[track_caller]
-fn check_chosen_of(keys: &str, [m, n, k]: [i64; 3], expected: [i64; 2]) {
-    let c_rows = keys.contains("c=n_major");
-    let keys = Words::read(&format!("dtype=bf16 arch=90 a=k_major b=k_major {keys}")).unwrap();
-    let kernel = Definition::Matmul(keys.args().to_vec()).generate().kernel.unwrap();
+/// The tile of C that a block computes in a product of these sizes, in rows and columns of wgmma, and the blocks of a cluster.
+fn chosen(kernel: &Generated, c_rows: bool, [m, n, k]: [i64; 3]) -> String {
     let b_elem = kernel.params[1].elem;
     let narrow = b_elem != Elem::Bf16;
     let tensor_of = |elem: Elem, extents: &[i64], mutable: bool| {
@@ -249,45 +239,103 @@ fn check_chosen_of(keys: &str, [m, n, k]: [i64; 3], expected: [i64; 2]) {
     }
     let given = [tensor([m, k], false), tensor_of(b_elem, &[n, k], false), c];
     let given: Vec<Given> = given.into_iter().chain(scale).collect();
-    let plan = launch::plan(&kernel, &given, &launch::Limits::HOPPER).unwrap();
-    let program = &kernel.variants[plan.variant].program;
-    let tiles = program.launch.grid.iter().take(2).flatten();
-    let sizes: Vec<i64> = tiles
-        .map(|count| match count {
-            Size::Sym { over, .. } => i64::from(*over),
-            _ => 1,
-        })
-        .collect();
-    assert_eq!(sizes, expected, "variant {}", plan.variant + 1);
+    let plan = launch::plan(kernel, &given, &launch::Limits::HOPPER).unwrap();
+    let launch = &kernel.variants[plan.variant].program.launch;
+    let mut tile = launch.grid.iter().flatten().filter_map(|count| match count {
+        Size::Sym { over, .. } => Some(*over),
+        _ => None,
+    });
+    let (rows, columns) = (tile.next().unwrap_or(1), tile.next().unwrap_or(1));
+    let blocks = launch.cluster[0];
+    let also = match (launch.persistent, blocks) {
+        (true, 1) => String::new(),
+        (true, _) => format!(" by {blocks} blocks"),
+        (false, _) => format!(", K over {blocks}"),
+    };
+    format!("{rows}x{columns}{also}")
 }
 
+/// Checks the tiles that launches of a product choose.
+#[track_caller]
+fn check_chosen(keys: &str, expected: &[([i64; 3], &str)]) {
+    let words = Words::read(&format!("dtype=bf16 arch=90 a=k_major b=k_major {keys}")).unwrap();
+    let kernel = Definition::Matmul(words.args().to_vec()).generate().kernel.unwrap();
+    let c_rows = keys.contains("c=n_major");
+    let found = expected.iter().map(|&(sizes, _)| (sizes, chosen(&kernel, c_rows, sizes)));
+    let found: Vec<([i64; 3], String)> = found.collect();
+    let found: Vec<([i64; 3], &str)> = found.iter().map(|(sizes, tile)| (*sizes, &**tile)).collect();
+    assert_eq!(found, expected, "{keys}");
+}
+
+/// The sizes of bench/NOTES.md, where these tiles were measured.
 #[test]
 fn a_launch_chooses_among_tiles() {
-    check_chosen([4096, 4096, 4096], [128, 256]);
-    check_chosen([1024, 1024, 1024], [64, 128]);
-    check_chosen([1536, 1536, 1536], [128, 160]);
-    // Few rows, which memory limits.
-    check_chosen([16, 4096, 4096], [64, 32]);
-    check_chosen([4096, 16, 4096], [64, 16]);
-    // Rows that begin in the middle of a line: blocks of a cluster share copies.
-    check_chosen([3000, 3000, 3000], [384, 192]);
-    check_chosen([3072, 3072, 3072], [192, 192]);
-    check_chosen([11264, 384, 2048], [256, 128]);
-    // Few tiles and a long K, which the blocks of a cluster split: they are numbered along the first axis.
-    check_chosen([128, 128, 16384], [1, 64]);
-    // Columns of C do not matter, where threads store it.
-    check_chosen([1024, 1023, 1024], [64, 128]);
+    check_chosen(
+        "",
+        &[
+            ([512, 512, 512], "64x32"),
+            ([1000, 1000, 1000], "128x128"),
+            ([1024, 1024, 1024], "64x128"),
+            ([1536, 1536, 1536], "128x160"),
+            ([2048, 2048, 2048], "128x256"),
+            ([2304, 2304, 2304], "128x192"),
+            // Rows that begin in the middle of a line: blocks of a cluster share copies.
+            ([3000, 3000, 3000], "384x192 by 2 blocks"),
+            ([3072, 3072, 3072], "192x192"),
+            ([4096, 4096, 4096], "128x256"),
+            ([6000, 6000, 6000], "128x224"),
+            ([7440, 440, 88], "256x128"),
+            ([1352, 2792, 232], "256x128"),
+            ([2048, 11008, 4096], "192x192"),
+            ([8192, 8192, 8192], "128x256"),
+            ([8192, 8192, 1024], "128x256"),
+            // Few rows, which memory limits.
+            ([16, 4096, 4096], "64x16"),
+            ([64, 4096, 4096], "64x64"),
+            ([128, 4096, 4096], "64x64"),
+            ([4096, 128, 4096], "64x64"),
+            ([4096, 64, 4096], "64x64"),
+            ([4096, 16, 4096], "64x64, K over 2"),
+            ([256, 4096, 4096], "64x128"),
+            ([512, 4096, 4096], "128x128"),
+            // Few tiles and a long K, which the blocks of a cluster split.
+            ([256, 256, 8192], "64x64, K over 4"),
+            ([256, 256, 4096], "64x64, K over 4"),
+            ([64, 1024, 8192], "64x64, K over 4"),
+            ([512, 512, 4096], "64x64, K over 2"),
+            ([512, 512, 8192], "64x64, K over 2"),
+            ([256, 1024, 8192], "64x64, K over 2"),
+            ([128, 2048, 8192], "64x64, K over 2"),
+            ([384, 384, 4096], "64x64, K over 2"),
+            ([128, 1024, 4096], "64x64, K over 2"),
+            ([128, 128, 16384], "64x64, K over 8"),
+            ([1024, 1024, 8192], "64x128"),
+        ],
+    );
+    check_chosen(
+        "c=n_major",
+        &[
+            ([4096, 4096, 4096], "128x256"),
+            ([11264, 384, 2048], "256x128"),
+            ([4096, 16, 4096], "64x16"),
+            ([128, 128, 16384], "64x64, K over 8"),
+            // Columns of C do not matter, where threads store it.
+            ([1024, 1023, 1024], "64x128"),
+        ],
+    );
 }
 
 #[test]
 fn products_with_narrow_weights_choose_too() {
-    const KEYS: &str = "b_dtype=i8 c=n_major";
     // wgmma's rows are those of the weights.
-    check_chosen_of(KEYS, [4096, 4096, 4096], [128, 256]);
-    check_chosen_of(KEYS, [1, 4096, 4096], [16, 32]);
-    check_chosen_of(KEYS, [16, 4096, 4096], [16, 32]);
-    check_chosen_of(KEYS, [32, 4096, 4096], [32, 32]);
-    for rows in [1, 16] {
-        check_chosen_of("b_dtype=i8", [rows, 4096, 4096], [32, 16]);
-    }
+    check_chosen(
+        "b_dtype=i8 c=n_major",
+        &[
+            ([4096, 4096, 4096], "128x256"),
+            ([1, 4096, 4096], "16x32"),
+            ([16, 4096, 4096], "16x32"),
+            ([32, 4096, 4096], "32x32"),
+        ],
+    );
+    check_chosen("b_dtype=i8", &[([1, 4096, 4096], "32x16"), ([16, 4096, 4096], "32x16")]);
 }
