@@ -404,7 +404,10 @@
 //! another's shared memory: `cluster(4)` makes clusters of four blocks, neighbours along x. [`cluster_sum`] and its
 //! like combine over all their threads, [`cluster_scan`] runs over them, and a scan of whole tiles with `cluster =
 //! true` continues from the tile of one block to that of the next. Without [`cluster`] a block is a cluster of
-//! its own. A cluster combines in the order of its blocks, so results do not differ from run to run.
+//! its own. Results do not differ from run to run.
+//!
+//! An exchange costs a barrier of all blocks. What is needed together is combined together, as tuples:
+//! [`cluster_reduce`] of maxima and sums of exponentials, or of counts, means and squares, is one exchange instead of two.
 //!
 //! ```
 //! use tilewright::prelude::*;

@@ -1,10 +1,12 @@
 //! Results of the blocks of a cluster, exchanged through distributed shared memory.
 
 use super::Lower;
-use super::reduce::{Combined, Kept, Runs, load};
+use super::reduce::{Combined, Kept, Runs};
 use crate::affine::Coord;
+use crate::index::Int;
 use crate::problem::{Problem, Result};
-use crate::thread::{Frag, Mem, Op, Space, Unroll};
+use crate::thread::{Frag, Mem, Op, Scope, Unroll};
+use crate::tile;
 
 impl Lower<'_> {
     /// Combines what all threads of a block have with that of the other blocks of the cluster. Every thread
@@ -21,8 +23,9 @@ impl Lower<'_> {
     }
 
     /// The results of each block of the cluster, in the shared memory of this block. All threads of a block
-    /// have the same ones. A thread for each rank fetches those of one block, after a barrier of the cluster;
-    /// the barrier at the end of the kernel keeps a block from exiting before.
+    /// have the same ones: a thread for each rank stores them in the shared memory of that block, and a barrier of the
+    /// cluster completes the exchange. Exchanges in a loop use two buffers in turn: all blocks have read the one of the
+    /// exchange before the previous one when they arrive at the barrier of the previous one.
     pub(super) fn results_of_blocks(&mut self, all: &Combined<'_>, blocks: i64) -> Result<Kept> {
         let (len, threads) = (self.results(all), self.combined());
         if threads < blocks {
@@ -31,58 +34,61 @@ impl Lower<'_> {
             ))
             .help(format!("give each block {blocks} threads or more")));
         }
-        let mut array = |of: &str, count: i64| -> Vec<u32> {
-            let one = |part: &super::reduce::Part| {
-                self.scratch_array(
-                    &format!("{}_of_{of}", part.name),
-                    part.elem,
-                    (count * len) as u32,
-                    "blocks",
-                )
-            };
-            all.parts.iter().map(one).collect()
+        let begin = match self.scope.buffer {
+            Some(buffer) if self.scope.loops > 0 => {
+                let (one, size) = (self.int(1), self.int(blocks * len));
+                let other = self.exprs().sub(one, buffer);
+                if let Int::Var(id) = self.kernel.exprs.get(buffer).int {
+                    self.emit(Op::Set(id, other));
+                }
+                Some(self.exprs().mul(buffer, size))
+            }
+            _ => None,
         };
-        let (own, arrays) = (array("block", 1), array("blocks", blocks));
-        // In a loop, other blocks may still be reading the results of the previous iteration.
-        if self.scope.loops > 0 {
-            self.meet_cluster();
-        }
-        let stores = all
-            .parts
-            .iter()
-            .zip(&own)
-            .flat_map(|(part, &array)| (0..len).map(move |at| (part.reg, array, at)));
-        let mut store = Vec::new();
-        for (reg, array, at) in stores {
-            let index = self.int(at);
-            let to = Mem { space: Space::Shared(array), index, peer: None };
-            store.push(Op::Store { to, from: Frag { reg, at: index, len: 1 }, guard: None });
-        }
-        self.elect(store);
-        self.meet_cluster();
-        let rank = self.coord(&Coord::ClusterRank);
-        let kept = Kept { arrays, begin: self.int(0), count: blocks, run: rank };
-        let (thread, zero) = (self.coord(&Coord::Thread(self.scope.by)), self.int(0));
-        let most = self.int(blocks);
-        let fetched: Vec<u32> =
-            all.parts.iter().map(|part| self.register("fetched".into(), part.elem, 1, false)).collect();
-        let (fetch, ()) = self.nested(|lower| {
+        let buffers = if begin.is_some() { 2 } else { 1 };
+        let array = |part: &super::reduce::Part| {
+            let count = (buffers * blocks * len) as u32;
+            self.scratch_array(&format!("{}_of_blocks", part.name), part.elem, count, "blocks")
+        };
+        let arrays = all.parts.iter().map(array).collect();
+        self.start_exchanges();
+        let (rank, zero) = (self.coord(&Coord::ClusterRank), self.int(0));
+        let kept = Kept { arrays, begin: begin.unwrap_or(zero), count: blocks, run: rank };
+        let (thread, most) = (self.coord(&Coord::Thread(self.scope.by)), self.int(blocks));
+        let (sent, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
-                for ((&reg, &own), &array) in fetched.iter().zip(&own).zip(&kept.arrays) {
-                    let value = Frag { reg, at: zero, len: 1 };
-                    lower.emit(load(
-                        value,
-                        Mem { space: Space::Shared(own), index: at[0], peer: Some(thread) },
-                    ));
-                    let to = lower.place_of_run(&kept, array, at[0], thread);
-                    lower.emit(Op::Store { to, from: value, guard: None });
+                for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                    let to = Mem { peer: Some(thread), ..lower.place_of_run(&kept, array, at[0], rank) };
+                    let from = Frag { reg: part.reg, at: at[0], len: 1 };
+                    lower.emit(Op::Store { to, from, guard: None });
                 }
                 Ok(())
             })
         })?;
         let cond = self.exprs().lt(thread, most);
-        self.emit(Op::If { cond, then: fetch, other: Vec::new() });
-        self.meet(self.scope.by);
+        self.emit(Op::If { cond, then: sent, other: Vec::new() });
+        self.meet_cluster();
         Ok(kept)
+    }
+
+    /// Waits until all blocks of the cluster run: before that they have no shared memory.
+    fn start_exchanges(&mut self) {
+        if !std::mem::replace(&mut self.scope.exchanges, true) {
+            self.meet_cluster();
+        }
+    }
+
+    /// What exchanges in a loop need before it: the index of the buffer that they used last.
+    pub(super) fn before_exchanges(&mut self, body: &[tile::Stmt]) {
+        let mut exchanges = false;
+        body.iter().for_each(|stmt| stmt.each(&mut |stmt| exchanges |= stmt.is_over_cluster()));
+        if exchanges && self.scope.loops == 0 {
+            let id = self.var("buffer", false);
+            self.kernel.vars[id as usize].mutable = true;
+            let zero = self.int(0);
+            self.emit(Op::Let(id, zero));
+            self.scope.buffer = Some(self.exprs().leaf(Int::Var(id), 0, 1, 1, Scope::Cluster));
+            self.start_exchanges();
+        }
     }
 }

@@ -360,6 +360,9 @@ impl Lower<'_> {
     ) -> Result<()> {
         let len = self.results(all);
         let (count, zero) = (runs.count(), self.int(0));
+        if self.by_lanes(all, runs) {
+            return self.combine_by_lanes(all, kept, count, home);
+        }
         let partials: Vec<u32> =
             all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
         self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
@@ -386,6 +389,57 @@ impl Lower<'_> {
         })?;
         let (from, to) = (self.int(1), self.int(count));
         self.emit(Op::For { var, from, to, step: 1, unroll: Unroll::By(PARTIAL_UNROLL), body });
+        Ok(())
+    }
+
+    /// Closures take longer than shuffles: the lanes of each warp have one run each, where all of them have one.
+    fn by_lanes(&self, all: &Combined<'_>, runs: &Runs<'_>) -> bool {
+        let count = runs.count();
+        matches!(all.how, How::Functions(_))
+            && *runs.digits == [(count, 1)]
+            && count > 2
+            && count <= WARP
+            && count.count_ones() == 1
+            && self.combined() % WARP == 0
+    }
+
+    fn combine_by_lanes(&mut self, all: &Combined<'_>, kept: &Kept, count: i64, home: Ix) -> Result<()> {
+        let len = self.results(all);
+        let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
+        let lane = self.exprs().rem(thread, count);
+        let run = self.exprs().add(home, lane);
+        self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                let from = lower.place_of_run(kept, array, at[0], run);
+                lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
+            }
+            Ok(())
+        })?;
+        // The lower lane's elements come first in both lanes, so that all get the same number.
+        let mut distance = 1;
+        while distance < count {
+            let (by, two) = (self.int(distance), self.int(2 * distance));
+            let bit = self.exprs().remainder(thread, two);
+            let low = self.exprs().lt(bit, by);
+            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let own: Vec<Val> = all.parts.iter().map(|part| Val::Reg(part.reg, at[0])).collect();
+                let others = own.iter().map(|own| Val::ShuffleXor(Box::new(own.clone()), by)).collect();
+                let others = lower.in_registers(all, "other", others);
+                let pick = |(one, two): (&Val, &Val)| {
+                    Val::Guarded(low, Box::new(one.clone()), Box::new(two.clone()))
+                };
+                let left = own.iter().zip(&others).map(pick).collect();
+                let right = others.iter().zip(&own).map(pick).collect();
+                let left = lower.in_registers(all, "left", left);
+                let right = lower.in_registers(all, "right", right);
+                let next = lower.joined(all, &left, &right)?;
+                for (part, value) in all.parts.iter().zip(next) {
+                    lower.emit(Op::Assign { reg: part.reg, at: at[0], value });
+                }
+                Ok(())
+            })?;
+            distance *= 2;
+        }
         Ok(())
     }
 

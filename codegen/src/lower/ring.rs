@@ -49,7 +49,6 @@ impl Lower<'_> {
         let mut reached = self.program.rings.iter().any(|ring| ring.over_cluster.is_some());
         for stmt in &self.program.body {
             stmt.each(&mut |stmt| {
-                reached |= stmt.is_over_cluster();
                 reached |= stmt.reads().into_iter().chain(stmt.writes()).any(|view| view.peer.is_some());
             });
         }

@@ -191,6 +191,7 @@ impl Lower<'_> {
         unroll: Unroll,
         body: &[tile::Stmt],
     ) -> std::result::Result<(), Diagnostic> {
+        self.before_exchanges(body);
         let program = self.program;
         let of = &program.vars[var as usize];
         let (mut from, to) = (self.affine(&of.from), self.affine(&of.to));
