@@ -89,6 +89,7 @@ pub(crate) fn whole(name: &str, elem: Elem, written: bool, bits: &[u64]) -> Oper
         elem,
         written,
         extents: vec![len],
+        over: vec![1],
         strides: vec![1],
         offset: 0,
         len,
