@@ -257,8 +257,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         ELEMENTWISE,
         "a function's operands are swapped",
-        "Val::Cmp(*f, inner(x)?.0, inner(y)?.0)",
-        "Val::Cmp(*f, inner(y)?.0, inner(x)?.0)",
+        "(Val::Cmp(*f, left, right), Type::Condition)",
+        "(Val::Cmp(*f, right, left), Type::Condition)",
     ),
     fault(
         ELEMENTWISE,
@@ -459,8 +459,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         RING,
         "a phase does not advance",
-        "let next = self.exprs().add(phase, slots);",
-        "let next = self.exprs().sub(phase, one);",
+        "let next = self.exprs().add(phase, by);",
+        "let next = self.exprs().sub(phase, by);",
     ),
     fault(
         SCHEDULE,
