@@ -148,36 +148,6 @@ pub fn all() -> Vec<Shipped> {
         one("layernorm_rows", "layer norm of each row, a warp per row", memory::rows::layernorm_rows().def()),
         one("rmsnorm_row", "RMS norm of each row, a block per row", memory::rows::rmsnorm_row().def()),
         one("rmsnorm_rows", "RMS norm of each row, a warp per row", memory::rows::rmsnorm_rows().def()),
-        one(
-            "softmax_long",
-            "softmax of each row, a cluster per row",
-            memory::long_rows::softmax_long().def(),
-        ),
-        one(
-            "layernorm_long",
-            "layer norm of each row, a cluster per row",
-            memory::long_rows::layernorm_long().def(),
-        ),
-        one(
-            "rmsnorm_long",
-            "RMS norm of each row, a cluster per row",
-            memory::long_rows::rmsnorm_long().def(),
-        ),
-        one(
-            "softmax_resident",
-            "softmax of each row, in the shared memory of a cluster",
-            memory::resident_rows::softmax_resident().def(),
-        ),
-        one(
-            "layernorm_resident",
-            "layer norm of each row, in the shared memory of a cluster",
-            memory::resident_rows::layernorm_resident().def(),
-        ),
-        one(
-            "rmsnorm_resident",
-            "RMS norm of each row, in the shared memory of a cluster",
-            memory::resident_rows::rmsnorm_resident().def(),
-        ),
         one("row_sums", "sums of rows, by blocks", memory::sums::row_sums().def()),
         one("row_sums_short", "sums of rows, by warps", memory::sums::row_sums_short().def()),
         one("column_sums", "sums of pieces of columns", memory::sums::column_sums().def()),

@@ -549,18 +549,6 @@ impl Exprs {
         self.intern(Int::And(a, mask_at), (0, hi), (1 << mask.trailing_zeros().min(62)).max(1), same)
     }
 
-    /// A simpler number that is less than any multiple of `n` if and only if `a` is: `whole` of `whole + rest`, where
-    /// `n` divides `whole` and 0 <= `rest` < n. Elements of a thread's vector are in bounds together. Where `rest` depends on
-    /// the thread, nothing becomes simpler.
-    pub(crate) fn below_multiples(&mut self, a: Ix, n: i64) -> Ix {
-        let Some((whole, rest)) = self.split(a, n) else { return a };
-        if self.get(rest).same_for == Scope::Thread && !matches!(self.get(rest).int, Int::Var(_)) {
-            a
-        } else {
-            whole
-        }
-    }
-
     /// `a < b`: 1 or 0.
     pub fn lt(&mut self, a: Ix, b: Ix) -> Ix {
         let (x, y) = (self.get(a), self.get(b));
@@ -664,19 +652,6 @@ impl Exprs {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn elements_of_a_vector_are_below_together() {
-        let mut e = Exprs::default();
-        let (thread, element) =
-            (e.leaf(Int::Thread, 0, 31, 1, Scope::Thread), e.leaf(Int::Var(0), 0, 7, 1, Scope::Thread));
-        let eight = e.int(8);
-        let vector = e.mul(thread, eight);
-        let at = e.add(vector, element);
-        assert_eq!(e.below_multiples(at, 8), vector);
-        // Elements of two vectors are not.
-        assert_eq!(e.below_multiples(at, 4), at);
-    }
 
     #[test]
     fn divisions_cancel() {

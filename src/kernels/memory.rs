@@ -21,14 +21,8 @@ pub mod bodies;
 #[path = "../../examples/memory/gather.rs"]
 pub mod gather;
 #[allow(dead_code)]
-#[path = "../../examples/memory/long_rows.rs"]
-pub mod long_rows;
-#[allow(dead_code)]
 #[path = "../../examples/memory/products.rs"]
 pub mod products;
-#[allow(dead_code)]
-#[path = "../../examples/memory/resident_rows.rs"]
-pub mod resident_rows;
 #[allow(dead_code)]
 #[path = "../../examples/memory/rows.rs"]
 pub mod rows;
@@ -127,13 +121,6 @@ const SHORT: usize = 16;
 const PART: usize = 16384;
 /// Most blocks of a cluster.
 const BLOCKS: usize = 16;
-/// Bytes of a row that a block keeps in shared memory and registers: eight pieces, the last of them in registers.
-const KEPT: usize = 8 * 32768;
-/// Clusters of two blocks that are resident on an H100 at once.
-const PAIRS: usize = 66;
-/// Clusters of 16 blocks, two blocks for each multiprocessor, that are resident on an H100 at once: not every group of
-/// its multiprocessors has 16 of them.
-const CLUSTERS: usize = 13;
 /// Rows that are too few for a block each to occupy the device.
 const FEW: usize = 1024;
 
@@ -162,22 +149,6 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         }
         own(long, &[("W", columns.next_multiple_of(threads * wide)), ("L", threads), ("V", wide)])
     };
-    // A row of the longest ones: in the shared memory of two blocks, where rows of this length and number fill that of the
-    // device; else in the registers of 16 blocks that copy the next row meanwhile.
-    let longest = |resident, long| {
-        if columns <= PART * BLOCKS / 2 || wide < most {
-            return None;
-        }
-        let (bytes, waves) = (columns * elem.bytes() as usize, rows.div_ceil(PAIRS));
-        if bytes <= 2 * KEPT && 8 * bytes >= 7 * 2 * KEPT && 8 * rows >= 7 * waves * PAIRS {
-            let width = columns.div_ceil(2 * 8).next_multiple_of(1024 * wide);
-            return Some(own(resident, &[("W", width), ("V", wide)]));
-        }
-        let width = columns.div_ceil(BLOCKS).next_multiple_of(512 * wide);
-        let rows = rows.div_ceil(CLUSTERS).max(1);
-        let constants = [("W", width), ("V", wide), ("C", BLOCKS), ("R", rows), ("Q", 2)];
-        (width <= PART).then(|| own(long, &constants))
-    };
     // Threads of a block that keeps a row in registers, with about this many elements for each.
     let keeping = |elements: usize| columns.div_ceil(elements).next_multiple_of(128).clamp(128, 1024);
     let kept = keeping(if wide == 1 { 33 } else { OWN });
@@ -192,13 +163,9 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             let tile = if v * u > 1 && v == u { 256 / elem.bytes() as usize } else { 64 };
             own("transpose", &[("V", v), ("C", c), ("U", u), ("D", d), ("B", tile), ("P", pad)])
         }
-        Work::Softmax => longest("softmax_resident", "softmax_long")
-            .unwrap_or_else(|| in_rows("softmax_row", "softmax_rows", kept)),
-        Work::Layernorm if wide == 1 => in_rows("layernorm_row", "layernorm_rows", keeping(12)),
+        Work::Softmax => in_rows("softmax_row", "softmax_rows", kept),
+        Work::Layernorm if wide == 1 => in_rows("layernorm_row", "layernorm_rows", keeping(17)),
         Work::Layernorm => {
-            if let Some(choice) = longest("layernorm_resident", "layernorm_long") {
-                return choice;
-            }
             let mut choice = in_rows("layernorm_row", "layernorm_rows", kept);
             if choice.kernel == "layernorm_row" && elem.bytes() < 4 && columns <= PART {
                 // Converted 16-bit weights take 32-bit registers: without a register bound fewer blocks would
@@ -207,8 +174,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             }
             choice
         }
-        Work::Rmsnorm => longest("rmsnorm_resident", "rmsnorm_long")
-            .unwrap_or_else(|| in_rows("rmsnorm_row", "rmsnorm_rows", kept)),
+        Work::Rmsnorm => in_rows("rmsnorm_row", "rmsnorm_rows", kept),
         Work::RowSums if columns <= 32 * SHORT => in_rows("row_sums", "row_sums_short", 0),
         Work::RowSums => {
             own("row_sums", &[("W", at_once(if wide == 1 { 33 } else { 8 })), ("L", 128), ("V", wide)])
@@ -220,12 +186,12 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             own("cumulative_sums", &[("R", rows), ("W", width), ("L", 256), ("E", exclusive)])
         }
         Work::CumulativeSums | Work::SumsBefore if rows < FEW && columns > PART => {
-            // A cluster scans a row: each of its blocks a tile at a time. While a block waits for its cluster, other
-            // resident ones load.
+            // A cluster scans a row: each of its blocks a tile at a time.
             let exclusive = usize::from(work == Work::SumsBefore);
-            let (blocks, resident) = (8, if elem.bytes() < 4 { 6 } else { 5 });
-            let width = columns.div_ceil(blocks).next_multiple_of(256 * wide).min(256 * OWN);
-            let constants = [("W", width), ("L", 256), ("E", exclusive), ("C", blocks), ("Q", resident)];
+            // Three resident blocks of 16 elements for each thread; of narrow elements two of 32.
+            let (each, resident) = if elem.bytes() < 4 { (2 * OWN, 2) } else { (OWN, 3) };
+            let width = columns.div_ceil(BLOCKS).next_multiple_of(512 * wide).min(512 * each);
+            let constants = [("W", width), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", resident)];
             own("cumulative_sums", &constants)
         }
         Work::CumulativeSums if wide == 1 && columns > 32 * SHORT => own("cumulative_sums_unaligned", &[]),

@@ -39,36 +39,6 @@ fn rows_of_several_blocks() {
     }
 }
 
-/// The same with several rows for each cluster, one after another.
-#[test]
-fn long_rows() {
-    for (blocks, rows, elem) in [(1, 3, Elem::F32), (2, 1, Elem::F32), (4, 2, Elem::Bf16), (8, 3, Elem::F16)]
-    {
-        for kernel in ["softmax_long", "layernorm_long", "rmsnorm_long"] {
-            for columns in [1, 257, 256 * blocks - 3, 256 * blocks] {
-                let constants = [("W", 256), ("L", 64), ("C", blocks), ("R", rows)];
-                check(kernel, &constants, elem, [5, columns.min(256 * blocks)], Values::Any);
-            }
-        }
-    }
-}
-
-/// Pieces of rows in shared memory, the last of them in registers.
-#[test]
-fn resident_rows() {
-    for (blocks, pieces, elem) in
-        [(1, 2, Elem::F32), (2, 4, Elem::Bf16), (4, 3, Elem::F16), (2, 8, Elem::F32)]
-    {
-        for columns in [100, 128 * pieces + 5, 128 * pieces * blocks - 3, 128 * pieces * blocks] {
-            let sizes = [2, columns.min(128 * pieces * blocks)];
-            for kernel in ["softmax_resident", "layernorm_resident", "rmsnorm_resident"] {
-                let constants = [("W", 128), ("K", pieces), ("L", 32), ("C", blocks)];
-                check(kernel, &constants, elem, sizes, Values::Any);
-            }
-        }
-    }
-}
-
 /// Cumulative sums of rows that end in any iteration and block.
 #[test]
 fn scans_of_several_blocks() {

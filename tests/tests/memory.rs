@@ -60,17 +60,6 @@ fn rows() {
     }
 }
 
-/// The longest rows: resident ones where they fill the device, else one after another.
-#[test]
-fn longest_rows_are_chosen_by_size() {
-    let named = |elem, rows, columns| choose(Work::Softmax, elem, rows, columns).to_string();
-    assert_eq!(named(Elem::Bf16, 64, 262_144), "softmax_resident T=bf16 W=16384 V=8");
-    assert_eq!(named(Elem::Bf16, 5, 262_144), "softmax_long T=bf16 W=16384 V=8 C=16 R=1 Q=2");
-    assert_eq!(named(Elem::Bf16, 64, 150_000), "softmax_long T=bf16 W=12288 V=8 C=16 R=5 Q=2");
-    assert_eq!(named(Elem::F32, 64, 262_144), "softmax_long T=f32 W=16384 V=4 C=16 R=5 Q=2");
-    assert_eq!(named(Elem::F32, 64, 262_143), "softmax_row T=f32 W=16384 L=512 V=1 C=16 Q=2");
-}
-
 #[test]
 fn sums() {
     for work in [Work::RowSums, Work::ColumnSums, Work::Gemv] {

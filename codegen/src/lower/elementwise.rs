@@ -252,14 +252,7 @@ impl Lower<'_> {
                 let ((x, ty), (y, _), (z, _)) = (inner(&of[0])?, inner(&of[1])?, inner(&of[2])?);
                 (Val::Fma(Box::new([*x, *y, *z])), ty)
             }
-            Expr::Cmp(f, x, y) => {
-                let (mut left, right) = (inner(x)?.0, inner(y)?.0);
-                if let (Cmp::Lt, Val::Int(at, Elem::I32), Expr::Size(size)) = (f, &mut *left, &**y) {
-                    let divisor = self.known_divisor(*size);
-                    *at = self.exprs().below_multiples(*at, divisor);
-                }
-                (Val::Cmp(*f, left, right), Type::Condition)
-            }
+            Expr::Cmp(f, x, y) => (Val::Cmp(*f, inner(x)?.0, inner(y)?.0), Type::Condition),
             Expr::Pick(of) => {
                 let ((condition, _), (x, ty), (y, _)) = (inner(&of[0])?, inner(&of[1])?, inner(&of[2])?);
                 (Val::Pick(Box::new([*condition, *x, *y])), ty)

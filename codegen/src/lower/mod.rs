@@ -538,15 +538,6 @@ impl<'p> Lower<'p> {
         self.kernel.needs.iter().any(says)
     }
 
-    /// The greatest divisor of a size that is asserted, or assumed so far.
-    fn known_divisor(&self, of: Value) -> i64 {
-        let divisor = |fact: &Fact| match fact {
-            Fact::Divides(known) if known.of == of => Some(known.divisor),
-            _ => None,
-        };
-        self.kernel.needs.iter().filter_map(divisor).fold(self.asserted(of), i64::max)
-    }
-
     fn at_site(&mut self, tensor: &str, span: Span) {
         let site = Site { tensor: tensor.into(), span, coord: Vec::new() };
         self.scope.site = match self.kernel.sites.iter().position(|known| *known == site) {

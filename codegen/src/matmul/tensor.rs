@@ -67,11 +67,8 @@ pub(super) fn usual(c: &Config) -> Usual {
         bytes <= i64::from(Target::of(c.arch).block_shared)
     };
     match (elem, elem.bytes()) {
-        // Weights along the longer side, where they take less shared memory.
-        _ if c.mixed() => {
-            let [left, right] = c.operands_of([128, 256, 0]);
-            Usual { tile: [left, right, 64], stages: if c.arch >= ring::BULK { 4 } else { 3 }, sums: square }
-        }
+        // Elements take registers before and after their conversion.
+        _ if c.mixed() => Usual { tile: [128, 128, 32], stages: 4, sums: 64 * 32 },
         // Where these are multiplied as f16, fragments are converted, in twice as many registers.
         (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
         // Fragments take registers for both terms as well.
@@ -172,22 +169,14 @@ impl Plan {
         let [rest, elements] = TILE.map(i64::from);
         // Weights, or the longer operand, come from memory, the other mostly from the L2 cache.
         let (near, far) = if c.mixed() { (a, b) } else { (a.min(b), a.max(b)) };
-        // No product hides the copies of the first step.
-        let all = (a + b) / width * 4 / 9;
         let (copies, tile) = match c.mixed() || self.mma.parts_of_k()? > 1 {
-            false => (all, rest + elements * bm * bn / 1000 + all),
+            false => ((a + b) / width * 4 / 9, rest + elements * bm * bn / 1000),
             true => (far * WIDE / width / 13 + near * WIDE / width / 45, 1500),
         };
         // Multiply-adds of elements of two bytes in a clock.
         let rate = match c.dtype {
-            // Conversions take as long as products, or longer where the elements of few rows are multiplied once.
-            _ if c.mixed() => {
-                if self.mma.parts_of_k()? > 1 {
-                    320
-                } else {
-                    740
-                }
-            }
+            // Conversions take as long as products.
+            _ if c.mixed() => 320,
             Elem::E4m3 | Elem::E5m2 => 400,
             Elem::F64 => 450,
             _ if c.precision.terms() == Terms::Two => 300,
@@ -195,6 +184,8 @@ impl Plan {
         };
         let products = bm * bn * bk * i64::from(c.dtype.bytes()) / 2 / rate;
         let step = (BARRIER + copies.max(products)) as u32;
+        // The copies of the first step and the products of the last one do not overlap.
+        let tile = if c.mixed() || self.mma.parts_of_k()? > 1 { tile } else { tile + copies.min(products) };
         Ok(Cost { steps, step, beyond: 0, rows: 0, tile: tile as u32, launch: LAUNCH[0] })
     }
 

@@ -257,8 +257,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         ELEMENTWISE,
         "a function's operands are swapped",
-        "(Val::Cmp(*f, left, right), Type::Condition)",
-        "(Val::Cmp(*f, right, left), Type::Condition)",
+        "Val::Cmp(*f, inner(x)?.0, inner(y)?.0)",
+        "Val::Cmp(*f, inner(y)?.0, inner(x)?.0)",
     ),
     fault(
         ELEMENTWISE,
