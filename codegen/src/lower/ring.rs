@@ -84,7 +84,7 @@ impl Lower<'_> {
             let tile::Ring { name, slots, .. } = &self.program.rings[ring as usize];
             let (name, last) = (name.clone(), i64::from(*slots) - 1);
             let slot = if last > 0 { self.counter(&format!("{name}_slot"), last) } else { self.int(0) };
-            let round = self.counter(&format!("{name}_round"), MOST_PHASES);
+            let round = self.counter(&format!("{name}_round"), MOST_PHASES / (last + 1));
             let places = &mut self.scope.places;
             places.resize(places.len().max(ring as usize + 1), None);
             places[ring as usize] = Some(Place { slot, round });

@@ -91,8 +91,8 @@ pub struct Cost {
     pub step: u32,
     /// Further clocks of an iteration for each row and column of an edge tile that is out of bounds.
     pub beyond: u32,
-    /// Rows of 128 bytes that a block copies in an iteration: where they begin in the middle of a line of the
-    /// L2 cache, it may limit the iteration.
+    /// Rows of 128 bytes that a block copies in bulk in an iteration, which may take longer than its products, most of all
+    /// where they begin in the middle of a line of the L2 cache. 0 where `step` has the copies.
     pub rows: u32,
     /// Further clocks of a tile.
     pub tile: u32,
