@@ -25,7 +25,7 @@ pub fn high(a: u32, b: u32) -> u32 {
 /// The largest of windows of 3×3 whose distance is 2, with a border of 1.
 #[kernel]
 pub fn max_pool(
-    x: &Tensor<f32, (H, W, C), (W, _1, sx)>,
+    x: &Tensor<f32, (H, W, C), (ldx, _1, sx)>,
     y: &mut Tensor<f32, { (ceil_div(H, 2), ceil_div(W, 2), C) }, (ldy, _1, sy)>,
 ) {
     let y = tile(y, (8, 32, 1), (block.x, block.y, block.z))[(_, _, 0)];
