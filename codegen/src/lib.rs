@@ -42,6 +42,7 @@ pub mod scan;
 pub mod semiring;
 mod spelling;
 mod stack;
+pub mod synchronise;
 pub mod target;
 pub mod text;
 pub mod thread;

@@ -357,8 +357,7 @@ impl Project<'_> {
     /// A view of a buffer at the ring's current slot.
     fn at_slot(&self, view: &mut View) {
         let Some(Buffer { ring, slots }) = self.buffers.get(&view.tensor) else { return };
-        view.base.push(Affine::from(Coord::Phase(*ring)).digit(1, Some(*slots)));
-        view.limits.push(None);
+        view.at_slot(&Coord::Phase(*ring).into(), *slots);
     }
 
     /// The consumers' loop over the slots of a ring.

@@ -249,6 +249,12 @@ pub(crate) fn slice_mode(
 
 /// For tests and messages: the tensor coordinates of a view for given block, thread and loop indices.
 impl View {
+    /// Adds the coordinate of a ring's slot, the last mode of its buffers, at a phase.
+    pub(crate) fn at_slot(&mut self, phase: &Affine, slots: i64) {
+        self.base.push(phase.digit(1, Some(slots)));
+        self.limits.push(None);
+    }
+
     /// The tensor coordinates of an integer coordinate of the view.
     pub fn coordinates(&self, index: i64, lookup: &dyn Fn(&Coord) -> i64) -> Vec<i64> {
         let mut at: Vec<i64> = self.base.iter().map(|base| base.eval(lookup)).collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use tilewright_codegen::lower::{Policy, lower};
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::{cuda, pipeline, resolve, thread};
+use tilewright_codegen::{cuda, pipeline, resolve, synchronise, thread};
 
 const LINE: &str = "\n----\n";
 
@@ -16,6 +16,8 @@ fn passed(pass: &str, input: &str) -> Result<String, String> {
     let lowered = |policy| Ok(lower(&tile()?, policy).map_err(said)?.to_string());
     match pass {
         "resolve" => Ok(resolve::resolve(&tile()?).map_err(said)?.to_string()),
+        "schedule" => Ok(pipeline::scheduled(&tile()?).map_err(said)?.to_string()),
+        "synchronise" => Ok(synchronise::synchronised(tile()?).to_string()),
         "expand" => Ok(pipeline::expand(&tile()?).map_err(said)?.to_string()),
         "lower best" => lowered(Policy::Best),
         "lower general" => lowered(Policy::General),

@@ -1,5 +1,6 @@
-//! Double-buffered fragments: while threads multiply one k-step, the next one is loaded from shared memory to
-//! registers, also across the barrier between two iterations.
+//! Double-buffered fragments of a product: while threads multiply one k-step, the next one is loaded from shared memory to
+//! registers, also across the barrier between two iterations. This writes the product as a loop over k-steps, of which
+//! `steps` makes the schedule:
 //!
 //! ```text
 //! for k in pipelined(0..n, stages = 3, fragments = 2) { …; gemm(sa, sb, acc); }
@@ -27,27 +28,15 @@
 
 use tilewright_layout::{Layout, Tuple, Value};
 
-use super::Write;
+use super::schedule::Schedule;
+use super::steps::{Exit, SLOTS, Steps};
 use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
-use crate::thread::{Id, Unroll};
-use crate::tile::{How, Op, Past, Program, Space, Stmt, Tensor, Var};
+use crate::thread::Id;
+use crate::tile::{How, Op, Program, Space, Stmt, Tensor};
 use crate::view::{At, View};
 
-/// A product whose operands are loaded into double-buffered registers.
-pub(super) struct Product {
-    /// The statement. Only its operands are replaced.
-    stmt: Stmt,
-    operands: [Operand; 2],
-    /// Is the second operand's mode the innermost?
-    by_rows: bool,
-    /// Is the loop left at the end of K, by an exit test after each k-step?
-    exits: bool,
-    /// Where an iteration's tile begins, if that is not a multiple of the iteration.
-    begin: Option<Coord>,
-    k_steps: i64,
-}
-
+/// An operand of a product.
 struct Operand {
     /// In shared memory, (rows, K).
     from: View,
@@ -55,155 +44,93 @@ struct Operand {
     to: View,
 }
 
-impl Product {
-    /// Allocates registers for two k-steps of each operand of the loop body's only statement.
-    pub(super) fn of(
-        program: &mut Program,
-        work: &[Stmt],
-        exits: bool,
-        begin: Option<Coord>,
-    ) -> Result<Product> {
-        let help =
-            "leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration";
-        let [stmt] = work else {
-            let message = format!(
-                "`fragments = 2` is for iterations of one product, and these have {} statements",
-                work.len()
-            );
-            return Err(Problem::new(message).help(help));
-        };
-        let Op::Gemm { a, b, order, how: How::Derive | How::Plain, token: None, .. } = &stmt.op else {
-            let message = "`fragments = 2` is for iterations of one product, and this is none";
-            return Err(Problem::new(message).help(help));
-        };
-        let shared = |view: &View| matches!(program.tensor(view.tensor).space, Space::Shared { .. });
-        if let Some(view) = [a, b].into_iter().find(|view| !shared(view)) {
-            let message = format!(
-                "`fragments = 2` reads operands from shared memory, and `{}` is not there",
-                view.name
-            );
-            return Err(Problem::new(message).help(help));
-        }
-        let k_steps = a.layout.mode(1)?.size().unwrap_or(0);
-        if k_steps < 2 || k_steps % 2 != 0 {
-            let message = format!("`fragments = 2` takes k-steps in pairs, and the tiles have {k_steps}");
-            return Err(Problem::new(message).help("use tiles whose extent along K is even"));
-        }
-        let by_rows = order.is_by_rows();
-        let operands = [Operand::new(program, a)?, Operand::new(program, b)?];
-        Ok(Product { stmt: stmt.clone(), operands, by_rows, exits, begin, k_steps })
+/// The k-steps of the product that is the only statement of a loop over tiles, with registers for two of each operand.
+/// `exits` says that the loop is left at the end of K, and where an iteration's tile begins, if that is not a multiple of
+/// the iteration.
+pub(super) fn steps(
+    schedule: &mut Schedule,
+    work: &[Stmt],
+    tiles: Id,
+    exits: Option<Option<Coord>>,
+) -> Result<Steps> {
+    let program = &mut schedule.program;
+    let help = "leave `fragments` out, or make one `gemm` of two shared tiles the whole work of an iteration";
+    let [stmt] = work else {
+        let message = format!(
+            "`fragments = 2` is for iterations of one product, and these have {} statements",
+            work.len()
+        );
+        return Err(Problem::new(message).help(help));
+    };
+    let Op::Gemm { a, b, order, how: How::Derive | How::Plain, token: None, .. } = &stmt.op else {
+        let message = "`fragments = 2` is for iterations of one product, and this is none";
+        return Err(Problem::new(message).help(help));
+    };
+    let shared = |view: &View| matches!(program.tensor(view.tensor).space, Space::Shared { .. });
+    if let Some(view) = [a, b].into_iter().find(|view| !shared(view)) {
+        let message =
+            format!("`fragments = 2` reads operands from shared memory, and `{}` is not there", view.name);
+        return Err(Problem::new(message).help(help));
     }
-
-    fn statement(&self, op: Op) -> Stmt {
-        Stmt { id: 0, span: self.stmt.span, by: self.stmt.by, op }
+    let count = a.layout.mode(1)?.size().unwrap_or(0);
+    if count < SLOTS || count % SLOTS != 0 {
+        let message = format!("`fragments = 2` takes k-steps in pairs, and the tiles have {count}");
+        return Err(Problem::new(message).help("use tiles whose extent along K is even"));
     }
-
-    /// Loads a k-step of both operands into registers. The innermost mode needs all of its operand at once,
-    /// so that comes first; of the other operand more than the first values can arrive while those are
-    /// multiplied.
-    fn fetch(&self, k_step: &Affine) -> Result<Vec<Stmt>> {
-        let copy = |operand: &Operand| {
-            let from = operand.from.slice(&[At::All, At::Index(k_step.clone())])?;
-            let to = operand.to.slice(&[At::All, At::Index(k_step.digit(1, Some(2)))])?;
-            Ok(self.statement(Op::Copy { from, to, how: How::Here, fill: 0.0.into(), token: None }))
-        };
-        let [a, b] = &self.operands;
-        (if self.by_rows { [b, a] } else { [a, b] }).into_iter().map(copy).collect()
-    }
-
-    /// The product of one k-step.
-    fn multiply(&self, k_step: &Affine) -> Result<Stmt> {
-        let [left, right] = &self.operands;
-        let fragment = |operand: &Operand| -> Result<View> {
-            let mut view = operand.to.slice(&[At::All, At::Index(k_step.digit(1, Some(2)))])?;
+    let operands = [Operand::new(program, a)?, Operand::new(program, b)?];
+    let exit = exits.and_then(|begin| exit(program, &operands, tiles, count, begin));
+    let var = schedule.var("kk", Value::Int(count));
+    let step = Affine::from(Coord::Var(var));
+    // The innermost mode needs all of its operand at once, so that comes first; of the other operand more than the first
+    // values can arrive while those are multiplied.
+    let [left, right] = &operands;
+    let sorted = if order.is_by_rows() { [right, left] } else { [left, right] };
+    let like = |op| Stmt { id: 0, span: stmt.span, by: stmt.by, op };
+    let load = |operand: &Operand| {
+        let from = operand.from.slice(&[At::All, At::Index(step.clone())])?;
+        let to = operand.at(&step)?;
+        Ok(like(Op::Copy { from, to, how: How::Here, fill: 0.0.into(), token: None }))
+    };
+    let loads = sorted.into_iter().map(load).collect::<Result<_>>()?;
+    let mut product = stmt.clone();
+    if let Op::Gemm { a, b, .. } = &mut product.op {
+        for (view, operand) in [(a, left), (b, right)] {
+            *view = operand.at(&step)?;
             view.layout = Layout::from_modes([view.layout.clone(), Layout::new(1i64, 0i64)?])?;
-            Ok(view)
-        };
-        let mut stmt = self.stmt.clone();
-        if let Op::Gemm { a, b, .. } = &mut stmt.op {
-            (*a, *b) = (fragment(left)?, fragment(right)?);
         }
-        Ok(stmt)
     }
+    Ok(Steps { var, count, loads, work: vec![product], like: like(Op::Sync), ahead: true, exit })
+}
 
-    /// An iteration: the product, with the next k-step always loaded ahead. `early` are the copies of a later
-    /// iteration, `late` their shared stores, which come during the last k-step but one. `wait` makes the
-    /// next iteration's tile visible.
-    pub(super) fn iteration(
-        &self,
-        write: &mut Write,
-        var: Id,
-        [early, late, wait]: [Vec<Stmt>; 3],
-    ) -> Result<Vec<Stmt>> {
-        let last = self.k_steps - 1;
-        // Loads the next k-step, does something else, and multiplies a k-step. The last but one is peeled off
-        // the loop if it has something else to do.
-        let k_step = |at: &Affine, others: Vec<Stmt>, write: &Write| -> Result<Vec<Stmt>> {
-            let next = at.plus(&1.into(), 1).unwrap_or_default();
-            let mut all = self.fetch(&next)?;
-            all.extend(others);
-            all.push(self.multiply(at)?);
-            all.extend(self.leave(write, var, &next));
-            Ok(all)
-        };
-        let alone = i64::from(!late.is_empty());
-        let mut body =
-            k_step(&0.into(), if last == 1 { [early, late.clone()].concat() } else { early }, write)?;
-        if last - 1 - alone > 0 {
-            let kk = write.var("kk", Value::Int(last - 1 - alone));
-            let at = Affine::from(Coord::Var(kk)).plus(&1.into(), 1).unwrap_or_default();
-            let middle = k_step(&at, Vec::new(), write)?;
-            body.push(self.statement(Op::For { var: kk, unroll: Unroll::Full, body: middle }));
-        }
-        if last > 1 && alone == 1 {
-            body.extend(k_step(&(last - 1).into(), late, write)?);
-        }
-        body.extend(wait);
-        let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
-        body.push(self.first(write, var, next)?);
-        body.push(self.multiply(&last.into())?);
-        Ok(body)
+/// The exit test, where k-steps are at equal distances along an extent that launch knows.
+fn exit(
+    program: &Program,
+    operands: &[Operand],
+    tiles: Id,
+    k_steps: i64,
+    begin: Option<Coord>,
+) -> Option<Exit> {
+    let Some(Value::Sym { times: 1, of, over }) = program.vars[tiles as usize].extent() else {
+        return None;
+    };
+    // With split K, groups have interleaved k-steps; the first group has the first.
+    let apart = i64::from(over) / k_steps;
+    if apart * k_steps != i64::from(over) || !operands.iter().all(|one| one.k_stride_is(apart)) {
+        return None;
     }
-
-    /// Exit test: leaves the loop if a k-step is beyond the end of K. The test also keeps the compiler from
-    /// interleaving k-steps.
-    fn leave(&self, write: &Write, var: Id, k_step: &Affine) -> Option<Stmt> {
-        let Some(Value::Sym { times: 1, of, over }) = write.program.vars[var as usize].extent() else {
-            return None;
-        };
-        if !self.exits {
-            return None;
-        }
-        // With split K, groups have interleaved k-steps; the first group has the first.
-        let apart = i64::from(over) / self.k_steps;
-        if apart * self.k_steps != i64::from(over) || !self.operands.iter().all(|one| one.k_stride_is(apart))
-        {
-            return None;
-        }
-        let iteration = match &self.begin {
-            Some(begin) => begin.clone().into(),
-            None => Affine::from(Coord::Var(var)).times(i64::from(over))?,
-        };
-        let (left, right) = (iteration.plus(k_step, apart)?, Value::Sym { times: 1, of, over: 1 });
-        Some(self.statement(Op::Leave { of: var, left, right }))
-    }
-
-    /// Loads the first k-step of iteration `at`, clamped to the last one.
-    pub(super) fn first(&self, write: &mut Write, var: Id, at: Affine) -> Result<Stmt> {
-        let Var { name, to, .. } = &write.program.vars[var as usize];
-        let (name, to) = (format!("{name}_next"), to.clone());
-        let next = write.var(&name, to);
-        let mut body = self.fetch(&0.into())?;
-        for view in body.iter_mut().flat_map(Stmt::views_mut) {
-            for base in &mut view.base {
-                *base = base.replaced(&Coord::Var(var), &Coord::Var(next));
-            }
-        }
-        Ok(self.statement(Op::Step { var: next, at, past: Past::Last, body }))
-    }
+    let begin = match begin {
+        Some(begin) => begin.into(),
+        None => Affine::from(Coord::Var(tiles)).times(i64::from(over))?,
+    };
+    Some(Exit { of: tiles, begin, apart, extent: Value::Sym { times: 1, of, over: 1 } })
 }
 
 impl Operand {
+    /// The registers of a k-step.
+    fn at(&self, k_step: &Affine) -> Result<View> {
+        self.to.slice(&[At::All, At::Index(k_step.digit(1, Some(SLOTS)))])
+    }
+
     /// Do its k-steps have this stride?
     fn k_stride_is(&self, apart: i64) -> bool {
         let Ok(k_steps) = self.from.layout.mode(1) else { return false };
@@ -219,20 +146,12 @@ impl Operand {
         let tensor = program.tensor(from.tensor);
         let rows = from.layout.mode(0)?.size()?;
         let (name, elem, span) = (format!("{}_r", from.name), tensor.elem, tensor.span);
-        let shape = Tuple::flat(&[rows, 2]);
+        let shape = Tuple::flat(&[rows, SLOTS]);
         let layout = Layout::compact(shape.clone())?.into();
         let space = Space::Registers { words: false };
         let id = program.tensors.len() as Id;
         let to = View::whole(id, &name, &shape)?;
         program.tensors.push(Tensor { name, elem, space, layout, span });
         Ok(Operand { from: from.clone(), to })
-    }
-}
-
-impl Write {
-    /// A new variable.
-    pub(super) fn var(&mut self, name: &str, to: impl Into<Affine>) -> Id {
-        self.program.vars.push(Var { name: name.into(), from: 0.into(), to: to.into() });
-        self.program.vars.len() as Id - 1
     }
 }

@@ -11,9 +11,9 @@
 //!                                             }
 //! ```
 //!
-//! Each shared tensor that the loop fills gets a mode for its slots. The barrier ensures both that other
-//! threads' copies have landed and that they no longer read the slot that is filled next. Groups are
-//! committed on every path, so their count identifies the iteration in flight.
+//! Each shared tensor that the loop fills gets a mode for its slots: they are a ring, which the threads of the loop
+//! both fill and empty. `schedule` writes the loop with the ring's statements, `fill` its copies by their mechanisms, and
+//! [`crate::synchronise`] puts waits and barriers in the place of the ring's statements.
 //!
 //! Where an iteration is one product, whose k-steps can come in any order, and tiles do not divide K, the
 //! partial K tile comes first: only the copies in the prologue then depend on where K ends.
@@ -26,34 +26,38 @@
 //! while those of this one are multiplied. Inside a loop that copies the tiles, both are one pipeline; see
 //! `steps`.
 
+mod fill;
 mod fragments;
 mod reads;
+mod schedule;
 mod steps;
 
 use std::borrow::Cow;
 
-use tilewright_layout::{Composed, Layout, Tiler, Tuple, Value};
+use tilewright_layout::{Composed, Layout};
 
-use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
-use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, How, LaunchRule, Op, Past, Program, Space, Stmt, Tensor};
-use crate::view::{At, View};
-use fragments::Product;
-use steps::Steps;
+use crate::synchronise::synchronised;
+use crate::thread::Id;
+use crate::tile::{Ahead, How, Op, Program, Space, Stmt};
+use crate::view::View;
+use schedule::Schedule;
 
 /// More stages than this hide no more latency.
 const MOST_STAGES: u32 = 16;
 
-/// Elements of a thread in flight through registers, beside accumulators and fragments.
-const IN_FLIGHT: i64 = 32;
-/// Elements of a batch, if there are more: addresses of 64 bits take registers as well.
-const BATCH: i64 = 16;
-
 /// The program with its pipelined loops expanded.
 pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    Ok(match scheduled(program)? {
+        Cow::Borrowed(program) => Cow::Borrowed(program),
+        Cow::Owned(program) => Cow::Owned(synchronised(program)),
+    })
+}
+
+/// The program with its pipelined loops as loops over the slots of rings, which are its last ones.
+pub fn scheduled(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let mut buffers = Vec::new();
     for stmt in &program.body {
         find(program, stmt, &mut buffers)?;
@@ -82,10 +86,11 @@ pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagno
         tensor.layout = slots.map_err(|problem| problem.at(tensor.span))?;
     }
     let body = without_annotations(std::mem::take(&mut written.body));
-    let mut write = Write { program: written, slots, used: Vec::new() };
-    let body = write.body(body, false)?;
-    write.program.body = body;
-    Ok(Cow::Owned(write.program))
+    let slots = slots.into_iter().map(|(id, _)| id).collect();
+    let mut schedule = Schedule { program: written, slots };
+    let body = schedule.body(body)?;
+    schedule.program.body = body;
+    Ok(Cow::Owned(schedule.program))
 }
 
 /// Statements that make code. Coordinates are followed before loops are lowered.
@@ -298,312 +303,4 @@ fn alone(
         _ => inside.to_vec(),
     };
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| alone(program, stmt, buffers, &inside))
-}
-
-/// Expands pipelined loops.
-struct Write {
-    program: Program,
-    /// Tensors with a mode for slots, and how many.
-    slots: Vec<(Id, i64)>,
-    /// Tensors that an earlier loop has used.
-    used: Vec<Id>,
-}
-
-impl Write {
-    fn body(&mut self, body: Vec<Stmt>, looped: bool) -> std::result::Result<Vec<Stmt>, Diagnostic> {
-        let mut all = Vec::new();
-        for mut stmt in body {
-            // With one block for each tile there is no next tile.
-            let persistent = self.program.launch == LaunchRule::Persistent;
-            let loops =
-                matches!(stmt.op, Op::For { .. }) || (persistent && matches!(stmt.op, Op::Tiles { .. }));
-            if let Some(steps) = Steps::of(&self.program, &stmt).map_err(|problem| problem.at(stmt.span))? {
-                all.extend(steps.alone(self).map_err(|problem| problem.at(stmt.span))?);
-                continue;
-            }
-            if let Some(ring) = steps::over_ring(self, &stmt).map_err(|problem| problem.at(stmt.span))? {
-                all.extend(ring);
-                continue;
-            }
-            if let Op::Pipelined { var, ahead, body } = stmt.op {
-                all.extend(self.pipelined(var, ahead, body, looped, (stmt.span, stmt.by))?);
-                continue;
-            }
-            for inner in stmt.bodies_mut() {
-                *inner = self.body(std::mem::take(inner), looped || loops)?;
-            }
-            all.push(stmt);
-        }
-        Ok(all)
-    }
-
-    fn pipelined(
-        &mut self,
-        var: Id,
-        Ahead { stages, fragments, exits, .. }: Ahead,
-        body: Vec<Stmt>,
-        looped: bool,
-        (span, by): (Span, Id),
-    ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
-        let buffers = fetched(&self.program, &body, Level::Tiles);
-        let stmt = |op| Stmt { id: 0, span, by, op };
-        let (mut ahead, mut work) = reads::apart(&self.program, body);
-        let steps = |write: &Write, work: &[Stmt]| match work {
-            [stmt] if stages > 1 => Steps::of(&write.program, stmt).map_err(|problem| problem.at(span)),
-            _ => Ok(None),
-        };
-        let both = steps(self, &work)?.is_some_and(|steps| steps.fill_both_slots());
-        // Fragments that are loaded ahead and many elements in flight do not fit in registers together.
-        let crowded = both && ahead.iter().map(in_flight).sum::<i64>() > IN_FLIGHT;
-        let flat = both && !crowded;
-        if !flat {
-            work = self.body(work, true)?;
-        }
-        // A product takes its k-steps in any order. Where tiles do not divide K, the partial one comes first:
-        // only the copies in the prologue are predicated then.
-        let begin = if fragments == 2 { begin(&self.program, var, &ahead) } else { None };
-        if let Some((mode, begin)) = &begin {
-            begin_at(&mut ahead, var, *mode, begin);
-        }
-        let again = buffers.iter().any(|id| self.used.contains(id));
-        self.used.extend(&buffers);
-
-        for stmt in work.iter_mut().chain(&mut ahead) {
-            self.in_slot(stmt, &buffers, &Coord::Var(var).into(), stages);
-        }
-        let mut written = Vec::new();
-        if again || (looped && stages > 1) {
-            // The last iterations of an earlier loop may still be reading.
-            written.push(stmt(Op::Sync));
-        }
-        if stages == 1 {
-            ahead.extend([stmt(Op::WaitCopies { pending: 0 }), stmt(Op::Sync)]);
-            ahead.append(&mut work);
-            ahead.push(stmt(Op::Sync));
-            written.push(stmt(Op::For { var, unroll: Unroll::No, body: ahead }));
-            return Ok(written);
-        }
-
-        let iteration = self.own_iteration(&mut ahead, var);
-        let (reads, writes) = self.staged(ahead, crowded).map_err(|problem| problem.at(span))?;
-        let step = |at: &Affine, past: Past, body: &[Stmt]| {
-            let step = Op::Step { var: iteration, at: at.clone(), past, body: body.to_vec() };
-            (!body.is_empty()).then(|| stmt(step))
-        };
-        // No commit group is in flight if all copies go through registers.
-        let mut asynchronous = false;
-        for read in &reads {
-            read.each(&mut |stmt| asynchronous |= matches!(stmt.op, Op::Copy { how: How::Async, .. }));
-        }
-        let commit = asynchronous.then(|| stmt(Op::CommitCopies));
-        let early = i64::from(stages) - 1;
-        for at in 0..early {
-            written.extend(step(&at.into(), Past::Skip, &[&reads[..], &writes[..]].concat()));
-            written.extend(commit.clone());
-        }
-        let next = Affine::from(Coord::Var(var)).plus(&early.into(), 1).unwrap_or_default();
-        let fetch: Vec<Stmt> = step(&next, Past::Skip, &reads).into_iter().chain(commit).collect();
-        // Past the last iteration the registers are stored once more, to a slot that no one reads.
-        let late = step(&next, Past::Anyway, &writes);
-        let wait = asynchronous.then(|| stmt(Op::WaitCopies { pending: stages - 2 }));
-        let wait: Vec<Stmt> = wait.into_iter().chain([stmt(Op::Sync)]).collect();
-        let body = if let Some(steps) = steps(self, &work)?.filter(|_| flat) {
-            let refused = |problem: Problem| problem.at(span);
-            written.extend(wait.clone());
-            written.push(steps.first(self, var, 0.into()).map_err(refused)?);
-            steps.iteration(self, var, [fetch, late.into_iter().collect(), wait]).map_err(refused)?
-        } else if fragments == 2 {
-            let refused = |problem: Problem| problem.at(work.first().map_or(span, |stmt| stmt.span));
-            let product = Product::of(&mut self.program, &work, exits, begin.map(|(_, begin)| begin))
-                .map_err(refused)?;
-            written.extend(wait.clone());
-            written.push(product.first(self, var, 0.into()).map_err(refused)?);
-            product.iteration(self, var, [fetch, late.into_iter().collect(), wait]).map_err(refused)?
-        } else {
-            wait.into_iter().chain(fetch).chain(work).chain(late).collect()
-        };
-        written.push(stmt(Op::For { var, unroll: Unroll::No, body }));
-        Ok(written)
-    }
-
-    /// Accesses to buffers go to the slots of an iteration's tiles.
-    fn in_slot(&self, stmt: &mut Stmt, buffers: &[Id], iteration: &Affine, stages: u32) {
-        stmt.each_mut(&mut |stmt| {
-            for view in stmt.views_mut() {
-                if buffers.contains(&view.tensor) && self.slots.iter().any(|(id, _)| *id == view.tensor) {
-                    view.base.push(iteration.digit(1, Some(i64::from(stages))));
-                    view.limits.push(None);
-                }
-            }
-        });
-    }
-
-    /// Gives copies that run ahead an iteration variable of their own.
-    fn own_iteration(&mut self, ahead: &mut [Stmt], var: Id) -> Id {
-        let of = &self.program.vars[var as usize];
-        let (name, to) = (format!("{}_ahead", of.name), of.to.clone());
-        let iteration = self.var(&name, to);
-        for fetch in ahead {
-            fetch.each_mut(&mut |stmt| {
-                at_iteration(stmt, &Coord::Var(var), &Coord::Var(iteration));
-                if let Op::For { var: inner, .. } = stmt.op {
-                    let inner = &mut self.program.vars[inner as usize];
-                    for end in [&mut inner.from, &mut inner.to] {
-                        *end = end.replaced(&Coord::Var(var), &Coord::Var(iteration));
-                    }
-                }
-            });
-        }
-        iteration
-    }
-}
-
-impl Write {
-    /// Splits copies through registers into their loads, which are issued early, and their stores to shared
-    /// memory, which come late. If `crowded`, they are loaded and stored in batches instead.
-    fn staged(&mut self, fetches: Vec<Stmt>, crowded: bool) -> Result<(Vec<Stmt>, Vec<Stmt>)> {
-        let (mut reads, mut writes) = (Vec::new(), Vec::new());
-        for stmt in fetches {
-            let Op::Copy { from, to, how: How::Staged, fill, token } = stmt.op else {
-                reads.push(stmt);
-                continue;
-            };
-            let tensor = self.program.tensor(to.tensor);
-            let Some(extents) = to.extents() else {
-                let message = format!(
-                    "`{}` is filled through registers, and its shape {} is known at launch only",
-                    to.name,
-                    to.shape()
-                );
-                return Err(Problem::new(message).help("use a tile whose extents are integers"));
-            };
-            if crowded {
-                let copy = |from, to| {
-                    let op = Op::Copy { from, to, how: How::Plain, fill, token };
-                    Stmt { id: 0, span: stmt.span, by: stmt.by, op }
-                };
-                reads.push(self.in_batches([&from, &to], &extents, copy)?);
-                continue;
-            }
-            let shape = Tuple::flat(&extents);
-            let (name, elem, span) = (format!("{}_in_flight", to.name), tensor.elem, tensor.span);
-            let fragment = View::whole(self.program.tensors.len() as Id, &name, &shape)?;
-            let space = Space::Registers { words: false };
-            let layout = Layout::compact(shape)?.into();
-            self.program.tensors.push(Tensor { name, elem, space, layout, span });
-            let copy = |from, to, fill| Op::Copy { from, to, how: How::Plain, fill, token };
-            reads.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(from, fragment.clone(), fill) });
-            writes.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op: copy(fragment, to, 0.0.into()) });
-        }
-        Ok((reads, writes))
-    }
-
-    /// A copy as a loop over parts of a few elements, along the longest run of equal steps: what is adjacent to it, such
-    /// as the elements of a vector, stays together.
-    fn in_batches(
-        &mut self,
-        both: [&View; 2],
-        extents: &[i64],
-        copy: impl FnOnce(View, View) -> Stmt,
-    ) -> Result<Stmt> {
-        let all: i64 = extents.iter().product();
-        let mut runs = Vec::new();
-        for mode in 0..extents.len() {
-            let last = |view: &View| {
-                Ok(view.layout.mode(mode)?.leaves().last().and_then(|(extent, _)| extent.int()))
-            };
-            let [from, to]: [Result<Option<i64>>; 2] = both.map(last);
-            let (from, to) = (from?.unwrap_or(1), to?.unwrap_or(1));
-            runs.push((1..=from).rev().find(|n| from % n == 0 && to % n == 0).unwrap_or(1));
-        }
-        let longest = (0..runs.len()).rev().max_by_key(|&mode| runs[mode]).unwrap_or(0);
-        let extent = runs.get(longest).copied().unwrap_or(1);
-        let fits = |count: &i64| extent % count == 0 && all / count <= BATCH;
-        let count = (1..=extent).find(fits).unwrap_or(extent);
-        let var = self.var("batch", Value::Int(count));
-        let tiler = (0..extents.len()).map(|mode| extents[mode] / if mode == longest { count } else { 1 });
-        let tiler = Tiler::Modes(tiler.map(Into::into).collect());
-        let at = |mode: usize| if mode == longest { Coord::Var(var).into() } else { Affine::default() };
-        let at: Vec<At> = (0..extents.len()).map(|mode| At::Index(at(mode))).collect();
-        let [from, to] = both.map(|view| view.tile(&tiler, &at));
-        let part = copy(from?, to?);
-        let (span, by) = (part.span, part.by);
-        Ok(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: vec![part] } })
-    }
-}
-
-/// Elements that a copy through registers has in flight in each thread.
-fn in_flight(stmt: &Stmt) -> i64 {
-    match &stmt.op {
-        Op::Copy { to, how: How::Staged, .. } => to.extents().map_or(0, |all| all.iter().product()),
-        _ => 0,
-    }
-}
-
-/// Begins at a coordinate of the tensor from which copies fetch, along this mode, whatever the iteration.
-fn begin_at(fetches: &mut [Stmt], var: Id, mode: usize, begin: &Coord) {
-    for stmt in fetches {
-        if let Op::Copy { from, .. } = &mut stmt.op {
-            let base = &mut from.base[mode];
-            base.terms.retain(|(coord, _)| *coord != Coord::Var(var));
-            *base = base.plus(&begin.clone().into(), 1).unwrap_or_default();
-        }
-    }
-}
-
-/// Where every copy fetches the next tile along the same mode of one extent: that mode, and the coordinate at
-/// which tiles begin there if the partial tile comes first.
-fn begin(program: &Program, var: Id, fetches: &[Stmt]) -> Option<(usize, Coord)> {
-    let iteration = Coord::Var(var);
-    let one = |stmt: &Stmt| {
-        let Op::Copy { from, .. } = &stmt.op else { return None };
-        let moves = |mode: &usize| from.base[*mode].any(&|coord| *coord == iteration);
-        let mut moved = (0..from.base.len()).filter(moves);
-        let (Some(mode), None) = (moved.next(), moved.next()) else { return None };
-        let extent = program.tensor(from.tensor).plain().leaves().nth(mode)?.0;
-        let Value::Sym { times: 1, of, over: 1 } = extent else { return None };
-        let base = &from.base[mode];
-        let (_, tile) = *base.terms.iter().find(|(coord, _)| *coord == iteration)?;
-        // All of the tile is copied: the other terms of the coordinate must be the digits of a position in
-        // it.
-        let digits =
-            base.terms.iter().filter(|(coord, _)| *coord != iteration).map(|(coord, by)| match coord {
-                Coord::Digit { extent, .. } => extent.map(|n| (*by, n)),
-                _ => None,
-            });
-        let steps = from.layout.leaves().filter_map(|(extent, step)| match step {
-            Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
-                Some(extent.int().map(|n| (times, n)))
-            }
-            _ => None,
-        });
-        let mut digits: Vec<(i64, i64)> = digits.chain(steps).collect::<Option<_>>()?;
-        digits.retain(|(_, n)| *n > 1);
-        digits.sort_unstable();
-        let place = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
-        let all = base.constant == 0 && digits.iter().try_fold(1, place) == Some(tile);
-        let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
-        let whole = from.limits.get(mode).is_none_or(Option::is_none);
-        let begin = Coord::Begin { iteration: Box::new(iteration.clone().into()), of, tile };
-        (all && covers && whole).then_some((mode, begin))
-    };
-    let mut all = fetches.iter().map(one);
-    let first = all.next()??;
-    all.all(|next| next.as_ref() == Some(&first)).then_some(first)
-}
-
-/// Rewrites a copy of one iteration as that of another.
-fn at_iteration(stmt: &mut Stmt, this: &Coord, iteration: &Coord) {
-    if let Op::Copy { how: how @ How::Derive, .. } = &mut stmt.op {
-        *how = How::Async;
-    }
-    stmt.each_integer_mut(&mut |at| *at = at.replaced(this, iteration));
-    for view in stmt.views_mut() {
-        for base in &mut view.base {
-            *base = base.replaced(this, iteration);
-        }
-        for (origin, _) in view.limits.iter_mut().flatten() {
-            *origin = origin.replaced(this, iteration);
-        }
-    }
 }

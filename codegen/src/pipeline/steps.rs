@@ -41,26 +41,29 @@
 
 use tilewright_layout::{Composed, Layout, Value};
 
-use super::{Level, Write, fetched, fetches};
+use super::schedule::{Schedule, Slot};
+use super::{Level, fetched, fetches};
 use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, Op, Past, Program, Stmt, Var};
+use crate::tile::{Ahead, Op, Past, Program, Stmt};
 
 /// Slots of registers.
-const SLOTS: i64 = 2;
+pub(super) const SLOTS: i64 = 2;
 
 /// A loop over k-steps.
 pub(super) struct Steps {
-    var: Id,
-    count: i64,
+    pub(super) var: Id,
+    pub(super) count: i64,
     /// Loads of fragments.
-    loads: Vec<Stmt>,
+    pub(super) loads: Vec<Stmt>,
     /// The statements that use them.
-    work: Vec<Stmt>,
+    pub(super) work: Vec<Stmt>,
     /// The span and the group for new statements.
-    like: Stmt,
-    ahead: bool,
+    pub(super) like: Stmt,
+    pub(super) ahead: bool,
+    /// Is the loop over tiles left at the end of K, and where?
+    pub(super) exit: Option<Exit>,
 }
 
 /// A register tensor with a last mode for its slots, one after the other.
@@ -106,12 +109,11 @@ impl Steps {
         let registers = fetched(program, body, Level::Fragments);
         let mut body = body.clone();
         if ahead.stages > 1 {
-            let slot = Affine::from(Coord::Var(*var)).digit(1, Some(SLOTS));
+            let step = Affine::from(Coord::Var(*var));
             for stmt in &mut body {
                 stmt.each_mut(&mut |stmt| {
                     for view in stmt.views_mut().into_iter().filter(|view| registers.contains(&view.tensor)) {
-                        view.base.push(slot.clone());
-                        view.limits.push(None);
+                        view.at_slot(&step, SLOTS);
                     }
                 });
             }
@@ -123,7 +125,15 @@ impl Steps {
         // are written out replace.
         let mut follows = false;
         work.iter().for_each(|stmt| stmt.each(&mut |stmt| follows |= stmt.needs_coordinates()));
-        Ok(Some(Steps { var: *var, count, loads, work, like, ahead: ahead.stages > 1 && !follows }))
+        Ok(Some(Steps {
+            var: *var,
+            count,
+            loads,
+            work,
+            like,
+            ahead: ahead.stages > 1 && !follows,
+            exit: None,
+        }))
     }
 
     /// Do the last k-step and the first k-step of the next tile use different slots?
@@ -168,121 +178,147 @@ impl Steps {
         done.map(|()| body)
     }
 
-    /// The k-steps below `last`: each loads the next one's fragments and does its own work. The first also
-    /// does `others`, in between.
-    fn up_to(&self, write: &mut Write, last: i64, others: Vec<Stmt>) -> Result<Vec<Stmt>> {
+    /// The k-steps below `last`: each loads the next one's fragments and does its own work. The first also does `early`, in
+    /// between, and the last one `late`.
+    fn up_to(
+        &self,
+        schedule: &mut Schedule,
+        last: i64,
+        early: Vec<Stmt>,
+        late: Vec<Stmt>,
+    ) -> Result<Vec<Stmt>> {
         let one = |at: Affine, others: Vec<Stmt>| -> Result<Vec<Stmt>> {
             let next = at.plus(&1.into(), 1).unwrap_or_default();
-            Ok([self.at(&self.loads, &next)?, others, self.at(&self.work, &at)?].concat())
+            let mut all = self.at(&self.loads, &next)?;
+            all.extend(others);
+            all.extend(self.at(&self.work, &at)?);
+            if let Some(exit) = &self.exit {
+                all.push(self.statement(exit.before(&next)?));
+            }
+            Ok(all)
         };
-        // The first is peeled off the loop if it has `others`.
-        let mut first = i64::from(!others.is_empty()).min(last);
-        let mut body = if first > 0 { one(0.into(), others)? } else { Vec::new() };
-        if last - first == 1 {
-            body.extend(one(first.into(), Vec::new())?);
-            first = last;
+        if last == 1 {
+            return one(0.into(), [early, late].concat());
         }
-        if last > first {
-            let name = write.program.vars[self.var as usize].name.clone();
-            let var = write.var(&name, Value::Int(last - first));
+        // Those that do something else are peeled off the loop.
+        let (mut first, end) = (i64::from(!early.is_empty()), last - i64::from(!late.is_empty()));
+        let mut body = if first > 0 { one(0.into(), early)? } else { Vec::new() };
+        if end - first == 1 {
+            body.extend(one(first.into(), Vec::new())?);
+            first = end;
+        }
+        if end > first {
+            let name = schedule.program.vars[self.var as usize].name.clone();
+            let var = schedule.var(&name, Value::Int(end - first));
             let at = Affine::from(Coord::Var(var)).plus(&first.into(), 1).unwrap_or_default();
             let repeated = one(at, Vec::new())?;
             // Unrolled: registers have no addresses.
             body.push(self.statement(Op::For { var, unroll: Unroll::Full, body: repeated }));
         }
+        if end < last {
+            body.extend(one(end.into(), late)?);
+        }
         Ok(body)
     }
 
     /// The loop on its own.
-    pub(super) fn alone(&self, write: &mut Write) -> Result<Vec<Stmt>> {
+    pub(super) fn alone(&self, schedule: &mut Schedule) -> Result<Vec<Stmt>> {
         if !self.ahead || self.count == 1 {
             let body = [&self.loads[..], &self.work[..]].concat();
             return Ok(vec![self.statement(Op::For { var: self.var, unroll: Unroll::Full, body })]);
         }
         let last = self.count - 1;
         let first = self.at(&self.loads, &0.into())?;
-        let middle = self.up_to(write, last, Vec::new())?;
+        let middle = self.up_to(schedule, last, Vec::new(), Vec::new())?;
         Ok([first, middle, self.at(&self.work, &last.into())?].concat())
     }
 
-    /// An iteration of the loop over tiles whose variable is `var`: k-steps with the next one's fragments
-    /// always loaded ahead. `early` are copies of a later tile, `late` their shared stores, `wait` makes the
-    /// next tile visible.
-    pub(super) fn iteration(
+    /// The k-steps of each slot that a loop over `var` goes through, with the next one's fragments always loaded ahead,
+    /// also across slots: what comes before the loop, and its body.
+    pub(super) fn over_slots(
         &self,
-        write: &mut Write,
+        schedule: &mut Schedule,
         var: Id,
-        [early, late, wait]: [Vec<Stmt>; 3],
-    ) -> Result<Vec<Stmt>> {
+        slot: Slot,
+    ) -> Result<(Stmt, Vec<Stmt>)> {
+        let Slot { full, early, late, done, past } = slot;
         let last = self.count - 1;
+        let before = self.first(schedule, var, 0.into(), (past, &full))?;
+        let mut body = self.up_to(schedule, last, early, late)?;
+        body.extend(done);
         let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
-        let body = self.up_to(write, last, early)?;
-        let first = self.first(write, var, next)?;
-        Ok([body, late, wait, vec![first], self.at(&self.work, &last.into())?].concat())
+        body.push(self.first(schedule, var, next, (past, &full))?);
+        body.extend(self.at(&self.work, &last.into())?);
+        Ok((before, body))
     }
 
-    /// Loads the first fragments of tile `at`, clamped to the last one.
-    pub(super) fn first(&self, write: &mut Write, var: Id, at: Affine) -> Result<Stmt> {
-        self.first_after(write, var, at, (Past::Last, Vec::new()))
-    }
-
-    /// The same after other statements.
-    fn first_after(
+    /// Waits until the slot of iteration `at` is full, and loads its first fragments.
+    fn first(
         &self,
-        write: &mut Write,
+        schedule: &mut Schedule,
         var: Id,
         at: Affine,
-        (past, before): (Past, Vec<Stmt>),
+        (past, full): (Past, &Stmt),
     ) -> Result<Stmt> {
-        let Var { name, to, .. } = &write.program.vars[var as usize];
-        let (name, to) = (format!("{name}_next"), to.clone());
-        let next = write.var(&name, to);
-        let mut body = [before, self.at(&self.loads, &0.into())?].concat();
-        for view in body.iter_mut().flat_map(Stmt::views_mut) {
-            for base in &mut view.base {
-                *base = base.replaced(&Coord::Var(var), &Coord::Var(next));
-            }
+        let next = schedule.var_like(var, "next");
+        let (this, other) = (Coord::Var(var), Coord::Var(next));
+        let mut body = self.at(&self.loads, &0.into())?;
+        for base in body.iter_mut().flat_map(Stmt::views_mut).flat_map(|view| &mut view.base) {
+            *base = base.replaced(&this, &other);
         }
+        let mut full = full.clone();
+        if let Op::Await { phase, .. } = &mut full.op {
+            *phase = phase.replaced(&this, &other);
+        }
+        body.insert(0, full);
         Ok(self.statement(Op::Step { var: next, at, past, body }))
-    }
-
-    /// A loop over slots of a ring whose iterations multiply one slot each.
-    fn over_slots(&self, write: &mut Write, var: Id, slot: &Slot, looped: &Stmt) -> Result<Vec<Stmt>> {
-        let last = self.count - 1;
-        let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
-        let mut body = self.up_to(write, last - 1, Vec::new())?;
-        body.extend(self.at(&self.loads, &last.into())?);
-        body.extend(slot.done.clone());
-        body.extend(self.at(&self.work, &(last - 1).into())?);
-        let first =
-            |write: &mut Write, at| self.first_after(write, var, at, (Past::Skip, vec![slot.full.clone()]));
-        body.push(first(write, next)?);
-        body.extend(self.at(&self.work, &last.into())?);
-        let before = first(write, 0.into())?;
-        Ok(vec![before, Stmt { op: Op::For { var, unroll: Unroll::No, body }, ..looped.clone() }])
     }
 }
 
-/// What a loop over slots of a ring does around a product: it waits until the slot is full, and releases it.
-struct Slot {
-    full: Stmt,
-    done: Vec<Stmt>,
+/// An exit test after each k-step of a product: its loop is left at the end of K. The test also keeps the compiler from
+/// interleaving k-steps.
+pub(super) struct Exit {
+    /// The loop over tiles.
+    pub(super) of: Id,
+    /// Where an iteration's tile begins along K.
+    pub(super) begin: Affine,
+    /// The distance of k-steps.
+    pub(super) apart: i64,
+    /// The extent of K.
+    pub(super) extent: Value,
+}
+
+impl Exit {
+    /// Leaves the loop if a k-step is beyond the end of K.
+    fn before(&self, k_step: &Affine) -> Result<Op> {
+        let left = self.begin.plus(k_step, self.apart);
+        let left = left.ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+        Ok(Op::Leave { of: self.of, left, right: self.extent })
+    }
 }
 
 /// The loop of a statement whose iterations wait for a slot of a ring, multiply it, and release it, with fragments loaded
 /// ahead across slots; `None` if it is another one.
-pub(super) fn over_ring(write: &mut Write, stmt: &Stmt) -> Result<Option<Vec<Stmt>>> {
+pub(super) fn over_ring(schedule: &mut Schedule, stmt: &Stmt) -> Result<Option<Vec<Stmt>>> {
     let Op::For { var, unroll: Unroll::No, body } = &stmt.op else { return Ok(None) };
     let [full, product, release, advance] = &body[..] else { return Ok(None) };
-    let Some(steps) = Steps::of(&write.program, product)?.filter(Steps::fill_both_slots) else {
+    let Some(steps) = Steps::of(&schedule.program, product)?.filter(Steps::fill_both_slots) else {
         return Ok(None);
     };
     match (&full.op, &release.op, &advance.op) {
         (Op::Await { ring, .. }, Op::Release { ring: released, .. }, Op::Advance { ring: advanced })
             if ring == released && ring == advanced =>
         {
-            let slot = Slot { full: full.clone(), done: vec![release.clone(), advance.clone()] };
-            steps.over_slots(write, *var, &slot, stmt).map(Some)
+            let slot = Slot {
+                full: full.clone(),
+                early: Vec::new(),
+                late: vec![release.clone(), advance.clone()],
+                done: Vec::new(),
+                past: Past::Skip,
+            };
+            let (before, body) = steps.over_slots(schedule, *var, slot)?;
+            let looped = Op::For { var: *var, unroll: Unroll::No, body };
+            Ok(Some(vec![before, Stmt { op: looped, ..stmt.clone() }]))
         }
         _ => Ok(None),
     }

@@ -196,10 +196,18 @@ pub struct Ring {
     pub from: Id,
     /// The consumer: all of the group; of a family, one member for each slot.
     pub to: Id,
-    /// Arrivals that make a slot full, besides transaction bytes of bulk copies.
+    /// Arrivals that make a slot full, besides transaction bytes of bulk copies. 0 where producer and consumer are one
+    /// group, whose barriers take the place of mbarriers.
     pub arrivals: u32,
     /// The cluster mode over which slots are filled together, if any.
     pub over_cluster: Option<u8>,
+}
+
+impl Ring {
+    /// Does one group both fill and empty it, synchronised by its barriers?
+    pub(crate) fn is_of_one_group(&self) -> bool {
+        self.from == self.to && self.arrivals == 0
+    }
 }
 
 /// A loop variable.

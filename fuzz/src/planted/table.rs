@@ -9,7 +9,11 @@ const fn fault(file: &'static str, breaks: &'static str, text: &'static str, wit
 
 const INDEX: &str = "codegen/src/index.rs";
 const PIPELINE: &str = "codegen/src/pipeline/mod.rs";
+const FILL: &str = "codegen/src/pipeline/fill.rs";
 const FRAGMENTS: &str = "codegen/src/pipeline/fragments.rs";
+const SLOTS: &str = "codegen/src/pipeline/schedule.rs";
+const STEPS: &str = "codegen/src/pipeline/steps.rs";
+const SYNCHRONISE: &str = "codegen/src/synchronise.rs";
 const ADDRESS: &str = "codegen/src/lower/address.rs";
 const BOUNDS: &str = "codegen/src/lower/bounds.rs";
 const COORDINATES: &str = "codegen/src/lower/coordinates.rs";
@@ -65,41 +69,41 @@ pub const FAULTS: &[Fault] = &[
         "if x.hi <= y.lo {",
     ),
     fault(
-        PIPELINE,
+        SYNCHRONISE,
         "a wait leaves one group more in flight",
-        "WaitCopies { pending: stages - 2 }",
-        "WaitCopies { pending: stages - 1 }",
+        "WaitCopies { pending: in_flight }",
+        "WaitCopies { pending: in_flight + 1 }",
     ),
     fault(
-        PIPELINE,
+        SLOTS,
         "the ring has one slot fewer than stages",
-        "iteration.digit(1, Some(i64::from(stages)))",
-        "iteration.digit(1, Some(i64::from(stages) - 1))",
+        "view.at_slot(iteration, i64::from(stages));",
+        "view.at_slot(iteration, i64::from(stages) - 1);",
     ),
     fault(
-        PIPELINE,
+        SYNCHRONISE,
         "no barrier after the wait of an iteration",
-        "let wait: Vec<Stmt> = wait.into_iter().chain([stmt(Op::Sync)]).collect();",
-        "let wait: Vec<Stmt> = wait.into_iter().collect();",
+        "if barrier != Barrier::None {",
+        "if barrier != Barrier::None && !matches!(stmt.op, Op::Await { .. }) {",
     ),
     fault(
-        PIPELINE,
+        SYNCHRONISE,
         "no barrier before a loop that reuses the slots",
-        "if again || (looped && stages > 1) {",
-        "if again && stages == 0 {",
+        "if ring.buffers.iter().any(|buffer| state.used.contains_key(buffer)) {",
+        "if ring.buffers.is_empty() {",
     ),
-    fault(PIPELINE, "the prologue skips the first stage", "for at in 0..early {", "for at in 1..early {"),
+    fault(SLOTS, "the prologue skips the first stage", "for at in 0..ahead {", "for at in 1..ahead {"),
     fault(
-        PIPELINE,
+        SLOTS,
         "an iteration copies the previous tile",
-        "plus(&early.into(), 1)",
-        "plus(&(early - 1).into(), 1)",
+        "plus(&ahead.into(), 1)",
+        "plus(&(ahead - 1).into(), 1)",
     ),
     fault(
-        PIPELINE,
+        SYNCHRONISE,
         "no barrier at the end of an iteration of one stage",
-        "            ahead.push(stmt(Op::Sync));\n",
-        "",
+        "if barrier != Barrier::None {",
+        "if barrier != Barrier::None && !matches!(stmt.op, Op::Release { .. }) {",
     ),
     fault(
         PIPELINE,
@@ -108,7 +112,7 @@ pub const FAULTS: &[Fault] = &[
         "let apart = (tile.cosize()? / 2 + block - 1) / block * block;",
     ),
     fault(
-        PIPELINE,
+        FILL,
         "a copy through registers loses its fill",
         "copy(from, fragment.clone(), fill)",
         "copy(from, fragment.clone(), 1.into())",
@@ -116,20 +120,20 @@ pub const FAULTS: &[Fault] = &[
     fault(
         FRAGMENTS,
         "both k-steps are loaded into one fragment",
-        "let to = operand.to.slice(&[At::All, At::Index(k_step.digit(1, Some(2)))])?;",
-        "let to = operand.to.slice(&[At::All, At::Index(0.into())])?;",
+        "let to = operand.at(&step)?;",
+        "let to = operand.at(&0.into())?;",
     ),
     fault(
-        FRAGMENTS,
+        STEPS,
         "the loop exits one k-step early",
-        "(iteration.plus(k_step, apart)?, ",
-        "(iteration.plus(k_step, apart)?.plus(&1.into(), 1)?, ",
+        "self.begin.plus(k_step, self.apart);",
+        "self.begin.plus(k_step, self.apart).and_then(|left| left.plus(&1.into(), 1));",
     ),
     fault(
-        FRAGMENTS,
+        STEPS,
         "the last k-step is multiplied with the wrong fragment",
-        "body.push(self.multiply(&last.into())?);",
-        "body.push(self.multiply(&(last + 1).into())?);",
+        "body.extend(self.at(&self.work, &last.into())?);",
+        "body.extend(self.at(&self.work, &(last + 1).into())?);",
     ),
     fault(
         EDGES,

@@ -1,0 +1,214 @@
+//! How the copies of a pipelined loop fill a slot ahead of its iteration: asynchronously, or through registers, split into
+//! loads and stores.
+
+use tilewright_layout::{Layout, Tiler, Tuple, Value};
+
+use super::schedule::Schedule;
+use crate::affine::{Affine, Coord};
+use crate::problem::{Problem, Result};
+use crate::thread::{Id, Unroll};
+use crate::tile::{How, Op, Past, Program, Space, Stmt, Tensor};
+use crate::view::{At, View};
+
+/// Elements of a thread in flight through registers, beside accumulators and fragments.
+const IN_FLIGHT: i64 = 32;
+/// Elements of a batch, if there are more: addresses of 64 bits take registers as well.
+const BATCH: i64 = 16;
+
+/// The copies that fill a slot.
+pub(super) struct Fill {
+    /// The iteration whose tiles are copied.
+    var: Id,
+    /// Asynchronous copies, and loads of copies through registers.
+    pub(super) issue: Vec<Stmt>,
+    /// Shared stores of copies through registers.
+    pub(super) land: Vec<Stmt>,
+}
+
+impl Fill {
+    /// The copies of a loop, for any iteration. If the loop is `crowded`, those through registers are loaded and stored in
+    /// batches.
+    pub(super) fn new(
+        schedule: &mut Schedule,
+        mut copies: Vec<Stmt>,
+        var: Id,
+        crowded: bool,
+    ) -> Result<Fill> {
+        let iteration = schedule.var_like(var, "ahead");
+        let (this, other) = (Coord::Var(var), Coord::Var(iteration));
+        for copy in &mut copies {
+            copy.each_mut(&mut |stmt| {
+                at_iteration(stmt, &this, &other);
+                if let Op::For { var: inner, .. } = stmt.op {
+                    let inner = &mut schedule.program.vars[inner as usize];
+                    for end in [&mut inner.from, &mut inner.to] {
+                        *end = end.replaced(&this, &other);
+                    }
+                }
+            });
+        }
+        let mut fill = Fill { var: iteration, issue: Vec::new(), land: Vec::new() };
+        for stmt in copies {
+            fill.add(schedule, stmt, crowded)?;
+        }
+        Ok(fill)
+    }
+
+    /// A part of the copies of iteration `at`, unless it is empty.
+    pub(super) fn step(&self, at: &Affine, past: Past, body: &[Stmt]) -> Option<Op> {
+        let step = || Op::Step { var: self.var, at: at.clone(), past, body: body.to_vec() };
+        (!body.is_empty()).then(step)
+    }
+
+    /// Adds a copy. One through registers is split into its loads, which are issued early, and its stores to shared
+    /// memory, which come late.
+    fn add(&mut self, schedule: &mut Schedule, stmt: Stmt, crowded: bool) -> Result<()> {
+        let Op::Copy { from, to, how: How::Staged, fill, token } = stmt.op else {
+            self.issue.push(stmt);
+            return Ok(());
+        };
+        let tensor = schedule.program.tensor(to.tensor);
+        let Some(extents) = to.extents() else {
+            let message = format!(
+                "`{}` is filled through registers, and its shape {} is known at launch only",
+                to.name,
+                to.shape()
+            );
+            return Err(Problem::new(message).help("use a tile whose extents are integers"));
+        };
+        let copy = |from, to, fill| {
+            let op = Op::Copy { from, to, how: How::Plain, fill, token };
+            Stmt { id: 0, span: stmt.span, by: stmt.by, op }
+        };
+        if crowded {
+            let copy = |from, to| copy(from, to, fill);
+            self.issue.push(in_batches(schedule, [&from, &to], &extents, copy)?);
+            return Ok(());
+        }
+        let shape = Tuple::flat(&extents);
+        let (name, elem, span) = (format!("{}_in_flight", to.name), tensor.elem, tensor.span);
+        let fragment = View::whole(schedule.program.tensors.len() as Id, &name, &shape)?;
+        let space = Space::Registers { words: false };
+        let layout = Layout::compact(shape)?.into();
+        schedule.program.tensors.push(Tensor { name, elem, space, layout, span });
+        self.issue.push(copy(from, fragment.clone(), fill));
+        self.land.push(copy(fragment, to, 0.0.into()));
+        Ok(())
+    }
+}
+
+/// A copy as a loop over parts of a few elements, along the longest run of equal steps: what is adjacent to it, such
+/// as the elements of a vector, stays together.
+fn in_batches(
+    schedule: &mut Schedule,
+    both: [&View; 2],
+    extents: &[i64],
+    copy: impl FnOnce(View, View) -> Stmt,
+) -> Result<Stmt> {
+    let all: i64 = extents.iter().product();
+    let mut runs = Vec::new();
+    for mode in 0..extents.len() {
+        let last =
+            |view: &View| Ok(view.layout.mode(mode)?.leaves().last().and_then(|(extent, _)| extent.int()));
+        let [from, to]: [Result<Option<i64>>; 2] = both.map(last);
+        let (from, to) = (from?.unwrap_or(1), to?.unwrap_or(1));
+        runs.push((1..=from).rev().find(|n| from % n == 0 && to % n == 0).unwrap_or(1));
+    }
+    let longest = (0..runs.len()).rev().max_by_key(|&mode| runs[mode]).unwrap_or(0);
+    let extent = runs.get(longest).copied().unwrap_or(1);
+    let fits = |count: &i64| extent % count == 0 && all / count <= BATCH;
+    let count = (1..=extent).find(fits).unwrap_or(extent);
+    let var = schedule.var("batch", Value::Int(count));
+    let tiler = (0..extents.len()).map(|mode| extents[mode] / if mode == longest { count } else { 1 });
+    let tiler = Tiler::Modes(tiler.map(Into::into).collect());
+    let at = |mode: usize| if mode == longest { Coord::Var(var).into() } else { Affine::default() };
+    let at: Vec<At> = (0..extents.len()).map(|mode| At::Index(at(mode))).collect();
+    let [from, to] = both.map(|view| view.tile(&tiler, &at));
+    let part = copy(from?, to?);
+    let (span, by) = (part.span, part.by);
+    Ok(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: vec![part] } })
+}
+
+/// Do copies through registers have so many elements in flight that fragments loaded ahead do not fit beside them?
+pub(super) fn crowds(copies: &[Stmt]) -> bool {
+    copies.iter().map(in_flight).sum::<i64>() > IN_FLIGHT
+}
+
+/// Elements that a copy through registers has in flight in each thread.
+fn in_flight(stmt: &Stmt) -> i64 {
+    match &stmt.op {
+        Op::Copy { to, how: How::Staged, .. } => to.extents().map_or(0, |all| all.iter().product()),
+        _ => 0,
+    }
+}
+
+/// If every copy fetches the next tile along the same mode of one extent, the partial tile comes first: they begin at the
+/// coordinate that is returned, in the place of multiples of the iteration.
+pub(super) fn begin(program: &Program, var: Id, copies: &mut [Stmt]) -> Option<Coord> {
+    let (mode, begin) = begin_along(program, var, copies)?;
+    for stmt in copies {
+        if let Op::Copy { from, .. } = &mut stmt.op {
+            let base = &mut from.base[mode];
+            base.terms.retain(|(coord, _)| *coord != Coord::Var(var));
+            *base = base.plus(&begin.clone().into(), 1).unwrap_or_default();
+        }
+    }
+    Some(begin)
+}
+
+/// The mode along which every copy fetches the next tile, and the coordinate at which tiles begin there if the partial
+/// tile comes first.
+fn begin_along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> {
+    let iteration = Coord::Var(var);
+    let one = |stmt: &Stmt| {
+        let Op::Copy { from, .. } = &stmt.op else { return None };
+        let moves = |mode: &usize| from.base[*mode].any(&|coord| *coord == iteration);
+        let mut moved = (0..from.base.len()).filter(moves);
+        let (Some(mode), None) = (moved.next(), moved.next()) else { return None };
+        let extent = program.tensor(from.tensor).plain().leaves().nth(mode)?.0;
+        let Value::Sym { times: 1, of, over: 1 } = extent else { return None };
+        let base = &from.base[mode];
+        let (_, tile) = *base.terms.iter().find(|(coord, _)| *coord == iteration)?;
+        // All of the tile is copied: the other terms of the coordinate must be the digits of a position in
+        // it.
+        let digits =
+            base.terms.iter().filter(|(coord, _)| *coord != iteration).map(|(coord, by)| match coord {
+                Coord::Digit { extent, .. } => extent.map(|n| (*by, n)),
+                _ => None,
+            });
+        let steps = from.layout.leaves().filter_map(|(extent, step)| match step {
+            Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
+                Some(extent.int().map(|n| (times, n)))
+            }
+            _ => None,
+        });
+        let mut digits: Vec<(i64, i64)> = digits.chain(steps).collect::<Option<_>>()?;
+        digits.retain(|(_, n)| *n > 1);
+        digits.sort_unstable();
+        let place = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
+        let all = base.constant == 0 && digits.iter().try_fold(1, place) == Some(tile);
+        let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
+        let whole = from.limits.get(mode).is_none_or(Option::is_none);
+        let begin = Coord::Begin { iteration: Box::new(iteration.clone().into()), of, tile };
+        (all && covers && whole).then_some((mode, begin))
+    };
+    let mut all = copies.iter().map(one);
+    let first = all.next()??;
+    all.all(|next| next.as_ref() == Some(&first)).then_some(first)
+}
+
+/// Rewrites a copy of one iteration as that of another.
+fn at_iteration(stmt: &mut Stmt, this: &Coord, iteration: &Coord) {
+    if let Op::Copy { how: how @ How::Derive, .. } = &mut stmt.op {
+        *how = How::Async;
+    }
+    stmt.each_integer_mut(&mut |at| *at = at.replaced(this, iteration));
+    for view in stmt.views_mut() {
+        for base in &mut view.base {
+            *base = base.replaced(this, iteration);
+        }
+        for (origin, _) in view.limits.iter_mut().flatten() {
+            *origin = origin.replaced(this, iteration);
+        }
+    }
+}
