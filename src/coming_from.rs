@@ -20,7 +20,8 @@
 //! | `mma.sync` | `tl.dot` | `TiledMMA`, `gemm` | [`tiled_mma`](crate::language::tiled_mma), [`gemm`](crate::language::gemm) |
 //! | `(i ^ j) * 8` | none | `Swizzle<3,3,3>` | a derived layout, or [`swizzled`](crate::language::swizzled) |
 //! | `template <int BM>` | `BM: tl.constexpr` | `Int<128>{}` | `const BM: usize = 128` |
-//! | `x * scale` | `x * scale` | a functor | a closure, in [`map`](crate::language::map) |
+//! | `x * scale` | `x * scale` | a functor | `x * scale` on [tiles](crate::language#arithmetic-on-tiles); a closure, in [`map`](crate::language::map) |
+//! | `x > 0 ? x : 0` | `tl.where(x > 0, x, 0)` | a functor | `if x > 0.0 { x } else { 0.0 }`, or [`select`](crate::language::select) |
 //!
 //! # Threads, blocks and bounds
 //!
@@ -46,7 +47,7 @@
 //!
 //! #[kernel]
 //! fn scale<const BLOCK: usize = 1024>(alpha: f32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-//!     copy(map(tile(x, BLOCK, block.x), |x| alpha * x), tile(y, BLOCK, block.x));
+//!     copy(alpha * tile(x, BLOCK, block.x), tile(y, BLOCK, block.x));
 //! }
 //! assert!(scale().source().contains("float4"));
 //! ```
@@ -138,9 +139,8 @@
 //!     at_most(N, W);
 //!     let row = map(tile(x, (1, W), (block.x, 0)), |x| x); // in registers, read once
 //!     let most = maximum(row);
-//!     let grown = map(row, |x| exp(x - most));
-//!     let total = sum(grown);
-//!     copy(map(grown, |e| e / total), tile(y, (1, W), (block.x, 0)));
+//!     let grown = exp(row - most);
+//!     copy(grown / sum(grown), tile(y, (1, W), (block.x, 0)));
 //! }
 //!
 //! let y = Arg::output::<f32>([1, 3]).strides([3, 1]);

@@ -27,7 +27,7 @@
 //! ```
 //!
 //! Inside a kernel there are the functions below, `block.x`, `block.y`, `block.z` and `thread.x`, tuples,
-//! integer arithmetic, `layout!(shape : stride)`, `let`, `for`, `if`, and closures for elementwise arithmetic.
+//! arithmetic on integers and on tiles, `layout!(shape : stride)`, `let`, `for`, `if`, and closures of elements.
 //!
 //! # Tiles and the grid
 //!
@@ -123,6 +123,46 @@
 //! - [`parallelize`] makes the part of a thread. Both kinds may be in one kernel, not in one statement;
 //!   around statements over parts the author writes [`sync_threads`] and [`cp_async_wait_all`].
 //!
+//! # Arithmetic on tiles
+//!
+//! Operators and functions of numbers take tiles, and apply to their elements: `x * scale + bias`, `-x`, `exp(x - most)`,
+//! `max(x, 0.0)`, `x as f32`. Modes of extent 1 are [broadcast](self#broadcasting), and a tile of one element, such as
+//! `bias[(block.y)]`, is a number. All operators of an expression are computed at once, as by [`map`] with the expression
+//! as its closure: `acc += x * w` is one multiply-add for each element.
+//!
+//! A comparison is a condition for each element: `if x > y { … } else { … }` and [`select`] choose between values,
+//! `(x > 0.0) as f32` is 1 or 0, `let inside = (x > 0.0) & (x < 1.0)` names a mask. The statement `if` decides for all
+//! elements alike, and takes no such condition. Closures and `#[device]` functions can be called with tiles. Where the
+//! coordinates of elements matter, write [`map`].
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! /// Rows of mean 0 and variance 1; outliers are cut off. One step of gradient descent with momentum, in place.
+//! #[kernel]
+//! fn clipped_norm<const N: usize = 1024>(cut: f32, x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+//!     let x = tile(x, (4, N), (block.x, 0));
+//!     let d = x - sum(x, 1) / N as f32; // (4, N) minus (4, 1)
+//!     let y0 = d * rsqrt(sum(d * d, 1) / N as f32 + 1e-5);
+//!     copy(if abs(y0) > cut { copysign(cut, y0) } else { y0 }, tile(y, (4, N), (block.x, 0)));
+//! }
+//!
+//! #[kernel]
+//! fn momentum(lr: f32, g: &Tensor<f32, N>, v: &mut Tensor<f32, N>, p: &mut Tensor<f32, N>) {
+//!     let (g, v, p) = (tile(g, 1024, block.x), tile(v, 1024, block.x), tile(p, 1024, block.x));
+//!     v = 0.9 * v + g;
+//!     p -= lr * v;
+//! }
+//!
+//! let (x, y) = (vec![2.0f32; 1024], Arg::output::<f32>([1, 1024]).strides([1024, 1]));
+//! let done = clipped_norm().simulate(&[Arg::number(3.0f32), Arg::tensor(&x, [1, 1024]).strides([1024, 1]), y])?;
+//! assert!(done.get::<f32>("y")?.iter().all(|y| y.abs() < 1e-3));
+//! let args = [Arg::tensor(&[1.0f32; 3], [3]), Arg::in_out(&[2.0f32; 3], [3]), Arg::in_out(&[0.0f32; 3], [3])];
+//! let done = momentum().simulate(&[vec![Arg::number(0.5f32)], args.to_vec()].concat())?;
+//! assert!(done.get::<f32>("p")?.iter().all(|p| (p + 1.4).abs() < 1e-6));
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
 //! # Parts of threads
 //!
 //! Where the distribution matters, [`parallelize`] makes the part of a thread under a thread layout.
@@ -170,7 +210,7 @@
 //! [`unroll`].
 //!
 //! `t = u`, `t += u` and the other operators change every element of a tile in registers or memory; `u` is a
-//! tile of the same shape, a tile of one element, or a number, of the same type. [`fill`] sets, [`copy`] copies and converts, and
+//! tile of the same shape, arithmetic on such, a tile of one element, or a number, of the same type. [`fill`] sets, [`copy`] copies and converts, and
 //! `map(x, y, |x| …)` writes a function of `x` to `y`.
 //!
 //! ```
@@ -196,7 +236,7 @@
 //!
 //! # Broadcasting
 //!
-//! In [`map`], modes of extent 1 are as wide as those of the other tiles. `v.along(0)` views a vector as a
+//! In [`map`] and in [arithmetic](self#arithmetic-on-tiles), modes of extent 1 are as wide as those of the other tiles. `v.along(0)` views a vector as a
 //! column, (n, 1), `v.along(1)` as a row, (1, n); sums along a mode leave it with extent 1. One element is a
 //! number, which a closure uses by its name or index, as `scale` and `bias[(block.y)]` here. [`broadcast`] repeats a tile
 //! along further modes.
@@ -226,8 +266,8 @@
 //! functions below, `if … { … } else { … }`, and blocks in which `let` names a subexpression. A named closure
 //! can be passed on or called, with elements and, outside of other closures, with tiles. It sees the names in
 //! scope where it is defined, and shadows a function of the language that has its name. There are no calls at
-//! run time: the body is inlined. A closure that returns a tuple makes several tiles, and `(a, b) = …`
-//! assigns several, after all values are computed.
+//! run time: the body is inlined. A closure that returns a tuple makes several tiles, and `(a, b) = …`,
+//! or `state = …` where `state` names a tuple of tiles, assigns several, after all values are computed.
 //!
 //! A size known at launch is a number in closures, an `i32`: `x / N as f32`, `x / t.size(1) as f32`; so are
 //! one element of a tensor, `w[(0, block.y)]`, and a tile of one element.
@@ -295,7 +335,8 @@
 //! # Coordinates of elements
 //!
 //! A closure may have one more parameter than [`map`] has tiles: the element's coordinates in the user's
-//! tensor, `at.0` along the tile's first mode, `at.1` along its second, each an `i32`; a mode that an index has dropped
+//! tensor, `at.0` along the tile's first mode, `at.1` along its second, each an `i32`, of the first tile whose
+//! coordinates are known (that of `shift(x, 1)` is the place that is read); a mode that an index has dropped
 //! is not counted. Use it for masks and
 //! fills. Coordinates are tracked through copies, functions, shared memory that all threads write together,
 //! and products, whose rows are those of the first operand and whose columns are the rows of the second.
@@ -706,7 +747,7 @@
 //! or a tuple of them for several modes. Elements with places out of bounds, such as -1, are skipped, and so are elements
 //! beyond the edge of a tensor; where these are not known, as in [reductions](self#reductions), give them a place out of
 //! bounds and say so: `beyond = -1`. Two elements with the same place race, and `how = "atomic_add"` and its like
-//! do not.
+//! do not. A store under a mask is a scatter too: `scatter(x, y, |x, at| (if x > 0.0 { at.0 } else { -1 }, x))`.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -904,7 +945,8 @@ language! {
     /// The tile coordinates of a block, and the number of blocks:
     /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` rasters column by column. With `bands = 8` it
     /// rasters bands of eight rows of tiles, so that concurrent blocks share operands.
-    /// `walk(layout!((4, 8) : (8, 1)), block.x)` rasters in the order of a layout.
+    /// `walk(layout!((4, 8) : (8, 1)), block.x)` rasters in the order of a layout. `walk(132, block.x)` is the number
+    /// of one of 132 blocks, in a kernel where no tile has it as its coordinate.
     fn walk(tiles: Nested, block: Number) -> Nested;
     /// A whole tile in registers, distributed over the threads of the block and filled with a number:
     /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](self#whole-tiles).

@@ -47,7 +47,7 @@ fn called_wrongly(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, n: i32) {
     map(x, y, |x| soft(x));
     map(x, y, |x| soft(x, n));
     map(x, y, |x| soft(x, by = 1.0));
-    copy(soft(x, 1.0), y);
+    copy(soft((x, x), 1.0), y);
 }
 
 #[kernel]

@@ -54,7 +54,7 @@ fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {
     let name = ["block.x", "block.y", "block.z"][usize::from(axis).min(2)];
     let message = format!("it is not known how many blocks there are: `{name}` alone numbers no tiles");
     Diagnostic::error(span, message)
-        .help(format!("use `{name}` by itself as a coordinate somewhere, such as `tile(x, (256), ({name}))`"))
+        .help(format!("use `{name}` by itself as a coordinate somewhere, such as `tile(x, (256), ({name}))`, or say how many: `walk(132, {name})`"))
 }
 
 /// An error if every thread of the group writes the whole view.

@@ -1,6 +1,6 @@
 //! Dead values: arguments and tiles that no statement reads.
 
-use crate::ast::{Level, Name};
+use crate::ast::{Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::{How, Op, Program, Space, Stmt};
@@ -28,7 +28,11 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     let mut found = Vec::new();
     for (id, tensor) in program.tensors.iter().enumerate() {
         let (id, name) = (id as Id, &tensor.name);
-        if read.contains(&id) {
+        // A place in an unrolled loop or a closure makes several tiles of one name, and one use is enough.
+        let one_place = |other: &Id| {
+            program.tensors.get(*other as usize).is_some_and(|of| of.span == tensor.span && of.name == *name)
+        };
+        if read.contains(&id) || tensor.span != Span::default() && read.iter().any(one_place) {
             continue;
         }
         let (message, help) = match tensor.space {

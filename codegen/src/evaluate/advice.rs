@@ -197,7 +197,8 @@ pub(super) fn method(name: &str, of: &Value) -> String {
 const CONDITIONS: &str = "`if` is decided by integers: constants, `block.x`, loop variables, sizes, scalar arguments, and what is read from memory";
 
 /// The counterpart of `if` for elements.
-const CHOICES: &str = "a choice between elements is select(x > 0.0, x, 0.0), inside `map`";
+const CHOICES: &str =
+    "a choice between elements is a number: y = if x > 0.0 { x } else { 0.0 }, or select(x > 0.0, x, 0.0)";
 
 /// Why bounds checks by hand are seldom needed.
 const BOUNDS: &str =
@@ -209,6 +210,10 @@ pub(super) fn condition(found: &Value) -> Problem {
         Value::Int(n) => Problem::new(format!("`if` needs a condition, and this is the integer {n}"))
             .help("compare it: `if n == 4`"),
         Value::Number(number) if number.ty == Some(Type::Condition) => {
+            Problem::new("this condition depends on elements, and `if` decides for a whole statement")
+                .help(format!("{CONDITIONS}\nhelp: {CHOICES}"))
+        }
+        Value::Elements(_) => {
             Problem::new("this condition depends on elements, and `if` decides for a whole statement")
                 .help(format!("{CONDITIONS}\nhelp: {CHOICES}"))
         }
@@ -230,21 +235,15 @@ pub(super) fn operator(op: Binary, left: &Value, right: &Value) -> Problem {
         false => format!("this operator does not work on {} and {}", clause(left), right.kind()),
     });
     if has(|value| matches!(value, Value::View(_))) {
-        let two = matches!((left, right), (Value::View(_), Value::View(_)));
-        return problem.help(match (compares, two) {
-            (true, _) => "elements are compared inside `map`: map(x, |x| select(x > 0.0, x, 0.0))",
-            (false, true) => {
-                "elements are computed inside `map`: map((x, y), |x, y| x + y); x += y changes `x` itself"
-            }
-            (false, false) => {
-                "elements are computed inside `map`: map(x, |x| 2.0 * x); x *= 2.0 changes `x` itself"
-            }
-        });
+        return problem.help("tiles are combined with tiles and numbers, outside of closures: x + y, 2.0 * x; a closure has their elements, as its parameters");
     }
     if has(|value| matches!(value, Value::Tuple(_))) && has(|value| matches!(value, Value::Number(_))) {
         return problem.help("a parameter more than there are tiles is where the element stands, at.0 and on; for elements of two tiles write map((x, y), |x, y| x + y)");
     }
     let sizes = has(|value| matches!(value, Value::Size(_)));
+    if sizes && has(|value| matches!(value, Value::Float(_))) {
+        return problem.help("a size is an integer: convert it, such as N as f32, or x.size(1) as f32");
+    }
     if !compares {
         const SIZES: &str =
             "sizes known at launch are multiplied by integers, and divided by ceil_div(size, n)";
@@ -311,10 +310,11 @@ const KNOWN: &str =
 
 /// A view with extents that are known only at launch, where the part of a thread is needed.
 pub(super) fn whole(view: &View, function: &str) -> Problem {
+    let by = if function.is_empty() { "arithmetic".to_owned() } else { format!("`{function}`") };
     let known = |takes: &str| {
         let shape = view.shape();
         Problem::new(format!(
-            "`{}` has the shape {shape}, known only at launch, and `{function}` takes {takes}",
+            "`{}` has the shape {shape}, known only at launch, and {by} takes {takes}",
             view.name
         ))
     };

@@ -14,7 +14,7 @@ impl Evaluator {
         if let (ast::ExprKind::Tuple(targets), None) = (&target.kind, op) {
             return self.assign_all(targets, value);
         }
-        let from = self.expr(value);
+        let from = self.unsettled(value);
         self.assign_value(target, op, (from, value.span), span);
     }
 
@@ -74,6 +74,11 @@ impl Evaluator {
         let to = self.expr(target);
         let to = match to {
             Value::View(view) => view,
+            Value::Tuple(targets)
+                if op.is_none() && targets.iter().all(|to| matches!(to, Value::View(_))) =>
+            {
+                return self.assign_tuple(targets, (from, from_span), target.span);
+            }
             Value::Poison => return,
             other => {
                 let problem = Problem::new(format!("{} cannot be changed", other.kind()));
@@ -82,19 +87,76 @@ impl Evaluator {
                 return;
             }
         };
+        self.assign_view(to, op, (from, from_span), [target.span, span]);
+    }
+
+    /// Sets the tensors of a tuple that has a name, after all values are computed.
+    fn assign_tuple(&mut self, targets: Vec<Value>, (from, from_span): (Value, Span), span: Span) {
+        let values = match self.settled(from, &[], from_span) {
+            Value::Tuple(values) if values.len() == targets.len() => values,
+            Value::Poison => return,
+            other => {
+                let set = advice::count(targets.len(), "tensor");
+                let problem = Problem::new(format!("{set} are set, and this is {}", other.kind()));
+                self.complain(from_span, problem.help("write one value for each: (a, b) = (x, y)"));
+                return;
+            }
+        };
+        let mut made = Vec::new();
+        for value in values {
+            made.push(match value {
+                Value::View(view) => self.copied(view, from_span),
+                value => value,
+            });
+        }
+        for (target, from) in targets.into_iter().zip(made) {
+            if let Value::View(to) = target {
+                self.assign_view(to, None, (from, from_span), [span, span]);
+            }
+        }
+    }
+
+    /// Sets every element of a tensor; `spans` are those of the target and of the statement.
+    fn assign_view(
+        &mut self,
+        to: View,
+        op: Option<Binary>,
+        (from, from_span): (Value, Span),
+        [target_span, span]: [Span; 2],
+    ) {
         let elem = self.builder.elem(&to);
         // An assignment without an operator does not read its target.
         let reads = op.is_some();
-        let (view, right) = match from {
+        // Elements elsewhere in the target are read before it changes.
+        let elsewhere = |view: &View| view.tensor == to.tensor && *view != to;
+        let from = match from {
+            Value::Elements(of) if of.held.is_none() && of.ins.iter().any(elsewhere) => {
+                self.settled(Value::Elements(of), &[], from_span)
+            }
+            from => from,
+        };
+        let given = match &from {
+            Value::View(view) => Some(view.name.clone()),
+            _ => None,
+        };
+        let (views, right) = match from {
             Value::Poison => return,
+            Value::Elements(of) => {
+                let views: Vec<View> = of.ins.iter().map(|view| self.fitting(view.clone(), &to)).collect();
+                let right = of.number.expr.leaves(&|leaf| match leaf {
+                    tile::Expr::In(n) => tile::Expr::In(n + u8::from(reads)),
+                    other => other.clone(),
+                });
+                (views, Scalar { expr: right, ty: of.number.ty })
+            }
             Value::View(view) => {
                 let view = self.fitting(view, &to);
                 let place = tile::Expr::In(u8::from(reads));
                 let right = Scalar::new(place, self.builder.elem(&view));
-                (Some(view), right)
+                (vec![view], right)
             }
             other => match other.as_number() {
-                Some(number) => (None, number),
+                Some(number) => (Vec::new(), number),
                 None => {
                     let problem = Problem::new(format!("elements cannot be set to {}", other.kind()));
                     self.complain(from_span, problem.help("write a number, or a tensor of the same shape"));
@@ -108,8 +170,8 @@ impl Evaluator {
             Some(op) => expression::arithmetic(op, left, right),
         };
         // The elements of a tensor are converted by a function, not by `as`.
-        let advised = |problem: Problem| match (&view, problem.arg) {
-            (Some(view), None) => problem.help(format!("write `map({}, |x| x as {elem})`", view.name)),
+        let advised = |problem: Problem| match (&given, problem.arg) {
+            (Some(name), None) => problem.help(format!("write `map({}, |x| x as {elem})`", name)),
             _ => problem,
         };
         let of = match of {
@@ -125,13 +187,13 @@ impl Evaluator {
             return;
         }
         let of = of.expr;
-        let ins: Vec<_> = reads.then(|| to.clone()).into_iter().chain(view).collect();
+        let ins: Vec<_> = reads.then(|| to.clone()).into_iter().chain(views).collect();
         let (done, target_arg) = match &ins[..] {
             [] => (self.builder.fill(&to, of), 0),
             ins => (self.builder.map(ins, &to, of), 1),
         };
         if let Err(problem) = done {
-            let span = if problem.arg == Some(target_arg) { target.span } else { from_span };
+            let span = if problem.arg == Some(target_arg) { target_span } else { from_span };
             self.complain(span, problem);
         }
     }

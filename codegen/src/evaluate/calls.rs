@@ -1,7 +1,7 @@
 //! Calls of functions and methods.
 
 use super::args::Args;
-use super::functions::FUNCTIONS;
+use super::functions::{FUNCTIONS, Function};
 use super::value::Value;
 use super::{Evaluator, advice};
 use crate::ast::{Arg, Expr, ExprKind, Name, Span};
@@ -40,6 +40,7 @@ impl Evaluator {
                     let elem = Name { text: elem.clone(), span: arg.value.span };
                     self.elem(&elem).map_or(Value::Poison, Value::Elem)
                 }
+                (None, _) if row.of_numbers => self.unsettled(&arg.value),
                 _ => self.expr(&arg.value),
             };
             match &arg.name {
@@ -61,17 +62,50 @@ impl Evaluator {
             };
             return self.complain(name.span, problem.help(help));
         }
+        let condition = all.values.iter().find(|(value, _)| matches!(value, Value::Elements(_)));
+        if let Some((_, at)) = condition
+            && !row.of_numbers
+        {
+            let problem =
+                Problem::new(format!("`{}` takes tiles of numbers, and this is a condition", row.name));
+            let help =
+                "convert it: (x > 0.0) as f32 is 1 where it is true and 0 elsewhere, and as i32 counts";
+            return self.complain(*at, problem.help(help));
+        }
         if !self.goes_on(limits::CALL, span) {
             return Value::Poison;
         }
         self.builder.at_call(span, all.values.iter().map(|(_, span)| *span).collect());
-        match all.at_most(row.most).and_then(|()| (row.run)(self, &all)) {
+        if row.of_numbers
+            && let Some(made) = self.of_elements_of(row, &mut all)
+        {
+            return made;
+        }
+        self.run(row, &all)
+    }
+
+    fn run(&mut self, row: &Function, all: &Args) -> Value {
+        match all.at_most(row.most).and_then(|()| (row.run)(self, all)) {
             Ok(value) => value,
             Err(problem) => {
-                let at = problem.arg.map_or(span, |arg| all.span(arg));
+                let at = problem.arg.map_or(all.call, |arg| all.span(arg));
                 self.complain(at, problem)
             }
         }
+    }
+
+    /// A function of numbers for each element of tiles; nothing where no argument is a tile, or all are integers.
+    fn of_elements_of(&mut self, row: &Function, all: &mut Args) -> Option<Value> {
+        if all.values.iter().all(|(value, _)| self.is_integer(value)) {
+            return None;
+        }
+        let values: Vec<&Value> = all.values.iter().map(|(value, _)| value).collect();
+        let (ins, numbers) = self.joined(&values)?;
+        for ((value, _), number) in all.values.iter_mut().zip(numbers) {
+            *value = Value::Number(number);
+        }
+        let made = self.run(row, all);
+        Some(self.unsettled_tile(ins, made))
     }
 
     pub(super) fn type_argument(&mut self, args: &Args) -> Result<Elem, Problem> {

@@ -40,13 +40,19 @@ impl Evaluator {
             return self
                 .complain(name.span, problem.help("write values alone, in the order of its parameters"));
         }
-        let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
+        let mut values: Vec<Value> = args.iter().map(|arg| self.unsettled(&arg.value)).collect();
         if values.len() != device.params.len() {
             let takes = advice::count(device.params.len(), "number");
             let problem =
                 Problem::new(format!("`{}` takes {takes}, and is given {}", device.name.text, values.len()));
             return self.complain(span, problem.help(format!("it is `{}`", head(device))));
         }
+        // With tiles it is called for each of their elements.
+        let tiles = self.joined(&values.iter().collect::<Vec<_>>());
+        let ins = tiles.map(|(ins, numbers)| {
+            values = numbers.into_iter().map(Value::Number).collect();
+            ins
+        });
         let mut scope = Vec::new();
         for ((value, arg), param) in values.iter().zip(args).zip(&device.params) {
             let elem = Elem::named(&param.elem.text).unwrap_or(Elem::F32);
@@ -71,7 +77,10 @@ impl Evaluator {
         self.devices = devices;
         self.scope = self.callers.pop().unwrap_or_default();
         self.naming.clear();
-        value
+        match ins {
+            Some(ins) => self.unsettled_tile(ins, value),
+            None => value,
+        }
     }
 
     /// An argument as a number of its parameter's type.

@@ -13,7 +13,7 @@ use crate::typing::{Scalar, Type};
 use crate::view::View;
 
 /// Inputs of a function of elements.
-const MOST_INPUTS: usize = 64;
+pub(super) const MOST_INPUTS: usize = 64;
 
 /// The operands of `map`.
 pub(super) struct Mapped<'a> {
@@ -152,7 +152,7 @@ impl Evaluator {
             self.bind(pattern, value);
         }
         self.naming = naming;
-        let value = self.expr(&closure.body);
+        let value = self.unsettled(&closure.body);
         self.naming.clear();
         self.scope = self.callers.pop().unwrap_or_default();
         value

@@ -2,6 +2,7 @@
 
 use tilewright_layout::{Composed, Layout, Value as Size};
 
+use super::elementwise::Elements;
 use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::affine::Coord;
@@ -15,8 +16,16 @@ use crate::tile;
 use crate::typing::{self, Scalar, Type};
 
 impl Evaluator {
-    /// The value of an expression, within the limits on depth, size and total work.
+    /// The value of an expression; arithmetic on tiles is a tile.
     pub(super) fn expr(&mut self, expr: &Expr) -> Value {
+        let naming = self.naming.clone();
+        let value = self.unsettled(expr);
+        self.settled(value, &naming, expr.span)
+    }
+
+    /// The value of an expression, within the limits on depth, size and total work. Arithmetic on tiles is not
+    /// computed yet: it is an operand of more.
+    pub(super) fn unsettled(&mut self, expr: &Expr) -> Value {
         if self.depth >= limits::DEEPEST {
             let problem = Problem::new(format!("this is nested more than {} levels deep", limits::DEEPEST));
             return self.complain(expr.span, problem.help("give parts of it names, with `let`"));
@@ -45,7 +54,7 @@ impl Evaluator {
             ExprKind::Path(path) => self.path(path, expr.span),
             ExprKind::Tuple(items) => {
                 self.naming.clear();
-                let values: Vec<Value> = items.iter().map(|item| self.expr(item)).collect();
+                let values: Vec<Value> = items.iter().map(|item| self.unsettled(item)).collect();
                 match values.iter().any(|value| matches!(value, Value::Poison)) {
                     true => Value::Poison,
                     false => Value::Tuple(values),
@@ -65,7 +74,8 @@ impl Evaluator {
                 self.as_element(value)
             }
             ExprKind::Unary(op, inner) => {
-                let value = self.expr(inner);
+                self.naming.clear();
+                let value = self.unsettled(inner);
                 self.unary(*op, value, expr.span, inner.span)
             }
             ExprKind::Binary(..) => self.chain(expr),
@@ -100,7 +110,7 @@ impl Evaluator {
         for (pattern, value) in lets {
             self.bind_let(pattern, value);
         }
-        let value = self.expr(value);
+        let value = self.unsettled(value);
         self.scope.truncate(depth);
         value
     }
@@ -111,9 +121,10 @@ impl Evaluator {
         if links.len() > limits::LONGEST_CHAIN as usize {
             return self.complain(expr.span, limits::too_long(links.len()));
         }
-        let (mut value, mut left) = (self.expr(first), first.span);
+        self.naming.clear();
+        let (mut value, mut left) = (self.unsettled(first), first.span);
         for (span, op, right) in links.into_iter().rev() {
-            let by = self.expr(right);
+            let by = self.unsettled(right);
             value = self.binary(op, value, by, span, [left, right.span]);
             left = span;
         }
@@ -121,23 +132,62 @@ impl Evaluator {
     }
 
     fn choice(&mut self, condition: &Expr, then: &Expr, other: &Expr, span: Span) -> Value {
-        match self.expr(condition) {
-            Value::Bool(true) => self.expr(then),
-            Value::Bool(false) => self.expr(other),
+        match self.unsettled(condition) {
+            Value::Bool(true) => self.unsettled(then),
+            Value::Bool(false) => self.unsettled(other),
             Value::Poison => Value::Poison,
             Value::Test(test) => self.choice_of(integer::as_number(&test), then, other, span),
             Value::Number(test) => self.choice_of(test, then, other, span),
+            Value::Elements(test) if !self.in_closure => self.choice_of_tiles(*test, then, other, span),
             found => self.complain(condition.span, advice::condition(&found)),
         }
     }
 
     /// A choice at run time.
     fn choice_of(&mut self, test: Scalar, then: &Expr, other: &Expr, span: Span) -> Value {
-        let (x, y) = (self.expr(then), self.expr(other));
+        let (x, y) = (self.unsettled(then), self.unsettled(other));
         if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
             return Value::Poison;
         }
         self.chosen(test, (x, then.span), (y, other.span), span)
+    }
+
+    /// A choice for each element of tiles.
+    fn choice_of_tiles(&mut self, test: Elements, then: &Expr, other: &Expr, span: Span) -> Value {
+        let (x, y) = (self.unsettled(then), self.unsettled(other));
+        if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
+            return Value::Poison;
+        }
+        self.chosen_of_tiles(&Value::Elements(Box::new(test)), (x, then.span), (y, other.span), span)
+    }
+
+    /// One of two tiles or numbers, or entry by entry of two tuples.
+    fn chosen_of_tiles(
+        &mut self,
+        test: &Value,
+        (x, then): (Value, Span),
+        (y, other): (Value, Span),
+        span: Span,
+    ) -> Value {
+        let (x, y) = match (x, y) {
+            (Value::Tuple(x), Value::Tuple(y)) if x.len() == y.len() => {
+                let pairs = x.into_iter().zip(y);
+                let made: Vec<Value> =
+                    pairs.map(|(x, y)| self.chosen_of_tiles(test, (x, then), (y, other), span)).collect();
+                return match made.iter().any(|value| matches!(value, Value::Poison)) {
+                    true => Value::Poison,
+                    false => Value::Tuple(made),
+                };
+            }
+            both => both,
+        };
+        let made = self.of_tiles(&[test, &x, &y], |run, [test, x, y]| {
+            run.chosen(test, (Value::Number(x), then), (Value::Number(y), other), span)
+        });
+        made.unwrap_or_else(|| {
+            let problem = Problem::new("both branches must be tiles or numbers");
+            self.complain(span, problem.help("end each with arithmetic: if x > 0.0 { x } else { 0.0 }"))
+        })
     }
 
     /// One of two numbers, or entry by entry of two tuples.
@@ -279,7 +329,8 @@ impl Evaluator {
     }
 
     fn cast(&mut self, inner: &Expr, to: &Name) -> Value {
-        let value = self.expr(inner);
+        self.naming.clear();
+        let value = self.unsettled(inner);
         let integers = ["usize", "i64", "i32", "u32"].contains(&to.text.as_str());
         if integers
             && matches!(value, Value::Int(_) | Value::Size(_) | Value::Index(_))
@@ -296,9 +347,13 @@ impl Evaluator {
         let Some(elem) = self.elem(to) else {
             return Value::Poison;
         };
-        match self.met(value) {
-            Value::Poison => Value::Poison,
-            value => match value.as_number() {
+        let value = self.met(value);
+        let of_tile =
+            self.of_tiles(&[&value], |run, [number]| run.scalar(typing::cast(elem, number), inner.span, &[]));
+        match (of_tile, value) {
+            (Some(made), _) => made,
+            (_, Value::Poison) => Value::Poison,
+            (_, value) => match value.as_number() {
                 Some(number) => self.scalar(typing::cast(elem, number), inner.span, &[]),
                 None => {
                     let problem = Problem::new(format!("{} cannot be cast", value.kind()));
@@ -338,6 +393,14 @@ impl Evaluator {
     }
 
     fn unary(&mut self, op: Unary, value: Value, span: Span, operand: Span) -> Value {
+        let value = match value {
+            Value::View(_) if !self.in_closure && self.is_integer(&value) => self.coordinates(value, operand),
+            value => value,
+        };
+        let of_tile = self.of_tiles(&[&value], |run, [x]| run.unary(op, Value::Number(x), span, operand));
+        if let Some(made) = of_tile {
+            return made;
+        }
         match (op, value) {
             (_, Value::Poison) => Value::Poison,
             (Unary::Neg, Value::Int(n)) if n != i64::MIN => Value::Int(-n),
@@ -352,11 +415,7 @@ impl Evaluator {
                     return made;
                 }
                 let problem = Problem::new(format!("this operator does not work on {}", other.kind()));
-                let help = match &other {
-                    Value::View(_) => "elements are computed inside `map`: map(x, |x| -x)",
-                    _ => "`-` is for numbers, and `!` for `true` and `false`",
-                };
-                self.complain(span, problem.help(help))
+                self.complain(span, problem.help("`-` is for numbers, and `!` for `true` and `false`"))
             }
         }
     }
@@ -386,6 +445,11 @@ impl Evaluator {
         };
         if matches!(left, Value::Poison) || matches!(right, Value::Poison) {
             return Value::Poison;
+        }
+        let of_tiles =
+            self.of_tiles(&[&left, &right], |run, [x, y]| run.scalar(arithmetic(op, x, y), span, &operands));
+        if let Some(made) = of_tiles {
+            return made;
         }
         let made = match (&left, &right) {
             (Value::Int(x), Value::Int(y)) => match integers(op, *x, *y) {

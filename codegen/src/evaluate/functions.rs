@@ -15,6 +15,8 @@ pub struct Function {
     pub(super) named: &'static [&'static str],
     /// The most positional arguments.
     pub(super) most: usize,
+    /// Is it a function of numbers, which applies to each element of tiles?
+    pub(super) of_numbers: bool,
     /// What a call evaluates to.
     pub(super) run: fn(&mut Evaluator, &Args) -> Result<Value, Problem>,
 }
@@ -29,7 +31,17 @@ const fn row(
     most: usize,
     run: fn(&mut Evaluator, &Args) -> Result<Value, Problem>,
 ) -> Function {
-    Function { name, usage, named, most, run }
+    Function { name, usage, named, most, of_numbers: false, run }
+}
+
+/// A function of numbers.
+const fn number(
+    name: &'static str,
+    usage: &'static str,
+    most: usize,
+    run: fn(&mut Evaluator, &Args) -> Result<Value, Problem>,
+) -> Function {
+    Function { name, usage, named: &[], most, of_numbers: true, run }
 }
 
 /// Every function.
@@ -195,37 +207,37 @@ pub const FUNCTIONS: &[Function] = &[
     row("raked_product", "raked_product(block, copies)", &[], 2, Evaluator::raked_product_call),
     row("coalesce", "coalesce(layout)", &[], 1, Evaluator::coalesce_call),
     row("ceil_div", "ceil_div(a, b)", &[], 2, Evaluator::ceil_div_call),
-    row("min", "min(a, b)", &[], 2, Evaluator::extreme_call),
-    row("max", "max(a, b)", &[], 2, Evaluator::extreme_call),
-    row("exp", "exp(x)", &[], 1, Evaluator::math_call),
-    row("log", "log(x)", &[], 1, Evaluator::math_call),
-    row("sqrt", "sqrt(x)", &[], 1, Evaluator::math_call),
-    row("rsqrt", "rsqrt(x)", &[], 1, Evaluator::math_call),
-    row("tanh", "tanh(x)", &[], 1, Evaluator::math_call),
-    row("abs", "abs(x)", &[], 1, Evaluator::math_call),
-    row("sin", "sin(x)", &[], 1, Evaluator::math_call),
-    row("cos", "cos(x)", &[], 1, Evaluator::math_call),
-    row("exp2", "exp2(x)", &[], 1, Evaluator::math_call),
-    row("log2", "log2(x)", &[], 1, Evaluator::math_call),
-    row("pow", "pow(x, y)", &[], 2, Evaluator::math_call),
-    row("erf", "erf(x)", &[], 1, Evaluator::math_call),
-    row("sigmoid", "sigmoid(x)", &[], 1, Evaluator::math_call),
-    row("silu", "silu(x)", &[], 1, Evaluator::math_call),
-    row("gelu", "gelu(x)", &[], 1, Evaluator::math_call),
-    row("gelu_tanh", "gelu_tanh(x)", &[], 1, Evaluator::math_call),
-    row("floor", "floor(x)", &[], 1, Evaluator::math_call),
-    row("ceil", "ceil(x)", &[], 1, Evaluator::math_call),
-    row("trunc", "trunc(x)", &[], 1, Evaluator::math_call),
-    row("round", "round(x)", &[], 1, Evaluator::math_call),
-    row("round_ties_even", "round_ties_even(x)", &[], 1, Evaluator::math_call),
-    row("fmod", "fmod(x, y)", &[], 2, Evaluator::math_call),
-    row("copysign", "copysign(size, sign)", &[], 2, Evaluator::math_call),
-    row("mul_high", "mul_high(a, b)", &[], 2, Evaluator::math_call),
-    row("count_ones", "count_ones(n)", &[], 1, Evaluator::math_call),
-    row("leading_zeros", "leading_zeros(n)", &[], 1, Evaluator::math_call),
-    row("bits", "bits::<u32>(x)", &[], 1, Evaluator::bits_call),
-    row("fma", "fma(a, b, c)", &[], 3, Evaluator::fma_call),
-    row("select", "select(condition, a, b)", &[], 3, Evaluator::select_call),
+    number("min", "min(a, b)", 2, Evaluator::extreme_call),
+    number("max", "max(a, b)", 2, Evaluator::extreme_call),
+    number("exp", "exp(x)", 1, Evaluator::math_call),
+    number("log", "log(x)", 1, Evaluator::math_call),
+    number("sqrt", "sqrt(x)", 1, Evaluator::math_call),
+    number("rsqrt", "rsqrt(x)", 1, Evaluator::math_call),
+    number("tanh", "tanh(x)", 1, Evaluator::math_call),
+    number("abs", "abs(x)", 1, Evaluator::math_call),
+    number("sin", "sin(x)", 1, Evaluator::math_call),
+    number("cos", "cos(x)", 1, Evaluator::math_call),
+    number("exp2", "exp2(x)", 1, Evaluator::math_call),
+    number("log2", "log2(x)", 1, Evaluator::math_call),
+    number("pow", "pow(x, y)", 2, Evaluator::math_call),
+    number("erf", "erf(x)", 1, Evaluator::math_call),
+    number("sigmoid", "sigmoid(x)", 1, Evaluator::math_call),
+    number("silu", "silu(x)", 1, Evaluator::math_call),
+    number("gelu", "gelu(x)", 1, Evaluator::math_call),
+    number("gelu_tanh", "gelu_tanh(x)", 1, Evaluator::math_call),
+    number("floor", "floor(x)", 1, Evaluator::math_call),
+    number("ceil", "ceil(x)", 1, Evaluator::math_call),
+    number("trunc", "trunc(x)", 1, Evaluator::math_call),
+    number("round", "round(x)", 1, Evaluator::math_call),
+    number("round_ties_even", "round_ties_even(x)", 1, Evaluator::math_call),
+    number("fmod", "fmod(x, y)", 2, Evaluator::math_call),
+    number("copysign", "copysign(size, sign)", 2, Evaluator::math_call),
+    number("mul_high", "mul_high(a, b)", 2, Evaluator::math_call),
+    number("count_ones", "count_ones(n)", 1, Evaluator::math_call),
+    number("leading_zeros", "leading_zeros(n)", 1, Evaluator::math_call),
+    number("bits", "bits::<u32>(x)", 1, Evaluator::bits_call),
+    number("fma", "fma(a, b, c)", 3, Evaluator::fma_call),
+    number("select", "select(condition, a, b)", 3, Evaluator::select_call),
     row("unroll", "for i in unroll(0..4) { … }", &[], ANY, Evaluator::loop_call),
     row(
         "pipelined",

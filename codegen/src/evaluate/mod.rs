@@ -11,6 +11,7 @@ mod control;
 mod copies;
 mod device;
 mod elements;
+mod elementwise;
 mod expression;
 mod function;
 mod functions;

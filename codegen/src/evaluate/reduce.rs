@@ -128,7 +128,7 @@ impl Evaluator {
         let whole = self.is_whole(from);
         let (from, across) = match whole {
             true => (&self.loaded(name, from)?, self.across_threads(args, across)?),
-            false => (from, across),
+            false => (&self.loaded_part(name, from)?, across),
         };
         let extents = extents(args, from, across, args.values.get(1).map(|(value, _)| value))?;
         let to = match whole {
@@ -184,7 +184,10 @@ impl Evaluator {
                     from[n] = self.loaded(name, &from[n])?;
                     self.builder.distributed(name, *elem, &extents)?
                 }
-                false => self.builder.registers(name, *elem, Tuple::flat(&extents))?.with_name(name),
+                false => {
+                    from[n] = self.loaded_part(name, &from[n])?;
+                    self.builder.registers(name, *elem, Tuple::flat(&extents))?.with_name(name)
+                }
             };
             self.builder.fill(&made, tile::Expr::Lit(nothing[n])).map_err(|problem| problem.arg(1))?;
             to.push(made);

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use tilewright_layout::{ALL, Composed, Layout, Tiler, Tuple, Value as Size};
 
+use super::elementwise::Elements;
 use super::integer;
 use crate::affine::Affine;
 use crate::ast::{Expr, Pattern};
@@ -51,6 +52,8 @@ pub(super) enum Value {
     Range(Box<Value>, Box<Value>),
     /// A number of the kernel: a scalar argument, or arithmetic with elements inside a closure.
     Number(Scalar),
+    /// Arithmetic on tiles that is not computed yet.
+    Elements(Box<Elements>),
     /// An element type, where a call takes one by name.
     Elem(Elem),
     /// The operations of a product, where a call takes them by name.
@@ -107,6 +110,7 @@ impl Value {
             Value::Number(Scalar { ty: Some(Type::Condition), .. }) => "a condition".into(),
             Value::Number(Scalar { ty: Some(ty), .. }) => format!("a number of type {ty}"),
             Value::Number(_) => "a number".into(),
+            Value::Elements(_) => "a condition on elements of tiles".into(),
             Value::Elem(elem) => format!("the type `{elem}`"),
             Value::Semiring(_) => "two operations".into(),
             Value::Closure(..) => "a closure".into(),
@@ -120,6 +124,7 @@ impl Value {
     pub(super) fn parts(&self) -> Result<u64, Problem> {
         let count = match self {
             Value::Number(number) => return limits::function(&number.expr),
+            Value::Elements(of) => return limits::function(&of.number.expr),
             Value::Tuple(items) => items.iter().map(Value::parts).sum::<Result<u64, Problem>>()? as usize,
             Value::Layout(layout) => layout.layout().leaves().count(),
             Value::View(view) => {

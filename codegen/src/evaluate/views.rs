@@ -106,13 +106,22 @@ impl Evaluator {
             let at = layout.modes().map(|mode| position(&mode, &block).map(Value::Index));
             return Ok(Value::Tuple(at.collect::<Result<_, _>>()?));
         }
+        // As many blocks as that, and their number.
+        if let Some(count) = tiles.as_ref().and_then(as_size)
+            && args.named.is_empty()
+        {
+            self.builder.blocks(axis, &[count])?;
+            return Ok(Value::Index(block));
+        }
         let sizes = match &tiles {
             Some(Value::Tuple(items)) => items.iter().map(as_size).collect::<Option<Vec<_>>>(),
             _ => None,
         };
         let Some([rows, columns]) = sizes.as_deref().and_then(|sizes| <[Size; 2]>::try_from(sizes).ok())
         else {
-            return Err(args.needs(0, "a layout, or the number of tiles along two modes,"));
+            return Err(
+                args.needs(0, "the number of tiles along two modes, a number of blocks, or a layout,")
+            );
         };
         let bands = match args.named.first() {
             None => None,

@@ -9,7 +9,7 @@ use crate::ast::Span;
 use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::resolve;
-use crate::tile::Across;
+use crate::tile::{self, Across};
 use crate::typing::Scalar;
 use crate::view::View;
 
@@ -77,6 +77,17 @@ impl Evaluator {
         let tile = self.builder.distributed(&format!("{name}_of"), elem, &extents)?;
         self.builder.copy(view, &tile)?;
         Ok(tile)
+    }
+
+    /// The part of a thread loaded from memory into registers; others unchanged.
+    pub(super) fn loaded_part(&mut self, name: &str, view: &View) -> Result<View, Problem> {
+        if matches!(self.builder.space(view), tile::Space::Registers { .. }) || view.extents().is_none() {
+            return Ok(view.clone());
+        }
+        let elem = self.builder.elem(view);
+        let part = self.builder.registers(&format!("{name}_of"), elem, view.shape())?;
+        self.builder.copy(view, &part)?;
+        Ok(part)
     }
 
     /// The threads that a reduction of a whole tile spans: that follows from the mode.

@@ -132,6 +132,44 @@ fn names_in_closures_stand_for_their_expressions() {
 }
 
 #[test]
+fn arithmetic_on_tiles_is_map() {
+    let same = |arithmetic: &str, map: &str| {
+        assert!(source(map).contains("__global__"), "{}", source(map));
+        assert_eq!(source(arithmetic), source(map));
+    };
+    same("copy(from * alpha + 1.0, to);", "copy(map(from, |x| x * alpha + 1.0), to);");
+    same("copy(-from, to);", "copy(map(from, |x| -x), to);");
+    same("copy(from + to * from, to);", "copy(map((from, to), |x, y| x + y * x), to);");
+    same("copy(max(exp(from), 0.0), to);", "copy(map(from, |x| max(exp(x), 0.0)), to);");
+    same("copy(from as bf16 as f32, to);", "copy(map(from, |x| x as bf16 as f32), to);");
+    same("copy((from > 1.0) as f32, to);", "copy(map(from, |x| (x > 1.0) as f32), to);");
+    same(
+        "copy(select(from > to, from, 0.0), to);",
+        "copy(map((from, to), |x, y| select(x > y, x, 0.0)), to);",
+    );
+    same(
+        "copy(if from > to { from } else { -to }, to);",
+        "copy(map((from, to), |x, y| if x > y { x } else { -y }), to);",
+    );
+    same("copy(from / M as f32, to);", "copy(map(from, |x| x / M as f32), to);");
+    same("to = 2.0 * from;", "map(from, to, |x| 2.0 * x);");
+    same("to += from * alpha;", "map((to, from), to, |y, x| y + x * alpha);");
+    same(
+        "let f = |x, y| x * y + 1.0; copy(f(from, to), to);",
+        "copy(map((from, to), |x, y| x * y + 1.0), to);",
+    );
+    // A name is a tile of its own, and so is what it was computed from before that changed.
+    same(
+        "let two = 2.0 * from; copy(two + from, to);",
+        "let two = map(from, |x| 2.0 * x); copy(map((two, from), |t, x| t + x), to);",
+    );
+    same(
+        "let mask = from > 0.0; copy(select(!mask, 1.0, from), to);",
+        "let mask = map(from, |x| (x > 0.0) as i32); copy(map((mask, from), |m, x| select(!(m != 0), 1.0, x)), to);",
+    );
+}
+
+#[test]
 fn names_in_closures_make_no_value_without_end() {
     let doubled: String = (1..60).map(|n| format!("let x{n} = x{} * x{}; ", n - 1, n - 1)).collect();
     let nested: String = (1..600).map(|n| format!("let x{n} = -x{}; ", n - 1)).collect();

@@ -1,6 +1,7 @@
 //! Kernels as a newcomer would write them from the documentation of the language, each at most a page, compared
 //! with double precision in every variant, at sizes that tiles do not divide.
 
+mod arithmetic;
 mod elements;
 mod learning;
 mod moves;

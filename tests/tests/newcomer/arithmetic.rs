@@ -1,0 +1,300 @@
+//! Arithmetic on whole tiles, as users of Triton and of arrays write it.
+
+use crate::{below, close, drawn, every, generated, right, rows, rows_out};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// One step of Lion, which moves by the sign of a momentum.
+#[kernel]
+fn lion(lr: f32, decay: f32, g: &Tensor<f32, N>, m: &mut Tensor<f32, N>, p: &mut Tensor<f32, N>) {
+    let (g, m, p) = (tile(g, 1024, block.x), tile(m, 1024, block.x), tile(p, 1024, block.x));
+    let u = 0.9 * m + 0.1 * g;
+    p -= lr
+        * (if u > 0.0 {
+            1.0
+        } else if u < 0.0 {
+            -1.0
+        } else {
+            0.0
+        } + decay * p);
+    m = 0.99 * m + 0.01 * g;
+}
+
+#[test]
+fn a_step_by_the_sign() {
+    for n in [0, 1, 1500, 2048] {
+        let (g, m, p) = (drawn(n, 1), drawn(n, 2), drawn(n, 3));
+        let (mut momentum, mut moved) = (vec![], vec![]);
+        for i in 0..n {
+            let [g, m, p] = [g[i], m[i], p[i]];
+            momentum.push(0.99 * f64::from(m) + 0.01 * f64::from(g));
+            let u = 0.9f32.mul_add(m, 0.1 * g); // its sign where it rounds to 0
+            let sign = if u > 0.0 { 1.0 } else { -f64::from(u < 0.0) };
+            moved.push(f64::from(p) - 0.01 * (sign + 0.1 * f64::from(p)));
+        }
+        let args = [
+            Arg::number(0.01f32),
+            Arg::number(0.1f32),
+            Arg::tensor(&g, [n]),
+            Arg::in_out(&m, [n]),
+            Arg::in_out(&p, [n]),
+        ];
+        for out in every(generated!(lion()), &args) {
+            close(&out.get::<f32>("m").unwrap(), &momentum, 1e-5);
+            close(&out.get::<f32>("p").unwrap(), &moved, 1e-5);
+        }
+    }
+}
+
+/// Each channel of each image with mean 0 and variance 1, by the moments of pieces of any number.
+#[kernel]
+fn instance_norm<const B: usize = 512>(
+    eps: f32,
+    x: &Tensor<f32, (P, C, N)>,
+    gamma: &Tensor<f32, C>,
+    beta: &Tensor<f32, C>,
+    y: &mut Tensor<f32, (P, C, N)>,
+) {
+    let x = tile(x, (B, 1, 1), (_, block.x, block.y))[(_, 0, 0, _)];
+    let y = tile(y, (B, 1, 1), (_, block.x, block.y))[(_, 0, 0, _)];
+    let merge = |(n, mean, m2), (k, other, o2)| {
+        let (all, d) = (n + k, other - mean);
+        if all == 0.0 { (0.0, 0.0, 0.0) } else { (all, mean + d * k / all, m2 + o2 + d * d * n * k / all) }
+    };
+    let mut moments = (full::<f32>(1, 0.0), full::<f32>(1, 0.0), full::<f32>(1, 0.0));
+    for j in 0..x.size(1) {
+        let here = reduce(map(x[(_, j)], |x| (1.0, x, 0.0)), (0.0, 0.0, 0.0), merge);
+        moments = merge(moments, here);
+    }
+    let scale = rsqrt(moments.2 / P as f32 + eps) * gamma[(block.x)];
+    for j in 0..x.size(1) {
+        copy((x[(_, j)] - moments.1) * scale + beta[(block.x)], y[(_, j)]);
+    }
+}
+
+#[test]
+fn instances_are_normal() {
+    for (p, c, n) in [(700, 3, 2), (1, 1, 1), (512, 2, 1), (3, 0, 2)] {
+        let (x, gamma, beta) = (drawn(p * c * n, 1), drawn(c, 2), drawn(c, 3));
+        let mut wanted = vec![];
+        for (row, of) in x.chunks(p).enumerate() {
+            let mean = of.iter().copied().map(f64::from).sum::<f64>() / p as f64;
+            let variance = of.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / p as f64;
+            let (g, b) = (f64::from(gamma[row % c]), f64::from(beta[row % c]));
+            wanted.extend(of.iter().map(|x| (f64::from(*x) - mean) / (variance + 1e-3).sqrt() * g + b));
+        }
+        let args = [
+            Arg::number(1e-3f32),
+            Arg::tensor(&x, [p, c, n]),
+            Arg::tensor(&gamma, [c]),
+            Arg::tensor(&beta, [c]),
+            Arg::output::<f32>([p, c, n]),
+        ];
+        right(generated!(instance_norm()), &args, "y", &wanted, 1e-4);
+    }
+}
+
+/// The cosines of the angles between the rows of two matrices.
+#[kernel(allow(bank_conflicts))]
+fn cosines(
+    a: &Tensor<f32, (M, K), (lda, _1)>,
+    b: &Tensor<f32, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gb) = (tile(a, (32, 16), (block.x, _)), tile(b, (32, 16), (block.y, _)));
+    let (sa, sb) = (shared::<f32>((32, 16)), shared::<f32>((32, 16)));
+    let mut dots = full::<f32>((32, 32), 0.0);
+    let (mut aa, mut bb) = (full::<f32>((32, 1), 0.0), full::<f32>((32, 1), 0.0));
+    for k in pipelined(0..ga.size(2), stages = 2) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut dots);
+        aa += sum(sa * sa, 1);
+        bb += sum(sb * sb, 1);
+    }
+    copy(dots * rsqrt(aa) * rsqrt(permute(bb, (1, 0))), tile(c, (32, 32), (block.x, block.y)));
+}
+
+#[test]
+fn angles_between_rows() {
+    for (m, n, k) in [(33, 40, 17), (1, 1, 1), (32, 32, 16), (5, 3, 100)] {
+        let (a, b) = (drawn(m * k, 1), drawn(n * k, 2));
+        let dot =
+            |x: &[f32], y: &[f32]| x.iter().zip(y).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
+        let mut wanted = vec![];
+        for x in a.chunks(k) {
+            wanted.extend(b.chunks(k).map(|y| dot(x, y) / (dot(x, x) * dot(y, y)).sqrt()));
+        }
+        right(generated!(cosines()), &[rows(&a, m, k), rows(&b, n, k), rows_out(m, n)], "c", &wanted, 1e-5);
+    }
+}
+
+/// A step of a lattice Boltzmann method on a torus: nine densities move to their neighbours and relax.
+#[kernel(allow(uncoalesced))]
+fn lattice(omega: f32, f: &Tensor<f32, (W, H, _9)>, g: &mut Tensor<f32, (W, H, _9)>) {
+    let out = tile(g, (64, 4, 9), (block.x, block.y, 0));
+    let pull = |x, y, q| map(out[(_, _, q)], |_, at| f[((at.0 - x + W) % W, (at.1 - y + H) % H, q)]);
+    let (f0, f1, f2, f3, f4) = (pull(0, 0, 0), pull(1, 0, 1), pull(0, 1, 2), pull(-1, 0, 3), pull(0, -1, 4));
+    let (f5, f6, f7, f8) = (pull(1, 1, 5), pull(-1, 1, 6), pull(-1, -1, 7), pull(1, -1, 8));
+    let rho = f0 + f1 + f2 + f3 + f4 + f5 + f6 + f7 + f8;
+    let u = (f1 + f5 + f8 - f3 - f6 - f7) / rho;
+    let v = (f2 + f5 + f6 - f4 - f7 - f8) / rho;
+    let relaxed = |f, w, x, y| {
+        let along = 3.0 * (x * u + y * v);
+        f + omega * (w * rho * (1.0 + along + 0.5 * along * along - 1.5 * (u * u + v * v)) - f)
+    };
+    copy(relaxed(f0, 4.0 / 9.0, 0.0, 0.0), out[(_, _, 0)]);
+    copy(relaxed(f1, 1.0 / 9.0, 1.0, 0.0), out[(_, _, 1)]);
+    copy(relaxed(f2, 1.0 / 9.0, 0.0, 1.0), out[(_, _, 2)]);
+    copy(relaxed(f3, 1.0 / 9.0, -1.0, 0.0), out[(_, _, 3)]);
+    copy(relaxed(f4, 1.0 / 9.0, 0.0, -1.0), out[(_, _, 4)]);
+    copy(relaxed(f5, 1.0 / 36.0, 1.0, 1.0), out[(_, _, 5)]);
+    copy(relaxed(f6, 1.0 / 36.0, -1.0, 1.0), out[(_, _, 6)]);
+    copy(relaxed(f7, 1.0 / 36.0, -1.0, -1.0), out[(_, _, 7)]);
+    copy(relaxed(f8, 1.0 / 36.0, 1.0, -1.0), out[(_, _, 8)]);
+}
+
+#[test]
+fn densities_move_and_relax() {
+    const TO: [(i64, i64); 9] =
+        [(0, 0), (1, 0), (0, 1), (-1, 0), (0, -1), (1, 1), (-1, 1), (-1, -1), (1, -1)];
+    for (w, h) in [(65, 5), (1, 1), (7, 9)] {
+        let f: Vec<f32> = drawn(w * h * 9, 1).iter().map(|x| 1.0 + 0.1 * x).collect();
+        let mut wanted = vec![0.0; w * h * 9];
+        for at in 0..w * h {
+            let from = |(q, (x, y)): (usize, &(i64, i64))| {
+                let i = (at as i64 % w as i64 - x).rem_euclid(w as i64) as usize;
+                let j = (at as i64 / w as i64 - y).rem_euclid(h as i64) as usize;
+                f64::from(f[i + w * (j + h * q)])
+            };
+            let p: Vec<f64> = TO.iter().enumerate().map(from).collect();
+            let rho: f64 = p.iter().sum();
+            let u = p.iter().zip(TO).map(|(p, (x, _))| p * x as f64).sum::<f64>() / rho;
+            let v = p.iter().zip(TO).map(|(p, (_, y))| p * y as f64).sum::<f64>() / rho;
+            for (q, (x, y)) in TO.into_iter().enumerate() {
+                let weight = [4.0 / 9.0, 1.0 / 9.0, 1.0 / 36.0][(x.abs() + y.abs()) as usize];
+                let along = 3.0 * (x as f64 * u + y as f64 * v);
+                let still = 1.0 + along + 0.5 * along * along - 1.5 * (u * u + v * v);
+                wanted[at + w * h * q] = p[q] + 1.2 * (weight * rho * still - p[q]);
+            }
+        }
+        let args = [Arg::number(1.2f32), Arg::tensor(&f, [w, h, 9]), Arg::output::<f32>([w, h, 9])];
+        right(generated!(lattice()), &args, "g", &wanted, 1e-5);
+    }
+}
+
+/// The median of the nine pixels around each, by a network of minima and maxima.
+#[kernel(allow(bank_conflicts, uncoalesced))]
+fn median(x: &Tensor<f32, (W, H)>, y: &mut Tensor<f32, (W, H)>) {
+    let s = shared::<f32>((34, 10));
+    copy(tile(x, (32, 8), (block.x, block.y), halo = 1), s, clamp = true);
+    let near = |i, j| shift(tile(s, (32, 8), (0, 0)), (i, j));
+    let sort = |a, b| (min(a, b), max(a, b));
+    let three = |a, b, c| {
+        let (a, b) = sort(a, b);
+        let (b, c) = sort(b, c);
+        let (a, b) = sort(a, b);
+        (a, b, c)
+    };
+    let (a, b, c) = three(near(0, 0), near(1, 0), near(2, 0));
+    let (d, e, f) = three(near(0, 1), near(1, 1), near(2, 1));
+    let (g, h, i) = three(near(0, 2), near(1, 2), near(2, 2));
+    let middle = three(b, e, h).1;
+    let (_, all, _) = three(max(max(a, d), g), middle, min(min(c, f), i));
+    copy(all, tile(y, (32, 8), (block.x, block.y)));
+}
+
+#[test]
+fn medians_of_nine() {
+    for (w, h) in [(40, 9), (1, 1), (32, 8), (3, 1)] {
+        let x = drawn(w * h, 1);
+        let mut wanted = vec![];
+        for at in 0..w * h {
+            let near = |d: usize| {
+                let i = (at % w + d % 3).saturating_sub(1).min(w - 1);
+                let j = (at / w + d / 3).saturating_sub(1).min(h - 1);
+                f64::from(x[i + w * j])
+            };
+            let mut all: Vec<f64> = (0..9).map(near).collect();
+            all.sort_by(f64::total_cmp);
+            wanted.push(all[4]);
+        }
+        right(
+            generated!(median()),
+            &[Arg::tensor(&x, [w, h]), Arg::output::<f32>([w, h])],
+            "y",
+            &wanted,
+            0.0,
+        );
+    }
+}
+
+/// A transposed convolution of stride 2 with windows of 4: even and odd results have two terms each.
+#[kernel(allow(uncoalesced))]
+fn widened(x: &Tensor<f32, (L, C)>, w: &Tensor<f32, (_4, C, O)>, y: &mut Tensor<f32, (_2, L, O)>) {
+    let x = tile(x, (128, 1), (block.x, _))[(_, 0, _)];
+    let y = tile(y, (2, 128, 1), (0, block.x, block.y));
+    let (mut even, mut odd) = (full::<f32>(128, 0.0), full::<f32>(128, 0.0));
+    for c in 0..x.size(1) {
+        let here = x[(_, c)];
+        even += here * w[(1, c, block.y)] + shift(here, -1) * w[(3, c, block.y)];
+        odd += here * w[(2, c, block.y)] + shift(here, 1) * w[(0, c, block.y)];
+    }
+    copy(even, y[(0, _, 0)]);
+    copy(odd, y[(1, _, 0)]);
+}
+
+#[test]
+fn signals_are_widened() {
+    for (l, c, o) in [(130, 3, 2), (1, 1, 1), (128, 2, 3)] {
+        let (x, k) = (drawn(l * c, 1), drawn(4 * c * o, 2));
+        let mut wanted = vec![0.0; 2 * l * o];
+        for term in 0..4 * l * c * o {
+            let (t, i, ch, out) = (term % 4, term / 4 % l, term / (4 * l) % c, term / (4 * l * c));
+            if (1..=2 * l).contains(&(2 * i + t)) {
+                let weight = f64::from(k[t + 4 * (ch + c * out)]);
+                wanted[2 * i + t - 1 + 2 * l * out] += f64::from(x[i + l * ch]) * weight;
+            }
+        }
+        let args = [Arg::tensor(&x, [l, c]), Arg::tensor(&k, [4, c, o]), Arg::output::<f32>([2, l, o])];
+        right(generated!(widened()), &args, "y", &wanted, 1e-5);
+    }
+}
+
+/// How many numbers are in a range, and their sum: masks have names, survive changes, and are counted.
+#[kernel]
+fn in_range(
+    least: i32,
+    most: i32,
+    x: &Tensor<i32, N>,
+    kept: &mut Tensor<i32, N>,
+    totals: &mut Tensor<i32, _2>,
+) {
+    let mut x = map(tile(x, 1024, block.x), |x| x);
+    let inside = (x >= least) & (x < most);
+    let outside = !inside;
+    x = if outside { 0 } else { x };
+    copy(x, tile(kept, 1024, block.x));
+    copy(sum(inside as i32), tile(totals, 1, 0), how = "atomic_add");
+    copy(sum(x), tile(totals, 1, 1), how = "atomic_add");
+}
+
+#[test]
+fn masks_have_names() {
+    for n in [1, 1024, 3000] {
+        let x = below(100, n, 1);
+        let kept: Vec<i32> = x.iter().map(|x| if (20..60).contains(x) { *x } else { 0 }).collect();
+        let totals = [x.iter().filter(|x| (20..60).contains(*x)).count() as i32, kept.iter().sum()];
+        let args = [
+            Arg::number(20i32),
+            Arg::number(60i32),
+            Arg::tensor(&x, [n]),
+            Arg::output::<i32>([n]),
+            Arg::in_out(&[0i32; 2], [2]),
+        ];
+        for out in every(generated!(in_range()), &args) {
+            assert_eq!(out.get::<i32>("kept").unwrap(), kept);
+            assert_eq!(out.get::<i32>("totals").unwrap(), totals);
+        }
+    }
+}
