@@ -82,9 +82,9 @@ impl Semiring {
 pub(crate) fn fill(program: &mut Program) {
     let mut wanted = BTreeMap::new();
     each(&program.body, &mut |stmt| {
-        if let Op::Gemm { a, b, acc, with, .. } = &stmt.op
-            && *with != Semiring::SUMS
-            && let Some(fills) = with.fills(program.tensor(acc.tensor).elem)
+        if let Op::Gemm { a, b, acc, how, .. } = &stmt.op
+            && how.semiring() != Semiring::SUMS
+            && let Some(fills) = how.semiring().fills(program.tensor(acc.tensor).elem)
         {
             for (view, fill) in [a, b].into_iter().zip(fills) {
                 wanted.entry(view.tensor).or_insert(fill);
@@ -131,8 +131,8 @@ pub(crate) fn fill(program: &mut Program) {
 pub(crate) fn operands(body: &[Stmt]) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     each(body, &mut |stmt| {
-        if let Op::Gemm { a, b, with, .. } = &stmt.op
-            && *with != Semiring::SUMS
+        if let Op::Gemm { a, b, how, .. } = &stmt.op
+            && how.semiring() != Semiring::SUMS
         {
             all.extend([a.tensor, b.tensor]);
         }

@@ -13,7 +13,7 @@ use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::range::{Range, most};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Across, Expr, How, Op, Program, Space, Stmt};
+use crate::tile::{Across, Expr, How, Multiply, Op, Program, Space, Stmt};
 use crate::view::View;
 
 /// Most bytes of one array in shared memory or registers: offsets into it have 32 bits.
@@ -99,7 +99,9 @@ fn collective(op: &Op) -> Option<&'static str> {
             Some("a reduction over threads")
         }
         Op::Scan { how, .. } if !how.across().is_empty() => Some("a scan over threads"),
-        Op::Gemm { how: How::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => Some("this instruction"),
+        Op::Gemm { how: Multiply::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => {
+            Some("this instruction")
+        }
         Op::Roles(_) => Some("work in roles"),
         Op::Pipelined { .. } => Some("a pipelined loop"),
         Op::Tiles { .. } | Op::Ordered { .. } => Some("a loop over tiles"),

@@ -9,7 +9,7 @@ use tilewright_codegen::condition::Test;
 use tilewright_codegen::lower::{Policy, lower};
 use tilewright_codegen::semiring::Semiring;
 use tilewright_codegen::thread::{self, Unroll};
-use tilewright_codegen::tile::{Across, Expr, How, Op, Order, Past, Program, Space, Stmt};
+use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Order, Past, Program, Space, Stmt};
 use tilewright_codegen::{Elem, pipeline};
 
 use crate::judge::Right;
@@ -345,8 +345,8 @@ impl Seen {
     }
 
     fn product(&mut self, program: &Program, op: &Op) {
-        let Op::Gemm { a, with, how, order, .. } = op else { return };
-        if *with != Semiring::SUMS {
+        let Op::Gemm { a, how, order, .. } = op else { return };
+        if how.semiring() != Semiring::SUMS {
             self.has("gemm: other operations");
         }
         self.has(match order {
@@ -355,7 +355,7 @@ impl Seen {
             Order::Rows => "gemm: rows",
             Order::RowSerpentine => "gemm: row serpentine",
         });
-        if let How::Atom(_) = how {
+        if let Multiply::Atom(_) = how {
             self.has("gemm: by an instruction");
         } else if !matches!(program.tensor(a.tensor).space, Space::Registers { .. }) {
             self.has("gemm: from memory");

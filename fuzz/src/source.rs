@@ -228,7 +228,7 @@ fn tiles(body: &[tile::Stmt], program: &tile::Program, depth: usize) -> String {
         let head = match &stmt.op {
             tile::Op::Copy { how, fill, .. } => format!("copy {how:?} fill {fill}"),
             tile::Op::Map { value, .. } | tile::Op::Fill { value, .. } => format!("map {value:?}"),
-            tile::Op::Gemm { with, how, order, .. } => format!("gemm {with:?} {how:?} {order:?}"),
+            tile::Op::Gemm { how, order, .. } => format!("gemm {how:?} {order:?}"),
             tile::Op::Reduce { with, across, .. } => format!("reduce {with:?} {across:?}"),
             tile::Op::Fold { with, across, .. } => format!("fold {with:?} {across:?}"),
             tile::Op::Scan { how, .. } => format!("scan {how:?}"),

@@ -7,7 +7,7 @@ use crate::atom::Atom;
 use crate::problem::{Cause, Problem, Result};
 use crate::semiring::Semiring;
 use crate::thread::Id;
-use crate::tile::{How, Op, Order, Space};
+use crate::tile::{How, Multiply, Op, Order, Space};
 use crate::view::View;
 
 impl Builder {
@@ -45,7 +45,8 @@ impl Builder {
         self.check_gemm(a, b, acc)?;
         with.check(self.elem(acc))?;
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        self.push(Op::Gemm { a, b, acc, with, how: How::Derive, order, token: None, from_zero: false });
+        let how = Multiply::Scalar(with);
+        self.push(Op::Gemm { a, b, acc, how, order, token: None, from_zero: false });
         Ok(())
     }
 
@@ -81,7 +82,7 @@ impl Builder {
             self.check_gemm(a, b, acc)?;
         }
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        self.push(Op::Gemm { a, b, acc, with: Semiring::SUMS, how, order, token, from_zero: false });
+        self.push(Op::Gemm { a, b, acc, how: how.into(), order, token, from_zero: false });
         Ok(())
     }
 
@@ -117,8 +118,8 @@ impl Builder {
                 .help("fill the accumulator with zeros, and write gemm_how"));
         }
         let (a, b, acc) = (a.clone(), b.clone(), acc.clone());
-        let (with, how, order) = (Semiring::SUMS, How::Atom(row), Order::Plain);
-        self.push(Op::Gemm { a, b, acc, with, how, order, token: Some(token), from_zero: true });
+        let (how, order) = (Multiply::Atom(row), Order::Plain);
+        self.push(Op::Gemm { a, b, acc, how, order, token: Some(token), from_zero: true });
         Ok(())
     }
 

@@ -22,7 +22,7 @@ use super::Budget;
 use crate::affine::Affine;
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
-use crate::tile::{Across, How, Op, Past, Program, Space, Stmt};
+use crate::tile::{Across, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 use elements::{Elements, Mask, extents, parts};
 use function::{Function, Start};
@@ -106,8 +106,8 @@ impl<'p> Walk<'p, '_> {
                 let what = combined(&ins, self.threads, self.budget);
                 self.write(stmt, to, what, state);
             }
-            Op::Gemm { acc, how: How::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
-            Op::Gemm { acc, how: How::Atom(_), .. } => self.write(stmt, acc, Origin::Unknown, state),
+            Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
+            Op::Gemm { acc, how: Multiply::Atom(_), .. } => self.write(stmt, acc, Origin::Unknown, state),
             // Which of the sums' coordinates are combined with which is not seen from one thread's fragments.
             Op::Follows { a, acc, .. }
                 if matches!(self.program.tensor(a.tensor).space, Space::Registers { .. }) =>

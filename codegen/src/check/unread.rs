@@ -3,7 +3,7 @@
 use crate::ast::{Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
-use crate::tile::{How, Op, Program, Space, Stmt};
+use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
 
 /// One finding for each such tensor, at its declaration.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
@@ -19,7 +19,8 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             read.extend(to.iter().map(|view| view.tensor));
         }
         // An atom may read where it writes.
-        by_hand |= matches!(stmt.op, Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: How::Atom(_), .. });
+        by_hand |=
+            matches!(stmt.op, Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: Multiply::Atom(_), .. });
     };
     program.body.iter().for_each(|stmt| stmt.each(&mut note));
     if by_hand {

@@ -20,7 +20,7 @@ use crate::pair::align;
 use crate::problem::{Problem, Result};
 use crate::semiring::{self, Semiring};
 use crate::thread::{Bin, Id};
-use crate::tile::{Across, Expr, How, Op, Past, Space, Stmt};
+use crate::tile::{Across, Expr, How, Multiply, Op, Past, Space, Stmt};
 use crate::view::View;
 
 /// For each reduction the edges that mask its elements, or the error if they are unknown; for products of operands
@@ -108,15 +108,16 @@ impl Lower<'_> {
                 let age = found.loops.len();
                 state.insert(to.tensor, Beyond { edges, holds: Some(0.0), begun: None, at, age });
             }
-            Op::Gemm { acc, how: How::Atom(_), .. } if found.followed.contains(&acc.tensor) => {}
-            Op::Gemm { a, b, acc, with, how, .. } => {
+            Op::Gemm { acc, how: Multiply::Atom(_), .. } if found.followed.contains(&acc.tensor) => {}
+            Op::Gemm { a, b, acc, how, .. } => {
+                let with = how.semiring();
                 let other = [a, b].iter().any(|view| found.operands.contains(&view.tensor));
-                if *with != Semiring::SUMS || other {
+                if with != Semiring::SUMS || other {
                     let elem = self.program.tensor(acc.tensor).elem;
-                    let kept = self.changes_nothing([a, b], *with, elem, state);
+                    let kept = self.changes_nothing([a, b], with, elem, state);
                     found.masks.insert(stmt.id, kept.map(|()| Vec::new()).map_err(|why| why.at(stmt.span)));
                 }
-                self.multiplied((a, b, acc), matches!(how, How::Atom(_)), state)
+                self.multiplied((a, b, acc), matches!(how, Multiply::Atom(_)), state)
             }
             Op::Fold { from, to, across, beyond, .. } => {
                 let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(from, state) };

@@ -8,7 +8,7 @@ use crate::atom::Done;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
 use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
-use crate::tile::{self, How, Ring, Stmt};
+use crate::tile::{self, How, Multiply, Ring, Stmt};
 
 /// A ring's phases are counted in 32 bits, with room to look ahead.
 pub(super) const MOST_PHASES: i64 = 1 << 30;
@@ -270,7 +270,7 @@ impl Lower<'_> {
 
 /// The token and the queue of an asynchronous operation that is waited for by count.
 fn issued(stmt: &Stmt) -> Option<(Id, Queue)> {
-    let (tile::Op::Gemm { token: Some(token), how: How::Atom(row), .. }
+    let (tile::Op::Gemm { token: Some(token), how: Multiply::Atom(row), .. }
     | tile::Op::Copy { token: Some(token), how: How::Atom(row), .. }) = &stmt.op
     else {
         return None;
@@ -290,7 +290,7 @@ pub(super) fn is_bulk_store(how: How) -> bool {
 /// ring and anything but asynchronous copies and products accesses its slots; otherwise the block.
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
     let asynchronous = |stmt: &Stmt| match &stmt.op {
-        tile::Op::Copy { how: How::Atom(row), .. } | tile::Op::Gemm { how: How::Atom(row), .. } => {
+        tile::Op::Copy { how: How::Atom(row), .. } | tile::Op::Gemm { how: Multiply::Atom(row), .. } => {
             row.async_proxy
         }
         _ => false,

@@ -42,8 +42,8 @@ impl Lower<'_> {
                 self.map_at(ins, to, value, &at).map_err(problem)?
             }
             tile::Op::Follows { .. } | tile::Op::Holds { .. } => {}
-            tile::Op::Gemm { a, b, acc, with, how, order, token, from_zero } => {
-                let row = how.product(*with, self.program.tensor(acc.tensor).elem).map_err(problem)?;
+            tile::Op::Gemm { a, b, acc, how, order, token, from_zero } => {
+                let row = how.row(self.program.tensor(acc.tensor).elem).map_err(problem)?;
                 if row.is_scalar() {
                     if let Some(Err(why)) = self.found.masks.get(&stmt.id) {
                         return Err(why.clone());

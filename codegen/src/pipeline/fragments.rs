@@ -33,7 +33,7 @@ use super::steps::{Exit, SLOTS, Steps};
 use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
-use crate::tile::{How, Op, Program, Space, Stmt, Tensor};
+use crate::tile::{How, Multiply, Op, Program, Space, Stmt, Tensor};
 use crate::view::{At, View};
 
 /// An operand of a product.
@@ -62,7 +62,7 @@ pub(super) fn steps(
         );
         return Err(Problem::new(message).help(help));
     };
-    let Op::Gemm { a, b, order, how: How::Derive | How::Plain, token: None, .. } = &stmt.op else {
+    let Op::Gemm { a, b, order, how: Multiply::Scalar(_), token: None, .. } = &stmt.op else {
         let message = "`fragments = 2` is for iterations of one product, and this is none";
         return Err(Problem::new(message).help(help));
     };

@@ -9,7 +9,7 @@ use crate::affine::{Affine, Coord};
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::semiring::Semiring;
-use crate::tile::{Form, How, Op, Order, Program, Space, Stmt, Tensor};
+use crate::tile::{Form, How, Multiply, Op, Order, Program, Space, Stmt, Tensor};
 use crate::tiled::TiledMma;
 use crate::view::View;
 
@@ -59,8 +59,7 @@ impl Resolve {
             a: left,
             b: right,
             acc: out,
-            with,
-            how: How::Derive,
+            how: Multiply::Scalar(with),
             order,
             token: None,
             from_zero: false,
@@ -111,8 +110,7 @@ impl Resolve {
             a,
             b: mma.part_of(&found.right, 'b', &member)?,
             acc: found.acc,
-            with: Semiring::SUMS,
-            how: How::Atom(row),
+            how: Multiply::Atom(row),
             order: Order::Plain,
             token: *token,
             from_zero: false,

@@ -85,7 +85,9 @@ impl Resolve {
             Op::Fold { from, to, with, nothing, beyond, .. } => {
                 self.fold(stmt, (from, to), (with, *beyond), nothing)?
             }
-            Op::Gemm { a, b, acc, with, order, .. } => self.product(stmt, [a, b, acc], *with, *order)?,
+            Op::Gemm { a, b, acc, how, order, .. } => {
+                self.product(stmt, [a, b, acc], how.semiring(), *order)?
+            }
             _ => self.body.push(stmt.clone()),
         }
         Ok(())

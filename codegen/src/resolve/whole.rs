@@ -5,7 +5,7 @@ use tilewright_layout::{Digit, Distribution};
 use crate::diagnostic::Diagnostic;
 use crate::problem::Problem;
 use crate::thread::Id;
-use crate::tile::{How, Op, Program, Space};
+use crate::tile::{How, Multiply, Op, Program, Space};
 use crate::view::View;
 
 /// The kind of a view.
@@ -38,7 +38,7 @@ pub(crate) fn is_whole(program: &Program, view: &View) -> bool {
 /// The views of a statement that computes or moves elements; the one that it writes is last.
 pub(super) fn views(op: &Op) -> Vec<&View> {
     match op {
-        Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: How::Atom(_), .. } => Vec::new(),
+        Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: Multiply::Atom(_), .. } => Vec::new(),
         Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
         Op::Atomic { from, to, update } => [from].into_iter().chain(&update.old).chain([to]).collect(),
         // The places in memory belong to no tile.

@@ -13,8 +13,8 @@ use crate::scan::{Level, Scan};
 use crate::semiring::Semiring;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
-    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Op, Order, Past, Program, Raster, Read,
-    Require, Ring, Scalar, Space, Stmt, Tensor, Update, Var,
+    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Program,
+    Raster, Read, Require, Ring, Scalar, Space, Stmt, Tensor, Update, Var,
 };
 use crate::tiled::TiledMma;
 use crate::view::View;
@@ -111,6 +111,7 @@ variants! {
     Space { "global" Global { mutable = false }, "shared" Shared { align }, "registers" Registers { words = false } }
     Past { "skip" Skip, "last" Last, "anyway" Anyway }
     How { "derive" Derive, "async" Async, "plain" Plain, "staged" Staged, "here" Here, "atom" Atom(row) }
+    Multiply { "scalar" Scalar(with), "atom" Atom(row) }
     Order { "plain" Plain, "serpentine" Serpentine, "rows" Rows, "row_serpentine" RowSerpentine }
     Arith { "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max }
     Test {
@@ -136,7 +137,7 @@ variants! {
         "map" Map { ins, to, value },
         "follows" Follows { a, b, acc },
         "holds" Holds { from, to },
-        "gemm" Gemm { a, b, acc, with = Semiring::SUMS, how = How::Derive, order = Order::Plain, token = None, from_zero = false },
+        "gemm" Gemm { a, b, acc, how = Multiply::SUMS, order = Order::Plain, token = None, from_zero = false },
         "reduce" Reduce { from, to, with, across, beyond = None },
         "fold" Fold { from, to, with, nothing, across, beyond = false },
         "scan" Scan { from, to, carry = Vec::new(), how },

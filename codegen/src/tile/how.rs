@@ -60,13 +60,43 @@ pub enum How {
     Atom(&'static Atom),
 }
 
-impl How {
-    /// The row of the atom table that a product into sums of a type is made of: the named one, else that of one thread.
-    pub(crate) fn product(self, with: Semiring, sums: Elem) -> Result<&'static Atom> {
+/// What a product is made of.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Multiply {
+    /// Multiply-adds of each thread, or other operations in the place of + and ·.
+    Scalar(Semiring),
+    /// A row of the atom table.
+    Atom(&'static Atom),
+}
+
+impl Multiply {
+    /// Sums of products by multiply-adds.
+    pub const SUMS: Multiply = Multiply::Scalar(Semiring::SUMS);
+
+    /// Its row of the atom table, for sums of a type.
+    pub(crate) fn row(self, sums: Elem) -> Result<&'static Atom> {
         match self {
-            How::Atom(row) => Ok(row),
-            How::Derive | How::Async | How::Plain | How::Staged | How::Here => atoms::scalar(with, sums)
+            Multiply::Atom(row) => Ok(row),
+            Multiply::Scalar(with) => atoms::scalar(with, sums)
                 .ok_or_else(|| Problem::new(format!("no product sums elements of {sums}"))),
+        }
+    }
+
+    /// Its operations.
+    pub fn semiring(self) -> Semiring {
+        match self {
+            Multiply::Scalar(with) => with,
+            Multiply::Atom(row) => row.semiring(),
+        }
+    }
+}
+
+impl From<How> for Multiply {
+    /// By a named row, or else by multiply-adds.
+    fn from(how: How) -> Multiply {
+        match how {
+            How::Atom(row) => Multiply::Atom(row),
+            How::Derive | How::Async | How::Plain | How::Staged | How::Here => Multiply::SUMS,
         }
     }
 }

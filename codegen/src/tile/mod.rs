@@ -15,11 +15,10 @@ use crate::elem::Elem;
 pub use crate::expr::Expr;
 use crate::number::Number;
 use crate::scan::Scan;
-use crate::semiring::Semiring;
 use crate::thread::{Bin, Cost, Id, Unroll};
 use crate::tiled::TiledMma;
 use crate::view::View;
-pub use how::{Across, Ahead, Digits, How, Order, Past, Update};
+pub use how::{Across, Ahead, Digits, How, Multiply, Order, Past, Update};
 
 /// A kernel before lowering.
 #[derive(Clone, Debug, Default)]
@@ -329,7 +328,7 @@ pub enum Op {
         value: Expr,
     },
     /// `acc(m, n) += a(m, k) · b(n, k)`, in a semiring. Out-of-bounds elements of operands in global memory are
-    /// its [`fills`](Semiring::fills).
+    /// its [`fills`](crate::semiring::Semiring::fills).
     Gemm {
         /// The left operand, (m, k).
         a: View,
@@ -337,10 +336,8 @@ pub enum Op {
         b: View,
         /// The accumulator, (m, n).
         acc: View,
-        /// The operations in place of + and ·.
-        with: Semiring,
-        /// By which instruction.
-        how: How,
+        /// By which operations, or which instruction.
+        how: Multiply,
         /// In which order.
         order: Order,
         /// In flight until this token has been waited for.

@@ -49,7 +49,7 @@ impl Stmt {
     pub fn needs_coordinates(&self) -> bool {
         match &self.op {
             Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } => true,
-            Op::Gemm { with, .. } => *with != Semiring::SUMS,
+            Op::Gemm { how, .. } => how.semiring() != Semiring::SUMS,
             Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
             _ => false,
         }

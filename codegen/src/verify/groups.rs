@@ -4,7 +4,7 @@ use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
-use crate::tile::{Across, How, LaunchRule, Op, Program, Stmt};
+use crate::tile::{Across, How, LaunchRule, Multiply, Op, Program, Stmt};
 
 /// Checks the groups that execute statements.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
@@ -91,14 +91,16 @@ fn differs(program: &Program, left: &Affine) -> Option<Id> {
 fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
     let peers = || stmt.reads().into_iter().chain(stmt.writes()).filter(|view| view.peer.is_some());
     match &stmt.op {
-        Op::Copy { how: How::Atom(row), .. } | Op::Gemm { how: How::Atom(row), .. } => match peers().next() {
-            None => Ok(()),
-            Some(view) => Err(Problem::new(format!(
-                "`{}` does not reach the shared memory of other blocks, and `{}` is of another block",
-                row.name, view.name
-            ))
-            .help("copy it by ordinary loads and stores")),
-        },
+        Op::Copy { how: How::Atom(row), .. } | Op::Gemm { how: Multiply::Atom(row), .. } => {
+            match peers().next() {
+                None => Ok(()),
+                Some(view) => Err(Problem::new(format!(
+                    "`{}` does not reach the shared memory of other blocks, and `{}` is of another block",
+                    row.name, view.name
+                ))
+                .help("copy it by ordinary loads and stores")),
+            }
+        }
         Op::SyncCluster if stmt.by != 0 => Err(Problem::new(format!(
             "all threads of a cluster meet, and this is for `{}` alone",
             program.groups[stmt.by as usize].name

@@ -14,8 +14,8 @@ pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
     let threads = program.combined(stmt.by);
     match &stmt.op {
         Op::Copy { how: How::Atom(row), from, to, .. } if !row.has_map() => copy(row, from, to),
-        Op::Gemm { how, with, a, b, acc, .. } => {
-            let row = how.product(*with, program.tensor(acc.tensor).elem)?;
+        Op::Gemm { how, a, b, acc, .. } => {
+            let row = how.row(program.tensor(acc.tensor).elem)?;
             if row.is_scalar() { same_k(a, b) } else { product(row) }
         }
         Op::Reduce { from, to, with, across, .. } => {
@@ -159,7 +159,6 @@ mod tests {
     use super::*;
     use crate::build::Builder;
     use crate::elem::Elem;
-    use crate::semiring::Semiring;
     use crate::thread::Bin;
     use crate::tile::Order;
     use crate::{atoms, verify};
@@ -179,8 +178,8 @@ mod tests {
 
     fn product(b: &mut Builder, k: [i64; 2], how: How) -> Result<Op> {
         let (left, right) = (registers(b, "x", (4, k[0]))?, registers(b, "y", (4, k[1]))?);
-        let (acc, with, order) = (registers(b, "acc", (4, 4))?, Semiring::SUMS, Order::Plain);
-        Ok(Op::Gemm { a: left, b: right, acc, with, how, order, token: None, from_zero: false })
+        let (acc, order) = (registers(b, "acc", (4, 4))?, Order::Plain);
+        Ok(Op::Gemm { a: left, b: right, acc, how: how.into(), order, token: None, from_zero: false })
     }
 
     fn sum(b: &mut Builder, with: Bin, across: Across) -> Result<Op> {

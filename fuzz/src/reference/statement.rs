@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::number::Number;
 use tilewright_codegen::semiring::Semiring;
 use tilewright_codegen::thread::Bin;
-use tilewright_codegen::tile::{Across, Expr, How, Op, Space};
+use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Space};
 use tilewright_codegen::view::View;
 
 use super::memory::{Beyond, Cell};
@@ -20,7 +20,7 @@ impl Cluster<'_> {
     pub(super) fn perform(&mut self, step: &Step<'_>) -> Result<()> {
         let writes = match &step.stmt.op {
             Op::Copy { from, to, how: How::Atom(row), .. } => self.copy_by(step, row.name, from, to)?,
-            Op::Gemm { a, b, acc, how: How::Atom(row), from_zero: false, .. } => {
+            Op::Gemm { a, b, acc, how: Multiply::Atom(row), from_zero: false, .. } => {
                 self.gemm_by(step, row, a, b, acc)?
             }
             Op::Copy { from, to, fill, .. } => self.copy(step, from, to, fill.to_f64())?,
@@ -29,7 +29,9 @@ impl Cluster<'_> {
             }
             Op::Fill { to, value } => self.map(step, &[], to, value)?,
             Op::Map { ins, to, value } => self.map(step, ins, to, value)?,
-            Op::Gemm { a, b, acc, with, from_zero: false, .. } => self.gemm(step, [a, b, acc], *with)?,
+            Op::Gemm { a, b, acc, how: Multiply::Scalar(with), from_zero: false, .. } => {
+                self.gemm(step, [a, b, acc], *with)?
+            }
             _ if step.stmt.is_over_cluster() => {
                 return Err(Undefined("a reduction over a cluster".into()));
             }

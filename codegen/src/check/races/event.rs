@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use super::trace::{self, Env};
 use crate::affine::Affine;
-use crate::atom::Done;
+use crate::atom::{Atom, Done};
 use crate::check::touch::{Actors, Place};
 use crate::thread::{Id, Queue, Scope};
-use crate::tile::{How, Op, Program, Space, Stmt};
+use crate::tile::{How, Multiply, Op, Program, Space, Stmt};
 use crate::view::View;
 
 /// One access of a group's threads, by a statement that has been executed.
@@ -135,7 +135,7 @@ pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
         Op::Take { from, .. } => vec![read(from)],
         Op::Map { ins, to, .. } => ins.iter().map(read).chain([write(to)]).collect(),
         Op::Gemm { a, b, token, how, .. } => {
-            let queued = token.is_some() && matches!(done(*how), Some(Done::Queue(_)));
+            let queued = token.is_some() && matches!(how, Multiply::Atom(Atom { done: Done::Queue(_), .. }));
             let completes = if queued { Completes::Queued(Flights::Products) } else { Completes::Now };
             [a, b].map(|view| Touch { completes, ..read(view) }).into()
         }
@@ -152,7 +152,7 @@ pub(super) fn commits(stmt: &Stmt) -> Option<(Flights, Id)> {
             Some(Done::Queue(Queue::Bulk)) => Some((Flights::Stores, (*token)?)),
             _ => Some((Flights::Copies, (*token)?)),
         },
-        Op::Gemm { how, token, .. } if matches!(done(*how), Some(Done::Queue(_))) => {
+        Op::Gemm { how: Multiply::Atom(Atom { done: Done::Queue(_), .. }), token, .. } => {
             Some((Flights::Products, (*token)?))
         }
         _ => None,
