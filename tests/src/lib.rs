@@ -1,5 +1,6 @@
 //! Shared parts of the tests: kernels, their inputs and expected results, and user crates.
 
+pub mod arithmetic;
 pub mod casts;
 pub mod choreography;
 pub mod draw;

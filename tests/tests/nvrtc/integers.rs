@@ -1,13 +1,18 @@
 //! Kernels with data-dependent integers, compiled by NVRTC: every variant compiles without spills.
 
-use tilewright_tests::{integers, places, views};
+use tilewright_tests::{arithmetic, integers, places, views};
 
 use super::{none_is_wrong, nvrtc};
 
 #[test]
 fn kernels_with_integers_compile() {
     let Some(nvrtc) = nvrtc() else { return };
-    let all: Vec<_> = integers::all().into_iter().chain(views::all()).chain(places::all()).collect();
+    let all: Vec<_> = integers::all()
+        .into_iter()
+        .chain(views::all())
+        .chain(places::all())
+        .chain(arithmetic::all())
+        .collect();
     none_is_wrong(&all, |(name, def)| {
         let kernel = def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"));
         let one = |source: &str| match nvrtc.compile(source, &kernel.name, "sm_90a", &[]) {
