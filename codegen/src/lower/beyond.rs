@@ -250,7 +250,17 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
             _ => of.any(&|coord| match coord {
                 Coord::Thread(_) => true,
                 Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
-                _ => false,
+                // What is inside of these is asked as well.
+                Coord::Var(_)
+                | Coord::Member(_)
+                | Coord::Swizzled(..)
+                | Coord::Begin { .. }
+                | Coord::Phase(_)
+                | Coord::Digit { .. }
+                | Coord::Size { .. }
+                | Coord::Scalar(_)
+                | Coord::Loaded { .. }
+                | Coord::Two(..) => false,
             }),
         },
         coord => Affine::from(coord.clone()).per_thread(),

@@ -184,11 +184,15 @@ impl Lower<'_> {
                 *state = join(state, &second);
             }
             Op::Roles(roles) => self.pass_roles(roles, state, found),
-            _ => {
-                for body in stmt.bodies() {
-                    self.walk(body, state, found);
-                }
-            }
+            Op::Ordered { body, .. } => self.walk(body, state, found),
+            Op::Take { .. } | Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
+            Op::SyncCluster | Op::Sync | Op::Wait { .. } | Op::WaitCopies { .. } | Op::CommitCopies => {}
+            Op::Leave { .. } => {}
+            Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Advance { .. } => {}
         }
     }
 

@@ -133,7 +133,23 @@ impl Walk {
                 let ends = roles.iter_mut().map(|role| self.block(&mut role.body, paths, write));
                 ends.fold(Paths::NONE, Paths::or)
             }
-            _ => paths,
+            Op::Comment(_)
+            | Op::Let(..)
+            | Op::Set(..)
+            | Op::Take(..)
+            | Op::Assign { .. }
+            | Op::Load { .. }
+            | Op::Store { .. }
+            | Op::Atomic { .. }
+            | Op::AwaitFlag { .. }
+            | Op::Atom { .. }
+            | Op::Commit(_)
+            | Op::WaitQueue { .. }
+            | Op::Fence(_)
+            | Op::Sync(_)
+            | Op::Arrive { .. }
+            | Op::Await { .. }
+            | Op::InitBarriers(_) => paths,
         }
     }
 }

@@ -369,10 +369,10 @@ fn literal(of: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<f64> {
         Expr::Lit(x) => Some(x.to_f64()),
         // Conversions keep 0; those to floating-point types keep infinities.
         Expr::Cast(to, x) => literal(x, number).filter(|x| *x == 0.0 || (x.is_infinite() && to.is_float())),
-        Expr::Bin(Bin::Mul, x, y) => match (literal(x, number)?, literal(y, number)?) {
-            (x, y) if x == 0.0 && y == 0.0 => Some(0.0),
-            _ => None,
-        },
+        Expr::Bin(Bin::Mul, x, y) => {
+            let zeros = literal(x, number)? == 0.0 && literal(y, number)? == 0.0;
+            zeros.then_some(0.0)
+        }
         _ => None,
     }
 }

@@ -95,9 +95,9 @@ impl Lower<'_> {
     /// Where the partial tile comes first along a mode: the iteration, the extent, and the tile size. `None`
     /// where all tiles are full.
     pub(super) fn begins(&mut self, view: &View, mode: usize) -> Option<(Affine, Symbol, i64)> {
-        let begins = |(coord, _): &(Coord, i64)| match coord {
-            Coord::Begin { iteration, of, tile } => Some(((**iteration).clone(), *of, *tile)),
-            _ => None,
+        let begins = |(coord, _): &(Coord, i64)| {
+            let Coord::Begin { iteration, of, tile } = coord else { return None };
+            Some(((**iteration).clone(), *of, *tile))
         };
         let (iteration, of, tile) = view.base[mode].terms.iter().find_map(begins)?;
         let whole = self.suppose_whole(tile, Value::Sym { times: 1, of, over: 1 });

@@ -102,7 +102,21 @@ impl Walk {
                 let ends = roles.iter_mut().map(|role| self.block(&mut role.body, open, write));
                 ends.fold(false, |all, end| all | end)
             }
-            _ => open,
+            Op::Comment(_)
+            | Op::Let(..)
+            | Op::Set(..)
+            | Op::Take(..)
+            | Op::Assign { .. }
+            | Op::AwaitFlag { .. }
+            | Op::Atom { .. }
+            | Op::Commit(_)
+            | Op::WaitQueue { .. }
+            | Op::Fence(_)
+            | Op::Sync(_)
+            | Op::Arrive { .. }
+            | Op::Await { .. }
+            | Op::InitBarriers(_)
+            | Op::Leave { .. } => open,
         }
     }
 }
@@ -114,7 +128,25 @@ fn publishes(op: &Op) -> bool {
         Op::Atom { row, .. } => row.async_proxy,
         // One elected thread acts for the others.
         Op::Elect(_, body) => body.iter().any(|stmt| publishes(&stmt.op)),
-        _ => false,
+        Op::Comment(_)
+        | Op::Let(..)
+        | Op::Set(..)
+        | Op::Take(..)
+        | Op::Assign { .. }
+        | Op::Load { .. }
+        | Op::Store { .. }
+        | Op::Atomic { .. }
+        | Op::AwaitFlag { .. }
+        | Op::Commit(_)
+        | Op::WaitQueue { .. }
+        | Op::Fence(_)
+        | Op::Await { .. }
+        | Op::InitBarriers(_)
+        | Op::For { .. }
+        | Op::Leave { .. }
+        | Op::If { .. }
+        | Op::When { .. }
+        | Op::Roles(_) => false,
     }
 }
 

@@ -100,14 +100,14 @@ impl Lower<'_> {
 
 /// The ordered sections in a statement: number, performing group, groups.
 fn ordered(stmt: &Stmt, orders: u32, to: &mut Vec<(Id, Id, Vec<Id>)>) {
-    match &stmt.op {
-        tile::Op::Ordered { order, groups, .. }
-            if *order < orders && !to.iter().any(|(known, ..)| known == order) =>
-        {
-            to.push((*order, stmt.by, groups.clone()));
-        }
-        tile::Op::Roles(_) => return,
-        _ => {}
+    if matches!(stmt.op, tile::Op::Roles(_)) {
+        return;
+    }
+    if let tile::Op::Ordered { order, groups, .. } = &stmt.op
+        && *order < orders
+        && !to.iter().any(|(known, ..)| known == order)
+    {
+        to.push((*order, stmt.by, groups.clone()));
     }
     stmt.bodies().into_iter().flatten().for_each(|stmt| ordered(stmt, orders, to));
 }

@@ -293,6 +293,7 @@ pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
         tile::Op::Copy { how: How::Atom(row), .. } | tile::Op::Gemm { how: Multiply::Atom(row), .. } => {
             row.async_proxy
         }
+        // Whatever else there is accesses memory by its threads.
         _ => false,
     };
     let mut ordinary = false;

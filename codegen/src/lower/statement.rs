@@ -223,9 +223,9 @@ impl Lower<'_> {
 
     /// `left < right`, with all but the terms of unrolled loop variables computed first, and once.
     fn below(&mut self, left: &Affine, right: Value) -> Ix {
-        let mine = |(coord, _): &(Coord, i64)| match coord {
-            Coord::Var(var) => self.scope.vars[*var as usize].is_some_and(|at| self.is_unrolled(at)),
-            _ => false,
+        let mine = |(coord, _): &(Coord, i64)| {
+            let Coord::Var(var) = coord else { return false };
+            self.scope.vars[*var as usize].is_some_and(|at| self.is_unrolled(at))
         };
         let (own, others) = left.terms.iter().cloned().partition(mine);
         let (own, mut others) =

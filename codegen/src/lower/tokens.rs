@@ -67,7 +67,25 @@ fn copies(op: &Op) -> bool {
         Op::If { then, other, .. } | Op::When { then, other, .. } => {
             then.iter().chain(other).any(|stmt| copies(&stmt.op))
         }
-        _ => false,
+        // Roles are no part of a copy.
+        Op::Comment(_)
+        | Op::Let(..)
+        | Op::Set(..)
+        | Op::Take(..)
+        | Op::Assign { .. }
+        | Op::Load { .. }
+        | Op::Store { .. }
+        | Op::Atomic { .. }
+        | Op::AwaitFlag { .. }
+        | Op::Commit(_)
+        | Op::WaitQueue { .. }
+        | Op::Fence(_)
+        | Op::Sync(_)
+        | Op::Arrive { .. }
+        | Op::Await { .. }
+        | Op::InitBarriers(_)
+        | Op::Leave { .. }
+        | Op::Roles(_) => false,
     }
 }
 
@@ -194,7 +212,23 @@ impl Walk<'_> {
                 let ends = roles.iter_mut().map(|role| self.block(&mut role.body, ages.clone(), write));
                 ends.collect::<Vec<_>>().iter().fold(ages, Ages::or)
             }
-            _ => ages,
+            Op::Comment(_)
+            | Op::Let(..)
+            | Op::Set(..)
+            | Op::Take(..)
+            | Op::Assign { .. }
+            | Op::Load { .. }
+            | Op::Store { .. }
+            | Op::Atomic { .. }
+            | Op::AwaitFlag { .. }
+            | Op::Atom { .. }
+            | Op::Commit(_)
+            | Op::WaitQueue { .. }
+            | Op::Fence(_)
+            | Op::Sync(_)
+            | Op::Arrive { .. }
+            | Op::Await { .. }
+            | Op::InitBarriers(_) => ages,
         }
     }
 }

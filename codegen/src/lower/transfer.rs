@@ -234,7 +234,9 @@ impl Lower<'_> {
         let few = if direct { None } else { Some(self.scratch(&pair.to.name, source.elem, width)) };
         match how {
             How::Here => self.name_parts(&pair.from, from),
-            _ => self.name_now(&pair.from, from),
+            How::Derive | How::Async | How::Plain | How::Staged | How::Atom(_) => {
+                self.name_now(&pair.from, from)
+            }
         }
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
