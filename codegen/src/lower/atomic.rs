@@ -38,7 +38,7 @@ impl Lower<'_> {
         let walked: Vec<(String, i64)> =
             to_leaves.iter().enumerate().map(|(at, leaf)| (names[at % 8].to_owned(), leaf.extent)).collect();
         self.loops(&walked, Unroll::Full, &mut |lower, at| {
-            let guard = lower.guard(&pair.to, &to_leaves, at);
+            let mut guard = lower.guard(&pair.to, &to_leaves, at);
             let place = lower.place(&pair.to, &to_leaves, at);
             let index = match in_registers {
                 true => lower.register_index(&pair.from, &from_leaves, at),
@@ -47,6 +47,13 @@ impl Lower<'_> {
                     let inside = lower.guard(&pair.from, &from_leaves, at);
                     let from = lower.place(&pair.from, &from_leaves, at);
                     let to = Frag { reg, at: zero, len: 1 };
+                    // The others are loaded as 0, which changes no sum, but a minimum, a maximum, or what is replaced.
+                    if !matches!(update.with, Change::Add | Change::Sub | Change::Or | Change::Xor) {
+                        guard = match (guard, inside) {
+                            (Some(a), Some(b)) => Some(lower.exprs().all(a, b)),
+                            (one, other) => one.or(other),
+                        };
+                    }
                     lower.emit(Op::Load { to, from, guard: inside, fill: 0.0.into(), stays: None });
                     zero
                 }

@@ -85,3 +85,23 @@ fn matrix_times_vector() {
         right(generated!(gemv()), &args, "y", &wanted, 1e-4);
     }
 }
+
+/// The greatest of each column of 256, in shared memory first: what lies beyond the end is no number.
+#[kernel]
+fn greatest_of_columns(x: &Tensor<i32, N>, most: &mut Tensor<i32, _256>) {
+    let own = shared::<i32>(256);
+    fill(own, i32::MIN);
+    copy(tile(x, 256, block.x), own, how = "atomic_max");
+    copy(own, tile(most, 256, 0), how = "atomic_max");
+}
+
+#[test]
+fn nothing_beyond_the_end_takes_part_in_atomics() {
+    let x: Vec<i32> = (0..700).map(|at| -1 - (at * 37) % 501).collect();
+    let mut wanted = vec![i32::MIN; 256];
+    x.iter().enumerate().for_each(|(at, x)| wanted[at % 256] = wanted[at % 256].max(*x));
+    let args = [Arg::tensor(&x, [700]), Arg::in_out(&[i32::MIN; 256], [256])];
+    for out in every(generated!(greatest_of_columns()), &args) {
+        assert_eq!(out.get::<i32>("most").unwrap(), wanted);
+    }
+}
