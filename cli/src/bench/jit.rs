@@ -12,7 +12,7 @@ use tilewright_runtime::{Device, DeviceTensor, LaunchMatmul};
 
 use super::Result;
 
-/// The compiled kernels: the product family at its defaults and at its largest.
+/// The compiled kernels: the product family at its defaults, at its largest, and by tensor cores.
 const KEYS: &[&str] = &[
     "",
     "vec=4 bk=16",
@@ -21,6 +21,9 @@ const KEYS: &[&str] = &[
     "dtype=f64 bm=64 bn=64",
     "dtype=bf16 bm=64 bn=64",
     "dtype=i8 bm=64 bn=64",
+    "dtype=bf16 arch=80 a=k_major b=k_major",
+    "dtype=bf16 arch=90 a=k_major b=k_major",
+    "dtype=e4m3 out=bf16 arch=90 a=k_major b=k_major",
 ];
 
 const TIMES: usize = 5;
@@ -59,12 +62,17 @@ pub(super) fn run(nvrtc: &Nvrtc, architecture: &str) -> Result<Vec<Timed>> {
 
 fn compile_all(nvrtc: &Nvrtc, cache: &Cache, architecture: &str) -> Result<Vec<Timed>> {
     let mut all = Vec::new();
+    let number: String = architecture.chars().filter(char::is_ascii_digit).collect();
     for keys in KEYS {
         let start = Instant::now();
         let kernel = kernel(keys)?;
         let generate = start.elapsed().as_secs_f64();
         let mut variants = vec![0, kernel.variants.len() - 1];
         variants.dedup();
+        // An older architecture has no variants by wgmma.
+        variants.retain(|variant| {
+            number.parse().is_ok_and(|number: u32| kernel.variants[*variant].program.arch <= number)
+        });
         for variant in variants {
             let name = if keys.is_empty() { "matmul".into() } else { format!("matmul {keys}") };
             all.push(Timed {

@@ -4,16 +4,17 @@
 
 use std::collections::BTreeMap;
 
-use tilewright_layout::{Composed, Distribution, Transfer, Tuple, WarpAccess};
+use tilewright_layout::{Composed, Digit, Distribution, Tiler, Transfer, Tuple, Value, WarpAccess};
 
 use super::forms::{contiguous, spread};
 use super::{Resolve, each, part, shared};
+use crate::affine::Affine;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::target::{STATIC_SHARED, Target, WARP};
-use crate::thread::Id;
+use crate::thread::{Id, Unroll};
 use crate::tile::{How, Op, Program, Space, Stmt};
-use crate::view::View;
+use crate::view::{At, View};
 
 /// How much more of the moved bytes a wide, coalesced store must use to be worth two accesses to shared
 /// memory and two barriers.
@@ -63,14 +64,50 @@ impl Uses {
     }
 }
 
-/// A tile on its way to global memory.
+/// The most parts in which a tile is staged.
+const PARTS: i64 = 8;
+
+/// A tile on its way to global memory, whole or part after part.
 pub(super) struct Stage {
-    /// The tile in shared memory.
+    /// A part in shared memory.
     tile: View,
-    /// Which thread copies which elements on.
+    /// Which thread has which elements of it before, and which thread copies which elements on.
+    narrow: Distribution,
     wide: Distribution,
-    /// The part of a thread of where they belong.
-    to: View,
+    /// The mode along which the tile is staged in parts, and how many there are.
+    parts: (usize, i64),
+}
+
+impl Stage {
+    /// A part of a view of the tile, or of a thread's elements of it.
+    fn part(&self, view: &View, at: &Affine) -> Result<View> {
+        let (mode, count) = self.parts;
+        let extents = super::extents(view)?;
+        let within = |own: usize, extent: i64| if own == mode { (extent / count).max(1) } else { extent };
+        let tiler: Vec<i64> = extents.iter().enumerate().map(|(own, extent)| within(own, *extent)).collect();
+        // A mode of one element is a broadcast.
+        let index = |own: usize| if own == mode && extents[own] > 1 { at.clone() } else { 0.into() };
+        let coord: Vec<At> = (0..extents.len()).map(|own| At::Index(index(own))).collect();
+        Ok(view.tile(&Tiler::from(Tuple::flat(&tiler)), &coord)?.with_name(&view.name))
+    }
+}
+
+/// A tile in so many parts along a mode: the distribution of a part, if each thread has as much of every part.
+fn in_parts(d: &Distribution, mode: usize, count: i64) -> Option<Distribution> {
+    if count == 1 {
+        return Some(d.clone());
+    }
+    let outer = d.value_digits().iter().rposition(|digit| digit.mode == mode && digit.step > 0)?;
+    let digit = d.value_digits()[outer];
+    let mut others = d.thread_digits().iter().chain(&d.value_digits()[..outer]);
+    let whole = d.reach(mode) == d.tile()[mode] && digit.extent % count == 0;
+    if !whole || others.any(|other| other.mode == mode && other.step > digit.step) {
+        return None;
+    }
+    let (mut tile, mut values) = (d.tile().to_vec(), d.value_digits().to_vec());
+    tile[mode] /= count;
+    values[outer] = Digit { extent: digit.extent / count, ..digit };
+    Some(Distribution::new(&tile, d.thread_digits().to_vec(), values))
 }
 
 impl Resolve {
@@ -103,6 +140,10 @@ impl Resolve {
         elem: Elem,
         layout: Composed,
     ) -> Result<View> {
+        if self.loops > 0 {
+            // Other threads may still be reading the previous iteration's elements.
+            self.push(stmt, Op::Sync);
+        }
         let scratch = self.scratch(stmt, name, elem, layout)?;
         let from = self.side(stmt, view, own, false)?;
         let to = part::of_memory(&scratch, own, stmt.by, true)?;
@@ -118,10 +159,6 @@ impl Resolve {
             .into_iter()
             .map(|id| View::whole(id, name, &self.program.tensor(id).layout.shape()))
             .collect::<Result<_>>()?;
-        if self.loops > 0 {
-            // Other threads may still be reading the previous iteration's elements.
-            self.push(stmt, Op::Sync);
-        }
         let mut made = None;
         self.built(stmt, |builder| {
             made = Some(builder.shared_after(name, elem, layout, &over.iter().collect::<Vec<_>>())?);
@@ -155,7 +192,7 @@ impl Resolve {
     }
 
     /// Shared memory for what a statement writes to global memory, if threads would write narrow, scattered
-    /// pieces of it, and there is room.
+    /// pieces of it, and there is room for the tile or a part of it.
     pub(super) fn stage(
         &mut self,
         stmt: &Stmt,
@@ -170,42 +207,72 @@ impl Resolve {
         }
         let Some(fast) = contiguous(&self.program, to) else { return Ok(None) };
         let threads = i64::from(self.program.groups[stmt.by as usize].threads);
-        let wide = spread(&self.program, &[to], threads, self.width)?;
-        let (narrow, coalesced) = (efficiency(d, fast, elem)?, efficiency(&wide, fast, elem)?);
-        if to.layout.size()? < threads || narrow * GAIN > coalesced {
-            return Ok(None);
+        let ways = (0..).map(|bit| 1 << bit).take_while(|count| *count <= PARTS);
+        // Parts of whole rows where that is possible.
+        let modes = d.tile().len();
+        let ways = ways.flat_map(|count| (0..modes).map(move |mode| ((mode + fast + 1) % modes, count)));
+        for parts in ways {
+            let Some(narrow) = in_parts(d, parts.0, parts.1) else { continue };
+            let first = match parts.1 {
+                1 => to.clone(),
+                _ => Stage { tile: to.clone(), narrow: d.clone(), wide: d.clone(), parts }
+                    .part(to, &0.into())?,
+            };
+            let wide = spread(&self.program, &[&first], threads, self.width)?;
+            let (before, after) = (efficiency(&narrow, fast, elem)?, efficiency(&wide, fast, elem)?);
+            if first.layout.size()? < threads || before * GAIN > after {
+                continue;
+            }
+            let layout = shared::exchanged(elem, &narrow, &wide, fast)?;
+            // Not every view can be masked where threads do not divide it.
+            let fits = part::of_memory(&first, &wide, stmt.by, true).is_ok();
+            if fits && self.has_room(stmt, layout.cosize()? * i64::from(elem.bytes())) {
+                let tile = self.scratch(stmt, &format!("{}_staged", to.name), elem, layout)?;
+                return Ok(Some(Stage { tile, narrow, wide, parts }));
+            }
         }
-        let layout = shared::exchanged(elem, d, &wide, fast)?;
-        // Not every view can be masked where threads do not divide it.
-        let Ok(part) = part::of_memory(to, &wide, stmt.by, true) else { return Ok(None) };
-        if !self.has_room(stmt, layout.cosize()? * i64::from(elem.bytes())) {
-            return Ok(None);
-        }
-        let tile = self.scratch(stmt, &format!("{}_staged", to.name), elem, layout)?;
-        Ok(Some(Stage { tile, wide, to: part }))
+        Ok(None)
     }
 
-    /// The part of a thread of what a statement writes.
-    pub(super) fn target(
+    /// Writes elements of a thread where they belong, by the operation that is made of `ins` and the target.
+    pub(super) fn written(
         &mut self,
         stmt: &Stmt,
-        to: &View,
-        d: &Distribution,
-        stage: &Option<Stage>,
-    ) -> Result<View> {
-        match stage {
-            Some(stage) => part::of_memory(&stage.tile, d, stmt.by, true),
-            None => self.side(stmt, to, d, true),
+        (to, d): (&View, &Distribution),
+        stage: Option<Stage>,
+        ins: &[View],
+        make: impl Fn(&[View], View) -> Op,
+    ) -> Result<()> {
+        let Some(stage) = stage else {
+            let to = self.side(stmt, to, d, true)?;
+            self.push(stmt, make(ins, to));
+            return Ok(());
+        };
+        let (count, looped) = (stage.parts.1, self.loops > 0);
+        let shares = |ins: &[View], to: &View| -> Result<[Op; 2]> {
+            let mine = part::of_memory(&stage.tile, &stage.narrow, stmt.by, true)?;
+            let from = part::of_memory(&stage.tile, &stage.wide, stmt.by, false)?;
+            let to = part::of_memory(to, &stage.wide, stmt.by, true)?;
+            let on = Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None };
+            Ok([make(ins, mine), on])
+        };
+        if count == 1 {
+            if looped {
+                self.push(stmt, Op::Sync);
+            }
+            let [stored, on] = shares(ins, to)?;
+            [stored, Op::Sync, on].into_iter().for_each(|op| self.push(stmt, op));
+            return Ok(());
         }
-    }
-
-    /// Copies what has been staged to where it belongs.
-    pub(super) fn unstage(&mut self, stmt: &Stmt, stage: Option<Stage>) -> Result<()> {
-        let Some(Stage { tile, wide, to }) = stage else { return Ok(()) };
-        self.push(stmt, Op::Sync);
-        let from = part::of_memory(&tile, &wide, stmt.by, false)?;
-        self.push(stmt, Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None });
-        Ok(())
+        self.built(stmt, |b| {
+            b.repeat("part", Value::Int(count), Unroll::Full, |b, at| -> Result<()> {
+                let ins: Vec<View> = ins.iter().map(|view| stage.part(view, &at)).collect::<Result<_>>()?;
+                let [stored, on] = shares(&ins, &stage.part(to, &at)?)?;
+                // Other threads may still be reading the part before.
+                [Op::Sync, stored, Op::Sync, on].into_iter().for_each(|op| b.statement(op));
+                Ok(())
+            })
+        })
     }
 
     /// Does a block need no more shared memory than before, or than every block has? Where a producer fills a ring, one
@@ -246,6 +313,23 @@ fn efficiency(d: &Distribution, fast: usize, elem: Elem) -> Result<f64> {
 mod tests {
     use super::*;
     use crate::tiled::TiledMma;
+
+    #[test]
+    fn parts_have_as_much_of_every_thread() {
+        let ring = TiledMma::best(Elem::Bf16, Elem::F32, 90, [128, 256], 8).unwrap();
+        let sums = ring.distribution([128, 256]).unwrap();
+        let half = in_parts(&sums, 1, 2).unwrap();
+        assert_eq!((half.tile(), half.values() * 2), (&[128, 128][..], sums.values()));
+        for (thread, value) in [(0, 0), (77, 5), (255, 63)] {
+            assert_eq!(half.coordinate(thread, value), sums.coordinate(thread, value));
+        }
+        // Warps divide the rows.
+        assert!(in_parts(&sums, 0, 64).is_none());
+        // Neighbouring rows belong to different threads, and every thread has eight elements of each.
+        let rows = Distribution::spread(&[128, 256], &[1, 0], 8, 256);
+        assert_eq!(in_parts(&rows, 0, 4).unwrap().tile(), [32, 256]);
+        assert!(in_parts(&rows, 1, 2).is_none());
+    }
 
     #[test]
     fn stores_of_fragments() {

@@ -49,10 +49,18 @@ impl Resolve {
                     (How::Derive, None) => self.stage(stmt, &[from], to, &d)?,
                     _ => None,
                 };
-                let (from, into) = (self.side(stmt, from, &d, false)?, self.target(stmt, to, &d, &stage)?);
-                let how = if *how == How::Derive { self.mechanism(&from, &into) } else { *how };
-                push(self, Op::Copy { from, to: into, how, fill: *fill, token: *token });
-                self.unstage(stmt, stage)?;
+                let how = match (how, &stage) {
+                    (How::Derive, None) => self.mechanism(from, to),
+                    _ => *how,
+                };
+                let ins = [self.side(stmt, from, &d, false)?];
+                self.written(stmt, (to, &d), stage, &ins, |ins, to| Op::Copy {
+                    from: ins[0].clone(),
+                    to,
+                    how,
+                    fill: *fill,
+                    token: *token,
+                })?;
             }
             Op::Fill { to, value } => {
                 let d = self.elements(stmt, &[], to)?;
@@ -67,10 +75,13 @@ impl Resolve {
                     false => self.stage(stmt, &all, to, &d)?,
                     true => None,
                 };
-                let ins = ins.iter().map(|view| self.side(stmt, view, &d, false)).collect::<Result<_>>()?;
-                let into = self.target(stmt, to, &d, &stage)?;
-                push(self, Op::Map { ins, to: into, value: value.clone() });
-                self.unstage(stmt, stage)?;
+                let own = |view: &View| self.side(stmt, view, &d, false);
+                let ins: Vec<View> = ins.iter().map(own).collect::<Result<_>>()?;
+                self.written(stmt, (to, &d), stage, &ins, |ins, to| Op::Map {
+                    ins: ins.to_vec(),
+                    to,
+                    value: value.clone(),
+                })?;
             }
             Op::Atomic { from, to, update } => {
                 let ins: Vec<&View> = [from].into_iter().chain(&update.old).collect();
