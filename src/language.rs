@@ -586,6 +586,11 @@
 //! the sums, each product is waited for. [`persistent`] kernels have as many blocks as the device runs at once,
 //! and the producer is already copying for the next tile while the others are busy with the results of this one.
 //!
+//! With [`cluster`]`(2)`, tiles that two neighbouring blocks along x have in common are read once: a copy that does not
+//! depend on `block.x` is divided among the blocks of the cluster, and each multicasts its part to the others. All of them
+//! must go through the same iterations; where a loop or a condition around the copies depends on `block.x`, each block
+//! copies for itself.
+//!
 //! ```
 //! use tilewright::prelude::*;
 //!

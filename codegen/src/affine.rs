@@ -300,10 +300,15 @@ impl Affine {
     /// May it differ among the blocks of a cluster of so many, which are neighbours along x?
     pub fn per_block(&self, blocks: i64) -> bool {
         self.terms.iter().any(|(coord, _)| match coord {
-            Coord::Block(_) | Coord::ClusterRank | Coord::Loaded { .. } => true,
+            Coord::Block(0) | Coord::ClusterRank | Coord::Loaded { .. } => true,
             Coord::Digit { of, over, .. } => {
-                let of_cluster =
-                    of.constant == 0 && matches!(of.terms[..], [(Coord::Block(0), 1)]) && over % blocks == 0;
+                // `block.x / blocks`, in a persistent kernel of `tile * blocks + rank`.
+                let within = |(coord, factor): &(Coord, i64)| match coord {
+                    Coord::ClusterRank => *factor == 1,
+                    Coord::Block(0) => of.terms.len() == 1 && *factor == 1,
+                    _ => factor % blocks == 0 && !Affine::from(coord.clone()).per_block(blocks),
+                };
+                let of_cluster = of.constant == 0 && over % blocks == 0 && of.terms.iter().all(within);
                 !of_cluster && of.per_block(blocks)
             }
             coord => coord.inside().iter().any(|inner| inner.per_block(blocks)),

@@ -16,8 +16,11 @@
 //! Products of warpgroups are asynchronous. Where a loop only multiplies, the product of one iteration runs while the
 //! next is started, and a slot is released one iteration later; elsewhere a product is waited for at once.
 //!
+//! In a cluster, tiles that neighbouring blocks have in common are copied once and [multicast](multicast).
+//!
 //! The body of a persistent kernel runs for each tile of its grid: block indices become those of the tile.
 
+mod multicast;
 mod tiles;
 
 use std::borrow::Cow;
@@ -85,7 +88,8 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
     let body = std::mem::take(&mut project.program.body);
     let mut produced = Vec::new();
     let consumed = project.body(body, &mut produced)?;
-    let Project { producer, consumers, .. } = project;
+    let Project { program, producer, consumers, .. } = project;
+    multicast::multicast(program, &mut produced);
     Ok(vec![Stmt { id: 0, span, by: 0, op: Op::Roles(vec![(producer, produced), (consumers, consumed)]) }])
 }
 

@@ -50,11 +50,4 @@ fn not_a_truth(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     copy(scan(own, 0.0, |a, b| a + b, cluster = 2), tile(y, 1024, block.x));
 }
 
-#[kernel]
-fn persistent_clusters(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    persistent();
-    cluster(2);
-    copy(tile(x, 256, block.x), tile(y, 256, block.x));
-}
-
 fn main() {}

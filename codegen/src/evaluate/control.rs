@@ -85,7 +85,7 @@ impl Evaluator {
     /// `persistent()`
     pub(super) fn persistent_call(&mut self, _: &Args) -> Result<Value, Problem> {
         self.builder.persistent();
-        self.one_of_cluster_and_persistent().map(|()| Value::Unit)
+        Ok(Value::Unit)
     }
 
     /// `cluster(8)`
@@ -94,7 +94,7 @@ impl Evaluator {
             Ok(blocks @ 1..=limits::MOST_BLOCKS) => {
                 self.builder.cluster([blocks, 1, 1]);
                 self.builder.arch(if blocks > 1 { 90 } else { 0 });
-                self.one_of_cluster_and_persistent().map(|()| Value::Unit)
+                Ok(Value::Unit)
             }
             _ => Err(args.needs(0, &format!("a number of blocks from 1 to {}", limits::MOST_BLOCKS))),
         }

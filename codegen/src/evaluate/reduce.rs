@@ -62,17 +62,6 @@ impl Evaluator {
         self.builder.program().cluster.iter().product()
     }
 
-    /// The tile scheduler of a persistent kernel gives all blocks of a cluster the same tile, and `block.x` is to differ.
-    pub(super) fn one_of_cluster_and_persistent(&self) -> Result<(), Problem> {
-        let persistent = self.builder.program().launch == tile::LaunchRule::Persistent;
-        match persistent && self.blocks_of_cluster() > 1 {
-            true => {
-                Err(Problem::new("a kernel with clusters is not persistent").help("leave one of them out"))
-            }
-            false => Ok(()),
-        }
-    }
-
     /// The threads that a call spans, where it may name lanes; nothing where an error has been reported.
     pub(super) fn over_lanes(&mut self, args: &Args, across: Across) -> Option<Across> {
         let across = match (across, self.blocks_of_cluster()) {

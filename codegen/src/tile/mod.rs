@@ -637,7 +637,11 @@ impl Program {
             }
             _ => Vec::new(),
         };
-        blocks > 1 && all.into_iter().any(|at| at.per_block(blocks))
+        let along_x = self.cluster[1..] == [1; 2];
+        let differs = |at: &Affine| {
+            at.per_block(blocks) || (!along_x && at.any(&|coord| matches!(coord, Coord::Block(_))))
+        };
+        blocks > 1 && all.into_iter().any(differs)
     }
 
     /// Bytes of shared memory that its tensors take, overlays in the place of what they reuse.

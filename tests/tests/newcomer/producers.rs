@@ -96,6 +96,118 @@ fn two_products(
     copy(map((even, odd), |x, y| 0.5 * (x + y)), tile(c, (128, 32), (block.x, block.y)));
 }
 
+/// Two blocks of a cluster have their columns in common.
+#[kernel(arch = 90)]
+fn in_clusters(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    persistent();
+    cluster(2);
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (32, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((32, 64)));
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 1);
+    let mut acc = mma.accumulators((64, 32), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, tile(c, (64, 32), (block.x, block.y)));
+}
+
+/// Four blocks have their rows in common, and multiply by warps, which read shared memory themselves.
+#[kernel(arch = 90)]
+fn rows_in_clusters(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    persistent();
+    cluster(4);
+    let (ga, gb) = (tile(a, (64, 32), (block.y, _)), tile(b, (32, 32), (block.x, _)));
+    let (sa, sb) = (shared::<bf16>((64, 32)), shared::<bf16>((32, 32)));
+    let mma = tiled_mma::<bf16, f32>(warps = 4);
+    let mut acc = mma.accumulators((64, 32), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 2, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, tile(c, (64, 32), (block.y, block.x)));
+}
+
+/// Blocks of a cluster sum over different parts of K, so none copies for another.
+#[kernel(arch = 90)]
+fn triangles_in_clusters(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    persistent();
+    cluster(2);
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (32, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((32, 64)));
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 1);
+    let mut acc = mma.accumulators((64, 32), 0.0);
+    for k in pipelined(0..min(ga.size(2), block.x + 1), stages = 3, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, tile(c, (64, 32), (block.x, block.y)));
+}
+
+#[test]
+fn blocks_of_a_cluster_copy_for_one_another() {
+    let multicasts = |kernel: &Generated| kernel.source().contains("bulk_load_2d_multicast");
+    let kernels =
+        [("in_clusters", generated!(in_clusters())), ("rows_in_clusters", generated!(rows_in_clusters()))];
+    assert!(kernels.iter().all(|(_, kernel)| multicasts(kernel)));
+    products(&kernels);
+    let kernel = generated!(triangles_in_clusters());
+    assert!(!multicasts(&kernel));
+    let [m, n, k] = [200, 40, 200];
+    let (a, b) = (halves(m * k, 1), halves(n * k, 2));
+    let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
+    let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m, n]).strides([n, 1])];
+    // What a block does not visit is 0.
+    let visited = |at: usize| if at % k < (at / k / 64 + 1) * 64 { a[at] } else { bf16::from_f32(0.0) };
+    let a: Vec<bf16> = (0..m * k).map(visited).collect();
+    for outcome in every(kernel, &args) {
+        close("triangles_in_clusters", &outcome, &product(&a, &b, [m, n, k]), 1e-3);
+    }
+}
+
+/// Rows divided by their sums: the blocks of a cluster take one row after another.
+#[kernel(arch = 90)]
+fn rows_of_clusters<const C: usize = 2>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldy, _1)>,
+) {
+    at_most(N, 512 * C);
+    persistent();
+    cluster(C);
+    let t = layout!((1, 128));
+    let own = map(parallelize(tile(x, (1, 512), (block.y, block.x)), t, thread.x), |x| x);
+    let total = cluster_sum(sum(own));
+    map((own, total), parallelize(tile(c, (1, 512), (block.y, block.x)), t, thread.x), |x, total| x / total);
+}
+
+#[test]
+fn persistent_clusters_combine_over_their_blocks() {
+    for [m, n] in [[1, 1024], [5, 1000], [9, 513], [300, 100]] {
+        let x: Vec<f32> = drawn(m * n, 7).iter().map(|x| x + 3.0).collect();
+        let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m, n]).strides([n, 1])];
+        let total = |row: usize| x[row * n..][..n].iter().map(|x| f64::from(*x)).sum::<f64>();
+        let wanted: Vec<f64> = x.iter().enumerate().map(|(at, x)| f64::from(*x) / total(at / n)).collect();
+        for outcome in every(generated!(rows_of_clusters()), &args) {
+            close("rows_of_clusters", &outcome, &wanted, 1e-6);
+        }
+    }
+}
+
 /// Sums of each step are used in the loop, so each product is waited for.
 #[kernel(arch = 90)]
 fn promoted(
