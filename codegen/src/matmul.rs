@@ -3,6 +3,7 @@
 //! Keys are data: the macro's documentation, its messages and this module all read the table below.
 
 mod blame;
+mod block_scales;
 mod bulk;
 mod config;
 mod hopper;

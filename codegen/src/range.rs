@@ -259,6 +259,10 @@ impl Program {
                     let ends = || of.iter().filter_map(|end| self.not_above(end));
                     ends().find(symbol).or_else(|| ends().next())
                 }
+                // A quotient, by the same quotient rounded up.
+                Coord::Digit { of, over, extent: None } if self.range(of).lo >= 0 && end.constant <= 0 => {
+                    self.not_above(of)?.ceil_div(*over)
+                }
                 coord => self.below(coord),
             },
             _ => None,

@@ -53,6 +53,8 @@ pub fn types() -> Vec<Case> {
         "dtype=tf32 c=n_major",
         "dtype=e4m3 out=bf16",
         "dtype=e5m2 c=n_major",
+        "dtype=e4m3 out=bf16 scales=blocks",
+        "dtype=e5m2 c=n_major scales=blocks batched=true",
         "dtype=i8",
         "dtype=u8 out=f32",
         "dtype=f16 alpha_beta=true out=f32",

@@ -73,7 +73,11 @@ pub struct Problem {
 const ADDED_TO: [&str; 1] = ["bins"];
 
 /// Arguments of products after A, B and C.
-const AFTER_C: [&str; 6] = ["alpha", "beta", "scale", "scale_rows", "scale_columns", "bias"];
+const AFTER_C: [&str; 8] =
+    ["alpha", "beta", "scale", "scale_rows", "scale_columns", "bias", "scale_a", "scale_b"];
+
+/// Elements of a block with a scale.
+const BLOCK: usize = 128;
 
 /// The reference of a kernel, by its name and parameters; `None` if there is none.
 pub fn reference(kernel: &Generated) -> Option<Reference> {
@@ -225,7 +229,8 @@ fn is_packed(param: &Param) -> bool {
     matches!(param, Param::Pointer { shape, .. } if shape.get(1).copied() == half)
 }
 
-/// C = alpha·A·Bᵀ·scale(s) + beta·C + bias, or less of it; batched if there is a third mode. The bias belongs to rows if
+/// C = alpha·A·Bᵀ·scale(s) + beta·C + bias, or less of it; batched if there is a third mode. Blocks of A and of B have scales
+/// of their own, `scale_a` (M, K/128) and `scale_b` (N/128, K/128). The bias belongs to rows if
 /// there are as many of them; sizes must differ.
 ///
 /// Rounding errors of a sum of K products behave like a random walk: they grow as √K, and with the magnitudes
@@ -242,11 +247,19 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
     let batches = c.extents.get(2).copied().unwrap_or(1);
     // Scales of B in groups along K.
     let groups = more.iter().find(|vector| vector.name == "scale" && vector.extents.len() > 1);
+    let blocks = |name: &str| more.iter().find(|tensor| tensor.name == name);
+    let (scale_a, scale_b) = (blocks("scale_a"), blocks("scale_b"));
     // Sums, and sums of magnitudes.
     let mut sums = vec![(0.0f64, 0.0f64); c.count()];
     for l in 0..batches {
         for k in 0..terms {
-            let column_of_a = &a.values[(l * terms + k) * rows..][..rows];
+            let scaled: Vec<f64>;
+            let mut column_of_a = &a.values[(l * terms + k) * rows..][..rows];
+            if let Some(scale) = scale_a {
+                let scales = &scale.values[(l * scale.extents[1] + k / BLOCK) * rows..][..rows];
+                scaled = column_of_a.iter().zip(scales).map(|(x, scale)| x * scale).collect();
+                column_of_a = &scaled;
+            }
             for n in 0..columns {
                 let factor = match b.extents[1] == terms {
                     true => b.values[(l * terms + k) * columns + n],
@@ -257,6 +270,10 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
                 };
                 let scale = groups.map_or(1.0, |groups| {
                     groups.values[(l * groups.extents[1] + k / groups.over[1]) * columns + n]
+                });
+                let scale = scale_b.map_or(scale, |scale| {
+                    let [of_n, of_k] = [scale.extents[0], scale.extents[1]];
+                    scale.values[(l * of_k + k / BLOCK) * of_n + n / BLOCK]
                 });
                 let factor = factor * scale;
                 let column = &mut sums[(l * columns + n) * rows..][..rows];

@@ -310,6 +310,33 @@ fn a_bias_is_added_and_scales_multiply() {
     }
 }
 
+/// Scales of blocks of 128 along K, in both orders of C, with tiles that are a part of a block of columns.
+#[test]
+fn blocks_have_scales() {
+    for keys in [
+        "bm=64 bn=128 c=n_major",
+        "bm=256 bn=64 out=bf16",
+        "bm=64 bn=32 out=bf16 bias=rows alpha_beta=true",
+        "bm=128 bn=16 c=n_major out=f16 batched=true",
+        "bm=64 bn=64 cluster=2",
+        "bm=64 bn=64 ping_pong=true c=n_major out=bf16",
+        "bm=64 bn=64 split_k=2 out=bf16",
+        "bm=64 bn=64 split_k=4 c=n_major",
+    ] {
+        let mut sizes = sizes(16).to_vec();
+        // As many rows as columns would not tell scales of rows from those of columns.
+        sizes[0].0[0] *= 2;
+        // Whole iterations of eight steps, of whose scales none is beyond K.
+        sizes[0].0[2] = 1024;
+        if keys.contains("bn=32") {
+            // Iterations of two steps after those of eight, and a last step without any product.
+            sizes.extend([([40, 144, 1312], 16), ([36, 16, 1104], 0)]);
+        }
+        let types = if keys.contains("cluster") { "e5m2" } else { "e4m3" };
+        check_numbers(&format!("dtype={types} scales=blocks arch=90 a=k_major b=k_major {keys}"), &sizes);
+    }
+}
+
 /// A warpgroup splits the right operand, consumers the left one.
 #[test]
 fn operands_in_two_terms() {

@@ -105,6 +105,20 @@ fn floats_of_eight_bits() {
     check(keys, &[([64, 32, 24], 0), ([67, 33, 13], 1)]);
 }
 
+/// Sums of each step are promoted, times the scales of its block of 128 along K.
+#[test]
+fn blocks_have_scales() {
+    let sizes = [([128, 136, 256], 0), ([72, 48, 200], 8), ([33, 70, 45], 1)];
+    for keys in [
+        "arch=89 a=k_major b=k_major bm=64 bn=64",
+        "arch=89 a=k_major b=k_major c=n_major out=bf16 bm=64 bn=128 bk=128",
+        "arch=90 mma=mma_sync bm=32 bn=32 bk=32 c=n_major alpha_beta=true bias=columns",
+        "arch=89 mma=mma_sync bm=64 bn=32 batched=true b=k_major out=f16",
+    ] {
+        check(&format!("dtype=e4m3 scales=blocks {keys}"), &sizes);
+    }
+}
+
 /// C has the type of the sums where that of the operands cannot represent them.
 #[test]
 fn the_usual_type_of_the_result() {

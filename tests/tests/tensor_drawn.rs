@@ -11,7 +11,13 @@ use tilewright_tests::tensor::Room;
 const DRAWS: u64 = 60;
 
 /// What a refusal may name: sizes of instructions, shared memory, registers.
-const LIMITS: [&str; 3] = ["of K at once", "bytes of shared memory", "accumulator registers"];
+const LIMITS: [&str; 5] = [
+    "of K at once",
+    "bytes of shared memory",
+    "accumulator registers",
+    "lies in one block of 128",
+    "fragments of numbers of four bits",
+];
 
 struct Draw(Random);
 
@@ -35,6 +41,7 @@ impl Draw {
             ("dtype=e4m3 arch=89", 32),
             ("dtype=e4m3 arch=90", 32),
             ("dtype=e5m2 arch=89 out=bf16", 32),
+            ("dtype=e4m3 arch=89 scales=blocks", 32),
             ("dtype=bf16 b_dtype=i8 out=f32", 16),
             ("dtype=f16 b_dtype=e4m3 out=f32", 16),
             ("dtype=f16 b_dtype=u8", 16),

@@ -11,7 +11,7 @@ use tilewright_layout::Value;
 
 use super::Result;
 
-/// C (M, N) = activation(A (M, K) · B (N, K)ᵀ · scale + bias).
+/// C (M, N) = activation(A (M, K) · B (N, K)ᵀ · scale + bias), where blocks of A and of B may have scales too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Form {
     pub(super) a: Elem,
@@ -24,6 +24,8 @@ pub(super) struct Form {
     pub(super) scale: Option<Vector>,
     /// A factor for each column of C and each group along K.
     pub(super) groups: Option<Groups>,
+    /// Are there a scale for each row and each 128 of K of A, and one for each 128x128 block of B?
+    pub(super) block_scales: bool,
     /// What is added.
     pub(super) bias: Option<Vector>,
     pub(super) activation: Activation,
@@ -97,6 +99,9 @@ pub(super) enum Role {
     B,
     C,
     Scale,
+    /// Scales of A's and of B's blocks.
+    BlocksOfA,
+    BlocksOfB,
     Bias,
     /// Of the accumulators.
     Alpha,
@@ -139,6 +144,7 @@ impl Form {
             order: Order { a_rows: rows(Role::A), b_rows: rows(Role::B), c_rows: rows(Role::C) },
             scale: if groups.is_some() { None } else { vector(Role::Scale) },
             groups,
+            block_scales: place(Role::BlocksOfA).is_some(),
             bias: vector(Role::Bias),
             activation: activation(keys)?,
             precision,
@@ -221,6 +227,9 @@ impl fmt::Display for Form {
         if self.fast_accum {
             write!(f, ", fast accumulation")?;
         }
+        if self.block_scales {
+            write!(f, ", scales of blocks")?;
+        }
         match self.precision {
             Precision::Strict => {}
             Precision::Tf32 => write!(f, ", as tf32")?,
@@ -248,10 +257,13 @@ fn roles(kernel: &Generated) -> Option<Vec<Role>> {
             continue;
         };
         let dense = || unit_stride(param, 0) || unit_stride(param, 1);
+        let other = extent(param, 1).unwrap_or_default();
         roles.push(match (extent(param, 0)?, rank, written) {
-            ("M", 2 | 3, true) if extent(param, 1)? == "N" && dense() => Role::C,
-            ("M", 2 | 3, false) if extent(param, 1)? == "K" && dense() => Role::A,
-            ("N", 2 | 3, false) if extent(param, 1).is_some_and(|k| k.starts_with('K')) && dense() => Role::B,
+            ("M", 2 | 3, true) if other == "N" && dense() => Role::C,
+            ("M", 2 | 3, false) if other == "K" && dense() => Role::A,
+            ("N", 2 | 3, false) if other.starts_with('K') && dense() && groups_of(param).is_none() => Role::B,
+            ("M", 2, false) if argument.name == "scale_a" && other == "K/128" => Role::BlocksOfA,
+            ("N/128", 2, false) if argument.name == "scale_b" && other == "K/128" => Role::BlocksOfB,
             ("M" | "N", 1, false) if argument.name.starts_with("scale") => Role::Scale,
             ("N", 2, false) if groups_of(param).is_some() => Role::Scale,
             ("M" | "N", 1, false) => Role::Bias,
@@ -270,6 +282,8 @@ fn extent(param: &Param, mode: usize) -> Option<&'static str> {
     match shape.get(mode)? {
         Value::Sym { times: 1, of, over: 1 } => ["M", "N", "K"].into_iter().find(|name| *name == of.name()),
         Value::Sym { times: 1, of, over: 2 } if of.name() == "K" => Some("K/2"),
+        Value::Sym { times: 1, of, over: 128 } if of.name() == "K" => Some("K/128"),
+        Value::Sym { times: 1, of, over: 128 } if of.name() == "N" => Some("N/128"),
         _ => None,
     }
 }
@@ -350,6 +364,8 @@ mod tests {
         check(fp8, "e4m3 -> bf16 tn", 5e-3, "e4m3 -> bf16 tn");
         let fast = "e4m3 -> bf16 tn, fast accumulation";
         check(&format!("{fp8} fast_accum=true"), fast, 5e-2, fast);
+        let blocks = "e4m3 -> bf16 tn, scales of blocks";
+        check(&format!("{fp8} scales=blocks"), blocks, 5e-3, blocks);
         check("dtype=bf16 bias=rows epilogue=gelu", "bf16 nt, bias, gelu", 5e-3, "bf16 nt, bias, gelu");
     }
 

@@ -9,7 +9,7 @@ use tilewright_runtime::nvrtc::Nvrtc;
 
 use super::Result;
 use super::case::{self, Case, Contender, Row};
-use super::cublaslt::{self, CublasLt, Problem, Product};
+use super::cublaslt::{self, CublasLt, Problem, Product, Scales};
 use super::driver::{Device, Memory};
 use super::form::{Form, Order, Role};
 use super::helpers::Helpers;
@@ -173,7 +173,14 @@ fn prepare(
         let (memory, extent) = memory.clone().zip(mode.map(|mode| [m, n][mode]))?;
         Some(Operand::Tensor { memory, first: 0, extents: vec![extent], strides: vec![1] })
     };
+    let blocks = |memory: &Option<Rc<Memory>>, extents: [i64; 2], strides: [i64; 2]| {
+        let (extents, strides) = (extents.to_vec(), strides.to_vec());
+        Some(Operand::Tensor { memory: memory.clone()?, first: 0, extents, strides })
+    };
+    let [of_a, of_b] = operands::block_scales([m, n, k]);
     let operand = |role: &Role| match role {
+        Role::BlocksOfA => blocks(&set.block_scales[0], of_a.extents, of_a.strides),
+        Role::BlocksOfB => blocks(&set.block_scales[1], of_b.extents, of_b.strides),
         Role::A => Some(matrix(&set.a, [m, k], a_rows)),
         Role::B => Some(matrix(&set.b, [n, ours.form.k_of_b(k)], b_rows)),
         Role::C => Some(matrix(&set.c, [m, n], c_rows)),
@@ -224,9 +231,19 @@ impl<'l> Peer<'l> {
         };
         let operands = ours.of(place.on(), form, sizes)?;
         let (mut problem, swapped) = Problem::of(&form, sizes);
-        problem.bias = operands.sets[0].bias.as_ref().map(|bias| bias.address);
+        let set = &operands.sets[0];
+        problem.bias = set.bias.as_ref().map(|bias| bias.address);
+        if let [Some(of_a), Some(of_b)] = &set.block_scales {
+            let scales = [Scales::of_rows(of_a.address), Scales::of_blocks(of_b.address)];
+            problem.scales = Some(if swapped { [scales[1], scales[0]] } else { scales });
+        }
         let products = match cublas.products(&problem, TRIED) {
             Ok(products) => products,
+            Err(cublaslt::Error::None(_)) if form.block_scales => {
+                let plain = Form { block_scales: false, ..ours.form };
+                eprintln!("cuBLASLt has no {form}: compared with {plain}, one scale for each operand");
+                return Peer::fastest(place, cublas, &ours.of(place.on(), plain, sizes)?, sizes);
+            }
             Err(none @ cublaslt::Error::None(_)) => return without(none.to_string()),
             Err(why) => return without(format!("{why}, for {problem}")),
         };

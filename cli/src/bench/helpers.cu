@@ -80,17 +80,27 @@ extern "C" __global__ void fill(Array x, u64 count, u64 seed) {
     }
 }
 
-// Elements of a matrix may have scales: one for each row and each group of so many along K.
-__device__ inline double scaled(double x, const Array& scales, u64 rows, u64 row, u64 group) {
-    return scales.at ? x * wide(scales, row + group * rows) : x;
+// A matrix: strides of rows, of K and of batches. Blocks of so many rows and of K may have scales, with their strides.
+struct Matrix {
+    Array of;
+    u64 row, k, batch;
+    Array scales;
+    u64 rows, along_rows, block, along_k;
+};
+
+__device__ inline double element(const Matrix& x, u64 first, u64 row, u64 k) {
+    double y = wide(x.of, first + row * x.row + k * x.k);
+    return x.scales.at ? y * wide(x.scales, row / x.rows * x.along_rows + k / x.block * x.along_k) : y;
 }
 
 // The oracle: C(m, n) = sum over k of A(m, k) * B(n, k) in double precision, columns of C contiguous. A 64x64
 // tile for each block of 256 threads, 4x4 for each thread.
-extern "C" __global__ void reference(Array a, u64 am, u64 ak, u64 a_batch, Array a_scales, u64 a_group,
-                                     Array b, u64 bn, u64 bk, u64 b_batch, Array b_scales, u64 b_group,
-                                     double* c, int M, int N, int K) {
+extern "C" __global__ void reference(Array a, u64 am, u64 ak, u64 a_batch, Array as, u64 as_rows, u64 as_row,
+                                     u64 as_block, u64 as_k, Array b, u64 bn, u64 bk, u64 b_batch, Array bs,
+                                     u64 bs_rows, u64 bs_row, u64 bs_block, u64 bs_k, double* c, int M, int N, int K) {
     __shared__ double sa[16][65], sb[16][65];
+    Matrix left = {a, am, ak, a_batch, as, as_rows, as_row, as_block, as_k};
+    Matrix right = {b, bn, bk, b_batch, bs, bs_rows, bs_row, bs_block, bs_k};
     u64 a0 = blockIdx.z * a_batch, b0 = blockIdx.z * b_batch;
     c += blockIdx.z * (u64)M * N;
     int m0 = blockIdx.x * 64, n0 = blockIdx.y * 64, tm = threadIdx.x % 16, tn = threadIdx.x / 16;
@@ -98,11 +108,8 @@ extern "C" __global__ void reference(Array a, u64 am, u64 ak, u64 a_batch, Array
     for (int k0 = 0; k0 < K; k0 += 16) {
         for (int at = threadIdx.x; at < 1024; at += 256) {
             int row = at % 64, k = at / 64;
-            bool a_in = m0 + row < M && k0 + k < K, b_in = n0 + row < N && k0 + k < K;
-            double x = a_in ? wide(a, a0 + (m0 + row) * am + (k0 + k) * ak) : 0.0;
-            double y = b_in ? wide(b, b0 + (n0 + row) * bn + (k0 + k) * bk) : 0.0;
-            sa[k][row] = a_in ? scaled(x, a_scales, M, m0 + row, (k0 + k) / a_group) : x;
-            sb[k][row] = b_in ? scaled(y, b_scales, N, n0 + row, (k0 + k) / b_group) : y;
+            sa[k][row] = m0 + row < M && k0 + k < K ? element(left, a0, m0 + row, k0 + k) : 0.0;
+            sb[k][row] = n0 + row < N && k0 + k < K ? element(right, b0, n0 + row, k0 + k) : 0.0;
         }
         __syncthreads();
         for (int k = 0; k < 16; ++k)

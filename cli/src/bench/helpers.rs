@@ -39,9 +39,18 @@ pub(super) struct Matrix<'m> {
     pub(super) elem: Elem,
     /// Do elements hold two numbers of four bits each?
     pub(super) packed: bool,
-    /// Factors of the elements of each row in groups of so many along K, columns contiguous.
-    pub(super) scales: Option<(&'m Memory, Elem, i64)>,
     pub(super) steps: [u64; 3],
+    /// Scales of its blocks.
+    pub(super) scales: Option<Scales<'m>>,
+}
+
+/// Scales of a matrix's blocks.
+#[derive(Clone, Copy)]
+pub(super) struct Scales<'m> {
+    pub(super) memory: &'m Memory,
+    pub(super) elem: Elem,
+    /// Rows of a block, the stride from block to block along them; elements of a block along K, the stride along K.
+    pub(super) steps: [u64; 4],
 }
 
 /// What follows a product, whose columns are contiguous.
@@ -122,11 +131,12 @@ impl<'d> Helpers<'d> {
             let [row, k, batch] = of.steps.map(Argument::word);
             let array =
                 if of.packed { Argument::int4(of.memory) } else { Argument::array(of.memory, of.elem) };
-            let (scales, size) = match of.scales {
-                Some((memory, elem, size)) => (Argument::array(memory, elem), size as u64),
-                None => (Argument::no_array(), 1),
+            let (scales, steps) = match of.scales {
+                Some(Scales { memory, elem, steps }) => (Argument::array(memory, elem), steps),
+                None => (Argument::no_array(), [1; 4]),
             };
-            [array, row, k, batch, scales, Argument::word(size)]
+            let [rows, along_rows, block, along_k] = steps.map(Argument::word);
+            [array, row, k, batch, scales, rows, along_rows, block, along_k]
         };
         let others = [c.address, m as u64, n as u64, k as u64].map(Argument::word);
         let arguments = [&matrix(a)[..], &matrix(b), &others].concat();

@@ -9,7 +9,7 @@ use super::Result;
 use super::case;
 use super::driver::{Device, Memory};
 use super::form::{Form, Groups, Vector};
-use super::helpers::{Epilogue, Error, Helpers, Matrix};
+use super::helpers::{Epilogue, Error, Helpers, Matrix, Scales};
 
 /// One set of data.
 #[derive(Clone)]
@@ -19,6 +19,30 @@ pub(super) struct Set {
     pub(super) c: Rc<Memory>,
     pub(super) scale: Option<Rc<Memory>>,
     pub(super) bias: Option<Rc<Memory>>,
+    /// Scales of the blocks of A and of B.
+    pub(super) block_scales: [Option<Rc<Memory>>; 2],
+}
+
+/// Elements of a block with a scale, along K, and of B along its rows.
+const BLOCK: i64 = 128;
+
+/// Scales of an operand's blocks: so many of its rows have one, and how they lie in memory.
+#[derive(Clone, Copy)]
+pub(super) struct BlockScales {
+    rows: i64,
+    pub(super) extents: [i64; 2],
+    pub(super) strides: [i64; 2],
+}
+
+/// Those of A and of B, as cuBLASLt takes them: those of rows contiguous along M, those of blocks along K, in rows of a
+/// multiple of four.
+pub(super) fn block_scales([m, n, k]: [i64; 3]) -> [BlockScales; 2] {
+    let blocks = |size: i64| size.div_euclid(BLOCK) + i64::from(size % BLOCK != 0);
+    let along = (blocks(k) + 3) / 4 * 4;
+    [
+        BlockScales { rows: 1, extents: [m, blocks(k)], strides: [1, m] },
+        BlockScales { rows: BLOCK, extents: [blocks(n), blocks(k)], strides: [along, 1] },
+    ]
 }
 
 /// The sets of a form. A copy shares their memory.
@@ -63,6 +87,23 @@ impl On<'_> {
         }
     }
 
+    /// Scales of blocks, if the form has any.
+    fn blocks(&self, form: &Form, [batch, m, n, k]: [i64; 4]) -> Result<[Option<Rc<Memory>>; 2]> {
+        if !form.block_scales {
+            return Ok([None, None]);
+        }
+        if batch > 1 {
+            return Err("scales of blocks are measured in single products only".into());
+        }
+        let [of_a, of_b] = block_scales([m, n, k]);
+        let count =
+            |of: BlockScales| (0..2).map(|mode| of.extents[mode] * of.strides[mode]).max().unwrap_or(0);
+        Ok([
+            Some(self.filled(Elem::F32, count(of_a), BLOCKS)?),
+            Some(self.filled(Elem::F32, count(of_b), BLOCKS + 1)?),
+        ])
+    }
+
     fn vector(&self, of: Option<Vector>, [_, m, n, _]: [i64; 4], seed: u64) -> Result<Option<Rc<Memory>>> {
         of.map(|Vector { elem, mode }| self.filled(elem, [m, n][mode], seed)).transpose()
     }
@@ -71,6 +112,7 @@ impl On<'_> {
 /// Seeds of vectors; those of matrices are small.
 const SCALE: u64 = 1 << 32;
 const BIAS: u64 = 2 << 32;
+const BLOCKS: u64 = 3 << 32;
 
 /// The number of sets that must rotate so that a launch finds none of its data in the cache.
 fn count(cache: usize, bytes: usize) -> usize {
@@ -82,6 +124,7 @@ impl Operands {
     pub(super) fn new(on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
         let [batch, m, n, k] = sizes;
         let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
+        let blocks = on.blocks(&form, sizes)?;
         let set = |at: usize| {
             let at = 2 * at as u64;
             Ok(Set {
@@ -90,6 +133,7 @@ impl Operands {
                 c: on.device.memory((batch * m * n) as usize * form.out.bytes() as usize)?,
                 scale: scale.clone(),
                 bias: bias.clone(),
+                block_scales: blocks.clone(),
             })
         };
         let count = count(on.device.cache, bytes(&form, sizes));
@@ -104,8 +148,9 @@ impl Operands {
         if *known == form {
             return Ok(self.clone());
         }
-        let vectors = |of: &Form| (of.scale, of.groups, of.bias);
+        let vectors = |of: &Form| (of.scale, of.groups, of.bias, of.block_scales);
         let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
+        let blocks = on.blocks(&form, sizes)?;
         let other = |(at, set): (usize, &Set)| {
             let mut set = set.clone();
             if (form.b, form.packed) != (known.b, known.packed) {
@@ -113,6 +158,7 @@ impl Operands {
             }
             if vectors(&form) != vectors(known) {
                 (set.scale, set.bias) = (scale.clone(), bias.clone());
+                set.block_scales = blocks.clone();
             }
             Ok(set)
         };
@@ -148,34 +194,46 @@ pub(super) fn bytes(form: &Form, [batch, m, n, k]: [i64; 4]) -> usize {
 /// product, whose rows are C's columns.
 fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Result<[Rc<Memory>; 2]> {
     let order = form.order;
-    let one = |set: &Set| -> Result<Rc<Memory>> {
-        let expected = on.device.memory((batch * m * n) as usize * 8)?;
-        let a = matrix(&set.a, form.a, [m, k], order.a_rows);
-        let scales =
-            set.scale.as_deref().zip(form.groups).map(|(memory, Groups { elem, size })| (memory, elem, size));
-        let b = Matrix { packed: form.packed, scales, ..matrix(&set.b, form.b, [n, k], order.b_rows) };
-        let columns = match order.c_rows {
-            false => [m, n],
-            true => [n, m],
+    let one =
+        |set: &Set| -> Result<Rc<Memory>> {
+            let expected = on.device.memory((batch * m * n) as usize * 8)?;
+            let scales = |at: usize| {
+                let BlockScales { rows, strides, .. } = block_scales([m, n, k])[at];
+                let [row, k] = strides.map(|step| step as u64);
+                set.block_scales[at].as_deref().map(|memory| Scales {
+                    memory,
+                    elem: Elem::F32,
+                    steps: [rows as u64, row, BLOCK as u64, k],
+                })
+            };
+            let of_groups = set.scale.as_deref().zip(form.groups).map(|(memory, Groups { elem, size })| {
+                Scales { memory, elem, steps: [1, 1, size as u64, n as u64] }
+            });
+            let a = Matrix { scales: scales(0), ..matrix(&set.a, form.a, [m, k], order.a_rows) };
+            let b = matrix(&set.b, form.b, [n, k], order.b_rows);
+            let b = Matrix { packed: form.packed, scales: scales(1).or(of_groups), ..b };
+            let columns = match order.c_rows {
+                false => [m, n],
+                true => [n, m],
+            };
+            match order.c_rows {
+                false => on.helpers.reference(a, b, &expected, [batch, m, n, k])?,
+                true => on.helpers.reference(b, a, &expected, [batch, n, m, k])?,
+            }
+            let epilogue = Epilogue {
+                scale: vector(&set.scale, form.scale, order.c_rows),
+                bias: vector(&set.bias, form.bias, order.c_rows),
+                activation: form.activation,
+            };
+            on.helpers.finish(&expected, columns, &epilogue)?;
+            Ok(expected)
         };
-        match order.c_rows {
-            false => on.helpers.reference(a, b, &expected, [batch, m, n, k])?,
-            true => on.helpers.reference(b, a, &expected, [batch, n, m, k])?,
-        }
-        let epilogue = Epilogue {
-            scale: vector(&set.scale, form.scale, order.c_rows),
-            bias: vector(&set.bias, form.bias, order.c_rows),
-            activation: form.activation,
-        };
-        on.helpers.finish(&expected, columns, &epilogue)?;
-        Ok(expected)
-    };
     Ok([one(&sets[0])?, one(&sets[sets.len() - 1])?])
 }
 
 fn matrix(memory: &Memory, elem: Elem, [rows, k]: [i64; 2], k_contiguous: bool) -> Matrix<'_> {
     let steps = if k_contiguous { [k as u64, 1] } else { [1, rows as u64] };
-    Matrix { memory, elem, packed: false, scales: None, steps: [steps[0], steps[1], (rows * k) as u64] }
+    Matrix { memory, elem, packed: false, steps: [steps[0], steps[1], (rows * k) as u64], scales: None }
 }
 
 /// A vector and the mode of the oracle's result that it belongs to.

@@ -399,14 +399,26 @@ impl Builder {
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn hold(&mut self, part: &View) -> Result<View> {
-        let single = part.rearranged(part.layout.filter());
-        let count = single.layout.size()?;
-        let single = single.regroup((count,))?;
+        let held = self.room_for(part)?;
+        self.load_held(part, &held)?;
+        Ok(held)
+    }
+
+    /// The registers of [`Builder::hold`], which [`Builder::load_held`] loads.
+    pub(crate) fn room_for(&mut self, part: &View) -> Result<View> {
+        let count = part.layout.filter().size()?;
         let elem = self.elem(part);
         let name = format!("r_{}", part.name);
         let registers = self.registers_in(&name, elem, (count,).into(), elem.bytes() < 4)?;
-        self.copy(&single, &registers)?;
         registers.repeated(&part.layout)
+    }
+
+    /// Loads a partition into registers that were made for it, or for another one of the same layout.
+    pub(crate) fn load_held(&mut self, part: &View, held: &View) -> Result<()> {
+        let single = part.rearranged(part.layout.filter());
+        let count = single.layout.size()?;
+        let registers = View::whole(held.tensor, &held.name, &(count,).into())?;
+        self.copy(&single.regroup((count,))?, &registers)
     }
 
     /// The same elements with their modes permuted.

@@ -286,8 +286,8 @@ pub(super) fn is_bulk_store(how: How) -> bool {
     matches!(how, How::Atom(row) if row.done == Done::Queue(Queue::Bulk))
 }
 
-/// The scope in which the mbarriers of a ring order ordinary accesses: the cluster, if other blocks fill the
-/// ring and anything but asynchronous copies and products accesses its slots; otherwise the block.
+/// The scope in which the mbarriers of a ring order ordinary accesses: the cluster, if anything but asynchronous copies and
+/// products accesses slots that other blocks fill or read; otherwise the block.
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
     let asynchronous = |stmt: &Stmt| match &stmt.op {
         tile::Op::Copy { how: How::Atom(row), .. } | tile::Op::Gemm { how: Multiply::Atom(row), .. } => {
@@ -296,14 +296,29 @@ pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
         // Whatever else there is accesses memory by its threads.
         _ => false,
     };
-    let mut ordinary = false;
+    let multicasts = |stmt: &Stmt| match &stmt.op {
+        tile::Op::Copy { how: How::Atom(row), .. } => row.operand('k').is_some(),
+        _ => false,
+    };
+    // Buffers that are accessed so, and those that blocks share.
+    let (mut ordinary, mut shared) = (Vec::new(), Vec::new());
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            let mut views = stmt.reads().into_iter().chain(stmt.writes());
-            ordinary |= views.any(|view| ring.buffers.contains(&view.tensor)) && !asynchronous(stmt);
+            for view in stmt.reads().into_iter().chain(stmt.writes()) {
+                if !ring.buffers.contains(&view.tensor) {
+                    continue;
+                }
+                if !asynchronous(stmt) {
+                    ordinary.push(view.tensor);
+                }
+                if multicasts(stmt) || view.peer.is_some() {
+                    shared.push(view.tensor);
+                }
+            }
         });
     }
-    if ring.over_cluster.is_some() && ordinary { Scope::Cluster } else { Scope::Block }
+    let over_cluster = ring.over_cluster.is_some() && ordinary.iter().any(|buffer| shared.contains(buffer));
+    if over_cluster { Scope::Cluster } else { Scope::Block }
 }
 
 /// The rings that a statement advances, except inside roles.

@@ -47,6 +47,8 @@ pub(super) struct Config {
     pub(super) scales: [bool; 2],
     /// Elements of B along K that have one scale.
     pub(super) group: Option<i64>,
+    /// Has A a scale for each row and each block of K, and B one for each block of rows and of K?
+    pub(super) block_scales: bool,
     /// Which operands are copied through registers: those that are not k_major, those that are.
     pub(super) staged: [bool; 2],
     pub(super) epilogue: Option<tile::Expr>,
@@ -112,9 +114,10 @@ impl Config {
     }
 
     /// Is A the left operand of a product by wgmma? Else its transpose is computed: where columns of C are contiguous, and
-    /// where B is converted, since wgmma reads the left operand alone from registers.
+    /// where B is converted, since wgmma reads the left operand alone from registers. A thread has accumulators of two rows
+    /// and of many columns: with scales of blocks, rows are those of A, of which each has its own.
     pub(super) fn a_is_left(&self) -> bool {
-        self.c_rows && !self.mixed()
+        (self.c_rows || self.block_scales) && !self.mixed()
     }
 
     /// Rows of the left and of the right operand as wgmma multiplies them, or of C by those.
@@ -234,7 +237,7 @@ impl Reader<'_> {
         let bias = self.choice("bias", &["none", "rows", "columns"]).checked_sub(1);
         let mixed = types.b_dtype != types.dtype;
         let group = self.group(mixed);
-        let scales = self.scales(mixed, group);
+        let (scales, block_scales) = self.scales(types.dtype, mixed, group);
         let epilogue = match self.find("epilogue").map(activation) {
             Some(closure) => Some(self.keys.closure(&closure, types.acc)?),
             None => None,
@@ -275,6 +278,7 @@ impl Reader<'_> {
             bias,
             scales,
             group,
+            block_scales,
             staged: copies.staged,
             epilogue,
             narrow,
@@ -405,17 +409,34 @@ impl Reader<'_> {
         Some(size)
     }
 
-    /// The modes of C that have scales. Those of columns are part of narrow weights, unless these have scales in groups.
-    fn scales(&mut self, narrow: bool, group: Option<i64>) -> [bool; 2] {
-        let choice = self.choice("scales", &["none", "rows", "columns", "both"]);
-        if let Some(span) = self.find("scales").filter(|_| narrow && choice > 1).map(|expr| expr.span) {
-            let each = if group.is_some() { "each group of each" } else { "each" };
-            let message =
-                format!("narrow weights have a scale for {each} column of C anyway, the argument `scale`");
-            let help = "leave `scales` out, or write scales = rows for those of activations too";
-            self.error(span, message, help);
+    /// The modes of C that have scales, and whether blocks of the operands have. Those of columns are part of narrow
+    /// weights, unless these have scales in groups.
+    fn scales(&mut self, dtype: Elem, narrow: bool, group: Option<i64>) -> ([bool; 2], bool) {
+        let fp8 = matches!(dtype, Elem::E4m3 | Elem::E5m2);
+        let choice = self.choice("scales", &["none", "rows", "columns", "both", "blocks"]);
+        let blocks = choice == 4;
+        if let Some(span) = self.find("scales").map(|expr| expr.span) {
+            if narrow && choice > 1 {
+                let each = if group.is_some() { "each group of each" } else { "each" };
+                let message = format!(
+                    "narrow weights have a scale for {each} column of C anyway, the argument `scale`"
+                );
+                let help = "leave `scales` out, or write scales = rows for those of activations too";
+                self.error(span, message, help);
+            } else if blocks && !fp8 {
+                let message =
+                    format!("scales of blocks are about products of e4m3 and e5m2, and dtype is {dtype}");
+                self.error(span, message, "write scales = both, or dtype = e4m3");
+            } else if blocks && self.flag("fast_accum") {
+                self.error(
+                    span,
+                    "scales of blocks multiply sums of each 128 of K, which fast_accum = true leaves in the tensor cores",
+                    "leave fast_accum out",
+                );
+            }
         }
-        [matches!(choice, 1 | 3), group.is_none() && (narrow || choice > 1)]
+        let of_columns = group.is_none() && (narrow || matches!(choice, 2 | 3));
+        ([matches!(choice, 1 | 3), of_columns], blocks)
     }
 
     /// The type of B's elements, and whether each holds two numbers of four bits.

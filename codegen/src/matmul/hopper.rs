@@ -8,6 +8,7 @@
 
 mod epilogue;
 mod narrow;
+mod promoted;
 mod sizes;
 mod split;
 mod split_k;
@@ -17,6 +18,7 @@ mod tests;
 use tilewright_layout::{Layout, Value as Size, layout};
 
 use super::Config;
+use super::block_scales::BlockScales;
 use super::bulk::{SWIZZLED, batch_of, bulk_load, last, shifted, slots, swizzled, times};
 use super::product::{Vectors, argument, of_batch};
 use super::scales::Grouped;
@@ -33,8 +35,6 @@ use epilogue::Staging;
 pub(super) use sizes::{LAUNCH, Sizes, TILE, row, unfit};
 use split::Split;
 
-/// Pairs of steps in an iteration of promoted sums: at its end no product is in flight.
-const PAIRS: i64 = 4;
 /// Rows of a wgmma.
 const ROWS: i64 = 64;
 /// Threads of a warpgroup.
@@ -57,8 +57,8 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     b.packs(&a).packs(&bt);
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
-    let group_scales = c.group_scales(b)?;
-    if let Some(scales) = &group_scales {
+    let (group_scales, block_scales) = (c.group_scales(b)?, BlockScales::of(b, c)?);
+    if let Some(scales) = group_scales.as_ref().or(block_scales.as_ref().map(|scales| &scales.of_a)) {
         b.packs(scales);
     }
     let vectors = Vectors::of(b, c)?;
@@ -86,10 +86,12 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let [of_left, of_right] = [b.elem(&left), b.elem(&right)];
     let sl = slots(b, "left", of_left, ([bm, sizes.k_of_left(c)], left_rows), sizes.stages)?;
     let sr = slots(b, "right", of_right, ([bn, bk], right_rows), sizes.stages)?;
-    let scales = match group_scales.zip(c.grouped(bk)) {
+    let of_blocks = block_scales.as_ref().map(|scales| (scales.of_a.clone(), Grouped::of_blocks(bk)));
+    let scales = match group_scales.zip(c.grouped(bk)).or(of_blocks) {
         None => None,
         Some((from, of)) => {
-            let to = b.shared("scales", c.dtype, of.slots(bm, c.dtype.bytes().into(), sizes.stages)?)?;
+            let elem = b.elem(&from);
+            let to = b.shared("scales", elem, of.slots(bm, elem.bytes().into(), sizes.stages)?)?;
             Some(Scales { from, to, of })
         }
     };
@@ -117,7 +119,8 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         Terms::One => None,
         Terms::Two => Some(Split::new(b, sizes, consumers)?),
     };
-    let part = Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply, split, scales };
+    let part =
+        Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply, split, scales, block_scales };
     if sizes.split_k > 1 {
         return part.product_over_cluster(
             b,
@@ -145,7 +148,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
                 let staging = Staging::new(b, c, sizes, (direct, warpgroups))?;
                 b.tiles(&tiles, raster, |b, at| -> Result<()> {
                     let product = b.token();
-                    let multiply = |b: &mut Builder| part.multiply(b, &sums, [&sl, &sr], product);
+                    let multiply = |b: &mut Builder| part.multiply(b, at, &sums, [&sl, &sr], product);
                     match members {
                         1 => multiply(b)?,
                         _ => b.ordered(&[consumers], multiply)?,
@@ -203,8 +206,9 @@ struct Part<'s> {
     multiply: &'static Atom,
     /// Operands in two terms.
     split: Option<Split>,
-    /// Of weights, in groups along K.
+    /// Of weights in groups along K, or of A in blocks.
     scales: Option<Scales>,
+    block_scales: Option<BlockScales>,
 }
 
 /// Scales of the left operand: the argument, and slots in shared memory.
@@ -266,7 +270,7 @@ impl Part<'_> {
         if let Some(Scales { from, to, of }) = &self.scales {
             let all = of_batch(b, self.c, from, batch_of(at))?.with_name("gscale");
             let tile = b.tile(&all, (bm, of.count()), &[At::Index(self.rows_of(at)?), At::All])?;
-            bytes += of.elements(bm) as u32 * self.c.dtype.bytes();
+            bytes += of.elements(bm) as u32 * b.elem(from).bytes();
             scales = Some((tile, to, of));
         }
         let load = |multicast| bulk_load(self.c, multicast);
@@ -301,13 +305,20 @@ impl Part<'_> {
     }
 
     /// The consumers' main loop of a tile; returns a product that is still in flight.
-    fn multiply(&self, b: &mut Builder, sums: &Sums, from: [&View; 2], product: Id) -> Result<()> {
+    fn multiply(
+        &self,
+        b: &mut Builder,
+        at: &[Affine],
+        sums: &Sums,
+        from: [&View; 2],
+        product: Id,
+    ) -> Result<()> {
         b.fill(&sums.acc, Expr::lit(0.0))?;
         match (&sums.partial, &self.split) {
             (_, Some(split)) => self.multiply_terms(b, split, &sums.acc, from, product),
             (None, None) if self.c.mixed() => self.multiply_converted(b, &sums.acc, from, product),
             (None, None) => self.multiply_in_flight(b, &sums.acc, from, product),
-            (Some(partial), None) => self.multiply_and_add(b, &sums.acc, partial, from, product),
+            (Some(partial), None) => self.multiply_and_add(b, at, (&sums.acc, partial), from, product),
         }
     }
 
@@ -325,56 +336,6 @@ impl Part<'_> {
             b.advance(self.ring);
             Ok(())
         })
-    }
-
-    /// The sums of each step start at zero and are added to the others in f32 while the next step's product runs. No
-    /// product is in flight between iterations: the compiler would wait for it at once, as its registers would be
-    /// carried from one iteration to the next. So an iteration has many steps, and those that are left two each.
-    fn multiply_and_add(
-        &self,
-        b: &mut Builder,
-        acc: &View,
-        partial: &[View; 2],
-        from: [&View; 2],
-        product: Id,
-    ) -> Result<()> {
-        let pairs = Affine::from(self.pairs);
-        let loops = [("group", pairs.digit(PAIRS, None), PAIRS), ("pair", pairs.digit(1, Some(PAIRS)), 1)];
-        loops.into_iter().try_for_each(|(name, iterations, pairs)| {
-            b.repeat(name, iterations, Unroll::No, |b, _| {
-                self.multiply_and_add_pairs(b, pairs, (acc, partial), from, product)
-            })
-        })
-    }
-
-    /// An iteration of so many pairs of steps.
-    fn multiply_and_add_pairs(
-        &self,
-        b: &mut Builder,
-        pairs: i64,
-        (acc, [even, odd]): (&View, &[View; 2]),
-        from: [&View; 2],
-        product: Id,
-    ) -> Result<()> {
-        let next = |b: &mut Builder, started: &View, done: &View| -> Result<()> {
-            b.advance(self.ring);
-            self.start(b, started, from, product, true)?;
-            b.wait_all_but(product, 1);
-            let phase = self.previous_phase(b)?;
-            b.statement(Op::Release { ring: self.ring, phase });
-            add(b, done, acc)
-        };
-        self.start(b, even, from, product, true)?;
-        b.repeat("pair", pairs - 1, Unroll::Full, |b, _| -> Result<()> {
-            next(b, odd, even)?;
-            next(b, even, odd)
-        })?;
-        next(b, odd, even)?;
-        b.wait(product);
-        b.release(self.ring);
-        add(b, odd, acc)?;
-        b.advance(self.ring);
-        Ok(())
     }
 
     /// Starts the product of the current slot once that is full: it is added to the sums, or replaces them.

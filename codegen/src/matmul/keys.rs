@@ -56,7 +56,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "scales",
         "none",
-        "none, rows, columns or both: arguments `scale_rows` and `scale_columns` after the others, of type acc, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias",
+        "none, rows, columns, both or blocks. rows, columns and both: arguments `scale_rows` and `scale_columns` after the others, of type acc, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias. blocks, for e4m3 and e5m2: arguments `scale_a` (M, K/128), with a scale for each row and each 128 of K of A, columns contiguous, and `scale_b` (N/128, K/128), with one for each 128x128 block of B, rows contiguous, extents rounded up: sums of each 128 of K are multiplied by scale_a·scale_b as they are promoted to f32",
     ),
     (
         "group_size",

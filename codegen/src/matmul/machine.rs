@@ -74,7 +74,13 @@ impl Reader<'_> {
             }
         }
         let rounds = config.precision != Precision::Strict;
-        for (key, said) in [("warps", true), ("precision", rounds), ("b_dtype", config.mixed())] {
+        let about = [
+            ("warps", true),
+            ("precision", rounds),
+            ("b_dtype", config.mixed()),
+            ("scales", config.block_scales),
+        ];
+        for (key, said) in about {
             if let Some(span) =
                 self.find(key).map(|expr| expr.span).filter(|_| said && self.errors.is_empty())
             {

@@ -1,12 +1,15 @@
-//! Scales of narrow weights in groups along K: an argument (N, groups), whose tiles are copied to shared memory beside those of
-//! the weights. A step along K takes one or more groups, or is part of one.
+//! Scales of an operand in groups along K: those of narrow weights, an argument (N, groups), and of blocks (see
+//! `block_scales`). Their tiles are copied to shared memory beside those of the operand. A step along K takes one or more
+//! groups, or is part of one.
 
 use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::Config;
+use super::block_scales::BLOCK;
 use super::product::argument;
 use crate::affine::Affine;
 use crate::build::Builder;
+use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::view::{At, View};
 
@@ -55,11 +58,21 @@ impl Config {
 
     /// Bytes of a slot of the scales of so many rows.
     pub(super) fn bytes_of_scales(&self, rows: i64, bk: i64) -> i64 {
-        self.grouped(bk).map_or(0, |of| aligned(of.elements(rows) * i64::from(self.dtype.bytes())))
+        self.grouped(bk).map_or(0, |of| of.bytes(rows, self.dtype))
     }
 }
 
 impl Grouped {
+    /// Scales of blocks of A.
+    pub(super) fn of_blocks(bk: i64) -> Grouped {
+        Grouped { size: BLOCK, bk }
+    }
+
+    /// Bytes of a slot of the scales of so many rows.
+    pub(super) fn bytes(self, rows: i64, elem: Elem) -> i64 {
+        aligned(self.elements(rows) * i64::from(elem.bytes()))
+    }
+
     /// Groups in a step.
     pub(super) fn count(self) -> i64 {
         (self.bk / self.size).max(1)

@@ -10,6 +10,7 @@ mod ring;
 use tilewright_layout::{Layout, Value as Size};
 
 use super::Config;
+use super::block_scales::{BLOCK, BlockScales, add_scaled};
 use super::bulk::SWIZZLED;
 use super::hopper::{LAUNCH, TILE};
 use super::product::{Vectors, argument, epilogue, of_batch};
@@ -332,6 +333,8 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
     let out = operand(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
     let group_scales = c.group_scales(b)?;
+    let block_scales = BlockScales::of(b, c)?;
+    let block_scales = block_scales.map(|all| all.of_batch(b, c, &Coord::Block(2).into())).transpose()?;
     let vectors = Vectors::of(b, c)?;
     let out = if c.c_rows { out } else { b.permute(&out, &[1, 0])? };
     let sides = if c.c_rows {
@@ -369,12 +372,32 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
             Some(all) => Some(scales_side(b, c, plan, (all, of_b), width)?),
         };
         let acc = b.accumulators("acc", &plan.mma, [left, right])?;
+        let partial = match &block_scales {
+            Some(_) => Some(b.accumulators("partial", &plan.mma, [left, right])?),
+            None => None,
+        };
         b.pipelined("k", steps, plan.stages as u32, |b, k| -> Result<()> {
             for side in &both {
                 let from = b.slice(&side.from, &[At::All, At::All, At::Index(k.clone())])?;
                 b.fill_tile(&side.fill, &from, &side.to)?;
             }
             let tiles = [&both[0].to, &both[1].to];
+            if let (Some(scales), Some(partial)) = (&block_scales, &partial) {
+                b.fill(partial, Expr::lit(0.0))?;
+                b.multiply_in(&plan.mma, tiles[0], tiles[1], partial, Terms::One)?;
+                let place = if c.c_rows { [&at[0], &at[1]] } else { [&at[1], &at[0]] };
+                let tile = [plan.tile[0], plan.tile[1]];
+                let block = k.digit(BLOCK / plan.tile[2], None);
+                let of_a = scales.of_rows(b, tile, place[0], &block)?;
+                let of_b = scales.of_columns(b, tile, place[1], &block)?;
+                let mut mine = |view: &View| {
+                    let view = if c.c_rows { view.clone() } else { b.permute(view, &[1, 0])? };
+                    let part = b.partition_accumulators(&plan.mma, &view)?.with_name(&view.name);
+                    b.hold(&part)
+                };
+                let scales = [mine(&of_a)?, mine(&of_b)?];
+                return add_scaled(b, partial, &scales, &acc);
+            }
             let Some((of, side)) = &scales else {
                 return b.multiply_in(&plan.mma, tiles[0], tiles[1], &acc, c.precision.terms());
             };
@@ -480,6 +503,24 @@ pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> 
     if let Some(wrong) = c.unfit_groups(bk) {
         return Some(wrong);
     }
+    if c.block_scales {
+        for (key, size) in [("bn", plan.tile[1]), ("bk", bk)] {
+            if BLOCK % size != 0 {
+                return wrong(
+                    key,
+                    format!("a tile lies in one block of {BLOCK} with one scale, and {key} is {size}"),
+                    format!("write {key} = 64 or {key} = 128"),
+                );
+            }
+        }
+        if parts > 1 {
+            return wrong(
+                "warps",
+                format!("{parts} warps share K, whose sums have different scales"),
+                "leave the third mode of warps out".into(),
+            );
+        }
+    }
     let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.bytes(c));
     if bytes > room {
         return wrong(
@@ -489,7 +530,9 @@ pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> 
         );
     }
     let threads = plan.mma.threads().unwrap_or(0);
-    let sums = plan.tile[0] * plan.tile[1] * parts / threads.max(1) * i64::from(c.acc.bytes()) / 4;
+    // With scales, those of a step have registers of their own.
+    let sets = if c.block_scales { 2 } else { 1 };
+    let sums = plan.tile[0] * plan.tile[1] * parts * sets / threads.max(1) * i64::from(c.acc.bytes()) / 4;
     if sums > 224 {
         return wrong(
             "warps",

@@ -41,14 +41,28 @@ pub(super) fn product(random: &mut Random) -> Definition {
 }
 
 /// Tiles of products by wgmma and types of those with both operands K-major.
-const ROWS: ([&str; 3], [&str; 5]) = (
+const ROWS: ([&str; 3], [&str; 6]) = (
     ["c=n_major bm=64 bn=16", "bm=32 bn=64", "c=n_major bm=128 bn=16"],
-    ["dtype=tf32", "dtype=e4m3", "dtype=e4m3 fast_accum=true", "dtype=i8", "dtype=bf16"],
+    [
+        "dtype=tf32",
+        "dtype=e4m3",
+        "dtype=e4m3 fast_accum=true",
+        "dtype=e4m3 scales=blocks",
+        "dtype=i8",
+        "dtype=bf16",
+    ],
 );
 /// The same of those in any order, whose elements have 16 bits.
-const ORDERS: ([&str; 3], [&str; 5]) = (
+const ORDERS: ([&str; 3], [&str; 6]) = (
     ["bm=64 bn=64 cluster=1", "bm=128 bn=64 cluster=1", "a=k_major bm=64 bn=64 cluster=1 c=n_major"],
-    ["dtype=bf16", "dtype=f16", "dtype=bf16 out=f32", "dtype=f16 out=bf16", "b=k_major dtype=bf16"],
+    [
+        "dtype=bf16",
+        "dtype=f16",
+        "dtype=bf16 out=f32",
+        "dtype=f16 out=bf16",
+        "b=k_major dtype=bf16",
+        "dtype=f16",
+    ],
 );
 
 /// A persistent product by wgmma.

@@ -25,6 +25,8 @@ fn products_with_odd_rows() {
         default("dtype=bf16 arch=90 a=k_major b=k_major", [515, 771, 1031]),
         default("dtype=bf16 arch=90", [1027, 259, 515]),
         default("dtype=i8 arch=90 a=k_major b=k_major", [515, 385, 1031]),
+        default("dtype=e4m3 arch=90 a=k_major b=k_major out=bf16 scales=blocks", [515, 385, 1312]),
+        default("dtype=e4m3 arch=90 a=k_major b=k_major out=bf16 scales=blocks cluster=2", [1030, 385, 2600]),
     ];
     let cases =
         [packed::orders(), packed::types(), packed::random(60, [400, 600]), shipped.to_vec()].concat();

@@ -13,6 +13,8 @@ pub(crate) const PRODUCTS: &[&str] = &[
     "dtype=tf32 a=k_major b=k_major",
     "dtype=e4m3 a=k_major b=k_major out=bf16",
     "dtype=e4m3 a=k_major b=k_major out=bf16 fast_accum=true batched=true",
+    "dtype=e4m3 a=k_major b=k_major out=bf16 scales=blocks",
+    "dtype=e5m2 a=k_major b=k_major c=n_major scales=blocks batched=true",
     "dtype=bf16 batched=true c=n_major",
     "dtype=e5m2 a=k_major b=k_major c=n_major",
     "dtype=i8 a=k_major b=k_major",

@@ -14,7 +14,7 @@ use tilewright_codegen::Elem;
 use super::driver::{Device, Memory};
 pub(super) use functions::{Error, found};
 use functions::{Functions, Heuristic, Object, Opaque, check, version};
-pub(super) use problem::Problem;
+pub(super) use problem::{Problem, Scales};
 
 /// Workspace limit in bytes, provided by the caller: what NVIDIA recommends for Hopper.
 pub(super) const WORKSPACE: usize = 32 << 20;
@@ -24,8 +24,10 @@ const TRANS_A: c_int = 3;
 const TRANS_B: c_int = 4;
 const EPILOGUE: c_int = 7;
 const BIAS_POINTER: c_int = 8;
+const SCALE_POINTERS: [c_int; 2] = [17, 18];
 const FAST_ACCUM: c_int = 25;
 const BIAS_TYPE: c_int = 26;
+const SCALE_MODES: [c_int; 2] = [31, 32];
 const BATCH_COUNT: c_int = 5;
 const BATCH_STRIDE: c_int = 6;
 const MOST_WORKSPACE: c_int = 1;
@@ -120,6 +122,11 @@ impl CublasLt {
         // Scales of 8-bit numbers are 1 where they are not given.
         if problem.is_fp8() {
             operation.set(set, FAST_ACCUM, i8::from(problem.fast_accum))?;
+        }
+        for (at, scales) in problem.scales.iter().flatten().enumerate() {
+            operation.set(set, SCALE_POINTERS[at], scales.address)?;
+            // Libraries before 12.9 do not know blocks.
+            operation.set(set, SCALE_MODES[at], scales.mode).map_err(|_| none())?;
         }
         let Problem { m, n, k, batch, .. } = *problem;
         let layout = |elem: c_int, rows: i64, columns: i64| -> Result<Object, Error> {
@@ -242,6 +249,7 @@ mod tests {
             order: Order { a_rows: true, b_rows: true, c_rows: false },
             scale: None,
             groups: None,
+            block_scales: false,
             bias: None,
             activation: Activation::None,
             precision: Precision::Strict,

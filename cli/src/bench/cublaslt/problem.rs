@@ -25,7 +25,28 @@ pub(in crate::bench) struct Problem {
     pub(super) fast_accum: bool,
     /// The address of as many numbers of the type of D as it has rows. The heuristic reads its alignment.
     pub(in crate::bench) bias: Option<u64>,
+    /// Scales of the blocks of A and of B.
+    pub(in crate::bench) scales: Option<[Scales; 2]>,
     pub(super) activation: Activation,
+}
+
+/// Scales of an operand's blocks: the address of the first, and `cublasLtMatmulMatrixScale_t`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::bench) struct Scales {
+    pub(super) address: u64,
+    pub(super) mode: c_int,
+}
+
+impl Scales {
+    /// One for each row and each 128 of K.
+    pub(in crate::bench) fn of_rows(address: u64) -> Scales {
+        Scales { address, mode: 4 }
+    }
+
+    /// One for each 128 rows and each 128 of K.
+    pub(in crate::bench) fn of_blocks(address: u64) -> Scales {
+        Scales { address, mode: 5 }
+    }
 }
 
 impl Problem {
@@ -37,11 +58,23 @@ impl Problem {
         let ((m, a_rows, a), (n, b_rows, b)) = if swapped { (b, a) } else { (a, b) };
         let Form { out, fast_accum, activation, .. } = *form;
         let (transpose_a, transpose_b) = (a_rows, !b_rows);
-        let bias = None;
-        (
-            Problem { m, n, k, transpose_a, transpose_b, batch, a, b, out, fast_accum, bias, activation },
-            swapped,
-        )
+        let (bias, scales) = (None, None);
+        let problem = Problem {
+            m,
+            n,
+            k,
+            transpose_a,
+            transpose_b,
+            batch,
+            a,
+            b,
+            out,
+            fast_accum,
+            bias,
+            scales,
+            activation,
+        };
+        (problem, swapped)
     }
 
     /// `cudaDataType_t` of A, B and D. tf32 is a way of multiplying f32.
@@ -89,6 +122,9 @@ impl fmt::Display for Problem {
         let Problem { m, n, k, batch, a, b, out, .. } = self;
         write!(f, "{batch} x {m}x{n}x{k}, {a} x {b} -> {out}, ")?;
         write!(f, "{}{}", letter(self.transpose_a), letter(self.transpose_b))?;
+        if self.scales.is_some() {
+            write!(f, ", scales of blocks")?;
+        }
         if self.bias.is_some() {
             write!(f, ", bias")?;
         }

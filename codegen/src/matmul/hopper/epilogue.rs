@@ -4,7 +4,7 @@
 
 use tilewright_layout::{Layout, Tuple, Value as Size, layout};
 
-use super::{Part, ROWS, Sizes, THREADS, last, shifted, swizzled, times};
+use super::{Part, ROWS, SWIZZLED, Sizes, THREADS, last, shifted, swizzled, times};
 use crate::atom::Atom;
 use crate::atoms;
 use crate::build::Builder;
@@ -28,8 +28,8 @@ const TRANSPOSED: &str = "stmatrix_x4_trans";
 /// blocks there are no bank conflicts, as there would be in swizzled rows.
 const BLOCK: i64 = 8;
 
-/// Is C contiguous along the rows of the tile that is computed? Of rows of 16 bits, where weights are converted.
-fn along_rows(c: &Config) -> bool {
+/// Is C contiguous along the rows of the tile that is computed?
+pub(super) fn along_rows(c: &Config) -> bool {
     c.c_rows != c.a_is_left()
 }
 
@@ -67,6 +67,12 @@ impl Staging {
                 let packed = b.registers_in("packed", c.out, Tuple::flat(&[8, 1, wide / 16]), true)?;
                 (swizzled(c.out, run * bytes, rows)?, Some(packed))
             }
+            _ if along_rows(c) => {
+                let run = SWIZZLED / bytes;
+                let shape = Tuple::of([(run, ROWS / run).into(), wide.into(), count.into()]);
+                let stride = Tuple::of([(1i64, run * wide).into(), run.into(), (ROWS * wide).into()]);
+                (swizzled(c.out, SWIZZLED, Layout::new(shape, stride)?)?, None)
+            }
             _ => {
                 let shape = Tuple::of([ROWS.into(), (BLOCK, wide / BLOCK).into(), count.into()]);
                 let stride = Tuple::of([BLOCK.into(), (1i64, ROWS * BLOCK).into(), (ROWS * wide).into()]);
@@ -78,7 +84,7 @@ impl Staging {
             false => Leave::Bulk(b.token()),
             true => {
                 // Rows of a swizzled buffer, or of one of its blocks.
-                let run = if packed.is_some() { wide } else { BLOCK };
+                let run = if packed.is_some() || along_rows(c) { wide } else { BLOCK };
                 let fill = Fill::of([ROWS, run], usize::from(!along_rows(c)), THREADS, 1)?;
                 Leave::Threads(Box::new(Fill { of: warpgroups, how: How::Plain, ..fill }))
             }

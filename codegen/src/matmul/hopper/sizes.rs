@@ -7,6 +7,8 @@ use crate::atom::Atom;
 use crate::atoms;
 use crate::elem::Elem;
 use crate::matmul::Config;
+use crate::matmul::block_scales::BLOCK;
+use crate::matmul::scales::Grouped;
 use crate::problem::Problem;
 use crate::target::Target;
 use crate::thread::Cost;
@@ -61,6 +63,8 @@ const SHIPPED: [([i64; 2], [i64; 2], u32); 21] = [
     ([64, 128], [1, 2], 240),
     ([64, 192], [1, 2], 322),
 ];
+/// Clocks of a step in which its sums are multiplied by scales of blocks.
+const SCALES: i64 = 40;
 /// Clocks of a step of tiles that have not been measured: a part of its elements, and a constant.
 const STEP: [u32; 2] = [40, 20];
 /// Clocks of a step for each row of a box that is out of bounds, which the copy fills with zeros.
@@ -106,7 +110,7 @@ impl Sizes {
         // Sums of a step are added. Of the three products of two terms, the clocks above have one.
         let more = match c.precision.terms() {
             Terms::Two => 2 * (i64::from(elements) / 32 + self.sums()),
-            Terms::One if c.promotes() => self.sums(),
+            Terms::One if c.promotes() => self.sums() + if c.block_scales { SCALES } else { 0 },
             // Warpgroups convert their parts, and operands in registers are read more slowly.
             Terms::One if c.mixed() => CONVERT + i64::from(step) * 2 / 3,
             Terms::One => 0,
@@ -204,7 +208,11 @@ impl Sizes {
         let [left, right] = (if c.a_is_left() { [c.dtype, c.b_dtype] } else { [c.b_dtype, c.dtype] })
             .map(|elem| i64::from(elem.bytes()));
         let [rows, _, bk] = self.tile;
-        rows * left * self.k_of_left(c) + columns * self.tile[1] * right * bk + c.bytes_of_scales(rows, bk)
+        let scales = match c.block_scales {
+            false => c.bytes_of_scales(rows, bk),
+            true => Grouped::of_blocks(bk).bytes(rows, c.acc),
+        };
+        rows * left * self.k_of_left(c) + columns * self.tile[1] * right * bk + scales
     }
 }
 
@@ -272,6 +280,13 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             &format!("write {of_columns} = 128 or {of_columns} = 256"),
         );
     }
+    if config.block_scales && BLOCK % bn != 0 {
+        return wrong(
+            of_columns,
+            format!("a tile lies in one block of {BLOCK} columns with one scale, and {of_columns} is {bn}"),
+            &format!("write {of_columns} = 64 or {of_columns} = 128"),
+        );
+    }
     if sizes.sums() > sizes.most_sums(config) {
         let ([rows, columns], most) = (config.by_wgmma(sizes.tile), sizes.most_sums(config));
         let fits = most * 128 / sizes.rows();
@@ -279,7 +294,7 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             true => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
             false => format!("write a smaller {of_rows}"),
         };
-        if config.promotes() {
+        if config.promotes() && !config.block_scales {
             help += "; with fast_accum = true 128 fit";
         }
         return wrong(
@@ -339,7 +354,7 @@ fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
     } else if config.precision.terms() == Terms::Two {
         "precision = f32x3"
     } else if sizes.tile[0] != ROWS {
-        let of_rows = if config.c_rows { "bm" } else { "bn" };
+        let of_rows = if config.a_is_left() { "bm" } else { "bn" };
         let message = format!(
             "where K is split, one warpgroup of a block multiplies {ROWS} rows, and {of_rows} is {}",
             sizes.tile[0]

@@ -1,21 +1,32 @@
 //! Products of few tiles and a long K: the blocks of a cluster compute one tile together, each the sums of its part of K.
 //! Then each adds some rows of all of them, in the order of ranks, through distributed shared memory.
 
-use tilewright_layout::{Layout, Tuple, Value as Size};
+use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 
-use super::epilogue::{Scalars, scaled};
+use super::epilogue::{Scalars, along_rows, scaled};
 use super::{Part, THREADS, add};
 use crate::affine::{Affine, Coord};
 use crate::build::{Builder, Role};
+use crate::matmul::Config;
 use crate::matmul::product::Vectors;
 use crate::problem::Result;
 use crate::thread::Id;
-use crate::tiled::Fill;
+use crate::tiled::{Fill, swizzled_tile};
 use crate::view::{At, View};
 
 /// Columns of a block of sums in shared memory. Four lanes store adjacent pairs of a row: in such blocks there are no bank
 /// conflicts.
 const BLOCK: i64 = 8;
+
+/// The shared layout of the sums of a tile: along what is contiguous in C.
+fn layout_of_sums(c: &Config, [bm, bn]: [i64; 2]) -> Result<Composed> {
+    if along_rows(c) {
+        return swizzled_tile(c.acc, [bm, bn], 0);
+    }
+    let shape = Tuple::of([bm.into(), (BLOCK, bn / BLOCK).into()]);
+    let stride = Tuple::of([BLOCK.into(), (1i64, bm * BLOCK).into()]);
+    Ok(Layout::new(shape, stride)?.into())
+}
 
 impl Part<'_> {
     /// The program: one tile for each cluster.
@@ -31,16 +42,14 @@ impl Part<'_> {
         let ([bm, bn, _], c) = (self.sizes.tile, self.c);
         let at: [Affine; 2] = [Coord::Block(1).into(), Coord::Block(2).into()];
         b.blocks(0, &[Size::Int(self.sizes.split_k)])?;
-        let shape = Tuple::of([bm.into(), (BLOCK, bn / BLOCK).into()]);
-        let stride = Tuple::of([BLOCK.into(), (1i64, bm * BLOCK).into()]);
-        let sums = b.shared("sums", c.acc, Layout::new(shape, stride)?)?;
+        let sums = b.shared("sums", c.acc, layout_of_sums(c, [bm, bn])?)?;
         let roles: Vec<(Id, Role<'_>)> = vec![
             (producer, Box::new(|b: &mut Builder| self.fill(b, &at, from, slots))),
             (
                 self.consumers,
                 Box::new(|b: &mut Builder| {
                     let (own, product) = (self.sums(b)?, b.token());
-                    self.multiply(b, &own, slots, product)?;
+                    self.multiply(b, &at, &own, slots, product)?;
                     self.finish(b, &own, product)?;
                     let part = b.partition_mma(&sums, self.multiply, 'd', &self.by_warpgroup())?;
                     b.copy(&own.acc, &part)
@@ -51,7 +60,7 @@ impl Part<'_> {
         b.sync_cluster();
         let place = at.map(At::Index);
         let tile = b.tile(out, (bm, bn), &place)?;
-        let (of_tile, of_c) = if c.c_rows { ([bm, bn], [0, 1]) } else { ([bn, bm], [1, 0]) };
+        let (of_tile, of_c) = if c.a_is_left() { ([bm, bn], [0, 1]) } else { ([bn, bm], [1, 0]) };
         let vectors = vectors.tile(b, c, of_tile, of_c.map(|mode| &place[mode]))?;
         let vectors = vectors.parts(|view| {
             let view = b.permute(view, &of_c)?;
@@ -80,7 +89,7 @@ impl Part<'_> {
         let (rows, columns) = (self.sizes.tile[0] / self.sizes.split_k, self.sizes.tile[1]);
         let place = [At::Index(Coord::ClusterRank.into()), At::Index(0.into())];
         let mine = b.tile(tile, (rows, columns), &place)?;
-        let fill = Fill::of([rows, columns], 1, 2 * THREADS, 1)?;
+        let fill = Fill::of([rows, columns], usize::from(!along_rows(self.c)), 2 * THREADS, 1)?;
         b.parallelize_over(&mine, &fill.threads, fill.of, &fill.deal)
     }
 }

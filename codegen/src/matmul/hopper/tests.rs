@@ -140,6 +140,54 @@ fn sums_that_are_promoted_have_half_as_many_accumulators() {
 }
 
 #[test]
+fn scales_of_blocks_have_limits() {
+    const KEYS: &str = "arch=90 a=k_major b=k_major dtype=e4m3 scales=blocks";
+    for keys in ["", "c=n_major out=bf16", "bm=128 bn=64", "bm=64 bn=64 split_k=2", "cluster=2 batched=true"]
+    {
+        assert_eq!(made(&format!("{KEYS} {keys}")), Ok(true), "{keys}");
+    }
+    for keys in [
+        "dtype=e4m3 scales=blocks arch=89 a=k_major b=k_major",
+        "dtype=e5m2 scales=blocks arch=90 mma=mma_sync",
+    ] {
+        assert_eq!(made(keys), Ok(false), "{keys}");
+    }
+    let wrong = |keys: &str| made(keys).unwrap_err();
+    assert_eq!(
+        wrong("dtype=bf16 arch=90 scales=blocks"),
+        "scales of blocks are about products of e4m3 and e5m2, and dtype is bf16\nhelp: write scales = both, or dtype = e4m3"
+    );
+    assert_eq!(
+        wrong("dtype=bf16 b_dtype=e4m3 b=k_major arch=90 scales=blocks"),
+        "narrow weights have a scale for each column of C anyway, the argument `scale`\nhelp: leave `scales` out, or write scales = rows for those of activations too"
+    );
+    assert_eq!(
+        wrong(&format!("{KEYS} fast_accum=true")),
+        "scales of blocks multiply sums of each 128 of K, which fast_accum = true leaves in the tensor cores\nhelp: leave fast_accum out"
+    );
+    assert_eq!(
+        wrong(&format!("{KEYS} bm=64 bn=96")),
+        "a tile lies in one block of 128 columns with one scale, and bn is 96\nhelp: write bn = 64 or bn = 128"
+    );
+    assert_eq!(
+        wrong(&format!("{KEYS} bm=256 bn=128")),
+        "a thread has 128 accumulators of a tile of 256 by 128, and at most 64 fit\nhelp: write bn = 64, or a smaller bm"
+    );
+    assert_eq!(
+        wrong("dtype=e4m3 scales=blocks arch=89 mma=mma_sync bm=64 bn=64 bk=96"),
+        "a tile lies in one block of 128 with one scale, and bk is 96\nhelp: write bk = 64 or bk = 128"
+    );
+    assert_eq!(
+        wrong("dtype=e4m3 scales=blocks arch=89 mma=mma_sync bm=64 bn=64 bk=128 warps=(1,1,4)"),
+        "4 warps share K, whose sums have different scales\nhelp: leave the third mode of warps out"
+    );
+    assert_eq!(
+        wrong("dtype=e4m3 scales=blocks arch=80 a=k_major b=k_major"),
+        "`scales` is about products on tensor cores, and this one runs on CUDA cores\nhelp: leave it out, or write mma = mma_sync"
+    );
+}
+
+#[test]
 fn products_in_two_terms() {
     const ROWS: &str = "precision=f32x3 arch=90 a=k_major b=k_major";
     for keys in ["", "bm=128 bn=128", "c=n_major bm=64 bn=96 cluster=2", "alpha_beta=true bias=rows"] {

@@ -73,7 +73,7 @@ struct Staging {
 pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
     let [left, right] = c.operands_of(plan.tile);
     let [along_left, along_right] = if c.c_rows { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
-    let mut fits = c.arch >= BULK && left.max(right).max(plan.tile[2]) <= BOX;
+    let mut fits = c.arch >= BULK && !c.block_scales && left.max(right).max(plan.tile[2]) <= BOX;
     let sides = [(along_left, left, 0), (along_right, right, 1)];
     for ((along_k, rows, mode), elem) in sides.into_iter().zip(c.left_and_right()) {
         let bytes = i64::from(elem.bytes());
