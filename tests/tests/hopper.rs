@@ -122,6 +122,17 @@ fn three_warpgroups() {
     check("dtype=bf16 arch=90 bm=96 bn=192 a=k_major b=k_major cluster=2", &[[200, 400, 136]], 3);
 }
 
+/// Operands that are not k_major, as tiles that whole swizzles of 128 bytes do not divide, and shared by blocks of a cluster.
+#[test]
+fn columns_of_any_width() {
+    for keys in ["bm=160 bn=128 b=k_major", "bm=48 bn=64", "bm=64 bn=96 c=n_major a=k_major"] {
+        check_with(&format!("dtype=bf16 arch=90 {keys}"), &[[200, 136, 136]], 8, 1);
+    }
+    for keys in ["bm=192 bn=64 b=k_major", "bm=64 bn=96 c=n_major a=k_major", "bm=32 bn=128"] {
+        check_with(&format!("dtype=bf16 arch=90 cluster=2 {keys}"), &[[200, 264, 136]], 8, 3);
+    }
+}
+
 /// The blocks of a cluster split K; some have nothing of it.
 #[test]
 fn blocks_of_a_cluster_split_k() {

@@ -120,6 +120,11 @@ impl Config {
         (self.c_rows || self.block_scales) && !self.mixed()
     }
 
+    /// Is the right operand of a product by wgmma contiguous along K?
+    pub(super) fn right_along_k(&self) -> bool {
+        if self.a_is_left() { self.b_rows } else { self.a_rows }
+    }
+
     /// Rows of the left and of the right operand as wgmma multiplies them, or of C by those.
     pub(super) fn by_wgmma(&self, [left, right, _]: [i64; 3]) -> [i64; 2] {
         if self.a_is_left() { [left, right] } else { [right, left] }

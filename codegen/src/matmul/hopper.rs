@@ -19,7 +19,7 @@ use tilewright_layout::{Layout, Value as Size, layout};
 
 use super::Config;
 use super::block_scales::BlockScales;
-use super::bulk::{SWIZZLED, batch_of, bulk_load, last, shifted, slots, swizzled, times};
+use super::bulk::{SWIZZLED, batch_of, bulk_load, last, row_of, shifted, slots, swizzled, times};
 use super::product::{Vectors, argument, of_batch};
 use super::scales::Grouped;
 use crate::affine::{Affine, Arith, Coord};
@@ -255,15 +255,17 @@ impl Part<'_> {
     /// cluster.
     fn fill(&self, b: &mut Builder, at: &[Affine], from: [&View; 2], to: [&View; 2]) -> Result<()> {
         let ([bm, bn, bk], cluster, rank) = (self.sizes.tile, self.sizes.cluster, self.rank());
-        let share = bn / cluster;
         let [left, right] = [
             of_batch(b, self.c, from[0], batch_of(at))?.with_name("rows"),
             of_batch(b, self.c, from[1], batch_of(at))?.with_name("columns"),
         ];
         let of_left = self.sizes.k_of_left(self.c);
         let rows = b.tile(&left, (bm, of_left), &[At::Index(self.rows_of(at)?), At::All])?;
-        let column = shifted(&times(&at[1], cluster)?, &rank)?;
-        let columns = b.tile(&right, (share, bk), &[At::Index(column), At::All])?;
+        // Each block copies a part of the columns, or of K where the columns are contiguous, in blocks.
+        let along_k = self.c.right_along_k();
+        let share = if along_k { [bn / cluster, bk] } else { [bn, bk / cluster] };
+        let column = if along_k { shifted(&times(&at[1], cluster)?, &rank)? } else { at[1].clone() };
+        let columns = b.tile(&right, (share[0], share[1]), &[At::Index(column), At::All])?;
         let [of_rows, of_columns] = from.map(|view| b.elem(view).bytes());
         let mut bytes = (bm * of_left) as u32 * of_rows + (bn * bk) as u32 * of_columns;
         let mut scales = None;
@@ -282,8 +284,10 @@ impl Part<'_> {
             let k = self.step_of(&k)?;
             let (source, target) = (last(b, &rows, &k)?, last(b, to[0], &slot)?);
             b.copy_how(&source, &target, load, None)?;
-            let (source, target) = (last(b, &columns, &k)?, last(b, to[1], &slot)?);
-            let target = b.tile(&target, (share, bk), &[At::Index(rank.clone()), At::Index(0.into())])?;
+            let part = if along_k { k.clone() } else { shifted(&times(&k, cluster)?, &rank)? };
+            let (source, target) = (last(b, &columns, &part)?, last(b, to[1], &slot)?);
+            let place = if along_k { [rank.clone(), 0.into()] } else { [0.into(), rank.clone()] };
+            let target = b.tile(&target, (share[0], share[1]), &place.map(At::Index))?;
             b.copy_how(&source, &target, shared, None)?;
             if let Some((tile, to, of)) = &scales {
                 let (source, target) = (last(b, tile, &of.at(&k))?, last(b, to, &slot)?);

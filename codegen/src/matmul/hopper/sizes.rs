@@ -2,7 +2,7 @@
 
 use tilewright_layout::Value as Size;
 
-use super::{ROWS, SWIZZLED};
+use super::{ROWS, SWIZZLED, row_of};
 use crate::atom::Atom;
 use crate::atoms;
 use crate::elem::Elem;
@@ -95,7 +95,9 @@ impl Sizes {
             let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, clocks };
             Sizes { stages: sizes.most_stages(c), ..sizes }
         };
-        SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none()).collect()
+        // Tiles for which narrower rows than those of 128 bytes are copied, and more of them, are slower than others.
+        let whole = |sizes: &Sizes| sizes.rows_of_right(c) <= sizes.tile[1].max(sizes.tile[2]);
+        SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none() && whole(sizes)).collect()
     }
 
     /// Defaults of keys that are not given.
@@ -118,9 +120,16 @@ impl Sizes {
         let step = step + more as u32 + if self.cluster > 1 { SHARED } else { 0 };
         let exchange = if self.split_k > 1 { EXCHANGE[0] + EXCHANGE[1] * self.split_k as u32 } else { 0 };
         let tile = TILE[0] + TILE[1] * elements / 1000 + exchange;
-        let rows = (self.tile[0] + self.tile[1] / self.cluster) as u32;
+        let rows = (self.tile[0] + self.rows_of_right(c) / self.cluster) as u32;
         let launch = LAUNCH[0] + if self.cluster * self.split_k > 1 { LAUNCH[1] } else { 0 };
         Cost { steps, step, beyond: BEYOND, rows, tile, launch }
+    }
+
+    /// Rows in which a step's part of the right operand is copied: along K, or along the columns, of a swizzle that divides
+    /// them, for each number of K.
+    fn rows_of_right(&self, c: &Config) -> i64 {
+        let [_, columns, bk] = self.tile;
+        if c.right_along_k() { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
     }
 
     /// As many slots as fit in shared memory beside the epilogue's buffers.
@@ -305,16 +314,6 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             ),
             &help,
         );
-    }
-    // MN-major operands are copied in blocks of 64, and each block of the cluster copies its own.
-    let step = across * sizes.cluster;
-    let by_columns = if config.a_is_left() { !config.b_rows } else { !config.a_rows };
-    if by_columns && bn % step != 0 {
-        let message = format!(
-            "an operand that is not k_major is copied in blocks of {across}, by {} blocks of a cluster, and {of_columns} is {bn}",
-            sizes.cluster
-        );
-        return wrong(of_columns, message, &format!("write a multiple of {step}"));
     }
     let (bytes, room) = (sizes.slot(config) * sizes.stages, sizes.room(config.out));
     if bytes > room {
