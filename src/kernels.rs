@@ -61,7 +61,7 @@ pub const PRODUCTS: &[&str] = &[
     "dtype=i32 bm=64 bn=64",
     "dtype=f16 vec=8 bk=16",
     "dtype=bf16 bm=64 bn=64",
-    "dtype=i8 bm=64 bn=64",
+    "dtype=i8 bm=64 bn=64 mma=none",
 ];
 
 /// The fastest for large matrices: 8 warps compute a 128×256 tile, 16×8 results for each thread. The swizzle

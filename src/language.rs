@@ -572,6 +572,41 @@
 //! assert!(layer().source().contains("mma.sync"));
 //! ```
 //!
+//! # Finished products
+//!
+//! [`matmul_kernel!`](crate::matmul_kernel) makes C = A·Bᵀ from keys, and the macro's documentation has all of them. Types
+//! with tensor cores take them: `dtype = bf16` by itself is a tuned product, for the oldest architecture that `arch` names,
+//! and `kernel.report()` says which instruction it uses and why. `epilogue`, `bias`, `scales` and `alpha_beta` change each
+//! element of C before it is rounded; sums of integers are scaled as `f32` where C is not of their type. A function with
+//! coordinates, several results or a residual of its own is a `#[kernel]`, as in [Tensor cores](#tensor-cores).
+//!
+//! Weights may be narrower than activations: `b_dtype = i8`, `u8`, `e4m3`, `e5m2`, or `i4`, two in a byte along K. They are
+//! converted in registers, exactly, and an argument `scale` has a factor for each column of C. With `group_size = 128`
+//! each 128 elements along K have a scale of their own, as GPTQ and AWQ quantise: `scale` is then a matrix (N, K / 128,
+//! rounded up) of the type of A with contiguous columns, and a weight times its scale is rounded to that type, as
+//! where weights are dequantised in memory.
+//!
+//! ```
+//! use tilewright::codegen::narrow::packed_i4;
+//! use tilewright::prelude::*;
+//!
+//! const PRODUCT: MatmulKernel<bf16> =
+//!     matmul_kernel!(dtype = bf16, b_dtype = i4, group_size = 32, a = k_major, b = k_major, out = f32);
+//!
+//! let (m, n, k) = (3, 2, 64);
+//! let a = vec![bf16::from_f32(0.5); m * k];
+//! let weights = packed_i4(&vec![-3; n * k], k); // two in a byte: rows of 32 bytes
+//! let scales: Vec<bf16> = [1.0, 1.0, 2.0, 4.0].map(bf16::from_f32).into(); // (2, 2): the second column for K from 32 on
+//! let done = PRODUCT.simulate(&[
+//!     Arg::tensor(&a, [m, k]).strides([k, 1]),
+//!     Arg::tensor(&weights, [n, k / 2]).strides([k / 2, 1]),
+//!     Arg::output::<f32>([m, n]),
+//!     Arg::tensor(&scales, [n, 2]),
+//! ])?;
+//! assert_eq!(done.get::<f32>("c")?[..], [-144.0, -144.0, -144.0, -240.0, -240.0, -240.0]);
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
 //! # Producers
 //!
 //! On sm_90 and later, `producer = warp` gives the copies of a pipelined loop to a warp of their own. It copies whole

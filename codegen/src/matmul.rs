@@ -33,10 +33,13 @@ use reader::Reader;
 /// Makes the kernel of a set of keys.
 pub fn kernel(args: &[Arg]) -> Outcome {
     match programs(args) {
-        Ok(Programs { wide, others, diagnostics, levels, why }) => {
+        Ok(Programs { wide, others, diagnostics, levels, why, instead }) => {
             let mut outcome = crate::generate::finish(wide, others, diagnostics, &levels);
-            if let Some(kernel) = &mut outcome.kernel {
-                kernel.report.instruction = why;
+            match (&mut outcome.kernel, instead) {
+                (Some(kernel), _) => kernel.report.instruction = why,
+                // The keys are about tensor cores, not about the threads of a product without them.
+                (None, Some(unfit)) => outcome.diagnostics = vec![unfit],
+                (None, None) => {}
             }
             outcome
         }
@@ -52,6 +55,8 @@ pub(crate) struct Programs {
     levels: Vec<(Name, Level)>,
     /// The instruction and why it was chosen, where the architecture has another one for these types.
     why: Option<String>,
+    /// Why the product is not multiplied on tensor cores as its types are by default.
+    instead: Option<Diagnostic>,
 }
 
 /// The programs of a set of keys, or the diagnostics if there are none.
@@ -72,27 +77,34 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
         return Err(reader.errors);
     }
     let why = reader.instead_of_wgmma(&config, &machine);
-    match machine {
-        Machine::Threads => {}
-        Machine::MmaSync(plans) => {
+    let instead = match machine {
+        Machine::Threads(instead) => instead,
+        Machine::MmaSync(plans, _) => {
             let mut all =
                 tensor::among(&config, &plans).map_err(|problem| vec![problem.at(Span::default())])?;
             let wide = all.remove(0);
-            return Ok(Programs { wide, others: Alternative::narrower(all), diagnostics, levels, why });
+            return Ok(Programs {
+                wide,
+                others: Alternative::narrower(all),
+                diagnostics,
+                levels,
+                why,
+                instead: None,
+            });
         }
         Machine::Wgmma(sizes) => {
             // One block fills a multiprocessor.
             let overlaps = config.overlaps || reader.find("overlaps").is_none();
             return by_wgmma(args, config, overlaps, &sizes, levels);
         }
-    }
+    };
     let mut builder = Builder::new(&config.name);
     if let Err((problem, blame)) = product(&mut builder, &config) {
         diagnostics.push(put_by_keys(problem, &blame, args, &config));
     }
     let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
     let others = narrow.map(Alternative::last).into_iter().collect();
-    Ok(Programs { wide: builder.finish(), others, diagnostics, levels, why })
+    Ok(Programs { wide: builder.finish(), others, diagnostics, levels, why, instead })
 }
 
 /// Keys about the tiles of a product by wgmma.
@@ -154,7 +166,7 @@ fn by_wgmma(
         others.push(of(program(sizes, true)?, &[Policy::Small]));
     }
     others.extend(Alternative::narrower(narrower));
-    Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None })
+    Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None, instead: None })
 }
 
 /// The same product with copies of single elements, partitioned so that they are coalesced. `None` if its

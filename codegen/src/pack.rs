@@ -60,7 +60,7 @@ pub(crate) fn program(elem: Elem, rank: usize, overlaps: bool) -> Result<Program
     let multiple = row_multiple(elem);
     let rest = Affine::from(row).digit(1, Some(multiple));
     b.require(Test::Equal(rest, 0.into()), &format!("row % {multiple} == 0"))?;
-    b.cost(Cost { steps: 1.into(), step: CLOCKS.0, beyond: 0, rows: 0, tile: 0, launch: CLOCKS.1 });
+    b.cost(Cost { steps: 1.into(), step: CLOCKS.0, launch: CLOCKS.1, ..Cost::default() });
 
     let count = |of: Value, tile| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
     let mut tiles = vec![("row", count(extents[1], lines)?), ("run", count(row, run)?)];

@@ -3,6 +3,7 @@
 pub mod arithmetic;
 pub mod casts;
 pub mod choreography;
+pub mod configuration;
 pub mod draw;
 pub mod functions;
 pub mod gallery;

@@ -229,6 +229,23 @@ fn is_packed(param: &Param) -> bool {
     matches!(param, Param::Pointer { shape, .. } if shape.get(1).copied() == half)
 }
 
+/// What a product does besides multiplying and adding exactly.
+#[derive(Clone, Copy, Debug)]
+pub struct Finish {
+    /// A function of each element before it is rounded to the type of C, and the bound of its derivative.
+    pub function: Option<(fn(f64) -> f64, f64)>,
+    /// The relative error of a product of two elements, and of each sum of K of them.
+    pub rounding: f64,
+    /// Up to this magnitude whole numbers are sums without error.
+    pub whole: f64,
+}
+
+impl Default for Finish {
+    fn default() -> Finish {
+        Finish { function: None, rounding: 0.0, whole: 2f64.powi(24) }
+    }
+}
+
 /// C = alpha·A·Bᵀ·scale(s) + beta·C + bias, or less of it; batched if there is a third mode. Blocks of A and of B have scales
 /// of their own, `scale_a` (M, K/128) and `scale_b` (N/128, K/128). The bias belongs to rows if
 /// there are as many of them; sizes must differ.
@@ -236,6 +253,11 @@ fn is_packed(param: &Param) -> bool {
 /// Rounding errors of a sum of K products behave like a random walk: they grow as √K, and with the magnitudes
 /// of the terms. The last rounding is to the type of C.
 pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
+    product_with(operands, values, &Finish::default())
+}
+
+/// The same with a function of its elements, or with rounded operands.
+pub fn product_with(operands: &[Operand], values: Values, finish: &Finish) -> Vec<Wanted> {
     let all: Vec<&Tensor> = tensors(operands).collect();
     let [a, b, c, ref more @ ..] = all[..] else { panic!("three matrices") };
     let mut numbers = operands.iter().filter_map(|operand| match operand {
@@ -261,9 +283,9 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
                 column_of_a = &scaled;
             }
             for n in 0..columns {
-                let factor = match b.extents[1] == terms {
-                    true => b.values[(l * terms + k) * columns + n],
-                    false => {
+                let factor = match b.over[1] > 1 {
+                    false => b.values[(l * terms + k) * columns + n],
+                    true => {
                         let byte = b.values[(l * b.extents[1] + k / 2) * columns + n] as u8;
                         f64::from(narrow::i4_value(byte, k % 2))
                     }
@@ -286,7 +308,7 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
         }
     }
     // Scaled weights are rounded to the type of A.
-    let rounding = if groups.is_some() { number::roundoff(a.elem) } else { 0.0 };
+    let rounding = finish.rounding + if groups.is_some() { number::roundoff(a.elem) } else { 0.0 };
     let steps = 2.0 * (terms as f64).sqrt() + 8.0;
     // Narrow floats are accumulated in f32.
     let sum_elem = if c.elem == Elem::F64 { Elem::F64 } else { Elem::F32 };
@@ -306,15 +328,28 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
         };
         let scales: f64 = AFTER_C[2..5].iter().map(|name| vector(name, 1.0)).product();
         let (alpha, added) = (alpha * scales, vector("bias", 0.0));
-        let value = alpha * sum + old + added;
-        if values == Values::Whole || !c.elem.is_float() {
+        let (value, most) = (alpha * sum + old + added, alpha.abs() * size + old.abs() + added.abs());
+        let exact = most < finish.whole || sum_elem == Elem::F64;
+        let within = match (values == Values::Whole && exact) || !c.elem.is_float() {
+            true => 0.0,
+            false => steps * number::roundoff(sum_elem) * most + rounding * alpha.abs() * size,
+        };
+        let (value, within) = match finish.function {
+            None => (value, within),
+            // Smooth functions have an error of a few units themselves.
+            Some((of, steepest)) => (
+                of(value),
+                steepest * within + 8.0 * number::roundoff(sum_elem) * (value.abs() + of(value).abs()),
+            ),
+        };
+        if within == 0.0 || !c.elem.is_float() {
             return Wanted { value: number::rounded(c.elem, value), within: 0.0 };
         }
-        let within = steps * number::roundoff(sum_elem) * (alpha.abs() * size + old.abs() + added.abs())
-            + rounding * alpha.abs() * size;
         let narrowed =
             if c.elem == sum_elem { 0.0 } else { number::roundoff(c.elem) * (value.abs() + within) + least };
-        Wanted { value, within: within + narrowed }
+        // Either is right at the edge of the range.
+        let overflows = c.elem == Elem::F16 && value.abs() + within + narrowed > 65504.0;
+        Wanted { value, within: if overflows { f64::INFINITY } else { within + narrowed } }
     };
     sums.iter().enumerate().map(one).collect()
 }

@@ -75,9 +75,9 @@ impl Tensor {
         for (place, &mode) in order.iter().enumerate() {
             let more = [room.gap, room.beyond].get(place).copied().unwrap_or(0);
             strides[mode] = next;
-            next = next * extents[mode] + more;
+            next = next * extents[mode].max(1) + more;
         }
-        let reach: usize = extents.iter().zip(&strides).map(|(n, step)| (n - 1) * step).sum();
+        let reach: usize = extents.iter().zip(&strides).map(|(n, step)| n.saturating_sub(1) * step).sum();
         let offset = GUARD + room.offset;
         let len = offset + reach + 1 + GUARD;
         let (name, elem, written) = (name.clone(), *elem, *write);

@@ -129,7 +129,7 @@ impl Builder {
     /// # use tilewright_codegen::{build::Builder, thread::Cost};
     /// # use tilewright_layout::Value;
     /// let mut b = Builder::new("product");
-    /// b.cost(Cost { steps: Value::symbol("K").ceil_div(64).unwrap(), step: 1024, beyond: 0, rows: 0, tile: 3000, launch: 2000 });
+    /// b.cost(Cost { steps: Value::symbol("K").ceil_div(64).unwrap(), step: 1024, tile: 3000, launch: 2000, ..Cost::default() });
     /// assert!(b.finish().cost.is_some());
     /// ```
     pub fn cost(&mut self, cost: Cost) -> &mut Builder {

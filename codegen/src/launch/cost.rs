@@ -49,7 +49,10 @@ pub(super) fn clocks(
     let steps = count(cost.steps)?;
     let rows = tiles.min(clusters).saturating_mul((cluster * cost.rows).into());
     let (copied, exposed) = copies(rows, cost.rows.into(), alignment(program, lookup)?);
-    let step = together(cost.step.into(), copied, (exposed, 10));
+    let two = limits.shared_bytes / 2 >= launch.shared_bytes;
+    let own = cost.step.saturating_sub(if two { cost.shared } else { 0 });
+    let own = own + if cuts_sectors(program, lookup)? { cost.cut } else { 0 };
+    let step = together(own.into(), copied, (exposed, 10));
     let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
     let of_tiles = rounds.saturating_mul(of_tile);
     let of_memory = if cost.rows > 0 { loaded(program, lookup)? / MEMORY } else { 0 };
@@ -103,6 +106,19 @@ fn alignment(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option
         }
     }
     Some(1 << all.trailing_zeros())
+}
+
+/// Do rows of a matrix that a kernel reads begin in the middle of a sector?
+fn cuts_sectors(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
+    const SECTOR: i64 = 32;
+    let mut cuts = false;
+    for param in &program.params {
+        let Param::Pointer { elem, write: false, stride, .. } = param else { continue };
+        for stride in stride.iter().filter(|stride| stride.int().is_none()) {
+            cuts |= stride.evaluate(lookup)? * i64::from(elem.bytes()) % SECTOR != 0;
+        }
+    }
+    Some(cuts)
 }
 
 /// The first variant that fits, or, where it has a cost model, the fastest of those with one. Variants that

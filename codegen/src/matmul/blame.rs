@@ -85,7 +85,6 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["layout_b", "trans_b", "transb"], "b"),
     (&["layout_c"], "c"),
     (&["activation", "relu"], "epilogue"),
-    (&["swizzle"], "sa"),
 ];
 
 /// The help for an unknown key.

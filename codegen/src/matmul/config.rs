@@ -6,6 +6,7 @@ use super::reader::Reader;
 use super::scales::GROUPS;
 use crate::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
 use crate::elem::Elem;
+use crate::problem::Problem;
 use crate::tile::{self, Ahead, Order};
 use crate::tiled::{Terms, TiledMma};
 
@@ -17,6 +18,8 @@ pub(super) struct Config {
     pub(super) tc: Layout,
     /// The swizzle of thread indices.
     pub(super) swizzle: Swizzle,
+    /// The swizzle of shared tiles of a product by mma.sync, where it is given.
+    pub(super) of_tiles: Option<Swizzle>,
     /// Adjacent rows and columns of one thread.
     pub(super) values: Vec<i64>,
     pub(super) ta: Layout,
@@ -84,6 +87,16 @@ impl Precision {
 }
 
 impl Config {
+    /// The type in which accumulators are scaled and added to, and of the epilogue.
+    pub(super) fn scaled(&self) -> Elem {
+        scaled(self.acc, self.out)
+    }
+
+    /// An accumulator as the epilogue begins.
+    pub(super) fn sum(&self) -> tile::Expr {
+        if self.scaled() == self.acc { tile::Expr::In(0) } else { tile::Expr::In(0).cast(self.scaled()) }
+    }
+
     /// The types of the left and of the right operand as they are multiplied.
     pub(super) fn left_and_right(&self) -> [Elem; 2] {
         if self.c_rows { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
@@ -154,6 +167,17 @@ struct Types {
     acc: Elem,
     out: Elem,
     precision: Precision,
+}
+
+impl Types {
+    fn scaled(&self) -> Elem {
+        scaled(self.acc, self.out)
+    }
+}
+
+/// The type of an epilogue: that of the accumulators, but integers that become another type are scaled by real numbers.
+fn scaled(acc: Elem, out: Elem) -> Elem {
+    if acc.is_float() || acc == out { acc } else { Elem::F32 }
 }
 
 /// The copies of both operands into shared tiles.
@@ -244,7 +268,7 @@ impl Reader<'_> {
         let group = self.group(mixed);
         let (scales, block_scales) = self.scales(types.dtype, mixed, group);
         let epilogue = match self.find("epilogue").map(activation) {
-            Some(closure) => Some(self.keys.closure(&closure, types.acc)?),
+            Some(closure) => Some(self.keys.closure(&closure, types.scaled())?),
             None => None,
         };
         let (arch, overlaps) = (self.positive("arch", 80) as u32, self.flag("overlaps"));
@@ -261,6 +285,7 @@ impl Reader<'_> {
             bk: tile[2],
             tc,
             swizzle,
+            of_tiles: self.of_tiles(),
             values,
             ta,
             tb,
@@ -292,6 +317,32 @@ impl Reader<'_> {
             fast_accum,
             name,
         })
+    }
+
+    /// The swizzle of shared tiles.
+    fn of_tiles(&mut self) -> Option<Swizzle> {
+        let expr = self.find("swizzle").cloned()?;
+        match &expr.kind {
+            ExprKind::Name(name) if name == "auto" => None,
+            ExprKind::Name(name) if name == "none" => Some(Swizzle::IDENTITY),
+            ExprKind::Tuple(parts) if parts.len() == 3 => {
+                let parts: Vec<i64> = parts.iter().filter_map(|part| self.keys.integer(part)).collect();
+                let [bits, base, shift] = parts[..] else { return None };
+                let small = |n: i64| u32::try_from(n).unwrap_or(u32::MAX);
+                match Swizzle::new(small(bits), small(base), i32::try_from(shift).unwrap_or(i32::MAX)) {
+                    Ok(swizzle) => Some(swizzle),
+                    Err(why) => {
+                        self.errors.push(Problem::from(why).at(expr.span));
+                        None
+                    }
+                }
+            }
+            _ => {
+                let help = "write swizzle = (3, 3, 3), swizzle = none, or leave it out";
+                self.error(expr.span, "`swizzle` has three numbers: bits, base and shift", help);
+                None
+            }
+        }
     }
 
     /// The types of operands, sums and results.

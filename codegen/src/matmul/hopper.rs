@@ -56,7 +56,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let bt = argument(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     b.packs(&a).packs(&bt);
-    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
     let (group_scales, block_scales) = (c.group_scales(b)?, BlockScales::of(b, c)?);
     if let Some(scales) = group_scales.as_ref().or(block_scales.as_ref().map(|scales| &scales.of_a)) {
         b.packs(scales);

@@ -46,7 +46,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ),
     ("vec", "1", "vector width of copies, in elements"),
     ("order", "plain", "plain, serpentine, rows or row_serpentine: loop order over the accumulators"),
-    ("alpha_beta", "false", "C = alpha·A·Bᵀ + beta·C, with two more arguments"),
+    (
+        "alpha_beta",
+        "false",
+        "C = alpha·A·Bᵀ + beta·C, with two more arguments, of type acc, or f32 where acc is i32 and out is not",
+    ),
     ("batched", "false", "a product for each index of a third mode, L, of all three tensors"),
     (
         "bias",
@@ -56,7 +60,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "scales",
         "none",
-        "none, rows, columns, both or blocks. rows, columns and both: arguments `scale_rows` and `scale_columns` after the others, of type acc, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias. blocks, for e4m3 and e5m2: arguments `scale_a` (M, K/128), with a scale for each row and each 128 of K of A, columns contiguous, and `scale_b` (N/128, K/128), with one for each 128x128 block of B, rows contiguous, extents rounded up: sums of each 128 of K are multiplied by scale_a·scale_b as they are promoted to f32",
+        "none, rows, columns, both or blocks. rows, columns and both: arguments `scale_rows` and `scale_columns` after the others, of the type of alpha, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias. blocks, for e4m3 and e5m2: arguments `scale_a` (M, K/128), with a scale for each row and each 128 of K of A, columns contiguous, and `scale_b` (N/128, K/128), with one for each 128x128 block of B, rows contiguous, extents rounded up: sums of each 128 of K are multiplied by scale_a·scale_b as they are promoted to f32",
     ),
     (
         "group_size",
@@ -66,7 +70,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     (
         "epilogue",
         "none",
-        "relu, gelu, silu or another function of one number by its name, or a closure, |x| max(x, 0.0): applied to each element of C before it is rounded, after alpha, beta and bias",
+        "relu, gelu, silu or another function of one number by its name, or a closure, |x| max(x, 0.0): applied to each element of C before it is rounded, after alpha, beta and bias, in the type of alpha",
     ),
     ("arch", "80", "oldest compute capability"),
     (
@@ -78,6 +82,11 @@ pub const KEYS: &[(&str, &str, &str)] = &[
         "warps",
         "one for each 64x64 of a tile",
         "warps that multiply by mma.sync: their number, or as (2, 4) over rows and columns of C, or as (1, 1, 8) with warps that share K",
+    ),
+    (
+        "swizzle",
+        "what avoids bank conflicts",
+        "none, or (bits, base, shift): the swizzle of both shared tiles of a product by mma.sync, whose rows are compact along what is contiguous in A and B; (3, 3, 3) suits rows of 128 bytes of 16-bit elements. Bulk copies write the hardware's swizzles, so tiles with another one are filled by cp.async",
     ),
     ("cluster", "1", "with wgmma: 1 or 2 blocks of a cluster, which multicast the columns that they share"),
     (

@@ -1,9 +1,12 @@
 //! The choice of instruction: FMAs on CUDA cores, mma.sync or wgmma, by keys or by default.
 
+use tilewright_layout::Layout;
+
 use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor};
 use crate::ast::{ExprKind, Span};
 use crate::atom::{Atom, Effect};
 use crate::atoms;
+use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::target::Target;
@@ -16,12 +19,12 @@ const OF_THREADS: [&str; 12] =
 
 /// The instruction of a product.
 pub(super) enum Machine {
-    /// FMAs on CUDA cores.
-    Threads,
+    /// FMAs on CUDA cores; why not tensor cores, where auto takes them for these types.
+    Threads(Option<Diagnostic>),
     /// wgmma, fed by bulk copies.
     Wgmma(Vec<hopper::Sizes>),
-    /// mma.sync.
-    MmaSync(Vec<tensor::Plan>),
+    /// mma.sync; why not wgmma, where auto takes it for these types.
+    MmaSync(Vec<tensor::Plan>, Option<Diagnostic>),
 }
 
 /// The instruction that the key `mma` requests.
@@ -34,64 +37,86 @@ enum Wanted {
     Row(&'static Atom),
 }
 
+/// The warps that the key `warps` asks for.
+enum Warps {
+    /// So many.
+    Count(i64),
+    /// Over rows, columns and K.
+    Arranged(TiledMma),
+}
+
 impl Reader<'_> {
     /// The instruction, by the keys; errors are collected.
     pub(super) fn machine(&mut self, config: &Config) -> Machine {
         let wanted = self.wanted();
         if !self.errors.is_empty() {
-            return Machine::Threads;
+            return Machine::Threads(None);
         }
         let threads = OF_THREADS.into_iter().find(|key| self.find(key).is_some());
-        if matches!(wanted, Wanted::Auto | Wanted::Wgmma)
-            && let Some(sizes) = self.wgmma(config, wanted == Wanted::Wgmma, threads)
-        {
-            return Machine::Wgmma(sizes);
+        let mut instead = None;
+        if matches!(wanted, Wanted::Auto | Wanted::Wgmma) {
+            match self.wgmma(config, wanted == Wanted::Wgmma, threads) {
+                Ok(Some(sizes)) => return Machine::Wgmma(sizes),
+                Ok(None) => {}
+                // Tiles that wgmma does not have are multiplied by mma.sync; those that are too large are not.
+                Err((unfit, too_large)) => {
+                    match wanted == Wanted::Auto && !too_large && !self.is_about_wgmma() {
+                        true => instead = Some(unfit),
+                        false => self.errors.push(unfit),
+                    }
+                }
+            }
         }
         match wanted {
-            Wanted::Wgmma => return Machine::Threads,
+            _ if !self.errors.is_empty() => return Machine::Threads(None),
+            Wanted::Wgmma => return Machine::Threads(None),
             Wanted::Auto if threads.is_some() || !takes_mma_sync(config) => {}
             Wanted::Threads => {}
             _ => {
                 if let Some(key) = threads {
                     self.of_threads(key);
-                    return Machine::Threads;
+                    return Machine::Threads(None);
                 }
-                match self.by_mma_sync(config) {
+                let unfit = match self.by_mma_sync(config) {
                     Ok(plan) => match tensor::unfit(config, &plan) {
-                        None => return Machine::MmaSync(self.with_others(config, plan)),
-                        Some((key, problem)) if wanted != Wanted::Auto || self.find("warps").is_some() => {
-                            let span = self.blamed(key);
-                            self.errors.push(problem.at(span));
-                        }
-                        Some(_) => {}
+                        None => return Machine::MmaSync(self.with_others(config, plan), instead),
+                        Some((key, problem)) => problem.at(self.blamed(key)),
                     },
-                    Err(problem) if wanted != Wanted::Auto || self.find("warps").is_some() => {
-                        let span = self.blamed("warps");
-                        self.errors.push(problem.at(span));
-                    }
-                    Err(_) => {}
+                    Err(problem) => problem.at(self.blamed("warps")),
+                };
+                if wanted != Wanted::Auto || self.find("warps").is_some() || config.of_tiles.is_some() {
+                    self.errors.push(unfit);
+                } else {
+                    instead = instead.or(Some(unfit));
                 }
             }
         }
         let rounds = config.precision != Precision::Strict;
-        let about = [
+        let keys = [
             ("warps", true),
+            ("swizzle", true),
             ("precision", rounds),
             ("b_dtype", config.mixed()),
             ("scales", config.block_scales),
         ];
-        for (key, said) in about {
-            if let Some(span) =
-                self.find(key).map(|expr| expr.span).filter(|_| said && self.errors.is_empty())
-            {
-                self.error(
+        for (key, said) in keys {
+            let span = self.find(key).map(|expr| expr.span).filter(|_| said && self.errors.is_empty());
+            match (span, &instead) {
+                (None, _) => {}
+                (Some(_), Some(unfit)) => self.errors.push(unfit.clone()),
+                (Some(span), None) => self.error(
                     span,
                     format!("`{key}` is about products on tensor cores, and this one runs on CUDA cores"),
                     "leave it out, or write mma = mma_sync",
-                );
+                ),
             }
         }
-        Machine::Threads
+        Machine::Threads(instead)
+    }
+
+    /// Are there keys about wgmma alone?
+    fn is_about_wgmma(&self) -> bool {
+        ["cluster", "split_k", "band", "ping_pong", "fast_accum"].iter().any(|key| self.find(key).is_some())
     }
 
     /// The value of the key `mma`.
@@ -129,14 +154,6 @@ impl Reader<'_> {
 
     /// A product by mma.sync with the sizes of the given keys, and defaults for others.
     pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<tensor::Plan> {
-        let mut usual = tensor::usual(c);
-        // Rows and columns of C; the transposed product swaps them.
-        [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
-        let tile = [
-            self.or("bm", c.bm, usual.tile[0]),
-            self.or("bn", c.bn, usual.tile[1]),
-            self.or("bk", c.bk, usual.tile[2]),
-        ];
         let row = match self.wanted() {
             Wanted::Row(row) => {
                 let is =
@@ -164,29 +181,16 @@ impl Reader<'_> {
                 .row
             }
         };
+        let given = self.warps(c, row)?;
+        let (usual, tile) = self.sizes_of(c, row, given.as_ref());
         let sides = c.operands_of(tile);
-        let mma = match self.find("warps").cloned() {
-            Some(expr) if matches!(expr.kind, ExprKind::Tuple(_)) => {
-                let layout = self.keys.layout(&expr).ok_or_else(Problem::said)?;
-                let groups =
-                    layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
-                let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
-                let own = match (c.c_rows, groups.rank()) {
-                    (true, 2 | 3) => [groups.mode(0)?, groups.mode(1)?],
-                    (false, 2 | 3) => [groups.mode(1)?, groups.mode(0)?],
-                    _ => {
-                        return Err(Problem::new(format!(
-                            "{groups} does not number warps over rows and columns of C"
-                        )));
-                    }
-                };
-                TiledMma::new(row.name, &tilewright_layout::Layout::from_modes(own)?, 0)?.over_k(over_k)?
-            }
-            Some(_) => arranged(c, row, tile, self.positive("warps", 4))?,
+        let mma = match given {
+            Some(Warps::Arranged(mma)) => mma,
+            Some(Warps::Count(warps)) => arranged(c, row, tile, warps)?,
             None => {
                 let sums = sides[0] * sides[1] * i64::from(c.acc.bytes()) / 4;
                 let most = (sums / usual.sums).clamp(4, 8);
-                let fits = (1..=most).rev().find_map(|warps| TiledMma::arranged(row, sides, warps).ok());
+                let fits = (1..=most).rev().find_map(|warps| c.arranged(row, sides, warps).ok());
                 fits.map_or_else(|| arranged(c, row, tile, most), Ok)?
             }
         };
@@ -194,10 +198,59 @@ impl Reader<'_> {
         let stages = self.or("stages", i64::from(c.ahead.stages), usual.stages);
         let mut plan = tensor::Plan { tile, mma, stages, overlaps: c.overlaps };
         let room = i64::from(Target::of(c.arch).block_shared);
-        while self.find("stages").is_none() && plan.stages > 2 && plan.bytes(c) > room {
+        while self.find("stages").is_none() && plan.stages > 1 && plan.bytes(c) > room {
             plan.stages -= 1;
         }
         Ok(plan)
+    }
+
+    /// Good sizes, and the tile: the sizes of the given keys, and for others defaults that suit the warps.
+    fn sizes_of(&self, c: &Config, row: &'static Atom, warps: Option<&Warps>) -> (tensor::Usual, [i64; 3]) {
+        let mut usual = tensor::usual(c);
+        // Rows and columns of C; the transposed product swaps them.
+        [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
+        let mut tile = [
+            self.or("bm", c.bm, usual.tile[0]),
+            self.or("bn", c.bn, usual.tile[1]),
+            self.or("bk", c.bk, usual.tile[2]),
+        ];
+        let (count, parts) = match warps {
+            Some(Warps::Arranged(mma)) => (mma.groups.size().unwrap_or(1), mma.parts_of_k().unwrap_or(1)),
+            Some(Warps::Count(count)) => (*count, 1),
+            None => return (usual, tile),
+        };
+        if let (None, Effect::Mma { k, .. }) = (self.find("bk"), row.effect) {
+            tile[2] = tile[2].max(i64::from(k) * parts);
+        }
+        for (key, side) in [("bm", 0), ("bn", 1)] {
+            let sums = |tile: [i64; 3]| tile[0] * tile[1] * i64::from(c.acc.bytes()) / 4;
+            while self.find(key).is_none() && sums(tile) > usual.sums * count / parts && tile[side] > 64 {
+                tile[side] /= 2;
+            }
+        }
+        (usual, tile)
+    }
+
+    /// The warps that the key asks for.
+    fn warps(&mut self, c: &Config, row: &'static Atom) -> Result<Option<Warps>> {
+        let Some(expr) = self.find("warps").cloned() else { return Ok(None) };
+        if !matches!(expr.kind, ExprKind::Tuple(_)) {
+            return Ok(Some(Warps::Count(self.positive("warps", 4))));
+        }
+        let layout = self.keys.layout(&expr).ok_or_else(Problem::said)?;
+        let groups = layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
+        let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
+        let own = match (c.c_rows, groups.rank()) {
+            (true, 2 | 3) => [groups.mode(0)?, groups.mode(1)?],
+            (false, 2 | 3) => [groups.mode(1)?, groups.mode(0)?],
+            _ => {
+                return Err(Problem::new(format!(
+                    "{groups} does not number warps over rows and columns of C"
+                )));
+            }
+        };
+        let own = TiledMma::new(row.name, &Layout::from_modes(own)?, 0)?;
+        Ok(Some(Warps::Arranged(own.over_k(over_k)?)))
     }
 
     /// The plan, after others among which a launch chooses unless keys choose.
@@ -247,6 +300,12 @@ impl Reader<'_> {
                 "write k_major for both operands, or mma = mma_sync",
             ),
             (
+                c.of_tiles.is_some(),
+                "swizzle",
+                "tiles of wgmma have the swizzles of the hardware".into(),
+                "leave swizzle out, or write mma = mma_sync",
+            ),
+            (
                 self.find("warps").is_some(),
                 "warps",
                 "wgmma runs on warpgroups, and bm determines how many".into(),
@@ -279,36 +338,37 @@ impl Reader<'_> {
     pub(super) fn instead_of_wgmma(&mut self, config: &Config, machine: &Machine) -> Option<String> {
         let chosen = match machine {
             Machine::Wgmma(_) => return None,
-            Machine::MmaSync(_) => "mma.sync",
-            Machine::Threads => "FMAs on CUDA cores",
+            Machine::MmaSync(_, Some(why)) => return Some(format!("mma.sync: {}", why.message)),
+            Machine::MmaSync(_, None) => "mma.sync",
+            Machine::Threads(Some(why)) => return Some(format!("FMAs on CUDA cores: {}", why.message)),
+            Machine::Threads(None) => "FMAs on CUDA cores",
         };
         let (key, message, _) = self.unlike_wgmma(config)?;
         let asked = self.wanted() == Wanted::Auto && !OF_THREADS.iter().any(|key| self.find(key).is_some());
         (asked && !["arch", "dtype"].contains(&key)).then(|| format!("{chosen}: {message}"))
     }
 
-    /// Sizes of the product by wgmma, if that is asked for or possible.
+    /// Sizes of the product by wgmma, if that is asked for or possible; an error if it does not have the sizes of the keys,
+    /// and whether they are too large.
     fn wgmma(
         &mut self,
         config: &Config,
         wanted: bool,
         threads: Option<&'static str>,
-    ) -> Option<Vec<hopper::Sizes>> {
+    ) -> std::result::Result<Option<Vec<hopper::Sizes>>, (Diagnostic, bool)> {
         let missing = self.unlike_wgmma(config);
         if !wanted && (missing.is_some() || threads.is_some()) {
-            return None;
+            return Ok(None);
         }
         if let Some((key, message, help)) = missing {
-            let span = self.blamed(key);
-            self.error(span, message, help);
-            return None;
+            return Err((Diagnostic::error(self.blamed(key), message).help(help), false));
         }
         if let Some(key) = threads {
             self.of_threads(key);
-            return None;
+            return Ok(None);
         }
         if OF_WGMMA.iter().all(|key| self.find(key).is_none()) {
-            return Some(hopper::Sizes::shipped(config));
+            return Ok(Some(hopper::Sizes::shipped(config)));
         }
         let usual = hopper::Sizes::usual(config);
         let mut or =
@@ -327,18 +387,46 @@ impl Reader<'_> {
             None => sizes.most_stages(config),
         };
         if let Some((key, problem)) = hopper::unfit(&sizes, config) {
-            let span = self.blamed(key);
-            self.errors.push(problem.at(span));
-            return None;
+            return Err((problem.at(self.blamed(key)), sizes.is_too_large(config)));
         }
-        Some(vec![sizes])
+        Ok(Some(vec![sizes]))
     }
 }
 
-/// Warps arranged over a tile, or an error in terms of the keys.
+impl Config {
+    /// The instruction's rows and columns that a warp multiplies at least: numbers of four bits are converted two fragments
+    /// at once, where these are of the right operand.
+    fn least(&self, row: &Atom) -> Result<[i64; 2]> {
+        let Effect::Mma { m, n, .. } = row.effect else { return Err(Problem::new("not a matrix product")) };
+        Ok([m.into(), if self.packed && self.c_rows { 2 * i64::from(n) } else { n.into() }])
+    }
+
+    /// So many warps arranged over the tile of both operands.
+    fn arranged(&self, row: &'static Atom, sides: [i64; 2], warps: i64) -> Result<TiledMma> {
+        let best = TiledMma::arranged(row, sides, warps)?;
+        let [m, n] = self.least(row)?;
+        if (sides[1] / best.groups.mode(1)?.size()?) % n == 0 {
+            return Ok(best);
+        }
+        let fits = |over: &i64| {
+            warps % over == 0 && sides[0] % (over * m) == 0 && sides[1] % (warps / over * n) == 0
+        };
+        let over = (1..=warps).rev().find(fits);
+        let over = over.ok_or_else(|| Problem::new(format!("{warps} warps cannot share such a tile")))?;
+        TiledMma::new(row.name, &Layout::compact((over, warps / over))?, 0)
+    }
+}
+
+/// Warps arranged over a tile, and those that it has no rows and columns for over K; or an error in terms of the keys.
 fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<TiledMma> {
-    TiledMma::arranged(row, c.operands_of(tile), warps).map_err(|_| {
-        let Effect::Mma { m, n, .. } = row.effect else { return Problem::new("not a matrix product") };
+    let (sides, [m, n]) = (c.operands_of(tile), c.least(row)?);
+    let over_k = |parts: i64| {
+        let k = TiledMma::arranged(row, [m, n], 1).ok()?.shape()[2];
+        let fits = warps % parts == 0 && tile[2] % (k * parts) == 0;
+        c.arranged(row, sides, warps / parts).ok()?.over_k(parts).ok().filter(|_| fits)
+    };
+    let found = [1, 2, 4, 8].into_iter().find_map(over_k);
+    found.ok_or_else(|| {
         // The transposed product swaps rows and columns.
         let (m, n) = if c.c_rows { (m, n) } else { (n, m) };
         let count =
@@ -348,9 +436,7 @@ fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Resul
     })
 }
 
-/// Does auto choose mma.sync for a product? Not for f32 unless `precision` allows it to round, nor for bytes that
-/// are not K-major: each would be loaded by itself, in more registers than there are.
+/// Does auto choose mma.sync for a product? Not for f32 unless `precision` allows it to round.
 fn takes_mma_sync(c: &Config) -> bool {
-    let loads = c.dtype.bytes() > 1 || (c.a_rows && c.b_rows);
-    c.arch >= 80 && loads && TiledMma::row(c.multiplied(), c.acc, c.arch).is_some()
+    c.arch >= 80 && TiledMma::row(c.multiplied(), c.acc, c.arch).is_some()
 }

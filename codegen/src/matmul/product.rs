@@ -37,7 +37,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let a = operand("a", c.dtype, [m, k], c.a_rows, false).map_err(blame("dtype"))?;
     let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
     let out = operand("c", c.out, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
-    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
     let vectors = Vectors::of(b, c).map_err(blame("bias"))?;
 
     let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
@@ -94,7 +94,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
         }
         b.gemm(&tc_sa, &tc_sb, &acc, c.order).map_err(blame("acc"))
     })?;
-    let plain = tile::Expr::In(0);
+    let plain = c.sum();
     let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
     match (groups > 1 || c.scatters(), scalars) {
         (false, None) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, plain, None),
@@ -102,16 +102,17 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
             epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, scaled(alpha), Some(beta))
         }
         (true, scalars) => {
-            let beta = match scalars {
+            let (sum, beta) = match scalars {
                 // As in the epilogue, alpha is applied to the accumulators before they are stored.
-                Some((alpha, beta)) => {
+                Some((alpha, beta)) if c.scaled() == c.acc => {
                     b.map(std::slice::from_ref(&acc), &acc, scaled(alpha)).map_err(blame("alpha_beta"))?;
-                    Some(beta)
+                    (plain, Some(beta))
                 }
-                None => None,
+                Some((alpha, beta)) => (scaled(alpha), Some(beta)),
+                None => (plain, None),
             };
             let (sums, out, vectors) = gather(b, c, &acc, (&gc, &vectors), groups).map_err(blame("tc"))?;
-            epilogue(b, c, &sums, (&out, &out), &vectors, plain, beta)
+            epilogue(b, c, &sums, (&out, &out), &vectors, sum, beta)
         }
     }
     .map_err(blame("epilogue"))
@@ -211,7 +212,7 @@ impl Vectors {
         // Narrow weights have one scale, and so it needs no other name.
         let names = ["scale_rows", if c.mixed() { "scale" } else { "scale_columns" }];
         let mut scale =
-            |along: usize| c.scales[along].then(|| vector(names[along], c.acc, along)).transpose();
+            |along: usize| c.scales[along].then(|| vector(names[along], c.scaled(), along)).transpose();
         let scales = [scale(0)?, scale(1)?];
         let bias = c.bias.map(|along| vector("bias", c.out, along)).transpose()?;
         Ok(Vectors { scales, bias })
@@ -303,7 +304,7 @@ pub(super) fn epilogue(
     let mut ins = vec![acc.clone()];
     let mut input = |view: &View| {
         ins.push(view.clone());
-        tile::Expr::In(ins.len() as u8 - 1).cast(c.acc)
+        tile::Expr::In(ins.len() as u8 - 1).cast(c.scaled())
     };
     let scales = vectors.scales.iter().flatten();
     let scaled = scales.fold(scaled, |scaled, scale| binary(Bin::Mul, scaled, input(scale)));
@@ -321,7 +322,7 @@ pub(super) fn epilogue(
     // C is read only if beta is not 0. Each branch stores values of its own, so that accumulators stay in the
     // registers where the product reads them best.
     let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::lit(0.0)));
-    let old = tile::Expr::In(ins.len() as u8).cast(c.acc);
+    let old = tile::Expr::In(ins.len() as u8).cast(c.scaled());
     let more = finish(tile::Expr::Fma(Box::new([beta, old, scaled.clone()])));
     let all = [&ins[..], std::slice::from_ref(before)].concat();
     b.when(nonzero, |b| b.map(&all, out, more.cast(elem)), alone)

@@ -7,7 +7,7 @@
 
 mod ring;
 
-use tilewright_layout::{Layout, Value as Size};
+use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::Config;
 use super::block_scales::{BLOCK, BlockScales, add_scaled};
@@ -72,6 +72,8 @@ pub(super) fn usual(c: &Config) -> Usual {
         _ if c.mixed() => Usual { tile: [128, 128, 32], stages: 4, sums: 64 * 32 },
         // Where these are multiplied as f16, fragments are converted, in twice as many registers.
         (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
+        // Elements that are not K-major are loaded one by one.
+        (_, 1) if !(c.a_rows && c.b_rows) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
         // Fragments take registers for both terms as well.
         (_, 4) if terms == Terms::Two => Usual { tile: [128, 128, 16], stages: 4, sums: 64 * 32 },
         (_, 1 | 2 | 4) if holds(&long) => long,
@@ -91,8 +93,8 @@ pub(super) fn usual(c: &Config) -> Usual {
 const FEW_ROWS: [[i64; 3]; 3] = [[16, 32, 512], [32, 32, 512], [64, 32, 512]];
 /// Warps that share K there.
 const OVER_K: i64 = 8;
-/// Clocks of the barrier of a step.
-const BARRIER: i64 = 150;
+/// Clocks of the barrier of a step, and what remains of them where another block of the multiprocessor hides it.
+const BARRIER: [i64; 2] = [150, 20];
 /// Most stages there.
 const FEW_STAGES: i64 = 8;
 
@@ -110,6 +112,10 @@ const SMALLER: [Tile; 5] = [
 
 /// Tiles with half as many barriers, in more shared memory than every architecture has, where cp.async copies them.
 const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
+
+/// A tile of elements of two bytes of which a multiprocessor with more than 200 KB of shared memory has two blocks, copied by
+/// cp.async: where one waits at the barrier of a step, the other multiplies.
+const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
 
 /// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for
 /// small ones.
@@ -140,6 +146,7 @@ pub(super) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan
         // Fragments of both terms, or of wider elements, leave no registers for such tiles.
         if c.arch < ring::BULK && c.dtype.bytes() <= 2 && right > 128 {
             plans.extend(LONGER.into_iter().map(small));
+            plans.extend((c.dtype.bytes() == 2).then(|| small(TWO_BLOCKS)));
         }
     }
     let plans = plans.into_iter().filter_map(Result::ok);
@@ -184,10 +191,17 @@ impl Plan {
             _ => 900,
         };
         let products = bm * bn * bk * i64::from(c.dtype.bytes()) / 2 / rate;
-        let step = (BARRIER + copies.max(products)) as u32;
+        let step = (BARRIER[0] + copies.max(products)) as u32;
+        // Blocks whose warps have few sums wait for fragments, not for the barrier.
+        let sums = bm * bn / (self.mma.threads()? / i64::from(WARP));
+        let shared =
+            if c.arch < ring::BULK && sums >= 64 * 64 { (BARRIER[0] - BARRIER[1]) as u32 } else { 0 };
+        // Rows that begin in the middle of a sector of 32 bytes take one more for each 128 bytes, and measurably longer.
+        let cut = if width == WIDE { (copies * 9 / 5).max(products) - copies.max(products) } else { 0 };
         // The copies of the first step and the products of the last one do not overlap.
         let tile = if c.mixed() || self.mma.parts_of_k()? > 1 { tile } else { tile + copies.min(products) };
-        Ok(Cost { steps, step, beyond: 0, rows: 0, tile: tile as u32, launch: LAUNCH[0] })
+        let (cut, tile, launch) = (cut as u32, tile as u32, LAUNCH[0]);
+        Ok(Cost { steps, step, shared, cut, tile, launch, ..Cost::default() })
     }
 
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
@@ -233,7 +247,7 @@ pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Pr
     let mut all: Vec<_> = ring::program(c, plan)?.into_iter().collect();
     if competes {
         let cost = plan.cost(c, WIDE)?;
-        all.iter_mut().for_each(|program| program.cost = Some(cost));
+        all.iter_mut().for_each(|program| program.cost = Some(Cost { shared: 0, cut: 0, ..cost }));
     }
     for (at, &width) in widths.iter().enumerate() {
         if width < bytes || widths[..at].contains(&width) {
@@ -258,14 +272,15 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<Vec<Program>> {
     for plan in others {
         let cost = plan.cost(c, WIDE)?;
         more.push(match ring::program(c, plan)? {
-            Some(ring) => Program { cost: Some(cost), ..ring },
+            Some(ring) => Program { cost: Some(Cost { shared: 0, cut: 0, ..cost }), ..ring },
             None => by_copies(c, plan, [WIDE, WIDE], true)?,
         });
     }
     // Rows of C need not be aligned where single elements are stored, adjacent ones by adjacent threads.
-    // Guards and addresses take registers, which the accumulators of larger tiles do not leave.
+    // Guards and addresses take registers, which more accumulators do not leave.
     for plan in others {
-        let square = plan.tile[0] == plan.tile[1] && plan.mma.parts_of_k()? == 1;
+        let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
+        let square = plan.tile[0] == plan.tile[1] && plan.mma.parts_of_k()? == 1 && sums <= 64;
         if square && plan.stages_result(c, 1)? {
             more.push(by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?);
         }
@@ -299,16 +314,16 @@ fn store_gathered(
     let sums = b.gathered(mma, acc, gathered)?;
     let out = b.gathered_part(gathered, gc)?;
     let vectors = vectors.parts(|view| b.gathered_part(gathered, view))?;
-    let (scaled, beta) = scaled(scalars);
+    let (scaled, beta) = scaled(c, scalars);
     epilogue(b, c, &sums, (&out, &out), &vectors, scaled, beta)
 }
 
 /// An accumulator times alpha, and beta.
-fn scaled(scalars: &Scalars) -> (Expr, Option<Expr>) {
+fn scaled(c: &Config, scalars: &Scalars) -> (Expr, Option<Expr>) {
     match scalars {
-        None => (Expr::In(0), None),
+        None => (c.sum(), None),
         Some((alpha, beta)) => {
-            (Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(Expr::In(0))), Some(beta.clone()))
+            (Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(c.sum())), Some(beta.clone()))
         }
     }
 }
@@ -331,7 +346,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
     let k_of_b = c.extent_of_b().ok_or_else(|| Problem::new("no such extent"))?;
     let bt = operand(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
     let out = operand(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
-    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
     let group_scales = c.group_scales(b)?;
     let block_scales = BlockScales::of(b, c)?;
     let block_scales = block_scales.map(|all| all.of_batch(b, c, &Coord::Block(2).into())).transpose()?;
@@ -361,8 +376,16 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
             let elem = b.elem(view);
             let fill = fill(elem, plan, tile, *by_rows, width)?;
             let letter = ['a', 'b'][which];
-            let uses = SharedUses::new(elem, tile, (*by_rows).into())?.filled(&fill)?;
-            let layout = uses.multiplied(&plan.mma, letter)?.layout()?;
+            let layout = match c.of_tiles {
+                None => {
+                    let uses = SharedUses::new(elem, tile, (*by_rows).into())?.filled(&fill)?;
+                    uses.multiplied(&plan.mma, letter)?.layout()?
+                }
+                Some(swizzle) if *by_rows => {
+                    Composed::new(swizzle, 0, Layout::row_major((tile[0], tile[1]))?)
+                }
+                Some(swizzle) => Composed::new(swizzle, 0, Layout::compact((tile[0], tile[1]))?),
+            };
             let to = b.shared(&format!("s{name}"), elem, layout)?;
             both.push(Side { from, to, fill });
         }
@@ -420,7 +443,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
             return store_gathered(b, c, (&plan.mma, &acc, &gathered), &gc, &vectors, &scalars);
         }
         let vectors = vectors.parts(|view| b.partition_accumulators(&plan.mma, view))?;
-        let (scaled, beta) = scaled(&scalars);
+        let (scaled, beta) = scaled(c, &scalars);
         let vector = (of_out / i64::from(c.out.bytes())).max(1);
         if !plan.stages_result(c, vector)? {
             let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
@@ -537,8 +560,12 @@ pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> 
         return wrong(
             "warps",
             format!(
-                "{} warps need {sums} accumulator registers in each thread, and more than 224 leave no room for fragments",
-                threads / i64::from(WARP)
+                "{} {sums} accumulator registers in each thread, and more than 224 leave no room for fragments",
+                if threads == i64::from(WARP) {
+                    "1 warp needs".into()
+                } else {
+                    format!("{} warps need", threads / i64::from(WARP))
+                }
             ),
             "write more warps, or smaller bm and bn".into(),
         );

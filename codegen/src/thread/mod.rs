@@ -83,12 +83,16 @@ pub struct Launch {
 
 /// The cost model of a persistent kernel, in clocks of a tile: a launch multiplies it by the tiles of the
 /// busiest block.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Iterations of a tile's main loop.
     pub steps: Value,
     /// Clocks of an iteration.
     pub step: u32,
+    /// Clocks of an iteration that another block hides where a multiprocessor has shared memory for two.
+    pub shared: u32,
+    /// Further clocks of an iteration where rows of an argument begin in the middle of a sector of 32 bytes.
+    pub cut: u32,
     /// Further clocks of an iteration for each row and column of an edge tile that is out of bounds.
     pub beyond: u32,
     /// Rows of 128 bytes that a block copies in bulk in an iteration, which may take longer than its products, most of all

@@ -13,6 +13,7 @@ mod narrow;
 mod ordering;
 mod packed;
 mod rows;
+mod tensor_drawn;
 
 use tilewright::{Device, Stream};
 

@@ -216,7 +216,7 @@ pub(super) fn scaled(
     before: &View,
     to: &View,
 ) -> Result<()> {
-    let plain = Expr::In(0);
+    let plain = c.sum();
     match scalars {
         None => epilogue(b, c, sums, (before, to), vectors, plain, None),
         Some((alpha, beta)) => {

@@ -122,7 +122,7 @@ impl Sizes {
         let tile = TILE[0] + TILE[1] * elements / 1000 + exchange;
         let rows = (self.tile[0] + self.rows_of_right(c) / self.cluster) as u32;
         let launch = LAUNCH[0] + if self.cluster * self.split_k > 1 { LAUNCH[1] } else { 0 };
-        Cost { steps, step, beyond: BEYOND, rows, tile, launch }
+        Cost { steps, step, beyond: BEYOND, rows, tile, launch, ..Cost::default() }
     }
 
     /// Rows in which a step's part of the right operand is copied: along K, or along the columns, of a swizzle that divides
@@ -236,6 +236,14 @@ pub(in crate::matmul) fn row(c: &Config, columns: i64) -> Option<&'static Atom> 
     let in_registers = c.precision.terms() == Terms::Two || c.mixed();
     let (elem, source) = (c.multiplied(), if in_registers { "_ra" } else { "" });
     atoms::find(&format!("wgmma_m{ROWS}n{columns}k{}{source}_{elem}", 32 / elem.bytes()))
+}
+
+impl Sizes {
+    /// Does a tile of rows that wgmma has need more accumulators or shared memory than there are?
+    pub(in crate::matmul) fn is_too_large(&self, c: &Config) -> bool {
+        let sums = self.tile[0] % ROWS == 0 && self.sums() > self.most_sums(c);
+        sums || self.slot(c) * self.stages > self.room(c.out)
+    }
 }
 
 /// Why wgmma does not support these sizes, and the key that is wrong.

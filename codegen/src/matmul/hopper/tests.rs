@@ -23,6 +23,43 @@ fn auto_takes_tensor_cores_where_it_can() {
     assert_eq!(made(&format!("{ROWS} order=serpentine")), Ok(false));
     assert_eq!(made("dtype=bf16 a=k_major b=k_major"), Ok(false));
     assert_eq!(made("dtype=bf16 arch=90"), Ok(true));
+    // Tiles that wgmma does not have are multiplied by mma.sync, unless keys are about wgmma.
+    for tile in ["bn=48", "bm=24 bn=64", "bk=32"] {
+        let kernel = Words::read(&format!("{ROWS} {tile}")).unwrap().matmul().unwrap();
+        assert!(kernel.report.instruction.unwrap().starts_with("mma.sync: "), "{tile}");
+    }
+    assert_eq!(
+        made(&format!("{ROWS} bn=48 cluster=1")),
+        Err("a tile has 64 rows for each warpgroup, or twice as many for each of two, and bn is 48\nhelp: write bn = 64, 128, 192 or 256".into())
+    );
+    // What CUDA cores do not do either is an error about tensor cores.
+    assert_eq!(
+        made("dtype=bf16 stages=12"),
+        Err("12 stages take 294912 bytes of shared memory, and a block has 166912\nhelp: write fewer stages, or a smaller bk".into())
+    );
+    let wrong = made("dtype=bf16 bm=100").unwrap_err();
+    assert!(wrong.contains(
+        "cannot share a tile of 100x128 by products of 8x16\nhelp: write bm and bn as multiples of 8 and 16"
+    ));
+    // Bytes that are not K-major are loaded one by one, which is still faster than on CUDA cores.
+    for keys in ["dtype=i8", "dtype=e4m3 arch=89 bn=16 b=k_major"] {
+        let source = Words::read(keys).unwrap().matmul().unwrap().source().to_owned();
+        assert!(source.contains("mma_m16n8k32"), "{keys}");
+    }
+    // A swizzle of the author's.
+    let source =
+        Words::read("dtype=bf16 swizzle=(2,3,4) a=k_major").unwrap().matmul().unwrap().source().to_owned();
+    assert!(source.contains("Sw<2,3,4>"));
+    assert_eq!(
+        made("dtype=bf16 swizzle=128"),
+        Err("`swizzle` has three numbers: bits, base and shift\nhelp: write swizzle = (3, 3, 3), swizzle = none, or leave it out".into())
+    );
+    assert_eq!(
+        made("dtype=bf16 arch=90 mma=wgmma swizzle=none"),
+        Err("tiles of wgmma have the swizzles of the hardware\nhelp: leave swizzle out, or write mma = mma_sync".into())
+    );
+    // Four warps over a tile of 16x16 share K.
+    assert_eq!(made("dtype=bf16 bm=16 bn=16 bk=64 warps=4"), Ok(false));
     assert_eq!(made("dtype=f16 arch=90 a=k_major overlaps=true"), Ok(true));
     assert_eq!(made("dtype=f32 arch=90"), Ok(false));
 }
@@ -229,7 +266,7 @@ fn the_report_says_why_it_is_not_wgmma() {
     assert_eq!(
         report("dtype=e4m3 arch=90").as_deref(),
         Some(
-            "FMAs on CUDA cores: wgmma reads elements of e4m3 from rows that are contiguous along K, and `a` is not k_major"
+            "mma.sync: wgmma reads elements of e4m3 from rows that are contiguous along K, and `a` is not k_major"
         )
     );
     // By choice, and where there is no wgmma for it.

@@ -73,7 +73,8 @@ struct Staging {
 pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
     let [left, right] = c.operands_of(plan.tile);
     let [along_left, along_right] = if c.c_rows { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
-    let mut fits = c.arch >= BULK && !c.block_scales && left.max(right).max(plan.tile[2]) <= BOX;
+    let mut fits =
+        c.arch >= BULK && !c.block_scales && c.of_tiles.is_none() && left.max(right).max(plan.tile[2]) <= BOX;
     let sides = [(along_left, left, 0), (along_right, right, 1)];
     for ((along_k, rows, mode), elem) in sides.into_iter().zip(c.left_and_right()) {
         let bytes = i64::from(elem.bytes());
@@ -138,7 +139,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
     let k_of_b = c.extent_of_b().ok_or_else(|| Problem::new("no such extent"))?;
     let bt = argument(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
-    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.acc), b.scalar("beta", c.acc)));
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
     let group_scales = c.group_scales(b)?;
     let vectors = Vectors::of(b, c)?;
     let [left, right] = c.operands_of(plan.tile);
@@ -312,7 +313,7 @@ impl Part<'_> {
         staging: Option<&Staging>,
     ) -> Result<()> {
         let c = self.c;
-        let (scaled, beta) = scaled(scalars);
+        let (scaled, beta) = scaled(self.c, scalars);
         let Some(staging) = staging else {
             let out = b.partition_accumulators(&self.mma, gc)?.with_name("out");
             let vectors = vectors.each(|view| b.partition_accumulators(&self.mma, view))?;

@@ -1,0 +1,349 @@
+//! Random configurations of products on tensor cores: types, architectures, tiles, warps, stages, orders, epilogues and
+//! sizes, for the simulator and for GPUs.
+
+use tilewright_codegen::Generated;
+use tilewright_codegen::words::Words;
+
+use crate::functions::FUNCTIONS;
+use crate::number::Random;
+use crate::problem::{Finish, Problem, Setting, Values, product_with};
+use crate::tensor::Room;
+
+/// What a refusal may name: sizes of instructions, shared memory, registers.
+const LIMITS: [&str; 6] = [
+    "lies in one block of 128",
+    "bytes of shared memory",
+    "accumulator registers",
+    "cannot share a tile",
+    "accumulators of a tile",
+    "a block has at most",
+];
+
+/// Where products are run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scale {
+    /// One or a few tiles, any architecture: for the simulator.
+    Small,
+    /// Up to thousands of rows and columns, for a GPU of this architecture.
+    Device(u32),
+}
+
+/// The types of a product, as keys; the K of its instruction; the oldest architecture.
+struct Types {
+    keys: &'static str,
+    k: usize,
+    arch: u32,
+}
+
+const fn types(keys: &'static str, k: usize, arch: u32) -> Types {
+    Types { keys, k, arch }
+}
+
+const TYPES: [Types; 30] = [
+    types("dtype=bf16", 16, 80),
+    types("dtype=bf16", 16, 80),
+    types("dtype=f16", 16, 80),
+    types("dtype=f16 acc=f16", 16, 80),
+    types("dtype=bf16 out=f32", 16, 80),
+    types("dtype=f16 out=f32", 16, 80),
+    types("dtype=bf16 out=f16", 16, 80),
+    types("dtype=f16 out=bf16", 16, 80),
+    types("dtype=tf32", 8, 80),
+    types("dtype=tf32 out=bf16", 8, 80),
+    types("precision=tf32", 8, 80),
+    types("precision=f32x3", 8, 80),
+    types("precision=f32x3 out=bf16", 8, 80),
+    types("dtype=f64", 4, 80),
+    types("dtype=i8", 32, 80),
+    types("dtype=u8", 32, 80),
+    types("dtype=i8 out=f32", 32, 80),
+    types("dtype=i8 out=bf16", 32, 80),
+    types("dtype=e4m3", 32, 89),
+    types("dtype=e4m3 out=bf16", 32, 89),
+    types("dtype=e5m2 out=f16", 32, 89),
+    types("dtype=e4m3 scales=blocks", 32, 89),
+    types("dtype=bf16 b_dtype=i8", 16, 80),
+    types("dtype=f16 b_dtype=i8 out=f32", 16, 80),
+    types("dtype=bf16 b_dtype=u8", 16, 80),
+    types("dtype=f16 b_dtype=e4m3", 16, 80),
+    types("dtype=bf16 b_dtype=e5m2 out=f32", 16, 80),
+    types("dtype=bf16 b_dtype=i4 b=k_major", 16, 80),
+    types("dtype=f16 b_dtype=i4 b=k_major out=f32", 16, 80),
+    types("dtype=f16 b_dtype=i4 b=k_major", 16, 80),
+];
+
+/// A function of the sums, as a key, in double precision, and the bound of its derivative.
+type Function = (&'static str, fn(f64) -> f64, f64);
+
+/// Those that every type has.
+const EXACT: [Function; 5] = [
+    ("relu", |x| x.max(0.0), 1.0),
+    ("|x| max(x, 0) * 2", |x| x.max(0.0) * 2.0, 2.0),
+    ("|x| -x", |x| -x, 1.0),
+    ("|x| min(x, 3)", |x| x.min(3.0), 1.0),
+    ("|x| abs(x) + 1", |x| x.abs() + 1.0, 1.0),
+];
+
+/// Those of floating-point numbers.
+const SMOOTH: [(&str, f64); 5] =
+    [("gelu", 1.2), ("silu", 1.1), ("gelu_tanh", 1.2), ("tanh", 1.0), ("sigmoid", 0.25)];
+
+/// A product, its sizes and numbers.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    /// Keys of `matmul_kernel!`.
+    pub keys: String,
+    /// M, N, K and the batch size.
+    pub sizes: [usize; 4],
+    /// The gaps and offsets of A, B, C and of all that follows.
+    pub rooms: [Room; 4],
+    values: Values,
+    function: Option<Function>,
+    scalars: [f64; 2],
+    seed: u64,
+}
+
+struct Draw(Random);
+
+impl Draw {
+    fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.0.word() as usize % of.len()]
+    }
+
+    /// True once in so many draws.
+    fn once_in(&mut self, count: u32) -> bool {
+        self.0.word().is_multiple_of(count)
+    }
+
+    fn below(&mut self, bound: usize) -> usize {
+        self.0.word() as usize % bound
+    }
+
+    fn arch(&mut self, of: &Types, scale: Scale) -> u32 {
+        let mut known = vec![80, 80, 86, 89, 90, 90, 90];
+        match scale {
+            Scale::Small => known.extend([100, 120]),
+            Scale::Device(arch) => known.retain(|&known| known <= arch),
+        }
+        self.one(&known).max(of.arch)
+    }
+
+    /// The tile, stages and warps; any of them may be left to their defaults.
+    fn tile(&mut self, of: &Types) -> String {
+        let mut keys = String::new();
+        if self.once_in(4) {
+            return keys;
+        }
+        let sides = [16, 32, 32, 48, 64, 64, 96, 128, 128, 192, 256];
+        let (bm, bn) = (self.one(&sides), self.one(&sides));
+        let bk = of.k * self.one(&[1, 2, 2, 3, 4, 4, 6]);
+        let mut given = |key: &str, value: usize, chance: u32| {
+            if !self.once_in(chance) {
+                keys += &format!(" {key}={value}");
+            }
+        };
+        given("bm", bm, 8);
+        given("bn", bn, 8);
+        given("bk", bk, 4);
+        if !self.once_in(3) {
+            keys += &format!(" stages={}", self.one(&[1, 2, 2, 3, 3, 4]));
+        }
+        match self.below(4) {
+            0 => keys += &format!(" warps={}", self.one(&[1, 2, 4, 4, 8, 8])),
+            1 => {
+                let fit = |extent: usize| [1, 2, 4].into_iter().filter(move |over| extent % (16 * over) == 0);
+                let (over, columns) =
+                    (self.one(&fit(bm).collect::<Vec<_>>()), self.one(&fit(bn).collect::<Vec<_>>()));
+                let parts: Vec<usize> =
+                    [1, 1, 2, 4].into_iter().filter(|parts| bk % (of.k * parts) == 0).collect();
+                let parts = self.one(&parts);
+                if over * columns * parts <= 16 {
+                    keys += &match parts {
+                        1 => format!(" warps=({over},{columns})"),
+                        _ => format!(" warps=({over},{columns},{parts})"),
+                    };
+                }
+            }
+            _ => {}
+        }
+        keys
+    }
+
+    fn function(&mut self, of: &Types) -> Option<Function> {
+        let whole = ["dtype=i8", "dtype=u8"].contains(&of.keys);
+        match self.below(5) {
+            0 => Some(self.one(&EXACT)),
+            1 if !whole => {
+                let (name, steepest) = self.one(&SMOOTH);
+                let row = FUNCTIONS.iter().find(|row| row.name == name).expect("a function of the table");
+                Some((row.name, row.of, steepest))
+            }
+            _ => None,
+        }
+    }
+
+    fn keys(&mut self, scale: Scale) -> (String, Option<Function>) {
+        let of = &TYPES[self.below(TYPES.len())];
+        let arch = self.arch(of, scale);
+        let mut keys = of.keys.to_owned();
+        if arch > 80 || self.once_in(2) {
+            keys += &format!(" arch={arch}");
+        }
+        if !self.once_in(3) {
+            keys += " mma=mma_sync";
+        }
+        keys += &self.tile(of);
+        for (key, chance) in [
+            ("a=k_major", 2),
+            ("b=k_major", 2),
+            ("c=n_major", 2),
+            ("alpha_beta=true", 3),
+            ("batched=true", 4),
+            ("overlaps=true", 8),
+            ("swizzle=none", 16),
+            ("swizzle=(2,4,3)", 16),
+        ] {
+            if self.once_in(chance) && !keys.contains(key) {
+                keys += &format!(" {key}");
+            }
+        }
+        keys += self.one(&["", "", "", " bias=rows", " bias=columns"]);
+        if keys.contains("b_dtype") {
+            keys += self.one(&["", "", " scales=rows"]);
+            let group = self.one(&[16, 32, 64, 128, 256]);
+            let step = keys.split(" bk=").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+            let step = step.unwrap_or(group);
+            // A step has whole groups, or is part of one.
+            if self.once_in(2) && (step % group == 0 || group % step == 0) {
+                keys += &format!(" group_size={group}");
+            }
+        } else if !keys.contains("scales") {
+            keys += self.one(&["", "", "", "", " scales=rows", " scales=columns", " scales=both"]);
+        }
+        let function = self.function(of);
+        if let Some((name, ..)) = function {
+            keys += &format!(" epilogue={}", name.replace(' ', ""));
+        }
+        (keys, function)
+    }
+
+    /// An extent: 1, a few, one or several tiles, rarely 0, and on a device rarely thousands.
+    fn extent(&mut self, scale: Scale) -> usize {
+        let most = if scale == Scale::Small { 150 } else { 700 };
+        match self.below(24) {
+            0 => 0,
+            1 => 1,
+            2 => 1 + self.below(16),
+            3..6 => 32 * (1 + self.below(most / 32)),
+            6 if scale != Scale::Small => 1 + self.below(4000),
+            _ => 1 + self.below(most),
+        }
+    }
+
+    fn sizes(&mut self, scale: Scale) -> [usize; 4] {
+        let mut sizes = [self.extent(scale), self.extent(scale), self.extent(scale), 1 + self.below(3)];
+        // Few elements and products, so that the reference takes no time.
+        let most = if scale == Scale::Small { 2_000_000 } else { 200_000_000 };
+        while sizes.iter().map(|size| (*size).max(1)).product::<usize>() > most {
+            let largest = sizes.iter().max().copied().unwrap_or(0);
+            sizes.iter_mut().filter(|size| **size == largest).for_each(|size| *size /= 2);
+        }
+        let unit = self.one(&[1, 1, 2, 4, 8, 16, 16]);
+        [0, 1, 2].into_iter().for_each(|mode| sizes[mode] = sizes[mode].next_multiple_of(unit));
+        // References tell rows from columns by their number.
+        if sizes[0] == sizes[1] {
+            sizes[1] += unit;
+        }
+        sizes
+    }
+
+    fn room(&mut self) -> Room {
+        let unit = self.one(&[1, 8, 16, 16]);
+        let mut up_to = |most: usize| if self.once_in(2) { 0 } else { unit * self.below(most) };
+        Room { gap: up_to(4), beyond: up_to(3), offset: up_to(3) }
+    }
+}
+
+impl Configuration {
+    /// The configuration of a seed.
+    pub fn draw(seed: u64, scale: Scale) -> Configuration {
+        let mut draw = Draw(Random::new(seed));
+        let (keys, function) = draw.keys(scale);
+        let sizes = draw.sizes(scale);
+        let rooms = [draw.room(), draw.room(), draw.room(), Room::default()];
+        let (alpha, beta) = (draw.one(&[1.0, 2.0, -1.0]), draw.one(&[0.0, 1.0, -1.0, 2.0]));
+        let values = if draw.once_in(2) { Values::Whole } else { Values::Any };
+        Configuration { keys, sizes, rooms, values, function, scalars: [alpha, beta], seed }
+    }
+
+    /// The same kernel with other sizes, strides and numbers.
+    pub fn resized(&self, seed: u64, scale: Scale) -> Configuration {
+        let mut draw = Draw(Random::new(seed ^ 0x5172_65ed));
+        let (sizes, rooms) = (draw.sizes(scale), [draw.room(), draw.room(), draw.room(), Room::default()]);
+        Configuration { sizes, rooms, seed: seed.wrapping_mul(3), ..self.clone() }
+    }
+
+    /// The kernel, or why there is none.
+    pub fn kernel(&self) -> Result<Generated, String> {
+        let kernel = Words::read(&self.keys).and_then(|words| words.matmul());
+        kernel.map_err(|why| why.to_string())
+    }
+
+    /// Does a refusal name a limit of the hardware?
+    pub fn names_a_limit(why: &str) -> bool {
+        LIMITS.iter().any(|limit| why.contains(limit))
+    }
+
+    /// The architecture that it is made for.
+    pub fn arch(&self) -> u32 {
+        self.keys
+            .split(" arch=")
+            .nth(1)
+            .map_or(80, |rest| rest[..rest.find(' ').unwrap_or(rest.len())].parse().unwrap_or(80))
+    }
+
+    /// Does a launch have nothing to compute, or nothing to compute from, and says so?
+    pub fn is_empty(&self, said: &str) -> bool {
+        let [m, n, k, _] = self.sizes;
+        match m * n {
+            0 => said.starts_with("there is nothing to run"),
+            _ => k == 0 && said.contains("it has no elements, and a tensor that the kernel writes has some"),
+        }
+    }
+
+    /// Arguments for the kernel, and the expected results.
+    pub fn problem(&self, kernel: &Generated) -> Problem {
+        let [m, n, k, l] = self.sizes;
+        let sizes = &[("M", m), ("N", n), ("K", k), ("L", l)];
+        let ([alpha, beta], rooms, values) = (self.scalars, &self.rooms[..], self.values);
+        let setting = Setting { sizes, rooms, values, seed: self.seed, alpha, beta };
+        let mut problem = Problem::of(kernel, &setting);
+        problem.wanted = product_with(&problem.operands, values, &self.finish());
+        problem
+    }
+
+    /// Errors of instructions and conversions, and the function.
+    fn finish(&self) -> Finish {
+        let has = |text: &str| self.keys.contains(text);
+        let (mut rounding, mut whole) = (0.0, 2f64.powi(24));
+        if has("acc=f16") {
+            (rounding, whole) = (2f64.powi(-11) * (self.sizes[2] as f64).sqrt(), 2f64.powi(11));
+        } else if has("precision=tf32") {
+            rounding = 2f64.powi(-10);
+        } else if has("precision=f32x3") {
+            rounding = 2f64.powi(-20);
+        } else if has("dtype=e") {
+            // Tensor cores keep some 13 bits of the greatest term of a step.
+            (rounding, whole) = (2f64.powi(-9), 2f64.powi(13));
+        }
+        Finish { function: self.function.map(|(_, of, steepest)| (of, steepest)), rounding, whole }
+    }
+
+    /// The configuration in words.
+    pub fn text(&self) -> String {
+        let Configuration { keys, sizes: [m, n, k, l], rooms, values, scalars, seed, .. } = self;
+        format!(
+            "seed {seed}: {keys}\n{m}x{n}x{k}, batches {l}, {values:?}, alpha and beta {scalars:?}, {rooms:?}"
+        )
+    }
+}
