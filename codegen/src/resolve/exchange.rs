@@ -316,7 +316,7 @@ mod tests {
 
     #[test]
     fn parts_have_as_much_of_every_thread() {
-        let ring = TiledMma::best(Elem::Bf16, Elem::F32, 90, [128, 256], 8).unwrap();
+        let ring = TiledMma::of_warpgroups(Elem::Bf16, Elem::F32, [128, 256], 2).unwrap();
         let sums = ring.distribution([128, 256]).unwrap();
         let half = in_parts(&sums, 1, 2).unwrap();
         assert_eq!((half.tile(), half.values() * 2), (&[128, 128][..], sums.values()));
