@@ -148,6 +148,36 @@ pub fn all() -> Vec<Shipped> {
         one("layernorm_rows", "layer norm of each row, a warp per row", memory::rows::layernorm_rows().def()),
         one("rmsnorm_row", "RMS norm of each row, a block per row", memory::rows::rmsnorm_row().def()),
         one("rmsnorm_rows", "RMS norm of each row, a warp per row", memory::rows::rmsnorm_rows().def()),
+        one(
+            "softmax_long",
+            "softmax of each row, a cluster for several rows, one after another",
+            memory::long_rows::softmax_long().def(),
+        ),
+        one(
+            "layernorm_long",
+            "layer norm of each row, a cluster for several rows, one after another",
+            memory::long_rows::layernorm_long().def(),
+        ),
+        one(
+            "rmsnorm_long",
+            "RMS norm of each row, a cluster for several rows, one after another",
+            memory::long_rows::rmsnorm_long().def(),
+        ),
+        one(
+            "softmax_streamed",
+            "softmax of each row, read twice by a cluster",
+            memory::streamed_rows::softmax_streamed().def(),
+        ),
+        one(
+            "layernorm_streamed",
+            "layer norm of each row, read twice by a cluster",
+            memory::streamed_rows::layernorm_streamed().def(),
+        ),
+        one(
+            "rmsnorm_streamed",
+            "RMS norm of each row, read twice by a cluster",
+            memory::streamed_rows::rmsnorm_streamed().def(),
+        ),
         one("row_sums", "sums of rows, by blocks", memory::sums::row_sums().def()),
         one("row_sums_short", "sums of rows, by warps", memory::sums::row_sums_short().def()),
         one("column_sums", "sums of pieces of columns", memory::sums::column_sums().def()),
@@ -156,6 +186,11 @@ pub fn all() -> Vec<Shipped> {
             "cumulative_sums_from",
             "cumulative sums along rows, each from a start",
             memory::scans::cumulative_sums_from().def(),
+        ),
+        one(
+            "cumulative_sums_short",
+            "cumulative sums along short rows, a warp per row",
+            memory::scans::cumulative_sums_short().def(),
         ),
         one(
             "cumulative_sums_unaligned",

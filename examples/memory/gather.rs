@@ -19,25 +19,32 @@ pub fn gather_rows<T, const R: usize = 2, const W: usize = 1024, const L: usize 
     copy(own, to);
 }
 
-/// Adds to each of B bins how often its number occurs in x (N, M); other numbers are not counted. One block
-/// for each of M columns; each of its warps counts by itself in shared memory.
+/// Adds to each of B bins how often its number occurs in x; other numbers are not counted. P blocks read tiles in
+/// turn; of each block G groups of threads count by themselves in shared memory.
 #[kernel]
-pub fn histogram<const B: usize = 256, const L: usize = 256, const V: usize = 8>(
-    x: &Tensor<i32, (N, M), (_1, ldx)>,
+pub fn histogram<
+    const B: usize = 256,
+    const L: usize = 256,
+    const V: usize = 8,
+    const P: usize = 1056,
+    const G: usize = 8,
+>(
+    x: &Tensor<i32, N>,
     bins: &mut Tensor<i32, B>,
 ) {
-    let counts = shared::<i32>(layout!((B, L / 32)));
+    let counts = shared::<i32>(layout!((B, G)));
     let flat = layout!((L, 1));
     fill(parallelize(counts, flat, thread.x, ragged = true), 0);
     sync_threads();
-    let from = parallelize(tile(x, (V * L, 1), (_, block.x)), flat, thread.x, values = (V, 1));
-    let own = parallelize(counts, layout!((1, L / 32, 32) : (0, 32, 1)), thread.x, (1, 1, _));
+    let (block, _) = walk((P, 1), block.x);
+    let from = parallelize(tile(x, V * L, _), layout!(L), thread.x, values = V);
+    let own = parallelize(counts, layout!((1, G, L / G) : (0, L / G, 1)), thread.x, (1, 1, _));
     let one = registers::<i32>((1, 1), 1);
-    for k in 0..from.size(2) {
-        let part = registers::<i32>((V, 1), -1);
-        copy(from[(_, _, k)], part, fill = -1);
+    for k in 0..ceil_div(from.size(1), P) {
+        let part = registers::<i32>(V, -1);
+        copy(from[(_, P * k + block)], part, fill = -1);
         for v in unroll(0..V) {
-            copy(one, tile(own, (1, 1), (part[(v, 0)], 0)), how = "atomic_add");
+            copy(one, tile(own, (1, 1), (part[(v)], 0)), how = "atomic_add");
         }
     }
     sync_threads();

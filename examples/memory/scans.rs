@@ -31,6 +31,30 @@ pub fn cumulative_sums<
     }
 }
 
+/// The same for short rows, through shared memory: each of a block's eight warps scans a row, and its lanes K
+/// neighbouring elements each. An odd K avoids bank conflicts.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn cumulative_sums_short<T, const K: usize = 9, const E: usize = 0>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+) {
+    at_most(N, 32 * K);
+    let threads = layout!((8, 32) : (32, 1));
+    let between = shared::<f32>(layout!((8, 32 * K) : (32 * K, 1)));
+    let (spread, own) =
+        (parallelize(between, threads, thread.x), parallelize(between, threads, thread.x, values = (1, K)));
+    let from = parallelize(tile(x, (8, 32 * K), (block.x, 0)), threads, thread.x);
+    let to = parallelize(tile(y, (8, 32 * K), (block.x, 0)), threads, thread.x);
+    copy(map(from, |x| x as f32), spread);
+    sync_threads();
+    let mut all = registers::<f32>((1, 1), 0.0);
+    let sums = scan(map(own, |x| x), 0.0, |a, b| a + b, mode = 1, exclusive = E > 0, carry = &mut all);
+    let before = warp_scan(all, 0.0, |a, b| a + b, exclusive = true);
+    map((sums, before), own, |sum, before| before + sum);
+    sync_threads();
+    copy(map(spread, |x| x), to);
+}
+
 /// The same from a start for each row: rows that are pieces of longer ones begin with the sum of all pieces
 /// before.
 #[kernel(T = f32 | f16 | bf16)]

@@ -2,21 +2,26 @@
 
 use tilewright::prelude::*;
 
-/// y = Σ x along each row: one block per row.
+/// y = Σ x along each row: one block per row, or a cluster of C, whose blocks read tiles of W elements in turn.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn row_sums<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4>(
+pub fn row_sums<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4, const C: usize = 1>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<f32, (M, _1), (_1, ldy)>,
 ) {
-    let from = parallelize(tile(x, (1, W), (block.x, _)), layout!((1, L)), thread.x, values = (1, V));
-    let to = parallelize(tile(y, (1, 1), (block.x, 0)), layout!((L, 1)), thread.x, ragged = true);
+    cluster(C);
+    let (part, i) = walk((C, M), block.x);
+    let from = parallelize(tile(x, (1, W), (i, _)), layout!((1, L)), thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, 1), (i, 0)), layout!((L, 1)), thread.x, ragged = true);
     let mut total = registers::<f32>((1, 1), 0.0);
-    for k in 0..from.size(2) {
-        let part = registers_like::<f32>(from[(_, _, k)], 0.0);
-        copy(from[(_, _, k)], part, fill = 0.0);
-        total = map((total, sum(part)), |t, s| t + s);
+    for k in 0..ceil_div(from.size(2), C) {
+        let piece = registers_like::<f32>(from[(_, _, C * k + part)], 0.0);
+        copy(from[(_, _, C * k + part)], piece, fill = 0.0);
+        total = map((total, sum(piece)), |t, s| t + s);
     }
-    copy(block_sum(total), to);
+    let total = cluster_sum(total);
+    if part == 0 {
+        copy(total, to);
+    }
 }
 
 /// The same for short rows: each of a block's eight warps has R of them.

@@ -4,8 +4,8 @@
 use tilewright::prelude::*;
 
 /// b = aᵀ through shared memory, so that global loads and stores are coalesced. C threads read V contiguous
-/// elements each along a row, and D threads write U contiguous elements each along a column; a padding of P
-/// elements per row of the tile avoids bank conflicts.
+/// elements each along a row, and D threads write U contiguous elements each along a column. A tile has B rows and
+/// E columns; a padding of P elements per row avoids bank conflicts.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn transpose<
     T,
@@ -14,15 +14,16 @@ pub fn transpose<
     const U: usize = 4,
     const D: usize = 8,
     const B: usize = 64,
+    const E: usize = 64,
     const P: usize = 1,
 >(
     a: &Tensor<T, (M, N), (lda, _1)>,
     b: &mut Tensor<T, (M, N)>,
 ) {
-    let between = shared::<T>(layout!((B, B) : (B + P, 1)));
+    let between = shared::<T>(layout!((B, E) : (E + P, 1)));
     let (rows, columns) = (layout!((256 / C, C) : (C, 1)), layout!((D, 256 / D)));
-    let from = parallelize(tile(a, (B, B), (block.x, block.y)), rows, thread.x, values = (1, V));
-    let to = parallelize(tile(b, (B, B), (block.x, block.y)), columns, thread.x, values = (U, 1));
+    let from = parallelize(tile(a, (B, E), (block.x, block.y)), rows, thread.x, values = (1, V));
+    let to = parallelize(tile(b, (B, E), (block.x, block.y)), columns, thread.x, values = (U, 1));
     let part = registers_like(from, 0);
     copy(from, part);
     copy(part, parallelize(between, rows, thread.x, values = (1, V)));

@@ -21,6 +21,9 @@ pub mod bodies;
 #[path = "../../examples/memory/gather.rs"]
 pub mod gather;
 #[allow(dead_code)]
+#[path = "../../examples/memory/long_rows.rs"]
+pub mod long_rows;
+#[allow(dead_code)]
 #[path = "../../examples/memory/products.rs"]
 pub mod products;
 #[allow(dead_code)]
@@ -32,6 +35,9 @@ pub mod scans;
 #[allow(dead_code)]
 #[path = "../../examples/memory/stencils.rs"]
 pub mod stencils;
+#[allow(dead_code)]
+#[path = "../../examples/memory/streamed_rows.rs"]
+pub mod streamed_rows;
 #[allow(dead_code)]
 #[path = "../../examples/memory/sums.rs"]
 pub mod sums;
@@ -117,101 +123,74 @@ const OWN: usize = 16;
 /// The longest row that one warp reads, in elements for each lane.
 const SHORT: usize = 16;
 
-/// The longest part of a row that one block keeps in registers; clusters share longer rows.
+/// The longest row that one block keeps in registers.
 const PART: usize = 16384;
+/// Bytes of shared memory of a multiprocessor.
+const SHARED: usize = 227 * 1024;
+/// Of these, what a block needs besides its part of a row.
+const BESIDE: usize = 1536;
+/// Threads of a multiprocessor with 40 registers each.
+const THREADS: usize = 1536;
+/// Multiprocessors of an H100.
+const PROCESSORS: usize = 132;
 /// Most blocks of a cluster.
 const BLOCKS: usize = 16;
+/// Multiprocessors that clusters of 1, 2, 4, 8 and 16 blocks can fill on an H100: its groups of multiprocessors have 18,
+/// 16 or fewer of them.
+const FILLED: [usize; 5] = [132, 132, 128, 112, 104];
 /// Rows that are too few for a block each to occupy the device.
 const FEW: usize = 1024;
+/// Blocks that keep the memory busy.
+const BUSY: usize = 512;
+
+/// The longest power of two that divides a number, up to a limit.
+fn dividing(number: usize, most: usize) -> usize {
+    (1 << number.trailing_zeros()).min(most)
+}
+
+/// The widest of these tiles that a mode fills but for a part in 25; else the narrowest.
+fn filled(extent: usize, tiles: &[usize]) -> usize {
+    let fills = |tile: &&usize| 25 * extent.next_multiple_of(**tile) <= 26 * extent;
+    *tiles.iter().find(fills).unwrap_or(&tiles[tiles.len() - 1])
+}
+
+/// How many partial sums each column has, of equally many rows, before a second launch sums these: one where columns
+/// occupy the device.
+pub fn pieces(rows: usize, columns: usize) -> usize {
+    if columns.div_ceil(128) >= BUSY || rows < 32 {
+        return 1;
+    }
+    let wanted = (2048 * 128 / columns.max(1)).clamp(4, 256);
+    (1..=wanted).rev().find(|pieces| rows.is_multiple_of(*pieces)).unwrap_or(1)
+}
 
 /// The kernel for a matrix of this size, rows contiguous.
 pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
-    let own = |kernel, constants: &[(&'static str, usize)]| Choice {
-        kernel,
-        elem: (!work.has_one_type()).then_some(elem),
-        constants: constants.to_vec(),
-    };
+    let (rows, columns) = (rows.max(1), columns.max(1));
     // Elements of one access: vectors need rows that are aligned to them.
-    let most = WIDEST / elem.bytes() as usize;
-    let wide = if columns.is_multiple_of(most) { most } else { 1 };
-    let in_rows = |long, short, threads: usize| {
-        if columns <= 32 * SHORT {
-            // A warp reads a row with the widest vectors that it allows.
-            let value = wide.min((columns / 32).next_power_of_two()).max(1);
-            let width = columns.next_multiple_of(32 * value);
-            return own(short, &[("W", width), ("R", (OWN * 16 / width).max(1)), ("V", value)]);
-        }
-        let blocks = columns.div_ceil(PART).next_power_of_two().min(BLOCKS);
-        if blocks > 1 {
-            // Two resident blocks of 512 threads: one loads while the other waits for its cluster.
-            let width = columns.div_ceil(blocks).next_multiple_of(512 * wide);
-            return own(long, &[("W", width), ("L", 512), ("V", wide), ("C", blocks), ("Q", 2)]);
-        }
-        own(long, &[("W", columns.next_multiple_of(threads * wide)), ("L", threads), ("V", wide)])
-    };
-    // Threads of a block that keeps a row in registers, with about this many elements for each.
-    let keeping = |elements: usize| columns.div_ceil(elements).next_multiple_of(128).clamp(128, 1024);
-    let kept = keeping(if wide == 1 { 33 } else { OWN });
+    let wide = dividing(columns, WIDEST / elem.bytes() as usize);
+    let matrix = Matrix { work, elem, rows, columns, wide };
+    let own = |kernel, constants: &[(&'static str, usize)]| matrix.own(kernel, constants);
     // Elements of a row that 128 threads read at once, at least two each.
     let at_once = |most: usize| columns.next_multiple_of(128 * wide).clamp(256 * wide, 128 * wide * most);
     match work {
-        Work::Transpose => {
-            // Reads are coalesced along rows of the matrix, writes along its columns.
-            let side = |extent: usize| if extent.is_multiple_of(most) { (most, 8) } else { (1, 32) };
-            let ((v, c), (u, d)) = (side(columns), side(rows));
-            let pad = 4 / elem.bytes() as usize;
-            let tile = if v * u > 1 && v == u { 256 / elem.bytes() as usize } else { 64 };
-            own("transpose", &[("V", v), ("C", c), ("U", u), ("D", d), ("B", tile), ("P", pad)])
-        }
-        Work::Softmax => in_rows("softmax_row", "softmax_rows", kept),
-        Work::Layernorm if wide == 1 => in_rows("layernorm_row", "layernorm_rows", keeping(17)),
-        Work::Layernorm => {
-            let mut choice = in_rows("layernorm_row", "layernorm_rows", kept);
-            if choice.kernel == "layernorm_row" && elem.bytes() < 4 && columns <= PART {
-                // Converted 16-bit weights take 32-bit registers: without a register bound fewer blocks would
-                // be resident.
-                choice.constants.push(("Q", (1536 / kept).max(1)));
-            }
-            choice
-        }
-        Work::Rmsnorm => in_rows("rmsnorm_row", "rmsnorm_rows", kept),
-        Work::RowSums if columns <= 32 * SHORT => in_rows("row_sums", "row_sums_short", 0),
+        Work::Transpose => transpose(elem, rows, columns),
+        Work::Softmax | Work::Layernorm | Work::Rmsnorm => matrix.norms(),
+        Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom => matrix.scans(),
+        Work::RowSums if columns <= 32 * SHORT => matrix.in_rows("row_sums", "row_sums_short", 0),
         Work::RowSums => {
-            own("row_sums", &[("W", at_once(if wide == 1 { 33 } else { 8 })), ("L", 128), ("V", wide)])
-        }
-        Work::CumulativeSums | Work::SumsBefore if columns <= 32 * SHORT => {
-            let exclusive = usize::from(work == Work::SumsBefore);
-            let width = columns.next_multiple_of(32);
-            let rows = (256 * OWN / 2 / width).max(1);
-            own("cumulative_sums", &[("R", rows), ("W", width), ("L", 256), ("E", exclusive)])
-        }
-        Work::CumulativeSums | Work::SumsBefore if rows < FEW && columns > PART => {
-            // A cluster scans a row: each of its blocks a tile at a time.
-            let exclusive = usize::from(work == Work::SumsBefore);
-            // Three resident blocks of 16 elements for each thread; of narrow elements two of 32.
-            let (each, resident) = if elem.bytes() < 4 { (2 * OWN, 2) } else { (OWN, 3) };
-            let width = columns.div_ceil(BLOCKS).next_multiple_of(512 * wide).min(512 * each);
-            let constants = [("W", width), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", resident)];
-            own("cumulative_sums", &constants)
-        }
-        Work::CumulativeSums if wide == 1 && columns > 32 * SHORT => own("cumulative_sums_unaligned", &[]),
-        Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom => {
-            // A block scans a tile of its row at a time.
-            let threads = columns.div_ceil(OWN).next_multiple_of(128).min(512);
-            let width = columns.next_multiple_of(threads * wide).min(threads * OWN);
-            // Other blocks load while one waits at its barriers; without a register bound one would be resident.
-            let constants = [("W", width), ("L", threads), ("Q", 1536 / threads)];
-            let mut choice = own("cumulative_sums_from", &constants);
-            if work != Work::CumulativeSumsFrom {
-                choice.kernel = "cumulative_sums";
-                choice.constants.push(("E", usize::from(work == Work::SumsBefore)));
-            }
-            choice
+            let width = at_once(if wide == 1 { 33 } else { 8 });
+            // Few rows take several blocks each.
+            let blocks = BUSY.div_ceil(rows).min(columns.div_ceil(width)).next_power_of_two().min(BLOCKS);
+            own("row_sums", &[("W", width), ("L", 128), ("V", wide), ("C", blocks)])
         }
         Work::ColumnSums => {
             // Few rows need many warps; few columns need long tiles.
             let (tile, warps) = match (rows < FEW, columns < 4096) {
+                _ if rows <= 32 => (32, 4),
                 (true, true) => (256, 32),
+                (false, true) if wide == 1 => (64, 8),
+                (false, true) if elem.bytes() < 4 => (256, 16),
                 (false, true) => (128, 8),
                 _ => (64, 8),
             };
@@ -226,12 +205,240 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::Gemv => own("gemv", &[("W", at_once(4)), ("L", 128), ("V", wide)]),
         Work::Gravity => own("gravity", &[]),
         Work::Gather => {
-            // Two rows for each block, one access of each by a thread; short rows take fewer threads.
-            let threads = if columns > 128 * wide { 256 } else { 128 };
-            own("gather_rows", &[("R", 512 / threads), ("W", threads * wide), ("L", threads), ("V", wide)])
+            // Threads have up to eight accesses of a row each; short rows take fewer threads, and more rows.
+            let accesses = columns.div_ceil(wide);
+            let (least, most, all) = if wide == 1 { (3, 4, 2048) } else { (1, 8, 512) };
+            let each = accesses.div_ceil(256).clamp(least, 8);
+            let threads = accesses.div_ceil(each).next_multiple_of(32).min(256);
+            let rows = (all / threads / each).clamp(1, most);
+            own("gather_rows", &[("R", rows), ("W", each * threads * wide), ("L", threads), ("V", wide)])
         }
-        Work::Histogram => own("histogram", &[]),
-        Work::Stencil5 => own("stencil_5", &[]),
+        Work::Histogram => own("histogram", &[("P", (rows * columns).div_ceil(4096).clamp(1, 1056))]),
+        Work::Stencil5 => own("stencil_5", &[("L", filled(columns, &[512, 256, 128, 64, 32]))]),
         Work::Stencil7 => own("stencil_7", &[]),
     }
+}
+
+/// A work on a matrix, whose accesses have so many elements.
+struct Matrix {
+    work: Work,
+    elem: Elem,
+    rows: usize,
+    columns: usize,
+    wide: usize,
+}
+
+impl Matrix {
+    fn own(&self, kernel: &'static str, constants: &[(&'static str, usize)]) -> Choice {
+        let elem = (!self.work.has_one_type()).then_some(self.elem);
+        Choice { kernel, elem, constants: constants.to_vec() }
+    }
+
+    /// A warp for some rows, or a block for each.
+    fn in_rows(&self, long: &'static str, short: &'static str, threads: usize) -> Choice {
+        let (columns, wide) = (self.columns, self.wide);
+        if columns <= 32 * SHORT {
+            // A warp reads a row with the widest vectors that it allows.
+            let value = wide.min((columns / 32).next_power_of_two()).max(1);
+            let width = columns.next_multiple_of(32 * value);
+            return self.own(short, &[("W", width), ("R", (OWN * 16 / width).max(1)), ("V", value)]);
+        }
+        self.own(long, &[("W", columns.next_multiple_of(threads * wide)), ("L", threads), ("V", wide)])
+    }
+
+    /// Rows that one block does not keep in registers: in the shared memory of a cluster, or read twice.
+    fn longer(&self, long: &'static str, streamed: &'static str) -> Option<Choice> {
+        let Matrix { elem, rows, columns, wide, .. } = *self;
+        if columns <= PART {
+            return None;
+        }
+        // Few rows take as many threads as possible.
+        let limit = if rows * BLOCKS > PROCESSORS { 4 } else { 2 };
+        let shape = |blocks| long_rows(elem, wide, columns.div_ceil(blocks), limit);
+        let enough = |blocks: &usize| {
+            let resident = if *blocks == 1 && columns <= 20 * 1024 { 2 } else { 3 };
+            rows * blocks >= PROCESSORS && shape(*blocks).2 >= resident
+        };
+        let blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
+        let (width, threads, resident) = shape(blocks);
+        // Asynchronous copies have four bytes or more.
+        if resident < 2 || wide * (elem.bytes() as usize) < 4 {
+            let blocks = (2 * PROCESSORS).div_ceil(rows).next_power_of_two().min(BLOCKS);
+            return Some(self.own(streamed, &[("W", 512 * OWN), ("V", wide), ("C", blocks)]));
+        }
+        let clusters = FILLED[blocks.ilog2() as usize] * resident / blocks;
+        let all =
+            [("W", width), ("L", threads), ("V", wide), ("C", blocks), ("G", clusters), ("Q", resident)];
+        Some(self.own(long, &all))
+    }
+
+    /// Threads of a block that keeps a row in registers, with about this many elements for each.
+    fn keeping(&self, elements: usize) -> usize {
+        let warps = if self.wide == 1 { 4 } else { 1 };
+        self.columns.div_ceil(elements).next_multiple_of(32 * warps).clamp(128, 1024)
+    }
+
+    fn norms(&self) -> Choice {
+        let Matrix { work, elem, columns, wide, .. } = *self;
+        let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
+        let in_rows = |long, short, threads| self.in_rows(long, short, threads);
+        let keeping = |elements| self.keeping(elements);
+        let kept = keeping(if wide == 1 { 33 } else { OWN });
+        match work {
+            // Narrow rows spend more of their time at barriers: fewer threads each, so that more rows are resident, or a
+            // second reading, which takes few registers.
+            Work::Softmax if elem.bytes() < 4 && wide > 1 && (PART / 2 + 1..=PART).contains(&columns) => {
+                let threads = keeping(2 * OWN);
+                let constants =
+                    [("W", threads * OWN), ("L", threads), ("V", wide), ("C", 1), ("Q", THREADS / threads)];
+                own("softmax_streamed", &constants)
+            }
+            Work::Softmax => self.longer("softmax_long", "softmax_streamed").unwrap_or_else(|| {
+                let few = elem.bytes() < 4 && wide > 1 && columns <= 6144;
+                in_rows("softmax_row", "softmax_rows", if few { keeping(24) } else { kept })
+            }),
+            Work::Layernorm => self.longer("layernorm_long", "layernorm_streamed").unwrap_or_else(|| {
+                let many = (PART / 2 + 1..=3 * PART / 4).contains(&columns);
+                let threads = match wide {
+                    1 => keeping(11),
+                    _ if many => keeping(2 * OWN),
+                    _ => kept,
+                };
+                let mut choice = in_rows("layernorm_row", "layernorm_rows", threads);
+                if choice.kernel == "layernorm_row" && elem.bytes() < 4 && wide > 1 {
+                    // Converted 16-bit weights take 32-bit registers: without a register bound fewer blocks would
+                    // be resident.
+                    let all = if many { 1024 } else { 1536 };
+                    choice.constants.push(("Q", (all / threads).max(1)));
+                }
+                rows_of_warps(&mut choice, elem, wide, 2);
+                choice
+            }),
+            _ => self.longer("rmsnorm_long", "rmsnorm_streamed").unwrap_or_else(|| {
+                let mut choice = in_rows("rmsnorm_row", "rmsnorm_rows", kept);
+                rows_of_warps(&mut choice, elem, wide, 4);
+                choice
+            }),
+        }
+    }
+
+    fn scans(&self) -> Choice {
+        let Matrix { work, elem, rows, columns, wide } = *self;
+        let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
+        match work {
+            Work::CumulativeSums | Work::SumsBefore if columns <= 32 * SHORT => {
+                let exclusive = usize::from(work == Work::SumsBefore);
+                if wide == 1 || !columns.is_multiple_of(32) && elem.bytes() < 4 {
+                    return own(
+                        "cumulative_sums_short",
+                        &[("K", columns.div_ceil(32) | 1), ("E", exclusive)],
+                    );
+                }
+                let width = columns.next_multiple_of(32);
+                let rows = (256 * OWN / 2 / width).max(1);
+                own("cumulative_sums", &[("R", rows), ("W", width), ("L", 256), ("E", exclusive)])
+            }
+            Work::CumulativeSums | Work::SumsBefore if (32..BUSY).contains(&rows) && columns > PART => {
+                // A cluster scans a row, each of its blocks a tile at a time. While a block waits for its cluster, other
+                // resident ones load.
+                let exclusive = usize::from(work == Work::SumsBefore);
+                let blocks = BUSY.div_ceil(rows).next_power_of_two().min(8);
+                let resident = if elem.bytes() < 4 { 6 } else { 5 };
+                let constants =
+                    [("W", 256 * OWN), ("L", 256), ("E", exclusive), ("C", blocks), ("Q", resident)];
+                own("cumulative_sums", &constants)
+            }
+            Work::CumulativeSums | Work::SumsBefore if rows < 32 && columns > PART => {
+                // So few rows leave room for more threads and elements.
+                let exclusive = usize::from(work == Work::SumsBefore);
+                let (each, resident) = if elem.bytes() < 4 { (2 * OWN, 2) } else { (OWN, 3) };
+                let constants =
+                    [("W", 512 * each), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", resident)];
+                own("cumulative_sums", &constants)
+            }
+            Work::CumulativeSums if wide == 1 => {
+                // As few tiles as possible, as full as possible.
+                let tiles = columns.div_ceil(17 * 512);
+                own("cumulative_sums_unaligned", &[("L", columns.div_ceil(17 * tiles).next_multiple_of(32))])
+            }
+            _ => {
+                // A block scans a tile of its row at a time.
+                let threads = columns.div_ceil(OWN).next_multiple_of(128).min(512);
+                let width = columns.next_multiple_of(threads * wide).min(threads * OWN);
+                // Other blocks load while one waits at its barriers; without a register bound one would be resident.
+                let constants = [("W", width), ("L", threads), ("Q", 1536 / threads)];
+                let mut choice = own("cumulative_sums_from", &constants);
+                if work != Work::CumulativeSumsFrom {
+                    choice.kernel = "cumulative_sums";
+                    choice.constants.push(("E", usize::from(work == Work::SumsBefore)));
+                }
+                choice
+            }
+        }
+    }
+}
+
+/// Warps load several rows of odd lengths at once, whose elements of two bytes are loaded one by one.
+fn rows_of_warps(choice: &mut Choice, elem: Elem, wide: usize, least: usize) {
+    if wide == 1 && elem.bytes() < 4 {
+        choice
+            .constants
+            .iter_mut()
+            .filter(|(name, _)| *name == "R")
+            .for_each(|(_, rows)| *rows = (*rows).max(least));
+    }
+}
+
+/// Of a block that keeps so many elements of a row in shared memory, in four pieces: its tile, its threads, and how many
+/// such blocks are resident on a multiprocessor.
+fn long_rows(elem: Elem, wide: usize, part: usize, limit: usize) -> (usize, usize, usize) {
+    let resident = |width: usize| SHARED / (width * elem.bytes() as usize + BESIDE);
+    let most = (THREADS / resident(part).clamp(1, limit) / 32 * 32).min(1024);
+    let each = part.div_ceil(4 * wide * most);
+    let threads = part.div_ceil(4 * wide * each).next_multiple_of(32).max(128);
+    let width = 4 * wide * each * threads;
+    (width, threads, resident(width).min(limit).min(THREADS / threads))
+}
+
+/// The kernel for a transpose: reads are coalesced along rows of the matrix, writes along its columns.
+fn transpose(elem: Elem, rows: usize, columns: usize) -> Choice {
+    let most = WIDEST / elem.bytes() as usize;
+    let (v, u) = (dividing(columns.max(1), most), dividing(rows.max(1), most));
+    let side = if v.min(u) >= 4 { 256 / elem.bytes() as usize } else { 64 };
+    // A short side is one tile; the other one is as much longer.
+    let fit = |extent: usize| match extent {
+        0..=8 => 8,
+        9..=32 => extent.next_multiple_of(16),
+        _ => side,
+    };
+    let other = |short: usize| (side * side / short).next_power_of_two().clamp(side, 512);
+    let (b, e) = match (fit(rows), fit(columns)) {
+        (b, e) if b < side && e < side => (b, e),
+        (b, _) if b < side => (b, other(b)),
+        (_, e) if e < side => (other(e), e),
+        // Single elements: longer pieces of columns, which begin anywhere.
+        (b, e) if v * u == 1 => (2 * b, e),
+        // One tile instead of two.
+        (b, e) if (b + 1..=b + 48).contains(&rows) => (rows.next_multiple_of(16), e),
+        both => both,
+    };
+    let u = if b.is_power_of_two() { u } else { 1 };
+    // Threads along contiguous elements, so that both modes of the tile are divided.
+    let threads = |along: usize, across: usize, values: usize| {
+        let divides = |n: &usize| along.is_multiple_of(n * values) && across.is_multiple_of(256 / n);
+        let usual = if values == 1 { 32 } else { 32 / values.min(4) };
+        [usual, 2 * usual, usual / 2, 4 * usual, usual / 4, usual / 8, 8 * usual]
+            .into_iter()
+            .find(|n| *n > 0 && divides(n))
+    };
+    let narrower = |along, across, values: usize| {
+        (0..=values.ilog2()).find_map(|k| Some((values >> k, threads(along, across, values >> k)?)))
+    };
+    let (Some((v, c)), Some((u, d))) = (narrower(e, b, v), narrower(b, e, u)) else {
+        let constants = vec![("V", 1), ("C", 32), ("U", 1), ("D", 32)];
+        return Choice { kernel: "transpose", elem: Some(elem), constants };
+    };
+    let pad = 4 / elem.bytes() as usize;
+    let constants = vec![("V", v), ("C", c), ("U", u), ("D", d), ("B", b), ("E", e), ("P", pad)];
+    Choice { kernel: "transpose", elem: Some(elem), constants }
 }

@@ -39,6 +39,36 @@ fn rows_of_several_blocks() {
     }
 }
 
+/// Several rows for each cluster, one after another.
+#[test]
+fn long_rows() {
+    let all = [(1, 3, 2, Elem::F32), (2, 1, 1, Elem::F32), (4, 2, 4, Elem::Bf16), (8, 3, 4, Elem::F16)];
+    for (blocks, groups, pieces, elem) in all {
+        for kernel in ["softmax_long", "layernorm_long", "rmsnorm_long"] {
+            for columns in [1, 257, 256 * blocks - 3, 256 * blocks] {
+                let constants =
+                    [("W", 256), ("L", 64), ("C", blocks), ("G", groups), ("P", pieces), ("V", 1)];
+                check(kernel, &constants, elem, [5, columns.min(256 * blocks)], Values::Any);
+            }
+        }
+    }
+}
+
+/// Rows that are read twice, in several tiles for each block.
+#[test]
+fn streamed_rows() {
+    for (blocks, elem) in [(1, Elem::F32), (2, Elem::Bf16), (8, Elem::F16)] {
+        for kernel in ["softmax_streamed", "layernorm_streamed", "rmsnorm_streamed"] {
+            for columns in [1, 300, 256 * blocks + 1, 1000] {
+                check(kernel, &[("W", 256), ("L", 64), ("C", blocks)], elem, [3, columns], Values::Any);
+            }
+        }
+        for columns in [1, 300, 256 * blocks + 1, 3000] {
+            check("row_sums", &[("W", 256), ("L", 64), ("C", blocks)], elem, [3, columns], Values::Any);
+        }
+    }
+}
+
 /// Cumulative sums of rows that end in any iteration and block.
 #[test]
 fn scans_of_several_blocks() {

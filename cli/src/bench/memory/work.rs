@@ -94,11 +94,9 @@ const BINS: i64 = 256;
 /// Factors of an element and of its neighbours.
 const STENCIL: [f64; 2] = [0.5, 0.125];
 
-/// The number of partial sums for each column: enough blocks for all multiprocessors, with equal numbers of
-/// rows.
+/// Partial sums of each column.
 fn pieces(rows: i64, columns: i64) -> i64 {
-    let wanted = (2048 * 128 / columns).clamp(16, 256);
-    (1..=wanted).rev().find(|pieces| rows % pieces == 0).unwrap_or(1)
+    memory::pieces(rows as usize, columns as usize) as i64
 }
 
 /// The pieces of each row whose cumulative sums are computed, equally long: one where rows, or clusters of blocks
@@ -275,7 +273,7 @@ impl Task {
                 vec![one(work, vec![table, tensor(1, [m], [1]), matrix(2)])]
             }
             Job::One(Work::Histogram) | Job::EqualHistogram => {
-                let given = vec![tensor(0, [n, m], [1, n]), tensor(1, [BINS], [1])];
+                let given = vec![tensor(0, [n * m], [1]), tensor(1, [BINS], [1])];
                 vec![one(Work::Histogram, given)]
             }
             Job::One(work @ Work::Stencil5) => {
@@ -287,9 +285,12 @@ impl Task {
             }
             Job::One(Work::ColumnSums) | Job::ColumnSums => {
                 let pieces = pieces(m, n);
-                let rows = m / pieces;
-                let from = tensor(0, [n, rows, pieces], [1, n * pieces, n]);
-                let first = one(Work::ColumnSums, vec![from, tensor(2, [n, pieces], [1, n])]);
+                let from = tensor(0, [n, m / pieces, pieces], [1, n * pieces, n]);
+                let to = if pieces == 1 { 1 } else { 2 };
+                let first = one(Work::ColumnSums, vec![from, tensor(to, [n, pieces], [1, n])]);
+                if pieces == 1 {
+                    return vec![first];
+                }
                 let between = tensor(2, [n, pieces, 1], [1, n, n * pieces]);
                 let given = vec![between, tensor(1, [n, 1], [1, n])];
                 vec![first, more(Work::ColumnSums, pieces, n, given)]
