@@ -27,7 +27,7 @@ pub fn linear_hopper<const BM: usize = 128, const BN: usize = 256, const BK: usi
     let mma = tiled_mma::<bf16, f32>(warpgroups = 2);
     let mut acc = mma.accumulators((BM, BN), 0.0);
 
-    for k in pipelined(0..ga.size(2), stages = 4, producer = warp) {
+    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
         copy(ga[(_, _, k)], sa);
         copy(gw[(_, _, k)], sw);
         gemm(sa, sw, &mut acc);

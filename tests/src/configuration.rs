@@ -272,7 +272,11 @@ impl Configuration {
         let sizes = draw.sizes(scale);
         let rooms = [draw.room(), draw.room(), draw.room(), Room::default()];
         let (alpha, beta) = (draw.one(&[1.0, 2.0, -1.0]), draw.one(&[0.0, 1.0, -1.0, 2.0]));
-        let values = if draw.once_in(2) { Values::Whole } else { Values::Any };
+        // Two scales of any size would pass 32 bits.
+        let integers =
+            ["dtype=i8", "dtype=u8"].iter().any(|of| keys.starts_with(of)) && !keys.contains(" out=");
+        let small = draw.once_in(2) || (integers && keys.contains("scales"));
+        let values = if small { Values::Whole } else { Values::Any };
         Configuration { keys, sizes, rooms, values, function, scalars: [alpha, beta], seed }
     }
 

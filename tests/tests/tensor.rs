@@ -457,7 +457,7 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "dtype=bf16 bm=40 bn=20 mma=mma_sync",
         "4 warps cannot share a tile of 40x20 by products of 8x16\n",
     );
-    check("dtype=bf16 warps=5", "5 warps cannot share a tile of 256x128 by products of 8x16");
+    check("dtype=bf16 warps=5", "5 warps cannot share a tile of 128x128 by products of 8x16");
     check("mma=mma_sync", "no matrix instruction of sm_80 multiplies f32 into sums of f32");
     check("dtype=bf16 mma=mma_m16n8k16_f16", "`mma_m16n8k16_f16` multiplies f16 into sums of f32");
     check("warps=4", "`warps` is about products on tensor cores");

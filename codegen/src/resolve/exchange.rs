@@ -66,6 +66,8 @@ impl Uses {
 
 /// The most parts in which a tile is staged.
 const PARTS: i64 = 8;
+/// The most accesses to global memory of a thread for each part: the other parts' elements are in registers meanwhile.
+const ACCESSES: i64 = 16;
 
 /// A tile on its way to global memory, whole or part after part.
 pub(super) struct Stage {
@@ -79,6 +81,11 @@ pub(super) struct Stage {
 }
 
 impl Stage {
+    /// Does the tile leave in parts?
+    pub(super) fn in_parts(&self) -> bool {
+        self.parts.1 > 1
+    }
+
     /// A part of a view of the tile, or of a thread's elements of it.
     fn part(&self, view: &View, at: &Affine) -> Result<View> {
         let (mode, count) = self.parts;
@@ -221,6 +228,10 @@ impl Resolve {
             let wide = spread(&self.program, &[&first], threads, self.width)?;
             let (before, after) = (efficiency(&narrow, fast, elem)?, efficiency(&wide, fast, elem)?);
             if first.layout.size()? < threads || before * GAIN > after {
+                continue;
+            }
+            let accesses = wide.values() / shared::vector(&wide, fast, i64::from(16 / elem.bytes()));
+            if parts.1 > 1 && accesses > ACCESSES {
                 continue;
             }
             let layout = shared::exchanged(elem, &narrow, &wide, fast)?;

@@ -33,6 +33,25 @@ impl Resolve {
         Ok(self.tensor(name, elem, Space::Registers { words: false }, layout))
     }
 
+    /// The part of a thread of a tile in registers, in the element type of where it goes if that is narrower: elements
+    /// that wait for their turn take fewer registers then.
+    fn narrowed(&mut self, stmt: &Stmt, from: &View, to: &View, d: &Distribution) -> Result<View> {
+        let side = self.side(stmt, from, d, false)?;
+        let (elem, wide) = (self.program.tensor(to.tensor).elem, self.program.tensor(from.tensor).elem);
+        let Some(own) = self.forms.get(&from.tensor).cloned().filter(|_| elem.bytes() < wide.bytes()) else {
+            return Ok(side);
+        };
+        let name = format!("{}_packed", from.name);
+        let layout = fragment(&name, elem, &own)?;
+        let packed = self.tensor(&name, elem, Space::Registers { words: elem.bytes() == 2 }, layout);
+        let into = part::of_tile(from, own.tile(), d, packed)?.with_name(&name);
+        self.push(
+            stmt,
+            Op::Copy { from: side, to: into.clone(), how: How::Derive, fill: 0.0.into(), token: None },
+        );
+        Ok(into)
+    }
+
     pub(super) fn tensor(&mut self, name: &str, elem: Elem, space: Space, layout: Layout) -> Id {
         let span = Default::default();
         self.program.tensors.push(Tensor { name: name.into(), elem, space, layout: layout.into(), span });
@@ -53,7 +72,10 @@ impl Resolve {
                     (How::Derive, None) => self.mechanism(from, to),
                     _ => *how,
                 };
-                let ins = [self.side(stmt, from, &d, false)?];
+                let ins = match &stage {
+                    Some(stage) if stage.in_parts() => [self.narrowed(stmt, from, to, &d)?],
+                    _ => [self.side(stmt, from, &d, false)?],
+                };
                 self.written(stmt, (to, &d), stage, &ins, |ins, to| Op::Copy {
                     from: ins[0].clone(),
                     to,

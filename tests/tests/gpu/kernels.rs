@@ -23,8 +23,16 @@ const SIZES: [[usize; 3]; 9] = [
     [192, 64, 256],
 ];
 /// M and N of kernels that normalise rows.
-const ROWS: [[usize; 3]; 7] =
-    [[4, 1024, 1], [3, 5000, 1], [7, 1, 1], [5, 1023, 1], [2, 4096, 1], [2, 4352, 1], [2, 8192, 1]];
+const ROWS: [[usize; 3]; 8] = [
+    [4, 1024, 1],
+    [3, 5000, 1],
+    [7, 1, 1],
+    [5, 1023, 1],
+    [2, 4096, 1],
+    [2, 4352, 1],
+    [2, 8192, 1],
+    [2, 65536, 1],
+];
 const BATCHES: usize = 3;
 /// Planes and heads of other kernels.
 const PLANES: usize = 8;

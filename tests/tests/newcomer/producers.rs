@@ -96,6 +96,48 @@ fn two_products(
     copy(map((even, odd), |x, y| 0.5 * (x + y)), tile(c, (128, 32), (block.x, block.y)));
 }
 
+/// Four slots leave no room for all of c in shared memory, so it leaves in two parts.
+#[kernel(arch = 90)]
+fn leaves_in_parts(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
+) {
+    persistent();
+    let (ga, gb) = (tile(a, (128, 64), (block.x, _)), tile(b, (256, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((128, 64)), shared::<bf16>((256, 64)));
+    let mma = tiled_mma::<bf16, f32>(warpgroups = 2);
+    let mut acc = mma.accumulators((128, 256), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 4, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(map(acc, |x| 2.0 * x), tile(c, (128, 256), (block.x, block.y)));
+}
+
+#[test]
+fn tiles_leave_in_parts() {
+    let kernel = generated!(leaves_in_parts());
+    assert!(kernel.source().contains("for (int part = 0; part < 2; ++part)"), "{}", kernel.source());
+    for [m, n, k] in [[128, 256, 64], [200, 300, 72], [130, 264, 136]] {
+        let (a, b) = (halves(m * k, 1), halves(n * k, 2));
+        let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
+        let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<bf16>([m, n]).strides([n, 1])];
+        let wanted = product(&a, &b, [m, n, k]);
+        for outcome in every(kernel.clone(), &args) {
+            for (got, wanted) in outcome.get::<bf16>("c").unwrap().iter().zip(&wanted) {
+                let error = (f64::from(got.to_f32()) - 2.0 * wanted).abs();
+                assert!(
+                    error <= 0.01 * wanted.abs().max(1.0),
+                    "{m}x{n}x{k}: {got:?}, and {} is right",
+                    2.0 * wanted
+                );
+            }
+        }
+    }
+}
+
 /// Two blocks of a cluster have their columns in common.
 #[kernel(arch = 90)]
 fn in_clusters(
