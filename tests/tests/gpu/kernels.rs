@@ -33,6 +33,8 @@ const ROWS: [[usize; 3]; 8] = [
     [2, 8192, 1],
     [2, 65536, 1],
 ];
+/// N of kernels of vectors: all blocks of a grid of a fixed size have whole tiles.
+const VECTORS: [[usize; 3]; 1] = [[1, 132 * 16384, 1]];
 const BATCHES: usize = 3;
 /// Planes and heads of other kernels.
 const PLANES: usize = 8;
@@ -74,7 +76,9 @@ fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (S
     let is_product = kernel.params.iter().any(|param| param.name == "c");
     let rows = if is_product { &[][..] } else { &ROWS[..] };
     let batches = if is_product { BATCHES } else { PLANES };
-    rows.iter().chain(&SIZES).flat_map(move |&[m, n, k]| {
+    let are_vectors = kernel.params.iter().all(|param| param.tensor.is_none_or(|(_, modes)| modes == 1));
+    let vectors = if are_vectors { &VECTORS[..] } else { &[] };
+    rows.iter().chain(vectors).chain(&SIZES).flat_map(move |&[m, n, k]| {
         ROOMS.map(|room| {
             let sizes = &[("M", m), ("N", n), ("K", k), ("L", batches)];
             let (rooms, values) = (&[room], Values::Whole);
