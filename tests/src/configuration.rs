@@ -151,11 +151,13 @@ impl Draw {
         match self.below(4) {
             0 => keys += &format!(" warps={}", self.one(&[1, 2, 4, 4, 8, 8])),
             1 => {
-                let fit = |extent: usize| [1, 2, 4].into_iter().filter(move |over| extent % (16 * over) == 0);
+                let fit = |extent: usize| {
+                    [1, 2, 4].into_iter().filter(move |over| extent.is_multiple_of(16 * over))
+                };
                 let (over, columns) =
                     (self.one(&fit(bm).collect::<Vec<_>>()), self.one(&fit(bn).collect::<Vec<_>>()));
                 let parts: Vec<usize> =
-                    [1, 1, 2, 4].into_iter().filter(|parts| bk % (of.k * parts) == 0).collect();
+                    [1, 1, 2, 4].into_iter().filter(|parts| bk.is_multiple_of(of.k * parts)).collect();
                 let parts = self.one(&parts);
                 if over * columns * parts <= 16 {
                     keys += &match parts {

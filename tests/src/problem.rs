@@ -229,11 +229,14 @@ fn is_packed(param: &Param) -> bool {
     matches!(param, Param::Pointer { shape, .. } if shape.get(1).copied() == half)
 }
 
+/// A function and the bound of its derivative.
+pub type Bounded = (fn(f64) -> f64, f64);
+
 /// What a product does besides multiplying and adding exactly.
 #[derive(Clone, Copy, Debug)]
 pub struct Finish {
     /// A function of each element before it is rounded to the type of C, and the bound of its derivative.
-    pub function: Option<(fn(f64) -> f64, f64)>,
+    pub function: Option<Bounded>,
     /// The relative error of a product of two elements, and of each sum of K of them.
     pub rounding: f64,
     /// Up to this magnitude whole numbers are sums without error.

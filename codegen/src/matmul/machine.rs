@@ -42,7 +42,7 @@ enum Warps {
     /// So many.
     Count(i64),
     /// Over rows, columns and K.
-    Arranged(TiledMma),
+    Arranged(Box<TiledMma>),
 }
 
 impl Reader<'_> {
@@ -185,7 +185,7 @@ impl Reader<'_> {
         let (usual, tile) = self.sizes_of(c, row, given.as_ref());
         let sides = c.operands_of(tile);
         let mma = match given {
-            Some(Warps::Arranged(mma)) => mma,
+            Some(Warps::Arranged(mma)) => *mma,
             Some(Warps::Count(warps)) => arranged(c, row, tile, warps)?,
             None => {
                 let sums = sides[0] * sides[1] * i64::from(c.acc.bytes()) / 4;
@@ -250,7 +250,7 @@ impl Reader<'_> {
             }
         };
         let own = TiledMma::new(row.name, &Layout::from_modes(own)?, 0)?;
-        Ok(Some(Warps::Arranged(own.over_k(over_k)?)))
+        Ok(Some(Warps::Arranged(Box::new(own.over_k(over_k)?))))
     }
 
     /// The plan, after others among which a launch chooses unless keys choose.
