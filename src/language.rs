@@ -115,7 +115,8 @@
 //!   architecture, `sm_80` or newer, whose blocks have enough shared memory.
 //! - A tile in registers is staged in shared memory on its way to global memory, if its threads hold scattered
 //!   pieces of what is contiguous there, as those of a 16-bit product do, and if a block then needs no more
-//!   shared memory than before: its place is that of shared tiles which are no longer used.
+//!   shared memory than before: its place is that of shared tiles which are no longer used. Where there is room for less
+//!   than the tile, it leaves in up to eight parts.
 //! - [`gemm`] of tiles in shared memory accumulates into a [`full`] tile on CUDA cores, and into the
 //!   accumulators of a [`tiled_mma`] on tensor cores.
 //! - The number of threads is that of `#[kernel(threads = 128)]`, of [`threads`] or of a [`tiled_mma`],

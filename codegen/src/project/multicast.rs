@@ -21,7 +21,7 @@ pub(super) fn multicast(program: &mut Program, produced: &mut [Stmt]) {
             fills.extend(shared(program, stmt));
         })
     });
-    if diverge || fills.is_empty() {
+    if diverge || fills.iter().all(Option::is_none) {
         return;
     }
     let mut parts = fills.into_iter();

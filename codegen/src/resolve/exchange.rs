@@ -85,18 +85,17 @@ impl Stage {
     pub(super) fn in_parts(&self) -> bool {
         self.parts.1 > 1
     }
+}
 
-    /// A part of a view of the tile, or of a thread's elements of it.
-    fn part(&self, view: &View, at: &Affine) -> Result<View> {
-        let (mode, count) = self.parts;
-        let extents = super::extents(view)?;
-        let within = |own: usize, extent: i64| if own == mode { (extent / count).max(1) } else { extent };
-        let tiler: Vec<i64> = extents.iter().enumerate().map(|(own, extent)| within(own, *extent)).collect();
-        // A mode of one element is a broadcast.
-        let index = |own: usize| if own == mode && extents[own] > 1 { at.clone() } else { 0.into() };
-        let coord: Vec<At> = (0..extents.len()).map(|own| At::Index(index(own))).collect();
-        Ok(view.tile(&Tiler::from(Tuple::flat(&tiler)), &coord)?.with_name(&view.name))
-    }
+/// A part of a view of a tile that is divided along a mode, or of a thread's elements of it.
+fn part_at(view: &View, (mode, count): (usize, i64), at: &Affine) -> Result<View> {
+    let extents = super::extents(view)?;
+    let within = |own: usize, extent: i64| if own == mode { (extent / count).max(1) } else { extent };
+    let tiler: Vec<i64> = extents.iter().enumerate().map(|(own, extent)| within(own, *extent)).collect();
+    // A mode of one element is a broadcast.
+    let index = |own: usize| if own == mode && extents[own] > 1 { at.clone() } else { 0.into() };
+    let coord: Vec<At> = (0..extents.len()).map(|own| At::Index(index(own))).collect();
+    Ok(view.tile(&Tiler::from(Tuple::flat(&tiler)), &coord)?.with_name(&view.name))
 }
 
 /// A tile in so many parts along a mode: the distribution of a part, if each thread has as much of every part.
@@ -222,8 +221,7 @@ impl Resolve {
             let Some(narrow) = in_parts(d, parts.0, parts.1) else { continue };
             let first = match parts.1 {
                 1 => to.clone(),
-                _ => Stage { tile: to.clone(), narrow: d.clone(), wide: d.clone(), parts }
-                    .part(to, &0.into())?,
+                _ => part_at(to, parts, &0.into())?,
             };
             let wide = spread(&self.program, &[&first], threads, self.width)?;
             let (before, after) = (efficiency(&narrow, fast, elem)?, efficiency(&wide, fast, elem)?);
@@ -277,8 +275,9 @@ impl Resolve {
         }
         self.built(stmt, |b| {
             b.repeat("part", Value::Int(count), Unroll::Full, |b, at| -> Result<()> {
-                let ins: Vec<View> = ins.iter().map(|view| stage.part(view, &at)).collect::<Result<_>>()?;
-                let [stored, on] = shares(&ins, &stage.part(to, &at)?)?;
+                let ins: Vec<View> =
+                    ins.iter().map(|view| part_at(view, stage.parts, &at)).collect::<Result<_>>()?;
+                let [stored, on] = shares(&ins, &part_at(to, stage.parts, &at)?)?;
                 // Other threads may still be reading the part before.
                 [Op::Sync, stored, Op::Sync, on].into_iter().for_each(|op| b.statement(op));
                 Ok(())
