@@ -107,7 +107,7 @@
 //! # Ok::<(), tilewright::sim::Error>(())
 //! ```
 //!
-//! - Tiles in registers come from [`map`], [`full`], [`registers_like`] of a tile, and sums of rows and
+//! - Tiles in registers come from [`map`], [`full`], [`iota`], [`registers_like`] of a tile, and sums of rows and
 //!   columns. Their distribution over threads follows from the operands that they are computed from.
 //! - A mode of extent 1 is broadcast; `v.along(1)` views a vector as a row of a matrix.
 //! - `shared::<f32>((BM, BK))`, with a shape alone, gets a layout for all its uses, free of bank conflicts
@@ -342,7 +342,9 @@
 //! fills. Coordinates are tracked through copies, functions, shared memory that all threads write together,
 //! and products, whose rows are those of the first operand and whose columns are the rows of the second.
 //! Where they are not known, pass a tile of the intended tensor as well: `map((x, tile_of_y), |x, _, at| …)`
-//! takes the coordinates from it, and does not read its elements.
+//! takes the coordinates from it, and does not read its elements. Elements of a tile that was only filled, by [`full`] or
+//! [`fill`], have their coordinates in that tile, and [`iota`] is a tile of such: `iota(256)`, or along a mode,
+//! `iota((64, 32), 1)`.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -450,6 +452,9 @@
 //!
 //! An exchange costs a barrier of all blocks. What is needed together is combined together, as tuples:
 //! [`cluster_reduce`] of maxima and sums of exponentials, or of counts, means and squares, is one exchange instead of two.
+//! What all threads of a block have, such as the result of [`block_sum`], is combined over the blocks alone with
+//! `per_block = true`: each block contributes once. That is cheaper where the closure is long, as lanes and warps have been
+//! combined by short ones.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -468,10 +473,33 @@
 //!     map((own, total), y, |x, total| x / total);
 //! }
 //!
+//! /// Softmax of rows, with one exchange: the block's maximum and sum, then those of the cluster.
+//! #[kernel]
+//! fn softmax<const C: usize = 4>(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+//!     at_most(N, 1024 * C);
+//!     cluster(C);
+//!     let (part, row) = walk((C, M), block.x);
+//!     let t = layout!((1, 128));
+//!     let x = parallelize(tile(x, (1, 1024), (row, part)), t, thread.x, values = (1, 4));
+//!     let y = parallelize(tile(y, (1, 1024), (row, part)), t, thread.x, values = (1, 4));
+//!     let own = map(x, |x| x);
+//!     let here = block_reduce(maximum(own), f32::MIN, |a, b| max(a, b));
+//!     let total = block_sum(sum(map((own, here), |x, m| exp(x - m))));
+//!     let merge = |(a, s), (b, t)| (max(a, b), s * exp(a - max(a, b)) + t * exp(b - max(a, b)));
+//!     let (most, total) = cluster_reduce((here, total), (f32::MIN, 0.0), merge, per_block = true);
+//!     map((own, most, total), y, |x, m, total| exp(x - m) / total);
+//! }
+//!
 //! let x = vec![-2.0f32; 2 * 3001];
 //! let (x, y) = (Arg::tensor(&x, [2, 3001]), Arg::output::<f32>([2, 3001]));
 //! let done = normalized().simulate(&[x.strides([3001, 1]), y.strides([3001, 1])])?;
 //! assert!(done.get::<f32>("y")?.iter().all(|y| (y + 1.0 / 3001.0).abs() < 1e-9));
+//!
+//! let x: Vec<f32> = (0..2 * 3001).map(|n| if n % 3001 < 1500 { 0.0 } else { -1000.0 }).collect();
+//! let (x, y) = (Arg::tensor(&x, [2, 3001]), Arg::output::<f32>([2, 3001]));
+//! let done = softmax().simulate(&[x.strides([3001, 1]), y.strides([3001, 1])])?;
+//! let expected = |n: usize| if n % 3001 < 1500 { 1.0 / 1500.0 } else { 0.0 };
+//! assert!(done.get::<f32>("y")?.iter().enumerate().all(|(n, y)| (y - expected(n)).abs() < 1e-9));
 //! # Ok::<(), tilewright::sim::Error>(())
 //! ```
 //!
@@ -778,6 +806,24 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Ids that are out of range read as 0, and nothing says so. A kernel whose host should hear of them counts them:
+//!
+//! ```
+//! use tilewright::prelude::*;
+//!
+//! #[kernel]
+//! fn checked(ids: &Tensor<i32, N>, x: &Tensor<f32, V>, y: &mut Tensor<f32, N>, wrong: &mut Tensor<i32, _1>) {
+//!     let ids = tile(ids, 256, block.x);
+//!     map(ids, tile(y, 256, block.x), |i| x[(i)]);
+//!     scatter(ids, wrong, |i| (if (i < 0) | (i >= V) { 0 } else { -1 }, 1), how = "atomic_add");
+//! }
+//!
+//! let (ids, x) = (Arg::tensor(&[2, 0, 7], [3]), Arg::tensor(&[1.0f32, 2.0, 3.0], [3]));
+//! let done = checked().simulate(&[ids, x, Arg::output::<f32>([3]), Arg::in_out(&[0i32], [1])])?;
+//! assert_eq!((done.get::<f32>("y")?, done.get::<i32>("wrong")?), (vec![3.0, 1.0, 0.0], vec![1]));
+//! # Ok::<(), tilewright::sim::Error>(())
+//! ```
+//!
 //! # Places of their own
 //!
 //! In a closure, `x[(i, j)]` loads the element of `x` that numbers of the closure name: coordinates, elements of
@@ -887,8 +933,9 @@
 //!
 //! In `f16` and `bf16` they are computed in `f32` and rounded once, the last four as a whole. The simulator
 //! computes in double precision and rounds, so its error is at most ½; a device is within the table's bound
-//! of the simulator. Infinities and NaN behave as in Rust's functions; [`min`] and [`max`] of a NaN and a
-//! number return the number. Tests check the simulator and devices against this table.
+//! of the simulator, but for results of [`exp2`] in `f32` below 2⁻¹²⁶, which are 0 there. Infinities and NaN
+//! behave as in Rust's functions; [`min`] and [`max`] of a NaN and a number return the number. Tests check the
+//! simulator and devices against this table.
 //!
 //! # Lints
 //!
@@ -992,6 +1039,9 @@ language! {
     /// A whole tile in registers, distributed over the threads of the block and filled with a number:
     /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](self#whole-tiles).
     fn full<T>(shape: Nested, value: Number) -> View;
+    /// A whole tile in registers of `i32`, its coordinates along a mode: `iota(256)` holds 0 to 255, `iota((BM, BN), 1)` the
+    /// number of each element's column. See [Coordinates of elements](self#coordinates-of-elements).
+    fn iota(shape: Nested, mode: Number) -> View;
     /// The number of threads of the block, where no thread layout determines it: `threads(512)`, or
     /// `#[kernel(threads = 512)]`. The default is 256.
     fn threads(count: Number);
@@ -1075,10 +1125,12 @@ language! {
     fn block_maximum(fragment: View) -> View;
     /// The smallest of each element over the threads of the block; every thread gets it.
     fn block_minimum(fragment: View) -> View;
-    /// Sums each element over all threads of the cluster; every thread of its blocks gets the sum. See
+    /// Sums each element over all threads of the cluster; every thread of its blocks gets the sum. With
+    /// `per_block = true` all threads of a block have the same elements, and each block contributes once. See
     /// [Clusters](self#clusters).
     fn cluster_sum(fragment: View) -> View;
-    /// [`reduce`] of each element over the threads of the cluster; every thread gets the result.
+    /// [`reduce`] of each element over the threads of the cluster; every thread gets the result. With
+    /// `per_block = true` each block contributes once, as in [`cluster_sum`].
     fn cluster_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// The largest of each element over the threads of the cluster; every thread gets it.
     fn cluster_maximum(fragment: View) -> View;

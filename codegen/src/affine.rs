@@ -5,7 +5,7 @@
 
 use tilewright_layout::{Swizzle, Symbol, Value};
 
-use crate::thread::Id;
+use crate::id::Id;
 
 /// What a coordinate can depend on.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]

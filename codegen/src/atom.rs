@@ -1,8 +1,9 @@
 //! Instructions as data: one row for each, with what partitioning, checks, printing and simulation need to know.
 
 use crate::elem::Elem;
+use crate::operation::Change;
+use crate::scope::{Queue, Scope};
 use crate::semiring::Semiring;
-use crate::thread::{Change, Scope};
 
 /// An instruction. Code exists for kinds of operands, completion and effect, which are closed sets; a row is data.
 #[derive(Debug, PartialEq)]
@@ -78,7 +79,7 @@ pub enum Done {
     /// Synchronously.
     Now,
     /// Once its queue has been waited for (commit group, wait group).
-    Queue(crate::thread::Queue),
+    Queue(Queue),
     /// When the mbarrier among its operands completes its phase.
     Mbarrier,
 }

@@ -3,7 +3,6 @@
 use crate::ast::{self, Arg, Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
-use crate::limits;
 use crate::report::Report;
 use crate::wire::wire;
 use crate::{thread, tile};
@@ -106,60 +105,6 @@ impl Generated {
 }
 
 impl Definition {
-    /// Makes the kernel.
-    pub fn generate(&self) -> Outcome {
-        self.with_room(|| match self {
-            Definition::Function(kernel, settings) => crate::evaluate::kernel(kernel, settings),
-            Definition::Matmul(args) => crate::matmul::kernel(args),
-        })
-    }
-
-    /// Runs a recursive function on a stack that is large enough.
-    fn with_room<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let deep = match self {
-            Definition::Function(kernel, _) => ast::is_deeper(&kernel.body, &kernel.sizes(), limits::ROOM),
-            Definition::Matmul(args) => {
-                let values: Vec<&ast::Expr> = args.iter().map(|arg| &arg.value).collect();
-                ast::is_deeper(&[], &values, limits::ROOM)
-            }
-        };
-        if deep { crate::stack::with_room(work) } else { work() }
-    }
-
-    /// Its tile program, with whole tiles lowered to parts of threads, before checks and lowering; or its
-    /// errors.
-    ///
-    /// ```
-    /// use tilewright_codegen::Definition;
-    /// let program = Definition::Matmul(vec![]).program().unwrap();
-    /// assert_eq!(program.threads(), 256);
-    /// ```
-    pub fn program(&self) -> Result<tile::Program, Vec<Diagnostic>> {
-        let (program, diagnostics) = self.with_room(|| match self {
-            Definition::Function(kernel, settings) => {
-                let (program, diagnostics, _) = crate::evaluate::program(kernel, settings);
-                Ok((program, diagnostics))
-            }
-            Definition::Matmul(args) => {
-                crate::matmul::programs(args).map(|programs| (programs.wide, programs.diagnostics))
-            }
-        })?;
-        let wrong = diagnostics.iter().any(|said| said.level == Level::Deny);
-        if wrong {
-            return Err(diagnostics);
-        }
-        let is_open = !program.open.is_empty();
-        let resolved = crate::project::projected(&program)
-            .and_then(|program| Ok(crate::resolve::resolve(&program)?.into_owned()));
-        let of_arch = |mut resolved: tile::Program| {
-            if is_open {
-                resolved.arch = crate::generate::oldest(&resolved)?;
-            }
-            Ok(resolved)
-        };
-        resolved.and_then(of_arch).map_err(|said| vec![said])
-    }
-
     /// A definition without spans of its own refers to the whole use.
     pub const NOWHERE: Span = Span(0);
 }

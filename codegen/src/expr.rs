@@ -4,8 +4,9 @@ use tilewright_layout::Value;
 
 use crate::affine::Affine;
 use crate::elem::Elem;
+use crate::id::Id;
 use crate::number::Number;
-use crate::thread::{Bin, Cmp, Id, Un};
+use crate::operation::{Bin, Cmp, Un};
 
 /// A scalar function of elements, coordinates and arguments.
 #[derive(Clone, PartialEq, Debug)]

@@ -7,8 +7,8 @@ use crate::affine::{Affine, Coord};
 use crate::atom::{Atom, Effect};
 use crate::build::Builder;
 use crate::elem::Elem;
+use crate::id::Id;
 use crate::problem::{Problem, Result};
-use crate::thread::Id;
 use crate::view::View;
 
 /// Groups of threads that execute one instruction each, arranged over (M, N, K): the atom layout of a tiled

@@ -2,38 +2,94 @@
 
 use std::borrow::Cow;
 
-use crate::ast::{Level, Name};
+use crate::alternative::{Alternative, Policy};
+use crate::ast::{self, Level, Name};
 use crate::check::{self, Checked};
-use crate::definition::{Generated, Outcome, Param, Variant};
+use crate::definition::{Definition, Generated, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
+use crate::evaluate;
 use crate::limits;
-use crate::lower::{Policy, lower_expanded};
+use crate::lower::lower_expanded;
+use crate::matmul::{self, Programs};
 use crate::pack;
 use crate::project;
 use crate::resolve::{self, Width};
 use crate::target::{TARGETS, Target};
 use crate::tile::{Arg, Program, Space};
 
-/// The same kernel as another program, for launches whose facts exclude the earlier ones.
-pub(crate) struct Alternative {
-    pub(crate) program: Program,
-    /// The assumptions of its variants, one after the other.
-    pub(crate) policies: Vec<Policy>,
-}
-
-impl Alternative {
-    /// The same with ever narrower vector accesses, for launches with less alignment; the last serves every
-    /// one.
-    pub(crate) fn narrower(mut programs: Vec<Program>) -> Vec<Alternative> {
-        let last = programs.pop().map(Alternative::last);
-        let between =
-            programs.into_iter().map(|program| Alternative { program, policies: vec![Policy::Aligned] });
-        between.chain(last).collect()
+impl Definition {
+    /// Makes the kernel.
+    pub fn generate(&self) -> Outcome {
+        self.with_room(|| match self {
+            Definition::Function(kernel, settings) => {
+                let (program, diagnostics, levels) = evaluate::program(kernel, settings);
+                finish(program, Vec::new(), diagnostics, &levels)
+            }
+            Definition::Matmul(args) => product(args),
+        })
     }
 
-    /// The fallback for every launch.
-    pub(crate) fn last(program: Program) -> Alternative {
-        Alternative { program, policies: vec![Policy::Small, Policy::General] }
+    /// Runs a recursive function on a stack that is large enough.
+    fn with_room<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        let deep = match self {
+            Definition::Function(kernel, _) => ast::is_deeper(&kernel.body, &kernel.sizes(), limits::ROOM),
+            Definition::Matmul(args) => {
+                let values: Vec<&ast::Expr> = args.iter().map(|arg| &arg.value).collect();
+                ast::is_deeper(&[], &values, limits::ROOM)
+            }
+        };
+        if deep { crate::stack::with_room(work) } else { work() }
+    }
+
+    /// Its tile program, with whole tiles lowered to parts of threads, before checks and lowering; or its
+    /// errors.
+    ///
+    /// ```
+    /// use tilewright_codegen::Definition;
+    /// let program = Definition::Matmul(vec![]).program().unwrap();
+    /// assert_eq!(program.threads(), 256);
+    /// ```
+    pub fn program(&self) -> Result<Program, Vec<Diagnostic>> {
+        let (program, diagnostics) = self.with_room(|| match self {
+            Definition::Function(kernel, settings) => {
+                let (program, diagnostics, _) = evaluate::program(kernel, settings);
+                Ok((program, diagnostics))
+            }
+            Definition::Matmul(args) => {
+                matmul::programs(args).map(|programs| (programs.wide, programs.diagnostics))
+            }
+        })?;
+        let wrong = diagnostics.iter().any(|said| said.level == Level::Deny);
+        if wrong {
+            return Err(diagnostics);
+        }
+        let is_open = !program.open.is_empty();
+        let resolved =
+            project::projected(&program).and_then(|program| Ok(resolve::resolve(&program)?.into_owned()));
+        let of_arch = |mut resolved: Program| {
+            if is_open {
+                resolved.arch = oldest(&resolved)?;
+            }
+            Ok(resolved)
+        };
+        resolved.and_then(of_arch).map_err(|said| vec![said])
+    }
+}
+
+/// The kernel of a product's keys.
+fn product(args: &[ast::Arg]) -> Outcome {
+    match matmul::programs(args) {
+        Ok(Programs { wide, others, diagnostics, levels, why, instead }) => {
+            let mut outcome = finish(wide, others, diagnostics, &levels);
+            match (&mut outcome.kernel, instead) {
+                (Some(kernel), _) => kernel.report.instruction = why,
+                // The keys are about tensor cores, not about the threads of a product without them.
+                (None, Some(unfit)) => outcome.diagnostics = vec![unfit],
+                (None, None) => {}
+            }
+            outcome
+        }
+        Err(diagnostics) => Outcome { kernel: None, diagnostics },
     }
 }
 

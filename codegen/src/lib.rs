@@ -2,9 +2,11 @@
 //! program, the printer. Pure: no syn, no IO, nothing but the layout algebra underneath.
 
 pub mod affine;
+mod alternative;
 pub mod ast;
 pub mod atom;
 pub mod atoms;
+mod boxes;
 pub mod build;
 mod check;
 pub mod condition;
@@ -20,6 +22,7 @@ pub mod fp8;
 pub mod fragment;
 mod generate;
 
+mod id;
 pub mod index;
 pub mod kernel_def;
 pub mod kernel_value;
@@ -27,9 +30,11 @@ pub mod launch;
 pub mod limits;
 pub mod lower;
 pub mod matmul;
+mod matrix;
 mod mention;
 pub mod narrow;
 pub mod number;
+mod operation;
 pub(crate) mod pack;
 mod pair;
 pub mod pipeline;
@@ -39,6 +44,7 @@ pub mod range;
 pub mod report;
 pub mod resolve;
 pub mod scan;
+mod scope;
 pub mod semiring;
 mod spelling;
 mod stack;

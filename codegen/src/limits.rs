@@ -362,7 +362,8 @@ fn statement(stmt: &Stmt) -> Result<u64> {
     let across = match &stmt.op {
         Op::Reduce { across: Across::Block | Across::Digits(_), .. }
         | Op::Fold { across: Across::Block | Across::Digits(_), .. } => 8,
-        Op::Reduce { across: Across::Cluster(_), .. } | Op::Fold { across: Across::Cluster(_), .. } => 16,
+        Op::Reduce { across: Across::Cluster(_) | Across::Blocks(_), .. }
+        | Op::Fold { across: Across::Cluster(_) | Across::Blocks(_), .. } => 16,
         Op::Scan { how, .. } => 8 * how.levels.len() as u64,
         Op::Reduce { across: Across::Warp(_), .. } | Op::Fold { across: Across::Warp(_), .. } => 2,
         _ => 0,

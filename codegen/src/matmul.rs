@@ -14,13 +14,11 @@ mod reader;
 mod scales;
 mod tensor;
 
+use crate::alternative::{Alternative, Policy};
 use crate::ast::{Arg, Level, Name, Span};
 use crate::build::Builder;
-use crate::definition::Outcome;
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::evaluate::Keys;
-use crate::generate::Alternative;
-use crate::lower::Policy;
 use crate::problem::Problem;
 use crate::tile;
 use blame::put_by_keys;
@@ -30,33 +28,16 @@ use machine::Machine;
 use product::product;
 use reader::Reader;
 
-/// Makes the kernel of a set of keys.
-pub fn kernel(args: &[Arg]) -> Outcome {
-    match programs(args) {
-        Ok(Programs { wide, others, diagnostics, levels, why, instead }) => {
-            let mut outcome = crate::generate::finish(wide, others, diagnostics, &levels);
-            match (&mut outcome.kernel, instead) {
-                (Some(kernel), _) => kernel.report.instruction = why,
-                // The keys are about tensor cores, not about the threads of a product without them.
-                (None, Some(unfit)) => outcome.diagnostics = vec![unfit],
-                (None, None) => {}
-            }
-            outcome
-        }
-        Err(diagnostics) => Outcome { kernel: None, diagnostics },
-    }
-}
-
 /// The tile programs of a set of keys, diagnostics, and lint levels.
 pub(crate) struct Programs {
     pub(crate) wide: tile::Program,
-    others: Vec<Alternative>,
+    pub(crate) others: Vec<Alternative>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    levels: Vec<(Name, Level)>,
+    pub(crate) levels: Vec<(Name, Level)>,
     /// The instruction and why it was chosen, where the architecture has another one for these types.
-    why: Option<String>,
+    pub(crate) why: Option<String>,
     /// Why the product is not multiplied on tensor cores as its types are by default.
-    instead: Option<Diagnostic>,
+    pub(crate) instead: Option<Diagnostic>,
 }
 
 /// The programs of a set of keys, or the diagnostics if there are none.
@@ -80,17 +61,9 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     let instead = match machine {
         Machine::Threads(instead) => instead,
         Machine::MmaSync(plans, _) => {
-            let mut all =
+            let (wide, others) =
                 tensor::among(&config, &plans).map_err(|problem| vec![problem.at(Span::default())])?;
-            let wide = all.remove(0);
-            return Ok(Programs {
-                wide,
-                others: Alternative::narrower(all),
-                diagnostics,
-                levels,
-                why,
-                instead: None,
-            });
+            return Ok(Programs { wide, others, diagnostics, levels, why, instead: None });
         }
         Machine::Wgmma(sizes) => {
             // One block fills a multiprocessor.
@@ -158,7 +131,8 @@ fn by_wgmma(
     // Threads that store single elements have guards and addresses in registers, and so have a bias, C, scales, and
     // sums of single steps.
     let scaled = config.scales.contains(&true);
-    let many = config.bias.is_some() || scaled || config.alpha_beta || config.promotes();
+    let many =
+        config.bias.is_some() || scaled || config.alpha_beta || config.has_matrices() || config.promotes();
     let suits = |sizes: &&hopper::Sizes| sizes.is_common() && (!many || sizes.leaves_registers(&config));
     let direct: Vec<_> = sizes.iter().filter(suits).collect();
     let direct = if direct.is_empty() { vec![first] } else { direct };

@@ -12,7 +12,24 @@ pub(crate) fn blocks(op: &Op) -> Vec<&[Stmt]> {
         Op::For { body, .. } | Op::Elect(_, body) => vec![body],
         Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
         Op::Roles(roles) => roles.iter().map(|role| role.body.as_slice()).collect(),
-        _ => Vec::new(),
+        Op::Comment(_)
+        | Op::Let(..)
+        | Op::Set(..)
+        | Op::Take(..)
+        | Op::Assign { .. }
+        | Op::Load { .. }
+        | Op::Store { .. }
+        | Op::Atomic { .. }
+        | Op::AwaitFlag { .. }
+        | Op::Atom { .. }
+        | Op::Commit(_)
+        | Op::WaitQueue { .. }
+        | Op::Fence(_)
+        | Op::Sync(_)
+        | Op::Arrive { .. }
+        | Op::Await { .. }
+        | Op::InitBarriers(_)
+        | Op::Leave { .. } => Vec::new(),
     }
 }
 

@@ -4,9 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::elem::Elem;
+use crate::id::Id;
 use crate::number::Number;
+use crate::operation::Bin;
 use crate::problem::Result;
-use crate::thread::{Bin, Id};
 use crate::tile::{How, Op, Program, Space, Stmt};
 use crate::typing::{self, Scalar};
 

@@ -10,8 +10,8 @@ use std::fmt;
 use crate::elem::Elem;
 use crate::limits;
 use crate::number::{Number, range};
+use crate::operation::{Bin, Cmp, Un};
 use crate::problem::{Problem, Result};
-use crate::thread::{Bin, Cmp, Un};
 use crate::tile::{self, Expr};
 
 /// The type of a scalar.

@@ -2,14 +2,15 @@
 //! underlying tensor, never straight to offsets, so that bounds remain known.
 
 mod bounds;
+pub(crate) mod leaf;
 mod partition;
 mod shape;
 
 use tilewright_layout::{Layout, Path, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
+use crate::id::Id;
 use crate::problem::{Problem, Result};
-use crate::thread::Id;
 pub use partition::Deal;
 use partition::passes;
 pub(crate) use partition::{Stepped, limit_origin, position, ragged_twice};

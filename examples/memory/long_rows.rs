@@ -1,7 +1,6 @@
 //! Long rows: each of the C blocks of a cluster keeps W elements of a row in shared memory, P pieces, and G clusters take
-//! rows in turn. A piece of the next row is on its way as soon as this one's is written; while a block waits for its
-//! cluster, other resident ones load and store. Threads reduce only their own elements, once, and rescale what they found
-//! when the cluster knows more.
+//! rows in turn. A piece of the next row is on its way as soon as this one's is written, and is reduced as soon as it
+//! arrives. Threads reduce their own elements, then the block, whose result its threads exchange with the other blocks'.
 
 use tilewright::prelude::*;
 
@@ -31,13 +30,16 @@ pub fn softmax_long<
     let row = parallelize(row, threads, thread.x, values = (1, V));
     for p in 0..P {
         copy(from[(_, _, min(group, M - 1), P * part + p)], row[(_, _, p)]);
+        cp_async_commit();
     }
     let power = |x, most| exp2(1.4426950408889634 * (x - most));
     for k in 0..ceil_div(M - group, G) {
         let i = G * k + group;
-        cp_async_wait_all();
         let (mut most, mut total) = (registers::<f32>((1, 1), f32::MIN), registers::<f32>((1, 1), 0.0));
         for p in 0..P {
+            // Of the last P groups the first is this piece's; an empty one takes its place.
+            cp_async_wait(P - 1);
+            cp_async_commit();
             let inside = |x, _, at| if at.1 < N { x as f32 } else { f32::NEG_INFINITY };
             let piece = map((row[(_, _, p)], to[(_, _, i, P * part + p)]), inside);
             let next = map((most, maximum(piece, beyond = f32::NEG_INFINITY)), |a, b| max(a, b));
@@ -46,12 +48,17 @@ pub fn softmax_long<
                 (next, fma(total, power(most, next), more))
             });
         }
-        let all = cluster_reduce(most, f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
-        let total = map((total, most, all), |total, most, all| total * power(most, all));
-        let factor = map(cluster_sum(total, beyond = 0.0), |total| 1.0 / total);
+        let here = block_reduce(most, f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
+        let total = map((total, most, here), |total, most, here| total * power(most, here));
+        let total = block_sum(total, beyond = 0.0);
+        let merge = |(a, s), (b, t)| (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))));
+        let (all, total) =
+            cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
+        let factor = map(total, |total| 1.0 / total);
         for p in 0..P {
             let made = map((row[(_, _, p)], all, factor), |x, most, f| power(x as f32, most) * f);
             copy(from[(_, _, i + G, P * part + p)], row[(_, _, p)]);
+            cp_async_commit();
             copy(made, to[(_, _, i, P * part + p)]);
         }
     }
@@ -62,7 +69,7 @@ pub fn softmax_long<
 pub fn layernorm_long<
     T,
     const W: usize = 16384,
-    const L: usize = 512,
+    const L: usize = 256,
     const V: usize = 4,
     const C: usize = 16,
     const G: usize = 20,
@@ -88,26 +95,58 @@ pub fn layernorm_long<
     let row = parallelize(row, threads, thread.x, values = (1, V));
     for p in 0..P {
         copy(from[(_, _, min(group, M - 1), P * part + p)], row[(_, _, p)]);
+        cp_async_commit();
     }
+    // A thread's elements in a row.
+    let mut count = registers::<f32>((1, 1), 0.0);
+    for p in 0..P {
+        let more = sum(map(to[(_, _, 0, P * part + p)], |_, at| (at.1 < N) as i32), beyond = 0);
+        count = map((count, more), |n, more| n + more as f32);
+    }
+    let merge = |(n, mean, s), (k, other, t)| {
+        let (off, part) = (other - mean, k / max(n + k, 1.0));
+        (n + k, fma(off, part, mean), fma(off * off, n * part, s + t))
+    };
     for k in 0..ceil_div(M - group, G) {
         let i = G * k + group;
-        cp_async_wait_all();
-        let mut total = registers::<f32>((1, 1), 0.0);
+        // Differences from a number near the mean: nothing cancels in their sums.
+        let near = registers::<f32>((1, 1), 0.0);
+        let (mut off, mut squares) = (registers::<f32>((1, 1), 0.0), registers::<f32>((1, 1), 0.0));
         for p in 0..P {
-            total += sum(map(row[(_, _, p)], |x| x as f32), beyond = 0.0);
+            // Of the last P groups the first is this piece's; an empty one takes its place.
+            cp_async_wait(P - 1);
+            cp_async_commit();
+            let place = to[(_, _, i, P * part + p)];
+            let piece = map(row[(_, _, p)], |x| x as f32);
+            if p == 0 {
+                map((sum(piece, beyond = 0.0), count), near, |total, n| total / max(n, 1.0));
+            }
+            let far = map((piece, near, place), |x, near, _, at| if at.1 < N { x - near } else { 0.0 });
+            off += sum(far, beyond = 0.0);
+            squares += sum(map(far, |d| d * d), beyond = 0.0);
         }
-        let mean = map(cluster_sum(total, beyond = 0.0), |total| total / N as f32);
-        let mut squares = registers::<f32>((1, 1), 0.0);
-        for p in 0..P {
-            let off = |x, mean, _, at| if at.1 < N { (x as f32 - mean) * (x as f32 - mean) } else { 0.0 };
-            squares += sum(map((row[(_, _, p)], mean, to[(_, _, i, P * part + p)]), off), beyond = 0.0);
-        }
-        let factor = map(cluster_sum(squares, beyond = 0.0), |squares| rsqrt(squares / N as f32 + eps));
+        let off = map((off, count), |off, n| off / max(n, 1.0));
+        let squares = map((squares, off, count), |s, off, n| max(s - off * off * n, 0.0));
+        let mean = map((near, off), |near, off| near + off);
+        let total = block_sum(map((mean, count), |mean, n| mean * n), beyond = 0.0);
+        let inside = map(total, |_| max(min(N - W * part, W), 0) as f32);
+        let here = map((total, inside), |total, n| total / max(n, 1.0));
+        let spread = |s, n, mean, here| fma((mean - here) * (mean - here), n, s);
+        let squares = block_sum(map((squares, count, mean, here), spread), beyond = 0.0);
+        let (count, mean, squares) = cluster_reduce(
+            (inside, here, squares),
+            (0.0, 0.0, 0.0),
+            merge,
+            beyond = (0.0, 0.0, 0.0),
+            per_block = true,
+        );
+        let factor = map((squares, count), |squares, n| rsqrt(squares / n + eps));
         for p in 0..P {
             let (w, b) = (scale[(_, _, P * part + p)], bias[(_, _, P * part + p)]);
             let made = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
             let made = map((row[(_, _, p)], mean, factor, w, b), made);
             copy(from[(_, _, i + G, P * part + p)], row[(_, _, p)]);
+            cp_async_commit();
             copy(made, to[(_, _, i, P * part + p)]);
         }
     }
@@ -142,12 +181,15 @@ pub fn rmsnorm_long<
     let row = parallelize(row, threads, thread.x, values = (1, V));
     for p in 0..P {
         copy(from[(_, _, min(group, M - 1), P * part + p)], row[(_, _, p)]);
+        cp_async_commit();
     }
     for k in 0..ceil_div(M - group, G) {
         let i = G * k + group;
-        cp_async_wait_all();
         let mut squares = registers::<f32>((1, 1), 0.0);
         for p in 0..P {
+            // Of the last P groups the first is this piece's; an empty one takes its place.
+            cp_async_wait(P - 1);
+            cp_async_commit();
             squares += sum(map(row[(_, _, p)], |x| (x as f32) * (x as f32)), beyond = 0.0);
         }
         let factor = map(cluster_sum(squares, beyond = 0.0), |squares| rsqrt(squares / N as f32 + eps));
@@ -155,6 +197,7 @@ pub fn rmsnorm_long<
             let at = P * part + p;
             let made = map((row[(_, _, p)], factor, scale[(_, _, at)]), |x, f, w| x as f32 * f * (w as f32));
             copy(from[(_, _, i + G, at)], row[(_, _, p)]);
+            cp_async_commit();
             copy(made, to[(_, _, i, at)]);
         }
     }

@@ -339,6 +339,12 @@ impl Tensor {
         }
     }
 
+    /// The bits of each element of a buffer.
+    pub fn decoded(&self, bytes: &[u8]) -> Vec<u64> {
+        let one = |bytes: &[u8]| bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+        bytes.chunks(self.elem.bytes() as usize).map(one).collect()
+    }
+
     /// The first difference between a buffer after a run and the expected one.
     pub fn wrong(&self, got: &[u64], wanted: &Buffer) -> Option<String> {
         let before = self.bits();

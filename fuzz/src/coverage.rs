@@ -254,7 +254,7 @@ impl Seen {
                     Across::Block => "reduce: block",
                     Across::Digits(_) => "reduce: digits of threads",
                     // No kernel is drawn with it: the reference executes the blocks of a cluster one after another.
-                    Across::Cluster(_) => "reduce: cluster",
+                    Across::Cluster(_) | Across::Blocks(_) => "reduce: cluster",
                 });
                 "statement: reduce"
             }

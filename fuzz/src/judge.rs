@@ -233,11 +233,7 @@ impl Right {
     ) -> Option<String> {
         for (tensor, wanted) in case.tensors.iter().zip(wanted) {
             let Some(bytes) = buffer(&tensor.name) else { continue };
-            let size = tensor.elem.bytes() as usize;
-            let bits: Vec<u64> = bytes
-                .chunks(size)
-                .map(|bytes| bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)))
-                .collect();
+            let bits = tensor.decoded(&bytes);
             let known = wanted.all.iter().flatten();
             self.elements[0] += known.clone().count() as u64;
             self.elements[1] += known.filter(|num| num.is_unknown()).count() as u64;

@@ -254,7 +254,9 @@ impl Matrix {
         }
         // Few rows take as many threads as possible.
         let limit = if rows * BLOCKS > PROCESSORS { 4 } else { 2 };
-        let shape = |blocks| long_rows(elem, wide, columns.div_ceil(blocks), limit);
+        // Reductions cost fewer threads less; RMS norm has little to reduce, and more of them load its weights.
+        let all = if self.work == Work::Rmsnorm { THREADS } else { THREADS / 2 };
+        let shape = |blocks| long_rows(elem, wide, columns.div_ceil(blocks), (limit, all));
         let enough = |blocks: &usize| {
             let resident = if *blocks == 1 && columns <= 20 * 1024 { 2 } else { 3 };
             rows * blocks >= PROCESSORS && shape(*blocks).2 >= resident
@@ -266,7 +268,9 @@ impl Matrix {
             let blocks = (2 * PROCESSORS).div_ceil(rows).next_power_of_two().min(BLOCKS);
             return Some(self.own(streamed, &[("W", 512 * OWN), ("V", wide), ("C", blocks)]));
         }
-        let clusters = FILLED[blocks.ilog2() as usize] * resident / blocks;
+        let most = FILLED[blocks.ilog2() as usize] * resident / blocks;
+        // Single blocks find room anywhere: as many take equally many rows. Clusters overlap more where there are more.
+        let clusters = if blocks == 1 { rows.div_ceil(rows.div_ceil(most)) } else { most };
         let all =
             [("W", width), ("L", threads), ("V", wide), ("C", blocks), ("G", clusters), ("Q", resident)];
         Some(self.own(long, &all))
@@ -391,13 +395,13 @@ fn rows_of_warps(choice: &mut Choice, elem: Elem, wide: usize, least: usize) {
 
 /// Of a block that keeps so many elements of a row in shared memory, in four pieces: its tile, its threads, and how many
 /// such blocks are resident on a multiprocessor.
-fn long_rows(elem: Elem, wide: usize, part: usize, limit: usize) -> (usize, usize, usize) {
+fn long_rows(elem: Elem, wide: usize, part: usize, (limit, all): (usize, usize)) -> (usize, usize, usize) {
     let resident = |width: usize| SHARED / (width * elem.bytes() as usize + BESIDE);
-    let most = (THREADS / resident(part).clamp(1, limit) / 32 * 32).min(1024);
+    let most = (all / resident(part).clamp(1, limit) / 32 * 32).min(1024);
     let each = part.div_ceil(4 * wide * most);
     let threads = part.div_ceil(4 * wide * each).next_multiple_of(32).max(128);
     let width = 4 * wide * each * threads;
-    (width, threads, resident(width).min(limit).min(THREADS / threads))
+    (width, threads, resident(width).min(limit).min(all / threads))
 }
 
 /// The kernel for a transpose: reads are coalesced along rows of the matrix, writes along its columns.

@@ -6,7 +6,7 @@ use tilewright_codegen::words::Words;
 
 use crate::functions::FUNCTIONS;
 use crate::number::Random;
-use crate::problem::{Finish, Problem, Setting, Values, product_with};
+use crate::problem::{Finish, Problem, Setting, Values};
 use crate::tensor::Room;
 
 /// What a refusal may name: sizes of instructions, shared memory, registers.
@@ -226,7 +226,24 @@ impl Draw {
         if let Some((name, ..)) = function {
             keys += &format!(" epilogue={}", name.replace(' ', ""));
         }
+        keys += &self.matrices(of, function.is_some());
         (keys, function)
+    }
+
+    /// A residual and a second result, of any type where C is of real numbers.
+    fn matrices(&mut self, of: &Types, has_function: bool) -> String {
+        let whole = ["dtype=i8", "dtype=u8"].contains(&of.keys);
+        let mut keys = self.one(&["", "", "", " residual=before", " residual=after"]).to_owned();
+        if !keys.is_empty() && !whole {
+            keys += self.one(&["", "", " residual_dtype=f32", " residual_dtype=bf16"]);
+        }
+        if has_function && self.once_in(2) {
+            keys += " aux=true";
+            if !whole {
+                keys += self.one(&["", "", " aux_dtype=f32", " aux_dtype=f16"]);
+            }
+        }
+        keys
     }
 
     /// An extent: 1, a few, one or several tiles, rarely 0, and on a device rarely thousands.
@@ -323,9 +340,7 @@ impl Configuration {
         let sizes = &[("M", m), ("N", n), ("K", k), ("L", l)];
         let ([alpha, beta], rooms, values) = (self.scalars, &self.rooms[..], self.values);
         let setting = Setting { sizes, rooms, values, seed: self.seed, alpha, beta };
-        let mut problem = Problem::of(kernel, &setting);
-        problem.wanted = product_with(&problem.operands, values, &self.finish());
-        problem
+        Problem::of(kernel, &setting).finished(values, &self.finish())
     }
 
     /// Errors of instructions and conversions, and the function.
@@ -342,7 +357,8 @@ impl Configuration {
             // Tensor cores keep some 13 bits of the greatest term of a step.
             (rounding, whole) = (2f64.powi(-9), 2f64.powi(13));
         }
-        Finish { function: self.function.map(|(_, of, steepest)| (of, steepest)), rounding, whole }
+        let function = self.function.map(|(_, of, steepest)| (of, steepest));
+        Finish { function, rounding, whole, after: has("residual=after") }
     }
 
     /// The configuration in words.

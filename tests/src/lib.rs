@@ -4,6 +4,7 @@ pub mod arithmetic;
 pub mod casts;
 pub mod choreography;
 pub mod configuration;
+mod cores;
 pub mod draw;
 pub mod functions;
 pub mod gallery;
@@ -20,4 +21,5 @@ pub mod tensor;
 mod user_crate;
 pub mod views;
 
+pub use cores::by_all_cores;
 pub use user_crate::UserCrate;

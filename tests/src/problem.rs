@@ -67,14 +67,19 @@ pub struct Problem {
     pub operands: Vec<Operand>,
     /// The elements of the tensor that is written.
     pub wanted: Vec<Wanted>,
+    /// Those of a product's second result, if it has one.
+    pub aux: Vec<Wanted>,
 }
 
 /// Results that kernels add to.
 const ADDED_TO: [&str; 1] = ["bins"];
 
 /// Arguments of products after A, B and C.
-const AFTER_C: [&str; 8] =
-    ["alpha", "beta", "scale", "scale_rows", "scale_columns", "bias", "scale_a", "scale_b"];
+const AFTER_C: [&str; 10] =
+    ["alpha", "beta", "scale", "scale_rows", "scale_columns", "bias", "scale_a", "scale_b", "residual", AUX];
+
+/// The second result of a product.
+const AUX: &str = "aux";
 
 /// Elements of a block with a scale.
 const BLOCK: usize = 128;
@@ -130,7 +135,15 @@ impl Problem {
             }
         }
         let wanted = reference(&operands, setting.values);
-        Problem { operands, wanted }
+        let aux = aux(&operands, setting.values, &Finish::default());
+        Problem { operands, wanted, aux }
+    }
+
+    /// The same for a product with a function of its elements, or with rounded operands.
+    pub fn finished(self, values: Values, finish: &Finish) -> Problem {
+        let wanted = product_with(&self.operands, values, finish);
+        let aux = aux(&self.operands, values, finish);
+        Problem { wanted, aux, ..self }
     }
 
     /// The tensors in their order.
@@ -174,12 +187,15 @@ impl Problem {
 
     /// The first mismatch of a run in the simulator, if there is one.
     pub fn wrong_outcome(&self, outcome: &Outcome) -> Option<String> {
-        let result = self.result();
-        let bits: Vec<u64> = typed!(result.elem, T => {
-            outcome.get::<T>(&result.name).expect("the result").into_iter().map(Element::to_raw).collect()
-        });
-        let bits = if bits.len() < result.len { result.around(bits) } else { bits };
-        let why = self.wrong(result, &bits)?;
+        let wrong = |result: &Tensor| {
+            let bits: Vec<u64> = typed!(result.elem, T => {
+                outcome.get::<T>(&result.name).expect("the result").into_iter().map(Element::to_raw).collect()
+            });
+            let bits = if bits.len() < result.len { result.around(bits) } else { bits };
+            self.wrong(result, &bits)
+        };
+        let results = self.tensors().filter(|tensor| tensor.written);
+        let why = results.take(if self.aux.is_empty() { 1 } else { 2 }).find_map(wrong)?;
         Some(format!("variant {}: {why}", outcome.variant() + 1))
     }
 
@@ -188,12 +204,13 @@ impl Problem {
         if !tensor.written {
             return tensor.wrong(bits, None);
         }
-        if tensor.name != self.result().name {
+        let is_aux = tensor.name == AUX && !self.aux.is_empty();
+        if tensor.name != self.result().name && !is_aux {
             // A workspace: its contents are arbitrary, but the memory around it must not change.
             return tensor.wrong(bits, Some(&|_, _| None));
         }
         let judge = |element: usize, got: f64| {
-            let Wanted { value, within } = self.wanted[element];
+            let Wanted { value, within } = if is_aux { self.aux[element] } else { self.wanted[element] };
             // Written so that NaN never matches.
             let right = got == value || (got - value).abs() <= within;
             let bound = if within > 0.0 { format!(" up to {within:.1e}") } else { String::new() };
@@ -241,15 +258,17 @@ pub struct Finish {
     pub rounding: f64,
     /// Up to this magnitude whole numbers are sums without error.
     pub whole: f64,
+    /// Is a residual added after the function?
+    pub after: bool,
 }
 
 impl Default for Finish {
     fn default() -> Finish {
-        Finish { function: None, rounding: 0.0, whole: 2f64.powi(24) }
+        Finish { function: None, rounding: 0.0, whole: 2f64.powi(24), after: false }
     }
 }
 
-/// C = alpha·A·Bᵀ·scale(s) + beta·C + bias, or less of it; batched if there is a third mode. Blocks of A and of B have scales
+/// C = alpha·A·Bᵀ·scale(s) + beta·C + bias + residual, or less of it; batched if there is a third mode. Blocks of A and of B have scales
 /// of their own, `scale_a` (M, K/128) and `scale_b` (N/128, K/128). The bias belongs to rows if
 /// there are as many of them; sizes must differ.
 ///
@@ -259,8 +278,22 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
     product_with(operands, values, &Finish::default())
 }
 
+/// The second result of a product, if it has one: what the function is applied to.
+fn aux(operands: &[Operand], values: Values, finish: &Finish) -> Vec<Wanted> {
+    let is_aux = |tensor: &Tensor| tensor.name == AUX && tensor.written;
+    match tensors(operands).any(is_aux) {
+        true => result_of(operands, values, &Finish { function: None, ..*finish }, true),
+        false => Vec::new(),
+    }
+}
+
 /// The same with a function of its elements, or with rounded operands.
 pub fn product_with(operands: &[Operand], values: Values, finish: &Finish) -> Vec<Wanted> {
+    result_of(operands, values, finish, false)
+}
+
+/// One of the results of a product.
+fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool) -> Vec<Wanted> {
     let all: Vec<&Tensor> = tensors(operands).collect();
     let [a, b, c, ref more @ ..] = all[..] else { panic!("three matrices") };
     let mut numbers = operands.iter().filter_map(|operand| match operand {
@@ -270,10 +303,12 @@ pub fn product_with(operands: &[Operand], values: Values, finish: &Finish) -> Ve
     let (alpha, beta) = (numbers.next().unwrap_or(1.0), numbers.next().unwrap_or(0.0));
     let (rows, columns, terms) = (c.extents[0], c.extents[1], a.extents[1]);
     let batches = c.extents.get(2).copied().unwrap_or(1);
+    let named = |name: &str| more.iter().find(|tensor| tensor.name == name);
+    let residual = named("residual").filter(|_| !(is_aux && finish.after));
+    let of_result = if is_aux { named(AUX).map_or(c.elem, |aux| aux.elem) } else { c.elem };
     // Scales of B in groups along K.
     let groups = more.iter().find(|vector| vector.name == "scale" && vector.extents.len() > 1);
-    let blocks = |name: &str| more.iter().find(|tensor| tensor.name == name);
-    let (scale_a, scale_b) = (blocks("scale_a"), blocks("scale_b"));
+    let (scale_a, scale_b) = (named("scale_a"), named("scale_b"));
     // Sums, and sums of magnitudes.
     let mut sums = vec![(0.0f64, 0.0f64); c.count()];
     for l in 0..batches {
@@ -314,8 +349,8 @@ pub fn product_with(operands: &[Operand], values: Values, finish: &Finish) -> Ve
     let rounding = finish.rounding + if groups.is_some() { number::roundoff(a.elem) } else { 0.0 };
     let steps = 2.0 * (terms as f64).sqrt() + 8.0;
     // Narrow floats are accumulated in f32.
-    let sum_elem = if c.elem == Elem::F64 { Elem::F64 } else { Elem::F32 };
-    let least = if c.elem == Elem::F16 { 2f64.powi(-24) } else { 0.0 };
+    let sum_elem = if of_result == Elem::F64 { Elem::F64 } else { Elem::F32 };
+    let least = if of_result == Elem::F16 { 2f64.powi(-24) } else { 0.0 };
     let one = |(at, (sum, size)): (usize, &(f64, f64))| {
         // An element that is not read may be poison.
         let old = if beta == 0.0 { 0.0 } else { beta * c.values[at] };
@@ -330,10 +365,12 @@ pub fn product_with(operands: &[Operand], values: Values, finish: &Finish) -> Ve
             })
         };
         let scales: f64 = AFTER_C[2..5].iter().map(|name| vector(name, 1.0)).product();
-        let (alpha, added) = (alpha * scales, vector("bias", 0.0));
+        let residual = residual.map_or(0.0, |residual| residual.values[at]);
+        let (before, after) = if finish.after { (0.0, residual) } else { (residual, 0.0) };
+        let (alpha, added) = (alpha * scales, vector("bias", 0.0) + before);
         let (value, most) = (alpha * sum + old + added, alpha.abs() * size + old.abs() + added.abs());
         let exact = most < finish.whole || sum_elem == Elem::F64;
-        let within = match (values == Values::Whole && exact) || !c.elem.is_float() {
+        let within = match (values == Values::Whole && exact) || !of_result.is_float() {
             true => 0.0,
             false => steps * number::roundoff(sum_elem) * most + rounding * alpha.abs() * size,
         };
@@ -345,13 +382,17 @@ pub fn product_with(operands: &[Operand], values: Values, finish: &Finish) -> Ve
                 steepest * within + 8.0 * number::roundoff(sum_elem) * (value.abs() + of(value).abs()),
             ),
         };
-        if within == 0.0 || !c.elem.is_float() {
-            return Wanted { value: number::rounded(c.elem, value), within: 0.0 };
+        let value = value + after;
+        if within == 0.0 || !of_result.is_float() {
+            return Wanted { value: number::rounded(of_result, value), within: 0.0 };
         }
-        let narrowed =
-            if c.elem == sum_elem { 0.0 } else { number::roundoff(c.elem) * (value.abs() + within) + least };
+        let within = within + number::roundoff(sum_elem) * value.abs();
+        let narrowed = match of_result == sum_elem {
+            true => 0.0,
+            false => number::roundoff(of_result) * (value.abs() + within) + least,
+        };
         // Either is right at the edge of the range.
-        let overflows = c.elem == Elem::F16 && value.abs() + within + narrowed > 65504.0;
+        let overflows = of_result == Elem::F16 && value.abs() + within + narrowed > 65504.0;
         Wanted { value, within: if overflows { f64::INFINITY } else { within + narrowed } }
     };
     sums.iter().enumerate().map(one).collect()

@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::{env, fs};
 
+use tilewright_tests::gallery;
+
 /// Each example, and parts of its output.
 const EXAMPLES: &[(&str, &[&str])] = &[
-    ("attention", &["mma_m16n8k16_bf16", "ldmatrix_x4_trans", "exp2f", "cp_async_16"]),
-    ("attention_hopper", &["wgmma_m64n64k16_ra_bf16", "bulk_load_3d", "exp2f"]),
+    ("attention", &["mma_m16n8k16_bf16", "ldmatrix_x4_trans", "power_of_two", "cp_async_16"]),
+    ("attention_hopper", &["wgmma_m64n64k16_ra_bf16", "bulk_load_3d", "power_of_two"]),
     ("cudarc_program", &["help: "]),
     ("device", &["help: "]),
     ("draw", &["(8,8):(8,1)", "T31 V3"]),
@@ -91,4 +93,24 @@ fn no_example_is_left_out() {
     there.sort();
     let listed: Vec<&str> = EXAMPLES.iter().map(|(name, _)| *name).collect();
     assert_eq!(there, listed);
+}
+
+/// What pages quote is in the generated sources: each line, apart from white space and comments.
+#[test]
+fn pages_quote_generated_code() {
+    let folder = built();
+    let first = |keys: &str| gallery::matmul(keys).kernel.expect(keys).variants.remove(0).source;
+    let pages = [
+        ("linear.md", text(&run(&folder, "linear").stdout)),
+        ("product.md", first("dtype=bf16 arch=80") + &first("dtype=bf16 arch=90 a=k_major b=k_major")),
+    ];
+    let code = |line: &str| line.split("  //").next().unwrap_or(line).split_whitespace().collect::<String>();
+    for (name, source) in pages {
+        let source: String = source.lines().map(code).collect();
+        let page = fs::read_to_string(root().join("examples").join(name)).unwrap();
+        let blocks = page.split("```c\n").skip(1).filter_map(|block| block.split("```").next());
+        for line in blocks.flat_map(str::lines) {
+            assert!(source.contains(&code(line)), "{name} quotes what is not generated:\n{line}");
+        }
+    }
 }

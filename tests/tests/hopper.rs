@@ -141,6 +141,8 @@ fn blocks_of_a_cluster_split_k() {
         "dtype=f16 bm=64 bn=128 split_k=4 c=n_major bias=columns a=k_major",
         "dtype=bf16 bm=64 bn=64 split_k=2 out=f32 alpha_beta=true bias=columns a=k_major b=k_major",
         "dtype=e4m3 bm=64 bn=64 split_k=2 a=k_major b=k_major out=bf16",
+        "dtype=bf16 bm=128 bn=128 split_k=2 b=k_major bias=rows alpha_beta=true",
+        "dtype=bf16 bm=128 bn=64 split_k=4 c=n_major",
     ] {
         let elements = if keys.contains("e4m3") { 16 } else { 8 };
         let mut sizes = sizes(elements);

@@ -109,3 +109,12 @@ fn small_products_are_not_packed() {
     // Copies would take longer than the product by mma.sync.
     check_packs(keys, [33, 33, 33], 0);
 }
+
+/// Where cp.async copies operands, rows that begin in the middle of a sector take longer.
+#[test]
+fn rows_that_cut_sectors_are_packed_for_cp_async() {
+    let keys = "dtype=bf16 arch=80 a=k_major b=k_major";
+    check_packs(keys, [3000, 3000, 3000], 2);
+    check_packs(keys, [3008, 3008, 3008], 0);
+    check_packs(keys, [1000, 64, 1000], 0);
+}

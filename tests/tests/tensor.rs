@@ -5,7 +5,7 @@ use tilewright_codegen::launch::{Limits, plan};
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Elem, Generated};
 use tilewright_sim::{Options, run_every};
-use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::problem::{Finish, Problem, Setting, Values};
 use tilewright_tests::tensor::Room;
 
 fn kernel(keys: &str) -> Generated {
@@ -146,7 +146,7 @@ fn every_instruction_of_f64() {
 /// On architectures with bulk copies, those fill a ring for aligned operands that ldmatrix reads.
 #[test]
 fn fed_by_bulk_copies() {
-    let sizes = [([128, 192, 64], 0), ([72, 136, 48], 8), ([160, 80, 208], 16)];
+    let sizes = [([192, 128, 128], 0), ([72, 136, 48], 8), ([160, 80, 208], 16)];
     for keys in [
         "dtype=bf16",
         "dtype=bf16 a=k_major",
@@ -184,8 +184,15 @@ fn fed_by_bulk_copies() {
 /// A launch chooses among tiles, and every one of them is right.
 #[test]
 fn tiles_that_are_chosen_at_launch() {
-    let sizes =
-        [([256, 128, 64], 0), ([72, 136, 48], 8), ([65, 72, 48], 0), ([130, 70, 46], 2), ([67, 33, 45], 1)];
+    // Whole tiles of 256 and of 192, and sizes that no tile divides.
+    let sizes = [
+        ([256, 128, 128], 0),
+        ([192, 128, 128], 0),
+        ([72, 136, 48], 8),
+        ([65, 72, 48], 0),
+        ([130, 70, 46], 2),
+        ([67, 33, 45], 1),
+    ];
     for keys in [
         "dtype=bf16 a=k_major b=k_major",
         "dtype=tf32 b=k_major",
@@ -211,7 +218,8 @@ fn blocks(keys: &str, [m, n, k]: [usize; 3]) -> u32 {
 #[test]
 fn small_products_and_few_rows_have_small_tiles() {
     let keys = "dtype=bf16 a=k_major b=k_major";
-    assert_eq!(blocks(keys, [4096; 3]), 16 * 32);
+    // Tiles of 128x128, of which a multiprocessor has two blocks.
+    assert_eq!(blocks(keys, [4096; 3]), 32 * 32);
     assert_eq!(blocks(keys, [1024; 3]), 16 * 16);
     assert!(blocks(keys, [512; 3]) >= 64);
     assert!(blocks(keys, [16, 4096, 4096]) >= 64);
@@ -379,6 +387,54 @@ fn a_bias_is_added() {
     check("dtype=bf16 arch=90 a=k_major b=k_major bias=rows", &[([40, 72, 64], 0)]);
 }
 
+/// A residual before or after the function, and what that is applied to as a second result: on threads, by mma.sync with
+/// copies and with a ring, by wgmma, with K split over warps and over blocks.
+#[test]
+fn residuals_and_second_results() {
+    let sizes = [([64, 72, 40], 8), ([67, 33, 45], 1)];
+    for keys in [
+        "bm=64 bn=32",
+        "mma=none tc=(8,8,2) bm=64 bn=32",
+        "dtype=bf16 bm=64 bn=32",
+        "dtype=f16 out=f32 bm=64 bn=32 mma=mma_sync arch=90",
+        "dtype=bf16 bm=64 bn=64 mma=mma_sync arch=90 a=k_major b=k_major",
+        "dtype=bf16 bm=64 bn=32 bk=128 warps=(1,1,8)",
+        "dtype=i8 out=bf16 bm=64 bn=64 a=k_major b=k_major",
+        "dtype=bf16 bm=64 bn=64 arch=90 a=k_major b=k_major",
+        "dtype=tf32 bm=128 bn=64 arch=90 a=k_major b=k_major",
+        "dtype=bf16 bm=64 bn=64 split_k=2 mma=wgmma arch=90 a=k_major b=k_major",
+    ] {
+        for more in [
+            "residual=before aux=true",
+            "residual=after aux=true aux_dtype=f32 alpha_beta=true bias=rows",
+            "residual=after residual_dtype=f32 c=n_major bias=columns",
+            "residual=before residual_dtype=f16 aux=true aux_dtype=f16 c=n_major alpha_beta=true batched=true",
+        ] {
+            if keys.contains("split_k") && more.contains("batched") {
+                continue;
+            }
+            let keys = format!("{keys} {more} epilogue=relu");
+            let kernel = kernel(&keys);
+            for ([m, n, k], gap) in sizes {
+                let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 2)];
+                let rooms = &[Room::new(gap, 0)];
+                let values = Values::Whole;
+                let setting = Setting { sizes, rooms, values, seed: 1, alpha: 0.5, beta: 2.0 };
+                let function = Some((|x: f64| x.max(0.0)) as fn(f64) -> f64).map(|of| (of, 1.0));
+                let finish = Finish { function, after: more.contains("after"), ..Finish::default() };
+                let problem = Problem::of(&kernel, &setting).finished(values, &finish);
+                assert_eq!(problem.aux.is_empty(), !more.contains("aux"));
+                let outcomes = run_every(&kernel, &problem.args(), &Options::default())
+                    .unwrap_or_else(|error| panic!("{keys}, {sizes:?}: {error}"));
+                for outcome in outcomes {
+                    let wrong = problem.wrong_outcome(&outcome);
+                    assert!(wrong.is_none(), "{keys}, {sizes:?}: {wrong:?}");
+                }
+            }
+        }
+    }
+}
+
 /// Functions by their names are closures of them, after everything else.
 #[test]
 fn activations_by_name() {
@@ -476,6 +532,10 @@ fn keys_that_are_invalid_on_tensor_cores() {
     );
     check("precision=exact", "`precision` has no such choice\n");
     check("bias=both", "write bias = none or rows or columns; none, rows or columns: an argument `bias`");
+    check("residual=true", "write residual = none or before or after; none, before or after: an argument");
+    check("residual_dtype=f32", "`residual_dtype` is the type of a residual, and there is none");
+    check("aux=true", "`aux` has what the epilogue's function is applied to, and there is no such function");
+    check("aux_dtype=f32 epilogue=relu", "write aux = true, or leave aux_dtype out");
     check("epilogue=rleu", "`rleu`");
     check("dtype=f32 b_dtype=i8", "elements of i8 are not converted for products of f32");
     check("dtype=bf16 b_dtype=f16", "write i8, u8, i4, e4m3 or e5m2, with dtype = f16 or bf16");

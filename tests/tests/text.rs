@@ -1,9 +1,9 @@
-//! Programs as text: every kernel of the gallery is printed, parsed, and unchanged.
+//! Programs as text: every kernel of the gallery and every choreography is printed, parsed, and unchanged.
 
 use tilewright::kernels;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::{Definition, Outcome, cuda, generate, thread};
-use tilewright_tests::{gallery, programs};
+use tilewright_tests::{choreography, gallery, programs};
 
 fn sources(outcome: &Outcome) -> Vec<&str> {
     let said = || outcome.diagnostics.iter().map(|said| said.text()).collect::<Vec<_>>().join("\n");
@@ -19,7 +19,9 @@ fn tile_programs_are_read_back() {
         Definition::Matmul(words.args().to_vec())
     });
     let defined = shipped.chain(products).map(|definition| definition.program().expect("a program"));
-    let built = [programs::wgmma_ring(), programs::mma_sync()].map(|program| program.expect("a program"));
+    let built = [programs::wgmma_ring(), programs::mma_sync()].into_iter();
+    let built = built.chain(choreography::all().into_iter().map(|of| (of.program)()));
+    let built = built.map(|program| program.expect("a program"));
     let mut count = 0;
     for program in defined.chain(built) {
         let text = program.to_string();
@@ -34,7 +36,8 @@ fn tile_programs_are_read_back() {
 
 #[test]
 fn thread_programs_are_read_back() {
-    for (name, kernel) in gallery::all() {
+    let choreographies = choreography::all().into_iter().map(|of| (of.name.to_owned(), of.kernel()));
+    for (name, kernel) in gallery::all().into_iter().chain(choreographies) {
         for variant in kernel.variants {
             let text = variant.program.to_string();
             let again: thread::Kernel = text.parse().unwrap_or_else(|wrong| panic!("{name}: {wrong}"));

@@ -1,10 +1,19 @@
 //! The simulator must find the faults of broken kernels, and none in correct ones: the long version of the
-//! test `mutants`, with 1,000 seeds.
+//! test `mutants`, with 1,000 seeds. Choreographies run under 200 schedules each.
 
 use crate::shell::{Outcome, cargo, run as spawn, step};
 
 pub(crate) fn run(_: &[String]) -> Outcome {
-    let mut command = cargo(["test", "--release", "--package", "tilewright-tests", "--test", "mutants"]);
+    let mut command = cargo([
+        "test",
+        "--release",
+        "--package",
+        "tilewright-tests",
+        "--test",
+        "mutants",
+        "--test",
+        "choreography",
+    ]);
     command.args(["--", "--ignored", "--nocapture"]);
     step("mutants", || spawn(&mut command))
 }

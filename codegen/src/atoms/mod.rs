@@ -70,7 +70,15 @@ pub fn find(name: &str) -> Option<&'static Atom> {
     BY_NAME.get(name).copied()
 }
 
-/// The same, or an error that says which there are like it.
+/// The asynchronous copy of so many bytes without hints, and whether it fills with zeros.
+pub(crate) fn cp_async(bytes: i64, zero: bool) -> Option<&'static Atom> {
+    let copies = |row: &&Atom| row.done == Done::Queue(Queue::CpAsync) && row.operand('n').is_some() == zero;
+    let moves = |row: &Atom| row.tv('d').and_then(|of| of.size().ok()) == Some(bytes);
+    // Rows without hints come first.
+    all().filter(copies).find(|row| moves(row))
+}
+
+/// The same as [`find`], or an error that says which there are like it.
 ///
 /// ```
 /// use tilewright_codegen::atoms;

@@ -280,8 +280,10 @@ impl Builder {
             ))
             .help(format!("name one place of it, such as {}[(block.x)]", from.name)));
         }
-        let registers = matches!(self.space(from), Space::Registers { .. });
-        let (elem, per_thread) = (self.elem(from), registers || from.per_thread());
+        // All threads have the same element of a tile that they share.
+        let own = matches!(self.space(from), Space::Registers { .. })
+            && !self.program.forms.contains_key(&from.tensor);
+        let (elem, per_thread) = (self.elem(from), own || from.per_thread());
         let number = self.program.reads.len() as Id;
         self.program.reads.push(Read { name: name.into(), elem, per_thread });
         self.push(Op::Take { number, from: from.clone() });

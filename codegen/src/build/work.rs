@@ -6,6 +6,7 @@ use crate::check::threads::written_whole;
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::problem::{Problem, Result};
+use crate::resolve::is_cooperative;
 use crate::thread::Id;
 use crate::tile::{Expr, How, Op, Space, Update};
 use crate::typing::Types;
@@ -267,7 +268,25 @@ impl Builder {
         }
         let types = Types { ins: &elems, scalars: &self.program.scalars };
         types.typed(&value, self.elem(to)).map_err(|problem| Problem { arg: None, ..problem })?;
-        self.write(Op::Map { ins, to: to.clone(), value })
+        let mut op = Op::Map { ins, to: to.clone(), value };
+        self.coordinates_in_tile(&mut op)?;
+        self.write(op)
+    }
+
+    /// A function that reads coordinates of whole tiles which are in no tensor of the user, such as a tile that was
+    /// filled, gets another input, [`Program::is_coordinates`]: there the coordinates are those within the tile.
+    fn coordinates_in_tile(&mut self, op: &mut Op) -> Result<()> {
+        let whole = is_cooperative(&self.program, self.by, op);
+        let Op::Map { ins, to, value } = op else { return Ok(()) };
+        let global = |view: &View| matches!(self.space(view), Space::Global { .. });
+        let of_users = |view: &View| global(view) && !view.is_one_element();
+        let reads_at = value.any(&|part| matches!(part, Expr::At(_)));
+        let Some(extents) = to.extents().filter(|_| whole && reads_at) else { return Ok(()) };
+        if global(to) || ins.iter().any(of_users) {
+            return Ok(());
+        }
+        ins.push(self.program.coordinates_of(&extents)?);
+        Ok(())
     }
 
     /// A statement that writes. Where it is already known that several threads would write the same elements,

@@ -31,10 +31,11 @@ pub(super) fn bank_conflicts(
     for site in worst(sites, |site| site.banks.map_or(0, |banks| banks.excess())) {
         let (Some(banks), Space::Shared(array)) = (site.banks, site.mem.space) else { continue };
         let message = format!("a warp's {} `{}` takes {banks}", site.does(), site.tensor);
+        let derived = program.derived.contains(&site.span);
         let help = match remedies.iter().find(|(known, _)| *known == array) {
             Some((_, help)) => help.clone(),
             None => {
-                let help = remedy(program, kernel, sites, array, budget);
+                let help = remedy(program, kernel, (sites, derived), array, budget);
                 remedies.push((array, help.clone()));
                 help
             }
@@ -46,6 +47,7 @@ pub(super) fn bank_conflicts(
 
 /// Uncoalesced accesses: those that use less than half of the bytes they transfer.
 pub(super) fn uncoalesced(
+    program: &Program,
     kernel: &Kernel,
     sites: &[Site],
     levels: &[(Name, Level)],
@@ -63,7 +65,10 @@ pub(super) fn uncoalesced(
     for site in worst(sites, waste) {
         let Some(sectors) = site.sectors else { continue };
         let message = format!("a warp's {} `{}` moves {sectors}", site.does(), site.tensor);
-        let help = better_threads(kernel, site, budget);
+        let help = match program.derived.contains(&site.span) {
+            true => better_tile(kernel, site),
+            false => better_threads(kernel, site, budget),
+        };
         found.extend(super::lint(site.span, LINT, levels, message).map(|said| said.help(help)));
     }
     found
@@ -95,10 +100,20 @@ fn worst(sites: &[Site], cost: impl Fn(&Site) -> u32) -> Vec<&Site> {
 }
 
 /// The layout of a shared array that frees all accesses of bank conflicts, in words.
-fn remedy(program: &Program, kernel: &Kernel, sites: &[Site], array: u32, budget: &mut Budget) -> String {
-    const OTHERWISE: &str = "change its layout, or the thread layout";
-    let Some(tensor) = shared_tensor(program, array) else { return OTHERWISE.into() };
-    let Some(tile) = tile_of(&tensor.layout, kernel, sites, array, budget) else { return OTHERWISE.into() };
+fn remedy(
+    program: &Program,
+    kernel: &Kernel,
+    (sites, derived): (&[Site], bool),
+    array: u32,
+    budget: &mut Budget,
+) -> String {
+    // The author of statements about whole tiles has written no thread layout.
+    let otherwise = match derived {
+        true => "give it another layout, as in shared::<f32>(layout!((32, 32) : (1, 33))), or other extents",
+        false => "change its layout, or the thread layout",
+    };
+    let Some(tensor) = shared_tensor(program, array) else { return otherwise.into() };
+    let Some(tile) = tile_of(&tensor.layout, kernel, sites, array, budget) else { return otherwise.into() };
     let found = tile.synthesize();
     let written = |layout: &Layout| layout.to_string().replace(':', " : ").replace(',', ", ");
     let compact = tensor.layout.size().ok() == tensor.layout.cosize().ok();
@@ -123,6 +138,11 @@ fn remedy(program: &Program, kernel: &Kernel, sites: &[Site], array: u32, budget
         (Some(padded), Some(swizzled)) => format!("{padded}, or with less memory {swizzled}"),
         (Some(padded), None) => padded,
         (None, Some(swizzled)) => format!("lay `{}` out as {swizzled}", tensor.name),
+        (None, None) if found.paddings_tried + found.swizzles_tried == 0 => otherwise.into(),
+        (None, None) if derived => format!(
+            "no padding and no swizzle of `{}` avoids it for all of its uses; tiles of other extents may",
+            tensor.name
+        ),
         (None, None) => format!(
             "none of the {} paddings and {} swizzles tried avoids it; change the thread layout of `{}`",
             found.paddings_tried, found.swizzles_tried, tensor.name
@@ -176,6 +196,19 @@ fn tile_of(
         tile = tile.access(&tv, vector, site.transfer).ok()?;
     }
     Some(tile)
+}
+
+/// What makes accesses coalesced where the threads' parts are derived, in words.
+fn better_tile(kernel: &Kernel, site: &Site) -> String {
+    const THROUGH: &str = "copy it to shared memory along its contiguous mode, and compute from there";
+    let Space::Global(param) = site.mem.space else { return THROUGH.into() };
+    let Param::Pointer { stride, .. } = &kernel.params[param as usize] else { return THROUGH.into() };
+    match stride.iter().position(|&stride| stride == Value::Int(1)) {
+        Some(mode) => format!(
+            "mode {mode} has stride 1: make the tile longer along it, 32 bytes at least, or {THROUGH}"
+        ),
+        None => "no mode of the tensor has stride 1".into(),
+    }
 }
 
 /// The thread layout that would make accesses coalesced, in words.

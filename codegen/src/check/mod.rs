@@ -130,7 +130,7 @@ pub(crate) fn kernel(
     let sites = accesses::measure(kernel, &mut budget);
     before.diagnostics.extend(limits::shared_memory(program, kernel));
     before.diagnostics.extend(lints::bank_conflicts(program, kernel, &sites, levels, &mut budget));
-    before.diagnostics.extend(lints::uncoalesced(kernel, &sites, levels, &mut budget));
+    before.diagnostics.extend(lints::uncoalesced(program, kernel, &sites, levels, &mut budget));
     before.spent = MOST_EVALUATIONS - budget.left;
     let mut undecided = std::mem::take(&mut before.undecided);
     let (mut lines, names): (Vec<Access>, _) = (Vec::new(), Names::of(kernel));

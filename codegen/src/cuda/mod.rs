@@ -6,8 +6,8 @@
 //!
 //! Index arithmetic is `int` where an expression's known range fits, `long long` elsewhere. Floating-point arithmetic is
 //! rounded as written (the compiler is given `--fmad=false`; fused is what says `fmaf`). `sqrtf` and `/` are rounded
-//! correctly; `expf`, `exp2f`, `logf`, `log2f`, `rsqrtf`, `tanhf`, `sinf` and `cosf` are CUDA's own, within four units in
-//! the last place; their counterparts for `double` within two.
+//! correctly; `expf`, `logf`, `log2f`, `rsqrtf`, `tanhf`, `sinf` and `cosf` are CUDA's own, within four units in
+//! the last place; so is 2^x, but for results below 2^-126, which become 0. Their counterparts for `double` are within two.
 
 mod access;
 mod asm;

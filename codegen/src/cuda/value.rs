@@ -16,7 +16,7 @@ struct Typed {
 const FUNCTIONS: [(Un, &str, &str); 17] = [
     (Un::Abs, "fabsf", "fabs"),
     (Un::Exp, "expf", "exp"),
-    (Un::Exp2, "exp2f", "exp2"),
+    (Un::Exp2, "power_of_two", "exp2"),
     (Un::Log, "logf", "log"),
     (Un::Log2, "log2f", "log2"),
     (Un::Sqrt, "sqrtf", "sqrt"),

@@ -26,7 +26,10 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
     (&["program_id"], "write `block.x`, `block.y` or `block.z`"),
     (&["tl", "triton", "cute", "cuda"], "functions are called by their names alone: copy(from, to)"),
-    (&["arange", "make_range"], "a tile has its coordinates already: write tile(tensor, (256), (block.x))"),
+    (
+        &["arange", "make_range"],
+        "write iota(256) for a tile of these numbers; what they would index has its coordinates already: tile(tensor, (256), (block.x))",
+    ),
     (
         &["load", "store", "ld", "st"],
         "write copy(from, to): it is predicated where a tile reaches past its tensor",
@@ -40,6 +43,15 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write gemm(a, b, &mut acc); on tensor cores acc is an accumulator of tiled_mma::<bf16, f32>(warps = 8)",
     ),
     (&["where"], "write select(condition, a, b)"),
+    (
+        &["transpose", "T", "t", "swapaxes"],
+        "write permute(a, (1, 0)), the same elements with rows and columns exchanged",
+    ),
+    (
+        &["reshape", "view", "flatten"],
+        "write regroup(tile, (8, 16)) for the elements of a tile in another shape; a tensor has the shape of its parameter",
+    ),
+    (&["unsqueeze", "expand_dims"], "write v.along(0) for a column of the vector, v.along(1) for a row"),
     (&["cdiv"], "write ceil_div(a, b)"),
     (&["range", "static_range"], "write `for k in 0..n`, or `for k in unroll(0..4)`"),
     (&["product", "prod"], "write reduce(x, 1.0, |a, b| a * b)"),
@@ -48,7 +60,10 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write reduce((x, places), (f32::NEG_INFINITY, 0), |(a, i), (b, j)| if b > a { (b, j) } else { (a, i) })",
     ),
     (&["any", "all"], "write reduce(x, 0, |a, b| a | b), or a & b with all bits set"),
-    (&["iota", "index"], "coordinates are the closure's last parameter: map(x, |x, at| at.0)"),
+    (
+        &["index", "coordinates", "indices", "meshgrid"],
+        "coordinates are the closure's last parameter: map(x, |x, at| at.0); those within a tile are iota((64, 32), 0)",
+    ),
     (&["relu"], "write max(x, 0.0)"),
     (&["logistic", "expit"], "write sigmoid(x)"),
     (&["swish"], "write silu(x)"),
@@ -183,7 +198,11 @@ pub(super) fn method(name: &str, of: &Value) -> String {
             "a loop runs over 0..n; for steps, write for i in unroll(0..4) and multiply i".into()
         }
         (Value::View(_) | Value::Layout(_), None) => {
-            let known = "tensors and layouts have size(mode), size(), rank(), shape()";
+            let known =
+                "tensors and layouts have size(mode), size(), rank(), shape(), and vectors along(mode)";
+            if let Some(instead) = elsewhere(name) {
+                return instead;
+            }
             match did_you_mean(name, METHODS) {
                 Some(near) if !METHODS.contains(&name) => format!("{near}\nhelp: {known}"),
                 _ => known.into(),

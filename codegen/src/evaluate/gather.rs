@@ -172,9 +172,8 @@ fn no_pair() -> Problem {
 fn place(number: Scalar) -> Result<tile::Expr, Problem> {
     match number.ty {
         Some(Type::Elem(elem)) if !elem.is_float() => Ok(typing::cast(Elem::I32, number)?.expr),
-        None if matches!(number.expr, tile::Expr::Lit(Number::Int(_))) => {
-            Ok(typing::cast(Elem::I32, number)?.expr)
-        }
+        // Literals, and a choice of them.
+        None if !matches!(number.expr, tile::Expr::Lit(Number::Float(_))) => number.into_elem(Elem::I32),
         ty => {
             let of = ty.map_or("no type".to_owned(), |ty| format!("type {ty}"));
             Err(Problem::new(format!("a coordinate is an integer, and this is a number of {of}"))

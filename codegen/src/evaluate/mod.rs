@@ -36,7 +36,7 @@ mod whole;
 use crate::affine::Affine;
 use crate::ast::{self, Kernel, Level, Name, Span, StmtKind};
 use crate::build::Builder;
-use crate::definition::{Outcome, Settings};
+use crate::definition::Settings;
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::elem::Elem;
 use crate::limits;
@@ -49,12 +49,6 @@ pub use functions::{FUNCTIONS, Function};
 pub use keys::KEYS;
 pub(crate) use matmul_keys::Keys;
 use value::Value;
-
-/// Makes the kernel of a function.
-pub fn kernel(kernel: &Kernel, settings: &Settings) -> Outcome {
-    let (program, diagnostics, levels) = program(kernel, settings);
-    crate::generate::finish(program, Vec::new(), diagnostics, &levels)
-}
 
 /// The tile program of a function, its errors, and levels of lints.
 pub(crate) fn program(

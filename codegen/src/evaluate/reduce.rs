@@ -69,6 +69,17 @@ impl Evaluator {
             (Across::Cluster(_), blocks) => Across::Cluster(blocks),
             _ => across,
         };
+        let across = match (across, named(args, "per_block")) {
+            (_, None | Some((Value::Bool(false), _))) => across,
+            (Across::Cluster(blocks), Some((Value::Bool(true), _))) => Across::Blocks(blocks),
+            (_, Some((Value::Bool(true), _))) => Across::Blocks(1),
+            (_, Some((other, span))) => {
+                let problem =
+                    Problem::new(format!("`per_block` is true or false, and this is {}", other.kind()));
+                self.complain(span, problem.help("write per_block = true"));
+                return None;
+            }
+        };
         match named(args, "lanes") {
             None => Some(across),
             Some((Value::Int(lanes @ (1 | 2 | 4 | 8 | 16 | 32)), _)) => Some(Across::Warp(*lanes as u32)),

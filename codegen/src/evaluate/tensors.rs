@@ -4,8 +4,10 @@ use super::args::Args;
 use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::affine::Coord;
+use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::tile;
+use crate::typing::Scalar;
 use crate::view::Deal;
 
 impl Evaluator {
@@ -134,6 +136,26 @@ impl Evaluator {
         let elem = self.type_argument(args)?;
         let shape = args.shape(0)?;
         self.full(name, elem, &shape, args.number(1)?)
+    }
+
+    /// `iota(256)`, or `iota((BM, BN), 1)`: the coordinates along a mode
+    pub(super) fn iota_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let name = args.name_or("places");
+        let shape = args.shape(0)?;
+        let mode = match args.values.len() {
+            0..=1 if shape.rank() == 1 => 0,
+            0..=1 => return Err(args.needs(1, "a mode of the tile")),
+            _ => args.integer(1)?,
+        };
+        if !(0..shape.rank() as i64).contains(&mode) {
+            return Err(Problem::new(format!("a tile of the shape {shape} has no mode {mode}"))
+                .help(format!("modes are numbered from 0: write one below {}", shape.rank()))
+                .arg(1));
+        }
+        let zero = Scalar::new(tile::Expr::lit(0), Elem::I32);
+        let Value::View(places) = self.full(name, Elem::I32, &shape, zero)? else { return Ok(Value::Poison) };
+        self.builder.map(std::slice::from_ref(&places), &places, tile::Expr::At(mode as u8))?;
+        Ok(Value::View(places))
     }
 
     /// `fragment_like(part)`

@@ -117,6 +117,11 @@ impl Evaluator {
             Some(Value::Tuple(items)) => items.iter().map(as_size).collect::<Option<Vec<_>>>(),
             _ => None,
         };
+        if let Some(Value::Number(_) | Value::Index(_)) = &tiles {
+            return Err(args.needs(0, "a size or a constant").help(
+                "a launch computes the grid from sizes: write that of a tensor, walk(y.size(0), block.x), or a `const` parameter of the kernel",
+            ));
+        }
         let Some([rows, columns]) = sizes.as_deref().and_then(|sizes| <[Size; 2]>::try_from(sizes).ok())
         else {
             return Err(

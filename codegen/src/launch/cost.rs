@@ -2,16 +2,17 @@
 
 use tilewright_layout::{Symbol, Value};
 
-use super::Limits;
+use super::{Limits, Tensor};
 use crate::thread::{Kernel, Param};
 
 /// Where rows of 128 bytes begin at multiples of so many bytes and no more: how many the L2 cache of an H100 delivers in a
-/// clock, tenths of a clock in which a multiprocessor copies one, and tenths of the shorter of copies and products that
-/// the other does not hide. They are two lines each, and a sector more where the 32 bytes of a sector are cut. The last is
-/// for whole lines.
-const ROWS: [(u64, u128, u128, u128); 3] = [(32, 22, 33, 3), (128, 62, 20, 6), (u64::MAX, 86, 12, 6)];
+/// clock, tenths of a clock in which a multiprocessor copies one, alone and beside the other one of its pair, which share a
+/// port, and tenths of the shorter of copies and products that the other does not hide. They are two lines each, and a
+/// sector more where the 32 bytes of a sector are cut. The last is for whole lines.
+const ROWS: [(u64, u128, [u128; 2], u128); 3] =
+    [(32, 31, [20, 40], 1), (128, 57, [7, 24], 1), (u64::MAX, 100, [7, 18], 1)];
 /// Bytes that memory delivers in a clock, while blocks are busy; the shorter of both takes half its time longer.
-const MEMORY: u128 = 1800;
+const MEMORY: u128 = 1929;
 /// Clusters of more than two blocks leave this part of the multiprocessors idle: those that fill no cluster of their
 /// part of the chip.
 const IDLE: u32 = 11;
@@ -47,8 +48,10 @@ pub(super) fn clocks(
     let clusters = u128::from((blocks / cluster).max(1));
     let rounds = tiles.div_ceil(clusters);
     let steps = count(cost.steps)?;
-    let rows = tiles.min(clusters).saturating_mul((cluster * cost.rows).into());
-    let (copied, exposed) = copies(rows, cost.rows.into(), alignment(program, lookup)?);
+    // One block of each pair of multiprocessors starts first.
+    let busy = tiles.min(clusters).saturating_mul(cluster.into());
+    let paired = busy > u128::from(limits.multiprocessors / 2);
+    let (copied, exposed) = copies(busy, paired, cost.rows.into(), alignment(program, lookup)?);
     let two = limits.shared_bytes / 2 >= launch.shared_bytes;
     let own = cost.step.saturating_sub(if two { cost.shared } else { 0 });
     let own = own + if cuts_sectors(program, lookup)? { cost.cut } else { 0 };
@@ -65,12 +68,13 @@ fn together(a: u128, b: u128, (part, of): (u128, u128)) -> u128 {
     a.max(b).saturating_add(a.min(b).saturating_mul(part) / of)
 }
 
-/// Clocks of copies of so many rows that begin at multiples of so many bytes, of all blocks and of one, and the tenths
-/// that are exposed.
-fn copies(rows: u128, of_block: u128, alignment: u64) -> (u128, u128) {
+/// Clocks in which so many blocks, which share ports if they are paired, copy so many rows each that begin at multiples of
+/// so many bytes, and the tenths that are exposed.
+fn copies(blocks: u128, paired: bool, rows: u128, alignment: u64) -> (u128, u128) {
     let limit = ROWS.iter().find(|(aligned, ..)| alignment < *aligned);
     limit.map_or((0, 0), |(_, in_a_clock, tenths, exposed)| {
-        ((rows / in_a_clock).max(of_block * tenths / 10), *exposed)
+        let of_device = blocks.saturating_mul(rows) / in_a_clock;
+        (of_device.max(rows * tenths[usize::from(paired)] / 10), *exposed)
     })
 }
 
@@ -108,9 +112,17 @@ fn alignment(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option
     Some(1 << all.trailing_zeros())
 }
 
+/// Bytes of a sector.
+const SECTOR: i64 = 32;
+
+/// Do rows of a matrix begin in the middle of a sector?
+pub(super) fn cuts_sectors_of(tensor: &Tensor) -> bool {
+    let bytes = i64::from(tensor.elem.bytes());
+    tensor.strides.iter().any(|stride| *stride != 1 && stride.wrapping_mul(bytes) % SECTOR != 0)
+}
+
 /// Do rows of a matrix that a kernel reads begin in the middle of a sector?
 fn cuts_sectors(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
-    const SECTOR: i64 = 32;
     let mut cuts = false;
     for param in &program.params {
         let Param::Pointer { elem, write: false, stride, .. } = param else { continue };
@@ -143,11 +155,12 @@ mod tests {
 
     #[test]
     fn rows_that_cut_lines_take_longer() {
-        let copies = |blocks: u128, alignment| copies(blocks * 256, 256, alignment).0;
-        assert!(copies(132, 128) < 400 && copies(132, 64) > 500);
+        let copies = |blocks: u128, alignment| copies(blocks, blocks > 66, 256, alignment).0;
+        assert!(copies(132, 128) < 500 && copies(132, 64) > 550);
         assert!(copies(132, 16) > copies(132, 32));
-        // Few blocks wait for their own multiprocessors.
-        assert!(copies(1, 16) > 800 && copies(1, 128) < 400);
+        // Few blocks have a port each.
+        assert!(copies(1, 16) > 500 && copies(1, 128) < 200);
+        assert!(copies(66, 128) < copies(67, 128));
     }
 
     #[test]

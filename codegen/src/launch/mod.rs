@@ -173,12 +173,24 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
     let mut packing = Packing::new(kernel, given, limits);
     let mut tried: Vec<Result<Candidate, String>> = Vec::new();
     for variant in &kernel.variants {
+        let program = &variant.program;
         let one = match why_not(variant, given, limits, &lookup) {
-            None => Ok(Candidate::default()),
+            None => {
+                let clocks = |one: &Candidate, packing: &Packing| {
+                    let symbols = one.symbols.as_ref().unwrap_or(&symbols);
+                    let clocks = cost::clocks(program, limits, &|symbol| value(symbols, symbol))?;
+                    Some(clocks.saturating_add(packing.clocks(one)))
+                };
+                let direct = Candidate::default();
+                let cuts = program.launch.cost.is_some_and(|cost| cost.cut > 0);
+                let packed = if cuts { packing.whole_sectors(variant) } else { None };
+                let faster = |one: &Candidate| clocks(one, &packing) < clocks(&direct, &packing);
+                Ok(packed.filter(faster).unwrap_or(direct))
+            }
             Some(why) => packing.candidate(variant, &symbols, why),
         };
         // Only variants with a cost model compete.
-        let settled = one.is_ok() && variant.program.launch.cost.is_none();
+        let settled = one.is_ok() && program.launch.cost.is_none();
         tried.push(one);
         if settled {
             break;

@@ -184,6 +184,33 @@ impl<'p> Packing<'p> {
         }
     }
 
+    /// The launch of a variant that can run on the arguments themselves, with copies of those whose rows begin in the
+    /// middle of a sector; `None` if there are none.
+    pub(super) fn whole_sectors(&mut self, variant: &Variant) -> Option<Candidate> {
+        let (program, mut given) = (&variant.program, self.given.to_vec());
+        let mut chosen = Candidate::default();
+        for which in 0..self.kernel.packs.len() {
+            let arg = self.kernel.packs[which].arg;
+            let Given::Tensor(tensor) = &self.given[arg] else { continue };
+            if !program.launch.packs.contains(&(arg as u32)) || !cost::cuts_sectors_of(tensor) {
+                continue;
+            }
+            let why = "its rows begin in the middle of sectors of 32 bytes".to_owned();
+            given[arg] = Given::Tensor(self.copy(which)?.clone());
+            chosen.packs.push(which);
+            chosen.why.push(why);
+        }
+        if chosen.packs.is_empty() {
+            return None;
+        }
+        let sizes = bind::symbols(self.kernel, &given).ok()?;
+        if why_not(variant, &given, self.limits, &|symbol| value(&sizes, symbol)).is_some() {
+            return None;
+        }
+        chosen.symbols = Some(sizes);
+        Some(chosen)
+    }
+
     /// An argument's copy, at the start of a workspace.
     fn copy(&mut self, which: usize) -> Option<&Tensor> {
         if self.copies[which].is_none() {

@@ -10,30 +10,7 @@ use crate::index::{Int, Ix};
 use crate::thread::{Fact, Mem, Space};
 use crate::tile;
 use crate::view::View;
-
-/// A leaf of a view's layout: its extent, the tensor mode that it runs along, and its stride there.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Leaf {
-    pub(super) extent: i64,
-    pub(super) mode: usize,
-    pub(super) step: i64,
-}
-
-/// The leaves of a view's layout; extents that are not integers count as 1.
-pub(super) fn leaves(view: &View) -> Vec<Leaf> {
-    view.layout
-        .leaves()
-        .map(|(extent, stride)| {
-            let extent = extent.int().unwrap_or(1);
-            match stride {
-                Value::Basis { times, path } => {
-                    Leaf { extent, mode: usize::from(path.steps()[0]), step: times }
-                }
-                _ => Leaf { extent, mode: 0, step: 0 },
-            }
-        })
-        .collect()
-}
+use crate::view::leaf::Leaf;
 
 impl Lower<'_> {
     /// Splits a base into its loop-invariant part and the part that varies with loop variables.
@@ -76,15 +53,10 @@ impl Lower<'_> {
 
     pub(super) fn steps(&mut self, leaves: &[Leaf], at: &[Ix], mode: usize) -> Ix {
         assert_eq!(leaves.len(), at.len(), "one index for each leaf");
-        let mut sum = self.int(0);
-        for (leaf, &index) in leaves.iter().zip(at) {
-            if leaf.mode == mode && leaf.step != 0 {
-                let step = self.int(leaf.step);
-                let term = self.exprs().mul(index, step);
-                sum = self.exprs().add(sum, term);
-            }
-        }
-        sum
+        let along = leaves.iter().zip(at).filter(|(leaf, _)| leaf.mode == mode && leaf.step != 0);
+        let (steps, at): (Vec<Value>, Vec<Ix>) = along.map(|(leaf, &at)| (Value::Int(leaf.step), at)).unzip();
+        let zero = self.int(0);
+        self.strided(zero, &at, steps)
     }
 
     /// The address of an element.
@@ -156,7 +128,10 @@ impl Lower<'_> {
             }
             let (invariant, varying) = self.split_invariant(&view.base[mode]);
             let mut invariant = self.affine(&invariant);
-            if global && (self.guarded(view, mode) || self.begins(view, mode).is_some()) {
+            if global
+                && (self.guarded(view, mode)
+                    || self.relying(|lower, needs| lower.begins(view, mode, needs)).is_some())
+            {
                 invariant = self.name(invariant, &format!("{}_{mode}", view.name));
             }
             let term = self.exprs().mul(invariant, stride);
@@ -189,24 +164,12 @@ impl Lower<'_> {
 
     /// The offset of coordinates under any layout: digits of nested modes, then the swizzle.
     pub(super) fn offset(&mut self, layout: &Composed, coordinates: &[Ix]) -> Ix {
-        let mut sum = self.int(layout.offset());
+        let mut at = Vec::new();
         for (mode, &coordinate) in layout.layout().modes().zip(coordinates) {
-            let leaves: Vec<_> = mode.leaves().collect();
-            let mut rest = coordinate;
-            for (place, (extent, stride)) in leaves.iter().enumerate() {
-                let digit = match extent.int() {
-                    Some(n) if place + 1 < leaves.len() => {
-                        let digit = self.exprs().rem(rest, n);
-                        rest = self.exprs().div(rest, n);
-                        digit
-                    }
-                    _ => rest,
-                };
-                let stride = self.value(*stride);
-                let term = self.exprs().mul(digit, stride);
-                sum = self.exprs().add(sum, term);
-            }
+            at.extend(self.digits(mode.leaves().map(|leaf| leaf.0), coordinate));
         }
+        let first = self.int(layout.offset());
+        let sum = self.strided(first, &at, layout.layout().leaves().map(|leaf| leaf.1));
         let swizzle = layout.swizzle();
         if swizzle.is_identity() {
             return sum;
@@ -278,21 +241,31 @@ impl Lower<'_> {
 
     /// The offset without named subexpressions.
     fn plain_offset(&mut self, view: &View, leaves: &[Leaf], at: &[Ix], strides: &[Value]) -> Ix {
-        let mut sum = self.int(0);
-        for (mode, &stride) in strides.iter().enumerate() {
-            let base = self.affine(&view.base[mode].clone());
+        let mut coordinates = Vec::new();
+        for mode in 0..strides.len() {
+            let base = self.affine(&view.base[mode]);
             let steps = self.steps(leaves, at, mode);
-            let coordinate = self.exprs().add(base, steps);
-            let stride = self.value(stride);
-            let term = self.exprs().mul(coordinate, stride);
-            sum = self.exprs().add(sum, term);
+            coordinates.push(self.exprs().add(base, steps));
         }
-        sum
+        let zero = self.int(0);
+        self.strided(zero, &coordinates, strides.iter().copied())
     }
 
     /// The vector width of an access along leaf `which`: how many consecutive elements it can move, at most
     /// `most`.
     pub(super) fn width(&mut self, view: &View, all: &[Leaf], which: usize, most: i64) -> i64 {
+        self.relying(|lower, needs| lower.width_with(view, all, which, most, needs))
+    }
+
+    /// The same, with the facts of which it follows added to `needs`.
+    pub(super) fn width_with(
+        &mut self,
+        view: &View,
+        all: &[Leaf],
+        which: usize,
+        most: i64,
+        needs: &mut Vec<Fact>,
+    ) -> i64 {
         let tensor = self.program.tensor(view.tensor);
         let leaf = all[which];
         if leaf.step != 1 || matches!(tensor.space, tile::Space::Registers { .. }) {
@@ -309,23 +282,23 @@ impl Lower<'_> {
         let group =
             if tensor.layout.swizzle().is_identity() { most } else { 1 << tensor.layout.swizzle().base() };
         let mut width = most.min(group);
-        let before = self.kernel.needs.len();
         while width > 1 {
+            let mut more = needs.clone();
             let mut fits =
                 leaf.extent % width == 0 && (!nested || run.int().is_some_and(|run| run % width == 0));
             // The view's other strides, its base and the tensor's other strides must keep the alignment.
             fits &=
                 all.iter().enumerate().all(|(i, l)| i == which || l.mode != leaf.mode || l.step % width == 0);
             // Where the partial tile comes first, tiles are as aligned as the extent.
-            if let Some((_, of, _)) = self.begins(view, leaf.mode) {
-                fits = fits && self.suppose(width, Value::Sym { times: 1, of, over: 1 });
+            if let Some((_, of, _)) = self.begins(view, leaf.mode, &mut more) {
+                fits = fits && self.suppose(width, Value::Sym { times: 1, of, over: 1 }, &mut more);
             }
             let base = self.affine(&as_tiles(&view.base[leaf.mode]));
             fits &= self.kernel.exprs.get(base).multiple % width == 0;
             let mut strides: Vec<Value> =
                 tensor.plain().leaves().map(|l| l.1).filter(|d| *d != Value::Int(1)).collect();
             strides.retain(|stride| *stride != Value::Int(1));
-            fits = fits && strides.iter().all(|&stride| self.suppose(width, stride));
+            fits = fits && strides.iter().all(|&stride| self.suppose(width, stride, &mut more));
             // A vector is in bounds entirely or not at all: its base and the limit are multiples of the
             // width.
             if let Some((origin, extent)) = self.limited(view, leaf.mode) {
@@ -334,36 +307,37 @@ impl Lower<'_> {
                 fits = fits && extent % width == 0 && self.kernel.exprs.get(within).multiple % width == 0;
             }
             // Clamping to the nearest element in bounds is done element by element.
-            fits = fits && !(view.nearest.contains(&leaf.mode) && self.outside(view, leaf.mode));
-            if fits && !global && self.outside(view, leaf.mode) {
+            fits =
+                fits && !(view.nearest.contains(&leaf.mode) && self.outside_with(view, leaf.mode, &mut more));
+            if fits && !global && self.outside_with(view, leaf.mode, &mut more) {
                 fits = mode.size().is_ok_and(|size| size % width == 0);
             }
             if fits && global {
-                fits = !self.guarded(view, leaf.mode)
-                    || tensor.plain().leaves().nth(leaf.mode).is_some_and(|(n, _)| self.suppose(width, n));
+                let extent = tensor.plain().leaves().nth(leaf.mode).map(|leaf| leaf.0);
+                fits = !self.guarded_with(view, leaf.mode, &mut more)
+                    || extent.is_some_and(|n| self.suppose(width, n, &mut more));
                 let bytes = width as u32 * tensor.elem.bytes();
                 let param = self.places[view.tensor as usize];
-                fits = fits && self.aligned(param, bytes);
+                fits = fits && self.aligned(param, bytes, &mut more);
             }
             if fits {
+                *needs = more;
                 return width;
             }
-            // Drops the facts that this width would have needed.
-            self.kernel.needs.truncate(before);
             width /= 2;
         }
         1
     }
 
-    fn aligned(&mut self, param: u32, bytes: u32) -> bool {
+    fn aligned(&self, param: u32, bytes: u32, needs: &mut Vec<Fact>) -> bool {
         let known =
             |fact: &Fact| matches!(fact, Fact::Aligned { param: p, bytes: b } if *p == param && *b >= bytes);
-        if self.kernel.needs.iter().any(known) {
+        if self.kernel.needs.iter().chain(&*needs).any(known) {
             return true;
         }
         let supposes = matches!(self.policy, Policy::Best | Policy::Aligned);
         if supposes {
-            self.need(Fact::Aligned { param, bytes });
+            needs.push(Fact::Aligned { param, bytes });
         }
         supposes
     }

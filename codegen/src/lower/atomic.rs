@@ -2,7 +2,6 @@
 //! wait for, and cluster barriers.
 
 use super::Lower;
-use super::address::leaves;
 use crate::affine::Affine;
 use crate::index::Ix;
 use crate::pair::align;
@@ -10,6 +9,7 @@ use crate::problem::Result;
 use crate::thread::{Change, Frag, Mem, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
 use crate::tile::{Space, Update};
 use crate::view::View;
+use crate::view::leaf::leaves;
 
 impl Lower<'_> {
     /// Updates each element of `to` with the corresponding element of `from`; out-of-bounds elements are

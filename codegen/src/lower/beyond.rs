@@ -124,6 +124,17 @@ pub(super) fn forget(state: &mut State, var: Id) {
 }
 
 impl Edge {
+    /// Is it the same, however digits of one element are written?
+    pub(super) fn is_same(&self, other: &Edge) -> bool {
+        let run = |modes: &[Vec<(i64, i64)>]| -> Vec<Vec<(i64, i64)>> {
+            let run = |digits: &Vec<(i64, i64)>| {
+                digits.iter().copied().filter(|(n, step)| *n > 1 && *step != 0).collect()
+            };
+            modes.iter().map(run).collect()
+        };
+        (&self.base, &self.end) == (&other.base, &other.end) && run(&self.modes) == run(&other.modes)
+    }
+
     /// A coordinate with its bound.
     pub(super) fn new(name: String, base: Affine, modes: Vec<Vec<(i64, i64)>>, end: Value) -> Edge {
         Edge { name, base, modes, end }
@@ -226,7 +237,7 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
     let lanes = match across {
         Across::Thread => return false,
         Across::Warp(lanes) => Some(i64::from(lanes)),
-        Across::Block | Across::Cluster(_) => None,
+        Across::Block | Across::Cluster(_) | Across::Blocks(_) => None,
         Across::Digits(_) => {
             // Evaluated for every thread: does it equal the value in the first thread of its group?
             let at = |thread: u32| {
@@ -237,7 +248,7 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
         }
     };
     let blocks = match across {
-        Across::Cluster(blocks) => Some(i64::from(blocks)),
+        Across::Cluster(blocks) | Across::Blocks(blocks) => Some(i64::from(blocks)),
         Across::Thread | Across::Warp(_) | Across::Block | Across::Digits(_) => None,
     };
     base.terms.iter().any(|(coord, _)| match coord {

@@ -6,33 +6,41 @@
 //! empty reduction leaves its target unchanged. Where edges are unknown, the value of the elements beyond
 //! them may still be known.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tilewright_layout::Value;
 
 use super::Lower;
-use super::address::leaves;
 use super::beyond::{Beyond, Coordinates, Edge, State, along, apart, forget, join, taken_over, union};
+use crate::atom::Atom;
 use crate::diagnostic::Diagnostic;
 use crate::index::Ix;
 use crate::number::Number;
 use crate::pair::align;
 use crate::problem::{Problem, Result};
+use crate::scan::Scan;
 use crate::semiring::{self, Semiring};
 use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Multiply, Op, Past, Space, Stmt};
 use crate::view::View;
 
-/// For each reduction the edges that mask its elements, or the error if they are unknown; for products of operands
-/// with fills of their own an error if those change the result.
-pub(super) type Masks = HashMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>;
-
 /// The results of the pass.
 #[derive(Default)]
 pub(super) struct Found {
-    pub(super) masks: Masks,
+    /// For each reduction the edges that mask its elements.
+    pub(super) masks: HashMap<Id, Vec<Edge>>,
     /// The coordinates of the elements of functions that read them.
     pub(super) coordinates: HashMap<Id, Coordinates>,
+}
+
+/// The state of the pass.
+#[derive(Default)]
+struct Finder {
+    /// For each reduction its masking edges, or the error if they are unknown; for products of operands with fills of their
+    /// own an error if those change the result.
+    masks: BTreeMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>,
+    /// For each function that reads coordinates those of its elements, or the error if they are unknown.
+    coordinates: BTreeMap<Id, std::result::Result<Coordinates, Diagnostic>>,
     /// Loops around the current statement.
     loops: Vec<Id>,
     /// Sums whose products whole tiles have stated; see [`Op::Follows`].
@@ -43,24 +51,34 @@ pub(super) struct Found {
 
 impl Lower<'_> {
     /// Finds the masks of all reductions, and the coordinates that functions read.
-    pub(super) fn found(&mut self, body: &[Stmt]) -> Found {
+    pub(super) fn found(&mut self, body: &[Stmt]) -> std::result::Result<Found, Diagnostic> {
         let mut asks = false;
         body.iter().for_each(|stmt| stmt.each(&mut |stmt| asks |= stmt.needs_coordinates()));
-        let mut found = Found::default();
+        let mut finder = Finder::default();
         if asks {
-            found.operands = semiring::operands(body);
-            self.walk(body, &mut State::new(), &mut found);
+            finder.operands = semiring::operands(body);
+            self.walk(body, &mut State::new(), &mut finder);
         }
-        found
+        let first = |one: Option<(&Id, &Diagnostic)>| one.map(|(id, why)| (*id, why.clone()));
+        let masks = first(finder.masks.iter().find_map(|(id, of)| Some((id, of.as_ref().err()?))));
+        let coordinates =
+            first(finder.coordinates.iter().find_map(|(id, of)| Some((id, of.as_ref().err()?))));
+        if let Some((_, why)) = masks.into_iter().chain(coordinates).min_by_key(|(id, _)| *id) {
+            return Err(why);
+        }
+        Ok(Found {
+            masks: finder.masks.into_iter().filter_map(|(id, of)| Some((id, of.ok()?))).collect(),
+            coordinates: finder.coordinates.into_iter().filter_map(|(id, of)| Some((id, of.ok()?))).collect(),
+        })
     }
 
-    fn walk(&mut self, body: &[Stmt], state: &mut State, found: &mut Found) {
+    fn walk(&mut self, body: &[Stmt], state: &mut State, found: &mut Finder) {
         for stmt in body {
             self.pass(stmt, state, found);
         }
     }
 
-    fn pass(&mut self, stmt: &Stmt, state: &mut State, found: &mut Found) {
+    fn pass(&mut self, stmt: &Stmt, state: &mut State, found: &mut Finder) {
         match &stmt.op {
             Op::Copy { from, to, how: How::Atom(_), .. } => {
                 let beyond = self.known(from, state);
@@ -77,7 +95,19 @@ impl Lower<'_> {
             Op::Map { ins, to, value } => {
                 let beyond = self.mapped(ins, to, value, (state, &found.loops));
                 if value.any(&|part| matches!(part, Expr::At(_))) {
-                    found.coordinates.insert(stmt.id, beyond.at.clone().unwrap_or_default());
+                    // Elements of no tensor have coordinates in their tile.
+                    let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
+                    let at = match (&beyond.at, in_tile) {
+                        (None, Some(in_tile)) => self.at(in_tile, to, state),
+                        (at, _) => at.clone(),
+                    };
+                    let at = at.unwrap_or_default();
+                    let missing = (0..=u8::MAX).find(|&mode| {
+                        value.any(&|part| *part == Expr::At(mode))
+                            && at.get(usize::from(mode)).is_none_or(Option::is_none)
+                    });
+                    let known = missing.map_or(Ok(at), |mode| Err(no_coordinate(mode).at(stmt.span)));
+                    found.coordinates.insert(stmt.id, known);
                 }
                 self.written(stmt.by, to, beyond, state);
             }
@@ -95,7 +125,8 @@ impl Lower<'_> {
                 let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(&all, state) };
                 let mask = mask.map_err(|why| why.help(UNKNOWN_PLACES));
                 found.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
-                self.update(to, Beyond::UNKNOWN, state);
+                // Elements that are out of bounds are not stored.
+                self.update(to, Beyond { edges: Some(Vec::new()), ..Beyond::UNKNOWN }, state);
             }
             Op::Follows { a, b, acc } => {
                 found.followed.push(acc.tensor);
@@ -110,13 +141,7 @@ impl Lower<'_> {
             }
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if found.followed.contains(&acc.tensor) => {}
             Op::Gemm { a, b, acc, how, .. } => {
-                let with = how.semiring();
-                let other = [a, b].iter().any(|view| found.operands.contains(&view.tensor));
-                if with != Semiring::SUMS || other {
-                    let elem = self.program.tensor(acc.tensor).elem;
-                    let kept = self.changes_nothing([a, b], with, elem, state);
-                    found.masks.insert(stmt.id, kept.map(|()| Vec::new()).map_err(|why| why.at(stmt.span)));
-                }
+                self.check_product(stmt, state, found);
                 self.multiplied((a, b, acc), matches!(how, Multiply::Atom(_)), state)
             }
             Op::Fold { from, to, across, beyond, .. } => {
@@ -132,43 +157,11 @@ impl Lower<'_> {
                 found.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 self.reduced(from, to, same, &[*across], state);
             }
-            Op::Scan { from, to, carry, how } => {
-                let mask = self.left_out(from, &how.nothing, state);
-                found.masks.insert(stmt.id, mask.ok_or_else(|| unknown(&from[0].name).at(stmt.span)));
-                for (from, carry) in from.iter().zip(carry) {
-                    self.reduced(from, carry, None, &how.across(), state);
-                }
-                for (from, to) in from.iter().zip(to) {
-                    let edges = self.edges(from, to, state);
-                    let at = self.at(from, to, state);
-                    let age = found.loops.len();
-                    self.update(to, Beyond { edges, holds: None, begun: None, at, age }, state);
-                }
-            }
+            Op::Scan { from, to, carry, how } => self.scanned(stmt, (from, to, carry), how, state, found),
             Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
-                let before = state.clone();
-                found.loops.push(*var);
-                self.walk(body, state, found);
-                forget(state, *var);
-                // An iteration starts from the state before the loop or after the previous iteration.
-                *state = join(&before, state);
-                self.walk(body, state, found);
-                found.loops.pop();
-                forget(state, *var);
-                if !self.runs(*var) {
-                    *state = join(&before, state);
-                }
+                self.repeated(*var, body, state, found)
             }
-            Op::Tiles { vars, body, .. } => {
-                let before = state.clone();
-                for _ in 0..2 {
-                    found.loops.extend(vars);
-                    self.walk(body, state, found);
-                    found.loops.truncate(found.loops.len() - vars.len());
-                    vars.iter().for_each(|var| forget(state, *var));
-                    *state = join(&before, state);
-                }
-            }
+            Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state, found),
             Op::Step { var, past, body, .. } => {
                 let before = state.clone();
                 self.walk(body, state, found);
@@ -193,6 +186,64 @@ impl Lower<'_> {
             | Op::Await { .. }
             | Op::Release { .. }
             | Op::Advance { .. } => {}
+        }
+    }
+
+    /// A product of operands with fills of their own: those must not change the result.
+    fn check_product(&mut self, stmt: &Stmt, state: &State, found: &mut Finder) {
+        let Op::Gemm { a, b, acc, how, .. } = &stmt.op else { return };
+        let (with, elem) = (how.semiring(), self.program.tensor(acc.tensor).elem);
+        let other = [a, b].iter().any(|view| found.operands.contains(&view.tensor));
+        if (with != Semiring::SUMS || other) && how.row(elem).is_ok_and(Atom::is_scalar) {
+            let kept = self.changes_nothing([a, b], with, elem, state);
+            found.masks.insert(stmt.id, kept.map(|()| Vec::new()).map_err(|why| why.at(stmt.span)));
+        }
+    }
+
+    fn scanned(
+        &mut self,
+        stmt: &Stmt,
+        (from, to, carry): (&[View], &[View], &[View]),
+        how: &Scan,
+        state: &mut State,
+        found: &mut Finder,
+    ) {
+        let mask = self.left_out(from, &how.nothing, state);
+        found.masks.insert(stmt.id, mask.ok_or_else(|| unknown(&from[0].name).at(stmt.span)));
+        for (from, carry) in from.iter().zip(carry) {
+            self.reduced(from, carry, None, &how.across(), state);
+        }
+        for (from, to) in from.iter().zip(to) {
+            let edges = self.edges(from, to, state);
+            let at = self.at(from, to, state);
+            let age = found.loops.len();
+            self.update(to, Beyond { edges, holds: None, begun: None, at, age }, state);
+        }
+    }
+
+    fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State, found: &mut Finder) {
+        let before = state.clone();
+        found.loops.push(var);
+        self.walk(body, state, found);
+        forget(state, var);
+        // An iteration starts from the state before the loop or after the previous iteration.
+        *state = join(&before, state);
+        self.walk(body, state, found);
+        found.loops.pop();
+        forget(state, var);
+        if !self.runs(var) {
+            *state = join(&before, state);
+        }
+    }
+
+    fn for_each_tile(&mut self, vars: &[Id], body: &[Stmt], state: &mut State, found: &mut Finder) {
+        let before = state.clone();
+        for _ in 0..2 {
+            found.loops.extend(vars);
+            self.walk(body, state, found);
+            found.loops.truncate(found.loops.len() - vars.len());
+            vars.iter().for_each(|var| forget(state, *var));
+            *state = join(&before, state);
         }
     }
 
@@ -254,7 +305,7 @@ impl Lower<'_> {
 
     /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
     /// shared memory.
-    fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State, found: &mut Found) {
+    fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State, found: &mut Finder) {
         let mut entry = state.clone();
         // In the second pass every role starts from the others' results.
         for _ in 0..2 {
@@ -305,13 +356,30 @@ impl Lower<'_> {
                 Beyond { edges, at, ..beyond }
             }
             (Space::Shared { .. }, _) | (Space::Registers { .. }, false) => {
-                // Elements that are not written keep their state; edges are known for whole fragments only.
-                let edges = beyond.edges.filter(Vec::is_empty);
+                // Elements that are not written keep their state; edges are known for whole fragments only. What threads
+                // have beyond the tile is not stored.
+                let limits = self.limits_of(to);
+                let stored = |edge: &Edge| !limits.iter().any(|limit| limit.is_same(edge));
+                let edges = beyond.edges.map(|edges| edges.into_iter().filter(stored).collect::<Vec<_>>());
+                let edges = edges.filter(Vec::is_empty);
                 let part = Beyond { edges, at: Some(Vec::new()), ..beyond };
                 state.get(&to.tensor).map_or(part.clone(), |known| known.join(&part))
             }
         };
         state.insert(to.tensor, beyond);
+    }
+
+    /// The limits of a tile that threads do not divide, as edges.
+    fn limits_of(&mut self, view: &View) -> Vec<Edge> {
+        let mut all = Vec::new();
+        for mode in 0..view.base.len() {
+            if let Some((origin, extent)) = self.limited(view, mode)
+                && let Some(base) = view.base[mode].plus(&origin, -1)
+            {
+                all.push(Edge::new(view.name.clone(), base, along(view, mode), Value::Int(extent)));
+            }
+        }
+        all
     }
 
     /// Does a view show every element of its tensor once?
@@ -426,17 +494,8 @@ impl Lower<'_> {
         let varying = self.affine(&varying);
         let mut at = self.exprs().add(invariant, varying);
         for (digits, &coordinate) in of.modes.iter().zip(coordinates) {
-            let mut rest = coordinate;
-            for (place, &(extent, step)) in digits.iter().enumerate() {
-                let digit = match place + 1 == digits.len() {
-                    true => rest,
-                    false => self.exprs().rem(rest, extent),
-                };
-                rest = self.exprs().div(rest, extent);
-                let step = self.int(step);
-                let term = self.exprs().mul(digit, step);
-                at = self.exprs().add(at, term);
-            }
+            let indices = self.digits(digits.iter().map(|&(extent, _)| extent.into()), coordinate);
+            at = self.strided(at, &indices, digits.iter().map(|&(_, step)| step.into()));
         }
         at
     }
@@ -454,44 +513,35 @@ fn mask_of_reduction(from: &View, same: Option<f64>, state: &State) -> Result<Ve
         Some(edges) if edges.is_empty() => Ok(edges),
         _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
         Some(edges) if begun => Ok(edges),
-        _ => Err(unknown(&from.name)),
+        _ => {
+            let (function, fill) = match same {
+                Some(x) if x == f64::NEG_INFINITY => ("maximum", "f32::NEG_INFINITY".into()),
+                Some(x) if x == f64::INFINITY => ("minimum", "f32::INFINITY".into()),
+                Some(x) if x != 0.0 => ("reduce", format!("{x:?}")),
+                _ => ("sum", "0.0".into()),
+            };
+            Err(unknown_in(&from.name, function, &fill))
+        }
     }
+}
+
+/// The error where a function reads coordinates that are unknown.
+fn no_coordinate(mode: u8) -> Problem {
+    Problem::new(format!(
+        "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
+    ))
+    .help("give `map` a tile of the tensor whose coordinates are meant as well, such as map((x, tile_of_y), |x, _, at| …): it is not read; coordinates within a tile are iota((64, 32), 0)")
 }
 
 /// The error where it is unknown which elements are out of bounds.
 fn unknown(name: &str) -> Problem {
+    unknown_in(name, "sum", "0.0")
+}
+
+/// The same with the fill that changes nothing in a reduction.
+fn unknown_in(name: &str, function: &str, fill: &str) -> Problem {
     Problem::new(format!(
         "it is not known which elements of `{name}` lie beyond the edge of a tensor, so they cannot be left out"
     ))
-    .help("reduce what was copied from global memory in the same iteration, copy with a fill that changes nothing, such as fill = 0.0, or set those elements and say what they hold: sum(x, beyond = 0.0)")
-}
-
-/// The target's leaf indices for an element of a reduction's source, mode by mode.
-pub(super) fn target_at(lower: &mut Lower<'_>, from: &View, to: &View, at: &[Ix]) -> Vec<Ix> {
-    let (mut places, mut first) = (Vec::new(), 0);
-    for (source, target) in from.layout.modes().zip(to.layout.modes()) {
-        let count = source.leaves().len();
-        // The index within the mode, leftmost digit fastest.
-        let (mut index, mut step) = (lower.int(0), 1);
-        for (&digit, (extent, _)) in at[first..first + count].iter().zip(source.leaves()) {
-            let by = lower.int(step);
-            let term = lower.exprs().mul(digit, by);
-            index = lower.exprs().add(index, term);
-            step *= extent.int().unwrap_or(1);
-        }
-        first += count;
-        let one = target.size().is_ok_and(|size| size == 1);
-        let last = target.leaves().len();
-        for (place, (extent, _)) in target.leaves().enumerate() {
-            let digit = match (one, place + 1 == last) {
-                (true, _) => lower.int(0),
-                (false, true) => index,
-                (false, false) => lower.exprs().rem(index, extent.int().unwrap_or(1)),
-            };
-            index = lower.exprs().div(index, extent.int().unwrap_or(1));
-            places.push(digit);
-        }
-    }
-    debug_assert_eq!(places.len(), leaves(to).len());
-    places
+    .help(format!("reduce what was copied from global memory in the same iteration, copy to registers first with a fill that changes nothing, copy(x, piece, fill = {fill}), or set those elements and say what they hold: {function}(x, beyond = {fill})"))
 }

@@ -4,7 +4,7 @@ use super::Lower;
 use super::reduce::{Combined, Kept, Runs};
 use crate::affine::Coord;
 use crate::index::Int;
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 use crate::thread::{Frag, Mem, Op, Scope, Unroll};
 use crate::tile;
 
@@ -27,13 +27,7 @@ impl Lower<'_> {
     /// cluster completes the exchange. Exchanges in a loop use two buffers in turn: all blocks have read the one of the
     /// exchange before the previous one when they arrive at the barrier of the previous one.
     pub(super) fn results_of_blocks(&mut self, all: &Combined<'_>, blocks: i64) -> Result<Kept> {
-        let (len, threads) = (self.results(all), self.combined());
-        if threads < blocks {
-            return Err(Problem::new(format!(
-                "a cluster of {blocks} blocks cannot combine their elements: each has {threads} threads"
-            ))
-            .help(format!("give each block {blocks} threads or more")));
-        }
+        let len = self.results(all);
         let begin = match self.scope.buffer {
             Some(buffer) if self.scope.loops > 0 => {
                 let (one, size) = (self.int(1), self.int(blocks * len));

@@ -1,12 +1,9 @@
 //! Commit groups of cp.async. A wait counts groups, so every copy before it must have been committed, on
 //! every path. A forward dataflow pass over the thread program inserts a commit before each wait that
 //! uncommitted copies can reach, and removes waits that no copy can precede.
-//!
-//! Control flow decides, not the order of the text: copies at the end of a loop's body are waited for at its
-//! beginning.
 
+use super::flow::{Copies, Edit, Forward, copies, forward};
 use crate::ast::Span;
-use crate::atom::Done;
 use crate::diagnostic::Diagnostic;
 use crate::problem::Problem;
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
@@ -25,25 +22,13 @@ struct Paths {
 impl Paths {
     /// The kernel's entry.
     const ENTRY: Paths = Paths { issued: false, open: false, closed: true };
-    /// No path.
-    const NONE: Paths = Paths { issued: false, open: false, closed: false };
-
-    fn or(self, other: Paths) -> Paths {
-        Paths {
-            issued: self.issued || other.issued,
-            open: self.open || other.open,
-            closed: self.closed || other.closed,
-        }
-    }
 }
 
 /// Inserts commits before the waits that count them.
 pub(super) fn place(kernel: &mut Kernel) -> Result<(), Diagnostic> {
-    let mut body = std::mem::take(&mut kernel.body);
-    let mut walk = Walk { leaving: Vec::new(), refused: None };
-    walk.block(&mut body, Paths::ENTRY, true);
-    kernel.body = body;
-    match walk.refused {
+    let mut commits = Commits { refused: None };
+    forward(&mut commits, kernel, Paths::ENTRY);
+    match commits.refused {
         Some(site) => Err(ambiguous(kernel.sites[site as usize].span)),
         None => Ok(()),
     }
@@ -57,99 +42,37 @@ fn ambiguous(span: Span) -> Diagnostic {
     .at(span)
 }
 
-struct Walk {
-    /// Loops around the statement, with the state at their early exits.
-    leaving: Vec<(Id, Paths)>,
+struct Commits {
     /// A wait that cannot be placed.
     refused: Option<Id>,
 }
 
-impl Walk {
-    /// The state at the end of a block, from that at its beginning. Rewrites the block only with `write`.
-    fn block(&mut self, block: &mut Vec<Stmt>, mut paths: Paths, write: bool) -> Paths {
-        let mut at = 0;
-        while at < block.len() {
-            let site = block[at].site;
-            match &mut block[at].op {
-                Op::Commit(Queue::CpAsync) => paths = Paths { open: false, closed: true, ..paths },
-                Op::WaitQueue { queue: Queue::CpAsync, pending } => {
-                    let all = *pending == 0;
-                    if paths.open && paths.closed && !all {
-                        self.refused.get_or_insert(site);
-                    }
-                    if !paths.issued && write {
-                        block.remove(at);
-                        continue;
-                    }
-                    if paths.open && write {
-                        block.insert(at, Stmt { site, op: Op::Commit(Queue::CpAsync) });
-                        at += 1;
-                    }
-                    paths = Paths { open: false, closed: true, ..paths };
-                }
-                Op::Atom { row, .. } if row.done == Done::Queue(Queue::CpAsync) => {
-                    paths = Paths { issued: true, open: true, closed: false };
-                }
-                op => paths = self.inside(op, paths, write),
-            }
-            at += 1;
+impl Forward for Commits {
+    type State = Paths;
+
+    fn join(one: Paths, other: &Paths) -> Paths {
+        Paths {
+            issued: one.issued || other.issued,
+            open: one.open || other.open,
+            closed: one.closed || other.closed,
         }
-        paths
     }
 
-    fn inside(&mut self, op: &mut Op, paths: Paths, write: bool) -> Paths {
-        match op {
-            Op::For { var, body, .. } => {
-                let mut entry = paths;
-                // A fixed point: an iteration starts from what the previous one leaves.
-                loop {
-                    self.leaving.push((*var, Paths::NONE));
-                    let end = self.block(body, entry, false);
-                    let left = self.leaving.pop().map_or(Paths::NONE, |(_, left)| left);
-                    let again = entry.or(end);
-                    if again == entry {
-                        if write {
-                            self.leaving.push((*var, Paths::NONE));
-                            self.block(body, entry, true);
-                            self.leaving.pop();
-                        }
-                        return again.or(left);
-                    }
-                    entry = again;
-                }
-            }
-            Op::Leave { of, .. } => {
-                if let Some((_, left)) = self.leaving.iter_mut().rev().find(|(var, _)| var == of) {
-                    *left = left.or(paths);
-                }
-                paths
-            }
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
-                let first = self.block(then, paths, write);
-                first.or(self.block(other, paths, write))
-            }
-            Op::Elect(_, body) => self.block(body, paths, write).or(paths),
-            Op::Roles(roles) => {
-                let ends = roles.iter_mut().map(|role| self.block(&mut role.body, paths, write));
-                ends.fold(Paths::NONE, Paths::or)
-            }
-            Op::Comment(_)
-            | Op::Let(..)
-            | Op::Set(..)
-            | Op::Take(..)
-            | Op::Assign { .. }
-            | Op::Load { .. }
-            | Op::Store { .. }
-            | Op::Atomic { .. }
-            | Op::AwaitFlag { .. }
-            | Op::Atom { .. }
-            | Op::Commit(_)
-            | Op::WaitQueue { .. }
-            | Op::Fence(_)
-            | Op::Sync(_)
-            | Op::Arrive { .. }
-            | Op::Await { .. }
-            | Op::InitBarriers(_) => paths,
+    fn pass(&mut self, stmt: &Stmt, paths: &mut Paths) -> Edit {
+        let before = *paths;
+        match copies(&stmt.op) {
+            Some(Copies::Issue) => *paths = Paths { issued: true, open: true, closed: false },
+            Some(Copies::Commit | Copies::Wait(_)) => *paths = Paths { open: false, closed: true, ..before },
+            None => {}
+        }
+        let Some(Copies::Wait(pending)) = copies(&stmt.op) else { return Edit::Keep };
+        if before.open && before.closed && pending > 0 {
+            self.refused.get_or_insert(stmt.site);
+        }
+        match before {
+            Paths { issued: false, .. } => Edit::Remove,
+            Paths { open: true, .. } => Edit::Ahead(Op::Commit(Queue::CpAsync)),
+            Paths { .. } => Edit::Keep,
         }
     }
 }

@@ -23,13 +23,14 @@ impl Lower<'_> {
         (state, loops): (&State, &[Id]),
     ) -> Beyond {
         let mut known: Vec<Beyond> = Vec::new();
-        for view in ins {
+        for view in ins.iter().filter(|view| !self.program.is_coordinates(view.tensor)) {
             let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
             let of = match global {
                 true => Beyond { holds: Some(0.0), age: loops.len(), ..Beyond::NOTHING },
                 false => state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING),
             };
-            known.push(Beyond { edges: self.edges(view, to, state), at: self.at(view, to, state), ..of });
+            let at = if view.is_one_element() { None } else { self.at(view, to, state) };
+            known.push(Beyond { edges: self.edges(view, to, state), at, ..of });
         }
         let age = known.iter().map(|of| of.age).min().unwrap_or(loops.len());
         let at = first_known(&known, to);

@@ -2,7 +2,6 @@
 
 use tilewright_layout::{Symbol, Value};
 
-use super::address::{Leaf, leaves};
 use super::{Lower, Policy};
 use crate::affine::{Affine, Coord};
 use crate::index::Ix;
@@ -10,6 +9,7 @@ use crate::range::{Range, most};
 use crate::thread::Fact;
 use crate::tile;
 use crate::view::View;
+use crate::view::leaf::{Leaf, leaves};
 
 /// How far beyond a tensor's last coordinate an access may point whose offset a launch fact bounds to 32
 /// bits.
@@ -17,16 +17,30 @@ const FARTHEST: u32 = 1 << 16;
 
 impl Lower<'_> {
     /// Can an element of this view be out of bounds along mode `mode`? Where a fact would rule it out and the
-    /// policy allows it, the fact is recorded and the answer is no.
+    /// policy allows it, the variant needs the fact, and the answer is no.
     pub(super) fn guarded(&mut self, view: &View, mode: usize) -> bool {
-        // Both run: each may record the fact that rules it out.
-        let outside = self.outside(view, mode);
+        self.relying(|lower, needs| lower.guarded_with(view, mode, needs))
+    }
+
+    /// The same, with the facts that rule it out added to `needs`.
+    pub(super) fn guarded_with(&mut self, view: &View, mode: usize, needs: &mut Vec<Fact>) -> bool {
+        // Both are asked: a fact may rule out either.
+        let outside = self.outside_with(view, mode, needs);
         self.limited(view, mode).is_some() || outside
     }
 
-    /// The same for the tensor's own extent alone.
+    /// Can it be beyond the tensor's own extent?
     pub(super) fn outside(&mut self, view: &View, mode: usize) -> bool {
+        self.relying(|lower, needs| lower.outside_with(view, mode, needs))
+    }
+
+    /// The same, with the facts that rule it out added to `needs`.
+    pub(super) fn outside_with(&mut self, view: &View, mode: usize, needs: &mut Vec<Fact>) -> bool {
         let tensor = self.program.tensor(view.tensor);
+        // Coordinates within a tile have no end but that of the tile, which is a limit.
+        if self.program.is_coordinates(view.tensor) {
+            return false;
+        }
         let extent = match tensor.space {
             tile::Space::Global { .. } => tensor.plain().leaves().nth(mode).map(|leaf| leaf.0),
             tile::Space::Shared { .. } => {
@@ -37,7 +51,7 @@ impl Lower<'_> {
         let Some(extent) = extent else {
             return false;
         };
-        if let Some((iteration, ..)) = self.begins(view, mode) {
+        if let Some((iteration, ..)) = self.begins(view, mode, needs) {
             let iteration = self.affine(&iteration);
             // Only the first tile can be partial.
             return self.kernel.exprs.get(iteration).lo < 1;
@@ -89,18 +103,23 @@ impl Lower<'_> {
             .iter()
             .map(|(of, factor)| last(of).saturating_mul(*factor).max(0))
             .fold(0, i64::saturating_add);
-        hi.saturating_add(others) >= factor || !self.suppose_whole(factor, extent)
+        hi.saturating_add(others) >= factor || !self.suppose_whole(factor, extent, needs)
     }
 
     /// Where the partial tile comes first along a mode: the iteration, the extent, and the tile size. `None`
-    /// where all tiles are full.
-    pub(super) fn begins(&mut self, view: &View, mode: usize) -> Option<(Affine, Symbol, i64)> {
+    /// where all tiles are full, perhaps by a fact that is added to `needs`.
+    pub(super) fn begins(
+        &self,
+        view: &View,
+        mode: usize,
+        needs: &mut Vec<Fact>,
+    ) -> Option<(Affine, Symbol, i64)> {
         let begins = |(coord, _): &(Coord, i64)| {
             let Coord::Begin { iteration, of, tile } = coord else { return None };
             Some(((**iteration).clone(), *of, *tile))
         };
         let (iteration, of, tile) = view.base[mode].terms.iter().find_map(begins)?;
-        let whole = self.suppose_whole(tile, Value::Sym { times: 1, of, over: 1 });
+        let whole = self.suppose_whole(tile, Value::Sym { times: 1, of, over: 1 }, needs);
         (!whole).then_some((iteration, of, tile))
     }
 
@@ -116,13 +135,23 @@ impl Lower<'_> {
         let extent = extent.unwrap_or(Value::Int(1));
         let multiple =
             if view.nearest.contains(&mode) { 1 } else { self.kernel.exprs.get(coordinate).multiple };
-        let fits = |n: &i64| multiple % n == 0 && (extent.factor() % n == 0 || self.supposed(*n, extent));
+        let fits =
+            |n: &i64| multiple % n == 0 && (extent.factor() % n == 0 || self.supposed(*n, extent, &[]));
         let vector = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
         let (extent, vector) = (self.value(extent), self.int(vector));
         let last = self.exprs().sub(extent, vector);
         let zero = self.int(0);
         let begun = self.exprs().max(coordinate, zero);
         self.exprs().min(begun, last)
+    }
+
+    /// For the comparison of a coordinate with a size: a vector is in bounds entirely or not at all where it is known that
+    /// its length divides the size, so its first coordinate is compared.
+    pub(super) fn start_of_vector(&mut self, at: Ix, end: Ix) -> Ix {
+        let Some(&(of, _)) = self.symbols.iter().find(|(_, size)| *size == end) else { return at };
+        let known = |n: &i64| self.supposed(*n, Value::Sym { times: 1, of, over: 1 }, &[]);
+        let lengths: Vec<i64> = [16, 8, 4, 2].into_iter().filter(known).collect();
+        lengths.into_iter().find_map(|n| self.exprs().split(at, n)).map_or(at, |(start, _)| start)
     }
 
     /// Can offsets of a view be assumed to fit 32 bits? A launch fact covers addresses near the tensor. Those
@@ -215,7 +244,7 @@ impl Lower<'_> {
             if self.outside(view, mode) && !view.clamped.contains(&mode) && !view.nearest.contains(&mode) {
                 let (coordinate, extent) =
                     (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
-                let end = match self.begins(view, mode) {
+                let end = match self.relying(|lower, needs| lower.begins(view, mode, needs)) {
                     Some((iteration, of, tile)) => {
                         let next = iteration.plus(&1.into(), 1).unwrap_or_default();
                         self.begin_later(&next, of, tile)
@@ -266,7 +295,7 @@ impl Lower<'_> {
     /// How many elements short of a full tile the first one is.
     fn short(&mut self, of: Symbol, tile: i64) -> Ix {
         let extent = Value::Sym { times: 1, of, over: 1 };
-        if self.suppose_whole(tile, extent) {
+        if self.relying(|lower, needs| lower.suppose_whole(tile, extent, needs)) {
             return self.int(0);
         }
         let (extent, one, most) = (self.value(extent), self.int(1), self.int(tile - 1));

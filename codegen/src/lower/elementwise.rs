@@ -1,8 +1,8 @@
 //! Elementwise functions.
 
 use super::Lower;
-use super::address::{Leaf, leaves};
 use super::beyond::Edge;
+use super::numbering::extents_of;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::pair::align;
@@ -11,6 +11,7 @@ use crate::thread::{Cmp, Frag, Op, Unroll, Val};
 use crate::tile::{Expr, Space};
 use crate::typing::{Type, Types};
 use crate::view::View;
+use crate::view::leaf::{Leaf, leaves};
 
 /// An input or the output of a function: a view with the same leaves as all others.
 struct Side {
@@ -72,7 +73,7 @@ impl Lower<'_> {
             .chain([to])
             .map(|view| Side { leaves: leaves(&view), view, memory: None })
             .collect();
-        let (which, widths) = self.widths(&sides);
+        let (which, widths) = self.widths(&sides, &read);
         let wide = widths.iter().copied().max().unwrap_or(1);
         for (place, (side, width)) in sides.iter_mut().zip(widths).enumerate() {
             let tensor = self.program.tensor(side.view.tensor);
@@ -121,8 +122,9 @@ impl Lower<'_> {
                     *at = lower.exprs().add(*at, e[0]);
                 }
                 let mut values = Vec::new();
-                for side in &ins {
+                for (side, read) in ins.iter().zip(&read) {
                     let (reg, index) = match side.memory {
+                        _ if !read => (0, lower.int(0)),
                         Some((reg, _)) if side.is_broadcast(which) => (reg, lower.int(0)),
                         Some((reg, _)) => (reg, e[0]),
                         None => {
@@ -136,7 +138,7 @@ impl Lower<'_> {
                 let (value, _) = lower.function(&value, &values, &here)?;
                 let (reg, index) = match (to.memory, aside) {
                     (Some((reg, _)), _) => (reg, e[0]),
-                    (None, Some(reg)) => (reg, lower.flat(&to.leaves, &at)),
+                    (None, Some(reg)) => (reg, lower.flat(&extents_of(&to.leaves), &at)?),
                     (None, None) => {
                         let index = lower.register_index(&to.view, &to.leaves, &at);
                         (lower.places[to.view.tensor as usize], index)
@@ -152,7 +154,7 @@ impl Lower<'_> {
         let extents: Vec<(String, i64)> =
             to.leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
-            let from = lower.flat(&to.leaves, at);
+            let from = lower.flat(&extents_of(&to.leaves), at)?;
             let index = lower.register_index(&to.view, &to.leaves, at);
             let reg = lower.places[to.view.tensor as usize];
             lower.emit(Op::Assign { reg, at: index, value: Val::Reg(aside, from) });
@@ -161,36 +163,37 @@ impl Lower<'_> {
     }
 
     /// The leaf along which memory is accessed, and the vector width of each side, with the fewest accesses.
-    fn widths(&mut self, sides: &[Side]) -> (usize, Vec<i64>) {
-        let before = self.kernel.needs.clone();
-        let none = (0, vec![1; sides.len()], before.clone());
-        let mut best = none;
+    fn widths(&mut self, sides: &[Side], read: &[bool]) -> (usize, Vec<i64>) {
+        let mut best = (0, vec![1; sides.len()], Vec::new());
         let count = sides.first().map_or(0, |side| side.leaves.len());
         for which in 0..count {
-            self.kernel.needs.clone_from(&before);
+            let mut needs = Vec::new();
             let widths: Vec<i64> = sides
                 .iter()
-                .map(|side| {
+                .enumerate()
+                .map(|(place, side)| {
                     let tensor = self.program.tensor(side.view.tensor);
                     let leaf = side.leaves[which];
                     match tensor.space {
+                        // Nothing is assumed of what is not read.
+                        _ if read.get(place) == Some(&false) => 1,
                         Space::Registers { .. } => 1,
                         Space::Global { .. } | Space::Shared { .. } if leaf.step != 1 || leaf.extent == 1 => {
                             1
                         }
                         Space::Global { .. } | Space::Shared { .. } => {
                             let most = i64::from(16 / tensor.elem.bytes());
-                            self.width(&side.view, &side.leaves, which, most)
+                            self.width_with(&side.view, &side.leaves, which, most, &mut needs)
                         }
                     }
                 })
                 .collect();
             let accesses = |widths: &[i64]| widths.iter().map(|width| 16 / width).sum::<i64>();
             if accesses(&widths) < accesses(&best.1) {
-                best = (which, widths, self.kernel.needs.clone());
+                best = (which, widths, needs);
             }
         }
-        self.kernel.needs = best.2;
+        self.rely_on(best.2);
         (best.0, best.1)
     }
 
@@ -252,7 +255,13 @@ impl Lower<'_> {
                 let ((x, ty), (y, _), (z, _)) = (inner(&of[0])?, inner(&of[1])?, inner(&of[2])?);
                 (Val::Fma(Box::new([*x, *y, *z])), ty)
             }
-            Expr::Cmp(f, x, y) => (Val::Cmp(*f, inner(x)?.0, inner(y)?.0), Type::Condition),
+            Expr::Cmp(f, x, y) => {
+                let (mut x, y) = (inner(x)?.0, inner(y)?.0);
+                if let (Cmp::Lt, Val::Int(at, _), &Val::Int(end, _)) = (f, &mut *x, &*y) {
+                    *at = self.start_of_vector(*at, end);
+                }
+                (Val::Cmp(*f, x, y), Type::Condition)
+            }
             Expr::Pick(of) => {
                 let ((condition, _), (x, ty), (y, _)) = (inner(&of[0])?, inner(&of[1])?, inner(&of[2])?);
                 (Val::Pick(Box::new([*condition, *x, *y])), ty)
@@ -296,25 +305,11 @@ impl Lower<'_> {
 
     /// The coordinate of the current element along a mode.
     fn stands_at(&mut self, mode: u8, here: &Here<'_>) -> Result<Ix> {
-        let of = here.stands.get(usize::from(mode)).and_then(Option::as_ref).ok_or_else(|| {
-            Problem::new(format!(
-                "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
-            ))
-            .help("give `map` a tile of the tensor whose coordinates are meant as well, such as map((x, tile_of_y), |x, _, at| …): it is not read")
-        })?;
-        let (mut coordinates, mut first) = (Vec::new(), 0);
-        for mode in here.to.iter().flat_map(|to| to.view.layout.modes()) {
-            let (mut index, mut step) = (self.int(0), 1);
-            let count = mode.leaves().len();
-            for (&digit, (extent, _)) in here.at[first..first + count].iter().zip(mode.leaves()) {
-                let by = self.int(step);
-                let term = self.exprs().mul(digit, by);
-                index = self.exprs().add(index, term);
-                step *= extent.int().unwrap_or(1);
-            }
-            first += count;
-            coordinates.push(index);
-        }
+        let of = here.stands.get(usize::from(mode)).and_then(Option::as_ref).ok_or_else(Problem::said)?;
+        let coordinates = match here.to {
+            Some(to) => self.modes_at(&to.view, here.at)?,
+            None => Vec::new(),
+        };
         Ok(self.coordinate_at(of, &coordinates))
     }
 

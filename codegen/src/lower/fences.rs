@@ -2,9 +2,10 @@
 //! ordinary accesses, through the generic proxy, are ordered before those by a proxy fence of that thread,
 //! ahead of the barrier or arrival that publishes them.
 //!
-//! A forward dataflow pass over the thread program, as for commits of copies, inserts a fence where an array
+//! A forward dataflow pass over the thread program inserts a fence where an array
 //! that both proxies access was touched since the last one.
 
+use super::flow::{Edit, Forward, end, forward};
 use crate::mention::blocks;
 use crate::thread::{AtomArg, Fence, Id, Kernel, Mem, Op, Scope, Space, Stmt, Unroll};
 
@@ -15,9 +16,7 @@ pub(super) fn place(kernel: &mut Kernel) {
     if both.is_empty() {
         return;
     }
-    let mut body = std::mem::take(&mut kernel.body);
-    Walk { both }.block(&mut body, false, true);
-    kernel.body = body;
+    forward(&mut Fences { both }, kernel, false);
 }
 
 /// The memory that an operand of an instruction names.
@@ -47,68 +46,47 @@ fn asynchronous(body: &[Stmt], to: &mut Vec<Id>) {
     }
 }
 
-struct Walk {
+struct Fences {
     /// Arrays that instructions reach through the asynchronous proxy.
     both: Vec<Id>,
 }
 
-impl Walk {
-    /// Are there unfenced accesses at the end of a block, given whether there are any at its beginning?
-    /// Rewrites the block only with `write`.
-    fn block(&self, block: &mut Vec<Stmt>, mut open: bool, write: bool) -> bool {
-        let mut at = 0;
-        while at < block.len() {
-            if open && (publishes(&block[at].op) || self.only_publishes(&mut block[at].op)) {
-                if write {
-                    let site = block[at].site;
-                    block.insert(at, Stmt { site, op: Op::Fence(Fence::ProxyAsync) });
-                    at += 1;
-                }
-                open = false;
-            }
-            open = self.inside(&mut block[at].op, open, write);
-            at += 1;
-        }
-        open
+impl Forward for Fences {
+    /// Are there unfenced accesses on some path?
+    type State = bool;
+
+    fn join(one: bool, other: &bool) -> bool {
+        one || *other
     }
 
-    /// An unrolled loop that publishes and accesses nothing: one fence before it, instead of one in each iteration.
-    fn only_publishes(&self, op: &mut Op) -> bool {
+    fn pass(&mut self, stmt: &Stmt, open: &mut bool) -> Edit {
+        let fenced = *open && (publishes(&stmt.op) || self.only_publishes(&stmt.op));
+        *open &= !fenced && stmt.op != Op::Fence(Fence::ProxyAsync);
+        *open |= self.accesses(&stmt.op);
+        if fenced { Edit::Ahead(Op::Fence(Fence::ProxyAsync)) } else { Edit::Keep }
+    }
+}
+
+impl Fences {
+    /// An unrolled loop whose body publishes and leaves nothing unfenced: one fence before it, instead of one in each
+    /// iteration.
+    fn only_publishes(&mut self, op: &Op) -> bool {
         let Op::For { body, unroll: Unroll::Full, .. } = op else { return false };
-        body.iter().any(|stmt| publishes(&stmt.op)) && !self.block(body, false, false)
+        body.iter().any(|stmt| publishes(&stmt.op)) && !end(self, body, false)
     }
 
-    fn inside(&self, op: &mut Op, open: bool, write: bool) -> bool {
+    /// Does a statement itself access these arrays through the generic proxy?
+    fn accesses(&self, op: &Op) -> bool {
         let known = |mem: &Mem| shared(mem).is_some_and(|id| self.both.contains(&id));
         match op {
-            Op::Load { from: mem, .. } | Op::Store { to: mem, .. } | Op::Atomic { to: mem, .. } => {
-                open || known(mem)
-            }
-            Op::Atom { row, args, .. } if !row.async_proxy => {
-                open || args.iter().filter_map(memory).any(known)
-            }
-            Op::Fence(Fence::ProxyAsync) => false,
-            Op::For { body, .. } => {
-                // An iteration may start with unfenced accesses of the previous one.
-                let entry = open || self.block(body, open, false);
-                self.block(body, entry, write) || open
-            }
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
-                let first = self.block(then, open, write);
-                self.block(other, open, write) || first
-            }
-            Op::Elect(_, body) => self.block(body, open, write) || open,
-            Op::Roles(roles) => {
-                let ends = roles.iter_mut().map(|role| self.block(&mut role.body, open, write));
-                ends.fold(false, |all, end| all | end)
-            }
+            Op::Load { from: mem, .. } | Op::Store { to: mem, .. } | Op::Atomic { to: mem, .. } => known(mem),
+            Op::Atom { row, args, .. } => !row.async_proxy && args.iter().filter_map(memory).any(known),
             Op::Comment(_)
             | Op::Let(..)
             | Op::Set(..)
             | Op::Take(..)
             | Op::Assign { .. }
             | Op::AwaitFlag { .. }
-            | Op::Atom { .. }
             | Op::Commit(_)
             | Op::WaitQueue { .. }
             | Op::Fence(_)
@@ -116,7 +94,12 @@ impl Walk {
             | Op::Arrive { .. }
             | Op::Await { .. }
             | Op::InitBarriers(_)
-            | Op::Leave { .. } => open,
+            | Op::For { .. }
+            | Op::Leave { .. }
+            | Op::If { .. }
+            | Op::When { .. }
+            | Op::Elect(..)
+            | Op::Roles(_) => false,
         }
     }
 }

@@ -1,7 +1,6 @@
 //! Elements that are loaded from places of their own, or stored to them: integers in registers are coordinates.
 
 use super::Lower;
-use super::address::{Leaf, leaves};
 use super::beyond::Edge;
 use super::elementwise::refined;
 use crate::index::Ix;
@@ -9,6 +8,7 @@ use crate::problem::Result;
 use crate::thread::{Change, Frag, Mem, Op, Scope, Unroll, Val};
 use crate::tile::Update;
 use crate::view::View;
+use crate::view::leaf::{Leaf, leaves};
 
 /// Names of the loops over a thread's elements.
 const NAMES: [&str; 8] = ["i", "j", "l", "m", "n", "o", "p", "q"];

@@ -14,9 +14,10 @@ mod edges;
 mod elementwise;
 mod family;
 mod fences;
+mod flow;
 mod gather;
 mod gemm;
-mod matrix;
+mod numbering;
 mod order;
 mod read;
 mod reduce;
@@ -34,6 +35,7 @@ mod words;
 use tilewright_layout::{Obligation, Symbol, Value};
 
 use crate::affine::{Affine, Arith, Coord};
+pub use crate::alternative::Policy;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Exprs, Int, Ix};
@@ -42,20 +44,6 @@ use crate::range::MOST_EXTENT;
 use crate::thread::{self, Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
 use crate::tile::{self, Arg, Program, Space};
 use scope::Scope;
-
-/// What a variant may assume.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Policy {
-    /// Whatever makes it faster: full tiles, alignment, 32-bit offsets. Each becomes a fact that launch
-    /// checks.
-    Best,
-    /// The same without full tiles: edges are guarded, accesses stay vectorized.
-    Aligned,
-    /// Only that offsets fit 32 bits.
-    Small,
-    /// No assumptions.
-    General,
-}
 
 /// Lowers a program under a policy.
 pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, Diagnostic> {
@@ -74,10 +62,10 @@ pub(crate) fn lower_expanded(
     crate::verify::program(program)?;
     let mut lower = Lower::new(program, policy);
     lower.found = if std::ptr::eq(written, program) {
-        lower.found(&program.body)
+        lower.found(&program.body)?
     } else {
         let mut before = Lower::new(written, policy);
-        let found = before.found(&written.body);
+        let found = before.found(&written.body)?;
         let news = before.kernel.needs.into_iter().filter(|need| !lower.kernel.needs.contains(need));
         let news: Vec<Fact> = news.collect();
         lower.kernel.needs.extend(news);
@@ -501,6 +489,19 @@ impl<'p> Lower<'p> {
         }
     }
 
+    /// Answers a question, and relies on the answer: the variant needs the facts from which it follows.
+    fn relying<T>(&mut self, answer: impl FnOnce(&mut Self, &mut Vec<Fact>) -> T) -> T {
+        let mut needs = Vec::new();
+        let answer = answer(self, &mut needs);
+        self.rely_on(needs);
+        answer
+    }
+
+    /// The variant needs these facts.
+    fn rely_on(&mut self, needs: Vec<Fact>) {
+        needs.into_iter().for_each(|fact| self.need(fact));
+    }
+
     /// The divisor of a size that the author asserts.
     fn asserted(&self, of: Value) -> i64 {
         let divisors = self.program.requires.iter().filter_map(tile::Require::divides);
@@ -508,34 +509,41 @@ impl<'p> Lower<'p> {
         mine.fold(1, lcm)
     }
 
-    /// Assumes that `divisor` divides `of`, if the policy allows.
-    fn suppose(&mut self, divisor: i64, of: Value) -> bool {
-        match of {
-            Value::Int(n) => n % divisor == 0,
-            _ if of.factor() % divisor == 0 || self.asserted(of) % divisor == 0 => true,
-            _ if matches!(self.policy, Policy::Best | Policy::Aligned) => {
-                self.need(Fact::Divides(Obligation { divisor, of }));
+    /// Does `divisor` divide `of`? If the policy may assume so, the fact is added to `needs`.
+    fn suppose(&self, divisor: i64, of: Value, needs: &mut Vec<Fact>) -> bool {
+        if let Value::Int(n) = of {
+            return n % divisor == 0;
+        }
+        if of.factor() % divisor == 0 || self.asserted(of) % divisor == 0 {
+            return true;
+        }
+        match self.policy {
+            Policy::Best | Policy::Aligned => {
+                let fact = Fact::Divides(Obligation { divisor, of });
+                if !needs.contains(&fact) {
+                    needs.push(fact);
+                }
                 true
             }
-            _ => self.supposed(divisor, of),
+            Policy::Small | Policy::General => self.supposed(divisor, of, needs),
         }
     }
 
-    /// Assumes that tiles of `extent` cover `of` exactly, if the policy allows.
-    fn suppose_whole(&mut self, extent: i64, of: Value) -> bool {
+    /// Do tiles of `extent` cover `of` exactly? If the policy may assume so, the fact is added to `needs`.
+    fn suppose_whole(&self, extent: i64, of: Value, needs: &mut Vec<Fact>) -> bool {
         match self.policy {
-            Policy::Aligned => of.factor() % extent == 0 || self.supposed(extent, of),
-            Policy::Best | Policy::Small | Policy::General => self.suppose(extent, of),
+            Policy::Aligned => of.factor() % extent == 0 || self.supposed(extent, of, needs),
+            Policy::Best | Policy::Small | Policy::General => self.suppose(extent, of, needs),
         }
     }
 
-    /// Has it been assumed before?
-    fn supposed(&self, divisor: i64, of: Value) -> bool {
+    /// Does it follow from what the author asserts, from the variant's facts or from these?
+    fn supposed(&self, divisor: i64, of: Value, needs: &[Fact]) -> bool {
         if self.asserted(of) % divisor == 0 {
             return true;
         }
         let says = |fact: &Fact| matches!(fact, Fact::Divides(known) if known.of == of && known.divisor % divisor == 0);
-        self.kernel.needs.iter().any(says)
+        self.kernel.needs.iter().chain(needs).any(says)
     }
 
     fn at_site(&mut self, tensor: &str, span: Span) {

@@ -2,7 +2,6 @@
 //! then an index like any other.
 
 use super::Lower;
-use super::address::leaves;
 use crate::elem::Elem;
 use crate::index::{Int, Ix};
 use crate::problem::Result;
@@ -10,6 +9,7 @@ use crate::range::Range;
 use crate::thread::{self, Frag, Id, Op, Stmt, Val};
 use crate::tile::{Arg, Space};
 use crate::view::View;
+use crate::view::leaf::leaves;
 
 impl Lower<'_> {
     /// Reads an element as an integer. An out-of-bounds element reads as -1, which is out of bounds of every

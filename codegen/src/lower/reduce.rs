@@ -2,9 +2,7 @@
 //! across a cluster.
 
 use super::Lower;
-use super::address::leaves;
 use super::beyond::Edge;
-use super::bounds::target_at;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::number::Number;
@@ -13,6 +11,7 @@ use crate::thread::{Bin, Frag, Mem, Op, Scope, Shared, Space, Unroll, Val};
 use crate::tile::{Across, Expr};
 use crate::typing::Types;
 use crate::view::View;
+use crate::view::leaf::leaves;
 
 /// Lanes of a warp.
 const WARP: i64 = 32;
@@ -129,7 +128,7 @@ impl Lower<'_> {
             leaves(&from[0]).iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut elements = Vec::new();
-            let kept = target_at(lower, &from[0], &to[0], at);
+            let kept = lower.target_at(&from[0], &to[0], at)?;
             let place = lower.register_index(&to[0], &leaves(&to[0]), &kept);
             for (view, part) in from.iter().zip(&all.parts) {
                 let source_at = lower.register_index(view, &leaves(view), at);
@@ -148,6 +147,8 @@ impl Lower<'_> {
                 self.across_block(&all)?;
                 self.across_blocks(&all, blocks.into())
             }
+            (Across::Blocks(1), _) => Ok(()),
+            (Across::Blocks(blocks), _) => self.across_blocks(&all, blocks.into()),
             (Across::Thread | Across::Digits(_), _) => self.across_digits(&all, &digits),
         }
     }

@@ -8,7 +8,7 @@ use crate::atom::Done;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
 use crate::thread::{self, Bar, Fence, Id, Op, Queue, Scope};
-use crate::tile::{self, How, Multiply, Ring, Stmt};
+use crate::tile::{self, How, Ring, Stmt};
 
 /// A ring's phases are counted in 32 bits, with room to look ahead.
 pub(super) const MOST_PHASES: i64 = 1 << 30;
@@ -206,6 +206,11 @@ impl Lower<'_> {
         // In the first round every slot is free: it waits for the phase before the first, which is complete.
         let before = self.int(-1);
         let phase = self.exprs().add(round, before);
+        let Ring { name, to, .. } = &self.program.rings[ring as usize];
+        let readers = &self.program.groups[*to as usize].name;
+        self.comment(format!(
+            "until the {readers} have released the slot of {name}; in the first round it is free"
+        ));
         self.emit(Op::Await { bar, slot, phase });
     }
 
@@ -221,6 +226,7 @@ impl Lower<'_> {
 
     pub(super) fn wait_full(&mut self, ring: Id, phase: &Affine) {
         let (slot, round) = self.slot(ring, phase);
+        self.comment(format!("until the slot of {} is full", self.program.rings[ring as usize].name));
         self.emit(Op::Await { bar: self.rings[ring as usize], slot, phase: round });
     }
 
@@ -270,12 +276,11 @@ impl Lower<'_> {
 
 /// The token and the queue of an asynchronous operation that is waited for by count.
 fn issued(stmt: &Stmt) -> Option<(Id, Queue)> {
-    let (tile::Op::Gemm { token: Some(token), how: Multiply::Atom(row), .. }
-    | tile::Op::Copy { token: Some(token), how: How::Atom(row), .. }) = &stmt.op
+    let (tile::Op::Gemm { token: Some(token), .. } | tile::Op::Copy { token: Some(token), .. }) = &stmt.op
     else {
         return None;
     };
-    match row.done {
+    match stmt.instruction()?.done {
         Done::Queue(queue) => Some((*token, queue)),
         Done::Now | Done::Mbarrier => None,
     }
@@ -289,17 +294,9 @@ pub(super) fn is_bulk_store(how: How) -> bool {
 /// The scope in which the mbarriers of a ring order ordinary accesses: the cluster, if anything but asynchronous copies and
 /// products accesses slots that other blocks fill or read; otherwise the block.
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
-    let asynchronous = |stmt: &Stmt| match &stmt.op {
-        tile::Op::Copy { how: How::Atom(row), .. } | tile::Op::Gemm { how: Multiply::Atom(row), .. } => {
-            row.async_proxy
-        }
-        // Whatever else there is accesses memory by its threads.
-        _ => false,
-    };
-    let multicasts = |stmt: &Stmt| match &stmt.op {
-        tile::Op::Copy { how: How::Atom(row), .. } => row.operand('k').is_some(),
-        _ => false,
-    };
+    // Whatever has no instruction accesses memory by its threads.
+    let asynchronous = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.async_proxy);
+    let multicasts = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.operand('k').is_some());
     // Buffers that are accessed so, and those that blocks share.
     let (mut ordinary, mut shared) = (Vec::new(), Vec::new());
     for stmt in &program.body {
@@ -323,23 +320,23 @@ pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
 
 /// The rings that a statement advances, except inside roles.
 fn advances(stmt: &Stmt, to: &mut Vec<Id>) {
-    match &stmt.op {
-        tile::Op::Advance { ring } if !to.contains(ring) => to.push(*ring),
-        tile::Op::Roles(_) => {}
-        _ => stmt.bodies().into_iter().flatten().for_each(|stmt| advances(stmt, to)),
+    if let tile::Op::Advance { ring } = &stmt.op
+        && !to.contains(ring)
+    {
+        to.push(*ring);
+    }
+    if !matches!(stmt.op, tile::Op::Roles(_)) {
+        stmt.bodies().into_iter().flatten().for_each(|stmt| advances(stmt, to));
     }
 }
 
 /// Does a statement only fill rings, by copies that one thread issues?
 fn only_fills(stmt: &Stmt) -> bool {
-    match &stmt.op {
-        tile::Op::Acquire { .. } | tile::Op::Publish { bytes: Some(_), .. } | tile::Op::Advance { .. } => {
-            true
-        }
-        tile::Op::Copy { how: How::Atom(row), .. } => row.group == Scope::Thread && row.has_map(),
-        tile::Op::For { .. } | tile::Op::Tiles { .. } | tile::Op::If { .. } => {
-            stmt.bodies().into_iter().flatten().all(only_fills)
-        }
-        _ => false,
-    }
+    let of_ring = matches!(
+        stmt.op,
+        tile::Op::Acquire { .. } | tile::Op::Publish { bytes: Some(_), .. } | tile::Op::Advance { .. }
+    );
+    let copies = stmt.instruction().is_some_and(|row| row.group == Scope::Thread && row.has_map());
+    let control = matches!(stmt.op, tile::Op::For { .. } | tile::Op::Tiles { .. } | tile::Op::If { .. });
+    of_ring || copies || control && stmt.bodies().into_iter().flatten().all(only_fills)
 }

@@ -7,9 +7,7 @@
 use tilewright_layout::Layout;
 
 use super::Lower;
-use super::address::leaves;
 use super::beyond::Edge;
-use super::bounds::target_at;
 use super::reduce::{Combined, How, Kept, PARTIAL_UNROLL, Part, Runs, load};
 use crate::affine::Coord;
 use crate::elem::Elem;
@@ -20,6 +18,7 @@ use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};
 use crate::tile::Expr;
 use crate::typing::Types;
 use crate::view::View;
+use crate::view::leaf::leaves;
 
 /// What is done with an element: its index along each leaf, and its place in the order.
 type AtEach<'f, Of> = dyn FnMut(&mut Of, &[Ix], Ix) -> Result<()> + 'f;
@@ -81,7 +80,7 @@ impl Lower<'_> {
         self.each_of(&order, &mut |lower, at, place| {
             let elements = lower.tuple_or_identity(&all, done.as_deref(), place);
             for (view, value) in to.iter().zip(elements) {
-                let kept = target_at(lower, &from[0], view, at);
+                let kept = lower.target_at(&from[0], view, at)?;
                 let at = lower.register_index(view, &leaves(view), &kept);
                 lower.emit(Op::Assign { reg: lower.places[view.tensor as usize], at, value });
             }
@@ -137,7 +136,7 @@ impl Lower<'_> {
     ) -> Result<()> {
         self.each_of(&order.only_rest(), &mut |lower, at, place| {
             for (view, part) in carry.iter().zip(&state.parts) {
-                let kept = target_at(lower, from, view, at);
+                let kept = lower.target_at(from, view, at)?;
                 let index = lower.register_index(view, &leaves(view), &kept);
                 let (reg, own) = (lower.places[view.tensor as usize], part.reg);
                 let (to, from) =

@@ -99,7 +99,7 @@ impl Lower<'_> {
         let first = self.exprs().add(first, before);
         let apart = self.exprs().mul(between, count);
         let mut others = Vec::new();
-        for (ring, slots) in self.shared_slots(body)? {
+        for (ring, slots) in self.shared_slots(body) {
             let before = self.exprs().mul(member, slots);
             self.skip(ring, before);
             others.push((ring, self.exprs().mul(slots, fewer)));

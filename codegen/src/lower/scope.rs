@@ -111,7 +111,7 @@ mod tests {
         let mut program = b.finish();
         program.number();
         let mut lower = Lower::new(&program, Policy::General);
-        lower.found = lower.found(&program.body);
+        lower.found = lower.found(&program.body).unwrap();
         let mut masked = || {
             let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();
             format!("{block:?}").matches("Guarded").count()

@@ -10,7 +10,7 @@ use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
 use crate::problem::Result;
 use crate::thread::{Id, Op, Queue, Role, Scope, Stmt, Unroll};
-use crate::tile::{self, How, Past};
+use crate::tile::{self, How, Past, Space};
 
 impl Lower<'_> {
     pub(super) fn statements(&mut self, body: &[tile::Stmt]) -> std::result::Result<(), Diagnostic> {
@@ -43,21 +43,13 @@ impl Lower<'_> {
             }
             tile::Op::Follows { .. } | tile::Op::Holds { .. } => {}
             tile::Op::Gemm { a, b, acc, how, order, token, from_zero } => {
-                let row = how.row(self.program.tensor(acc.tensor).elem).map_err(problem)?;
-                if row.is_scalar() {
-                    if let Some(Err(why)) = self.found.masks.get(&stmt.id) {
-                        return Err(why.clone());
-                    }
-                    self.gemm(row, [a, b, acc], *order).map_err(problem)?
-                } else {
-                    self.gemm_by(row, [a, b, acc], token.is_some(), *from_zero).map_err(problem)?;
-                }
+                self.gemm(*how, [a, b, acc], *order, (token.is_some(), *from_zero)).map_err(problem)?;
             }
             tile::Op::Wait { token, but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
             tile::Op::Gather { from, at, to } => self.gather(from, at, to).map_err(problem)?,
             tile::Op::Scatter { from, at, to, update, .. } => {
-                let edges = self.found.masks[&stmt.id].clone()?;
+                let edges = self.found.masks[&stmt.id].clone();
                 self.scatter(from, at, to, update.as_ref(), &edges).map_err(problem)?
             }
             tile::Op::Signal { flag, add } => self.signal(flag, *add).map_err(problem)?,
@@ -83,21 +75,24 @@ impl Lower<'_> {
                 self.emit(Op::Roles(all));
             }
             tile::Op::Reduce { from, to, with, across, .. } => {
-                let edges = self.found.masks[&stmt.id].clone()?;
+                let edges = self.found.masks[&stmt.id].clone();
                 self.reduce(from, to, *with, *across, &edges).map_err(problem)?
             }
             tile::Op::Fold { from, to, with, nothing, across, .. } => {
-                let edges = self.found.masks[&stmt.id].clone()?;
+                let edges = self.found.masks[&stmt.id].clone();
                 self.fold((from, to), with, nothing, *across, &edges).map_err(problem)?
             }
             tile::Op::Scan { from, to, carry, how } => {
-                let edges = self.found.masks[&stmt.id].clone()?;
+                let edges = self.found.masks[&stmt.id].clone();
                 self.scan((from, to, carry), how, &edges).map_err(problem)?
             }
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));
             }
             tile::Op::WaitCopies { pending } => {
+                if *pending > 0 {
+                    self.comment("until this thread's oldest copies in flight have arrived".into());
+                }
                 self.emit(Op::WaitQueue { queue: Queue::CpAsync, pending: *pending });
             }
             tile::Op::Sync => self.meet(stmt.by),
@@ -273,6 +268,11 @@ impl Lower<'_> {
         if always == Some(0) {
             return Ok(());
         }
+        if let Some(at) = self.kernel.exprs.constant(at)
+            && body.iter().any(|stmt| self.fetches(stmt))
+        {
+            self.comment(format!("ahead of the loop: the copies of iteration {at}"));
+        }
         let (mut then, ()) = self.nested(|lower| {
             let value = lower.step_value(&of.name, at, extent, past);
             lower.scope.vars[var as usize] = Some(value);
@@ -285,6 +285,13 @@ impl Lower<'_> {
             None => self.emit(Op::If { cond: inside, then, other: Vec::new() }),
         }
         Ok(())
+    }
+
+    /// Does a statement copy from global to shared memory?
+    fn fetches(&self, stmt: &tile::Stmt) -> bool {
+        let tile::Op::Copy { from, to, .. } = &stmt.op else { return false };
+        let memory = |view: &crate::view::View| self.program.tensor(view.tensor).space;
+        matches!(memory(from), Space::Global { .. }) && matches!(memory(to), Space::Shared { .. })
     }
 
     /// The value of a step's variable, named unless it is a constant or a variable.

@@ -3,14 +3,15 @@
 //! with the fewest.
 //!
 //! Lowering commits a group after each copy that has a token, and makes waits drain all groups, which is
-//! always correct. A forward dataflow pass over the thread program, as in [`super::commits`], then raises the
+//! always correct. A forward dataflow pass over the thread program then raises the
 //! counts where it can, and removes waits that no copy can precede.
 
 use std::collections::HashMap;
 
 use super::Lower;
+use super::flow::{Copies, Edit, Forward, copies, forward};
 use super::ring::is_bulk_store;
-use crate::atom::Done;
+use crate::mention::blocks;
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
 use crate::tile;
 
@@ -32,7 +33,7 @@ pub(super) type Marks = HashMap<Id, Mark>;
 impl Lower<'_> {
     /// Commits the group of a copy that has a token, if any of it is asynchronous.
     pub(super) fn close_group(&mut self, token: Id, first: usize) {
-        if self.block[first..].iter().any(|stmt| copies(&stmt.op)) {
+        if self.block[first..].iter().any(|stmt| issues(&stmt.op)) {
             self.marked(Mark::Closes(token), Op::Commit(Queue::CpAsync));
         }
     }
@@ -59,34 +60,9 @@ impl Lower<'_> {
     }
 }
 
-/// Does a statement issue copies that a wait counts?
-fn copies(op: &Op) -> bool {
-    match op {
-        Op::Atom { row, .. } => row.done == Done::Queue(Queue::CpAsync),
-        Op::For { body, .. } | Op::Elect(_, body) => body.iter().any(|stmt| copies(&stmt.op)),
-        Op::If { then, other, .. } | Op::When { then, other, .. } => {
-            then.iter().chain(other).any(|stmt| copies(&stmt.op))
-        }
-        // Roles are no part of a copy.
-        Op::Comment(_)
-        | Op::Let(..)
-        | Op::Set(..)
-        | Op::Take(..)
-        | Op::Assign { .. }
-        | Op::Load { .. }
-        | Op::Store { .. }
-        | Op::Atomic { .. }
-        | Op::AwaitFlag { .. }
-        | Op::Commit(_)
-        | Op::WaitQueue { .. }
-        | Op::Fence(_)
-        | Op::Sync(_)
-        | Op::Arrive { .. }
-        | Op::Await { .. }
-        | Op::InitBarriers(_)
-        | Op::Leave { .. }
-        | Op::Roles(_) => false,
-    }
+/// Does a statement issue copies that a wait counts? A copy has no roles.
+fn issues(op: &Op) -> bool {
+    matches!(copies(op), Some(Copies::Issue)) || blocks(op).into_iter().flatten().any(|stmt| issues(&stmt.op))
 }
 
 /// Raises the counts of waits as far as possible.
@@ -101,10 +77,7 @@ pub(super) fn relax(kernel: &mut Kernel, marks: &Marks) {
             *known = (*known).max(*but);
         }
     }
-    let mut body = std::mem::take(&mut kernel.body);
-    let mut walk = Walk { marks, longest, leaving: Vec::new() };
-    walk.block(&mut body, Ages::default(), true);
-    kernel.body = body;
+    forward(&mut Relaxed { marks, longest }, kernel, Ages::default());
 }
 
 /// For each token, latest group first: how many groups were committed after it, on the path with the fewest.
@@ -137,98 +110,40 @@ impl Ages {
     }
 }
 
-struct Walk<'m> {
+struct Relaxed<'m> {
     marks: &'m Marks,
     /// By token: the most groups that a wait leaves.
     longest: HashMap<Id, u32>,
-    /// Loops around the statement, with the state at their early exits.
-    leaving: Vec<(Id, Option<Ages>)>,
 }
 
-impl Walk<'_> {
-    /// The state at the end of a block. Rewrites the block only with `write`.
-    fn block(&mut self, block: &mut Vec<Stmt>, mut ages: Ages, write: bool) -> Ages {
-        let mut at = 0;
-        while at < block.len() {
-            let mark = self.marks.get(&block[at].site).copied();
-            match (&mut block[at].op, mark) {
-                (Op::Commit(Queue::CpAsync), Some(Mark::Closes(token))) => {
-                    let most = self.longest.get(&token).copied().unwrap_or(0);
-                    ages.close(Some((token, most)));
-                }
-                (Op::Commit(Queue::CpAsync), _) => ages.close(None),
-                (Op::WaitQueue { queue: Queue::CpAsync, pending }, Some(Mark::Waits(token, but)))
-                    if write =>
-                {
-                    match ages.0.get(&token).and_then(|ages| ages.get(but as usize)) {
-                        Some(&age) => *pending = age,
-                        None => {
-                            block.remove(at);
-                            continue;
-                        }
-                    }
-                }
-                (op, _) => ages = self.inside(op, ages, write),
-            }
-            at += 1;
-        }
-        ages
+impl Forward for Relaxed<'_> {
+    type State = Ages;
+
+    fn join(one: Ages, other: &Ages) -> Ages {
+        one.or(other)
     }
 
-    fn inside(&mut self, op: &mut Op, ages: Ages, write: bool) -> Ages {
-        match op {
-            Op::For { var, body, .. } => {
-                let mut entry = ages;
-                // A fixed point: an iteration starts from what the previous one leaves, and ages only
-                // decrease.
-                loop {
-                    self.leaving.push((*var, None));
-                    let end = self.block(body, entry.clone(), false);
-                    let left = self.leaving.pop().and_then(|(_, left)| left);
-                    let again = entry.clone().or(&end);
-                    if again == entry {
-                        if write {
-                            self.leaving.push((*var, None));
-                            self.block(body, entry.clone(), true);
-                            self.leaving.pop();
-                        }
-                        return left.map_or(again.clone(), |left| again.or(&left));
-                    }
-                    entry = again;
-                }
+    fn pass(&mut self, stmt: &Stmt, ages: &mut Ages) -> Edit {
+        let mark = self.marks.get(&stmt.site).copied();
+        match (copies(&stmt.op), mark) {
+            (Some(Copies::Commit), Some(Mark::Closes(token))) => {
+                let most = self.longest.get(&token).copied().unwrap_or(0);
+                ages.close(Some((token, most)));
+                Edit::Keep
             }
-            Op::Leave { of, .. } => {
-                if let Some((_, left)) = self.leaving.iter_mut().rev().find(|(var, _)| var == of) {
-                    *left = Some(left.take().map_or(ages.clone(), |left| left.or(&ages)));
-                }
-                ages
+            (Some(Copies::Commit), Some(Mark::Waits(..)) | None) => {
+                ages.close(None);
+                Edit::Keep
             }
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
-                let first = self.block(then, ages.clone(), write);
-                first.or(&self.block(other, ages, write))
+            (Some(Copies::Wait(_)), Some(Mark::Waits(token, but))) => {
+                let age = ages.0.get(&token).and_then(|ages| ages.get(but as usize));
+                age.map_or(Edit::Remove, |&pending| {
+                    Edit::Become(Op::WaitQueue { queue: Queue::CpAsync, pending })
+                })
             }
-            Op::Elect(_, body) => self.block(body, ages.clone(), write).or(&ages),
-            Op::Roles(roles) => {
-                let ends = roles.iter_mut().map(|role| self.block(&mut role.body, ages.clone(), write));
-                ends.collect::<Vec<_>>().iter().fold(ages, Ages::or)
+            (Some(Copies::Wait(_)), Some(Mark::Closes(_)) | None) | (Some(Copies::Issue) | None, _) => {
+                Edit::Keep
             }
-            Op::Comment(_)
-            | Op::Let(..)
-            | Op::Set(..)
-            | Op::Take(..)
-            | Op::Assign { .. }
-            | Op::Load { .. }
-            | Op::Store { .. }
-            | Op::Atomic { .. }
-            | Op::AwaitFlag { .. }
-            | Op::Atom { .. }
-            | Op::Commit(_)
-            | Op::WaitQueue { .. }
-            | Op::Fence(_)
-            | Op::Sync(_)
-            | Op::Arrive { .. }
-            | Op::Await { .. }
-            | Op::InitBarriers(_) => ages,
         }
     }
 }

@@ -1,15 +1,16 @@
 //! Copies: vector widths from layouts, guards from bounds, through registers or by cp.async.
 
-use super::address::{Leaf, leaves};
+use super::numbering::extents_of;
 use super::{Lower, Policy};
 use crate::atoms;
 use crate::index::{Int, Ix};
 use crate::number::Number;
 use crate::pair::{Pair, align};
 use crate::problem::{Problem, Result};
-use crate::thread::{AtomArg, Frag, Mem, Op, Unroll, Val};
+use crate::thread::{AtomArg, Fact, Frag, Mem, Op, Unroll, Val};
 use crate::tile::{How, Space};
 use crate::view::View;
+use crate::view::leaf::{Leaf, leaves};
 
 impl Lower<'_> {
     pub(super) fn copy(&mut self, from: &View, to: &View, how: How, fill: Number) -> Result<()> {
@@ -56,6 +57,11 @@ impl Lower<'_> {
 
     /// The leaf along which these sides can be vectorized, and the vector width. Registers allow any leaf.
     fn vector(&mut self, sides: &[(&View, &[Leaf])]) -> (usize, i64) {
+        self.relying(|lower, needs| lower.vector_with(sides, needs))
+    }
+
+    /// The same, with the facts of which it follows added to `needs`.
+    fn vector_with(&mut self, sides: &[(&View, &[Leaf])], needs: &mut Vec<Fact>) -> (usize, i64) {
         let memory: Vec<&(&View, &[Leaf])> = sides
             .iter()
             .filter(|(view, _)| !matches!(self.program.tensor(view.tensor).space, Space::Registers { .. }))
@@ -69,15 +75,14 @@ impl Lower<'_> {
             if !memory.iter().all(|(_, leaves)| unit(&leaves[which])) {
                 continue;
             }
-            let before = self.kernel.needs.len();
+            let mut more = needs.clone();
             let width = memory.iter().fold(most, |width, (view, leaves)| match width {
                 1 => 1,
-                _ => self.width(view, leaves, which, width),
+                _ => self.width_with(view, leaves, which, width, &mut more),
             });
             if width > best.1 {
                 best = (which, width);
-            } else {
-                self.kernel.needs.truncate(before);
+                *needs = more;
             }
         }
         best
@@ -106,14 +111,14 @@ impl Lower<'_> {
         }
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (load_leaf, load_width) = self.vector(&[(&pair.from, from)]);
-        let before = self.kernel.needs.len();
-        let (store_leaf, store_width) = match self.vector(&[(&pair.to, to)]) {
+        let mut needs = Vec::new();
+        let (store_leaf, store_width) = match self.vector_with(&[(&pair.to, to)], &mut needs) {
             // Registers have the load's vectors contiguous; the store can use the same leaf or none.
             (leaf, width) if load_width == 1 || leaf == load_leaf => (leaf, width),
             _ => (load_leaf, 1),
         };
-        if store_width == 1 {
-            self.kernel.needs.truncate(before);
+        if store_width > 1 {
+            self.rely_on(needs);
         }
         let first = if load_width > 1 { load_leaf } else { store_leaf };
         let count: i64 = from.iter().map(|leaf| leaf.extent).product();
@@ -121,7 +126,7 @@ impl Lower<'_> {
         let reg = self.register(name, source.elem, count as u32, false);
         self.loops(&self.extents(from, load_leaf, load_width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, load_leaf, load_width);
-            let to_reg = Frag { reg, at: lower.staged(from, first, &elements), len: load_width as u32 };
+            let to_reg = Frag { reg, at: lower.staged(from, first, &elements)?, len: load_width as u32 };
             let guard = lower.guard(&pair.from, from, &elements);
             let place = lower.place(&pair.from, from, &elements);
             lower.emit(Op::Load { to: to_reg, from: place, guard, fill, stays: None });
@@ -140,7 +145,7 @@ impl Lower<'_> {
         self.loops(&self.extents(to, store_leaf, store_width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, store_leaf, store_width);
             let from_reg =
-                Frag { reg: converted, at: lower.staged(to, first, &elements), len: store_width as u32 };
+                Frag { reg: converted, at: lower.staged(to, first, &elements)?, len: store_width as u32 };
             let guard = lower.guard(&pair.to, to, &elements);
             let place = lower.place(&pair.to, to, &elements);
             lower.emit(Op::Store { to: place, from: from_reg, guard });
@@ -174,17 +179,13 @@ impl Lower<'_> {
         if !spaces || source.elem != target.elem || self.kernel.arch < 80 {
             return Ok(false);
         }
-        let before = self.kernel.needs.len();
-        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
+        let mut needs = Vec::new();
+        let (which, width) = self.vector_with(&[(&pair.from, from), (&pair.to, to)], &mut needs);
         let bytes = width * i64::from(source.elem.bytes());
-        let row = |guarded: bool| {
-            let zero = if guarded { "_or_zero" } else { "" };
-            atoms::find(&format!("cp_async_{bytes}{zero}"))
-        };
-        let (Some(plain), Some(or_zero)) = (row(false), row(true)) else {
-            self.kernel.needs.truncate(before);
+        let [Some(plain), Some(or_zero)] = [false, true].map(|zero| atoms::cp_async(bytes, zero)) else {
             return Ok(false);
         };
+        self.rely_on(needs);
         self.name_now(&pair.from, from);
         self.loops(&self.extents(from, which, width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
@@ -210,16 +211,10 @@ impl Lower<'_> {
 
     /// The staging register of an element between load and store: leaf `first` is fastest, the others follow
     /// in order.
-    fn staged(&mut self, leaves: &[Leaf], first: usize, at: &[Ix]) -> Ix {
-        let order = std::iter::once(first).chain((0..leaves.len()).filter(|&leaf| leaf != first));
-        let (mut index, mut step) = (self.int(0), 1);
-        for leaf in order {
-            let by = self.int(step);
-            let term = self.exprs().mul(at[leaf], by);
-            index = self.exprs().add(index, term);
-            step *= leaves[leaf].extent;
-        }
-        index
+    fn staged(&mut self, leaves: &[Leaf], first: usize, at: &[Ix]) -> Result<Ix> {
+        let order = || std::iter::once(first).chain((0..leaves.len()).filter(|&leaf| leaf != first));
+        let (extents, at): (Vec<i64>, Vec<Ix>) = order().map(|leaf| (leaves[leaf].extent, at[leaf])).unzip();
+        self.flat(&extents, &at)
     }
 
     /// Memory to registers. Where the vector's elements are not contiguous in the registers, or the types
@@ -385,7 +380,8 @@ impl Lower<'_> {
             let name = format!("{}_before", pair.to.name);
             let reg = self.register(name, source.elem, count as u32, false);
             self.loops(&extents, Unroll::Full, &mut |lower, at| {
-                let (source_at, place) = (lower.register_index(&pair.from, from, at), lower.flat(from, at));
+                let source_at = lower.register_index(&pair.from, from, at);
+                let place = lower.flat(&extents_of(from), at)?;
                 lower.emit(Op::Assign { reg, at: place, value: Val::Reg(from_reg, source_at) });
                 Ok(())
             })?;
@@ -393,7 +389,7 @@ impl Lower<'_> {
         }
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let source_at = match aside {
-                true => lower.flat(from, at),
+                true => lower.flat(&extents_of(from), at)?,
                 false => lower.register_index(&pair.from, from, at),
             };
             let target_at = lower.register_index(&pair.to, to, at);

@@ -2,7 +2,6 @@
 //! once.
 
 use super::Lower;
-use super::address::{Leaf, leaves};
 use super::elementwise::refined;
 use crate::atom::{Atom, Effect};
 use crate::atoms;
@@ -13,6 +12,7 @@ use crate::problem::Result;
 use crate::thread::{AtomArg, Bin, Frag, Op, Unroll};
 use crate::tile::{Expr, Space};
 use crate::view::View;
+use crate::view::leaf::{Leaf, leaves};
 
 /// A view in registers, and its leaves.
 type Side = (View, Vec<Leaf>);

@@ -46,6 +46,10 @@ pub(super) struct Config {
     pub(super) batched: bool,
     /// The mode of C along which an argument `bias` varies.
     pub(super) bias: Option<usize>,
+    /// An argument that is added to each element of C.
+    pub(super) residual: Option<Residual>,
+    /// The type of a second result, the sums before the epilogue's function.
+    pub(super) aux: Option<Elem>,
     /// Is there a scale for each row, for each column of C?
     pub(super) scales: [bool; 2],
     /// Elements of B along K that have one scale.
@@ -62,6 +66,20 @@ pub(super) struct Config {
     /// May tensor cores keep the sums of 8-bit floating-point numbers all along K?
     pub(super) fast_accum: bool,
     pub(super) name: String,
+}
+
+/// A matrix that is added to C: the type of its elements, and when.
+#[derive(Clone, Copy)]
+pub(super) struct Residual {
+    pub(super) elem: Elem,
+    pub(super) when: When,
+}
+
+/// Before or after the epilogue's function is applied?
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum When {
+    Before,
+    After,
 }
 
 /// How precisely f32 is multiplied.
@@ -90,6 +108,16 @@ impl Config {
     /// The type in which accumulators are scaled and added to, and of the epilogue.
     pub(super) fn scaled(&self) -> Elem {
         scaled(self.acc, self.out)
+    }
+
+    /// Has the epilogue a residual that is added then?
+    pub(super) fn residual_is(&self, when: When) -> bool {
+        self.residual.is_some_and(|residual| residual.when == when)
+    }
+
+    /// Does the epilogue read a residual, or write a second result?
+    pub(super) fn has_matrices(&self) -> bool {
+        self.residual.is_some() || self.aux.is_some()
     }
 
     /// An accumulator as the epilogue begins.
@@ -264,6 +292,7 @@ impl Reader<'_> {
         let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
         let bias = self.choice("bias", &["none", "rows", "columns"]).checked_sub(1);
+        let (residual, aux) = (self.residual(types.out), self.aux(types.out));
         let mixed = types.b_dtype != types.dtype;
         let group = self.group(mixed);
         let (scales, block_scales) = self.scales(types.dtype, mixed, group);
@@ -306,6 +335,8 @@ impl Reader<'_> {
             alpha_beta,
             batched,
             bias,
+            residual,
+            aux,
             scales,
             group,
             block_scales,
@@ -513,6 +544,38 @@ impl Reader<'_> {
             );
         }
         (elem, packed)
+    }
+
+    /// What is added to each element of C.
+    fn residual(&mut self, out: Elem) -> Option<Residual> {
+        let whens = [When::Before, When::After];
+        let when = self.choice("residual", &["none", "before", "after"]).checked_sub(1).map(|at| whens[at]);
+        let elem = self.elem("residual_dtype", out);
+        if let (Some(span), None) = (self.find("residual_dtype").map(|expr| expr.span), when) {
+            self.error(
+                span,
+                "`residual_dtype` is the type of a residual, and there is none",
+                "write residual = before, to add it before the epilogue's function, or residual = after",
+            );
+        }
+        when.map(|when| Residual { elem, when })
+    }
+
+    /// The type of a second result.
+    fn aux(&mut self, out: Elem) -> Option<Elem> {
+        let (given, elem) = (self.flag("aux"), self.elem("aux_dtype", out));
+        let span = |key: &str| self.find(key).map(|expr| expr.span);
+        if let (Some(span), false) = (span("aux_dtype"), given) {
+            let message = "`aux_dtype` is the type of a second result, and there is none";
+            self.error(span, message, "write aux = true, or leave aux_dtype out");
+        } else if let (Some(span), true, None) = (span("aux"), given, span("epilogue")) {
+            self.error(
+                span,
+                "`aux` has what the epilogue's function is applied to, and there is no such function",
+                "write epilogue = gelu or another function, or leave aux out",
+            );
+        }
+        given.then_some(elem)
     }
 
     fn precision(&mut self, dtype: Elem) -> Precision {

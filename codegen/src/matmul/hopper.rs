@@ -20,7 +20,7 @@ use tilewright_layout::{Layout, Value as Size, layout};
 use super::Config;
 use super::block_scales::BlockScales;
 use super::bulk::{SWIZZLED, batch_of, bulk_load, last, row_of, shifted, slots, swizzled, times};
-use super::product::{Vectors, argument, of_batch};
+use super::product::{Extras, argument, of_batch};
 use super::scales::Grouped;
 use crate::affine::{Affine, Arith, Coord};
 use crate::atom::Atom;
@@ -32,7 +32,7 @@ use crate::tile::{Expr, How, Op, Order, Raster, Ring};
 use crate::tiled::Terms;
 use crate::view::{At, View};
 use epilogue::Staging;
-pub(super) use sizes::{LAUNCH, Sizes, TILE, row, unfit};
+pub(super) use sizes::{Sizes, row, unfit};
 use split::Split;
 
 /// Rows of a wgmma.
@@ -41,6 +41,22 @@ const ROWS: i64 = 64;
 const THREADS: i64 = 128;
 /// Registers of consumer and of producer threads (setmaxnreg), with one, two and three consumer warpgroups.
 const REGISTERS: [Option<(u32, u32)>; 3] = [None, Some((232, 40)), Some((160, 32))];
+
+/// Registers of each thread of the consumers and of the producer.
+fn registers(c: &Config, sizes: &Sizes) -> Option<(u32, u32)> {
+    match c.precision.terms() {
+        // All threads are alike once the sums are complete.
+        Terms::One if sizes.split_k > 1 => None,
+        Terms::One => REGISTERS[sizes.warpgroups() as usize - 1],
+        Terms::Two => Some(split::REGISTERS),
+    }
+}
+
+/// C with the mode of the left operand first.
+fn left_first(b: &mut Builder, c: &Config, out: &View) -> Result<View> {
+    let [first, second] = if c.a_is_left() { [0, 1] } else { [1, 0] };
+    if c.batched { b.permute(out, &[first, second, 2]) } else { b.permute(out, &[first, second]) }
+}
 
 /// The program. C's contiguous mode lies along wgmma's columns, unless an operand is converted. With `direct`, threads store C, for one that
 /// bulk copies do not support.
@@ -61,21 +77,15 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     if let Some(scales) = group_scales.as_ref().or(block_scales.as_ref().map(|scales| &scales.of_a)) {
         b.packs(scales);
     }
-    let vectors = Vectors::of(b, c)?;
+    let extras = Extras::of(b, c)?;
     let by_rows = [(a, c.a_rows, m), (bt, c.b_rows, n)];
     let [(left, left_rows, rows), (right, right_rows, columns)] = match (c.a_is_left(), by_rows) {
         (true, operands) => operands,
         (false, [a, bt]) => [bt, a],
     };
-    let [first, second] = if c.a_is_left() { [0, 1] } else { [1, 0] };
-    let out =
-        if c.batched { b.permute(&out, &[first, second, 2])? } else { b.permute(&out, &[first, second])? };
-
+    let out = left_first(b, c, &out)?;
     let warps = (sizes.warpgroups() * 4) as u32;
-    let registers = match c.precision.terms() {
-        Terms::One => REGISTERS[sizes.warpgroups() as usize - 1],
-        Terms::Two => Some(split::REGISTERS),
-    };
+    let registers = registers(c, sizes);
     let members = (sizes.warpgroups() / sizes.warpgroups_of_tile()) as u32;
     let consumers = b.family("consumers", (0, warps), members, registers.map(|all| all.0));
     let producer = b.group("producer", (warps, warps + 4), registers.map(|all| all.1));
@@ -87,20 +97,15 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let sl = slots(b, "left", of_left, ([bm, sizes.k_of_left(c)], left_rows), sizes.stages)?;
     let sr = slots(b, "right", of_right, ([bn, bk], right_rows), sizes.stages)?;
     let of_blocks = block_scales.as_ref().map(|scales| (scales.of_a.clone(), Grouped::of_blocks(bk)));
-    let scales = match group_scales.zip(c.grouped(bk)).or(of_blocks) {
-        None => None,
-        Some((from, of)) => {
-            let elem = b.elem(&from);
-            let to = b.shared("scales", elem, of.slots(bm, elem.bytes().into(), sizes.stages)?)?;
-            Some(Scales { from, to, of })
-        }
-    };
+    let scales = group_scales.zip(c.grouped(bk)).or(of_blocks);
+    let scales = scales.map(|scales| Scales::new(b, scales, sizes)).transpose()?;
     let ring = b.ring(Ring {
         name: "ring".into(),
         slots: sizes.stages as u32,
-        buffers: [sl.tensor, sr.tensor]
+        buffers: [&sl, &sr]
             .into_iter()
-            .chain(scales.iter().map(|scales| scales.to.tensor))
+            .chain(scales.iter().map(|all| &all.to))
+            .map(|tiles| tiles.tensor)
             .collect(),
         from: producer,
         to: consumers,
@@ -128,11 +133,11 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
             [&left, &right],
             [&sl, &sr],
             &out,
-            (&scalars, &vectors),
+            (&scalars, &extras),
         );
     }
     b.persistent();
-    let (raster, early) = (Raster::Bands(sizes.band), !direct && scalars.is_none());
+    let (raster, early) = (Raster::Bands(sizes.band), !direct && scalars.is_none() && !c.has_matrices());
 
     let mut roles: Vec<(Id, Role<'_>)> = vec![
         (
@@ -154,11 +159,12 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
                         _ => b.ordered(&[consumers], multiply)?,
                     }
                     let place = [At::Index(part.rows_of(at)?), At::Index(at[1].clone())];
-                    let vectors = b.within(warpgroups, |b| part.vectors(b, &vectors, &place, early))?;
+                    let extras = extras.of_batch(b, c, &batch_of(at))?;
+                    let extras = b.within(warpgroups, |b| part.extras(b, &extras, &place, early))?;
                     part.finish(b, &sums, product)?;
                     let out = of_batch(b, c, &out, batch_of(at))?;
                     let tile = b.tile(&out, (bm, bn), &place)?;
-                    let inputs = (&scalars, &vectors);
+                    let inputs = (&scalars, &extras);
                     b.within(warpgroups, |b| part.store(b, inputs, &sums.acc, &tile, &staging))
                 })?;
                 b.within(warpgroups, |b| staging.finish(b));
@@ -216,6 +222,14 @@ struct Scales {
     from: View,
     to: View,
     of: Grouped,
+}
+
+impl Scales {
+    fn new(b: &mut Builder, (from, of): (View, Grouped), sizes: &Sizes) -> Result<Scales> {
+        let elem = b.elem(&from);
+        let to = b.shared("scales", elem, of.slots(sizes.tile[0], elem.bytes().into(), sizes.stages)?)?;
+        Ok(Scales { from, to, of })
+    }
 }
 
 impl Part<'_> {

@@ -58,6 +58,18 @@ pub const KEYS: &[(&str, &str, &str)] = &[
         "none, rows or columns: an argument `bias` after the others, of the type of C, with a number for each row or each column of C, which is added to it: C = alpha·A·Bᵀ + beta·C + bias",
     ),
     (
+        "residual",
+        "none",
+        "none, before or after: an argument `residual` after `bias`, a matrix like C with a leading dimension of its own, which is added to it: before the function of `epilogue` is applied, as beta·C is (a ResNet's relu(x + residual), or C and D of cuBLASLt), or after it, as in CUTLASS's LinearCombinationResidualBlock (gelu(x) + residual). It is added in the type of alpha, and C is rounded once",
+    ),
+    ("residual_dtype", "out", "element type of the residual"),
+    (
+        "aux",
+        "false",
+        "true: a second result, the argument `aux` after the others, a matrix like C with a leading dimension of its own: what the function of `epilogue` is applied to, after alpha, beta, bias and a residual = before, for the backward pass of a training step; cuBLASLt's GELU_AUX. It is rounded to its type once, and C is computed from the sum before that",
+    ),
+    ("aux_dtype", "out", "element type of the second result"),
+    (
         "scales",
         "none",
         "none, rows, columns, both or blocks. rows, columns and both: arguments `scale_rows` and `scale_columns` after the others, of the type of alpha, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias. blocks, for e4m3 and e5m2: arguments `scale_a` (M, K/128), with a scale for each row and each 128 of K of A, columns contiguous, and `scale_b` (N/128, K/128), with one for each 128x128 block of B, rows contiguous, extents rounded up: sums of each 128 of K are multiplied by scale_a·scale_b as they are promoted to f32",

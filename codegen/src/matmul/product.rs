@@ -3,6 +3,7 @@
 use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 
 use super::Config;
+use super::config::{Residual, When};
 use crate::affine::{Affine, Coord};
 use crate::build::Builder;
 use crate::elem::Elem;
@@ -38,12 +39,13 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
     let out = operand("c", c.out, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
-    let vectors = Vectors::of(b, c).map_err(blame("bias"))?;
+    let extras = Extras::of(b, c).map_err(blame("bias"))?;
+    let extras = extras.of_batch(b, c, &Coord::Block(2).into()).map_err(blame("bias"))?;
 
     let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
     let ga = b.tile(&a, (c.bm, c.bk), &[bx.clone(), At::All]).map_err(blame("bm"))?.with_name("ga");
     let gb = b.tile(&bt, (c.bn, c.bk), &[by.clone(), At::All]).map_err(blame("bn"))?.with_name("gb");
-    let vectors = vectors.tile(b, c, [c.bm, c.bn], [&bx, &by]).map_err(blame("bias"))?;
+    let extras = extras.tile(b, c, [c.bm, c.bn], [&bx, &by]).map_err(blame("bias"))?;
     let gc = b.tile(&out, (c.bm, c.bn), &[bx, by]).map_err(blame("bm"))?.with_name("gc");
 
     let sa = b.shared("sa", c.dtype, c.sa.clone()).map_err(blame("sa"))?;
@@ -70,7 +72,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
     let sums = deal([true, true, false], [0, 1]);
     let tc_gc = part(b, &gc, &c.tc, &sums, "tc_gc", "tc", ["bm", "bn"])?;
-    let of_sums = vectors.parts(|view| b.parallelize_over(view, &c.tc, 0, &sums)).map_err(blame("tc"))?;
+    let of_sums = extras.parts(|view| b.parallelize_over(view, &c.tc, 0, &sums)).map_err(blame("tc"))?;
     for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
         if !rows {
             aligned(layout, vec).map_err(blame(key))?;
@@ -111,8 +113,8 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
                 Some((alpha, beta)) => (scaled(alpha), Some(beta)),
                 None => (plain, None),
             };
-            let (sums, out, vectors) = gather(b, c, &acc, (&gc, &vectors), groups).map_err(blame("tc"))?;
-            epilogue(b, c, &sums, (&out, &out), &vectors, sum, beta)
+            let (sums, out, extras) = gather(b, c, &acc, (&gc, &extras), groups).map_err(blame("tc"))?;
+            epilogue(b, c, &sums, (&out, &out), &extras, sum, beta)
         }
     }
     .map_err(blame("epilogue"))
@@ -157,9 +159,9 @@ fn gather(
     b: &mut Builder,
     c: &Config,
     acc: &View,
-    (gc, vectors): (&View, &Vectors),
+    (gc, extras): (&View, &Extras),
     groups: i64,
-) -> Result<(View, View, Vectors)> {
+) -> Result<(View, View, Extras)> {
     let (parts, wide) = (b.shared("parts", c.acc, c.parts(groups)?)?, c.wide());
     let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
     let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
@@ -180,7 +182,7 @@ fn gather(
     let deal = Deal { values, ..Deal::default() };
     let all = b.parallelize_over(&parts, &layout, 0, &deal)?.with_name("to_parts");
     let out = b.parallelize_over(gc, &layout, 0, &deal)?.with_name("to_gc");
-    let vectors = vectors.parts(|view| b.parallelize_over(view, &layout, 0, &deal))?;
+    let extras = extras.parts(|view| b.parallelize_over(view, &layout, 0, &deal))?;
     let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
     let sums = b.registers("sums", c.acc, out.shape())?;
     let first = part(b, 0)?;
@@ -190,21 +192,26 @@ fn gather(
         let sum = tile::Expr::Bin(Bin::Add, Box::new(tile::Expr::In(0)), Box::new(tile::Expr::In(1)));
         b.map(&[sums.clone(), more], &sums, sum)?;
     }
-    Ok((sums, out, vectors))
+    Ok((sums, out, extras))
 }
 
-/// Arguments with a number for each row or column of C: whole, as tiles of C, or parts of them.
+/// Further arguments of the epilogue, with a number for each row, column or element of C: whole, as tiles of C, or parts
+/// of them.
 #[derive(Default)]
-pub(super) struct Vectors {
+pub(super) struct Extras {
     /// By which accumulators are multiplied: for each row, for each column.
     scales: [Option<View>; 2],
     /// What is added.
     bias: Option<View>,
+    /// The same, for each element.
+    residual: Option<View>,
+    /// A second result: what the epilogue's function is applied to.
+    aux: Option<View>,
 }
 
-impl Vectors {
+impl Extras {
     /// Declares the arguments.
-    pub(super) fn of(b: &mut Builder, c: &Config) -> Result<Vectors> {
+    pub(super) fn of(b: &mut Builder, c: &Config) -> Result<Extras> {
         let mut vector = |name: &str, elem, along: usize| {
             let extent = Size::symbol(["M", "N"][along]);
             b.tensor(name, elem, sizes(&[extent]), None, false)
@@ -215,11 +222,26 @@ impl Vectors {
             |along: usize| c.scales[along].then(|| vector(names[along], c.scaled(), along)).transpose();
         let scales = [scale(0)?, scale(1)?];
         let bias = c.bias.map(|along| vector("bias", c.out, along)).transpose()?;
-        Ok(Vectors { scales, bias })
+        let mut matrix = |name: &str, elem, written| {
+            let extents = ["M", "N"].map(Size::symbol);
+            argument(b, c, name, elem, (extents, c.c_rows), written)
+        };
+        let residual = c.residual.map(|Residual { elem, .. }| matrix("residual", elem, false)).transpose()?;
+        let aux = c.aux.map(|elem| matrix("aux", elem, true)).transpose()?;
+        Ok(Extras { scales, bias, residual, aux })
     }
 
-    /// Their parts at a tile of C, broadcast along the other mode.
-    pub(super) fn tile(&self, b: &mut Builder, c: &Config, tile: [i64; 2], at: [&At; 2]) -> Result<Vectors> {
+    /// Those of one batch, which share scales and the bias.
+    pub(super) fn of_batch(&self, b: &mut Builder, c: &Config, batch: &Affine) -> Result<Extras> {
+        let Extras { scales, bias, residual, aux } = self;
+        let mut one =
+            |all: &Option<View>| all.as_ref().map(|all| of_batch(b, c, all, batch.clone())).transpose();
+        let (residual, aux) = (one(residual)?, one(aux)?);
+        Ok(Extras { scales: scales.clone(), bias: bias.clone(), residual, aux })
+    }
+
+    /// Their parts at a tile of C; those of rows and columns are broadcast along the other mode.
+    pub(super) fn tile(&self, b: &mut Builder, c: &Config, tile: [i64; 2], at: [&At; 2]) -> Result<Extras> {
         let mut part = |view: &View, along: usize| -> Result<View> {
             let part = b.tile(view, (tile[along],), std::slice::from_ref(at[along]))?;
             let mut shape = tile.map(Some);
@@ -232,18 +254,25 @@ impl Vectors {
             columns.as_ref().map(|view| part(view, 1)).transpose()?,
         ];
         let bias = self.bias.as_ref().zip(c.bias).map(|(view, along)| part(view, along)).transpose()?;
-        Ok(Vectors { scales, bias })
+        let mut whole = |view: &Option<View>| -> Result<Option<View>> {
+            let Some(view) = view else { return Ok(None) };
+            let part = b.tile(view, (tile[0], tile[1]), &at.map(Clone::clone))?;
+            Ok(Some(part.with_name(&format!("g{}", view.name))))
+        };
+        let (residual, aux) = (whole(&self.residual)?, whole(&self.aux)?);
+        Ok(Extras { scales, bias, residual, aux })
     }
 
     /// The same of each.
-    pub(super) fn each(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Vectors> {
+    pub(super) fn each(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Extras> {
         let mut one = |view: &Option<View>| view.as_ref().map(&mut of).transpose();
         let [rows, columns] = &self.scales;
-        Ok(Vectors { scales: [one(rows)?, one(columns)?], bias: one(&self.bias)? })
+        let (scales, bias) = ([one(rows)?, one(columns)?], one(&self.bias)?);
+        Ok(Extras { scales, bias, residual: one(&self.residual)?, aux: one(&self.aux)? })
     }
 
     /// The parts of a thread.
-    pub(super) fn parts(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Vectors> {
+    pub(super) fn parts(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Extras> {
         self.each(|view| Ok(of(view)?.with_name(&format!("t_{}", view.name))))
     }
 }
@@ -288,17 +317,44 @@ fn k_tile(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
 }
 
 /// The epilogue: stores accumulators to `out`. `scaled` is an accumulator times alpha; beta is multiplied by
-/// C, read through `before`; the bias is added before the closure is applied.
+/// C, read through `before`; the bias and a residual are added before the closure is applied, or the residual after it.
 pub(super) fn epilogue(
     b: &mut Builder,
     c: &Config,
     acc: &View,
     (before, out): (&View, &View),
-    vectors: &Vectors,
+    extras: &Extras,
     scaled: tile::Expr,
     beta: Option<tile::Expr>,
 ) -> Result<()> {
-    let binary = |f, left, right| tile::Expr::Bin(f, Box::new(left), Box::new(right));
+    let Some(aux) = &extras.aux else {
+        return combine(b, c, (acc, before, out), extras, scaled, beta, &|sum, more| c.function(sum, more));
+    };
+    // Both results are of the same sums.
+    let elem = c.scaled();
+    let sums = b.registers_in("sums", elem, acc.shape(), elem.bytes() < 4)?;
+    combine(b, c, (acc, before, &sums), extras, scaled, beta, &|sum, _| sum)?;
+    let store = |b: &mut Builder, ins: &[View], to: &View, value: tile::Expr| {
+        let elem = b.elem(to);
+        b.map(ins, to, value.cast(elem))
+    };
+    store(b, std::slice::from_ref(&sums), aux, tile::Expr::In(0))?;
+    let after = extras.residual.as_ref().filter(|_| c.residual_is(When::After));
+    let residual = after.map(|_| tile::Expr::In(1).cast(elem));
+    let ins: Vec<View> = std::iter::once(&sums).chain(after).cloned().collect();
+    store(b, &ins, out, c.function(tile::Expr::In(0), residual.as_ref()))
+}
+
+/// Stores accumulators, scaled and added to. `finish` makes the result of a sum, and of a residual that is added to that.
+fn combine(
+    b: &mut Builder,
+    c: &Config,
+    (acc, before, out): (&View, &View, &View),
+    extras: &Extras,
+    scaled: tile::Expr,
+    beta: Option<tile::Expr>,
+    finish: &dyn Fn(tile::Expr, Option<&tile::Expr>) -> tile::Expr,
+) -> Result<()> {
     let elem = b.elem(out);
     // The inputs: accumulators, and after them what else there is.
     let mut ins = vec![acc.clone()];
@@ -306,12 +362,16 @@ pub(super) fn epilogue(
         ins.push(view.clone());
         tile::Expr::In(ins.len() as u8 - 1).cast(c.scaled())
     };
-    let scales = vectors.scales.iter().flatten();
+    let scales = extras.scales.iter().flatten();
     let scaled = scales.fold(scaled, |scaled, scale| binary(Bin::Mul, scaled, input(scale)));
-    let bias = vectors.bias.as_ref().map(&mut input);
+    let bias = extras.bias.as_ref().map(&mut input);
+    // A second result does not have a residual that is added after the function.
+    let reads = c.residual_is(When::Before) || extras.aux.is_none();
+    let residual = extras.residual.as_ref().filter(|_| reads).map(&mut input);
+    let (before_it, after) = if c.residual_is(When::Before) { (residual, None) } else { (None, residual) };
     let finish = |sum: tile::Expr| {
-        let sum = bias.iter().fold(sum, |sum, bias| binary(Bin::Add, sum, bias.clone()));
-        c.epilogue.as_ref().map_or(sum.clone(), |f| f.with(&sum))
+        let terms = bias.iter().chain(&before_it);
+        finish(terms.fold(sum, |sum, term| binary(Bin::Add, sum, term.clone())), after.as_ref())
     };
     let plain = finish(scaled.clone());
     let alone = |b: &mut Builder| match plain {
@@ -326,6 +386,18 @@ pub(super) fn epilogue(
     let more = finish(tile::Expr::Fma(Box::new([beta, old, scaled.clone()])));
     let all = [&ins[..], std::slice::from_ref(before)].concat();
     b.when(nonzero, |b| b.map(&all, out, more.cast(elem)), alone)
+}
+
+fn binary(f: Bin, left: tile::Expr, right: tile::Expr) -> tile::Expr {
+    tile::Expr::Bin(f, Box::new(left), Box::new(right))
+}
+
+impl Config {
+    /// The epilogue's function of a sum, and a residual that is added to it.
+    fn function(&self, sum: tile::Expr, residual: Option<&tile::Expr>) -> tile::Expr {
+        let value = self.epilogue.as_ref().map_or(sum.clone(), |f| f.with(&sum));
+        residual.into_iter().fold(value, |value, more| binary(Bin::Add, value, more.clone()))
+    }
 }
 
 /// Checks that a shared tile allows vectors of `vec` elements: they must be contiguous, and columns aligned.

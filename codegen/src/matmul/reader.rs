@@ -128,7 +128,7 @@ impl Reader<'_> {
         choices.iter().position(|choice| *choice == written).unwrap_or_else(|| {
             // For operands the help explains the choices.
             let about = match key {
-                "a" | "b" | "c" | "bias" => {
+                "a" | "b" | "c" | "bias" | "residual" => {
                     KEYS.iter().find(|(name, ..)| *name == key).map(|(_, _, about)| format!("; {about}"))
                 }
                 _ => None,

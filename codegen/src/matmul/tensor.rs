@@ -12,13 +12,14 @@ use tilewright_layout::{Composed, Layout, Value as Size};
 use super::Config;
 use super::block_scales::{BLOCK, BlockScales, add_scaled};
 use super::bulk::SWIZZLED;
-use super::hopper::{LAUNCH, TILE};
-use super::product::{Vectors, argument, epilogue, of_batch};
+use super::product::{Extras, argument, epilogue, of_batch};
 use super::scales::Grouped;
-use crate::affine::Coord;
+use crate::affine::{Affine, Coord};
+use crate::alternative::Alternative;
 use crate::atom::Atom;
 use crate::build::Builder;
 use crate::elem::Elem;
+use crate::lower::Policy;
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
 use crate::thread::{Bin, Cmp, Cost};
@@ -32,6 +33,9 @@ const WIDE: i64 = 16;
 const WORD: i64 = 4;
 /// Rows of C in a band of the raster order.
 const BAND: i64 = 2048;
+/// Clocks of a tile beside its steps, a constant and so many for 1000 of its elements, and of a launch beside its tiles.
+const TILE: [u32; 2] = [182, 94];
+const LAUNCH: u32 = 4130;
 
 /// The configuration of a product by mma.sync.
 #[derive(Clone, Debug)]
@@ -117,6 +121,9 @@ const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 /// cp.async: where one waits at the barrier of a step, the other multiplies.
 const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
 
+/// Elements of C in tiles that have a variant of their own for sizes which they divide.
+const LARGE: i64 = 128 * 128;
+
 /// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for
 /// small ones.
 pub(super) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan> {
@@ -169,7 +176,7 @@ impl Plan {
     }
 
     /// The cost model on Hopper, with copies of `width` bytes. A block copies 2.25 vectors of the ring in a
-    /// clock, or multiplies at half of the peak, both as measured for bf16; the rest is that of a product by wgmma.
+    /// clock, or multiplies at half of the peak, both as measured for bf16.
     fn cost(&self, c: &Config, width: i64) -> Result<Cost> {
         let [bm, bn, bk] = self.tile;
         let [a, b] = [bm * bk * i64::from(c.dtype.bytes()), bn * c.k_of_b(bk) * i64::from(c.b_dtype.bytes())];
@@ -193,14 +200,16 @@ impl Plan {
         let products = bm * bn * bk * i64::from(c.dtype.bytes()) / 2 / rate;
         let step = (BARRIER[0] + copies.max(products)) as u32;
         // Blocks whose warps have few sums wait for fragments, not for the barrier.
-        let sums = bm * bn / (self.mma.threads()? / i64::from(WARP));
-        let shared =
-            if c.arch < ring::BULK && sums >= 64 * 64 { (BARRIER[0] - BARRIER[1]) as u32 } else { 0 };
+        let threads = self.mma.threads()?;
+        let sums = bm * bn / (threads / i64::from(WARP));
+        // With so many sums, registers suffice for two blocks of four warps.
+        let two = sums >= 64 * 64 && threads <= 4 * i64::from(WARP);
+        let shared = if c.arch < ring::BULK && two { (BARRIER[0] - BARRIER[1]) as u32 } else { 0 };
         // Rows that begin in the middle of a sector of 32 bytes take one more for each 128 bytes, and measurably longer.
-        let cut = if width == WIDE { (copies * 9 / 5).max(products) - copies.max(products) } else { 0 };
+        let cut = if width == WIDE { (copies * 11 / 5).max(products) - copies.max(products) } else { 0 };
         // The copies of the first step and the products of the last one do not overlap.
         let tile = if c.mixed() || self.mma.parts_of_k()? > 1 { tile } else { tile + copies.min(products) };
-        let (cut, tile, launch) = (cut as u32, tile as u32, LAUNCH[0]);
+        let (cut, tile, launch) = (cut as u32, tile as u32, LAUNCH);
         Ok(Cost { steps, step, shared, cut, tile, launch, ..Cost::default() })
     }
 
@@ -254,7 +263,7 @@ pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Pr
             continue;
         }
         // Guards and addresses of narrow copies take registers, which further inputs of the epilogue need as well.
-        let many = c.bias.is_some() || c.alpha_beta;
+        let many = c.bias.is_some() || c.alpha_beta || c.has_matrices();
         let small = width <= WORD && (width == bytes || many);
         let plan = if small { plan.narrow(c) } else { plan.clone() };
         all.push(by_copies(c, &plan, [width, width], competes)?);
@@ -264,16 +273,26 @@ pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Pr
 
 /// The programs of several plans, among which a launch chooses. The last plan, for large products, serves every launch,
 /// with the narrower copies; the others are for rows of operands that are aligned.
-pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<Vec<Program>> {
-    let Some((usual, others)) = plans.split_last() else { return Ok(Vec::new()) };
+pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternative>)> {
+    let (usual, others) = plans.split_last().ok_or_else(|| Problem::new("there is no plan"))?;
     let competes = !others.is_empty();
     let mut all = programs(c, usual, competes)?;
+    let wide = all.remove(0);
     let mut more = Vec::new();
     for plan in others {
         let cost = plan.cost(c, WIDE)?;
         more.push(match ring::program(c, plan)? {
-            Some(ring) => Program { cost: Some(Cost { shared: 0, cut: 0, ..cost }), ..ring },
-            None => by_copies(c, plan, [WIDE, WIDE], true)?,
+            Some(ring) => {
+                let program = Program { cost: Some(Cost { shared: 0, cut: 0, ..cost }), ..ring };
+                Alternative { program, policies: vec![Policy::Aligned] }
+            }
+            None => {
+                // Guards take a twentieth of the time of large tiles.
+                let large = plan.tile[0] * plan.tile[1] >= LARGE;
+                let policies =
+                    if large { vec![Policy::Best, Policy::Aligned] } else { vec![Policy::Aligned] };
+                Alternative { program: by_copies(c, plan, [WIDE, WIDE], true)?, policies }
+            }
         });
     }
     // Rows of C need not be aligned where single elements are stored, adjacent ones by adjacent threads.
@@ -282,17 +301,18 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<Vec<Program>> {
         let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
         let square = plan.tile[0] == plan.tile[1] && plan.mma.parts_of_k()? == 1 && sums <= 64;
         if square && plan.stages_result(c, 1)? {
-            more.push(by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?);
+            let program = by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?;
+            more.push(Alternative { program, policies: vec![Policy::Aligned] });
         }
     }
-    all.splice(1..1, more);
-    Ok(all)
+    more.extend(Alternative::narrower(all));
+    Ok((wide, more))
 }
 
 /// The program with copies of so many bytes, of operands and of C.
 fn by_copies(c: &Config, plan: &Plan, widths: [i64; 2], competes: bool) -> Result<Program> {
     let mut b = Builder::new(&c.name);
-    product(&mut b, c, plan, widths)?;
+    product(&mut b, c, plan, widths, competes)?;
     if competes {
         b.cost(plan.cost(c, widths[0])?);
     }
@@ -308,14 +328,14 @@ fn store_gathered(
     c: &Config,
     (mma, acc, gathered): (&TiledMma, &View, &Gathered),
     gc: &View,
-    vectors: &Vectors,
+    extras: &Extras,
     scalars: &Scalars,
 ) -> Result<()> {
     let sums = b.gathered(mma, acc, gathered)?;
     let out = b.gathered_part(gathered, gc)?;
-    let vectors = vectors.parts(|view| b.gathered_part(gathered, view))?;
+    let extras = extras.parts(|view| b.gathered_part(gathered, view))?;
     let (scaled, beta) = scaled(c, scalars);
-    epilogue(b, c, &sums, (&out, &out), &vectors, scaled, beta)
+    epilogue(b, c, &sums, (&out, &out), &extras, scaled, beta)
 }
 
 /// An accumulator times alpha, and beta.
@@ -335,8 +355,67 @@ struct Side {
     fill: Fill,
 }
 
-/// The program whose copies move so many bytes at once, of operands and of C.
-fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) -> Result<()> {
+/// The tiles of an operand: those in global memory, one for each iteration, and the one in shared memory. `which` is 0 for the
+/// instruction's left operand.
+fn side(
+    b: &mut Builder,
+    (c, plan, width): (&Config, &Plan, i64),
+    which: usize,
+    (name, view, by_rows): (&str, &View, bool),
+    place: At,
+) -> Result<Side> {
+    let along_k = if name == "b" { c.k_of_b(plan.tile[2]) } else { plan.tile[2] };
+    let tile = [c.operands_of(plan.tile)[which], along_k];
+    let from = b.tile(view, (tile[0], tile[1]), &[place, At::All])?.with_name(&format!("g{name}"));
+    // Out-of-bounds rows only affect accumulators that are not stored, so they are clamped.
+    let from = from.clamped(0);
+    let elem = b.elem(view);
+    let fill = fill(elem, plan, tile, by_rows, width)?;
+    let layout = match c.of_tiles {
+        None => {
+            let uses = SharedUses::new(elem, tile, by_rows.into())?.filled(&fill)?;
+            uses.multiplied(&plan.mma, ['a', 'b'][which])?.layout()?
+        }
+        Some(swizzle) if by_rows => Composed::new(swizzle, 0, Layout::row_major((tile[0], tile[1]))?),
+        Some(swizzle) => Composed::new(swizzle, 0, Layout::compact((tile[0], tile[1]))?),
+    };
+    let to = b.shared(&format!("s{name}"), elem, layout)?;
+    Ok(Side { from, to, fill })
+}
+
+/// The product of two tiles by itself, multiplied by the scales of its block of K, and added to `acc`.
+fn add_block(
+    b: &mut Builder,
+    (c, plan, scales): (&Config, &Plan, &BlockScales),
+    [left, right]: [&View; 2],
+    (partial, acc): (&View, &View),
+    [row, column]: [&Affine; 2],
+    k: &Affine,
+) -> Result<()> {
+    b.fill(partial, Expr::lit(0.0))?;
+    b.multiply_in(&plan.mma, left, right, partial, Terms::One)?;
+    let tile = [plan.tile[0], plan.tile[1]];
+    let block = k.digit(BLOCK / plan.tile[2], None);
+    let of_a = scales.of_rows(b, tile, row, &block)?;
+    let of_b = scales.of_columns(b, tile, column, &block)?;
+    let mut mine = |view: &View| {
+        let view = if c.c_rows { view.clone() } else { b.permute(view, &[1, 0])? };
+        let part = b.partition_accumulators(&plan.mma, &view)?.with_name(&view.name);
+        b.hold(&part)
+    };
+    let scales = [mine(&of_a)?, mine(&of_b)?];
+    add_scaled(b, partial, &scales, acc)
+}
+
+/// The program whose copies move so many bytes at once, of operands and of C. Where programs compete, operands whose rows
+/// are not aligned may be packed first.
+fn product(
+    b: &mut Builder,
+    c: &Config,
+    plan: &Plan,
+    [width, of_out]: [i64; 2],
+    competes: bool,
+) -> Result<()> {
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     b.arch(c.arch);
     if plan.overlaps {
@@ -347,10 +426,13 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
     let bt = operand(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
     let out = operand(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
+    if competes && width == WIDE && c.arch < ring::BULK {
+        b.packs(&a).packs(&bt);
+    }
     let group_scales = c.group_scales(b)?;
     let block_scales = BlockScales::of(b, c)?;
     let block_scales = block_scales.map(|all| all.of_batch(b, c, &Coord::Block(2).into())).transpose()?;
-    let vectors = Vectors::of(b, c)?;
+    let extras = Extras::of(b, c)?.of_batch(b, c, &Coord::Block(2).into())?;
     let out = if c.c_rows { out } else { b.permute(&out, &[1, 0])? };
     let sides = if c.c_rows {
         [("a", a, m, c.a_rows), ("b", bt, n, c.b_rows)]
@@ -366,28 +448,8 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
     b.tiles(&tiles, Raster::Bands(band), |b, at| -> Result<()> {
         let mut both = Vec::new();
         for (which, (name, view, _, by_rows)) in sides.iter().enumerate() {
-            let rows = [left, right][which];
             let place = At::Index(at[which].clone());
-            let along_k = if *name == "b" { c.k_of_b(plan.tile[2]) } else { plan.tile[2] };
-            let tile = [rows, along_k];
-            let from = b.tile(view, (tile[0], tile[1]), &[place, At::All])?.with_name(&format!("g{name}"));
-            // Out-of-bounds rows only affect accumulators that are not stored, so they are clamped.
-            let from = from.clamped(0);
-            let elem = b.elem(view);
-            let fill = fill(elem, plan, tile, *by_rows, width)?;
-            let letter = ['a', 'b'][which];
-            let layout = match c.of_tiles {
-                None => {
-                    let uses = SharedUses::new(elem, tile, (*by_rows).into())?.filled(&fill)?;
-                    uses.multiplied(&plan.mma, letter)?.layout()?
-                }
-                Some(swizzle) if *by_rows => {
-                    Composed::new(swizzle, 0, Layout::row_major((tile[0], tile[1]))?)
-                }
-                Some(swizzle) => Composed::new(swizzle, 0, Layout::compact((tile[0], tile[1]))?),
-            };
-            let to = b.shared(&format!("s{name}"), elem, layout)?;
-            both.push(Side { from, to, fill });
+            both.push(side(b, (c, plan, width), which, (name, view, *by_rows), place)?);
         }
         let of_b = At::Index(at[usize::from(c.c_rows)].clone());
         let scales = match &group_scales {
@@ -406,20 +468,8 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
             }
             let tiles = [&both[0].to, &both[1].to];
             if let (Some(scales), Some(partial)) = (&block_scales, &partial) {
-                b.fill(partial, Expr::lit(0.0))?;
-                b.multiply_in(&plan.mma, tiles[0], tiles[1], partial, Terms::One)?;
                 let place = if c.c_rows { [&at[0], &at[1]] } else { [&at[1], &at[0]] };
-                let tile = [plan.tile[0], plan.tile[1]];
-                let block = k.digit(BLOCK / plan.tile[2], None);
-                let of_a = scales.of_rows(b, tile, place[0], &block)?;
-                let of_b = scales.of_columns(b, tile, place[1], &block)?;
-                let mut mine = |view: &View| {
-                    let view = if c.c_rows { view.clone() } else { b.permute(view, &[1, 0])? };
-                    let part = b.partition_accumulators(&plan.mma, &view)?.with_name(&view.name);
-                    b.hold(&part)
-                };
-                let scales = [mine(&of_a)?, mine(&of_b)?];
-                return add_scaled(b, partial, &scales, &acc);
+                return add_block(b, (c, plan, scales), tiles, (partial, &acc), place, &k);
             }
             let Some((of, side)) = &scales else {
                 return b.multiply_in(&plan.mma, tiles[0], tiles[1], &acc, c.precision.terms());
@@ -434,20 +484,20 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
             .with_name("gc");
         let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
         let place = if c.c_rows { [&row, &column] } else { [&column, &row] };
-        let vectors = vectors
+        let extras = extras
             .tile(b, c, [plan.tile[0], plan.tile[1]], place)?
             .each(|view| if c.c_rows { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
         let (sa, sb) = (&both[0].to, &both[1].to);
         if plan.mma.parts_of_k()? > 1 {
             let gathered = b.gathering("parts", &plan.mma, [left, right], &[sa, sb])?;
-            return store_gathered(b, c, (&plan.mma, &acc, &gathered), &gc, &vectors, &scalars);
+            return store_gathered(b, c, (&plan.mma, &acc, &gathered), &gc, &extras, &scalars);
         }
-        let vectors = vectors.parts(|view| b.partition_accumulators(&plan.mma, view))?;
+        let extras = extras.parts(|view| b.partition_accumulators(&plan.mma, view))?;
         let (scaled, beta) = scaled(c, &scalars);
         let vector = (of_out / i64::from(c.out.bytes())).max(1);
         if !plan.stages_result(c, vector)? {
             let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
-            return epilogue(b, c, &acc, (&out, &out), &vectors, scaled, beta);
+            return epilogue(b, c, &acc, (&out, &out), &extras, scaled, beta);
         }
         let stage = b.stage("sc", &plan.mma, c.out, [left, right], vector, &[sa, sb])?;
         if let Some(beta) = &beta {
@@ -457,7 +507,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, [width, of_out]: [i64; 2]) 
             b.when(reads, |b| b.fill_tile(&fetch, &gc, &stage.tile), |_| Ok(()))?;
             b.sync();
         }
-        epilogue(b, c, &acc, (&stage.mine, &stage.mine), &vectors, scaled, beta)?;
+        epilogue(b, c, &acc, (&stage.mine, &stage.mine), &extras, scaled, beta)?;
         b.sync();
         b.fill_tile(&stage.fill, &stage.tile, &gc)
     })

@@ -28,6 +28,7 @@
 
 mod fill;
 mod fragments;
+mod partial;
 mod reads;
 mod schedule;
 mod steps;

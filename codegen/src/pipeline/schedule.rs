@@ -3,7 +3,7 @@
 
 use super::fill::{self, Fill};
 use super::steps::{self, Steps};
-use super::{Level, fetched, fragments, reads};
+use super::{Level, fetched, fragments, partial, reads};
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
@@ -105,9 +105,7 @@ impl Schedule {
         if !flat {
             work = self.body(work)?;
         }
-        // A product takes its k-steps in any order. Where tiles do not divide K, the partial one comes first:
-        // only the copies in the prologue are predicated then.
-        let begin = if fragments == 2 { fill::begin(&self.program, var, &mut copies) } else { None };
+        let begin = if fragments == 2 { partial::first(&self.program, var, &mut copies) } else { None };
         let own = self.ring(var, stages, &buffers, (span, by));
         let this = Affine::from(Coord::Var(var));
         for stmt in work.iter_mut().chain(&mut copies) {

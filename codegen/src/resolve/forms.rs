@@ -246,6 +246,7 @@ pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Wi
     // Global memory first: its accesses cost the most.
     let mut memory: Vec<&&View> =
         views.iter().filter(whole).filter(|view| !matches!(space(view), Space::Registers { .. })).collect();
+    memory.retain(|view| !program.is_coordinates(view.tensor));
     memory.sort_by_key(|view| !matches!(space(view), Space::Global { .. }));
     let open = |view: &View| program.open.contains(&view.tensor);
     let found =

@@ -2,12 +2,12 @@
 
 use tilewright_layout::Distribution;
 
-use super::Resolve;
+use super::{Resolve, part};
 use crate::affine::{Affine, Coord};
 use crate::condition::Test;
-use crate::problem::{Problem, Result};
-use crate::thread::Id;
-use crate::tile::{Op, Stmt};
+use crate::problem::Result;
+use crate::thread::{Cmp, Id};
+use crate::tile::{Expr, Op, Stmt};
 use crate::view::View;
 
 impl Resolve {
@@ -22,15 +22,8 @@ impl Resolve {
             }
             Op::Scatter { from, at, to, update, beyond } => {
                 let d = self.elements(stmt, &places(at), from)?;
-                if d.tile().iter().enumerate().any(|(mode, extent)| d.reach(mode) > *extent) {
-                    return Err(Problem::new(format!(
-                        "threads do not divide `{}`, {}: some would store elements beyond the tile",
-                        from.name,
-                        from.shape()
-                    ))
-                    .help("use a tile whose extents are powers of two"));
-                }
-                let (at, from) = (self.places(stmt, at, &d)?, self.side(stmt, from, &d, false)?);
+                let (mut at, from) = (self.places(stmt, at, &d)?, self.side(stmt, from, &d, false)?);
+                self.skip_beyond_tile(stmt, &mut at, &d)?;
                 let (to, update) = (to.clone(), update.clone());
                 let op = Op::Scatter { from, at, to, update, beyond: *beyond };
                 let op = match first(&d, stmt.by) {
@@ -44,6 +37,29 @@ impl Resolve {
             }
             _ => {}
         }
+        Ok(())
+    }
+
+    /// Threads with elements beyond the tile, which they do not divide, store these nowhere.
+    fn skip_beyond_tile(&mut self, stmt: &Stmt, at: &mut [(Id, View)], d: &Distribution) -> Result<()> {
+        let beyond: Vec<u8> = (0..d.tile().len())
+            .filter(|mode| d.reach(*mode) > d.tile()[*mode])
+            .map(|mode| mode as u8)
+            .collect();
+        let (Some((_, place)), false) = (at.first_mut(), beyond.is_empty()) else { return Ok(()) };
+        let tensor = self.program.tensor(place.tensor);
+        let (name, elem, layout) = (format!("{}_in_tile", tensor.name), tensor.elem, tensor.layout.clone());
+        let own = self.tensor(&name, elem, tensor.space, layout.layout().clone());
+        let to = View { tensor: own, name, ..place.clone() };
+        let coordinates = self.program.coordinates_of(d.tile())?;
+        let coordinates = part::of_memory(&coordinates, d, stmt.by, false)?;
+        let value = beyond.into_iter().fold(Expr::In(0), |place, mode| {
+            let end = Expr::lit(d.tile()[usize::from(mode)]);
+            let inside = Expr::Cmp(Cmp::Lt, Box::new(Expr::Coord(1, mode)), Box::new(end));
+            Expr::Pick(Box::new([inside, place, Expr::lit(-1)]))
+        });
+        self.push(stmt, Op::Map { ins: vec![place.clone(), coordinates], to: to.clone(), value });
+        *place = to;
         Ok(())
     }
 

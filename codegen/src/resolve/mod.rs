@@ -149,6 +149,7 @@ impl Resolve {
         let outer = std::mem::take(&mut self.body);
         for mut stmt in body {
             if is_cooperative(&self.program, stmt.by, &stmt.op) {
+                self.program.derived.insert(stmt.span);
                 self.statement(&stmt).map_err(|problem| blamed(&self.program, &stmt, problem))?;
                 continue;
             }

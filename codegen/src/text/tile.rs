@@ -119,7 +119,7 @@ variants! {
         "either" Either(tests),
     }
     Level { "own" Own { mode, extent }, "threads" Threads(across), "blocks" Blocks(count) }
-    Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "cluster" Cluster(blocks), "digits" Digits(digits) }
+    Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "cluster" Cluster(blocks), "blocks" Blocks(blocks), "digits" Digits(digits) }
     Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
     Coord {
         "block" Block(axis), "var" Var(id), "thread" Thread(group), "member" Member(group), "swizzled" Swizzled(group, swizzle),

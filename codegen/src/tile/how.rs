@@ -161,6 +161,8 @@ pub enum Across {
     Block,
     /// All threads of a cluster of so many blocks.
     Cluster(u32),
+    /// So many blocks of a cluster: each block contributes once. All its threads have the same elements.
+    Blocks(u32),
     /// Threads whose indices differ in these digits alone.
     Digits(Digits),
 }
@@ -208,7 +210,7 @@ impl Across {
     pub(crate) fn digits(self, threads: i64) -> Vec<(i64, i64)> {
         match self {
             Across::Thread => Vec::new(),
-            Across::Block | Across::Cluster(_) => vec![(threads, 1)],
+            Across::Block | Across::Cluster(_) | Across::Blocks(_) => vec![(threads, 1)],
             Across::Warp(lanes) => vec![(lanes.into(), 1)],
             Across::Digits(digits) => {
                 digits.all().iter().map(|&(extent, step)| (i64::from(extent), i64::from(step))).collect()
@@ -221,7 +223,7 @@ impl Across {
         match self {
             Across::Thread => thread,
             Across::Warp(lanes) => thread / lanes.max(1) * lanes.max(1),
-            Across::Block | Across::Cluster(_) => 0,
+            Across::Block | Across::Cluster(_) | Across::Blocks(_) => 0,
             Across::Digits(digits) => {
                 let digit = |&(extent, step): &(u32, u32)| thread / step % extent * step;
                 thread - digits.all().iter().map(digit).sum::<u32>()

@@ -1,7 +1,8 @@
 //! The visitor of tile programs: what statements read, write and contain.
 
-use super::{Across, Op, Stmt};
+use super::{Across, How, Multiply, Op, Stmt};
 use crate::affine::Affine;
+use crate::atom::Atom;
 use crate::expr::Expr;
 use crate::semiring::Semiring;
 use crate::view::View;
@@ -17,7 +18,32 @@ impl Stmt {
             | Op::Ordered { body, .. } => vec![body],
             Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
             Op::Roles(roles) => roles.iter().map(|(_, body)| body).collect(),
-            _ => Vec::new(),
+            Op::Copy { .. }
+            | Op::Take { .. }
+            | Op::Fill { .. }
+            | Op::Map { .. }
+            | Op::Follows { .. }
+            | Op::Holds { .. }
+            | Op::Gemm { .. }
+            | Op::Wait { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Signal { .. }
+            | Op::AwaitFlag { .. }
+            | Op::SyncCluster
+            | Op::Advance { .. }
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Reduce { .. }
+            | Op::Fold { .. }
+            | Op::Scan { .. }
+            | Op::CommitCopies
+            | Op::WaitCopies { .. }
+            | Op::Sync
+            | Op::Leave { .. } => Vec::new(),
         }
     }
 
@@ -31,14 +57,49 @@ impl Stmt {
             | Op::Ordered { body, .. } => vec![body],
             Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
             Op::Roles(roles) => roles.iter_mut().map(|(_, body)| body).collect(),
-            _ => Vec::new(),
+            Op::Copy { .. }
+            | Op::Take { .. }
+            | Op::Fill { .. }
+            | Op::Map { .. }
+            | Op::Follows { .. }
+            | Op::Holds { .. }
+            | Op::Gemm { .. }
+            | Op::Wait { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Signal { .. }
+            | Op::AwaitFlag { .. }
+            | Op::SyncCluster
+            | Op::Advance { .. }
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Reduce { .. }
+            | Op::Fold { .. }
+            | Op::Scan { .. }
+            | Op::CommitCopies
+            | Op::WaitCopies { .. }
+            | Op::Sync
+            | Op::Leave { .. } => Vec::new(),
+        }
+    }
+
+    /// The instruction of the table by which it copies or multiplies, if it names one.
+    pub fn instruction(&self) -> Option<&'static Atom> {
+        match &self.op {
+            Op::Copy { how: How::Atom(row), .. } | Op::Gemm { how: Multiply::Atom(row), .. } => Some(row),
+            _ => None,
         }
     }
 
     /// Does it combine elements of the blocks of a cluster?
     pub fn is_over_cluster(&self) -> bool {
         match &self.op {
-            Op::Reduce { across, .. } | Op::Fold { across, .. } => matches!(across, Across::Cluster(_)),
+            Op::Reduce { across, .. } | Op::Fold { across, .. } => {
+                matches!(across, Across::Cluster(_) | Across::Blocks(2..))
+            }
             Op::Scan { how, .. } => how.blocks().is_some(),
             _ => false,
         }
@@ -72,7 +133,29 @@ impl Stmt {
             Op::Reduce { from, to, .. } => vec![from, to],
             Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
             Op::Scan { from, carry, .. } => from.iter().chain(carry).collect(),
-            _ => Vec::new(),
+            Op::Fill { .. }
+            | Op::Follows { .. }
+            | Op::Holds { .. }
+            | Op::Wait { .. }
+            | Op::Signal { .. }
+            | Op::SyncCluster
+            | Op::Advance { .. }
+            | Op::Tiles { .. }
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Roles(_)
+            | Op::CommitCopies
+            | Op::WaitCopies { .. }
+            | Op::Sync
+            | Op::Ordered { .. }
+            | Op::For { .. }
+            | Op::Leave { .. }
+            | Op::Step { .. }
+            | Op::When { .. }
+            | Op::If { .. }
+            | Op::Pipelined { .. } => Vec::new(),
         }
     }
 
@@ -90,7 +173,29 @@ impl Stmt {
             Op::Gemm { acc, .. } => vec![acc],
             Op::Fold { to, .. } => to.iter().collect(),
             Op::Scan { to, carry, .. } => to.iter().chain(carry).collect(),
-            _ => Vec::new(),
+            Op::Take { .. }
+            | Op::Follows { .. }
+            | Op::Holds { .. }
+            | Op::Wait { .. }
+            | Op::AwaitFlag { .. }
+            | Op::SyncCluster
+            | Op::Advance { .. }
+            | Op::Tiles { .. }
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Roles(_)
+            | Op::CommitCopies
+            | Op::WaitCopies { .. }
+            | Op::Sync
+            | Op::Ordered { .. }
+            | Op::For { .. }
+            | Op::Leave { .. }
+            | Op::Step { .. }
+            | Op::When { .. }
+            | Op::If { .. }
+            | Op::Pipelined { .. } => Vec::new(),
         }
     }
 
@@ -104,7 +209,34 @@ impl Stmt {
             Op::Leave { left, .. } => vec![left],
             Op::Step { at, .. } => vec![at],
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
-            _ => Vec::new(),
+            Op::Copy { .. }
+            | Op::Take { .. }
+            | Op::Follows { .. }
+            | Op::Holds { .. }
+            | Op::Gemm { .. }
+            | Op::Wait { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Signal { .. }
+            | Op::AwaitFlag { .. }
+            | Op::SyncCluster
+            | Op::Advance { .. }
+            | Op::Tiles { .. }
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Roles(_)
+            | Op::Reduce { .. }
+            | Op::Fold { .. }
+            | Op::Scan { .. }
+            | Op::CommitCopies
+            | Op::WaitCopies { .. }
+            | Op::Sync
+            | Op::Ordered { .. }
+            | Op::For { .. }
+            | Op::Pipelined { .. } => Vec::new(),
         }
     }
 
@@ -116,7 +248,34 @@ impl Stmt {
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
                 value.each_integer_mut(f)
             }
-            _ => {}
+            Op::Copy { .. }
+            | Op::Take { .. }
+            | Op::Follows { .. }
+            | Op::Holds { .. }
+            | Op::Gemm { .. }
+            | Op::Wait { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Signal { .. }
+            | Op::AwaitFlag { .. }
+            | Op::SyncCluster
+            | Op::Advance { .. }
+            | Op::Tiles { .. }
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Roles(_)
+            | Op::Reduce { .. }
+            | Op::Fold { .. }
+            | Op::Scan { .. }
+            | Op::CommitCopies
+            | Op::WaitCopies { .. }
+            | Op::Sync
+            | Op::Ordered { .. }
+            | Op::For { .. }
+            | Op::Pipelined { .. } => {}
         }
     }
 
@@ -141,7 +300,25 @@ impl Stmt {
             Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
             Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => vec![a, b, acc],
-            _ => Vec::new(),
+            Op::Wait { .. }
+            | Op::SyncCluster
+            | Op::Advance { .. }
+            | Op::Tiles { .. }
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Roles(_)
+            | Op::CommitCopies
+            | Op::WaitCopies { .. }
+            | Op::Sync
+            | Op::Ordered { .. }
+            | Op::For { .. }
+            | Op::Leave { .. }
+            | Op::Step { .. }
+            | Op::When { .. }
+            | Op::If { .. }
+            | Op::Pipelined { .. } => Vec::new(),
         }
     }
 

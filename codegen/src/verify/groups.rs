@@ -69,7 +69,10 @@ fn statements(program: &Program, body: &[Stmt], around: Around) -> std::result::
         one(program, stmt, around).map_err(|problem| problem.at(stmt.span))?;
         let mut inside = around;
         match &stmt.op {
-            Op::Tiles { .. } if program.groups[stmt.by as usize].members > 1 => inside.tiles = Some(stmt.by),
+            Op::Tiles { body, .. } if program.groups[stmt.by as usize].members > 1 => {
+                inside.tiles = Some(stmt.by);
+                counted(program, stmt.by, body)?;
+            }
             Op::If { test, .. } => {
                 let differs = test.integers().into_iter().find_map(|at| differs(program, at));
                 inside.apart = differs.or(around.apart);
@@ -78,6 +81,34 @@ fn statements(program: &Program, body: &[Stmt], around: Around) -> std::result::
         }
         for body in stmt.bodies() {
             statements(program, body, inside)?;
+        }
+    }
+    Ok(())
+}
+
+/// How many slots of a ring of a family a tile takes must be known: its other members skip them.
+fn counted(program: &Program, family: Id, body: &[Stmt]) -> std::result::Result<(), Diagnostic> {
+    for stmt in body {
+        match &stmt.op {
+            Op::Advance { .. } => {}
+            Op::For { body, .. } | Op::Ordered { body, .. } => counted(program, family, body)?,
+            _ => {
+                let mut uncounted = None;
+                stmt.each(&mut |inner| {
+                    if let Op::Advance { ring } = inner.op {
+                        let of = &program.rings[ring as usize];
+                        uncounted = uncounted.or((of.to == family || of.from == family).then_some(ring));
+                    }
+                });
+                if let Some(ring) = uncounted {
+                    return Err(Problem::new(format!(
+                        "how many slots of `{}` a tile takes depends on a condition here, so the other members of `{}` cannot skip them",
+                        program.rings[ring as usize].name, program.groups[family as usize].name
+                    ))
+                    .help("advance the ring in loops alone, or give each group a ring of its own")
+                    .at(stmt.span));
+                }
+            }
         }
     }
     Ok(())
@@ -117,8 +148,8 @@ fn one(program: &Program, stmt: &Stmt, around: Around) -> Result<()> {
 fn over_cluster(program: &Program, stmt: &Stmt) -> Result<()> {
     let size = program.cluster.iter().product();
     let blocks = match &stmt.op {
-        Op::Reduce { across: Across::Cluster(blocks), .. }
-        | Op::Fold { across: Across::Cluster(blocks), .. } => *blocks,
+        Op::Reduce { across: Across::Cluster(blocks) | Across::Blocks(blocks), .. }
+        | Op::Fold { across: Across::Cluster(blocks) | Across::Blocks(blocks), .. } => *blocks,
         Op::Scan { how, .. } => how.blocks().unwrap_or(size),
         _ => size,
     };
@@ -128,6 +159,14 @@ fn over_cluster(program: &Program, stmt: &Stmt) -> Result<()> {
             "all threads of a cluster combine their elements, and this is for `{name}` alone"
         ))
         .help("let the whole block combine them, before or after its roles"));
+    }
+    let combines = !matches!(stmt.op, Op::SyncCluster);
+    let threads = program.combined(stmt.by);
+    if combines && threads < i64::from(blocks) {
+        return Err(Problem::new(format!(
+            "a cluster of {blocks} blocks cannot combine their elements: each has {threads} threads"
+        ))
+        .help(format!("give each block {blocks} threads or more")));
     }
     if blocks != size {
         return Err(Problem::new(format!(

@@ -1,6 +1,8 @@
 //! What statements compute with: operands of instructions, extents of products, threads of reductions and scans.
 
-use crate::atom::{Atom, Effect, OperandKind};
+use crate::atom::{Atom, Effect, Operand, OperandKind};
+use crate::boxes::Boxes;
+use crate::matrix::Matrix;
 use crate::problem::{Problem, Result};
 use crate::scan::Level;
 use crate::tile::{Across, How, Op, Program, Space, Stmt};
@@ -14,9 +16,10 @@ pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
     let threads = program.combined(stmt.by);
     match &stmt.op {
         Op::Copy { how: How::Atom(row), from, to, .. } if !row.has_map() => copy(row, from, to),
+        Op::Copy { how: How::Atom(row), from, to, .. } => Boxes::of(program, row, from, to).map(drop),
         Op::Gemm { how, a, b, acc, .. } => {
             let row = how.row(program.tensor(acc.tensor).elem)?;
-            if row.is_scalar() { same_k(a, b) } else { product(row) }
+            if row.is_scalar() { same_k(a, b) } else { product(program, row, [a, b]) }
         }
         Op::Reduce { from, to, with, across, .. } => {
             in_registers(program, [from, to].into_iter(), "a reduction")?;
@@ -70,10 +73,23 @@ fn copy(row: &Atom, from: &View, to: &View) -> Result<()> {
     Ok(())
 }
 
-/// An instruction that multiplies.
-fn product(row: &Atom) -> Result<()> {
+/// An instruction that multiplies, and the matrices in shared memory that it reads.
+fn product(program: &Program, row: &Atom, [a, b]: [&View; 2]) -> Result<()> {
+    let reads = |operand: &Operand| match operand.kind {
+        OperandKind::Descriptor => {
+            Matrix::of(program, row, if operand.name == 'a' { a } else { b }).map(drop)
+        }
+        OperandKind::Immediate => Matrix::of(program, row, if operand.name == 't' { a } else { b }).map(drop),
+        OperandKind::Frag { .. } | OperandKind::Int => Ok(()),
+        OperandKind::SharedAddress
+        | OperandKind::GlobalAddress
+        | OperandKind::TensorMap { .. }
+        | OperandKind::Barrier => {
+            Err(Problem::new(format!("`{}` has an operand of an unknown kind", row.name)))
+        }
+    };
     match row.effect {
-        Effect::Mma { .. } => Ok(()),
+        Effect::Mma { .. } => row.operands.iter().try_for_each(reads),
         Effect::Copy | Effect::Convert | Effect::Multiply | Effect::Reduce(_) | Effect::Hint => {
             Err(Problem::new(format!("`{}` is not a matrix product", row.name)))
         }
@@ -100,7 +116,7 @@ fn in_registers<'v>(program: &Program, mut views: impl Iterator<Item = &'v View>
 /// Groups of threads that combine their elements divide the threads.
 fn groups(across: Across, threads: i64) -> Result<()> {
     match across {
-        Across::Thread | Across::Block | Across::Cluster(_) => Ok(()),
+        Across::Thread | Across::Block | Across::Cluster(_) | Across::Blocks(_) => Ok(()),
         Across::Warp(lanes) => {
             if LANES.contains(&lanes) && threads % i64::from(lanes) == 0 {
                 return Ok(());

@@ -12,12 +12,24 @@ impl View {
         let shape: Tuple = shape.into();
         let (have, want) = (self.layout.size()?, shape.product());
         if want != Some(have) {
+            let example = match (shape.rank(), want) {
+                (2.., Some(_)) => {
+                    // The last extent follows from the others.
+                    let all: Vec<i64> = shape.modes().filter_map(|mode| mode.product()).collect();
+                    let first: i64 = all[..all.len() - 1].iter().product();
+                    let fits = first > 0 && have % first == 0;
+                    fits.then(|| Tuple::flat(&[&all[..all.len() - 1], &[have / first]].concat()).to_string())
+                }
+                _ => None,
+            };
+            let example = example.unwrap_or_else(|| format!("({have})"));
             return Err(Problem::new(format!(
                 "`{}` has {have} elements, {}, and the shape {shape} has {}",
                 self.name,
                 self.shape(),
                 want.map_or_else(|| "a size known at launch".into(), |n| n.to_string())
             ))
+            .help(format!("write extents whose product is {have}, such as {}", example.replace(',', ", ")))
             .arg(1));
         }
         Ok(self.rearranged(self.layout.composition(Layout::compact(shape)?)?))
@@ -58,6 +70,11 @@ impl View {
         });
         let modes: Vec<Layout> = modes.collect::<std::result::Result<_, _>>()?;
         Ok(View { layout: Layout::from_modes(modes)?, ..self.clone() })
+    }
+
+    /// Is it one element, however often?
+    pub(crate) fn is_one_element(&self) -> bool {
+        self.layout.leaves().all(|(_, stride)| stride == Value::Int(0))
     }
 
     /// One element as a tile of this rank, with extent 1 in every mode, so that functions can broadcast it.

@@ -8,6 +8,8 @@ const fn fault(file: &'static str, breaks: &'static str, text: &'static str, wit
 }
 
 const INDEX: &str = "codegen/src/index.rs";
+const DIVISION: &str = "codegen/src/index/division.rs";
+const CHOICE: &str = "codegen/src/index/choice.rs";
 const PIPELINE: &str = "codegen/src/pipeline/mod.rs";
 const FILL: &str = "codegen/src/pipeline/fill.rs";
 const FRAGMENTS: &str = "codegen/src/pipeline/fragments.rs";
@@ -21,9 +23,11 @@ const COMMITS: &str = "codegen/src/lower/commits.rs";
 const EDGES: &str = "codegen/src/lower/edges.rs";
 const ELEMENTWISE: &str = "codegen/src/lower/elementwise.rs";
 const FAMILY: &str = "codegen/src/lower/family.rs";
-const GEMM: &str = "codegen/src/lower/gemm.rs";
+const FLOW: &str = "codegen/src/lower/flow.rs";
+const GEMM: &str = "codegen/src/lower/gemm/scalar.rs";
 const LOWER: &str = "codegen/src/lower/mod.rs";
 const STRENGTH_REDUCTION: &str = "codegen/src/lower/strength_reduction.rs";
+const NUMBERING: &str = "codegen/src/lower/numbering.rs";
 const READ: &str = "codegen/src/lower/read.rs";
 const READS: &str = "codegen/src/pipeline/reads.rs";
 const REDUCE: &str = "codegen/src/lower/reduce.rs";
@@ -36,9 +40,9 @@ const VIEW: &str = "codegen/src/view.rs";
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
-    fault(INDEX, "a negative quotient is rounded up", "self.int(-(up / n)));", "self.int(1 - up / n));"),
+    fault(DIVISION, "a negative quotient is rounded up", "self.int(-(up / n)));", "self.int(1 - up / n));"),
     fault(
-        INDEX,
+        DIVISION,
         "a remainder may be as large as the divisor",
         "(known.lo >= 0 && known.hi < n).then_some",
         "(known.lo >= 0 && known.hi <= n).then_some",
@@ -50,20 +54,20 @@ pub const FAULTS: &[Fault] = &[
         "let x = self.mul(x, b);",
     ),
     fault(
-        INDEX,
+        DIVISION,
         "divisors of nested divisions are added",
         "return self.div(x, m.saturating_mul(n));",
         "return self.div(x, m.saturating_add(n));",
     ),
-    fault(INDEX, "a minimum is a maximum", "self.intern(Int::Min(a, b), ", "self.intern(Int::Max(a, b), "),
+    fault(CHOICE, "a minimum is a maximum", "self.intern(Int::Min(a, b), ", "self.intern(Int::Max(a, b), "),
     fault(
-        INDEX,
+        DIVISION,
         "a remainder drops even terms",
         "terms.retain(|&term| self.get(term).multiple % n != 0);",
         "terms.retain(|&term| self.get(term).multiple % 2 != 0);",
     ),
     fault(
-        INDEX,
+        CHOICE,
         "a comparison is folded although both can be equal",
         "if x.hi < y.lo {",
         "if x.hi <= y.lo {",
@@ -187,8 +191,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         ADDRESS,
         "the step of a view's mode is dropped",
-        "let term = self.exprs().mul(index, step);",
-        "let term = index;\n                let _ = step;",
+        "map(|(leaf, &at)| (Value::Int(leaf.step), at)).unzip();",
+        "map(|(leaf, &at)| (Value::Int(leaf.step.signum()), at)).unzip();",
     ),
     fault(
         ADDRESS,
@@ -196,17 +200,17 @@ pub const FAULTS: &[Fault] = &[
         "let term = self.exprs().mul(invariant, stride);",
         "let term = invariant;",
     ),
-    fault(ADDRESS, "digits of a nested mode are not divided off", "rest = self.exprs().div(rest, n);", ""),
+    fault(NUMBERING, "digits of a nested mode are not divided off", "rest = self.exprs().div(rest, n);", ""),
     fault(
         ADDRESS,
         "a leading dimension need not keep vectors aligned",
-        "fits = fits && strides.iter().all(|&stride| self.suppose(width, stride));",
+        "fits = fits && strides.iter().all(|&stride| self.suppose(width, stride, &mut more));",
         "",
     ),
     fault(
         ADDRESS,
         "an address need not be aligned for vectors",
-        "fits = fits && self.aligned(param, bytes);",
+        "fits = fits && self.aligned(param, bytes, &mut more);",
         "let _ = (param, bytes);",
     ),
     fault(
@@ -230,15 +234,15 @@ pub const FAULTS: &[Fault] = &[
     fault(
         COMMITS,
         "copies are not committed before a wait counts them",
-        "if paths.open && write {",
-        "if paths.open && write && false {",
+        "Paths { open: true, .. } => Edit::Ahead",
+        "Paths { open: true, .. } if pending > 9 => Edit::Ahead",
     ),
-    fault(COMMITS, "waits are dropped", "if !paths.issued && write {", "if write {"),
+    fault(COMMITS, "waits are dropped", "Paths { issued: false, .. } =>", "Paths { .. } if pending < 9 =>"),
     fault(
-        COMMITS,
+        FLOW,
         "copies in flight across iterations are ignored",
-        "let again = entry.or(end);",
-        "let again = entry.or(Paths { issued: false, open: false, ..end });",
+        "let again = F::join(entry.clone(), &end);",
+        "let again = F::join(entry.clone(), &entry);",
     ),
     fault(
         TRANSFER,
@@ -255,15 +259,10 @@ pub const FAULTS: &[Fault] = &[
     fault(
         TRANSFER,
         "staged elements overlap",
-        "step *= leaves[leaf].extent;",
-        "step += leaves[leaf].extent - 1;",
+        "order().map(|leaf| (leaves[leaf].extent, at[leaf])).unzip();",
+        "order().map(|leaf| (leaves[leaf].extent.min(2), at[leaf])).unzip();",
     ),
-    fault(
-        ELEMENTWISE,
-        "a function's operands are swapped",
-        "Val::Cmp(*f, inner(x)?.0, inner(y)?.0)",
-        "Val::Cmp(*f, inner(y)?.0, inner(x)?.0)",
-    ),
+    fault(ELEMENTWISE, "a function's operands are swapped", "Val::Cmp(*f, x, y)", "Val::Cmp(*f, y, x)"),
     fault(
         ELEMENTWISE,
         "a function's read has no guard",

@@ -64,10 +64,7 @@ fn simulated(program: &Program, kernel: &Generated, case: &Case) -> Result<Vec<B
     let mut buffers = case.buffers();
     for (tensor, buffer) in case.tensors.iter().zip(&mut buffers).filter(|(tensor, _)| tensor.written) {
         let bytes = outcome.bytes(&tensor.name).ok_or_else(|| Undefined("no such tensor".into()))?;
-        let elements = bytes.chunks(tensor.elem.bytes() as usize);
-        let bits =
-            elements.map(|bytes| bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte)));
-        for (known, bits) in buffer.all.iter_mut().zip(bits) {
+        for (known, bits) in buffer.all.iter_mut().zip(tensor.decoded(bytes)) {
             let value = value(tensor.elem, bits);
             let error = if tensor.elem.is_float() { 1e-4 * (1.0 + value.abs()) } else { 0.0 };
             *known = known.map(|_| Num { value, error });

@@ -4,9 +4,9 @@
 
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Limits, plan};
-use tilewright_tests::gallery;
 use tilewright_tests::problem::{self, Problem, Reference, Setting, Values};
 use tilewright_tests::tensor::Room;
+use tilewright_tests::{by_all_cores, gallery};
 
 use super::{device_run, stream};
 
@@ -43,32 +43,40 @@ const ROOMS: [Room; 4] = [Room::new(0, 0), Room::new(8, 0), Room::new(4, 4), Roo
 
 #[test]
 fn every_variant_computes_what_it_should() {
-    let Some(stream) = stream() else { return };
+    if stream().is_none() {
+        return;
+    }
+    let all = gallery::all();
+    let wrong = by_all_cores(&all, |(name, kernel)| faults(name, kernel)).concat();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+}
+
+/// What the variants of a kernel compute wrong, and which of them never ran.
+fn faults(name: &str, kernel: &Generated) -> Vec<String> {
+    let stream = stream().expect("a device");
     let mut wrong = Vec::new();
-    for (name, kernel) in gallery::all() {
-        let variants = device_run::variants(&kernel);
-        let mut ran = vec![0; variants.len()];
-        let reference = problem::reference(&kernel).expect("a reference");
-        for (what, problem) in problems(&kernel, reference) {
-            for (place, variant) in variants.iter().enumerate() {
-                match device_run::judge(&stream, variant, &problem) {
-                    Ok(true) => ran[place] += 1,
-                    Ok(false) => {}
-                    Err(why) => {
-                        ran[place] += 1;
-                        wrong.push(format!("{name}, variant {}, {what}: {why}", place + 1));
-                    }
+    let variants = device_run::variants(kernel);
+    let mut ran = vec![0; variants.len()];
+    let reference = problem::reference(kernel).expect("a reference");
+    for (what, problem) in problems(kernel, reference) {
+        for (place, variant) in variants.iter().enumerate() {
+            match device_run::judge(&stream, variant, &problem) {
+                Ok(true) => ran[place] += 1,
+                Ok(false) => {}
+                Err(why) => {
+                    ran[place] += 1;
+                    wrong.push(format!("{name}, variant {}, {what}: {why}", place + 1));
                 }
             }
         }
-        eprintln!("{name}: its variants ran {ran:?} times");
-        for (place, variant) in variants.iter().enumerate() {
-            if ran[place] == 0 && device_run::runs_here(&stream, variant) {
-                wrong.push(format!("{name}, variant {}: it never ran", place + 1));
-            }
+    }
+    eprintln!("{name}: its variants ran {ran:?} times");
+    for (place, variant) in variants.iter().enumerate() {
+        if ran[place] == 0 && device_run::runs_here(&stream, variant) {
+            wrong.push(format!("{name}, variant {}: it never ran", place + 1));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
+    wrong
 }
 
 /// All sizes with all gaps and offsets.

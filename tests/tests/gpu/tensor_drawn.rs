@@ -1,9 +1,7 @@
 //! Random products on tensor cores on a device, each launched as users do, at three sizes.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-
 use tilewright::runtime::Built;
+use tilewright_tests::by_all_cores;
 use tilewright_tests::configuration::{Configuration, Scale};
 
 use super::{device_run, stream};
@@ -47,21 +45,8 @@ fn random_products_on_tensor_cores() {
     }
     let asked = std::env::var("TILEWRIGHT_PRODUCTS").ok().and_then(|text| text.parse().ok());
     let count = asked.unwrap_or(CONFIGURATIONS);
-    let (next, all) = (AtomicU64::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= count {
-                return;
-            }
-            let outcome = judge(FIRST + seed);
-            all.lock().unwrap_or_else(PoisonError::into_inner).push(outcome);
-        }
-    };
-    // Compilation dominates the time.
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    std::thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
-    let all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let seeds: Vec<u64> = (FIRST..FIRST + count).collect();
+    let all = by_all_cores(&seeds, |&seed| judge(seed));
     let wrong: Vec<&str> = all.iter().filter_map(|one| one.as_ref().err().map(String::as_str)).collect();
     let refused: Vec<&str> = all.iter().filter_map(|one| one.as_ref().ok()?.1.as_deref()).collect();
     let ran: u32 = all.iter().filter_map(|one| Some(one.as_ref().ok()?.0)).sum();

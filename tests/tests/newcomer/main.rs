@@ -16,6 +16,7 @@ mod sparse;
 mod sums;
 mod tiles;
 mod training;
+mod week;
 mod weights;
 
 use tilewright_codegen::Generated;

@@ -22,7 +22,7 @@ use tilewright_codegen::{atoms, cuda};
 use tilewright_runtime::nvrtc::{Error, Nvrtc};
 
 use programs::Program;
-use tilewright_tests::{gallery, rows};
+use tilewright_tests::{by_all_cores, gallery, rows};
 
 /// The architectures for which every program without a specific architecture is compiled.
 const ARCHITECTURES: [(&str, u32); 7] = [
@@ -163,21 +163,9 @@ fn fuzz_every_product_of_the_table() {
     none_is_wrong(&programs, |program| faults(&nvrtc, program));
 }
 
-/// Asserts that no item has faults; several workers take the items from a queue.
+/// Asserts that no item has faults.
 fn none_is_wrong<T: Sync>(items: &[T], faults: impl Fn(&T) -> Vec<String> + Sync) {
-    let workers = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let next = std::sync::atomic::AtomicUsize::new(0);
-    let work = || {
-        let mut wrong = Vec::new();
-        while let Some(item) = items.get(next.fetch_add(1, std::sync::atomic::Ordering::Relaxed)) {
-            wrong.extend(faults(item));
-        }
-        wrong
-    };
-    let wrong: Vec<String> = std::thread::scope(|scope| {
-        let all: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        all.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
-    });
+    let wrong = by_all_cores(items, faults).concat();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 

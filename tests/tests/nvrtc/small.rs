@@ -233,7 +233,7 @@ pub(crate) fn wide() -> Kernel {
         vec![load(frag, from, index, None), assign(sum, zero, added)]
     }));
     // A mutable variable.
-    let (var, value) = b.var("turn", 0, 1000);
+    let (var, value) = b.var("iteration", 0, 1000);
     b.k.vars[var as usize].mutable = true;
     let (next, half) = (b.sum(&[(value, 1)], 1), b.e().div(value, 2));
     let (parity, limit) = (b.e().rem(value, 2), b.e().min(m, n));

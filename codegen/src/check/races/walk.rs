@@ -209,7 +209,7 @@ impl<'p, 'b> Walk<'p, 'b> {
                 self.access(stmt, env, group);
                 // A block-wide reduction has a barrier inside. It orders accesses here, although users should not rely
                 // on it.
-                if matches!(across, Across::Block | Across::Cluster(_)) {
+                if matches!(across, Across::Block | Across::Cluster(_) | Across::Blocks(2..)) {
                     return self.meet(stmt, group, live);
                 }
             }

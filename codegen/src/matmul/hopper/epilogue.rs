@@ -11,7 +11,7 @@ use crate::build::Builder;
 use crate::fragment::Arrangement;
 use crate::matmul::Config;
 use crate::matmul::bulk::bulk_store;
-use crate::matmul::product::{Vectors, epilogue};
+use crate::matmul::product::{Extras, epilogue};
 use crate::problem::{Problem, Result};
 use crate::thread::{Bin, Id, Unroll};
 use crate::tile::{Expr, How};
@@ -104,18 +104,19 @@ impl Staging {
 pub(super) type Scalars = Option<(Expr, Expr)>;
 
 impl Part<'_> {
-    /// What the epilogue of a tile adds to rows or columns, for each accumulator of a thread. It is loaded while the
-    /// last product runs, unless C is read too: then all loads are in flight together, in fewer registers.
-    pub(super) fn vectors(
+    /// The further arguments of the epilogue of a tile, for each accumulator of a thread. Scales and the bias are loaded
+    /// while the last product runs, unless matrices are read too: then all loads are in flight together, in fewer
+    /// registers.
+    pub(super) fn extras(
         &self,
         b: &mut Builder,
-        vectors: &Vectors,
+        extras: &Extras,
         [row, column]: &[At; 2],
         early: bool,
-    ) -> Result<Vectors> {
+    ) -> Result<Extras> {
         let ([bm, bn, _], c) = (self.sizes.tile, self.c);
         let (tile, at) = if c.a_is_left() { ([bm, bn], [row, column]) } else { ([bn, bm], [column, row]) };
-        vectors.tile(b, c, tile, at)?.parts(|view| {
+        extras.tile(b, c, tile, at)?.parts(|view| {
             let view = if c.a_is_left() { view.clone() } else { b.permute(view, &[1, 0])? };
             let share = [At::Index(self.share(b)), At::Index(0.into())];
             let mine = b.tile(&view, (self.sizes.rows(), bn), &share)?.with_name(&view.name);
@@ -129,7 +130,7 @@ impl Part<'_> {
     pub(super) fn store(
         &self,
         b: &mut Builder,
-        (scalars, vectors): (&Scalars, &Vectors),
+        (scalars, extras): (&Scalars, &Extras),
         acc: &View,
         tile: &View,
         staging: &Staging,
@@ -143,7 +144,7 @@ impl Part<'_> {
             let view = b.regroup(view, (8i64, bn / 16, down))?;
             b.permute(&view, &[0, 2, 1])
         };
-        let (sums, vectors) = (by_columns(b, acc)?, vectors.each(|view| by_columns(b, view))?);
+        let (sums, extras) = (by_columns(b, acc)?, extras.each(|view| by_columns(b, view))?);
         // Parts alternate buffers. With an odd number of parts a tile begins with the buffer of the last one.
         if parts % self.sizes.buffers(c.out) != 0 {
             staging.finish(b);
@@ -154,10 +155,9 @@ impl Part<'_> {
             let out = b.tile(tile, (ROWS, wide), &[At::Index(mine), At::Index(column.clone())])?;
             let at = [At::Index(0.into()), At::Index(row), At::Index(column)];
             let sums = b.tile(&sums, (8i64, 1i64, wide / 16), &at)?.with_name("sums");
-            let vectors = vectors.each(|view| b.tile(view, (8i64, 1i64, wide / 16), &at))?;
+            let extras = extras.each(|view| b.tile(view, (8i64, 1i64, wide / 16), &at))?;
             let elements = b.partition_mma(&out, row_of(fragment)?, operand, &by_warp)?.with_name("out");
-            let of_part =
-                |b: &mut Builder, to: &View| scaled(b, c, (scalars, &vectors), &sums, &elements, to);
+            let of_part = |b: &mut Builder, to: &View| scaled(b, c, (scalars, &extras), &sums, &elements, to);
             let buffers = self.sizes.buffers(c.out);
             let buffer =
                 shifted(&times(&b.member(self.warpgroups), buffers)?, &part.digit(1, Some(buffers)))?;
@@ -211,17 +211,17 @@ fn row_of(name: &str) -> Result<&'static Atom> {
 pub(super) fn scaled(
     b: &mut Builder,
     c: &Config,
-    (scalars, vectors): (&Scalars, &Vectors),
+    (scalars, extras): (&Scalars, &Extras),
     sums: &View,
     before: &View,
     to: &View,
 ) -> Result<()> {
     let plain = c.sum();
     match scalars {
-        None => epilogue(b, c, sums, (before, to), vectors, plain, None),
+        None => epilogue(b, c, sums, (before, to), extras, plain, None),
         Some((alpha, beta)) => {
             let scaled = Expr::Bin(Bin::Mul, Box::new(alpha.clone()), Box::new(plain));
-            epilogue(b, c, sums, (before, to), vectors, scaled, Some(beta.clone()))
+            epilogue(b, c, sums, (before, to), extras, scaled, Some(beta.clone()))
         }
     }
 }

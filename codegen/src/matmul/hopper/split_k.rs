@@ -8,14 +8,14 @@ use super::{Part, THREADS, add};
 use crate::affine::{Affine, Coord};
 use crate::build::{Builder, Role};
 use crate::matmul::Config;
-use crate::matmul::product::Vectors;
+use crate::matmul::product::Extras;
 use crate::problem::Result;
 use crate::thread::Id;
 use crate::tiled::{Fill, swizzled_tile};
 use crate::view::{At, View};
 
 /// Columns of a block of sums in shared memory. Four lanes store adjacent pairs of a row: in such blocks there are no bank
-/// conflicts.
+/// conflicts. Blocks are a row apart, so that lanes which load a row have none either.
 const BLOCK: i64 = 8;
 
 /// The shared layout of the sums of a tile: along what is contiguous in C.
@@ -24,7 +24,7 @@ fn layout_of_sums(c: &Config, [bm, bn]: [i64; 2]) -> Result<Composed> {
         return swizzled_tile(c.acc, [bm, bn], 0);
     }
     let shape = Tuple::of([bm.into(), (BLOCK, bn / BLOCK).into()]);
-    let stride = Tuple::of([BLOCK.into(), (1i64, bm * BLOCK).into()]);
+    let stride = Tuple::of([BLOCK.into(), (1i64, (bm + 1) * BLOCK).into()]);
     Ok(Layout::new(shape, stride)?.into())
 }
 
@@ -37,7 +37,7 @@ impl Part<'_> {
         from: [&View; 2],
         slots: [&View; 2],
         out: &View,
-        (scalars, vectors): (&Scalars, &Vectors),
+        (scalars, extras): (&Scalars, &Extras),
     ) -> Result<()> {
         let ([bm, bn, _], c) = (self.sizes.tile, self.c);
         let at: [Affine; 2] = [Coord::Block(1).into(), Coord::Block(2).into()];
@@ -58,16 +58,35 @@ impl Part<'_> {
         ];
         b.roles(roles)?;
         b.sync_cluster();
-        let place = at.map(At::Index);
+        match self.sizes.warpgroups() {
+            1 => self.add_and_store(b, &at, &sums, out, (scalars, extras)),
+            _ => {
+                let body = |b: &mut Builder| self.add_and_store(b, &at, &sums, out, (scalars, extras));
+                b.roles(vec![(self.consumers, Box::new(body))])
+            }
+        }
+    }
+
+    /// Adds this block's rows of all blocks, and stores them.
+    fn add_and_store(
+        &self,
+        b: &mut Builder,
+        at: &[Affine; 2],
+        sums: &View,
+        out: &View,
+        (scalars, extras): (&Scalars, &Extras),
+    ) -> Result<()> {
+        let ([bm, bn, _], c) = (self.sizes.tile, self.c);
+        let place = at.clone().map(At::Index);
         let tile = b.tile(out, (bm, bn), &place)?;
         let (of_tile, of_c) = if c.a_is_left() { ([bm, bn], [0, 1]) } else { ([bn, bm], [1, 0]) };
-        let vectors = vectors.tile(b, c, of_tile, of_c.map(|mode| &place[mode]))?;
-        let vectors = vectors.parts(|view| {
+        let extras = extras.tile(b, c, of_tile, of_c.map(|mode| &place[mode]))?;
+        let extras = extras.parts(|view| {
             let view = b.permute(view, &of_c)?;
             self.rows_of_rank(b, &view)
         })?;
-        let (total, tile) = (self.total(b, &sums)?, self.rows_of_rank(b, &tile)?.with_name("out"));
-        scaled(b, c, (scalars, &vectors), &total, &tile, &tile)
+        let (total, tile) = (self.total(b, sums)?, self.rows_of_rank(b, &tile)?.with_name("out"));
+        scaled(b, c, (scalars, &extras), &total, &tile, &tile)
     }
 
     /// The sums of this block's rows, over all blocks. They are all read before they are added.
@@ -89,7 +108,14 @@ impl Part<'_> {
         let (rows, columns) = (self.sizes.tile[0] / self.sizes.split_k, self.sizes.tile[1]);
         let place = [At::Index(Coord::ClusterRank.into()), At::Index(0.into())];
         let mine = b.tile(tile, (rows, columns), &place)?;
-        let fill = Fill::of([rows, columns], usize::from(!along_rows(self.c)), 2 * THREADS, 1)?;
-        b.parallelize_over(&mine, &fill.threads, fill.of, &fill.deal)
+        // As wide as loads of so few rows can be if all threads have some.
+        let fills = [4, 2, 1]
+            .map(|vector| Fill::of([rows, columns], usize::from(!along_rows(self.c)), 2 * THREADS, vector));
+        let mut fills = fills.into_iter().collect::<Result<Vec<_>>>()?;
+        let even = fills.iter().position(|fill| !fill.deal.ragged).unwrap_or(2);
+        let fill = fills.swap_remove(even);
+        // A power of two of threads: the producer's with those of one warpgroup, or those of two.
+        let of = if self.sizes.warpgroups() == 1 { fill.of } else { self.consumers };
+        b.parallelize_over(&mine, &fill.threads, of, &fill.deal)
     }
 }

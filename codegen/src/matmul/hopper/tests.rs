@@ -109,8 +109,8 @@ fn limits_of_wgmma_are_reported_at_their_key() {
         "K is split over the blocks of a cluster, at most 8, and split_k is 3\nhelp: write split_k = 2, 4 or 8",
     );
     check(
-        "split_k=4 bm=128",
-        "where K is split, one warpgroup of a block multiplies 64 rows, and bm is 128\nhelp: write bm = 64",
+        "split_k=4 bm=192",
+        "where K is split, each of a block's warpgroups multiplies 64 rows, 128 in all, and bm is 192\nhelp: write bm = 128",
     );
     check(
         "split_k=4 bm=64 batched=true",
@@ -355,7 +355,7 @@ fn a_launch_chooses_among_tiles() {
         "",
         &[
             ([512, 512, 512], "64x32"),
-            ([1000, 1000, 1000], "128x128"),
+            ([1000, 1000, 1000], "128x128 by 2 blocks"),
             ([1024, 1024, 1024], "64x128"),
             ([1536, 1536, 1536], "128x160"),
             ([2048, 2048, 2048], "128x256"),
@@ -366,7 +366,7 @@ fn a_launch_chooses_among_tiles() {
             ([4096, 4096, 4096], "128x256"),
             ([6000, 6000, 6000], "128x224"),
             ([7440, 440, 88], "256x128"),
-            ([1352, 2792, 232], "256x128"),
+            ([1352, 2792, 232], "256x256 by 2 blocks"),
             ([2048, 11008, 4096], "192x192"),
             ([8192, 8192, 8192], "128x256"),
             ([8192, 8192, 1024], "128x256"),
@@ -383,14 +383,17 @@ fn a_launch_chooses_among_tiles() {
             ([256, 256, 8192], "64x64, K over 4"),
             ([256, 256, 4096], "64x64, K over 4"),
             ([64, 1024, 8192], "64x64, K over 4"),
-            ([512, 512, 4096], "64x64, K over 2"),
+            ([512, 512, 4096], "64x64"),
             ([512, 512, 8192], "64x64, K over 2"),
             ([256, 1024, 8192], "64x64, K over 2"),
             ([128, 2048, 8192], "64x64, K over 2"),
-            ([384, 384, 4096], "64x64, K over 2"),
-            ([128, 1024, 4096], "64x64, K over 2"),
+            ([384, 384, 4096], "64x64"),
+            ([128, 1024, 4096], "64x128, K over 4"),
             ([128, 128, 16384], "64x64, K over 8"),
-            ([1024, 1024, 8192], "64x128"),
+            ([1024, 1024, 8192], "128x128, K over 2"),
+            // No more blocks than there are pairs of multiprocessors, which share a port.
+            ([160, 4096, 4096], "64x160"),
+            ([640, 1024, 4096], "64x160"),
         ],
     );
     check_chosen(

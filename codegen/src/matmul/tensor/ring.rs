@@ -10,7 +10,7 @@ use crate::affine::Affine;
 use crate::build::Builder;
 use crate::matmul::Config;
 use crate::matmul::bulk::{batch_of, bulk_load, bulk_store, last, row_of, shifted, slots, swizzled, times};
-use crate::matmul::product::{Vectors, argument, epilogue, of_batch};
+use crate::matmul::product::{Extras, argument, epilogue, of_batch};
 use crate::matmul::scales::Grouped;
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
@@ -89,7 +89,7 @@ pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
     }
     if stages_result(c, plan)? {
         fits &= wide(c, plan)? * i64::from(c.out.bytes()) >= LEAST;
-    } else if c.bias.is_some() || c.alpha_beta {
+    } else if c.bias.is_some() || c.alpha_beta || c.has_matrices() {
         fits &= left * right / plan.mma.threads()? < MOST_SUMS;
     }
     let (true, Some(rooms)) = (fits, rooms(c, plan)?) else { return Ok(None) };
@@ -141,7 +141,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
     let group_scales = c.group_scales(b)?;
-    let vectors = Vectors::of(b, c)?;
+    let extras = Extras::of(b, c)?;
     let [left, right] = c.operands_of(plan.tile);
     let bk = plan.tile[2];
     let sides = [("a", a, m, c.a_rows), ("b", bt, n, c.b_rows)];
@@ -226,13 +226,14 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
                     let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
                     let gc = b.tile(&out, (left, right), &[row.clone(), column.clone()])?.with_name("gc");
                     let place = if c.c_rows { [&row, &column] } else { [&column, &row] };
-                    let vectors = vectors.tile(b, c, [plan.tile[0], plan.tile[1]], place)?;
-                    let vectors = vectors
+                    let extras = extras.of_batch(b, c, &batch_of(at))?;
+                    let extras = extras.tile(b, c, [plan.tile[0], plan.tile[1]], place)?;
+                    let extras = extras
                         .each(|view| if c.c_rows { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
                     if let Some(gathered) = &gathered {
-                        return store_gathered(b, c, (&part.mma, &acc, gathered), &gc, &vectors, &scalars);
+                        return store_gathered(b, c, (&part.mma, &acc, gathered), &gc, &extras, &scalars);
                     }
-                    part.store(b, &acc, &gc, (&vectors, &scalars), staging.as_ref())
+                    part.store(b, &acc, &gc, (&extras, &scalars), staging.as_ref())
                 })?;
                 // The block must not exit before bulk stores have read its shared memory.
                 b.within(each, |b| staging.iter().for_each(|staging| b.wait(staging.stores)));
@@ -309,15 +310,15 @@ impl Part<'_> {
         b: &mut Builder,
         acc: &View,
         gc: &View,
-        (vectors, scalars): (&Vectors, &Scalars),
+        (extras, scalars): (&Extras, &Scalars),
         staging: Option<&Staging>,
     ) -> Result<()> {
         let c = self.c;
         let (scaled, beta) = scaled(self.c, scalars);
         let Some(staging) = staging else {
             let out = b.partition_accumulators(&self.mma, gc)?.with_name("out");
-            let vectors = vectors.each(|view| b.partition_accumulators(&self.mma, view))?;
-            return epilogue(b, c, acc, (&out, &out), &vectors, scaled, beta);
+            let extras = extras.each(|view| b.partition_accumulators(&self.mma, view))?;
+            return epilogue(b, c, acc, (&out, &out), &extras, scaled, beta);
         };
         let ([rows, columns, _], wide) = (self.mma.shape(), wide(c, self.plan)?);
         let [_, down, across] = acc.extents().unwrap_or_default()[..] else {
@@ -342,7 +343,7 @@ impl Part<'_> {
                 };
                 let out = mine(b, gc)?;
                 let before = b.partition_accumulators(&self.alone, &out)?.with_name("before");
-                let vectors = vectors.each(|view| {
+                let extras = extras.each(|view| {
                     let view = mine(b, view)?;
                     b.partition_accumulators(&self.alone, &view)
                 })?;
@@ -357,7 +358,7 @@ impl Part<'_> {
                     c,
                     &sums.with_name("sums"),
                     (&before, &to),
-                    &vectors,
+                    &extras,
                     scaled.clone(),
                     beta.clone(),
                 )?;

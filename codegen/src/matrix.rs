@@ -1,44 +1,33 @@
-//! Descriptors of matrices in shared memory for wgmma, derived from strides of layouts.
+//! Matrices in shared memory as tensor cores read them: the fields of their descriptors, derived from strides of layouts.
 
 use tilewright_layout::{Layout, Value};
 
-use super::Lower;
-use super::address::Leaf;
-use super::bulk::swizzle_bytes;
 use crate::atom::Atom;
-use crate::index::Ix;
+use crate::boxes::swizzle_bytes;
 use crate::problem::{Problem, Result};
-use crate::thread::AtomArg;
+use crate::tile::Program;
 use crate::view::View;
 
 /// A swizzle's width in bytes and its encoding in descriptors.
 const MODES: [(i64, u8); 3] = [(128, 1), (64, 2), (32, 3)];
 
 /// The layout of a matrix in terms of descriptors.
-pub(super) struct Matrix {
+pub(crate) struct Matrix {
     /// Leading dimension byte offset: from one block to the next, if M or N is contiguous.
-    leading: i64,
+    pub(crate) leading: i64,
     /// Stride byte offset: from eight rows of the pattern to the next eight.
-    stride: i64,
+    pub(crate) stride: i64,
     /// The encoding of the swizzle.
-    mode: u8,
+    pub(crate) mode: u8,
     /// Is it contiguous along M or N (MN-major), and not along K (K-major)?
-    pub(super) transposed: bool,
+    pub(crate) transposed: bool,
 }
 
-impl Lower<'_> {
-    /// A descriptor of the part of a matrix that begins at these coordinates.
-    pub(super) fn descriptor(&mut self, row: &Atom, view: &View, all: &[Leaf], at: &[Ix]) -> Result<AtomArg> {
-        let matrix = self.matrix(row, view)?;
-        let at = self.start_of(view, all, at);
-        let (leading, stride) = (matrix.leading as u32, matrix.stride as u32);
-        Ok(AtomArg::Descriptor { at, leading, stride, mode: matrix.mode })
-    }
-
+impl Matrix {
     /// The descriptor fields of a view's matrix, (rows, K): K-major or MN-major, in rows as wide as the
     /// swizzle.
-    pub(super) fn matrix(&self, row: &Atom, view: &View) -> Result<Matrix> {
-        let tensor = self.program.tensor(view.tensor);
+    pub(crate) fn of(program: &Program, row: &Atom, view: &View) -> Result<Matrix> {
+        let tensor = program.tensor(view.tensor);
         let bytes = i64::from(tensor.elem.bytes());
         let refuse = || {
             Problem::new(format!("`{}`, {}, cannot be read by tensor cores", tensor.name, tensor.layout)).help(

@@ -1,0 +1,104 @@
+//! Conditions, 1 or 0, and choices: minima, maxima, one of two.
+
+use super::{Exprs, Int, Ix, gcd};
+
+impl Exprs {
+    /// `a < b`: 1 or 0.
+    pub fn lt(&mut self, a: Ix, b: Ix) -> Ix {
+        let (x, y) = (self.get(a), self.get(b));
+        if x.hi < y.lo {
+            return self.int(1);
+        }
+        if x.lo >= y.hi {
+            return self.int(0);
+        }
+        // x * -4 < 0 where 0 < x
+        if let Int::Mul(x, by) = x.int
+            && self.constant(by).is_some_and(|by| by < 0)
+            && self.constant(b) == Some(0)
+        {
+            return self.lt(b, x);
+        }
+        let same = self.both(a, b);
+        self.intern(Int::Lt(a, b), (0, 1), 1, same)
+    }
+
+    /// `a == b`: 1 or 0.
+    pub fn eq(&mut self, a: Ix, b: Ix) -> Ix {
+        let (x, y) = (self.get(a), self.get(b));
+        if a == b {
+            return self.int(1);
+        }
+        if x.hi < y.lo || y.hi < x.lo {
+            return self.int(0);
+        }
+        let same = self.both(a, b);
+        self.intern(Int::Eq(a, b), (0, 1), 1, same)
+    }
+
+    /// Both hold.
+    pub fn all(&mut self, a: Ix, b: Ix) -> Ix {
+        match (self.constant(a), self.constant(b)) {
+            (Some(0), _) | (_, Some(0)) => return self.int(0),
+            (Some(_), _) => return b,
+            (_, Some(_)) => return a,
+            _ if a == b => return a,
+            _ => {}
+        }
+        let same = self.both(a, b);
+        self.intern(Int::All(a, b), (0, 1), 1, same)
+    }
+
+    /// It does not hold.
+    pub fn not(&mut self, a: Ix) -> Ix {
+        match (self.constant(a), self.get(a).int.clone()) {
+            (Some(n), _) => self.int(i64::from(n == 0)),
+            // A double negation cancels for 0 or 1.
+            (_, Int::Not(x)) if self.get(x).lo >= 0 && self.get(x).hi <= 1 => x,
+            _ => {
+                let same = self.get(a).same_for;
+                self.intern(Int::Not(a), (0, 1), 1, same)
+            }
+        }
+    }
+
+    /// The smaller.
+    pub fn min(&mut self, a: Ix, b: Ix) -> Ix {
+        let (x, y) = (self.get(a).clone(), self.get(b).clone());
+        if x.hi <= y.lo {
+            return a;
+        }
+        if y.hi <= x.lo {
+            return b;
+        }
+        let same = self.both(a, b);
+        self.intern(Int::Min(a, b), (x.lo.min(y.lo), x.hi.min(y.hi)), gcd(x.multiple, y.multiple), same)
+    }
+
+    /// The greater.
+    pub fn max(&mut self, a: Ix, b: Ix) -> Ix {
+        let (x, y) = (self.get(a).clone(), self.get(b).clone());
+        if x.lo >= y.hi {
+            return a;
+        }
+        if y.lo >= x.hi {
+            return b;
+        }
+        let same = self.both(a, b);
+        self.intern(Int::Max(a, b), (x.lo.max(y.lo), x.hi.max(y.hi)), gcd(x.multiple, y.multiple), same)
+    }
+
+    /// `a` where `cond` holds, `b` elsewhere.
+    pub fn select(&mut self, cond: Ix, a: Ix, b: Ix) -> Ix {
+        match self.constant(cond) {
+            Some(0) => return b,
+            Some(_) => return a,
+            None if a == b => return a,
+            None => {}
+        }
+        let (x, y) = (self.get(a).clone(), self.get(b).clone());
+        let same = self.both(a, b).min(self.get(cond).same_for);
+        let range = (x.lo.min(y.lo), x.hi.max(y.hi));
+        self.intern(Int::Select(cond, a, b), range, gcd(x.multiple, y.multiple), same)
+    }
+}

@@ -1,0 +1,64 @@
+//! The partial K tile. A product takes its k-steps in any order, so where tiles do not divide K the partial one can come
+//! first: then only copies of the prologue are predicated. It is a property of the program: tiles begin at the coordinates
+//! [`Coord::Begin`], which are 0 for the first tile, in place of multiples of the iteration.
+
+use tilewright_layout::Value;
+
+use crate::affine::Coord;
+use crate::thread::Id;
+use crate::tile::{Op, Program, Stmt};
+
+/// If every copy fetches the next tile along the same mode of one extent, the partial tile comes first: they begin at the
+/// coordinate that is returned, in the place of multiples of the iteration.
+pub(super) fn first(program: &Program, var: Id, copies: &mut [Stmt]) -> Option<Coord> {
+    let (mode, begin) = along(program, var, copies)?;
+    for stmt in copies {
+        if let Op::Copy { from, .. } = &mut stmt.op {
+            let base = &mut from.base[mode];
+            base.terms.retain(|(coord, _)| *coord != Coord::Var(var));
+            *base = base.plus(&begin.clone().into(), 1).unwrap_or_default();
+        }
+    }
+    Some(begin)
+}
+
+/// The mode along which every copy fetches the next tile, and the coordinate at which tiles begin there if the partial
+/// tile comes first.
+fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> {
+    let iteration = Coord::Var(var);
+    let one = |stmt: &Stmt| {
+        let Op::Copy { from, .. } = &stmt.op else { return None };
+        let moves = |mode: &usize| from.base[*mode].any(&|coord| *coord == iteration);
+        let mut moved = (0..from.base.len()).filter(moves);
+        let (Some(mode), None) = (moved.next(), moved.next()) else { return None };
+        let extent = program.tensor(from.tensor).plain().leaves().nth(mode)?.0;
+        let Value::Sym { times: 1, of, over: 1 } = extent else { return None };
+        let base = &from.base[mode];
+        let (_, tile) = *base.terms.iter().find(|(coord, _)| *coord == iteration)?;
+        // All of the tile is copied: the other terms of the coordinate must be the digits of a position in
+        // it.
+        let digits =
+            base.terms.iter().filter(|(coord, _)| *coord != iteration).map(|(coord, by)| match coord {
+                Coord::Digit { extent, .. } => extent.map(|n| (*by, n)),
+                _ => None,
+            });
+        let steps = from.layout.leaves().filter_map(|(extent, step)| match step {
+            Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
+                Some(extent.int().map(|n| (times, n)))
+            }
+            _ => None,
+        });
+        let mut digits: Vec<(i64, i64)> = digits.chain(steps).collect::<Option<_>>()?;
+        digits.retain(|(_, n)| *n > 1);
+        digits.sort_unstable();
+        let place = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
+        let all = base.constant == 0 && digits.iter().try_fold(1, place) == Some(tile);
+        let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
+        let whole = from.limits.get(mode).is_none_or(Option::is_none);
+        let begin = Coord::Begin { iteration: Box::new(iteration.clone().into()), of, tile };
+        (all && covers && whole).then_some((mode, begin))
+    };
+    let mut all = copies.iter().map(one);
+    let first = all.next()??;
+    all.all(|next| next.as_ref() == Some(&first)).then_some(first)
+}

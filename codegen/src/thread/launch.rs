@@ -1,0 +1,108 @@
+//! How kernels are launched, and what the host checks before.
+
+use super::{Id, Kernel, Op, Reg};
+use crate::target::{REGISTERS, Target};
+use tilewright_layout::{Obligation, Value};
+
+/// How it is launched. Each axis of the grid is a product.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Launch {
+    /// Blocks along x, y, z.
+    pub grid: [Vec<Value>; 3],
+    /// A persistent kernel: as many clusters, along x, as are resident on the device at once, but no more
+    /// than there are tiles. The axes of `grid` count tiles then, one for a cluster.
+    pub persistent: bool,
+    /// Blocks of a cluster along x, y, z.
+    pub cluster: [u32; 3],
+    /// Threads of a block.
+    pub threads: u32,
+    /// Bytes of shared memory.
+    pub shared_bytes: u32,
+    /// Blocks that should be resident on a multiprocessor at once (`__launch_bounds__`); 0 leaves it to the
+    /// compiler.
+    pub blocks_per_sm: u32,
+    /// Programmatic dependent launch: may it start before the previous kernel in the stream has ended? Every
+    /// thread then waits for that end before it touches memory, and lets the next kernel start. For kernels
+    /// of which few blocks fit a multiprocessor: waiting blocks of small kernels would fill the free places
+    /// and then run there. From compute capability 9.0; older devices, and launches without the driver's
+    /// attribute, run one kernel after the other. The simulator runs one launch at a time, for which it makes
+    /// no difference.
+    pub overlaps: bool,
+    /// The cost model; of several variants that fit a launch and have one, the fastest is chosen.
+    pub cost: Option<Cost>,
+    /// Arguments of which it may read a copy with aligned rows, made by a launch before it where its facts do
+    /// not hold of the argument.
+    pub packs: Vec<Id>,
+}
+
+/// The cost model of a persistent kernel, in clocks of a tile: a launch multiplies it by the tiles of the
+/// busiest block.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Cost {
+    /// Iterations of a tile's main loop.
+    pub steps: Value,
+    /// Clocks of an iteration.
+    pub step: u32,
+    /// Clocks of an iteration that another block hides where a multiprocessor has shared memory for two.
+    pub shared: u32,
+    /// Further clocks of an iteration where rows of an argument begin in the middle of a sector of 32 bytes.
+    pub cut: u32,
+    /// Further clocks of an iteration for each row and column of an edge tile that is out of bounds.
+    pub beyond: u32,
+    /// Rows of 128 bytes that a block copies in bulk in an iteration, which may take longer than its products, most of all
+    /// where they begin in the middle of a line of the L2 cache. 0 where `step` has the copies.
+    pub rows: u32,
+    /// Further clocks of a tile.
+    pub tile: u32,
+    /// Further clocks of a launch.
+    pub launch: u32,
+}
+
+impl Kernel {
+    /// The minimum blocks of `__launch_bounds__`: how many blocks fit a multiprocessor if each thread gets
+    /// the registers of its arrays and of so many addresses. The compiler schedules for that many. 0 leaves
+    /// it to the compiler: where arrays are small, and where roles redistribute registers themselves
+    /// (setmaxnreg).
+    pub(crate) fn resident(&self, addresses: u32) -> u32 {
+        const SMALL: u32 = 64;
+        // The compiler is never limited to fewer registers than this.
+        const LEAST: u32 = 128;
+        const MOST_BLOCKS: u32 = 16;
+        // Launch bounds are part of the source, which is the same for all targets.
+        let shared = Target::of(90).block_shared;
+        let arrays = self.regs.iter().map(Reg::registers).fold(0, u32::saturating_add);
+        let each = arrays.saturating_add(addresses).clamp(LEAST, REGISTERS).next_multiple_of(8);
+        let specialised = self.body.iter().any(|stmt| matches!(stmt.op, Op::Roles(_)));
+        let blocks = REGISTERS / each.saturating_mul(self.launch.threads).max(1);
+        let blocks = blocks.min(shared / self.launch.shared_bytes.max(1));
+        if specialised || arrays < SMALL { 0 } else { blocks.clamp(1, MOST_BLOCKS) }
+    }
+}
+
+/// A fact that the host checks before it launches a variant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Fact {
+    /// A size or stride is a multiple.
+    Divides(Obligation),
+    /// A size is no larger. All variants need it: a launch where it does not hold is refused.
+    AtMost {
+        /// The size.
+        of: Value,
+        /// The largest.
+        limit: i64,
+    },
+    /// The address of a tensor is a multiple of so many bytes.
+    Aligned {
+        /// The parameter.
+        param: Id,
+        /// The bytes.
+        bytes: u32,
+    },
+    /// Every offset into a tensor fits 32 bits, out-of-bounds offsets of whole tiles included.
+    Small {
+        /// The parameter.
+        param: Id,
+        /// How far beyond its extent each mode is accessed.
+        beyond: Vec<u32>,
+    },
+}

@@ -1,0 +1,247 @@
+//! Statements of thread programs.
+
+use super::{Change, Frag, Id, Mem, MemoryOrder, Queue, Scope, Val};
+use crate::atom::Atom;
+use crate::index::Ix;
+use crate::number::Number;
+
+/// A statement.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stmt {
+    /// Where it comes from.
+    pub site: Id,
+    /// What it does.
+    pub op: Op,
+}
+
+/// What a statement does.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// A line for the reader.
+    Comment(String),
+    /// Names an integer.
+    Let(Id, Ix),
+    /// Changes a named integer.
+    Set(Id, Ix),
+    /// Names a value, rounded to an integer.
+    Take(Id, Val),
+    /// Sets one element of a register array.
+    Assign {
+        /// The array.
+        reg: Id,
+        /// The element.
+        at: Ix,
+        /// The value.
+        value: Val,
+    },
+    /// A vector load of `to.len` elements; `fill` where the guard fails.
+    Load {
+        /// Where they go.
+        to: Frag,
+        /// Where they are.
+        from: Mem,
+        /// The guard.
+        guard: Option<Ix>,
+        /// The value where the guard fails.
+        fill: Number,
+        /// A volatile load, which the compiler cannot reorder with others of its kind or sink. The value is
+        /// the loop-invariant term of its index while loops are unrolled.
+        stays: Option<Ix>,
+    },
+    /// A vector store of `from.len` elements; none where the guard fails.
+    Store {
+        /// Where they go.
+        to: Mem,
+        /// Where they are.
+        from: Frag,
+        /// The guard.
+        guard: Option<Ix>,
+    },
+    /// Updates one element of memory atomically.
+    Atomic {
+        /// Where.
+        to: Mem,
+        /// How it is changed.
+        op: Change,
+        /// By what.
+        value: Val,
+        /// The guard.
+        guard: Option<Ix>,
+        /// Its memory order.
+        order: MemoryOrder,
+        /// Its scope: the block, or the whole device.
+        scope: Scope,
+        /// The destination of the old value.
+        old: Option<Frag>,
+    },
+    /// Acquires a flag: waits until an `i32` in global memory that others update atomically has reached a
+    /// value, and sees what its writers had written. Stands under [`Op::Elect`].
+    AwaitFlag {
+        /// Where.
+        from: Mem,
+        /// The value.
+        least: Ix,
+    },
+    /// An instruction of the table.
+    Atom {
+        /// The row.
+        row: &'static Atom,
+        /// Its operands, in the row's order.
+        args: Vec<AtomArg>,
+        /// The guard, uniform in the row's group.
+        guard: Option<Ix>,
+    },
+    /// Commits a group of asynchronous operations.
+    Commit(Queue),
+    /// Waits until at most `pending` groups are in flight.
+    WaitQueue {
+        /// Of this kind.
+        queue: Queue,
+        /// How many may remain in flight.
+        pending: u32,
+    },
+    /// A memory fence.
+    Fence(Fence),
+    /// Arrives at a barrier of threads and waits for it.
+    Sync(Id),
+    /// Arrives at an mbarrier; with `bytes`, expects so many transaction bytes of bulk copies.
+    Arrive {
+        /// The mbarriers.
+        bar: Id,
+        /// Which of them.
+        slot: Ix,
+        /// A peer of the cluster whose mbarrier is meant.
+        peer: Option<Ix>,
+        /// Expected transaction bytes.
+        bytes: Option<u32>,
+    },
+    /// Waits for a phase of an mbarrier. `phase` counts phases; hardware sees its parity, the lowest bit.
+    Await {
+        /// The mbarriers.
+        bar: Id,
+        /// Which of them.
+        slot: Ix,
+        /// Which phase.
+        phase: Ix,
+    },
+    /// Initialises mbarriers. Stands under [`Op::Elect`] of the block; a fence and a barrier follow.
+    InitBarriers(Id),
+    /// A loop from `from` up to `to`.
+    For {
+        /// The variable.
+        var: Id,
+        /// First value.
+        from: Ix,
+        /// One past the last.
+        to: Ix,
+        /// Step.
+        step: i64,
+        /// Unrolling.
+        unroll: Unroll,
+        /// Statements.
+        body: Vec<Stmt>,
+    },
+    /// Leaves an enclosing loop where the condition holds; uniform in all threads that run it.
+    Leave {
+        /// The loop's variable.
+        of: Id,
+        /// The condition: not 0 where it holds.
+        cond: Ix,
+    },
+    /// A condition.
+    If {
+        /// Not 0 where it holds.
+        cond: Ix,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        other: Vec<Stmt>,
+    },
+    /// A condition on a value that is uniform in the grid: scalar arguments.
+    When {
+        /// Not 0 where it holds.
+        cond: Val,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        other: Vec<Stmt>,
+    },
+    /// Warp specialisation: disjoint ranges of warps with different bodies, as one chain of branches.
+    Roles(Vec<Role>),
+    /// Elects one thread of each group of this size; of the block means, inside a role, one thread of the
+    /// role.
+    Elect(Scope, Vec<Stmt>),
+}
+
+/// The body of some warps.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Role {
+    /// Its name.
+    pub name: String,
+    /// First warp, and one past the last.
+    pub warps: (u32, u32),
+    /// The register count that its threads request (setmaxnreg).
+    pub registers: Option<u32>,
+    /// What they do.
+    pub body: Vec<Stmt>,
+}
+
+/// Unrolling of a loop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unroll {
+    /// Not unrolled: `#pragma unroll 1`.
+    No,
+    /// By a factor.
+    By(u32),
+    /// Fully, because register indices depend on the variable.
+    Full,
+}
+
+/// Fences.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fence {
+    /// Proxy fence: ordinary accesses to shared memory before asynchronous ones.
+    ProxyAsync,
+    /// mbarrier_init fence: initialised mbarriers before their use by others.
+    MbarrierInit,
+    /// wgmma fence: registers before an asynchronous matrix product reads or writes them.
+    Wgmma,
+    /// A memory fence at the scope of a group of threads.
+    Threads(Scope),
+}
+
+/// An operand of an atom.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AtomArg {
+    /// Registers.
+    Frag(Frag),
+    /// An address.
+    At(Mem),
+    /// A matrix descriptor in shared memory.
+    Descriptor {
+        /// Where it begins.
+        at: Mem,
+        /// Leading byte offset.
+        leading: u32,
+        /// Stride byte offset.
+        stride: u32,
+        /// The layout field: 0 none, 1 128 bytes, 2 64 bytes, 3 32 bytes.
+        mode: u8,
+    },
+    /// A tensor map and coordinates, innermost first.
+    Map {
+        /// The parameter.
+        param: Id,
+        /// Coordinates.
+        at: Vec<Ix>,
+    },
+    /// An mbarrier.
+    Barrier {
+        /// The mbarriers.
+        bar: Id,
+        /// Which of them.
+        slot: Ix,
+    },
+    /// An integer.
+    Int(Ix),
+}

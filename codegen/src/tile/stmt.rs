@@ -1,0 +1,333 @@
+//! Statements of tile programs.
+
+use super::{Across, Ahead, How, Multiply, Order, Past, Raster, Update};
+use crate::affine::Affine;
+use crate::ast::Span;
+use crate::condition::Test;
+use crate::expr::Expr;
+use crate::number::Number;
+use crate::scan::Scan;
+use crate::thread::{Bin, Id, Unroll};
+use crate::view::View;
+use tilewright_layout::Value;
+
+/// A statement.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stmt {
+    /// Which of the program's statements; see [`Program::number`](super::Program::number).
+    pub id: Id,
+    /// Where it stands.
+    pub span: Span,
+    /// The group that executes it.
+    pub by: Id,
+    /// What.
+    pub op: Op,
+}
+
+/// What a statement does. Programs are short: the size of the largest does not matter.
+#[derive(Clone, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)]
+pub enum Op {
+    /// Copies elements; views of the same shape.
+    Copy {
+        /// From here.
+        from: View,
+        /// To there.
+        to: View,
+        /// By which mechanism.
+        how: How,
+        /// The fill of elements whose source is out of bounds, in the type of the source.
+        fill: Number,
+        /// In flight until this token has been waited for.
+        token: Option<Id>,
+    },
+    /// Loads an element as an integer; -1 where it is out of bounds.
+    Take {
+        /// The integer, in [`Program::reads`](super::Program::reads).
+        number: Id,
+        /// The element.
+        from: View,
+    },
+    /// Fills elements with one value.
+    Fill {
+        /// Where.
+        to: View,
+        /// The value.
+        value: Expr,
+    },
+    /// Elementwise: sets each element of `to` to a function of elements of `ins`; views of the same shape.
+    Map {
+        /// What the function reads.
+        ins: Vec<View>,
+        /// What is set.
+        to: View,
+        /// The function.
+        value: Expr,
+    },
+    /// `acc(m, n) += a(m, k) · b(n, k)`, in a semiring. Out-of-bounds elements of operands in global memory are
+    /// its [`fills`](crate::semiring::Semiring::fills).
+    Gemm {
+        /// The left operand, (m, k).
+        a: View,
+        /// The right operand, (n, k).
+        b: View,
+        /// The accumulator, (m, n).
+        acc: View,
+        /// By which operations, or which instruction.
+        how: Multiply,
+        /// In which order.
+        order: Order,
+        /// In flight until this token has been waited for.
+        token: Option<Id>,
+        /// Does it replace the accumulator instead of being added to it?
+        from_zero: bool,
+    },
+    /// Reduces elements along the modes that `to` lacks (extent 1 there).
+    Reduce {
+        /// What is combined.
+        from: View,
+        /// The destination; it takes part, so it must be initialised.
+        to: View,
+        /// How.
+        with: Bin,
+        /// The threads that it spans, besides each thread's own elements.
+        across: Across,
+        /// The value of out-of-bounds elements of the user's tensor, where its author gives it; otherwise
+        /// they are found and left out.
+        beyond: Option<Number>,
+    },
+    /// Reduces tuples of elements along the modes that targets lack (extent 1 there), by an associative and
+    /// commutative function.
+    Fold {
+        /// What is combined, one tensor for each entry of the tuples; all of one shape.
+        from: Vec<View>,
+        /// The destination of each entry; it takes part, so it must be initialised.
+        to: Vec<View>,
+        /// The function, one for each entry: of the accumulated tuple, its first inputs, and of the next one.
+        with: Vec<Expr>,
+        /// The identity.
+        nothing: Vec<Number>,
+        /// The threads that it spans, besides each thread's own elements.
+        across: Across,
+        /// Do out-of-bounds elements of the user's tensor hold the identity, as its author says? Otherwise they are
+        /// found and left out.
+        beyond: bool,
+    },
+    /// Combines each element, or tuple, with all elements before it.
+    Scan {
+        /// What is combined, one tensor for each entry of the tuples; all of one shape.
+        from: Vec<View>,
+        /// The destination of each entry, of the same shape.
+        to: Vec<View>,
+        /// What comes before the first element, and becomes the combination of everything; empty for the
+        /// identity. Each has the shape of the others, with extent 1 along the modes of the scan.
+        carry: Vec<View>,
+        /// How.
+        how: Scan,
+    },
+    /// Updates each element of `to` by that of `from`, atomically. Out-of-bounds elements are skipped. Sums
+    /// of floating-point numbers differ from run to run, as their order does.
+    Atomic {
+        /// By what; views of the same shape.
+        from: View,
+        /// Elements in shared or global memory.
+        to: View,
+        /// How.
+        update: Update,
+    },
+    /// Loads elements from places of their own, which integers in registers name.
+    Gather {
+        /// One element, whose coordinates have the integers in them.
+        from: View,
+        /// The integers, in [`Program::reads`](super::Program::reads), and where each element of `to` finds its own.
+        at: Vec<(Id, View)>,
+        /// What is loaded, in registers. Out of bounds it is 0.
+        to: View,
+    },
+    /// Stores elements to places of their own, or updates what is there. Places out of bounds are skipped, and so
+    /// are elements of `from` and `at` that are out of bounds of the tensors they come from.
+    Scatter {
+        /// What is stored, in registers.
+        from: View,
+        /// As in [`Op::Gather`].
+        at: Vec<(Id, View)>,
+        /// One element, whose coordinates have the integers in them.
+        to: View,
+        /// How, unless it is stored.
+        update: Option<Update>,
+        /// Are all elements of the user's tensors in bounds, or have places out of bounds, as the author says?
+        beyond: bool,
+    },
+    /// Releases a flag: all that the group did before is visible to groups of other blocks that wait for it.
+    /// The flag is one `i32` in global memory, which is raised by so much.
+    Signal {
+        /// The flag.
+        flag: View,
+        /// What is added.
+        add: i64,
+    },
+    /// Acquires a flag: the group waits until it has been raised so far, and sees what was done before that.
+    AwaitFlag {
+        /// The flag.
+        flag: View,
+        /// The value.
+        least: Affine,
+    },
+    /// A cluster barrier: what threads wrote before is visible to the whole cluster.
+    SyncCluster,
+    /// Waits until all but the last `pending` commit groups of this thread's copies are done.
+    WaitCopies {
+        /// How many may be in flight.
+        pending: u32,
+    },
+    /// Commits a group of copies.
+    CommitCopies,
+    /// Waits for operations under a token.
+    Wait {
+        /// Which.
+        token: Id,
+        /// How many of the last operations under it may remain in flight.
+        but: u32,
+    },
+    /// A barrier of all threads of the group.
+    Sync,
+    /// A loop over `from..to` of its variable.
+    For {
+        /// The variable.
+        var: Id,
+        /// Unrolling.
+        unroll: Unroll,
+        /// What is done.
+        body: Vec<Stmt>,
+    },
+    /// Leaves an enclosing loop where the left is not smaller than the right; uniform in the group.
+    Leave {
+        /// The loop's variable.
+        of: Id,
+        /// What is compared.
+        left: Affine,
+        /// With what.
+        right: Value,
+    },
+    /// An annotation without code: `acc` accumulates products of `a` and `b`, whole tiles that instructions
+    /// multiply. Coordinates and edges of elements are followed through it as through a product by multiply-adds.
+    Follows {
+        /// Rows of the sums, and K.
+        a: View,
+        /// Columns of the sums, and K.
+        b: View,
+        /// The sums.
+        acc: View,
+    },
+    /// An annotation without code: until the ring advances, `to`, a slot of it, holds what another group has copied
+    /// from `from`, and zeros beyond the tensor.
+    Holds {
+        /// The elements.
+        from: View,
+        /// Where they are.
+        to: View,
+    },
+    /// A software-pipelined loop whose copies from global to shared memory run so many stages ahead: each
+    /// iteration finds in the shared tensors what its own copies fetch. See [`crate::pipeline`], which lowers
+    /// it.
+    Pipelined {
+        /// The variable.
+        var: Id,
+        /// Its stages.
+        ahead: Ahead,
+        /// The body of an iteration. Waits and barriers for the copies are not part of it.
+        body: Vec<Stmt>,
+    },
+    /// One iteration of a loop by itself, peeled.
+    Step {
+        /// The variable.
+        var: Id,
+        /// Its value, which is not negative.
+        at: Affine,
+        /// How an out-of-range iteration, at the variable's extent or beyond, is handled.
+        past: Past,
+        /// What is done.
+        body: Vec<Stmt>,
+    },
+    /// A condition on integers. Where it diverges from thread to thread, nothing inside waits for other
+    /// threads.
+    If {
+        /// The condition.
+        test: Test,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        other: Vec<Stmt>,
+    },
+    /// A condition on scalar arguments, uniform in the grid.
+    When {
+        /// The condition.
+        cond: Expr,
+        /// Where it holds.
+        then: Vec<Stmt>,
+        /// Where it does not.
+        other: Vec<Stmt>,
+    },
+    /// Warp specialisation: groups that do different things at the same time.
+    Roles(Vec<(Id, Vec<Stmt>)>),
+    /// The producer waits until the ring's next slot is free.
+    Acquire {
+        /// The ring.
+        ring: Id,
+        /// The phase: the count of slots taken so far.
+        phase: Affine,
+    },
+    /// The producer arrives: this thread's part of the slot is filled; with bytes, the slot is full once
+    /// those have arrived.
+    Publish {
+        /// The ring.
+        ring: Id,
+        /// See [`Op::Acquire`].
+        phase: Affine,
+        /// Transaction bytes of bulk copies.
+        bytes: Option<u32>,
+    },
+    /// The consumer waits until the ring's next slot is full.
+    Await {
+        /// The ring.
+        ring: Id,
+        /// See [`Op::Acquire`].
+        phase: Affine,
+    },
+    /// The consumer releases the slot.
+    Release {
+        /// The ring.
+        ring: Id,
+        /// See [`Op::Acquire`].
+        phase: Affine,
+    },
+    /// The group advances past the ring's current slot: its phase, [`Coord::Phase`], is the next from here
+    /// on.
+    ///
+    /// [`Coord::Phase`]: crate::affine::Coord::Phase
+    Advance {
+        /// The ring.
+        ring: Id,
+    },
+    /// The tile scheduler of a persistent kernel: tiles are distributed over its clusters, and the body runs
+    /// for each tile of a block. A family's members take the block's tiles round-robin; rings that they fill
+    /// or empty skip the slots of the others' tiles.
+    Tiles {
+        /// One variable for each mode of the tile grid.
+        vars: Vec<Id>,
+        /// The raster order.
+        raster: Raster,
+        /// What is done for a tile.
+        body: Vec<Stmt>,
+    },
+    /// Groups alternate at the body, round-robin: the first, the second, …, and the first again when the last
+    /// is done.
+    Ordered {
+        /// Which order: statements with the same number continue one another.
+        order: Id,
+        /// The groups, in the order of their warps. A family stands for its members.
+        groups: Vec<Id>,
+        /// The body of each.
+        body: Vec<Stmt>,
+    },
+}
