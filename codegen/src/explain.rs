@@ -9,6 +9,7 @@ use crate::index::{Int, Ix};
 use crate::kernel_def::{KernelDef, KernelErrors};
 use crate::kernel_value::MatmulKernel;
 use crate::number::Number;
+use crate::thread::visit::Order;
 use crate::thread::{
     AtomArg, Bar, Bin, Cmp, Frag, Id, Kernel, Mem, Op, Param, Queue, Space, Stmt, Unroll, Val,
 };
@@ -367,17 +368,11 @@ fn sign(op: Bin) -> Option<&'static str> {
 
 /// Does a statement, or one inside it, have a line of its own?
 fn says(stmt: &Stmt) -> bool {
-    match &stmt.op {
-        Op::Comment(_)
-        | Op::Sync(_)
-        | Op::WaitQueue { .. }
-        | Op::Await { .. }
-        | Op::Leave { .. }
-        | Op::Roles(_) => true,
-        Op::For { body, .. } | Op::Elect(_, body) => body.iter().any(says),
-        Op::If { then, other, .. } | Op::When { then, other, .. } => then.iter().chain(other).any(says),
-        _ => false,
-    }
+    let own = match &stmt.op {
+        Op::Comment(_) | Op::Leave { .. } | Op::Roles(_) => true,
+        op => matches!(op.order(), Order::Barrier | Order::Wait(..) | Order::Await),
+    };
+    own || stmt.op.blocks().into_iter().flatten().any(says)
 }
 
 fn product(factors: &[Value]) -> String {

@@ -3,43 +3,20 @@
 
 use std::collections::BTreeMap;
 
-use crate::atom::{Done, Effect};
-use crate::thread::{AtomArg, Id, Kernel, Op, Queue, Space, Stmt, Val};
-
-/// The blocks inside a statement.
-pub(crate) fn blocks(op: &Op) -> Vec<&[Stmt]> {
-    match op {
-        Op::For { body, .. } | Op::Elect(_, body) => vec![body],
-        Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
-        Op::Roles(roles) => roles.iter().map(|role| role.body.as_slice()).collect(),
-        Op::Comment(_)
-        | Op::Let(..)
-        | Op::Set(..)
-        | Op::Take(..)
-        | Op::Assign { .. }
-        | Op::Load { .. }
-        | Op::Store { .. }
-        | Op::Atomic { .. }
-        | Op::AwaitFlag { .. }
-        | Op::Atom { .. }
-        | Op::Commit(_)
-        | Op::WaitQueue { .. }
-        | Op::Fence(_)
-        | Op::Sync(_)
-        | Op::Arrive { .. }
-        | Op::Await { .. }
-        | Op::InitBarriers(_)
-        | Op::Leave { .. } => Vec::new(),
-    }
-}
+use crate::atom::Done;
+use crate::thread::visit::{Access, Use};
+use crate::thread::{AtomArg, Id, Kernel, Op, Queue, Space, Stmt};
 
 impl Kernel {
     /// Does it update elements of this pointer parameter atomically, so that they must have been initialised?
     pub fn updates(&self, param: Id) -> bool {
         fn any(body: &[Stmt], param: Id) -> bool {
-            body.iter().any(|stmt| match &stmt.op {
-                Op::Atomic { to, .. } => to.space == Space::Global(param),
-                op => blocks(op).into_iter().any(|body| any(body, param)),
+            let updated =
+                Use::Memory { space: Space::Global(param), access: Access::Update, asynchronous: false };
+            body.iter().any(|stmt| {
+                let mut found = false;
+                stmt.op.each_use(&mut |used| found |= used == updated);
+                found || stmt.op.blocks().into_iter().any(|body| any(body, param))
             })
         }
         any(&self.body, param)
@@ -51,7 +28,7 @@ pub(crate) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
     fn is_left(stmt: &Stmt, var: Id, inside: bool) -> bool {
         let inside = inside || matches!(stmt.op, Op::For { .. });
         matches!(stmt.op, Op::Leave { of, .. } if of == var && inside)
-            || blocks(&stmt.op).into_iter().flatten().any(|stmt| is_left(stmt, var, inside))
+            || stmt.op.blocks().into_iter().flatten().any(|stmt| is_left(stmt, var, inside))
     }
     body.iter().any(|stmt| is_left(stmt, var, false))
 }
@@ -60,48 +37,23 @@ pub(crate) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
 pub(crate) fn counts<'s>(stmts: impl IntoIterator<Item = &'s Stmt>) -> BTreeMap<Id, usize> {
     fn add(stmt: &Stmt, to: &mut BTreeMap<Id, usize>) {
         let mut own = Vec::new();
-        match &stmt.op {
-            Op::Assign { reg, value, .. } => {
-                own.push(*reg);
-                arrays(value, &mut own);
-            }
-            Op::Load { to: frag, .. } | Op::Store { from: frag, .. } => own.push(frag.reg),
-            Op::Atomic { value, old, .. } => {
-                arrays(value, &mut own);
-                own.extend(old.iter().map(|old| old.reg));
-            }
-            Op::When { cond: value, .. } | Op::Take(_, value) => arrays(value, &mut own),
-            Op::Atom { args, .. } => own.extend(args.iter().filter_map(|arg| match arg {
-                AtomArg::Frag(frag) => Some(frag.reg),
-                _ => None,
-            })),
-            _ => {}
-        }
+        stmt.op.each_use(&mut |used| own.extend(array(used).map(|(id, _)| id)));
         own.sort_unstable();
         own.dedup();
         for id in own {
             *to.entry(id).or_default() += 1;
         }
-        blocks(&stmt.op).into_iter().flatten().for_each(|stmt| add(stmt, to));
+        stmt.op.blocks().into_iter().flatten().for_each(|stmt| add(stmt, to));
     }
     let mut all = BTreeMap::new();
     stmts.into_iter().for_each(|stmt| add(stmt, &mut all));
     all
 }
 
-/// The arrays in a value.
-fn arrays(value: &Val, to: &mut Vec<Id>) {
-    match value {
-        Val::Reg(reg, _) => to.push(*reg),
-        Val::Lit(..) | Val::Int(..) | Val::Param(_) => {}
-        Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) => arrays(x, to),
-        Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => {
-            arrays(x, to);
-            arrays(y, to);
-        }
-        Val::Fma(args) | Val::Product(_, args) | Val::Pick(args) => {
-            args.iter().for_each(|arg| arrays(arg, to))
-        }
+fn array(used: Use) -> Option<(Id, Access)> {
+    match used {
+        Use::Registers(id, access) => Some((id, access)),
+        Use::Integer(_) | Use::Memory { .. } => None,
     }
 }
 
@@ -112,62 +64,27 @@ pub(crate) fn widest(body: &[Stmt]) -> BTreeMap<Id, u32> {
             let known = to.entry(frag.reg).or_default();
             *known = frag.len.max(*known);
         }
-        blocks(&stmt.op).into_iter().flatten().for_each(|stmt| add(stmt, to));
+        stmt.op.blocks().into_iter().flatten().for_each(|stmt| add(stmt, to));
     }
     let mut all = BTreeMap::new();
     body.iter().for_each(|stmt| add(stmt, &mut all));
     all
 }
 
-/// How many statements use the array: this one, and its substatements.
-pub(crate) fn count(stmt: &Stmt, id: Id) -> usize {
-    let own = match &stmt.op {
-        Op::Assign { reg, value, .. } => *reg == id || value_mentions(value, id),
-        Op::Load { to: frag, .. } | Op::Store { from: frag, .. } => frag.reg == id,
-        Op::Atomic { value, old, .. } => value_mentions(value, id) || old.is_some_and(|old| old.reg == id),
-        Op::When { cond: value, .. } | Op::Take(_, value) => value_mentions(value, id),
-        Op::Atom { args, .. } => args.iter().any(|arg| is_frag(arg, id)),
-        _ => false,
-    };
-    let inside = blocks(&stmt.op).into_iter().flatten().map(|stmt| count(stmt, id));
-    usize::from(own) + inside.sum::<usize>()
-}
-
-/// Does the statement use the array?
+/// Does the statement, or one inside it, use the array?
 pub(crate) fn mentions(stmt: &Stmt, id: Id) -> bool {
-    count(stmt, id) > 0
+    let mut found = false;
+    stmt.op.each_use(&mut |used| found |= array(used).is_some_and(|(known, _)| known == id));
+    found || stmt.op.blocks().into_iter().flatten().any(|stmt| mentions(stmt, id))
 }
 
-/// Does a simple statement read the array?
+/// Does a statement itself read the array?
 pub(crate) fn reads(stmt: &Stmt, id: Id) -> bool {
-    match &stmt.op {
-        Op::Assign { value, .. } => value_mentions(value, id),
-        Op::Load { .. } => false,
-        Op::Atom { row, args, .. } => {
-            let in_place = matches!(row.effect, Effect::Mma { .. });
-            let mut operands = row.operands.iter().zip(args);
-            operands.any(|(operand, arg)| is_frag(arg, id) && (in_place || !operand.writes))
-        }
-        _ => mentions(stmt, id),
-    }
-}
-
-fn is_frag(arg: &AtomArg, id: Id) -> bool {
-    matches!(arg, AtomArg::Frag(frag) if frag.reg == id)
-}
-
-pub(crate) fn value_mentions(value: &Val, id: Id) -> bool {
-    match value {
-        Val::Reg(reg, _) => *reg == id,
-        Val::Lit(..) | Val::Int(..) | Val::Param(_) => false,
-        Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) => value_mentions(x, id),
-        Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => {
-            value_mentions(x, id) || value_mentions(y, id)
-        }
-        Val::Fma(args) | Val::Product(_, args) | Val::Pick(args) => {
-            args.iter().any(|arg| value_mentions(arg, id))
-        }
-    }
+    let mut found = false;
+    stmt.op.each_use(&mut |used| {
+        found |= array(used).is_some_and(|(known, access)| known == id && access != Access::Write);
+    });
+    found
 }
 
 /// The arrays that asynchronous matrix products write, in the order of their first use.
@@ -190,7 +107,7 @@ pub(crate) fn in_flight(body: &[Stmt]) -> Vec<Id> {
                 }
             }
         }
-        blocks(&stmt.op).into_iter().flat_map(in_flight).for_each(add);
+        stmt.op.blocks().into_iter().flat_map(in_flight).for_each(add);
     }
     found
 }

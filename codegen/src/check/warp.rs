@@ -115,16 +115,10 @@ impl<'k> Warp<'k> {
 /// Values of names, wherever they are given.
 fn name(body: &[Stmt], names: &mut [Option<Ix>]) {
     for stmt in body {
-        match &stmt.op {
-            Op::Let(id, at) => names[*id as usize] = Some(*at),
-            Op::For { body, .. } | Op::Elect(_, body) => name(body, names),
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
-                name(then, names);
-                name(other, names);
-            }
-            Op::Roles(roles) => roles.iter().for_each(|role| name(&role.body, names)),
-            _ => {}
+        if let Op::Let(id, at) = stmt.op {
+            names[id as usize] = Some(at);
         }
+        stmt.op.blocks().into_iter().for_each(|body| name(body, names));
     }
 }
 

@@ -6,7 +6,6 @@ use super::literal::literal;
 use super::signature::WIDTH;
 use crate::elem::Elem;
 use crate::index::Ix;
-use crate::mention::blocks;
 use crate::number::Number;
 use crate::thread::{Change, Frag, Id, Mem, Op, Param, Scope, Space, Stmt, Val};
 
@@ -181,7 +180,7 @@ impl Printer<'_> {
     pub(super) fn left_out(&self, body: &[Stmt], all: &mut Vec<Id>) {
         for (at, stmt) in body.iter().enumerate() {
             all.extend(self.copied(body, at).map(|(stored, _)| stored.reg));
-            blocks(&stmt.op).into_iter().for_each(|inner| self.left_out(inner, all));
+            stmt.op.blocks().into_iter().for_each(|inner| self.left_out(inner, all));
         }
     }
 

@@ -119,16 +119,12 @@ pub(super) fn rows(body: &[Stmt]) -> Vec<&'static Atom> {
 
 fn collect(body: &[Stmt], rows: &mut Vec<&'static Atom>) {
     for stmt in body {
-        match &stmt.op {
-            Op::Atom { row, .. } if !rows.iter().any(|known| known.name == row.name) => rows.push(row),
-            Op::For { body, .. } | Op::Elect(_, body) => collect(body, rows),
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
-                collect(then, rows);
-                collect(other, rows);
-            }
-            Op::Roles(roles) => roles.iter().for_each(|role| collect(&role.body, rows)),
-            _ => {}
+        if let Op::Atom { row, .. } = &stmt.op
+            && !rows.iter().any(|known| known.name == row.name)
+        {
+            rows.push(row);
         }
+        stmt.op.blocks().into_iter().for_each(|body| collect(body, rows));
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use super::Printer;
 use super::names::Thing;
 use crate::index::{Int, Ix};
-use crate::mention::{blocks, counts, mentions, reads, value_mentions};
+use crate::mention::{counts, mentions, reads};
 use crate::thread::{AtomArg, Id, Op, Stmt, Unroll, Val};
 
 /// Which arrays each statement of a block uses, and which statement is the last to use an array.
@@ -32,7 +32,7 @@ impl Printer<'_> {
             places.used[at].keys().copied().filter(|id| self.undeclared.contains(id)).collect();
         let inside: Vec<Inside> = match new.is_empty() {
             true => Vec::new(),
-            false => blocks(&stmt.op).into_iter().map(Inside::of).collect(),
+            false => stmt.op.blocks().into_iter().map(Inside::of).collect(),
         };
         let alone = |reg: Id| places.last.get(&reg) == Some(&at);
         let all = |reg: Id| places.used[at].get(&reg).copied().unwrap_or(0);
@@ -105,7 +105,7 @@ impl Printer<'_> {
     /// Does the statement declare the array and initialise it?
     fn declares(&self, stmt: &Stmt, id: Id) -> bool {
         match &stmt.op {
-            Op::Assign { reg, value, .. } => *reg == id && self.is_scalar(id) && !value_mentions(value, id),
+            Op::Assign { reg, value, .. } => *reg == id && self.is_scalar(id) && !value.reads(id),
             Op::Load { to, .. } => to.reg == id && self.is_scalar(id),
             _ => self.zeroes(stmt) == Some(id),
         }

@@ -6,8 +6,8 @@
 //! that both proxies access was touched since the last one.
 
 use super::flow::{Edit, Forward, end, forward};
-use crate::mention::blocks;
-use crate::thread::{AtomArg, Fence, Id, Kernel, Mem, Op, Scope, Space, Stmt, Unroll};
+use crate::thread::visit::{Control, Order, Use};
+use crate::thread::{Fence, Id, Kernel, Op, Scope, Space, Stmt, Unroll};
 
 /// Inserts fences.
 pub(super) fn place(kernel: &mut Kernel) {
@@ -19,30 +19,23 @@ pub(super) fn place(kernel: &mut Kernel) {
     forward(&mut Fences { both }, kernel, false);
 }
 
-/// The memory that an operand of an instruction names.
-fn memory(arg: &AtomArg) -> Option<&Mem> {
-    match arg {
-        AtomArg::At(at) | AtomArg::Descriptor { at, .. } => Some(at),
-        AtomArg::Frag(_) | AtomArg::Map { .. } | AtomArg::Barrier { .. } | AtomArg::Int(_) => None,
-    }
-}
-
-fn shared(mem: &Mem) -> Option<Id> {
-    match mem.space {
-        Space::Shared(id) => Some(id),
-        Space::Global(_) => None,
-    }
+/// The shared arrays that a statement itself accesses through this proxy.
+fn shared(op: &Op, through_asynchronous: bool) -> Vec<Id> {
+    let mut all = Vec::new();
+    op.each_use(&mut |used| match used {
+        Use::Memory { space: Space::Shared(id), asynchronous, .. } => {
+            all.extend((asynchronous == through_asynchronous).then_some(id));
+        }
+        Use::Memory { .. } | Use::Integer(_) | Use::Registers(..) => {}
+    });
+    all
 }
 
 /// Shared arrays that instructions reach through the asynchronous proxy.
 fn asynchronous(body: &[Stmt], to: &mut Vec<Id>) {
     for stmt in body {
-        if let Op::Atom { row, args, .. } = &stmt.op
-            && row.async_proxy
-        {
-            to.extend(args.iter().filter_map(memory).filter_map(shared));
-        }
-        blocks(&stmt.op).into_iter().for_each(|body| asynchronous(body, to));
+        to.extend(shared(&stmt.op, true));
+        stmt.op.blocks().into_iter().for_each(|body| asynchronous(body, to));
     }
 }
 
@@ -77,60 +70,20 @@ impl Fences {
 
     /// Does a statement itself access these arrays through the generic proxy?
     fn accesses(&self, op: &Op) -> bool {
-        let known = |mem: &Mem| shared(mem).is_some_and(|id| self.both.contains(&id));
-        match op {
-            Op::Load { from: mem, .. } | Op::Store { to: mem, .. } | Op::Atomic { to: mem, .. } => known(mem),
-            Op::Atom { row, args, .. } => !row.async_proxy && args.iter().filter_map(memory).any(known),
-            Op::Comment(_)
-            | Op::Let(..)
-            | Op::Set(..)
-            | Op::Take(..)
-            | Op::Assign { .. }
-            | Op::AwaitFlag { .. }
-            | Op::Commit(_)
-            | Op::WaitQueue { .. }
-            | Op::Fence(_)
-            | Op::Sync(_)
-            | Op::Arrive { .. }
-            | Op::Await { .. }
-            | Op::InitBarriers(_)
-            | Op::For { .. }
-            | Op::Leave { .. }
-            | Op::If { .. }
-            | Op::When { .. }
-            | Op::Elect(..)
-            | Op::Roles(_) => false,
-        }
+        shared(op, false).iter().any(|id| self.both.contains(id))
     }
 }
 
 /// Does a statement publish what its threads have done, or issue an access through the async proxy?
 fn publishes(op: &Op) -> bool {
-    match op {
-        Op::Sync(_) | Op::Arrive { .. } | Op::Fence(Fence::Threads(Scope::Warp)) => true,
-        Op::Atom { row, .. } => row.async_proxy,
-        // One elected thread acts for the others.
-        Op::Elect(_, body) => body.iter().any(|stmt| publishes(&stmt.op)),
-        Op::Comment(_)
-        | Op::Let(..)
-        | Op::Set(..)
-        | Op::Take(..)
-        | Op::Assign { .. }
-        | Op::Load { .. }
-        | Op::Store { .. }
-        | Op::Atomic { .. }
-        | Op::AwaitFlag { .. }
-        | Op::Commit(_)
-        | Op::WaitQueue { .. }
-        | Op::Fence(_)
-        | Op::Await { .. }
-        | Op::InitBarriers(_)
-        | Op::For { .. }
-        | Op::Leave { .. }
-        | Op::If { .. }
-        | Op::When { .. }
-        | Op::Roles(_) => false,
-    }
+    let own = match op.order() {
+        Order::Barrier | Order::Arrive | Order::Fence(Fence::Threads(Scope::Warp)) => true,
+        Order::Issue(row) => row.async_proxy,
+        Order::Nothing | Order::Commit(_) | Order::Wait(..) | Order::Fence(_) | Order::Await => false,
+    };
+    // One elected thread acts for the others.
+    let elects = op.control() == Control::Elect;
+    own || (elects && op.blocks().into_iter().flatten().any(|stmt| publishes(&stmt.op)))
 }
 
 #[cfg(test)]
@@ -139,7 +92,7 @@ mod tests {
     use crate::atoms;
     use crate::index::Ix;
     use crate::lower::{Lower, Policy};
-    use crate::thread::Frag;
+    use crate::thread::{AtomArg, Frag, Mem};
     use crate::tile::Program;
 
     fn at(array: Id) -> Mem {

@@ -4,6 +4,7 @@
 //! Control flow decides, not the order of the text: what a loop's body leaves behind is there at its beginning.
 
 use crate::atom::Done;
+use crate::thread::visit::{Control, Order};
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
 
 /// An analysis.
@@ -74,48 +75,31 @@ impl<F: Forward> Walk<'_, F> {
 
     /// The state behind a statement, from that ahead of the blocks inside it.
     fn inside(&mut self, op: &mut Op, state: F::State, write: bool) -> F::State {
-        match op {
-            Op::For { var, body, .. } => self.repeated(*var, body, state, write),
-            Op::Leave { of, .. } => {
-                if let Some((_, left)) = self.leaving.iter_mut().rev().find(|(var, _)| var == of) {
+        // Does a thread perhaps execute none of the blocks?
+        let (blocks, none) = match op.control() {
+            Control::Straight => return state,
+            Control::Repeat(var) => {
+                return op
+                    .blocks_mut()
+                    .into_iter()
+                    .fold(state, |state, body| self.repeated(var, body, state, write));
+            }
+            Control::Leave(of) => {
+                if let Some((_, left)) = self.leaving.iter_mut().rev().find(|(var, _)| *var == of) {
                     let known = left.take();
                     *left = Some(known.map_or_else(|| state.clone(), |known| F::join(known, &state)));
                 }
-                state
+                return state;
             }
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
-                let first = self.block(then, state.clone(), write);
-                F::join(first, &self.block(other, state, write))
-            }
-            Op::Elect(_, body) => F::join(self.block(body, state.clone(), write), &state),
-            Op::Roles(roles) => {
-                let in_roles: u32 = roles.iter().map(|role| role.warps.1 - role.warps.0).sum();
-                let ends = roles.iter_mut().map(|role| self.block(&mut role.body, state.clone(), write));
-                let end = ends.reduce(|all, end| F::join(all, &end));
-                match end {
-                    Some(end) if in_roles >= self.warps => end,
-                    // Other warps pass by.
-                    Some(end) => F::join(end, &state),
-                    None => state,
-                }
-            }
-            Op::Comment(_)
-            | Op::Let(..)
-            | Op::Set(..)
-            | Op::Take(..)
-            | Op::Assign { .. }
-            | Op::Load { .. }
-            | Op::Store { .. }
-            | Op::Atomic { .. }
-            | Op::AwaitFlag { .. }
-            | Op::Atom { .. }
-            | Op::Commit(_)
-            | Op::WaitQueue { .. }
-            | Op::Fence(_)
-            | Op::Sync(_)
-            | Op::Arrive { .. }
-            | Op::Await { .. }
-            | Op::InitBarriers(_) => state,
+            Control::Either => (op.blocks_mut(), false),
+            Control::Elect => (op.blocks_mut(), true),
+            Control::Roles(warps) => (op.blocks_mut(), warps < self.warps),
+        };
+        let ends = blocks.into_iter().map(|block| self.block(block, state.clone(), write));
+        match ends.reduce(|all, end| F::join(all, &end)) {
+            Some(end) if none => F::join(end, &state),
+            Some(end) => end,
+            None => state,
         }
     }
 
@@ -150,29 +134,10 @@ pub(super) enum Copies {
 
 /// What a statement itself does to these groups.
 pub(super) fn copies(op: &Op) -> Option<Copies> {
-    match op {
-        Op::Atom { row, .. } => (row.done == Done::Queue(Queue::CpAsync)).then_some(Copies::Issue),
-        Op::Commit(queue) => (*queue == Queue::CpAsync).then_some(Copies::Commit),
-        Op::WaitQueue { queue, pending } => (*queue == Queue::CpAsync).then_some(Copies::Wait(*pending)),
-        Op::Comment(_)
-        | Op::Let(..)
-        | Op::Set(..)
-        | Op::Take(..)
-        | Op::Assign { .. }
-        | Op::Load { .. }
-        | Op::Store { .. }
-        | Op::Atomic { .. }
-        | Op::AwaitFlag { .. }
-        | Op::Fence(_)
-        | Op::Sync(_)
-        | Op::Arrive { .. }
-        | Op::Await { .. }
-        | Op::InitBarriers(_)
-        | Op::For { .. }
-        | Op::Leave { .. }
-        | Op::If { .. }
-        | Op::When { .. }
-        | Op::Elect(..)
-        | Op::Roles(_) => None,
+    match op.order() {
+        Order::Issue(row) => (row.done == Done::Queue(Queue::CpAsync)).then_some(Copies::Issue),
+        Order::Commit(queue) => (queue == Queue::CpAsync).then_some(Copies::Commit),
+        Order::Wait(queue, pending) => (queue == Queue::CpAsync).then_some(Copies::Wait(pending)),
+        Order::Nothing | Order::Fence(_) | Order::Barrier | Order::Arrive | Order::Await => None,
     }
 }

@@ -11,7 +11,6 @@ use std::collections::HashMap;
 use super::Lower;
 use super::flow::{Copies, Edit, Forward, copies, forward};
 use super::ring::is_bulk_store;
-use crate::mention::blocks;
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
 use crate::tile;
 
@@ -62,7 +61,8 @@ impl Lower<'_> {
 
 /// Does a statement issue copies that a wait counts? A copy has no roles.
 fn issues(op: &Op) -> bool {
-    matches!(copies(op), Some(Copies::Issue)) || blocks(op).into_iter().flatten().any(|stmt| issues(&stmt.op))
+    matches!(copies(op), Some(Copies::Issue))
+        || op.blocks().into_iter().flatten().any(|stmt| issues(&stmt.op))
 }
 
 /// Raises the counts of waits as far as possible.
@@ -186,12 +186,10 @@ mod tests {
 
     fn pending(body: &[Stmt], to: &mut Vec<u32>) {
         for stmt in body {
-            match &stmt.op {
-                Op::WaitQueue { pending, .. } => to.push(*pending),
-                Op::For { body, .. } => pending(body, to),
-                Op::If { then, other, .. } => [then, other].into_iter().for_each(|body| pending(body, to)),
-                _ => {}
+            if let Op::WaitQueue { pending, .. } = &stmt.op {
+                to.push(*pending);
             }
+            stmt.op.blocks().into_iter().for_each(|body| pending(body, to));
         }
     }
 

@@ -6,6 +6,7 @@
 
 mod launch;
 mod stmt;
+pub(crate) mod visit;
 
 use tilewright_layout::{Symbol, Value};
 

@@ -7,6 +7,58 @@ use crate::expr::Expr;
 use crate::semiring::Semiring;
 use crate::view::View;
 
+/// The statements that compute or move elements, or annotate them, as a pattern.
+macro_rules! of_elements {
+    () => {
+        Op::Copy { .. }
+            | Op::Take { .. }
+            | Op::Fill { .. }
+            | Op::Map { .. }
+            | Op::Gemm { .. }
+            | Op::Reduce { .. }
+            | Op::Fold { .. }
+            | Op::Scan { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. }
+            | Op::Signal { .. }
+            | Op::AwaitFlag { .. }
+            | Op::Follows { .. }
+            | Op::Holds { .. }
+    };
+}
+
+/// The statements that only order others, as a pattern.
+macro_rules! of_order {
+    () => {
+        Op::SyncCluster
+            | Op::WaitCopies { .. }
+            | Op::CommitCopies
+            | Op::Wait { .. }
+            | Op::Sync
+            | Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Advance { .. }
+    };
+}
+
+/// The statements of control flow, as a pattern.
+macro_rules! of_control {
+    () => {
+        Op::For { .. }
+            | Op::Leave { .. }
+            | Op::Pipelined { .. }
+            | Op::Step { .. }
+            | Op::If { .. }
+            | Op::When { .. }
+            | Op::Roles(_)
+            | Op::Tiles { .. }
+            | Op::Ordered { .. }
+    };
+}
+
 impl Stmt {
     /// Its bodies of substatements.
     pub fn bodies(&self) -> Vec<&Vec<Stmt>> {
@@ -18,32 +70,7 @@ impl Stmt {
             | Op::Ordered { body, .. } => vec![body],
             Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
             Op::Roles(roles) => roles.iter().map(|(_, body)| body).collect(),
-            Op::Copy { .. }
-            | Op::Take { .. }
-            | Op::Fill { .. }
-            | Op::Map { .. }
-            | Op::Follows { .. }
-            | Op::Holds { .. }
-            | Op::Gemm { .. }
-            | Op::Wait { .. }
-            | Op::Atomic { .. }
-            | Op::Gather { .. }
-            | Op::Scatter { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::SyncCluster
-            | Op::Advance { .. }
-            | Op::Acquire { .. }
-            | Op::Publish { .. }
-            | Op::Await { .. }
-            | Op::Release { .. }
-            | Op::Reduce { .. }
-            | Op::Fold { .. }
-            | Op::Scan { .. }
-            | Op::CommitCopies
-            | Op::WaitCopies { .. }
-            | Op::Sync
-            | Op::Leave { .. } => Vec::new(),
+            Op::Leave { .. } | of_elements!() | of_order!() => Vec::new(),
         }
     }
 
@@ -57,32 +84,7 @@ impl Stmt {
             | Op::Ordered { body, .. } => vec![body],
             Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
             Op::Roles(roles) => roles.iter_mut().map(|(_, body)| body).collect(),
-            Op::Copy { .. }
-            | Op::Take { .. }
-            | Op::Fill { .. }
-            | Op::Map { .. }
-            | Op::Follows { .. }
-            | Op::Holds { .. }
-            | Op::Gemm { .. }
-            | Op::Wait { .. }
-            | Op::Atomic { .. }
-            | Op::Gather { .. }
-            | Op::Scatter { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::SyncCluster
-            | Op::Advance { .. }
-            | Op::Acquire { .. }
-            | Op::Publish { .. }
-            | Op::Await { .. }
-            | Op::Release { .. }
-            | Op::Reduce { .. }
-            | Op::Fold { .. }
-            | Op::Scan { .. }
-            | Op::CommitCopies
-            | Op::WaitCopies { .. }
-            | Op::Sync
-            | Op::Leave { .. } => Vec::new(),
+            Op::Leave { .. } | of_elements!() | of_order!() => Vec::new(),
         }
     }
 
@@ -136,26 +138,9 @@ impl Stmt {
             Op::Fill { .. }
             | Op::Follows { .. }
             | Op::Holds { .. }
-            | Op::Wait { .. }
             | Op::Signal { .. }
-            | Op::SyncCluster
-            | Op::Advance { .. }
-            | Op::Tiles { .. }
-            | Op::Acquire { .. }
-            | Op::Publish { .. }
-            | Op::Await { .. }
-            | Op::Release { .. }
-            | Op::Roles(_)
-            | Op::CommitCopies
-            | Op::WaitCopies { .. }
-            | Op::Sync
-            | Op::Ordered { .. }
-            | Op::For { .. }
-            | Op::Leave { .. }
-            | Op::Step { .. }
-            | Op::When { .. }
-            | Op::If { .. }
-            | Op::Pipelined { .. } => Vec::new(),
+            | of_order!()
+            | of_control!() => Vec::new(),
         }
     }
 
@@ -176,26 +161,9 @@ impl Stmt {
             Op::Take { .. }
             | Op::Follows { .. }
             | Op::Holds { .. }
-            | Op::Wait { .. }
             | Op::AwaitFlag { .. }
-            | Op::SyncCluster
-            | Op::Advance { .. }
-            | Op::Tiles { .. }
-            | Op::Acquire { .. }
-            | Op::Publish { .. }
-            | Op::Await { .. }
-            | Op::Release { .. }
-            | Op::Roles(_)
-            | Op::CommitCopies
-            | Op::WaitCopies { .. }
-            | Op::Sync
-            | Op::Ordered { .. }
-            | Op::For { .. }
-            | Op::Leave { .. }
-            | Op::Step { .. }
-            | Op::When { .. }
-            | Op::If { .. }
-            | Op::Pipelined { .. } => Vec::new(),
+            | of_order!()
+            | of_control!() => Vec::new(),
         }
     }
 
@@ -214,29 +182,20 @@ impl Stmt {
             | Op::Follows { .. }
             | Op::Holds { .. }
             | Op::Gemm { .. }
-            | Op::Wait { .. }
             | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
             | Op::Signal { .. }
             | Op::AwaitFlag { .. }
-            | Op::SyncCluster
-            | Op::Advance { .. }
             | Op::Tiles { .. }
-            | Op::Acquire { .. }
-            | Op::Publish { .. }
-            | Op::Await { .. }
-            | Op::Release { .. }
             | Op::Roles(_)
             | Op::Reduce { .. }
             | Op::Fold { .. }
             | Op::Scan { .. }
-            | Op::CommitCopies
-            | Op::WaitCopies { .. }
-            | Op::Sync
             | Op::Ordered { .. }
             | Op::For { .. }
-            | Op::Pipelined { .. } => Vec::new(),
+            | Op::Pipelined { .. }
+            | of_order!() => Vec::new(),
         }
     }
 
@@ -253,29 +212,20 @@ impl Stmt {
             | Op::Follows { .. }
             | Op::Holds { .. }
             | Op::Gemm { .. }
-            | Op::Wait { .. }
             | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
             | Op::Signal { .. }
             | Op::AwaitFlag { .. }
-            | Op::SyncCluster
-            | Op::Advance { .. }
             | Op::Tiles { .. }
-            | Op::Acquire { .. }
-            | Op::Publish { .. }
-            | Op::Await { .. }
-            | Op::Release { .. }
             | Op::Roles(_)
             | Op::Reduce { .. }
             | Op::Fold { .. }
             | Op::Scan { .. }
-            | Op::CommitCopies
-            | Op::WaitCopies { .. }
-            | Op::Sync
             | Op::Ordered { .. }
             | Op::For { .. }
-            | Op::Pipelined { .. } => {}
+            | Op::Pipelined { .. }
+            | of_order!() => {}
         }
     }
 
@@ -300,25 +250,7 @@ impl Stmt {
             Op::Take { from, .. } => vec![from],
             Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
             Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => vec![a, b, acc],
-            Op::Wait { .. }
-            | Op::SyncCluster
-            | Op::Advance { .. }
-            | Op::Tiles { .. }
-            | Op::Acquire { .. }
-            | Op::Publish { .. }
-            | Op::Await { .. }
-            | Op::Release { .. }
-            | Op::Roles(_)
-            | Op::CommitCopies
-            | Op::WaitCopies { .. }
-            | Op::Sync
-            | Op::Ordered { .. }
-            | Op::For { .. }
-            | Op::Leave { .. }
-            | Op::Step { .. }
-            | Op::When { .. }
-            | Op::If { .. }
-            | Op::Pipelined { .. } => Vec::new(),
+            of_order!() | of_control!() => Vec::new(),
         }
     }
 

@@ -1,0 +1,275 @@
+//! The visitor of thread programs: what a statement itself uses, which blocks it contains, and how it orders accesses.
+//! Each question has one list of all statements, here; passes ask instead of listing statements again.
+
+use super::{AtomArg, Fence, Frag, Id, Mem, Op, Queue, Space, Stmt, Val};
+use crate::atom::{Atom, Effect};
+use crate::index::Ix;
+
+/// Is something read, written or both?
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Access {
+    /// Only read.
+    Read,
+    /// Only written.
+    Write,
+    /// Its new value depends on the old one.
+    Update,
+}
+
+/// One thing that a statement uses.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Use {
+    /// An integer: of an index, a guard, a bound, a condition, a value.
+    Integer(Ix),
+    /// Elements of a register array.
+    Registers(Id, Access),
+    /// Memory.
+    Memory {
+        /// Which.
+        space: Space,
+        /// How.
+        access: Access,
+        /// Through the asynchronous proxy? Otherwise through the generic one.
+        asynchronous: bool,
+    },
+}
+
+/// What a statement itself does to the order of accesses.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Order {
+    /// Nothing: it computes, accesses memory, or contains other statements.
+    Nothing,
+    /// Issues an instruction, which may complete later: [`Atom::done`].
+    Issue(&'static Atom),
+    /// Commits a group of instructions.
+    Commit(Queue),
+    /// Waits until at most so many groups are in flight.
+    Wait(Queue, u32),
+    /// A fence.
+    Fence(Fence),
+    /// A barrier: arrives and waits.
+    Barrier,
+    /// Arrives, without waiting.
+    Arrive,
+    /// Waits for the arrivals of others.
+    Await,
+}
+
+/// How control passes through a statement and its [`blocks`](Op::blocks).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Control {
+    /// It has no blocks.
+    Straight,
+    /// Its block is repeated, perhaps not once; this is the loop's variable.
+    Repeat(Id),
+    /// It may leave the loop over this variable.
+    Leave(Id),
+    /// Each thread executes one of its blocks.
+    Either,
+    /// One thread of each group executes its block.
+    Elect,
+    /// Each warp executes one of its blocks, or none: the blocks have so many warps.
+    Roles(u32),
+}
+
+/// The statements that neither have blocks nor leave a loop, as a pattern.
+macro_rules! simple {
+    () => {
+        Op::Comment(_)
+            | Op::Let(..)
+            | Op::Set(..)
+            | Op::Take(..)
+            | Op::Assign { .. }
+            | Op::Load { .. }
+            | Op::Store { .. }
+            | Op::Atomic { .. }
+            | Op::AwaitFlag { .. }
+            | Op::Atom { .. }
+            | Op::Commit(_)
+            | Op::WaitQueue { .. }
+            | Op::Fence(_)
+            | Op::Sync(_)
+            | Op::Arrive { .. }
+            | Op::Await { .. }
+            | Op::InitBarriers(_)
+    };
+}
+
+impl Op {
+    /// The blocks inside a statement.
+    pub(crate) fn blocks(&self) -> Vec<&[Stmt]> {
+        match self {
+            Op::For { body, .. } | Op::Elect(_, body) => vec![body],
+            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::Roles(roles) => roles.iter().map(|role| role.body.as_slice()).collect(),
+            Op::Leave { .. } | simple!() => Vec::new(),
+        }
+    }
+
+    /// The same, mutably.
+    pub(crate) fn blocks_mut(&mut self) -> Vec<&mut Vec<Stmt>> {
+        match self {
+            Op::For { body, .. } | Op::Elect(_, body) => vec![body],
+            Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
+            Op::Roles(roles) => roles.iter_mut().map(|role| &mut role.body).collect(),
+            Op::Leave { .. } | simple!() => Vec::new(),
+        }
+    }
+
+    /// How control passes through its blocks.
+    pub(crate) fn control(&self) -> Control {
+        match self {
+            Op::For { var, .. } => Control::Repeat(*var),
+            Op::Leave { of, .. } => Control::Leave(*of),
+            Op::If { .. } | Op::When { .. } => Control::Either,
+            Op::Elect(..) => Control::Elect,
+            Op::Roles(roles) => Control::Roles(roles.iter().map(|role| role.warps.1 - role.warps.0).sum()),
+            simple!() => Control::Straight,
+        }
+    }
+
+    /// What it does to the order of accesses, without its blocks.
+    pub(crate) fn order(&self) -> Order {
+        match self {
+            Op::Atom { row, .. } => Order::Issue(row),
+            Op::Commit(queue) => Order::Commit(*queue),
+            Op::WaitQueue { queue, pending } => Order::Wait(*queue, *pending),
+            Op::Fence(fence) => Order::Fence(*fence),
+            Op::Sync(_) => Order::Barrier,
+            Op::Arrive { .. } => Order::Arrive,
+            Op::Await { .. } | Op::AwaitFlag { .. } => Order::Await,
+            Op::Comment(_)
+            | Op::Let(..)
+            | Op::Set(..)
+            | Op::Take(..)
+            | Op::Assign { .. }
+            | Op::Load { .. }
+            | Op::Store { .. }
+            | Op::Atomic { .. }
+            | Op::InitBarriers(_)
+            | Op::For { .. }
+            | Op::Leave { .. }
+            | Op::If { .. }
+            | Op::When { .. }
+            | Op::Elect(..)
+            | Op::Roles(_) => Order::Nothing,
+        }
+    }
+
+    /// Everything that it uses, without its blocks.
+    pub(crate) fn each_use(&self, f: &mut dyn FnMut(Use)) {
+        match self {
+            Op::Let(_, at) | Op::Set(_, at) | Op::Leave { cond: at, .. } | Op::If { cond: at, .. } => {
+                f(Use::Integer(*at));
+            }
+            Op::Take(_, value) | Op::When { cond: value, .. } => value.each_use(f),
+            Op::Assign { reg, at, value } => {
+                f(Use::Registers(*reg, Access::Write));
+                f(Use::Integer(*at));
+                value.each_use(f);
+            }
+            Op::Load { to, from, guard, stays, .. } => {
+                fragment(to, Access::Write, f);
+                memory(from, Access::Read, false, f);
+                integers(guard.iter().chain(stays), f);
+            }
+            Op::Store { to, from, guard } => {
+                fragment(from, Access::Read, f);
+                memory(to, Access::Write, false, f);
+                integers(guard, f);
+            }
+            Op::Atomic { to, value, guard, old, .. } => {
+                memory(to, Access::Update, false, f);
+                value.each_use(f);
+                integers(guard, f);
+                old.iter().for_each(|old| fragment(old, Access::Write, f));
+            }
+            Op::AwaitFlag { from, least } => {
+                memory(from, Access::Read, false, f);
+                f(Use::Integer(*least));
+            }
+            Op::Atom { row, args, guard } => {
+                row.each_use(args, f);
+                integers(guard, f);
+            }
+            Op::Arrive { slot, peer, .. } => integers([slot].into_iter().chain(peer), f),
+            Op::Await { slot, phase, .. } => integers([slot, phase], f),
+            Op::For { from, to, .. } => integers([from, to], f),
+            Op::Comment(_)
+            | Op::Commit(_)
+            | Op::WaitQueue { .. }
+            | Op::Fence(_)
+            | Op::Sync(_)
+            | Op::InitBarriers(_)
+            | Op::Roles(_)
+            | Op::Elect(..) => {}
+        }
+    }
+}
+
+impl Atom {
+    /// What it uses with these operands.
+    fn each_use(&self, args: &[AtomArg], f: &mut dyn FnMut(Use)) {
+        // A matrix product adds to the registers that it writes.
+        let in_place = matches!(self.effect, Effect::Mma { .. });
+        for (operand, arg) in self.operands.iter().zip(args) {
+            let access = match (operand.writes, in_place) {
+                (false, _) => Access::Read,
+                (true, false) => Access::Write,
+                (true, true) => Access::Update,
+            };
+            match arg {
+                AtomArg::Frag(frag) => fragment(frag, access, f),
+                AtomArg::At(at) | AtomArg::Descriptor { at, .. } => {
+                    memory(at, access, self.async_proxy, f);
+                }
+                AtomArg::Map { at, .. } => integers(at, f),
+                AtomArg::Barrier { slot: at, .. } | AtomArg::Int(at) => f(Use::Integer(*at)),
+            }
+        }
+    }
+}
+
+impl Val {
+    /// The values that it is computed from.
+    pub(crate) fn parts(&self) -> Vec<&Val> {
+        match self {
+            Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => Vec::new(),
+            Val::Un(_, x) | Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) => vec![x],
+            Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => vec![x, y],
+            Val::Fma(parts) | Val::Product(_, parts) | Val::Pick(parts) => parts.iter().collect(),
+        }
+    }
+
+    /// Everything that it uses.
+    fn each_use(&self, f: &mut dyn FnMut(Use)) {
+        if let Val::Reg(id, _) = self {
+            f(Use::Registers(*id, Access::Read));
+        }
+        if let Val::Reg(_, at) | Val::Int(at, _) | Val::Guarded(at, ..) | Val::ShuffleXor(_, at) = self {
+            f(Use::Integer(*at));
+        }
+        self.parts().into_iter().for_each(|part| part.each_use(f));
+    }
+
+    /// Does it read the array?
+    pub(crate) fn reads(&self, array: Id) -> bool {
+        matches!(self, Val::Reg(id, _) if *id == array)
+            || self.parts().into_iter().any(|part| part.reads(array))
+    }
+}
+
+fn integers<'i>(all: impl IntoIterator<Item = &'i Ix>, f: &mut dyn FnMut(Use)) {
+    all.into_iter().for_each(|&at| f(Use::Integer(at)));
+}
+
+fn fragment(frag: &Frag, access: Access, f: &mut dyn FnMut(Use)) {
+    f(Use::Registers(frag.reg, access));
+    f(Use::Integer(frag.at));
+}
+
+/// Memory, and the integers of its address.
+fn memory(at: &Mem, access: Access, asynchronous: bool, f: &mut dyn FnMut(Use)) {
+    f(Use::Memory { space: at.space, access, asynchronous });
+    integers([&at.index].into_iter().chain(&at.peer), f);
+}
