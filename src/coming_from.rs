@@ -2,25 +2,25 @@
 //!
 //! | CUDA | Triton | CuTe | here |
 //! |---|---|---|---|
-//! | `blockIdx.x` | `tl.program_id(0)` | `blockIdx.x` | `block.x`, and the grid [follows](crate::language#tiles-and-the-grid) |
-//! | `threadIdx.x` | none | `threadIdx.x` | none for [whole tiles](crate::language#whole-tiles); `thread.x` in [`parallelize`](crate::language::parallelize) |
+//! | `blockIdx.x` | `tl.program_id(0)` | `blockIdx.x` | `block.x`, and the grid [follows](crate::language::kernels#tiles-and-the-grid) |
+//! | `threadIdx.x` | none | `threadIdx.x` | none for [whole tiles](crate::language::tiles#whole-tiles); `thread.x` in [`parallelize`](crate::language::parallelize) |
 //! | `p + i * ld + j` | `p + offs[:, None] * ld + …` | `make_tensor(p, layout)` | `Tensor<f32, (M, N), (ld, _1)>` |
 //! | `blockDim.x * blockIdx.x` | `pid * BLOCK + tl.arange` | `local_tile` | [`tile`](crate::language::tile) |
 //! | index arithmetic | none | `local_partition` | [`parallelize`](crate::language::parallelize) |
 //! | `__shared__ float s[32][33]` | none | `make_tensor(make_smem_ptr(p), layout)` | [`shared`](crate::language::shared) |
 //! | `float r[8]` | a tensor | `make_fragment_like` | [`full`](crate::language::full), [`registers`](crate::language::registers), the result of [`map`](crate::language::map) |
-//! | `if (i < n)` | `mask=offs < n` | a predicate tensor | nothing: bounds are [derived](crate::language#tiles-and-the-grid) |
+//! | `if (i < n)` | `mask=offs < n` | a predicate tensor | nothing: bounds are [derived](crate::language::kernels#tiles-and-the-grid) |
 //! | `__syncthreads()` | none | `__syncthreads()` | none for whole tiles; [`sync_threads`](crate::language::sync_threads) |
 //! | `__shfl_xor_sync` | `tl.sum(x, 1)` | `__shfl_xor_sync` | [`sum`](crate::language::sum), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
 //! | `atomicAdd` | `tl.atomic_add` | `atomicAdd` | `copy(x, y, how = "atomic_add")` |
-//! | `x[ids[i]]` | `tl.load(x + i)` | `x(i)` | `map(ids, y, |i| x[(i)])`: [places of their own](crate::language#places-of-their-own) |
+//! | `x[ids[i]]` | `tl.load(x + i)` | `x(i)` | `map(ids, y, |i| x[(i)])`: [places of their own](crate::language::closures#places-of-their-own) |
 //! | `y[ids[i]] = v` | `tl.store(y + i, v)` | `y(i) = v` | [`scatter`](crate::language::scatter) |
 //! | `__umulhi` | `tl.umulhi` | `__umulhi` | [`mul_high`](crate::language::mul_high) |
 //! | `cp.async` | `tl.load`, `num_stages` | `SM80_CP_ASYNC_…` | [`copy`](crate::language::copy) to shared memory, [`pipelined`](crate::language::pipelined) |
 //! | `mma.sync` | `tl.dot` | `TiledMMA`, `gemm` | [`tiled_mma`](crate::language::tiled_mma), [`gemm`](crate::language::gemm) |
 //! | `(i ^ j) * 8` | none | `Swizzle<3,3,3>` | a derived layout, or [`swizzled`](crate::language::swizzled) |
 //! | `template <int BM>` | `BM: tl.constexpr` | `Int<128>{}` | `const BM: usize = 128` |
-//! | `x * scale` | `x * scale` | a functor | `x * scale` on [tiles](crate::language#arithmetic-on-tiles); a closure, in [`map`](crate::language::map) |
+//! | `x * scale` | `x * scale` | a functor | `x * scale` on [tiles](crate::language::tiles#arithmetic-on-tiles); a closure, in [`map`](crate::language::map) |
 //! | `x > 0 ? x : 0` | `tl.where(x > 0, x, 0)` | a functor | `if x > 0.0 { x } else { 0.0 }`, or [`select`](crate::language::select) |
 //!
 //! # Threads, blocks and bounds

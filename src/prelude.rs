@@ -1,6 +1,6 @@
 //! What a file with kernels imports: `use tilewright::prelude::*;`.
 
-pub use crate::language::*;
+pub use crate::language::functions::*;
 #[cfg(feature = "sim")]
 pub use crate::{Arg, Simulate};
 #[cfg(feature = "cuda")]

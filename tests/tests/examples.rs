@@ -109,7 +109,9 @@ fn pages_quote_generated_code() {
         let source: String = source.lines().map(code).collect();
         let page = fs::read_to_string(root().join("examples").join(name)).unwrap();
         let blocks = page.split("```c\n").skip(1).filter_map(|block| block.split("```").next());
-        for line in blocks.flat_map(str::lines) {
+        let lines: Vec<&str> = blocks.flat_map(str::lines).filter(|line| !code(line).is_empty()).collect();
+        assert!(!lines.is_empty(), "{name} quotes no code: it has no block that begins with ```c");
+        for line in lines {
             assert!(source.contains(&code(line)), "{name} quotes what is not generated:\n{line}");
         }
     }

@@ -1,0 +1,306 @@
+//! The items of the language: arguments of kernels, and the functions that kernels call.
+
+use std::convert::Infallible;
+use std::marker::PhantomData;
+
+/// An argument of a kernel: elements of one type, at coordinates of a shape.
+///
+/// `&Tensor<f32, (M, K)>` is read and `&mut Tensor<f32, (M, N)>` is written. `M` and `K` are known at launch;
+/// integers and the kernel's constants are fixed. Rust does not accept a bare integer in a tuple of types:
+/// write `Tensor<f32, (N, _4)>`, or braces, `Tensor<f32, {(N, 4)}>`. Extents can be computed,
+/// `Tensor<i32, {N + 1}>` or `Tensor<f32, {(2 * M, ceil_div(N, 32))}>`: a launch checks them. Without strides
+/// a tensor is column-major, with its own leading dimensions.
+#[derive(Debug)]
+pub struct Tensor<T, Shape, Stride = ()> {
+    _nothing: Infallible,
+    _types: PhantomData<(T, Shape, Stride)>,
+}
+
+/// A tensor, or a part of one: where its elements are, and their layout.
+#[derive(Clone, Copy, Debug)]
+pub struct View(Infallible);
+
+/// A tuple of numbers, of `_`, or of tuples: a shape, a coordinate, a projection.
+#[derive(Clone, Copy, Debug)]
+pub struct Nested(Infallible);
+
+/// A layout: a shape with strides.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrangement(Infallible);
+
+/// A number that a thread computes with.
+#[derive(Clone, Copy, Debug)]
+pub struct Number(Infallible);
+
+macro_rules! language {
+    ($($(#[$doc:meta])* fn $name:ident $(<$elem:ident>)? ($($arg:ident : $ty:ty),*) $(-> $result:ty)?;)*) => {
+        $(
+            $(#[$doc])*
+            pub fn $name $(<$elem>)? ($($arg: $ty),*) $(-> $result)? {
+                $(let _ = $arg;)*
+                panic!(concat!("`", stringify!($name), "` is called outside of a kernel"))
+            }
+        )*
+    };
+}
+
+language! {
+    /// One tile of a tensor: `tile(a, (BM, BK), (block.x, _))`. `_` keeps a mode of tiles, to loop over.
+    /// `halo = (1, 0)` adds that many elements before and after the tile along each mode,
+    /// `halo = ((1, 2), 0)` different numbers before and after.
+    fn tile(tensor: View, tiler: Nested, at: Nested) -> View;
+    /// The part of a tile that one thread has: `parallelize(t, layout!((32, 8)), thread.x)`. A fourth
+    /// argument projects: with `(1, _)` the tile is partitioned along rows only. `values = (1, 4)` gives each
+    /// thread neighbouring elements, `ragged = true` allows threads that do not divide the tile: see
+    /// [Parts of threads](super::parts#parts-of-threads).
+    fn parallelize(tile: View, threads: Arrangement, thread: Number) -> View;
+    /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`. With a shape alone,
+    /// `shared::<f32>((BM, BK))`, its layout is derived from the statements on whole tiles that use it: free
+    /// of bank conflicts.
+    fn shared<T>(layout: Arrangement) -> View;
+    /// A tile in registers, filled with a number: `registers::<f32>((8, 8), 0.0)`.
+    fn registers<T>(shape: Nested, value: Number) -> View;
+    /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
+    fn registers_like(tile: View, value: Number) -> View;
+    /// The elements at this offset along each mode: `shift(tile, (-1, 0))`. Numbers may be any integers.
+    fn shift(tile: View, by: Nested) -> View;
+    /// The same elements with their modes in another order: `permute(a, (1, 0))` is the transpose.
+    fn permute(tensor: View, order: Nested) -> View;
+    /// The same elements in the same order, leftmost mode fastest, under another shape:
+    /// `regroup(tile, (8, 16))`.
+    fn regroup(tile: View, shape: Nested) -> View;
+    /// The same elements along the modes of a larger shape that are `_`, repeated along the others:
+    /// `broadcast(bias, (BM, _))` is a matrix of BM equal rows.
+    fn broadcast(tensor: View, shape: Nested) -> View;
+    /// A precondition of the launch: `assert(N % 4 == 0)`, a condition on sizes. Other launches are refused,
+    /// with their numbers; a known divisor of a size makes accesses wider in every variant.
+    fn assert(condition: Number);
+    /// The tile coordinates of a block, and the number of blocks:
+    /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` rasters column by column. With `bands = 8` it
+    /// rasters bands of eight rows of tiles, so that concurrent blocks share operands.
+    /// `walk(layout!((4, 8) : (8, 1)), block.x)` rasters in the order of a layout. `walk(132, block.x)` is the number
+    /// of one of 132 blocks, in a kernel where no tile has it as its coordinate.
+    fn walk(tiles: Nested, block: Number) -> Nested;
+    /// A whole tile in registers, distributed over the threads of the block and filled with a number:
+    /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](super::tiles#whole-tiles).
+    fn full<T>(shape: Nested, value: Number) -> View;
+    /// A whole tile in registers of `i32`, its coordinates along a mode: `iota(256)` holds 0 to 255, `iota((BM, BN), 1)` the
+    /// number of each element's column. See [Coordinates of elements](super::closures#coordinates-of-elements).
+    fn iota(shape: Nested, mode: Number) -> View;
+    /// The number of threads of the block, where no thread layout determines it: `threads(512)`, or
+    /// `#[kernel(threads = 512)]`. The default is 256.
+    fn threads(count: Number);
+    /// A matrix instruction, and the warps that it is tiled over: the best for these types with
+    /// `tiled_mma::<bf16, f32>(warps = 8)`; wgmma with `tiled_mma::<bf16, f32>(warpgroups = 2)`, see
+    /// [Producers](super::products#producers); a row of the table by name with
+    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile
+    /// of sums, for [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c`
+    /// are the parts of a thread, and `mma.partition_a(sa, thread.x, how = "ldmatrix_x4")` the rows whose
+    /// addresses it gives to an instruction. See [Explicit instructions](super::products#explicit-instructions).
+    fn tiled_mma<T>(name: Nested, warps: Arrangement) -> View;
+    /// Registers for the part that a thread has of an operand: `fragment_like(mma.partition_a(sa, thread.x))`,
+    /// or with another type and filled, `fragment_like::<f32>(mma.partition_c(gc, thread.x), 0.0)`. Narrow
+    /// elements are packed, as instructions take them. See [Explicit instructions](super::products#explicit-instructions).
+    fn fragment_like(part: View, value: Number) -> View;
+    /// A fragment as the instruction that loads it takes it, which may move several of a product's at once:
+    /// `copy(rows, retile(fa, rows), how = "ldmatrix_x4")`.
+    fn retile(fragment: View, rows: View) -> View;
+    /// Copies every element, converted to the type of the target as `as` does. A copy from global to shared
+    /// memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0, or
+    /// as `fill = …` says, or with `clamp = true` the nearest element inside. In a pipelined loop,
+    /// `how = "staged"` copies through registers, which suits tiles that are transposed by the copy.
+    ///
+    /// `how = "ldmatrix_x4"`, or another ldmatrix or stmatrix, copies between rows in shared memory and a
+    /// fragment: see [Explicit instructions](super::products#explicit-instructions).
+    ///
+    /// A number can be copied as well: `copy(1, counter, how = "atomic_add")`.
+    ///
+    /// `how = "atomic_add"` adds atomically: threads and blocks may add to the same elements. So do
+    /// `"atomic_min"`, `"atomic_max"`, `"atomic_and"`, `"atomic_or"`, `"atomic_xor"` and `"atomic_exchange"`,
+    /// for the types that the hardware supports. Out-of-bounds elements are skipped. Floating-point sums are
+    /// rounded in the order of arrival, so they differ from run to run: `#[kernel(deny(deterministic))]`
+    /// refuses them.
+    fn copy(from: View, to: View);
+    /// Sets every element to a number, or to that of a tile of one element.
+    fn fill(tile: View, value: Number);
+    /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`. The order of its
+    /// multiply-adds is `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`. Operands are
+    /// (rows, k) and (columns, k). The k-steps of a thread must be the same in both, and its sums must be
+    /// copied to their own rows and columns: extents with the same symbol, such as `M` of A and `M` of C,
+    /// belong together, and a mismatch is an error. `with = (min, add)` combines and multiplies by other
+    /// operations: see [Products with other operations](super::products#products-with-other-operations). `how = "mma_m16n8k16_bf16"` multiplies fragments by an
+    /// instruction: see [Explicit instructions](super::products#explicit-instructions).
+    fn gemm(a: View, b: View, acc: View);
+    /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`. The result
+    /// has the type of the closure's value; a tuple of values makes a tuple of tiles.
+    /// `map(x, y, |x| 2.0 * x)` writes to `y`, whose type the value must have. Modes of extent 1 are
+    /// broadcast. One more parameter is the element's [coordinates](super::closures#coordinates-of-elements):
+    /// `map(x, |x, at| …)`.
+    fn map(tiles: View, with: fn(Number) -> Number) -> View;
+    /// Stores elements at places of their own: the closure gives a place and what is stored there,
+    /// `scatter(x, y, |x, at| ((at.1, at.0), x))`. `how = "atomic_add"` and its like update what is there. See
+    /// [Places of their own](super::closures#places-of-their-own).
+    fn scatter(tiles: View, to: View, with: fn(Number) -> (Nested, Number));
+    /// Sums along a mode of a fragment, `sum(x, 1)`, along several, `sum(x, (0, 2))`, or all of it, `sum(x)`.
+    /// `acc = bf16` sets the accumulator type, see [Types](super::types#types); out-of-bounds elements are left out,
+    /// see [Reductions](super::reductions#reductions).
+    fn sum(fragment: View, mode: Number) -> View;
+    /// Combines the elements of a fragment or a whole tile, or of several together, by an associative and
+    /// commutative closure: `reduce(x, 0.0, |a, b| a + b)`, with `mode = 1` along one mode. The second argument is the
+    /// identity. See [Reductions](super::reductions#reductions).
+    fn reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// The largest along a mode of a fragment.
+    fn maximum(fragment: View, mode: Number) -> View;
+    /// The smallest along a mode of a fragment.
+    fn minimum(fragment: View, mode: Number) -> View;
+    /// Sums each element over the threads of a warp, or over `lanes = 8` neighbours; `acc = …` as in [`sum`].
+    fn warp_sum(fragment: View) -> View;
+    /// [`reduce`] of each element over the threads of a warp, or over `lanes = 8` neighbours; every lane gets
+    /// the result.
+    fn warp_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// The largest of each element over the threads of a warp.
+    fn warp_maximum(fragment: View) -> View;
+    /// The smallest of each element over the threads of a warp.
+    fn warp_minimum(fragment: View) -> View;
+    /// Sums each element over the threads of the block; every thread gets the sum. `acc = …` as in [`sum`].
+    fn block_sum(fragment: View) -> View;
+    /// [`reduce`] of each element over the threads of the block; every thread gets the result.
+    fn block_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// The largest of each element over the threads of the block; every thread gets it.
+    fn block_maximum(fragment: View) -> View;
+    /// The smallest of each element over the threads of the block; every thread gets it.
+    fn block_minimum(fragment: View) -> View;
+    /// Sums each element over all threads of the cluster; every thread of its blocks gets the sum. With
+    /// `per_block = true` all threads of a block have the same elements, and each block contributes once. See
+    /// [Clusters](super::reductions#clusters).
+    fn cluster_sum(fragment: View) -> View;
+    /// [`reduce`] of each element over the threads of the cluster; every thread gets the result. With
+    /// `per_block = true` each block contributes once, as in [`cluster_sum`].
+    fn cluster_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// The largest of each element over the threads of the cluster; every thread gets it.
+    fn cluster_maximum(fragment: View) -> View;
+    /// The smallest of each element over the threads of the cluster; every thread gets it.
+    fn cluster_minimum(fragment: View) -> View;
+    /// Combines each element with those before it, by an associative closure with its identity:
+    /// `scan(x, 0.0, |a, b| a + b, mode = 1)`. See [Scans](super::reductions#scans).
+    fn scan(tiles: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// [`scan`] of each element over the lanes of a warp, or over `lanes = 8` neighbours.
+    fn warp_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// [`scan`] of each element over the threads of the block.
+    fn block_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// [`scan`] of each element over the threads of the cluster, its blocks in the order of their indices.
+    fn cluster_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// Waits until all threads of the block have arrived.
+    fn sync_threads();
+    /// Waits until every copy in flight has landed.
+    fn cp_async_wait_all();
+    /// Waits until at most this many commit groups are in flight.
+    fn cp_async_wait(groups: Number);
+    /// Ends a commit group.
+    fn cp_async_commit();
+    /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must
+    /// cover whole rows.
+    fn at_most(size: Number, limit: Number);
+    /// `__launch_bounds__` minimum blocks per multiprocessor: it bounds the registers of a thread. 0 leaves
+    /// it to the compiler.
+    fn blocks_per_sm(blocks: Number);
+    /// A persistent kernel: as many blocks as the device runs at once are launched, and each executes the kernel for one
+    /// tile of the grid after another. With a producer, its copies for the next tile overlap the end of this one: see
+    /// [Producers](super::products#producers).
+    fn persistent();
+    /// Launches clusters of so many neighbouring blocks along x, from 1 to 16: see
+    /// [Clusters](super::reductions#clusters). More than 8 are not portable, and more than 1 need `sm_90`.
+    fn cluster(blocks: Number);
+    /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
+    fn padded(shape: Nested, pad: Number) -> Arrangement;
+    /// A row-major layout.
+    fn row_major(shape: Nested) -> Arrangement;
+    /// A layout whose offsets are swizzled: `swizzled(3, 2, 3, layout!((32, 8)))`.
+    fn swizzled(bits: Number, base: Number, shift: Number, layout: Arrangement) -> Arrangement;
+    /// The composition of two layouts.
+    fn composition(layout: Arrangement, tiler: Nested) -> Arrangement;
+    /// A layout divided into tiles.
+    fn logical_divide(layout: Arrangement, tiler: Nested) -> Arrangement;
+    /// A layout divided into tiles, with tile modes first and rest modes second.
+    fn zipped_divide(layout: Arrangement, tiler: Nested) -> Arrangement;
+    /// Copies of a block, side by side.
+    fn blocked_product(block: Arrangement, copies: Arrangement) -> Arrangement;
+    /// Copies of a block, interleaved.
+    fn raked_product(block: Arrangement, copies: Arrangement) -> Arrangement;
+    /// The same function with as few modes as possible.
+    fn coalesce(layout: Arrangement) -> Arrangement;
+    /// A quotient, rounded up.
+    fn ceil_div(a: Number, b: Number) -> Number;
+    /// The smaller.
+    fn min(a: Number, b: Number) -> Number;
+    /// The larger.
+    fn max(a: Number, b: Number) -> Number;
+    /// e to this power. Functions of numbers are for closures; for their accuracy see
+    /// [Accuracy](super::types#accuracy).
+    fn exp(x: Number) -> Number;
+    /// 2 to this power.
+    fn exp2(x: Number) -> Number;
+    /// The natural logarithm.
+    fn log(x: Number) -> Number;
+    /// The logarithm to the base 2.
+    fn log2(x: Number) -> Number;
+    /// The square root.
+    fn sqrt(x: Number) -> Number;
+    /// One over the square root.
+    fn rsqrt(x: Number) -> Number;
+    /// x to the power of y.
+    fn pow(x: Number, y: Number) -> Number;
+    /// The hyperbolic tangent.
+    fn tanh(x: Number) -> Number;
+    /// The sine.
+    fn sin(x: Number) -> Number;
+    /// The cosine.
+    fn cos(x: Number) -> Number;
+    /// The error function, 2/√π ∫₀ˣ exp(-t²) dt.
+    fn erf(x: Number) -> Number;
+    /// 1 / (1 + exp(-x)).
+    fn sigmoid(x: Number) -> Number;
+    /// x / (1 + exp(-x)); NaN for -∞.
+    fn silu(x: Number) -> Number;
+    /// x/2 (1 + erf(x/√2)), as GELU is usually defined; NaN for -∞.
+    fn gelu(x: Number) -> Number;
+    /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))); NaN for -∞.
+    fn gelu_tanh(x: Number) -> Number;
+    /// The magnitude.
+    fn abs(x: Number) -> Number;
+    /// The magnitude of the first with the sign of the second.
+    fn copysign(size: Number, sign: Number) -> Number;
+    /// The greatest integer that is not greater.
+    fn floor(x: Number) -> Number;
+    /// The least integer that is not less.
+    fn ceil(x: Number) -> Number;
+    /// The integer towards 0.
+    fn trunc(x: Number) -> Number;
+    /// The nearest integer, halves away from 0.
+    fn round(x: Number) -> Number;
+    /// The nearest integer, halves to the even one.
+    fn round_ties_even(x: Number) -> Number;
+    /// The remainder of x after whole multiples of y, with the sign of x: `x % y`, exactly.
+    fn fmod(x: Number, y: Number) -> Number;
+    /// The upper half of the product of two `i32` or `u32`, which has 8 bytes.
+    fn mul_high(a: Number, b: Number) -> Number;
+    /// The number of set bits of an integer.
+    fn count_ones(n: Number) -> Number;
+    /// The number of zero bits before the first set bit of an integer; all of them for 0.
+    fn leading_zeros(n: Number) -> Number;
+    /// The bits of a number of 4 bytes, as another type of 4 bytes: `bits::<u32>(x)`, `bits::<f32>(n)`.
+    fn bits<T>(x: Number) -> Number;
+    /// a·b + c, rounded once.
+    fn fma(a: Number, b: Number, c: Number) -> Number;
+    /// One of two numbers: `select(x > 0.0, x, 0.0)`.
+    fn select(condition: Number, then: Number, other: Number) -> Number;
+    /// A loop that is unrolled while compiling: `for i in unroll(0..4) { … }`.
+    fn unroll(range: Number) -> Number;
+    /// A software-pipelined loop: copies from global to shared memory run `stages - 1` iterations ahead,
+    /// without waits or barriers in its body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`. With
+    /// `fragments = 2`, where the body is one product, its operands are loaded from shared memory to
+    /// registers one k-step ahead, across iterations too. A loop-exit test after each k-step then keeps nvcc
+    /// from interleaving k-steps; `exits = false` omits it.
+    /// `producer = warp` a warp of its own copies in bulk: see [Producers](super::products#producers).
+    fn pipelined(range: Number, stages: Number) -> Number;
+}
