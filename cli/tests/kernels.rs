@@ -26,6 +26,7 @@ fn parts_of_what_is_known() {
     assert_snapshot!("explain", small(&["--explain"]));
     let mut json: serde_json::Value = serde_json::from_str(&small(&["--json"])).unwrap();
     for variant in json["variants"].as_array_mut().unwrap() {
+        assert_eq!(variant["report"]["threads"], variant["threads"]);
         assert!(variant["source"].as_str().unwrap().contains("__global__"));
         assert!(variant["loops"].as_str().unwrap().starts_with("grid "));
         (variant["source"], variant["loops"]) = ("…".into(), "…".into());
@@ -51,6 +52,29 @@ fn variants() {
     assert!(count > 1);
     assert_eq!(headings[count - 1], format!("// variant {count} of {count}"));
     assert!(all.contains(&small(&["--variant", &count.to_string()])));
+}
+
+/// Each variant has assumptions, accesses and figures of its own.
+#[test]
+fn reports_of_variants() {
+    const KEYS: [&str; 5] = ["inspect", "matmul", "dtype=bf16", "arch=90", "--report"];
+    let report = |more: &[&str]| printed(&[&KEYS[..], more].concat());
+    let [first, second] = ["1", "2"].map(|number| report(&["--variant", number]));
+    assert_eq!(report(&[]), first);
+    assert_ne!(second, first);
+    let all = report(&["--variant", "all"]);
+    let headings: Vec<&str> = all.lines().filter(|line| line.starts_with("// variant")).collect();
+    assert!(all.contains(&second) && headings.len() > 10, "{headings:?}");
+    let last = report(&["--variant", &headings.len().to_string()]);
+    assert!(
+        all.ends_with(&last) && last.contains("threads        256") && !last.contains("divides"),
+        "{last}"
+    );
+    // Where the last variant runs, its report is shown.
+    let ran = printed(&["run", "tutorial", "--size", "7,5,3", "--json"]);
+    let ran: serde_json::Value = serde_json::from_str(&ran).unwrap();
+    assert_ne!(ran["run"]["variant"], 1);
+    assert!(!ran["report"]["needs"].to_string().contains("divides"), "{}", ran["report"]["needs"]);
 }
 
 #[test]

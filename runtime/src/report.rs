@@ -17,10 +17,30 @@ use crate::nvrtc::{Error, Nvrtc};
 /// # Ok::<(), tilewright_runtime::nvrtc::Error>(())
 /// ```
 pub fn compiled(nvrtc: &Nvrtc, kernel: &Generated, architectures: &[&str]) -> Result<Report, Error> {
-    let mut report = kernel.report.clone();
+    compiled_variant(nvrtc, kernel, 0, architectures)
+}
+
+/// The same of any variant, by its index.
+///
+/// ```no_run
+/// use tilewright_codegen::Definition;
+/// use tilewright_runtime::{nvrtc::Nvrtc, report};
+///
+/// let kernel = Definition::Matmul(Vec::new()).generate().kernel.unwrap();
+/// println!("{}", report::compiled_variant(&Nvrtc::find(&[])?, &kernel, 1, &["sm_80"])?);
+/// # Ok::<(), tilewright_runtime::nvrtc::Error>(())
+/// ```
+pub fn compiled_variant(
+    nvrtc: &Nvrtc,
+    kernel: &Generated,
+    variant: usize,
+    architectures: &[&str],
+) -> Result<Report, Error> {
+    let mut report = kernel.report_of(variant);
+    let variant = &kernel.variants[variant];
     for arch in architectures {
-        let compiled = nvrtc.compile(kernel.source(), &kernel.name, arch, &[])?;
-        let entry = cuda::entry(&kernel.variants[0].program);
+        let compiled = nvrtc.compile(&variant.source, &kernel.name, arch, &[])?;
+        let entry = cuda::entry(&variant.program);
         if let Some(usage) = compiled.usage_of(&entry) {
             report.compiled.push(report::Compiled {
                 arch: (*arch).to_owned(),

@@ -1,7 +1,7 @@
 //! A kernel as JSON.
 
 use serde_json::{Value, json};
-use tilewright_codegen::definition::{Param, Variant};
+use tilewright_codegen::definition::{Generated, Param, Variant};
 use tilewright_codegen::report::{Access, Report};
 
 use crate::kernel::{Chosen, Part};
@@ -13,9 +13,8 @@ pub(super) fn kernel(chosen: &Chosen, parts: &[Part]) -> Value {
         "kernel": chosen.name,
         "entry": generated.name,
         "parameters": generated.params.iter().map(param).collect::<Vec<_>>(),
-        "report": report(&generated.report),
         "layouts": parts.iter().map(part).collect::<Vec<_>>(),
-        "variants": generated.variants.iter().map(variant).collect::<Vec<_>>(),
+        "variants": (0..generated.variants.len()).map(|at| variant(generated, at)).collect::<Vec<_>>(),
     })
 }
 
@@ -28,8 +27,8 @@ fn part(part: &Part) -> Value {
     json!({ "name": part.name, "what": part.what, "layout": part.layout })
 }
 
-fn variant(variant: &Variant) -> Value {
-    let program = &variant.program;
+fn variant(generated: &Generated, at: usize) -> Value {
+    let Variant { source, program } = &generated.variants[at];
     let axis = |factors: &Vec<tilewright_layout::Value>| match factors.as_slice() {
         [] => "1".to_owned(),
         factors => factors.iter().map(ToString::to_string).collect::<Vec<_>>().join("*"),
@@ -43,7 +42,8 @@ fn variant(variant: &Variant) -> Value {
         "cluster": program.launch.cluster,
         "overlaps": program.launch.overlaps,
         "loops": tilewright_codegen::explain::nest(program),
-        "source": variant.source,
+        "report": report(&generated.report_of(at)),
+        "source": source,
     })
 }
 

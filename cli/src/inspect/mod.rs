@@ -74,9 +74,6 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let arch = matches.get_one::<String>("arch").map(String::as_str);
     let variants = picked(matches, &chosen.generated.variants)?;
     let mut sections = Vec::new();
-    if matches.get_flag("report") {
-        sections.push(completed(chosen, arch)?.to_string());
-    }
     if matches.get_flag("layouts") {
         sections.push(layouts(&parts()));
     }
@@ -93,6 +90,9 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
             _ => format!("// variant {number} of {}\n", chosen.generated.variants.len()),
         };
         let mut push = |text: String| sections.push(heading.clone() + &text);
+        if wanted("report") {
+            push(completed(chosen, number - 1, arch)?.to_string());
+        }
         if wanted("explain") {
             push(tilewright_codegen::explain::nest(&variant.program));
         }
@@ -133,13 +133,14 @@ fn picked<'v>(matches: &ArgMatches, all: &'v [Variant]) -> Result<Vec<(usize, &'
     })
 }
 
-/// The report; with an architecture, also the compiler's figures.
-fn completed(chosen: &Chosen, arch: Option<&str>) -> Result<Report> {
+/// The report of a variant; with an architecture, also the compiler's figures.
+fn completed(chosen: &Chosen, variant: usize, arch: Option<&str>) -> Result<Report> {
     match arch {
-        None => Ok(chosen.generated.report.clone()),
+        None => Ok(chosen.generated.report_of(variant)),
         Some(arch) => {
-            let nvrtc = compiled::nvrtc()?;
-            tilewright_runtime::report::compiled(&nvrtc, &chosen.generated, &[arch]).map_err(Failure::of)
+            let (nvrtc, kernel) = (compiled::nvrtc()?, &chosen.generated);
+            tilewright_runtime::report::compiled_variant(&nvrtc, kernel, variant, &[arch])
+                .map_err(Failure::of)
         }
     }
 }

@@ -85,6 +85,8 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 
 /// The outcome of a run.
 struct Shown {
+    /// The index of the variant that ran, if one did.
+    variant: Option<usize>,
     /// The device.
     device: String,
     /// Which variant ran and why, and its cost, as text.
@@ -170,7 +172,13 @@ fn in_simulator(ran: simulated::Ran, schedules: u32) -> Shown {
         1 => "the simulator".to_owned(),
         n => format!("the simulator, in {n} orders"),
     };
-    Shown { device, details: outcome.to_string(), json, results: ran.results }
+    Shown {
+        variant: Some(outcome.variant()),
+        device,
+        details: outcome.to_string(),
+        json,
+        results: ran.results,
+    }
 }
 
 fn on_device(ran: device::Ran) -> Shown {
@@ -186,7 +194,7 @@ fn on_device(ran: device::Ran) -> Shown {
         "{launched}\n{:.1} µs, the fastest of a few launches; `tilewright bench` measures with care\n",
         ran.time.as_secs_f64() * 1e6
     );
-    Shown { device: ran.device, details, json, results: ran.results }
+    Shown { variant: launched.variant, device: ran.device, details, json, results: ran.results }
 }
 
 fn text(
@@ -207,7 +215,7 @@ fn text(
         None => "the result is not compared: what the kernel computes is not known\n".to_owned(),
         Some(found) => verdict(found),
     };
-    text + &format!("\n{}\n{}", kernel.report, shown.details)
+    text + &format!("\n{}\n{}", kernel.report_of(shown.variant.unwrap_or(0)), shown.details)
 }
 
 fn verdict(found: &Comparison) -> String {
@@ -245,7 +253,7 @@ fn all(chosen: &Chosen, problem: &Problem, seed: u64, shown: &Shown, compared: O
         "sizes": sizes,
         "seed": seed,
         "comparison": compared,
-        "report": inspect::report(&chosen.generated.report),
+        "report": inspect::report(&chosen.generated.report_of(shown.variant.unwrap_or(0))),
         "run": shown.json,
     })
 }

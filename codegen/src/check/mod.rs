@@ -25,8 +25,9 @@ use crate::ast::{Level, Name, Span};
 use crate::cuda::Names;
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::report::{Access, Report};
-use crate::thread::Kernel;
+use crate::thread::{Id, Kernel, Param};
 use crate::tile::Program;
+use accesses::Site;
 pub use work::{Counts, Work, work};
 
 /// Evaluations of one kernel: the value of one expression or one element for one thread.
@@ -132,9 +133,17 @@ pub(crate) fn kernel(
     before.diagnostics.extend(lints::bank_conflicts(program, kernel, &sites, levels, &mut budget));
     before.diagnostics.extend(lints::uncoalesced(program, kernel, &sites, levels, &mut budget));
     before.spent = MOST_EVALUATIONS - budget.left;
-    let mut undecided = std::mem::take(&mut before.undecided);
+    reported(kernel, &sites, std::mem::take(&mut before.undecided))
+}
+
+/// The report of any variant.
+pub(crate) fn report(kernel: &Kernel) -> Report {
+    reported(kernel, &accesses::measure(kernel, &mut Budget::of(MOST_EVALUATIONS)), Vec::new())
+}
+
+fn reported(kernel: &Kernel, sites: &[Site], mut undecided: Vec<String>) -> Report {
     let (mut lines, names): (Vec<Access>, _) = (Vec::new(), Names::of(kernel));
-    for site in &sites {
+    for site in sites {
         let line = site.line(&names);
         if site.left {
             undecided.push(format!("`{}`: the cost of an access is left to the simulator", line.tensor));
@@ -143,16 +152,20 @@ pub(crate) fn kernel(
         }
     }
     undecided.dedup();
+    let pointer = |&at: &Id| match &kernel.params[at as usize] {
+        Param::Pointer { name, .. } => Some(name.clone()),
+        _ => None,
+    };
     let in_memory = names.shared.into_iter().chain(names.bars.into_iter().filter(|name| !name.is_empty()));
     Report {
         instruction: None,
-        threads: program.threads(),
+        threads: kernel.launch.threads,
         shared_bytes: kernel.launch.shared_bytes,
         shared: in_memory.zip(limits::parts(kernel)).map(|(name, (_, bytes))| (name, bytes)).collect(),
         accesses: lines,
         intensity: intensity::main_loop(kernel),
         needs: crate::cuda::needs(kernel),
-        packs: program.packs.iter().map(|&id| program.tensor(id).name.clone()).collect(),
+        packs: kernel.launch.packs.iter().filter_map(pointer).collect(),
         undecided,
         compiled: Vec::new(),
     }
