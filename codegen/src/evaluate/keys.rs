@@ -48,7 +48,7 @@ impl Evaluator {
     }
 
     /// A compute capability: `90` or `sm_90`.
-    fn architecture(&mut self, value: &Expr) -> Result<u32, Problem> {
+    pub(super) fn architecture(&mut self, value: &Expr) -> Result<u32, Problem> {
         let named = match &value.kind {
             ExprKind::Name(name) => name.strip_prefix("sm_"),
             _ => None,

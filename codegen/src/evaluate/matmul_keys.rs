@@ -44,6 +44,17 @@ impl Keys {
         }
     }
 
+    /// A compute capability: `90` or `sm_90`.
+    pub(crate) fn architecture(&mut self, expr: &ast::Expr) -> Option<u32> {
+        match self.0.architecture(expr) {
+            Ok(arch) => Some(arch),
+            Err(problem) => {
+                self.0.complain(expr.span, problem);
+                None
+            }
+        }
+    }
+
     /// A layout, or a shape for the compact layout.
     pub(crate) fn layout(&mut self, expr: &ast::Expr) -> Option<tilewright_layout::Composed> {
         let found = self.0.expr(expr);

@@ -5,8 +5,10 @@ use tilewright_layout::{Composed, Layout, Swizzle, Tuple, Value as Size};
 use super::reader::Reader;
 use super::scales::GROUPS;
 use crate::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
+use crate::atom::Effect;
 use crate::elem::Elem;
 use crate::problem::Problem;
+use crate::target::WARP;
 use crate::tile::{self, Ahead, Order};
 use crate::tiled::{Terms, TiledMma};
 
@@ -36,6 +38,8 @@ pub(super) struct Config {
     pub(super) a_rows: bool,
     pub(super) b_rows: bool,
     pub(super) c_rows: bool,
+    /// Is A the left operand of a product by mma.sync? Else its transpose is computed.
+    pub(super) a_left: bool,
     pub(super) sa: Composed,
     pub(super) sb: Composed,
     pub(super) ahead: Ahead,
@@ -127,12 +131,12 @@ impl Config {
 
     /// The types of the left and of the right operand as they are multiplied.
     pub(super) fn left_and_right(&self) -> [Elem; 2] {
-        if self.c_rows { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
+        if self.a_left { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
     }
 
     /// What belongs to B, for the left or for the right operand.
     pub(super) fn left_or_right<T>(&self, of_b: T) -> [Option<T>; 2] {
-        if self.c_rows { [None, Some(of_b)] } else { [Some(of_b), None] }
+        if self.a_left { [None, Some(of_b)] } else { [Some(of_b), None] }
     }
 
     /// So many numbers along K, in elements of B.
@@ -149,7 +153,7 @@ impl Config {
     /// The instruction for these operands.
     pub(super) fn multiplying(&self, mma: TiledMma) -> TiledMma {
         match self.packed {
-            true => mma.with_pairs(if self.c_rows { 'b' } else { 'a' }),
+            true => mma.with_pairs(if self.a_left { 'b' } else { 'a' }),
             false => mma,
         }
     }
@@ -169,6 +173,23 @@ impl Config {
     /// Rows of the left and of the right operand as wgmma multiplies them, or of C by those.
     pub(super) fn by_wgmma(&self, [left, right, _]: [i64; 3]) -> [i64; 2] {
         if self.a_is_left() { [left, right] } else { [right, left] }
+    }
+
+    /// Is A the left operand of a product by mma.sync? It is where rows of C are contiguous, unless only the transpose has
+    /// an instruction for the tile, which has more rows than columns.
+    fn suits_a_left(&self) -> bool {
+        let Some(Effect::Mma { m, n, .. }) =
+            TiledMma::row(self.multiplied(), self.acc, self.arch).map(|row| row.effect)
+        else {
+            return self.c_rows;
+        };
+        let fits = |a_left: bool| {
+            let [left, right] = if a_left { [self.bm, self.bn] } else { [self.bn, self.bm] };
+            // Of numbers of four bits, two fragments of the right operand are converted at once.
+            let n = if self.packed && a_left { 2 * n } else { n };
+            left % i64::from(m) == 0 && right % i64::from(n) == 0
+        };
+        if fits(self.c_rows) || !fits(!self.c_rows) { self.c_rows } else { !self.c_rows }
     }
 
     /// Do A and B have two types?
@@ -216,6 +237,13 @@ struct Copies {
     staged: [bool; 2],
 }
 
+/// What the copies of both operands move, and which of them go through registers.
+#[derive(Clone, Copy)]
+struct Sides {
+    copies: [Copy; 2],
+    staged: [bool; 2],
+}
+
 /// The copy of one operand into its shared tile.
 #[derive(Clone, Copy)]
 struct Copy {
@@ -238,16 +266,45 @@ impl Copy {
         // Columns that a warp writes are padded by the width of a thread's read.
         let most = if rows { (32 / value / vec).max(1) } else { 32 };
         let fast = (1..=run.clamp(1, most)).rev().find(|n| run % n == 0 && threads % n == 0).unwrap_or(1);
+        // Where such threads do not divide the other mode, others may.
+        let fast = if self.divides(fast, threads) || self.continues(fast, threads) {
+            fast
+        } else {
+            (1..=run.max(1)).rev().find(|&fast| self.divides(fast, threads)).unwrap_or(fast)
+        };
         let slow = threads / fast;
-        // Threads beyond the number of rows continue along K.
         let more = slow / extent;
         match rows {
-            true if more > 1 && slow % extent == 0 && run % (fast * more) == 0 => {
+            true if self.continues(fast, threads) => {
                 Layout::new((extent, (fast, more)), (fast, (1i64, fast * extent)))
             }
             true => Layout::new((slow, fast), (fast, 1i64)),
             false => Layout::compact((fast, slow)),
         }
+    }
+
+    /// Vectors along what is contiguous, and the extent of the other mode.
+    fn vectors(self) -> (i64, i64) {
+        let Copy { extent, k, rows, vec, .. } = self;
+        if rows { (k / vec, extent) } else { (extent / vec, k) }
+    }
+
+    /// Do so many threads along what is contiguous, and the rest of them along the other mode, divide the tile?
+    fn divides(self, fast: i64, threads: i64) -> bool {
+        let (run, other) = self.vectors();
+        run % fast == 0 && threads % fast == 0 && other % (threads / fast) == 0
+    }
+
+    /// Do threads beyond the number of rows continue along K?
+    fn continues(self, fast: i64, threads: i64) -> bool {
+        let ((run, _), slow) = (self.vectors(), threads / fast);
+        let more = slow / self.extent;
+        self.rows && more > 1 && slow % self.extent == 0 && run % (fast * more) == 0
+    }
+
+    /// Has it a thread layout for so many threads?
+    fn suits(self, threads: i64) -> bool {
+        (1..=self.vectors().0.max(1)).any(|fast| self.divides(fast, threads) || self.continues(fast, threads))
     }
 
     /// The padding of its shared tile: a warp that copies rows writes several columns, and padding keeps them in different
@@ -277,18 +334,23 @@ impl Reader<'_> {
         let types = self.types();
         let rows = self.major(types.packed);
         let vec = if narrow { 1 } else { self.positive("vec", 1) };
-        let (stages, fragments) = (self.positive("stages", 1) as u32, self.positive("fragments", 1) as u32);
+        let fragments = self.positive("fragments", 1);
+        let stages = self.positive("stages", fragments.min(2)) as u32;
         let exits = self.find("exits").is_none() || self.flag("exits");
-        let tc = self.layout("tc", || match rows[2] {
-            true => Layout::row_major((16, 16)),
-            false => Layout::compact((16, 16)),
+        let values = self.values();
+        let sides = self.sides(tile, [rows[0], rows[1]], vec, &values);
+        let tc = self.layout("tc", || {
+            let (over, columns) = tc(tile, &values, &sides, types.acc);
+            match rows[2] {
+                true => Layout::row_major((over, columns)),
+                false => Layout::compact((over, columns)),
+            }
         })?;
         // The swizzle permutes thread indices, not elements.
         let (swizzle, tc) = (tc.swizzle(), Composed::from(tc.layout().clone()));
         let threads = tc.as_layout()?.size().ok()?;
-        let values = self.values();
-        let copies = self.copies(tile, [rows[0], rows[1]], vec, threads, &values, types.dtype)?;
-        let ahead = self.ahead(Ahead { stages, fragments, exits, producer: false });
+        let copies = self.copies(tile, sides, threads, types.dtype)?;
+        let ahead = self.ahead(Ahead { stages, fragments: fragments as u32, exits, producer: false });
         let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
         let bias = self.choice("bias", &["none", "rows", "columns"]).checked_sub(1);
@@ -300,7 +362,7 @@ impl Reader<'_> {
             Some(closure) => Some(self.keys.closure(&closure, types.scaled())?),
             None => None,
         };
-        let (arch, overlaps) = (self.positive("arch", 80) as u32, self.flag("overlaps"));
+        let (arch, overlaps) = (self.arch(), self.flag("overlaps"));
         let fast_accum = self.fast_accum(types.dtype);
         let name = self.name();
         let tc = self.threads("tc", tc, &[2, 3])?;
@@ -308,7 +370,7 @@ impl Reader<'_> {
         let (ta, tb) = (self.threads("ta", ta, &[2])?, self.threads("tb", tb, &[2])?);
         let Types { dtype, b_dtype, packed, acc, out, precision } = types;
         let [sa, sb] = copies.tiles;
-        Some(Config {
+        let config = Config {
             bm: tile[0],
             bn: tile[1],
             bk: tile[2],
@@ -327,6 +389,7 @@ impl Reader<'_> {
             a_rows: rows[0],
             b_rows: rows[1],
             c_rows: rows[2],
+            a_left: rows[2],
             sa,
             sb,
             ahead,
@@ -347,7 +410,14 @@ impl Reader<'_> {
             overlaps,
             fast_accum,
             name,
-        })
+        };
+        Some(Config { a_left: config.suits_a_left(), ..config })
+    }
+
+    /// The oldest compute capability.
+    fn arch(&mut self) -> u32 {
+        let given = self.find("arch").cloned();
+        given.and_then(|expr| self.keys.architecture(&expr)).unwrap_or(80)
     }
 
     /// The swizzle of shared tiles.
@@ -399,16 +469,8 @@ impl Reader<'_> {
         [a_rows, b_rows, c_rows]
     }
 
-    /// The copies of A and of B into shared tiles by threads of the block, of which so many multiply.
-    fn copies(
-        &mut self,
-        [bm, bn, bk]: [i64; 3],
-        rows: [bool; 2],
-        vec: i64,
-        threads: i64,
-        values: &[i64],
-        dtype: Elem,
-    ) -> Option<Copies> {
+    /// What the copies of A and of B into shared tiles move.
+    fn sides(&mut self, [bm, bn, bk]: [i64; 3], rows: [bool; 2], vec: i64, values: &[i64]) -> Sides {
         // Vectors need the shared tile to be contiguous along the same mode as global memory.
         let staged = self.choice("staged", &["none", "transposed", "both"]);
         let wide =
@@ -421,7 +483,12 @@ impl Reader<'_> {
             vec: vec[side],
             value: values[side],
         };
-        let [a, b] = [copy(0), copy(1)];
+        Sides { copies: [copy(0), copy(1)], staged: [staged > 1, staged > 0] }
+    }
+
+    /// The copies of A and of B into shared tiles by threads of the block, of which so many multiply.
+    fn copies(&mut self, [bm, bn, bk]: [i64; 3], sides: Sides, threads: i64, dtype: Elem) -> Option<Copies> {
+        let Sides { copies: [a, b], staged } = sides;
         let (ta, tb) = (self.layout("ta", || a.threads(threads))?, self.layout("tb", || b.threads(threads))?);
         let given = self.find("pad").is_some().then(|| self.whole("pad", 1));
         let pads = [a.padding(&ta, dtype), b.padding(&tb, dtype)].map(|pad| given.unwrap_or(pad));
@@ -439,7 +506,7 @@ impl Reader<'_> {
                 self.error(span, message, format!("write {key} = layout!(({rows}, {bk}) : …)"));
             }
         }
-        Some(Copies { vec, threads: [ta, tb], tiles: [sa, sb], staged: [staged > 1, staged > 0] })
+        Some(Copies { vec: [a.vec, b.vec], threads: [ta, tb], tiles: [sa, sb], staged })
     }
 
     fn ahead(&mut self, ahead: Ahead) -> Ahead {
@@ -616,6 +683,31 @@ impl Reader<'_> {
         }
         layout.as_layout().cloned()
     }
+}
+
+/// The threads along rows and columns of a tile where none are given: 16x16, or whole warps that divide the tiles.
+fn tc(tile: [i64; 3], values: &[i64], sides: &Sides, acc: Elem) -> (i64, i64) {
+    const USUAL: (i64, i64) = (16, 16);
+    /// Registers of a thread for accumulators.
+    const SUMS: i64 = 128;
+    let extents = [0, 1].map(|mode| tile[mode] / values[mode]);
+    let whole = [0, 1].iter().all(|&mode| tile[mode] % values[mode] == 0);
+    let suits = |&(over, columns): &(i64, i64)| {
+        let divide = extents[0] % over == 0 && extents[1] % columns == 0;
+        divide && sides.copies.iter().all(|copy| copy.suits(over * columns))
+    };
+    if !whole || suits(&USUAL) {
+        return USUAL;
+    }
+    let most = USUAL.0 * USUAL.1;
+    let all = (1..=most).flat_map(|over| (1..=most / over).map(move |columns| (over, columns)));
+    // Many threads, and then few accesses for each of them.
+    let rank = |&(over, columns): &(i64, i64)| (over * columns, -(over + columns));
+    let fits = |(over, columns): &(i64, i64)| {
+        let threads = over * columns;
+        threads % i64::from(WARP) == 0 && tile[0] * tile[1] * i64::from(acc.bytes()) / 4 <= threads * SUMS
+    };
+    all.filter(fits).filter(suits).max_by_key(rank).unwrap_or(USUAL)
 }
 
 /// A function by its name as a closure; any other value as it is.

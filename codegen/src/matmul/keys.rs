@@ -7,7 +7,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("bk", "8, or 64 bytes on tensor cores", "length of one step along K"),
     (
         "tc",
-        "(16, 16), along what is contiguous in C",
+        "(16, 16) or what divides the tiles, along what is contiguous in C",
         "thread layout of the multiply-adds; a third mode splits K",
     ),
     ("values", "(1, 1)", "adjacent rows and columns of C that a thread computes"),
@@ -32,7 +32,7 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ("pad", "what avoids bank conflicts", "padding between columns of the shared tiles, in elements"),
     ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
-    ("stages", "1, or up to 4 on tensor cores", "stages of shared tiles in flight"),
+    ("stages", "1, or 2 with 2 fragments, or up to 4 on tensor cores", "stages of shared tiles in flight"),
     ("fragments", "1", "k-steps in registers: 2 loads the next while one is multiplied"),
     (
         "exits",

@@ -84,11 +84,23 @@ impl Reader<'_> {
                     },
                     Err(problem) => problem.at(self.blamed("warps")),
                 };
-                if wanted != Wanted::Auto || self.find("warps").is_some() || config.of_tiles.is_some() {
+                // CUDA cores would copy narrow elements ahead through registers, which nobody asked for.
+                let ahead = config.ahead.stages > 1 && config.dtype.bytes() < 4;
+                let given = self.find("warps").is_some() || config.of_tiles.is_some();
+                if wanted != Wanted::Auto || given || ahead {
                     self.errors.push(unfit);
                 } else {
                     instead = instead.or(Some(unfit));
                 }
+            }
+        }
+        // A newer architecture has an instruction for these types.
+        if instead.is_none() && wanted == Wanted::Auto && threads.is_none() {
+            let [types, acc] = [config.multiplied(), config.acc];
+            if TiledMma::row(types, acc, u32::MAX).is_some()
+                && let Err(older) = TiledMma::best(types, acc, config.arch, [16, 8], 1)
+            {
+                instead = Some(older.at(self.blamed("arch")));
             }
         }
         let rounds = config.precision != Precision::Strict;
@@ -240,7 +252,7 @@ impl Reader<'_> {
         let layout = self.keys.layout(&expr).ok_or_else(Problem::said)?;
         let groups = layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
         let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
-        let own = match (c.c_rows, groups.rank()) {
+        let own = match (c.a_left, groups.rank()) {
             (true, 2 | 3) => [groups.mode(0)?, groups.mode(1)?],
             (false, 2 | 3) => [groups.mode(1)?, groups.mode(0)?],
             _ => {
@@ -398,7 +410,7 @@ impl Config {
     /// at once, where these are of the right operand.
     fn least(&self, row: &Atom) -> Result<[i64; 2]> {
         let Effect::Mma { m, n, .. } = row.effect else { return Err(Problem::new("not a matrix product")) };
-        Ok([m.into(), if self.packed && self.c_rows { 2 * i64::from(n) } else { n.into() }])
+        Ok([m.into(), if self.packed && self.a_left { 2 * i64::from(n) } else { n.into() }])
     }
 
     /// So many warps arranged over the tile of both operands.
@@ -428,7 +440,7 @@ fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Resul
     let found = [1, 2, 4, 8].into_iter().find_map(over_k);
     found.ok_or_else(|| {
         // The transposed product swaps rows and columns.
-        let (m, n) = if c.c_rows { (m, n) } else { (n, m) };
+        let (m, n) = if c.a_left { (m, n) } else { (n, m) };
         let count =
             if warps == 1 { "1 warp cannot compute".into() } else { format!("{warps} warps cannot share") };
         Problem::new(format!("{count} a tile of {}x{} by products of {m}x{n}", tile[0], tile[1]))

@@ -14,6 +14,9 @@ use crate::thread::{Bin, Cmp};
 use crate::tile;
 use crate::view::{At, Deal, View};
 
+/// Bytes of the narrowest asynchronous copy.
+pub(super) const WORD: i64 = 4;
+
 /// The key at which an error is reported.
 pub(super) struct Blame {
     /// The key.
@@ -89,9 +92,9 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     b.fill(&acc, tile::Expr::lit(0.0)).map_err(blame("tc"))?;
     let tiles = k.ceil_div(c.bk).unwrap_or_default();
     b.pipelined("k", tiles, c.ahead, |b, k| {
-        for (from, to, rows, key) in [(&ta_ga, &ta_sa, c.a_rows, "ta"), (&tb_gb, &tb_sb, c.b_rows, "tb")] {
+        for (side, from, to, key) in [(0, &ta_ga, &ta_sa, "ta"), (1, &tb_gb, &tb_sb, "tb")] {
             let from = k_tile(b, from, &k).map_err(blame(key))?;
-            let how = if c.staged[usize::from(rows)] { tile::How::Staged } else { tile::How::Derive };
+            let how = if c.is_staged(side) { tile::How::Staged } else { tile::How::Derive };
             b.copy_how(&from, to, how, None).map_err(blame(key))?;
         }
         b.gemm(&tc_sa, &tc_sb, &acc, c.order).map_err(blame("acc"))
@@ -121,6 +124,13 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
 }
 
 impl Config {
+    /// Is an operand copied through registers? By its key, or where it is copied ahead in fewer bytes than cp.async moves.
+    fn is_staged(&self, side: usize) -> bool {
+        let rows = [self.a_rows, self.b_rows][side];
+        let narrow = self.vec[side] * i64::from(self.dtype.bytes()) < WORD;
+        self.staged[usize::from(rows)] || (narrow && self.ahead.stages > 1 && !self.narrow)
+    }
+
     /// Would a warp's stores of its own accumulators, one by one, be uncoalesced? If shared memory has room
     /// they are reordered there.
     fn scatters(&self) -> bool {

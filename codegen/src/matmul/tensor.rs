@@ -3,7 +3,7 @@
 //!
 //! The raster order of tiles is in bands, so that concurrent blocks share operands in the L2 cache. Where
 //! columns of C are contiguous, the transposed product is computed: adjacent accumulators of a thread are
-//! then adjacent in C.
+//! then adjacent in C. Tiles that only the other product divides are stored element by element.
 
 mod ring;
 
@@ -12,7 +12,7 @@ use tilewright_layout::{Composed, Layout, Value as Size};
 use super::Config;
 use super::block_scales::{BLOCK, BlockScales, add_scaled};
 use super::bulk::SWIZZLED;
-use super::product::{Extras, argument, epilogue, of_batch};
+use super::product::{Extras, WORD, argument, epilogue, of_batch};
 use super::scales::Grouped;
 use crate::affine::{Affine, Coord};
 use crate::alternative::Alternative;
@@ -29,8 +29,6 @@ use crate::view::{At, View};
 
 /// Bytes of the widest copy.
 const WIDE: i64 = 16;
-/// Bytes of the narrowest asynchronous copy.
-const WORD: i64 = 4;
 /// Rows of C in a band of the raster order.
 const BAND: i64 = 2048;
 /// Clocks of a tile beside its steps, a constant and so many for 1000 of its elements, and of a launch beside its tiles.
@@ -218,7 +216,7 @@ impl Plan {
         let [left, right] = c.operands_of(self.tile);
         let bytes = left * right * i64::from(c.out.bytes());
         let fits = bytes <= i64::from(Target::of(c.arch).block_shared);
-        Ok(c.out.bytes() < 4 && fits && right % vector == 0)
+        Ok(c.out.bytes() < 4 && c.a_left == c.c_rows && fits && right % vector == 0)
     }
 
     /// The same with smaller tiles, for copies through registers.
@@ -244,7 +242,7 @@ impl Plan {
 impl Config {
     /// Rows of the left and of the right operand as they are multiplied.
     pub(super) fn operands_of(&self, tile: [i64; 3]) -> [i64; 2] {
-        if self.c_rows { [tile[0], tile[1]] } else { [tile[1], tile[0]] }
+        if self.a_left { [tile[0], tile[1]] } else { [tile[1], tile[0]] }
     }
 }
 
@@ -399,7 +397,7 @@ fn add_block(
     let of_a = scales.of_rows(b, tile, row, &block)?;
     let of_b = scales.of_columns(b, tile, column, &block)?;
     let mut mine = |view: &View| {
-        let view = if c.c_rows { view.clone() } else { b.permute(view, &[1, 0])? };
+        let view = if c.a_left { view.clone() } else { b.permute(view, &[1, 0])? };
         let part = b.partition_accumulators(&plan.mma, &view)?.with_name(&view.name);
         b.hold(&part)
     };
@@ -433,8 +431,8 @@ fn product(
     let block_scales = BlockScales::of(b, c)?;
     let block_scales = block_scales.map(|all| all.of_batch(b, c, &Coord::Block(2).into())).transpose()?;
     let extras = Extras::of(b, c)?.of_batch(b, c, &Coord::Block(2).into())?;
-    let out = if c.c_rows { out } else { b.permute(&out, &[1, 0])? };
-    let sides = if c.c_rows {
+    let out = if c.a_left { out } else { b.permute(&out, &[1, 0])? };
+    let sides = if c.a_left {
         [("a", a, m, c.a_rows), ("b", bt, n, c.b_rows)]
     } else {
         [("b", bt, n, c.b_rows), ("a", a, m, c.a_rows)]
@@ -451,7 +449,7 @@ fn product(
             let place = At::Index(at[which].clone());
             both.push(side(b, (c, plan, width), which, (name, view, *by_rows), place)?);
         }
-        let of_b = At::Index(at[usize::from(c.c_rows)].clone());
+        let of_b = At::Index(at[usize::from(c.a_left)].clone());
         let scales = match &group_scales {
             None => None,
             Some(all) => Some(scales_side(b, c, plan, (all, of_b), width)?),
@@ -468,7 +466,7 @@ fn product(
             }
             let tiles = [&both[0].to, &both[1].to];
             if let (Some(scales), Some(partial)) = (&block_scales, &partial) {
-                let place = if c.c_rows { [&at[0], &at[1]] } else { [&at[1], &at[0]] };
+                let place = if c.a_left { [&at[0], &at[1]] } else { [&at[1], &at[0]] };
                 return add_block(b, (c, plan, scales), tiles, (partial, &acc), place, &k);
             }
             let Some((of, side)) = &scales else {
@@ -483,10 +481,10 @@ fn product(
             .tile(&out, (left, right), &[At::Index(at[0].clone()), At::Index(at[1].clone())])?
             .with_name("gc");
         let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
-        let place = if c.c_rows { [&row, &column] } else { [&column, &row] };
+        let place = if c.a_left { [&row, &column] } else { [&column, &row] };
         let extras = extras
             .tile(b, c, [plan.tile[0], plan.tile[1]], place)?
-            .each(|view| if c.c_rows { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
+            .each(|view| if c.a_left { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
         let (sa, sb) = (&both[0].to, &both[1].to);
         if plan.mma.parts_of_k()? > 1 {
             let gathered = b.gathering("parts", &plan.mma, [left, right], &[sa, sb])?;

@@ -219,7 +219,35 @@ fn scales_of_blocks_have_limits() {
     );
     assert_eq!(
         wrong("dtype=e4m3 scales=blocks arch=80 a=k_major b=k_major"),
-        "`scales` is about products on tensor cores, and this one runs on CUDA cores\nhelp: leave it out, or write mma = mma_sync"
+        "no matrix instruction of sm_80 multiplies e4m3 into sums of f32\nhelp: write arch = 89"
+    );
+}
+
+/// Tiles and copies that only other threads, other copies or the other product have.
+#[test]
+fn what_has_a_way_is_not_refused() {
+    for keys in [
+        // Columns of C are contiguous, and 40 of its columns are no rows of an instruction.
+        "dtype=bf16 mma=mma_sync bm=96 bn=40",
+        "dtype=i8 arch=90 a=k_major b=k_major bm=64 bn=8",
+        "dtype=bf16 mma=mma_sync c=n_major bm=24 bn=64 warps=(1,2)",
+        // 256 threads do not divide such tiles.
+        "bm=80 bn=64",
+        "dtype=f64 mma=none a=k_major bm=48 bn=112 bk=8",
+        // cp.async does not copy two bytes.
+        "dtype=f16 mma=none a=k_major stages=3",
+        "dtype=u8 mma=none a=k_major b=k_major bm=64 bn=64 stages=2",
+        "fragments=2",
+    ] {
+        assert_eq!(made(keys), Ok(false), "{keys}");
+    }
+    assert_eq!(
+        made("dtype=bf16 arch=75"),
+        Err("kernels need sm_80, and this is sm_75\nhelp: write arch = 80 or more, or leave it out".into())
+    );
+    assert_eq!(
+        made("dtype=e5m2 arch=86 warps=8"),
+        Err("no matrix instruction of sm_86 multiplies e5m2 into sums of f32\nhelp: write arch = 89".into())
     );
 }
 

@@ -72,9 +72,12 @@ struct Staging {
 /// The program, if bulk copies and ldmatrix support the types, orders and sizes.
 pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
     let [left, right] = c.operands_of(plan.tile);
-    let [along_left, along_right] = if c.c_rows { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
-    let mut fits =
-        c.arch >= BULK && !c.block_scales && c.of_tiles.is_none() && left.max(right).max(plan.tile[2]) <= BOX;
+    let [along_left, along_right] = if c.a_left { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
+    let mut fits = c.arch >= BULK
+        && c.a_left == c.c_rows
+        && !c.block_scales
+        && c.of_tiles.is_none()
+        && left.max(right).max(plan.tile[2]) <= BOX;
     let sides = [(along_left, left, 0), (along_right, right, 1)];
     for ((along_k, rows, mode), elem) in sides.into_iter().zip(c.left_and_right()) {
         let bytes = i64::from(elem.bytes());
@@ -145,13 +148,13 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
     let [left, right] = c.operands_of(plan.tile);
     let bk = plan.tile[2];
     let sides = [("a", a, m, c.a_rows), ("b", bt, n, c.b_rows)];
-    let [first, second] = if c.c_rows {
+    let [first, second] = if c.a_left {
         sides
     } else {
         let [a, bt] = sides;
         [bt, a]
     };
-    let order: &[usize] = match (c.c_rows, c.batched) {
+    let order: &[usize] = match (c.a_left, c.batched) {
         (true, false) => &[0, 1],
         (true, true) => &[0, 1, 2],
         (false, false) => &[1, 0],
@@ -193,7 +196,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
         let rows = plan.tile[1];
         let layout = of.slots(rows, c.dtype.bytes().into(), rooms.stages)?;
         let to = b.shared("scales", c.dtype, layout)?;
-        let (tile, place) = ([rows, of.count()], usize::from(c.c_rows));
+        let (tile, place) = ([rows, of.count()], usize::from(c.a_left));
         operands.push(Operand { from: from.with_name("gscale"), to, tile, place, scales: Some(of) });
     }
     let ring = b.ring(Ring {
@@ -225,11 +228,11 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
                     let out = of_batch(b, c, &out, batch_of(at))?;
                     let [row, column] = [0, 1].map(|which| At::Index(at[which].clone()));
                     let gc = b.tile(&out, (left, right), &[row.clone(), column.clone()])?.with_name("gc");
-                    let place = if c.c_rows { [&row, &column] } else { [&column, &row] };
+                    let place = if c.a_left { [&row, &column] } else { [&column, &row] };
                     let extras = extras.of_batch(b, c, &batch_of(at))?;
                     let extras = extras.tile(b, c, [plan.tile[0], plan.tile[1]], place)?;
                     let extras = extras
-                        .each(|view| if c.c_rows { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
+                        .each(|view| if c.a_left { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
                     if let Some(gathered) = &gathered {
                         return store_gathered(b, c, (&part.mma, &acc, gathered), &gc, &extras, &scalars);
                     }
