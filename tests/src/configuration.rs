@@ -1,8 +1,8 @@
-//! Random configurations of products on tensor cores: types, architectures, tiles, warps, stages, orders, epilogues and
-//! sizes, for the simulator and for GPUs.
+//! Random configurations of products: types, architectures, tiles, warps or threads, stages, orders, epilogues and sizes,
+//! for the simulator and for GPUs.
 
-use tilewright_codegen::Generated;
 use tilewright_codegen::words::Words;
+use tilewright_codegen::{Elem, Generated};
 
 use crate::functions::FUNCTIONS;
 use crate::number::Random;
@@ -28,7 +28,7 @@ pub enum Scale {
     Device(u32),
 }
 
-/// The types of a product, as keys; the K of its instruction; the oldest architecture.
+/// The types of a product, as keys; the K of its instruction, or 0 on CUDA cores; the oldest architecture.
 struct Types {
     keys: &'static str,
     k: usize,
@@ -39,7 +39,27 @@ const fn types(keys: &'static str, k: usize, arch: u32) -> Types {
     Types { keys, k, arch }
 }
 
-const TYPES: [Types; 30] = [
+impl Types {
+    /// Are its operands integers?
+    fn is_whole(&self) -> bool {
+        ["dtype=i", "dtype=u"].iter().any(|of| self.keys.starts_with(of))
+    }
+}
+
+const TYPES: [Types; 43] = [
+    types("", 0, 80),
+    types("mma=none", 0, 80),
+    types("out=bf16", 0, 80),
+    types("dtype=f64 mma=none", 0, 80),
+    types("dtype=f16 mma=none", 0, 80),
+    types("dtype=bf16 mma=none out=f32", 0, 80),
+    types("dtype=i8 mma=none", 0, 80),
+    types("dtype=i32", 0, 80),
+    types("dtype=u32", 0, 80),
+    types("dtype=e4m3 mma=none out=e4m3", 0, 80),
+    types("dtype=e4m3 out=e4m3", 32, 89),
+    types("dtype=i8 out=i8", 32, 80),
+    types("precision=f32x3 out=f64", 8, 80),
     types("dtype=bf16", 16, 80),
     types("dtype=bf16", 16, 80),
     types("dtype=f16", 16, 80),
@@ -134,8 +154,15 @@ impl Draw {
         if self.once_in(4) {
             return keys;
         }
-        let sides = [16, 32, 32, 48, 64, 64, 96, 128, 128, 192, 256];
-        let (bm, bn) = (self.one(&sides), self.one(&sides));
+        let sides = [16, 32, 32, 48, 64, 64, 80, 96, 128, 128, 144, 192, 256];
+        let (mut bm, mut bn) = (self.one(&sides), self.one(&sides));
+        // An instruction has 16 rows and 8 columns, or the other way round; fragments of i4 are converted in pairs.
+        let side = [8, 24, 40, 72, 104][self.below(5)];
+        match self.below(8) {
+            0 if !of.keys.contains("i4") => bm = side,
+            1 if !of.keys.contains("i4") => bn = side,
+            _ => {}
+        }
         let bk = of.k * self.one(&[1, 2, 2, 3, 4, 4, 6]);
         let mut given = |key: &str, value: usize, chance: u32| {
             if !self.once_in(chance) {
@@ -146,16 +173,15 @@ impl Draw {
         given("bn", bn, 8);
         given("bk", bk, 4);
         if !self.once_in(3) {
-            keys += &format!(" stages={}", self.one(&[1, 2, 2, 3, 3, 4]));
+            keys += &format!(" stages={}", self.one(&[1, 2, 2, 3, 3, 4, 5]));
         }
         match self.below(4) {
-            0 => keys += &format!(" warps={}", self.one(&[1, 2, 4, 4, 8, 8])),
+            0 => keys += &format!(" warps={}", self.one(&[1, 2, 4, 4, 8])),
             1 => {
                 let fit = |extent: usize| {
                     [1, 2, 4].into_iter().filter(move |over| extent.is_multiple_of(16 * over))
                 };
-                let (over, columns) =
-                    (self.one(&fit(bm).collect::<Vec<_>>()), self.one(&fit(bn).collect::<Vec<_>>()));
+                let (over, columns) = (self.over(fit(bm)), self.over(fit(bn)));
                 let parts: Vec<usize> =
                     [1, 1, 2, 4].into_iter().filter(|parts| bk.is_multiple_of(of.k * parts)).collect();
                 let parts = self.one(&parts);
@@ -171,8 +197,39 @@ impl Draw {
         keys
     }
 
+    /// One of these numbers of warps, or one.
+    fn over(&mut self, of: impl Iterator<Item = usize>) -> usize {
+        let of: Vec<usize> = of.collect();
+        if of.is_empty() { 1 } else { self.one(&of) }
+    }
+
+    /// The tile, threads, copies and stages of a product on CUDA cores; any of them may be left to their defaults.
+    fn threads(&mut self) -> String {
+        let mut keys = match self.below(5) {
+            0 => return String::new(),
+            1 => {
+                let ((over, columns), values) = (
+                    self.one(&[(8, 8), (16, 16), (32, 4), (4, 32), (8, 16)]),
+                    self.one(&[(1, 1), (2, 2), (4, 4), (4, 2), (1, 4)]),
+                );
+                let (bm, bn) = (over * values.0 * self.one(&[1, 2]), columns * values.1 * self.one(&[1, 2]));
+                let (bm, bn) = (bm.max(16), bn.max(16));
+                format!(" tc=({over},{columns}) values=({},{}) bm={bm} bn={bn} bk=16", values.0, values.1)
+            }
+            2 => format!(" bm=64 bn=64 bk=16 tc=(8,8,{})", self.one(&[2, 4])),
+            _ => {
+                let sides = [16, 32, 48, 64, 80, 96, 112, 128];
+                format!(" bm={} bn={} bk={}", self.one(&sides), self.one(&sides), self.one(&[4, 8, 16, 32]))
+            }
+        };
+        keys += self.one(&["", "", " stages=2", " stages=3"]);
+        keys += self.one(&["", "", " fragments=2"]);
+        keys += self.one(&["", "", " order=serpentine", " order=rows"]);
+        keys
+    }
+
     fn function(&mut self, of: &Types) -> Option<Function> {
-        let whole = ["dtype=i8", "dtype=u8"].contains(&of.keys);
+        let whole = of.is_whole() && !of.keys.contains("out=f") && !of.keys.contains("out=b");
         match self.below(5) {
             0 => Some(self.one(&EXACT)),
             1 if !whole => {
@@ -191,10 +248,12 @@ impl Draw {
         if arch > 80 || self.once_in(2) {
             keys += &format!(" arch={arch}");
         }
-        if !self.once_in(3) {
-            keys += " mma=mma_sync";
+        if of.k == 0 {
+            keys += &self.threads();
+        } else {
+            keys += self.one(&["", " mma=mma_sync", " mma=mma_sync"]);
+            keys += &self.tile(of);
         }
-        keys += &self.tile(of);
         for (key, chance) in [
             ("a=k_major", 2),
             ("b=k_major", 2),
@@ -205,7 +264,8 @@ impl Draw {
             ("swizzle=none", 16),
             ("swizzle=(2,4,3)", 16),
         ] {
-            if self.once_in(chance) && !keys.contains(key) {
+            let suits = of.k > 0 || !key.starts_with("swizzle");
+            if self.once_in(chance) && suits && !keys.contains(key) {
                 keys += &format!(" {key}");
             }
         }
@@ -232,7 +292,7 @@ impl Draw {
 
     /// A residual and a second result, of any type where C is of real numbers.
     fn matrices(&mut self, of: &Types, has_function: bool) -> String {
-        let whole = ["dtype=i8", "dtype=u8"].contains(&of.keys);
+        let whole = of.is_whole();
         let mut keys = self.one(&["", "", "", " residual=before", " residual=after"]).to_owned();
         if !keys.is_empty() && !whole {
             keys += self.one(&["", "", " residual_dtype=f32", " residual_dtype=bf16"]);
@@ -292,8 +352,8 @@ impl Configuration {
         let rooms = [draw.room(), draw.room(), draw.room(), Room::default()];
         let (alpha, beta) = (draw.one(&[1.0, 2.0, -1.0]), draw.one(&[0.0, 1.0, -1.0, 2.0]));
         // Two scales of any size would pass 32 bits.
-        let integers =
-            ["dtype=i8", "dtype=u8"].iter().any(|of| keys.starts_with(of)) && !keys.contains(" out=");
+        let integers = ["dtype=i", "dtype=u"].iter().any(|of| keys.starts_with(of))
+            && ["out=f", "out=b"].iter().all(|out| !keys.contains(out));
         let small = draw.once_in(2) || (integers && keys.contains("scales"));
         let values = if small { Values::Whole } else { Values::Any };
         Configuration { keys, sizes, rooms, values, function, scalars: [alpha, beta], seed }
@@ -320,7 +380,7 @@ impl Configuration {
     /// The architecture that it is made for.
     pub fn arch(&self) -> u32 {
         self.keys
-            .split(" arch=")
+            .split("arch=")
             .nth(1)
             .map_or(80, |rest| rest[..rest.find(' ').unwrap_or(rest.len())].parse().unwrap_or(80))
     }
@@ -348,7 +408,7 @@ impl Configuration {
         let has = |text: &str| self.keys.contains(text);
         let (mut rounding, mut whole) = (0.0, 2f64.powi(24));
         if has("acc=f16") {
-            (rounding, whole) = (2f64.powi(-11) * (self.sizes[2] as f64).sqrt(), 2f64.powi(11));
+            whole = 2f64.powi(11);
         } else if has("precision=tf32") {
             rounding = 2f64.powi(-10);
         } else if has("precision=f32x3") {
@@ -358,7 +418,9 @@ impl Configuration {
             (rounding, whole) = (2f64.powi(-9), 2f64.powi(13));
         }
         let function = self.function.map(|(_, of, steepest)| (of, steepest));
-        Finish { function, rounding, whole, after: has("residual=after") }
+        let sums = [("acc=f16", Elem::F16), ("out=f64", Elem::F32)].iter().find(|(key, _)| has(key));
+        let sums = sums.map(|(_, elem)| *elem).filter(|_| !has("dtype=f64"));
+        Finish { function, rounding, whole, after: has("residual=after"), sums }
     }
 
     /// The configuration in words.

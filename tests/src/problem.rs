@@ -260,11 +260,13 @@ pub struct Finish {
     pub whole: f64,
     /// Is a residual added after the function?
     pub after: bool,
+    /// The type of the sums and of the epilogue, if it is not the one of the result's width.
+    pub sums: Option<Elem>,
 }
 
 impl Default for Finish {
     fn default() -> Finish {
-        Finish { function: None, rounding: 0.0, whole: 2f64.powi(24), after: false }
+        Finish { function: None, rounding: 0.0, whole: 2f64.powi(24), after: false, sums: None }
     }
 }
 
@@ -349,7 +351,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
     let rounding = finish.rounding + if groups.is_some() { number::roundoff(a.elem) } else { 0.0 };
     let steps = 2.0 * (terms as f64).sqrt() + 8.0;
     // Narrow floats are accumulated in f32.
-    let sum_elem = if of_result == Elem::F64 { Elem::F64 } else { Elem::F32 };
+    let sum_elem = finish.sums.unwrap_or(if of_result == Elem::F64 { Elem::F64 } else { Elem::F32 });
     let least = if of_result == Elem::F16 { 2f64.powi(-24) } else { 0.0 };
     let one = |(at, (sum, size)): (usize, &(f64, f64))| {
         // An element that is not read may be poison.
@@ -384,9 +386,10 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         };
         let value = value + after;
         if within == 0.0 || !of_result.is_float() {
-            return Wanted { value: number::rounded(of_result, value), within: 0.0 };
+            return Wanted { value: number::rounded(of_result, saturated(of_result, value)), within: 0.0 };
         }
-        let within = within + number::roundoff(sum_elem) * value.abs();
+        let value = saturated(of_result, value);
+        let within = within + number::roundoff(sum_elem) * (value.abs() + 2.0 * after.abs());
         let narrowed = match of_result == sum_elem {
             true => 0.0,
             false => number::roundoff(of_result) * (value.abs() + within) + least,
@@ -396,6 +399,17 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         Wanted { value, within: if overflows { f64::INFINITY } else { within + narrowed } }
     };
     sums.iter().enumerate().map(one).collect()
+}
+
+/// The nearest value in the range of a type of 8 bits: conversions saturate.
+fn saturated(elem: Elem, value: f64) -> f64 {
+    match elem {
+        Elem::I8 => value.clamp(-128.0, 127.0),
+        Elem::U8 => value.clamp(0.0, 255.0),
+        Elem::E4m3 => value.clamp(-448.0, 448.0),
+        Elem::E5m2 => value.clamp(-57344.0, 57344.0),
+        _ => value,
+    }
 }
 
 #[cfg(test)]
