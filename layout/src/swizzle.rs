@@ -254,17 +254,46 @@ impl Composed {
         }
         let overflow = || LayoutError::new("cosize", Condition::Overflow { leaf: None });
         let (_, most) = self.range("cosize")?;
-        /// For larger layouts it is rounded up to the block of the swizzle, without enumeration.
-        const MOST: i64 = 1 << 16;
-        let most = if self.swizzle.is_identity() {
-            most
-        } else if self.size()? <= MOST {
-            self.offsets()?.max().unwrap_or(0)
-        } else {
-            let block = 1i64 << (self.swizzle.base + self.swizzle.bits + self.swizzle.shift.unsigned_abs());
-            most | (block - 1)
+        let most = match self.swizzle.is_identity() {
+            true => most,
+            false => self.largest(most)?,
         };
         Ok(most.checked_add(1).ok_or_else(overflow)?.max(1))
+    }
+
+    /// The largest offset after the swizzle, where `most` is the largest before it. A swizzle permutes the offsets
+    /// of each of its blocks, so the largest one comes from the last block.
+    fn largest(&self, most: i64) -> Result<i64> {
+        /// Offsets that are looked at. Where there are more, the result is rounded up to the block.
+        const LIMIT: i64 = 1 << 16;
+        let block = 1i64 << (self.swizzle.base + self.swizzle.bits + self.swizzle.shift.unsigned_abs());
+        let in_block = (most & (block - 1)) + 1;
+        if in_block > LIMIT {
+            return match self.size()? <= LIMIT {
+                true => Ok(self.offsets()?.max().unwrap_or(0)),
+                false => Ok(most | (block - 1)),
+            };
+        }
+        // Distances from `most`, down to the start of the block, at which there is an element: each mode adds a
+        // multiple of its stride.
+        let mut reached = vec![false; in_block as usize];
+        reached[0] = true;
+        for (extent, stride) in self.layout.leaves() {
+            let (extent, stride) = (extent.factor(), stride.factor().unsigned_abs());
+            if stride == 0 || stride >= in_block as u64 {
+                continue;
+            }
+            for first in 0..stride as usize {
+                // How many strides back the last element is that the modes so far reach.
+                let mut back = extent;
+                for at in (first..reached.len()).step_by(stride as usize) {
+                    back = if reached[at] { 0 } else { (back + 1).min(extent) };
+                    reached[at] = back < extent;
+                }
+            }
+        }
+        let offsets = reached.iter().zip((0..=most).rev()).filter_map(|(&reached, at)| reached.then_some(at));
+        Ok(offsets.map(|at| self.swizzle.apply(at)).max().unwrap_or(0))
     }
 
     /// The smallest and the largest offset before the swizzle.

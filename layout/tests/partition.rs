@@ -482,3 +482,19 @@ proptest! {
         }
     }
 }
+
+/// The room of a large swizzled tile is exact without a look at each of its elements.
+#[test]
+fn room_of_large_swizzled_tiles() {
+    for (layout, swizzle) in [
+        ("((64,4),64,5):((1,4096),64,16384)", (3, 3, 3)),
+        ("(200,64,7):(1,200,12808)", (3, 4, 3)),
+        ("(300,(5,9),77):(-1,(300,1504),13541)", (2, 3, -4)),
+        ("(1000,400):(3,3000)", (4, 2, 7)),
+    ] {
+        let (bits, base, shift) = swizzle;
+        let tile = Composed::new(Swizzle::new(bits, base, shift).unwrap(), 5, layout.parse().unwrap());
+        let most = tile.offsets().unwrap().max().unwrap();
+        assert_eq!(tile.cosize().unwrap(), most + 1, "{layout}");
+    }
+}
