@@ -201,20 +201,24 @@ impl Printer<'_> {
     }
 
     fn roles(&mut self, roles: &[Role]) {
-        let warps = self.kernel.launch.threads.div_ceil(32);
-        // The chain of branches has handled lower warps.
-        let mut next = 0;
+        // A range with all warps that earlier branches leave over.
+        let mut left = (0, self.kernel.launch.threads.div_ceil(32));
         for (at, role) in roles.iter().enumerate() {
             let (from, to) = role.warps;
             let start = if at == 0 { "" } else { "} else " };
-            let cond = match (from == next, to == warps) {
+            let (first, last) = (from == left.0, to == left.1);
+            let cond = match (first, last) {
                 (true, true) if at > 0 => String::new(),
                 (_, true) => format!("if ({} >= {from}) ", self.builtin(Builtin::Warp)),
                 (true, _) => format!("if ({} < {to}) ", self.builtin(Builtin::Warp)),
                 _ if to == from + 1 => format!("if ({} == {from}) ", self.builtin(Builtin::Warp)),
                 _ => format!("if ({0} >= {from} && {0} < {to}) ", self.builtin(Builtin::Warp)),
             };
-            next = if from == next { to } else { u32::MAX };
+            left = match (first, last) {
+                (true, _) => (to, left.1),
+                (_, true) => (left.0, from),
+                _ => left,
+            };
             self.line(&format!("{start}{cond}{{  {}", comment(&role.name)));
             let outer = self.role.replace(role.warps);
             if let Some(registers) = role.registers {
