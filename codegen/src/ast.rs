@@ -3,7 +3,7 @@
 //! Spans are opaque numbers; whoever made the tree knows what they point at. Types, layouts and sizes are expressions
 //! here and are evaluated later. Knows nothing of syn.
 
-use crate::limits::LONGEST_CHAIN;
+use crate::stack::LONGEST_CHAIN;
 use crate::wire::{Bytes, Wire, wire};
 
 /// A source location: an index into a table of the front end that built the tree.

@@ -4,8 +4,9 @@
 use tilewright_layout::{Composed, Layout, Value};
 
 use crate::atom::{Atom, Done};
+use crate::id::Id;
 use crate::problem::{Problem, Result};
-use crate::thread::{Id, Queue};
+use crate::scope::Queue;
 use crate::tile::Program;
 use crate::view::View;
 use crate::view::leaf::{Leaf, leaves};

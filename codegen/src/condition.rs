@@ -1,7 +1,7 @@
 //! Conditions on integers of a kernel: those of a user's `if`, and bounds of loops.
 
 use crate::affine::{Affine, Coord};
-use crate::tile::Expr;
+use crate::expr::Expr;
 
 /// A condition.
 ///

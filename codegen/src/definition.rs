@@ -92,6 +92,16 @@ pub struct Param {
     pub tensor: Option<(bool, usize)>,
 }
 
+/// Rows of the copy begin at multiples of so many bytes: a line of the cache, and a row of a swizzled box.
+const ALIGNED: i64 = 128;
+
+impl Pack {
+    /// Rows of the copy have a multiple of so many elements.
+    pub(crate) fn row_multiple(elem: Elem) -> i64 {
+        ALIGNED / i64::from(elem.bytes())
+    }
+}
+
 impl Generated {
     /// The source of the fastest variant.
     pub fn source(&self) -> &str {

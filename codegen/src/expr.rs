@@ -8,6 +8,15 @@ use crate::id::Id;
 use crate::number::Number;
 use crate::operation::{Bin, Cmp, Un};
 
+/// A scalar argument of a kernel, [`Expr::Scalar`].
+#[derive(Clone, PartialEq, Debug)]
+pub struct Scalar {
+    /// Its name.
+    pub name: String,
+    /// Its type.
+    pub elem: Elem,
+}
+
 /// A scalar function of elements, coordinates and arguments.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Expr {

@@ -1,7 +1,7 @@
 //! Partitions by atoms: which elements of a tile a thread has for a row of the atom table, and fragments for
 //! them.
 
-use tilewright_layout::{Layout, Tuple, Value};
+use tilewright_layout::{Layout, Tuple};
 
 use crate::affine::{Affine, Coord};
 use crate::atom::{Atom, Effect};
@@ -9,6 +9,7 @@ use crate::build::Builder;
 use crate::elem::Elem;
 use crate::id::Id;
 use crate::problem::{Problem, Result};
+use crate::tiled_mma::paired;
 use crate::view::View;
 
 /// Groups of threads that execute one instruction each, arranged over (M, N, K): the atom layout of a tiled
@@ -222,18 +223,6 @@ impl Builder {
         let bytes = view.layout.size()? * i64::from(self.elem(view).bytes());
         u32::try_from(bytes).map_err(|_| Problem::new(format!("`{}` is too large for one copy", view.name)))
     }
-}
-
-/// The thread-value layout of an operand of so many rows, over a tile whose elements hold two values each, adjacent along K.
-pub(crate) fn paired(tv: &Layout, rows: i64) -> Result<Layout> {
-    let k = tv.cosize()? / rows;
-    let pairs = Layout::new((rows, (2i64, k / 2)), (1i64, (0i64, rows)))?.composition(tv)?;
-    // Both values of a pair are the same element.
-    let both = pairs.mode(1)?;
-    let values = both.leaves().filter(|(_, stride)| *stride != Value::Int(0));
-    let values = values.map(|(extent, stride)| Layout::new(extent, stride));
-    let values = Layout::from_modes(values.collect::<std::result::Result<Vec<_>, _>>()?)?;
-    Ok(Layout::from_modes([pairs.mode(0)?, values])?)
 }
 
 fn no_fragment(row: &Atom, operand: char) -> Problem {

@@ -1,5 +1,7 @@
 //! The driver, from a tile program to a kernel: checks, the variants, the report.
 
+mod pack;
+
 use std::borrow::Cow;
 
 use crate::alternative::{Alternative, Policy};
@@ -8,14 +10,14 @@ use crate::check::{self, Checked};
 use crate::definition::{Definition, Generated, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
 use crate::evaluate;
-use crate::limits;
 use crate::lower::lower_expanded;
 use crate::matmul::{self, Programs};
-use crate::pack;
 use crate::project;
 use crate::resolve::{self, Width};
+use crate::stack;
 use crate::target::{TARGETS, Target};
 use crate::tile::{Arg, Program, Space};
+use crate::verify::limits;
 
 impl Definition {
     /// Makes the kernel.
@@ -32,10 +34,10 @@ impl Definition {
     /// Runs a recursive function on a stack that is large enough.
     fn with_room<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let deep = match self {
-            Definition::Function(kernel, _) => ast::is_deeper(&kernel.body, &kernel.sizes(), limits::ROOM),
+            Definition::Function(kernel, _) => ast::is_deeper(&kernel.body, &kernel.sizes(), stack::ROOM),
             Definition::Matmul(args) => {
                 let values: Vec<&ast::Expr> = args.iter().map(|arg| &arg.value).collect();
-                ast::is_deeper(&[], &values, limits::ROOM)
+                ast::is_deeper(&[], &values, stack::ROOM)
             }
         };
         if deep { crate::stack::with_room(work) } else { work() }

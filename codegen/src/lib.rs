@@ -1,6 +1,7 @@
 //! From tile programs to CUDA C: a small syntax tree, the tile program, checks, lowering to the thread
 //! program, the printer. Pure: no syn, no IO, nothing but the layout algebra underneath.
 
+mod across;
 pub mod affine;
 mod alternative;
 pub mod ast;
@@ -18,6 +19,7 @@ pub mod element;
 pub mod evaluate;
 pub mod explain;
 mod expr;
+mod fills;
 pub mod fp8;
 pub mod fragment;
 mod generate;
@@ -35,7 +37,6 @@ mod mention;
 pub mod narrow;
 pub mod number;
 mod operation;
-pub(crate) mod pack;
 mod pair;
 pub mod pipeline;
 pub mod problem;
@@ -54,6 +55,7 @@ pub mod text;
 pub mod thread;
 pub mod tile;
 pub mod tiled;
+mod tiled_mma;
 pub mod typing;
 mod verify;
 pub mod view;

@@ -1,8 +1,8 @@
 //! Scans: how prefixes of elements are combined, over the elements of threads and over threads.
 
+use crate::across::Across;
 use crate::expr::Expr;
 use crate::number::Number;
-use crate::tile::Across;
 
 /// How a scan combines elements, or tuples of them, with those before them.
 #[derive(Clone, PartialEq, Debug)]

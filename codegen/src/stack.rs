@@ -4,6 +4,16 @@
 use std::panic::resume_unwind;
 use std::thread::{Builder, scope};
 
+/// Deepest nesting of brackets and of operations in an expression. A chain of operators such as `a + b + c` is no nesting;
+/// see [`LONGEST_CHAIN`].
+pub const DEEPEST: u32 = 64;
+
+/// The most links of a chain of operators that are evaluated from left to right, `a + b * c - d`.
+pub const LONGEST_CHAIN: u32 = 500;
+
+/// Trees deeper than this are processed on a stack of their own.
+pub(crate) const ROOM: u32 = 20;
+
 /// Enough for the deepest tree within [`limits`](crate::limits), unoptimised, several times over.
 const BYTES: usize = 32 << 20;
 

@@ -24,7 +24,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::affine::Coord;
-use crate::thread::Id;
+use crate::id::Id;
 use crate::tile::{How, LaunchRule, Op, Past, Program, Ring, Stmt};
 
 /// The program with waits and barriers in place of the statements of rings that one group fills and empties, and without

@@ -2,7 +2,6 @@
 //! specifications per compute capability; and throughput of arithmetic instructions; rates of tensor cores from NVIDIA's
 //! architecture papers.
 
-use crate::atom::Atom;
 use crate::elem::Elem;
 
 /// Threads of a warp.
@@ -83,25 +82,14 @@ impl Target {
         TARGETS.iter().rev().find(|row| row.arch <= arch).unwrap_or(&TARGETS[0])
     }
 
+    /// The most bytes of shared memory that a block of any architecture can have.
+    pub(crate) fn most_shared() -> u32 {
+        TARGETS.iter().map(|row| row.block_shared).max().unwrap_or(0)
+    }
+
     /// Operations of its tensor cores in a clock for operands of a type, where the table knows them.
     pub fn tensor_rate(&self, elem: Elem) -> Option<u32> {
         self.tensor.iter().find(|row| row.0 == elem).map(|row| row.1)
-    }
-
-    /// Multiply-adds of a multiprocessor in a clock by a row of the atom table, where this table knows them.
-    ///
-    /// ```
-    /// use tilewright_codegen::{atoms, target::Target};
-    /// let rate = |row: &str| Target::of(90).multiply_adds(atoms::find(row).unwrap());
-    /// assert_eq!(rate("fma_f64"), Some(64));
-    /// assert_eq!(rate("wgmma_m64n128k16_bf16"), Some(2048));
-    /// ```
-    pub fn multiply_adds(&self, row: &'static Atom) -> Option<u32> {
-        let of = |name| row.operand(name).map(|operand| operand.elem);
-        match row.is_scalar() {
-            true => self.cores.iter().find(|rate| Some(rate.0) == of('d')).map(|rate| rate.1),
-            false => Some(self.tensor_rate(of('a')?)? / 2),
-        }
     }
 }
 

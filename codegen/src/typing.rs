@@ -8,11 +8,11 @@
 use std::fmt;
 
 use crate::elem::Elem;
+use crate::expr::{self, Expr};
 use crate::limits;
 use crate::number::{Number, range};
 use crate::operation::{Bin, Cmp, Un};
 use crate::problem::{Problem, Result};
-use crate::tile::{self, Expr};
 
 /// The type of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ pub struct Types<'t> {
     /// Of each input.
     pub ins: &'t [Elem],
     /// The scalar arguments of the program.
-    pub scalars: &'t [tile::Scalar],
+    pub scalars: &'t [expr::Scalar],
 }
 
 impl Types<'_> {

@@ -3,7 +3,9 @@
 //! Front ends refuse most of this with a better span; lowering relies on it.
 
 mod groups;
+pub(crate) mod limits;
 mod overlays;
+mod whole;
 mod work;
 
 use tilewright_layout::Value;
@@ -15,6 +17,8 @@ use crate::range::{Range, most};
 use crate::thread::{Id, Unroll};
 use crate::tile::{Across, Expr, How, Multiply, Op, Program, Space, Stmt};
 use crate::view::View;
+
+pub(crate) use whole::written_whole;
 
 /// Most bytes of one array in shared memory or registers: offsets into it have 32 bits.
 const MOST_BYTES: i128 = i32::MAX as i128;

@@ -4,8 +4,8 @@
 //! Numbers are variable-length, sequences are counted, variants are one byte. Reading never trusts its input: wrong
 //! bytes give `None`, and nesting is bounded.
 
-use crate::limits;
 use crate::stack::with_room;
+use crate::stack::{self, ROOM};
 
 /// Something that can be written to bytes and read back.
 pub trait Wire: Sized {
@@ -23,7 +23,7 @@ pub struct Bytes<'b> {
 }
 
 /// Deepest nesting that is read back: statements in statements, and expressions in the innermost of them.
-const DEEPEST: u32 = 2 * limits::DEEPEST;
+const DEEPEST: u32 = 2 * stack::DEEPEST;
 
 impl<'b> Bytes<'b> {
     fn byte(&mut self) -> Option<u8> {
@@ -52,7 +52,7 @@ impl<'b> Bytes<'b> {
             return None;
         }
         self.depth += 1;
-        let inner = match self.depth == limits::ROOM {
+        let inner = match self.depth == ROOM {
             true => with_room(|| read(self)),
             false => read(self),
         };

@@ -5,7 +5,8 @@ use super::cache::Hint;
 use super::{int, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
-use crate::thread::{Change, Queue, Scope};
+use crate::operation::Change;
+use crate::scope::{Queue, Scope};
 
 const ADDRESS: OperandKind = OperandKind::SharedAddress;
 

@@ -5,7 +5,7 @@
 use super::{frag, written};
 use crate::atom::{Atom, Done, Effect};
 use crate::elem::Elem;
-use crate::thread::Scope;
+use crate::scope::Scope;
 
 /// The source and the destination type, the oldest architecture, and the instructions: registers used by both halves, then
 /// those of a half. `v` is the source. In a half, `$in` is that of the source, `$out` the word of results, `$to` and `$above` select its bytes

@@ -8,7 +8,7 @@
 use super::{frag, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
-use crate::thread::Scope;
+use crate::scope::Scope;
 
 const fn rows_at(name: char, tv: &'static str) -> Operand {
     other(name, OperandKind::SharedAddress, Elem::F16, tv)

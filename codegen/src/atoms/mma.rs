@@ -4,8 +4,8 @@ use super::product::{BYTES, FP8, Types, fragment_tv};
 use super::{frag, written};
 use crate::atom::{Atom, Done, Effect};
 use crate::elem::Elem;
+use crate::scope::Scope;
 use crate::semiring::Semiring;
-use crate::thread::Scope;
 
 /// Operand types, accumulator types, and shapes: the oldest architecture, and m, n, k.
 type Family = (&'static [[Elem; 2]], &'static [Elem], &'static [(u32, [u32; 3])]);

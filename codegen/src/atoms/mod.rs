@@ -16,6 +16,7 @@ mod matrix;
 mod mma;
 mod packed;
 mod product;
+mod rate;
 mod scalar;
 mod small;
 mod wgmma;
@@ -28,10 +29,11 @@ use tilewright_layout::{Layout, MmaAtom};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
+use crate::scope::{Queue, Scope};
 use crate::semiring::Semiring;
 use crate::spelling::did_you_mean;
 use crate::target::WARP;
-use crate::thread::{Queue, Scope, Val};
+use crate::thread::Val;
 
 /// Handwritten rows, then rows generated from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {

@@ -3,7 +3,7 @@
 use super::{frag, written};
 use crate::atom::{Atom, Done, Effect};
 use crate::elem::Elem;
-use crate::thread::Scope;
+use crate::scope::Scope;
 
 /// The type, and the instruction for `a · b`. bf16 has no multiplication before sm_90, and adding -0 changes no product.
 const PRODUCTS: [(Elem, &str); 2] = [

@@ -4,8 +4,9 @@
 use super::{frag, written};
 use crate::atom::{Atom, Done, Effect};
 use crate::elem::Elem;
+use crate::operation::Bin;
+use crate::scope::Scope;
 use crate::semiring::Semiring;
-use crate::thread::{Bin, Scope};
 
 /// One thread has one element.
 const ELEMENT: &str = "(1,1):(0,0)";

@@ -6,7 +6,7 @@ use super::cache::{Hint, PREFETCHES};
 use super::{int, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
-use crate::thread::{Queue, Scope};
+use crate::scope::{Queue, Scope};
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
     let sizes = [4, 8, 16].into_iter().flat_map(|bytes| [false, true].map(|zero| (bytes, zero)));

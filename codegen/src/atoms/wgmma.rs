@@ -6,8 +6,8 @@ use super::product::{BYTES, FP8, Types, fragment_tv};
 use super::{frag, int, other, written};
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
+use crate::scope::{Queue, Scope};
 use crate::semiring::Semiring;
-use crate::thread::{Queue, Scope};
 
 /// M: 16 rows for each warp.
 const M: u32 = 64;

@@ -87,9 +87,8 @@ use tilewright_layout::Value;
 
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
-use crate::check::threads::mentions;
+use crate::fills;
 use crate::problem::Result;
-use crate::semiring;
 use crate::thread::Id;
 use crate::tile::{Op, Program, Stmt};
 pub use group::Role;
@@ -198,14 +197,14 @@ impl Builder {
             let block = |at: &Affine| at.any(&|coord| *coord == Coord::Block(axis));
             let mut used = false;
             for stmt in &self.program.body {
-                stmt.each(&mut |stmt| used |= mentions(&self.program, stmt, &block));
+                stmt.each(&mut |stmt| used |= stmt.mentions(&self.program, &block));
             }
             // An axis that is used but numbers no tiles: the grid's size is not known.
             if !used {
                 self.program.grid[usize::from(axis)].get_or_insert(Value::Int(1));
             }
         }
-        semiring::fill(&mut self.program);
+        fills::fill(&mut self.program);
         self.program
     }
 

@@ -9,7 +9,7 @@ use crate::number::Number;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::Id;
 use crate::tile::{Arg, Expr, Form, Scalar, Space, Tensor};
-use crate::tiled::TiledMma;
+use crate::tiled_mma::TiledMma;
 use crate::view::View;
 
 impl Builder {

@@ -2,14 +2,14 @@
 
 use super::Builder;
 use crate::affine::Affine;
-use crate::check::threads::written_whole;
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::problem::{Problem, Result};
-use crate::resolve::is_cooperative;
 use crate::thread::Id;
+use crate::tile::whole::is_cooperative;
 use crate::tile::{Expr, How, Op, Space, Update};
 use crate::typing::Types;
+use crate::verify::written_whole;
 use crate::view::View;
 
 /// Alignment in bytes of the boxes of bulk tensor copies in shared memory.

@@ -1,14 +1,9 @@
 //! Shared memory of a block against the limits of architectures.
 
 use crate::diagnostic::Diagnostic;
-use crate::target::{TARGETS, Target};
+use crate::target::Target;
 use crate::thread::{Bar, Kernel};
 use crate::tile::{Program, Space};
-
-/// The most bytes that a block of any architecture can have.
-pub(crate) fn most() -> u32 {
-    TARGETS.iter().map(|row| row.block_shared).max().unwrap_or(0)
-}
 
 /// What takes shared memory, and how many bytes: arrays, then barriers.
 pub(super) fn parts(kernel: &Kernel) -> Vec<(String, u32)> {

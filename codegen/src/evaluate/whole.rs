@@ -8,7 +8,7 @@ use super::{Evaluator, advice, integer};
 use crate::ast::Span;
 use crate::elem::Elem;
 use crate::problem::Problem;
-use crate::resolve;
+use crate::tile::whole;
 use crate::tile::{self, Across};
 use crate::typing::Scalar;
 use crate::view::View;
@@ -16,7 +16,7 @@ use crate::view::View;
 impl Evaluator {
     /// Is it a whole tile?
     pub(super) fn is_whole(&self, view: &View) -> bool {
-        resolve::is_whole(self.builder.program(), view)
+        whole::is_whole(self.builder.program(), view)
     }
 
     /// Registers for a function of these: a whole tile of their broadcast shape where they are whole tiles,

@@ -4,8 +4,7 @@
 use tilewright_layout::Symbol;
 
 use super::{Given, Limits, Plan, Tensor, bind, cost, plan, unmet, value, why_not};
-use crate::definition::{Generated, Variant};
-use crate::pack::row_multiple;
+use crate::definition::{Generated, Pack, Variant};
 
 /// Copies begin at multiples of so many bytes of the workspace, as allocations do.
 const ALIGNED: u64 = 256;
@@ -103,7 +102,7 @@ fn copy_of(tensor: &Tensor, modes: &[usize]) -> Option<Tensor> {
     for (place, &mode) in modes.iter().enumerate() {
         let extent = tensor.extents[mode];
         strides[mode] = len;
-        let extent = if place == 0 { row_of(extent, row_multiple(tensor.elem))? } else { extent };
+        let extent = if place == 0 { row_of(extent, Pack::row_multiple(tensor.elem))? } else { extent };
         len = len.checked_mul(extent)?;
     }
     let bytes = u64::try_from(len).ok()?.checked_mul(u64::from(tensor.elem.bytes()))?;

@@ -19,7 +19,7 @@ use crate::number::Number;
 use crate::pair::align;
 use crate::problem::{Problem, Result};
 use crate::scan::Scan;
-use crate::semiring::{self, Semiring};
+use crate::semiring::Semiring;
 use crate::thread::{Bin, Id};
 use crate::tile::{Across, Expr, How, Multiply, Op, Past, Space, Stmt};
 use crate::view::View;
@@ -45,7 +45,7 @@ struct Finder {
     loops: Vec<Id>,
     /// Sums whose products whole tiles have stated; see [`Op::Follows`].
     followed: Vec<Id>,
-    /// See [`semiring::operands`].
+    /// See [`crate::fills::operands`].
     operands: BTreeSet<Id>,
 }
 
@@ -56,7 +56,7 @@ impl Lower<'_> {
         body.iter().for_each(|stmt| stmt.each(&mut |stmt| asks |= stmt.needs_coordinates()));
         let mut finder = Finder::default();
         if asks {
-            finder.operands = semiring::operands(body);
+            finder.operands = crate::fills::operands(body);
             self.walk(body, &mut State::new(), &mut finder);
         }
         let first = |one: Option<(&Id, &Diagnostic)>| one.map(|(id, why)| (*id, why.clone()));

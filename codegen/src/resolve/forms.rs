@@ -11,6 +11,7 @@ use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
+use crate::tile::whole;
 use crate::tile::{Form, Op, Program, Space, Stmt};
 use crate::view::View;
 
@@ -49,7 +50,7 @@ pub(super) fn choose(
     }
     let mut stmts = Vec::new();
     each(body, &mut |stmt| stmts.push(stmt));
-    stmts.retain(|stmt| super::is_cooperative(program, stmt.by, &stmt.op));
+    stmts.retain(|stmt| whole::is_cooperative(program, stmt.by, &stmt.op));
     let reduced = stmts.iter().filter(|stmt| matches!(stmt.op, Op::Reduce { .. } | Op::Fold { .. }));
     let reduced = reduced.flat_map(|stmt| stmt.writes()).map(|to| to.tensor).collect();
     let mut choice = Choice { program, width, forms: known, reduced };
@@ -99,7 +100,7 @@ impl Choice<'_> {
     fn settles(&self, stmt: &Stmt) -> bool {
         match &stmt.op {
             Op::Gemm { a, acc, .. } => self.is_open(acc) || (self.is_open(a) && self.left(a, acc).is_some()),
-            op => super::whole::views(op).iter().any(|view| self.is_open(view)),
+            op => whole::views(op).iter().any(|view| self.is_open(view)),
         }
     }
 
@@ -114,7 +115,7 @@ impl Choice<'_> {
 
     /// Elements of a statement, and whether it reads or writes memory.
     fn size(&self, stmt: &Stmt) -> (i64, bool) {
-        let views = super::whole::views(&stmt.op);
+        let views = whole::views(&stmt.op);
         let size = |view: &&View| view.layout.size().unwrap_or(0);
         let memory = views.iter().any(|view| !self.is_tile(view));
         (views.iter().map(size).max().unwrap_or(0), memory)
@@ -129,7 +130,7 @@ impl Choice<'_> {
             | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. } => {
-                let views = super::whole::views(&stmt.op);
+                let views = whole::views(&stmt.op);
                 for view in views.iter().rev() {
                     let Some(own) = self.forms.get(&view.tensor) else { continue };
                     if let Some(all) = seen(view, own)? {
@@ -188,7 +189,7 @@ impl Choice<'_> {
 
     /// Chooses a distribution for a statement that has none.
     fn begin(&mut self, stmt: &Stmt) -> Result<()> {
-        let views = super::whole::views(&stmt.op);
+        let views = whole::views(&stmt.op);
         if let Op::Gemm { a, acc, .. } = &stmt.op
             && let Some(left) = self.left(a, acc)
             && !self.is_open(acc)
@@ -196,7 +197,7 @@ impl Choice<'_> {
             return self.take(&[a], &left).map(|_| ());
         }
         let all = match &stmt.op {
-            Op::Gemm { acc, .. } => super::whole::outer(&extents(acc)?, self.threads(stmt.by)),
+            Op::Gemm { acc, .. } => outer(&extents(acc)?, self.threads(stmt.by)),
             Op::Reduce { from, .. } => spread(self.program, &[from], self.threads(stmt.by), self.width)?,
             Op::Scan { from, .. } => {
                 spread(self.program, &from.iter().collect::<Vec<_>>(), self.threads(stmt.by), self.width)?
@@ -287,4 +288,23 @@ pub(crate) fn contiguous(program: &Program, view: &View) -> Option<usize> {
         extent != Value::Int(1) && matches!(first, Some((_, Value::Int(1))))
     });
     all.next().map(|(mode, _)| mode)
+}
+
+/// The accumulators of a product on CUDA cores, distributed in parts as square as possible.
+fn outer(tile: &[i64], threads: i64) -> Distribution {
+    let [m, n] = tile[..] else { return Distribution::spread(tile, &[0], 1, threads) };
+    // Threads along M and N, with the fewest elements of both operands for each thread.
+    let cost = |over: &i64| {
+        let (rows, columns) = ((m + over - 1) / over, (n * over + threads - 1) / threads);
+        (rows * columns, rows + columns)
+    };
+    let over = (1..=threads).filter(|over| threads % over == 0).min_by_key(cost).unwrap_or(1);
+    let digit = |extent, mode, step| Digit { extent, mode, step };
+    let rest = |extent: i64, over: i64| (extent + over - 1) / over;
+    let columns = threads / over;
+    Distribution::new(
+        tile,
+        vec![digit(over, 0, 1), digit(columns, 1, 1)],
+        vec![digit(rest(m, over), 0, over), digit(rest(n, columns), 1, columns)],
+    )
 }

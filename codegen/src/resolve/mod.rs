@@ -37,13 +37,13 @@
 mod exchange;
 mod forms;
 mod gather;
+mod mixed;
 mod part;
 mod product;
 mod scan;
 mod shared;
 mod statement;
 mod sync;
-mod whole;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -53,10 +53,10 @@ use tilewright_layout::Distribution;
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
+use crate::tile::whole::is_cooperative;
 use crate::tile::{Op, Program, Stmt};
 
 pub(crate) use forms::contiguous;
-pub(crate) use whole::{is_cooperative, is_whole};
 
 /// Threads of a group by default.
 pub const THREADS: u32 = 256;
@@ -107,7 +107,7 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
             group.threads = group.warps.map_or(THREADS, |(first, end)| (end - first) * 32);
         }
     }
-    whole::check(&program)?;
+    mixed::check(&program)?;
     program.number();
     let body = std::mem::take(&mut program.body);
     let body = sync::placed(&program, body);

@@ -13,6 +13,7 @@ use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::problem::Result;
 use crate::thread::Id;
+use crate::tile::whole;
 use crate::tile::{Form, Op, Program, Space, Stmt};
 use crate::tiled::{SharedUses, TiledMma, swizzled_tile};
 use crate::view::View;
@@ -27,8 +28,8 @@ pub(super) fn choose(
     for id in program.open.clone() {
         let mut stmts: Vec<&Stmt> = Vec::new();
         each(body, &mut |stmt| {
-            let touches = super::whole::views(&stmt.op).iter().any(|view| view.tensor == id);
-            if touches && super::is_cooperative(program, stmt.by, &stmt.op) {
+            let touches = whole::views(&stmt.op).iter().any(|view| view.tensor == id);
+            if touches && whole::is_cooperative(program, stmt.by, &stmt.op) {
                 stmts.push(stmt);
             }
         });
@@ -113,7 +114,7 @@ fn used(uses: SharedUses, d: &Distribution, fast: usize, most: i64, stores: bool
 
 /// The mode of a shared tile along which a statement's global memory is contiguous.
 fn beside(program: &Program, stmt: &Stmt, id: Id) -> Option<usize> {
-    let views = super::whole::views(&stmt.op);
+    let views = whole::views(&stmt.op);
     let own = views.iter().find(|view| view.tensor == id)?;
     let global = |view: &&&View| matches!(program.tensor(view.tensor).space, Space::Global { .. });
     let other = views.iter().filter(global).find(|view| view.extents() == own.extents())?;
@@ -129,7 +130,7 @@ fn accesses(
     forms: &BTreeMap<Id, Distribution>,
     width: Width,
 ) -> Result<Vec<(Distribution, bool)>> {
-    let views = super::whole::views(&stmt.op);
+    let views = whole::views(&stmt.op);
     let mut known = None;
     for view in views.iter().rev() {
         if let Some(own) = forms.get(&view.tensor) {

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ast::Span;
 use crate::thread::Id;
+use crate::tile::whole;
 use crate::tile::{How, Op, Program, Space, Stmt};
 
 /// Accesses to a tensor since the last barrier.
@@ -126,7 +127,7 @@ impl Sync<'_> {
 
     /// Is a barrier needed before this? If so, also a wait for copies?
     fn conflict(&self, stmt: &Stmt, state: &State) -> Option<bool> {
-        if !super::is_cooperative(self.program, stmt.by, &stmt.op) {
+        if !whole::is_cooperative(self.program, stmt.by, &stmt.op) {
             return None;
         }
         let (reads, writes) = self.touched(stmt);

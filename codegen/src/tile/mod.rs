@@ -4,21 +4,24 @@
 mod how;
 mod stmt;
 mod visit;
+pub(crate) mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Distribution, Layout, Symbol, Tuple, Value};
 
+pub use crate::across::{Across, Digits};
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::condition::Test;
 use crate::elem::Elem;
-pub use crate::expr::Expr;
+pub use crate::expr::{Expr, Scalar};
+use crate::id::Id;
 use crate::problem::Result;
-use crate::thread::{Cost, Id};
-use crate::tiled::TiledMma;
+use crate::thread::Cost;
+use crate::tiled_mma::TiledMma;
 use crate::view::View;
-pub use how::{Across, Ahead, Digits, How, Multiply, Order, Past, Update};
+pub use how::{Ahead, How, Multiply, Order, Past, Update};
 pub use stmt::{Op, Stmt};
 
 /// A kernel before lowering.
@@ -157,15 +160,6 @@ pub enum Space {
         /// Packed in 32-bit words for atoms.
         words: bool,
     },
-}
-
-/// A scalar argument.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Scalar {
-    /// Its name.
-    pub name: String,
-    /// Its type.
-    pub elem: Elem,
 }
 
 /// Some warps of the block, or a family: several groups of equally many warps that run the same program, each

@@ -5,9 +5,11 @@ use crate::affine::Affine;
 use crate::ast::Span;
 use crate::condition::Test;
 use crate::expr::Expr;
+use crate::id::Id;
 use crate::number::Number;
+use crate::operation::Bin;
 use crate::scan::Scan;
-use crate::thread::{Bin, Id, Unroll};
+use crate::thread::Unroll;
 use crate::view::View;
 use tilewright_layout::Value;
 

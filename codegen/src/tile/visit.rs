@@ -1,6 +1,6 @@
 //! The visitor of tile programs: what statements read, write and contain.
 
-use super::{Across, How, Multiply, Op, Stmt};
+use super::{Across, How, Multiply, Op, Program, Stmt};
 use crate::affine::Affine;
 use crate::atom::Atom;
 use crate::expr::Expr;
@@ -227,6 +227,18 @@ impl Stmt {
             | Op::Pipelined { .. }
             | of_order!() => {}
         }
+    }
+
+    /// Does a coordinate in the statement itself satisfy this predicate?
+    pub(crate) fn mentions(&self, program: &Program, test: &dyn Fn(&Affine) -> bool) -> bool {
+        let mut views = self.reads().into_iter().chain(self.writes());
+        let in_views = views.any(|view| view.base.iter().any(test));
+        let ends = match &self.op {
+            Op::For { var, .. } | Op::Pipelined { var, .. } => program.vars.get(*var as usize),
+            _ => None,
+        };
+        let mut ends = ends.into_iter().flat_map(|var| [&var.from, &var.to]);
+        in_views || ends.any(test) || self.integers().into_iter().any(test)
     }
 
     /// All views that it names, mutably.

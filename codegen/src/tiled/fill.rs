@@ -3,8 +3,8 @@
 use tilewright_layout::Layout;
 
 use crate::build::Builder;
+use crate::id::Id;
 use crate::problem::{Problem, Result};
-use crate::thread::Id;
 use crate::tile::How;
 use crate::view::{Deal, View};
 

@@ -5,9 +5,9 @@ use tilewright_layout::Layout;
 use super::{Fill, TiledMma};
 use crate::affine::{Affine, Coord};
 use crate::build::Builder;
+use crate::operation::Bin;
 use crate::problem::{Problem, Result};
 use crate::target::WARP;
-use crate::thread::Bin;
 use crate::tile::Expr;
 use crate::view::{At, View, position};
 

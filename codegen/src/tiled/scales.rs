@@ -4,8 +4,8 @@ use tilewright_layout::{Layout, Value};
 
 use super::TiledMma;
 use crate::build::Builder;
+use crate::operation::Bin;
 use crate::problem::{Problem, Result};
-use crate::thread::Bin;
 use crate::tile::Expr;
 use crate::view::{At, View};
 

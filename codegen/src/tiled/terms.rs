@@ -8,8 +8,9 @@ use crate::atom::Atom;
 use crate::atoms;
 use crate::build::Builder;
 use crate::elem::Elem;
+use crate::operation::Bin;
 use crate::problem::{Problem, Result};
-use crate::thread::{Bin, Unroll};
+use crate::thread::Unroll;
 use crate::tile::{Expr, How, Order};
 use crate::view::{At, View};
 

@@ -1,16 +1,12 @@
 //! Which statements are about whole tiles, and which views are.
 
-use tilewright_layout::{Digit, Distribution};
-
-use crate::diagnostic::Diagnostic;
-use crate::problem::Problem;
-use crate::thread::Id;
-use crate::tile::{How, Multiply, Op, Program, Space};
+use super::{How, Multiply, Op, Program, Space};
+use crate::id::Id;
 use crate::view::View;
 
 /// The kind of a view.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// A whole tile in registers.
     Tile,
     /// A whole tile in memory.
@@ -19,7 +15,7 @@ enum Kind {
     Part,
 }
 
-fn kind(program: &Program, view: &View) -> Kind {
+pub(crate) fn kind(program: &Program, view: &View) -> Kind {
     if program.forms.contains_key(&view.tensor) {
         return Kind::Tile;
     }
@@ -36,7 +32,7 @@ pub(crate) fn is_whole(program: &Program, view: &View) -> bool {
 }
 
 /// The views of a statement that computes or moves elements; the one that it writes is last.
-pub(super) fn views(op: &Op) -> Vec<&View> {
+pub(crate) fn views(op: &Op) -> Vec<&View> {
     match op {
         Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: Multiply::Atom(_), .. } => Vec::new(),
         Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
@@ -72,48 +68,4 @@ pub(crate) fn is_cooperative(program: &Program, by: Id, op: &Op) -> bool {
     let memory = |view: &&View| kind(program, view) == Kind::Memory;
     let moves = matches!(op, Op::Copy { .. } | Op::Fill { .. } | Op::Map { .. } | Op::Atomic { .. });
     moves && !alone && !views.is_empty() && views.iter().all(memory)
-}
-
-/// Rejects statements that mix whole tiles and parts of threads.
-pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
-    let mut found = None;
-    super::each(&program.body, &mut |stmt| {
-        if found.is_some() || !is_cooperative(program, stmt.by, &stmt.op) {
-            return;
-        }
-        let views = views(&stmt.op);
-        let part = views.iter().find(|view| kind(program, view) == Kind::Part);
-        let tile = views.iter().find(|view| kind(program, view) == Kind::Tile);
-        if let (Some(part), Some(tile)) = (part, tile) {
-            let problem = Problem::new(format!(
-                "`{}`, {}, is a whole tile that all threads share, and `{}`, {}, is the part of one thread",
-                tile.name,
-                tile.shape(),
-                part.name,
-                part.shape()
-            ))
-            .help("use whole tiles on both sides; threads find their parts themselves");
-            found = Some(problem.at(stmt.span));
-        }
-    });
-    found.map_or(Ok(()), Err)
-}
-
-/// The accumulators of a product on CUDA cores, distributed in parts as square as possible.
-pub(super) fn outer(tile: &[i64], threads: i64) -> Distribution {
-    let [m, n] = tile[..] else { return Distribution::spread(tile, &[0], 1, threads) };
-    // Threads along M and N, with the fewest elements of both operands for each thread.
-    let cost = |over: &i64| {
-        let (rows, columns) = ((m + over - 1) / over, (n * over + threads - 1) / threads);
-        (rows * columns, rows + columns)
-    };
-    let over = (1..=threads).filter(|over| threads % over == 0).min_by_key(cost).unwrap_or(1);
-    let digit = |extent, mode, step| Digit { extent, mode, step };
-    let rest = |extent: i64, over: i64| (extent + over - 1) / over;
-    let columns = threads / over;
-    Distribution::new(
-        tile,
-        vec![digit(over, 0, 1), digit(columns, 1, 1)],
-        vec![digit(rest(m, over), 0, over), digit(rest(n, columns), 1, columns)],
-    )
 }

@@ -14,8 +14,6 @@ use crate::tile::{Arg, How, Program, Raster, Space};
 use crate::tiled::Fill;
 use crate::view::{At, View};
 
-/// Rows of the copy begin at multiples of so many bytes: a line of the cache, and a row of a swizzled box.
-const ALIGNED: i64 = 128;
 /// The tile of a block: bytes along the contiguous mode, and rows.
 const TILE: [i64; 2] = [256, 32];
 /// Ranks of tensors that can be packed.
@@ -27,11 +25,6 @@ const STORE: i64 = 16;
 /// Clocks of a block, of which a multiprocessor runs one after the other, and of a launch: predicted, for ten
 /// bytes read and written in a clock, and two microseconds.
 const CLOCKS: (u32, u32) = (1640, 4000);
-
-/// Rows of the copy have a multiple of so many elements.
-pub(crate) fn row_multiple(elem: Elem) -> i64 {
-    ALIGNED / i64::from(elem.bytes())
-}
 
 /// The program for tensors of a rank among [`RANKS`], modes in the order of their strides: `to` has the elements of `from`,
 /// and zeros up to the next multiple of 128 bytes.
@@ -57,7 +50,7 @@ pub(crate) fn program(elem: Elem, rank: usize, overlaps: bool) -> Result<Program
     let from = b.tensor("from", elem, tuple(extents.clone()), strides("from"), false)?;
     let padded = std::iter::once(row).chain(extents[1..].iter().copied()).collect();
     let to = b.tensor("to", elem, tuple(padded), strides("to"), true)?;
-    let multiple = row_multiple(elem);
+    let multiple = Pack::row_multiple(elem);
     let rest = Affine::from(row).digit(1, Some(multiple));
     b.require(Test::Equal(rest, 0.into()), &format!("row % {multiple} == 0"))?;
     b.cost(Cost { steps: 1.into(), step: CLOCKS.0, launch: CLOCKS.1, ..Cost::default() });
@@ -121,7 +114,7 @@ fn of_argument(program: &Program, arg: usize, known: Option<Generated>) -> Optio
         return None;
     }
     let modes = std::iter::once(contiguous).chain((0..rank).filter(|&mode| mode != contiguous)).collect();
-    let made = || crate::generate(self::program(elem, rank, program.overlaps).ok()?).kernel;
+    let made = || super::generate(self::program(elem, rank, program.overlaps).ok()?).kernel;
     Some(Pack { arg, modes, kernel: known.or_else(made)? })
 }
 
@@ -132,7 +125,7 @@ mod tests {
     #[test]
     fn stores_are_vectors_whatever_the_rows_are() {
         for (elem, rank) in [(Elem::I8, 3), (Elem::Bf16, 2), (Elem::Tf32, 3)] {
-            let outcome = crate::generate(program(elem, rank, true).unwrap());
+            let outcome = crate::generate::generate(program(elem, rank, true).unwrap());
             let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
             let kernel = outcome.kernel.unwrap_or_else(|| panic!("{}", said.join("\n")));
             let aligned = &kernel.variants[1].source;

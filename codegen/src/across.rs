@@ -1,0 +1,83 @@
+//! The threads that a reduction or a scan spans.
+
+/// The threads that a reduction spans.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Across {
+    /// Only each thread's own elements.
+    Thread,
+    /// The lanes of a warp, in groups of so many neighbours.
+    Warp(u32),
+    /// The whole block.
+    Block,
+    /// All threads of a cluster of so many blocks.
+    Cluster(u32),
+    /// So many blocks of a cluster: each block contributes once. All its threads have the same elements.
+    Blocks(u32),
+    /// Threads whose indices differ in these digits alone.
+    Digits(Digits),
+}
+
+/// Digits of a thread's index: for each its extent, and its stride in the index.
+///
+/// ```
+/// use tilewright_codegen::tile::{Across, Digits};
+/// // eight lanes four apart, in two warps: 0, 4, 8 … 28, 32, 36 …
+/// let across = Across::Digits(Digits::new(&[(8, 4), (2, 32)]).unwrap());
+/// assert_eq!(across.first(45), 1); // 45 is 1 + 4 * 3 + 32
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Digits {
+    count: u8,
+    all: [(u32, u32); Digits::MOST],
+}
+
+impl Digits {
+    /// How many there can be.
+    pub const MOST: usize = 8;
+
+    /// These, as (extent, step), smallest step first; `None` where they are too many, or overlap.
+    pub fn new(digits: &[(i64, i64)]) -> Option<Digits> {
+        let (mut all, mut below) = ([(1, 1); Digits::MOST], 1);
+        let digits: Vec<_> = digits.iter().filter(|(extent, _)| *extent != 1).collect();
+        for (place, &&(extent, step)) in digits.iter().enumerate() {
+            if extent < 1 || step % below != 0 {
+                return None;
+            }
+            below = step * extent;
+            *all.get_mut(place)? = (u32::try_from(extent).ok()?, u32::try_from(step).ok()?);
+        }
+        Some(Digits { count: digits.len() as u8, all })
+    }
+
+    /// Their (extent, step) pairs.
+    pub fn all(&self) -> &[(u32, u32)] {
+        &self.all[..usize::from(self.count)]
+    }
+}
+
+impl Across {
+    /// The digits of a thread's number that it combines, of so many threads: extent and step.
+    pub(crate) fn digits(self, threads: i64) -> Vec<(i64, i64)> {
+        match self {
+            Across::Thread => Vec::new(),
+            Across::Block | Across::Cluster(_) | Across::Blocks(_) => vec![(threads, 1)],
+            Across::Warp(lanes) => vec![(lanes.into(), 1)],
+            Across::Digits(digits) => {
+                digits.all().iter().map(|&(extent, step)| (i64::from(extent), i64::from(step))).collect()
+            }
+        }
+    }
+
+    /// The first of the threads that are reduced with one.
+    pub fn first(self, thread: u32) -> u32 {
+        match self {
+            Across::Thread => thread,
+            Across::Warp(lanes) => thread / lanes.max(1) * lanes.max(1),
+            Across::Block | Across::Cluster(_) | Across::Blocks(_) => 0,
+            Across::Digits(digits) => {
+                let digit = |&(extent, step): &(u32, u32)| thread / step % extent * step;
+                thread - digits.all().iter().map(digit).sum::<u32>()
+            }
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Statements that mix whole tiles and parts of threads.
+
+use crate::diagnostic::Diagnostic;
+use crate::problem::Problem;
+use crate::tile::Program;
+use crate::tile::whole::{Kind, is_cooperative, kind, views};
+
+/// Rejects statements that mix whole tiles and parts of threads.
+pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
+    let mut found = None;
+    super::each(&program.body, &mut |stmt| {
+        if found.is_some() || !is_cooperative(program, stmt.by, &stmt.op) {
+            return;
+        }
+        let views = views(&stmt.op);
+        let part = views.iter().find(|view| kind(program, view) == Kind::Part);
+        let tile = views.iter().find(|view| kind(program, view) == Kind::Tile);
+        if let (Some(part), Some(tile)) = (part, tile) {
+            let problem = Problem::new(format!(
+                "`{}`, {}, is a whole tile that all threads share, and `{}`, {}, is the part of one thread",
+                tile.name,
+                tile.shape(),
+                part.name,
+                part.shape()
+            ))
+            .help("use whole tiles on both sides; threads find their parts themselves");
+            found = Some(problem.at(stmt.span));
+        }
+    });
+    found.map_or(Ok(()), Err)
+}
