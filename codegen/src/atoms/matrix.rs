@@ -37,6 +37,14 @@ const PLAIN: [&str; 3] = ["(32,2):(2,1)", "(32,(2,2)):(2,(1,64))", "(32,(2,4)):(
 const TRANSPOSED: [&str; 3] =
     ["((4,8),2):((16,1),8)", "((4,8),(2,2)):((16,1),(8,64))", "((4,8),(2,4)):((16,1),(8,64))"];
 
+/// The row that loads so many matrices, each transposed or none.
+pub(super) fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
+    let place = [1, 2, 4].iter().position(|known| *known == matrices)?;
+    let fragments = if transposed { TRANSPOSED[place] } else { PLAIN[place] };
+    let from_memory = |row: &Atom| row.operand('a').is_some_and(|a| a.kind == OperandKind::SharedAddress);
+    ROWS.iter().find(|row| from_memory(row) && row.operand('d').is_some_and(|d| d.tv == fragments))
+}
+
 const fn loaded(fragments: &'static str, addresses: &'static str) -> [Operand; 2] {
     [written(frag('d', Elem::F16, true, fragments)), rows_at('a', addresses)]
 }

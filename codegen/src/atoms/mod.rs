@@ -122,6 +122,42 @@ pub fn bulk_store(rank: usize) -> Option<&'static Atom> {
     all().filter(stores).find(|row| row.maps(rank))
 }
 
+/// The wgmma of a type for so many columns, whose left operand is in shared memory or in registers.
+///
+/// ```
+/// use tilewright_codegen::{Elem, atoms};
+/// assert_eq!(atoms::wgmma(Elem::Bf16, 128, false).unwrap().name, "wgmma_m64n128k16_bf16");
+/// assert_eq!(atoms::wgmma(Elem::F16, 64, true).unwrap().name, "wgmma_m64n64k16_ra_f16");
+/// assert_eq!(atoms::wgmma(Elem::F16, 60, true), None);
+/// ```
+pub fn wgmma(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static Atom> {
+    wgmma::find(elem, columns, a_in_registers)
+}
+
+/// The ldmatrix of so many matrices, each transposed or none.
+///
+/// ```
+/// use tilewright_codegen::atoms;
+/// assert_eq!(atoms::ldmatrix(2, true).unwrap().name, "ldmatrix_x2_trans");
+/// assert_eq!(atoms::ldmatrix(3, false), None);
+/// ```
+pub fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
+    matrix::ldmatrix(matrices, transposed)
+}
+
+/// The row that converts signed numbers of four bits, two in a byte, to a type.
+///
+/// ```
+/// use tilewright_codegen::{Elem, atoms};
+/// assert_eq!(atoms::convert_i4(Elem::Bf16).unwrap().name, "convert_i4_bf16");
+/// ```
+pub fn convert_i4(elem: Elem) -> Option<&'static Atom> {
+    // Of bytes there are four values, of pairs eight.
+    let eight = |row: &Atom| row.tv('d').is_some_and(|of| of.size() == Ok(8));
+    let converts = |row: &&Atom| row.effect == Effect::Convert && row.has('d', elem);
+    all().filter(converts).find(|row| eight(row))
+}
+
 /// The row by which one thread multiplies and adds elements of a type, if the type has these operations.
 ///
 /// ```

@@ -36,6 +36,21 @@ fn has_width(types: Types, n: u32) -> bool {
     types.a.is_float() || n <= 32 || n.is_multiple_of(16)
 }
 
+/// The row that multiplies operands of a type into its usual sums, for so many columns.
+pub(super) fn find(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static Atom> {
+    let sums = elem.accumulator();
+    let is_wanted = |row: &&Atom| {
+        let Effect::Mma { n, .. } = row.effect else { return false };
+        let operands = row.has('a', elem) && row.has('b', elem) && row.has('d', sums);
+        let fragment = |of: &Operand| matches!(of.kind, OperandKind::Frag { .. });
+        row.group == Scope::Warpgroup
+            && i64::from(n) == columns
+            && operands
+            && row.operand('a').is_some_and(fragment) == a_in_registers
+    };
+    super::all().find(is_wanted)
+}
+
 fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
     let k = ALONG / types.a.bytes();
     let immediate = |name| other(name, OperandKind::Immediate, Elem::I32, "");

@@ -212,7 +212,7 @@ impl Plan {
     }
 
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
-    fn stages_result(&self, c: &Config, vector: i64) -> Result<bool> {
+    fn has_epilogue_tile(&self, c: &Config, vector: i64) -> Result<bool> {
         let [left, right] = c.operands_of(self.tile);
         let bytes = left * right * i64::from(c.out.bytes());
         let fits = bytes <= i64::from(Target::of(c.arch).block_shared);
@@ -298,7 +298,7 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
     for plan in others {
         let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
         let square = plan.tile[0] == plan.tile[1] && plan.mma.parts_of_k()? == 1 && sums <= 64;
-        if square && plan.stages_result(c, 1)? {
+        if square && plan.has_epilogue_tile(c, 1)? {
             let program = by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?;
             more.push(Alternative { program, policies: vec![Policy::Aligned] });
         }
@@ -493,21 +493,21 @@ fn product(
         let extras = extras.parts(|view| b.partition_accumulators(&plan.mma, view))?;
         let (scaled, beta) = scaled(c, &scalars);
         let vector = (of_out / i64::from(c.out.bytes())).max(1);
-        if !plan.stages_result(c, vector)? {
+        if !plan.has_epilogue_tile(c, vector)? {
             let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
             return epilogue(b, c, &acc, (&out, &out), &extras, scaled, beta);
         }
-        let stage = b.stage("sc", &plan.mma, c.out, [left, right], vector, &[sa, sb])?;
+        let epilogue_tile = b.epilogue_tile("sc", &plan.mma, c.out, [left, right], vector, &[sa, sb])?;
         if let Some(beta) = &beta {
             let reads = Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(Expr::lit(0.0)));
             // Through registers, so that no wait is needed before the barrier.
-            let fetch = Fill { how: How::Plain, ..stage.fill.clone() };
-            b.when(reads, |b| b.fill_tile(&fetch, &gc, &stage.tile), |_| Ok(()))?;
+            let fetch = Fill { how: How::Plain, ..epilogue_tile.fill.clone() };
+            b.when(reads, |b| b.fill_tile(&fetch, &gc, &epilogue_tile.tile), |_| Ok(()))?;
             b.sync();
         }
-        epilogue(b, c, &acc, (&stage.mine, &stage.mine), &extras, scaled, beta)?;
+        epilogue(b, c, &acc, (&epilogue_tile.mine, &epilogue_tile.mine), &extras, scaled, beta)?;
         b.sync();
-        b.fill_tile(&stage.fill, &stage.tile, &gc)
+        b.fill_tile(&epilogue_tile.fill, &epilogue_tile.tile, &gc)
     })
 }
 

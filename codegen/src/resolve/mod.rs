@@ -34,6 +34,8 @@
 //! # Ok::<(), tilewright_codegen::problem::Problem>(())
 //! ```
 
+mod barriers;
+mod epilogue;
 mod exchange;
 mod forms;
 mod gather;
@@ -43,7 +45,6 @@ mod product;
 mod scan;
 mod shared;
 mod statement;
-mod sync;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -110,7 +111,7 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     mixed::check(&program)?;
     program.number();
     let body = std::mem::take(&mut program.body);
-    let body = sync::placed(&program, body);
+    let body = barriers::placed(&program, body);
     let forms = forms::choose(&program, &body, width)?;
     shared::choose(&mut program, &body, &forms, width)?;
     let uses = exchange::Uses::of(&program, &body);

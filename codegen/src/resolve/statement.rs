@@ -64,19 +64,19 @@ impl Resolve {
         match &stmt.op {
             Op::Copy { from, to, how, fill, token } => {
                 let d = self.elements(stmt, &[from], to)?;
-                let stage = match (how, token) {
-                    (How::Derive, None) => self.stage(stmt, &[from], to, &d)?,
+                let epilogue = match (how, token) {
+                    (How::Derive, None) => self.epilogue_tile(stmt, &[from], to, &d)?,
                     _ => None,
                 };
-                let how = match (how, &stage) {
+                let how = match (how, &epilogue) {
                     (How::Derive, None) => self.mechanism(from, to),
                     _ => *how,
                 };
-                let ins = match &stage {
-                    Some(stage) if stage.in_parts() => [self.narrowed(stmt, from, to, &d)?],
+                let ins = match &epilogue {
+                    Some(epilogue) if epilogue.in_parts() => [self.narrowed(stmt, from, to, &d)?],
                     _ => [self.side(stmt, from, &d, false)?],
                 };
-                self.written(stmt, (to, &d), stage, &ins, |ins, to| Op::Copy {
+                self.written(stmt, (to, &d), epilogue, &ins, |ins, to| Op::Copy {
                     from: ins[0].clone(),
                     to,
                     how,
@@ -93,13 +93,13 @@ impl Resolve {
                 let all: Vec<&View> = ins.iter().collect();
                 let d = self.elements(stmt, &all, to)?;
                 // Coordinates that a function reads may be those of the target.
-                let stage = match value.any(&|part| matches!(part, Expr::At(_))) {
-                    false => self.stage(stmt, &all, to, &d)?,
+                let epilogue = match value.any(&|part| matches!(part, Expr::At(_))) {
+                    false => self.epilogue_tile(stmt, &all, to, &d)?,
                     true => None,
                 };
                 let own = |view: &View| self.side(stmt, view, &d, false);
                 let ins: Vec<View> = ins.iter().map(own).collect::<Result<_>>()?;
-                self.written(stmt, (to, &d), stage, &ins, |ins, to| Op::Map {
+                self.written(stmt, (to, &d), epilogue, &ins, |ins, to| Op::Map {
                     ins: ins.to_vec(),
                     to,
                     value: value.clone(),

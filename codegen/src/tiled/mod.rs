@@ -43,12 +43,12 @@
 //! ```
 
 mod bulk;
+mod epilogue;
 mod fill;
 mod operand;
 mod over_k;
 mod scales;
 mod shared;
-mod stage;
 mod terms;
 
 use tilewright_layout::{Tuple, Value};
@@ -63,13 +63,12 @@ use crate::view::View;
 pub use crate::tiled_mma::TiledMma;
 pub use bulk::swizzled_tile;
 pub(crate) use bulk::{SWIZZLED, row_of, swizzled};
+pub use epilogue::EpilogueTile;
 pub use fill::Fill;
 pub use operand::Route;
 pub use over_k::Gathered;
 pub use shared::SharedUses;
-pub use stage::Stage;
 pub use terms::Terms;
-pub(crate) use terms::int4;
 
 impl Builder {
     /// Zeroed accumulators of a tile of (M, N), in registers.

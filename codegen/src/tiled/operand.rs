@@ -93,10 +93,8 @@ impl Matrices {
         }
         let most = 4 / matrices;
         for at_once in (1..=most).rev().filter(|at_once| count % at_once == 0) {
-            let own = format!("ldmatrix_x{}{}", matrices * at_once, if transposed { "_trans" } else { "" });
-            let Some(mover) = atoms::find(&own).filter(|row| name.is_none_or(|name| row.name == name)) else {
-                continue;
-            };
+            let mover = atoms::ldmatrix(matrices * at_once, transposed);
+            let Some(mover) = mover.filter(|row| name.is_none_or(|name| row.name == name)) else { continue };
             let tile = [at_once * extent, k];
             // Adjacent fragments are consecutive in registers.
             let wide = Layout::new((extent, k), (1i64, tile[0]))?.composition(mma.tv(operand)?)?;

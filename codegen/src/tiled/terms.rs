@@ -4,7 +4,6 @@
 use tilewright_layout::{Layout, Tuple};
 
 use crate::affine::Affine;
-use crate::atom::Atom;
 use crate::atoms;
 use crate::build::Builder;
 use crate::elem::Elem;
@@ -50,7 +49,7 @@ impl Builder {
     /// The numbers of four bits in bytes, a word of them at once.
     fn unpacked(&mut self, name: &str, fragment: &View, elem: Elem) -> Result<View> {
         let extents = fragment.extents().unwrap_or_default();
-        let (Some(row), [values, count, _]) = (int4(elem), &extents[..]) else {
+        let (Some(row), [values, count, _]) = (atoms::convert_i4(elem), &extents[..]) else {
             return Err(Problem::new(format!("numbers of four bits do not become {elem}")));
         };
         let at_once = (4 / values).max(1);
@@ -128,11 +127,6 @@ impl Builder {
             })
         })
     }
-}
-
-/// The instruction that converts signed numbers of four bits, two in a byte, to a type.
-pub(crate) fn int4(elem: Elem) -> Option<&'static Atom> {
-    atoms::find(&format!("convert_i4_{elem}"))
 }
 
 /// One index of a mode, which stays with extent 1.

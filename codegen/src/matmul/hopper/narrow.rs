@@ -4,13 +4,13 @@
 use tilewright_layout::layout;
 
 use super::{Part, Scales};
+use crate::atoms;
 use crate::build::Builder;
 use crate::fragment::Arrangement;
 use crate::matmul::bulk::last;
 use crate::problem::Result;
 use crate::thread::{Id, Unroll};
 use crate::tile::{Expr, How, Order};
-use crate::tiled::int4;
 use crate::view::{At, View};
 
 impl Part<'_> {
@@ -66,7 +66,7 @@ impl Part<'_> {
         };
         let narrow = b.fragment("narrow", self.c.b_dtype, &part)?;
         b.copy(&part, &narrow)?;
-        match int4(elem).filter(|_| self.c.packed) {
+        match atoms::convert_i4(elem).filter(|_| self.c.packed) {
             Some(row) => b.copy_how(&narrow, &wide, How::Atom(row), None)?,
             None => b.map(&[narrow], &wide, Expr::In(0).cast(elem))?,
         }

@@ -240,8 +240,7 @@ fn has_partial_sums(c: &Config) -> bool {
 /// registers.
 pub(in crate::matmul) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
     let in_registers = c.precision.terms() == Terms::Two || c.mixed();
-    let (elem, source) = (c.multiplied(), if in_registers { "_ra" } else { "" });
-    atoms::find(&format!("wgmma_m{ROWS}n{columns}k{}{source}_{elem}", 32 / elem.bytes()))
+    atoms::wgmma(c.multiplied(), columns, in_registers)
 }
 
 impl Sizes {

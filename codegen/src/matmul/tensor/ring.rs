@@ -63,7 +63,7 @@ struct Operand {
 }
 
 /// The epilogue's shared memory, and the token of the bulk stores.
-struct Staging {
+struct EpilogueBuffers {
     buffers: View,
     count: i64,
     stores: Id,
@@ -90,7 +90,7 @@ pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
         let divides = along_k || part % run == 0 || run % part == 0;
         fits &= run * bytes >= LEAST && divides;
     }
-    if stages_result(c, plan)? {
+    if has_epilogue_tile(c, plan)? {
         fits &= wide(c, plan)? * i64::from(c.out.bytes()) >= LEAST;
     } else if c.bias.is_some() || c.alpha_beta || c.has_matrices() {
         fits &= left * right / plan.mma.threads()? < MOST_SUMS;
@@ -107,7 +107,7 @@ fn wide(c: &Config, plan: &Plan) -> Result<i64> {
 }
 
 /// Does C go through shared memory? Not if fragments already write whole sectors.
-fn stages_result(c: &Config, plan: &Plan) -> Result<bool> {
+fn has_epilogue_tile(c: &Config, plan: &Plan) -> Result<bool> {
     Ok(c.out.bytes() < 4 && plan.mma.parts_of_k()? == 1)
 }
 
@@ -118,9 +118,9 @@ fn rooms(c: &Config, plan: &Plan) -> Result<Option<Rooms>> {
     let buffer = warps * plan.mma.shape()[0] * wide(c, plan)? * i64::from(c.out.bytes());
     let room = i64::from(Target::of(c.arch).block_shared) - MBARRIERS;
     let slot = plan.bytes(c) / plan.stages;
-    let (stages, gathered) = (stages_result(c, plan)?, plan.gathered(c)?);
+    let (has_tile, gathered) = (has_epilogue_tile(c, plan)?, plan.gathered(c)?);
     let of = |buffers: i64| Rooms {
-        stages: ((room - if stages { buffers * buffer } else { gathered }) / slot).min(plan.stages),
+        stages: ((room - if has_tile { buffers * buffer } else { gathered }) / slot).min(plan.stages),
         buffers,
     };
     let fits = |rooms: &Rooms, least: i64| rooms.stages >= least;
@@ -215,8 +215,8 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
         (
             consumers,
             Box::new(|b: &mut Builder| {
-                let staging = match stages_result(c, plan)? {
-                    true => Some(part.staging(b, rooms.buffers)?),
+                let through = match has_epilogue_tile(c, plan)? {
+                    true => Some(part.epilogue_buffers(b, rooms.buffers)?),
                     false => None,
                 };
                 let gathered = match plan.mma.parts_of_k()? {
@@ -236,10 +236,10 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
                     if let Some(gathered) = &gathered {
                         return store_gathered(b, c, (&part.mma, &acc, gathered), &gc, &extras, &scalars);
                     }
-                    part.store(b, &acc, &gc, (&extras, &scalars), staging.as_ref())
+                    part.store(b, &acc, &gc, (&extras, &scalars), through.as_ref())
                 })?;
                 // The block must not exit before bulk stores have read its shared memory.
-                b.within(each, |b| staging.iter().for_each(|staging| b.wait(staging.stores)));
+                b.within(each, |b| through.iter().for_each(|through| b.wait(through.stores)));
                 Ok(())
             }),
         ),
@@ -299,12 +299,12 @@ impl Part<'_> {
     }
 
     /// Buffers of each warp for rows of one instruction.
-    fn staging(&self, b: &mut Builder, count: i64) -> Result<Staging> {
+    fn epilogue_buffers(&self, b: &mut Builder, count: i64) -> Result<EpilogueBuffers> {
         let (rows, wide, out) = (self.mma.shape()[0], wide(self.c, self.plan)?, self.c.out);
         let warps = self.mma.groups.size()?;
         let layout = Layout::new((rows, wide, count * warps), (wide, 1i64, rows * wide))?;
         let layout = swizzled(out, wide * i64::from(out.bytes()), layout)?;
-        Ok(Staging { buffers: b.shared("leaving", out, layout)?, count, stores: b.token() })
+        Ok(EpilogueBuffers { buffers: b.shared("leaving", out, layout)?, count, stores: b.token() })
     }
 
     /// The epilogue of a tile.
@@ -314,11 +314,11 @@ impl Part<'_> {
         acc: &View,
         gc: &View,
         (extras, scalars): (&Extras, &Scalars),
-        staging: Option<&Staging>,
+        through: Option<&EpilogueBuffers>,
     ) -> Result<()> {
         let c = self.c;
         let (scaled, beta) = scaled(self.c, scalars);
-        let Some(staging) = staging else {
+        let Some(through) = through else {
             let out = b.partition_accumulators(&self.mma, gc)?.with_name("out");
             let extras = extras.each(|view| b.partition_accumulators(&self.mma, view))?;
             return epilogue(b, c, acc, (&out, &out), &extras, scaled, beta);
@@ -330,8 +330,8 @@ impl Part<'_> {
         let along = across * columns / wide;
         b.within(self.alone.of, |b| {
             // With an odd number of parts a tile begins with the buffer of the last one.
-            if down * along % staging.count != 0 {
-                b.wait(staging.stores);
+            if down * along % through.count != 0 {
+                b.wait(through.stores);
             }
             b.repeat("part", Size::Int(down * along), Unroll::Full, |b, part| -> Result<()> {
                 let at = [part.digit(along, None), part.digit(1, Some(along))].map(At::Index);
@@ -350,11 +350,11 @@ impl Part<'_> {
                     let view = mine(b, view)?;
                     b.partition_accumulators(&self.alone, &view)
                 })?;
-                let buffer = shifted(&times(&warp, staging.count)?, &part.digit(1, Some(staging.count)))?;
-                let buffer = last(b, &staging.buffers, &buffer)?;
+                let buffer = shifted(&times(&warp, through.count)?, &part.digit(1, Some(through.count)))?;
+                let buffer = last(b, &through.buffers, &buffer)?;
                 let to = b.partition_accumulators(&self.alone, &buffer)?.with_name("to");
                 // The previous bulk store from this buffer must have read it.
-                b.wait_all_but(staging.stores, staging.count as u32 - 1);
+                b.wait_all_but(through.stores, through.count as u32 - 1);
                 b.sync();
                 epilogue(
                     b,
@@ -366,7 +366,7 @@ impl Part<'_> {
                     beta.clone(),
                 )?;
                 b.sync();
-                b.copy_how(&buffer, &out, bulk_store(c)?, Some(staging.stores))
+                b.copy_how(&buffer, &out, bulk_store(c)?, Some(through.stores))
             })
         })
     }

@@ -38,8 +38,8 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> Vec<Stmt> {
             );
         }
     });
-    let mut sync = Sync { program, filled };
-    sync.body(body, &mut State::new())
+    let mut barriers = Barriers { program, filled };
+    barriers.body(body, &mut State::new())
 }
 
 /// Is it an asynchronous copy from global to shared memory, in flight until a wait?
@@ -51,13 +51,13 @@ fn is_asynchronous(program: &Program, stmt: &Stmt) -> bool {
     matches!((space(from.tensor), space(to.tensor)), (Space::Global { .. }, Space::Shared { .. }))
 }
 
-struct Sync<'p> {
+struct Barriers<'p> {
     program: &'p Program,
     /// What pipelined loops fill.
     filled: BTreeSet<Id>,
 }
 
-impl Sync<'_> {
+impl Barriers<'_> {
     fn body(&mut self, body: Vec<Stmt>, state: &mut State) -> Vec<Stmt> {
         let mut placed = Vec::new();
         for stmt in body {

@@ -12,7 +12,7 @@ use crate::view::View;
 
 /// A tile of the result in shared memory.
 #[derive(Clone, Debug)]
-pub struct Stage {
+pub struct EpilogueTile {
     /// The whole tile.
     pub tile: View,
     /// The elements whose accumulators a thread has.
@@ -37,13 +37,13 @@ impl Builder {
     /// let acc = b.accumulators("acc", &mma, [64, 64])?;
     /// let sa = b.shared("sa", Elem::Bf16, layout!((64, 64)))?;
     /// // … the product, which reads `sa` …
-    /// let stage = b.stage("sc", &mma, Elem::Bf16, [64, 64], 8, &[&sa])?;
-    /// b.copy(&acc, &stage.mine)?;
+    /// let epilogue = b.epilogue_tile("sc", &mma, Elem::Bf16, [64, 64], 8, &[&sa])?;
+    /// b.copy(&acc, &epilogue.mine)?;
     /// b.sync();
-    /// b.fill_tile(&stage.fill, &stage.tile, &gc)?; // 16 bytes for each thread
+    /// b.fill_tile(&epilogue.fill, &epilogue.tile, &gc)?; // 16 bytes for each thread
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn stage(
+    pub fn epilogue_tile(
         &mut self,
         name: &str,
         mma: &TiledMma,
@@ -51,12 +51,12 @@ impl Builder {
         tile: [i64; 2],
         vector: i64,
         over: &[&View],
-    ) -> Result<Stage> {
+    ) -> Result<EpilogueTile> {
         let fill = Fill { of: mma.of, ..Fill::of(tile, 1, mma.threads()?, vector)? };
         let layout = SharedUses::new(elem, tile, 1)?.summed(mma)?.read(&fill)?.layout()?;
         let tile = self.shared_after(name, elem, layout, over)?;
         let mine = self.partition_accumulators(mma, &tile)?;
-        Ok(Stage { tile, mine, fill })
+        Ok(EpilogueTile { tile, mine, fill })
     }
 }
 
