@@ -45,6 +45,29 @@ fn every_type_is_right() {
     }
 }
 
+/// Whatever the keys of a product add is part of the reference.
+#[test]
+fn every_epilogue_is_right() {
+    for keys in [
+        "bias=columns residual=before epilogue=relu",
+        "c=n_major bias=rows residual=after residual_dtype=f16 epilogue=gelu",
+        "alpha_beta=true epilogue=silu aux=true aux_dtype=bf16",
+        "dtype=bf16 batched=true residual=after epilogue=gelu_tanh aux=true out=f32 scales=both",
+        "dtype=bf16 b_dtype=i4 b=k_major group_size=32 alpha_beta=true",
+        "dtype=f16 b_dtype=i8 scales=rows",
+        "dtype=i8 out=bf16 scales=columns residual=before",
+        "dtype=e4m3 arch=89 scales=blocks",
+        "precision=tf32 bias=rows",
+    ] {
+        let keys: Vec<&str> = keys.split(' ').collect();
+        let size = ["--check", "--size", "K=70,M=33,N=17"];
+        let said = printed(&[&["run", "matmul"], &keys[..], &size].concat());
+        let elements = if keys.contains(&"batched=true") { 3 * 33 * 17 } else { 33 * 17 };
+        let elements = if keys.contains(&"aux=true") { 2 * elements } else { elements };
+        assert!(said.contains(&format!("\nright: {elements} elements")), "{keys:?}: {said}");
+    }
+}
+
 #[test]
 fn for_programs() {
     let json = printed(&["run", "tutorial", "--size", "30,20,10", "--seed", "3", "--json"]);

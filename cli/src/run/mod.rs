@@ -2,7 +2,9 @@
 //! precision.
 
 mod device;
+mod function;
 mod problem;
+mod product;
 mod reference;
 mod simulated;
 
@@ -114,10 +116,7 @@ fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
         }
         Where::Device(ordinal) => on_device(device::run(&chosen.def, &problem, ordinal)?),
     };
-    let compared = shown
-        .results
-        .first()
-        .and_then(|values| reference::compare(chosen.name, &chosen.definition, &problem, values));
+    let compared = reference::compare(chosen.name, &chosen.definition, &problem, &shown.results);
     if compared.is_none() && matches.get_flag("check") {
         return Err(Failure::of(
             "what this kernel computes is not known, so there is nothing to compare with",
@@ -219,7 +218,7 @@ fn text(
 }
 
 fn verdict(found: &Comparison) -> String {
-    let Comparison { error, share, at, value, expected, wrong, elements } = found;
+    let Comparison { error, share, tensor, at, value, expected, wrong, elements } = found;
     match found.is_right() {
         true => format!(
             "right: {elements} elements, largest error {error:.3e}, {:.0} % of what rounding explains\n",
@@ -228,7 +227,7 @@ fn verdict(found: &Comparison) -> String {
         false => {
             let at: Vec<String> = at.iter().map(usize::to_string).collect();
             format!(
-                "WRONG: {wrong} of {elements} elements; at ({}) the result is {value:e}, and it should be {expected:e}\n",
+                "WRONG: {wrong} of {elements} elements; at ({}) `{tensor}` is {value:e}, and it should be {expected:e}\n",
                 at.join(", ")
             )
         }
@@ -278,6 +277,7 @@ mod tests {
         let found = Comparison {
             error: 0.5,
             share: 1e5,
+            tensor: "c".to_owned(),
             at: vec![3, 4],
             value: 1.5,
             expected: 1.0,
@@ -285,7 +285,7 @@ mod tests {
             elements: 63,
         };
         let said = verdict(&found);
-        assert_eq!(said, "WRONG: 2 of 63 elements; at (3, 4) the result is 1.5e0, and it should be 1e0\n");
+        assert_eq!(said, "WRONG: 2 of 63 elements; at (3, 4) `c` is 1.5e0, and it should be 1e0\n");
         let fine = Comparison { wrong: 0, share: 0.125, ..found };
         assert_eq!(
             verdict(&fine),

@@ -30,6 +30,8 @@ pub(super) enum Argument {
 pub(super) struct Tensor {
     pub(super) name: String,
     pub(super) elem: Elem,
+    /// The name of its first extent.
+    pub(super) along: Option<String>,
     pub(super) written: bool,
     /// Are its initial contents read?
     pub(super) read: bool,
@@ -59,8 +61,8 @@ impl Problem {
         let mut known = extents(params, sizes)?;
         fits(params, &known, memory())?;
         let mut random = Random(seed);
-        // With alpha and beta, results are read as well.
-        let accumulates = kernel.params.iter().any(|param| param.tensor.is_none());
+        // With alpha and beta, the result is read as well, but not a second one.
+        let mut accumulates = kernel.params.iter().any(|param| param.tensor.is_none());
         let mut arguments = Vec::new();
         for param in params {
             arguments.push(match param {
@@ -71,10 +73,21 @@ impl Problem {
                     let reach = reach(&shape, &strides);
                     let empty = shape.contains(&0);
                     let read = !write || accumulates;
-                    let mut value = || if read { random.value(*elem) } else { poison(*elem) };
+                    accumulates &= !write;
+                    // Numbers of four bits, two in an element.
+                    let packed = along(param, 1) == Value::symbol("K").ceil_div(2);
+                    let mut value = || match (read, packed) {
+                        (false, _) => poison(*elem),
+                        (true, true) => (random.next() % 256) as f64,
+                        (true, false) => random.value(*elem),
+                    };
                     Argument::Tensor(Tensor {
                         name: name.clone(),
                         elem: *elem,
+                        along: match along(param, 0) {
+                            Some(Value::Sym { times: 1, of, over: 1 }) => Some(of.name().to_owned()),
+                            _ => None,
+                        },
                         written: *write,
                         read,
                         values: (0..if empty { 0 } else { reach }).map(|_| value()).collect(),
@@ -106,6 +119,12 @@ impl Problem {
             _ => None,
         })
     }
+}
+
+/// The extent of a mode.
+fn along(param: &Param, mode: usize) -> Option<Value> {
+    let Param::Pointer { shape, .. } = param else { return None };
+    shape.get(mode).copied()
 }
 
 /// The length of a tensor in elements, gaps included; 0 where a mode is empty.

@@ -1,0 +1,116 @@
+//! The function of an epilogue, in double precision.
+
+use tilewright_codegen::Definition;
+use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Unary};
+
+use super::product::key;
+
+/// The function of each sum.
+pub(super) enum Function<'d> {
+    Nothing,
+    Closure(&'d str, &'d Expr),
+    Named(&'d str),
+}
+
+impl<'d> Function<'d> {
+    /// The function among the keys of a product; `None` where it cannot be evaluated here.
+    pub(super) fn of(definition: &'d Definition) -> Option<Function<'d>> {
+        let function = match key(definition, "epilogue") {
+            None => return Some(Function::Nothing),
+            Some(ExprKind::Name(name)) => Function::Named(name),
+            Some(ExprKind::Closure { params, body }) => match &params[..] {
+                [Pattern::Name(name)] => Function::Closure(&name.text, body),
+                _ => return None,
+            },
+            Some(_) => return None,
+        };
+        function.at(0.5).map(|_| function)
+    }
+
+    pub(super) fn at(&self, x: f64) -> Option<f64> {
+        match self {
+            Function::Nothing => Some(x),
+            Function::Closure(name, body) => value(body, name, x),
+            Function::Named("relu") => Some(x.max(0.0)),
+            Function::Named(name) => called(name, &[x]),
+        }
+    }
+}
+
+/// The value of a closure's body. Conditions are 1 or 0.
+fn value(expr: &Expr, name: &str, x: f64) -> Option<f64> {
+    let of = |expr: &Expr| value(expr, name, x);
+    let truth = |is: bool| if is { 1.0 } else { 0.0 };
+    Some(match &expr.kind {
+        ExprKind::Int(n) => *n as f64,
+        ExprKind::Float(n) => *n,
+        ExprKind::Name(text) if text == name => x,
+        ExprKind::Unary(Unary::Neg, inner) => -of(inner)?,
+        ExprKind::Binary(op, left, right) => {
+            let (a, b) = (of(left)?, of(right)?);
+            match op {
+                Binary::Add => a + b,
+                Binary::Sub => a - b,
+                Binary::Mul => a * b,
+                Binary::Div => a / b,
+                Binary::Lt => truth(a < b),
+                Binary::Le => truth(a <= b),
+                Binary::Gt => truth(a > b),
+                Binary::Ge => truth(a >= b),
+                Binary::Eq => truth(a == b),
+                Binary::Ne => truth(a != b),
+                _ => return None,
+            }
+        }
+        ExprKind::Call { function, args, .. } => {
+            let args: Vec<f64> = args.iter().map(|arg| of(&arg.value)).collect::<Option<_>>()?;
+            return called(&function.text, &args);
+        }
+        _ => return None,
+    })
+}
+
+/// A function of the language.
+fn called(name: &str, args: &[f64]) -> Option<f64> {
+    Some(match (name, args) {
+        ("max", [a, b]) => a.max(*b),
+        ("min", [a, b]) => a.min(*b),
+        ("abs", [a]) => a.abs(),
+        ("exp", [a]) => a.exp(),
+        ("log", [a]) => a.ln(),
+        ("sqrt", [a]) => a.sqrt(),
+        ("rsqrt", [a]) => 1.0 / a.sqrt(),
+        ("tanh", [a]) => a.tanh(),
+        ("sin", [a]) => a.sin(),
+        ("cos", [a]) => a.cos(),
+        ("erf", [a]) => erf(*a),
+        ("gelu", [a]) => 0.5 * a * (1.0 + erf(a * std::f64::consts::FRAC_1_SQRT_2)),
+        ("gelu_tanh", [a]) => {
+            let scale = (2.0 / std::f64::consts::PI).sqrt();
+            0.5 * a * (1.0 + (scale * (a + 0.044715 * a * a * a)).tanh())
+        }
+        ("sigmoid", [a]) => 1.0 / (1.0 + (-a).exp()),
+        ("silu", [a]) => a / (1.0 + (-a).exp()),
+        ("fma", [a, b, c]) => a * b + c,
+        ("select", [c, a, b]) => match *c != 0.0 {
+            true => *a,
+            false => *b,
+        },
+        _ => return None,
+    })
+}
+
+/// The error function: by its series, and far from 0 by a continued fraction of 1 - erf.
+fn erf(x: f64) -> f64 {
+    if x.abs() > 2.0 {
+        let below = (1..=80).rev().fold(x.abs(), |below, n| x.abs() + 0.5 * f64::from(n) / below);
+        return (1.0 - (-x * x).exp() / (std::f64::consts::PI.sqrt() * below)).copysign(x);
+    }
+    let (mut term, mut sum, mut n) = (x, x, 1.0);
+    while term.abs() > sum.abs() * 1e-18 {
+        term *= 2.0 * x * x / (2.0 * n + 1.0);
+        sum += term;
+        n += 1.0;
+    }
+    std::f64::consts::FRAC_2_SQRT_PI * (-x * x).exp() * sum
+}

@@ -1,0 +1,191 @@
+//! The expected results of a product, with everything that its keys add: scales, bias, residual, a function, and a second
+//! result.
+
+use tilewright_codegen::ast::ExprKind;
+use tilewright_codegen::{Definition, Elem, narrow};
+
+use super::function::Function;
+use super::problem::{Problem, Tensor, decoded, encoded};
+use super::reference::{Expected, unit};
+
+/// Arguments after A, B and C.
+const MORE: [&str; 8] =
+    ["scale", "scale_rows", "scale_columns", "bias", "scale_a", "scale_b", "residual", "aux"];
+
+/// Elements of a block with a scale.
+const BLOCK: usize = 128;
+
+/// The value of a product's key.
+pub(super) fn key<'d>(definition: &'d Definition, key: &str) -> Option<&'d ExprKind> {
+    let Definition::Matmul(args) = definition else { return None };
+    let given = args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key));
+    given.map(|arg| &arg.value.kind)
+}
+
+/// A product, by its arguments and keys.
+pub(super) struct Product<'p> {
+    problem: &'p Problem,
+    a: &'p Tensor,
+    b: &'p Tensor,
+    more: Vec<&'p Tensor>,
+    function: Function<'p>,
+    /// Is the residual added after the function?
+    after: bool,
+    /// The types of the sums and of the epilogue.
+    acc: Elem,
+    scaled: Elem,
+    /// Elements of B along K that have one scale.
+    group: usize,
+    /// The relative error of a term, besides that of the sums.
+    rounding: f64,
+}
+
+impl<'p> Product<'p> {
+    /// `None` where the kernel computes something else.
+    pub(super) fn of(definition: &'p Definition, problem: &'p Problem) -> Option<Product<'p>> {
+        let tensors: Vec<&Tensor> = problem.tensors().collect();
+        let [a, b, c, more @ ..] = &tensors[..] else { return None };
+        // Other kernels may have arguments of these names with another meaning.
+        let known = match definition {
+            Definition::Matmul(_) => more.iter().all(|tensor| MORE.contains(&&*tensor.name)),
+            _ => more.is_empty(),
+        };
+        if !known || !c.written {
+            return None;
+        }
+        let word = |name: &str| match key(definition, name) {
+            Some(ExprKind::Name(word) | ExprKind::Str(word)) => Some(word.as_str()),
+            _ => None,
+        };
+        let acc = word("acc").and_then(Elem::named).unwrap_or(a.elem.accumulator());
+        let group = match key(definition, "group_size") {
+            Some(ExprKind::Int(size)) => usize::try_from(*size).ok()?,
+            _ => usize::MAX,
+        };
+        let rounding = match (a.elem, word("precision")) {
+            (_, Some("tf32")) => 2f64.powi(-10),
+            (_, Some("f32x3")) => 2f64.powi(-20),
+            // Tensor cores keep some 13 bits of the greatest term of a step.
+            (Elem::E4m3 | Elem::E5m2, _) => 2f64.powi(-9),
+            // A weight times its scale is rounded.
+            _ if group < usize::MAX => unit(a.elem),
+            _ => 0.0,
+        };
+        Some(Product {
+            problem,
+            a,
+            b,
+            more: more.to_vec(),
+            function: Function::of(definition)?,
+            after: word("residual") == Some("after"),
+            acc,
+            // Integers that become another type are scaled by real numbers.
+            scaled: if acc.is_float() || acc == c.elem { acc } else { Elem::F32 },
+            group,
+            rounding,
+        })
+    }
+
+    /// The number of summed terms of one element.
+    pub(super) fn terms(&self) -> usize {
+        self.a.extents[1]
+    }
+
+    fn named(&self, name: &str) -> Option<&'p Tensor> {
+        self.more.iter().find(|tensor| tensor.name == name).copied()
+    }
+
+    /// An element of a vector for rows or columns of C.
+    fn of_vector(&self, name: &str, at: &[usize]) -> Option<f64> {
+        let vector = self.named(name).filter(|tensor| tensor.extents.len() == 1)?;
+        let mode = match name {
+            "scale_rows" => 0,
+            "bias" => usize::from(vector.along.as_deref() == Some("N")),
+            _ => 1,
+        };
+        Some(vector.at(&[at[mode]]))
+    }
+
+    /// Σ a(m, k) b(n, k), and the sum of magnitudes.
+    fn sum(&self, at: &[usize]) -> (f64, f64) {
+        let place = |row: usize, k: usize| {
+            let mut place = vec![row, k];
+            place.extend(at.get(2));
+            place
+        };
+        let packed = self.b.extents[1] != self.a.extents[1];
+        let (groups, of_a, of_b) = (
+            self.named("scale").filter(|tensor| tensor.extents.len() > 1),
+            self.named("scale_a"),
+            self.named("scale_b"),
+        );
+        let term = |k: usize| {
+            let mut term = self.a.at(&place(at[0], k));
+            term *= match packed {
+                true => narrow::i4_value(self.b.at(&place(at[1], k / 2)) as u8, k % 2).into(),
+                false => self.b.at(&place(at[1], k)),
+            };
+            term *= groups.map_or(1.0, |scale| scale.at(&place(at[1], k / self.group)));
+            term *= of_a.map_or(1.0, |scale| scale.at(&place(at[0], k / BLOCK)));
+            term * of_b.map_or(1.0, |scale| scale.at(&place(at[1] / BLOCK, k / BLOCK)))
+        };
+        (0..self.terms()).map(term).fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()))
+    }
+
+    /// An element of C, or of the second result: sums, scaled and added to, then through the function.
+    pub(super) fn expected(&self, result: &Tensor, at: &[usize]) -> Expected {
+        let is_aux = result.name == "aux";
+        let (sum, size) = self.sum(at);
+        let mut allowed = ((self.terms() as f64 + 4.0) * unit(self.acc) + self.rounding) * size;
+        let scales =
+            ["scale", "scale_rows", "scale_columns"].iter().filter_map(|name| self.of_vector(name, at));
+        let factor = scales.product::<f64>() * self.problem.number("alpha").unwrap_or(1.0);
+        let old = self.problem.number("beta").map_or(0.0, |beta| {
+            self.problem.tensors().find(|tensor| tensor.written).map_or(0.0, |c| beta * c.at(at))
+        });
+        let residual = self.named("residual").map_or(0.0, |tensor| tensor.at(at));
+        let (before, after) = if self.after { (0.0, residual) } else { (residual, 0.0) };
+        let terms = [factor * sum, old, self.of_vector("bias", at).unwrap_or(0.0), before];
+        let value: f64 = terms.iter().sum();
+        // Each factor and each sum is rounded.
+        let most: f64 = terms.iter().map(|term| term.abs()).sum();
+        allowed = factor.abs() * allowed + 8.0 * unit(self.scaled) * most;
+        let through = |x: f64| if is_aux { x } else { self.function.at(x).unwrap_or(f64::NAN) };
+        let of_function = through(value);
+        let after = if is_aux { 0.0 } else { after };
+        let spread = (through(value + allowed) - of_function)
+            .abs()
+            .max((through(value - allowed) - of_function).abs());
+        let right = of_function + after;
+        // CUDA's functions are accurate within a few units, and the result is rounded once more.
+        let size = of_function.abs() + after.abs();
+        let within = spread + 16.0 * unit(self.scaled) * size + unit(result.elem) * (right.abs() + spread);
+        self.stored(result.elem, right, within + tiny(result.elem))
+    }
+
+    /// As a type stores it: integers are whole, and those of 8 bits and narrow floats saturate.
+    fn stored(&self, elem: Elem, right: f64, within: f64) -> Expected {
+        let right = match elem {
+            Elem::E4m3 => right.clamp(-448.0, 448.0),
+            Elem::E5m2 => right.clamp(-57344.0, 57344.0),
+            _ if elem.is_float() => right,
+            _ => decoded(elem, encoded(elem, right)),
+        };
+        match (elem.is_float(), self.scaled.is_float()) {
+            // Close to a whole number, either neighbour is right.
+            (false, true) => (right, within + 1.0),
+            _ => (right, within),
+        }
+    }
+}
+
+/// Half of the smallest step of a type.
+fn tiny(elem: Elem) -> f64 {
+    match elem {
+        Elem::F16 => 2f64.powi(-25),
+        Elem::E4m3 => 2f64.powi(-10),
+        Elem::E5m2 => 2f64.powi(-17),
+        Elem::F32 | Elem::Bf16 | Elem::Tf32 => 2f64.powi(-134),
+        _ => 0.0,
+    }
+}
