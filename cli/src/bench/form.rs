@@ -28,6 +28,10 @@ pub(super) struct Form {
     pub(super) block_scales: bool,
     /// What is added.
     pub(super) bias: Option<Vector>,
+    /// A matrix that is added.
+    pub(super) residual: Option<Residual>,
+    /// The type of a second result: what the function is applied to.
+    pub(super) aux: Option<Elem>,
     pub(super) activation: Activation,
     pub(super) precision: Precision,
     /// May tensor cores keep sums of 8-bit floating-point numbers all along K?
@@ -47,6 +51,13 @@ pub(super) struct Order {
 pub(super) struct Vector {
     pub(super) elem: Elem,
     pub(super) mode: usize,
+}
+
+/// A matrix that is added to C: its type, and whether after the function.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Residual {
+    pub(super) elem: Elem,
+    pub(super) after: bool,
 }
 
 /// Factors of elements of B: their type, and how many elements along K have one.
@@ -103,6 +114,9 @@ pub(super) enum Role {
     BlocksOfA,
     BlocksOfB,
     Bias,
+    Residual,
+    /// The second result.
+    Aux,
     /// Of the accumulators.
     Alpha,
     /// Of what C was before.
@@ -146,6 +160,11 @@ impl Form {
             groups,
             block_scales: place(Role::BlocksOfA).is_some(),
             bias: vector(Role::Bias),
+            residual: elem(Role::Residual).map(|elem| {
+                let after = word(keys, "residual").as_deref() == Some("after");
+                Residual { elem, after }
+            }),
+            aux: elem(Role::Aux),
             activation: activation(keys)?,
             precision,
             fast_accum: word(keys, "fast_accum").as_deref() == Some("true"),
@@ -153,8 +172,8 @@ impl Form {
         Ok((form, roles))
     }
 
-    /// The library's product that it is compared with: weights as wide as activations, strict f32, and a bias of the type
-    /// of C; or why the library has none.
+    /// The library's product that it is compared with: weights as wide as activations, strict f32, a bias of the type of C,
+    /// and no residual or second result; or why the library has none.
     pub(super) fn peer(self) -> Result<Form> {
         if let Some(Vector { mode, .. }) = self.bias
             && mode != usize::from(self.order.c_rows)
@@ -167,7 +186,8 @@ impl Form {
         }
         let bias = self.bias.map(|vector| Vector { elem: self.out, ..vector });
         let b = if self.scale.is_some() || self.groups.is_some() { self.a } else { self.b };
-        Ok(Form { b, packed: false, bias, scale: None, groups: None, precision: Precision::Strict, ..self })
+        let plain = Form { residual: None, aux: None, precision: Precision::Strict, ..self };
+        Ok(Form { b, packed: false, bias, scale: None, groups: None, ..plain })
     }
 
     /// So many numbers along K, in elements of B.
@@ -187,15 +207,17 @@ impl Form {
             (Elem::Tf32 | Elem::F16 | Elem::Bf16, _) => 1e-3,
             _ => 0.0,
         };
-        let rounding: f64 = match self.out {
-            Elem::F64 => 1e-13,
-            Elem::F32 | Elem::Tf32 => 1e-5,
-            Elem::F16 => 1e-3,
-            Elem::Bf16 => 5e-3,
-            Elem::E4m3 | Elem::E5m2 => 1e-1,
-            _ => 0.0,
+        let rounding = |elem: Elem| -> f64 {
+            match elem {
+                Elem::F64 => 1e-13,
+                Elem::F32 | Elem::Tf32 => 1e-5,
+                Elem::F16 => 1e-3,
+                Elem::Bf16 => 5e-3,
+                Elem::E4m3 | Elem::E5m2 => 1e-1,
+                _ => 0.0,
+            }
         };
-        rounding.max(sums)
+        self.aux.into_iter().map(rounding).fold(f64::max(rounding(self.out), sums), f64::max)
     }
 
     /// cuBLAS's letters, for a C with contiguous columns.
@@ -238,10 +260,17 @@ impl fmt::Display for Form {
         if self.bias.is_some() {
             write!(f, ", bias")?;
         }
-        match Activation::ALL.iter().find(|row| row.1 == self.activation) {
-            Some((name, activation)) if *activation != Activation::None => write!(f, ", {name}"),
-            _ => Ok(()),
+        let residual = |after: bool| self.residual.filter(|residual| residual.after == after);
+        if let Some(Residual { elem, .. }) = residual(false) {
+            write!(f, ", residual of {elem}")?;
         }
+        if let Some((name, _)) = Activation::ALL.iter().skip(1).find(|row| row.1 == self.activation) {
+            write!(f, ", {name}")?;
+        }
+        if let Some(Residual { elem, .. }) = residual(true) {
+            write!(f, ", residual of {elem}")?;
+        }
+        self.aux.map_or(Ok(()), |elem| write!(f, ", second result of {elem}"))
     }
 }
 
@@ -259,6 +288,8 @@ fn roles(kernel: &Generated) -> Option<Vec<Role>> {
         let dense = || unit_stride(param, 0) || unit_stride(param, 1);
         let other = extent(param, 1).unwrap_or_default();
         roles.push(match (extent(param, 0)?, rank, written) {
+            ("M", 2 | 3, true) if other == "N" && dense() && argument.name == "aux" => Role::Aux,
+            ("M", 2 | 3, false) if other == "N" && dense() && argument.name == "residual" => Role::Residual,
             ("M", 2 | 3, true) if other == "N" && dense() => Role::C,
             ("M", 2 | 3, false) if other == "K" && dense() => Role::A,
             ("N", 2 | 3, false) if other.starts_with('K') && dense() && groups_of(param).is_none() => Role::B,
@@ -367,6 +398,12 @@ mod tests {
         let blocks = "e4m3 -> bf16 tn, scales of blocks";
         check(&format!("{fp8} scales=blocks"), blocks, 5e-3, blocks);
         check("dtype=bf16 bias=rows epilogue=gelu", "bf16 nt, bias, gelu", 5e-3, "bf16 nt, bias, gelu");
+        // cuBLASLt has the product without them.
+        let before = "bf16 nt, residual of f32, relu";
+        check("dtype=bf16 residual=before residual_dtype=f32 epilogue=relu", before, 5e-3, "bf16 nt, relu");
+        let both = "dtype=bf16 out=f32 epilogue=gelu residual=after aux=true aux_dtype=bf16 batched=true";
+        let named = "bf16 -> f32 nt, gelu, residual of f32, second result of bf16";
+        check(both, named, 5e-3, "bf16 -> f32 nt, gelu");
     }
 
     /// cuBLASLt's bias is for each row of a column-major result.

@@ -190,6 +190,8 @@ fn prepare(
             Some(Operand::Tensor { memory, first: 0, extents, strides })
         }
         Role::Scale => vector(&set.scale, ours.form.scale.map(|vector| vector.mode)),
+        Role::Residual => Some(matrix(set.residual.as_ref()?, [m, n], c_rows)),
+        Role::Aux => Some(matrix(set.aux.as_ref()?, [m, n], c_rows)),
         Role::Bias => vector(&set.bias, ours.form.bias.map(|vector| vector.mode)),
         Role::Alpha => Some(Operand::Scalar(1.0)),
         Role::Beta => Some(Operand::Scalar(0.0)),

@@ -127,18 +127,20 @@ extern "C" __global__ void reference(Array a, u64 am, u64 ak, u64 a_batch, Array
 // The epilogue of products whose columns of m elements are contiguous: x * scale + bias, and a function of that. The
 // scale and the bias have a number for each index of mode 0 or 1.
 extern "C" __global__ void finish(double* c, u64 m, u64 n, u64 count, Array scale, u64 scale_mode, Array bias,
-                                  u64 bias_mode, u64 function) {
+                                  u64 bias_mode, Array residual, u64 after, u64 function) {
     for (u64 i = blockIdx.x * (u64)blockDim.x + threadIdx.x; i < count; i += (u64)gridDim.x * blockDim.x) {
         u64 row = i % m, column = i / m % n;
         double x = c[i];
         if (scale.at) x *= wide(scale, scale_mode ? column : row);
         if (bias.at) x += wide(bias, bias_mode ? column : row);
+        if (residual.at && !after) x += wide(residual, i);
         switch (function) {
             case FUNCTION_relu: x = fmax(x, 0.0); break;
             case FUNCTION_gelu: x = 0.5 * x * (1 + erf(x * 0.70710678118654752440)); break;
             case FUNCTION_gelu_tanh: x = 0.5 * x * (1 + tanh(0.79788456080286535588 * (x + 0.044715 * x * x * x))); break;
             case FUNCTION_silu: x = x / (1 + exp(-x)); break;
         }
+        if (residual.at && after) x += wide(residual, i);
         c[i] = x;
     }
 }

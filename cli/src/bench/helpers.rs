@@ -59,6 +59,8 @@ pub(super) struct Epilogue<'m> {
     pub(super) scale: Option<(&'m Memory, Elem, u64)>,
     /// What is added to it, the same.
     pub(super) bias: Option<(&'m Memory, Elem, u64)>,
+    /// A matrix that is added, with its elements where the result has them, and whether after the function.
+    pub(super) residual: Option<(&'m Memory, Elem, bool)>,
     pub(super) activation: Activation,
 }
 
@@ -154,7 +156,11 @@ impl<'d> Helpers<'d> {
         let [c, m, n, count, function] =
             [c.address, m as u64, n as u64, c.bytes as u64 / 8, epilogue.activation as u64]
                 .map(Argument::word);
-        let arguments = [c, m, n, count, scale, scale_mode, bias, bias_mode, function];
+        let (residual, after) = match epilogue.residual {
+            Some((memory, elem, after)) => (Argument::array(memory, elem), Argument::word(after.into())),
+            None => (Argument::no_array(), Argument::word(0)),
+        };
+        let arguments = [c, m, n, count, scale, scale_mode, bias, bias_mode, residual, after, function];
         self.launch("finish", self.everywhere(), &arguments)
     }
 

@@ -8,7 +8,7 @@ use tilewright_codegen::Elem;
 use super::Result;
 use super::case;
 use super::driver::{Device, Memory};
-use super::form::{Form, Groups, Vector};
+use super::form::{Activation, Form, Groups, Residual, Vector};
 use super::helpers::{Epilogue, Error, Helpers, Matrix, Scales};
 
 /// One set of data.
@@ -19,6 +19,9 @@ pub(super) struct Set {
     pub(super) c: Rc<Memory>,
     pub(super) scale: Option<Rc<Memory>>,
     pub(super) bias: Option<Rc<Memory>>,
+    pub(super) residual: Option<Rc<Memory>>,
+    /// The second result.
+    pub(super) aux: Option<Rc<Memory>>,
     /// Scales of the blocks of A and of B.
     pub(super) block_scales: [Option<Rc<Memory>>; 2],
 }
@@ -52,7 +55,14 @@ pub(super) struct Operands {
     pub(super) sets: Vec<Set>,
     /// Expected results of the first and the last set. They are computed once: a kernel that damaged its inputs would be
     /// found.
-    expected: [Rc<Memory>; 2],
+    expected: [Expected; 2],
+}
+
+/// The expected results of a set: C, and the second one.
+#[derive(Clone)]
+struct Expected {
+    c: Rc<Memory>,
+    aux: Option<Rc<Memory>>,
 }
 
 /// The device and its helpers.
@@ -104,6 +114,19 @@ impl On<'_> {
         ])
     }
 
+    /// A residual and a second result, if the form has them.
+    fn matrices(
+        &self,
+        form: &Form,
+        [batch, m, n, _]: [i64; 4],
+        seed: u64,
+    ) -> Result<[Option<Rc<Memory>>; 2]> {
+        let count = batch * m * n;
+        let residual = form.residual.map(|of| self.filled(of.elem, count, seed)).transpose()?;
+        let aux = form.aux.map(|elem| self.device.memory(count as usize * elem.bytes() as usize));
+        Ok([residual, aux.transpose()?])
+    }
+
     fn vector(&self, of: Option<Vector>, [_, m, n, _]: [i64; 4], seed: u64) -> Result<Option<Rc<Memory>>> {
         of.map(|Vector { elem, mode }| self.filled(elem, [m, n][mode], seed)).transpose()
     }
@@ -113,6 +136,7 @@ impl On<'_> {
 const SCALE: u64 = 1 << 32;
 const BIAS: u64 = 2 << 32;
 const BLOCKS: u64 = 3 << 32;
+const RESIDUAL: u64 = 4 << 32;
 
 /// The number of sets that must rotate so that a launch finds none of its data in the cache.
 fn count(cache: usize, bytes: usize) -> usize {
@@ -127,7 +151,10 @@ impl Operands {
         let blocks = on.blocks(&form, sizes)?;
         let set = |at: usize| {
             let at = 2 * at as u64;
+            let [residual, aux] = on.matrices(&form, sizes, RESIDUAL + at)?;
             Ok(Set {
+                residual,
+                aux,
                 a: on.filled(form.a, batch * m * k, at)?,
                 b: on.weights(&form, sizes, at + 1)?,
                 c: on.device.memory((batch * m * n) as usize * form.out.bytes() as usize)?,
@@ -149,6 +176,7 @@ impl Operands {
             return Ok(self.clone());
         }
         let vectors = |of: &Form| (of.scale, of.groups, of.bias, of.block_scales);
+        let matrices = |of: &Form| (of.residual, of.aux, of.activation);
         let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
         let blocks = on.blocks(&form, sizes)?;
         let other = |(at, set): (usize, &Set)| {
@@ -160,10 +188,14 @@ impl Operands {
                 (set.scale, set.bias) = (scale.clone(), bias.clone());
                 set.block_scales = blocks.clone();
             }
+            if matrices(&form) != matrices(known) {
+                [set.residual, set.aux] = on.matrices(&form, sizes, RESIDUAL + 2 * at as u64)?;
+            }
             Ok(set)
         };
         let sets: Vec<Set> = self.sets.iter().enumerate().map(other).collect::<Result<_>>()?;
-        let same = (form.b, form.packed, vectors(&form)) == (known.b, known.packed, vectors(known));
+        let same = (form.b, form.packed, vectors(&form)) == (known.b, known.packed, vectors(known))
+            && matrices(&form) == matrices(known);
         let expected = if same { self.expected.clone() } else { expected(on, &form, &sets, sizes)? };
         Ok(Operands { form, sets, expected })
     }
@@ -172,30 +204,42 @@ impl Operands {
     pub(super) fn check(&self, on: On, reads_c: bool, begin: &dyn Fn(usize) -> Result) -> Result<Error> {
         let mut worst: Option<Error> = None;
         for (at, expected) in [0, self.sets.len() - 1].into_iter().zip(&self.expected) {
-            let c = &self.sets[at].c;
+            let Set { c, aux, .. } = &self.sets[at];
             // Zero times NaN is NaN: a kernel that reads C must find finite numbers there, and wrong ones.
             on.device.set(c, if reads_c { 0x3f } else { 0xff })?;
+            aux.iter().try_for_each(|aux| on.device.set(aux, 0xff))?;
             begin(at)?;
-            let error = on.helpers.compare(c, self.form.out, expected)?;
-            worst = Some(worst.map_or(error, |worst| case::worse(worst, error)));
+            let first = Some((c, self.form.out, &expected.c));
+            let second = aux.as_ref().zip(self.form.aux).zip(expected.aux.as_ref());
+            for (got, elem, expected) in
+                first.into_iter().chain(second.map(|((got, elem), of)| (got, elem, of)))
+            {
+                let error = on.helpers.compare(got, elem, expected)?;
+                worst = Some(worst.map_or(error, |worst| case::worse(worst, error)));
+            }
         }
         worst.ok_or_else(|| "nothing was checked".into())
     }
 }
 
-/// Compulsory traffic of a product: A, B and C once.
+/// Compulsory traffic of a product: A, B, C, a residual and a second result once.
 pub(super) fn bytes(form: &Form, [batch, m, n, k]: [i64; 4]) -> usize {
     let groups = form.groups.map(|of| (of.elem, n * of.count(k)));
     let all = [(form.a, m * k), (form.b, n * form.k_of_b(k)), (form.out, m * n)];
-    all.into_iter().chain(groups).map(|(elem, count)| (batch * count) as usize * elem.bytes() as usize).sum()
+    let matrices = form.residual.map(|of| of.elem).into_iter().chain(form.aux).map(|elem| (elem, m * n));
+    all.into_iter()
+        .chain(groups)
+        .chain(matrices)
+        .map(|(elem, count)| (batch * count) as usize * elem.bytes() as usize)
+        .sum()
 }
 
 /// The expected results of the first and the last set. The oracle writes contiguous columns: a row-major C is the transposed
 /// product, whose rows are C's columns.
-fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Result<[Rc<Memory>; 2]> {
+fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Result<[Expected; 2]> {
     let order = form.order;
     let one =
-        |set: &Set| -> Result<Rc<Memory>> {
+        |set: &Set, is_aux: bool| -> Result<Rc<Memory>> {
             let expected = on.device.memory((batch * m * n) as usize * 8)?;
             let scales = |at: usize| {
                 let BlockScales { rows, strides, .. } = block_scales([m, n, k])[at];
@@ -223,12 +267,19 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
             let epilogue = Epilogue {
                 scale: vector(&set.scale, form.scale, order.c_rows),
                 bias: vector(&set.bias, form.bias, order.c_rows),
-                activation: form.activation,
+                residual: set.residual.as_deref().zip(form.residual).and_then(|(memory, of)| {
+                    let Residual { elem, after } = of;
+                    (!(is_aux && after)).then_some((memory, elem, after))
+                }),
+                activation: if is_aux { Activation::None } else { form.activation },
             };
             on.helpers.finish(&expected, columns, &epilogue)?;
             Ok(expected)
         };
-    Ok([one(&sets[0])?, one(&sets[sets.len() - 1])?])
+    let both = |set: &Set| -> Result<Expected> {
+        Ok(Expected { c: one(set, false)?, aux: form.aux.map(|_| one(set, true)).transpose()? })
+    };
+    Ok([both(&sets[0])?, both(&sets[sets.len() - 1])?])
 }
 
 fn matrix(memory: &Memory, elem: Elem, [rows, k]: [i64; 2], k_contiguous: bool) -> Matrix<'_> {

@@ -251,6 +251,8 @@ mod tests {
             groups: None,
             block_scales: false,
             bias: None,
+            residual: None,
+            aux: None,
             activation: Activation::None,
             precision: Precision::Strict,
             fast_accum: false,
