@@ -1,7 +1,7 @@
 //! Assignments: `fragment = …`, `fragment *= …`, `(a, b) = …`.
 
 use super::value::Value;
-use super::{Evaluator, advice, expression};
+use super::{Evaluator, advice, operators};
 use crate::ast::{self, Binary, Span};
 use crate::problem::Problem;
 use crate::tile;
@@ -130,7 +130,7 @@ impl Evaluator {
         // Elements elsewhere in the target are read before it changes.
         let elsewhere = |view: &View| view.tensor == to.tensor && *view != to;
         let from = match from {
-            Value::Elements(of) if of.held.is_none() && of.ins.iter().any(elsewhere) => {
+            Value::Elements(of) if of.tile.is_none() && of.ins.iter().any(elsewhere) => {
                 self.settled(Value::Elements(of), &[], from_span)
             }
             from => from,
@@ -167,7 +167,7 @@ impl Evaluator {
         let left = Scalar::new(tile::Expr::In(0), elem);
         let of = match op {
             None => Ok(right),
-            Some(op) => expression::arithmetic(op, left, right),
+            Some(op) => operators::arithmetic(op, left, right),
         };
         // The elements of a tensor are converted by a function, not by `as`.
         let advised = |problem: Problem| match (&given, problem.arg) {
