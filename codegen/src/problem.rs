@@ -64,6 +64,12 @@ impl Problem {
         Problem::new("")
     }
 
+    /// A fault of the generator: a pass before should have refused the program, with a better message.
+    pub(crate) fn internal(what: impl std::fmt::Display) -> Problem {
+        Problem::new(format!("internal error: {what}"))
+            .help("this is a fault of tilewright: please report the kernel")
+    }
+
     /// Adds the suggested remedy.
     pub fn help(mut self, help: impl Into<String>) -> Problem {
         self.help = Some(help.into());

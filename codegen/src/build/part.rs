@@ -394,18 +394,18 @@ impl Builder {
     /// let tile = b.tile(&bias, (32i64,), &[At::Index(0.into())])?;
     /// let tile = b.broadcast(&tile, &[Some(64), None])?;
     /// let part = b.parallelize(&tile, &layout!((16, 8)))?;
-    /// let held = b.hold(&part)?; // four numbers, each for four rows
-    /// assert_eq!(held.layout.to_string(), "(4,4):(0,1@0)");
+    /// let loaded = b.load_part(&part)?; // four numbers, each for four rows
+    /// assert_eq!(loaded.layout.to_string(), "(4,4):(0,1@0)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn hold(&mut self, part: &View) -> Result<View> {
-        let held = self.room_for(part)?;
-        self.load_held(part, &held)?;
-        Ok(held)
+    pub fn load_part(&mut self, part: &View) -> Result<View> {
+        let registers = self.registers_for(part)?;
+        self.load_into(part, &registers)?;
+        Ok(registers)
     }
 
-    /// The registers of [`Builder::hold`], which [`Builder::load_held`] loads.
-    pub(crate) fn room_for(&mut self, part: &View) -> Result<View> {
+    /// The registers of [`Builder::load_part`], which [`Builder::load_into`] loads.
+    pub(crate) fn registers_for(&mut self, part: &View) -> Result<View> {
         let count = part.layout.filter().size()?;
         let elem = self.elem(part);
         let name = format!("r_{}", part.name);
@@ -414,10 +414,10 @@ impl Builder {
     }
 
     /// Loads a partition into registers that were made for it, or for another one of the same layout.
-    pub(crate) fn load_held(&mut self, part: &View, held: &View) -> Result<()> {
+    pub(crate) fn load_into(&mut self, part: &View, registers: &View) -> Result<()> {
         let single = part.rearranged(part.layout.filter());
         let count = single.layout.size()?;
-        let registers = View::whole(held.tensor, &held.name, &(count,).into())?;
+        let registers = View::whole(registers.tensor, &registers.name, &(count,).into())?;
         self.copy(&single.regroup((count,))?, &registers)
     }
 

@@ -126,9 +126,9 @@ impl Builder {
             crate::pair::align(&to[n], &to[0])?;
         }
         self.combinable(from, &elems, &with, &nothing)?;
-        for (held, nothing) in beyond.unwrap_or_default().iter().zip(&nothing) {
-            if held.to_f64() != nothing.to_f64() {
-                return Err(would_count(*held, nothing.to_f64()));
+        for (value, nothing) in beyond.unwrap_or_default().iter().zip(&nothing) {
+            if value.to_f64() != nothing.to_f64() {
+                return Err(would_count(*value, nothing.to_f64()));
             }
         }
         let (from, to, beyond) = (from.to_vec(), to.to_vec(), beyond.is_some());

@@ -19,7 +19,7 @@ pub(super) struct Elements {
     pub(super) ins: Vec<View>,
     pub(super) number: Scalar,
     /// A condition whose values are kept in a tile, 1 where it is true.
-    pub(super) held: Option<View>,
+    pub(super) tile: Option<View>,
 }
 
 impl Evaluator {
@@ -69,7 +69,7 @@ impl Evaluator {
     /// A function of elements, as a value that waits for the rest of its expression.
     pub(super) fn unsettled_tile(&mut self, ins: Vec<View>, made: Value) -> Value {
         match made {
-            Value::Number(number) => Value::Elements(Box::new(Elements { ins, number, held: None })),
+            Value::Number(number) => Value::Elements(Box::new(Elements { ins, number, tile: None })),
             other => other,
         }
     }
@@ -78,7 +78,7 @@ impl Evaluator {
     /// change.
     pub(super) fn settled(&mut self, value: Value, naming: &[String], span: Span) -> Value {
         match value {
-            Value::Elements(of) if of.held.is_none() => {
+            Value::Elements(of) if of.tile.is_none() => {
                 let name = naming.first().map_or("fragment", String::as_str);
                 self.computed_tile(*of, name, span).unwrap_or_else(|problem| self.complain(span, problem))
             }
@@ -128,6 +128,6 @@ impl Evaluator {
             return Ok(Value::View(tile));
         }
         let number = typing::cmp(Cmp::Ne, Scalar::new(Expr::In(0), elem), Scalar::literal(0i64))?;
-        Ok(Value::Elements(Box::new(Elements { ins: vec![tile.clone()], number, held: Some(tile) })))
+        Ok(Value::Elements(Box::new(Elements { ins: vec![tile.clone()], number, tile: Some(tile) })))
     }
 }

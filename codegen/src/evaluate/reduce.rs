@@ -123,7 +123,7 @@ impl Evaluator {
             }
         };
         let Some(beyond) = self.beyond(args, 1) else { return Ok(Value::Poison) };
-        let beyond = beyond.map(|held| held[0]);
+        let beyond = beyond.map(|given| given[0]);
         let name = naming.first().map_or("fragment", String::as_str);
         let whole = self.is_whole(from);
         let (from, across) = match whole {
@@ -149,8 +149,8 @@ impl Evaluator {
     /// error has been reported.
     fn beyond(&mut self, args: &Args, count: usize) -> Option<Option<Vec<Number>>> {
         let Some((given, span)) = named(args, "beyond") else { return Some(None) };
-        match numbers(given).filter(|held| held.len() == count) {
-            Some(held) => Some(Some(held)),
+        match numbers(given).filter(|given| given.len() == count) {
+            Some(given) => Some(Some(given)),
             None => {
                 let problem = Problem::new(format!(
                     "`beyond` is what elements beyond the edge hold, and this is {}",

@@ -60,7 +60,12 @@ impl Lower<'_> {
                     | OperandKind::TensorMap { .. }
                     | OperandKind::Barrier
                     | OperandKind::Int
-                    | OperandKind::Immediate => return Err(Problem::said()),
+                    | OperandKind::Immediate => {
+                        return Err(Problem::internal(format!(
+                            "`{}` has an operand that copies do not have",
+                            row.name
+                        )));
+                    }
                 });
             }
             lower.emit(Op::Atom { row, args, guard: None });

@@ -226,7 +226,7 @@ impl Lower<'_> {
                 let (value, elem) = values[usize::from(*n)].clone();
                 (value, Type::Elem(elem))
             }
-            Expr::Lit(_) => return Err(Problem::new("a literal has no type here").help("convert it to one")),
+            Expr::Lit(_) => return Err(Problem::internal("a literal without a type")),
             Expr::Scalar(id) => {
                 let scalar = &self.program.scalars[*id as usize];
                 let place =
@@ -287,9 +287,14 @@ impl Lower<'_> {
 
     /// The coordinate of the current element in a mode of the tensor behind an input.
     fn coordinate_of(&mut self, input: u8, mode: u8, here: &Here<'_>) -> Result<Ix> {
-        let side = here.ins.get(usize::from(input)).ok_or_else(|| Problem::new("there is no such input"))?;
+        let side = here
+            .ins
+            .get(usize::from(input))
+            .ok_or_else(|| Problem::internal("a function reads an input that it does not have"))?;
         let coordinates = self.coordinates(&side.view, &side.leaves, here.at);
-        coordinates.get(usize::from(mode)).copied().ok_or_else(|| Problem::new("there is no such mode"))
+        coordinates.get(usize::from(mode)).copied().ok_or_else(|| {
+            Problem::internal("a function reads a coordinate along a mode that does not exist")
+        })
     }
 
     /// A condition on scalar arguments as 1 or 0.
@@ -305,7 +310,11 @@ impl Lower<'_> {
 
     /// The coordinate of the current element along a mode.
     fn stands_at(&mut self, mode: u8, here: &Here<'_>) -> Result<Ix> {
-        let of = here.stands.get(usize::from(mode)).and_then(Option::as_ref).ok_or_else(Problem::said)?;
+        let of = here
+            .stands
+            .get(usize::from(mode))
+            .and_then(Option::as_ref)
+            .ok_or_else(|| Problem::internal("a coordinate that `bounds` has not found"))?;
         let coordinates = match here.to {
             Some(to) => self.modes_at(&to.view, here.at)?,
             None => Vec::new(),

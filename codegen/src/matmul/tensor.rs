@@ -399,7 +399,7 @@ fn add_block(
     let mut mine = |view: &View| {
         let view = if c.a_left { view.clone() } else { b.permute(view, &[1, 0])? };
         let part = b.partition_accumulators(&plan.mma, &view)?.with_name(&view.name);
-        b.hold(&part)
+        b.load_part(&part)
     };
     let scales = [mine(&of_a)?, mine(&of_b)?];
     add_scaled(b, partial, &scales, acc)

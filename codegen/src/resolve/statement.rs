@@ -33,8 +33,8 @@ impl Resolve {
         Ok(self.tensor(name, elem, Space::Registers { words: false }, layout))
     }
 
-    /// The part of a thread of a tile in registers, in the element type of where it goes if that is narrower: elements
-    /// that wait for their turn take fewer registers then.
+    /// The part of a thread of a tile in registers, converted to the element type of its target if that is narrower:
+    /// elements of later parts of the tile take fewer registers meanwhile.
     fn narrowed(&mut self, stmt: &Stmt, from: &View, to: &View, d: &Distribution) -> Result<View> {
         let side = self.side(stmt, from, d, false)?;
         let (elem, wide) = (self.program.tensor(to.tensor).elem, self.program.tensor(from.tensor).elem);

@@ -73,8 +73,8 @@ impl Builder {
             ))
             .help("use groups of at least 16 along K"));
         }
-        let held = self.hold(scales)?;
-        let single = held.rearranged(held.layout.filter());
+        let loaded = self.load_part(scales)?;
+        let single = loaded.rearranged(loaded.layout.filter());
         let count = single.layout.size()?;
         let single = single.regroup((count,))?.broadcast(&[Some(PAIR), None])?;
         let name = format!("{}_pairs", scales.name);
@@ -82,7 +82,7 @@ impl Builder {
         self.copy(&single, &pairs)?;
         // The first leaf, which a scale repeats, moves through its pair.
         let mut moves = pairs.layout.leaves().next().map(|leaf| leaf.1);
-        let modes = held.layout.modes().map(|mode| {
+        let modes = loaded.layout.modes().map(|mode| {
             let leaf = |(extent, stride)| Layout::new(extent, moves.take().unwrap_or(stride));
             Layout::from_modes(mode.leaves().map(leaf).collect::<std::result::Result<Vec<_>, _>>()?)
         });

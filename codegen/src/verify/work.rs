@@ -5,7 +5,7 @@ use crate::boxes::Boxes;
 use crate::matrix::Matrix;
 use crate::problem::{Problem, Result};
 use crate::scan::Level;
-use crate::tile::{Across, How, Op, Program, Space, Stmt};
+use crate::tile::{Across, Expr, How, Op, Program, Space, Stmt};
 use crate::view::View;
 
 /// Lanes that shuffles combine.
@@ -37,8 +37,19 @@ pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
             in_registers(program, from.iter().chain(to).chain(carry), "a scan")?;
             levels(&how.levels, threads)
         }
+        Op::Map { ins, value, .. } => coordinates(ins, value),
         Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => one_element(flag),
         _ => Ok(()),
+    }
+}
+
+/// A function reads coordinates of its inputs along modes that they have.
+fn coordinates(ins: &[View], value: &Expr) -> Result<()> {
+    let modes = |input: u8| ins.get(usize::from(input)).map_or(0, |view| view.base.len());
+    let is_missing = |part: &Expr| matches!(part, Expr::Coord(n, mode) if usize::from(*mode) >= modes(*n));
+    match value.any(&is_missing) {
+        true => Err(Problem::new("a function reads a coordinate along a mode that its input does not have")),
+        false => Ok(()),
     }
 }
 
@@ -233,6 +244,13 @@ mod tests {
                 Ok(Op::Reduce { from, to, with: Bin::Add, across: Across::Thread, beyond: None })
             },
             "a reduction needs both sides in registers",
+        );
+        check(
+            |b| {
+                let x = registers(b, "x", (4, 2))?;
+                Ok(Op::Map { ins: vec![x.clone()], to: x, value: Expr::Coord(0, 2).cast(Elem::F32) })
+            },
+            "a function reads a coordinate along a mode that its input does not have",
         );
         check(
             |b| Ok(Op::Signal { flag: b.registers("f", Elem::I32, (4i64,))?, add: 1 }),

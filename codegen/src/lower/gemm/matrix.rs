@@ -28,7 +28,7 @@ impl Lower<'_> {
     ) -> Result<()> {
         self.arch_of(row);
         let Effect::Mma { m, n, k, .. } = row.effect else {
-            return Err(Problem::said());
+            return Err(Problem::internal(format!("`{}` is no matrix product", row.name)));
         };
         let sets = if from_zero { "=" } else { "+=" };
         self.comment(format!("{} {sets} {} * {} by {m}x{n}x{k}", acc.name, a.name, b.name));
@@ -80,7 +80,12 @@ impl Lower<'_> {
                     OperandKind::SharedAddress
                     | OperandKind::GlobalAddress
                     | OperandKind::TensorMap { .. }
-                    | OperandKind::Barrier => return Err(Problem::said()),
+                    | OperandKind::Barrier => {
+                        return Err(Problem::internal(format!(
+                            "`{}` has an operand that products do not have",
+                            row.name
+                        )));
+                    }
                 });
             }
             lower.emit(Op::Atom { row, args, guard: None });

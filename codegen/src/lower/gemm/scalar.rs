@@ -48,7 +48,7 @@ impl Lower<'_> {
         let (mut a, mut b) = (self.operand(a)?, self.operand(b)?);
         let rows: i64 = a.leaves[..a.rows].iter().map(|l| l.extent).product();
         let columns: i64 = b.leaves[..b.rows].iter().map(|l| l.extent).product();
-        let what = told(with, [&acc.name, &a.view.name, &b.view.name]);
+        let what = formula(with, [&acc.name, &a.view.name, &b.view.name]);
         self.comment(format!("{what}, {rows}x{columns}x{k_extent}"));
         let [left, right] = with.fills(target.elem).unwrap_or_default();
         let (var, k) = match k_extent {
@@ -228,7 +228,7 @@ fn values(leaves: &[Leaf]) -> impl Iterator<Item = Value> {
 }
 
 /// A product in a comment.
-fn told(with: Semiring, [acc, a, b]: [&str; 3]) -> String {
+fn formula(with: Semiring, [acc, a, b]: [&str; 3]) -> String {
     let name = |operation| {
         let of = Semiring::OPERATIONS.iter().find(|(_, known)| *known == operation);
         of.map_or("", |(name, _)| *name)

@@ -122,7 +122,7 @@ impl Part<'_> {
             let mine = b.tile(&view, (self.sizes.rows(), bn), &share)?.with_name(&view.name);
             let alone = Arrangement { groups: layout!((1, 1, 1)), of: self.warpgroups };
             let part = b.partition_mma(&mine, self.multiply, 'd', &alone)?;
-            if early { b.hold(&part) } else { Ok(part) }
+            if early { b.load_part(&part) } else { Ok(part) }
         })
     }
 

@@ -47,8 +47,8 @@ impl Part<'_> {
         let of_batch = |scales: &BlockScales| scales.of_batch(b, self.c, &batch_of(at));
         let scales = self.block_scales.as_ref().map(of_batch).transpose()?;
         let tile = Tile { acc, at, from, product, scales };
-        let even = Step { sums: even, scales: self.room_for_scales(b, &tile)? };
-        let odd = Step { sums: odd, scales: self.room_for_scales(b, &tile)? };
+        let even = Step { sums: even, scales: self.registers_for_scales(b, &tile)? };
+        let odd = Step { sums: odd, scales: self.registers_for_scales(b, &tile)? };
         self.load_scale_of_b(b, &tile, &even, &0.into())?;
         self.load_scale_of_b(b, &tile, &odd, &1.into())?;
         let pairs = Affine::from(self.pairs);
@@ -106,16 +106,16 @@ impl Part<'_> {
 
     /// Loads a thread's scales of A from the current slot, if there are any.
     fn load_scales_of_a(&self, b: &mut Builder, tile: &Tile, step: &Step) -> Result<()> {
-        let Some([held, _]) = &step.scales else { return Ok(()) };
+        let Some([registers, _]) = &step.scales else { return Ok(()) };
         let Some(part) = self.scales_of_a(b, tile)? else { return Ok(()) };
-        b.load_held(&part, held)
+        b.load_into(&part, registers)
     }
 
     /// Loads the scale of B of a step, if there is one.
     fn load_scale_of_b(&self, b: &mut Builder, tile: &Tile, step: &Step, k: &Affine) -> Result<()> {
-        let Some([_, held]) = &step.scales else { return Ok(()) };
+        let Some([_, registers]) = &step.scales else { return Ok(()) };
         let Some(part) = self.scale_of_b(b, tile, k)? else { return Ok(()) };
-        b.load_held(&part, held)
+        b.load_into(&part, registers)
     }
 
     /// The scales of A in the current slot, those of a thread's accumulators.
@@ -147,10 +147,10 @@ impl Part<'_> {
     }
 
     /// Registers for the scales of a step.
-    fn room_for_scales(&self, b: &mut Builder, tile: &Tile) -> Result<Option<[View; 2]>> {
+    fn registers_for_scales(&self, b: &mut Builder, tile: &Tile) -> Result<Option<[View; 2]>> {
         let Some((of_a, of_b)) = self.scales_of_a(b, tile)?.zip(self.scale_of_b(b, tile, &0.into())?) else {
             return Ok(None);
         };
-        Ok(Some([b.room_for(&of_a)?, b.room_for(&of_b)?]))
+        Ok(Some([b.registers_for(&of_a)?, b.registers_for(&of_b)?]))
     }
 }
