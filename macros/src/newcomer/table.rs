@@ -305,7 +305,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Keys, "stages = 40"),
     (Keys, "bm = 1024, bn = 1024"),
     (Keys, "bm = 256, bn = 256, tc = (8, 8)"),
-    (Keys, "bk = 3"),
+    (Keys, "bk = 3, ta = (16, 8)"),
     (Keys, "vec = 3"),
     (Keys, "vec = 8"),
     (Keys, "bm = BM"),
@@ -319,6 +319,6 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Keys, "epilogue = |x, c| x + c"),
     (Keys, "name = 3"),
     (Keys, "bm 128"),
-    (Keys, "fragments = 2"),
+    (Keys, "stages = 1, fragments = 2"),
     (Keys, "acc = f16"),
 ];
