@@ -42,6 +42,7 @@ const TABLE: [(Elem, &str, &str, u32); 11] = [
 ];
 
 impl Elem {
+    #[inline]
     fn row(self) -> &'static (Elem, &'static str, &'static str, u32) {
         &TABLE[self as usize]
     }
@@ -67,11 +68,13 @@ impl Elem {
     }
 
     /// Bytes of one element.
+    #[inline]
     pub fn bytes(self) -> u32 {
         self.row().3
     }
 
     /// Is it a floating-point type?
+    #[inline]
     pub fn is_float(self) -> bool {
         !matches!(self, Elem::I32 | Elem::U32 | Elem::I8 | Elem::U8)
     }

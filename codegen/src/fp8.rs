@@ -6,6 +6,7 @@
 use crate::elem::Elem;
 
 /// Bits of fraction, the exponent of the least normal number, the bits of the greatest finite number.
+#[inline]
 fn format(elem: Elem) -> (i32, i32, u8) {
     match elem {
         Elem::E4m3 => (3, -6, 0x7e),
@@ -14,6 +15,7 @@ fn format(elem: Elem) -> (i32, i32, u8) {
 }
 
 /// The number of these bits; a float holds every one of them.
+#[inline]
 pub fn value(bits: u8, elem: Elem) -> f32 {
     let (fraction, least, greatest) = format(elem);
     let magnitude = bits & 0x7f;
