@@ -558,7 +558,15 @@ pub(crate) fn layout_macro(mac: &syn::Macro, text: &mut Text) -> Option<(Place, 
         text.wrong(
             Place::of(&mac.path),
             format!("`{name}!` has no meaning in a kernel"),
-            "the only macro is `layout!`",
+            match name.as_str() {
+                "assert" | "debug_assert" => "write assert(M == N), a condition on sizes that a launch checks",
+                "assert_eq" | "debug_assert_eq" => "write assert(M == N)",
+                "vec" => "write full::<f32>((64, 64), 0.0) for a tile that threads share, registers::<f32>((8, 8), 0.0) for the part of one",
+                "print" | "println" | "eprintln" | "dbg" => {
+                    "leave it out; kernel.simulate(…) runs it on the CPU, and results can be printed there"
+                }
+                _ => "the only macro is `layout!`",
+            },
         );
         return None;
     }

@@ -50,7 +50,7 @@ pub(crate) fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
             text.wrong(
                 first(item),
                 "a kernel holds statements and constants only",
-                "move this out of the kernel",
+                "move this out of the kernel; a function of numbers is marked `#[device]` there",
             );
             return None;
         }

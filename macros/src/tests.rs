@@ -192,7 +192,7 @@ fn mistakes_in_bodies() {
     wrong(
         "struct A;",
         "struct",
-        "a kernel holds statements and constants only; help: move this out of the kernel",
+        "a kernel holds statements and constants only; help: move this out of the kernel; a function of numbers is marked `#[device]` there",
     );
     wrong(
         "f(1)(2);",
@@ -219,7 +219,7 @@ fn mistakes_in_bodies() {
     wrong(
         "println!(\"x\");",
         "println",
-        "`println!` has no meaning in a kernel; help: the only macro is `layout!`",
+        "`println!` has no meaning in a kernel; help: leave it out; kernel.simulate(…) runs it on the CPU, and results can be printed there",
     );
     wrong(
         "let x = layout!();",

@@ -194,11 +194,15 @@ impl Builder {
 
 /// Elements beyond the edge that are no identity.
 fn would_count(beyond: Number, nothing: f64) -> Problem {
+    let nothing = match nothing.is_infinite() {
+        true if nothing > 0.0 => "f32::INFINITY".to_owned(),
+        true => "f32::NEG_INFINITY".to_owned(),
+        false => format!("{nothing:?}"),
+    };
     Problem::new(format!(
-        "elements beyond the edge hold {beyond}, which would count: {} changes nothing here",
-        Number::from(nothing)
+        "elements beyond the edge hold {beyond}, which would count: {nothing} changes nothing here"
     ))
     .help(format!(
-        "set them before, such as `map(x, |x, at| select(at.0 < N, x, {nothing:?}))`, and say so: beyond = {nothing:?}"
+        "set them before, such as `map(x, |x, at| select(at.0 < N, x, {nothing}))`, and say so: beyond = {nothing}"
     ))
 }

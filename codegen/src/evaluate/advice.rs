@@ -25,7 +25,15 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "the grid has one block for each tile that `block.x` and `block.y` name in `tile`",
     ),
     (&["program_id"], "write `block.x`, `block.y` or `block.z`"),
-    (&["tl", "triton", "cute", "cuda"], "functions are called by their names alone: copy(from, to)"),
+    (
+        &["tl", "triton", "cute", "cuda", "np", "numpy", "torch", "jnp", "math", "F"],
+        "functions are called by their names alone: copy(from, to), sum(x, 1), exp(x)",
+    ),
+    (&["True", "False"], "write true, or false"),
+    (&["null", "None", "nullptr", "NULL"], "there is no such value: every argument is given at launch"),
+    (&["warpSize", "WARP_SIZE"], "write 32"),
+    (&["inf", "INFINITY", "infinity"], "write f32::INFINITY, or f32::NEG_INFINITY"),
+    (&["pi", "PI", "M_PI"], "write 3.14159265"),
     (
         &["arange", "make_range"],
         "write iota(256) for a tile of these numbers; what they would index has its coordinates already: tile(tensor, (256), (block.x))",
@@ -35,7 +43,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write copy(from, to): it is predicated where a tile reaches past its tensor",
     ),
     (
-        &["zeros", "zeros_like", "make_fragment_like"],
+        &["zeros", "zeros_like", "ones", "ones_like", "empty", "empty_like", "make_fragment_like", "vec"],
         "write full::<f32>((BM, BN), 0.0) for a tile that the threads share, registers::<f32>((8, 8), 0.0) for the part of one",
     ),
     (
@@ -80,6 +88,39 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write bits::<u32>(x), or bits::<f32>(n)",
     ),
     (&["reciprocal", "recip"], "write 1.0 / x"),
+    (&["clamp", "clip"], "write min(max(x, low), high)"),
+    (&["mul_add", "fmaf", "fmadd", "__fmaf_rn"], "write fma(a, b, c)"),
+    (&["square"], "write x * x"),
+    (&["exp_m1", "expm1", "ln_1p", "log1p"], "write exp(x) - 1.0, or log(1.0 + x)"),
+    (&["ln", "logf", "__logf"], "write log(x)"),
+    (&["log10"], "write log(x) / 2.302585093"),
+    (&["sqrtf", "rsqrtf"], "write sqrt(x), or rsqrt(x)"),
+    (&["sign", "signum"], "write copysign(1.0, x)"),
+    (&["mean", "average"], "write sum(x, 1) / N as f32, with the number of elements"),
+    (&["var", "variance", "std", "norm"], "write sum(x * x, 1), and what is computed from it"),
+    (&["cumsum", "cumprod", "cumulative_sum"], "write scan(x, 0.0, |a, b| a + b, mode = 1)"),
+    (&["len", "numel"], "write a.size(0), the extent of a mode"),
+    (
+        &["rem_euclid", "modulo", "mod"],
+        "write (x + n) % n for an x of -n or more: `%` of elements has the sign of x, as in Rust; of block.x, loop variables and sizes it is never negative",
+    ),
+    (
+        &["div_euclid", "floor_divide", "floordiv"],
+        "write x / n for an x that is not negative, or floor(x / n) of f32",
+    ),
+    (
+        &["__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync", "__shfl_up_sync", "__reduce_add_sync"],
+        "write sum(x, 1) of a whole tile; of the parts of threads warp_sum(x), warp_reduce(x, 0.0, |a, b| a + b), or warp_scan",
+    ),
+    (&["__ballot_sync", "__any_sync", "__all_sync"], "write warp_reduce(x, 0, |a, b| a | b), or a & b"),
+    (
+        &["__ldg", "__ldcs", "__stcs"],
+        "write copy(from, to): what is only read is loaded through the read-only path",
+    ),
+    (
+        &["atomicCAS", "atomic_cas"],
+        "there is no compare and swap: write copy(x, y, how = \"atomic_max\"), \"atomic_exchange\" or their like",
+    ),
     (&["fmaxf", "fmax", "maxf"], "write max(a, b)"),
     (&["fminf", "fmin", "minf"], "write min(a, b)"),
     (&["fabs", "fabsf"], "write abs(x)"),
@@ -114,6 +155,22 @@ const TYPES_ELSEWHERE: &[(&[&str], Elem)] = &[
 
 fn elsewhere(name: &str) -> Option<String> {
     ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, instead)| (*instead).to_owned())
+}
+
+/// The help for a named argument that libraries of arrays have.
+pub(super) fn named(name: &str) -> Option<&'static str> {
+    match name {
+        "axis" | "dim" => {
+            Some("the mode is the second argument: sum(x, 1), reduce(x, 0.0, |a, b| a + b, mode = 1)")
+        }
+        "keepdim" | "keepdims" | "keep_dims" => {
+            Some("leave it out: the mode stays, with extent 1; y[(_, 0)] drops it")
+        }
+        "mask" => Some("leave it out: accesses are predicated where a tile reaches past its tensor"),
+        "other" => Some("write fill = 0.0"),
+        "dtype" => Some("write x as f32, or the type after the name: full::<f32>((64, 64), 0.0)"),
+        _ => None,
+    }
 }
 
 /// The help for an unknown element type.
@@ -208,7 +265,10 @@ pub(super) fn method(name: &str, of: &Value) -> String {
                 _ => known.into(),
             }
         }
-        _ => format!("only tensors and layouts have methods: {}", function(name, None)),
+        _ => match elsewhere(name) {
+            Some(instead) => instead,
+            None => format!("only tensors and layouts have methods: {}", function(name, None)),
+        },
     }
 }
 

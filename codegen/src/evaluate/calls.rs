@@ -56,6 +56,9 @@ impl Evaluator {
         {
             let problem = Problem::new(format!("`{}` has no argument named `{}`", row.name, name.text));
             let help = match (did_you_mean(&name.text, allowed.iter().copied()), allowed) {
+                _ if advice::named(&name.text).is_some() => {
+                    advice::named(&name.text).unwrap_or_default().into()
+                }
                 (Some(near), _) => near,
                 (None, []) => all.usage(),
                 (None, _) => format!("its named arguments are {}", allowed.join(", ")),
