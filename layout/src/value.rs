@@ -250,6 +250,7 @@ impl Value {
     /// use tilewright_layout::Value;
     /// assert_eq!(Value::Int(10).ceil_div(4), Some(Value::Int(3)));
     /// assert_eq!(Value::symbol("M").ceil_div(4).unwrap().ceil_div(2).unwrap().to_string(), "ceil(M/8)");
+    /// assert_eq!(Value::symbol("M").times(Value::Int(2)).unwrap().ceil_div(6).unwrap().to_string(), "ceil(M/3)");
     /// ```
     pub fn ceil_div(self, n: i64) -> Option<Value> {
         match self {
@@ -257,9 +258,9 @@ impl Value {
             _ if n < 1 => None,
             Value::Int(a) => Some(Value::Int(a.div_euclid(n) + i64::from(a.rem_euclid(n) != 0))),
             _ if self.factor() % n == 0 => Some(self.with_factor(self.factor() / n)),
-            // ceil(ceil(M/a)/b) = ceil(M/(a*b))
-            Value::Sym { times: 1, of, over } => {
-                let over = i64::from(over).checked_mul(n)?;
+            // ceil(ceil(M/a)/b) = ceil(M/(a*b)), and ceil(c*x/(c*b)) = ceil(x/b)
+            Value::Sym { times, of, over } if times > 0 && n % times == 0 => {
+                let over = i64::from(over).checked_mul(n / times)?;
                 Some(Value::Sym { times: 1, of, over: u32::try_from(over).ok()? })
             }
             _ => None,

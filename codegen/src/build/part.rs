@@ -154,6 +154,7 @@ impl Builder {
             }
             _ => String::new(),
         };
+        let (tiles, known) = (program.canonical(tiles), program.canonical(known));
         Err(Problem::new(format!(
             "`block.{letter}` numbers {tiles} tiles of `{}`, and {known} of `{}`",
             view.name, first.by

@@ -8,6 +8,7 @@ use crate::number::Number;
 use crate::problem::Problem;
 use crate::thread::Change;
 use crate::tile::How;
+use crate::typing::Type;
 use crate::view::View;
 
 impl Evaluator {
@@ -15,18 +16,25 @@ impl Evaluator {
     pub(super) fn copy_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let to = args.view(1)?;
         let from = match args.get(0) {
-            Some(Value::Int(_) | Value::Float(_) | Value::Number(_)) => {
+            Some(value) if value.as_number().is_some() => {
                 args.part(1)?;
-                let elem = self.builder.elem(&to);
+                let number = args.number(0)?;
+                let elem = match number.ty {
+                    // An integer of the kernel is an `i32`, and is converted as elements are.
+                    Some(Type::Elem(own)) if !matches!(value, Value::Number(_)) => own,
+                    _ => self.builder.elem(&to),
+                };
                 let one = self.room_for(args.name_or("number"), elem, std::slice::from_ref(&to))?;
-                self.builder.fill(&one, args.number(0)?.expr).map_err(|problem| problem.arg(0))?;
+                self.builder.fill(&one, number.expr).map_err(|problem| problem.arg(0))?;
                 one
             }
             _ => args.view(0)?,
         };
         let from = if integer::is_one(&to) { self.fitting(from, &to) } else { from };
         if from.rank() == to.rank() {
-            args.part(0)?;
+            if let Some(Value::View(_)) = args.get(0) {
+                args.part(0)?;
+            }
             args.part(1)?;
         }
         let (mut how, mut fill, mut clamps, mut update) = (How::Derive, None, false, None);

@@ -183,7 +183,13 @@ impl Evaluator {
                 None => {
                     let problem =
                         Problem::new(format!("a tuple of {} has no `.{}`", items.len(), field.text));
-                    self.complain(field.span, problem.help("its entries are counted from 0: `.0`, `.1`"))
+                    let help = match items.len() {
+                        0 => "it is empty".to_owned(),
+                        1 => "its only entry is `.0`; a mode that an index has dropped has no coordinate: of `x[(0, _)]` there is `at.0`".to_owned(),
+                        2 => "its entries are counted from 0: `.0`, `.1`".to_owned(),
+                        n => format!("its entries are counted from 0: `.0` to `.{}`", n - 1),
+                    };
+                    self.complain(field.span, problem.help(help))
                 }
             },
             (Value::Poison, _) => Value::Poison,

@@ -125,7 +125,14 @@ impl Value {
         let count = match self {
             Value::Number(number) => return limits::function(&number.expr),
             Value::Elements(of) => return limits::function(&of.number.expr),
-            Value::Tuple(items) => items.iter().map(Value::parts).sum::<Result<u64, Problem>>()? as usize,
+            Value::Tuple(items) => {
+                let cost = items.iter().map(Value::parts).sum::<Result<u64, Problem>>()?;
+                // Functions of elements have a limit of their own.
+                match self.entries() <= limits::MOST_PARTS {
+                    true => return Ok(cost.max(1)),
+                    false => cost as usize,
+                }
+            }
             Value::Layout(layout) => layout.layout().leaves().count(),
             Value::View(view) => {
                 let bases: usize = view.base.iter().map(limits::coordinate).sum::<Result<_, _>>()?;
@@ -143,6 +150,15 @@ impl Value {
                 "this has {count} parts, and {} is the limit: modes of a layout, entries of a tuple",
                 limits::MOST_PARTS
             ))),
+        }
+    }
+
+    /// How many parts a value has, where a function of elements is one.
+    fn entries(&self) -> usize {
+        match self {
+            Value::Tuple(items) => items.iter().map(Value::entries).fold(0, usize::saturating_add),
+            Value::Number(_) | Value::Elements(_) => 1,
+            other => other.parts().map_or(usize::MAX, |parts| parts as usize),
         }
     }
 

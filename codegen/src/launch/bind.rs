@@ -5,7 +5,7 @@ use tilewright_layout::{Symbol, Value};
 use crate::affine::Affine;
 
 use super::{Given, Refusal, Tensor, last_offset};
-use crate::definition::Generated;
+use crate::definition::{Generated, Variant};
 use crate::elem::Elem;
 use crate::range::MOST_EXTENT;
 use crate::thread::Param;
@@ -55,7 +55,7 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symb
     }
     let bound = bound(kernel, given)?;
     required(kernel, &bound)?;
-    written_extents(kernel, given)?;
+    written_extents(kernel, given, &bound)?;
     overlaps(&names, given)?;
     Ok(bound.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
 }
@@ -288,9 +288,16 @@ fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
 }
 
 /// A tensor without elements has sizes that violate every variant's assumption of at least 1: nothing is
-/// launched then, which is right only where there is nothing to write.
-fn written_extents(kernel: &Generated, given: &[Given]) -> Result<(), Refusal> {
+/// launched then, which is right only where there is nothing to write, or no block to write it.
+fn written_extents(kernel: &Generated, given: &[Given], bound: &[Bound]) -> Result<(), Refusal> {
     let written = |place: usize| matches!(kernel.params[place].tensor, Some((true, _)));
+    let lookup = |symbol: Symbol| bound.iter().find(|of| of.symbol == symbol).map(|of| of.value);
+    let no_blocks = |first: &Variant| {
+        first.program.launch.grid.iter().flatten().any(|count| count.evaluate(&lookup) == Some(0))
+    };
+    if kernel.variants.first().is_some_and(no_blocks) {
+        return Ok(());
+    }
     let work = given.iter().enumerate().any(|(place, given)| written(place) && !given.is_empty());
     match given.iter().position(Given::is_empty) {
         Some(place) if work => {

@@ -135,6 +135,12 @@ impl Edge {
         (&self.base, &self.end) == (&other.base, &other.end) && run(&self.modes) == run(&other.modes)
     }
 
+    /// Is it the same coordinate some places further, as that of a tile and of the tile shifted?
+    pub(super) fn is_shifted(&self, other: &Edge) -> bool {
+        let apart = || self.base.plus(&other.base, -1)?.constant();
+        (&self.modes, &self.end) == (&other.modes, &other.end) && apart().is_some_and(|apart| apart != 0)
+    }
+
     /// A coordinate with its bound.
     pub(super) fn new(name: String, base: Affine, modes: Vec<Vec<(i64, i64)>>, end: Value) -> Edge {
         Edge { name, base, modes, end }

@@ -209,7 +209,7 @@ impl Lower<'_> {
         found: &mut Finder,
     ) {
         let mask = self.left_out(from, &how.nothing, state);
-        found.masks.insert(stmt.id, mask.ok_or_else(|| unknown(&from[0].name).at(stmt.span)));
+        found.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
         for (from, carry) in from.iter().zip(carry) {
             self.reduced(from, carry, None, &how.across(), state);
         }
@@ -259,7 +259,10 @@ impl Lower<'_> {
         let known = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
         let (holds, begun) = match source.space {
             Space::Global { .. } => (Some(fill.to_f64()), None),
-            Space::Shared { .. } | Space::Registers { .. } => (known.holds, known.begun),
+            Space::Shared { .. } | Space::Registers { .. } => {
+                let holds = self.read_as(from, &known, fill.to_f64());
+                (holds, known.begun)
+            }
         };
         // Between floating-point types conversions are taken to keep the value; others keep 0 only.
         let same = source.elem == target.elem || (source.elem.is_float() && target.elem.is_float());
@@ -279,22 +282,23 @@ impl Lower<'_> {
                 self.known(view, state).edges.filter(|_| !begun)
             })
             .collect();
-        all.map(union).ok_or_else(|| unknown(&from[0].name))
+        let edges = all.map(union).ok_or_else(|| unknown(&from[0].name))?;
+        one_place(&from[0].name, edges)
     }
 
-    /// The edges whose out-of-bounds elements a scan replaces by the identity; `None` if they are unknown.
-    fn left_out(&self, from: &[View], nothing: &[Number], state: &State) -> Option<Vec<Edge>> {
+    /// The edges whose out-of-bounds elements a scan replaces by the identity.
+    fn left_out(&self, from: &[View], nothing: &[Number], state: &State) -> Result<Vec<Edge>> {
         let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
         let harmless = |(view, nothing): (&View, &Number)| {
             let known = of(view);
             known.is_nothing() || known.holds == Some(nothing.to_f64())
         };
         if from.iter().zip(nothing).all(harmless) {
-            return Some(Vec::new());
+            return Ok(Vec::new());
         }
         let all: Option<Vec<Vec<Edge>>> =
             from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
-        all.map(union)
+        one_place(&from[0].name, all.map(union).ok_or_else(|| unknown(&from[0].name))?)
     }
 
     /// Does a loop run at least once, whatever the sizes?
@@ -369,8 +373,17 @@ impl Lower<'_> {
         state.insert(to.tensor, beyond);
     }
 
+    /// The value of what is out of bounds in a view, if threads beyond the limits of its tile read this fill.
+    pub(super) fn read_as(&mut self, view: &View, known: &Beyond, fill: f64) -> Option<f64> {
+        match self.limits_of(view).is_empty() {
+            true => known.holds,
+            false if known.is_nothing() => Some(fill),
+            false => known.holds.filter(|holds| *holds == fill),
+        }
+    }
+
     /// The limits of a tile that threads do not divide, as edges.
-    fn limits_of(&mut self, view: &View) -> Vec<Edge> {
+    pub(super) fn limits_of(&mut self, view: &View) -> Vec<Edge> {
         let mut all = Vec::new();
         for mode in 0..view.base.len() {
             if let Some((origin, extent)) = self.limited(view, mode)
@@ -416,7 +429,8 @@ impl Lower<'_> {
         if !matches!(tensor.space, Space::Global { .. }) {
             let known = state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING).edges?;
             let taken = known.into_iter().map(|edge| taken_over(edge, &view, &along));
-            return taken.collect();
+            let taken: Vec<Edge> = taken.collect::<Option<_>>()?;
+            return Some(union(vec![taken, self.limits_of(&view)]));
         }
         let mut all = Vec::new();
         let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
@@ -512,7 +526,7 @@ fn mask_of_reduction(from: &View, same: Option<f64>, state: &State) -> Result<Ve
     match beyond.edges {
         Some(edges) if edges.is_empty() => Ok(edges),
         _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
-        Some(edges) if begun => Ok(edges),
+        Some(edges) if begun => one_place(&from.name, edges),
         _ => {
             let (function, fill) = match same {
                 Some(x) if x == f64::NEG_INFINITY => ("maximum", "f32::NEG_INFINITY".into()),
@@ -523,6 +537,19 @@ fn mask_of_reduction(from: &View, same: Option<f64>, state: &State) -> Result<Ve
             Err(unknown_in(&from.name, function, &fill))
         }
     }
+}
+
+/// Edges of one coordinate, unless elements are computed from several places along it: at the edge these are in bounds
+/// in one place and out of bounds in another.
+fn one_place(name: &str, edges: Vec<Edge>) -> Result<Vec<Edge>> {
+    let shifted = |one: &Edge| edges.iter().any(|other| one.is_shifted(other));
+    if !edges.iter().any(shifted) {
+        return Ok(edges);
+    }
+    Err(Problem::new(format!(
+        "`{name}` is computed from a tile and from the same tile shifted, so it is not known which of its elements lie beyond the edge"
+    ))
+    .help("set those that do, and combine all: `let t = map((x, near), |x, near, at| if at.0 < N { near - x } else { 0.0 })`, then sum(t, beyond = 0.0)"))
 }
 
 /// The error where a function reads coordinates that are unknown.

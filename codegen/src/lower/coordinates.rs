@@ -27,7 +27,10 @@ impl Lower<'_> {
             let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
             let of = match global {
                 true => Beyond { holds: Some(0.0), age: loops.len(), ..Beyond::NOTHING },
-                false => state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING),
+                false => {
+                    let of = state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
+                    Beyond { holds: self.read_as(view, &of, 0.0), ..of }
+                }
             };
             let at = if view.is_one_element() { None } else { self.at(view, to, state) };
             known.push(Beyond { edges: self.edges(view, to, state), at, ..of });
@@ -175,7 +178,9 @@ impl Lower<'_> {
     /// What is known about the elements of a shared tensor that all threads together write, in terms of the whole
     /// tensor, and whether these are all of its elements. It follows from one thread's part, where elements keep their
     /// coordinates.
-    pub(super) fn in_shared(&self, by: Id, part: &Beyond, to: &View) -> Option<(Beyond, bool)> {
+    pub(super) fn in_shared(&mut self, by: Id, part: &Beyond, to: &View) -> Option<(Beyond, bool)> {
+        // What threads have beyond the tile is not stored.
+        let limits = self.limits_of(to);
         let tensor = self.program.tensor(to.tensor);
         let threads = i64::from(self.program.threads_of(by));
         let sizes: Vec<i64> = tensor.plain().modes().map(|mode| mode.size().ok()).collect::<Option<_>>()?;
@@ -186,15 +191,23 @@ impl Lower<'_> {
         let known = matches!(tensor.space, Space::Shared { .. })
             && self.program.groups[by as usize].members == 1
             && to.base.iter().all(only_threads)
-            && to.limits.iter().all(Option::is_none);
+            && to.limits.iter().flatten().all(|(origin, _)| only_threads(origin));
         if !known {
             return None;
         }
-        let whole = to.layout.size().ok()?.checked_mul(threads) == Some(all)
-            && to.base.iter().all(|base| base.constant == 0);
+        let whole = match limits.is_empty() {
+            true => {
+                to.layout.size().ok()?.checked_mul(threads) == Some(all)
+                    && to.base.iter().all(|base| base.constant == 0)
+            }
+            false => covers(to, threads, &sizes),
+        };
         let of = |edge: &Edge| edge.of_whole(to, &sizes);
         let edges = match &part.edges {
-            Some(edges) => edges.iter().map(of).collect::<Option<Vec<_>>>(),
+            Some(edges) => {
+                let stored = edges.iter().filter(|edge| !limits.iter().any(|limit| limit.is_same(edge)));
+                stored.map(of).collect::<Option<Vec<_>>>()
+            }
             None => None,
         };
         let at = part.at.as_ref().map(|at| {
@@ -278,6 +291,42 @@ impl Edge {
             })
         })
     }
+}
+
+/// Do threads, whose parts may go beyond their tile, together write every element of a tensor?
+fn covers(to: &View, threads: i64, sizes: &[i64]) -> bool {
+    /// The most elements that are visited.
+    const MOST: i64 = 1 << 14;
+    let steps = to.layout.leaves().map(|(extent, stride)| match stride {
+        Value::Basis { times, path } => Some((extent.int()?, usize::from(path.steps()[0]), times)),
+        _ => Some((extent.int()?, 0, 0)),
+    });
+    let Some(steps) = steps.collect::<Option<Vec<_>>>() else { return false };
+    let count = steps.iter().fold(1i64, |count, step| count.saturating_mul(step.0));
+    if count.saturating_mul(threads) > MOST {
+        return false;
+    }
+    let mut written = std::collections::BTreeSet::new();
+    for thread in 0..threads {
+        let of = |at: &Affine| at.eval(&|_| thread);
+        let base: Vec<i64> = to.base.iter().map(of).collect();
+        for value in 0..count {
+            let (mut at, mut rest) = (base.clone(), value);
+            for (extent, mode, times) in &steps {
+                at[*mode] += rest % extent * times;
+                rest /= extent;
+            }
+            let inside = (0..at.len()).all(|mode| {
+                let limit = to.limits[mode].as_ref();
+                (0..sizes[mode]).contains(&at[mode])
+                    && limit.is_none_or(|(origin, extent)| at[mode] - of(origin) < *extent)
+            });
+            if inside {
+                written.insert(at);
+            }
+        }
+    }
+    written.len() as i64 == sizes.iter().product::<i64>()
 }
 
 /// A value in a message.

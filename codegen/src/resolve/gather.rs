@@ -5,6 +5,7 @@ use tilewright_layout::Distribution;
 use super::{Resolve, part};
 use crate::affine::{Affine, Coord};
 use crate::condition::Test;
+use crate::number::Number;
 use crate::problem::Result;
 use crate::thread::{Cmp, Id};
 use crate::tile::{Expr, Op, Stmt};
@@ -42,25 +43,41 @@ impl Resolve {
 
     /// Threads with elements beyond the tile, which they do not divide, store these nowhere.
     fn skip_beyond_tile(&mut self, stmt: &Stmt, at: &mut [(Id, View)], d: &Distribution) -> Result<()> {
+        if let Some((_, place)) = at.first_mut() {
+            *place = self.in_tile(stmt, place.clone(), d, (-1).into())?;
+        }
+        Ok(())
+    }
+
+    /// The part of a thread with this number in the place of elements beyond the tile, which threads have that do not divide
+    /// it.
+    pub(super) fn in_tile(
+        &mut self,
+        stmt: &Stmt,
+        part: View,
+        d: &Distribution,
+        otherwise: Number,
+    ) -> Result<View> {
         let beyond: Vec<u8> = (0..d.tile().len())
             .filter(|mode| d.reach(*mode) > d.tile()[*mode])
             .map(|mode| mode as u8)
             .collect();
-        let (Some((_, place)), false) = (at.first_mut(), beyond.is_empty()) else { return Ok(()) };
-        let tensor = self.program.tensor(place.tensor);
+        if beyond.is_empty() {
+            return Ok(part);
+        }
+        let tensor = self.program.tensor(part.tensor);
         let (name, elem, layout) = (format!("{}_in_tile", tensor.name), tensor.elem, tensor.layout.clone());
         let own = self.tensor(&name, elem, tensor.space, layout.layout().clone());
-        let to = View { tensor: own, name, ..place.clone() };
+        let to = View { tensor: own, name, ..part.clone() };
         let coordinates = self.program.coordinates_of(d.tile())?;
         let coordinates = part::of_memory(&coordinates, d, stmt.by, false)?;
-        let value = beyond.into_iter().fold(Expr::In(0), |place, mode| {
+        let value = beyond.into_iter().fold(Expr::In(0), |element, mode| {
             let end = Expr::lit(d.tile()[usize::from(mode)]);
             let inside = Expr::Cmp(Cmp::Lt, Box::new(Expr::Coord(1, mode)), Box::new(end));
-            Expr::Pick(Box::new([inside, place, Expr::lit(-1)]))
+            Expr::Pick(Box::new([inside, element, Expr::Lit(otherwise)]))
         });
-        self.push(stmt, Op::Map { ins: vec![place.clone(), coordinates], to: to.clone(), value });
-        *place = to;
-        Ok(())
+        self.push(stmt, Op::Map { ins: vec![part, coordinates], to: to.clone(), value });
+        Ok(to)
     }
 
     fn places(&mut self, stmt: &Stmt, at: &[(Id, View)], d: &Distribution) -> Result<Vec<(Id, View)>> {

@@ -5,6 +5,7 @@ use tilewright_layout::{Digit, Distribution};
 
 use super::Resolve;
 use super::part::seen;
+use crate::number::Number;
 use crate::problem::{Problem, Result};
 use crate::scan::{Level, Scan};
 use crate::tile::{Across, Digits, Op, Stmt};
@@ -33,7 +34,8 @@ impl Resolve {
         let mut levels = modes.iter().map(|mode| levels(&all, *mode)).collect::<Result<Vec<_>>>()?.concat();
         levels.extend(how.blocks().map(Level::Blocks));
         let how = Scan { levels, ..how.clone() };
-        let from = from.iter().map(|view| self.side(stmt, view, &all, false)).collect::<Result<_>>()?;
+        let one = |(view, nothing): (&View, &Number)| self.combinable(stmt, view, &all, *nothing);
+        let from = from.iter().zip(&how.nothing).map(one).collect::<Result<_>>()?;
         let to = to.iter().map(|view| self.side(stmt, view, &all, true)).collect::<Result<_>>()?;
         let carry = carry.iter().map(|view| self.side(stmt, view, &rest, true)).collect::<Result<_>>()?;
         self.push(stmt, Op::Scan { from, to, carry, how });

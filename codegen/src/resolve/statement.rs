@@ -97,8 +97,14 @@ impl Resolve {
                     false => self.epilogue_tile(stmt, &all, to, &d)?,
                     true => None,
                 };
-                let own = |view: &View| self.side(stmt, view, &d, false);
-                let ins: Vec<View> = ins.iter().map(own).collect::<Result<_>>()?;
+                // Of threads that have the same elements only the one that stores them may read what it replaces.
+                let replaced = |view: &View| {
+                    !self.forms.contains_key(&view.tensor)
+                        && (view.tensor, &view.base, &view.layout) == (to.tensor, &to.base, &to.layout)
+                };
+                let replaced: Vec<bool> = ins.iter().map(replaced).collect();
+                let own = |(view, replaced)| self.side(stmt, view, &d, replaced);
+                let ins: Vec<View> = ins.iter().zip(replaced).map(own).collect::<Result<_>>()?;
                 self.written(stmt, (to, &d), epilogue, &ins, |ins, to| Op::Map {
                     ins: ins.to_vec(),
                     to,
@@ -212,7 +218,7 @@ impl Resolve {
             combined.all_in_tile(from)?;
         }
         let own = self.accumulator(stmt, to, nothing.into(), &combined)?;
-        let source = self.side(stmt, from, &combined.all, false)?;
+        let source = self.combinable(stmt, from, &combined.all, nothing.into())?;
         let across = combined.across;
         self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond });
         let out = self.side(stmt, to, &combined.rest, true)?;
@@ -236,7 +242,7 @@ impl Resolve {
         let (mut own, mut sources, mut out) = (Vec::new(), Vec::new(), Vec::new());
         for ((from, to), &nothing) in from.iter().zip(to).zip(nothing) {
             own.push(self.accumulator(stmt, to, nothing, &combined)?);
-            sources.push(self.side(stmt, from, &combined.all, false)?);
+            sources.push(self.combinable(stmt, from, &combined.all, nothing)?);
             out.push(self.side(stmt, to, &combined.rest, true)?);
         }
         let fold = |from, to, across| {
@@ -246,6 +252,23 @@ impl Resolve {
         self.push(stmt, fold(sources, own.clone(), combined.across));
         self.push(stmt, fold(own, out, Across::Thread));
         Ok(())
+    }
+
+    /// The part of a thread of a tile that is combined. What is loaded from memory is known to end where its tile does;
+    /// elements of other tiles that threads have beyond them are set to the identity.
+    pub(super) fn combinable(
+        &mut self,
+        stmt: &Stmt,
+        from: &View,
+        d: &Distribution,
+        nothing: Number,
+    ) -> Result<View> {
+        let part = self.side(stmt, from, d, false)?;
+        let ends = self.bounded.get(&from.tensor).is_none_or(|ends| {
+            let overshoots = |mode: usize| d.reach(mode) > d.tile()[mode];
+            ends.len() != d.tile().len() || (0..ends.len()).all(|mode| ends[mode] || !overshoots(mode))
+        });
+        if ends { Ok(part) } else { self.in_tile(stmt, part, d, nothing) }
     }
 
     /// What a reduction combines.

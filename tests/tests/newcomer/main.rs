@@ -3,7 +3,9 @@
 
 mod arithmetic;
 mod elements;
+mod graphs;
 mod learning;
+mod models;
 mod moves;
 mod neighbours;
 mod numbers;
@@ -11,6 +13,7 @@ mod places;
 mod producers;
 mod products;
 mod rows;
+mod sciences;
 mod serving;
 mod sparse;
 mod sums;

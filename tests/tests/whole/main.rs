@@ -5,4 +5,5 @@ mod causal;
 mod elements;
 mod linear;
 mod reductions;
+mod short;
 mod staged;

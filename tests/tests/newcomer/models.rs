@@ -1,0 +1,633 @@
+//! Kernels of models as they are trained and served: losses, optimisers, samplers, adapters, states.
+
+use crate::{below, close, drawn, every, generated, right, rows};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+fn halves(of: &[f32]) -> Vec<bf16> {
+    of.iter().map(|x| bf16::from_f32(*x)).collect()
+}
+
+/// A step of AdamW: parameters of 16 bits, moments of 32, gradients scaled to a norm.
+#[kernel]
+fn adamw(
+    lr: f32,
+    beta1: f32,
+    beta2: f32,
+    decay: f32,
+    step: i32,
+    scale: &Tensor<f32, _1>,
+    g: &Tensor<bf16, N>,
+    m: &mut Tensor<f32, N>,
+    v: &mut Tensor<f32, N>,
+    p: &mut Tensor<bf16, N>,
+) {
+    let (g, m, v, p) =
+        (tile(g, 1024, block.x), tile(m, 1024, block.x), tile(v, 1024, block.x), tile(p, 1024, block.x));
+    let (c1, c2) = (1.0 - pow(beta1, step as f32), 1.0 - pow(beta2, step as f32));
+    let grad = g as f32 * scale[(0)];
+    m = beta1 * m + (1.0 - beta1) * grad;
+    v = beta2 * v + (1.0 - beta2) * grad * grad;
+    let w = p as f32;
+    p = (w - lr * (m / c1 / (sqrt(v / c2) + 1e-8) + decay * w)) as bf16;
+}
+
+#[test]
+fn parameters_decay() {
+    let (lr, beta1, beta2, decay, step) = (0.1f64, 0.9f64, 0.99f64, 0.05f64, 3);
+    for n in [0, 1, 1024, 1500] {
+        let (g, p) = (halves(&drawn(n, 1)), halves(&drawn(n, 2)));
+        let (m, v) = (drawn(n, 3), drawn(n, 4).into_iter().map(f32::abs).collect::<Vec<_>>());
+        let mut wanted = (vec![], vec![], vec![]);
+        for i in 0..n {
+            let grad = 0.25 * f64::from(g[i].to_f32());
+            let w = f64::from(p[i].to_f32());
+            let a = beta1 * f64::from(m[i]) + (1.0 - beta1) * grad;
+            let b = beta2 * f64::from(v[i]) + (1.0 - beta2) * grad * grad;
+            let (a1, b1) = (a / (1.0 - beta1.powi(step)), b / (1.0 - beta2.powi(step)));
+            wanted.0.push(a);
+            wanted.1.push(b);
+            wanted.2.push(w - lr * (a1 / (b1.sqrt() + 1e-8) + decay * w));
+        }
+        let number = |x: f64| Arg::number(x as f32);
+        let args = [
+            number(lr),
+            number(beta1),
+            number(beta2),
+            number(decay),
+            Arg::number(step),
+            Arg::tensor(&[0.25f32], [1]),
+            Arg::tensor(&g, [n]),
+            Arg::in_out(&m, [n]),
+            Arg::in_out(&v, [n]),
+            Arg::in_out(&p, [n]),
+        ];
+        for out in every(generated!(adamw()), &args) {
+            close(&out.get::<f32>("m").unwrap(), &wanted.0, 1e-5);
+            close(&out.get::<f32>("v").unwrap(), &wanted.1, 1e-5);
+            let p: Vec<f32> = out.get::<bf16>("p").unwrap().into_iter().map(bf16::to_f32).collect();
+            close(&p, &wanted.2, 5e-3);
+        }
+    }
+}
+
+/// Cross entropy of smoothed labels and its gradient; rows with the label `ignored` have neither.
+#[kernel]
+fn smoothed<const W: usize = 256>(
+    smoothing: f32,
+    ignored: i32,
+    x: &Tensor<bf16, (M, N), (ldx, _1)>,
+    labels: &Tensor<i32, M>,
+    loss: &mut Tensor<f32, M>,
+    dx: &mut Tensor<bf16, (M, N), (ldd, _1)>,
+) {
+    let label = labels[(block.x)];
+    let (row, dx) = (tile(x, (1, W), (block.x, _))[(0, _, _)], tile(dx, (1, W), (block.x, _))[(0, _, _)]);
+    let (mut most, mut total, mut all) = (full::<f32>(1, f32::MIN), full::<f32>(1, 0.0), full::<f32>(1, 0.0));
+    for k in 0..row.size(1) {
+        let here = row[(_, k)] as f32;
+        let now = max(most, maximum(here));
+        total = total * exp(most - now) + sum(exp(here - now));
+        all += sum(here);
+        most = now;
+    }
+    let lse = most + log(total);
+    let used = if label == ignored { 0.0 } else { 1.0 };
+    let nll = lse - x[(block.x, label)] as f32;
+    let uniform = lse - all / N as f32;
+    copy(used * ((1.0 - smoothing) * nll + smoothing * uniform), tile(loss, 1, block.x));
+    for k in 0..row.size(1) {
+        let d = map((row[(_, k)], lse), |x, lse, at| {
+            let wanted = if at.0 == label { 1.0 - smoothing } else { 0.0 } + smoothing / N as f32;
+            used * (exp(x as f32 - lse) - wanted)
+        });
+        copy(d, dx[(_, k)]);
+    }
+}
+
+#[test]
+fn labels_are_smoothed() {
+    let (m, smoothing) = (5, 0.1);
+    for n in [1, 256, 700] {
+        let x = halves(&drawn(m * n, 1));
+        let mut labels = below(n as i32, m, 2);
+        labels[3] = -100;
+        let (mut losses, mut wanted) = (vec![], vec![]);
+        for i in 0..m {
+            let row: Vec<f64> = x[i * n..][..n].iter().map(|x| f64::from(x.to_f32())).collect();
+            let lse = row.iter().map(|x| x.exp()).sum::<f64>().ln();
+            let used = if labels[i] < 0 { 0.0 } else { 1.0 };
+            let nll = if labels[i] < 0 { 0.0 } else { lse - row[labels[i] as usize] };
+            let uniform = lse - row.iter().sum::<f64>() / n as f64;
+            losses.push(used * ((1.0 - smoothing) * nll + smoothing * uniform));
+            for (j, x) in row.iter().enumerate() {
+                let one = if labels[i] == j as i32 { 1.0 - smoothing } else { 0.0 };
+                wanted.push(used * ((x - lse).exp() - one - smoothing / n as f64));
+            }
+        }
+        let args = [
+            Arg::number(smoothing as f32),
+            Arg::number(-100),
+            Arg::tensor(&x, [m, n]).strides([n, 1]),
+            Arg::tensor(&labels, [m]),
+            Arg::output::<f32>([m]),
+            Arg::output::<bf16>([m, n]).strides([n, 1]),
+        ];
+        for out in every(generated!(smoothed()), &args) {
+            close(&out.get::<f32>("loss").unwrap(), &losses, 1e-4);
+            let dx: Vec<f32> = out.get::<bf16>("dx").unwrap().into_iter().map(bf16::to_f32).collect();
+            close(&dx, &wanted, 5e-3);
+        }
+    }
+}
+
+/// Batch normalisation in training, channels contiguous: means and variances over all pixels of all images.
+#[kernel]
+fn batch_norm(
+    momentum: f32,
+    x: &Tensor<f32, (C, P)>,
+    gamma: &Tensor<f32, C>,
+    beta: &Tensor<f32, C>,
+    means: &mut Tensor<f32, C>,
+    variances: &mut Tensor<f32, C>,
+    y: &mut Tensor<f32, (C, P)>,
+) {
+    let (x, y) = (tile(x, (32, 64), (block.x, _)), tile(y, (32, 64), (block.x, _)));
+    let of = |v| tile(v, 32, block.x).along(0);
+    let mut mean = full::<f32>((32, 1), 0.0);
+    for k in 0..x.size(2) {
+        mean += sum(x[(_, _, k)], 1);
+    }
+    mean /= P as f32;
+    let mut variance = full::<f32>((32, 1), 0.0);
+    for k in 0..x.size(2) {
+        let d = x[(_, _, k)] - mean;
+        variance += sum(d * d, 1);
+    }
+    variance /= P as f32;
+    let scale = of(gamma) * rsqrt(variance + 1e-5);
+    for k in 0..x.size(2) {
+        copy((x[(_, _, k)] - mean) * scale + of(beta), y[(_, _, k)]);
+    }
+    let unbiased = variance * (P as f32 / (P - 1) as f32);
+    of(means) = (1.0 - momentum) * of(means) + momentum * mean;
+    of(variances) = (1.0 - momentum) * of(variances) + momentum * unbiased;
+}
+
+#[test]
+fn batches_are_normal() {
+    for (c, p) in [(1, 2), (32, 64), (45, 150)] {
+        let (x, gamma, beta) = (drawn(c * p, 1), drawn(c, 2), drawn(c, 3));
+        let (means, variances) = (drawn(c, 4), drawn(c, 5));
+        let (mut y, mut m, mut v) = (vec![0.0; c * p], vec![], vec![]);
+        for i in 0..c {
+            let of = |j: usize| f64::from(x[i + j * c]);
+            let mean = (0..p).map(of).sum::<f64>() / p as f64;
+            let var = (0..p).map(|j| (of(j) - mean).powi(2)).sum::<f64>() / p as f64;
+            for j in 0..p {
+                y[i + j * c] =
+                    (of(j) - mean) / (var + 1e-5).sqrt() * f64::from(gamma[i]) + f64::from(beta[i]);
+            }
+            m.push(0.9 * f64::from(means[i]) + 0.1 * mean);
+            v.push(0.9 * f64::from(variances[i]) + 0.1 * var * p as f64 / (p - 1) as f64);
+        }
+        let args = [
+            Arg::number(0.1f32),
+            Arg::tensor(&x, [c, p]),
+            Arg::tensor(&gamma, [c]),
+            Arg::tensor(&beta, [c]),
+            Arg::in_out(&means, [c]),
+            Arg::in_out(&variances, [c]),
+            Arg::output::<f32>([c, p]),
+        ];
+        for out in every(generated!(batch_norm()), &args) {
+            close(&out.get::<f32>("y").unwrap(), &y, 1e-3);
+            close(&out.get::<f32>("means").unwrap(), &m, 1e-4);
+            close(&out.get::<f32>("variances").unwrap(), &v, 1e-4);
+        }
+    }
+}
+
+/// A token of each row, from the smallest set of tokens whose probabilities sum to `p`.
+#[kernel]
+fn top_p<const W: usize = 512>(
+    p: f32,
+    temperature: f32,
+    chance: &Tensor<f32, M>,
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    token: &mut Tensor<i32, M>,
+) {
+    at_most(N, W);
+    let row = tile(x, (1, W), (block.x, 0)) / temperature;
+    let grown = exp(row - maximum(row));
+    let probability = grown / sum(grown);
+    let (mut low, mut high) = (full::<f32>(1, 0.0), full::<f32>(1, 1.0));
+    for _ in 0..30 {
+        let middle = 0.5 * (low + high);
+        let enough = sum(if probability >= middle { probability } else { 0.0 }) >= p;
+        (low, high) = if enough { (middle, high) } else { (low, middle) };
+    }
+    let kept = if probability >= low { probability } else { 0.0 };
+    let running = scan(kept, 0.0, |a, b| a + b, mode = 1);
+    let before = sum((running <= chance[(block.x)] * sum(kept)) as i32);
+    copy(min(before, N - 1), tile(token, 1, block.x));
+}
+
+#[test]
+fn tokens_of_the_nucleus() {
+    let (m, p, temperature) = (7, 0.8, 0.7);
+    for n in [1, 100, 512] {
+        let (x, chance) =
+            (drawn(m * n, 1), drawn(m, 2).into_iter().map(|x| (x + 4.0) / 8.01).collect::<Vec<_>>());
+        let args = [
+            Arg::number(p as f32),
+            Arg::number(temperature as f32),
+            Arg::tensor(&chance, [m]),
+            rows(&x, m, n),
+            Arg::output::<i32>([m]),
+        ];
+        for out in every(generated!(top_p()), &args) {
+            for (i, token) in out.get::<i32>("token").unwrap().into_iter().enumerate() {
+                let grown: Vec<f64> =
+                    x[i * n..][..n].iter().map(|x| (f64::from(*x) / temperature).exp()).collect();
+                let total: f64 = grown.iter().sum();
+                let above: f64 = grown.iter().filter(|g| **g > grown[token as usize]).sum();
+                assert!(above <= (p + 1e-3) * total, "{token} is not of the nucleus");
+                let mut sorted = grown.clone();
+                sorted.sort_by(|a, b| b.total_cmp(a));
+                let mut sums = sorted.iter().scan(0.0, |sum, g| {
+                    *sum += g;
+                    Some((*sum, *g))
+                });
+                let least = sums.find(|(sum, _)| *sum >= p * total).map_or(0.0, |(_, g)| g);
+                let kept = |j: usize| if grown[j] >= least * (1.0 - 1e-9) { grown[j] } else { 0.0 };
+                let target = f64::from(chance[i]) * (0..n).map(kept).sum::<f64>();
+                let upto = |token: usize| (0..token).map(kept).sum::<f64>();
+                let slack = 1e-4 * total;
+                assert!(upto(token as usize) <= target + slack && upto(token as usize + 1) >= target - slack);
+            }
+        }
+    }
+}
+
+/// A linear layer and its adapter of low rank: y = x·wᵀ + s·(x·aᵀ)·bᵀ.
+#[kernel]
+fn lora(
+    s: f32,
+    x: &Tensor<bf16, (M, K), (ldx, _1)>,
+    w: &Tensor<bf16, (N, K), (ldw, _1)>,
+    a: &Tensor<bf16, (R, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, R), (ldb, _1)>,
+    y: &mut Tensor<bf16, (M, N), (ldy, _1)>,
+) {
+    at_most(R, 16);
+    let (gx, gw, ga) =
+        (tile(x, (64, 32), (block.x, _)), tile(w, (64, 32), (block.y, _)), tile(a, (16, 32), (0, _)));
+    let (sx, sw, sa) = (shared::<bf16>((64, 32)), shared::<bf16>((64, 32)), shared::<bf16>((16, 32)));
+    let mma = tiled_mma::<bf16, f32>(warps = 4);
+    let (mut acc, mut low) = (mma.accumulators((64, 64), 0.0), mma.accumulators((64, 16), 0.0));
+    for k in pipelined(0..gx.size(2), stages = 3) {
+        copy(gx[(_, _, k)], sx);
+        copy(gw[(_, _, k)], sw);
+        copy(ga[(_, _, k)], sa);
+        gemm(sx, sw, &mut acc);
+        gemm(sx, sa, &mut low);
+    }
+    let (sl, sb) = (shared::<bf16>((64, 16)), shared::<bf16>((64, 16)));
+    copy(s * low, sl);
+    copy(tile(b, (64, 16), (block.y, 0)), sb);
+    gemm(sl, sb, &mut acc);
+    copy(acc, tile(y, (64, 64), (block.x, block.y)));
+}
+
+#[test]
+fn layers_have_adapters() {
+    for (m, n, k, r) in [(1, 1, 1, 1), (64, 64, 64, 16), (70, 80, 45, 12)] {
+        let (x, w, a, b) = (drawn(m * k, 1), drawn(n * k, 2), drawn(r * k, 3), drawn(n * r, 4));
+        let [x, w, a, b] = [x, w, a, b].map(|t| halves(&t));
+        let of = |t: &[bf16], i: usize| f64::from(t[i].to_f32());
+        let low: Vec<f64> = (0..m * r)
+            .map(|at| (0..k).map(|c| of(&x, at / r * k + c) * of(&a, at % r * k + c)).sum::<f64>() / 2.0)
+            .collect();
+        let mut wanted = vec![];
+        for (i, j) in (0..m * n).map(|at| (at / n, at % n)) {
+            let wide: f64 = (0..k).map(|c| of(&x, i * k + c) * of(&w, j * k + c)).sum();
+            wanted.push(wide + (0..r).map(|c| low[i * r + c] * of(&b, j * r + c)).sum::<f64>());
+        }
+        let rows = |t: &[bf16], m: usize, n: usize| Arg::tensor(t, [m, n]).strides([n, 1]);
+        let args = [
+            Arg::number(0.5f32),
+            rows(&x, m, k),
+            rows(&w, n, k),
+            rows(&a, r, k),
+            rows(&b, n, r),
+            Arg::output::<bf16>([m, n]).strides([n, 1]),
+        ];
+        for out in every(generated!(lora()), &args) {
+            let y: Vec<f32> = out.get::<bf16>("y").unwrap().into_iter().map(bf16::to_f32).collect();
+            let scale = wanted.iter().fold(1.0f64, |most, x| most.max(x.abs()));
+            let (y, wanted): (Vec<f32>, Vec<f64>) =
+                (y.iter().map(|y| y / scale as f32).collect(), wanted.iter().map(|y| y / scale).collect());
+            close(&y, &wanted, 5e-3);
+        }
+    }
+}
+
+/// Linear attention with decay, in chunks: o(i) = Σ over j ≤ i of γ^(i-j) (q(i)·k(j)) v(j).
+#[kernel(allow(bank_conflicts))]
+fn retention<const C: usize = 32, const D: usize = 32>(
+    decay: f32,
+    q: &Tensor<f32, (L, D, H), (D, _1, hq)>,
+    k: &Tensor<f32, (L, D, H), (D, _1, hk)>,
+    v: &Tensor<f32, (L, D, H), (D, _1, hv)>,
+    o: &mut Tensor<f32, (L, D, H), (D, _1, ho)>,
+) {
+    let chunks = |t| tile(t, (C, D, 1), (_, 0, block.x))[(_, _, 0, _)];
+    let (q, k, v, o) = (chunks(q), chunks(k), chunks(v), chunks(o));
+    let (sq, sk, sv) = (shared::<f32>((C, D)), shared::<f32>((C, D)), shared::<f32>((C, D)));
+    let (sp, ss, sd) = (shared::<f32>((C, C)), shared::<f32>((D, D)), shared::<f32>((C, D)));
+    let mut state = full::<f32>((D, D), 0.0); // (v, k)
+    for c in 0..q.size(2) {
+        copy(q[(_, _, c)], sq);
+        copy(k[(_, _, c)], sk);
+        copy(v[(_, _, c)], sv);
+        let mut p = full::<f32>((C, C), 0.0);
+        gemm(sq, sk, &mut p);
+        let (i, j) = (iota((C, C), 0), iota((C, C), 1));
+        copy(if j <= i { p * pow(decay, (i - j) as f32) } else { 0.0 }, sp);
+        let row = iota((C, D), 0) as f32;
+        copy(state, ss);
+        let mut out = full::<f32>((C, D), 0.0);
+        gemm(sq, ss, &mut out);
+        out = out * pow(decay, row + 1.0);
+        gemm(sp, permute(sv, (1, 0)), &mut out);
+        copy(out, o[(_, _, c)]);
+        copy(sk * pow(decay, C as f32 - 1.0 - row), sd);
+        state = state * pow(decay, C as f32);
+        gemm(permute(sv, (1, 0)), permute(sd, (1, 0)), &mut state);
+    }
+}
+
+#[test]
+fn memories_fade() {
+    let (d, gamma) = (32, 0.9f64);
+    for (l, h) in [(1, 1), (32, 2), (75, 2)] {
+        let n = l * d * h;
+        let (q, k, v) = (drawn(n, 1), drawn(n, 2), drawn(n, 3));
+        let of = |t: &[f32], i: usize, c: usize| f64::from(t[i * d + c]);
+        let mut wanted = vec![0.0; n];
+        for (head, i) in (0..l * h).map(|at| (at / l * l, at)) {
+            for j in head..=i {
+                let near: f64 = (0..d).map(|c| of(&q, i, c) * of(&k, j, c)).sum();
+                let weight = gamma.powi((i - j) as i32) * near;
+                (0..d).for_each(|c| wanted[i * d + c] += weight * of(&v, j, c));
+            }
+        }
+        let heads = |t: Arg| t.strides([d, 1, l * d]);
+        let args = [
+            Arg::number(gamma as f32),
+            heads(Arg::tensor(&q, [l, d, h])),
+            heads(Arg::tensor(&k, [l, d, h])),
+            heads(Arg::tensor(&v, [l, d, h])),
+            heads(Arg::output::<f32>([l, d, h])),
+        ];
+        right(generated!(retention()), &args, "o", &wanted, 2e-3);
+    }
+}
+
+/// Likelihoods of sequences under a hidden Markov model: a block for each sequence, its states in shared memory.
+#[kernel]
+fn hidden_markov(
+    start: &Tensor<f32, _32>,
+    moves: &Tensor<f32, (_32, _32)>,
+    emits: &Tensor<f32, (_32, V)>,
+    lengths: &Tensor<i32, B>,
+    seen: &Tensor<i32, (T, B)>,
+    likelihood: &mut Tensor<f32, B>,
+) {
+    let moves = map(tile(moves, (32, 32), (0, 0)), |x| x);
+    let emits = |t| tile(emits, (32, 1), (0, seen[(t, block.x)]))[(_, 0)];
+    let alpha = shared::<f32>(32);
+    copy(tile(start, 32, 0) + emits(0), alpha);
+    for t in 1..lengths[(block.x)] {
+        let paths = alpha.along(0) + moves;
+        let most = maximum(paths, 0);
+        let next = most + log(sum(exp(paths - most), 0));
+        copy(next[(0, _)] + emits(t), alpha);
+    }
+    let most = maximum(alpha);
+    copy(most + log(sum(exp(alpha - most))), tile(likelihood, 1, block.x));
+}
+
+#[test]
+fn sequences_are_likely() {
+    let (s, v, t, b) = (32, 5, 9, 3);
+    let (start, moves, emits) = (drawn(s, 1), drawn(s * s, 2), drawn(s * v, 3));
+    let (lengths, seen) = ([1, 9, 4], below(v as i32, t * b, 4));
+    let mut wanted = vec![];
+    for i in 0..b {
+        let emit = |t: usize, j: usize| f64::from(emits[j + s * seen[t + 9 * i] as usize]);
+        let mut alpha: Vec<f64> = (0..s).map(|j| f64::from(start[j]) + emit(0, j)).collect();
+        for t in 1..lengths[i] as usize {
+            let into = |j: usize| (0..s).map(|k| (alpha[k] + f64::from(moves[k + s * j])).exp()).sum::<f64>();
+            alpha = (0..s).map(|j| into(j).ln() + emit(t, j)).collect();
+        }
+        wanted.push(alpha.iter().map(|a| a.exp()).sum::<f64>().ln());
+    }
+    let args = [
+        Arg::tensor(&start, [s]),
+        Arg::tensor(&moves, [s, s]),
+        Arg::tensor(&emits, [s, v]),
+        Arg::tensor(&lengths, [b]),
+        Arg::tensor(&seen, [t, b]),
+        Arg::output::<f32>([b]),
+    ];
+    right(generated!(hidden_markov()), &args, "likelihood", &wanted, 1e-4);
+}
+
+/// Weights of 4 bits: groups of 32 with a scale and a zero, two weights in a byte.
+#[kernel(allow(bank_conflicts))]
+fn pack_four_bits(
+    x: &Tensor<f32, (_32, G)>,
+    packed: &mut Tensor<u8, (_16, G)>,
+    scales: &mut Tensor<f32, G>,
+    zeros: &mut Tensor<u8, G>,
+) {
+    let x = map(tile(x, (32, 64), (0, block.x)), |x| x);
+    let (least, most) = (min(minimum(x, 0), 0.0), max(maximum(x, 0), 0.0));
+    let scale = max((most - least) / 15.0, 1e-8);
+    let zero = round_ties_even(-least / scale);
+    let q = min(max(round_ties_even(x / scale) + zero, 0.0), 15.0);
+    let codes = shared::<u8>((32, 64));
+    copy(q, codes);
+    let pairs = regroup(codes, (2, 16, 64));
+    copy(pairs[(0, _, _)] | (pairs[(1, _, _)] << 4), tile(packed, (16, 64), (0, block.x)));
+    copy(scale[(0, _)], tile(scales, 64, block.x));
+    copy(zero[(0, _)], tile(zeros, 64, block.x));
+}
+
+#[test]
+fn weights_are_packed() {
+    for g in [1, 64, 77] {
+        let x = drawn(32 * g, 1);
+        let args = [
+            Arg::tensor(&x, [32, g]),
+            Arg::output::<u8>([16, g]),
+            Arg::output::<f32>([g]),
+            Arg::output::<u8>([g]),
+        ];
+        for out in every(generated!(pack_four_bits()), &args) {
+            let (packed, zeros) = (out.get::<u8>("packed").unwrap(), out.get::<u8>("zeros").unwrap());
+            let scales = out.get::<f32>("scales").unwrap();
+            for i in 0..32 * g {
+                let code = packed[i / 2] >> (4 * (i % 2)) & 15;
+                let back = (f64::from(code) - f64::from(zeros[i / 32])) * f64::from(scales[i / 32]);
+                assert!(
+                    (back - f64::from(x[i])).abs() < 0.51 * f64::from(scales[i / 32]),
+                    "{back} and {}",
+                    x[i]
+                );
+            }
+        }
+    }
+}
+
+/// The nearest centre of each row, by a product in tf32: the least |c|² - 2 x·c.
+#[kernel]
+fn nearest_by_product(
+    x: &Tensor<f32, (M, K), (ldx, _1)>,
+    c: &Tensor<f32, (N, K), (ldc, _1)>,
+    nearest: &mut Tensor<i32, M>,
+    distance: &mut Tensor<f32, M>,
+) {
+    let gx = tile(x, (64, 16), (block.x, _));
+    let (sx, sc) = (shared::<tf32>((64, 16)), shared::<tf32>((64, 16)));
+    let mma = tiled_mma::<tf32, f32>(warps = 4);
+    let mut best = (full::<f32>((64, 1), f32::INFINITY), full::<i32>((64, 1), 0));
+    let lesser = |(a, i), (b, j)| if (b < a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
+    for first in 0..ceil_div(N, 64) {
+        let gc = tile(c, (64, 16), (first, _));
+        let mut acc = mma.accumulators((64, 64), 0.0);
+        let mut squares = full::<f32>((64, 1), 0.0);
+        for k in 0..gx.size(2) {
+            copy(gx[(_, _, k)], sx);
+            copy(gc[(_, _, k)], sc);
+            gemm(sx, sc, &mut acc);
+            squares += sum(gc[(_, _, k)] * gc[(_, _, k)], 1);
+        }
+        let near = map((acc, squares[(_, 0)].along(1)), |dot, square, at| {
+            if at.1 < N { (square - 2.0 * dot, at.1) } else { (f32::INFINITY, i32::MAX) }
+        });
+        let nothing = (f32::INFINITY, i32::MAX);
+        best = lesser(best, reduce(near, nothing, lesser, mode = 1, beyond = nothing));
+    }
+    copy(best.1[(_, 0)], tile(nearest, 64, block.x));
+    copy(best.0[(_, 0)], tile(distance, 64, block.x));
+}
+
+#[test]
+fn centres_by_products() {
+    for (m, n, k) in [(1, 1, 1), (64, 64, 16), (70, 150, 20)] {
+        let (x, c) = (below(7, m * k, 1), below(7, n * k, 2));
+        let (x, c): (Vec<f32>, Vec<f32>) =
+            (x.iter().map(|x| *x as f32).collect(), c.iter().map(|x| *x as f32).collect());
+        let args = [rows(&x, m, k), rows(&c, n, k), Arg::output::<i32>([m]), Arg::output::<f32>([m])];
+        for out in every(generated!(nearest_by_product()), &args) {
+            let (nearest, distance) =
+                (out.get::<i32>("nearest").unwrap(), out.get::<f32>("distance").unwrap());
+            for i in 0..m {
+                let of = |j: usize| -> f32 {
+                    (0..k).map(|l| c[j * k + l] * (c[j * k + l] - 2.0 * x[i * k + l])).sum()
+                };
+                let least = (0..n).map(of).fold(f32::INFINITY, f32::min);
+                assert_eq!(
+                    (nearest[i], distance[i]),
+                    ((0..n).find(|j| of(*j) == least).unwrap() as i32, least)
+                );
+            }
+        }
+    }
+}
+
+/// Transposed convolution of each channel, stride 2: pixels that are twice as many.
+#[kernel]
+fn upsampled(
+    x: &Tensor<f32, (W, H, C)>,
+    w: &Tensor<f32, (_4, _4, C)>,
+    y: &mut Tensor<f32, { (2 * W, 2 * H, C) }>,
+) {
+    let y = tile(y, (64, 4, 1), (block.x, block.y, block.z));
+    map(y, y, |_, at| {
+        let (i, j) = ((at.0 + 1) / 2, (at.1 + 1) / 2);
+        let (a, b) = ((at.0 + 1) % 2, (at.1 + 1) % 2);
+        x[(i, j, at.2)] * w[(a, b, at.2)]
+            + x[(i - 1, j, at.2)] * w[(a + 2, b, at.2)]
+            + x[(i, j - 1, at.2)] * w[(a, b + 2, at.2)]
+            + x[(i - 1, j - 1, at.2)] * w[(a + 2, b + 2, at.2)]
+    });
+}
+
+#[test]
+fn images_are_upsampled() {
+    for (w, h, c) in [(1, 1, 1), (32, 4, 2), (35, 7, 3)] {
+        let (x, k) = (drawn(w * h * c, 1), drawn(16 * c, 2));
+        let mut wanted = vec![0.0; 4 * w * h * c];
+        for (n, j, i) in (0..c).flat_map(|n| (0..h).flat_map(move |j| (0..w).map(move |i| (n, j, i)))) {
+            for (a, b) in (0..16).map(|at| (at % 4, at / 4)) {
+                let (u, v) = ((2 * i + a).wrapping_sub(1), (2 * j + b).wrapping_sub(1));
+                if u < 2 * w && v < 2 * h {
+                    wanted[u + 2 * w * (v + 2 * h * n)] +=
+                        f64::from(x[i + w * (j + h * n)]) * f64::from(k[a + 4 * (b + 4 * n)]);
+                }
+            }
+        }
+        let args =
+            [Arg::tensor(&x, [w, h, c]), Arg::tensor(&k, [4, 4, c]), Arg::output::<f32>([2 * w, 2 * h, c])];
+        right(generated!(upsampled()), &args, "y", &wanted, 1e-5);
+    }
+}
+
+/// Group normalisation, channels contiguous, and swish.
+#[kernel]
+fn group_norm_swish(
+    x: &Tensor<f32, (_8, G, P, B)>,
+    gamma: &Tensor<f32, (_8, G)>,
+    y: &mut Tensor<f32, (_8, G, P, B)>,
+) {
+    let (x, y) =
+        (tile(x, (8, 1, 64, 1), (0, block.x, _, block.y)), tile(y, (8, 1, 64, 1), (0, block.x, _, block.y)));
+    let mut moments = (full::<f32>(1, 0.0), full::<f32>(1, 0.0));
+    for k in 0..x.size(4) {
+        let here = x[(_, 0, _, 0, k)];
+        moments = (moments.0 + sum(here), moments.1 + sum(here * here));
+    }
+    let count = (8 * P) as f32;
+    let mean = moments.0 / count;
+    let scale = rsqrt(moments.1 / count - mean * mean + 1e-5);
+    let gamma = tile(gamma, (8, 1), (0, block.x));
+    for k in 0..x.size(4) {
+        copy(silu((x[(_, 0, _, 0, k)] - mean) * scale * gamma), y[(_, 0, _, 0, k)]);
+    }
+}
+
+#[test]
+fn groups_of_channels() {
+    for (g, p, b) in [(1, 1, 1), (2, 64, 2), (3, 100, 2)] {
+        let (x, gamma) = (drawn(8 * g * p * b, 1), drawn(8 * g, 2));
+        let mut wanted = vec![0.0; x.len()];
+        for (group, image) in (0..g * b).map(|at| (at % g, at / g)) {
+            let places: Vec<usize> =
+                (0..8 * p).map(|at| at % 8 + 8 * (group + g * (at / 8 + p * image))).collect();
+            let mean = places.iter().map(|at| f64::from(x[*at])).sum::<f64>() / (8 * p) as f64;
+            let var =
+                places.iter().map(|at| (f64::from(x[*at]) - mean).powi(2)).sum::<f64>() / (8 * p) as f64;
+            for at in places {
+                let z = (f64::from(x[at]) - mean) / (var + 1e-5).sqrt() * f64::from(gamma[at % (8 * g)]);
+                wanted[at] = z / (1.0 + (-z).exp());
+            }
+        }
+        let args =
+            [Arg::tensor(&x, [8, g, p, b]), Arg::tensor(&gamma, [8, g]), Arg::output::<f32>([8, g, p, b])];
+        right(generated!(group_norm_swish()), &args, "y", &wanted, 1e-3);
+    }
+}

@@ -1,0 +1,113 @@
+//! Tiles that are smaller than the block: threads beyond them have no element that counts.
+
+use tilewright::prelude::*;
+use tilewright_sim::{Arg, run_every};
+
+use crate::elements::options;
+
+/// Reductions of 40 elements: in shared memory, in registers, filled, numbered.
+#[kernel]
+fn reduced(x: &Tensor<f32, N>, y: &mut Tensor<f32, _16>, running: &mut Tensor<f32, N>) {
+    at_most(N, 40);
+    let put = |value, n| copy(value, tile(y, 1, n));
+    let s = shared::<f32>(40);
+    copy(tile(x, 40, 0), s);
+    put(maximum(s), 0);
+    put(sum(exp(s)), 1);
+    put(reduce(s, 1.0, |a, b| a * b), 2);
+    put(minimum(s + 10.0), 3);
+    let held = map(s, |x| x);
+    put(maximum(held), 4);
+    put(sum(exp(held)), 5);
+    copy(scan(s, f32::NEG_INFINITY, |a, b| max(a, b)), tile(running, 40, 0));
+    let three = full::<f32>(40, -3.0);
+    put(maximum(three), 6);
+    put(sum(three + 5.0), 7);
+    put(reduce(three, 0.0, |a, b| a + b), 8);
+    put(sum(exp(0.0 * iota(40) as f32)), 9);
+    let two = shared::<f32>(40);
+    fill(two, -2.0);
+    put(maximum(two), 10);
+    put(sum(two * two + 1.0), 11);
+    let (place, least) =
+        reduce((iota(40), full::<f32>(40, 1.0)), (99, 9.0), |(i, a), (j, b)| (min(i, j), min(a, b)));
+    put(place, 12);
+    put(least, 13);
+    put(N - 1, 14);
+    put(sum(full::<i32>((40, 3), 1)), 15);
+}
+
+#[test]
+fn elements_beyond_the_tile_do_not_count() {
+    let kernel = reduced().def().generate().unwrap();
+    for n in [1, 3, 33, 40] {
+        let x: Vec<f32> = (0..n).map(|i| -1.0 - (i % 3) as f32 / 64.0).collect();
+        let exps = x.iter().map(|x| x.exp()).sum::<f32>();
+        let least = x.iter().fold(f32::INFINITY, |least, x| least.min(*x)) + 10.0;
+        let wanted = [
+            -1.0,
+            exps,
+            x.iter().product(),
+            least,
+            -1.0,
+            exps,
+            -3.0,
+            80.0,
+            -120.0,
+            40.0,
+            -2.0,
+            200.0,
+            0.0,
+            1.0,
+            n as f32 - 1.0,
+            120.0,
+        ];
+        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([16]), Arg::output::<f32>([n])];
+        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|fault| panic!("{n}: {fault}")) {
+            for (at, (got, wanted)) in outcome.get::<f32>("y").unwrap().iter().zip(wanted).enumerate() {
+                assert!((got - wanted).abs() <= 1e-5 * wanted.abs(), "{n}, {at}: {got} is not {wanted}");
+            }
+            assert_eq!(outcome.get::<f32>("running").unwrap(), vec![-1.0; n]);
+        }
+    }
+}
+
+/// Along one mode of two, with operands that have an end along the other only; a vector that is replaced by all threads that
+/// have its rows.
+#[kernel]
+fn columns(
+    x: &Tensor<f32, _8>,
+    z: &Tensor<f32, (_40, _64)>,
+    a: &mut Tensor<f32, _40>,
+    b: &mut Tensor<f32, _8>,
+    c: &mut Tensor<f32, _8>,
+    d: &mut Tensor<f32, _40>,
+) {
+    let two = full::<f32>((40, 8), 2.0);
+    copy(sum(two, 1)[(_, 0)], tile(a, 40, 0));
+    copy(sum(two, 0)[(0, _)], tile(b, 8, 0));
+    let more = two + tile(x, 8, 0).along(1);
+    copy(sum(more + 1.0, 0)[(0, _)], tile(c, 8, 0));
+    let d = tile(d, 40, 0).along(0);
+    d = 2.0 * d + sum(tile(z, (40, 64), (0, 0)), 1);
+    d += 1.0;
+}
+
+#[test]
+fn columns_of_small_tiles() {
+    let kernel = columns().def().generate().unwrap();
+    let args = [
+        Arg::tensor(&[1.0f32; 8], [8]),
+        Arg::tensor(&[1.0f32; 40 * 64], [40, 64]),
+        Arg::output::<f32>([40]),
+        Arg::output::<f32>([8]),
+        Arg::output::<f32>([8]),
+        Arg::in_out(&[1.0f32; 40], [40]),
+    ];
+    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|fault| panic!("{fault}")) {
+        assert_eq!(outcome.get::<f32>("a").unwrap(), [16.0; 40]);
+        assert_eq!(outcome.get::<f32>("b").unwrap(), [80.0; 8]);
+        assert_eq!(outcome.get::<f32>("c").unwrap(), [160.0; 8]);
+        assert_eq!(outcome.get::<f32>("d").unwrap(), [67.0; 40]);
+    }
+}
