@@ -108,21 +108,6 @@ impl Generated {
         &self.variants[0].source
     }
 
-    /// The static report of a variant, by its index. Checks of the whole kernel are part of the first one's.
-    ///
-    /// ```
-    /// use tilewright_codegen::Definition;
-    /// let kernel = Definition::Matmul(Vec::new()).generate().kernel.unwrap();
-    /// assert_eq!(kernel.report_of(0), kernel.report);
-    /// assert_eq!(kernel.report_of(kernel.variants.len() - 1).needs, [""; 0]);
-    /// ```
-    pub fn report_of(&self, variant: usize) -> Report {
-        match variant {
-            0 => self.report.clone(),
-            other => crate::check::report(&self.variants[other].program),
-        }
-    }
-
     /// The source of the fastest variant, with the report as a comment at its top.
     pub fn source_with_report(&self) -> String {
         format!("{}\n{}", self.report.comment(), self.source())

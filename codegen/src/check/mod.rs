@@ -23,6 +23,7 @@ mod work;
 
 use crate::ast::{Level, Name, Span};
 use crate::cuda::Names;
+use crate::definition::Generated;
 use crate::diagnostic::{Diagnostic, Lint};
 use crate::report::{Access, Report};
 use crate::thread::{Id, Kernel, Param};
@@ -134,6 +135,23 @@ pub(crate) fn kernel(
     before.diagnostics.extend(lints::uncoalesced(program, kernel, &sites, levels, &mut budget));
     before.spent = MOST_EVALUATIONS - budget.left;
     reported(kernel, &sites, std::mem::take(&mut before.undecided))
+}
+
+impl Generated {
+    /// The static report of a variant, by its index. Checks of the whole kernel are part of the first one's.
+    ///
+    /// ```
+    /// use tilewright_codegen::Definition;
+    /// let kernel = Definition::Matmul(Vec::new()).generate().kernel.unwrap();
+    /// assert_eq!(kernel.report_of(0), kernel.report);
+    /// assert_eq!(kernel.report_of(kernel.variants.len() - 1).needs, [""; 0]);
+    /// ```
+    pub fn report_of(&self, variant: usize) -> Report {
+        match variant {
+            0 => self.report.clone(),
+            other => report(&self.variants[other].program),
+        }
+    }
 }
 
 /// The report of any variant.
