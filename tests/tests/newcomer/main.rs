@@ -4,6 +4,7 @@
 mod arithmetic;
 mod elements;
 mod graphs;
+mod images;
 mod learning;
 mod models;
 mod moves;
