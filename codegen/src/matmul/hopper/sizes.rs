@@ -358,7 +358,7 @@ fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
     // Two warpgroups do not redistribute registers, and further sums do not fit.
     let most_rows = if has_partial_sums(config) { ROWS } else { 2 * ROWS };
     let reason = if sizes.cluster > 1 {
-        "blocks that share columns"
+        "cluster = 2"
     } else if sizes.ping_pong {
         "a ping-pong schedule"
     } else if config.mixed() {
@@ -378,7 +378,7 @@ fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
         return None;
     };
     wrong(
-        format!("the blocks of a cluster split K, and there are no {reason} beside that"),
+        format!("the blocks of a cluster split K, which does not go together with {reason}"),
         "leave split_k out",
     )
 }

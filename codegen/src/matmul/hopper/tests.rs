@@ -114,7 +114,11 @@ fn limits_of_wgmma_are_reported_at_their_key() {
     );
     check(
         "split_k=4 bm=64 batched=true",
-        "the blocks of a cluster split K, and there are no batches beside that\nhelp: leave split_k out",
+        "the blocks of a cluster split K, which does not go together with batches\nhelp: leave split_k out",
+    );
+    check(
+        "split_k=2 bm=64 ping_pong=true",
+        "the blocks of a cluster split K, which does not go together with a ping-pong schedule\nhelp: leave split_k out",
     );
     check(
         "bm=256",
