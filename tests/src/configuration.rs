@@ -176,7 +176,8 @@ impl Draw {
             keys += &format!(" stages={}", self.one(&[1, 2, 2, 3, 3, 4, 5]));
         }
         match self.below(4) {
-            0 => keys += &format!(" warps={}", self.one(&[1, 2, 4, 4, 8])),
+            0 if bm * bn <= 64 * 128 => keys += &format!(" warps={}", self.one(&[1, 2, 4, 4])),
+            0 => keys += " warps=8",
             1 => {
                 let fit = |extent: usize| {
                     [1, 2, 4].into_iter().filter(move |over| extent.is_multiple_of(16 * over))
@@ -184,8 +185,10 @@ impl Draw {
                 let (over, columns) = (self.over(fit(bm)), self.over(fit(bn)));
                 let parts: Vec<usize> =
                     [1, 1, 2, 4].into_iter().filter(|parts| bk.is_multiple_of(of.k * parts)).collect();
-                let parts = self.one(&parts);
-                if over * columns * parts <= 16 {
+                // Warps that share K have sums of several blocks.
+                let parts = if of.keys.contains("scales=blocks") { 1 } else { self.one(&parts) };
+                // Few warps have no registers for the sums of large tiles.
+                if over * columns * parts <= 16 && bm * bn <= 6000 * over * columns {
                     keys += &match parts {
                         1 => format!(" warps=({over},{columns})"),
                         _ => format!(" warps=({over},{columns},{parts})"),
@@ -219,7 +222,7 @@ impl Draw {
             2 => format!(" bm=64 bn=64 bk=16 tc=(8,8,{})", self.one(&[2, 4])),
             _ => {
                 let sides = [16, 32, 48, 64, 80, 96, 112, 128];
-                format!(" bm={} bn={} bk={}", self.one(&sides), self.one(&sides), self.one(&[4, 8, 16, 32]))
+                format!(" bm={} bn={} bk={}", self.one(&sides), self.one(&sides), self.one(&[8, 16, 16, 32]))
             }
         };
         keys += self.one(&["", "", " stages=2", " stages=3"]);
@@ -264,7 +267,7 @@ impl Draw {
             ("swizzle=none", 16),
             ("swizzle=(2,4,3)", 16),
         ] {
-            let suits = of.k > 0 || !key.starts_with("swizzle");
+            let suits = !key.starts_with("swizzle") || (of.k > 0 && !keys.contains("swizzle"));
             if self.once_in(chance) && suits && !keys.contains(key) {
                 keys += &format!(" {key}");
             }

@@ -352,7 +352,13 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
     let steps = 2.0 * (terms as f64).sqrt() + 8.0;
     // Narrow floats are accumulated in f32.
     let sum_elem = finish.sums.unwrap_or(if of_result == Elem::F64 { Elem::F64 } else { Elem::F32 });
-    let least = if of_result == Elem::F16 { 2f64.powi(-24) } else { 0.0 };
+    // Numbers below the normal ones are as far apart as the least of them.
+    let least = match of_result {
+        Elem::F16 => 2f64.powi(-24),
+        Elem::E4m3 => 2f64.powi(-10),
+        Elem::E5m2 => 2f64.powi(-17),
+        _ => 0.0,
+    };
     let one = |(at, (sum, size)): (usize, &(f64, f64))| {
         // An element that is not read may be poison.
         let old = if beta == 0.0 { 0.0 } else { beta * c.values[at] };
