@@ -40,5 +40,5 @@ fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {
     let name = ["block.x", "block.y", "block.z"][usize::from(axis).min(2)];
     let message = format!("it is not known how many blocks there are: `{name}` alone numbers no tiles");
     Diagnostic::error(span, message)
-        .help(format!("use `{name}` by itself as a coordinate somewhere, such as `tile(x, (256), ({name}))`, or say how many: `walk(132, {name})`"))
+        .help(format!("coordinates count tiles, not elements: use `{name}` by itself, such as `tile(x, (256), ({name}))`, or say how many blocks there are: `walk(132, {name})`"))
 }

@@ -238,6 +238,11 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
         Kernel,
         "fn k(a: &Tensor<f32, N>, b: &mut Tensor<f32, N>) { copy(tile(a, 256, block.x / 2), tile(b, 256, block.x / 2)); }",
     ),
+    // Triton's offsets
+    (
+        Kernel,
+        "fn k(a: &Tensor<f32, N>, b: &mut Tensor<f32, N>) { copy(tile(a, 256, block.x * 256), tile(b, 256, block.x * 256)); }",
+    ),
     (
         Kernel,
         "fn k(a: &Tensor<f32, (N)>, b: &mut Tensor<f32, (N)>) { let t = layout!((256)); let x = map(parallelize(tile(a, (256), (block.x)), t, thread.x), |x| x + 1.0); }",
