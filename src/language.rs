@@ -7,6 +7,7 @@
 //! - [Reductions and scans](reductions): over a thread, a warp, a block, a cluster, or a whole tile.
 //! - [Control flow](control): loops, conditions, software pipelines, and the integers in them.
 //! - [Products](products): on CUDA cores and on tensor cores, fed by producers, by explicit instructions, and finished ones.
+//! - [Keys of products](keys): all keys of `matmul_kernel!`, by subject.
 //! - [Types](types): conversions, literals, accumulators, and the accuracy of functions.
 //! - [Lints](lints): warnings with names, and their levels.
 //!
@@ -32,6 +33,8 @@ pub mod reductions {}
 pub mod control {}
 #[doc = include_str!("language/products.md")]
 pub mod products {}
+#[doc = include_str!("language/keys.md")]
+pub mod keys {}
 #[doc = include_str!("language/types.md")]
 pub mod types {}
 #[doc = include_str!("language/lints.md")]

@@ -1,6 +1,6 @@
 //! `matmul_kernel!`: the matrix product family, C = A·Bᵀ, as a program of the builder (`product`).
 //!
-//! Keys are data: the macro's documentation, its messages and this module all read the table below.
+//! Keys are data: their page of the reference, messages and this module read one table.
 
 mod blame;
 mod block_scales;
@@ -23,7 +23,7 @@ use crate::problem::Problem;
 use crate::tile;
 use blame::put_by_keys;
 use config::{Config, Precision};
-pub use keys::KEYS;
+pub use keys::{KEYS, page};
 use machine::Machine;
 use product::product;
 use reader::Reader;

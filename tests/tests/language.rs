@@ -1,5 +1,5 @@
-//! Kernels can call exactly the functions that the prelude documents; and language features in custom
-//! kernels.
+//! Kernels can call exactly the functions that the reference documents, and products have the keys that it lists; language
+//! features in custom kernels.
 
 use tilewright::prelude::*;
 use tilewright_codegen::evaluate::FUNCTIONS;
@@ -15,6 +15,12 @@ fn every_function_is_documented() {
     documented.sort_unstable();
     known.sort_unstable();
     assert_eq!(documented, known, "src/language/functions.rs lists what codegen's FUNCTIONS lists");
+}
+
+#[test]
+fn every_key_of_products_is_documented() {
+    let (page, list) = (include_str!("../../src/language/keys.md"), tilewright_codegen::matmul::page());
+    assert!(page.ends_with(&list), "this is to be the end of src/language/keys.md:\n{list}");
 }
 
 /// A is K-major: it is transposed through registers on the way to shared memory. B is copied by cp.async.

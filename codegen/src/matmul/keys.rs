@@ -1,9 +1,9 @@
-//! The keys of the product family, as a table: the macro's documentation, its messages and the reader of keys use it.
+//! The keys of the product family, as a table: the page of keys, messages and the reader of keys use it.
 
 /// A key: its name, its default in words, and what it means.
 pub const KEYS: &[(&str, &str, &str)] = &[
-    ("bm", "128", "rows of C that a block computes"),
-    ("bn", "128", "columns of C that a block computes"),
+    ("bm", "128; on tensor cores tiles among which a launch chooses", "rows of C that a block computes"),
+    ("bn", "128; on tensor cores tiles among which a launch chooses", "columns of C that a block computes"),
     ("bk", "8, or 64 bytes on tensor cores", "length of one step along K"),
     (
         "tc",
@@ -124,3 +124,25 @@ pub const KEYS: &[(&str, &str, &str)] = &[
     ),
     ("name", "matmul", "the kernel's name"),
 ];
+
+/// The subjects of the table, each with its first key.
+const SUBJECTS: &[(&str, &str)] = &[
+    ("Tiles and threads", "bm"),
+    ("Types", "dtype"),
+    ("Layouts", "a"),
+    ("Copies and pipeline", "stages"),
+    ("What is computed", "alpha_beta"),
+    ("Architecture, instructions, launch", "arch"),
+];
+
+/// The table as Markdown, a list for each subject.
+pub fn page() -> String {
+    let mut page = String::new();
+    for (key, default, about) in KEYS {
+        if let Some((subject, _)) = SUBJECTS.iter().find(|(_, first)| first == key) {
+            page += &format!("\n# {subject}\n\n");
+        }
+        page += &format!("- **`{key}`**: {about}. Default: {default}.\n");
+    }
+    page
+}
