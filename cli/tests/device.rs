@@ -54,7 +54,7 @@ fn a_wrong_result_is_reported() {
     let said = text(output.stdout);
     assert_eq!(output.status.code(), Some(3), "{said}\n{}", text(output.stderr));
     assert!(said.starts_with("matmul_nt on Fake GPU 0: M = 200, N = 100, K = 50, seed 0\n"), "{said}");
-    assert!(said.contains("\nWRONG: 20000 of 20000 elements; at (0, 0) the result is NaN, and"), "{said}");
+    assert!(said.contains("\nWRONG: 20000 of 20000 elements; at (0, 0) `c` is NaN, and"), "{said}");
     assert!(said.contains("variant 2 of 3: 2 x 1 x 1 blocks of 256 threads\n"), "{said}");
     let json: serde_json::Value =
         serde_json::from_str(&text(run(&[&arguments[..], &["--json"]].concat()).stdout)).unwrap();
