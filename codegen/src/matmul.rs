@@ -13,6 +13,7 @@ mod product;
 mod reader;
 mod scales;
 mod tensor;
+mod threads;
 
 use crate::alternative::{Alternative, Policy};
 use crate::ast::{Arg, Level, Name, Span};
