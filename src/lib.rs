@@ -156,7 +156,7 @@ pub use tilewright_macros::device;
 /// ```
 ///
 /// With `dtype = bf16` alone it is a tuned product on tensor cores. Its many variants, among which a launch chooses, take the
-/// compiler about a second where macros are not optimised, which is cargo's default, and much less with
+/// compiler longest where macros are not optimised, which is cargo's default; this optimises them:
 ///
 /// ```toml
 /// [profile.dev.build-override]
