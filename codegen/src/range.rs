@@ -1,13 +1,18 @@
 //! Interval analysis of coordinates: the possible values of a tile program's numbers, over mathematical
 //! integers. Independent of how they are computed later; queries are pure.
 
+mod numbers;
+
 use tilewright_layout::{Symbol, Value};
 
 use crate::affine::{Affine, Arith, Coord};
 use crate::condition::Test;
 use crate::elem::Elem;
+use crate::index::gcd;
 use crate::number;
 use crate::tile::{Program, Require};
+
+pub(crate) use numbers::{Known, Numbers};
 
 /// Largest extent that a launch accepts: whole tiles that reach beyond it still have 32-bit coordinates.
 pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
@@ -105,55 +110,18 @@ impl Range {
 impl Program {
     /// The range of a coordinate.
     pub fn range_of(&self, coord: &Coord) -> Range {
-        match coord {
-            Coord::Block(axis) => Range::below(self.most_blocks(usize::from(*axis))),
-            Coord::Var(var) => {
-                let var = &self.vars[*var as usize];
-                let (lo, end) = (self.range(&var.from).lo, self.range(&var.to).hi);
-                Range { lo, hi: lo.max(end.saturating_sub(1)) }
-            }
-            Coord::Size { of, over } => {
-                let size = Value::Sym { times: 1, of: *of, over: *over };
-                let own = Value::Sym { times: 1, of: *of, over: 1 };
-                let asserted = self.at_most.iter().filter(|(size, _)| *size == own);
-                let tiles = |limit: i64| Value::Int(limit).ceil_div((*over).into())?.int();
-                let least = asserted.filter_map(|(_, limit)| tiles(*limit)).fold(most(size), i64::min);
-                Range { lo: 1, hi: least.max(1).into() }
-            }
-            Coord::Scalar(id) => Range::of(self.scalars[*id as usize].elem),
-            Coord::Loaded { number, .. } => {
-                // Out of bounds the loaded integer is -1.
-                let all = Range::of(self.reads[*number as usize].elem);
-                Range { lo: all.lo.min(-1), ..all }
-            }
-            Coord::Two(Arith::Div, of) => {
-                let all = self.range(&of[0]).two(Arith::Div, self.range(&of[1]));
-                match self.scaled(&of[0], &of[1]) {
-                    Some(scaled) => Range { lo: all.lo.max(scaled.lo), hi: all.hi.min(scaled.hi) },
-                    None => all,
-                }
-            }
-            Coord::Two(with, of) => self.range(&of[0]).two(*with, self.range(&of[1])),
-            Coord::Thread(group) => Range::below(self.threads_of(*group).into()),
-            Coord::Swizzled(group, _) => {
-                Range::below(self.threads_of(*group).max(1).next_power_of_two().into())
-            }
-            Coord::Member(group) => Range::below(self.groups[*group as usize].members.into()),
-            Coord::ClusterRank => Range::below(self.cluster.iter().product::<u32>().into()),
-            Coord::Phase(_) => Range::below(i64::MAX),
-            Coord::Begin { iteration, tile, .. } => {
-                Range { lo: 0, hi: self.range(iteration).times(*tile).hi.max(0) }
-            }
-            Coord::Digit { of, over, extent } => {
-                let of = self.range(of);
-                let over = i128::from((*over).max(1));
-                let all = Range { lo: of.lo.div_euclid(over), hi: of.hi.div_euclid(over) };
-                match extent {
-                    Some(n) if all.lo < 0 || all.hi >= i128::from(*n) => Range::below(*n),
-                    _ => all,
-                }
-            }
-        }
+        Numbers::of(self).range_of(coord)
+    }
+
+    /// The range of a sum of coordinates, taken as independent.
+    pub fn range(&self, sum: &Affine) -> Range {
+        Numbers::of(self).range(sum)
+    }
+
+    /// The divisor of a size that the author asserts.
+    pub(crate) fn asserted(&self, of: Value) -> i64 {
+        let divisors = self.requires.iter().filter_map(Require::divides);
+        divisors.filter(|(size, _)| *size == of).fold(1, |all, (_, n)| lcm(all, n))
     }
 
     /// A size, or a count of tiles, by the sizes that it is computed from or asserted to be equal to.
@@ -197,21 +165,6 @@ impl Program {
         let said = Test::Less(size(of), size(than)).negated();
         apart.is_some_and(|apart| self.range(&apart).lo >= 0)
             || self.requires.iter().any(|require| require.test == said)
-    }
-
-    /// The range of `a * b / size`, where `a` is below the size: not above that of `b`.
-    fn scaled(&self, product: &Affine, by: &Affine) -> Option<Range> {
-        let ([(Coord::Two(Arith::Mul, of), 1)], 0) = (&product.terms[..], product.constant) else {
-            return None;
-        };
-        let size = by.size()?;
-        let below = |a: &Affine| match (&a.terms[..], a.constant) {
-            ([(coord, 1)], 0) => self.below(coord) == Some(size) && self.range_of(coord).lo >= 0,
-            _ => false,
-        };
-        let [a, b] = &**of;
-        let other = if below(a) { b } else { below(b).then_some(a)? };
-        Some(self.range(other)).filter(|range| range.lo >= 0).map(|range| Range { lo: 0, ..range })
     }
 
     /// A size that is a strict upper bound of a nonnegative number, for its multiples too; found for tile
@@ -269,17 +222,15 @@ impl Program {
         }
     }
 
-    /// The range of a sum of coordinates, taken as independent.
-    pub fn range(&self, sum: &Affine) -> Range {
-        sum.terms.iter().fold(Range::only(sum.constant), |all, (coord, factor)| {
-            all.plus(self.range_of(coord).times(*factor))
-        })
-    }
-
     /// Threads of a group, or of one member of a family.
     pub(crate) fn threads_of(&self, group: u32) -> u32 {
         self.groups[group as usize].member_warps().map_or_else(|| self.threads(), |warps| warps * 32)
     }
+}
+
+/// The least common multiple; the first where it overflows 64 bits.
+fn lcm(a: i64, b: i64) -> i64 {
+    (a / gcd(a, b).max(1)).checked_mul(b).unwrap_or(a)
 }
 
 /// Is it one size itself?

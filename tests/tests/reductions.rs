@@ -262,3 +262,48 @@ fn accumulators_and_shared_memory_at_ragged_edges() {
         }
     }
 }
+
+/// The maximum of some tiles of a tensor of fixed size, as many as an argument says.
+#[kernel]
+fn largest_of_tiles(x: &Tensor<f32, _100>, y: &mut Tensor<f32, _1>, from: i32, to: i32) {
+    threads(32);
+    let mut most = registers::<f32>((1,), f32::NEG_INFINITY);
+    for i in from..to {
+        let mine = parallelize(tile(x, 64, i), layout!(32), thread.x);
+        let part = registers_like(mine);
+        copy(mine, part);
+        most = max(most, warp_maximum(maximum(part)));
+    }
+    copy(most, parallelize(y, layout!(32), thread.x, ragged = true));
+}
+
+#[test]
+fn tiles_of_a_fixed_size_at_places_that_arguments_give() {
+    let x: Vec<f32> = (0..100).map(|at| -1.0 - at as f32).collect();
+    for (from, to, wanted) in [(0, 1, -1.0), (0, 2, -1.0), (1, 2, -65.0), (1, 5, -65.0)] {
+        let args = [Arg::tensor(&x, [100]), Arg::output::<f32>([1]), Arg::number(from), Arg::number(to)];
+        for outcome in every(generated!(largest_of_tiles), &args) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), [wanted]);
+        }
+    }
+}
+
+/// A tile in shared memory that is filled again after ragged data.
+#[kernel]
+fn refilled(x: &Tensor<f32, N>, y: &mut Tensor<f32, { (ceil_div(N, 64), 2) }, (ldy, _1)>) {
+    threads(32);
+    let s = shared::<f32>(64);
+    copy(tile(x, 64, block.x), s);
+    copy(maximum(s), tile(y, (1, 1), (block.x, 0)));
+    fill(s, -2.0);
+    copy(maximum(s), tile(y, (1, 1), (block.x, 1)));
+}
+
+#[test]
+fn a_tile_that_is_filled_again_has_no_edge() {
+    let x: Vec<f32> = (0..100).map(|at| -1.0 - at as f32).collect();
+    let args = [Arg::tensor(&x, [100]), Arg::output::<f32>([2, 2]).strides([2, 1])];
+    for outcome in every(generated!(refilled), &args) {
+        assert_eq!(outcome.get::<f32>("y").unwrap(), [-1.0, -2.0, -65.0, -2.0]);
+    }
+}

@@ -3,11 +3,10 @@
 
 use tilewright_layout::{Composed, Swizzle, Value};
 
-use super::edges::as_tiles;
-use super::{Lower, Policy};
+use super::Lower;
 use crate::affine::{Affine, Coord};
 use crate::index::{Int, Ix};
-use crate::thread::{Fact, Mem, Space};
+use crate::thread::{Mem, Space};
 use crate::tile;
 use crate::view::View;
 use crate::view::leaf::Leaf;
@@ -130,7 +129,7 @@ impl Lower<'_> {
             let mut invariant = self.affine(&invariant);
             if global
                 && (self.guarded(view, mode)
-                    || self.relying(|lower, needs| lower.begins(view, mode, needs)).is_some())
+                    || self.relying(|bounds, needs| bounds.begins(view, mode, needs)).is_some())
             {
                 invariant = self.name(invariant, &format!("{}_{mode}", view.name));
             }
@@ -249,97 +248,6 @@ impl Lower<'_> {
         }
         let zero = self.int(0);
         self.strided(zero, &coordinates, strides.iter().copied())
-    }
-
-    /// The vector width of an access along leaf `which`: how many consecutive elements it can move, at most
-    /// `most`.
-    pub(super) fn width(&mut self, view: &View, all: &[Leaf], which: usize, most: i64) -> i64 {
-        self.relying(|lower, needs| lower.width_with(view, all, which, most, needs))
-    }
-
-    /// The same, with the facts of which it follows added to `needs`.
-    pub(super) fn width_with(
-        &mut self,
-        view: &View,
-        all: &[Leaf],
-        which: usize,
-        most: i64,
-        needs: &mut Vec<Fact>,
-    ) -> i64 {
-        let tensor = self.program.tensor(view.tensor);
-        let leaf = all[which];
-        if leaf.step != 1 || matches!(tensor.space, tile::Space::Registers { .. }) {
-            return 1;
-        }
-        let Ok(mode) = tensor.plain().mode(leaf.mode) else {
-            return 1;
-        };
-        let Some((run, Value::Int(1))) = mode.leaves().next() else {
-            return 1;
-        };
-        let global = matches!(tensor.space, tile::Space::Global { .. });
-        let nested = mode.leaves().len() > 1;
-        let group =
-            if tensor.layout.swizzle().is_identity() { most } else { 1 << tensor.layout.swizzle().base() };
-        let mut width = most.min(group);
-        while width > 1 {
-            let mut more = needs.clone();
-            let mut fits =
-                leaf.extent % width == 0 && (!nested || run.int().is_some_and(|run| run % width == 0));
-            // The view's other strides, its base and the tensor's other strides must keep the alignment.
-            fits &=
-                all.iter().enumerate().all(|(i, l)| i == which || l.mode != leaf.mode || l.step % width == 0);
-            // Where the partial tile comes first, tiles are as aligned as the extent.
-            if let Some((_, of, _)) = self.begins(view, leaf.mode, &mut more) {
-                fits = fits && self.suppose(width, Value::Sym { times: 1, of, over: 1 }, &mut more);
-            }
-            let base = self.affine(&as_tiles(&view.base[leaf.mode]));
-            fits &= self.kernel.exprs.get(base).multiple % width == 0;
-            let mut strides: Vec<Value> =
-                tensor.plain().leaves().map(|l| l.1).filter(|d| *d != Value::Int(1)).collect();
-            strides.retain(|stride| *stride != Value::Int(1));
-            fits = fits && strides.iter().all(|&stride| self.suppose(width, stride, &mut more));
-            // A vector is in bounds entirely or not at all: its base and the limit are multiples of the
-            // width.
-            if let Some((origin, extent)) = self.limited(view, leaf.mode) {
-                let within = view.base[leaf.mode].plus(&origin, -1).unwrap_or_default();
-                let within = self.affine(&within);
-                fits = fits && extent % width == 0 && self.kernel.exprs.get(within).multiple % width == 0;
-            }
-            // Clamping to the nearest element in bounds is done element by element.
-            fits =
-                fits && !(view.nearest.contains(&leaf.mode) && self.outside_with(view, leaf.mode, &mut more));
-            if fits && !global && self.outside_with(view, leaf.mode, &mut more) {
-                fits = mode.size().is_ok_and(|size| size % width == 0);
-            }
-            if fits && global {
-                let extent = tensor.plain().leaves().nth(leaf.mode).map(|leaf| leaf.0);
-                fits = !self.guarded_with(view, leaf.mode, &mut more)
-                    || extent.is_some_and(|n| self.suppose(width, n, &mut more));
-                let bytes = width as u32 * tensor.elem.bytes();
-                let param = self.places[view.tensor as usize];
-                fits = fits && self.aligned(param, bytes, &mut more);
-            }
-            if fits {
-                *needs = more;
-                return width;
-            }
-            width /= 2;
-        }
-        1
-    }
-
-    fn aligned(&self, param: u32, bytes: u32, needs: &mut Vec<Fact>) -> bool {
-        let known =
-            |fact: &Fact| matches!(fact, Fact::Aligned { param: p, bytes: b } if *p == param && *b >= bytes);
-        if self.kernel.needs.iter().chain(&*needs).any(known) {
-            return true;
-        }
-        let supposes = matches!(self.policy, Policy::Best | Policy::Aligned);
-        if supposes {
-            needs.push(Fact::Aligned { param, bytes });
-        }
-        supposes
     }
 }
 

@@ -24,7 +24,7 @@ impl Lower<'_> {
                 self.program.tensor(global.tensor).plain().leaves().nth(boxes.order[0])
         {
             let divisor = i64::from(16 / self.program.tensor(global.tensor).elem.bytes());
-            self.need(Fact::Divides(Obligation { divisor, of }));
+            self.assumed.need(Fact::Divides(Obligation { divisor, of }));
         }
         let param = self.map_of(global, &boxes);
         let arrival = if stores { None } else { Some(self.arrival(shared)?) };
@@ -93,11 +93,11 @@ impl Lower<'_> {
             modes: boxes.order.iter().map(|&mode| mode as u8).collect(),
             swizzle: boxes.swizzle,
         };
-        self.need(Fact::Aligned { param: tensor, bytes: 16 });
+        self.assumed.need(Fact::Aligned { param: tensor, bytes: 16 });
         let divisor = i64::from(16 / source.elem.bytes());
         let strides: Vec<Value> = source.plain().leaves().map(|leaf| leaf.1).collect();
         for &mode in &boxes.order[1..] {
-            self.need(Fact::Divides(Obligation { divisor, of: strides[mode] }));
+            self.assumed.need(Fact::Divides(Obligation { divisor, of: strides[mode] }));
         }
         match self.kernel.params.iter().position(|known| *known == wanted) {
             Some(at) => at as Id,

@@ -81,8 +81,10 @@ impl Forward for Commits {
 mod tests {
     use super::*;
     use crate::atoms;
+    use crate::bounds::Assumed;
     use crate::index::Ix;
     use crate::lower::{Lower, Policy};
+    use crate::origin::Found;
     use crate::thread::Unroll;
     use crate::tile::Program;
 
@@ -112,7 +114,8 @@ mod tests {
 
     #[track_caller]
     fn check(before: Vec<Op>, after: Vec<Op>) {
-        let mut kernel = Lower::new(&Program::new("k"), Policy::General).kernel;
+        let mut kernel =
+            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Found::default()).kernel;
         kernel.body = block(before);
         place(&mut kernel).unwrap();
         assert_eq!(kernel.body, block(after));
@@ -153,7 +156,8 @@ mod tests {
             vec![either(vec![copy()], vec![]), wait(0)],
             vec![either(vec![copy()], vec![]), COMMIT, wait(0)],
         );
-        let mut kernel = Lower::new(&Program::new("k"), Policy::General).kernel;
+        let mut kernel =
+            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Found::default()).kernel;
         kernel.body = block(vec![either(vec![copy()], vec![]), wait(1)]);
         assert_eq!(
             place(&mut kernel).unwrap_err().text(),

@@ -1,10 +1,10 @@
 //! Elementwise functions.
 
 use super::Lower;
-use super::beyond::Edge;
 use super::numbering::extents_of;
 use crate::elem::Elem;
 use crate::index::Ix;
+use crate::origin::Edge;
 use crate::pair::align;
 use crate::problem::{Problem, Result};
 use crate::thread::{Cmp, Frag, Op, Unroll, Val};
@@ -183,7 +183,7 @@ impl Lower<'_> {
                         }
                         Space::Global { .. } | Space::Shared { .. } => {
                             let most = i64::from(16 / tensor.elem.bytes());
-                            self.width_with(&side.view, &side.leaves, which, most, &mut needs)
+                            self.bounds().width(&side.view, &side.leaves, which, most, &mut needs)
                         }
                     }
                 })
@@ -193,7 +193,7 @@ impl Lower<'_> {
                 best = (which, widths, needs);
             }
         }
-        self.rely_on(best.2);
+        self.assumed.rely_on(best.2);
         (best.0, best.1)
     }
 

@@ -90,8 +90,10 @@ fn publishes(op: &Op) -> bool {
 mod tests {
     use super::*;
     use crate::atoms;
+    use crate::bounds::Assumed;
     use crate::index::Ix;
     use crate::lower::{Lower, Policy};
+    use crate::origin::Found;
     use crate::thread::{AtomArg, Frag, Mem};
     use crate::tile::Program;
 
@@ -123,7 +125,8 @@ mod tests {
 
     #[track_caller]
     fn check(before: Vec<Op>, after: Vec<Op>) {
-        let mut kernel = Lower::new(&Program::new("k"), Policy::General).kernel;
+        let mut kernel =
+            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Found::default()).kernel;
         kernel.body = block(before);
         place(&mut kernel);
         assert_eq!(kernel.body, block(after));

@@ -1,9 +1,9 @@
 //! Elements that are loaded from places of their own, or stored to them: integers in registers are coordinates.
 
 use super::Lower;
-use super::beyond::Edge;
 use super::elementwise::refined;
 use crate::index::Ix;
+use crate::origin::Edge;
 use crate::problem::Result;
 use crate::thread::{Change, Frag, Mem, Op, Scope, Unroll, Val};
 use crate::tile::Update;

@@ -3,13 +3,10 @@
 
 mod address;
 mod atomic;
-mod beyond;
-mod bounds;
 mod bulk;
 mod cluster;
 mod collective;
 mod commits;
-mod coordinates;
 mod edges;
 mod elementwise;
 mod family;
@@ -17,6 +14,7 @@ mod fences;
 mod flow;
 mod gather;
 mod gemm;
+mod masks;
 mod numbering;
 mod order;
 mod read;
@@ -32,16 +30,18 @@ mod transfer;
 mod uses;
 mod words;
 
-use tilewright_layout::{Obligation, Symbol, Value};
+use tilewright_layout::{Symbol, Value};
 
 use crate::affine::{Affine, Arith, Coord};
 pub use crate::alternative::Policy;
 use crate::ast::Span;
+use crate::bounds::Assumed;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Exprs, Int, Ix};
+use crate::origin::{self, Found};
 use crate::problem::Result;
 use crate::range::MOST_EXTENT;
-use crate::thread::{self, Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
+use crate::thread::{self, Bar, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
 use crate::tile::{self, Arg, Program, Space};
 use scope::Scope;
 
@@ -60,17 +60,8 @@ pub(crate) fn lower_expanded(
     policy: Policy,
 ) -> std::result::Result<Kernel, Diagnostic> {
     crate::verify::program(program)?;
-    let mut lower = Lower::new(program, policy);
-    lower.found = if std::ptr::eq(written, program) {
-        lower.found(&program.body)?
-    } else {
-        let mut before = Lower::new(written, policy);
-        let found = before.found(&written.body)?;
-        let news = before.kernel.needs.into_iter().filter(|need| !lower.kernel.needs.contains(need));
-        let news: Vec<Fact> = news.collect();
-        lower.kernel.needs.extend(news);
-        found
-    };
+    let (found, needs) = origin::find(written, policy)?;
+    let mut lower = Lower::new(Assumed { program, policy, needs }, found);
     lower.start_rings();
     lower.start_places(&program.body);
     lower.statements(&program.body)?;
@@ -78,18 +69,9 @@ pub(crate) fn lower_expanded(
     lower.finish()
 }
 
-/// The least common multiple; the first where it overflows 64 bits.
-fn lcm(a: i64, b: i64) -> i64 {
-    let (mut x, mut y) = (a, b);
-    while y != 0 {
-        (x, y) = (y, x % y);
-    }
-    (a / x.max(1)).checked_mul(b).unwrap_or(a)
-}
-
 struct Lower<'p> {
     program: &'p Program,
-    policy: Policy,
+    assumed: Assumed<'p>,
     kernel: Kernel,
     /// Parameters of symbols.
     symbols: Vec<(Symbol, Ix)>,
@@ -106,7 +88,7 @@ struct Lower<'p> {
     /// Integer arguments that have been named, and their names.
     scalars: Vec<(Id, Ix)>,
     /// Masks of reductions, and the coordinates that functions read.
-    found: bounds::Found,
+    found: Found,
     /// For each ring its `full` mbarriers; `empty` follow.
     rings: Vec<Id>,
     /// For each ordered section its mbarriers.
@@ -116,7 +98,8 @@ struct Lower<'p> {
 }
 
 impl<'p> Lower<'p> {
-    fn new(program: &'p Program, policy: Policy) -> Lower<'p> {
+    fn new(assumed: Assumed<'p>, found: Found) -> Lower<'p> {
+        let program = assumed.program;
         let kernel = Kernel {
             name: program.name.clone(),
             arch: program.arch,
@@ -146,7 +129,7 @@ impl<'p> Lower<'p> {
         };
         let mut lower = Lower {
             program,
-            policy,
+            assumed,
             kernel,
             symbols: Vec::new(),
             places: vec![0; program.tensors.len()],
@@ -159,7 +142,7 @@ impl<'p> Lower<'p> {
                 ..Scope::default()
             },
             scalars: Vec::new(),
-            found: bounds::Found::default(),
+            found,
             rings: Vec::new(),
             orders: Vec::new(),
             marks: tokens::Marks::new(),
@@ -187,11 +170,6 @@ impl<'p> Lower<'p> {
                         shape: tensor.plain().leaves().map(|leaf| leaf.0).collect(),
                         stride: tensor.plain().leaves().map(|leaf| leaf.1).collect(),
                     });
-                    if self.policy != Policy::General {
-                        let param = self.places[*id as usize];
-                        let beyond = vec![0; tensor.rank()];
-                        self.kernel.needs.push(Fact::Small { param, beyond });
-                    }
                 }
                 Arg::Scalar(id) => {
                     let scalar = &self.program.scalars[*id as usize];
@@ -206,12 +184,9 @@ impl<'p> Lower<'p> {
             let limits = self.program.at_most.iter();
             let own = limits.filter(|(size, _)| *size == Value::Sym { times: 1, of: symbol, over: 1 });
             let most = own.map(|(_, limit)| (*limit).max(1)).fold(MOST_EXTENT, i64::min);
-            let multiple = self.asserted(Value::Sym { times: 1, of: symbol, over: 1 });
+            let multiple = self.program.asserted(Value::Sym { times: 1, of: symbol, over: 1 });
             let at = self.exprs().leaf(Int::Param(param), 1, most, multiple, thread::Scope::Grid);
             self.symbols.push((symbol, at));
-        }
-        for &(of, limit) in &self.program.at_most {
-            self.kernel.needs.push(Fact::AtMost { of, limit });
         }
         let mut offset = 0u32;
         for (id, tensor) in self.program.tensors.iter().enumerate() {
@@ -263,6 +238,7 @@ impl<'p> Lower<'p> {
         let mut body = self.preamble;
         body.append(&mut self.block);
         self.kernel.body = body;
+        self.kernel.needs = self.assumed.needs;
         commits::place(&mut self.kernel)?;
         tokens::relax(&mut self.kernel, &self.marks);
         fences::place(&mut self.kernel);
@@ -273,7 +249,7 @@ impl<'p> Lower<'p> {
         }
         if self.kernel.launch.blocks_per_sm == 0 {
             // Guards and 64-bit offsets take more registers.
-            let addresses = if self.policy == Policy::General { 96 } else { 48 };
+            let addresses = if self.assumed.policy == Policy::General { 96 } else { 48 };
             self.kernel.launch.blocks_per_sm = self.kernel.resident(addresses);
         }
         Ok(self.kernel)
@@ -481,69 +457,6 @@ impl<'p> Lower<'p> {
             }
         };
         self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for)
-    }
-
-    fn need(&mut self, fact: Fact) {
-        if !self.kernel.needs.contains(&fact) {
-            self.kernel.needs.push(fact);
-        }
-    }
-
-    /// Answers a question, and relies on the answer: the variant needs the facts from which it follows.
-    fn relying<T>(&mut self, answer: impl FnOnce(&mut Self, &mut Vec<Fact>) -> T) -> T {
-        let mut needs = Vec::new();
-        let answer = answer(self, &mut needs);
-        self.rely_on(needs);
-        answer
-    }
-
-    /// The variant needs these facts.
-    fn rely_on(&mut self, needs: Vec<Fact>) {
-        needs.into_iter().for_each(|fact| self.need(fact));
-    }
-
-    /// The divisor of a size that the author asserts.
-    fn asserted(&self, of: Value) -> i64 {
-        let divisors = self.program.requires.iter().filter_map(tile::Require::divides);
-        let mine = divisors.filter(|(size, _)| *size == of).map(|(_, n)| n);
-        mine.fold(1, lcm)
-    }
-
-    /// Does `divisor` divide `of`? If the policy may assume so, the fact is added to `needs`.
-    fn suppose(&self, divisor: i64, of: Value, needs: &mut Vec<Fact>) -> bool {
-        if let Value::Int(n) = of {
-            return n % divisor == 0;
-        }
-        if of.factor() % divisor == 0 || self.asserted(of) % divisor == 0 {
-            return true;
-        }
-        match self.policy {
-            Policy::Best | Policy::Aligned => {
-                let fact = Fact::Divides(Obligation { divisor, of });
-                if !needs.contains(&fact) {
-                    needs.push(fact);
-                }
-                true
-            }
-            Policy::Small | Policy::General => self.supposed(divisor, of, needs),
-        }
-    }
-
-    /// Do tiles of `extent` cover `of` exactly? If the policy may assume so, the fact is added to `needs`.
-    fn suppose_whole(&self, extent: i64, of: Value, needs: &mut Vec<Fact>) -> bool {
-        match self.policy {
-            Policy::Aligned => of.factor() % extent == 0 || self.supposed(extent, of, needs),
-            Policy::Best | Policy::Small | Policy::General => self.suppose(extent, of, needs),
-        }
-    }
-
-    /// Does it follow from what the author asserts, from the variant's facts or from these?
-    fn supposed(&self, divisor: i64, of: Value, needs: &[Fact]) -> bool {
-        if self.asserted(of) % divisor == 0 {
-            return true;
-        }
-        let says = |fact: &Fact| matches!(fact, Fact::Divides(known) if known.of == of && known.divisor % divisor == 0);
-        self.kernel.needs.iter().chain(needs).any(says)
     }
 
     fn at_site(&mut self, tensor: &str, span: Span) {

@@ -2,10 +2,10 @@
 //! across a cluster.
 
 use super::Lower;
-use super::beyond::Edge;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::number::Number;
+use crate::origin::Edge;
 use crate::problem::Result;
 use crate::thread::{Bin, Frag, Mem, Op, Scope, Shared, Space, Unroll, Val};
 use crate::tile::{Across, Expr};

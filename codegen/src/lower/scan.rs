@@ -7,11 +7,11 @@
 use tilewright_layout::Layout;
 
 use super::Lower;
-use super::beyond::Edge;
 use super::reduce::{Combined, How, Kept, PARTIAL_UNROLL, Part, Runs, load};
 use crate::affine::Coord;
 use crate::elem::Elem;
 use crate::index::{Int, Ix};
+use crate::origin::Edge;
 use crate::problem::Result;
 use crate::scan::{self, Scan};
 use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};

@@ -68,7 +68,7 @@ impl Lower<'_> {
                 lower.exprs().assume(place, 0, most(*extent).max(1) - 1);
                 let name = lower.program.vars[var as usize].name.clone();
                 let place = lower.name_here(place, &name);
-                lower.scope.vars[var as usize] = Some(place);
+                lower.bind(var, place);
             }
             lower.scope.loops += 1;
             lower.statements(body)?;
@@ -137,7 +137,7 @@ impl Lower<'_> {
             self.exprs().assume(place, 0, most(*extent).max(1) - 1);
             let name = self.program.vars[var as usize].name.clone();
             let place = self.name(place, &name);
-            self.scope.vars[var as usize] = Some(place);
+            self.bind(var, place);
             self.scope.fixed.push(var);
         }
         self.statements(body)

@@ -6,6 +6,7 @@
 
 use super::Lower;
 use crate::index::Ix;
+use crate::range::{Known, Range};
 use crate::thread::{Id, Stmt};
 
 /// The environment of a block.
@@ -17,6 +18,8 @@ pub(super) struct Scope {
     pub(super) site: Id,
     /// For each loop variable of the program: its value.
     pub(super) vars: Vec<Option<Ix>>,
+    /// What is known about them, the innermost last.
+    pub(super) known: Vec<(Id, Known)>,
     /// For each integer that the program reads: its value, once it has been read.
     pub(super) reads: Vec<Option<Ix>>,
     /// Variables that are constant in a thread block: the coordinates of its tile.
@@ -52,6 +55,14 @@ pub(super) struct Place {
 }
 
 impl Lower<'_> {
+    /// Gives a loop variable of the program a value in this block.
+    pub(super) fn bind(&mut self, var: Id, value: Ix) {
+        let of = self.kernel.exprs.get(value);
+        let range = Range { lo: of.lo.into(), hi: of.hi.into() };
+        self.scope.known.push((var, Known { range, multiple: of.multiple }));
+        self.scope.vars[var as usize] = Some(value);
+    }
+
     /// Runs `fill` in a nested block, and returns the block's statements. Names that it gives end with the
     /// block.
     pub(super) fn nested<T, E>(
@@ -70,9 +81,11 @@ impl Lower<'_> {
 mod tests {
     use super::*;
     use crate::affine::Coord;
+    use crate::bounds::Assumed;
     use crate::build::Builder;
     use crate::elem::Elem;
     use crate::lower::Policy;
+    use crate::origin::{self, Found};
     use crate::problem::Problem;
     use crate::thread::{Bin, Op};
     use crate::tile::{Across, Expr, Program};
@@ -82,7 +95,7 @@ mod tests {
     #[test]
     fn names_end_with_their_block() {
         let program = Program::new("k");
-        let mut lower = Lower::new(&program, Policy::General);
+        let mut lower = Lower::new(Assumed::new(&program, Policy::General), Found::default());
         let (block, two) = (lower.coord(&Coord::Block(0)), lower.int(2));
         let twice = lower.exprs().mul(block, two);
         let name = |lower: &mut Lower<'_>| Ok::<_, Problem>(lower.name_here(twice, "twice"));
@@ -110,8 +123,8 @@ mod tests {
         b.reduce(&part, &sum, Bin::Add, Across::Warp(32)).unwrap();
         let mut program = b.finish();
         program.number();
-        let mut lower = Lower::new(&program, Policy::General);
-        lower.found = lower.found(&program.body).unwrap();
+        let (found, needs) = origin::find(&program, Policy::General).unwrap();
+        let mut lower = Lower::new(Assumed { program: &program, policy: Policy::General, needs }, found);
         let mut masked = || {
             let (block, ()) = lower.nested(|lower| lower.statements(&program.body)).unwrap();
             format!("{block:?}").matches("Guarded").count()

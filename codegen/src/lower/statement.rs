@@ -201,7 +201,7 @@ impl Lower<'_> {
         let scope = first.same_for.min(end.same_for).min(Scope::Block);
         let at = self.exprs().leaf(Int::Var(id), first.lo, last, 1, scope);
         let (mut body, ()) = self.nested(|lower| {
-            lower.scope.vars[var as usize] = Some(at);
+            lower.bind(var, at);
             if unroll == Unroll::Full {
                 lower.scope.unrolled.push(id);
             }
@@ -275,7 +275,7 @@ impl Lower<'_> {
         }
         let (mut then, ()) = self.nested(|lower| {
             let value = lower.step_value(&of.name, at, extent, past);
-            lower.scope.vars[var as usize] = Some(value);
+            lower.bind(var, value);
             lower.scope.ahead = lower.scope.loops > 0;
             lower.statements(body)
         })?;

@@ -152,8 +152,10 @@ impl Forward for Relaxed<'_> {
 mod tests {
     use super::*;
     use crate::atoms;
+    use crate::bounds::Assumed;
     use crate::index::Ix;
     use crate::lower::Policy;
+    use crate::origin::Found;
     use crate::thread::Unroll;
     use crate::tile::Program;
 
@@ -196,7 +198,8 @@ mod tests {
     /// How many groups each wait leaves in flight, in the order of the text, without waits that are removed.
     #[track_caller]
     fn check(body: Vec<Vec<Stmt>>, expected: &[u32]) {
-        let mut kernel = Lower::new(&Program::new("k"), Policy::General).kernel;
+        let mut kernel =
+            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Found::default()).kernel;
         kernel.body = body.concat();
         let marks = (0..4).flat_map(|token| {
             [

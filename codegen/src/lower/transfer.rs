@@ -7,7 +7,7 @@ use crate::index::{Int, Ix};
 use crate::number::Number;
 use crate::pair::{Pair, align};
 use crate::problem::{Problem, Result};
-use crate::thread::{AtomArg, Fact, Frag, Mem, Op, Unroll, Val};
+use crate::thread::{AtomArg, Frag, Mem, Op, Unroll, Val};
 use crate::tile::{How, Space};
 use crate::view::View;
 use crate::view::leaf::{Leaf, leaves};
@@ -55,39 +55,6 @@ impl Lower<'_> {
         at
     }
 
-    /// The leaf along which these sides can be vectorized, and the vector width. Registers allow any leaf.
-    fn vector(&mut self, sides: &[(&View, &[Leaf])]) -> (usize, i64) {
-        self.relying(|lower, needs| lower.vector_with(sides, needs))
-    }
-
-    /// The same, with the facts of which it follows added to `needs`.
-    fn vector_with(&mut self, sides: &[(&View, &[Leaf])], needs: &mut Vec<Fact>) -> (usize, i64) {
-        let memory: Vec<&(&View, &[Leaf])> = sides
-            .iter()
-            .filter(|(view, _)| !matches!(self.program.tensor(view.tensor).space, Space::Registers { .. }))
-            .collect();
-        // Registers of another type do not limit an access: its elements are converted one by one.
-        let elems = memory.iter().map(|(view, _)| self.program.tensor(view.tensor).elem.bytes());
-        let most = i64::from(16 / elems.max().unwrap_or(16));
-        let mut best = (0, 1);
-        for which in 0..sides[0].1.len() {
-            let unit = |leaf: &Leaf| leaf.step == 1 && leaf.extent > 1;
-            if !memory.iter().all(|(_, leaves)| unit(&leaves[which])) {
-                continue;
-            }
-            let mut more = needs.clone();
-            let width = memory.iter().fold(most, |width, (view, leaves)| match width {
-                1 => 1,
-                _ => self.width_with(view, leaves, which, width, &mut more),
-            });
-            if width > best.1 {
-                best = (which, width);
-                *needs = more;
-            }
-        }
-        best
-    }
-
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its
     /// own vector width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
@@ -99,7 +66,7 @@ impl Lower<'_> {
         {
             return Ok(());
         }
-        if how == How::Async && zeros && self.policy == Policy::Best {
+        if how == How::Async && zeros && self.assumed.policy == Policy::Best {
             let (_, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
             let elem = self.program.tensor(pair.to.tensor).elem;
             return Err(Problem::new(format!(
@@ -112,13 +79,13 @@ impl Lower<'_> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (load_leaf, load_width) = self.vector(&[(&pair.from, from)]);
         let mut needs = Vec::new();
-        let (store_leaf, store_width) = match self.vector_with(&[(&pair.to, to)], &mut needs) {
+        let (store_leaf, store_width) = match self.bounds().vector(&[(&pair.to, to)], &mut needs) {
             // Registers have the load's vectors contiguous; the store can use the same leaf or none.
             (leaf, width) if load_width == 1 || leaf == load_leaf => (leaf, width),
             _ => (load_leaf, 1),
         };
         if store_width > 1 {
-            self.rely_on(needs);
+            self.assumed.rely_on(needs);
         }
         let first = if load_width > 1 { load_leaf } else { store_leaf };
         let count: i64 = from.iter().map(|leaf| leaf.extent).product();
@@ -160,7 +127,7 @@ impl Lower<'_> {
             leaves.iter().map(|leaf| if leaf.mode == mode { leaf.step } else { 0 }).collect()
         };
         let beyond = |lower: &mut Self, view: &View, leaves: &[Leaf], mode: usize| {
-            let (origin, extent) = lower.limited(view, mode)?;
+            let (origin, extent) = lower.bounds().limited(view, mode)?;
             Some((view.base[mode].plus(&origin, -1), steps(leaves, mode), extent))
         };
         let skipped: Vec<_> =
@@ -180,12 +147,12 @@ impl Lower<'_> {
             return Ok(false);
         }
         let mut needs = Vec::new();
-        let (which, width) = self.vector_with(&[(&pair.from, from), (&pair.to, to)], &mut needs);
+        let (which, width) = self.bounds().vector(&[(&pair.from, from), (&pair.to, to)], &mut needs);
         let bytes = width * i64::from(source.elem.bytes());
         let [Some(plain), Some(or_zero)] = [false, true].map(|zero| atoms::cp_async(bytes, zero)) else {
             return Ok(false);
         };
-        self.rely_on(needs);
+        self.assumed.rely_on(needs);
         self.name_now(&pair.from, from);
         self.loops(&self.extents(from, which, width), Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);

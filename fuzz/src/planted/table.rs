@@ -17,8 +17,8 @@ const SLOTS: &str = "codegen/src/pipeline/schedule.rs";
 const STEPS: &str = "codegen/src/pipeline/steps.rs";
 const SYNCHRONISE: &str = "codegen/src/synchronise.rs";
 const ADDRESS: &str = "codegen/src/lower/address.rs";
-const BOUNDS: &str = "codegen/src/lower/bounds.rs";
-const COORDINATES: &str = "codegen/src/lower/coordinates.rs";
+const BOUNDS: &str = "codegen/src/bounds.rs";
+const COORDINATES: &str = "codegen/src/origin/coordinates.rs";
 const COMMITS: &str = "codegen/src/lower/commits.rs";
 const EDGES: &str = "codegen/src/lower/edges.rs";
 const ELEMENTWISE: &str = "codegen/src/lower/elementwise.rs";
@@ -37,6 +37,7 @@ const STATEMENT: &str = "codegen/src/lower/statement.rs";
 const TRANSFER: &str = "codegen/src/lower/transfer.rs";
 const PARTITION: &str = "codegen/src/view/partition.rs";
 const VIEW: &str = "codegen/src/view.rs";
+const WRITTEN: &str = "codegen/src/origin/written.rs";
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
@@ -163,7 +164,12 @@ pub const FAULTS: &[Fault] = &[
         "let below = self.exprs().lt(within, extent);",
         "let below = self.int(1);\n                let _ = (within, extent);",
     ),
-    fault(EDGES, "one out-of-bounds element counts as inside", "&& reach < extent", "&& reach <= extent"),
+    fault(
+        BOUNDS,
+        "one out-of-bounds element counts as inside",
+        "&& reach < i128::from(extent)",
+        "&& reach <= i128::from(extent)",
+    ),
     fault(
         EDGES,
         "clamped coordinates go one too far",
@@ -177,13 +183,13 @@ pub const FAULTS: &[Fault] = &[
         "self.exprs().add(full_tiles, short)",
     ),
     fault(
-        ADDRESS,
+        BOUNDS,
         "a base that is not aligned is read as vectors",
-        "fits &= self.kernel.exprs.get(base).multiple % width == 0;",
-        "let _ = base;",
+        "fits &= self.numbers.multiple(&as_tiles(&view.base[leaf.mode])) % width == 0;",
+        "",
     ),
     fault(
-        ADDRESS,
+        BOUNDS,
         "vectors need not divide a thread's elements",
         "leaf.extent % width == 0 &&",
         "leaf.extent >= width &&",
@@ -202,16 +208,16 @@ pub const FAULTS: &[Fault] = &[
     ),
     fault(NUMBERING, "digits of a nested mode are not divided off", "rest = self.exprs().div(rest, n);", ""),
     fault(
-        ADDRESS,
+        BOUNDS,
         "a leading dimension need not keep vectors aligned",
-        "fits = fits && strides.iter().all(|&stride| self.suppose(width, stride, &mut more));",
+        "fits = fits && strides.all(|stride| self.suppose(width, stride, &mut more));",
         "",
     ),
     fault(
-        ADDRESS,
+        BOUNDS,
         "an address need not be aligned for vectors",
-        "fits = fits && self.aligned(param, bytes, &mut more);",
-        "let _ = (param, bytes);",
+        "fits = fits && self.aligned(view.tensor, bytes, &mut more);",
+        "let _ = bytes;",
     ),
     fault(
         TRANSFER,
@@ -312,7 +318,7 @@ pub const FAULTS: &[Fault] = &[
         "union(all.clone()).into_iter().filter(stays).take(0).collect()",
     ),
     fault(
-        BOUNDS,
+        WRITTEN,
         "a copy's fill is replaced by 0",
         "Space::Global { .. } => (Some(fill.to_f64()), None),",
         "Space::Global { .. } => (Some(0.0), None),",

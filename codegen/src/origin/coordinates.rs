@@ -2,31 +2,22 @@
 
 use tilewright_layout::{Layout, Value};
 
-use super::Lower;
+use super::Origins;
 use super::beyond::{Beyond, Coordinates, Edge, State, along, taken_over, union};
-use crate::affine::{Affine, Coord};
-use crate::elem::Elem;
+use crate::affine::Coord;
 use crate::pair::align;
-use crate::problem::{Problem, Result};
-use crate::semiring::Semiring;
-use crate::thread::{Bin, Id};
+use crate::thread::Bin;
 use crate::tile::{Expr, Space};
 use crate::view::View;
 
-impl Lower<'_> {
+impl Origins<'_> {
     /// What is known about the result of an elementwise function.
-    pub(super) fn mapped(
-        &mut self,
-        ins: &[View],
-        to: &View,
-        value: &Expr,
-        (state, loops): (&State, &[Id]),
-    ) -> Beyond {
+    pub(super) fn mapped(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) -> Beyond {
         let mut known: Vec<Beyond> = Vec::new();
         for view in ins.iter().filter(|view| !self.program.is_coordinates(view.tensor)) {
             let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
             let of = match global {
-                true => Beyond { holds: Some(0.0), age: loops.len(), ..Beyond::NOTHING },
+                true => Beyond { holds: Some(0.0), age: self.loops.len(), ..Beyond::NOTHING },
                 false => {
                     let of = state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
                     Beyond { holds: self.read_as(view, &of, 0.0), ..of }
@@ -35,7 +26,7 @@ impl Lower<'_> {
             let at = if view.is_one_element() { None } else { self.at(view, to, state) };
             known.push(Beyond { edges: self.edges(view, to, state), at, ..of });
         }
-        let age = known.iter().map(|of| of.age).min().unwrap_or(loops.len());
+        let age = known.iter().map(|of| of.age).min().unwrap_or(self.loops.len());
         let at = first_known(&known, to);
         let all: Option<Vec<Vec<Edge>>> = known.iter().map(|of| of.edges.clone()).collect();
         let edges = all.filter(|all| begun_is_covered(&known, all)).map(|all| {
@@ -47,7 +38,7 @@ impl Lower<'_> {
                 // from them. An accumulator that has only been filled takes the edge if it is the same in
                 // every iteration.
                 let sum = &known[usize::from(same)];
-                let later = |coord: &Coord| matches!(coord, Coord::Var(var) if loops.iter().skip(sum.age).any(|of| of == var));
+                let later = |coord: &Coord| matches!(coord, Coord::Var(var) if self.loops.iter().skip(sum.age).any(|of| of == var));
                 sum.is_filled() && !edge.moves(&later)
             };
             union(all.clone()).into_iter().filter(stays).collect()
@@ -92,48 +83,6 @@ impl Lower<'_> {
         state.insert(acc.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
     }
 
-    /// Refuses a product whose result depends on elements beyond K.
-    pub(super) fn changes_nothing(
-        &mut self,
-        operands: [&View; 2],
-        with: Semiring,
-        elem: Elem,
-        state: &State,
-    ) -> Result<()> {
-        let fills = with.fills(elem).unwrap_or_default();
-        let (mut ends, mut holds) = (false, [None; 2]);
-        for ((view, fill), holds) in operands.into_iter().zip(fills).zip(&mut holds) {
-            let edges = self.edges(view, view, state);
-            ends |= edges.is_none_or(|edges| edges.iter().any(|edge| edge.runs_along(1)));
-            *holds = match self.program.tensor(view.tensor).space {
-                Space::Global { .. } => Some(fill),
-                Space::Shared { .. } | Space::Registers { .. } => {
-                    state.get(&view.tensor).and_then(|known| known.holds)
-                }
-            };
-        }
-        let names = operands.map(|view| &view.name);
-        match holds {
-            _ if !ends => Ok(()),
-            [Some(x), Some(y)] if with.is_nothing(x, y, elem) => Ok(()),
-            [Some(x), Some(y)] => Err(Problem::new(format!(
-                "beyond K `{}` holds {} and `{}` {}, which changes the result: {} and {} would not",
-                names[0],
-                shown_as(x),
-                names[1],
-                shown_as(y),
-                shown_as(fills[0]),
-                shown_as(fills[1])
-            ))
-            .help("leave out `fill`: it follows from the product's operations; copy operands of another product to tiles of their own")),
-            [x, _] => Err(Problem::new(format!(
-                "it is not known what `{}` holds beyond K, and this product would combine it",
-                names[usize::from(x.is_some())]
-            ))
-            .help("copy operands from global memory to the tile that is multiplied, or use tiles that divide K")),
-        }
-    }
-
     /// The coordinates of a view's elements, mode by mode of what they are written to.
     pub(super) fn at(&mut self, view: &View, to: &View, state: &State) -> Option<Coordinates> {
         let Ok(pair) = align(view, to) else { return Some(Vec::new()) };
@@ -174,52 +123,6 @@ impl Lower<'_> {
         }
         all
     }
-
-    /// What is known about the elements of a shared tensor that all threads together write, in terms of the whole
-    /// tensor, and whether these are all of its elements. It follows from one thread's part, where elements keep their
-    /// coordinates.
-    pub(super) fn in_shared(&mut self, by: Id, part: &Beyond, to: &View) -> Option<(Beyond, bool)> {
-        // What threads have beyond the tile is not stored.
-        let limits = self.limits_of(to);
-        let tensor = self.program.tensor(to.tensor);
-        let threads = i64::from(self.program.threads_of(by));
-        let sizes: Vec<i64> = tensor.plain().modes().map(|mode| mode.size().ok()).collect::<Option<_>>()?;
-        let all = sizes.iter().product::<i64>();
-        let only_threads = |base: &Affine| {
-            !base.any(&|coord| !matches!(coord, Coord::Thread(_) | Coord::Digit { .. } | Coord::Swizzled(..)))
-        };
-        let known = matches!(tensor.space, Space::Shared { .. })
-            && self.program.groups[by as usize].members == 1
-            && to.base.iter().all(only_threads)
-            && to.limits.iter().flatten().all(|(origin, _)| only_threads(origin));
-        if !known {
-            return None;
-        }
-        let whole = match limits.is_empty() {
-            true => {
-                to.layout.size().ok()?.checked_mul(threads) == Some(all)
-                    && to.base.iter().all(|base| base.constant == 0)
-            }
-            false => covers(to, threads, &sizes),
-        };
-        let of = |edge: &Edge| edge.of_whole(to, &sizes);
-        let edges = match &part.edges {
-            Some(edges) => {
-                let stored = edges.iter().filter(|edge| !limits.iter().any(|limit| limit.is_same(edge)));
-                stored.map(of).collect::<Option<Vec<_>>>()
-            }
-            None => None,
-        };
-        let at = part.at.as_ref().map(|at| {
-            let mut all = vec![None; sizes.len()];
-            for (mode, at) in at.iter().enumerate().take(to.rank()) {
-                let at = at.as_ref().and_then(of);
-                shown(to, mode).into_iter().for_each(|place| all[place] = at.clone());
-            }
-            all
-        });
-        Some((Beyond { edges, at, ..part.clone() }, whole))
-    }
 }
 
 impl Edge {
@@ -229,7 +132,7 @@ impl Edge {
     }
 
     /// Does it run along a mode of its fragment?
-    fn runs_along(&self, mode: usize) -> bool {
+    pub(super) fn runs_along(&self, mode: usize) -> bool {
         self.modes.get(mode).is_some_and(|digits| digits.iter().any(|(_, step)| *step != 0))
     }
 
@@ -261,7 +164,7 @@ impl Edge {
         Some(Edge { modes, ..self })
     }
     /// Of elements of a view of one thread, the same over the whole tensor: they must run along its modes as the view does.
-    fn of_whole(&self, view: &View, sizes: &[i64]) -> Option<Edge> {
+    pub(super) fn of_whole(&self, view: &View, sizes: &[i64]) -> Option<Edge> {
         let digits: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
         // Searches the subset of the tensor's modes that have stride 1 along the coordinate.
         (0..1usize << sizes.len().min(6)).find_map(|subset| {
@@ -293,50 +196,6 @@ impl Edge {
     }
 }
 
-/// Do threads, whose parts may go beyond their tile, together write every element of a tensor?
-fn covers(to: &View, threads: i64, sizes: &[i64]) -> bool {
-    /// The most elements that are visited.
-    const MOST: i64 = 1 << 14;
-    let steps = to.layout.leaves().map(|(extent, stride)| match stride {
-        Value::Basis { times, path } => Some((extent.int()?, usize::from(path.steps()[0]), times)),
-        _ => Some((extent.int()?, 0, 0)),
-    });
-    let Some(steps) = steps.collect::<Option<Vec<_>>>() else { return false };
-    let count = steps.iter().fold(1i64, |count, step| count.saturating_mul(step.0));
-    if count.saturating_mul(threads) > MOST {
-        return false;
-    }
-    let mut written = std::collections::BTreeSet::new();
-    for thread in 0..threads {
-        let of = |at: &Affine| at.eval(&|_| thread);
-        let base: Vec<i64> = to.base.iter().map(of).collect();
-        for value in 0..count {
-            let (mut at, mut rest) = (base.clone(), value);
-            for (extent, mode, times) in &steps {
-                at[*mode] += rest % extent * times;
-                rest /= extent;
-            }
-            let inside = (0..at.len()).all(|mode| {
-                let limit = to.limits[mode].as_ref();
-                (0..sizes[mode]).contains(&at[mode])
-                    && limit.is_none_or(|(origin, extent)| at[mode] - of(origin) < *extent)
-            });
-            if inside {
-                written.insert(at);
-            }
-        }
-    }
-    written.len() as i64 == sizes.iter().product::<i64>()
-}
-
-/// A value in a message.
-fn shown_as(x: f64) -> String {
-    match x.is_infinite() {
-        true => format!("{}∞", if x < 0.0 { "-" } else { "" }),
-        false => format!("{x:?}"),
-    }
-}
-
 /// The tensor mode along which a mode of a view runs, if there is exactly one.
 fn tensor_mode(view: &View, mode: usize) -> Option<usize> {
     let mut all = shown(view, mode);
@@ -345,7 +204,7 @@ fn tensor_mode(view: &View, mode: usize) -> Option<usize> {
 }
 
 /// The modes of the tensor along which the leaves of a mode of a view run.
-fn shown(view: &View, mode: usize) -> Vec<usize> {
+pub(super) fn shown(view: &View, mode: usize) -> Vec<usize> {
     let of = |mode: &Layout| -> Vec<usize> {
         let all = mode.leaves().filter_map(|(_, stride)| match stride {
             Value::Basis { path, .. } => Some(usize::from(path.steps()[0])),

@@ -1,5 +1,5 @@
 //! Edges: what is known about the out-of-bounds elements of a tensor, as values that join where paths of control meet.
-//! What statements do to them is in [`super::bounds`].
+//! What statements do to them is in [`super`].
 
 use std::collections::HashMap;
 
@@ -13,13 +13,13 @@ use crate::view::View;
 
 /// A coordinate of a fragment's elements and its bound: `0..end` is in bounds.
 #[derive(Clone, Debug)]
-pub(super) struct Edge {
+pub(crate) struct Edge {
     /// The user's name of the coordinate.
-    pub(super) name: String,
-    pub(super) base: Affine,
+    pub(crate) name: String,
+    pub(crate) base: Affine,
     /// For each mode of the fragment its digits, leftmost first: extent and stride.
-    pub(super) modes: Vec<Vec<(i64, i64)>>,
-    pub(super) end: Value,
+    pub(crate) modes: Vec<Vec<(i64, i64)>>,
+    pub(crate) end: Value,
 }
 
 impl PartialEq for Edge {
@@ -30,7 +30,7 @@ impl PartialEq for Edge {
 }
 
 /// For each mode of a fragment the coordinate of its elements, where it is known.
-pub(super) type Coordinates = Vec<Option<Edge>>;
+pub(crate) type Coordinates = Vec<Option<Edge>>;
 
 /// What the analysis knows about a tensor.
 #[derive(Clone, PartialEq, Debug)]

@@ -1,0 +1,269 @@
+//! Out-of-bounds elements: a dataflow analysis of which elements of a fragment correspond to coordinates
+//! outside of the tensor that they were copied from. A reduction masks those with its identity.
+//!
+//! One forward pass runs before lowering. Every register tensor has edges, which are bounds on coordinates.
+//! Copies and functions propagate them. A reduction drops those along the modes that it combines, because an
+//! empty reduction leaves its target unchanged. Where edges are unknown, the value of the elements beyond
+//! them may still be known.
+
+mod beyond;
+mod coordinates;
+mod masks;
+mod written;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::alternative::Policy;
+use crate::bounds::Assumed;
+use crate::diagnostic::Diagnostic;
+use crate::thread::{Bin, Fact, Id};
+use crate::tile::{Expr, How, Multiply, Op, Past, Program, Space, Stmt};
+use crate::view::View;
+use beyond::{Beyond, State, forget, join};
+pub(crate) use beyond::{Coordinates, Edge};
+use masks::{UNKNOWN_PLACES, mask_of_reduction, no_coordinate};
+
+/// The results of the pass.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// For each reduction the edges that mask its elements.
+    pub(crate) masks: HashMap<Id, Vec<Edge>>,
+    /// The coordinates of the elements of functions that read them.
+    pub(crate) coordinates: HashMap<Id, Coordinates>,
+}
+
+/// Finds the masks of all reductions of a program, and the coordinates that functions read, and the facts that a variant
+/// needs for that.
+pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Found, Vec<Fact>), Diagnostic> {
+    let mut origins = Origins {
+        program,
+        assumed: Assumed::new(program, policy),
+        masks: BTreeMap::new(),
+        coordinates: BTreeMap::new(),
+        loops: Vec::new(),
+        followed: Vec::new(),
+        operands: BTreeSet::new(),
+    };
+    let mut asks = false;
+    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| asks |= stmt.needs_coordinates()));
+    if asks {
+        origins.operands = crate::fills::operands(&program.body);
+        origins.walk(&program.body, &mut State::new());
+    }
+    let Origins { masks, coordinates, assumed, .. } = origins;
+    let mut refused: Vec<(Id, Diagnostic)> = Vec::new();
+    let found = Found { masks: sorted(masks, &mut refused), coordinates: sorted(coordinates, &mut refused) };
+    match refused.into_iter().min_by_key(|(id, _)| *id) {
+        Some((_, why)) => Err(why),
+        None => Ok((found, assumed.needs)),
+    }
+}
+
+/// What was found of each statement; errors go to `refused`.
+fn sorted<T>(
+    all: BTreeMap<Id, std::result::Result<T, Diagnostic>>,
+    refused: &mut Vec<(Id, Diagnostic)>,
+) -> HashMap<Id, T> {
+    let one = |(id, of)| match of {
+        Ok(of) => Some((id, of)),
+        Err(why) => {
+            refused.push((id, why));
+            None
+        }
+    };
+    all.into_iter().filter_map(one).collect()
+}
+
+/// The pass.
+struct Origins<'p> {
+    program: &'p Program,
+    assumed: Assumed<'p>,
+    /// For each reduction its masking edges, or the error if they are unknown; for products of operands with fills of their
+    /// own an error if those change the result.
+    masks: BTreeMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>,
+    /// For each function that reads coordinates those of its elements, or the error if they are unknown.
+    coordinates: BTreeMap<Id, std::result::Result<Coordinates, Diagnostic>>,
+    /// Loops around the current statement.
+    loops: Vec<Id>,
+    /// Sums whose products whole tiles have stated; see [`Op::Follows`].
+    followed: Vec<Id>,
+    /// See [`crate::fills::operands`].
+    operands: BTreeSet<Id>,
+}
+
+impl Origins<'_> {
+    /// Can an element of a view be out of bounds along a mode, by its tile's limit or the tensor's extent?
+    fn guarded(&mut self, view: &View, mode: usize) -> bool {
+        self.assumed.relying(&[], |bounds, needs| bounds.guarded(view, mode, needs))
+    }
+
+    /// Can it be beyond the tensor's own extent?
+    fn outside(&mut self, view: &View, mode: usize) -> bool {
+        self.assumed.relying(&[], |bounds, needs| bounds.outside(view, mode, needs))
+    }
+
+    fn walk(&mut self, body: &[Stmt], state: &mut State) {
+        for stmt in body {
+            self.pass(stmt, state);
+        }
+    }
+
+    fn pass(&mut self, stmt: &Stmt, state: &mut State) {
+        match &stmt.op {
+            Op::Copy { from, to, how: How::Atom(_), .. } => {
+                let beyond = self.known(from, state);
+                let beyond = if beyond.is_nothing() { beyond } else { Beyond::UNKNOWN };
+                self.update(to, beyond, state);
+            }
+            Op::Copy { from, to, fill, .. } => {
+                self.copied(stmt.by, (from, to), *fill, (state, self.loops.len()))
+            }
+            Op::Fill { to, value } => {
+                let holds = if let Expr::Lit(x) = value { Some(x.to_f64()) } else { None };
+                self.written(stmt.by, to, Beyond { holds, age: self.loops.len(), ..Beyond::NOTHING }, state);
+            }
+            Op::Map { ins, to, value } => {
+                let beyond = self.mapped(ins, to, value, state);
+                if value.any(&|part| matches!(part, Expr::At(_))) {
+                    // Elements of no tensor have coordinates in their tile.
+                    let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
+                    let at = match (&beyond.at, in_tile) {
+                        (None, Some(in_tile)) => self.at(in_tile, to, state),
+                        (at, _) => at.clone(),
+                    };
+                    let at = at.unwrap_or_default();
+                    let missing = (0..=u8::MAX).find(|&mode| {
+                        value.any(&|part| *part == Expr::At(mode))
+                            && at.get(usize::from(mode)).is_none_or(Option::is_none)
+                    });
+                    let known = missing.map_or(Ok(at), |mode| Err(no_coordinate(mode).at(stmt.span)));
+                    self.coordinates.insert(stmt.id, known);
+                }
+                self.written(stmt.by, to, beyond, state);
+            }
+            // An element is out of bounds where the number of its place is.
+            Op::Gather { at, to, .. } => {
+                let ins: Vec<View> = at.iter().map(|(_, view)| view.clone()).collect();
+                let all = (1..ins.len() as u8).fold(Expr::In(0), |all, next| {
+                    Expr::Bin(Bin::Rem, Box::new(all), Box::new(Expr::In(next)))
+                });
+                let beyond = self.mapped(&ins, to, &all, state);
+                self.written(stmt.by, to, beyond, state);
+            }
+            Op::Scatter { from, at, to, beyond, .. } => {
+                let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
+                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(&all, state) };
+                let mask = mask.map_err(|why| why.help(UNKNOWN_PLACES));
+                self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                // Elements that are out of bounds are not stored.
+                self.update(to, Beyond { edges: Some(Vec::new()), ..Beyond::UNKNOWN }, state);
+            }
+            Op::Follows { a, b, acc } => {
+                self.followed.push(acc.tensor);
+                self.multiplied((a, b, acc), false, state);
+            }
+            Op::Holds { from, to } => {
+                let edges = self.edges(from, to, state);
+                let edges = edges.and_then(|all| all.into_iter().map(|edge| edge.stored(to)).collect());
+                let at = self.at(from, to, state).map(|at| self.stored(at, to));
+                let age = self.loops.len();
+                state.insert(to.tensor, Beyond { edges, holds: Some(0.0), begun: None, at, age });
+            }
+            Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
+            Op::Gemm { a, b, acc, how, .. } => {
+                self.check_product(stmt, state);
+                self.multiplied((a, b, acc), matches!(how, Multiply::Atom(_)), state)
+            }
+            Op::Fold { from, to, across, beyond, .. } => {
+                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(from, state) };
+                self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                for (from, to) in from.iter().zip(to) {
+                    self.reduced(from, to, None, &[*across], state);
+                }
+            }
+            Op::Reduce { from, to, with, across, beyond: said } => {
+                let same = with.identity(self.program.tensor(to.tensor).elem);
+                let mask = if said.is_some() { Ok(Vec::new()) } else { mask_of_reduction(from, same, state) };
+                self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                self.reduced(from, to, same, &[*across], state);
+            }
+            Op::Scan { from, to, carry, how } => self.scanned(stmt, (from, to, carry), how, state),
+            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => self.repeated(*var, body, state),
+            Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state),
+            Op::Step { var, past, body, .. } => {
+                let before = state.clone();
+                self.walk(body, state);
+                forget(state, *var);
+                if *past == Past::Skip {
+                    *state = join(&before, state);
+                }
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let mut second = state.clone();
+                self.walk(then, state);
+                self.walk(other, &mut second);
+                *state = join(state, &second);
+            }
+            Op::Roles(roles) => self.pass_roles(roles, state),
+            Op::Ordered { body, .. } => self.walk(body, state),
+            Op::Take { .. } | Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
+            Op::SyncCluster | Op::Sync | Op::Wait { .. } | Op::WaitCopies { .. } | Op::CommitCopies => {}
+            Op::Leave { .. } => {}
+            Op::Acquire { .. }
+            | Op::Publish { .. }
+            | Op::Await { .. }
+            | Op::Release { .. }
+            | Op::Advance { .. } => {}
+        }
+    }
+
+    fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State) {
+        let before = state.clone();
+        self.loops.push(var);
+        self.walk(body, state);
+        forget(state, var);
+        // An iteration starts from the state before the loop or after the previous iteration.
+        *state = join(&before, state);
+        self.walk(body, state);
+        self.loops.pop();
+        forget(state, var);
+        if !self.runs(var) {
+            *state = join(&before, state);
+        }
+    }
+
+    fn for_each_tile(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {
+        let before = state.clone();
+        for _ in 0..2 {
+            self.loops.extend(vars);
+            self.walk(body, state);
+            self.loops.truncate(self.loops.len() - vars.len());
+            vars.iter().for_each(|var| forget(state, *var));
+            *state = join(&before, state);
+        }
+    }
+
+    /// Does a loop run at least once, whatever the sizes?
+    fn runs(&self, var: Id) -> bool {
+        let var = &self.program.vars[var as usize];
+        var.to.plus(&var.from, -1).is_some_and(|count| self.program.range(&count).lo >= 1)
+    }
+
+    /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
+    /// shared memory.
+    fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State) {
+        let mut entry = state.clone();
+        // In the second pass every role starts from the others' results.
+        for _ in 0..2 {
+            let mut after = entry.clone();
+            for (_, body) in roles {
+                let mut own = entry.clone();
+                self.walk(body, &mut own);
+                after = join(&after, &own);
+            }
+            *state = after.clone();
+            after.retain(|id, _| matches!(self.program.tensor(*id).space, Space::Shared { .. }));
+            entry = join(&entry, &after);
+        }
+    }
+}

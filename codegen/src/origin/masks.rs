@@ -1,0 +1,160 @@
+//! Masks: which edges reductions, scans and scatters leave out, and products that must not combine anything beyond K.
+
+use super::Origins;
+use super::beyond::{Beyond, Edge, State, union};
+use crate::atom::Atom;
+use crate::elem::Elem;
+use crate::number::Number;
+use crate::problem::{Problem, Result};
+use crate::semiring::Semiring;
+use crate::tile::{Op, Space, Stmt};
+use crate::view::View;
+
+impl Origins<'_> {
+    /// A product of operands with fills of their own: those must not change the result.
+    pub(super) fn check_product(&mut self, stmt: &Stmt, state: &State) {
+        let Op::Gemm { a, b, acc, how, .. } = &stmt.op else { return };
+        let (with, elem) = (how.semiring(), self.program.tensor(acc.tensor).elem);
+        let other = [a, b].iter().any(|view| self.operands.contains(&view.tensor));
+        if (with != Semiring::SUMS || other) && how.row(elem).is_ok_and(Atom::is_scalar) {
+            let kept = self.changes_nothing([a, b], with, elem, state);
+            self.masks.insert(stmt.id, kept.map(|()| Vec::new()).map_err(|why| why.at(stmt.span)));
+        }
+    }
+
+    /// The edges of all tensors of a fold.
+    pub(super) fn mask_of_fold(&mut self, from: &[View], state: &State) -> Result<Vec<Edge>> {
+        let all: Option<Vec<Vec<Edge>>> = from
+            .iter()
+            .map(|view| {
+                let begun = state.get(&view.tensor).is_some_and(|of| of.begun.is_some());
+                self.known(view, state).edges.filter(|_| !begun)
+            })
+            .collect();
+        let edges = all.map(union).ok_or_else(|| unknown(&from[0].name))?;
+        one_place(&from[0].name, edges)
+    }
+
+    /// The edges whose out-of-bounds elements a scan replaces by the identity.
+    pub(super) fn left_out(&self, from: &[View], nothing: &[Number], state: &State) -> Result<Vec<Edge>> {
+        let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let harmless = |(view, nothing): (&View, &Number)| {
+            let known = of(view);
+            known.is_nothing() || known.holds == Some(nothing.to_f64())
+        };
+        if from.iter().zip(nothing).all(harmless) {
+            return Ok(Vec::new());
+        }
+        let all: Option<Vec<Vec<Edge>>> =
+            from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
+        one_place(&from[0].name, all.map(union).ok_or_else(|| unknown(&from[0].name))?)
+    }
+
+    /// Refuses a product whose result depends on elements beyond K.
+    pub(super) fn changes_nothing(
+        &mut self,
+        operands: [&View; 2],
+        with: Semiring,
+        elem: Elem,
+        state: &State,
+    ) -> Result<()> {
+        let fills = with.fills(elem).unwrap_or_default();
+        let (mut ends, mut holds) = (false, [None; 2]);
+        for ((view, fill), holds) in operands.into_iter().zip(fills).zip(&mut holds) {
+            let edges = self.edges(view, view, state);
+            ends |= edges.is_none_or(|edges| edges.iter().any(|edge| edge.runs_along(1)));
+            *holds = match self.program.tensor(view.tensor).space {
+                Space::Global { .. } => Some(fill),
+                Space::Shared { .. } | Space::Registers { .. } => {
+                    state.get(&view.tensor).and_then(|known| known.holds)
+                }
+            };
+        }
+        let names = operands.map(|view| &view.name);
+        match holds {
+            _ if !ends => Ok(()),
+            [Some(x), Some(y)] if with.is_nothing(x, y, elem) => Ok(()),
+            [Some(x), Some(y)] => Err(Problem::new(format!(
+                "beyond K `{}` holds {} and `{}` {}, which changes the result: {} and {} would not",
+                names[0],
+                shown_as(x),
+                names[1],
+                shown_as(y),
+                shown_as(fills[0]),
+                shown_as(fills[1])
+            ))
+            .help("leave out `fill`: it follows from the product's operations; copy operands of another product to tiles of their own")),
+            [x, _] => Err(Problem::new(format!(
+                "it is not known what `{}` holds beyond K, and this product would combine it",
+                names[usize::from(x.is_some())]
+            ))
+            .help("copy operands from global memory to the tile that is multiplied, or use tiles that divide K")),
+        }
+    }
+}
+
+/// How elements are left out of a scatter where edges are unknown.
+pub(super) const UNKNOWN_PLACES: &str =
+    "give them a place out of bounds, such as -1, and say so: scatter(…, beyond = -1)";
+
+/// The edges whose out-of-bounds elements a reduction replaces by its identity.
+pub(super) fn mask_of_reduction(from: &View, same: Option<f64>, state: &State) -> Result<Vec<Edge>> {
+    let beyond = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+    let begun = beyond.begun.is_none() || beyond.begun == same;
+    match beyond.edges {
+        Some(edges) if edges.is_empty() => Ok(edges),
+        _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
+        Some(edges) if begun => one_place(&from.name, edges),
+        _ => {
+            let (function, fill) = match same {
+                Some(x) if x == f64::NEG_INFINITY => ("maximum", "f32::NEG_INFINITY".into()),
+                Some(x) if x == f64::INFINITY => ("minimum", "f32::INFINITY".into()),
+                Some(x) if x != 0.0 => ("reduce", format!("{x:?}")),
+                _ => ("sum", "0.0".into()),
+            };
+            Err(unknown_in(&from.name, function, &fill))
+        }
+    }
+}
+
+/// Edges of one coordinate, unless elements are computed from several places along it: at the edge these are in bounds
+/// in one place and out of bounds in another.
+fn one_place(name: &str, edges: Vec<Edge>) -> Result<Vec<Edge>> {
+    let shifted = |one: &Edge| edges.iter().any(|other| one.is_shifted(other));
+    if !edges.iter().any(shifted) {
+        return Ok(edges);
+    }
+    Err(Problem::new(format!(
+        "`{name}` is computed from a tile and from the same tile shifted, so it is not known which of its elements lie beyond the edge"
+    ))
+    .help("set those that do, and combine all: `let t = map((x, near), |x, near, at| if at.0 < N { near - x } else { 0.0 })`, then sum(t, beyond = 0.0)"))
+}
+
+/// The error where a function reads coordinates that are unknown.
+pub(super) fn no_coordinate(mode: u8) -> Problem {
+    Problem::new(format!(
+        "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
+    ))
+    .help("give `map` a tile of the tensor whose coordinates are meant as well, such as map((x, tile_of_y), |x, _, at| …): it is not read; coordinates within a tile are iota((64, 32), 0)")
+}
+
+/// The error where it is unknown which elements are out of bounds.
+fn unknown(name: &str) -> Problem {
+    unknown_in(name, "sum", "0.0")
+}
+
+/// The same with the fill that changes nothing in a reduction.
+fn unknown_in(name: &str, function: &str, fill: &str) -> Problem {
+    Problem::new(format!(
+        "it is not known which elements of `{name}` lie beyond the edge of a tensor, so they cannot be left out"
+    ))
+    .help(format!("reduce what was copied from global memory in the same iteration, copy to registers first with a fill that changes nothing, copy(x, piece, fill = {fill}), or set those elements and say what they hold: {function}(x, beyond = {fill})"))
+}
+
+/// A value in a message.
+fn shown_as(x: f64) -> String {
+    match x.is_infinite() {
+        true => format!("{}∞", if x < 0.0 { "-" } else { "" }),
+        false => format!("{x:?}"),
+    }
+}
