@@ -6,6 +6,9 @@ use tilewright_layout::{Obligation, Symbol, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::alternative::Policy;
+use crate::atoms;
+use crate::number::Number;
+use crate::pair::Pair;
 use crate::range::{Known, Numbers, Range, most};
 use crate::thread::{Fact, Id};
 use crate::tile::{Arg, Program, Space};
@@ -259,6 +262,48 @@ impl Bounds<'_> {
             }
         }
         best
+    }
+
+    /// By cp.async from global to shared memory: the leaf along which it copies, and the elements of an instruction. `None`
+    /// where types, memories or widths do not allow it.
+    pub(crate) fn asynchronous(
+        &self,
+        pair: &Pair,
+        (from, to): (&[Leaf], &[Leaf]),
+        needs: &mut Vec<Fact>,
+    ) -> Option<(usize, i64)> {
+        let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
+        let spaces = matches!((source.space, target.space), (Space::Global { .. }, Space::Shared { .. }));
+        if !spaces || source.elem != target.elem || self.program.arch < 80 || pair.to.peer.is_some() {
+            return None;
+        }
+        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], needs);
+        atoms::cp_async(width * i64::from(source.elem.bytes()), false)?;
+        Some((which, width))
+    }
+
+    /// Is what an asynchronous copy fills with zeros all that has to be filled? Elements beyond the tile that are
+    /// beyond the target's as well are not written.
+    pub(crate) fn fills_with_zeros(
+        &self,
+        pair: &Pair,
+        (from, to): (&[Leaf], &[Leaf]),
+        fill: Number,
+        needs: &mut Vec<Fact>,
+    ) -> bool {
+        let steps = |leaves: &[Leaf], mode: usize| -> Vec<i64> {
+            leaves.iter().map(|leaf| if leaf.mode == mode { leaf.step } else { 0 }).collect()
+        };
+        let beyond = |view: &View, leaves: &[Leaf], mode: usize| {
+            let (origin, extent) = self.limited(view, mode)?;
+            Some((view.base[mode].plus(&origin, -1), steps(leaves, mode), extent))
+        };
+        let skipped: Vec<_> = (0..pair.to.base.len()).filter_map(|mode| beyond(&pair.to, to, mode)).collect();
+        let mut filled = |mode: usize| {
+            let limit = beyond(&pair.from, from, mode);
+            self.outside(&pair.from, mode, needs) || limit.is_some_and(|limit| !skipped.contains(&limit))
+        };
+        fill.is_zero() || !(0..pair.from.base.len()).any(&mut filled)
     }
 
     /// The vector width of an access along leaf `which`: how many consecutive elements it can move, at most

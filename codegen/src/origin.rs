@@ -219,14 +219,7 @@ impl Origins<'_> {
 
     fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State) {
         let before = state.clone();
-        self.loops.push(var);
-        self.walk(body, state);
-        forget(state, var);
-        // An iteration starts from the state before the loop or after the previous iteration.
-        *state = join(&before, state);
-        self.walk(body, state);
-        self.loops.pop();
-        forget(state, var);
+        self.iterate(&[var], body, state);
         if !self.runs(var) {
             *state = join(&before, state);
         }
@@ -234,12 +227,25 @@ impl Origins<'_> {
 
     fn for_each_tile(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {
         let before = state.clone();
-        for _ in 0..2 {
+        self.iterate(vars, body, state);
+        *state = join(&before, state);
+    }
+
+    /// The state after the last iteration of a loop. An iteration starts from the state before the loop or after the previous
+    /// iteration: a fixed point.
+    fn iterate(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {
+        let mut entry = state.clone();
+        loop {
+            *state = entry.clone();
             self.loops.extend(vars);
             self.walk(body, state);
             self.loops.truncate(self.loops.len() - vars.len());
             vars.iter().for_each(|var| forget(state, *var));
-            *state = join(&before, state);
+            let again = join(&entry, state);
+            if again == entry {
+                return;
+            }
+            entry = again;
         }
     }
 
@@ -250,11 +256,10 @@ impl Origins<'_> {
     }
 
     /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
-    /// shared memory.
+    /// shared memory, of whatever came of others' writes: a fixed point.
     fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State) {
         let mut entry = state.clone();
-        // In the second pass every role starts from the others' results.
-        for _ in 0..2 {
+        loop {
             let mut after = entry.clone();
             for (_, body) in roles {
                 let mut own = entry.clone();
@@ -263,7 +268,11 @@ impl Origins<'_> {
             }
             *state = after.clone();
             after.retain(|id, _| matches!(self.program.tensor(*id).space, Space::Shared { .. }));
-            entry = join(&entry, &after);
+            let again = join(&entry, &after);
+            if again == entry {
+                return;
+            }
+            entry = again;
         }
     }
 }

@@ -21,15 +21,22 @@
 //! }                                     }
 //! ```
 
+mod commits;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::affine::Coord;
+use crate::diagnostic::Diagnostic;
 use crate::id::Id;
 use crate::tile::{How, LaunchRule, Op, Past, Program, Ring, Stmt};
 
 /// The program with waits and barriers in place of the statements of rings that one group fills and empties, and without
-/// these rings, which are its last ones.
-pub fn synchronised(mut program: Program) -> Program {
+/// these rings, which are its last ones; and with the commits that waits for copies count.
+pub fn synchronised(program: Program) -> Result<Program, Diagnostic> {
+    commits::placed(without_rings(program))
+}
+
+fn without_rings(mut program: Program) -> Program {
     if !program.rings.iter().any(Ring::is_of_one_group) {
         return program;
     }

@@ -2,6 +2,7 @@
 //! coordinates that fit 64 bits, and no out-of-bounds access to an array in registers, which has no guards.
 //! Front ends refuse most of this with a better span; lowering relies on it.
 
+mod accesses;
 mod groups;
 pub(crate) mod limits;
 mod overlays;
@@ -11,6 +12,7 @@ mod work;
 use tilewright_layout::Value;
 
 use crate::affine::{Affine, Arith, Coord};
+use crate::alternative::Policy;
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::range::{Range, most};
@@ -26,13 +28,14 @@ const MOST_BYTES: i128 = i32::MAX as i128;
 /// The most elements of a view that one thread accesses in a statement: each is a line of unrolled code.
 const MOST_ELEMENTS: i128 = 1 << 16;
 
-/// Checks a program whose pipelined loops are lowered.
-pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> {
+/// Checks a program whose pipelined loops are lowered, for a variant.
+pub(crate) fn program(program: &Program, policy: Policy) -> std::result::Result<(), Diagnostic> {
     arrays(program)?;
     groups::check(program)?;
     overlays::check(program)?;
     statements(program, &program.body, &mut Vec::new())?;
-    together(program, &program.body, None)
+    together(program, &program.body, None)?;
+    accesses::check(program, policy, &program.body)
 }
 
 /// Why a statement is not executed by all threads of its group.
@@ -451,7 +454,7 @@ mod tests {
         })
         .unwrap();
         b.parallelize(&c, &layout!((1, 2))).unwrap();
-        assert_eq!(program(&b.finish()).unwrap_err().text(), expected);
+        assert_eq!(program(&b.finish(), Policy::Best).unwrap_err().text(), expected);
     }
 
     #[test]
@@ -491,7 +494,7 @@ mod tests {
             layout: layout.into(),
             span: Default::default(),
         });
-        let said = program(&large).expect_err("accepted").message;
+        let said = program(&large, Policy::Best).expect_err("accepted").message;
         assert_eq!(said, expected);
     }
 
@@ -517,7 +520,7 @@ mod tests {
         let far = far.plus(&Coord::Thread(0).into(), 1).unwrap();
         let far = View { base: vec![far], ..b.parallelize(&tiles, &layout!(64)).unwrap() };
         b.fill(&far, Expr::lit(0.0)).unwrap();
-        let said = program(&b.finish()).unwrap_err().message;
+        let said = program(&b.finish(), Policy::Best).unwrap_err().message;
         assert!(
             said.starts_with("the coordinate of `x` along mode 0 of its tensor can be as far off as 0 or"),
             "{said}"
@@ -531,7 +534,7 @@ mod tests {
         let tiles = b.tile(&x, (1i64 << 31,), &[At::Index(Coord::Block(0).into())]).unwrap();
         let mine = b.parallelize(&tiles, &layout!(64)).unwrap();
         b.fill(&mine, Expr::lit(0.0)).unwrap();
-        let said = program(&b.finish()).unwrap_err().message;
+        let said = program(&b.finish(), Policy::Best).unwrap_err().message;
         assert_eq!(
             said,
             "one thread has 33554432 elements of `x`, (33554432), to go through here, and 65536 are the most"

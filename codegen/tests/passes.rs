@@ -17,7 +17,7 @@ fn passed(pass: &str, input: &str) -> Result<String, String> {
     match pass {
         "resolve" => Ok(resolve::resolve(&tile()?).map_err(said)?.to_string()),
         "schedule" => Ok(pipeline::scheduled(&tile()?).map_err(said)?.to_string()),
-        "synchronise" => Ok(synchronise::synchronised(tile()?).to_string()),
+        "synchronise" => Ok(synchronise::synchronised(tile()?).map_err(said)?.to_string()),
         "expand" => Ok(pipeline::expand(&tile()?).map_err(said)?.to_string()),
         "lower best" => lowered(Policy::Best),
         "lower general" => lowered(Policy::General),

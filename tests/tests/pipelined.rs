@@ -89,3 +89,32 @@ fn coordinates_in_a_loop_that_loads_ahead() {
         }
     }
 }
+
+/// Two tiles in flight, of which the second is copied by cp.async only where its rows are aligned.
+#[kernel]
+fn one_in_flight(x: &Tensor<f32, N>, h: &Tensor<f16, N>, y: &mut Tensor<f32, N>) {
+    let t = layout!(32);
+    let (a, b) = (shared::<f32>(64), shared::<f16>(64));
+    let (mine, other) = (parallelize(a, t, thread.x, values = 2), parallelize(b, t, thread.x, values = 2));
+    copy(parallelize(tile(x, 64, block.x), t, thread.x, values = 2), mine);
+    cp_async_commit();
+    copy(parallelize(tile(h, 64, block.x), t, thread.x, values = 2), other);
+    cp_async_wait(1);
+    let first = map(mine, |x| x);
+    cp_async_wait_all();
+    map((first, other), parallelize(tile(y, 64, block.x), t, thread.x, values = 2), |x, h| x + (h as f32));
+}
+
+#[test]
+fn a_wait_counts_groups_that_hold_no_asynchronous_copy() {
+    let kernel = one_in_flight().def().generate().unwrap_or_else(|said| panic!("{said:?}"));
+    let n = 101;
+    let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+    let h: Vec<f16> = (0..n).map(|i| f16::from_f32((i % 7) as f32)).collect();
+    let args = [Arg::tensor(&x, [n]), Arg::tensor(&h, [n]), Arg::output::<f32>([n])];
+    let options = Options { schedules: 4, ..Options::default() };
+    for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|fault| panic!("{fault}")) {
+        let wanted: Vec<f32> = (0..n).map(|i| i as f32 + (i % 7) as f32).collect();
+        assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
+    }
+}

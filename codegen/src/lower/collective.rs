@@ -52,7 +52,6 @@ impl Lower<'_> {
                 args.push(match operand.kind {
                     OperandKind::Frag { .. } => AtomArg::Frag(lower.frag(view, all, skip, &place)),
                     OperandKind::SharedAddress | OperandKind::GlobalAddress => {
-                        lower.check_row(row, view, all)?;
                         AtomArg::At(lower.place(view, all, &place))
                     }
                     // The verifier refuses other operands.
@@ -78,21 +77,5 @@ impl Lower<'_> {
         let reg = self.places[view.tensor as usize];
         let len: i64 = all[..values].iter().map(|leaf| leaf.extent).product();
         Frag { reg, at: self.register_index(view, all, at), len: len as u32 }
-    }
-
-    /// Each lane's address must be that of 16 contiguous, aligned bytes.
-    fn check_row(&mut self, row: &Atom, view: &View, all: &[Leaf]) -> Result<()> {
-        let elem = self.program.tensor(view.tensor).elem;
-        let wanted = i64::from(16 / elem.bytes());
-        let width = self.width(view, all, 0, wanted);
-        if width < wanted {
-            return Err(Problem::new(format!(
-                "`{}` needs rows of {wanted} consecutive, aligned elements, and `{}` has {width}",
-                row.name,
-                self.program.tensor(view.tensor).name
-            ))
-            .help("choose a shared layout in which that mode has stride 1 and other strides are multiples of 16 bytes"));
-        }
-        Ok(())
     }
 }

@@ -1,12 +1,9 @@
-//! Commit groups of cp.async. A wait counts groups, so every copy before it must have been committed, on
-//! every path. A forward dataflow pass over the thread program inserts a commit before each wait that
+//! Commit groups of cp.async. A wait for all copies counts groups, too: every copy before it must have been committed, on
+//! every path. (Those ahead of waits that leave groups in flight are in the tile program.) A forward dataflow pass over the thread program inserts a commit before each wait that
 //! uncommitted copies can reach, and removes waits that no copy can precede.
 
 use super::flow::{Copies, Edit, Forward, copies, forward};
-use crate::ast::Span;
-use crate::diagnostic::Diagnostic;
-use crate::problem::Problem;
-use crate::thread::{Id, Kernel, Op, Queue, Stmt};
+use crate::thread::{Kernel, Op, Queue, Stmt};
 
 /// The dataflow state at a point of the program, over all paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,27 +22,11 @@ impl Paths {
 }
 
 /// Inserts commits before the waits that count them.
-pub(super) fn place(kernel: &mut Kernel) -> Result<(), Diagnostic> {
-    let mut commits = Commits { refused: None };
-    forward(&mut commits, kernel, Paths::ENTRY);
-    match commits.refused {
-        Some(site) => Err(ambiguous(kernel.sites[site as usize].span)),
-        None => Ok(()),
-    }
+pub(super) fn place(kernel: &mut Kernel) {
+    forward(&mut Commits, kernel, Paths::ENTRY);
 }
 
-fn ambiguous(span: Span) -> Diagnostic {
-    Problem::new(
-        "this wait leaves some groups of copies in flight, and on some paths to it copies have not been committed to a group",
-    )
-    .help("write cp_async_commit() after the copies, on every path; or wait for all with cp_async_wait_all()")
-    .at(span)
-}
-
-struct Commits {
-    /// A wait that cannot be placed.
-    refused: Option<Id>,
-}
+struct Commits;
 
 impl Forward for Commits {
     type State = Paths;
@@ -62,13 +43,10 @@ impl Forward for Commits {
         let before = *paths;
         match copies(&stmt.op) {
             Some(Copies::Issue) => *paths = Paths { issued: true, open: true, closed: false },
-            Some(Copies::Commit | Copies::Wait(_)) => *paths = Paths { open: false, closed: true, ..before },
+            Some(Copies::Commit | Copies::Wait) => *paths = Paths { open: false, closed: true, ..before },
             None => {}
         }
-        let Some(Copies::Wait(pending)) = copies(&stmt.op) else { return Edit::Keep };
-        if before.open && before.closed && pending > 0 {
-            self.refused.get_or_insert(stmt.site);
-        }
+        let Some(Copies::Wait) = copies(&stmt.op) else { return Edit::Keep };
         match before {
             Paths { issued: false, .. } => Edit::Remove,
             Paths { open: true, .. } => Edit::Ahead(Op::Commit(Queue::CpAsync)),
@@ -117,7 +95,7 @@ mod tests {
         let mut kernel =
             Lower::new(Assumed::new(&Program::new("k"), Policy::General), Found::default()).kernel;
         kernel.body = block(before);
-        place(&mut kernel).unwrap();
+        place(&mut kernel);
         assert_eq!(kernel.body, block(after));
     }
 
@@ -151,17 +129,10 @@ mod tests {
     }
 
     #[test]
-    fn a_count_must_be_the_same_on_all_paths() {
+    fn copies_on_some_paths_are_committed() {
         check(
             vec![either(vec![copy()], vec![]), wait(0)],
             vec![either(vec![copy()], vec![]), COMMIT, wait(0)],
-        );
-        let mut kernel =
-            Lower::new(Assumed::new(&Program::new("k"), Policy::General), Found::default()).kernel;
-        kernel.body = block(vec![either(vec![copy()], vec![]), wait(1)]);
-        assert_eq!(
-            place(&mut kernel).unwrap_err().text(),
-            "this wait leaves some groups of copies in flight, and on some paths to it copies have not been committed to a group\nhelp: write cp_async_commit() after the copies, on every path; or wait for all with cp_async_wait_all()"
         );
     }
 }

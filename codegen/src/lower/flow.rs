@@ -128,8 +128,8 @@ impl<F: Forward> Walk<'_, F> {
 pub(super) enum Copies {
     Issue,
     Commit,
-    /// Waits until so many of the latest groups are in flight.
-    Wait(u32),
+    /// A wait for all, or all but some of the latest groups.
+    Wait,
 }
 
 /// What a statement itself does to these groups.
@@ -137,7 +137,7 @@ pub(super) fn copies(op: &Op) -> Option<Copies> {
     match op.order() {
         Order::Issue(row) => (row.done == Done::Queue(Queue::CpAsync)).then_some(Copies::Issue),
         Order::Commit(queue) => (queue == Queue::CpAsync).then_some(Copies::Commit),
-        Order::Wait(queue, pending) => (queue == Queue::CpAsync).then_some(Copies::Wait(pending)),
+        Order::Wait(queue, _) => (queue == Queue::CpAsync).then_some(Copies::Wait),
         Order::Nothing | Order::Fence(_) | Order::Barrier | Order::Arrive | Order::Await => None,
     }
 }

@@ -59,14 +59,14 @@ pub(crate) fn lower_expanded(
     program: &Program,
     policy: Policy,
 ) -> std::result::Result<Kernel, Diagnostic> {
-    crate::verify::program(program)?;
+    crate::verify::program(program, policy)?;
     let (found, needs) = origin::find(written, policy)?;
     let mut lower = Lower::new(Assumed { program, policy, needs }, found);
     lower.start_rings();
     lower.start_places(&program.body);
     lower.statements(&program.body)?;
     lower.end_rings();
-    lower.finish()
+    Ok(lower.finish())
 }
 
 struct Lower<'p> {
@@ -234,12 +234,12 @@ impl<'p> Lower<'p> {
         behind.all(|(at, _)| theirs(at)).then_some(first)
     }
 
-    fn finish(mut self) -> std::result::Result<Kernel, Diagnostic> {
+    fn finish(mut self) -> Kernel {
         let mut body = self.preamble;
         body.append(&mut self.block);
         self.kernel.body = body;
         self.kernel.needs = self.assumed.needs;
-        commits::place(&mut self.kernel)?;
+        commits::place(&mut self.kernel);
         tokens::relax(&mut self.kernel, &self.marks);
         fences::place(&mut self.kernel);
         if self.program.groups.iter().any(|group| group.registers.is_some()) {
@@ -252,7 +252,7 @@ impl<'p> Lower<'p> {
             let addresses = if self.assumed.policy == Policy::General { 96 } else { 48 };
             self.kernel.launch.blocks_per_sm = self.kernel.resident(addresses);
         }
-        Ok(self.kernel)
+        self.kernel
     }
 
     fn exprs(&mut self) -> &mut Exprs {

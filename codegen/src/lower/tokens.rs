@@ -135,13 +135,13 @@ impl Forward for Relaxed<'_> {
                 ages.close(None);
                 Edit::Keep
             }
-            (Some(Copies::Wait(_)), Some(Mark::Waits(token, but))) => {
+            (Some(Copies::Wait), Some(Mark::Waits(token, but))) => {
                 let age = ages.0.get(&token).and_then(|ages| ages.get(but as usize));
                 age.map_or(Edit::Remove, |&pending| {
                     Edit::Become(Op::WaitQueue { queue: Queue::CpAsync, pending })
                 })
             }
-            (Some(Copies::Wait(_)), Some(Mark::Closes(_)) | None) | (Some(Copies::Issue) | None, _) => {
+            (Some(Copies::Wait), Some(Mark::Closes(_)) | None) | (Some(Copies::Issue) | None, _) => {
                 Edit::Keep
             }
         }

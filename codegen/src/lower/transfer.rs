@@ -1,12 +1,12 @@
 //! Copies: vector widths from layouts, guards from bounds, through registers or by cp.async.
 
+use super::Lower;
 use super::numbering::extents_of;
-use super::{Lower, Policy};
 use crate::atoms;
 use crate::index::{Int, Ix};
 use crate::number::Number;
 use crate::pair::{Pair, align};
-use crate::problem::{Problem, Result};
+use crate::problem::Result;
 use crate::thread::{AtomArg, Frag, Mem, Op, Unroll, Val};
 use crate::tile::{How, Space};
 use crate::view::View;
@@ -58,23 +58,13 @@ impl Lower<'_> {
     /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its
     /// own vector width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
-        let zeros = self.zeros(pair, (from, to), fill);
-        if !matches!(how, How::Plain | How::Here | How::Staged)
-            && pair.to.peer.is_none()
-            && zeros
-            && self.asynchronously(pair, from, to)?
-        {
+        let zeros = self.relying(|bounds, needs| bounds.fills_with_zeros(pair, (from, to), fill, needs));
+        let may_be_asynchronous = match how {
+            How::Derive | How::Async | How::Atom(_) => zeros,
+            How::Plain | How::Here | How::Staged => false,
+        };
+        if may_be_asynchronous && self.asynchronously(pair, from, to)? {
             return Ok(());
-        }
-        if how == How::Async && zeros && self.assumed.policy == Policy::Best {
-            let (_, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
-            let elem = self.program.tensor(pair.to.tensor).elem;
-            return Err(Problem::new(format!(
-                "`{}` cannot be prefetched: asynchronous copies move 4, 8 or 16 bytes at once, and here {} are contiguous",
-                pair.to.name,
-                width * i64::from(elem.bytes())
-            ))
-            .help("let each thread take consecutive elements, such as values = (4, 1), along the mode that is contiguous in both memories"));
         }
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (load_leaf, load_width) = self.vector(&[(&pair.from, from)]);
@@ -120,35 +110,13 @@ impl Lower<'_> {
         })
     }
 
-    /// Is what an asynchronous copy fills with zeros all that has to be filled? Elements beyond the tile that are
-    /// beyond the target's as well are not written.
-    fn zeros(&mut self, pair: &Pair, (from, to): (&[Leaf], &[Leaf]), fill: Number) -> bool {
-        let steps = |leaves: &[Leaf], mode: usize| -> Vec<i64> {
-            leaves.iter().map(|leaf| if leaf.mode == mode { leaf.step } else { 0 }).collect()
-        };
-        let beyond = |lower: &mut Self, view: &View, leaves: &[Leaf], mode: usize| {
-            let (origin, extent) = lower.bounds().limited(view, mode)?;
-            Some((view.base[mode].plus(&origin, -1), steps(leaves, mode), extent))
-        };
-        let skipped: Vec<_> =
-            (0..pair.to.base.len()).filter_map(|mode| beyond(self, &pair.to, to, mode)).collect();
-        let filled = |mode: usize| {
-            let limit = beyond(self, &pair.from, from, mode);
-            self.outside(&pair.from, mode) || limit.is_some_and(|limit| !skipped.contains(&limit))
-        };
-        fill.is_zero() || !(0..pair.from.base.len()).any(filled)
-    }
-
     /// By cp.async from global to shared memory, if types and widths allow: in flight until a wait.
     fn asynchronously(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<bool> {
-        let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
-        let spaces = matches!((source.space, target.space), (Space::Global { .. }, Space::Shared { .. }));
-        if !spaces || source.elem != target.elem || self.kernel.arch < 80 {
-            return Ok(false);
-        }
         let mut needs = Vec::new();
-        let (which, width) = self.bounds().vector(&[(&pair.from, from), (&pair.to, to)], &mut needs);
-        let bytes = width * i64::from(source.elem.bytes());
+        let Some((which, width)) = self.bounds().asynchronous(pair, (from, to), &mut needs) else {
+            return Ok(false);
+        };
+        let bytes = width * i64::from(self.program.tensor(pair.from.tensor).elem.bytes());
         let [Some(plain), Some(or_zero)] = [false, true].map(|zero| atoms::cp_async(bytes, zero)) else {
             return Ok(false);
         };

@@ -51,9 +51,14 @@ const MOST_STAGES: u32 = 16;
 
 /// The program with its pipelined loops expanded.
 pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    let mut waits = false;
+    program
+        .body
+        .iter()
+        .for_each(|stmt| stmt.each(&mut |stmt| waits |= matches!(stmt.op, Op::WaitCopies { .. })));
     Ok(match scheduled(program)? {
-        Cow::Borrowed(program) => Cow::Borrowed(program),
-        Cow::Owned(program) => Cow::Owned(synchronised(program)),
+        Cow::Borrowed(program) if !waits => Cow::Borrowed(program),
+        scheduled => Cow::Owned(synchronised(scheduled.into_owned())?),
     })
 }
 

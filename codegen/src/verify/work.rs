@@ -184,6 +184,7 @@ mod tests {
     use tilewright_layout::layout;
 
     use super::*;
+    use crate::alternative::Policy;
     use crate::build::Builder;
     use crate::elem::Elem;
     use crate::thread::Bin;
@@ -196,7 +197,7 @@ mod tests {
         let mut b = Builder::new("wrong");
         let op = op(&mut b).unwrap();
         b.statement(op);
-        assert_eq!(verify::program(&b.finish()).unwrap_err().message, expected);
+        assert_eq!(verify::program(&b.finish(), Policy::Best).unwrap_err().message, expected);
     }
 
     fn registers(b: &mut Builder, name: &str, shape: (i64, i64)) -> Result<View> {

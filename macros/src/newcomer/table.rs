@@ -37,6 +37,10 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "let x = full::<f32>((32, 8)); let y = full((32, 8), 0.0);"),
     (
         Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, _1>) { threads(32); let x = tile(x, 64, _); let mut most = full::<f32>(1, f32::NEG_INFINITY); let mut a = full::<f32>(64, f32::NEG_INFINITY); let mut b = full::<f32>(64, f32::NEG_INFINITY); let mut c = full::<f32>(64, f32::NEG_INFINITY); for k in 0..x.size(1) { most = max(most, maximum(a)); a = b; b = c; c = map(x[(_, k)], |x| x); } copy(most, y); }",
+    ),
+    (
+        Kernel,
         "fn k(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) { let x = tile(x, (4, 256), (block.x, _)); let mut most = full::<f32>((4, 256), f32::NEG_INFINITY); for k in 0..x.size(2) { most = max(most, x[(_, _, k)]); } copy(maximum(most, 1)[(_, 0)], tile(y, 4, block.x)); }",
     ),
     (
@@ -190,6 +194,10 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (
         Body,
         "let s = shared::<f32>(layout!((32, 8))); let other = layout!((32, 8) : (8, 1)); copy(from, parallelize(s, t, thread.x)); cp_async_wait_all(); copy(parallelize(s, other, thread.x), to);",
+    ),
+    (
+        Body,
+        "let s = shared::<f32>(layout!((32, 8))); if block.x > 0 { copy(from, parallelize(s, t, thread.x)); } cp_async_wait(1); sync_threads(); copy(parallelize(s, t, thread.x), to);",
     ),
     (
         Body,

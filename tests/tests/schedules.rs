@@ -1,0 +1,121 @@
+//! A schedule says when statements run, not what they compute: whatever it is, results are the same to the bit. Programs get
+//! random schedules (stages, k-steps in registers, exit tests, mechanisms of copies, the walk through a product) and run in
+//! the simulator, which chooses at random when warps run and when copies land.
+
+use tilewright_codegen::tile::{How, Multiply, Op, Order, Program, Space, Stmt};
+use tilewright_codegen::words::Words;
+use tilewright_codegen::{Definition, Generated, generate};
+use tilewright_fuzz::random::Random;
+use tilewright_sim::{Options, run_every};
+use tilewright_tests::by_all_cores;
+use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::tensor::Room;
+
+/// Products with a pipelined loop: on CUDA cores, and by mma.sync with copies by cp.async.
+const PRODUCTS: &[&str] = &[
+    "bm=32 bn=32 bk=8 tc=(8,8) stages=2",
+    "bm=32 bn=64 bk=16 tc=(8,8) stages=2 fragments=2",
+    "bm=32 bn=32 bk=16 tc=(4,8) dtype=f64 mma=none stages=3",
+    "bm=32 bn=32 bk=16 tc=(8,4) dtype=i32",
+    "bm=64 bn=32 bk=32 dtype=bf16 arch=80",
+    "bm=64 bn=64 bk=32 dtype=tf32 arch=80 warps=(2,2)",
+];
+
+/// Extents, and whether tiles divide K. Where they do not, the number of k-steps in registers stays as it is: with two, the
+/// partial K tile comes first, and the order in which K is summed belongs to the program.
+const SIZES: [([(&str, usize); 3], bool); 2] =
+    [([("M", 64), ("N", 64), ("K", 160)], true), ([("M", 45), ("N", 70), ("K", 99)], false)];
+
+/// Schedules of each program.
+const SCHEDULES: u64 = 6;
+
+/// Gives the loops, copies and products of a program another schedule.
+fn reschedule(program: &mut Program, fragments_too: bool, random: &mut Random) {
+    let spaces: Vec<Space> = program.tensors.iter().map(|tensor| tensor.space).collect();
+    let is_fetch = |op: &Op| {
+        let Op::Copy { from, to, .. } = op else { return false };
+        let [from, to] = [from, to].map(|view| spaces[view.tensor as usize]);
+        matches!((from, to), (Space::Global { .. }, Space::Shared { .. }))
+    };
+    each(&mut program.body, &mut |stmt| match &mut stmt.op {
+        Op::Pipelined { ahead, body, .. } => {
+            let mut tiles = false;
+            each(body, &mut |stmt| tiles |= is_fetch(&stmt.op));
+            // A loop over fragments in shared memory has one or two stages.
+            ahead.stages = 1 + random.below(if tiles { 4 } else { 2 }) as u32;
+            // Its whole work is one product of each thread.
+            let scalar = |stmt: &Stmt| matches!(stmt.op, Op::Gemm { how: Multiply::Scalar(_), .. });
+            let work: Vec<&Stmt> = body.iter().filter(|stmt| !matches!(stmt.op, Op::Copy { .. })).collect();
+            if fragments_too && work.len() == 1 && scalar(work[0]) {
+                ahead.fragments = 1 + random.below(2) as u32;
+            }
+            if ahead.fragments == 2 {
+                ahead.stages = ahead.stages.max(2);
+            }
+            ahead.exits = random.chance(50);
+        }
+        Op::Gemm { order, .. } => {
+            let all = [Order::Plain, Order::Serpentine, Order::Rows, Order::RowSerpentine];
+            *order = all[random.below(4) as usize];
+        }
+        op if is_fetch(op) => {
+            if let Op::Copy { how: how @ (How::Derive | How::Staged), .. } = op {
+                *how = [How::Derive, How::Staged][random.below(2) as usize];
+            }
+        }
+        _ => {}
+    });
+}
+
+fn each(body: &mut [Stmt], f: &mut dyn FnMut(&mut Stmt)) {
+    for stmt in body {
+        f(stmt);
+        stmt.bodies_mut().into_iter().for_each(|inner| each(inner, f));
+    }
+}
+
+fn kernel(program: &Program) -> Generated {
+    let outcome = generate(program.clone());
+    let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
+    outcome.kernel.unwrap_or_else(|| panic!("{}\n{program}", said.join("\n")))
+}
+
+/// The result of the last variant, which serves every launch, and of the first that fits.
+fn results(kernel: &Generated, sizes: &[(&str, usize)], seed: u64) -> Vec<(usize, Vec<u8>)> {
+    let setting =
+        Setting { sizes, rooms: &[Room::new(0, 0)], values: Values::Any, seed: 3, alpha: 0.5, beta: 2.0 };
+    let problem = Problem::of(kernel, &setting);
+    let options = Options { seed, schedules: 2, ..Options::default() };
+    let outcomes = run_every(kernel, &problem.args(), &options).unwrap_or_else(|error| panic!("{error}"));
+    let name = &problem.result().name;
+    outcomes
+        .iter()
+        .map(|outcome| (outcome.variant(), outcome.bytes(name).expect("a result").to_vec()))
+        .collect()
+}
+
+#[test]
+fn any_schedule_gives_the_same_bits() {
+    let definition = |keys: &&str| {
+        let words = Words::read(keys).unwrap_or_else(|wrong| panic!("{wrong}"));
+        ((*keys).to_owned(), Definition::Matmul(words.args().to_vec()))
+    };
+    let all: Vec<(String, Definition)> = PRODUCTS.iter().map(definition).collect();
+    by_all_cores(&all, |(name, definition)| {
+        let program = definition.program().unwrap_or_else(|said| panic!("{name}: {said:?}"));
+        for (sizes, divides) in SIZES {
+            let wanted = results(&kernel(&program), &sizes, 0);
+            for seed in 0..SCHEDULES {
+                let mut other = program.clone();
+                reschedule(&mut other, divides, &mut Random::new(seed));
+                for (variant, bits) in results(&kernel(&other), &sizes, seed) {
+                    let same = wanted.iter().find(|(of, _)| *of == variant).is_none_or(|(_, of)| *of == bits);
+                    assert!(
+                        same,
+                        "{name}, {sizes:?}, schedule {seed}, variant {variant}: other bits\n{other}"
+                    );
+                }
+            }
+        }
+    });
+}
