@@ -4,7 +4,7 @@ use super::{Device, Expr, ExprKind, Kernel, ParamKind, Stmt, StmtKind};
 
 impl Expr {
     /// Its direct subexpressions.
-    fn inside(&self) -> Vec<&Expr> {
+    pub(crate) fn inside(&self) -> Vec<&Expr> {
         match &self.kind {
             ExprKind::Tuple(items) => items.iter().collect(),
             ExprKind::Call { args, .. } => args.iter().map(|arg| &arg.value).collect(),
@@ -69,7 +69,7 @@ impl Device {
 
 impl Stmt {
     /// Its direct subexpressions.
-    fn exprs(&self) -> Vec<&Expr> {
+    pub(crate) fn exprs(&self) -> Vec<&Expr> {
         match &self.kind {
             StmtKind::Let { value: one, .. }
             | StmtKind::For { range: one, .. }
@@ -81,7 +81,7 @@ impl Stmt {
     }
 
     /// Its direct substatements.
-    fn stmts(&self) -> Vec<&Stmt> {
+    pub(crate) fn stmts(&self) -> Vec<&Stmt> {
         match &self.kind {
             StmtKind::For { body, .. } | StmtKind::Block { body, .. } => body.iter().collect(),
             StmtKind::If { then, other, .. } => then.iter().chain(other).collect(),

@@ -47,6 +47,7 @@ impl Evaluator {
         };
         let made = self.expr(value);
         self.naming.clear();
+        let made = self.own_elements(pattern, value, made);
         match (pattern, made) {
             (Pattern::Name(name), Value::View(view)) => Value::View(view.with_name(&name.text)),
             (_, made) => made,

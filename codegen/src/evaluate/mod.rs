@@ -7,6 +7,7 @@ mod args;
 mod assign;
 mod bind;
 mod calls;
+mod changed;
 mod choice;
 mod control;
 mod copies;
@@ -68,6 +69,7 @@ pub(crate) fn program(
     run.keys(kernel);
     run.devices.clone_from(&kernel.devices);
     run.params(kernel);
+    run.changes = changed::Changes::of(&kernel.body);
     run.body(&kernel.body);
     let mut levels = kernel.levels.clone();
     levels.extend(settings.levels.iter().cloned());
@@ -93,6 +95,8 @@ struct Evaluator {
     diagnostics: Vec<Diagnostic>,
     /// Which names are used.
     uses: uses::Uses,
+    /// Which names stand for elements that change.
+    changes: changed::Changes,
     /// Elements of inputs that have been loaded as integers in the open blocks.
     loaded: Vec<(View, Affine)>,
     /// Values of type parameters.
@@ -123,6 +127,7 @@ impl Evaluator {
             called_at: None,
             diagnostics: Vec::new(),
             uses: uses::Uses::default(),
+            changes: changed::Changes::default(),
             loaded: Vec::new(),
             types: Vec::new(),
             naming: Vec::new(),

@@ -255,7 +255,9 @@ impl Lower<'_> {
         let program = self.program;
         let of = &program.vars[var as usize];
         let (mut at, extent) = (self.affine(at), self.affine(&of.to));
-        if past == Past::Last {
+        // There is no last iteration where there is none at all; within the loop there is one.
+        let is_first = self.kernel.exprs.constant(at) == Some(0);
+        if past == Past::Last && !is_first {
             let one = self.int(1);
             let last = self.exprs().sub(extent, one);
             at = self.exprs().min(at, last);
@@ -264,7 +266,8 @@ impl Lower<'_> {
             self.exprs().assume(at, 0, hi);
         }
         let inside = self.exprs().lt(at, extent);
-        let always = if past == Past::Skip { self.kernel.exprs.constant(inside) } else { Some(1) };
+        let skips = past == Past::Skip || past == Past::Last && is_first;
+        let always = if skips { self.kernel.exprs.constant(inside) } else { Some(1) };
         if always == Some(0) {
             return Ok(());
         }

@@ -14,7 +14,7 @@ use crate::view::View;
 pub enum Past {
     /// It is skipped, by a predicate.
     Skip,
-    /// It is clamped to the last iteration, which runs again, unpredicated.
+    /// It is clamped to the last iteration, which runs again, unpredicated. A loop without iterations has none.
     Last,
     /// It runs unpredicated: its stores go to a slot that no one reads.
     Anyway,

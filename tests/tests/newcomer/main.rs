@@ -2,22 +2,28 @@
 //! with double precision in every variant, at sizes that tiles do not divide.
 
 mod arithmetic;
+mod decoding;
 mod elements;
+mod gradients;
 mod graphs;
 mod images;
 mod learning;
 mod models;
 mod moves;
+mod names;
 mod neighbours;
 mod numbers;
+mod pictures;
 mod places;
 mod producers;
 mod products;
 mod rows;
 mod sciences;
+mod searches;
 mod serving;
 mod sparse;
 mod sums;
+mod systems;
 mod tiles;
 mod training;
 mod week;

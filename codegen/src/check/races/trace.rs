@@ -193,11 +193,13 @@ impl<'p> Unroll<'p> {
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
             Op::Step { var, at, past, body } => {
                 let (at, extent) = (self.value(at), self.number(&self.program.vars[*var as usize].to));
-                if *past == Past::Anyway {
+                let (at, runs) = match (past, extent) {
+                    (Past::Anyway, _) | (_, None) => (at, true),
+                    (Past::Last, Some(extent)) => (at.min(extent - 1), extent > 0),
+                    (Past::Skip, Some(extent)) => (at, at < extent),
+                };
+                if runs {
                     self.set(*var, at);
-                    self.statements(body);
-                } else if *past == Past::Last || extent.is_none_or(|extent| at < extent) {
-                    self.set(*var, extent.map_or(at, |extent| at.min(extent - 1)));
                     self.statements(body);
                 }
             }

@@ -1,0 +1,47 @@
+//! `let b = a` of registers: as in Rust, a change of one is none of the other.
+
+use crate::{drawn, every, generated};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// What changes after it has a second name, what changes under that, parts of tuples, and a loop.
+#[kernel]
+fn second_names(x: &Tensor<f32, N>, y: &mut Tensor<f32, (N, _4)>) {
+    let to = |n| tile(y, (256, 1), (block.x, n))[(_, 0)];
+    let mut own = map(tile(x, 256, block.x), |x| x);
+    let before = own;
+    own += 1.0;
+    copy(own - before, to(0));
+
+    let mut twice = before;
+    twice *= 2.0;
+    copy(twice - before, to(1));
+
+    let mut both = (own, twice);
+    let (one, two) = both;
+    both = map((own, twice), |x, y| (y, x));
+    copy(both.1 - one + both.0 - two, to(2));
+
+    let (mut a, mut b) = (full::<f32>((256), 0.0), full::<f32>((256), 1.0));
+    for i in 0..10 {
+        let old = b;
+        b += a;
+        a = old;
+    }
+    copy(a, to(3));
+}
+
+#[test]
+fn second_names_are_copies() {
+    let n = 300;
+    let x = drawn(n, 1);
+    for outcome in every(generated!(second_names()), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n, 4])]) {
+        let y = outcome.get::<f32>("y").unwrap();
+        for i in 0..n {
+            assert!((y[i] - 1.0).abs() < 1e-5, "{i}");
+            assert_eq!(y[n + i], x[i]);
+            assert_eq!(y[2 * n + i], 0.0);
+            assert_eq!(y[3 * n + i], 55.0);
+        }
+    }
+}

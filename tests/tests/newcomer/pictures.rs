@@ -1,0 +1,348 @@
+//! Pictures and signals: pools, transforms, colours, regions, frames.
+
+use crate::{below, drawn, every, generated, right, rows, rows_out};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// Maxima of windows of 2x2, and their places.
+#[kernel]
+fn max_pool(
+    x: &Tensor<f32, (H, W, C), (ldx, _1, cx)>,
+    y: &mut Tensor<f32, (P, Q, C), (ldy, _1, cy)>,
+    place: &mut Tensor<i32, (P, Q, C), (ldp, _1, cp)>,
+) {
+    assert(P == H / 2);
+    assert(Q == W / 2);
+    let to = tile(y, (8, 32, 1), (block.x, block.y, block.z));
+    let (best, at) = map(to, |_, at| {
+        let (i, j) = (2 * at.0, 2 * at.1);
+        let a = (x[(i, j, at.2)], i * W + j);
+        let b = (x[(i, j + 1, at.2)], i * W + j + 1);
+        let c = (x[(i + 1, j, at.2)], (i + 1) * W + j);
+        let d = (x[(i + 1, j + 1, at.2)], (i + 1) * W + j + 1);
+        let larger = |(x, i), (y, j)| if y > x { (y, j) } else { (x, i) };
+        larger(larger(a, b), larger(c, d))
+    });
+    copy(best, to);
+    copy(at, tile(place, (8, 32, 1), (block.x, block.y, block.z)));
+}
+
+#[test]
+fn windows_have_maxima_and_places() {
+    for (h, w, c) in [(37, 71, 2), (2, 3, 1)] {
+        let (p, q) = (h / 2, w / 2);
+        let x = drawn(h * w * c, 1);
+        let (mut y, mut place) = (vec![], vec![]);
+        for at in 0..p * q * c {
+            let (i, j, z) = (at / q % p * 2, at % q * 2, at / q / p);
+            let four = [i * w + j, i * w + j + 1, (i + 1) * w + j, (i + 1) * w + j + 1];
+            let best =
+                four.into_iter().reduce(|a, b| if x[z * h * w + b] > x[z * h * w + a] { b } else { a });
+            y.push(x[z * h * w + best.unwrap()]);
+            place.push(best.unwrap() as i32);
+        }
+        let args = [
+            Arg::tensor(&x, [h, w, c]).strides([w, 1, h * w]),
+            Arg::output::<f32>([p, q, c]).strides([q, 1, p * q]),
+            Arg::output::<i32>([p, q, c]).strides([q, 1, p * q]),
+        ];
+        for outcome in every(generated!(max_pool()), &args) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), y);
+            assert_eq!(outcome.get::<i32>("place").unwrap(), place);
+        }
+    }
+}
+
+/// Bᵀ d B of Winograd's F(2x2, 3x3), for all tiles of an image.
+#[kernel]
+fn winograd_input(
+    x: &Tensor<f32, (H, W), (ldx, _1)>,
+    v: &mut Tensor<f32, { (ceil_div(H, 2), ceil_div(W, 2), 4, 4) }>,
+) {
+    let to = tile(v, (8, 32, 1, 1), (block.x, block.y, 0, 0))[(_, _, 0, 0)];
+    for i in unroll(0..4) {
+        for j in unroll(0..4) {
+            let value = map(to, |_, at| {
+                let d = |r, c| x[(2 * at.0 + r - 1, 2 * at.1 + c - 1)];
+                let row = |c| {
+                    if i == 0 {
+                        d(0, c) - d(2, c)
+                    } else if i == 1 {
+                        d(1, c) + d(2, c)
+                    } else if i == 2 {
+                        d(2, c) - d(1, c)
+                    } else {
+                        d(1, c) - d(3, c)
+                    }
+                };
+                if j == 0 {
+                    row(0) - row(2)
+                } else if j == 1 {
+                    row(1) + row(2)
+                } else if j == 2 {
+                    row(2) - row(1)
+                } else {
+                    row(1) - row(3)
+                }
+            });
+            copy(value, tile(v, (8, 32, 1, 1), (block.x, block.y, i, j))[(_, _, 0, 0)]);
+        }
+    }
+}
+
+#[test]
+#[allow(clippy::needless_range_loop)]
+fn tiles_are_transformed() {
+    for (h, w) in [(19usize, 70usize), (1, 1)] {
+        let x = drawn(h * w, 1);
+        let b =
+            [[1.0, 0.0, -1.0, 0.0], [0.0, 1.0, 1.0, 0.0], [0.0, -1.0, 1.0, 0.0], [0.0, 1.0, 0.0, -1.0f64]];
+        let (p, q) = (h.div_ceil(2), w.div_ceil(2));
+        let mut wanted = vec![0.0; p * q * 16];
+        for at in 0..p * q * 16 {
+            let (i, j, r, c) = (at % p, at / p % q, at / (p * q) % 4, at / (p * q) / 4);
+            let d = |u: usize, v: usize| match ((2 * i + u).checked_sub(1), (2 * j + v).checked_sub(1)) {
+                (Some(i), Some(j)) if i < h && j < w => x[i * w + j] as f64,
+                _ => 0.0,
+            };
+            wanted[at] = (0..16).map(|n| b[r][n / 4] * b[c][n % 4] * d(n / 4, n % 4)).sum();
+        }
+        let args = [rows(&x, h, w), Arg::output::<f32>([p, q, 4, 4])];
+        right(generated!(winograd_input()), &args, "v", &wanted, 1e-5);
+    }
+}
+
+/// JPEG: the cosine transform of blocks of 8x8, divided by a table, rounded, and in zigzag order.
+#[kernel(allow(uncoalesced))]
+fn jpeg_blocks(
+    x: &Tensor<u8, (H, W), (ldx, _1)>,
+    c: &Tensor<f32, { (8, 8) }, (_8, _1)>,
+    table: &Tensor<f32, { (8, 8) }, (_8, _1)>,
+    zigzag: &Tensor<i32, { (8, 8) }, (_8, _1)>,
+    y: &mut Tensor<i32, { (ceil_div(H, 8), ceil_div(W, 8), 64) }, (ly, lx, _1)>,
+) {
+    let c = tile(c, (8, 8), (0, 0));
+    let (s, t, cs) = (shared::<f32>((8, 8)), shared::<f32>((8, 8)), shared::<f32>((8, 8)));
+    copy(c, cs);
+    copy(map(tile(x, (8, 8), (block.y, block.x)), |x| x as f32 - 128.0), s);
+    let mut a = full::<f32>((8, 8), 0.0);
+    gemm(cs, permute(s, (1, 0)), &mut a);
+    copy(a, t);
+    let mut b = full::<f32>((8, 8), 0.0);
+    gemm(t, cs, &mut b);
+    let q = map((b, tile(table, (8, 8), (0, 0))), |b, t| round(b / t) as i32);
+    let to = tile(y, (1, 1, 64), (block.y, block.x, 0))[(0, 0, _)];
+    scatter((q, tile(zigzag, (8, 8), (0, 0))), to, |q, z| (z, q));
+}
+
+#[test]
+fn blocks_are_in_zigzag_order() {
+    let (h, w) = (20usize, 30usize);
+    let x: Vec<u8> = below(256, h * w, 1).into_iter().map(|x| x as u8).collect();
+    let c: Vec<f32> = (0..64)
+        .map(|at| {
+            let (k, n) = ((at / 8) as f64, (at % 8) as f64);
+            let scale = if at / 8 == 0 { 0.125f64.sqrt() } else { 0.5 };
+            (scale * ((2.0 * n + 1.0) * k * std::f64::consts::PI / 16.0).cos()) as f32
+        })
+        .collect();
+    let table: Vec<f32> = (0..64).map(|at| (at / 8 + at % 8 + 3) as f32).collect();
+    let mut order: Vec<usize> = (0..64).collect();
+    order.sort_by_key(|at| (at / 8 + at % 8, if (at / 8 + at % 8) % 2 == 0 { at % 8 } else { at / 8 }));
+    let mut zigzag = vec![0i32; 64];
+    order.iter().enumerate().for_each(|(place, at)| zigzag[*at] = place as i32);
+    let (p, q) = (h.div_ceil(8), w.div_ceil(8));
+    let args = [
+        Arg::tensor(&x, [h, w]).strides([w, 1]),
+        rows(&c, 8, 8),
+        rows(&table, 8, 8),
+        Arg::tensor(&zigzag, [8, 8]).strides([8, 1]),
+        Arg::output::<i32>([p, q, 64]).strides([q * 64, 64, 1]),
+    ];
+    for outcome in every(generated!(jpeg_blocks()), &args) {
+        let y = outcome.get::<i32>("y").unwrap();
+        for at in 0..p * q * 64 {
+            let (i, j, k) = (at / 64 / q, at / 64 % q, at % 64);
+            // Beyond the edge a pixel reads as 0.
+            let pixel = |r: usize, s: usize| match i * 8 + r < h && j * 8 + s < w {
+                true => x[(i * 8 + r) * w + j * 8 + s] as f64 - 128.0,
+                false => -128.0,
+            };
+            let of =
+                |n: usize| c[k / 8 * 8 + n / 8] as f64 * c[k % 8 * 8 + n % 8] as f64 * pixel(n / 8, n % 8);
+            let wanted = (0..64).map(of).sum::<f64>() / table[k] as f64;
+            assert!((y[at - k + zigzag[k] as usize] as f64 - wanted).abs() < 0.501, "{at}");
+        }
+    }
+}
+
+/// NV12 to RGB.
+#[kernel(allow(uncoalesced))]
+fn nv12(
+    luma: &Tensor<u8, (H, W), (ldl, _1)>,
+    chroma: &Tensor<u8, { (ceil_div(H, 2), ceil_div(W, 2), 2) }, (ldc, _2, _1)>,
+    rgb: &mut Tensor<u8, (H, W, _3), (ldr, _3, _1)>,
+) {
+    let y = tile(luma, (8, 64), (block.x, block.y));
+    let (r, g, b) = map(y, |y, at| {
+        let y = 1.164 * (y as f32 - 16.0);
+        let u = chroma[(at.0 / 2, at.1 / 2, 0)] as f32 - 128.0;
+        let v = chroma[(at.0 / 2, at.1 / 2, 1)] as f32 - 128.0;
+        let clamp = |x| min(max(round(x), 0.0), 255.0) as u8;
+        (clamp(y + 1.596 * v), clamp(y - 0.392 * u - 0.813 * v), clamp(y + 2.017 * u))
+    });
+    copy(r, tile(rgb, (8, 64, 1), (block.x, block.y, 0))[(_, _, 0)]);
+    copy(g, tile(rgb, (8, 64, 1), (block.x, block.y, 1))[(_, _, 0)]);
+    copy(b, tile(rgb, (8, 64, 1), (block.x, block.y, 2))[(_, _, 0)]);
+}
+
+#[test]
+fn colours_are_converted() {
+    for (h, w) in [(19usize, 71usize), (1, 1)] {
+        let (p, q) = (h.div_ceil(2), w.div_ceil(2));
+        let bytes = |n, seed| below(256, n, seed).into_iter().map(|x| x as u8).collect::<Vec<u8>>();
+        let (luma, chroma) = (bytes(h * w, 1), bytes(p * q * 2, 2));
+        let args = [
+            Arg::tensor(&luma, [h, w]).strides([w, 1]),
+            Arg::tensor(&chroma, [p, q, 2]).strides([q * 2, 2, 1]),
+            Arg::output::<u8>([h, w, 3]).strides([w * 3, 3, 1]),
+        ];
+        for outcome in every(generated!(nv12()), &args) {
+            let rgb = outcome.get::<u8>("rgb").unwrap();
+            for at in 0..h * w {
+                let of = |n: usize| chroma[(at / w / 2 * q + at % w / 2) * 2 + n] as f64 - 128.0;
+                let (y, u, v) = (1.164 * (luma[at] as f64 - 16.0), of(0), of(1));
+                for (n, z) in [y + 1.596 * v, y - 0.392 * u - 0.813 * v, y + 2.017 * u].iter().enumerate() {
+                    assert!((rgb[at * 3 + n] as f64 - z.clamp(0.0, 255.0)).abs() < 0.501, "{at}");
+                }
+            }
+        }
+    }
+}
+
+/// Regions of an image, each pooled to 4x4 by bilinear samples at their centres.
+#[kernel]
+fn roi_align(
+    x: &Tensor<f32, (C, H, W), (xc, xh, _1)>,
+    boxes: &Tensor<f32, (R, _4), (_4, _1)>,
+    y: &mut Tensor<f32, (R, C, _4, _4), (yr, yc, _4, _1)>,
+) {
+    let r = block.x;
+    let to = tile(y, (1, 8, 4, 4), (r, block.y, 0, 0))[(0, _, _, _)];
+    let (top, left) = (boxes[(r, 0)], boxes[(r, 1)]);
+    let (h, w) = ((boxes[(r, 2)] - top) / 4.0, (boxes[(r, 3)] - left) / 4.0);
+    map(to, to, |_, at| {
+        let (i, j) = (top + (at.1 as f32 + 0.5) * h, left + (at.2 as f32 + 0.5) * w);
+        let (i0, j0) = (floor(i), floor(j));
+        let (u, v) = (i - i0, j - j0);
+        let p = |a, b| x[(at.0, i0 as i32 + a, j0 as i32 + b)];
+        (1.0 - u) * ((1.0 - v) * p(0, 0) + v * p(0, 1)) + u * ((1.0 - v) * p(1, 0) + v * p(1, 1))
+    });
+}
+
+#[test]
+fn regions_are_pooled() {
+    let (c, h, w, r) = (11, 20, 30, 3);
+    let x = drawn(c * h * w, 1);
+    let boxes = [0.5f32, 1.25, 15.0, 20.0, 3.0, 3.0, 4.0, 4.0, -2.0, -3.0, 25.0, 40.0];
+    let mut wanted = vec![];
+    for at in 0..r * c * 16 {
+        let (b, z, i, j) = (at / 16 / c, at / 16 % c, at / 4 % 4, at % 4);
+        let b: Vec<f64> = boxes[b * 4..][..4].iter().map(|x| *x as f64).collect();
+        let (i, j) =
+            (b[0] + (i as f64 + 0.5) * (b[2] - b[0]) / 4.0, b[1] + (j as f64 + 0.5) * (b[3] - b[1]) / 4.0);
+        let p = |i: f64, j: f64| match i >= 0.0 && j >= 0.0 && i < h as f64 && j < w as f64 {
+            true => x[(z * h + i as usize) * w + j as usize] as f64,
+            false => 0.0,
+        };
+        let (u, v, i, j) = (i - i.floor(), j - j.floor(), i.floor(), j.floor());
+        let (top, bottom) =
+            ((1.0 - v) * p(i, j) + v * p(i, j + 1.0), (1.0 - v) * p(i + 1.0, j) + v * p(i + 1.0, j + 1.0));
+        wanted.push((1.0 - u) * top + u * bottom);
+    }
+    let args = [
+        Arg::tensor(&x, [c, h, w]).strides([h * w, w, 1]),
+        Arg::tensor(&boxes, [r, 4]).strides([4, 1]),
+        Arg::output::<f32>([r, c, 4, 4]).strides([c * 16, 16, 4, 1]),
+    ];
+    right(generated!(roi_align()), &args, "y", &wanted, 1e-4);
+}
+
+/// An integral image: sums of everything above and to the left.
+#[kernel]
+fn integral_rows<const W: usize = 256>(
+    x: &Tensor<u8, (H, N), (ldx, _1)>,
+    y: &mut Tensor<i32, (H, N), (ldy, _1)>,
+) {
+    let (from, to) = (tile(x, (8, W), (block.x, _)), tile(y, (8, W), (block.x, _)));
+    let mut carry = full::<i32>((8, 1), 0);
+    for k in 0..from.size(2) {
+        copy(scan(from[(_, _, k)] as i32, 0, |a, b| a + b, mode = 1, carry = &mut carry), to[(_, _, k)]);
+    }
+}
+
+#[test]
+fn rows_add_up() {
+    for (h, n) in [(11, 301), (1, 1)] {
+        let x: Vec<u8> = below(256, h * n, 1).into_iter().map(|x| x as u8).collect();
+        let wanted: Vec<i32> =
+            (0..h * n).map(|at| x[at / n * n..=at].iter().map(|x| *x as i32).sum()).collect();
+        let args = [Arg::tensor(&x, [h, n]).strides([n, 1]), Arg::output::<i32>([h, n]).strides([n, 1])];
+        for outcome in every(generated!(integral_rows()), &args) {
+            assert_eq!(outcome.get::<i32>("y").unwrap(), wanted);
+        }
+    }
+}
+
+/// Power of the frames of a signal under a window, by a table of cosines and sines.
+#[kernel(allow(bank_conflicts))]
+fn spectrogram<const W: usize = 64, const HOP: usize = 16>(
+    x: &Tensor<f32, N>,
+    window: &Tensor<f32, W>,
+    cosine: &Tensor<f32, (F, W)>,
+    sine: &Tensor<f32, (F, W)>,
+    power: &mut Tensor<f32, (T, F), (ldp, _1)>,
+) {
+    assert(T == (N - W) / HOP + 1);
+    let (frames, re, im) = (shared::<f32>((32, W)), shared::<f32>((32, W)), shared::<f32>((32, W)));
+    let w = tile(window, W, 0).along(1);
+    copy(
+        map((iota((32, W), 0), iota((32, W), 1), w), |t, j, w| w * x[((block.x * 32 + t) * HOP + j)]),
+        frames,
+    );
+    copy(tile(cosine, (32, W), (block.y, 0)), re);
+    copy(tile(sine, (32, W), (block.y, 0)), im);
+    let mut a = full::<f32>((32, 32), 0.0);
+    let mut b = full::<f32>((32, 32), 0.0);
+    gemm(frames, re, &mut a);
+    gemm(frames, im, &mut b);
+    copy(a * a + b * b, tile(power, (32, 32), (block.x, block.y)));
+}
+
+#[test]
+fn frames_have_powers() {
+    let (n, f) = (750, 33);
+    let t = (n - 64) / 16 + 1;
+    let (x, window) = (drawn(n, 1), drawn(64, 2));
+    let angle = |at: usize| 2.0 * std::f64::consts::PI * ((at % f) * (at / f)) as f64 / 64.0;
+    let cosine: Vec<f32> = (0..f * 64).map(|at| angle(at).cos() as f32).collect();
+    let sine: Vec<f32> = (0..f * 64).map(|at| angle(at).sin() as f32).collect();
+    let wanted: Vec<f64> = (0..t * f)
+        .map(|at| {
+            let sum = |of: &dyn Fn(f64) -> f64| -> f64 {
+                (0..64)
+                    .map(|j| x[at / f * 16 + j] as f64 * window[j] as f64 * of(angle(j * f + at % f)))
+                    .sum()
+            };
+            sum(&f64::cos).powi(2) + sum(&f64::sin).powi(2)
+        })
+        .collect();
+    let args = [
+        Arg::tensor(&x, [n]),
+        Arg::tensor(&window, [64]),
+        Arg::tensor(&cosine, [f, 64]),
+        Arg::tensor(&sine, [f, 64]),
+        rows_out(t, f),
+    ];
+    right(generated!(spectrogram()), &args, "power", &wanted, 1e-4);
+}

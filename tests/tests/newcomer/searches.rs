@@ -1,0 +1,306 @@
+//! Searches: rays, alignments, paths, samples of a cloud, merged lists.
+
+use crate::{below, close, drawn, every, generated};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// The nearest box that each ray meets, or -1.
+#[kernel]
+fn ray_boxes(
+    origin: &Tensor<f32, (N, _3), (ldo, _1)>,
+    dir: &Tensor<f32, (N, _3), (ldd, _1)>,
+    low: &Tensor<f32, (B, _3), (ldl, _1)>,
+    high: &Tensor<f32, (B, _3), (ldh, _1)>,
+    hit: &mut Tensor<i32, N>,
+    t: &mut Tensor<f32, N>,
+) {
+    let out = tile(hit, 128, block.x);
+    let mut best = full::<f32>((128), f32::INFINITY);
+    let mut which = full::<i32>((128), -1);
+    for b in 0..B {
+        (best, which) = map((best, which, out), |t, w, _, at| {
+            let slab = |i| {
+                let inv = 1.0 / dir[(at.0, i)];
+                let (u, v) =
+                    ((low[(b, i)] - origin[(at.0, i)]) * inv, (high[(b, i)] - origin[(at.0, i)]) * inv);
+                (min(u, v), max(u, v))
+            };
+            let (x0, x1) = slab(0);
+            let (y0, y1) = slab(1);
+            let (z0, z1) = slab(2);
+            let enter = max(max(x0, y0), max(z0, 0.0));
+            let leave = min(min(x1, y1), z1);
+            if (enter <= leave) & (enter < t) { (enter, b) } else { (t, w) }
+        });
+    }
+    copy(which, out);
+    copy(best, tile(t, 128, block.x));
+}
+
+#[test]
+fn rays_meet_boxes() {
+    for (n, b) in [(200, 5), (1, 1)] {
+        let (origin, dir) =
+            (drawn(n * 3, 1), drawn(n * 3, 2).into_iter().map(|x| x + 0.003).collect::<Vec<_>>());
+        let low = drawn(b * 3, 3);
+        let high: Vec<f32> = low.iter().zip(drawn(b * 3, 4)).map(|(l, d)| l + d.abs() + 1.0).collect();
+        let (mut hit, mut t) = (vec![], vec![]);
+        for i in 0..n {
+            let (mut best, mut which) = (f64::INFINITY, -1);
+            for z in 0..b {
+                let (mut enter, mut leave) = (0f64, f64::INFINITY);
+                for k in 0..3 {
+                    let o = origin[i * 3 + k] as f64;
+                    let inv = 1.0 / dir[i * 3 + k] as f64;
+                    let (u, v) = ((low[z * 3 + k] as f64 - o) * inv, (high[z * 3 + k] as f64 - o) * inv);
+                    enter = enter.max(u.min(v));
+                    leave = leave.min(u.max(v));
+                }
+                if enter <= leave && enter < best {
+                    (best, which) = (enter, z as i32);
+                }
+            }
+            hit.push(which);
+            t.push(best);
+        }
+        let args = [
+            Arg::tensor(&origin, [n, 3]).strides([3, 1]),
+            Arg::tensor(&dir, [n, 3]).strides([3, 1]),
+            Arg::tensor(&low, [b, 3]).strides([3, 1]),
+            Arg::tensor(&high, [b, 3]).strides([3, 1]),
+            Arg::output::<i32>([n]),
+            Arg::output::<f32>([n]),
+        ];
+        for outcome in every(generated!(ray_boxes()), &args) {
+            assert_eq!(outcome.get::<i32>("hit").unwrap(), hit);
+            close(&outcome.get::<f32>("t").unwrap(), &t, 1e-4);
+        }
+    }
+}
+
+/// The best local alignment of two texts, by antidiagonals; a pair for each block.
+#[kernel]
+fn smith_waterman<const W: usize = 256>(
+    a: &Tensor<u8, (M, B)>,
+    b: &Tensor<u8, (N, B)>,
+    score: &mut Tensor<i32, B>,
+) {
+    at_most(M, W - 1);
+    let pair = block.x;
+    let mut last = full::<i32>((W), 0);
+    let mut before = full::<i32>((W), 0);
+    let mut best = full::<i32>((W), 0);
+    let left = shared::<i32>((W));
+    let diagonal = shared::<i32>((W));
+    for d in 0..M + N - 1 {
+        copy(last, left);
+        copy(before, diagonal);
+        let now = map((iota(W), last), |i, up| {
+            let j = d - i;
+            let same = if a[(i, pair)] == b[(j, pair)] { 2 } else { -1 };
+            let inside = (j >= 0) & (j < N) & (i < M);
+            let from = max(max(diagonal[(i - 1)] + same, left[(i - 1)] - 1), max(up - 1, 0));
+            if inside { from } else { 0 }
+        });
+        best = map((best, now), |a, b| max(a, b));
+        before = last;
+        last = now;
+    }
+    copy(maximum(best), tile(score, 1, pair));
+}
+
+#[test]
+fn texts_are_aligned() {
+    for (m, n, b) in [(70, 45, 3), (1, 1, 1)] {
+        let text = |n, seed| below(4, n, seed).into_iter().map(|x| x as u8).collect::<Vec<u8>>();
+        let (x, y) = (text(m * b, 1), text(n * b, 2));
+        let wanted: Vec<i32> = (0..b)
+            .map(|q| {
+                let mut h = vec![0i32; (m + 1) * (n + 1)];
+                for i in 1..=m {
+                    for j in 1..=n {
+                        let same = if x[q * m + i - 1] == y[q * n + j - 1] { 2 } else { -1 };
+                        let up = h[(i - 1) * (n + 1) + j].max(h[i * (n + 1) + j - 1]) - 1;
+                        h[i * (n + 1) + j] = (h[(i - 1) * (n + 1) + j - 1] + same).max(up).max(0);
+                    }
+                }
+                h.into_iter().max().unwrap()
+            })
+            .collect();
+        let args = [Arg::tensor(&x, [m, b]), Arg::tensor(&y, [n, b]), Arg::output::<i32>([b])];
+        for outcome in every(generated!(smith_waterman()), &args) {
+            assert_eq!(outcome.get::<i32>("score").unwrap(), wanted);
+        }
+    }
+}
+
+/// The most likely path of states.
+#[kernel(threads = 128)]
+fn viterbi<const S: usize = 48>(
+    start: &Tensor<f32, S>,
+    step: &Tensor<f32, (S, S)>,
+    emit: &Tensor<f32, (S, T, B)>,
+    path: &mut Tensor<i32, (T, B)>,
+    back: &mut Tensor<i32, (S, T, B)>,
+) {
+    let b = block.x;
+    let mut best = map((tile(start, S, 0), tile(emit, (S, 1, 1), (0, 0, b))[(_, 0, 0)]), |s, e| s + e);
+    let larger = |(x, i), (y, j)| if (y > x) | ((y == x) & (j < i)) { (y, j) } else { (x, i) };
+    let step = tile(step, (S, S), (0, 0));
+    for t in 1..T {
+        let all = map((step, best.along(0)), |p, v, at| (p + v, at.0));
+        let (v, from) = reduce(all, (f32::NEG_INFINITY, i32::MAX), larger, mode = 0);
+        copy(from[(0, _)], tile(back, (S, 1, 1), (0, t, b))[(_, 0, 0)]);
+        best = v[(0, _)] + tile(emit, (S, 1, 1), (0, t, b))[(_, 0, 0)];
+    }
+    let (_, end) = reduce(map(best, |x, at| (x, at.0)), (f32::NEG_INFINITY, i32::MAX), larger);
+    let mut state = end;
+    for u in 0..T {
+        let t = T - 1 - u;
+        copy(state, tile(path, (1, 1), (t, b))[(_, 0)]);
+        state = back[(state, t, b)];
+    }
+}
+
+#[test]
+#[allow(clippy::needless_range_loop)]
+fn states_have_likely_paths() {
+    for (t, b) in [(21, 2), (1, 1)] {
+        let s = 48;
+        let (start, step, emit) = (drawn(s, 1), drawn(s * s, 2), drawn(s * t * b, 3));
+        let mut wanted = vec![];
+        for q in 0..b {
+            let at = |i: usize, u: usize| emit[(q * t + u) * s + i];
+            let mut best: Vec<f32> = (0..s).map(|i| start[i] + at(i, 0)).collect();
+            let mut back = vec![vec![0; s]; t];
+            for u in 1..t {
+                let mut next = vec![0.0; s];
+                for j in 0..s {
+                    let of = |i: usize| step[j * s + i] + best[i];
+                    let from = (0..s).reduce(|a, b| if of(b) > of(a) { b } else { a }).unwrap();
+                    (back[u][j], next[j]) = (from, of(from) + at(j, u));
+                }
+                best = next;
+            }
+            let mut state = (0..s).reduce(|a, b| if best[b] > best[a] { b } else { a }).unwrap();
+            let mut path = vec![0; t];
+            for u in (0..t).rev() {
+                path[u] = state as i32;
+                state = back[u][state];
+            }
+            wanted.extend(path);
+        }
+        let args = [
+            Arg::tensor(&start, [s]),
+            Arg::tensor(&step, [s, s]),
+            Arg::tensor(&emit, [s, t, b]),
+            Arg::output::<i32>([t, b]),
+            Arg::in_out(&vec![-1i32; s * t * b], [s, t, b]),
+        ];
+        for outcome in every(generated!(viterbi()), &args) {
+            assert_eq!(outcome.get::<i32>("path").unwrap(), wanted);
+        }
+    }
+}
+
+/// Farthest points, one after another, of clouds.
+#[kernel]
+fn farthest<const W: usize = 1024>(points: &Tensor<f32, (P, _3, B)>, chosen: &mut Tensor<i32, (K, B)>) {
+    at_most(P, W);
+    let b = block.x;
+    let c = |i| tile(points, (W, 1, 1), (0, i, b))[(_, 0, 0)];
+    let (x, y, z) = (map(c(0), |x| x), map(c(1), |x| x), map(c(2), |x| x));
+    let mut far = map(x, |x| f32::INFINITY);
+    let mut last = full::<i32>((1), 0);
+    for k in 0..K {
+        copy(last, tile(chosen, (1, 1), (k, b))[(_, 0)]);
+        far = map((far, x, y, z), |f, x, y, z| {
+            let (dx, dy, dz) = (x - points[(last, 0, b)], y - points[(last, 1, b)], z - points[(last, 2, b)]);
+            min(f, dx * dx + dy * dy + dz * dz)
+        });
+        let pick = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
+        let (_, next) = reduce(
+            map((far, iota(W)), |f, i| if i < P { (f, i) } else { (-1.0, i32::MAX) }),
+            (-1.0, i32::MAX),
+            pick,
+            beyond = (-1.0, i32::MAX),
+        );
+        last = next;
+    }
+}
+
+#[test]
+#[allow(clippy::needless_range_loop)]
+fn points_are_far_apart() {
+    for (p, k, b) in [(1000, 7, 2), (1, 1, 1)] {
+        let x = drawn(p * 3 * b, 1);
+        let mut wanted = vec![];
+        for q in 0..b {
+            let at = |i: usize, c: usize| x[(q * 3 + c) * p + i];
+            let (mut far, mut last) = (vec![f32::INFINITY; p], 0);
+            for _ in 0..k {
+                wanted.push(last as i32);
+                for i in 0..p {
+                    let d = [0, 1, 2].map(|c| at(i, c) - at(last, c));
+                    far[i] = far[i].min(d[2].mul_add(d[2], d[0].mul_add(d[0], d[1] * d[1])));
+                }
+                last = (0..p).reduce(|a, b| if far[b] > far[a] { b } else { a }).unwrap();
+            }
+        }
+        for outcome in
+            every(generated!(farthest()), &[Arg::tensor(&x, [p, 3, b]), Arg::output::<i32>([k, b])])
+        {
+            assert_eq!(outcome.get::<i32>("chosen").unwrap(), wanted);
+        }
+    }
+}
+
+/// Two sorted lists become one, by ranks.
+#[kernel]
+fn merge(a: &Tensor<i32, M>, b: &Tensor<i32, N>, c: &mut Tensor<i32, { M + N }>) {
+    let x = tile(a, 256, block.x);
+    let mut low = map(x, |x| 0);
+    let mut high = map(x, |x| N);
+    for step in 0..32 {
+        (low, high) = map((x, low, high), |x, low, high| {
+            let mid = (low + high) / 2;
+            let right = (low < high) & (b[(mid)] < x);
+            (if right { mid + 1 } else { low }, if right | (low >= high) { high } else { mid })
+        });
+    }
+    if block.y == 0 {
+        scatter((x, low), c, |x, r, at| (at.0 + r, x));
+    }
+    // Of equal ones, those of the first list come first.
+    let y = tile(b, 256, block.y);
+    let mut least = map(y, |y| 0);
+    let mut most = map(y, |y| M);
+    for step in 0..32 {
+        (least, most) = map((y, least, most), |y, low, high| {
+            let mid = (low + high) / 2;
+            let right = (low < high) & (a[(mid)] <= y);
+            (if right { mid + 1 } else { low }, if right | (low >= high) { high } else { mid })
+        });
+    }
+    if block.x == 0 {
+        scatter((y, least), c, |y, r, at| (at.0 + r, y));
+    }
+}
+
+#[test]
+fn sorted_lists_are_merged() {
+    for (m, n) in [(700, 300), (1, 1)] {
+        let sorted = |n: usize, seed| {
+            let mut all = below(500, n, seed);
+            all.sort();
+            all
+        };
+        let (a, b) = (sorted(m, 1), sorted(n, 2));
+        let mut wanted = [a.clone(), b.clone()].concat();
+        wanted.sort();
+        let args = [Arg::tensor(&a, [m]), Arg::tensor(&b, [n]), Arg::output::<i32>([m + n])];
+        for outcome in every(generated!(merge()), &args) {
+            assert_eq!(outcome.get::<i32>("c").unwrap(), wanted);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! Systems of equations, filters, trees, and a hash.
+
+use crate::{close, drawn, every, generated, right};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// LU with partial pivoting, a matrix for each block, in place.
+#[kernel(threads = 32, allow(bank_conflicts))]
+fn lu<const W: usize = 32>(a: &mut Tensor<f32, (N, N, B), (lda, _1, ba)>, pivots: &mut Tensor<i32, (N, B)>) {
+    at_most(N, W);
+    let s = shared::<f32>((W, W));
+    let g = tile(a, (W, W, 1), (0, 0, block.x))[(_, _, 0)];
+    copy(g, s);
+    let larger = |(x, i), (y, j)| if (y > x) | ((y == x) & (j < i)) { (y, j) } else { (x, i) };
+    for k in 0..N {
+        let column = map((s[(_, k)], iota(W)), |x, i| (if (i >= k) & (i < N) { abs(x) } else { -1.0 }, i));
+        let (_, p) = reduce(column, (-1.0, i32::MAX), larger, beyond = (-1.0, i32::MAX));
+        copy(p, tile(pivots, (1, 1), (k, block.x))[(_, 0)]);
+        // Swap rows k and p.
+        let (rk, rp) = map(iota(W), |j| (s[(k, j)], s[(p, j)]));
+        scatter((rp, iota(W)), s, |x, j| ((k, j), x), beyond = -1);
+        scatter((rk, iota(W)), s, |x, j| ((p, j), x), beyond = -1);
+        let factor = map((s[(_, k)], iota(W)), |x, i| if i > k { x / s[(k, k)] } else { 0.0 });
+        let next = map((s, factor.along(0), iota((W, W), 0), iota((W, W), 1)), |x, f, i, j| {
+            if j > k {
+                x - f * s[(k, j)]
+            } else if (j == k) & (i > k) {
+                f
+            } else {
+                x
+            }
+        });
+        copy(next, s);
+    }
+    copy(s, g);
+}
+
+#[test]
+#[allow(clippy::needless_range_loop)]
+fn rows_are_pivoted() {
+    for (n, b) in [(19, 2), (1, 1)] {
+        let a = drawn(n * n * b, 1);
+        let args = [Arg::in_out(&a, [n, n, b]).strides([n, 1, n * n]), Arg::output::<i32>([n, b])];
+        for outcome in every(generated!(lu()), &args) {
+            let (lu, pivots) = (outcome.get::<f32>("a").unwrap(), outcome.get::<i32>("pivots").unwrap());
+            for q in 0..b {
+                let mut rows: Vec<Vec<f64>> =
+                    (0..n).map(|i| a[(q * n + i) * n..][..n].iter().map(|x| *x as f64).collect()).collect();
+                for k in 0..n {
+                    let p = pivots[q * n + k] as usize;
+                    assert!(k <= p && p < n);
+                    rows.swap(k, p);
+                }
+                let at = |i: usize, j: usize| lu[(q * n + i) * n + j] as f64;
+                for i in 0..n {
+                    for j in 0..n {
+                        let lower = |k: usize| if k < i { at(i, k) } else { 1.0 };
+                        assert!(i <= j || at(i, j).abs() <= 1.0);
+                        let product: f64 = (0..=i.min(j)).map(|k| lower(k) * at(k, j)).sum();
+                        assert!((product - rows[i][j]).abs() < 1e-3, "{i} {j}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A block-sparse matrix of 32x32 blocks times a dense one.
+#[kernel]
+fn bsr<const W: usize = 32, const BN: usize = 64>(
+    start: &Tensor<i32, { R + 1 }>,
+    column: &Tensor<i32, Z>,
+    blocks: &Tensor<f16, (Z, W, W), (zs, ws, _1)>,
+    x: &Tensor<f16, (N, C), (ldx, _1)>,
+    y: &mut Tensor<f32, (W, R, N), (ly, lz, _1)>,
+) {
+    let (sa, sx) = (shared::<f16>((W, W)), shared::<f16>((BN, W)));
+    let mut acc = tiled_mma::<f16, f32>(warps = 4).accumulators((W, BN), 0.0);
+    for z in pipelined(start[(block.x + 0)]..start[(block.x + 1)], stages = 2) {
+        copy(tile(blocks, (1, W, W), (z, 0, 0))[(0, _, _)], sa);
+        copy(tile(x, (BN, W), (block.y, column[(z)])), sx);
+        gemm(sa, sx, &mut acc);
+    }
+    copy(acc, tile(y, (W, 1, BN), (0, block.x, block.y))[(_, 0, _)]);
+}
+
+#[test]
+fn blocks_of_a_matrix_are_sparse() {
+    let (w, r, n, c) = (32, 3, 70, 100);
+    let (start, column) = ([0i32, 2, 2, 5], [0i32, 3, 1, 2, 3]);
+    let f = |x: Vec<f32>| x.into_iter().map(|x| f16::from_f32(x / 4.0)).collect::<Vec<_>>();
+    let (blocks, x) = (f(drawn(5 * w * w, 1)), f(drawn(n * c, 2)));
+    let mut wanted = vec![0.0; w * r * n];
+    for i in 0..r {
+        for z in start[i] as usize..start[i + 1] as usize {
+            for at in 0..w * w * n {
+                let (a, k, j) = (at / w / n, at / n % w, at % n);
+                let k_at = column[z] as usize * w + k;
+                if k_at < c {
+                    wanted[(i * w + a) * n + j] +=
+                        blocks[(z * w + a) * w + k].to_f32() as f64 * x[j * c + k_at].to_f32() as f64;
+                }
+            }
+        }
+    }
+    let args = [
+        Arg::tensor(&start, [r + 1]),
+        Arg::tensor(&column, [5]),
+        Arg::tensor(&blocks, [5, w, w]).strides([w * w, w, 1]),
+        Arg::tensor(&x, [n, c]).strides([c, 1]),
+        Arg::output::<f32>([w, r, n]).strides([n, w * n, 1]),
+    ];
+    right(generated!(bsr()), &args, "y", &wanted, 1e-4);
+}
+
+/// A step of a Kalman filter of position and velocity, for many tracks.
+#[kernel]
+fn kalman(
+    dt: f32,
+    noise: f32,
+    seen: &Tensor<f32, N>,
+    state: &mut Tensor<f32, (N, _2)>,
+    cov: &mut Tensor<f32, (N, _3)>,
+) {
+    let z = tile(seen, 256, block.x);
+    let part = |t, i| tile(t, (256, 1), (block.x, i))[(_, 0)];
+    let (p, v) = (part(state, 0), part(state, 1));
+    let (a, b, c) = (part(cov, 0), part(cov, 1), part(cov, 2));
+    let (np, nv, na, nb, nc) = map((z, p, v, a, b, c), |z, p, v, a, b, c| {
+        let p = p + dt * v;
+        let a = a + dt * (2.0 * b + dt * c) + 0.01;
+        let b = b + dt * c;
+        let c = c + 0.01;
+        let s = a + noise;
+        let (k0, k1) = (a / s, b / s);
+        let y = z - p;
+        (p + k0 * y, v + k1 * y, (1.0 - k0) * a, (1.0 - k0) * b, c - k1 * b)
+    });
+    p = np;
+    v = nv;
+    a = na;
+    b = nb;
+    c = nc;
+}
+
+#[test]
+fn tracks_are_filtered() {
+    for n in [301, 1] {
+        let (z, x) = (drawn(n, 1), drawn(n * 2, 2));
+        let p: Vec<f32> =
+            [drawn(n, 3).iter().map(|x| x.abs() + 1.0).collect(), drawn(n, 4), vec![2.0; n]].concat();
+        let (mut state, mut cov) = (vec![0.0; n * 2], vec![0.0; n * 3]);
+        for i in 0..n {
+            let (v, b, c) = (x[n + i] as f64, p[n + i] as f64, p[2 * n + i] as f64);
+            let (h, a) = (x[i] as f64 + 0.5 * v, p[i] as f64 + 0.5 * (2.0 * b + 0.5 * c) + 0.01);
+            let (b, c) = (b + 0.5 * c, c + 0.01);
+            let s = a + 1.5;
+            let y = z[i] as f64 - h;
+            (state[i], state[n + i]) = (h + a / s * y, v + b / s * y);
+            (cov[i], cov[n + i], cov[2 * n + i]) = ((1.0 - a / s) * a, (1.0 - a / s) * b, c - b / s * b);
+        }
+        let args = [
+            Arg::number(0.5f32),
+            Arg::number(1.5f32),
+            Arg::tensor(&z, [n]),
+            Arg::in_out(&x, [n, 2]),
+            Arg::in_out(&p, [n, 3]),
+        ];
+        for outcome in every(generated!(kalman()), &args) {
+            close(&outcome.get::<f32>("state").unwrap(), &state, 1e-4);
+            close(&outcome.get::<f32>("cov").unwrap(), &cov, 1e-3);
+        }
+    }
+}
+
+/// American put options by binomial trees, one for each block.
+#[kernel]
+fn binomial<const W: usize = 512>(
+    rate: f32,
+    vol: f32,
+    years: f32,
+    steps: i32,
+    spot: &Tensor<f32, N>,
+    strike: &Tensor<f32, N>,
+    price: &mut Tensor<f32, N>,
+) {
+    let (s, k) = (spot[(block.x)], strike[(block.x)]);
+    let dt = years / steps as f32;
+    let up = exp(vol * sqrt(dt));
+    let grow = exp(rate * dt);
+    let q = (grow - 1.0 / up) / (up - 1.0 / up);
+    let value = shared::<f32>((W));
+    let payoff = |i, t| max(k - s * pow(up, (2 * i - t) as f32), 0.0);
+    copy(map(iota(W), |i| payoff(i, steps)), value);
+    for back in 0..steps {
+        let t = max(steps - 1 - back, 0);
+        let next = map(iota(W), |i| {
+            let hold = (q * value[(i + 1)] + (1.0 - q) * value[(i)]) / grow;
+            max(hold, payoff(i, t))
+        });
+        copy(next, value);
+    }
+    copy(value[(0)], tile(price, 1, block.x));
+}
+
+#[test]
+fn options_have_early_exercise() {
+    let (n, steps) = (3, 100);
+    let (spot, strike) = ([100.0f32, 90.0, 120.0], [100.0f32, 110.0, 100.0]);
+    let dt = 1.0 / steps as f64;
+    let up = (0.3 * dt.sqrt()).exp();
+    let grow = (0.05 * dt).exp();
+    let q = (grow - 1.0 / up) / (up - 1.0 / up);
+    let wanted: Vec<f64> = (0..n)
+        .map(|z| {
+            let payoff = |i: i32, t: i32| (strike[z] as f64 - spot[z] as f64 * up.powi(2 * i - t)).max(0.0);
+            let mut value: Vec<f64> = (0..=steps).map(|i| payoff(i, steps)).collect();
+            for t in (0..steps).rev() {
+                for i in 0..=t {
+                    let at = i as usize;
+                    value[at] = ((q * value[at + 1] + (1.0 - q) * value[at]) / grow).max(payoff(i, t));
+                }
+            }
+            value[0]
+        })
+        .collect();
+    let args = [
+        Arg::number(0.05f32),
+        Arg::number(0.3f32),
+        Arg::number(1.0f32),
+        Arg::number(steps),
+        Arg::tensor(&spot, [n]),
+        Arg::tensor(&strike, [n]),
+        Arg::output::<f32>([n]),
+    ];
+    right(generated!(binomial()), &args, "price", &wanted, 1e-3);
+}
+
+#[device]
+fn rotr(x: u32, n: u32) -> u32 {
+    (x >> n) | (x << (32 - n))
+}
+
+/// SHA-256 of messages of one block of 16 words.
+#[kernel]
+fn sha256(message: &Tensor<u32, (N, _16)>, k: &Tensor<u32, _64>, digest: &mut Tensor<u32, (N, _8)>) {
+    use self::rotr;
+    let w = shared::<u32>((128, 16));
+    copy(tile(message, (128, 16), (block.x, 0)), w);
+    let start = |n| full::<u32>((128), n);
+    let mut s = (
+        start(0x6a09e667),
+        start(0xbb67ae85),
+        start(0x3c6ef372),
+        start(0xa54ff53a),
+        start(0x510e527f),
+        start(0x9b05688c),
+        start(0x1f83d9ab),
+        start(0x5be0cd19),
+    );
+    let first = s;
+    for i in 0..64 {
+        if i >= 16 {
+            let next = map(
+                (w[(_, i % 16)], w[(_, (i + 1) % 16)], w[(_, (i + 9) % 16)], w[(_, (i + 14) % 16)]),
+                |a, b, c, d| {
+                    let s0 = rotr(b, 7) ^ rotr(b, 18) ^ (b >> 3);
+                    let s1 = rotr(d, 17) ^ rotr(d, 19) ^ (d >> 10);
+                    a + s0 + c + s1
+                },
+            );
+            copy(next, w[(_, i % 16)]);
+        }
+        s = map((s.0, s.1, s.2, s.3, s.4, s.5, s.6, s.7, w[(_, i % 16)]), |a, b, c, d, e, f, g, h, w| {
+            let s1 = rotr(e, 6) ^ rotr(e, 11) ^ rotr(e, 25);
+            let ch = (e & f) ^ (!e & g);
+            let t1 = h + s1 + ch + k[(i)] + w;
+            let s0 = rotr(a, 2) ^ rotr(a, 13) ^ rotr(a, 22);
+            let maj = (a & b) ^ (a & c) ^ (b & c);
+            (t1 + s0 + maj, a, b, c, d + t1, e, f, g)
+        });
+    }
+    copy(first.0 + s.0, tile(digest, (128, 1), (block.x, 0))[(_, 0)]);
+    copy(first.1 + s.1, tile(digest, (128, 1), (block.x, 1))[(_, 0)]);
+    copy(first.2 + s.2, tile(digest, (128, 1), (block.x, 2))[(_, 0)]);
+    copy(first.3 + s.3, tile(digest, (128, 1), (block.x, 3))[(_, 0)]);
+    copy(first.4 + s.4, tile(digest, (128, 1), (block.x, 4))[(_, 0)]);
+    copy(first.5 + s.5, tile(digest, (128, 1), (block.x, 5))[(_, 0)]);
+    copy(first.6 + s.6, tile(digest, (128, 1), (block.x, 6))[(_, 0)]);
+    copy(first.7 + s.7, tile(digest, (128, 1), (block.x, 7))[(_, 0)]);
+}
+
+#[test]
+fn messages_have_digests() {
+    let k: Vec<u32> = {
+        let primes = (2u64..).filter(|n| (2..*n).take_while(|d| d * d <= *n).all(|d| n % d != 0)).take(64);
+        // The first 32 bits of the fractions of cube roots.
+        primes
+            .map(|p| {
+                let mut root = (2f64.powi(32) * (p as f64).cbrt()) as u128;
+                let cube = (p as u128) << 96;
+                while root * root * root > cube {
+                    root -= 1;
+                }
+                while (root + 1) * (root + 1) * (root + 1) <= cube {
+                    root += 1;
+                }
+                root as u32
+            })
+            .collect()
+    };
+    let n = 130;
+    // "abc", padded, and then anything.
+    let mut message = vec![0u32; n * 16];
+    (message[0], message[15 * n]) = (0x61626380, 24);
+    for i in 1..n {
+        (0..16).for_each(|j| message[j * n + i] = (i * 2654435 + j * 40503) as u32);
+    }
+    let args = [Arg::tensor(&message, [n, 16]), Arg::tensor(&k, [64]), Arg::output::<u32>([n, 8])];
+    for outcome in every(generated!(sha256()), &args) {
+        let digest = outcome.get::<u32>("digest").unwrap();
+        let first: Vec<u32> = (0..8).map(|j| digest[j * n]).collect();
+        let abc =
+            [0xba7816bf, 0x8f01cfea, 0x414140de, 0x5dae2223, 0xb00361a3, 0x96177a9c, 0xb410ff61, 0xf20015ad];
+        assert_eq!(first, abc);
+    }
+}
