@@ -3,6 +3,7 @@
 use crate::ast::{self, Arg, Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
+use crate::hollow::Hollow;
 use crate::report::Report;
 use crate::wire::wire;
 use crate::{thread, tile};
@@ -56,6 +57,8 @@ pub struct Generated {
     pub requires: Vec<tile::Require>,
     /// Kernels that pack arguments, for variants that allow it ([`thread::Launch::packs`]).
     pub packs: Vec<Pack>,
+    /// Kernels for launches where a size is 0 that only loops run over.
+    pub hollow: Vec<Hollow>,
     /// The static report of the first variant.
     pub report: Report,
 }
@@ -103,6 +106,12 @@ impl Pack {
 }
 
 impl Generated {
+    /// The variant of a launch plan: one of [`Generated::variants`], or after them one of a launch without loops.
+    pub fn variant(&self, place: usize) -> &Variant {
+        let hollow = place.checked_sub(self.variants.len()).and_then(|at| self.hollow.get(at)?.variant());
+        hollow.unwrap_or_else(|| &self.variants[place])
+    }
+
     /// The source of the fastest variant.
     pub fn source(&self) -> &str {
         &self.variants[0].source

@@ -10,6 +10,7 @@ use crate::check::{self, Checked};
 use crate::definition::{Definition, Generated, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
 use crate::evaluate;
+use crate::hollow::Hollow;
 use crate::lower::lower_expanded;
 use crate::matmul::{self, Programs};
 use crate::project;
@@ -140,6 +141,7 @@ fn checked(
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     let is_open = !program.open.is_empty();
+    let hollow = Hollow::all(others.last().map_or(&program, |other| &other.program));
     let (program, others) = match projected(program).and_then(|program| resolved(program, others)) {
         Ok(all) => all,
         Err(diagnostic) => {
@@ -227,7 +229,26 @@ fn checked(
         return Outcome { kernel: None, diagnostics };
     }
     let (name, requires) = (program.name.clone(), program.requires.clone());
-    Outcome { kernel: Some(Generated { name, params, variants, requires, packs, report }), diagnostics }
+    Outcome {
+        kernel: Some(Generated { name, params, variants, requires, packs, hollow, report }),
+        diagnostics,
+    }
+}
+
+/// One variant of a program of the builder, without checks.
+pub(crate) fn alone(program: Program, policy: Policy) -> std::result::Result<Variant, Diagnostic> {
+    let is_open = !program.open.is_empty();
+    let program = projected(program)?;
+    let program = match resolve::resolved(&program, Width::One)? {
+        Cow::Owned(resolved) => resolved,
+        Cow::Borrowed(_) => program,
+    };
+    let mut program = Expanded::new(program)?;
+    if is_open {
+        program.set_arch(raised(program.program()));
+    }
+    let program = lower_expanded(&program.written, program.program(), policy)?;
+    Ok(Variant { source: crate::cuda::print(&program), program })
 }
 
 /// A program before and after its pipelined loops are lowered.

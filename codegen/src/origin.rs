@@ -21,7 +21,7 @@ use crate::tile::{Expr, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 use beyond::{Beyond, State, forget, join};
 pub(crate) use beyond::{Coordinates, Edge};
-use masks::{UNKNOWN_PLACES, mask_of_reduction, no_coordinate};
+use masks::{UNKNOWN_PLACES, no_coordinate};
 
 /// The results of the pass.
 #[derive(Default)]
@@ -42,6 +42,7 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
         coordinates: BTreeMap::new(),
         loops: Vec::new(),
         followed: Vec::new(),
+        idle: BTreeSet::new(),
         operands: BTreeSet::new(),
     };
     let mut asks = false;
@@ -87,6 +88,8 @@ struct Origins<'p> {
     loops: Vec<Id>,
     /// Sums whose products whole tiles have stated; see [`Op::Follows`].
     followed: Vec<Id>,
+    /// Tensors whose edges are known after a loop if it has an iteration, and it may have none.
+    idle: BTreeSet<Id>,
     /// See [`crate::fills::operands`].
     operands: BTreeSet<Id>,
 }
@@ -116,6 +119,7 @@ impl Origins<'_> {
                 self.update(to, beyond, state);
             }
             Op::Copy { from, to, fill, .. } => {
+                self.follow_idle(std::slice::from_ref(from), to, state);
                 self.copied(stmt.by, (from, to), *fill, (state, self.loops.len()))
             }
             Op::Fill { to, value } => {
@@ -123,6 +127,7 @@ impl Origins<'_> {
                 self.written(stmt.by, to, Beyond { holds, age: self.loops.len(), ..Beyond::NOTHING }, state);
             }
             Op::Map { ins, to, value } => {
+                self.follow_idle(ins, to, state);
                 let beyond = self.mapped(ins, to, value, state);
                 if value.any(&|part| matches!(part, Expr::At(_))) {
                     // Elements of no tensor have coordinates in their tile.
@@ -152,7 +157,7 @@ impl Origins<'_> {
             }
             Op::Scatter { from, at, to, beyond, .. } => {
                 let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
-                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(&all, state) };
+                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(&all, &[], state) };
                 let mask = mask.map_err(|why| why.help(UNKNOWN_PLACES));
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 // Elements that are out of bounds are not stored.
@@ -174,8 +179,8 @@ impl Origins<'_> {
                 self.check_product(stmt, state);
                 self.multiplied((a, b, acc), matches!(how, Multiply::Atom(_)), state)
             }
-            Op::Fold { from, to, across, beyond, .. } => {
-                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(from, state) };
+            Op::Fold { from, to, across, nothing, beyond, .. } => {
+                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(from, nothing, state) };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 for (from, to) in from.iter().zip(to) {
                     self.reduced(from, to, None, &[*across], state);
@@ -183,7 +188,8 @@ impl Origins<'_> {
             }
             Op::Reduce { from, to, with, across, beyond: said } => {
                 let same = with.identity(self.program.tensor(to.tensor).elem);
-                let mask = if said.is_some() { Ok(Vec::new()) } else { mask_of_reduction(from, same, state) };
+                let mask =
+                    if said.is_some() { Ok(Vec::new()) } else { self.mask_of_reduction(from, same, state) };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 self.reduced(from, to, same, &[*across], state);
             }
@@ -221,8 +227,25 @@ impl Origins<'_> {
         let before = state.clone();
         self.iterate(&[var], body, state);
         if !self.runs(var) {
-            *state = join(&before, state);
+            let both = join(&before, state);
+            let edges = |of: &State, id: &Id| of.get(id).is_some_and(|of| of.edges.is_some());
+            self.idle.extend(state.keys().filter(|id| edges(state, id) && !edges(&both, id)));
+            *state = both;
         }
+    }
+
+    /// Does a loop or a condition decide what is known of these elements?
+    fn is_idle(&self, view: &View, state: &State) -> bool {
+        let begun = || state.get(&view.tensor).is_some_and(|of| of.begun.is_some() && of.edges.is_some());
+        self.idle.contains(&view.tensor) || begun()
+    }
+
+    /// A function of what is known only if a loop has an iteration is known only then.
+    fn follow_idle(&mut self, from: &[View], to: &View, state: &State) {
+        match from.iter().any(|view| self.is_idle(view, state)) {
+            true => self.idle.insert(to.tensor),
+            false => self.idle.remove(&to.tensor),
+        };
     }
 
     fn for_each_tile(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {

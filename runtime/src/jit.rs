@@ -200,7 +200,7 @@ fn architecture(device: &Device, program: &thread::Kernel) -> String {
 }
 
 fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
-    let (name, program) = (&made.generated.name, &made.generated.variants[variant].program);
+    let (name, program) = (&made.generated.name, &made.generated.variant(variant).program);
     let arch = architecture(device, program);
     let nvrtc = compiler();
     let versions = (nvrtc.as_ref().map(|nvrtc| nvrtc.version()), driver()?.version);
@@ -209,7 +209,7 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
     {
         return Err(Absence::NewNvrtc { nvrtc, driver }.into());
     }
-    let source = &made.generated.variants[variant].source;
+    let source = &made.generated.variant(variant).source;
     let request = Request { source, name, arch: &arch, options: &[] };
     let cache = Cache::open().for_driver(versions.1);
     let found = cache.compile(nvrtc.as_ref().map(|nvrtc| *nvrtc), &request)?;

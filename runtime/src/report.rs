@@ -37,7 +37,7 @@ pub fn compiled_variant(
     architectures: &[&str],
 ) -> Result<Report, Error> {
     let mut report = kernel.report_of(variant);
-    let variant = &kernel.variants[variant];
+    let variant = kernel.variant(variant);
     for arch in architectures {
         let compiled = nvrtc.compile(&variant.source, &kernel.name, arch, &[])?;
         let entry = cuda::entry(&variant.program);

@@ -39,7 +39,7 @@ use crate::table::tables;
 /// ```
 pub fn run(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Outcome, Error> {
     let plan = plan(kernel, &given(args), &options.limits)?;
-    launches(kernel, &kernel.variants[plan.variant].program, plan, args, options)
+    launches(kernel, &kernel.variant(plan.variant).program, plan, args, options)
 }
 
 /// Runs one variant of a kernel; refuses where its facts do not hold.
@@ -69,7 +69,8 @@ pub fn run_variant(
     launches(kernel, &chosen.program, plan, args, options)
 }
 
-/// Runs every variant of a kernel whose facts hold, fastest first.
+/// Runs every variant of a kernel whose facts hold, fastest first; where a size is 0 that only loops run over, the kernel
+/// without them.
 ///
 /// ```
 /// # use tilewright_codegen::Definition;
@@ -84,7 +85,10 @@ pub fn run_variant(
 /// ```
 pub fn run_every(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Vec<Outcome>, Error> {
     // The arguments are refused as they are for any launch.
-    plan(kernel, &given(args), &options.limits)?;
+    let plan = plan(kernel, &given(args), &options.limits)?;
+    if plan.variant >= kernel.variants.len() {
+        return Ok(vec![launches(kernel, &kernel.variant(plan.variant).program, plan, args, options)?]);
+    }
     let mut all = Vec::new();
     for variant in 0..kernel.variants.len() {
         match run_variant(kernel, variant, args, options) {
@@ -126,6 +130,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
         variants: vec![Variant { source: String::new(), program: program.clone() }],
         requires: Vec::new(),
         packs: Vec::new(),
+        hollow: Vec::new(),
         report: Default::default(),
     };
     run(&kernel, args, options)
@@ -139,6 +144,7 @@ fn shell(kernel: &Generated) -> Generated {
         variants: Vec::new(),
         requires: kernel.requires.clone(),
         packs: kernel.packs.clone(),
+        hollow: Vec::new(),
         report: Default::default(),
     }
 }

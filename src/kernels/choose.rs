@@ -459,7 +459,7 @@ pub fn facts(kernel: &Generated, problem: &Problem, device: &DeviceLimits) -> Re
     problem.check()?;
     let plan =
         plan(kernel, &problem.given(kernel), &device.launch).map_err(|why| Refused(why.to_string()))?;
-    let program = &kernel.variants[plan.variant].program;
+    let program = &kernel.variant(plan.variant).program;
     let work = work(program, &plan);
     let (threads, shared_bytes) = (program.launch.threads, program.launch.shared_bytes);
     // The register file is allocated in units of eight registers for each lane; `__launch_bounds__` minimum

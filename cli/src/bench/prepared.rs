@@ -50,7 +50,12 @@ struct Step {
 impl<'k> Loaded<'k> {
     pub(super) fn new(kernel: &'k Generated) -> Loaded<'k> {
         let packs = kernel.packs.iter().map(|pack| Loaded::new(&pack.kernel)).collect();
-        Loaded { kernel, functions: vec![None; kernel.variants.len()], packs, workspace: None }
+        Loaded {
+            kernel,
+            functions: vec![None; kernel.variants.len() + kernel.hollow.len()],
+            packs,
+            workspace: None,
+        }
     }
 
     /// Plans a launch, and compiles its variant, and the kernels that pack its arguments.
@@ -109,9 +114,9 @@ impl<'k> Loaded<'k> {
         scalars: &[u64],
     ) -> Result<(Step, String)> {
         let refused = |why: String| format!("kernel `{}`: {why}", self.kernel.name);
-        let program = &self.kernel.variants[plan.variant].program;
+        let program = &self.kernel.variant(plan.variant).program;
         if self.functions[plan.variant].is_none() {
-            let source = &self.kernel.variants[plan.variant].source;
+            let source = &self.kernel.variant(plan.variant).source;
             let entry = cuda::entry(program);
             let compiled = nvrtc
                 .compile(source, &program.name, &device.architecture(), &[])

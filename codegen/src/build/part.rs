@@ -146,7 +146,9 @@ impl Builder {
             }
             // The same count if one size is a multiple of the other.
             (Value::Sym { times: 1, of: one, over }, Value::Sym { times: 1, of: other, over: same })
-                if one != other && (over == 1 || same == 1) =>
+                if one != other
+                    && (over == 1 || same == 1)
+                    && !program.requires.iter().any(|of| [Some(one), Some(other)].contains(&of.of)) =>
             {
                 let (long, short, times) = if over == 1 { (other, one, same) } else { (one, other, over) };
                 let (long, short) = (long.name(), short.name());

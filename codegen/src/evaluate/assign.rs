@@ -82,7 +82,15 @@ impl Evaluator {
             Value::Poison => return,
             other => {
                 let problem = Problem::new(format!("{} cannot be changed", other.kind()));
-                let help = "only tensors hold values that change: let mut total = registers::<f32>((1), 0.0)";
+                let name = match &target.kind {
+                    ast::ExprKind::Name(name) => name,
+                    _ => "total",
+                };
+                let start = match &other {
+                    Value::Int(n) => format!("full::<i32>((1), {n})"),
+                    _ => "full::<f32>((1), 0.0)".into(),
+                };
+                let help = format!("only tensors hold values that change: let mut {name} = {start}");
                 self.complain(target.span, problem.help(help));
                 return;
             }

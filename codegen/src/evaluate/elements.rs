@@ -293,6 +293,17 @@ pub(super) fn mapped(args: &Args) -> Result<Mapped<'_>, Problem> {
         }
         _ => return Err(usage()),
     };
+    let nested = |value: &Value| match value {
+        Value::Tuple(items) => items.iter().any(|item| matches!(item, Value::Tuple(_))),
+        _ => false,
+    };
+    let usage = || match args.values.first() {
+        Some((value, _)) if nested(value) => {
+            Problem::new(format!("`{}` takes tensors, and this holds a tuple of them", args.name))
+                .help(format!("write its entries: {}((state.0, state.1, x), |a, b, x| …)", args.name))
+        }
+        _ => usage(),
+    };
     let ins = ins.filter(|ins| !ins.is_empty()).ok_or_else(|| usage().arg(0))?;
     let at_elements = (closure.params.len() == ins.len() + 1).then(|| ins[0].rank());
     if closure.params.len() != ins.len() && at_elements.is_none() {

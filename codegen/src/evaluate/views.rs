@@ -117,7 +117,12 @@ impl Evaluator {
             Some(Value::Tuple(items)) => items.iter().map(as_size).collect::<Option<Vec<_>>>(),
             _ => None,
         };
-        if let Some(Value::Number(_) | Value::Index(_)) = &tiles {
+        let computed = |value: &Value| matches!(value, Value::Number(_) | Value::Index(_));
+        let is_computed = match &tiles {
+            Some(Value::Tuple(items)) => items.iter().any(computed),
+            of => of.as_ref().is_some_and(computed),
+        };
+        if is_computed {
             return Err(args.needs(0, "a size or a constant").help(
                 "a launch computes the grid from sizes: write that of a tensor, walk(y.size(0), block.x), or a `const` parameter of the kernel",
             ));

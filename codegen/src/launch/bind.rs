@@ -7,6 +7,7 @@ use crate::affine::Affine;
 use super::{Given, Refusal, Tensor, last_offset};
 use crate::definition::{Generated, Variant};
 use crate::elem::Elem;
+use crate::hollow::Hollow;
 use crate::range::MOST_EXTENT;
 use crate::thread::Param;
 
@@ -28,8 +29,11 @@ impl std::fmt::Display for What {
     }
 }
 
+/// The values of symbols, and the kernel without loops that serves the launch where no other does.
+type Known = (Vec<(Symbol, i64)>, Option<usize>);
+
 /// Checks all arguments; returns the values of the symbols.
-pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symbol, i64)>, Refusal> {
+pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Known, Refusal> {
     let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
     if given.len() != names.len() {
         return Err(count(&names, given.len()));
@@ -55,9 +59,9 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symb
     }
     let bound = bound(kernel, given)?;
     required(kernel, &bound)?;
-    written_extents(kernel, given, &bound)?;
+    let hollow = written_extents(kernel, given, &bound)?;
     overlaps(&names, given)?;
-    Ok(bound.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
+    Ok((bound.into_iter().map(|bound| (bound.symbol, bound.value)).collect(), hollow))
 }
 
 /// The values of the symbols for arguments that have been checked, some of them replaced by copies.
@@ -288,25 +292,32 @@ fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
 }
 
 /// A tensor without elements has sizes that violate every variant's assumption of at least 1: nothing is
-/// launched then, which is right only where there is nothing to write, or no block to write it.
-fn written_extents(kernel: &Generated, given: &[Given], bound: &[Bound]) -> Result<(), Refusal> {
+/// launched then, which is right only where there is nothing to write, or no block to write it. Otherwise, if only loops
+/// read such tensors, the kernel without them serves the launch.
+fn written_extents(kernel: &Generated, given: &[Given], bound: &[Bound]) -> Result<Option<usize>, Refusal> {
     let written = |place: usize| matches!(kernel.params[place].tensor, Some((true, _)));
     let lookup = |symbol: Symbol| bound.iter().find(|of| of.symbol == symbol).map(|of| of.value);
     let no_blocks = |first: &Variant| {
         first.program.launch.grid.iter().flatten().any(|count| count.evaluate(&lookup) == Some(0))
     };
     if kernel.variants.first().is_some_and(no_blocks) {
-        return Ok(());
+        return Ok(None);
     }
     let work = given.iter().enumerate().any(|(place, given)| written(place) && !given.is_empty());
-    match given.iter().position(Given::is_empty) {
-        Some(place) if work => {
+    let empty: Vec<usize> = (0..given.len()).filter(|place| given[*place].is_empty()).collect();
+    let hollow = |work| {
+        let serves = |of: &Hollow| of.serves(&lookup, &empty) && of.variant().is_some();
+        if work { kernel.hollow.iter().position(serves) } else { None }
+    };
+    match empty.first() {
+        Some(_) if hollow(work).is_some() => Ok(hollow(work)),
+        Some(&place) if work => {
             let name = &kernel.params[place].name;
             let message = "it has no elements, and a tensor that the kernel writes has some";
             Err(Refusal::of(name, message)
-                .help("fill the result yourself: there is nothing to compute it from"))
+                .help("only loops that have no iteration then may read it, such as `for k in 0..x.size(2)`; otherwise fill the result yourself"))
         }
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }
 

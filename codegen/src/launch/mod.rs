@@ -90,7 +90,7 @@ impl Limits {
 /// A checked launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Which of the kernel's variants.
+    /// Which of the kernel's variants: see [`Generated::variant`].
     pub variant: usize,
     /// Why the faster variants were skipped, one line for each.
     pub passed_over: Vec<String>,
@@ -162,13 +162,22 @@ pub struct Map {
 /// # Ok::<(), tilewright_codegen::launch::Refusal>(())
 /// ```
 pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
-    let symbols = bind::arguments(kernel, given)?;
+    let (symbols, hollow) = bind::arguments(kernel, given)?;
     let lookup = |symbol: Symbol| value(&symbols, symbol);
     // Facts that all variants need are reported once.
     if let Some(first) = kernel.variants.first() {
         let limits = first.program.needs.iter().filter(|fact| matches!(fact, Fact::AtMost { .. }));
         let broken = limits.filter_map(|fact| unmet(fact, &first.program, given, &lookup)).next();
         broken.map_or(Ok(()), |why| Err(Refusal::new(why)))?;
+    }
+    if let Some(hollow) = hollow {
+        let variant = kernel.variants.len() + hollow;
+        let program = &kernel.variant(variant).program;
+        if let Some(why) = why_not(kernel.variant(variant), given, limits, &lookup) {
+            return Err(Refusal::new(why));
+        }
+        let (grid, passed) = (grid(program, limits, &lookup)?, passed(program, given, &lookup));
+        return Ok(Plan { variant, passed_over: Vec::new(), grid, symbols, passed, packed: Vec::new() });
     }
     let mut packing = Packing::new(kernel, given, limits);
     let mut tried: Vec<Result<Candidate, String>> = Vec::new();

@@ -22,8 +22,13 @@ impl Origins<'_> {
         }
     }
 
-    /// The edges of all tensors of a fold.
-    pub(super) fn mask_of_fold(&mut self, from: &[View], state: &State) -> Result<Vec<Edge>> {
+    /// The edges of all tensors of a fold with this identity.
+    pub(super) fn mask_of_fold(
+        &mut self,
+        from: &[View],
+        nothing: &[Number],
+        state: &State,
+    ) -> Result<Vec<Edge>> {
         let all: Option<Vec<Vec<Edge>>> = from
             .iter()
             .map(|view| {
@@ -31,7 +36,8 @@ impl Origins<'_> {
                 self.known(view, state).edges.filter(|_| !begun)
             })
             .collect();
-        let edges = all.map(union).ok_or_else(|| unknown(&from[0].name))?;
+        let edges =
+            all.map(union).ok_or_else(|| self.unknown(from, ("reduce", &identity(nothing)), state))?;
         one_place(&from[0].name, edges)
     }
 
@@ -47,7 +53,8 @@ impl Origins<'_> {
         }
         let all: Option<Vec<Vec<Edge>>> =
             from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
-        one_place(&from[0].name, all.map(union).ok_or_else(|| unknown(&from[0].name))?)
+        let edges = all.map(union).ok_or_else(|| self.unknown(from, ("scan", &identity(nothing)), state))?;
+        one_place(&from[0].name, edges)
     }
 
     /// Refuses a product whose result depends on elements beyond K.
@@ -91,31 +98,69 @@ impl Origins<'_> {
             .help("copy operands from global memory to the tile that is multiplied, or use tiles that divide K")),
         }
     }
+
+    /// The edges whose out-of-bounds elements a reduction replaces by its identity.
+    pub(super) fn mask_of_reduction(
+        &self,
+        from: &View,
+        same: Option<f64>,
+        state: &State,
+    ) -> Result<Vec<Edge>> {
+        let beyond = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let begun = beyond.begun.is_none() || beyond.begun == same;
+        match beyond.edges {
+            Some(edges) if edges.is_empty() => Ok(edges),
+            _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
+            Some(edges) if begun => one_place(&from.name, edges),
+            _ => {
+                let (function, fill) = match same {
+                    Some(x) if x == f64::NEG_INFINITY => ("maximum", "f32::NEG_INFINITY".into()),
+                    Some(x) if x == f64::INFINITY => ("minimum", "f32::INFINITY".into()),
+                    Some(x) if x != 0.0 => ("reduce", format!("{x:?}")),
+                    _ => ("sum", "0.0".into()),
+                };
+                Err(self.unknown(std::slice::from_ref(from), (function, &fill), state))
+            }
+        }
+    }
+
+    /// The error where it is unknown which elements are out of bounds, with the value that changes nothing.
+    fn unknown(&self, from: &[View], (function, fill): (&str, &str), state: &State) -> Problem {
+        let claim = format!("set those elements and say what they hold: {function}(x, beyond = {fill})");
+        match from.iter().find(|view| self.is_idle(view, state)) {
+            Some(view) => Problem::new(format!(
+                "the loop or `if` that sets `{}` may not run, and it is not known which of the elements that it holds then lie beyond the edge of a tensor, so they cannot be left out",
+                view.name
+            ))
+            .help(format!("reduce in the loop, and combine its results; or {claim}")),
+            None => Problem::new(format!(
+                "it is not known which elements of `{}` lie beyond the edge of a tensor, so they cannot be left out",
+                from[0].name
+            ))
+            .help(format!("reduce what was copied from global memory in the same iteration, copy to registers first with a fill that changes nothing, copy(x, piece, fill = {fill}), or {claim}")),
+        }
+    }
+}
+
+/// The identity of a reduction as it is written.
+fn identity(nothing: &[Number]) -> String {
+    let one = |number: &Number| match number.to_f64() {
+        x if x == f64::NEG_INFINITY => "f32::NEG_INFINITY".to_owned(),
+        x if x == f64::INFINITY => "f32::INFINITY".into(),
+        x if x == f64::from(i32::MAX) => "i32::MAX".into(),
+        x if x == f64::from(i32::MIN) => "i32::MIN".into(),
+        x => format!("{x:?}"),
+    };
+    match nothing {
+        [] => "0.0".into(),
+        [only] => one(only),
+        all => format!("({})", all.iter().map(one).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// How elements are left out of a scatter where edges are unknown.
 pub(super) const UNKNOWN_PLACES: &str =
     "give them a place out of bounds, such as -1, and say so: scatter(…, beyond = -1)";
-
-/// The edges whose out-of-bounds elements a reduction replaces by its identity.
-pub(super) fn mask_of_reduction(from: &View, same: Option<f64>, state: &State) -> Result<Vec<Edge>> {
-    let beyond = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
-    let begun = beyond.begun.is_none() || beyond.begun == same;
-    match beyond.edges {
-        Some(edges) if edges.is_empty() => Ok(edges),
-        _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
-        Some(edges) if begun => one_place(&from.name, edges),
-        _ => {
-            let (function, fill) = match same {
-                Some(x) if x == f64::NEG_INFINITY => ("maximum", "f32::NEG_INFINITY".into()),
-                Some(x) if x == f64::INFINITY => ("minimum", "f32::INFINITY".into()),
-                Some(x) if x != 0.0 => ("reduce", format!("{x:?}")),
-                _ => ("sum", "0.0".into()),
-            };
-            Err(unknown_in(&from.name, function, &fill))
-        }
-    }
-}
 
 /// Edges of one coordinate, unless elements are computed from several places along it: at the edge these are in bounds
 /// in one place and out of bounds in another.
@@ -136,19 +181,6 @@ pub(super) fn no_coordinate(mode: u8) -> Problem {
         "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
     ))
     .help("give `map` a tile of the tensor whose coordinates are meant as well, such as map((x, tile_of_y), |x, _, at| …): it is not read; coordinates within a tile are iota((64, 32), 0)")
-}
-
-/// The error where it is unknown which elements are out of bounds.
-fn unknown(name: &str) -> Problem {
-    unknown_in(name, "sum", "0.0")
-}
-
-/// The same with the fill that changes nothing in a reduction.
-fn unknown_in(name: &str, function: &str, fill: &str) -> Problem {
-    Problem::new(format!(
-        "it is not known which elements of `{name}` lie beyond the edge of a tensor, so they cannot be left out"
-    ))
-    .help(format!("reduce what was copied from global memory in the same iteration, copy to registers first with a fill that changes nothing, copy(x, piece, fill = {fill}), or set those elements and say what they hold: {function}(x, beyond = {fill})"))
 }
 
 /// A value in a message.

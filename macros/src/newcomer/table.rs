@@ -5,6 +5,25 @@ use super::In::{self, Body, Kernel, Keys};
 
 pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "tile(a, (32, 8));"),
+    (
+        Kernel,
+        "fn k(start: &Tensor<i32, {R + 1}>, y: &mut Tensor<i32, N>) { let (i, j) = walk((R, N), block.x); fill(tile(y, 1, j), i); }",
+    ),
+    (
+        Kernel,
+        "fn k(start: &Tensor<i32, S>, y: &mut Tensor<i32, N>) { let (i, j) = walk((S - 1, N), block.x); fill(tile(y, 1, j), i); }",
+    ),
+    (Kernel, "fn k(n: i32, y: &mut Tensor<i32, N>) { let i = walk(n, block.x); fill(tile(y, 1, i), i); }"),
+    (
+        Kernel,
+        "fn k(start: &Tensor<i32, {R + 1}>, x: &Tensor<f32, N>, y: &mut Tensor<f32, {4 * R}>) { let from = start[(block.x)]; copy(shift(tile(x, 4, 0), (from)), tile(y, 4, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(n: i32, x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) { let x = tile(x, (64, 8), (block.x, _)); let mut last = full::<f32>((64, 8), 1.0); for k in 0..n { last = map(x[(_, _, 0)], |x| exp(x)); } copy(sum(last, 1)[(_, 0)], tile(y, 64, block.x)); }",
+    ),
+    (Body, "let mut last = 0; for k in 0..4 { last = k; } fill(to, last as f32);"),
+    (Body, "let s = (from, to); let z = map((s, from), |(a, b), c| a + b + c);"),
     (Body, "let x = tile(a, (32, 8), block.x);"),
     (Body, "let x = tile(a, (32), (block.x, 0));"),
     (Body, "let x = tile(a, (256), (block.x));"),

@@ -168,7 +168,7 @@ fn steps(
         let start = Instant::now();
         let loaded = jit::loaded(device, made, plan.variant)?;
         prepared += start.elapsed();
-        let program = &made.generated.variants[plan.variant].program;
+        let program = &made.generated.variant(plan.variant).program;
         let passed = Passed::new(program, plan, given, scalars)?;
         let shape = Shape::of(program, plan.grid).on(device.properties().arch());
         Ok::<_, Error>(Step { loaded, shape, passed })
@@ -191,7 +191,7 @@ fn own_stream(argument: &Argument<'_>) -> Option<Arc<CudaStream>> {
 
 impl Launched {
     fn of(kernel: &Generated, plan: Plan) -> Launched {
-        let launch = &kernel.variants[plan.variant].program.launch;
+        let launch = &kernel.variant(plan.variant).program.launch;
         Launched {
             variant: Some(plan.variant),
             variants: kernel.variants.len(),

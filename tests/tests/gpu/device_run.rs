@@ -74,6 +74,7 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         requires: Vec::new(),
         variants: vec![Variant { source, program }],
         packs: Vec::new(),
+        hollow: Vec::new(),
         report: Default::default(),
     };
     // SAFETY: by the caller's contract.

@@ -1,0 +1,142 @@
+//! Launches where a size is 0 that only loops run over, such as K of a product: the kernel without those loops, which
+//! writes what a sum of nothing makes. It is lowered when a launch first asks for it.
+
+use std::cell::RefCell;
+use std::sync::OnceLock;
+
+use tilewright_layout::{Symbol, Value};
+
+use crate::affine::{Affine, Coord};
+use crate::alternative::Policy;
+use crate::definition::Variant;
+use crate::generate;
+use crate::thread::Id;
+use crate::tile::{Arg, Op, Program, Space, Stmt};
+
+/// A kernel whose loops over a size are left out.
+#[derive(Clone, Debug)]
+pub struct Hollow {
+    /// The size that is 0.
+    size: Symbol,
+    /// The arguments that nothing reads or writes then.
+    idle: Vec<usize>,
+    program: Program,
+    made: OnceLock<Option<Variant>>,
+}
+
+impl Hollow {
+    /// The kernel for each size that is 0 in some launch which has work to do all the same.
+    pub(crate) fn all(program: &Program) -> Vec<Hollow> {
+        let extents = |mutable: bool| -> Vec<Symbol> {
+            let own = |id: &Id| match program.tensor(*id).space {
+                Space::Global { mutable: written } => written == mutable,
+                _ => false,
+            };
+            let all = arguments(program).filter(own);
+            all.flat_map(|id| sizes(program, id)).collect()
+        };
+        let (mut read, written) = (extents(false), extents(true));
+        read.retain(|size| !written.contains(size));
+        read.sort_unstable_by_key(|size| size.name());
+        read.dedup();
+        read.into_iter().filter_map(|size| Hollow::of(program, size)).collect()
+    }
+
+    fn of(program: &Program, size: Symbol) -> Option<Hollow> {
+        let body = without_loops(program, &program.body, size)?;
+        let (mut used, mut named) = (Vec::new(), false);
+        for stmt in &body {
+            stmt.each(&mut |stmt| {
+                named |= stmt.mentions(program, &|at| at.symbols().contains(&size));
+                used.extend(stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor));
+            });
+        }
+        if named || used.iter().any(|id| sizes(program, *id).contains(&size)) {
+            return None;
+        }
+        let idle = |(place, arg): (usize, &Arg)| match arg {
+            Arg::Tensor(id) => (!used.contains(id)).then_some(place),
+            Arg::Scalar(_) => None,
+        };
+        let idle = program.args.iter().enumerate().filter_map(idle).collect();
+        let program = Program { body, cost: None, packs: Vec::new(), ..program.clone() };
+        Some(Hollow { size, idle, program, made: OnceLock::new() })
+    }
+
+    /// Does it serve a launch with these sizes, and these arguments without elements?
+    pub(crate) fn serves(&self, size: &dyn Fn(Symbol) -> Option<i64>, empty: &[usize]) -> bool {
+        size(self.size) == Some(0) && empty.iter().all(|place| self.idle.contains(place))
+    }
+
+    /// The program and its CUDA C; nothing where the rest of the kernel does not go without the loops.
+    ///
+    /// ```
+    /// use tilewright_codegen::Definition;
+    /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+    /// let without = kernel.hollow[0].variant().unwrap();
+    /// assert!(kernel.source().contains("fmaf") && !without.source.contains("fmaf"));
+    /// ```
+    pub fn variant(&self) -> Option<&Variant> {
+        let make = || generate::alone(self.program.clone(), Policy::General).ok();
+        self.made.get_or_init(make).as_ref()
+    }
+}
+
+/// The tensors among the arguments.
+fn arguments(program: &Program) -> impl Iterator<Item = Id> {
+    program.args.iter().filter_map(|arg| match arg {
+        Arg::Tensor(id) => Some(*id),
+        Arg::Scalar(_) => None,
+    })
+}
+
+/// The sizes in the extents of a tensor.
+fn sizes(program: &Program, id: Id) -> Vec<Symbol> {
+    let symbol = |(extent, _): (&Value, &Value)| match extent {
+        Value::Sym { of, .. } => Some(*of),
+        _ => None,
+    };
+    program.tensor(id).plain().leaves().filter_map(|leaf| symbol((&leaf.0, &leaf.1))).collect()
+}
+
+/// The statements without the loops that have no iteration where this size is 0; `None` if there is no such loop.
+fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<Stmt>> {
+    let mut found = false;
+    let mut kept = Vec::new();
+    for stmt in body {
+        if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op
+            && is_empty(program, *var, size)
+        {
+            found = true;
+            continue;
+        }
+        let mut stmt = stmt.clone();
+        for inner in stmt.bodies_mut() {
+            if let Some(rest) = without_loops(program, inner, size) {
+                found = true;
+                *inner = rest;
+            }
+        }
+        kept.push(stmt);
+    }
+    found.then_some(kept)
+}
+
+/// Has a loop no iteration where this size is 0?
+fn is_empty(program: &Program, var: Id, size: Symbol) -> bool {
+    let var = &program.vars[var as usize];
+    let [from, to] = [&var.from, &var.to].map(|end| at_zero(end, size));
+    from.zip(to).and_then(|(from, to)| to.plus(&from, -1)).is_some_and(|count| program.range(&count).hi <= 0)
+}
+
+/// A number where this size is 0.
+fn at_zero(number: &Affine, size: Symbol) -> Option<Affine> {
+    let found = RefCell::new(Vec::new());
+    number.any(&|coord| {
+        if matches!(coord, Coord::Size { of, .. } if *of == size) {
+            found.borrow_mut().push(coord.clone());
+        }
+        false
+    });
+    found.into_inner().iter().try_fold(number.clone(), |number, coord| number.with(coord, &0.into()))
+}
