@@ -55,6 +55,7 @@ fn every_epilogue_is_right() {
         "dtype=bf16 batched=true residual=after epilogue=gelu_tanh aux=true out=f32 scales=both",
         "dtype=bf16 b_dtype=i4 b=k_major group_size=32 alpha_beta=true",
         "dtype=f16 b_dtype=i8 scales=rows",
+        "dtype=bf16 b_dtype=u4 b=k_major group_size=32 zeros=true c=n_major",
         "dtype=i8 out=bf16 scales=columns residual=before",
         "dtype=e4m3 arch=89 scales=blocks",
         "precision=tf32 bias=rows",

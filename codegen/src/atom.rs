@@ -1,6 +1,7 @@
 //! Instructions as data: one row for each, with what partitioning, checks, printing and simulation need to know.
 
 use crate::elem::Elem;
+use crate::narrow::Int4;
 use crate::operation::Change;
 use crate::scope::{Queue, Scope};
 use crate::semiring::Semiring;
@@ -89,11 +90,14 @@ pub enum Done {
 pub enum Effect {
     /// Copies elements from one operand to another.
     Copy,
-    /// Converts elements of one operand, in registers, to the type of another. Where there are twice as many results, bytes
-    /// hold two signed numbers of four bits, the lower bits first.
+    /// Converts elements of one operand, in registers, to the type of another.
     Convert,
+    /// Converts numbers of four bits, two in each byte of one operand, to the type of another.
+    Unpack(Int4),
     /// `d = a · b`, or `a · b + c` where there is an operand `c`, element by element, each rounded once.
     Multiply,
+    /// `d = a - b`, element by element, each rounded once.
+    Subtract,
     /// Combines elements of one operand with those of another, each atomically.
     Reduce(Change),
     /// `d += a · b`, of this shape.

@@ -14,6 +14,7 @@ mod reader;
 mod scales;
 mod tensor;
 mod threads;
+mod warps;
 
 use crate::alternative::{Alternative, Policy};
 use crate::ast::{Arg, Level, Name, Span};
@@ -24,7 +25,7 @@ use crate::problem::Problem;
 use crate::tile;
 use blame::put_by_keys;
 use config::{Config, Precision};
-pub use keys::{KEYS, page};
+pub use keys::{Key, keys, page};
 use machine::Machine;
 use product::product;
 use reader::Reader;
@@ -56,7 +57,11 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
     let machine = reader.machine(&config);
     if !reader.errors.is_empty() {
-        return Err(reader.errors);
+        let mut errors = std::mem::take(&mut reader.errors);
+        errors.append(&mut reader.keys.diagnostics());
+        // What has been said is not said again.
+        errors.retain(|error| !error.message.is_empty());
+        return Err(errors);
     }
     let why = reader.instead_of_wgmma(&config, &machine);
     let instead = match machine {

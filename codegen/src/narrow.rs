@@ -63,9 +63,52 @@ pub fn packed_i4(numbers: &[i8], row: usize) -> Vec<u8> {
     numbers.chunks(row.max(1)).flat_map(|row| row.chunks(2).map(byte)).collect()
 }
 
-/// The first (0) or the second number (1) of a byte.
+/// The same of unsigned numbers, from 0 to 15, as kernels with `b_dtype = u4` read them.
+///
+/// ```
+/// use tilewright_codegen::narrow;
+/// assert_eq!(narrow::packed_u4(&[1, 14, 7, 0, 8, 3], 3), [0xe1, 0x07, 0x80, 0x03]);
+/// assert_eq!(narrow::Int4::Unsigned.value(0xe1, 1), 14);
+/// ```
+pub fn packed_u4(numbers: &[u8], row: usize) -> Vec<u8> {
+    let bits: Vec<i8> = numbers.iter().map(|number| number.cast_signed()).collect();
+    packed_i4(&bits, row)
+}
+
+/// The first (0) or the second number (1) of a byte of signed ones.
 pub fn i4_value(byte: u8, which: usize) -> i8 {
-    ((byte << if which == 0 { 4 } else { 0 }) as i8) >> 4
+    Int4::Signed.value(byte, which)
+}
+
+/// Numbers of four bits, two in a byte, the first in its lower bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Int4 {
+    /// From -8 to 7.
+    Signed,
+    /// From 0 to 15.
+    Unsigned,
+}
+
+impl Int4 {
+    /// Both.
+    pub const ALL: [Int4; 2] = [Int4::Signed, Int4::Unsigned];
+
+    /// The type's name: `i4` or `u4`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Int4::Signed => "i4",
+            Int4::Unsigned => "u4",
+        }
+    }
+
+    /// The first (0) or the second number (1) of a byte.
+    pub fn value(self, byte: u8, which: usize) -> i8 {
+        let up = byte << if which == 0 { 4 } else { 0 };
+        match self {
+            Int4::Signed => up.cast_signed() >> 4,
+            Int4::Unsigned => (up >> 4).cast_signed(),
+        }
+    }
 }
 
 /// Rounds once, whatever the source type was: an f64 represents every f32 and every i32.

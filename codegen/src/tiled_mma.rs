@@ -8,6 +8,7 @@ use crate::atom::{Atom, Effect, OperandKind};
 use crate::atoms;
 use crate::elem::Elem;
 use crate::id::Id;
+use crate::narrow::Int4;
 use crate::problem::{Problem, Result};
 use crate::scope::Scope;
 use crate::target::WARP;
@@ -23,8 +24,8 @@ pub struct TiledMma {
     pub groups: Layout,
     /// The thread group.
     pub of: Id,
-    /// The operand (`a` or `b`) whose tiles hold two numbers in each element, adjacent along K.
-    pub pairs: Option<char>,
+    /// The operand (`a` or `b`) whose tiles hold two numbers of four bits in each element, adjacent along K.
+    pub pairs: Option<(char, Int4)>,
 }
 
 impl TiledMma {
@@ -204,19 +205,24 @@ impl TiledMma {
         TiledMma { of, ..self }
     }
 
-    /// The same for tiles of an operand whose elements, of `u8`, hold two signed numbers of four bits each, along K.
+    /// The same for tiles of an operand whose elements, of `u8`, hold two numbers of four bits each, along K.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_codegen::{Elem, build::Builder, narrow::Int4, tiled::TiledMma};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
-    /// let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [64, 64], 4)?.with_pairs('a');
+    /// let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [64, 64], 4)?.with_pairs('a', Int4::Signed);
     /// let sa = b.shared("sa", Elem::U8, layout!((64, 16) : (16, 1)))?; // 32 along K
     /// assert_eq!(b.partition_operand(&mma, 'a', &sa)?.shape().to_string(), "((2,2),2,2)");
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
-    pub fn with_pairs(self, operand: char) -> TiledMma {
-        TiledMma { pairs: Some(operand), ..self }
+    pub fn with_pairs(self, operand: char, of: Int4) -> TiledMma {
+        TiledMma { pairs: Some((operand, of)), ..self }
+    }
+
+    /// The numbers of four bits of an operand's tiles, if its elements hold two each.
+    pub(crate) fn pairs_of(&self, operand: char) -> Option<Int4> {
+        self.pairs.filter(|(paired, _)| *paired == operand).map(|(_, of)| of)
     }
 
     /// The number of threads.
@@ -287,7 +293,7 @@ impl TiledMma {
     /// Extents of an operand's tile of one instruction, and the modes of (M, N, K) along which they lie.
     pub(crate) fn tile_of(&self, operand: char) -> ([i64; 2], [usize; 2]) {
         let [m, n, k] = self.shape();
-        let k = if self.pairs == Some(operand) { k / 2 } else { k };
+        let k = if self.pairs_of(operand).is_some() { k / 2 } else { k };
         match operand {
             'a' => ([m, k], [0, 2]),
             'b' => ([n, k], [1, 2]),
@@ -299,7 +305,7 @@ impl TiledMma {
         let missing =
             || Problem::new(format!("operand `{operand}` of `{}` is not spread over threads", self.row.name));
         let tv = self.row.tv(operand).ok_or_else(missing)?;
-        match self.pairs == Some(operand) {
+        match self.pairs_of(operand).is_some() {
             true => paired(&tv, self.tile_of(operand).0[0]),
             false => Ok(tv),
         }

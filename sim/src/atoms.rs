@@ -1,9 +1,10 @@
 //! Instructions of the table, executed by the effect of their rows: copies between memory and fragments,
 //! asynchronous copies, boxes of tensor maps, matrix products. No instruction has code of its own.
 
+use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind};
+use tilewright_codegen::narrow::Int4;
 use tilewright_codegen::thread::{Bin, Queue, Scope, Space};
-use tilewright_codegen::{Elem, narrow};
 use tilewright_layout::Transfer;
 
 use crate::agent::{Agent, Copied, Piece, Work};
@@ -86,8 +87,8 @@ impl Cluster<'_> {
         self.operation(
             match atom.row.effect {
                 Effect::Mma { .. } => Class::Product,
-                Effect::Convert => Class::Conversion,
-                Effect::Multiply => Class::Arithmetic,
+                Effect::Convert | Effect::Unpack(_) => Class::Conversion,
+                Effect::Multiply | Effect::Subtract => Class::Arithmetic,
                 _ => Class::Copy,
             },
             w,
@@ -109,8 +110,11 @@ impl Cluster<'_> {
             (Effect::Mma { m, n, k, .. }, Scope::Warp, Done::Now) => self.multiply(w, atom, [m, n, k]),
             (Effect::Mma { .. }, Scope::Warpgroup, _) => self.begin_product(w, at),
             (Effect::Copy, Scope::Warp, _) => self.matrices(w, atom),
-            (Effect::Convert, Scope::Thread, Done::Now) => self.convert(w, atom, lanes),
-            (Effect::Multiply, Scope::Thread, Done::Now) => self.multiply_pairs(w, atom, lanes),
+            (Effect::Convert, Scope::Thread, Done::Now) => self.convert(w, atom, lanes, None),
+            (Effect::Unpack(of), Scope::Thread, Done::Now) => self.convert(w, atom, lanes, Some(of)),
+            (Effect::Multiply | Effect::Subtract, Scope::Thread, Done::Now) => {
+                self.compute_pairs(w, atom, lanes)
+            }
             (Effect::Copy, Scope::Thread, Done::Queue(Queue::CpAsync)) => self.begin_copies(w, atom, lanes),
             (Effect::Copy | Effect::Reduce(_), Scope::Thread, _) if atom.row.async_proxy => {
                 for lane in lanes_of(lanes) {
@@ -255,8 +259,8 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Elements of one fragment become those of another, in its type.
-    fn convert(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
+    /// Elements of one fragment, or numbers of four bits in them, become those of another, in its type.
+    fn convert(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32, pairs: Option<Int4>) -> Result<()> {
         let [results, values] = [0, 1].map(|operand| self.ctx.tables[atom.row.name][operand].values);
         let [to, from] = [self.fragment(w, atom, 0, results)?, self.fragment(w, atom, 1, values)?];
         for n in 0..from.registers(values) {
@@ -267,11 +271,11 @@ impl Cluster<'_> {
         for lane in lanes_of(lanes) {
             for result in 0..results {
                 let code = from.get(w, result / each, lane as usize);
-                let bits = match each {
-                    1 => value::cast(code, from.of, to.of),
-                    // Bytes of two numbers.
-                    _ => {
-                        value::cast(narrow::i4_value(code as u8, result % each) as u8 as u64, Elem::I8, to.of)
+                let bits = match pairs {
+                    None => value::cast(code, from.of, to.of),
+                    Some(of) => {
+                        let number = of.value(code as u8, result % each).cast_unsigned();
+                        value::cast(number.into(), Elem::I8, to.of)
                     }
                 };
                 to.set(w, result, lane as usize, bits);
@@ -280,13 +284,13 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Elements of one fragment times those of another, plus those of a third one if there is one.
-    fn multiply_pairs(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
+    /// Elements of one fragment times those of another, plus those of a third one if there is one, or minus those of another.
+    fn compute_pairs(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
         let values = self.ctx.tables[atom.row.name][0].values;
         let all = (0..atom.row.operands.len()).map(|at| self.fragment(w, atom, at, values));
         let all = all.collect::<Result<Vec<_>>>()?;
         let [to, a, b, c @ ..] = &all[..] else {
-            return self.malformed(w, format!("`{}` has two factors", atom.row.name));
+            return self.malformed(w, format!("`{}` has two sources", atom.row.name));
         };
         for from in &all[1..] {
             for n in 0..from.registers(values) {
@@ -300,6 +304,7 @@ impl Cluster<'_> {
                 let (x, y) = (a.get(w, value, lane), b.get(w, value, lane));
                 let bits = match c.first() {
                     Some(c) => value::fma(x, y, c.get(w, value, lane), to.of),
+                    None if atom.row.effect == Effect::Subtract => value::bin(Bin::Sub, x, y, to.of),
                     None => value::bin(Bin::Mul, x, y, to.of),
                 };
                 to.set(w, value, lane, bits);

@@ -583,9 +583,15 @@ fn every_row_of_the_table_is_known() {
             (Effect::Copy, Scope::Warp) => {
                 row.operands.iter().any(|operand| matches!(operand.kind, OperandKind::Frag { .. }))
             }
-            (Effect::Convert | Effect::Multiply | Effect::Copy | Effect::Reduce(_), group) => {
-                group == Scope::Thread
-            }
+            (
+                Effect::Convert
+                | Effect::Unpack(_)
+                | Effect::Multiply
+                | Effect::Subtract
+                | Effect::Copy
+                | Effect::Reduce(_),
+                group,
+            ) => group == Scope::Thread,
         };
         assert!(known, "{}", row.name);
     }

@@ -1,12 +1,11 @@
 //! Conversions between all element types: a kernel that converts every element of a tensor to every other
 //! type, its inputs, and the expected results.
 
-use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Atom, Effect};
 use tilewright_codegen::index::Int;
 use tilewright_codegen::number::Number;
 use tilewright_codegen::thread::*;
-use tilewright_codegen::{atoms, narrow};
+use tilewright_codegen::{Elem, atoms};
 use tilewright_layout::Value;
 
 use crate::hand::Hand;
@@ -63,7 +62,7 @@ pub fn kernel(elem: Elem) -> Kernel {
 
 /// Instructions of the table that convert several elements at once.
 pub fn rows() -> impl Iterator<Item = &'static Atom> {
-    atoms::all().filter(|row| row.effect == Effect::Convert)
+    atoms::all().filter(|row| matches!(row.effect, Effect::Convert | Effect::Unpack(_)))
 }
 
 /// The types from which and to which a row converts.
@@ -105,10 +104,8 @@ pub fn by_row(row: &'static Atom) -> Kernel {
 /// What a row converts: the numbers in some elements, and their type.
 pub fn numbers(row: &'static Atom, given: &[u64]) -> (Elem, Vec<u64>) {
     let [from, _] = types(row);
-    if row.tv('a') == row.tv('d') {
-        return (from, given.to_vec());
-    }
-    let pair = |byte: &u64| [0, 1].map(|which| u64::from(narrow::i4_value(*byte as u8, which) as u8));
+    let Effect::Unpack(of) = row.effect else { return (from, given.to_vec()) };
+    let pair = |byte: &u64| [0, 1].map(|which| u64::from(of.value(*byte as u8, which).cast_unsigned()));
     (Elem::I8, given.iter().flat_map(pair).collect())
 }
 

@@ -1,8 +1,8 @@
 //! Random configurations of products: types, architectures, tiles, warps or threads, stages, orders, epilogues and sizes,
 //! for the simulator and for GPUs.
 
+use tilewright_codegen::Generated;
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Elem, Generated};
 
 use crate::functions::FUNCTIONS;
 use crate::number::Random;
@@ -40,13 +40,29 @@ const fn types(keys: &'static str, k: usize, arch: u32) -> Types {
 }
 
 impl Types {
+    /// Are there two numbers in an element of B?
+    fn has_pairs(&self) -> bool {
+        ["b_dtype=i4", "b_dtype=u4"].iter().any(|of| self.keys.contains(of))
+    }
+
+    /// Does wgmma multiply them?
+    fn has_wgmma(&self) -> bool {
+        self.k > 0
+            && ["f64 ", "acc=f16", "precision=tf32"].iter().all(|of| !format!("{} ", self.keys).contains(of))
+    }
+
+    /// Are sums of a step added to others in f32?
+    fn promotes(&self) -> bool {
+        ["dtype=e4m3", "dtype=e5m2", "precision=f32x3"].iter().any(|of| self.keys.starts_with(of))
+    }
+
     /// Are its operands integers?
     fn is_whole(&self) -> bool {
         ["dtype=i", "dtype=u"].iter().any(|of| self.keys.starts_with(of))
     }
 }
 
-const TYPES: [Types; 43] = [
+const TYPES: [Types; 44] = [
     types("", 0, 80),
     types("mma=none", 0, 80),
     types("out=bf16", 0, 80),
@@ -90,6 +106,7 @@ const TYPES: [Types; 43] = [
     types("dtype=bf16 b_dtype=i4 b=k_major", 16, 80),
     types("dtype=f16 b_dtype=i4 b=k_major out=f32", 16, 80),
     types("dtype=f16 b_dtype=i4 b=k_major", 16, 80),
+    types("dtype=bf16 b_dtype=u4 b=k_major", 16, 80),
 ];
 
 /// A function of the sums, as a key, in double precision, and the bound of its derivative.
@@ -159,8 +176,8 @@ impl Draw {
         // An instruction has 16 rows and 8 columns, or the other way round; fragments of i4 are converted in pairs.
         let side = [8, 24, 40, 72, 104][self.below(5)];
         match self.below(8) {
-            0 if !of.keys.contains("i4") => bm = side,
-            1 if !of.keys.contains("i4") => bn = side,
+            0 if !of.has_pairs() => bm = side,
+            1 if !of.has_pairs() => bn = side,
             _ => {}
         }
         let bk = of.k * self.one(&[1, 2, 2, 3, 4, 4, 6]);
@@ -195,6 +212,45 @@ impl Draw {
                     };
                 }
             }
+            _ => {}
+        }
+        keys
+    }
+
+    /// The tile, steps, stages and schedule of a product by wgmma, and the orders that it has.
+    fn wgmma(&mut self, of: &Types) -> String {
+        let mut keys = " mma=wgmma".to_owned();
+        let mixed = of.keys.contains("b_dtype");
+        let wide = ["dtype=bf16", "dtype=f16"].iter().any(|of_two| of.keys.starts_with(of_two));
+        if (mixed || !wide) && !of.keys.contains("b=k_major") {
+            keys += " b=k_major";
+        }
+        keys += if wide { "" } else { " a=k_major" };
+        let c_rows = self.once_in(2);
+        keys += if c_rows { " c=n_major" } else { "" };
+        if self.once_in(6) {
+            return keys;
+        }
+        let blocks = of.keys.contains("scales=blocks");
+        let (rows, columns) = (
+            self.one(&[64, 64, 128, 128, 192, 256]),
+            self.one(&[16, 32, 48, 64, 64, 80, 96, 128, 128, 160, 192, 256]),
+        );
+        let [bm, bn] = if (c_rows || blocks) && !mixed { [rows, columns] } else { [columns, rows] };
+        keys += &format!(" bm={bm} bn={bn}");
+        if !blocks && self.once_in(2) {
+            let steps = self.one(&[1, 2, 3, 4, 4, 6, 8]);
+            keys += &format!(" bk={}", of.k * if of.promotes() { steps.min(4) } else { steps });
+        }
+        if self.once_in(3) {
+            keys += &format!(" stages={}", self.one(&[1, 2, 3, 4]));
+        }
+        let few = if of.promotes() { rows == 64 } else { rows <= 128 };
+        match self.below(6) {
+            0 => keys += " cluster=2",
+            1 if rows <= 128 && !of.keys.contains("f32x3") => keys += " ping_pong=true",
+            2 if few => keys += &format!(" split_k={}", self.one(&[2, 4, 8])),
+            3 => keys += " band=1",
             _ => {}
         }
         keys
@@ -251,8 +307,11 @@ impl Draw {
         if arch > 80 || self.once_in(2) {
             keys += &format!(" arch={arch}");
         }
+        let by_wgmma = arch == 90 && of.has_wgmma() && self.once_in(3);
         if of.k == 0 {
             keys += &self.threads();
+        } else if by_wgmma {
+            keys += &self.wgmma(of);
         } else {
             keys += self.one(&["", " mma=mma_sync", " mma=mma_sync"]);
             keys += &self.tile(of);
@@ -267,7 +326,12 @@ impl Draw {
             ("swizzle=none", 16),
             ("swizzle=(2,4,3)", 16),
         ] {
-            let suits = !key.starts_with("swizzle") || (of.k > 0 && !keys.contains("swizzle"));
+            let of_mma_sync = of.k > 0 && !by_wgmma;
+            let suits = match key.split('=').next() {
+                Some("swizzle") => of_mma_sync && !keys.contains("swizzle"),
+                Some("c") => !by_wgmma,
+                _ => true,
+            };
             if self.once_in(chance) && suits && !keys.contains(key) {
                 keys += &format!(" {key}");
             }
@@ -276,11 +340,9 @@ impl Draw {
         if keys.contains("b_dtype") {
             keys += self.one(&["", "", " scales=rows"]);
             let group = self.one(&[16, 32, 64, 128, 256]);
-            let step = keys.split(" bk=").nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
-            let step = step.unwrap_or(group);
-            // A step has whole groups, or is part of one.
-            if self.once_in(2) && (step % group == 0 || group % step == 0) {
+            if self.once_in(2) {
                 keys += &format!(" group_size={group}");
+                keys += self.one(&["", " zeros=true"]);
             }
         } else if !keys.contains("scales") {
             keys += self.one(&["", "", "", "", " scales=rows", " scales=columns", " scales=both"]);
@@ -421,9 +483,7 @@ impl Configuration {
             (rounding, whole) = (2f64.powi(-9), 2f64.powi(13));
         }
         let function = self.function.map(|(_, of, steepest)| (of, steepest));
-        let sums = [("acc=f16", Elem::F16), ("out=f64", Elem::F32)].iter().find(|(key, _)| has(key));
-        let sums = sums.map(|(_, elem)| *elem).filter(|_| !has("dtype=f64"));
-        Finish { function, rounding, whole, after: has("residual=after"), sums }
+        Finish { function, rounding, whole, ..Finish::of(&self.keys) }
     }
 
     /// The configuration in words.

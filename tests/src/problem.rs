@@ -3,9 +3,10 @@
 
 use tilewright::sim::Outcome;
 use tilewright::{Arg, Elem, Element};
+use tilewright_codegen::Generated;
 use tilewright_codegen::launch::Given;
+use tilewright_codegen::narrow::Int4;
 use tilewright_codegen::thread::Param;
-use tilewright_codegen::{Generated, narrow};
 use tilewright_layout::Value;
 
 use crate::memory;
@@ -75,8 +76,19 @@ pub struct Problem {
 const ADDED_TO: [&str; 1] = ["bins"];
 
 /// Arguments of products after A, B and C.
-const AFTER_C: [&str; 10] =
-    ["alpha", "beta", "scale", "scale_rows", "scale_columns", "bias", "scale_a", "scale_b", "residual", AUX];
+const AFTER_C: [&str; 11] = [
+    "alpha",
+    "beta",
+    "scale",
+    "scale_rows",
+    "scale_columns",
+    "bias",
+    "scale_a",
+    "scale_b",
+    "residual",
+    AUX,
+    "zero",
+];
 
 /// The second result of a product.
 const AUX: &str = "aux";
@@ -262,11 +274,26 @@ pub struct Finish {
     pub after: bool,
     /// The type of the sums and of the epilogue, if it is not the one of the result's width.
     pub sums: Option<Elem>,
+    /// The numbers of four bits in B's elements, if there are two in each.
+    pub pairs: Int4,
+}
+
+impl Finish {
+    /// What keys say about operands.
+    pub fn of(keys: &str) -> Finish {
+        let pairs = if keys.contains("b_dtype=u4") { Int4::Unsigned } else { Int4::Signed };
+        let rounding = if keys.contains("precision=f32x3") { 2f64.powi(-20) } else { 0.0 };
+        let after = keys.contains("residual=after");
+        let sums = [("acc=f16", Elem::F16), ("out=f64", Elem::F32)];
+        let sums = sums.into_iter().find(|(key, _)| keys.contains(key) && !keys.contains("dtype=f64"));
+        Finish { pairs, rounding, after, sums: sums.map(|(_, elem)| elem), ..Finish::default() }
+    }
 }
 
 impl Default for Finish {
     fn default() -> Finish {
-        Finish { function: None, rounding: 0.0, whole: 2f64.powi(24), after: false, sums: None }
+        let whole = 2f64.powi(24);
+        Finish { function: None, rounding: 0.0, whole, after: false, sums: None, pairs: Int4::Signed }
     }
 }
 
@@ -310,7 +337,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
     let of_result = if is_aux { named(AUX).map_or(c.elem, |aux| aux.elem) } else { c.elem };
     // Scales of B in groups along K.
     let groups = more.iter().find(|vector| vector.name == "scale" && vector.extents.len() > 1);
-    let (scale_a, scale_b) = (named("scale_a"), named("scale_b"));
+    let (scale_a, scale_b, zeros) = (named("scale_a"), named("scale_b"), named("zero"));
     // Sums, and sums of magnitudes.
     let mut sums = vec![(0.0f64, 0.0f64); c.count()];
     for l in 0..batches {
@@ -327,12 +354,12 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
                     false => b.values[(l * terms + k) * columns + n],
                     true => {
                         let byte = b.values[(l * b.extents[1] + k / 2) * columns + n] as u8;
-                        f64::from(narrow::i4_value(byte, k % 2))
+                        f64::from(finish.pairs.value(byte, k % 2))
                     }
                 };
-                let scale = groups.map_or(1.0, |groups| {
-                    groups.values[(l * groups.extents[1] + k / groups.over[1]) * columns + n]
-                });
+                let of_group = |of: &Tensor| of.values[(l * of.extents[1] + k / of.over[1]) * columns + n];
+                let factor = factor - zeros.map_or(0.0, |zeros| of_group(zeros));
+                let scale = groups.map_or(1.0, |groups| of_group(groups));
                 let scale = scale_b.map_or(scale, |scale| {
                     let [of_n, of_k] = [scale.extents[0], scale.extents[1]];
                     scale.values[(l * of_k + k / BLOCK) * of_n + n / BLOCK]
@@ -347,8 +374,9 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
             }
         }
     }
-    // Scaled weights are rounded to the type of A.
-    let rounding = finish.rounding + if groups.is_some() { number::roundoff(a.elem) } else { 0.0 };
+    // Scaled weights are rounded to the type of A, and so are their differences from zero points.
+    let roundings = [groups, zeros].into_iter().flatten().count() as f64;
+    let rounding = finish.rounding + roundings * number::roundoff(a.elem);
     let steps = 2.0 * (terms as f64).sqrt() + 8.0;
     // Narrow floats are accumulated in f32.
     let sum_elem = finish.sums.unwrap_or(if of_result == Elem::F64 { Elem::F64 } else { Elem::F32 });

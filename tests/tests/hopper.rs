@@ -5,7 +5,7 @@ use tilewright_codegen::element::bf16;
 use tilewright_codegen::launch::Limits;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::gallery;
-use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::problem::{Finish, Problem, Setting, Values};
 use tilewright_tests::tensor::Room;
 
 /// C = A·Bᵀ of small integers in bf16, with leading dimensions that are `gap` larger than the extents.
@@ -143,6 +143,12 @@ fn blocks_of_a_cluster_split_k() {
         "dtype=e4m3 bm=64 bn=64 split_k=2 a=k_major b=k_major out=bf16",
         "dtype=bf16 bm=128 bn=128 split_k=2 b=k_major bias=rows alpha_beta=true",
         "dtype=bf16 bm=128 bn=64 split_k=4 c=n_major",
+        "dtype=bf16 bm=64 bn=64 split_k=2 batched=true bias=rows alpha_beta=true",
+        "dtype=f16 bm=128 bn=32 split_k=4 batched=true c=n_major a=k_major residual=after",
+        "precision=f32x3 bm=64 bn=64 split_k=2 a=k_major b=k_major",
+        "precision=f32x3 bm=64 bn=32 split_k=4 c=n_major batched=true a=k_major b=k_major",
+        "dtype=bf16 b_dtype=i8 bm=64 bn=64 split_k=2 b=k_major",
+        "dtype=f16 b_dtype=u4 bm=64 bn=128 split_k=4 b=k_major out=f32 group_size=32 zeros=true batched=true",
     ] {
         let elements = if keys.contains("e4m3") { 16 } else { 8 };
         let mut sizes = sizes(elements);
@@ -206,7 +212,7 @@ fn check_numbers(keys: &str, sizes: &[([usize; 3], usize)]) {
         let (rooms, values) = (&[Room::new(gap, 0)], [Values::Whole, Values::Any][at % 2]);
         let seed = at as u64 + 1;
         let setting = Setting { sizes: extents, rooms, values, seed, alpha: 0.5, beta: 2.0 };
-        let mut problem = Problem::of(&kernel, &setting);
+        let mut problem = Problem::of(&kernel, &setting).finished(values, &Finish::of(keys));
         if values == Values::Any && (keys.contains("e4m3") || keys.contains("e5m2")) {
             // Tensor cores cut terms of 8-bit numbers off 13 bits below the greatest, which is about 1.
             problem.wanted.iter_mut().for_each(|wanted| wanted.within += k as f64 * 2f64.powi(-13));
@@ -275,6 +281,77 @@ fn other_types_of_the_result() {
         "dtype=f16 out=f32 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major",
     ] {
         check_numbers(&format!("{keys} arch=90"), &sizes(8));
+    }
+}
+
+/// Steps of a part of a swizzled row of 128 bytes, of several, and of neither.
+#[test]
+fn steps_of_any_length() {
+    // Of which every step is a part.
+    let whole = |elements: usize| {
+        let mut sizes = sizes(elements);
+        sizes[0].0[2] = 768;
+        sizes
+    };
+    for keys in [
+        "dtype=bf16 bm=64 bn=64 bk=32 a=k_major b=k_major",
+        "dtype=bf16 bm=64 bn=128 bk=128 c=n_major a=k_major b=k_major",
+        "dtype=f16 bm=64 bn=64 bk=48 b=k_major cluster=2",
+        "dtype=bf16 bm=64 bn=64 bk=16 cluster=2",
+        "dtype=bf16 bm=32 bn=64 bk=96 ping_pong=true a=k_major out=f32",
+        "dtype=f16 bm=64 bn=64 bk=128 split_k=2 a=k_major b=k_major",
+    ] {
+        check_numbers(&format!("{keys} mma=wgmma arch=90"), &whole(8));
+    }
+    for keys in [
+        "dtype=tf32 bm=64 bn=64 bk=16",
+        "dtype=i8 bm=128 bn=64 bk=256 c=n_major",
+        "dtype=e4m3 bm=64 bn=64 bk=64 out=bf16",
+        "precision=f32x3 bm=64 bn=64 bk=16",
+        "dtype=bf16 b_dtype=i8 bm=64 bn=64 bk=32",
+        "dtype=f16 b_dtype=u4 bm=64 bn=64 bk=128 group_size=32 zeros=true",
+        "dtype=bf16 b_dtype=u8 bm=64 bn=64 bk=96 group_size=64 c=n_major",
+    ] {
+        check_numbers(&format!("{keys} mma=wgmma arch=90 a=k_major b=k_major"), &whole(16));
+    }
+}
+
+/// Results of 8 and of 64 bits, along rows and along columns of what wgmma computes.
+#[test]
+fn results_of_any_width() {
+    for keys in [
+        "dtype=i8 out=i8 bm=64 bn=64",
+        "dtype=u8 out=u8 bm=128 bn=32 c=n_major alpha_beta=true",
+        "dtype=e4m3 out=e4m3 bm=64 bn=128 bias=rows",
+        "dtype=bf16 out=f64 bm=64 bn=64 residual=before",
+        "dtype=f16 out=f64 bm=128 bn=32 c=n_major cluster=2",
+        "dtype=i8 out=i8 bm=64 bn=128 ping_pong=true batched=true",
+        "precision=f32x3 out=f64 bm=64 bn=64",
+        "dtype=bf16 out=e5m2 bm=64 bn=64 split_k=2 c=n_major",
+        "dtype=bf16 b_dtype=i8 out=f32 bm=64 bn=64 c=n_major",
+        "dtype=f16 b_dtype=i8 out=f64 bm=64 bn=64 c=n_major bias=columns",
+        "dtype=f16 b_dtype=i8 out=e4m3 bm=64 bn=128",
+        "dtype=bf16 b_dtype=i4 out=e4m3 bm=32 bn=128 c=n_major",
+    ] {
+        let mut sizes = sizes(16);
+        // As many rows as columns would not tell a bias of rows from one of columns.
+        sizes[0].0[0] *= 2;
+        sizes[1].0[0] += 16;
+        check_numbers(&format!("{keys} mma=wgmma arch=90 a=k_major b=k_major"), &sizes);
+    }
+}
+
+/// Three warpgroups, whose registers also hold other sums or converted elements.
+#[test]
+fn three_warpgroups_with_further_registers() {
+    for keys in [
+        "precision=f32x3 bm=192 bn=48 c=n_major",
+        "dtype=e4m3 bm=192 bn=64 c=n_major out=bf16",
+        "dtype=bf16 b_dtype=i8 bm=64 bn=192",
+    ] {
+        let mut sizes = sizes(16);
+        (sizes[0].0[0], sizes[0].0[1]) = (192, 384);
+        check_numbers(&format!("{keys} mma=wgmma arch=90 a=k_major b=k_major"), &sizes);
     }
 }
 

@@ -28,7 +28,7 @@ fn check(keys: &str, sizes: &[Size]) -> Vec<bool> {
         let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 2)];
         let rooms = &[Room::new(gap, 0)];
         let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
-        let problem = Problem::of(&kernel, &setting);
+        let problem = Problem::of(&kernel, &setting).finished(Values::Whole, &Finish::of(keys));
         let outcomes = run_every(&kernel, &problem.args(), &Options::default())
             .unwrap_or_else(|error| panic!("{keys}, {sizes:?}: {error}"));
         for outcome in outcomes {
@@ -322,7 +322,7 @@ fn weights_of_four_bits() {
 /// shorter and longer than a step, a last one of a part of K, and odd extents.
 #[test]
 fn scales_of_groups() {
-    let sizes = [([128, 256, 512], 0), ([72, 144, 176], 16), ([67, 33, 45], 1), ([20, 40, 330], 8)];
+    let sizes = [([64, 128, 768], 0), ([72, 144, 176], 16), ([67, 33, 45], 1), ([20, 40, 330], 8)];
     for keys in [
         "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=64 out=f32",
         "dtype=bf16 b_dtype=i8 group_size=32 bm=64 bn=64 bk=64 c=n_major",
@@ -336,10 +336,40 @@ fn scales_of_groups() {
         "dtype=f16 b_dtype=u8 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
         "dtype=bf16 b_dtype=i8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major ping_pong=true",
         "dtype=bf16 b_dtype=e4m3 group_size=64 bm=32 bn=128 arch=90 mma=wgmma cluster=2",
+        // Steps and groups of which neither divides the other, and warps whose part of K has no whole groups.
+        "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=96 out=f32",
+        "dtype=f16 b_dtype=i8 group_size=128 bm=64 bn=32 bk=48 arch=90 mma=mma_sync batched=true",
+        "dtype=bf16 b_dtype=i4 group_size=32 bm=64 bn=32 bk=96 warps=(2,1,2) arch=90 mma=mma_sync",
+        "dtype=bf16 b_dtype=u8 group_size=32 bm=64 bn=32 bk=96 warps=(2,1,2)",
     ] {
         let keys = format!("a=k_major b=k_major {keys}");
         let ran = check(&keys, &sizes);
         assert!(ran[0], "{keys}");
+    }
+}
+
+/// Zero points of groups, of every narrow integer, wherever there are scales of groups.
+#[test]
+fn zero_points() {
+    let sizes = [([64, 128, 768], 0), ([72, 144, 176], 16), ([67, 33, 45], 1), ([20, 40, 330], 8)];
+    for keys in [
+        "dtype=bf16 b_dtype=u4 group_size=128 bm=64 bn=64 out=f32",
+        "dtype=bf16 b_dtype=i8 group_size=32 bm=64 bn=64 bk=64 c=n_major",
+        "dtype=f16 b_dtype=u8 group_size=64 bm=64 bn=64 bk=96 batched=true alpha_beta=true",
+        "dtype=f16 b_dtype=u4 group_size=64 bm=64 bn=64 bk=64 arch=90 mma=mma_sync scales=rows",
+        "dtype=f16 b_dtype=u8 group_size=128 bm=64 bn=64 bk=64 arch=90 mma=mma_sync batched=true c=n_major",
+        "dtype=bf16 b_dtype=u4 group_size=32 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
+        "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
+        "dtype=bf16 b_dtype=u4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
+        "dtype=f16 b_dtype=i4 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
+        "dtype=bf16 b_dtype=u8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major ping_pong=true",
+    ] {
+        let keys = format!("a=k_major b=k_major zeros=true {keys}");
+        let ran = check(&keys, &sizes);
+        assert!(ran[0], "{keys}");
+        let params: Vec<String> = kernel(&keys).params.iter().map(|param| param.name.clone()).collect();
+        let scale = params.iter().position(|name| name == "scale").expect("scales");
+        assert_eq!(params[scale + 1], "zero");
     }
 }
 
@@ -517,6 +547,22 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("mma=mma_sync", "no matrix instruction of sm_80 multiplies f32 into sums of f32");
     check("dtype=bf16 mma=mma_m16n8k16_f16", "`mma_m16n8k16_f16` multiplies f16 into sums of f32");
     check("warps=4", "`warps` is about products on tensor cores");
+    check(
+        "dtype=bf16 bm=64 bn=40 warps=(2,2)",
+        "2 warps share the columns of a tile of C, 8 of them at once, and bn is 40\n",
+    );
+    check("dtype=bf16 bm=64 bn=40 warps=(2,2)", "write bn = 32, or other warps");
+    check(
+        "dtype=bf16 c=n_major bm=24 bn=48 warps=(1,4)",
+        "4 warps share the columns of a tile of C, 16 of them at once, and bn is 48",
+    );
+    check(
+        "dtype=bf16 bm=16 bn=64 warps=(4,1)",
+        "4 warps share the rows of a tile of C, 8 of them at once, and bm is 16",
+    );
+    check("dtype=bf16 warps=(8,8)", "a block has at most 32 warps, and these are 64");
+    check("dtype=bf16 warps=(2,2,2,2)", "write warps = (2, 4), or warps = (1, 1, 8) for warps that share K");
+    check("dtype=bf16 warps=(0,2)", "leaf 0 has the extent 0, and an extent must be at least 1");
     check("dtype=bf16 mma=mma_sync vec=8", "`vec` is about the threads of a product without tensor cores");
     check(
         "dtype=bf16 mma=mma_sync stages=16",
@@ -538,10 +584,13 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("aux_dtype=f32 epilogue=relu", "write aux = true, or leave aux_dtype out");
     check("epilogue=rleu", "`rleu`");
     check("dtype=f32 b_dtype=i8", "elements of i8 are not converted for products of f32");
-    check("dtype=bf16 b_dtype=f16", "write i8, u8, i4, e4m3 or e5m2, with dtype = f16 or bf16");
+    check("dtype=bf16 b_dtype=f16", "write i8, u8, i4, u4, e4m3 or e5m2, with dtype = f16 or bf16");
     check("dtype=bf16 group_size=128", "about the scales of narrow weights, and B has the type of A");
     check("dtype=bf16 b_dtype=i8 group_size=100", "16, 32, 64, 128 or 256 elements, and group_size is 100");
-    check("dtype=bf16 b_dtype=i8 group_size=128 bk=48 mma=mma_sync", "bk is 48 with groups of 128");
+    check("dtype=bf16 b_dtype=u4 b=k_major zeros=true", "scales in groups, and there are no groups");
+    check("dtype=bf16 b_dtype=u4 b=k_major zeros=true", "write group_size = 128, and a narrow b_dtype");
+    check("dtype=f32 b_dtype=u4", "elements of u4 are not converted for products of f32");
+    check("dtype=bf16 b_dtype=i8 group_size=128 zeros=2", "`zeros` is true or false");
     check(
         "dtype=bf16 b_dtype=i8 group_size=128 scales=columns",
         "a scale for each group of each column of C anyway",

@@ -8,6 +8,7 @@ use std::rc::Rc;
 use tilewright::kernels::choose::DeviceLimits;
 use tilewright_codegen::Elem;
 use tilewright_codegen::launch::{Limits, Map};
+use tilewright_codegen::narrow::Int4;
 use tilewright_runtime::cudarc::driver::result::{self, DriverError};
 use tilewright_runtime::cudarc::driver::sys::{self, CUdevice_attribute as Attribute};
 use tilewright_runtime::raw::{self, Shape};
@@ -222,10 +223,10 @@ impl Argument {
         Argument(words)
     }
 
-    /// The `Array` of numbers of four bits, two in a byte; their type follows the element types.
-    pub(super) fn int4(memory: &Memory) -> Argument {
+    /// The `Array` of numbers of four bits, two in a byte; their types follow the element types.
+    pub(super) fn int4(memory: &Memory, of: Int4) -> Argument {
         let mut words = [0; 16];
-        (words[0], words[1]) = (memory.address, Elem::all().count() as u64);
+        (words[0], words[1]) = (memory.address, (Elem::all().count() + of as usize) as u64);
         Argument(words)
     }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, ExprKind};
 use tilewright_codegen::definition::Generated;
+use tilewright_codegen::narrow::Int4;
 use tilewright_codegen::thread::Param;
 use tilewright_layout::Value;
 
@@ -16,8 +17,8 @@ use super::Result;
 pub(super) struct Form {
     pub(super) a: Elem,
     pub(super) b: Elem,
-    /// Do elements of B hold two numbers of four bits each, along K?
-    pub(super) packed: bool,
+    /// The numbers of four bits of which elements of B hold two each, along K.
+    pub(super) packed: Option<Int4>,
     pub(super) out: Elem,
     pub(super) order: Order,
     /// A factor for each column of C.
@@ -60,11 +61,12 @@ pub(super) struct Residual {
     pub(super) after: bool,
 }
 
-/// Factors of elements of B: their type, and how many elements along K have one.
+/// Factors of elements of B: their type, how many elements along K have one, and whether these have a zero point too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Groups {
     pub(super) elem: Elem,
     pub(super) size: i64,
+    pub(super) zeros: bool,
 }
 
 impl Groups {
@@ -110,6 +112,8 @@ pub(super) enum Role {
     B,
     C,
     Scale,
+    /// Zero points of groups.
+    Zero,
     /// Scales of A's and of B's blocks.
     BlocksOfA,
     BlocksOfB,
@@ -143,7 +147,7 @@ impl Form {
         };
         let groups = place(Role::Scale).and_then(|at| {
             let size = groups_of(&params[at])?;
-            Some(Groups { elem: kernel.params[at].elem, size })
+            Some(Groups { elem: kernel.params[at].elem, size, zeros: place(Role::Zero).is_some() })
         });
         let precision = match word(keys, "precision").as_deref() {
             Some("tf32") => Precision::Tf32,
@@ -153,7 +157,7 @@ impl Form {
         let form = Form {
             a,
             b,
-            packed: place(Role::B).is_some_and(|at| extent(&params[at], 1) == Some("K/2")),
+            packed: Int4::ALL.into_iter().find(|of| word(keys, "b_dtype").as_deref() == Some(of.name())),
             out,
             order: Order { a_rows: rows(Role::A), b_rows: rows(Role::B), c_rows: rows(Role::C) },
             scale: if groups.is_some() { None } else { vector(Role::Scale) },
@@ -187,12 +191,12 @@ impl Form {
         let bias = self.bias.map(|vector| Vector { elem: self.out, ..vector });
         let b = if self.scale.is_some() || self.groups.is_some() { self.a } else { self.b };
         let plain = Form { residual: None, aux: None, precision: Precision::Strict, ..self };
-        Ok(Form { b, packed: false, bias, scale: None, groups: None, ..plain })
+        Ok(Form { b, packed: None, bias, scale: None, groups: None, ..plain })
     }
 
     /// So many numbers along K, in elements of B.
     pub(super) fn k_of_b(&self, k: i64) -> i64 {
-        if self.packed { k / 2 } else { k }
+        if self.packed.is_some() { k / 2 } else { k }
     }
 
     /// The largest relative error, in the Frobenius norm, that rounding explains for random operands and K up to 16,384.
@@ -231,13 +235,13 @@ impl Form {
 impl fmt::Display for Form {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.a)?;
-        if self.packed {
-            write!(f, " x i4")?;
+        if let Some(of) = self.packed {
+            write!(f, " x {}", of.name())?;
         } else if self.b != self.a {
             write!(f, " x {}", self.b)?;
         }
-        if let Some(Groups { size, .. }) = self.groups {
-            write!(f, " by {size}")?;
+        if let Some(Groups { size, zeros, .. }) = self.groups {
+            write!(f, " by {size}{}", if zeros { " with zero points" } else { "" })?;
         }
         if self.out != self.a {
             write!(f, " -> {}", self.out)?;
@@ -296,6 +300,7 @@ fn roles(kernel: &Generated) -> Option<Vec<Role>> {
             ("M", 2, false) if argument.name == "scale_a" && other == "K/128" => Role::BlocksOfA,
             ("N/128", 2, false) if argument.name == "scale_b" && other == "K/128" => Role::BlocksOfB,
             ("M" | "N", 1, false) if argument.name.starts_with("scale") => Role::Scale,
+            ("N", 2 | 3, false) if groups_of(param).is_some() && argument.name == "zero" => Role::Zero,
             ("N", 2, false) if groups_of(param).is_some() => Role::Scale,
             ("M" | "N", 1, false) => Role::Bias,
             _ => return None,
@@ -391,6 +396,8 @@ mod tests {
         check("dtype=bf16 b_dtype=i4 a=k_major b=k_major", "bf16 x i4 tn", 5e-3, "bf16 tn");
         let groups = "dtype=bf16 b_dtype=i4 group_size=128 a=k_major b=k_major";
         check(groups, "bf16 x i4 by 128 tn", 5e-3, "bf16 tn");
+        let zeros = "dtype=bf16 b_dtype=u4 group_size=64 zeros=true a=k_major b=k_major";
+        check(zeros, "bf16 x u4 by 64 with zero points tn", 5e-3, "bf16 tn");
         let fp8 = "dtype=e4m3 out=bf16 arch=90 a=k_major b=k_major";
         check(fp8, "e4m3 -> bf16 tn", 5e-3, "e4m3 -> bf16 tn");
         let fast = "e4m3 -> bf16 tn, fast accumulation";

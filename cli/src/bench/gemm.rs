@@ -177,6 +177,11 @@ fn prepare(
         let (extents, strides) = (extents.to_vec(), strides.to_vec());
         Some(Operand::Tensor { memory: memory.clone()?, first: 0, extents, strides })
     };
+    let of_groups = |memory: &Option<Rc<Memory>>| {
+        let (memory, of) = memory.clone().zip(ours.form.groups)?;
+        let (extents, strides) = (vec![n, of.count(k)], vec![1, n]);
+        Some(Operand::Tensor { memory, first: 0, extents, strides })
+    };
     let [of_a, of_b] = operands::block_scales([m, n, k]);
     let operand = |role: &Role| match role {
         Role::BlocksOfA => blocks(&set.block_scales[0], of_a.extents, of_a.strides),
@@ -184,11 +189,8 @@ fn prepare(
         Role::A => Some(matrix(&set.a, [m, k], a_rows)),
         Role::B => Some(matrix(&set.b, [n, ours.form.k_of_b(k)], b_rows)),
         Role::C => Some(matrix(&set.c, [m, n], c_rows)),
-        Role::Scale if ours.form.groups.is_some() => {
-            let (memory, of) = set.scale.clone().zip(ours.form.groups)?;
-            let (extents, strides) = (vec![n, of.count(k)], vec![1, n]);
-            Some(Operand::Tensor { memory, first: 0, extents, strides })
-        }
+        Role::Scale if ours.form.groups.is_some() => of_groups(&set.scale),
+        Role::Zero => of_groups(&set.zero),
         Role::Scale => vector(&set.scale, ours.form.scale.map(|vector| vector.mode)),
         Role::Residual => Some(matrix(set.residual.as_ref()?, [m, n], c_rows)),
         Role::Aux => Some(matrix(set.aux.as_ref()?, [m, n], c_rows)),

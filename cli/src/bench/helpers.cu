@@ -47,6 +47,7 @@ __device__ inline double wide(const Array& x, u64 i) {
         case TYPE_e4m3: return of_fp8(((const unsigned char*)x.at)[i], 3, -6);
         // Two in a byte, the first in its lower bits.
         case TYPE_i4: return (signed char)(((const unsigned char*)x.at)[i / 2] << (i % 2 ? 0 : 4)) >> 4;
+        case TYPE_u4: return (((const unsigned char*)x.at)[i / 2] >> (i % 2 ? 4 : 0)) & 15;
         default: return of_fp8(((const unsigned char*)x.at)[i], 2, -14);
     }
 }
@@ -80,27 +81,30 @@ extern "C" __global__ void fill(Array x, u64 count, u64 seed) {
     }
 }
 
-// A matrix: strides of rows, of K and of batches. Blocks of so many rows and of K may have scales, with their strides.
+// A matrix: strides of rows, of K and of batches. Blocks of so many rows and of K may have scales and zero points, with
+// their strides.
 struct Matrix {
     Array of;
     u64 row, k, batch;
-    Array scales;
+    Array scales, zeros;
     u64 rows, along_rows, block, along_k;
 };
 
 __device__ inline double element(const Matrix& x, u64 first, u64 row, u64 k) {
     double y = wide(x.of, first + row * x.row + k * x.k);
-    return x.scales.at ? y * wide(x.scales, row / x.rows * x.along_rows + k / x.block * x.along_k) : y;
+    u64 block = row / x.rows * x.along_rows + k / x.block * x.along_k;
+    if (x.zeros.at) y -= wide(x.zeros, block);
+    return x.scales.at ? y * wide(x.scales, block) : y;
 }
 
 // The oracle: C(m, n) = sum over k of A(m, k) * B(n, k) in double precision, columns of C contiguous. A 64x64
 // tile for each block of 256 threads, 4x4 for each thread.
-extern "C" __global__ void reference(Array a, u64 am, u64 ak, u64 a_batch, Array as, u64 as_rows, u64 as_row,
-                                     u64 as_block, u64 as_k, Array b, u64 bn, u64 bk, u64 b_batch, Array bs,
+extern "C" __global__ void reference(Array a, u64 am, u64 ak, u64 a_batch, Array as, Array az, u64 as_rows, u64 as_row,
+                                     u64 as_block, u64 as_k, Array b, u64 bn, u64 bk, u64 b_batch, Array bs, Array bz,
                                      u64 bs_rows, u64 bs_row, u64 bs_block, u64 bs_k, double* c, int M, int N, int K) {
     __shared__ double sa[16][65], sb[16][65];
-    Matrix left = {a, am, ak, a_batch, as, as_rows, as_row, as_block, as_k};
-    Matrix right = {b, bn, bk, b_batch, bs, bs_rows, bs_row, bs_block, bs_k};
+    Matrix left = {a, am, ak, a_batch, as, az, as_rows, as_row, as_block, as_k};
+    Matrix right = {b, bn, bk, b_batch, bs, bz, bs_rows, bs_row, bs_block, bs_k};
     u64 a0 = blockIdx.z * a_batch, b0 = blockIdx.z * b_batch;
     c += blockIdx.z * (u64)M * N;
     int m0 = blockIdx.x * 64, n0 = blockIdx.y * 64, tm = threadIdx.x % 16, tn = threadIdx.x / 16;

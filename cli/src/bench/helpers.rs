@@ -3,6 +3,7 @@
 #![allow(unsafe_code)]
 
 use tilewright_codegen::Elem;
+use tilewright_codegen::narrow::Int4;
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_runtime::raw::Shape;
 
@@ -37,17 +38,18 @@ const SUMS: usize = 4 * 8;
 pub(super) struct Matrix<'m> {
     pub(super) memory: &'m Memory,
     pub(super) elem: Elem,
-    /// Do elements hold two numbers of four bits each?
-    pub(super) packed: bool,
+    /// The numbers of four bits of which elements hold two each.
+    pub(super) packed: Option<Int4>,
     pub(super) steps: [u64; 3],
     /// Scales of its blocks.
     pub(super) scales: Option<Scales<'m>>,
 }
 
-/// Scales of a matrix's blocks.
+/// Scales of a matrix's blocks, and their zero points.
 #[derive(Clone, Copy)]
 pub(super) struct Scales<'m> {
     pub(super) memory: &'m Memory,
+    pub(super) zeros: Option<&'m Memory>,
     pub(super) elem: Elem,
     /// Rows of a block, the stride from block to block along them; elements of a block along K, the stride along K.
     pub(super) steps: [u64; 4],
@@ -131,14 +133,21 @@ impl<'d> Helpers<'d> {
         let blocks = |n: i64| n.div_euclid(64) as u32 + u32::from(n % 64 != 0);
         let matrix = |of: Matrix| {
             let [row, k, batch] = of.steps.map(Argument::word);
-            let array =
-                if of.packed { Argument::int4(of.memory) } else { Argument::array(of.memory, of.elem) };
-            let (scales, steps) = match of.scales {
-                Some(Scales { memory, elem, steps }) => (Argument::array(memory, elem), steps),
-                None => (Argument::no_array(), [1; 4]),
+            let array = match of.packed {
+                Some(pairs) => Argument::int4(of.memory, pairs),
+                None => Argument::array(of.memory, of.elem),
+            };
+            let array_of = |memory: Option<&Memory>, elem: Elem| {
+                memory.map_or(Argument::no_array(), |memory| Argument::array(memory, elem))
+            };
+            let (scales, zeros, steps) = match of.scales {
+                Some(Scales { memory, zeros, elem, steps }) => {
+                    (array_of(Some(memory), elem), array_of(zeros, elem), steps)
+                }
+                None => (Argument::no_array(), Argument::no_array(), [1; 4]),
             };
             let [rows, along_rows, block, along_k] = steps.map(Argument::word);
-            [array, row, k, batch, scales, rows, along_rows, block, along_k]
+            [array, row, k, batch, scales, zeros, rows, along_rows, block, along_k]
         };
         let others = [c.address, m as u64, n as u64, k as u64].map(Argument::word);
         let arguments = [&matrix(a)[..], &matrix(b), &others].concat();
@@ -233,7 +242,7 @@ pub(super) fn source() -> String {
         format!("enum {name} {{ {} }};\n", all.join(", "))
     };
     let activations = Activation::ALL.iter().map(|row| row.0).collect();
-    names("Type", Elem::all().map(Elem::name).chain(["i4"]).collect())
+    names("Type", Elem::all().map(Elem::name).chain(Int4::ALL.map(Int4::name)).collect())
         + &names("Function", activations)
         + SOURCE
 }

@@ -18,6 +18,8 @@ pub(super) struct Set {
     pub(super) b: Rc<Memory>,
     pub(super) c: Rc<Memory>,
     pub(super) scale: Option<Rc<Memory>>,
+    /// Zero points of groups.
+    pub(super) zero: Option<Rc<Memory>>,
     pub(super) bias: Option<Rc<Memory>>,
     pub(super) residual: Option<Rc<Memory>>,
     /// The second result.
@@ -82,7 +84,7 @@ impl On<'_> {
 
     /// B's elements, in some of which there are two numbers.
     fn weights(&self, form: &Form, [batch, _, n, k]: [i64; 4], seed: u64) -> Result<Rc<Memory>> {
-        if form.packed && k % 2 != 0 {
+        if form.packed.is_some() && k % 2 != 0 {
             return Err(format!("numbers of four bits are stored in pairs here, and K is {k}"));
         }
         self.filled(form.b, batch * n * form.k_of_b(k), seed)
@@ -95,6 +97,12 @@ impl On<'_> {
             Some(of) => self.filled(of.elem, n * of.count(k), SCALE).map(Some),
             None => self.vector(form.scale, sizes, SCALE),
         }
+    }
+
+    /// The zero points of B's groups, if the form has any.
+    fn zeros(&self, form: &Form, [_, _, n, k]: [i64; 4]) -> Result<Option<Rc<Memory>>> {
+        let groups = form.groups.filter(|of| of.zeros);
+        groups.map(|of| self.filled(of.elem, n * of.count(k), ZERO)).transpose()
     }
 
     /// Scales of blocks, if the form has any.
@@ -137,6 +145,7 @@ const SCALE: u64 = 1 << 32;
 const BIAS: u64 = 2 << 32;
 const BLOCKS: u64 = 3 << 32;
 const RESIDUAL: u64 = 4 << 32;
+const ZERO: u64 = 5 << 32;
 
 /// The number of sets that must rotate so that a launch finds none of its data in the cache.
 fn count(cache: usize, bytes: usize) -> usize {
@@ -148,7 +157,7 @@ impl Operands {
     pub(super) fn new(on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
         let [batch, m, n, k] = sizes;
         let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
-        let blocks = on.blocks(&form, sizes)?;
+        let (blocks, zero) = (on.blocks(&form, sizes)?, on.zeros(&form, sizes)?);
         let set = |at: usize| {
             let at = 2 * at as u64;
             let [residual, aux] = on.matrices(&form, sizes, RESIDUAL + at)?;
@@ -159,6 +168,7 @@ impl Operands {
                 b: on.weights(&form, sizes, at + 1)?,
                 c: on.device.memory((batch * m * n) as usize * form.out.bytes() as usize)?,
                 scale: scale.clone(),
+                zero: zero.clone(),
                 bias: bias.clone(),
                 block_scales: blocks.clone(),
             })
@@ -178,14 +188,14 @@ impl Operands {
         let vectors = |of: &Form| (of.scale, of.groups, of.bias, of.block_scales);
         let matrices = |of: &Form| (of.residual, of.aux, of.activation);
         let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
-        let blocks = on.blocks(&form, sizes)?;
+        let (blocks, zero) = (on.blocks(&form, sizes)?, on.zeros(&form, sizes)?);
         let other = |(at, set): (usize, &Set)| {
             let mut set = set.clone();
             if (form.b, form.packed) != (known.b, known.packed) {
                 set.b = on.weights(&form, sizes, 2 * at as u64 + 1)?;
             }
             if vectors(&form) != vectors(known) {
-                (set.scale, set.bias) = (scale.clone(), bias.clone());
+                (set.scale, set.zero, set.bias) = (scale.clone(), zero.clone(), bias.clone());
                 set.block_scales = blocks.clone();
             }
             if matrices(&form) != matrices(known) {
@@ -224,7 +234,7 @@ impl Operands {
 
 /// Compulsory traffic of a product: A, B, C, a residual and a second result once.
 pub(super) fn bytes(form: &Form, [batch, m, n, k]: [i64; 4]) -> usize {
-    let groups = form.groups.map(|of| (of.elem, n * of.count(k)));
+    let groups = form.groups.map(|of| (of.elem, if of.zeros { 2 } else { 1 } * n * of.count(k)));
     let all = [(form.a, m * k), (form.b, n * form.k_of_b(k)), (form.out, m * n)];
     let matrices = form.residual.map(|of| of.elem).into_iter().chain(form.aux).map(|elem| (elem, m * n));
     all.into_iter()
@@ -238,44 +248,44 @@ pub(super) fn bytes(form: &Form, [batch, m, n, k]: [i64; 4]) -> usize {
 /// product, whose rows are C's columns.
 fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Result<[Expected; 2]> {
     let order = form.order;
-    let one =
-        |set: &Set, is_aux: bool| -> Result<Rc<Memory>> {
-            let expected = on.device.memory((batch * m * n) as usize * 8)?;
-            let scales = |at: usize| {
-                let BlockScales { rows, strides, .. } = block_scales([m, n, k])[at];
-                let [row, k] = strides.map(|step| step as u64);
-                set.block_scales[at].as_deref().map(|memory| Scales {
-                    memory,
-                    elem: Elem::F32,
-                    steps: [rows as u64, row, BLOCK as u64, k],
-                })
-            };
-            let of_groups = set.scale.as_deref().zip(form.groups).map(|(memory, Groups { elem, size })| {
-                Scales { memory, elem, steps: [1, 1, size as u64, n as u64] }
-            });
-            let a = Matrix { scales: scales(0), ..matrix(&set.a, form.a, [m, k], order.a_rows) };
-            let b = matrix(&set.b, form.b, [n, k], order.b_rows);
-            let b = Matrix { packed: form.packed, scales: scales(1).or(of_groups), ..b };
-            let columns = match order.c_rows {
-                false => [m, n],
-                true => [n, m],
-            };
-            match order.c_rows {
-                false => on.helpers.reference(a, b, &expected, [batch, m, n, k])?,
-                true => on.helpers.reference(b, a, &expected, [batch, n, m, k])?,
-            }
-            let epilogue = Epilogue {
-                scale: vector(&set.scale, form.scale, order.c_rows),
-                bias: vector(&set.bias, form.bias, order.c_rows),
-                residual: set.residual.as_deref().zip(form.residual).and_then(|(memory, of)| {
-                    let Residual { elem, after } = of;
-                    (!(is_aux && after)).then_some((memory, elem, after))
-                }),
-                activation: if is_aux { Activation::None } else { form.activation },
-            };
-            on.helpers.finish(&expected, columns, &epilogue)?;
-            Ok(expected)
+    let one = |set: &Set, is_aux: bool| -> Result<Rc<Memory>> {
+        let expected = on.device.memory((batch * m * n) as usize * 8)?;
+        let scales = |at: usize| {
+            let BlockScales { rows, strides, .. } = block_scales([m, n, k])[at];
+            let [row, k] = strides.map(|step| step as u64);
+            set.block_scales[at].as_deref().map(|memory| Scales {
+                memory,
+                zeros: None,
+                elem: Elem::F32,
+                steps: [rows as u64, row, BLOCK as u64, k],
+            })
         };
+        let of_groups = set.scale.as_deref().zip(form.groups).map(|(memory, Groups { elem, size, .. })| {
+            Scales { memory, zeros: set.zero.as_deref(), elem, steps: [1, 1, size as u64, n as u64] }
+        });
+        let a = Matrix { scales: scales(0), ..matrix(&set.a, form.a, [m, k], order.a_rows) };
+        let b = matrix(&set.b, form.b, [n, k], order.b_rows);
+        let b = Matrix { packed: form.packed, scales: scales(1).or(of_groups), ..b };
+        let columns = match order.c_rows {
+            false => [m, n],
+            true => [n, m],
+        };
+        match order.c_rows {
+            false => on.helpers.reference(a, b, &expected, [batch, m, n, k])?,
+            true => on.helpers.reference(b, a, &expected, [batch, n, m, k])?,
+        }
+        let epilogue = Epilogue {
+            scale: vector(&set.scale, form.scale, order.c_rows),
+            bias: vector(&set.bias, form.bias, order.c_rows),
+            residual: set.residual.as_deref().zip(form.residual).and_then(|(memory, of)| {
+                let Residual { elem, after } = of;
+                (!(is_aux && after)).then_some((memory, elem, after))
+            }),
+            activation: if is_aux { Activation::None } else { form.activation },
+        };
+        on.helpers.finish(&expected, columns, &epilogue)?;
+        Ok(expected)
+    };
     let both = |set: &Set| -> Result<Expected> {
         Ok(Expected { c: one(set, false)?, aux: form.aux.map(|_| one(set, true)).transpose()? })
     };
@@ -284,7 +294,7 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
 
 fn matrix(memory: &Memory, elem: Elem, [rows, k]: [i64; 2], k_contiguous: bool) -> Matrix<'_> {
     let steps = if k_contiguous { [k as u64, 1] } else { [1, rows as u64] };
-    Matrix { memory, elem, packed: false, steps: [steps[0], steps[1], (rows * k) as u64], scales: None }
+    Matrix { memory, elem, packed: None, steps: [steps[0], steps[1], (rows * k) as u64], scales: None }
 }
 
 /// A vector and the mode of the oracle's result that it belongs to.

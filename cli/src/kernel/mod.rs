@@ -44,8 +44,10 @@ pub(crate) fn help() -> String {
 
 /// The keys of products, for `--help`.
 pub(crate) fn keys() -> String {
-    let row = |(key, default, about): &(&str, &str, &str)| format!("  {key:<12}{about} [default: {default}]");
-    let rows: Vec<String> = tilewright_codegen::matmul::KEYS.iter().map(row).collect();
+    let row = |(key, default, about): &tilewright_codegen::matmul::Key| {
+        format!("  {key:<12}{about} [default: {default}]")
+    };
+    let rows: Vec<String> = tilewright_codegen::matmul::keys().map(row).collect();
     format!("Keys of matmul:\n{}", rows.join("\n"))
 }
 

@@ -2,15 +2,16 @@
 //! result.
 
 use tilewright_codegen::ast::ExprKind;
-use tilewright_codegen::{Definition, Elem, narrow};
+use tilewright_codegen::narrow::Int4;
+use tilewright_codegen::{Definition, Elem};
 
 use super::function::Function;
 use super::problem::{Problem, Tensor, decoded, encoded};
 use super::reference::{Expected, unit};
 
 /// Arguments after A, B and C.
-const MORE: [&str; 8] =
-    ["scale", "scale_rows", "scale_columns", "bias", "scale_a", "scale_b", "residual", "aux"];
+const MORE: [&str; 9] =
+    ["scale", "scale_rows", "scale_columns", "bias", "scale_a", "scale_b", "residual", "aux", "zero"];
 
 /// Elements of a block with a scale.
 const BLOCK: usize = 128;
@@ -36,6 +37,8 @@ pub(super) struct Product<'p> {
     scaled: Elem,
     /// Elements of B along K that have one scale.
     group: usize,
+    /// The numbers of four bits in B's elements, if there are two in each.
+    pairs: Option<Int4>,
     /// The relative error of a term, besides that of the sums.
     rounding: f64,
 }
@@ -67,8 +70,11 @@ impl<'p> Product<'p> {
             (_, Some("f32x3")) => 2f64.powi(-20),
             // Tensor cores keep some 13 bits of the greatest term of a step.
             (Elem::E4m3 | Elem::E5m2, _) => 2f64.powi(-9),
-            // A weight times its scale is rounded.
-            _ if group < usize::MAX => unit(a.elem),
+            // A weight times its scale is rounded, and before that its difference from a zero point.
+            _ if group < usize::MAX => {
+                let has_zeros = more.iter().any(|tensor| tensor.name == "zero");
+                if has_zeros { 2.0 * unit(a.elem) } else { unit(a.elem) }
+            }
             _ => 0.0,
         };
         Some(Product {
@@ -82,6 +88,7 @@ impl<'p> Product<'p> {
             // Integers that become another type are scaled by real numbers.
             scaled: if acc.is_float() || acc == c.elem { acc } else { Elem::F32 },
             group,
+            pairs: Int4::ALL.into_iter().find(|of| word("b_dtype") == Some(of.name())),
             rounding,
         })
     }
@@ -113,18 +120,19 @@ impl<'p> Product<'p> {
             place.extend(at.get(2));
             place
         };
-        let packed = self.b.extents[1] != self.a.extents[1];
-        let (groups, of_a, of_b) = (
+        let (groups, zeros, of_a, of_b) = (
             self.named("scale").filter(|tensor| tensor.extents.len() > 1),
+            self.named("zero"),
             self.named("scale_a"),
             self.named("scale_b"),
         );
         let term = |k: usize| {
             let mut term = self.a.at(&place(at[0], k));
-            term *= match packed {
-                true => narrow::i4_value(self.b.at(&place(at[1], k / 2)) as u8, k % 2).into(),
-                false => self.b.at(&place(at[1], k)),
+            let weight = match self.pairs {
+                Some(of) => of.value(self.b.at(&place(at[1], k / 2)) as u8, k % 2).into(),
+                None => self.b.at(&place(at[1], k)),
             };
+            term *= weight - zeros.map_or(0.0, |zero| zero.at(&place(at[1], k / self.group)));
             term *= groups.map_or(1.0, |scale| scale.at(&place(at[1], k / self.group)));
             term *= of_a.map_or(1.0, |scale| scale.at(&place(at[0], k / BLOCK)));
             term * of_b.map_or(1.0, |scale| scale.at(&place(at[1] / BLOCK, k / BLOCK)))

@@ -5,6 +5,7 @@
 use super::{frag, written};
 use crate::atom::{Atom, Done, Effect};
 use crate::elem::Elem;
+use crate::narrow::Int4;
 use crate::scope::Scope;
 
 /// The source and the destination type, the oldest architecture, and the instructions: registers used by both halves, then
@@ -70,20 +71,35 @@ const HALVES: [[(&str, &str); 4]; 2] = [
     [("$in", "p1"), ("$out", "#d1"), ("$to", "0x4342"), ("$above", "0x3424")],
 ];
 
-/// Signed numbers of four bits, two in a byte, the lower bits first: the destination type and the instructions. In those of a
+/// Numbers of four bits, two in a byte, the lower bits first: the destination type and the instructions. In those of a
 /// byte, `$out` is the word of results, and `$at` selects the byte: of `v` for the lower number, of the second operand for the
-/// upper one. With their first bit flipped they are v + 8, the last bits of a fraction whose unit is 1, from 128 or 1024 on.
-/// Upper numbers are three bits further up: a bf16 from 16 on has that unit there; an f16 is divided by 16.
-const INT4: [(Elem, &str, &str); 2] = [
+/// upper one. They are the last bits of a fraction whose unit is 1, from 128 or 1024 on; signed ones with their first bit
+/// flipped, which makes them v + 8. Upper numbers are three bits further up: a bf16 from 16 on has that unit there; an f16 is
+/// divided by 16.
+const INT4: [(Int4, Elem, &str, &str); 4] = [
     (
+        Int4::Signed,
         Elem::Bf16,
         ".reg .b32 w, x, m, o; shr.b32 w, v, 1; mov.b32 m, 0xc1c0c308; mov.b32 o, 0x3f803f80; ",
         "prmt.b32 x, v, w, $at; lop3.b32 x, x, 0x0078000f, 0x41c04308, 0x6a; fma.rn.bf16x2 $out, x, o, m; ",
     ),
     (
+        Int4::Signed,
         Elem::F16,
         ".reg .b32 x, m, o; mov.b32 m, 0xd480e408; mov.b32 o, 0x2c003c00; ",
         "prmt.b32 x, v, v, $at; lop3.b32 x, x, 0x00f0000f, 0x64806408, 0x6a; fma.rn.f16x2 $out, x, o, m; ",
+    ),
+    (
+        Int4::Unsigned,
+        Elem::Bf16,
+        ".reg .b32 w, x, m, o; shr.b32 w, v, 1; mov.b32 m, 0xc180c300; mov.b32 o, 0x3f803f80; ",
+        "prmt.b32 x, v, w, $at; lop3.b32 x, x, 0x0078000f, 0x41804300, 0x6a; fma.rn.bf16x2 $out, x, o, m; ",
+    ),
+    (
+        Int4::Unsigned,
+        Elem::F16,
+        ".reg .b32 x, m, o; mov.b32 m, 0xd400e400; mov.b32 o, 0x2c003c00; ",
+        "prmt.b32 x, v, v, $at; lop3.b32 x, x, 0x00f0000f, 0x64006400, 0x6a; fma.rn.f16x2 $out, x, o, m; ",
     ),
 ];
 
@@ -97,7 +113,7 @@ const BYTES: [[(&str, &str); 2]; 4] = [
 
 /// A row whose template has one part for each of these substitutions.
 fn row<const N: usize>(
-    (from, source): (&str, Elem),
+    (from, source, effect): (&str, Elem, Effect),
     (to, values): (Elem, u32),
     arch: u32,
     (both, part): (&str, &str),
@@ -117,17 +133,18 @@ fn row<const N: usize>(
         operands: Vec::leak(vec![written, frag('a', source, true, "(1,4):(0,1)")]),
         done: Done::Now,
         async_proxy: false,
-        effect: Effect::Convert,
+        effect,
     }
 }
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
-    let bytes = ROWS
-        .into_iter()
-        .map(|(from, to, arch, both, half)| row((from.name(), from), (to, 4), arch, (both, half), &HALVES));
-    bytes.chain(
-        INT4.into_iter().map(|(to, both, part)| row(("i4", Elem::U8), (to, 8), 80, (both, part), &BYTES)),
-    )
+    let bytes = ROWS.into_iter().map(|(from, to, arch, both, half)| {
+        row((from.name(), from, Effect::Convert), (to, 4), arch, (both, half), &HALVES)
+    });
+    let pairs = INT4.into_iter().map(|(from, to, both, part)| {
+        row((from.name(), Elem::U8, Effect::Unpack(from)), (to, 8), 80, (both, part), &BYTES)
+    });
+    bytes.chain(pairs)
 }
 
 #[cfg(test)]

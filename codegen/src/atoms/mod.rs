@@ -28,6 +28,7 @@ use tilewright_layout::{Layout, MmaAtom};
 
 use crate::atom::{Atom, Done, Effect, Operand, OperandKind};
 use crate::elem::Elem;
+use crate::narrow::Int4;
 use crate::problem::{Problem, Result};
 use crate::scope::{Queue, Scope};
 use crate::semiring::Semiring;
@@ -145,17 +146,14 @@ pub fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
     matrix::ldmatrix(matrices, transposed)
 }
 
-/// The row that converts signed numbers of four bits, two in a byte, to a type.
+/// The row that converts numbers of four bits, two in a byte, to a type.
 ///
 /// ```
-/// use tilewright_codegen::{Elem, atoms};
-/// assert_eq!(atoms::convert_i4(Elem::Bf16).unwrap().name, "convert_i4_bf16");
+/// use tilewright_codegen::{Elem, atoms, narrow::Int4};
+/// assert_eq!(atoms::unpack(Int4::Signed, Elem::Bf16).unwrap().name, "convert_i4_bf16");
 /// ```
-pub fn convert_i4(elem: Elem) -> Option<&'static Atom> {
-    // Of bytes there are four values, of pairs eight.
-    let eight = |row: &Atom| row.tv('d').is_some_and(|of| of.size() == Ok(8));
-    let converts = |row: &&Atom| row.effect == Effect::Convert && row.has('d', elem);
-    all().filter(converts).find(|row| eight(row))
+pub fn unpack(from: Int4, elem: Elem) -> Option<&'static Atom> {
+    all().find(|row| row.effect == Effect::Unpack(from) && row.has('d', elem))
 }
 
 /// The row by which one thread multiplies and adds elements of a type, if the type has these operations.

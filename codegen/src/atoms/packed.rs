@@ -15,10 +15,16 @@ const PRODUCTS: [(Elem, &str); 2] = [
 const SUMS: [(Elem, &str); 2] =
     [(Elem::Bf16, "fma.rn.bf16x2 #d, #a, #b, #c;"), (Elem::F16, "fma.rn.f16x2 #d, #a, #b, #c;")];
 
+/// The type, and the instruction for `a - b`. bf16 has no subtraction before sm_90, and -1 · b is exact.
+const DIFFERENCES: [(Elem, &str); 2] = [
+    (Elem::Bf16, "{ .reg .b32 m; mov.b32 m, 0xbf80bf80; fma.rn.bf16x2 #d, #b, m, #a; }"),
+    (Elem::F16, "sub.rn.f16x2 #d, #a, #b;"),
+];
+
 /// The values of one thread.
 const PAIR: &str = "(1,2):(0,1)";
 
-fn row(name: &str, sources: &[char], (elem, ptx): (Elem, &'static str)) -> Atom {
+fn row(name: &str, effect: Effect, sources: &[char], (elem, ptx): (Elem, &'static str)) -> Atom {
     let sources = sources.iter().map(|&name| frag(name, elem, true, PAIR));
     Atom {
         name: format!("{name}_{elem}x2").leak(),
@@ -29,11 +35,13 @@ fn row(name: &str, sources: &[char], (elem, ptx): (Elem, &'static str)) -> Atom 
         operands: Vec::leak([written(frag('d', elem, true, PAIR))].into_iter().chain(sources).collect()),
         done: Done::Now,
         async_proxy: false,
-        effect: Effect::Multiply,
+        effect,
     }
 }
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {
-    let products = PRODUCTS.into_iter().map(|of| row("mul", &['a', 'b'], of));
-    products.chain(SUMS.into_iter().map(|of| row("fma", &['a', 'b', 'c'], of)))
+    let products = PRODUCTS.into_iter().map(|of| row("mul", Effect::Multiply, &['a', 'b'], of));
+    let sums = SUMS.into_iter().map(|of| row("fma", Effect::Multiply, &['a', 'b', 'c'], of));
+    let differences = DIFFERENCES.into_iter().map(|of| row("sub", Effect::Subtract, &['a', 'b'], of));
+    products.chain(sums).chain(differences)
 }

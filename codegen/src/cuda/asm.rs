@@ -251,7 +251,8 @@ fn function(row: &Atom, by_number: bool) -> String {
     });
     let clobber = if memory { "\"memory\"" } else { "" };
     // Compilers may move or merge what depends on registers alone.
-    let pure = matches!(row.effect, Effect::Convert | Effect::Multiply);
+    let pure =
+        matches!(row.effect, Effect::Convert | Effect::Unpack(_) | Effect::Multiply | Effect::Subtract);
     let keyword = if pure { "asm" } else { "asm volatile" };
     format!(
         "{}__device__ __forceinline__ {} {{\n{}}}\n",

@@ -63,7 +63,7 @@ impl Lower<'_> {
         {
             return Ok(());
         }
-        if self.multiply_words(ins, to, &value)? {
+        if self.compute_words(ins, to, &value)? {
             return Ok(());
         }
         let read: Vec<bool> = (0..ins.len()).map(|n| value.reads(n as u8)).collect();

@@ -21,26 +21,27 @@ type Side = (View, Vec<Leaf>);
 fn conversion(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
     let converts = |row: &&Atom| {
         let is = |name: char, elem: Elem| row.operand(name).is_some_and(|of| of.elem == elem);
-        let one_by_one = row.tv('a') == row.tv('d');
-        row.effect == Effect::Convert && one_by_one && row.arch <= arch && is('a', from) && is('d', to)
+        row.effect == Effect::Convert && row.arch <= arch && is('a', from) && is('d', to)
     };
     atoms::all().filter(converts).max_by_key(|row| row.arch)
 }
 
-/// The row that multiplies elements of a type, with so many operands.
-fn product(elem: Elem, operands: usize, arch: u32) -> Option<&'static Atom> {
-    let multiplies =
-        |row: &Atom| row.effect == Effect::Multiply && row.arch <= arch && row.operands.len() == operands;
-    atoms::all().find(|row| multiplies(row) && row.has('d', elem))
+/// The row that computes elements of a type so, with so many operands.
+fn arithmetic(effect: Effect, elem: Elem, operands: usize, arch: u32) -> Option<&'static Atom> {
+    let computes = |row: &Atom| row.effect == effect && row.arch <= arch && row.operands.len() == operands;
+    atoms::all().find(|row| computes(row) && row.has('d', elem))
 }
 
-/// The inputs that a function multiplies, and the one that it adds; `None` if it does anything else.
-fn factors(value: &Expr) -> Option<Vec<u8>> {
-    let of =
-        |args: &[&Expr]| args.iter().map(|arg| if let Expr::In(n) = arg { Some(*n) } else { None }).collect();
+/// The inputs that a function multiplies, and the one that it adds, or those that it subtracts; `None` if it does anything
+/// else.
+fn terms(value: &Expr) -> Option<(Effect, Vec<u8>)> {
+    let of = |args: &[&Expr]| -> Option<Vec<u8>> {
+        args.iter().map(|arg| if let Expr::In(n) = arg { Some(*n) } else { None }).collect()
+    };
     match value {
-        Expr::Bin(Bin::Mul, x, y) => of(&[x, y]),
-        Expr::Fma(args) => of(&args.each_ref()),
+        Expr::Bin(Bin::Mul, x, y) => Some((Effect::Multiply, of(&[x, y])?)),
+        Expr::Bin(Bin::Sub, x, y) => Some((Effect::Subtract, of(&[x, y])?)),
+        Expr::Fma(args) => Some((Effect::Multiply, of(&args.each_ref())?)),
         _ => None,
     }
 }
@@ -60,12 +61,12 @@ impl Lower<'_> {
         self.by_words(row, vec![pair.to, pair.from])
     }
 
-    /// Multiplies elements in registers several at once, if they lie in whole words of all arrays, and an instruction
-    /// computes such a function.
-    pub(super) fn multiply_words(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<bool> {
-        let Some(factors) = factors(value) else { return Ok(false) };
+    /// Multiplies or subtracts elements in registers several at once, if they lie in whole words of all arrays, and an
+    /// instruction computes such a function.
+    pub(super) fn compute_words(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<bool> {
+        let Some((effect, terms)) = terms(value) else { return Ok(false) };
         let elem = self.program.tensor(to.tensor).elem;
-        let Some(row) = product(elem, factors.len() + 1, self.kernel.arch) else { return Ok(false) };
+        let Some(row) = arithmetic(effect, elem, terms.len() + 1, self.kernel.arch) else { return Ok(false) };
         let (ins, to) = refined(ins, to)?;
         // In place, elements are read where they are written.
         let moved =
@@ -73,7 +74,7 @@ impl Lower<'_> {
         if ins.iter().any(moved) {
             return Ok(false);
         }
-        let ins = factors.iter().map(|&n| ins[usize::from(n)].clone());
+        let ins = terms.iter().map(|&n| ins[usize::from(n)].clone());
         self.by_words(row, [to.clone()].into_iter().chain(ins).collect())
     }
 

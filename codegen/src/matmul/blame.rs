@@ -1,7 +1,7 @@
 //! Diagnostics of a product in terms of its keys: names inside the program do not occur in the user's text.
 
 use super::product::Blame;
-use super::{Config, KEYS};
+use super::{Config, keys};
 use crate::ast::{Arg, Span};
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Cause, Problem};
@@ -90,10 +90,10 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
 /// The help for an unknown key.
 pub(super) fn instead_of(name: &str) -> String {
     let row = ELSEWHERE.iter().find(|(names, _)| names.contains(&name.to_lowercase().as_str()));
-    if let Some((key, _, about)) = row.and_then(|(_, key)| KEYS.iter().find(|(known, ..)| known == key)) {
+    if let Some((key, _, about)) = row.and_then(|(_, key)| keys::key(key)) {
         return format!("write `{key}`: {about}");
     }
-    let keys = || KEYS.iter().map(|(key, ..)| *key);
+    let keys = || keys::keys().map(|(key, ..)| *key);
     did_you_mean(name, keys())
         .unwrap_or_else(|| format!("the keys are {}", keys().collect::<Vec<_>>().join(", ")))
 }

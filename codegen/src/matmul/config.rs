@@ -8,6 +8,7 @@ use super::threads::tc;
 use crate::ast::{Arg, Expr, ExprKind, Name, Pattern, Span};
 use crate::atom::Effect;
 use crate::elem::Elem;
+use crate::narrow::Int4;
 use crate::problem::Problem;
 use crate::tile::{self, Ahead, Order};
 use crate::tiled::{Terms, TiledMma};
@@ -29,8 +30,8 @@ pub(super) struct Config {
     pub(super) dtype: Elem,
     /// Type of B.
     pub(super) b_dtype: Elem,
-    /// Do elements of B hold two numbers of four bits each, along K?
-    pub(super) packed: bool,
+    /// The numbers of four bits of which elements of B hold two each, along K.
+    pub(super) packed: Option<Int4>,
     pub(super) acc: Elem,
     pub(super) precision: Precision,
     /// Type of C.
@@ -58,6 +59,8 @@ pub(super) struct Config {
     pub(super) scales: [bool; 2],
     /// Elements of B along K that have one scale.
     pub(super) group: Option<i64>,
+    /// Have they a zero point as well?
+    pub(super) zeros: bool,
     /// Has A a scale for each row and each block of K, and B one for each block of rows and of K?
     pub(super) block_scales: bool,
     /// Which operands are copied through registers: those that are not k_major, those that are.
@@ -141,20 +144,20 @@ impl Config {
 
     /// So many numbers along K, in elements of B.
     pub(super) fn k_of_b(&self, k: i64) -> i64 {
-        if self.packed { k / 2 } else { k }
+        if self.packed.is_some() { k / 2 } else { k }
     }
 
     /// The extent of B along K.
     pub(super) fn extent_of_b(&self) -> Option<Size> {
         let k = Size::symbol("K");
-        if self.packed { k.ceil_div(2) } else { Some(k) }
+        if self.packed.is_some() { k.ceil_div(2) } else { Some(k) }
     }
 
     /// The instruction for these operands.
     pub(super) fn multiplying(&self, mma: TiledMma) -> TiledMma {
         match self.packed {
-            true => mma.with_pairs(if self.a_left { 'b' } else { 'a' }),
-            false => mma,
+            Some(of) => mma.with_pairs(if self.a_left { 'b' } else { 'a' }, of),
+            None => mma,
         }
     }
 
@@ -186,7 +189,7 @@ impl Config {
         let fits = |a_left: bool| {
             let [left, right] = if a_left { [self.bm, self.bn] } else { [self.bn, self.bm] };
             // Of numbers of four bits, two fragments of the right operand are converted at once.
-            let n = if self.packed && a_left { 2 * n } else { n };
+            let n = if self.packed.is_some() && a_left { 2 * n } else { n };
             left % i64::from(m) == 0 && right % i64::from(n) == 0
         };
         if fits(self.c_rows) || !fits(!self.c_rows) { self.c_rows } else { !self.c_rows }
@@ -212,7 +215,7 @@ impl Config {
 struct Types {
     dtype: Elem,
     b_dtype: Elem,
-    packed: bool,
+    packed: Option<Int4>,
     acc: Elem,
     out: Elem,
     precision: Precision,
@@ -235,7 +238,7 @@ impl Reader<'_> {
         self.names();
         let tile = [self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8)];
         let types = self.types();
-        let rows = self.major(types.packed);
+        let rows = self.major(types.packed.is_some());
         let vec = if narrow { 1 } else { self.positive("vec", 1) };
         let fragments = self.positive("fragments", 1);
         let stages = self.positive("stages", fragments.min(2)) as u32;
@@ -260,6 +263,7 @@ impl Reader<'_> {
         let (residual, aux) = (self.residual(types.out), self.aux(types.out));
         let mixed = types.b_dtype != types.dtype;
         let group = self.group(mixed);
+        let zeros = self.zeros(group);
         let (scales, block_scales) = self.scales(types.dtype, mixed, group);
         let epilogue = match self.find("epilogue").map(activation) {
             Some(closure) => Some(self.keys.closure(&closure, types.scaled())?),
@@ -305,6 +309,7 @@ impl Reader<'_> {
             aux,
             scales,
             group,
+            zeros,
             block_scales,
             staged: copies.staged,
             epilogue,
@@ -456,21 +461,34 @@ impl Reader<'_> {
         ([matches!(choice, 1 | 3), of_columns], blocks)
     }
 
-    /// The type of B's elements, and whether each holds two numbers of four bits.
-    fn b_dtype(&mut self, dtype: Elem) -> (Elem, bool) {
-        let is_int4 = |expr: &Expr| matches!(&expr.kind, ExprKind::Name(name) if name == "i4");
-        let packed = self.find("b_dtype").is_some_and(is_int4);
-        let elem = if packed { Elem::U8 } else { self.elem("b_dtype", dtype) };
+    /// Have groups a zero point each?
+    fn zeros(&mut self, group: Option<i64>) -> bool {
+        let zeros = self.flag("zeros");
+        if let (Some(span), true, None) = (self.find("zeros").map(|expr| expr.span), zeros, group) {
+            let message = "zero points are subtracted from narrow weights with scales in groups, and there are no groups";
+            self.error(span, message, "write group_size = 128, and a narrow b_dtype, or leave zeros out");
+        }
+        zeros && group.is_some()
+    }
+
+    /// The type of B's elements, and the numbers of four bits of which each holds two.
+    fn b_dtype(&mut self, dtype: Elem) -> (Elem, Option<Int4>) {
+        let of = |expr: &Expr| match &expr.kind {
+            ExprKind::Name(name) => Int4::ALL.into_iter().find(|of| name == of.name()),
+            _ => None,
+        };
+        let packed = self.find("b_dtype").and_then(of);
+        let elem = if packed.is_some() { Elem::U8 } else { self.elem("b_dtype", dtype) };
         let converts = elem.bytes() == 1 && matches!(dtype, Elem::F16 | Elem::Bf16);
         if let Some(span) = self.find("b_dtype").map(|expr| expr.span)
             && elem != dtype
             && !converts
         {
-            let name = if packed { "i4" } else { elem.name() };
+            let name = packed.map_or(elem.name(), Int4::name);
             self.error(
                 span,
                 format!("elements of {name} are not converted for products of {dtype}"),
-                "write i8, u8, i4, e4m3 or e5m2, with dtype = f16 or bf16",
+                "write i8, u8, i4, u4, e4m3 or e5m2, with dtype = f16 or bf16",
             );
         }
         (elem, packed)

@@ -21,7 +21,7 @@ use super::Config;
 use super::block_scales::BlockScales;
 use super::bulk::{SWIZZLED, batch_of, bulk_load, last, row_of, shifted, slots, swizzled, times};
 use super::product::{Extras, argument, of_batch};
-use super::scales::Grouped;
+use super::scales::{Grouped, OfGroups};
 use crate::affine::{Affine, Arith, Coord};
 use crate::atom::Atom;
 use crate::build::{Builder, Role};
@@ -48,7 +48,7 @@ fn registers(c: &Config, sizes: &Sizes) -> Option<(u32, u32)> {
         // All threads are alike once the sums are complete.
         Terms::One if sizes.split_k > 1 => None,
         Terms::One => REGISTERS[sizes.warpgroups() as usize - 1],
-        Terms::Two => Some(split::REGISTERS),
+        Terms::Two => Some(split::REGISTERS[usize::from(sizes.warpgroups() > 2)]),
     }
 }
 
@@ -74,8 +74,11 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     b.packs(&a).packs(&bt);
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
     let (group_scales, block_scales) = (c.group_scales(b)?, BlockScales::of(b, c)?);
-    if let Some(scales) = group_scales.as_ref().or(block_scales.as_ref().map(|scales| &scales.of_a)) {
-        b.packs(scales);
+    let of_blocks = block_scales
+        .as_ref()
+        .map(|scales| OfGroups { view: scales.of_a.clone(), names: ["gscale", "scales"] });
+    for OfGroups { view, .. } in group_scales.iter().chain(&of_blocks) {
+        b.packs(view);
     }
     let extras = Extras::of(b, c)?;
     let by_rows = [(a, c.a_rows, m), (bt, c.b_rows, n)];
@@ -96,9 +99,9 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     let [of_left, of_right] = [b.elem(&left), b.elem(&right)];
     let sl = slots(b, "left", of_left, ([bm, sizes.k_of_left(c)], left_rows), sizes.stages)?;
     let sr = slots(b, "right", of_right, ([bn, bk], right_rows), sizes.stages)?;
-    let of_blocks = block_scales.as_ref().map(|scales| (scales.of_a.clone(), Grouped::of_blocks(bk)));
-    let scales = group_scales.zip(c.grouped(bk)).or(of_blocks);
-    let scales = scales.map(|scales| Scales::new(b, scales, sizes)).transpose()?;
+    let of = c.grouped(bk, 1).unwrap_or_else(|| Grouped::of_blocks(bk));
+    let scales = group_scales.into_iter().chain(of_blocks).map(|from| Scales::new(b, (from, of), sizes));
+    let scales = scales.collect::<Result<Vec<_>>>()?;
     let ring = b.ring(Ring {
         name: "ring".into(),
         slots: sizes.stages as u32,
@@ -212,22 +215,23 @@ struct Part<'s> {
     multiply: &'static Atom,
     /// Operands in two terms.
     split: Option<Split>,
-    /// Of weights in groups along K, or of A in blocks.
-    scales: Option<Scales>,
+    /// Of weights in groups along K, and their zero points, or of A in blocks.
+    scales: Vec<Scales>,
     block_scales: Option<BlockScales>,
 }
 
-/// Scales of the left operand: the argument, and slots in shared memory.
+/// Scales of the left operand, or its zero points: the argument, and slots in shared memory.
 struct Scales {
-    from: View,
+    from: OfGroups,
     to: View,
     of: Grouped,
 }
 
 impl Scales {
-    fn new(b: &mut Builder, (from, of): (View, Grouped), sizes: &Sizes) -> Result<Scales> {
-        let elem = b.elem(&from);
-        let to = b.shared("scales", elem, of.slots(sizes.tile[0], elem.bytes().into(), sizes.stages)?)?;
+    fn new(b: &mut Builder, (from, of): (OfGroups, Grouped), sizes: &Sizes) -> Result<Scales> {
+        let elem = b.elem(&from.view);
+        let to =
+            b.shared(from.names[1], elem, of.slots(sizes.tile[0], elem.bytes().into(), sizes.stages)?)?;
         Ok(Scales { from, to, of })
     }
 }
@@ -282,12 +286,12 @@ impl Part<'_> {
         let columns = b.tile(&right, (share[0], share[1]), &[At::Index(column), At::All])?;
         let [of_rows, of_columns] = from.map(|view| b.elem(view).bytes());
         let mut bytes = (bm * of_left) as u32 * of_rows + (bn * bk) as u32 * of_columns;
-        let mut scales = None;
-        if let Some(Scales { from, to, of }) = &self.scales {
-            let all = of_batch(b, self.c, from, batch_of(at))?.with_name("gscale");
-            let tile = b.tile(&all, (bm, of.count()), &[At::Index(self.rows_of(at)?), At::All])?;
-            bytes += of.elements(bm) as u32 * b.elem(from).bytes();
-            scales = Some((tile, to, of));
+        let mut scales = Vec::new();
+        for Scales { from, to, of } in &self.scales {
+            let all = of_batch(b, self.c, &from.view, batch_of(at))?.with_name(from.names[0]);
+            let tile = b.tile(&all, (bm, of.wide()), &[At::Index(self.rows_of(at)?), At::All])?;
+            bytes += of.elements(bm) as u32 * b.elem(&from.view).bytes();
+            scales.push((tile, to, of));
         }
         let load = |multicast| bulk_load(self.c, multicast);
         let (load, shared) = (load(false)?, load(cluster > 1)?);
@@ -303,10 +307,9 @@ impl Part<'_> {
             let place = if along_k { [rank.clone(), 0.into()] } else { [0.into(), rank.clone()] };
             let target = b.tile(&target, (share[0], share[1]), &place.map(At::Index))?;
             b.copy_how(&source, &target, shared, None)?;
-            if let Some((tile, to, of)) = &scales {
-                let (source, target) = (last(b, tile, &of.at(&k))?, last(b, to, &slot)?);
-                let (source, target) = (of.boxed(b, &source)?, of.boxed(b, &target)?);
-                b.copy_how(&source, &target, load, None)?;
+            for (tile, to, of) in &scales {
+                let target = last(b, to, &slot)?;
+                of.copy(b, (tile, &target, bm), &k, load)?;
             }
             b.advance(self.ring);
             Ok(())

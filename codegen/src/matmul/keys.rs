@@ -1,148 +1,203 @@
 //! The keys of the product family, as a table: the page of keys, messages and the reader of keys use it.
 
 /// A key: its name, its default in words, and what it means.
-pub const KEYS: &[(&str, &str, &str)] = &[
-    ("bm", "128; on tensor cores tiles among which a launch chooses", "rows of C that a block computes"),
-    ("bn", "128; on tensor cores tiles among which a launch chooses", "columns of C that a block computes"),
-    ("bk", "8, or 64 bytes on tensor cores", "length of one step along K"),
+pub type Key = (&'static str, &'static str, &'static str);
+
+/// The subjects of the table, each with its keys.
+const SUBJECTS: &[(&str, &[Key])] = &[
     (
-        "tc",
-        "(16, 16) or what divides the tiles, along what is contiguous in C",
-        "thread layout of the multiply-adds; a third mode splits K",
-    ),
-    ("values", "(1, 1)", "adjacent rows and columns of C that a thread computes"),
-    ("ta", "along what is contiguous", "thread layout of A's copy"),
-    ("tb", "along what is contiguous", "thread layout of B's copy"),
-    ("dtype", "f32", "element type of A and B, and of C; 8-bit numbers and tf32 give a C of `acc`"),
-    (
-        "b_dtype",
-        "dtype",
-        "element type of B where it is narrower than f16 or bf16: i8, u8, i4, e4m3 or e5m2. Numbers of i4 are two in an element of u8, along K, the first in its lower bits. Elements are converted in registers, exactly, and an argument `scale` after the others has a factor of type acc for each column of C: the scales of quantised weights",
-    ),
-    ("out", "dtype, or acc for 8-bit numbers and tf32", "element type of C"),
-    ("acc", "f32, f64 or i32 by dtype", "accumulator type"),
-    (
-        "precision",
-        "strict",
-        "strict, tf32 or f32x3, for dtype = f32: on tensor cores, operands are rounded to tf32 (11 significant bits), or each is the sum of two such terms, and sums of 8 products, by wgmma of 32, are promoted to f32. The error of an f32x3 product is at most (14 + K/16)·2^-23·|A|·|B|ᵀ, where that of strict multiply-adds is at most K/2·2^-23·|A|·|B|ᵀ; infinite elements give NaN, and parts of elements below 2^-126 are lost",
-    ),
-    ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
-    ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
-    ("c", "m_major", "m_major: columns of C contiguous; n_major: rows"),
-    ("pad", "what avoids bank conflicts", "padding between columns of the shared tiles, in elements"),
-    ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
-    ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
-    ("stages", "1, or 2 with 2 fragments, or up to 4 on tensor cores", "stages of shared tiles in flight"),
-    ("fragments", "1", "k-steps in registers: 2 loads the next while one is multiplied"),
-    (
-        "exits",
-        "true",
-        "with 2 fragments: a loop-exit test after each k-step, which keeps nvcc from interleaving k-steps",
+        "Tiles and threads",
+        &[
+            (
+                "bm",
+                "128; on tensor cores tiles among which a launch chooses",
+                "rows of C that a block computes",
+            ),
+            (
+                "bn",
+                "128; on tensor cores tiles among which a launch chooses",
+                "columns of C that a block computes",
+            ),
+            ("bk", "8, or 64 bytes on tensor cores", "length of one step along K"),
+            (
+                "tc",
+                "(16, 16) or what divides the tiles, along what is contiguous in C",
+                "thread layout of the multiply-adds; a third mode splits K",
+            ),
+            ("values", "(1, 1)", "adjacent rows and columns of C that a thread computes"),
+            ("ta", "along what is contiguous", "thread layout of A's copy"),
+            ("tb", "along what is contiguous", "thread layout of B's copy"),
+        ],
     ),
     (
-        "staged",
-        "none",
-        "none, transposed or both: which operands are copied through registers, `vec` elements at once; transposed are those that are k_major",
-    ),
-    ("vec", "1", "vector width of copies, in elements"),
-    ("order", "plain", "plain, serpentine, rows or row_serpentine: loop order over the accumulators"),
-    (
-        "alpha_beta",
-        "false",
-        "C = alpha·A·Bᵀ + beta·C, with two more arguments, of type acc, or f32 where acc is i32 and out is not",
-    ),
-    ("batched", "false", "a product for each index of a third mode, L, of all three tensors"),
-    (
-        "bias",
-        "none",
-        "none, rows or columns: an argument `bias` after the others, of the type of C, with a number for each row or each column of C, which is added to it: C = alpha·A·Bᵀ + beta·C + bias",
-    ),
-    (
-        "residual",
-        "none",
-        "none, before or after: an argument `residual` after `bias`, a matrix like C with a leading dimension of its own, which is added to it: before the function of `epilogue` is applied, as beta·C is (a ResNet's relu(x + residual), or C and D of cuBLASLt), or after it, as in CUTLASS's LinearCombinationResidualBlock (gelu(x) + residual). It is added in the type of alpha, and C is rounded once",
-    ),
-    ("residual_dtype", "out", "element type of the residual"),
-    (
-        "aux",
-        "false",
-        "true: a second result, the argument `aux` after the others, a matrix like C with a leading dimension of its own: what the function of `epilogue` is applied to, after alpha, beta, bias and a residual = before, for the backward pass of a training step; cuBLASLt's GELU_AUX. It is rounded to its type once, and C is computed from the sum before that",
-    ),
-    ("aux_dtype", "out", "element type of the second result"),
-    (
-        "scales",
-        "none",
-        "none, rows, columns, both or blocks. rows, columns and both: arguments `scale_rows` and `scale_columns` after the others, of the type of alpha, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias. blocks, for e4m3 and e5m2: arguments `scale_a` (M, K/128), with a scale for each row and each 128 of K of A, columns contiguous, and `scale_b` (N/128, K/128), with one for each 128x128 block of B, rows contiguous, extents rounded up: sums of each 128 of K are multiplied by scale_a·scale_b as they are promoted to f32",
+        "Types",
+        &[
+            ("dtype", "f32", "element type of A and B, and of C; 8-bit numbers and tf32 give a C of `acc`"),
+            (
+                "b_dtype",
+                "dtype",
+                "element type of B where it is narrower than f16 or bf16: i8, u8, i4, u4, e4m3 or e5m2. Numbers of i4 (-8 to 7) and of u4 (0 to 15) are two in an element of u8, along K, the first in its lower bits. Elements are converted in registers, exactly, and an argument `scale` after the others has a factor of type acc for each column of C: the scales of quantised weights",
+            ),
+            ("out", "dtype, or acc for 8-bit numbers and tf32", "element type of C"),
+            ("acc", "f32, f64 or i32 by dtype", "accumulator type"),
+            (
+                "precision",
+                "strict",
+                "strict, tf32 or f32x3, for dtype = f32: on tensor cores, operands are rounded to tf32 (11 significant bits), or each is the sum of two such terms, and sums of 8 products, by wgmma of 32, are promoted to f32. The error of an f32x3 product is at most (14 + K/16)·2^-23·|A|·|B|ᵀ, where that of strict multiply-adds is at most K/2·2^-23·|A|·|B|ᵀ; infinite elements give NaN, and parts of elements below 2^-126 are lost",
+            ),
+        ],
     ),
     (
-        "group_size",
-        "K",
-        "16, 32, 64, 128 or 256, with a narrow b_dtype: so many elements of B along K have a scale of their own. The argument `scale` is then a matrix (N, K / group_size, rounded up) of dtype with contiguous columns, the layout of GPTQ and AWQ. A converted element times its scale is rounded to dtype before it is multiplied, as where weights are dequantised in memory",
+        "Layouts",
+        &[
+            ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
+            ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
+            ("c", "m_major", "m_major: columns of C contiguous; n_major: rows"),
+            ("pad", "what avoids bank conflicts", "padding between columns of the shared tiles, in elements"),
+            ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
+            ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
+        ],
     ),
     (
-        "epilogue",
-        "none",
-        "relu, gelu, silu or another function of one number by its name, or a closure, |x| max(x, 0.0): applied to each element of C before it is rounded, after alpha, beta and bias, in the type of alpha",
-    ),
-    ("arch", "80", "oldest compute capability"),
-    (
-        "mma",
-        "auto",
-        "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16, bf16, or K-major tf32, 8-bit numbers and f32 with precision = f32x3, else mma.sync; operands whose rows or addresses its copies do not support are packed first, or multiplied by mma.sync with narrower copies where that takes less time",
-    ),
-    (
-        "warps",
-        "one for each 64x64 of a tile",
-        "warps that multiply by mma.sync: their number, or as (2, 4) over rows and columns of C, or as (1, 1, 8) with warps that share K",
-    ),
-    (
-        "swizzle",
-        "what avoids bank conflicts",
-        "none, or (bits, base, shift): the swizzle of both shared tiles of a product by mma.sync, whose rows are compact along what is contiguous in A and B; (3, 3, 3) suits rows of 128 bytes of 16-bit elements. Bulk copies write the hardware's swizzles, so tiles with another one are filled by cp.async",
-    ),
-    ("cluster", "1", "with wgmma: 1 or 2 blocks of a cluster, which multicast the columns that they share"),
-    (
-        "split_k",
-        "1",
-        "with wgmma: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K; sums are added in one order, whatever the schedule",
+        "Copies and pipeline",
+        &[
+            (
+                "stages",
+                "1, or 2 with 2 fragments, or up to 4 on tensor cores",
+                "stages of shared tiles in flight",
+            ),
+            ("fragments", "1", "k-steps in registers: 2 loads the next while one is multiplied"),
+            (
+                "exits",
+                "true",
+                "with 2 fragments: a loop-exit test after each k-step, which keeps nvcc from interleaving k-steps",
+            ),
+            (
+                "staged",
+                "none",
+                "none, transposed or both: which operands are copied through registers, `vec` elements at once; transposed are those that are k_major",
+            ),
+            ("vec", "1", "vector width of copies, in elements"),
+            ("order", "plain", "plain, serpentine, rows or row_serpentine: loop order over the accumulators"),
+        ],
     ),
     (
-        "ping_pong",
-        "false",
-        "with wgmma: two warpgroups alternate tiles: one multiplies while the other runs its epilogue",
+        "What is computed",
+        &[
+            (
+                "alpha_beta",
+                "false",
+                "C = alpha·A·Bᵀ + beta·C, with two more arguments, of type acc, or f32 where acc is i32 and out is not",
+            ),
+            ("batched", "false", "a product for each index of a third mode, L, of all three tensors"),
+            (
+                "bias",
+                "none",
+                "none, rows or columns: an argument `bias` after the others, of the type of C, with a number for each row or each column of C, which is added to it: C = alpha·A·Bᵀ + beta·C + bias",
+            ),
+            (
+                "residual",
+                "none",
+                "none, before or after: an argument `residual` after `bias`, a matrix like C with a leading dimension of its own, which is added to it: before the function of `epilogue` is applied, as beta·C is (a ResNet's relu(x + residual), or C and D of cuBLASLt), or after it, as in CUTLASS's LinearCombinationResidualBlock (gelu(x) + residual). It is added in the type of alpha, and C is rounded once",
+            ),
+            ("residual_dtype", "out", "element type of the residual"),
+            (
+                "aux",
+                "false",
+                "true: a second result, the argument `aux` after the others, a matrix like C with a leading dimension of its own: what the function of `epilogue` is applied to, after alpha, beta, bias and a residual = before, for the backward pass of a training step; cuBLASLt's GELU_AUX. It is rounded to its type once, and C is computed from the sum before that",
+            ),
+            ("aux_dtype", "out", "element type of the second result"),
+            (
+                "scales",
+                "none",
+                "none, rows, columns, both or blocks. rows, columns and both: arguments `scale_rows` and `scale_columns` after the others, of the type of alpha, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias. blocks, for e4m3 and e5m2: arguments `scale_a` (M, K/128), with a scale for each row and each 128 of K of A, columns contiguous, and `scale_b` (N/128, K/128), with one for each 128x128 block of B, rows contiguous, extents rounded up: sums of each 128 of K are multiplied by scale_a·scale_b as they are promoted to f32",
+            ),
+            (
+                "group_size",
+                "K",
+                "16, 32, 64, 128 or 256, with a narrow b_dtype: so many elements of B along K have a scale of their own. The argument `scale` is then a matrix (N, K / group_size, rounded up) of dtype with contiguous columns, the layout of GPTQ and AWQ. A converted element times its scale is rounded to dtype before it is multiplied, as where weights are dequantised in memory",
+            ),
+            (
+                "zeros",
+                "false",
+                "true: groups of narrow weights have a zero point each. The argument `zero`, after `scale`, is a matrix of its type and extents. A weight is (element - zero)·scale: the difference is exact for elements and zero points of up to eight bits that are whole numbers, and the product is rounded to dtype",
+            ),
+            (
+                "epilogue",
+                "none",
+                "relu, gelu, silu or another function of one number by its name, or a closure, |x| max(x, 0.0): applied to each element of C before it is rounded, after alpha, beta and bias, in the type of alpha",
+            ),
+        ],
     ),
     (
-        "fast_accum",
-        "false",
-        "with wgmma, e4m3 and e5m2: Hopper's tensor cores keep about 13 bits of sums of 8-bit numbers. false adds those of each 128 of K in f32; true leaves the sums in the tensor cores, which is faster and allows larger tiles",
+        "Architecture, instructions, launch",
+        &[
+            ("arch", "80", "oldest compute capability"),
+            (
+                "mma",
+                "auto",
+                "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16, bf16, or K-major tf32, 8-bit numbers and f32 with precision = f32x3, else mma.sync; operands whose rows or addresses its copies do not support are packed first, or multiplied by mma.sync with narrower copies where that takes less time",
+            ),
+            (
+                "warps",
+                "one for each 64x64 of a tile",
+                "warps that multiply by mma.sync: their number, or as (2, 4) over rows and columns of C, or as (1, 1, 8) with warps that share K",
+            ),
+            (
+                "swizzle",
+                "what avoids bank conflicts",
+                "none, or (bits, base, shift): the swizzle of both shared tiles of a product by mma.sync, whose rows are compact along what is contiguous in A and B; (3, 3, 3) suits rows of 128 bytes of 16-bit elements. Bulk copies write the hardware's swizzles, so tiles with another one are filled by cp.async",
+            ),
+            (
+                "cluster",
+                "1",
+                "with wgmma: 1 or 2 blocks of a cluster, which multicast the columns that they share",
+            ),
+            (
+                "split_k",
+                "1",
+                "with wgmma: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K; sums are added in one order, whatever the schedule",
+            ),
+            (
+                "ping_pong",
+                "false",
+                "with wgmma: two warpgroups alternate tiles: one multiplies while the other runs its epilogue",
+            ),
+            (
+                "fast_accum",
+                "false",
+                "with wgmma, e4m3 and e5m2: Hopper's tensor cores keep about 13 bits of sums of 8-bit numbers. false adds those of each 128 of K in f32; true leaves the sums in the tensor cores, which is faster and allows larger tiles",
+            ),
+            (
+                "band",
+                "8",
+                "with wgmma: raster order: rows of tiles in a band, before the next column of tiles",
+            ),
+            (
+                "overlaps",
+                "false; with wgmma true",
+                "programmatic dependent launch: starts before the previous kernel has ended, and waits for it; for blocks that fill a multiprocessor: sm_90",
+            ),
+            ("name", "matmul", "the kernel's name"),
+        ],
     ),
-    ("band", "8", "with wgmma: raster order: rows of tiles in a band, before the next column of tiles"),
-    (
-        "overlaps",
-        "false; with wgmma true",
-        "programmatic dependent launch: starts before the previous kernel has ended, and waits for it; for blocks that fill a multiprocessor: sm_90",
-    ),
-    ("name", "matmul", "the kernel's name"),
 ];
 
-/// The subjects of the table, each with its first key.
-const SUBJECTS: &[(&str, &str)] = &[
-    ("Tiles and threads", "bm"),
-    ("Types", "dtype"),
-    ("Layouts", "a"),
-    ("Copies and pipeline", "stages"),
-    ("What is computed", "alpha_beta"),
-    ("Architecture, instructions, launch", "arch"),
-];
+/// All keys.
+pub fn keys() -> impl Iterator<Item = &'static Key> {
+    SUBJECTS.iter().flat_map(|(_, keys)| *keys)
+}
+
+/// A key by its name.
+pub(super) fn key(name: &str) -> Option<&'static Key> {
+    keys().find(|(known, ..)| *known == name)
+}
 
 /// The table as Markdown, a list for each subject.
 pub fn page() -> String {
-    let mut page = String::new();
-    for (key, default, about) in KEYS {
-        if let Some((subject, _)) = SUBJECTS.iter().find(|(_, first)| first == key) {
-            page += &format!("\n# {subject}\n\n");
-        }
-        page += &format!("- **`{key}`**: {about}. Default: {default}.\n");
-    }
-    page
+    let list = |(key, default, about): &Key| format!("- **`{key}`**: {about}. Default: {default}.\n");
+    let subject = |(subject, keys): &(&str, &[Key])| {
+        format!("\n# {subject}\n\n{}", keys.iter().map(list).collect::<String>())
+    };
+    SUBJECTS.iter().map(subject).collect()
 }

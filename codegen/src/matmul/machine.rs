@@ -1,7 +1,6 @@
 //! The choice of instruction: FMAs on CUDA cores, mma.sync or wgmma, by keys or by default.
 
-use tilewright_layout::Layout;
-
+use super::warps::{Warps, arranged, sharing};
 use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor};
 use crate::ast::{ExprKind, Span};
 use crate::atom::{Atom, Effect};
@@ -9,13 +8,16 @@ use crate::atoms;
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
-use crate::target::Target;
+use crate::target::{Target, WARP};
 use crate::thread::Scope;
 use crate::tiled::TiledMma;
 
 /// Keys about the threads of a product on CUDA cores.
 const OF_THREADS: [&str; 12] =
     ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
+
+/// Most warps of a product by mma.sync where their number is not given.
+const MOST_WARPS: i64 = 8;
 
 /// The instruction of a product.
 pub(super) enum Machine {
@@ -37,14 +39,6 @@ enum Wanted {
     Row(&'static Atom),
 }
 
-/// The warps that the key `warps` asks for.
-enum Warps {
-    /// So many.
-    Count(i64),
-    /// Over rows, columns and K.
-    Arranged(Box<TiledMma>),
-}
-
 impl Reader<'_> {
     /// The instruction, by the keys; errors are collected.
     pub(super) fn machine(&mut self, config: &Config) -> Machine {
@@ -53,18 +47,17 @@ impl Reader<'_> {
             return Machine::Threads(None);
         }
         let threads = OF_THREADS.into_iter().find(|key| self.find(key).is_some());
-        let mut instead = None;
+        let (mut instead, mut exceeds) = (None, false);
         if matches!(wanted, Wanted::Auto | Wanted::Wgmma) {
             match self.wgmma(config, wanted == Wanted::Wgmma, threads) {
                 Ok(Some(sizes)) => return Machine::Wgmma(sizes),
                 Ok(None) => {}
-                // Tiles that wgmma does not have are multiplied by mma.sync; those that are too large are not.
-                Err((unfit, too_large)) => {
-                    match wanted == Wanted::Auto && !too_large && !self.is_about_wgmma() {
-                        true => instead = Some(unfit),
-                        false => self.errors.push(unfit),
-                    }
-                }
+                // Tiles that wgmma does not have are multiplied by mma.sync. Those that are too large for both are an error
+                // about wgmma.
+                Err((unfit, too_large)) => match wanted == Wanted::Auto && !self.is_about_wgmma() {
+                    true => (instead, exceeds) = (Some(unfit), too_large),
+                    false => self.errors.push(unfit),
+                },
             }
         }
         match wanted {
@@ -84,10 +77,14 @@ impl Reader<'_> {
                     },
                     Err(problem) => problem.at(self.blamed("warps")),
                 };
+                if let Some(of_wgmma) = instead.take_if(|_| exceeds) {
+                    self.errors.push(of_wgmma);
+                    return Machine::Threads(None);
+                }
                 // CUDA cores would copy narrow elements ahead through registers, which nobody asked for.
                 let ahead = config.ahead.stages > 1 && config.dtype.bytes() < 4;
                 let given = self.find("warps").is_some() || config.of_tiles.is_some();
-                if wanted != Wanted::Auto || given || ahead {
+                if wanted != Wanted::Auto || given || ahead || config.block_scales {
                     self.errors.push(unfit);
                 } else {
                     instead = instead.or(Some(unfit));
@@ -197,11 +194,11 @@ impl Reader<'_> {
         let (usual, tile) = self.sizes_of(c, row, given.as_ref());
         let sides = c.operands_of(tile);
         let mma = match given {
-            Some(Warps::Arranged(mma)) => *mma,
+            Some(Warps::Arranged(mma)) => sharing(c, *mma, tile)?,
             Some(Warps::Count(warps)) => arranged(c, row, tile, warps)?,
             None => {
                 let sums = sides[0] * sides[1] * i64::from(c.acc.bytes()) / 4;
-                let most = (sums / usual.sums).clamp(4, 8);
+                let most = (sums / usual.sums).clamp(4, MOST_WARPS);
                 let fits = (1..=most).rev().find_map(|warps| c.arranged(row, sides, warps).ok());
                 fits.map_or_else(|| arranged(c, row, tile, most), Ok)?
             }
@@ -226,43 +223,25 @@ impl Reader<'_> {
             self.or("bn", c.bn, usual.tile[1]),
             self.or("bk", c.bk, usual.tile[2]),
         ];
-        let (count, parts) = match warps {
-            Some(Warps::Arranged(mma)) => (mma.groups.size().unwrap_or(1), mma.parts_of_k().unwrap_or(1)),
-            Some(Warps::Count(count)) => (*count, 1),
-            None => return (usual, tile),
+        let (parts, most) = match warps {
+            Some(Warps::Arranged(mma)) => {
+                let parts = mma.parts_of_k().unwrap_or(1);
+                (parts, usual.sums * mma.groups.size().unwrap_or(1) / parts)
+            }
+            Some(Warps::Count(count)) => (1, usual.sums * count),
+            // As many as registers have room for.
+            None => (1, tensor::MOST_SUMS * i64::from(WARP) * MOST_WARPS / c.sets_of_sums()),
         };
-        if let (None, Effect::Mma { k, .. }) = (self.find("bk"), row.effect) {
+        if let (None, Some(_), Effect::Mma { k, .. }) = (self.find("bk"), warps, row.effect) {
             tile[2] = tile[2].max(i64::from(k) * parts);
         }
         for (key, side) in [("bm", 0), ("bn", 1)] {
             let sums = |tile: [i64; 3]| tile[0] * tile[1] * i64::from(c.acc.bytes()) / 4;
-            while self.find(key).is_none() && sums(tile) > usual.sums * count / parts && tile[side] > 64 {
+            while self.find(key).is_none() && sums(tile) > most && tile[side] > 64 {
                 tile[side] /= 2;
             }
         }
         (usual, tile)
-    }
-
-    /// The warps that the key asks for.
-    fn warps(&mut self, c: &Config, row: &'static Atom) -> Result<Option<Warps>> {
-        let Some(expr) = self.find("warps").cloned() else { return Ok(None) };
-        if !matches!(expr.kind, ExprKind::Tuple(_)) {
-            return Ok(Some(Warps::Count(self.positive("warps", 4))));
-        }
-        let layout = self.keys.layout(&expr).ok_or_else(Problem::said)?;
-        let groups = layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
-        let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
-        let own = match (c.a_left, groups.rank()) {
-            (true, 2 | 3) => [groups.mode(0)?, groups.mode(1)?],
-            (false, 2 | 3) => [groups.mode(1)?, groups.mode(0)?],
-            _ => {
-                return Err(Problem::new(format!(
-                    "{groups} does not number warps over rows and columns of C"
-                )));
-            }
-        };
-        let own = TiledMma::new(row.name, &Layout::from_modes(own)?, 0)?;
-        Ok(Some(Warps::Arranged(Box::new(own.over_k(over_k)?))))
     }
 
     /// The plan, after others among which a launch chooses unless keys choose.
@@ -274,8 +253,9 @@ impl Reader<'_> {
         others.into_iter().chain([plan]).collect()
     }
 
-    /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help.
-    fn unlike_wgmma(&self, c: &Config) -> Option<(&'static str, String, &'static str)> {
+    /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help. Some products it
+    /// multiplies where it is asked for, and by default mma.sync does.
+    fn unlike_wgmma(&self, c: &Config, wanted: bool) -> Option<(&'static str, String, &'static str)> {
         let [a, b] = [("a", c.a_rows), ("b", c.b_rows)];
         let across = [a, b].into_iter().find(|(_, by_rows)| c.dtype.bytes() != 2 && !by_rows);
         let missing = [
@@ -324,10 +304,10 @@ impl Reader<'_> {
                 "leave warps out, or write mma = mma_sync",
             ),
             (
-                ![2, 4].contains(&c.out.bytes()),
+                !wanted && ![2, 4].contains(&c.out.bytes()),
                 "out",
-                format!("a product by wgmma stores elements of 16 or 32 bits, and out is {}", c.out),
-                "leave out = … out, or write mma = mma_sync",
+                format!("by default products by wgmma store elements of 16 or 32 bits, and out is {}", c.out),
+                "write mma = wgmma",
             ),
             (
                 c.mixed() && !c.b_rows,
@@ -336,10 +316,10 @@ impl Reader<'_> {
                 "write b = k_major, or mma = mma_sync",
             ),
             (
-                c.mixed() && c.c_rows && c.out.bytes() != 2,
+                !wanted && c.mixed() && c.c_rows && c.out.bytes() != 2,
                 "out",
                 format!("converted elements are rows of wgmma, which stores columns of {} alone", c.out),
-                "write out = bf16, c = m_major, or mma = mma_sync",
+                "write out = bf16, c = m_major, or mma = wgmma",
             ),
         ];
         let (_, key, message, help) = missing.into_iter().find(|row| row.0)?;
@@ -355,7 +335,7 @@ impl Reader<'_> {
             Machine::Threads(Some(why)) => return Some(format!("FMAs on CUDA cores: {}", why.message)),
             Machine::Threads(None) => "FMAs on CUDA cores",
         };
-        let (key, message, _) = self.unlike_wgmma(config)?;
+        let (key, message, _) = self.unlike_wgmma(config, false)?;
         let asked = self.wanted() == Wanted::Auto && !OF_THREADS.iter().any(|key| self.find(key).is_some());
         (asked && !["arch", "dtype"].contains(&key)).then(|| format!("{chosen}: {message}"))
     }
@@ -368,7 +348,7 @@ impl Reader<'_> {
         wanted: bool,
         threads: Option<&'static str>,
     ) -> std::result::Result<Option<Vec<hopper::Sizes>>, (Diagnostic, bool)> {
-        let missing = self.unlike_wgmma(config);
+        let missing = self.unlike_wgmma(config, wanted);
         if !wanted && (missing.is_some() || threads.is_some()) {
             return Ok(None);
         }
@@ -401,51 +381,16 @@ impl Reader<'_> {
         if let Some((key, problem)) = hopper::unfit(&sizes, config) {
             return Err((problem.at(self.blamed(key)), sizes.is_too_large(config)));
         }
+        if bk != usual.tile[2] && !wanted && !self.is_about_wgmma() {
+            let message = format!(
+                "by default a step of wgmma's ring is 128 bytes along K, {} elements of {}, and bk is {bk}",
+                usual.tile[2], config.dtype
+            );
+            let unfit = Problem::new(message).help("leave bk out, or write mma = wgmma");
+            return Err((unfit.at(self.blamed("bk")), false));
+        }
         Ok(Some(vec![sizes]))
     }
-}
-
-impl Config {
-    /// The instruction's rows and columns that a warp multiplies at least: numbers of four bits are converted two fragments
-    /// at once, where these are of the right operand.
-    fn least(&self, row: &Atom) -> Result<[i64; 2]> {
-        let Effect::Mma { m, n, .. } = row.effect else { return Err(Problem::new("not a matrix product")) };
-        Ok([m.into(), if self.packed && self.a_left { 2 * i64::from(n) } else { n.into() }])
-    }
-
-    /// So many warps arranged over the tile of both operands.
-    fn arranged(&self, row: &'static Atom, sides: [i64; 2], warps: i64) -> Result<TiledMma> {
-        let best = TiledMma::arranged(row, sides, warps)?;
-        let [m, n] = self.least(row)?;
-        if (sides[1] / best.groups.mode(1)?.size()?) % n == 0 {
-            return Ok(best);
-        }
-        let fits = |over: &i64| {
-            warps % over == 0 && sides[0] % (over * m) == 0 && sides[1] % (warps / over * n) == 0
-        };
-        let over = (1..=warps).rev().find(fits);
-        let over = over.ok_or_else(|| Problem::new(format!("{warps} warps cannot share such a tile")))?;
-        TiledMma::new(row.name, &Layout::compact((over, warps / over))?, 0)
-    }
-}
-
-/// Warps arranged over a tile, and those that it has no rows and columns for over K; or an error in terms of the keys.
-fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<TiledMma> {
-    let (sides, [m, n]) = (c.operands_of(tile), c.least(row)?);
-    let over_k = |parts: i64| {
-        let k = TiledMma::arranged(row, [m, n], 1).ok()?.shape()[2];
-        let fits = warps % parts == 0 && tile[2] % (k * parts) == 0;
-        c.arranged(row, sides, warps / parts).ok()?.over_k(parts).ok().filter(|_| fits)
-    };
-    let found = [1, 2, 4, 8].into_iter().find_map(over_k);
-    found.ok_or_else(|| {
-        // The transposed product swaps rows and columns.
-        let (m, n) = if c.a_left { (m, n) } else { (n, m) };
-        let count =
-            if warps == 1 { "1 warp cannot compute".into() } else { format!("{warps} warps cannot share") };
-        Problem::new(format!("{count} a tile of {}x{} by products of {m}x{n}", tile[0], tile[1]))
-            .help(format!("write bm and bn as multiples of {m} and {n}, at least one product for each warp"))
-    })
 }
 
 /// Does auto choose mma.sync for a product? Not for f32 unless `precision` allows it to round.

@@ -2,7 +2,7 @@
 
 use tilewright_layout::{Composed, Layout};
 
-use super::{KEYS, blame};
+use super::{blame, keys};
 use crate::ast::{Arg, Expr, ExprKind, Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
@@ -57,7 +57,7 @@ impl Reader<'_> {
             if LEVELS.contains(&name.text.as_str()) {
                 continue;
             }
-            if !KEYS.iter().any(|(key, ..)| *key == name.text) {
+            if keys::key(&name.text).is_none() {
                 let help = blame::instead_of(&name.text);
                 self.error(name.span, format!("there is no key `{}`", name.text), help);
             }
@@ -129,7 +129,7 @@ impl Reader<'_> {
             // For operands the help explains the choices.
             let about = match key {
                 "a" | "b" | "c" | "bias" | "residual" => {
-                    KEYS.iter().find(|(name, ..)| *name == key).map(|(_, _, about)| format!("; {about}"))
+                    keys::key(key).map(|(_, _, about)| format!("; {about}"))
                 }
                 _ => None,
             };

@@ -1,16 +1,18 @@
-//! Scales of an operand in groups along K: those of narrow weights, an argument (N, groups), and of blocks (see
-//! `block_scales`). Their tiles are copied to shared memory beside those of the operand. A step along K takes one or more
-//! groups, or is part of one.
+//! Scales of an operand in groups along K: those of narrow weights, arguments (N, groups), with their zero points, and of
+//! blocks (see `block_scales`). Their tiles are copied to shared memory beside those of the operand. A step along K takes one
+//! or more groups, or is part of one; else it has a column of scales for each part of itself that lies in one group.
 
 use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::Config;
 use super::block_scales::BLOCK;
+use super::bulk::{last, shifted, times};
 use super::product::argument;
 use crate::affine::Affine;
 use crate::build::Builder;
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};
+use crate::tile::How;
 use crate::view::{At, View};
 
 /// Alignment in bytes of the shared memory to which a bulk copy writes.
@@ -26,6 +28,15 @@ pub(super) struct Grouped {
     size: i64,
     /// K of a step.
     bk: i64,
+    /// Elements along K for which a step has one column of scales.
+    each: i64,
+}
+
+/// An argument with scales or zero points of groups.
+pub(super) struct OfGroups {
+    pub(super) view: View,
+    /// Of the part that a block takes, and of its tiles in shared memory.
+    pub(super) names: [&'static str; 2],
 }
 
 /// The next multiple of an aligned slot.
@@ -34,38 +45,47 @@ fn aligned(bytes: i64) -> i64 {
 }
 
 impl Config {
-    /// The scales in a step of this length, if there are any in groups.
-    pub(super) fn grouped(&self, bk: i64) -> Option<Grouped> {
-        self.group.map(|size| Grouped { size, bk })
+    /// The scales in a step of this length that so many warps share, if there are any in groups.
+    pub(super) fn grouped(&self, bk: i64, parts: i64) -> Option<Grouped> {
+        self.group.map(|size| Grouped::new(size, bk, parts))
     }
 
-    /// The argument with the scales in groups.
-    pub(super) fn group_scales(&self, b: &mut Builder) -> Result<Option<View>> {
-        let Some(size) = self.group else { return Ok(None) };
+    /// The arguments with the scales in groups, and with zero points.
+    pub(super) fn group_scales(&self, b: &mut Builder) -> Result<Vec<OfGroups>> {
+        let Some(size) = self.group else { return Ok(Vec::new()) };
         let count = Size::symbol("K").ceil_div(size).ok_or_else(|| Problem::new("no such groups"))?;
-        let scales = argument(b, self, "scale", self.dtype, ([Size::symbol("N"), count], false), false)?;
-        Ok(Some(scales))
+        let all = [("scale", ["gscale", "scales"]), ("zero", ["gzero", "zeros"])];
+        let argument = |(name, names): (&str, [&'static str; 2])| {
+            let view = argument(b, self, name, self.dtype, ([Size::symbol("N"), count], false), false)?;
+            Ok(OfGroups { view, names })
+        };
+        all.into_iter().take(self.of_groups()).map(argument).collect()
     }
 
-    /// Why a step does not consist of groups, nor a group of steps.
-    pub(super) fn unfit_groups(&self, bk: i64) -> Option<(&'static str, Problem)> {
-        let size = self.group.filter(|size| bk % size != 0 && size % bk != 0)?;
-        let message = format!(
-            "a step along K has whole groups or is part of one, and bk is {bk} with groups of {size}"
-        );
-        Some(("bk", Problem::new(message).help(format!("write bk = {size}"))))
+    /// How many such arguments there are.
+    fn of_groups(&self) -> usize {
+        usize::from(self.group.is_some()) + usize::from(self.zeros)
     }
 
-    /// Bytes of a slot of the scales of so many rows.
-    pub(super) fn bytes_of_scales(&self, rows: i64, bk: i64) -> i64 {
-        self.grouped(bk).map_or(0, |of| of.bytes(rows, self.dtype))
+    /// Bytes of a slot of the scales and zero points of so many rows.
+    pub(super) fn bytes_of_scales(&self, rows: i64, bk: i64, parts: i64) -> i64 {
+        let bytes = self.grouped(bk, parts).map_or(0, |of| of.bytes(rows, self.dtype));
+        bytes * self.of_groups() as i64
     }
 }
 
 impl Grouped {
+    /// Groups of so many elements in steps of a length that so many warps share.
+    fn new(size: i64, bk: i64, parts: i64) -> Grouped {
+        let divides = |x: i64, y: i64| x % y == 0 || y % x == 0;
+        let (one, part) = (size.min(bk), bk / parts);
+        let each = if divides(bk, size) && divides(part, one) { one } else { common_divisor(part, size) };
+        Grouped { size, bk, each }
+    }
+
     /// Scales of blocks of A.
     pub(super) fn of_blocks(bk: i64) -> Grouped {
-        Grouped { size: BLOCK, bk }
+        Grouped::new(BLOCK, bk, 1)
     }
 
     /// Bytes of a slot of the scales of so many rows.
@@ -73,9 +93,9 @@ impl Grouped {
         aligned(self.elements(rows) * i64::from(elem.bytes()))
     }
 
-    /// Groups in a step.
+    /// Columns of scales in a step.
     pub(super) fn count(self) -> i64 {
-        (self.bk / self.size).max(1)
+        self.bk / self.each
     }
 
     /// Scales of so many rows in a step.
@@ -83,9 +103,27 @@ impl Grouped {
         rows * self.count()
     }
 
-    /// The first group of a step, in units of those of a step.
-    pub(super) fn at(self, step: &Affine) -> Affine {
-        step.digit((self.size / self.bk).max(1), None)
+    /// Does a step consist of groups, or is it part of one?
+    fn is_whole(self) -> bool {
+        self.each == self.size.min(self.bk)
+    }
+
+    /// Columns of scales that are copied at once.
+    pub(super) fn wide(self) -> i64 {
+        if self.is_whole() { self.count() } else { 1 }
+    }
+
+    /// The copies of the columns of a step: from which of a tensor's tiles of so many, to which of the step's.
+    pub(super) fn copies(self, step: &Affine) -> Result<Vec<(Affine, Affine)>> {
+        if self.is_whole() {
+            return Ok(vec![(step.digit((self.size / self.bk).max(1), None), 0.into())]);
+        }
+        let first = times(step, self.count())?;
+        let group = |column: i64| -> Result<(Affine, Affine)> {
+            let part = shifted(&first, &column.into())?;
+            Ok((part.digit(self.size / self.each, None), column.into()))
+        };
+        (0..self.count()).map(group).collect()
     }
 
     /// The shared layout of slots of the scales of so many rows.
@@ -96,11 +134,35 @@ impl Grouped {
 
     /// Without the mode of groups if there is one group alone, as bulk copies take tiles.
     pub(super) fn boxed(self, b: &mut Builder, tile: &View) -> Result<View> {
-        if self.count() > 1 { Ok(tile.clone()) } else { b.slice(tile, &[At::All, At::Index(0.into())]) }
+        if self.wide() > 1 { Ok(tile.clone()) } else { b.slice(tile, &[At::All, At::Index(0.into())]) }
+    }
+
+    /// Copies a tensor's tiles of scales of so many rows to those of a step, in bulk.
+    pub(super) fn copy(
+        self,
+        b: &mut Builder,
+        (tiles, to, rows): (&View, &View, i64),
+        step: &Affine,
+        load: How,
+    ) -> Result<()> {
+        for (from, column) in self.copies(step)? {
+            let source = last(b, tiles, &from)?;
+            let target = match self.is_whole() {
+                true => to.clone(),
+                false => b.tile(to, (rows, 1i64), &[At::Index(0.into()), At::Index(column)])?,
+            };
+            let (source, target) = (self.boxed(b, &source)?, self.boxed(b, &target)?);
+            b.copy_how(&source, &target, load, None)?;
+        }
+        Ok(())
     }
 
     /// The scales of the elements of a step, from a tile of them.
     pub(super) fn of_elements(self, b: &mut Builder, tile: &View) -> Result<View> {
-        b.scales_of_groups(tile, self.size.min(self.bk))
+        b.scales_of_groups(tile, self.each)
     }
+}
+
+fn common_divisor(x: i64, y: i64) -> i64 {
+    if y == 0 { x } else { common_divisor(y, x % y) }
 }

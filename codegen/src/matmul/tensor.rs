@@ -5,6 +5,7 @@
 //! columns of C are contiguous, the transposed product is computed: adjacent accumulators of a thread are
 //! then adjacent in C. Tiles that only the other product divides are stored element by element.
 
+mod groups;
 mod ring;
 
 use tilewright_layout::{Composed, Layout, Value as Size};
@@ -13,7 +14,6 @@ use super::Config;
 use super::block_scales::{BLOCK, BlockScales, add_scaled};
 use super::bulk::SWIZZLED;
 use super::product::{Extras, WORD, argument, epilogue, of_batch};
-use super::scales::Grouped;
 use crate::affine::{Affine, Coord};
 use crate::alternative::Alternative;
 use crate::alternative::Policy;
@@ -24,9 +24,12 @@ use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
 use crate::thread::{Bin, Cmp, Cost};
 use crate::tile::{Expr, How, Program, Raster};
-use crate::tiled::{Fill, Gathered, SharedUses, Terms, TiledMma};
+use crate::tiled::{Fill, Gathered, Scaling, SharedUses, Terms, TiledMma};
 use crate::view::{At, View};
+use groups::{fill_scales, scales_side};
 
+/// Most registers of a thread for sums, beside which there is room for fragments.
+pub(super) const MOST_SUMS: i64 = 224;
 /// Bytes of the widest copy.
 const WIDE: i64 = 16;
 /// Rows of C in a band of the raster order.
@@ -159,6 +162,11 @@ pub(super) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan
 }
 
 impl Plan {
+    /// How many parts of K warps share.
+    fn parts(&self) -> i64 {
+        self.mma.parts_of_k().unwrap_or(1)
+    }
+
     /// Bytes of shared memory for sums of warps that share K.
     fn gathered(&self, c: &Config) -> Result<i64> {
         match self.mma.parts_of_k()? {
@@ -170,7 +178,7 @@ impl Plan {
     /// Bytes of shared memory.
     pub(super) fn bytes(&self, c: &Config) -> i64 {
         let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
-        (bm * a * bk + bn * b * c.k_of_b(bk) + c.bytes_of_scales(bn, bk)) * self.stages
+        (bm * a * bk + bn * b * c.k_of_b(bk) + c.bytes_of_scales(bn, bk, self.parts())) * self.stages
     }
 
     /// The cost model on Hopper, with copies of `width` bytes. A block copies 2.25 vectors of the ring in a
@@ -240,6 +248,11 @@ impl Plan {
 }
 
 impl Config {
+    /// Sums of scaled blocks have registers of their own, beside those of a step.
+    pub(super) fn sets_of_sums(&self) -> i64 {
+        if self.block_scales { 2 } else { 1 }
+    }
+
     /// Rows of the left and of the right operand as they are multiplied.
     pub(super) fn operands_of(&self, tile: [i64; 3]) -> [i64; 2] {
         if self.a_left { [tile[0], tile[1]] } else { [tile[1], tile[0]] }
@@ -450,10 +463,8 @@ fn product(
             both.push(side(b, (c, plan, width), which, (name, view, *by_rows), place)?);
         }
         let of_b = At::Index(at[usize::from(c.a_left)].clone());
-        let scales = match &group_scales {
-            None => None,
-            Some(all) => Some(scales_side(b, c, plan, (all, of_b), width)?),
-        };
+        let scales = group_scales.iter().map(|all| scales_side(b, c, plan, (all, of_b.clone()), width));
+        let scales = scales.collect::<Result<Vec<_>>>()?;
         let acc = b.accumulators("acc", &plan.mma, [left, right])?;
         let partial = match &block_scales {
             Some(_) => Some(b.accumulators("partial", &plan.mma, [left, right])?),
@@ -469,13 +480,18 @@ fn product(
                 let place = if c.a_left { [&at[0], &at[1]] } else { [&at[1], &at[0]] };
                 return add_block(b, (c, plan, scales), tiles, (partial, &acc), place, &k);
             }
-            let Some((of, side)) = &scales else {
-                return b.multiply_in(&plan.mma, tiles[0], tiles[1], &acc, c.precision.terms());
-            };
-            let from = b.slice(&side.from, &[At::All, At::All, At::Index(of.at(&k))])?;
-            b.fill_tile(&side.fill, &from, &side.to)?;
-            let scales = of.of_elements(b, &side.to)?;
-            b.multiply_scaled(&plan.mma, tiles, &acc, c.left_or_right(&scales))
+            let mut of_elements = Vec::new();
+            for (of, side) in &scales {
+                fill_scales(b, (*of, side, plan.tile[1]), &k)?;
+                of_elements.push(of.of_elements(b, &side.to)?);
+            }
+            match &of_elements[..] {
+                [] => b.multiply_in(&plan.mma, tiles[0], tiles[1], &acc, c.precision.terms()),
+                [scales, zeros @ ..] => {
+                    let scaling = Scaling { scales, zeros: zeros.first() };
+                    b.multiply_scaled(&plan.mma, tiles, &acc, c.left_or_right(scaling))
+                }
+            }
         })?;
         let gc = b
             .tile(&out, (left, right), &[At::Index(at[0].clone()), At::Index(at[1].clone())])?
@@ -509,24 +525,6 @@ fn product(
         b.sync();
         b.fill_tile(&epilogue_tile.fill, &epilogue_tile.tile, &gc)
     })
-}
-
-/// The scales of weights in groups, at the columns of C of a block.
-fn scales_side(
-    b: &mut Builder,
-    c: &Config,
-    plan: &Plan,
-    (all, columns): (&View, At),
-    width: i64,
-) -> Result<(Grouped, Side)> {
-    let [_, rows, bk] = plan.tile;
-    let of = c.grouped(bk).ok_or_else(|| Problem::new("there are no groups"))?;
-    let all = of_batch(b, c, all, Coord::Block(2).into())?;
-    let from = b.tile(&all, (rows, of.count()), &[columns, At::All])?.with_name("gscale").clamped(0);
-    let width = width.max(c.dtype.bytes().into());
-    let fill = fill(c.dtype, plan, [rows, of.count()], false, width)?;
-    let to = b.shared("scales", c.dtype, Layout::compact((rows, of.count()))?)?;
-    Ok((of, Side { from, to, fill }))
 }
 
 /// A matrix argument, or that of this block's batch.
@@ -571,9 +569,6 @@ pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> 
             format!("write bk = {nearest}"),
         );
     }
-    if let Some(wrong) = c.unfit_groups(bk) {
-        return Some(wrong);
-    }
     if c.block_scales {
         for (key, size) in [("bn", plan.tile[1]), ("bk", bk)] {
             if BLOCK % size != 0 {
@@ -601,14 +596,14 @@ pub(super) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> 
         );
     }
     let threads = plan.mma.threads().unwrap_or(0);
-    // With scales, those of a step have registers of their own.
-    let sets = if c.block_scales { 2 } else { 1 };
-    let sums = plan.tile[0] * plan.tile[1] * parts * sets / threads.max(1) * i64::from(c.acc.bytes()) / 4;
-    if sums > 224 {
+    let sums = plan.tile[0] * plan.tile[1] * parts * c.sets_of_sums() / threads.max(1)
+        * i64::from(c.acc.bytes())
+        / 4;
+    if sums > MOST_SUMS {
         return wrong(
             "warps",
             format!(
-                "{} {sums} accumulator registers in each thread, and more than 224 leave no room for fragments",
+                "{} {sums} accumulator registers in each thread, and more than {MOST_SUMS} leave no room for fragments",
                 if threads == i64::from(WARP) {
                     "1 warp needs".into()
                 } else {

@@ -67,6 +67,7 @@ pub use epilogue::EpilogueTile;
 pub use fill::Fill;
 pub use operand::Route;
 pub use over_k::Gathered;
+pub use scales::Scaling;
 pub use shared::SharedUses;
 pub use terms::Terms;
 
@@ -180,7 +181,7 @@ impl Builder {
         [a, b]: [&View; 2],
         acc: &View,
         terms: Terms,
-        scales: [Option<&View>; 2],
+        scales: [Option<Scaling>; 2],
     ) -> Result<()> {
         self.occupy(mma.of, mma.threads()?, acc)?;
         let left = self.operand_of(mma, 'a', a, scales[0]).map_err(|problem| problem.arg(1))?;

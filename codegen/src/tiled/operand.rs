@@ -5,12 +5,13 @@ use std::fmt;
 
 use tilewright_layout::{Layout, Tuple, Value};
 
-use super::{TiledMma, scales};
+use super::{Scaling, TiledMma, scales};
 use crate::affine::Affine;
 use crate::atom::Atom;
 use crate::atoms;
 use crate::build::Builder;
 use crate::elem::Elem;
+use crate::narrow::Int4;
 use crate::problem::{Problem, Result};
 use crate::tile::{How, Space};
 use crate::view::{At, View};
@@ -21,6 +22,12 @@ const ROW: i64 = 16;
 const HALF: i64 = 2;
 /// Bytes of a matrix of eight rows.
 const MATRIX: i64 = 8 * ROW;
+
+/// The scales of a thread's elements of an operand, and their zero points.
+pub(super) struct OfElements {
+    scales: View,
+    zeros: Option<View>,
+}
 
 /// How fragments are loaded. `Display` says it in words, with the reason where it is not ldmatrix.
 #[derive(Clone, Debug, PartialEq)]
@@ -133,21 +140,22 @@ pub(super) struct Operand {
     fragment: View,
     /// k-steps of the tile.
     pub(super) steps: i64,
-    /// Do elements hold two numbers each?
-    pub(super) paired: bool,
+    /// The numbers of four bits of which elements hold two each.
+    pub(super) pairs: Option<Int4>,
     /// What a thread reads, or the rows whose addresses it provides: (values, parts, k-steps).
     from: View,
     route: Route,
-    /// What converted elements are multiplied by: (values, fragments, k-steps).
-    scales: Option<View>,
+    /// What converted elements are multiplied by, and what is subtracted before: (values, fragments, k-steps).
+    scales: Option<OfElements>,
 }
 
 impl Operand {
     /// Multiplies the converted fragments of a k-step by their scales, if they have any.
     pub(super) fn scale(&self, b: &mut Builder, fragment: &View, kk: &Affine) -> Result<()> {
-        let Some(scales) = &self.scales else { return Ok(()) };
+        let Some(OfElements { scales, zeros }) = &self.scales else { return Ok(()) };
+        let zeros = zeros.as_ref().map(|zeros| scales::of_step(b, zeros, kk)).transpose()?;
         let scales = scales::of_step(b, scales, kk)?;
-        b.scale(fragment, &scales)
+        b.scale(fragment, Scaling { scales: &scales, zeros: zeros.as_ref() })
     }
 
     /// The number of fragments.
@@ -401,7 +409,7 @@ impl Builder {
         mma: &TiledMma,
         operand: char,
         view: &View,
-        scales: Option<&View>,
+        scales: Option<Scaling>,
     ) -> Result<Operand> {
         let elem = self.elem(view);
         let multiplied = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
@@ -424,7 +432,7 @@ impl Builder {
                 multiplied,
                 fragment,
                 steps: *steps,
-                paired: false,
+                pairs: None,
                 from,
                 route,
                 scales,
@@ -448,19 +456,18 @@ impl Builder {
                 mma.lane(&part, matrices.tile, &matrices.rows)?.with_name(&format!("{}_rows", view.name))
             }
         };
-        let paired = mma.pairs == Some(operand);
-        Ok(Operand { name, multiplied, fragment, steps, paired, from, route, scales })
+        let pairs = mma.pairs_of(operand);
+        Ok(Operand { name, multiplied, fragment, steps, pairs, from, route, scales })
     }
 
-    /// The scales of an operand's fragments. Only converted ones are multiplied by them.
+    /// The scales and the zero points of an operand's fragments. Only converted ones have any.
     fn scales_for(
         &self,
         mma: &TiledMma,
         operand: char,
         (view, multiplied): (&View, Elem),
-        scales: &View,
-    ) -> Result<View> {
-        let of = self.elem(scales);
+        Scaling { scales, zeros }: Scaling,
+    ) -> Result<OfElements> {
         if self.elem(view) == multiplied {
             return Err(Problem::new(format!(
                 "`{}` holds {multiplied}, which are multiplied as they are, and `{}` are scales of narrower elements",
@@ -468,14 +475,18 @@ impl Builder {
             ))
             .help("scale its elements before they are copied to shared memory"));
         }
-        if of != multiplied {
-            return Err(Problem::new(format!(
-                "`{}` holds {of}, and elements of `{}` are scaled as {multiplied}",
-                scales.name, view.name
-            ))
-            .help(format!("use scales of {multiplied}")));
-        }
-        mma.scales_of(scales, operand)
+        let checked = |of_elements: &View| {
+            let of = self.elem(of_elements);
+            if of != multiplied {
+                return Err(Problem::new(format!(
+                    "`{}` holds {of}, and elements of `{}` are scaled as {multiplied}",
+                    of_elements.name, view.name
+                ))
+                .help(format!("use scales of {multiplied}")));
+            }
+            mma.scales_of(of_elements, operand)
+        };
+        Ok(OfElements { scales: checked(scales)?, zeros: zeros.map(checked).transpose()? })
     }
 }
 

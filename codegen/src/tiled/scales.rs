@@ -12,6 +12,16 @@ use crate::view::{At, View};
 /// Elements of a register, which are adjacent along K.
 const PAIR: i64 = 2;
 
+/// What converted elements of an operand's tile are multiplied by, and what is subtracted from them before: of the type and
+/// the shape of the tile.
+#[derive(Clone, Copy, Debug)]
+pub struct Scaling<'v> {
+    /// The scales.
+    pub scales: &'v View,
+    /// The zero points, if there are any.
+    pub zeros: Option<&'v View>,
+}
+
 impl Builder {
     /// The scales of a tile of (rows, K), from those of (rows, groups): each for the elements of its row in one group along K.
     ///
@@ -30,20 +40,23 @@ impl Builder {
         Ok(all.rearranged(Layout::from_modes([all.layout.mode(0)?, along_k])?))
     }
 
-    /// [`Builder::multiply`] of narrow operands, whose elements are multiplied by scales once they are converted: for each
-    /// operand those of its tile, or none. A scaled element is rounded to the type of the instruction.
+    /// [`Builder::multiply`] of narrow operands, whose elements are scaled once they are converted: for each operand the
+    /// scales of its tile, or none. A zero point is subtracted before, and the difference is exact for integers of eight
+    /// bits; a scaled element is rounded to the type of the instruction.
     ///
     /// ```
-    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::{Scaling, TiledMma}};
     /// # use tilewright_layout::layout;
     /// # let mut b = Builder::new("example");
     /// let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [64, 64], 4)?;
     /// let sa = b.shared("sa", Elem::Bf16, layout!((64, 64) : (72, 1)))?;
-    /// let sb = b.shared("sb", Elem::I8, layout!((64, 64) : (80, 1)))?;
+    /// let sb = b.shared("sb", Elem::U8, layout!((64, 64) : (80, 1)))?;
     /// let scales = b.shared("scales", Elem::Bf16, layout!((64, 2)))?;
-    /// let scales = b.scales_of_groups(&scales, 32)?;
+    /// let zeros = b.shared("zeros", Elem::Bf16, layout!((64, 2)))?;
+    /// let (scales, zeros) = (b.scales_of_groups(&scales, 32)?, b.scales_of_groups(&zeros, 32)?);
     /// let acc = b.accumulators("acc", &mma, [64, 64])?;
-    /// b.multiply_scaled(&mma, [&sa, &sb], &acc, [None, Some(&scales)])?;
+    /// let scaling = Scaling { scales: &scales, zeros: Some(&zeros) };
+    /// b.multiply_scaled(&mma, [&sa, &sb], &acc, [None, Some(scaling)])?;
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn multiply_scaled(
@@ -51,16 +64,21 @@ impl Builder {
         mma: &TiledMma,
         [a, b]: [&View; 2],
         acc: &View,
-        scales: [Option<&View>; 2],
+        scales: [Option<Scaling>; 2],
     ) -> Result<()> {
         self.multiply_operands(mma, [a, b], acc, super::Terms::One, scales)
     }
 
-    /// Multiplies converted elements in registers by the scales of theirs.
-    pub(crate) fn scale(&mut self, fragment: &View, scales: &View) -> Result<()> {
+    /// Subtracts their zero points from converted elements in registers, if they have any, and multiplies them by their
+    /// scales.
+    pub(crate) fn scale(&mut self, fragment: &View, Scaling { scales, zeros }: Scaling) -> Result<()> {
+        let both = |op| Expr::Bin(op, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+        if let Some(zeros) = zeros {
+            let zeros = self.paired_scales(zeros)?;
+            self.map(&[fragment.clone(), zeros], fragment, both(Bin::Sub))?;
+        }
         let scales = self.paired_scales(scales)?;
-        let product = Expr::Bin(Bin::Mul, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
-        self.map(&[fragment.clone(), scales], fragment, product)
+        self.map(&[fragment.clone(), scales], fragment, both(Bin::Mul))
     }
 
     /// Scales of a fragment in registers, each once for both elements of a register.

@@ -7,6 +7,7 @@ use crate::affine::Affine;
 use crate::atoms;
 use crate::build::Builder;
 use crate::elem::Elem;
+use crate::narrow::Int4;
 use crate::operation::Bin;
 use crate::problem::{Problem, Result};
 use crate::thread::Unroll;
@@ -38,8 +39,10 @@ impl Builder {
     /// The fragments of a k-step as the instruction takes them, highest terms first.
     pub(super) fn terms(&mut self, operand: &Operand, fragment: View, terms: Terms) -> Result<Vec<View>> {
         let elem = operand.multiplied;
+        if let Some(of) = operand.pairs {
+            return Ok(vec![self.unpacked(&operand.name, &fragment, of, elem)?]);
+        }
         match terms {
-            _ if operand.paired => Ok(vec![self.unpacked(&operand.name, &fragment, elem)?]),
             _ if self.elem(&fragment) == elem => Ok(vec![fragment]),
             Terms::One => Ok(vec![self.rounded(&operand.name, &fragment, elem)?]),
             Terms::Two => Ok(self.two_terms(&operand.name, &fragment, elem)?.into()),
@@ -47,9 +50,9 @@ impl Builder {
     }
 
     /// The numbers of four bits in bytes, a word of them at once.
-    fn unpacked(&mut self, name: &str, fragment: &View, elem: Elem) -> Result<View> {
+    fn unpacked(&mut self, name: &str, fragment: &View, of: Int4, elem: Elem) -> Result<View> {
         let extents = fragment.extents().unwrap_or_default();
-        let (Some(row), [values, count, _]) = (atoms::convert_i4(elem), &extents[..]) else {
+        let (Some(row), [values, count, _]) = (atoms::unpack(of, elem), &extents[..]) else {
             return Err(Problem::new(format!("numbers of four bits do not become {elem}")));
         };
         let at_once = (4 / values).max(1);

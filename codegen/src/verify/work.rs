@@ -101,9 +101,13 @@ fn product(program: &Program, row: &Atom, [a, b]: [&View; 2]) -> Result<()> {
     };
     match row.effect {
         Effect::Mma { .. } => row.operands.iter().try_for_each(reads),
-        Effect::Copy | Effect::Convert | Effect::Multiply | Effect::Reduce(_) | Effect::Hint => {
-            Err(Problem::new(format!("`{}` is not a matrix product", row.name)))
-        }
+        Effect::Copy
+        | Effect::Convert
+        | Effect::Unpack(_)
+        | Effect::Multiply
+        | Effect::Subtract
+        | Effect::Reduce(_)
+        | Effect::Hint => Err(Problem::new(format!("`{}` is not a matrix product", row.name))),
     }
 }
 

@@ -33,6 +33,7 @@ pub(crate) const PRODUCTS: &[&str] = &[
     "dtype=bf16 b_dtype=i8 a=k_major b=k_major",
     "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major bm=256 bn=128",
     "dtype=f16 b_dtype=i4 b=k_major bm=256 bn=128 out=f32",
+    "dtype=bf16 b_dtype=u4 group_size=128 zeros=true a=k_major b=k_major",
 ];
 
 fn hopper(name: &str, threads: u32) -> Build {

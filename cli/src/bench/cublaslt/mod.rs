@@ -244,7 +244,7 @@ mod tests {
         Form {
             a,
             b,
-            packed: false,
+            packed: None,
             out,
             order: Order { a_rows: true, b_rows: true, c_rows: false },
             scale: None,

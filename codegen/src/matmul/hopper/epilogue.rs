@@ -28,6 +28,11 @@ const TRANSPOSED: &str = "stmatrix_x4_trans";
 /// blocks there are no bank conflicts, as there would be in swizzled rows.
 const BLOCK: i64 = 8;
 
+/// Columns of a block of elements of so many bytes: bulk copies move rows of at least 16.
+fn block(bytes: i64) -> i64 {
+    BLOCK.max(16 / bytes)
+}
+
 /// Is C contiguous along the rows of the tile that is computed?
 pub(super) fn along_rows(c: &Config) -> bool {
     c.c_rows != c.a_is_left()
@@ -68,14 +73,15 @@ impl Staging {
                 (swizzled(c.out, run * bytes, rows)?, Some(packed))
             }
             _ if along_rows(c) => {
-                let run = SWIZZLED / bytes;
+                let run = (SWIZZLED / bytes).min(ROWS);
                 let shape = Tuple::of([(run, ROWS / run).into(), wide.into(), count.into()]);
                 let stride = Tuple::of([(1i64, run * wide).into(), run.into(), (ROWS * wide).into()]);
-                (swizzled(c.out, SWIZZLED, Layout::new(shape, stride)?)?, None)
+                (swizzled(c.out, run * bytes, Layout::new(shape, stride)?)?, None)
             }
             _ => {
-                let shape = Tuple::of([ROWS.into(), (BLOCK, wide / BLOCK).into(), count.into()]);
-                let stride = Tuple::of([BLOCK.into(), (1i64, ROWS * BLOCK).into(), (ROWS * wide).into()]);
+                let block = block(bytes);
+                let shape = Tuple::of([ROWS.into(), (block, wide / block).into(), count.into()]);
+                let stride = Tuple::of([block.into(), (1i64, ROWS * block).into(), (ROWS * wide).into()]);
                 (Layout::new(shape, stride)?.into(), None)
             }
         };
@@ -84,7 +90,7 @@ impl Staging {
             false => Leave::Bulk(b.token()),
             true => {
                 // Rows of a swizzled buffer, or of one of its blocks.
-                let run = if packed.is_some() || along_rows(c) { wide } else { BLOCK };
+                let run = if packed.is_some() || along_rows(c) { wide } else { block(bytes) };
                 let fill = Fill::of([ROWS, run], usize::from(!along_rows(c)), THREADS, 1)?;
                 Leave::Threads(Box::new(Fill { of: warpgroups, how: How::Plain, ..fill }))
             }

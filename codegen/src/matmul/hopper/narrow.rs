@@ -11,6 +11,7 @@ use crate::matmul::bulk::last;
 use crate::problem::Result;
 use crate::thread::{Id, Unroll};
 use crate::tile::{Expr, How, Order};
+use crate::tiled::Scaling;
 use crate::view::{At, View};
 
 impl Part<'_> {
@@ -31,13 +32,16 @@ impl Part<'_> {
                 let place = [At::Index(share.clone()), At::Index(0.into())];
                 let left = b.tile(&left, (rows, self.sizes.k_of_left(self.c)), &place)?.with_name("rows");
                 let wide = self.converted(b, &left)?;
-                if let Some(Scales { to, of, .. }) = &self.scales {
-                    let scales = last(b, to, &slot)?;
-                    let scales = b.tile(&scales, (rows, of.count()), &place)?;
-                    let scales = of.of_elements(b, &scales)?;
-                    let alone = self.alone();
-                    let scales = b.partition_mma(&scales, self.multiply, 'a', &alone)?.with_name("scales");
-                    b.scale(&wide, &scales)?;
+                let mut of_elements = Vec::new();
+                for Scales { from, to, of } in &self.scales {
+                    let tile = last(b, to, &slot)?;
+                    let tile = b.tile(&tile, (rows, of.count()), &place)?;
+                    let tile = of.of_elements(b, &tile)?;
+                    let part = b.partition_mma(&tile, self.multiply, 'a', &self.alone())?;
+                    of_elements.push(part.with_name(from.names[1]));
+                }
+                if let [scales, zeros @ ..] = &of_elements[..] {
+                    b.scale(&wide, Scaling { scales, zeros: zeros.first() })?;
                 }
                 Ok(wide)
             })?;
@@ -61,12 +65,12 @@ impl Part<'_> {
         let tile = [self.sizes.rows(), bk];
         let wide = b.operand("wide", self.multiply, 'a', tile, &alone)?;
         let part = match self.c.packed {
-            false => b.partition_mma(left, self.multiply, 'a', &alone)?,
-            true => b.partition_pairs(left, self.multiply, 'a', &alone)?,
+            None => b.partition_mma(left, self.multiply, 'a', &alone)?,
+            Some(_) => b.partition_pairs(left, self.multiply, 'a', &alone)?,
         };
         let narrow = b.fragment("narrow", self.c.b_dtype, &part)?;
         b.copy(&part, &narrow)?;
-        match atoms::convert_i4(elem).filter(|_| self.c.packed) {
+        match self.c.packed.and_then(|of| atoms::unpack(of, elem)) {
             Some(row) => b.copy_how(&narrow, &wide, How::Atom(row), None)?,
             None => b.map(&[narrow], &wide, Expr::In(0).cast(elem))?,
         }

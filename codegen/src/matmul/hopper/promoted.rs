@@ -120,7 +120,7 @@ impl Part<'_> {
 
     /// The scales of A in the current slot, those of a thread's accumulators.
     fn scales_of_a(&self, b: &mut Builder, tile: &Tile) -> Result<Option<View>> {
-        let Some(Scales { to, of, .. }) = &self.scales else { return Ok(None) };
+        let Some(Scales { to, of, .. }) = self.scales.first() else { return Ok(None) };
         let slot = b.slot(self.ring);
         let rows = last(b, to, &slot)?;
         let rows = of.boxed(b, &rows)?;

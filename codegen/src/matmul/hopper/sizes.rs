@@ -14,6 +14,8 @@ use crate::target::Target;
 use crate::thread::Cost;
 use crate::tiled::Terms;
 
+/// Bytes of K that an instruction takes at once.
+const INSTRUCTION: i64 = 32;
 /// Most slots of the ring by default.
 const STAGES: i64 = 16;
 
@@ -103,7 +105,13 @@ impl Sizes {
         };
         // Tiles for which narrower rows than those of 128 bytes are copied, and more of them, are slower than others.
         let whole = |sizes: &Sizes| sizes.rows_of_right(c) <= sizes.tile[1].max(sizes.tile[2]);
-        SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none() && whole(sizes)).collect()
+        // Those with K split, and those of three warpgroups, have not been measured for all products.
+        let measured = !(c.mixed() || c.batched || c.precision.terms() == Terms::Two);
+        let alike = !(c.mixed() || has_partial_sums(c));
+        let suits = |sizes: &Sizes| {
+            whole(sizes) && (measured || sizes.split_k == 1) && (alike || sizes.tile[0] != 3 * ROWS)
+        };
+        SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none() && suits(sizes)).collect()
     }
 
     /// Defaults of keys that are not given.
@@ -170,6 +178,10 @@ impl Sizes {
     /// Most accumulators of a thread.
     fn most_sums(&self, c: &Config) -> i64 {
         match self.warpgroups() {
+            // Three warpgroups share the registers, which further sums or converted elements need as well.
+            3 if c.precision.terms() == Terms::Two => MOST_SUMS_OF_THREE / 4,
+            3 if has_partial_sums(c) => MOST_SUMS_OF_THREE / 3,
+            3 if c.mixed() => MOST_SUMS_OF_THREE * 2 / 3,
             3 => MOST_SUMS_OF_THREE,
             _ if has_partial_sums(c) => MOST_SUMS / 2,
             _ => MOST_SUMS,
@@ -190,7 +202,7 @@ impl Sizes {
     /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
     /// a swizzle; those of three warpgroups are narrower, which leaves shared memory for a slot more.
     pub(super) fn store_parts(&self, out: Elem) -> (i64, i64) {
-        let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| bytes / i64::from(out.bytes()));
+        let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| (bytes / i64::from(out.bytes())).max(16));
         let widths = &widths[usize::from(self.warpgroups() > 2)..];
         // wgmma's columns are multiples of 16.
         let wide = widths.iter().copied().find(|wide| self.tile[1] % wide == 0).unwrap_or(16);
@@ -224,7 +236,7 @@ impl Sizes {
             .map(|elem| i64::from(elem.bytes()));
         let [rows, _, bk] = self.tile;
         let scales = match c.block_scales {
-            false => c.bytes_of_scales(rows, bk),
+            false => c.bytes_of_scales(rows, bk, 1),
             true => Grouped::of_blocks(bk).bytes(rows, c.acc),
         };
         rows * left * self.k_of_left(c) + columns * self.tile[1] * right * bk + scales
@@ -254,7 +266,7 @@ impl Sizes {
 /// Why wgmma does not support these sizes, and the key that is wrong.
 pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Problem)> {
     let ([bm, bn, bk], elem) = (sizes.tile, config.dtype);
-    let across = SWIZZLED / i64::from(elem.bytes());
+    let [at_once, across] = [INSTRUCTION, SWIZZLED].map(|bytes| bytes / i64::from(elem.bytes()));
     let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
     // The keys of wgmma's rows and columns: the transposed product swaps them.
     let [of_rows, of_columns] = if config.a_is_left() { ["bm", "bn"] } else { ["bn", "bm"] };
@@ -269,11 +281,8 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
     if let Some(problem) = unfit_split(sizes, config) {
         return Some(("split_k", problem));
     }
-    // Three warpgroups leave no registers for further sums or for conversions.
-    let most_warpgroups = if has_partial_sums(config) || config.mixed() { 2 } else { 3 };
-    let fits = (1..=most_warpgroups).contains(&(bm / ROWS)) || bm == 4 * ROWS;
-    if !fits || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
-        let rows = if most_warpgroups > 2 { "64, 128, 192 or 256" } else { "64, 128 or 256" };
+    if !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
+        let rows = if sizes.ping_pong { "64 or 128" } else { "64, 128, 192 or 256" };
         return wrong(
             of_rows,
             format!(
@@ -286,13 +295,18 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
         let message = "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first";
         return wrong("ping_pong", message.into(), "leave ping_pong out");
     }
-    if bk != across {
+    if bk % at_once != 0 {
         return wrong(
             "bk",
-            format!(
-                "a step of the ring is {SWIZZLED} bytes along K, {across} elements of {elem}, and bk is {bk}"
-            ),
-            "leave bk out",
+            format!("wgmma takes {at_once} elements of {elem} along K at once, and bk is {bk}"),
+            &format!("write bk = {}, or leave it out", (bk / at_once).max(1) * at_once),
+        );
+    }
+    if has_partial_sums(config) && bk > across || config.block_scales && bk != across {
+        return wrong(
+            "bk",
+            format!("sums of each {across} along K are promoted to f32, and bk is {bk}"),
+            &format!("write bk = {across}, or leave it out"),
         );
     }
     if row(config, bn).is_none() || bn % 16 != 0 {
@@ -361,12 +375,6 @@ fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
         "cluster = 2"
     } else if sizes.ping_pong {
         "a ping-pong schedule"
-    } else if config.mixed() {
-        "narrow weights"
-    } else if config.batched {
-        "batches"
-    } else if config.precision.terms() == Terms::Two {
-        "precision = f32x3"
     } else if sizes.tile[0] > most_rows {
         let of_rows = if config.a_is_left() { "bm" } else { "bn" };
         let message = format!(

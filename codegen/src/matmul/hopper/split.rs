@@ -15,8 +15,8 @@ use crate::tile::{Expr, How, Order, Ring};
 use crate::tiled::Fill;
 use crate::view::{At, View};
 
-/// Registers of consumer and of producer threads: two warpgroups consume, and one splits.
-pub(super) const REGISTERS: (u32, u32) = (208, 40);
+/// Registers of consumer and of producer threads: one or two warpgroups consume, or three, and one splits.
+pub(super) const REGISTERS: [(u32, u32); 2] = [(208, 40), (128, 40)];
 /// Registers of the threads that split.
 const OF_SPLITTER: u32 = 56;
 /// Elements that a thread splits at once.

@@ -8,7 +8,8 @@ use super::{Part, THREADS, add};
 use crate::affine::{Affine, Coord};
 use crate::build::{Builder, Role};
 use crate::matmul::Config;
-use crate::matmul::product::Extras;
+use crate::matmul::bulk::batch_of;
+use crate::matmul::product::{Extras, of_batch};
 use crate::problem::Result;
 use crate::thread::Id;
 use crate::tiled::{Fill, swizzled_tile};
@@ -40,10 +41,17 @@ impl Part<'_> {
         (scalars, extras): (&Scalars, &Extras),
     ) -> Result<()> {
         let ([bm, bn, _], c) = (self.sizes.tile, self.c);
-        let at: [Affine; 2] = [Coord::Block(1).into(), Coord::Block(2).into()];
-        b.blocks(0, &[Size::Int(self.sizes.split_k)])?;
+        let split_k = self.sizes.split_k;
+        let mut at: Vec<Affine> = vec![Coord::Block(1).into(), Coord::Block(2).into()];
+        // Clusters of one batch after those of another.
+        let mut along = vec![Size::Int(split_k)];
+        if c.batched {
+            at.push(Affine::from(Coord::Block(0)).digit(split_k, None));
+            along.push(Size::symbol("L"));
+        }
+        b.blocks(0, &along)?;
         let sums = b.shared("sums", c.acc, layout_of_sums(c, [bm, bn])?)?;
-        let roles: Vec<(Id, Role<'_>)> = vec![
+        let mut roles: Vec<(Id, Role<'_>)> = vec![
             (producer, Box::new(|b: &mut Builder| self.fill(b, &at, from, slots))),
             (
                 self.consumers,
@@ -56,10 +64,13 @@ impl Part<'_> {
                 }),
             ),
         ];
+        if let Some(split) = &self.split {
+            roles.push((split.by, Box::new(|b: &mut Builder| self.split(b, split, slots[1]))));
+        }
         b.roles(roles)?;
         b.sync_cluster();
-        match self.sizes.warpgroups() {
-            1 => self.add_and_store(b, &at, &sums, out, (scalars, extras)),
+        match self.storing().0 {
+            0 => self.add_and_store(b, &at, &sums, out, (scalars, extras)),
             _ => {
                 let body = |b: &mut Builder| self.add_and_store(b, &at, &sums, out, (scalars, extras));
                 b.roles(vec![(self.consumers, Box::new(body))])
@@ -67,18 +78,29 @@ impl Part<'_> {
         }
     }
 
+    /// The threads that add and store, and their number: a power of two. The producer's with those of one warpgroup, or
+    /// consumers alone.
+    fn storing(&self) -> (Id, i64) {
+        match self.sizes.warpgroups() {
+            1 if self.split.is_none() => (0, 2 * THREADS),
+            warpgroups => (self.consumers, warpgroups * THREADS),
+        }
+    }
+
     /// Adds this block's rows of all blocks, and stores them.
     fn add_and_store(
         &self,
         b: &mut Builder,
-        at: &[Affine; 2],
+        at: &[Affine],
         sums: &View,
         out: &View,
         (scalars, extras): (&Scalars, &Extras),
     ) -> Result<()> {
         let ([bm, bn, _], c) = (self.sizes.tile, self.c);
-        let place = at.clone().map(At::Index);
-        let tile = b.tile(out, (bm, bn), &place)?;
+        let place = [0, 1].map(|mode| At::Index(at[mode].clone()));
+        let out = of_batch(b, c, out, batch_of(at))?;
+        let tile = b.tile(&out, (bm, bn), &place)?;
+        let extras = extras.of_batch(b, c, &batch_of(at))?;
         let (of_tile, of_c) = if c.a_is_left() { ([bm, bn], [0, 1]) } else { ([bn, bm], [1, 0]) };
         let extras = extras.tile(b, c, of_tile, of_c.map(|mode| &place[mode]))?;
         let extras = extras.parts(|view| {
@@ -108,14 +130,13 @@ impl Part<'_> {
         let (rows, columns) = (self.sizes.tile[0] / self.sizes.split_k, self.sizes.tile[1]);
         let place = [At::Index(Coord::ClusterRank.into()), At::Index(0.into())];
         let mine = b.tile(tile, (rows, columns), &place)?;
+        let (of, threads) = self.storing();
         // As wide as loads of so few rows can be if all threads have some.
         let fills = [4, 2, 1]
-            .map(|vector| Fill::of([rows, columns], usize::from(!along_rows(self.c)), 2 * THREADS, vector));
+            .map(|vector| Fill::of([rows, columns], usize::from(!along_rows(self.c)), threads, vector));
         let mut fills = fills.into_iter().collect::<Result<Vec<_>>>()?;
         let even = fills.iter().position(|fill| !fill.deal.ragged).unwrap_or(2);
         let fill = fills.swap_remove(even);
-        // A power of two of threads: the producer's with those of one warpgroup, or those of two.
-        let of = if self.sizes.warpgroups() == 1 { fill.of } else { self.consumers };
         b.parallelize_over(&mine, &fill.threads, of, &fill.deal)
     }
 }

@@ -11,12 +11,12 @@ use crate::build::Builder;
 use crate::matmul::Config;
 use crate::matmul::bulk::{batch_of, bulk_load, bulk_store, last, row_of, shifted, slots, swizzled, times};
 use crate::matmul::product::{Extras, argument, epilogue, of_batch};
-use crate::matmul::scales::Grouped;
+use crate::matmul::scales::{Grouped, OfGroups};
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
 use crate::thread::{Id, Unroll};
 use crate::tile::{Program, Raster, Ring};
-use crate::tiled::{Route, TiledMma};
+use crate::tiled::{Route, Scaling, TiledMma};
 use crate::view::{At, View};
 
 /// The first architecture with bulk copies.
@@ -192,12 +192,13 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
         let (place, from) = (usize::from(letter == 'b'), from.with_name(&format!("g{name}")));
         operands.push(Operand { from, to, tile: [rows, along], place, scales: None });
     }
-    if let Some((from, of)) = group_scales.zip(c.grouped(bk)) {
+    for OfGroups { view, names: [of_tile, of_slots] } in group_scales {
+        let of = c.grouped(bk, plan.parts()).ok_or_else(|| Problem::new("there are no groups"))?;
         let rows = plan.tile[1];
         let layout = of.slots(rows, c.dtype.bytes().into(), rooms.stages)?;
-        let to = b.shared("scales", c.dtype, layout)?;
-        let (tile, place) = ([rows, of.count()], usize::from(c.a_left));
-        operands.push(Operand { from: from.with_name("gscale"), to, tile, place, scales: Some(of) });
+        let to = b.shared(of_slots, c.dtype, layout)?;
+        let (tile, place) = ([rows, of.wide()], usize::from(c.a_left));
+        operands.push(Operand { from: view.with_name(of_tile), to, tile, place, scales: Some(of) });
     }
     let ring = b.ring(Ring {
         name: "ring".into(),
@@ -256,7 +257,8 @@ impl Part<'_> {
         for operand in operands {
             let from = of_batch(b, self.c, &operand.from, batch_of(at))?;
             let [rows, along_k] = operand.tile;
-            bytes += rows * along_k * i64::from(b.elem(&from).bytes());
+            let elements = operand.scales.map_or(rows * along_k, |of| of.elements(rows));
+            bytes += elements * i64::from(b.elem(&from).bytes());
             tiles.push(b.tile(&from, (rows, along_k), &[At::Index(at[operand.place].clone()), At::All])?);
         }
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
@@ -264,11 +266,12 @@ impl Part<'_> {
             b.publish(self.ring, Some(bytes as u32));
             let slot = b.slot(self.ring);
             for (tile, operand) in tiles.iter().zip(operands) {
-                let k = operand.scales.map_or(k.clone(), |of| of.at(&k));
-                let (mut from, mut to) = (last(b, tile, &k)?, last(b, &operand.to, &slot)?);
+                let to = last(b, &operand.to, &slot)?;
                 if let Some(of) = operand.scales {
-                    (from, to) = (of.boxed(b, &from)?, of.boxed(b, &to)?);
+                    of.copy(b, (tile, &to, operand.tile[0]), &k, load)?;
+                    continue;
                 }
+                let from = last(b, tile, &k)?;
                 b.copy_how(&from, &to, load, None)?;
             }
             b.advance(self.ring);
@@ -283,13 +286,18 @@ impl Part<'_> {
             b.await_slot(self.ring);
             let slot = b.slot(self.ring);
             let (left, right) = (last(b, &operands[0].to, &slot)?, last(b, &operands[1].to, &slot)?);
-            match &operands[2..] {
-                [Operand { to, scales: Some(of), .. }] => {
-                    let scales = last(b, to, &slot)?;
-                    let scales = of.of_elements(b, &scales)?;
-                    b.multiply_scaled(&self.mma, [&left, &right], &acc, self.c.left_or_right(&scales))?;
+            let mut of_elements = Vec::new();
+            for Operand { to, scales, .. } in &operands[2..] {
+                let scales = scales.as_ref().ok_or_else(|| Problem::new("a product has two operands"))?;
+                let tile = last(b, to, &slot)?;
+                of_elements.push(scales.of_elements(b, &tile)?);
+            }
+            match &of_elements[..] {
+                [scales, zeros @ ..] => {
+                    let scaling = Scaling { scales, zeros: zeros.first() };
+                    b.multiply_scaled(&self.mma, [&left, &right], &acc, self.c.left_or_right(scaling))?;
                 }
-                _ => b.multiply_in(&self.mma, &left, &right, &acc, self.c.precision.terms())?,
+                [] => b.multiply_in(&self.mma, &left, &right, &acc, self.c.precision.terms())?,
             }
             b.release(self.ring);
             b.advance(self.ring);
