@@ -132,6 +132,14 @@ impl Device {
         unsafe { result::memcpy_dtoh_sync(into, memory.address) }.map_err(|why| said("reading memory", why))
     }
 
+    /// Copies bytes of the host to the first of a memory, after all work is done.
+    pub(super) fn write(&self, from: &[u8], memory: &Memory) -> Result {
+        assert!(from.len() <= memory.bytes, "{} bytes are written to {}", from.len(), memory.bytes);
+        self.finish()?;
+        // SAFETY: there are as many bytes on both sides, and nothing is in flight.
+        unsafe { result::memcpy_htod_sync(memory.address, from) }.map_err(|why| said("writing memory", why))
+    }
+
     /// Waits until all work is done.
     pub(super) fn finish(&self) -> Result {
         // SAFETY: the stream is alive.

@@ -11,6 +11,7 @@ use tilewright_codegen::thread::Param;
 use tilewright_layout::Value;
 
 use super::Result;
+use super::own::Own;
 
 /// C (M, N) = activation(A (M, K) · B (N, K)ᵀ · scale + bias), where blocks of A and of B may have scales too.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -84,6 +85,8 @@ pub(super) enum Activation {
     Gelu,
     GeluTanh,
     Silu,
+    /// A function that the host evaluates.
+    Own(Own),
 }
 
 impl Activation {
@@ -95,6 +98,16 @@ impl Activation {
         ("gelu_tanh", Activation::GeluTanh),
         ("silu", Activation::Silu),
     ];
+
+    /// Its number in `helpers.cu`, which has no functions of the host.
+    pub(super) fn number(self) -> u64 {
+        Activation::ALL.iter().position(|row| row.1 == self).unwrap_or(0) as u64
+    }
+
+    /// The function, if the library has it too.
+    fn of_library(self) -> Activation {
+        if let Activation::Own(_) = self { Activation::None } else { self }
+    }
 }
 
 /// How precisely f32 operands are multiplied.
@@ -177,7 +190,7 @@ impl Form {
     }
 
     /// The library's product that it is compared with: weights as wide as activations, strict f32, a bias of the type of C,
-    /// and no residual or second result; or why the library has none.
+    /// and no residual, second result or function of one's own; or why the library has none.
     pub(super) fn peer(self) -> Result<Form> {
         if let Some(Vector { mode, .. }) = self.bias
             && mode != usize::from(self.order.c_rows)
@@ -190,7 +203,8 @@ impl Form {
         }
         let bias = self.bias.map(|vector| Vector { elem: self.out, ..vector });
         let b = if self.scale.is_some() || self.groups.is_some() { self.a } else { self.b };
-        let plain = Form { residual: None, aux: None, precision: Precision::Strict, ..self };
+        let (precision, activation) = (Precision::Strict, self.activation.of_library());
+        let plain = Form { residual: None, aux: None, precision, activation, ..self };
         Ok(Form { b, packed: None, bias, scale: None, groups: None, ..plain })
     }
 
@@ -270,6 +284,9 @@ impl fmt::Display for Form {
         }
         if let Some((name, _)) = Activation::ALL.iter().skip(1).find(|row| row.1 == self.activation) {
             write!(f, ", {name}")?;
+        }
+        if let Activation::Own(own) = self.activation {
+            write!(f, ", {}", own.name())?;
         }
         if let Some(Residual { elem, .. }) = residual(true) {
             write!(f, ", residual of {elem}")?;
@@ -355,10 +372,14 @@ fn activation(keys: &[Arg]) -> Result<Activation> {
     let Some(given) = value(keys, "epilogue") else { return Ok(Activation::None) };
     let name = word(keys, "epilogue");
     let known = |name: &str| Activation::ALL.iter().skip(1).find(|row| row.0 == name).map(|row| row.1);
-    name.as_deref().and_then(known).ok_or_else(|| {
+    let own = || Own::of(given).map(Activation::Own);
+    name.as_deref().and_then(known).or_else(own).ok_or_else(|| {
         let names: Vec<&str> = Activation::ALL.iter().skip(1).map(|row| row.0).collect();
-        let given = if matches!(given, ExprKind::Closure { .. }) { "a closure" } else { "this function" };
-        format!("the reference does not know {given} as an epilogue; write one of {}", names.join(", "))
+        let given = if matches!(given, ExprKind::Closure { .. }) { "closure" } else { "function" };
+        format!(
+            "the reference cannot evaluate this {given} of an epilogue; write one of {}, or a closure of arithmetic, comparisons and such functions",
+            names.join(", ")
+        )
     })
 }
 
@@ -406,6 +427,8 @@ mod tests {
         check(&format!("{fp8} scales=blocks"), blocks, 5e-3, blocks);
         check("dtype=bf16 bias=rows epilogue=gelu", "bf16 nt, bias, gelu", 5e-3, "bf16 nt, bias, gelu");
         // cuBLASLt has the product without them.
+        check("dtype=bf16 epilogue=|x| max(x, 0.1*x)", "bf16 nt, a closure", 5e-3, "bf16 nt");
+        check("dtype=bf16 bias=rows epilogue=tanh", "bf16 nt, bias, tanh", 5e-3, "bf16 nt, bias");
         let before = "bf16 nt, residual of f32, relu";
         check("dtype=bf16 residual=before residual_dtype=f32 epilogue=relu", before, 5e-3, "bf16 nt, relu");
         let both = "dtype=bf16 out=f32 epilogue=gelu residual=after aux=true aux_dtype=bf16 batched=true";
@@ -431,8 +454,8 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         assert_eq!(
-            form("epilogue=|x| x*2.0").unwrap_err(),
-            "the reference does not know a closure as an epilogue; write one of relu, gelu, gelu_tanh, silu"
+            form("epilogue=|x| x % 2.0").unwrap_err(),
+            "the reference cannot evaluate this closure of an epilogue; write one of relu, gelu, gelu_tanh, silu, or a closure of arithmetic, comparisons and such functions"
         );
         let softmax = tilewright::kernels::named("softmax").unwrap().def.generate().unwrap();
         assert_eq!(

@@ -18,6 +18,7 @@ mod names;
 mod nvml;
 mod once;
 mod operands;
+mod own;
 mod plan;
 mod plot;
 mod prepared;

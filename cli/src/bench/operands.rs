@@ -283,7 +283,20 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
             }),
             activation: if is_aux { Activation::None } else { form.activation },
         };
-        on.helpers.finish(&expected, columns, &epilogue)?;
+        let Activation::Own(own) = epilogue.activation else {
+            on.helpers.finish(&expected, columns, &epilogue)?;
+            return Ok(expected);
+        };
+        // Before the function, and after it.
+        let (after, before) = epilogue.residual.map_or((None, None), |residual| match residual.2 {
+            true => (Some(residual), None),
+            false => (None, Some(residual)),
+        });
+        let first = Epilogue { residual: before, activation: Activation::None, ..epilogue };
+        on.helpers.finish(&expected, columns, &first)?;
+        own.apply(on.device, &expected)?;
+        let last = Epilogue { scale: None, bias: None, residual: after, activation: Activation::None };
+        on.helpers.finish(&expected, columns, &last)?;
         Ok(expected)
     };
     let both = |set: &Set| -> Result<Expected> {

@@ -6,7 +6,7 @@ use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Unary};
 use super::product::key;
 
 /// The function of each sum.
-pub(super) enum Function<'d> {
+pub(crate) enum Function<'d> {
     Nothing,
     Closure(&'d str, &'d Expr),
     Named(&'d str),
@@ -15,19 +15,23 @@ pub(super) enum Function<'d> {
 impl<'d> Function<'d> {
     /// The function among the keys of a product; `None` where it cannot be evaluated here.
     pub(super) fn of(definition: &'d Definition) -> Option<Function<'d>> {
-        let function = match key(definition, "epilogue") {
-            None => return Some(Function::Nothing),
-            Some(ExprKind::Name(name)) => Function::Named(name),
-            Some(ExprKind::Closure { params, body }) => match &params[..] {
+        key(definition, "epilogue").map_or(Some(Function::Nothing), Function::named)
+    }
+
+    /// The function that a key names or writes; `None` where it cannot be evaluated here.
+    pub(crate) fn named(value: &'d ExprKind) -> Option<Function<'d>> {
+        let function = match value {
+            ExprKind::Name(name) => Function::Named(name),
+            ExprKind::Closure { params, body } => match &params[..] {
                 [Pattern::Name(name)] => Function::Closure(&name.text, body),
                 _ => return None,
             },
-            Some(_) => return None,
+            _ => return None,
         };
         function.at(0.5).map(|_| function)
     }
 
-    pub(super) fn at(&self, x: f64) -> Option<f64> {
+    pub(crate) fn at(&self, x: f64) -> Option<f64> {
         match self {
             Function::Nothing => Some(x),
             Function::Closure(name, body) => value(body, name, x),

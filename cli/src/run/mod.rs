@@ -2,7 +2,7 @@
 //! precision.
 
 mod device;
-mod function;
+pub(crate) mod function;
 mod problem;
 mod product;
 mod reference;

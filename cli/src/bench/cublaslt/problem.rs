@@ -109,7 +109,7 @@ impl Problem {
             Activation::None => 0,
             Activation::Relu => 2,
             Activation::Gelu | Activation::GeluTanh => 32,
-            Activation::Silu => return None,
+            Activation::Silu | Activation::Own(_) => return None,
         };
         let all = function | if self.bias.is_some() { BIAS } else { 0 };
         Some(if all == 0 { DEFAULT } else { all })
