@@ -348,6 +348,21 @@ fn scales_of_groups() {
     }
 }
 
+/// The epilogue's tile has the memory of all that a step fills, scales and zero points included.
+#[test]
+fn the_epilogue_reuses_the_memory_of_scales() {
+    for keys in ["group_size=32", "group_size=32 zeros=true"] {
+        let keys = format!("dtype=bf16 b_dtype=i8 a=k_major b=k_major bm=64 bn=64 bk=32 stages=2 {keys}");
+        let [with, without] =
+            [keys.as_str(), "dtype=bf16 b_dtype=i8 a=k_major b=k_major bm=64 bn=64 bk=32 stages=2"]
+                .map(|keys| kernel(keys).variants[0].program.launch.shared_bytes);
+        assert!(
+            with <= without.max(2 * 64 * (64 + 32 + 2 + 2)),
+            "{keys}: {with} bytes, and {without} without scales"
+        );
+    }
+}
+
 /// Zero points of groups, of every narrow integer, wherever there are scales of groups.
 #[test]
 fn zero_points() {
@@ -604,10 +619,6 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check(
         "mma=wgmma arch=90 dtype=bf16 b_dtype=i8",
         "elements of i8 are converted in pairs along K, and `b` is not k_major",
-    );
-    check(
-        "mma=wgmma arch=90 dtype=bf16 b_dtype=i8 b=k_major c=n_major out=f32",
-        "write out = bf16, c = m_major, or mma = mma_sync",
     );
     check("dtype=bf16 bk=64 warps=(1,1,8)", "`mma_m16n8k16_bf16` of each of 8 warps takes 16 of K at once");
     check("dtype=bf16 bk=64 warps=(1,1,8)", "write bk = 128");

@@ -501,9 +501,11 @@ fn product(
         let extras = extras
             .tile(b, c, [plan.tile[0], plan.tile[1]], place)?
             .each(|view| if c.a_left { Ok(view.clone()) } else { b.permute(view, &[1, 0]) })?;
-        let (sa, sb) = (&both[0].to, &both[1].to);
+        // All that is filled for a step: the epilogue has its memory.
+        let filled: Vec<&View> =
+            both.iter().chain(scales.iter().map(|of| &of.1)).map(|side| &side.to).collect();
         if plan.mma.parts_of_k()? > 1 {
-            let gathered = b.gathering("parts", &plan.mma, [left, right], &[sa, sb])?;
+            let gathered = b.gathering("parts", &plan.mma, [left, right], &filled)?;
             return store_gathered(b, c, (&plan.mma, &acc, &gathered), &gc, &extras, &scalars);
         }
         let extras = extras.parts(|view| b.partition_accumulators(&plan.mma, view))?;
@@ -513,7 +515,7 @@ fn product(
             let out = b.partition_accumulators(&plan.mma, &gc)?.with_name("out");
             return epilogue(b, c, &acc, (&out, &out), &extras, scaled, beta);
         }
-        let epilogue_tile = b.epilogue_tile("sc", &plan.mma, c.out, [left, right], vector, &[sa, sb])?;
+        let epilogue_tile = b.epilogue_tile("sc", &plan.mma, c.out, [left, right], vector, &filled)?;
         if let Some(beta) = &beta {
             let reads = Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(Expr::lit(0.0)));
             // Through registers, so that no wait is needed before the barrier.
