@@ -13,12 +13,15 @@ use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Order, Past, Pro
 use tilewright_codegen::{Elem, pipeline};
 
 use crate::judge::Right;
+use crate::whole::CONSTRUCTS;
 
 /// Counts by feature.
 #[derive(Clone, Debug, Default)]
 pub struct Coverage {
     counts: BTreeMap<&'static str, u32>,
     kernels: u32,
+    /// Kernels of whole tiles have rows of their own.
+    whole: bool,
 }
 
 /// Features that must be drawn. Those that lowering refuses are not among them.
@@ -152,6 +155,15 @@ const WANTED: &[&str] = &[
 impl Coverage {
     /// Counts a kernel.
     pub fn add(&mut self, right: &Right) {
+        if right.is_whole {
+            self.whole = true;
+            self.kernels += 1;
+            for &what in &right.constructs {
+                debug_assert!(CONSTRUCTS.contains(&what), "{what}");
+                *self.counts.entry(what).or_default() += 1;
+            }
+            return;
+        }
         let mut seen = Seen::default();
         seen.program(&right.program);
         if let Ok(expanded) = pipeline::expand(&right.program) {
@@ -167,6 +179,7 @@ impl Coverage {
     /// Adds the counts of another.
     pub fn merge(&mut self, other: &Coverage) {
         self.kernels += other.kernels;
+        self.whole |= other.whole;
         for (what, count) in &other.counts {
             *self.counts.entry(what).or_default() += count;
         }
@@ -174,7 +187,11 @@ impl Coverage {
 
     /// Features in fewer kernels than this.
     pub fn below(&self, least: u32) -> Vec<&'static str> {
-        WANTED.iter().copied().filter(|what| self.count(what) < least).collect()
+        self.rows().iter().copied().filter(|what| self.count(what) < least).collect()
+    }
+
+    fn rows(&self) -> &'static [&'static str] {
+        if self.whole { CONSTRUCTS } else { WANTED }
     }
 
     fn count(&self, what: &str) -> u32 {
@@ -184,7 +201,7 @@ impl Coverage {
     /// A table.
     pub fn text(&self) -> String {
         let cell = |what: &&str| format!("{:<31}{:>6}", what, self.count(what));
-        let rows: Vec<String> = WANTED.iter().map(cell).collect();
+        let rows: Vec<String> = self.rows().iter().map(cell).collect();
         let height = rows.len().div_ceil(2);
         let row = |at: usize| format!("{}   {}", rows[at], rows.get(at + height).map_or("", |row| row));
         (0..height).map(row).collect::<Vec<_>>().join("\n")

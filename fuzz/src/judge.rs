@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use tilewright_codegen::ast::Level;
+use tilewright_codegen::ast::{Kernel, Level};
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::Limits;
 use tilewright_codegen::tile::Program;
@@ -14,6 +14,7 @@ use crate::change::Change;
 use crate::random::Random;
 use crate::reference::{self, Buffer, Launch, Moment, Undefined};
 use crate::said;
+use crate::whole;
 
 /// The subject of a run: a kernel as text with changes, or a program of the builder.
 #[derive(Clone, Debug)]
@@ -30,6 +31,8 @@ pub struct Subject {
 pub enum Source {
     /// The text of a kernel, or keys of a product.
     Text(Definition),
+    /// The text of a kernel of whole tiles, which is evaluated as it stands.
+    Whole(Definition),
     /// The builder.
     Built(Program),
     /// The builder, which refused it.
@@ -56,6 +59,10 @@ pub struct Right {
     pub program: Program,
     /// The kernel.
     pub kernel: Generated,
+    /// Is it of whole tiles?
+    pub is_whole: bool,
+    /// Constructs of its text, if it is.
+    pub constructs: Vec<&'static str>,
     /// How often each variant ran.
     pub ran: Vec<u32>,
     /// Reasons of refused launches.
@@ -87,6 +94,14 @@ pub struct Plan {
 }
 
 impl Subject {
+    /// The text of a kernel of whole tiles.
+    pub fn whole(&self) -> Option<&Kernel> {
+        match &self.source {
+            Source::Whole(Definition::Function(kernel, _)) => Some(kernel),
+            _ => None,
+        }
+    }
+
     /// Its tile program.
     pub fn program(&self) -> Result<Program, String> {
         let said = |all: Vec<tilewright_codegen::diagnostic::Diagnostic>| {
@@ -94,7 +109,7 @@ impl Subject {
             wrong.map_or_else(String::new, |said| said.message.clone())
         };
         let mut program = match &self.source {
-            Source::Text(definition) => definition.program().map_err(said)?,
+            Source::Text(definition) | Source::Whole(definition) => definition.program().map_err(said)?,
             Source::Built(program) => program.clone(),
             Source::Refused(why) => return Err(why.clone()),
         };
@@ -108,7 +123,9 @@ impl Subject {
     /// Its kernel.
     pub fn kernel(&self, program: &Program) -> Result<Generated, String> {
         let outcome = match &self.source {
-            Source::Text(definition) if self.changes.is_empty() => definition.generate(),
+            Source::Text(definition) | Source::Whole(definition) if self.changes.is_empty() => {
+                definition.generate()
+            }
             _ => generate(program.clone()),
         };
         let wrong = outcome.diagnostics.iter().find(|said| said.level == Level::Deny);
@@ -149,8 +166,15 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
         Ok(made) => made,
         Err(why) => return Verdict::Refused(why),
     };
-    let mut right =
-        Right { ran: vec![0; kernel.variants.len()], kernel, program, refused: Vec::new(), elements: [0; 2] };
+    let mut right = Right {
+        ran: vec![0; kernel.variants.len()],
+        kernel,
+        program,
+        is_whole: subject.whole().is_some(),
+        constructs: subject.whole().map_or_else(Vec::new, whole::constructs),
+        refused: Vec::new(),
+        elements: [0; 2],
+    };
     for run in 0..plan.runs {
         for (place, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
             let seed = plan.seed.wrapping_mul(97).wrapping_add(u64::from(run) * 3 + place as u64);
@@ -160,7 +184,7 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
             if let Some(why) = unsaid(subject, &right.program, &case, seed) {
                 return Verdict::Wrong(Box::new(Wrong { case: Some(case), variant: 0, why }));
             }
-            if let Some(verdict) = right.run(case, seed) {
+            if let Some(verdict) = right.run(subject, case, seed) {
                 return verdict;
             }
         }
@@ -187,13 +211,17 @@ fn unsaid(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Optio
 
 impl Right {
     /// One run of every variant; `Some` if that ends the test.
-    fn run(&mut self, case: Case, seed: u64) -> Option<Verdict> {
+    fn run(&mut self, subject: &Subject, case: Case, seed: u64) -> Option<Verdict> {
         const MOST_BLOCKS: i64 = 64;
         let grid = case.grid(&self.program)?;
         if grid.iter().product::<i64>() > MOST_BLOCKS {
             return None;
         }
-        let wanted = match wanted(&self.program, &case) {
+        let wanted = match subject.whole() {
+            Some(kernel) => whole::run(kernel, &case),
+            None => wanted(&self.program, &case),
+        };
+        let wanted = match wanted {
             Ok(wanted) => wanted,
             Err(undefined) => return Some(Verdict::Undefined(undefined.0)),
         };

@@ -15,3 +15,4 @@ pub mod run;
 pub mod said;
 pub mod shrink;
 pub mod source;
+pub mod whole;

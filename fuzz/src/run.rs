@@ -25,6 +25,8 @@ pub struct Batch {
     pub time: Duration,
     /// Whether failures are shrunk.
     pub shrinks: bool,
+    /// Kernels of whole tiles instead of those over parts of threads.
+    pub whole: bool,
 }
 
 impl Default for Batch {
@@ -37,6 +39,7 @@ impl Default for Batch {
             most_wrong: 5,
             time: Duration::from_secs(3600),
             shrinks: true,
+            whole: false,
         }
     }
 }
@@ -76,7 +79,7 @@ pub fn run(batch: &Batch) -> Tally {
             if at >= batch.count {
                 break;
             }
-            tally.take(batch.first + at, batch.shrinks);
+            tally.take(batch, batch.first + at);
             if tally.wrong.len() >= batch.most_wrong {
                 stop.store(true, Ordering::Relaxed);
             }
@@ -92,8 +95,8 @@ pub fn run(batch: &Batch) -> Tally {
 }
 
 impl Tally {
-    fn take(&mut self, seed: u64, shrinks: bool) {
-        let subject = draw::subject(seed);
+    fn take(&mut self, batch: &Batch, seed: u64) {
+        let subject = if batch.whole { draw::whole_tiles(seed) } else { draw::subject(seed) };
         let plan = Plan { seed, runs: 1, sizes: Sizes::default() };
         let count = |to: &mut BTreeMap<String, (u64, u64)>, why: &str| {
             to.entry(words(why)).or_insert((0, seed)).0 += 1;
@@ -115,11 +118,11 @@ impl Tally {
             Verdict::Undefined(why) => count(&mut self.undefined, &why),
             Verdict::Wrong(wrong) => {
                 let first = wrong.why.lines().next().unwrap_or_default().to_owned();
-                let (subject, _, wrong) = match shrinks {
+                let (subject, _, wrong) = match batch.shrinks {
                     true => shrink::smallest(subject, plan, *wrong),
                     false => (subject, plan, *wrong),
                 };
-                let text = failure(seed, &first, &subject, &wrong);
+                let text = failure((seed, batch.whole), &first, &subject, &wrong);
                 self.wrong.insert(seed, text);
             }
         }
@@ -212,10 +215,16 @@ impl Tally {
 }
 
 /// A failure as text.
-fn failure(seed: u64, first: &str, subject: &Subject, wrong: &crate::judge::Wrong) -> String {
+fn failure(
+    (seed, whole): (u64, bool),
+    first: &str,
+    subject: &Subject,
+    wrong: &crate::judge::Wrong,
+) -> String {
     let case = wrong.case.as_ref().map_or_else(String::new, |case| format!("sizes: {}\n", case.text()));
+    let option = if whole { " --whole" } else { "" };
     format!(
-        "seed {seed} (`cargo xtask fuzz kernels --seed {seed}` repeats it): {first}\nthe smallest like it:\n\n{}\n{case}variant {}: {}\n",
+        "seed {seed} (`cargo xtask fuzz kernels{option} --seed {seed}` repeats it): {first}\nthe smallest like it:\n\n{}\n{case}variant {}: {}\n",
         source::subject(subject),
         wrong.variant + 1,
         wrong.why,

@@ -21,10 +21,10 @@ pub fn smallest(subject: Subject, plan: Plan, wrong: Wrong) -> (Subject, Plan, W
         changes(&mut best, &mut left);
         texts(&mut best, &mut left);
         sizes(&mut best, &mut left);
-        let same = matches!((&before.source, &best.0.source), (Source::Text(x), Source::Text(y)) if x == y);
+        let same = matches!((&before.source, &best.0.source), (Source::Text(x), Source::Text(y)) | (Source::Whole(x), Source::Whole(y)) if x == y);
         if (same && before.changes == best.0.changes)
             || left == 0
-            || !matches!(best.0.source, Source::Text(_))
+            || !matches!(best.0.source, Source::Text(_) | Source::Whole(_))
         {
             return best;
         }
@@ -101,14 +101,20 @@ fn sizes(best: &mut Best, left: &mut u32) {
 fn texts(best: &mut Best, left: &mut u32) {
     let mut at = 0;
     loop {
-        let Source::Text(Definition::Function(kernel, _)) = &best.0.source else { return };
+        let is_whole = best.0.whole().is_some();
+        let (Source::Text(Definition::Function(kernel, _)) | Source::Whole(Definition::Function(kernel, _))) =
+            &best.0.source
+        else {
+            return;
+        };
         let mut kernel = kernel.clone();
         let mut edit = Edit { left: at, done: false };
         edit.kernel(&mut kernel);
         if !edit.done {
             return;
         }
-        let source = Source::Text(Definition::Function(kernel, Settings::default()));
+        let definition = Definition::Function(kernel, Settings::default());
+        let source = if is_whole { Source::Whole(definition) } else { Source::Text(definition) };
         // A statement of the text can be several of the tile program, before the changed ones.
         let most = if best.0.changes.is_empty() { 0 } else { 3 };
         let found = (0..=most).find_map(|by| {

@@ -33,7 +33,8 @@ pub fn kernel(of: &Kernel) -> String {
         })
         .collect();
     let generics = if consts.is_empty() { String::new() } else { format!("<{}>", consts.join(", ")) };
-    let mut text = format!("#[kernel]\nfn {}{generics}(\n", of.name.text);
+    let keys = if of.keys.is_empty() { String::new() } else { format!("({})", args(&of.keys)) };
+    let mut text = format!("#[kernel{keys}]\nfn {}{generics}(\n", of.name.text);
     for param in params {
         let _ = writeln!(text, "    {param},");
     }
@@ -205,7 +206,7 @@ fn operator(of: Binary) -> &'static str {
 /// The whole of a subject: its text, or the statements of its tile program, and its changes.
 pub fn subject(of: &Subject) -> String {
     let mut text = match &of.source {
-        Source::Text(text) => definition(text),
+        Source::Text(text) | Source::Whole(text) => definition(text),
         Source::Built(program) => tiles(&program.body, program, 0),
         Source::Refused(why) => why.clone(),
     };

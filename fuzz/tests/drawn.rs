@@ -18,10 +18,19 @@ fn drawn_kernels_compute_what_their_tiles_say() {
     assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
 }
 
+/// Kernels of whole tiles, against the evaluator of their text.
+#[test]
+fn drawn_kernels_of_whole_tiles_compute_what_their_text_says() {
+    let tally = run(&Batch { count: 100, whole: true, ..Batch::default() });
+    let complaints = tally.complaints(0);
+    assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
+}
+
 #[test]
 fn a_seed_draws_the_same_kernel_again() {
     for seed in 0..200 {
         assert_eq!(source::subject(&draw::subject(seed)), source::subject(&draw::subject(seed)));
+        assert_eq!(source::subject(&draw::whole_tiles(seed)), source::subject(&draw::whole_tiles(seed)));
     }
 }
 

@@ -261,3 +261,36 @@ fn sizes_that_are_not_as_asked_are_refused() {
     let said = sparse().simulate(&args).unwrap_err().to_string();
     assert_eq!(said, "argument `begin`: its extent 0 is 2, and `M + 1` is 4");
 }
+
+/// Integers that are known while compiling are those of a loop: quotients are rounded down, and remainders are never
+/// negative.
+#[kernel]
+fn tiles_before(x: &Tensor<i32, N>, y: &mut Tensor<i32, (_4, _8)>, z: &mut Tensor<i32, (_4, _8)>) {
+    for i in 0..8 {
+        copy(tile(x, 4, (i - 5) / 2), tile(y, (4, 1), (0, i))[(_, 0)]);
+        copy(tile(x, 4, (i - 5) % 3), tile(z, (4, 1), (0, i))[(_, 0)]);
+    }
+}
+
+#[kernel]
+fn unrolled_tiles_before(x: &Tensor<i32, N>, y: &mut Tensor<i32, (_4, _8)>, z: &mut Tensor<i32, (_4, _8)>) {
+    for i in unroll(0..8) {
+        copy(tile(x, 4, (i - 5) / 2), tile(y, (4, 1), (0, i))[(_, 0)]);
+        copy(tile(x, 4, (i - 5) % 3), tile(z, (4, 1), (0, i))[(_, 0)]);
+    }
+}
+
+#[test]
+fn integers_are_divided_while_compiling_as_in_a_loop() {
+    let x: Vec<i32> = (1..=10).collect();
+    let args = [Arg::tensor(&x, [10]), Arg::output::<i32>([4, 8]), Arg::output::<i32>([4, 8])];
+    let at =
+        |tile: i32, n: i32| usize::try_from(4 * tile + n).map_or(0, |at| x.get(at).copied().unwrap_or(0));
+    let all = |tile: fn(i32) -> i32| -> Vec<i32> {
+        (0..32).map(|place| at(tile(place / 4 - 5), place % 4)).collect()
+    };
+    for kernel in [tiles_before().def(), unrolled_tiles_before().def()] {
+        check(kernel, &args, "y", &all(|i| i.div_euclid(2)));
+        check(kernel, &args, "z", &all(|i| i.rem_euclid(3)));
+    }
+}

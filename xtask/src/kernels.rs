@@ -4,8 +4,13 @@
 use crate::shell::{Outcome, cargo, run as spawn, step};
 
 /// Arguments of the program, and whether a number follows.
-const OPTIONS: &[(&str, bool)] =
-    &[("--seed", true), ("--seconds", true), ("--unshrunk", false), ("--until-wrong", false)];
+const OPTIONS: &[(&str, bool)] = &[
+    ("--seed", true),
+    ("--seconds", true),
+    ("--unshrunk", false),
+    ("--until-wrong", false),
+    ("--whole", false),
+];
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {
     let (planted, rest): (Vec<&String>, Vec<&String>) =

@@ -132,13 +132,16 @@ fn floats(op: Binary, x: f64, y: f64) -> Option<Value> {
     })
 }
 
+/// Integers that are known while compiling, as those that are not: quotients are rounded down, remainders are never
+/// negative.
 fn integers(op: Binary, x: i64, y: i64) -> Option<Value> {
     Some(match op {
         Binary::Add => Value::Int(x.checked_add(y)?),
         Binary::Sub => Value::Int(x.checked_sub(y)?),
         Binary::Mul => Value::Int(x.checked_mul(y)?),
-        Binary::Div => Value::Int(x.checked_div(y)?),
-        Binary::Rem => Value::Int(x.checked_rem(y)?),
+        Binary::Div | Binary::Rem if y < 1 => return None,
+        Binary::Div => Value::Int(x.checked_div_euclid(y)?),
+        Binary::Rem => Value::Int(x.checked_rem_euclid(y)?),
         Binary::And => Value::Int(x & y),
         Binary::Or => Value::Int(x | y),
         Binary::Xor => Value::Int(x ^ y),

@@ -44,11 +44,10 @@ impl Origins<'_> {
     /// The edges whose out-of-bounds elements a scan replaces by the identity.
     pub(super) fn left_out(&self, from: &[View], nothing: &[Number], state: &State) -> Result<Vec<Edge>> {
         let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
-        let harmless = |(view, nothing): (&View, &Number)| {
-            let known = of(view);
-            known.is_nothing() || known.holds == Some(nothing.to_f64())
-        };
-        if from.iter().zip(nothing).all(harmless) {
+        // A tuple changes nothing if all of its entries do: where one tensor ends, another may go on.
+        let mut entries = from.iter().zip(nothing);
+        let inside = from.iter().all(|view| of(view).is_nothing());
+        if inside || entries.all(|(view, nothing)| of(view).holds == Some(nothing.to_f64())) {
             return Ok(Vec::new());
         }
         let all: Option<Vec<Vec<Edge>>> =

@@ -18,6 +18,8 @@ struct Since {
     flying: bool,
     /// The statement that has written it, if there is only one.
     by: Option<Id>,
+    /// Has a statement on whole tiles written it?
+    whole: bool,
 }
 
 type State = BTreeMap<Id, Since>;
@@ -127,11 +129,13 @@ impl Barriers<'_> {
 
     /// Is a barrier needed before this? If so, also a wait for copies?
     fn conflict(&self, stmt: &Stmt, state: &State) -> Option<bool> {
-        if !whole::is_cooperative(self.program, stmt.by, &stmt.op) {
-            return None;
-        }
         let (reads, writes) = self.touched(stmt);
         let since = |id: &Id| state.get(id).copied().unwrap_or_default();
+        // An element that is read as an integer is one of a whole tile if a statement on whole tiles has written it.
+        let takes = matches!(&stmt.op, Op::Take { from, .. } if since(&from.tensor).whole);
+        if !takes && !whole::is_cooperative(self.program, stmt.by, &stmt.op) {
+            return None;
+        }
         let read = reads.iter().map(since).filter(|since| since.written);
         // One statement in a loop may write a result in global memory piece by piece.
         let shared = |id: &Id| matches!(self.program.tensor(*id).space, Space::Shared { .. });
@@ -165,6 +169,7 @@ impl Barriers<'_> {
             let since = state.entry(id).or_default();
             since.by = if since.written && since.by != Some(stmt.id) { None } else { Some(stmt.id) };
             since.written = true;
+            since.whole |= whole::is_cooperative(self.program, stmt.by, &stmt.op);
             since.flying |= is_asynchronous(self.program, stmt);
         }
     }
@@ -179,6 +184,7 @@ fn join(state: &mut State, other: &State) {
             (false, _) => since.by,
         };
         known.read |= since.read;
+        known.whole |= since.whole;
         known.written |= since.written;
         known.flying |= since.flying;
     }

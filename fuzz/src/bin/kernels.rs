@@ -10,7 +10,7 @@ fn main() -> ExitCode {
         Ok(read) => read,
         Err(message) => {
             eprintln!(
-                "error: {message}\nusage: kernels [COUNT] [--seed FIRST] [--seconds MOST] [--unshrunk] [--until-wrong]"
+                "error: {message}\nusage: kernels [COUNT] [--whole] [--seed FIRST] [--seconds MOST] [--unshrunk] [--until-wrong]"
             );
             return ExitCode::FAILURE;
         }
@@ -31,8 +31,9 @@ fn main() -> ExitCode {
     let tally = run(&batch);
     println!("{}", tally.text());
     println!("{:.1} s", begun.elapsed().as_secs_f64());
-    // At least 2 % of all, if there are many.
-    let least = if tally.drawn() >= 2000 { (tally.drawn() / 50) as u32 } else { 0 };
+    // At least 2 % of all, if there are many; of whole tiles, whose kernels are shorter, 1 in 1000.
+    let share = if batch.whole { 1000 } else { 50 };
+    let least = if tally.drawn() >= 2000 { (tally.drawn() / share) as u32 } else { 0 };
     let complaints = tally.complaints(least);
     for complaint in &complaints {
         println!("\n{complaint}");
@@ -59,6 +60,7 @@ fn batch() -> Result<(Batch, bool), String> {
             "--seconds" => batch.time = Duration::from_secs(number("--seconds")?),
             "--until-wrong" => until_wrong = true,
             "--unshrunk" => batch.shrinks = false,
+            "--whole" => batch.whole = true,
             count => {
                 batch.count = count.parse().map_err(|_| format!("`{count}` is not a number of kernels"))?;
                 counted = true;

@@ -12,6 +12,7 @@ mod product;
 mod scene;
 mod tensors;
 mod tree;
+mod whole;
 
 use tilewright_codegen::ast::{ConstParam, Kernel};
 use tilewright_codegen::{Definition, Settings};
@@ -41,6 +42,13 @@ pub fn subject(seed: u64) -> Subject {
         subject.changes = change::draw(&program, &mut random);
     }
     subject
+}
+
+/// The subject of a seed, of whole tiles.
+pub fn whole_tiles(seed: u64) -> Subject {
+    let kernel = whole::kernel(&mut Random::new(!seed));
+    let source = Source::Whole(Definition::Function(kernel, Settings::default()));
+    Subject { source, changes: Vec::new() }
 }
 
 /// A program of the builder; a trivial one if it refused.

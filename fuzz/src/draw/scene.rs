@@ -141,7 +141,7 @@ impl Scene {
     }
 
     /// Makes the grid known: each axis that numbers no tiles yet gets an argument whose tiles it numbers.
-    fn number(&mut self) {
+    pub(super) fn number(&mut self) {
         for axis in 0..self.axes.len() {
             if !self.numbered[axis] {
                 let Axis { extent, tile } = self.axes[axis].clone();

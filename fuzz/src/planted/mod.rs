@@ -21,6 +21,8 @@ pub struct Fault {
     pub with: &'static str,
     /// What the replacement breaks.
     pub breaks: &'static str,
+    /// Must kernels of whole tiles find it?
+    pub whole: bool,
 }
 
 /// The crates that are built.
@@ -75,8 +77,10 @@ pub fn search(of: &Search) -> Result<usize, String> {
     if let Some(why) = built {
         return Err(format!("it cannot be built without a fault\n{why}"));
     }
-    if let Found::After(kernels) = run(&folder, of.count.min(1000))? {
-        return Err(format!("kernel {kernels} is wrong without a fault: see `cargo xtask fuzz kernels`"));
+    for whole in [false, true] {
+        if let Found::After(kernels) = run(&folder, of.count.min(1000), whole)? {
+            return Err(format!("kernel {kernels} is wrong without a fault: see `cargo xtask fuzz kernels`"));
+        }
     }
     let (mut missed, mut all) = (0, 0);
     for fault in FAULTS {
@@ -105,7 +109,7 @@ fn one(fault: &Fault, of: &Search, folder: &Path) -> Result<String, String> {
             eprintln!("\"{}\" cannot be built\n{why}", fault.breaks);
             Ok("CANNOT BE BUILT".into())
         }
-        None => Ok(match run(folder, of.count)? {
+        None => Ok(match run(folder, of.count, fault.whole)? {
             Found::After(kernels) => format!("found by kernel {kernels}"),
             Found::Crashed => "found, by a crash".into(),
             Found::Nothing => "NOT FOUND".into(),
@@ -189,9 +193,9 @@ fn build(folder: &Path) -> Result<Option<String>, String> {
     Ok((!output.status.success()).then_some(said))
 }
 
-fn run(folder: &Path, count: u64) -> Result<Found, String> {
+fn run(folder: &Path, count: u64, whole: bool) -> Result<Found, String> {
     let mut command = Command::new(folder.join("target/planted/kernels"));
-    command.args([&count.to_string(), "--until-wrong"]);
+    command.args([&count.to_string(), "--until-wrong"]).args(whole.then_some("--whole"));
     let output = command.output().map_err(|why| format!("cannot start the copy: {why}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let number = |line: &str| line.strip_prefix("wrong after ")?.split_whitespace().next()?.parse().ok();

@@ -4,8 +4,21 @@
 use super::Fault;
 
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
-    Fault { file, text, with, breaks }
+    Fault { file, text, with, breaks, whole: false }
 }
+
+/// A fault that kernels of whole tiles must find.
+const fn of_whole_tiles(
+    file: &'static str,
+    breaks: &'static str,
+    text: &'static str,
+    with: &'static str,
+) -> Fault {
+    Fault { whole: true, ..fault(file, breaks, text, with) }
+}
+
+const BARRIERS: &str = "codegen/src/resolve/barriers.rs";
+const OPERATORS: &str = "codegen/src/evaluate/operators.rs";
 
 const INDEX: &str = "codegen/src/index.rs";
 const DIVISION: &str = "codegen/src/index/division.rs";
@@ -482,5 +495,17 @@ pub const FAULTS: &[Fault] = &[
         "the last raster band is not clipped",
         "let height = self.exprs().min(rest, width);",
         "let height = width;\n                let _ = rest;",
+    ),
+    of_whole_tiles(
+        BARRIERS,
+        "no barrier before an element of a whole tile is read as an integer",
+        "matches!(&stmt.op, Op::Take { from, .. } if since(&from.tensor).whole)",
+        "false",
+    ),
+    of_whole_tiles(
+        OPERATORS,
+        "remainders that are known while compiling may be negative",
+        "Value::Int(x.checked_rem_euclid(y)?)",
+        "Value::Int(x.checked_rem(y)?)",
     ),
 ];

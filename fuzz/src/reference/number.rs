@@ -183,11 +183,17 @@ impl Num {
         }
         let (a, b) = (x.value, y.value);
         if a.is_infinite() || b.is_infinite() {
+            // The finite one keeps its error.
+            match f {
+                Bin::Min | Bin::Max => {
+                    let first = if f == Bin::Min { a <= b } else { a >= b };
+                    return if first { x } else { y };
+                }
+                _ => {}
+            }
             let value = match f {
                 Bin::Add => a + b,
                 Bin::Mul => a * b,
-                Bin::Min => a.min(b),
-                Bin::Max => a.max(b),
                 _ => f64::NAN,
             };
             return if value.is_nan() { Num::UNKNOWN } else { Num::exact(value) };

@@ -43,3 +43,38 @@ fn softmax_is_right_for_every_size() {
         }
     }
 }
+
+/// y(i, j) = x(i, j) - y(before), column after column: the factors are no elements of `x`, and have no edge.
+#[kernel(threads = 32)]
+fn alternating(x: &Tensor<i32, (M, N)>, y: &mut Tensor<i32, (M, N)>) {
+    let x = tile(x, (8, 4), (block.x, block.y));
+    let compose = |(a, x), (b, y)| (a * b, b * x + y);
+    let (_factor, value) = scan((full::<i32>((8, 4), -1), x), (1, 0), compose, mode = (0, 1));
+    copy(value, tile(y, (8, 4), (block.x, block.y)));
+}
+
+#[test]
+fn tuples_at_the_edge_of_one_tile_are_left_out_of_scans() {
+    let kernel = alternating().def().generate().unwrap();
+    for (m, n) in [(8, 4), (5, 7), (13, 3)] {
+        let x: Vec<i32> = (0..m * n).map(|i| (i % 5) as i32 - 2).collect();
+        let mut wanted = vec![0; m * n];
+        for (tile_m, tile_n) in
+            (0..m.div_ceil(8)).flat_map(|i| (0..n.div_ceil(4)).map(move |j| (8 * i, 4 * j)))
+        {
+            let mut before = 0;
+            for (i, j) in
+                (tile_n..n.min(tile_n + 4)).flat_map(|j| (tile_m..m.min(tile_m + 8)).map(move |i| (i, j)))
+            {
+                before = x[i + j * m] - before;
+                wanted[i + j * m] = before;
+            }
+        }
+        let args = [Arg::tensor(&x, [m, n]), Arg::output::<i32>([m, n])];
+        for outcome in
+            run_every(&kernel, &args, &options()).unwrap_or_else(|error| panic!("{m} {n}: {error}"))
+        {
+            assert_eq!(outcome.get::<i32>("y").unwrap(), wanted, "{m} {n}");
+        }
+    }
+}

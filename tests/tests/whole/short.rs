@@ -111,3 +111,31 @@ fn columns_of_small_tiles() {
         assert_eq!(outcome.get::<f32>("d").unwrap(), [67.0; 40]);
     }
 }
+
+/// One element in shared memory, which is read as an integer: the end of a loop, a side of a condition.
+#[kernel(threads = 64)]
+fn repeated(x: &Tensor<i32, N>, y: &mut Tensor<i32, N>) {
+    let x = tile(x, 64, block.x);
+    let count = shared::<i32>(1);
+    copy(maximum(x), count);
+    let mut total = full::<i32>(64, 0);
+    for _k in 0..count[(0)] {
+        total += x;
+    }
+    count = 7;
+    if count[(0)] == 7 {
+        total += 1;
+    }
+    copy(select(count < 8, total, x), tile(y, 64, block.x));
+}
+
+#[test]
+fn an_element_is_written_before_it_is_read_as_an_integer() {
+    let kernel = repeated().def().generate().unwrap();
+    let x: Vec<i32> = (0..100).map(|i| i % 5).collect();
+    let wanted: Vec<i32> = x.iter().map(|x| 4 * x + 1).collect();
+    let args = [Arg::tensor(&x, [100]), Arg::output::<i32>([100])];
+    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|error| panic!("{error}")) {
+        assert_eq!(outcome.get::<i32>("y").unwrap(), wanted);
+    }
+}

@@ -1,0 +1,343 @@
+//! Kernels of whole tiles: arithmetic, reductions, scans, views, gathers and loops on tiles of any shape, small and
+//! odd ones included.
+
+mod control;
+mod places;
+mod product;
+mod steps;
+mod views;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Arg, Binary, Expr, Kernel};
+
+use super::scene::{Axis, Extent, Scene};
+use super::tree::{
+    assign, binary, call, effect, hole, int, ints, list, literal, name, tuple, typed, with, word,
+};
+use crate::random::Random;
+
+/// Where a tile is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Place {
+    Global,
+    Registers,
+    Shared,
+}
+
+/// A tile under a name.
+#[derive(Clone, Debug)]
+struct Known {
+    name: String,
+    elem: Elem,
+    shape: Vec<i64>,
+    place: Place,
+    /// Extents of its tensor, of a tile that is the block's own along every mode.
+    own: Option<Vec<Extent>>,
+    /// Does its name belong to a view of an argument, whose elements have coordinates?
+    placed: bool,
+}
+
+/// A kernel being drawn.
+struct Whole {
+    scene: Scene,
+    pool: Vec<Known>,
+    /// Tiles that the axes of the grid number.
+    frame: Vec<i64>,
+    depth: u32,
+    keys: Vec<Arg>,
+}
+
+/// Extents of tiles.
+const EXTENTS: [(u32, i64); 24] = [
+    (4, 1),
+    (3, 2),
+    (4, 3),
+    (4, 4),
+    (4, 5),
+    (3, 7),
+    (6, 8),
+    (2, 10),
+    (3, 12),
+    (6, 16),
+    (3, 17),
+    (2, 20),
+    (3, 24),
+    (2, 31),
+    (8, 32),
+    (3, 33),
+    (3, 40),
+    (3, 48),
+    (6, 64),
+    (1, 65),
+    (2, 96),
+    (1, 100),
+    (3, 128),
+    (2, 256),
+];
+
+/// Limit of elements of a tile.
+const MOST: i64 = 2048;
+
+/// A kernel as text.
+pub(super) fn kernel(random: &mut Random) -> Kernel {
+    let mut whole = Whole {
+        scene: Scene::new(random.clone()),
+        pool: Vec::new(),
+        frame: Vec::new(),
+        depth: 0,
+        keys: Vec::new(),
+    };
+    whole.play();
+    let mut scene = whole.scene;
+    Kernel {
+        name: word("drawn"),
+        is_unsafe: false,
+        consts: Vec::new(),
+        types: Vec::new(),
+        params: std::mem::take(&mut scene.params),
+        devices: Vec::new(),
+        body: scene.bodies.pop().unwrap_or_default(),
+        levels: Vec::new(),
+        keys: whole.keys,
+        overlaps: false,
+    }
+}
+
+impl Whole {
+    fn play(&mut self) {
+        if self.scene.random.chance(80) {
+            let threads = self.scene.random.pick(&[32, 64, 64, 96, 128, 128, 256]);
+            self.scene.threads = threads;
+            self.keys.push(Arg { name: Some(word("threads")), value: int(threads) });
+        } else {
+            self.scene.threads = 256;
+        }
+        self.frame = self.shape();
+        for mode in 0..self.frame.len() {
+            if self.scene.random.chance(70) {
+                let tile = self.frame[mode];
+                let extent = self.scene.extent(tile);
+                self.scene.axes.push(Axis { extent, tile });
+            }
+        }
+        self.scene.numbered = vec![false; self.scene.axes.len()];
+        self.launch();
+        for _ in 0..self.scene.random.within(1, 2) {
+            self.input();
+        }
+        for _ in 0..self.scene.random.within(1, 5) {
+            self.step();
+        }
+        for _ in 0..self.scene.random.weighted(&[(4, 1), (2, 2)]) {
+            self.output();
+        }
+        if self.scene.random.chance(8) {
+            self.added_up();
+        }
+        self.scene.number();
+    }
+
+    fn shape(&mut self) -> Vec<i64> {
+        let rank = self.scene.random.weighted(&[(4, 1), (8, 2), (2, 3)]);
+        let mut shape = Vec::new();
+        let mut left = MOST;
+        for _ in 0..rank {
+            let extent = self.scene.random.weighted(&EXTENTS).min(left);
+            left /= extent;
+            shape.push(extent);
+        }
+        self.scene.random.shuffled(&shape)
+    }
+
+    /// A coordinate that numbers no tiles.
+    fn somewhere(&mut self) -> Expr {
+        match self.scene.random.below(8) {
+            0 => self.scene.loaded(false),
+            1..3 if !self.scene.axes.is_empty() => {
+                let axis = self.scene.random.below(self.scene.axes.len());
+                self.scene.unnumbered(axis)
+            }
+            3 if !self.scene.vars.is_empty() => {
+                let var = self.scene.random.pick(&self.scene.vars.clone());
+                name(&var)
+            }
+            _ => int(self.scene.random.weighted(&[(9, 0), (2, 1), (1, 2), (1, -1)])),
+        }
+    }
+
+    /// A tile of a new argument, of a shape that is broadcast to the frame.
+    fn input(&mut self) -> Known {
+        let elem = self.scene.elem();
+        self.input_of(elem)
+    }
+
+    fn input_of(&mut self, elem: Elem) -> Known {
+        let narrow = self.scene.random.chance(25);
+        let shape: Vec<i64> = self.frame.clone();
+        let shape =
+            shape.into_iter().map(|n| if narrow && self.scene.random.chance(50) { 1 } else { n }).collect();
+        self.tile(elem, shape, false)
+    }
+
+    /// A tile of a new argument at the block's place; with a mode of tiles to loop over if asked for.
+    fn tile(&mut self, elem: Elem, shape: Vec<i64>, looped: bool) -> Known {
+        let (extents, at, own) = self.placed(&shape, looped, false);
+        let tensor = self.scene.tensor(elem, &extents, false);
+        let mut made = call("tile", vec![name(&tensor), list_of(&shape), tuple(at)]);
+        if !looped && self.scene.random.chance(5) {
+            made = with(made, "halo", ints(&vec![0; shape.len()]));
+        }
+        let bound = self.scene.bind("x", made);
+        let own = if own { Some(extents) } else { None };
+        let known = Known { name: bound, elem, shape, place: Place::Global, own, placed: true };
+        if !looped {
+            self.pool.push(known.clone());
+        }
+        known
+    }
+
+    /// Extents of a tensor with tiles of this shape, and the coordinates of the block's. Whether no other block has them.
+    fn placed(&mut self, shape: &[i64], looped: bool, alone: bool) -> (Vec<Extent>, Vec<Expr>, bool) {
+        let (mut extents, mut at) = (Vec::new(), Vec::new());
+        let mut free: Vec<usize> = (0..self.scene.axes.len()).collect();
+        let over = if looped { self.scene.random.below(shape.len()) } else { usize::MAX };
+        let mut plain = true;
+        for (mode, &tile) in shape.iter().enumerate() {
+            let axis = free.iter().position(|&axis| self.scene.axes[axis].tile == tile);
+            if mode == over {
+                extents.push(self.scene.extent(tile));
+                at.push(hole());
+            } else if let Some(place) = axis
+                && (alone || self.scene.random.chance(85))
+            {
+                let axis = free.remove(place);
+                extents.push(self.scene.axes[axis].extent.clone());
+                at.push(self.scene.block(axis));
+                self.scene.numbered[axis] = true;
+            } else if alone && !free.is_empty() {
+                let axis = free.remove(0);
+                extents.push(self.scene.extent(tile));
+                let block = self.scene.block(axis);
+                at.push(binary(Binary::Mul, block, int(self.scene.random.within(2, 3))));
+                plain = false;
+            } else {
+                extents.push(self.scene.extent(tile));
+                at.push(if alone { int(0) } else { self.somewhere() });
+                plain &= alone;
+            }
+        }
+        if alone {
+            for axis in free.clone() {
+                let block = self.scene.block(axis);
+                extents.push(self.scene.extent(2));
+                at.push(binary(Binary::Mul, block, int(2)));
+                plain = false;
+            }
+            free.clear();
+        }
+        (extents, at, plain && free.is_empty())
+    }
+
+    /// Stores a tile.
+    fn output(&mut self) {
+        let Some(from) = self.pick(|known| known.place != Place::Global) else {
+            let from = self.pool[0].clone();
+            return self.store(&from);
+        };
+        self.store(&from);
+    }
+
+    fn store(&mut self, from: &Known) {
+        let elem = if self.scene.random.chance(80) { from.elem } else { self.scene.elem() };
+        let to = self.result(elem, &from.shape);
+        match self.scene.random.below(10) {
+            0..5 => self.copy(&from.name, &to.name),
+            5..7 => {
+                let closure = self.scene.closure(&[from.elem], elem);
+                self.push(call("map", vec![name(&from.name), name(&to.name), closure]));
+            }
+            7 => {
+                let value = self.function(std::slice::from_ref(from), elem);
+                self.scene.push(assign(name(&to.name), None, value));
+            }
+            8 => {
+                let value = self.function(std::slice::from_ref(from), elem);
+                let op = self.scene.random.pick(&[Binary::Add, Binary::Sub]);
+                self.scene.push(assign(name(&to.name), Some(op), value));
+            }
+            _ => {
+                let value = self.function(&[from.clone(), to.clone()], elem);
+                self.push(call("copy", vec![value, name(&to.name)]));
+            }
+        }
+    }
+
+    /// A tile of a new result, which is the block's own.
+    fn result(&mut self, elem: Elem, shape: &[i64]) -> Known {
+        let (extents, at, own) = self.placed(shape, false, true);
+        let tensor = self.scene.tensor(elem, &extents, true);
+        let bound = self.scene.bind("o", call("tile", vec![name(&tensor), list_of(shape), tuple(at)]));
+        let own = if own { Some(extents) } else { None };
+        Known { name: bound, elem, shape: shape.to_vec(), place: Place::Global, own, placed: true }
+    }
+
+    fn copy(&mut self, from: &str, to: &str) {
+        self.push(call("copy", vec![name(from), name(to)]));
+    }
+
+    fn push(&mut self, value: Expr) {
+        self.scene.push(effect(value));
+    }
+
+    /// A tile of the pool; later ones more often.
+    fn pick(&mut self, fits: impl Fn(&Known) -> bool) -> Option<Known> {
+        let all: Vec<Known> = self.pool.iter().filter(|known| fits(known)).cloned().collect();
+        if all.is_empty() {
+            return None;
+        }
+        let (a, b) = (self.scene.random.below(all.len()), self.scene.random.below(all.len()));
+        Some(all[a.max(b)].clone())
+    }
+
+    /// Makes a tile in registers known.
+    fn made(&mut self, value: Expr, elem: Elem, shape: Vec<i64>) -> Known {
+        let name = self.scene.bind("v", value);
+        let known = Known { name, elem, shape, place: Place::Registers, own: None, placed: false };
+        self.pool.push(known.clone());
+        known
+    }
+
+    /// A tile of registers, filled.
+    fn full(&mut self, elem: Elem, shape: &[i64], value: f64) -> Known {
+        let made = typed("full", elem, vec![list_of(shape), literal(value, elem)]);
+        self.made(made, elem, shape.to_vec())
+    }
+}
+
+/// A shape; one extent is a number.
+fn list_of(shape: &[i64]) -> Expr {
+    match shape {
+        [one] => int(*one),
+        all => list(all.iter().map(|&n| int(n)).collect()),
+    }
+}
+
+/// The shape that two are broadcast to.
+fn joint(x: &[i64], y: &[i64]) -> Option<Vec<i64>> {
+    if x.len() != y.len() {
+        let one = |of: &[i64]| of.iter().all(|&n| n == 1);
+        return match (one(x), one(y)) {
+            (_, true) => Some(x.to_vec()),
+            (true, _) => Some(y.to_vec()),
+            _ => None,
+        };
+    }
+    let pairs = x.iter().zip(y);
+    pairs
+        .map(|(&x, &y)| match (x, y) {
+            (1, y) => Some(y),
+            (x, 1) => Some(x),
+            (x, y) => (x == y).then_some(x),
+        })
+        .collect()
+}

@@ -1,0 +1,140 @@
+//! Products of whole tiles, and producers.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Arg, Expr};
+
+use super::super::scene::Extent;
+use super::super::tree::{
+    call, hole, index, int, ints, list, literal, method, name, range, repeat, tuple, typed, with, word,
+};
+use super::{Known, Place, Whole, list_of};
+
+/// Types of operands, of sums, and whether tensor cores multiply them.
+const TYPES: [(u32, (Elem, Elem, bool)); 7] = [
+    (5, (Elem::F32, Elem::F32, false)),
+    (2, (Elem::I32, Elem::I32, false)),
+    (2, (Elem::F64, Elem::F64, false)),
+    (2, (Elem::F16, Elem::F32, false)),
+    (4, (Elem::F16, Elem::F32, true)),
+    (4, (Elem::Bf16, Elem::F32, true)),
+    (2, (Elem::I8, Elem::I32, true)),
+];
+
+impl Whole {
+    /// Needs the newest of the architectures that are drawn.
+    fn hopper(&mut self) {
+        let is_arch = |key: &Arg| key.name.as_ref().is_some_and(|name| name.text == "arch");
+        if !self.keys.iter().any(is_arch) {
+            self.keys.push(Arg { name: Some(word("arch")), value: int(90) });
+        }
+    }
+
+    /// The keys of a pipelined loop.
+    pub(super) fn ahead(&mut self, range: Expr) -> Expr {
+        let stages = self.scene.random.within(1, 4);
+        let all = with(call("pipelined", vec![range]), "stages", int(stages));
+        if !self.scene.random.chance(25) {
+            return all;
+        }
+        self.hopper();
+        with(all, "producer", name("warp"))
+    }
+
+    /// Sums of products, tile by tile along K.
+    pub(super) fn product(&mut self) {
+        let [rows, columns] = self.frame[..] else { return self.controlled() };
+        let (elem, sums, cores) = self.scene.random.weighted(&TYPES);
+        let cores = cores && rows % 16 == 0 && columns % 8 == 0;
+        let bk = match cores {
+            true => self.scene.random.pick(&[16, 32, 64]),
+            false => self.scene.random.pick(&[1, 3, 4, 7, 8, 8, 16]),
+        };
+        let looped = self.scene.extent(bk);
+        let mut tiles = Vec::new();
+        for (axis, size) in [(0, rows), (1, columns)] {
+            let known = (0..self.scene.axes.len())
+                .find(|&at| self.scene.axes[at].tile == size && (axis == 0 || at > 0));
+            let (extent, at) = match known {
+                Some(axis) => {
+                    self.scene.numbered[axis] = true;
+                    (self.scene.axes[axis].extent.clone(), self.scene.block(axis))
+                }
+                None => (self.scene.extent(size), int(0)),
+            };
+            tiles.push(self.operand(elem, [extent, looped.clone()], [size, bk], at));
+        }
+        let acc = match cores {
+            true => {
+                let warps = self.scene.threads / 32;
+                let mut mma = with(typed("tiled_mma", elem, Vec::new()), "warps", int(warps));
+                if let tilewright_codegen::ast::ExprKind::Call { types, .. } = &mut mma.kind {
+                    types.push(word(sums.name()));
+                }
+                let mma = self.scene.bind("mma", mma);
+                let made =
+                    method(name(&mma), "accumulators", vec![ints(&[rows, columns]), literal(0.0, sums)]);
+                self.made(made, sums, vec![rows, columns])
+            }
+            false => self.full(sums, &[rows, columns], 0.0),
+        };
+        let slots: Vec<String> = tiles
+            .iter()
+            .map(|(_, shape)| {
+                let slot = typed("shared", elem, vec![list_of(shape)]);
+                self.scene.bind("sh", slot)
+            })
+            .collect();
+        let var = self.scene.fresh("k");
+        let end = method(name(&tiles[0].0), "size", vec![int(2)]);
+        let body = self.in_loop(&var, |whole| {
+            for ((tiles, _), slot) in tiles.iter().zip(&slots) {
+                let taken = index(name(tiles), vec![hole(), hole(), name(&var)]);
+                whole.push(call("copy", vec![taken, name(slot)]));
+            }
+            whole.push(call("gemm", vec![name(&slots[0]), name(&slots[1]), name(&acc.name)]));
+        });
+        let all = range(int(0), end);
+        let all = if self.scene.random.chance(75) { self.ahead(all) } else { all };
+        self.scene.push(repeat(&var, all, body));
+    }
+
+    fn operand(&mut self, elem: Elem, extents: [Extent; 2], shape: [i64; 2], at: Expr) -> (String, Vec<i64>) {
+        let tensor = self.scene.tensor(elem, &extents, false);
+        let tiles = call("tile", vec![name(&tensor), list_of(&shape), tuple(vec![at, hole()])]);
+        (self.scene.bind("x", tiles), shape.to_vec())
+    }
+
+    /// An element of an argument, which is a number.
+    pub(super) fn single(&mut self) {
+        let elem = self.scene.elem();
+        let extent = self.scene.extent(1);
+        let tensor = self.scene.tensor(elem, &[extent], false);
+        let at = self.somewhere();
+        let name = self.scene.bind("e", index(name(&tensor), vec![at]));
+        let shape = vec![1];
+        self.pool.push(Known { name, elem, shape, place: Place::Global, own: None, placed: false });
+    }
+
+    /// Statements about the launch.
+    pub(super) fn launch(&mut self) {
+        if self.scene.random.chance(8) {
+            self.push(call("persistent", Vec::new()));
+        }
+        if self.scene.random.chance(6) && !self.scene.axes.is_empty() {
+            self.hopper();
+            let blocks = self.scene.random.pick(&[1, 2, 2, 4]);
+            self.push(call("cluster", vec![int(blocks)]));
+        }
+    }
+
+    /// Adds to a result that all blocks share.
+    pub(super) fn added_up(&mut self) {
+        let Some(from) = self.pick(|known| known.elem == Elem::I32) else { return };
+        let extents: Vec<Extent> = from.shape.iter().map(|&n| self.scene.extent(n)).collect();
+        let tensor = self.scene.tensor(Elem::I32, &extents, true);
+        let at = list(from.shape.iter().map(|_| int(0)).collect());
+        let to = call("tile", vec![name(&tensor), list_of(&from.shape), at]);
+        let copy = call("copy", vec![name(&from.name), to]);
+        self.push(with(copy, "how", super::super::tree::text("atomic_add")));
+    }
+}

@@ -1,0 +1,230 @@
+//! Arithmetic on elements, all of a tile at once.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Binary, Unary};
+use tilewright_codegen::thread::{Bin, Cmp, Un};
+
+use super::value::{Beyond, Cell, Elements, Type};
+use super::{Result, undefined};
+use crate::reference::Num;
+
+/// Whether a function of two elements is an out-of-bounds fill.
+pub(super) fn either(one: Beyond, other: Beyond) -> Beyond {
+    match (one, other) {
+        (Beyond::Yes, _) | (_, Beyond::Yes) => Beyond::Yes,
+        (Beyond::Perhaps, _) | (_, Beyond::Perhaps) => Beyond::Perhaps,
+        _ => Beyond::No,
+    }
+}
+
+/// The common shape of operands.
+pub(super) fn joint(all: &[&Elements]) -> Result<Vec<i64>> {
+    let mut sizes: Vec<i64> = Vec::new();
+    for of in all.iter().filter(|of| of.cells.len() > 1) {
+        if sizes.is_empty() {
+            sizes.clone_from(&of.sizes);
+        }
+        if sizes.len() != of.sizes.len() {
+            return undefined("tiles of different ranks");
+        }
+        for (all, own) in sizes.iter_mut().zip(&of.sizes) {
+            match (*all, *own) {
+                (1, own) => *all = own,
+                (all, own) if own != 1 && own != all => return undefined("tiles of different shapes"),
+                _ => {}
+            }
+        }
+    }
+    if sizes.is_empty() {
+        sizes = all.iter().map(|of| of.sizes.clone()).max_by_key(Vec::len).unwrap_or_default();
+    }
+    Ok(sizes)
+}
+
+/// A function of elements, one by one.
+pub(super) fn each(all: &[&Elements], ty: Type, of: &dyn Fn(&[Num]) -> Num) -> Result<Elements> {
+    let sizes = joint(all)?;
+    let mut cells = Vec::new();
+    for n in 0..sizes.iter().product::<i64>() as usize {
+        let given: Vec<&Cell> = all
+            .iter()
+            .map(|elements| Ok(&elements.cells[elements.broadcast(&sizes, n)?]))
+            .collect::<Result<_>>()?;
+        let nums: Vec<Num> = given.iter().map(|cell| cell.num).collect();
+        let num = of(&nums);
+        let mut beyond = given.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
+        // It equals what is in bounds: whether it counts as out of bounds is unspecified.
+        if beyond == Beyond::Yes && given.iter().any(|cell| cell.beyond != Beyond::Yes && cell.num == num) {
+            beyond = Beyond::Perhaps;
+        }
+        let at = given.iter().find_map(|cell| cell.at.clone());
+        cells.push(Cell { num, beyond, at });
+    }
+    Ok(Elements { sizes, ty, cells })
+}
+
+impl Elements {
+    /// As elements of a type: literals take it.
+    pub(super) fn as_type(&self, elem: Elem) -> Result<Elements> {
+        match self.ty {
+            Type::Elem(own) if own == elem => Ok(self.clone()),
+            Type::Literal => each(&[self], Type::Elem(elem), &|x| match x[0].is_unknown() {
+                true => Num::UNKNOWN,
+                false => Num::literal(x[0].value, elem),
+            }),
+            other => undefined(format!("{other:?} is used as {elem}")),
+        }
+    }
+
+    /// `x as f32`
+    pub(super) fn cast(&self, to: Elem) -> Result<Elements> {
+        match self.ty {
+            Type::Elem(own) => each(&[self], Type::Elem(to), &|x| x[0].cast(own, to)),
+            Type::Literal => self.as_type(to),
+            Type::Condition => Ok(Elements { ty: Type::Elem(to), ..self.clone() }),
+        }
+    }
+}
+
+/// The type that operands have in common.
+pub(super) fn common(all: &[&Elements]) -> Result<Option<Elem>> {
+    let mut found = None;
+    for of in all {
+        match (of.ty, found) {
+            (Type::Elem(own), None) => found = Some(own),
+            (Type::Elem(own), Some(known)) if own != known => {
+                return undefined(format!("{own} meets {known}"));
+            }
+            (Type::Condition, _) => return undefined("a condition is no number"),
+            _ => {}
+        }
+    }
+    Ok(found)
+}
+
+/// A function of operands of one type.
+pub(super) fn alike(all: &[&Elements], of: &dyn Fn(&[Num], Elem) -> Num) -> Result<Elements> {
+    // Literals alone get their type from the rest of the expression, which is not known here.
+    let Some(elem) = common(all)? else { return each(all, Type::Literal, &|_| Num::UNKNOWN) };
+    let all: Vec<Elements> = all.iter().map(|of| of.as_type(elem)).collect::<Result<_>>()?;
+    each(&all.iter().collect::<Vec<_>>(), Type::Elem(elem), &|x| of(x, elem))
+}
+
+/// A comparison.
+fn compared(x: &Elements, y: &Elements, of: &dyn Fn(Num, Num) -> Num) -> Result<Elements> {
+    let both = alike(&[x, y], &|x, _| of(x[0], x[1]))?;
+    Ok(Elements { ty: Type::Condition, ..both })
+}
+
+fn not(x: Num) -> Num {
+    if x.is_unknown() { x } else { Num::exact(1.0 - x.value) }
+}
+
+/// `x + y` and its like.
+pub(super) fn binary(op: Binary, x: &Elements, y: &Elements) -> Result<Elements> {
+    let arithmetic = |f: Bin| alike(&[x, y], &|x, elem| Num::bin(f, x[0], x[1], elem));
+    if x.ty == Type::Condition && y.ty == Type::Condition {
+        let of: fn(f64, f64) -> bool = match op {
+            Binary::And => |x, y| x * y != 0.0,
+            Binary::Or => |x, y| x + y != 0.0,
+            Binary::Xor | Binary::Ne => |x, y| x != y,
+            Binary::Eq => |x, y| x == y,
+            _ => return undefined("arithmetic on conditions"),
+        };
+        return each(&[x, y], Type::Condition, &|x| match x.iter().any(|x| x.is_unknown()) {
+            true => Num::UNKNOWN,
+            false => Num::exact(f64::from(u8::from(of(x[0].value, x[1].value)))),
+        });
+    }
+    match op {
+        Binary::Add => arithmetic(Bin::Add),
+        Binary::Sub => arithmetic(Bin::Sub),
+        Binary::Mul => arithmetic(Bin::Mul),
+        Binary::Div => arithmetic(Bin::Div),
+        Binary::Rem => arithmetic(Bin::Rem),
+        Binary::And => arithmetic(Bin::And),
+        Binary::Or => arithmetic(Bin::Or),
+        Binary::Xor => arithmetic(Bin::Xor),
+        Binary::Shl => arithmetic(Bin::Shl),
+        Binary::Shr => arithmetic(Bin::Shr),
+        Binary::Lt => compared(x, y, &|x, y| Num::cmp(Cmp::Lt, x, y)),
+        Binary::Le => compared(x, y, &|x, y| Num::cmp(Cmp::Le, x, y)),
+        Binary::Gt => compared(x, y, &|x, y| Num::cmp(Cmp::Lt, y, x)),
+        Binary::Ge => compared(x, y, &|x, y| Num::cmp(Cmp::Le, y, x)),
+        Binary::Eq => compared(x, y, &|x, y| Num::cmp(Cmp::Eq, x, y)),
+        Binary::Ne => compared(x, y, &|x, y| Num::cmp(Cmp::Ne, x, y)),
+    }
+}
+
+/// `-x`, `!x`
+pub(super) fn unary(op: Unary, x: &Elements) -> Result<Elements> {
+    match (op, x.ty) {
+        (Unary::Neg, _) => alike(&[x], &|x, elem| Num::un(Un::Neg, x[0], elem)),
+        (Unary::Not, Type::Condition) => each(&[x], Type::Condition, &|x| not(x[0])),
+        (Unary::Not, _) => undefined("the complement of a number"),
+    }
+}
+
+/// `if condition { then } else { other }`
+pub(super) fn chosen(condition: &Elements, then: &Elements, other: &Elements) -> Result<Elements> {
+    if condition.ty != Type::Condition {
+        return undefined("no condition");
+    }
+    if then.ty == Type::Condition {
+        return each(&[condition, then, other], Type::Condition, &|x| Num::pick(x[0], x[1], x[2]));
+    }
+    let (then, other, ty) = match common(&[then, other])? {
+        Some(elem) => (then.as_type(elem)?, other.as_type(elem)?, Type::Elem(elem)),
+        None => (then.clone(), other.clone(), Type::Literal),
+    };
+    each(&[condition, &then, &other], ty, &|x| Num::pick(x[0], x[1], x[2]))
+}
+
+/// A function of numbers by its name.
+pub(super) fn function(name: &str, all: &[&Elements]) -> Result<Elements> {
+    let one = |f: Un| alike(all, &|x, elem| Num::un(f, x[0], elem));
+    let two = |f: Bin| alike(all, &|x, elem| Num::bin(f, x[0], x[1], elem));
+    match (name, all.len()) {
+        ("abs", 1) => one(Un::Abs),
+        ("floor", 1) => one(Un::Floor),
+        ("ceil", 1) => one(Un::Ceil),
+        ("trunc", 1) => one(Un::Trunc),
+        ("round", 1) => one(Un::Round),
+        ("round_ties_even", 1) => one(Un::RoundEven),
+        ("exp", 1) => one(Un::Exp),
+        ("exp2", 1) => one(Un::Exp2),
+        ("log", 1) => one(Un::Log),
+        ("log2", 1) => one(Un::Log2),
+        ("sqrt", 1) => one(Un::Sqrt),
+        ("rsqrt", 1) => one(Un::Rsqrt),
+        ("tanh", 1) => one(Un::Tanh),
+        ("sin", 1) => one(Un::Sin),
+        ("cos", 1) => one(Un::Cos),
+        ("erf", 1) => one(Un::Erf),
+        ("gelu", 1) => one(Un::Gelu),
+        ("count_ones", 1) => one(Un::CountOnes),
+        ("leading_zeros", 1) => one(Un::LeadingZeros),
+        ("min", 2) => two(Bin::Min),
+        ("max", 2) => two(Bin::Max),
+        ("copysign", 2) => two(Bin::CopySign),
+        ("pow", 2) => two(Bin::Pow),
+        ("mul_high", 2) => two(Bin::MulHigh),
+        ("fma", 3) => alike(all, &|x, elem| Num::fma(x[0], x[1], x[2], elem)),
+        ("select", 3) => chosen(all[0], all[1], all[2]),
+        // Compositions, each of whose steps is rounded.
+        ("sigmoid", 1) => alike(all, &sigmoid),
+        ("silu", 1) => alike(all, &|x, elem| loose(Num::bin(Bin::Mul, x[0], sigmoid(x, elem), elem), elem)),
+        ("gelu_tanh", 1) => each(all, all[0].ty, &|_| Num::UNKNOWN),
+        _ => undefined(format!("the function `{name}`")),
+    }
+}
+
+fn sigmoid(x: &[Num], elem: Elem) -> Num {
+    let exp = Num::un(Un::Exp, Num::un(Un::Neg, x[0], elem), elem);
+    loose(Num::bin(Bin::Div, Num::exact(1.0), Num::bin(Bin::Add, Num::exact(1.0), exp, elem), elem), elem)
+}
+
+/// With a wider bound: it may be computed in other steps.
+fn loose(x: Num, elem: Elem) -> Num {
+    Num { error: x.error * 4.0 + 8.0 * crate::number::roundoff(elem) * x.value.abs(), ..x }
+}

@@ -1,0 +1,348 @@
+//! Expressions of the text.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Pattern, Unary};
+
+use super::element;
+use super::value::{Beyond, Elements, Type, Value, View};
+use super::{Block, Result, undefined};
+use crate::reference::Num;
+
+impl<'k> Block<'k> {
+    fn lookup(&self, name: &str) -> Option<Value<'k>> {
+        let known = self.scope.iter().rev().find(|(known, _)| known == name);
+        known.map(|(_, value)| value.clone()).or_else(|| self.symbols.get(name).map(|n| Value::Integer(*n)))
+    }
+
+    pub(super) fn value(&mut self, of: &'k Expr) -> Result<Value<'k>> {
+        Ok(match &of.kind {
+            ExprKind::Int(n) => Value::Int((*n).into()),
+            ExprKind::Float(x) => Value::Float(*x),
+            ExprKind::Bool(x) => Value::Bool(*x),
+            ExprKind::Str(text) => Value::Text(text),
+            ExprKind::Hole => Value::Hole,
+            ExprKind::Name(name) => match (self.lookup(name), Elem::named(name)) {
+                (Some(value), _) => value,
+                (None, Some(elem)) => Value::Type(elem),
+                (None, None) => return undefined(format!("`{name}` is unknown")),
+            },
+            ExprKind::Path(path) => match path.as_str() {
+                "f32::INFINITY" => Value::Float(f64::INFINITY),
+                "f32::NEG_INFINITY" => Value::Float(f64::NEG_INFINITY),
+                other => return undefined(format!("`{other}` is unknown")),
+            },
+            ExprKind::Tuple(items) => {
+                Value::Tuple(items.iter().map(|item| self.value(item)).collect::<Result<_>>()?)
+            }
+            ExprKind::Field { base, field } => match &base.kind {
+                ExprKind::Name(name) if name == "block" => {
+                    let axis = ["x", "y", "z"].iter().position(|axis| *axis == field.text);
+                    Value::Integer(self.at[axis.unwrap_or(0)].into())
+                }
+                _ => match (self.value(base)?, field.text.parse::<usize>()) {
+                    (Value::Tuple(mut entries), Ok(n)) if n < entries.len() => entries.swap_remove(n),
+                    _ => return undefined("no such field"),
+                },
+            },
+            ExprKind::Unary(op, inner) => match (op, self.value(inner)?) {
+                (Unary::Neg, Value::Int(n)) => Value::Int(-n),
+                (Unary::Neg, Value::Float(x)) => Value::Float(-x),
+                (Unary::Neg, Value::Integer(n)) => Value::Integer(-n),
+                (Unary::Not, Value::Bool(x)) => Value::Bool(!x),
+                (Unary::Neg, Value::View(view)) if self.reads_integer(&view) => {
+                    Value::Integer(-self.whole_number(&Value::View(view)).unwrap_or_default())
+                }
+                (op, other) => Value::Elements(element::unary(*op, &self.elements(&other)?)?),
+            },
+            ExprKind::Binary(op, x, y) => {
+                let (x, y) = (self.value(x)?, self.value(y)?);
+                self.binary(*op, x, y)?
+            }
+            ExprKind::Cast(inner, to) => {
+                let Some(to) = Elem::named(&to.text) else { return undefined("an unknown type") };
+                match self.value(inner)? {
+                    Value::Integer(n) if !self.in_closure && matches!(to, Elem::I32 | Elem::U32) => {
+                        Value::Integer(n)
+                    }
+                    // Whatever its type, it has not been truncated to 32 bits.
+                    Value::Integer(n) => {
+                        Value::Elements(Elements::number(Type::Elem(to), Num::integer(n, to)))
+                    }
+                    // One element of memory becomes an integer of the kernel.
+                    Value::View(view)
+                        if !self.in_closure && view.is_one() && matches!(to, Elem::I32 | Elem::U32) =>
+                    {
+                        match view.spots[0].place {
+                            None => Value::Integer(-1),
+                            Some(_) => match Value::Elements(self.read(&view, 0.0)?.cast(Elem::I32)?).int() {
+                                Some(n) => Value::Integer(n),
+                                None => return undefined("no integer"),
+                            },
+                        }
+                    }
+                    other => Value::Elements(self.elements(&other)?.cast(to)?),
+                }
+            }
+            ExprKind::Range(from, to) => {
+                let (from, to) = (self.integer(from)?, self.integer(to)?);
+                Value::Range(from, to)
+            }
+            ExprKind::Closure { .. } => Value::Unit,
+            ExprKind::If { condition, then, other } => match self.value(condition)? {
+                Value::Bool(holds) => self.value(if holds { then } else { other })?,
+                condition => {
+                    let condition = self.elements(&condition)?;
+                    let (then, other) = (self.value(then)?, self.value(other)?);
+                    self.chosen(&condition, then, other)?
+                }
+            },
+            ExprKind::Block { lets, value } => {
+                let depth = self.scope.len();
+                for (pattern, value) in lets {
+                    let value = self.value(value)?;
+                    self.bind(pattern, value)?;
+                }
+                let value = self.value(value)?;
+                self.scope.truncate(depth);
+                value
+            }
+            ExprKind::Index { base, index } => self.index(base, index)?,
+            ExprKind::Method { method, args, .. } if method.text == "accumulators" => self.sums(args)?,
+            ExprKind::Method { receiver, method, args } => self.method(receiver, &method.text, args)?,
+            ExprKind::Layout { shape, .. } => self.value(shape)?,
+            ExprKind::Call { function, types, args } => self.call(&function.text, types, args)?,
+        })
+    }
+
+    /// `t.size(1)`, `v.along(0)`
+    fn method(&mut self, receiver: &'k Expr, method: &str, args: &'k [Arg]) -> Result<Value<'k>> {
+        let Value::View(view) = self.value(receiver)? else { return undefined("a method of no tile") };
+        let Some(mode) = args.first().and_then(|arg| self.value(&arg.value).ok()?.int()) else {
+            return undefined("a method without a mode");
+        };
+        let mode = mode as usize;
+        match method {
+            "size" => Ok(Value::Integer(view.sizes[mode].into())),
+            "along" => {
+                let mut sizes = vec![1; 2];
+                sizes[mode] = view.sizes[0];
+                let from: Vec<_> = (0..2).map(|at| (at == mode).then_some(0)).collect();
+                Ok(Value::View(view.reshaped(sizes, &from)))
+            }
+            other => undefined(format!("the method `{other}`")),
+        }
+    }
+
+    /// Both arms of a choice between elements, entry by entry of a tuple.
+    fn chosen(&mut self, condition: &Elements, then: Value<'k>, other: Value<'k>) -> Result<Value<'k>> {
+        Ok(match (then, other) {
+            (Value::Tuple(then), Value::Tuple(other)) => {
+                let pairs = then.into_iter().zip(other);
+                let entries = pairs.map(|(then, other)| self.chosen(condition, then, other));
+                Value::Tuple(entries.collect::<Result<_>>()?)
+            }
+            (then, other) => {
+                let (then, other) = (self.elements(&then)?, self.elements(&other)?);
+                Value::Elements(element::chosen(condition, &then, &other)?)
+            }
+        })
+    }
+
+    /// A value as elements.
+    pub(super) fn elements(&self, of: &Value<'k>) -> Result<Elements> {
+        Ok(match of {
+            Value::Int(n) => Elements::number(Type::Literal, Num::exact(*n as f64)),
+            Value::Float(x) => Elements::number(Type::Literal, Num::exact(*x)),
+            Value::Integer(n) => Elements::number(Type::Elem(Elem::I32), Num::integer(*n, Elem::I32)),
+            Value::Bool(x) => Elements::number(Type::Condition, Num::exact(f64::from(u8::from(*x)))),
+            Value::Elements(of) => of.clone(),
+            Value::View(view) => self.read(view, 0.0)?,
+            _ => return undefined("no number and no tile"),
+        })
+    }
+
+    /// Is it one integer in memory, which becomes one of the kernel where it meets such?
+    fn reads_integer(&self, view: &View) -> bool {
+        !self.in_closure && view.is_one() && !view.elem.is_float()
+    }
+
+    pub(super) fn is_integer(&self, of: &Value<'k>) -> bool {
+        match of {
+            Value::Int(_) | Value::Integer(_) => true,
+            Value::View(view) => self.reads_integer(view),
+            Value::Elements(of) => of.sizes.is_empty() && of.ty.elem().is_some_and(|elem| !elem.is_float()),
+            _ => false,
+        }
+    }
+
+    /// Where an integer is needed, one element of memory is one, and so is an argument.
+    pub(super) fn whole_number(&self, of: &Value<'k>) -> Option<i128> {
+        match of {
+            Value::View(view) if view.is_one() && !view.elem.is_float() => match view.spots[0].place {
+                // An index that is out of bounds selects nothing.
+                None => Some(-1),
+                Some(_) => Value::Elements(self.read(view, 0.0).ok()?).int(),
+            },
+            Value::Elements(of) if of.ty.elem().is_none_or(|elem| !elem.is_float()) => {
+                Value::Elements(of.clone()).int()
+            }
+            other => other.int(),
+        }
+    }
+
+    /// An integer of an index, a range or a condition.
+    pub(super) fn integer(&mut self, of: &'k Expr) -> Result<i128> {
+        let outer = std::mem::replace(&mut self.integers, true);
+        let value = self.value(of);
+        self.integers = outer;
+        match self.whole_number(&value?) {
+            Some(n) => Ok(n),
+            None => undefined("no integer"),
+        }
+    }
+
+    fn binary(&mut self, op: Binary, x: Value<'k>, y: Value<'k>) -> Result<Value<'k>> {
+        if let (Value::Bool(x), Value::Bool(y)) = (&x, &y) {
+            return Ok(Value::Bool(match op {
+                Binary::And => *x && *y,
+                Binary::Or => *x || *y,
+                _ => return undefined("arithmetic on conditions"),
+            }));
+        }
+        let both = match self.integers {
+            true => self.whole_number(&x).zip(self.whole_number(&y)),
+            false => match (&x, &y) {
+                (Value::Int(x) | Value::Integer(x), Value::Int(y) | Value::Integer(y)) => Some((*x, *y)),
+                (Value::View(_), _) | (_, Value::View(_)) if self.is_integer(&x) && self.is_integer(&y) => {
+                    self.whole_number(&x).zip(self.whole_number(&y))
+                }
+                _ => None,
+            },
+        };
+        let Some((a, b)) = both else {
+            let made = element::binary(op, &self.elements(&x)?, &self.elements(&y)?)?;
+            if self.integers && made.ty == Type::Condition && made.cells.len() == 1 {
+                return match made.cells[0].num.is_exact() {
+                    true => Ok(Value::Bool(made.cells[0].num.value != 0.0)),
+                    false => undefined("a condition is not known"),
+                };
+            }
+            return Ok(Value::Elements(made));
+        };
+        let literal = matches!((&x, &y), (Value::Int(_), Value::Int(_)));
+        match op {
+            Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr if !literal => {
+                let both =
+                    [a, b].map(|n| Elements::number(Type::Elem(Elem::I32), Num::integer(n, Elem::I32)));
+                Ok(Value::Elements(element::binary(op, &both[0], &both[1])?))
+            }
+            _ => integers(op, a, b, literal),
+        }
+    }
+
+    /// `x[(_, 0, k)]`, or in a closure the elements at places of their own.
+    fn index(&mut self, base: &'k Expr, index: &'k Expr) -> Result<Value<'k>> {
+        let Value::View(view) = self.value(base)? else { return undefined("what is indexed is no tile") };
+        let items: Vec<&Expr> = match &index.kind {
+            ExprKind::Tuple(items) => items.iter().collect(),
+            _ => vec![index],
+        };
+        let mut places = Vec::new();
+        for item in items {
+            let outer = self.integers;
+            let value = self.value(item)?;
+            self.integers = outer;
+            places.push(match value {
+                Value::Hole => None,
+                Value::View(one) if one.is_one() => self.whole_number(&Value::View(one)).map(Value::Integer),
+                other => Some(other),
+            });
+        }
+        if places.len() != view.sizes.len() {
+            return undefined("an index of another rank");
+        }
+        let gathers =
+            |place: &Option<Value<'k>>| matches!(place, Some(Value::Elements(of)) if !of.sizes.is_empty());
+        if !places.iter().any(gathers) {
+            let places: Vec<Option<i128>> =
+                places.iter().map(|place| place.as_ref().and_then(|of| self.whole_number(of))).collect();
+            return Ok(Value::View(view.sliced(&places)));
+        }
+        let places: Vec<Elements> = places
+            .iter()
+            .map(|place| match place {
+                Some(place) => self.elements(place),
+                None => undefined("a whole mode of a gather"),
+            })
+            .collect::<Result<_>>()?;
+        Ok(Value::Elements(self.gathered(&view, &places)?))
+    }
+
+    /// The elements at places; those out of bounds are 0.
+    fn gathered(&self, view: &View, places: &[Elements]) -> Result<Elements> {
+        let all: Vec<&Elements> = places.iter().collect();
+        let sizes = element::joint(&all)?;
+        let mut made = element::each(&all, Type::Elem(view.elem), &|_| Num::UNKNOWN)?;
+        for (n, cell) in made.cells.iter_mut().enumerate() {
+            let mut at = Vec::new();
+            for place in places {
+                let num = place.cells[place.broadcast(&sizes, n)?].num;
+                if num.is_exact() {
+                    at.push(Some(num.value as i128));
+                }
+            }
+            // What is read at a place that is out of bounds itself is not needed.
+            cell.beyond = if cell.beyond == Beyond::No { Beyond::No } else { Beyond::Perhaps };
+            if at.len() < places.len() {
+                continue;
+            }
+            let spot = view.sliced(&at).spots[0].clone();
+            if spot.place.is_none() {
+                cell.beyond = Beyond::Perhaps;
+            }
+            let read = self.read(&View { sizes: vec![1], spots: vec![spot].into(), ..view.clone() }, 0.0);
+            cell.num = read?.cells[0].num;
+        }
+        Ok(made)
+    }
+
+    /// Binds names.
+    pub(super) fn bind(&mut self, pattern: &Pattern, value: Value<'k>) -> Result<()> {
+        match (pattern, value) {
+            (Pattern::Name(name), value) => self.scope.push((name.text.clone(), value)),
+            (Pattern::Hole(_), _) => {}
+            (Pattern::Tuple(_, inner), Value::Tuple(entries)) if inner.len() == entries.len() => {
+                for (pattern, entry) in inner.iter().zip(entries) {
+                    self.bind(pattern, entry)?;
+                }
+            }
+            _ => return undefined("a pattern that does not fit"),
+        }
+        Ok(())
+    }
+}
+
+/// Integers of the kernel: quotients are rounded down, remainders are never negative.
+fn integers<'k>(op: Binary, a: i128, b: i128, literal: bool) -> Result<Value<'k>> {
+    let number = |n: i128| Ok(if literal { Value::Int(n) } else { Value::Integer(n) });
+    match op {
+        Binary::Add => number(a + b),
+        Binary::Sub => number(a - b),
+        Binary::Mul => number(a * b),
+        Binary::Div | Binary::Rem if b <= 0 => undefined("a division by what is not positive"),
+        Binary::Div => number(a.div_euclid(b)),
+        Binary::Rem => number(a.rem_euclid(b)),
+        Binary::Lt => Ok(Value::Bool(a < b)),
+        Binary::Le => Ok(Value::Bool(a <= b)),
+        Binary::Gt => Ok(Value::Bool(a > b)),
+        Binary::Ge => Ok(Value::Bool(a >= b)),
+        Binary::Eq => Ok(Value::Bool(a == b)),
+        Binary::Ne => Ok(Value::Bool(a != b)),
+        Binary::And => number(a & b),
+        Binary::Or => number(a | b),
+        Binary::Xor => number(a ^ b),
+        Binary::Shl if (0..32).contains(&b) => number(a << b),
+        Binary::Shr if (0..32).contains(&b) => number(a >> b),
+        Binary::Shl | Binary::Shr => undefined("a shift by too much"),
+    }
+}

@@ -1,0 +1,466 @@
+//! Calls.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Arg, Expr, Name, Pattern};
+
+use super::element;
+use super::value::{Beyond, Cell, Elements, Store, Type, Value, View, digits};
+use super::{Block, Result, undefined};
+use crate::reference::Num;
+
+/// An argument by its name.
+pub(super) fn named<'k>(args: &'k [Arg], key: &str) -> Option<&'k Expr> {
+    args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key)).map(|arg| &arg.value)
+}
+
+/// A value, or the entries of a tuple.
+pub(super) fn entries(of: Value<'_>) -> Vec<Value<'_>> {
+    if let Value::Tuple(all) = of { all } else { vec![of] }
+}
+
+impl<'k> Block<'k> {
+    pub(super) fn call(&mut self, name: &str, types: &[Name], args: &'k [Arg]) -> Result<Value<'k>> {
+        let of = |n: usize| -> Result<&'k Expr> {
+            match args.get(n).filter(|arg| arg.name.is_none()) {
+                Some(arg) => Ok(&arg.value),
+                None => undefined(format!("an argument of `{name}` is missing")),
+            }
+        };
+        let elem = types.first().and_then(|name| Elem::named(&name.text));
+        match name {
+            "tiled_mma" | "threads" | "persistent" | "cluster" | "at_most" | "assert" | "sync_threads"
+            | "blocks_per_sm" => Ok(Value::Unit),
+            "pipelined" | "unroll" => self.value(of(0)?),
+            "layout" | "padded" | "row_major" => self.value(of(0)?),
+            "swizzled" => self.value(of(3)?),
+            "tile" => {
+                let view = self.view(of(0)?)?;
+                let tile = self.numbers(of(1)?)?;
+                let outer = std::mem::replace(&mut self.integers, true);
+                let at = self.value(of(2)?);
+                self.integers = outer;
+                let at = entries(at?);
+                let at = at.into_iter().map(|at| self.coordinate(at)).collect::<Result<Vec<_>>>()?;
+                let halo = match named(args, "halo") {
+                    Some(halo) => self.halo(halo)?,
+                    None => Vec::new(),
+                };
+                Ok(Value::View(self.tile(&view, &tile, &at, &halo)?))
+            }
+            "shared" => {
+                let sizes = self.sizes(of(0)?)?;
+                let count = sizes.iter().product::<i64>() as usize;
+                let Some(elem) = elem else { return undefined("no type") };
+                Ok(Value::View(self.fresh(elem, &sizes, vec![None; count])))
+            }
+            "full" => {
+                let sizes = self.sizes(of(0)?)?;
+                let Some(elem) = elem else { return undefined("no type") };
+                let value = self.value(of(1)?)?;
+                let value = self.elements(&value)?.as_type(elem)?;
+                let count = sizes.iter().product::<i64>() as usize;
+                let cells = vec![Some(Cell { at: None, ..value.cells[0].clone() }); count];
+                Ok(Value::View(self.fresh(elem, &sizes, cells)))
+            }
+            "iota" => {
+                let sizes = self.sizes(of(0)?)?;
+                let mode = match args.len() {
+                    1 => 0,
+                    _ => self.integer(of(1)?)? as usize,
+                };
+                let count = sizes.iter().product::<i64>();
+                let cell = |n| Some(Cell::of(Num::exact(digits(&sizes, n)[mode] as f64)));
+                Ok(Value::View(self.fresh(Elem::I32, &sizes, (0..count).map(cell).collect())))
+            }
+            "shift" => {
+                let view = self.view(of(0)?)?;
+                let by = self.numbers(of(1)?)?;
+                Ok(Value::View(self.shift(&view, &by)?))
+            }
+            "permute" => {
+                let view = self.view(of(0)?)?;
+                let order: Vec<usize> = self.numbers(of(1)?)?.into_iter().map(|n| n as usize).collect();
+                let sizes = order.iter().map(|&mode| view.sizes[mode]).collect();
+                let from: Vec<Option<usize>> = order.into_iter().map(Some).collect();
+                Ok(Value::View(view.reshaped(sizes, &from)))
+            }
+            "regroup" => {
+                let view = self.view(of(0)?)?;
+                Ok(Value::View(View { sizes: self.sizes(of(1)?)?, ..view }))
+            }
+            "broadcast" => self.repeated(of(0)?, of(1)?),
+            "copy" => self.copy(of(0)?, of(1)?, args),
+            "fill" => {
+                let to = self.view(of(0)?)?;
+                let value = self.value(of(1)?)?;
+                let value = self.elements(&value)?.as_type(to.elem)?;
+                let cell = Cell { at: None, beyond: Beyond::No, ..value.cells[0].clone() };
+                let count = to.spots.len();
+                self.write(
+                    &to,
+                    &Elements { sizes: to.sizes.clone(), ty: value.ty, cells: vec![cell; count] },
+                )?;
+                Ok(Value::Unit)
+            }
+            "map" => self.map(args),
+            "scatter" => self.scatter(args),
+            "sum" | "maximum" | "minimum" => self.reduced(name, args),
+            "reduce" => self.folded(args),
+            "scan" => self.scanned(args),
+            "gemm" => self.multiplied(args),
+            "bits" => {
+                let given = self.value(of(0)?)?;
+                let given = self.elements(&given)?;
+                let (Some(from), Some(to)) = (given.ty.elem(), elem) else { return undefined("no type") };
+                Ok(Value::Elements(element::each(&[&given], Type::Elem(to), &|x| x[0].bits(from, to))?))
+            }
+            "ceil_div" => {
+                let (a, b) = (self.integer(of(0)?)?, self.integer(of(1)?)?);
+                Ok(Value::Integer((a + b - 1).div_euclid(b)))
+            }
+            _ => self.number(name, args),
+        }
+    }
+
+    /// `broadcast(bias, (BM, _))`
+    fn repeated(&mut self, of: &'k Expr, shape: &'k Expr) -> Result<Value<'k>> {
+        let view = self.view(of)?;
+        let Value::Tuple(shape) = self.value(shape)? else { return undefined("no shape") };
+        let (mut sizes, mut from, mut next) = (Vec::new(), Vec::new(), 0);
+        for extent in shape {
+            match extent.int() {
+                Some(n) => {
+                    sizes.push(n as i64);
+                    from.push(None);
+                }
+                None => {
+                    sizes.push(view.sizes[next]);
+                    from.push(Some(next));
+                    next += 1;
+                }
+            }
+        }
+        Ok(Value::View(view.reshaped(sizes, &from)))
+    }
+
+    /// `mma.accumulators((BM, BN), 0.0)`, of floating-point or of integer literals.
+    pub(super) fn sums(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
+        let sizes = self.sizes(&args[0].value)?;
+        let value = self.value(&args[1].value)?;
+        let elem = if matches!(value, Value::Int(_)) { Elem::I32 } else { Elem::F32 };
+        let cell = Cell::of(self.elements(&value)?.as_type(elem)?.cells[0].num);
+        let count = sizes.iter().product::<i64>() as usize;
+        Ok(Value::View(self.fresh(elem, &sizes, vec![Some(cell); count])))
+    }
+
+    /// A function of numbers.
+    fn number(&mut self, name: &str, args: &'k [Arg]) -> Result<Value<'k>> {
+        let given = args.iter().map(|arg| self.value(&arg.value)).collect::<Result<Vec<_>>>()?;
+        if let ("min" | "max", [x, y]) = (name, &given[..]) {
+            let reads = !self.in_closure
+                && [x, y].into_iter().any(|of| matches!(of, Value::View(_)))
+                && self.is_integer(x)
+                && self.is_integer(y);
+            let whole = |of: &Value<'k>| match of {
+                Value::Int(n) | Value::Integer(n) => Some(*n),
+                other if self.integers || reads => self.whole_number(other),
+                _ => None,
+            };
+            if let (Some(x), Some(y)) = (whole(x), whole(y)) {
+                return Ok(Value::Integer(if name == "min" { x.min(y) } else { x.max(y) }));
+            }
+        }
+        let given = given.iter().map(|value| self.elements(value)).collect::<Result<Vec<_>>>()?;
+        Ok(Value::Elements(element::function(name, &given.iter().collect::<Vec<_>>())?))
+    }
+
+    /// An entry of a tile's coordinate.
+    fn coordinate(&self, of: Value<'k>) -> Result<Value<'k>> {
+        match of {
+            Value::Hole => Ok(Value::Hole),
+            other => match self.whole_number(&other) {
+                Some(n) => Ok(Value::Integer(n)),
+                None => undefined("a coordinate is no integer"),
+            },
+        }
+    }
+
+    pub(super) fn view(&mut self, of: &'k Expr) -> Result<View> {
+        match self.value(of)? {
+            Value::View(view) => Ok(view),
+            Value::Elements(of) => match self.settled(of)? {
+                Value::View(view) => Ok(view),
+                _ => undefined("a number is no tile"),
+            },
+            _ => undefined("no tile"),
+        }
+    }
+
+    pub(super) fn numbers(&mut self, of: &'k Expr) -> Result<Vec<i128>> {
+        let all = entries(self.value(of)?);
+        all.iter()
+            .map(|of| match self.whole_number(of) {
+                Some(n) => Ok(n),
+                None => undefined("no integer"),
+            })
+            .collect()
+    }
+
+    /// A shape; nested modes are one.
+    pub(super) fn sizes(&mut self, of: &'k Expr) -> Result<Vec<i64>> {
+        let all = entries(self.value(of)?);
+        all.into_iter()
+            .map(|of| {
+                let leaves = entries(of);
+                let leaves: Option<Vec<i128>> = leaves.iter().map(Value::int).collect();
+                match leaves {
+                    Some(leaves) => Ok(leaves.into_iter().product::<i128>() as i64),
+                    None => undefined("no shape"),
+                }
+            })
+            .collect()
+    }
+
+    /// Elements before and after, for each mode.
+    fn halo(&mut self, of: &'k Expr) -> Result<Vec<(i128, i128)>> {
+        let all = entries(self.value(of)?);
+        all.into_iter()
+            .map(|of| {
+                let sides = entries(of);
+                match (sides.first().and_then(Value::int), sides.last().and_then(Value::int)) {
+                    (Some(before), Some(after)) => Ok((before, after)),
+                    _ => undefined("no halo"),
+                }
+            })
+            .collect()
+    }
+
+    fn copy(&mut self, from: &'k Expr, to: &'k Expr, args: &'k [Arg]) -> Result<Value<'k>> {
+        let fill = match named(args, "fill") {
+            Some(fill) => {
+                let fill = self.value(fill)?;
+                self.elements(&fill)?.cells[0].num.value
+            }
+            None => 0.0,
+        };
+        let from = match self.value(from)? {
+            Value::View(view) if named(args, "clamp").is_some() => {
+                let mut read = self.read(&self.clamped(&view)?, fill)?;
+                // Their values are those of elements inside, but they are not.
+                for (cell, spot) in read.cells.iter_mut().zip(view.spots.iter()) {
+                    if spot.place.is_none() {
+                        cell.beyond = Beyond::Perhaps;
+                    }
+                }
+                read
+            }
+            Value::View(view) => self.read(&view, fill)?,
+            other => self.elements(&other)?,
+        };
+        let to = self.view(to)?;
+        let from = from.cast(to.elem)?;
+        match named(args, "how").map(|how| self.value(how)).transpose()? {
+            Some(Value::Text("atomic_add")) => {
+                for (n, spot) in to.spots.iter().enumerate() {
+                    let cell = from.cells[from.broadcast(&to.sizes, n)?].clone();
+                    if cell.beyond != Beyond::No && cell.num != Num::exact(0.0) {
+                        return undefined("an update by what is out of bounds");
+                    }
+                    self.update(&to, spot.place, cell.num)?;
+                }
+            }
+            _ => self.write(&to, &from)?,
+        }
+        Ok(Value::Unit)
+    }
+
+    /// Adds to an element of memory.
+    pub(super) fn update(&mut self, to: &View, place: Option<usize>, by: Num) -> Result<()> {
+        let Some(place) = place else { return Ok(()) };
+        use tilewright_codegen::thread::Bin;
+        match &mut self.stores[to.store] {
+            Store::Global(buffer) => {
+                let place = buffer.place(place);
+                let Some(before) = buffer.all[place] else { return undefined("a gap is updated") };
+                buffer.all[place] = Some(Num::bin(Bin::Add, before, by, to.elem));
+            }
+            Store::Own(cells) => {
+                let Some(before) = &cells[place] else { return undefined("an update before a write") };
+                let num = Num::bin(Bin::Add, before.num, by, to.elem);
+                cells[place] = Some(Cell { num, ..before.clone() });
+            }
+        }
+        Ok(())
+    }
+
+    /// The value of a closure of elements.
+    pub(super) fn applied(
+        &mut self,
+        (params, body): (&'k [Pattern], &'k Expr),
+        values: Vec<Value<'k>>,
+    ) -> Result<Value<'k>> {
+        if params.len() != values.len() {
+            return undefined("a closure with other parameters");
+        }
+        let (depth, integers) = (self.scope.len(), std::mem::replace(&mut self.integers, false));
+        let outer = std::mem::replace(&mut self.in_closure, true);
+        for (pattern, value) in params.iter().zip(values) {
+            self.bind(pattern, value)?;
+        }
+        let value = self.value(body);
+        self.scope.truncate(depth);
+        self.integers = integers;
+        self.in_closure = outer;
+        value
+    }
+
+    /// The tiles of a function of elements, its closure's value, and what its elements are from beyond.
+    fn of_elements(&mut self, args: &'k [Arg]) -> Result<(Vec<Elements>, Value<'k>)> {
+        let given = self.value(&args[0].value)?;
+        let ins = entries(given).iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;
+        let closure = args.iter().find_map(|arg| match &arg.value.kind {
+            tilewright_codegen::ast::ExprKind::Closure { params, body } => Some((&params[..], &**body)),
+            _ => None,
+        });
+        let Some(closure) = closure else { return undefined("no closure") };
+        let mut values: Vec<Value<'k>> = ins.iter().cloned().map(Value::Elements).collect();
+        if closure.0.len() > values.len() {
+            values.push(coordinates(&ins)?);
+        }
+        let value = self.applied(closure, values)?;
+        Ok((ins, value))
+    }
+
+    fn map(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
+        let (ins, value) = self.of_elements(args)?;
+        let is_tuple = matches!(value, Value::Tuple(_));
+        let to = match args.len() {
+            2 => None,
+            _ => Some(self.value(&args[1].value)?),
+        };
+        let to: Option<Vec<Value<'k>>> = to.map(entries);
+        let all: Vec<&Elements> = ins.iter().collect();
+        let mut made = Vec::new();
+        for (n, value) in entries(value).into_iter().enumerate() {
+            let value = self.elements(&value)?;
+            let elem = match (&to, value.ty) {
+                (Some(to), _) => match &to[n] {
+                    Value::View(view) => view.elem,
+                    _ => return undefined("no tile is written"),
+                },
+                (None, Type::Elem(elem)) => elem,
+                (None, _) => match ins[0].ty.elem() {
+                    Some(elem) => elem,
+                    None => return undefined("no type"),
+                },
+            };
+            let value = value.as_type(elem)?;
+            made.push(inputs_beyond(&all, &value)?);
+        }
+        match to {
+            Some(to) => {
+                for (to, value) in to.iter().zip(&made) {
+                    let Value::View(view) = to else { return undefined("no tile is written") };
+                    self.write(view, value)?;
+                }
+                Ok(Value::Unit)
+            }
+            None => {
+                let mut made = made.into_iter().map(|of| self.settled(of)).collect::<Result<Vec<_>>>()?;
+                Ok(if is_tuple { Value::Tuple(made) } else { made.swap_remove(0) })
+            }
+        }
+    }
+
+    fn scatter(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
+        let (ins, value) = self.of_elements(args)?;
+        let Value::Tuple(pair) = value else { return undefined("a scatter without a pair") };
+        let [at, value] = &pair[..] else { return undefined("a scatter without a pair") };
+        let to = self.view(&args[1].value)?;
+        let places = entries(at.clone());
+        let places = places.iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;
+        let value = self.elements(value)?.as_type(to.elem)?;
+        let all: Vec<&Elements> = ins.iter().collect();
+        let sizes = element::joint(&all)?;
+        let says = named(args, "beyond").is_some();
+        let adds = named(args, "how").is_some();
+        let mut seen = std::collections::BTreeSet::new();
+        for n in 0..sizes.iter().product::<i64>() as usize {
+            let mut beyond = Beyond::No;
+            for of in &all {
+                beyond = element::either(beyond, of.cells[of.broadcast(&sizes, n)?].beyond);
+            }
+            let mut at = Vec::new();
+            for place in &places {
+                let num = place.cells[place.broadcast(&sizes, n)?].num;
+                at.push(num.is_exact().then_some(num.value as i128));
+            }
+            match beyond {
+                Beyond::Yes if !says => continue,
+                Beyond::No => {}
+                _ if says => {}
+                _ => return undefined("a scatter of what may be out of bounds"),
+            }
+            if at.contains(&None) {
+                return undefined("a place is not known");
+            }
+            let spot = to.sliced(&at).spots[0].clone();
+            let Some(place) = spot.place else { continue };
+            let cell = value.cells[value.broadcast(&sizes, n)?].clone();
+            if adds {
+                self.update(&to, Some(place), cell.num)?;
+                continue;
+            }
+            if !seen.insert(place) {
+                return undefined("two elements have the same place");
+            }
+            let one = View { sizes: vec![1], spots: vec![spot].into(), ..to.clone() };
+            self.write(&one, &Elements { sizes: vec![1], ty: value.ty, cells: vec![Cell::of(cell.num)] })?;
+        }
+        Ok(Value::Unit)
+    }
+}
+
+/// Elements of functions count as out of bounds where an operand does, also one that the function does not use.
+fn inputs_beyond(ins: &[&Elements], value: &Elements) -> Result<Elements> {
+    let mut all = vec![value];
+    all.extend(ins);
+    let sizes = element::joint(&all)?;
+    let mut cells = Vec::new();
+    for n in 0..sizes.iter().product::<i64>() as usize {
+        let mut cell = value.cells[value.broadcast(&sizes, n)?].clone();
+        for of in ins {
+            let from = &of.cells[of.broadcast(&sizes, n)?];
+            if cell.beyond == Beyond::No {
+                cell.beyond = from.beyond;
+            }
+            if cell.at.is_none() {
+                cell.at.clone_from(&from.at);
+            }
+        }
+        cells.push(cell);
+    }
+    Ok(Elements { sizes, ty: value.ty, cells })
+}
+
+/// The coordinates of elements: those of the first tile that has some, else those in the tile.
+fn coordinates<'k>(ins: &[Elements]) -> Result<Value<'k>> {
+    let all: Vec<&Elements> = ins.iter().collect();
+    let sizes = element::joint(&all)?;
+    let of = ins.iter().find(|of| of.cells.iter().all(|cell| cell.at.is_some()));
+    let mut modes: Vec<Vec<Cell>> = Vec::new();
+    for n in 0..sizes.iter().product::<i64>() as usize {
+        let at: Vec<i128> = match of {
+            Some(of) => {
+                of.cells[of.broadcast(&sizes, n)?].at.iter().flat_map(|at| at.iter().copied()).collect()
+            }
+            None => digits(&sizes, n as i64).into_iter().map(i128::from).collect(),
+        };
+        modes.resize_with(at.len(), Vec::new);
+        for (mode, at) in modes.iter_mut().zip(at) {
+            mode.push(Cell::of(Num::integer(at, Elem::I32)));
+        }
+    }
+    let mode = |cells| Value::Elements(Elements { sizes: sizes.clone(), ty: Type::Elem(Elem::I32), cells });
+    Ok(Value::Tuple(modes.into_iter().map(mode).collect()))
+}

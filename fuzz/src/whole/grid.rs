@@ -1,0 +1,61 @@
+//! The grid: as many blocks along an axis as there are tiles that it numbers.
+
+use tilewright_codegen::ast::{Arg, Expr, ExprKind, ParamKind};
+
+use super::constructs::statements;
+use super::{Block, Result, undefined};
+
+/// Blocks along an axis; more are a fault of the draw.
+const MOST: i128 = 4096;
+
+impl Block<'_> {
+    pub(super) fn grid(&mut self) -> Result<[i64; 3]> {
+        let mut found: [Option<i128>; 3] = [None; 3];
+        let mut wrong = false;
+        let kernel = self.kernel;
+        statements(&kernel.body, &mut |of| {
+            let ExprKind::Call { function, args, .. } = of else { return };
+            if function.text != "tile" {
+                return;
+            }
+            let Some((extents, sizes, at)) = self.tiles(args) else { return };
+            for (mode, at) in at.iter().enumerate() {
+                let ExprKind::Field { base, field } = &at.kind else { continue };
+                if !matches!(&base.kind, ExprKind::Name(name) if name == "block") {
+                    continue;
+                }
+                let axis = ["x", "y", "z"].iter().position(|axis| *axis == field.text).unwrap_or(0);
+                let size = sizes.get(mode).copied().unwrap_or(1);
+                let count = (extents[mode] + size - 1) / size;
+                wrong |= found[axis].is_some_and(|known| known != count) || count > MOST;
+                found[axis] = Some(count);
+            }
+        });
+        if wrong {
+            return undefined("an axis of the grid numbers tiles of different counts");
+        }
+        Ok(found.map(|count| count.unwrap_or(1) as i64))
+    }
+
+    /// Extents of an argument, sizes of its tiles, and the coordinates of one.
+    fn tiles<'k>(&self, args: &'k [Arg]) -> Option<(Vec<i128>, Vec<i128>, Vec<&'k Expr>)> {
+        let ExprKind::Name(name) = &args.first()?.value.kind else { return None };
+        let param = self.kernel.params.iter().find(|param| param.name.text == *name)?;
+        let ParamKind::Tensor { shape, .. } = &param.kind else { return None };
+        let number = |of: &Expr| match &of.kind {
+            ExprKind::Int(n) => Some(i128::from(*n)),
+            ExprKind::Name(name) => self.symbols.get(name).copied(),
+            _ => None,
+        };
+        let extents = list(shape).into_iter().map(number).collect::<Option<Vec<_>>>()?;
+        let sizes = list(&args.get(1)?.value).into_iter().map(number).collect::<Option<Vec<_>>>()?;
+        Some((extents, sizes, list(&args.get(2)?.value)))
+    }
+}
+
+fn list(of: &Expr) -> Vec<&Expr> {
+    match &of.kind {
+        ExprKind::Tuple(items) => items.iter().collect(),
+        _ => vec![of],
+    }
+}

@@ -1,0 +1,245 @@
+//! Reductions, scans, products.
+
+use std::collections::BTreeMap;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Arg, Expr, ExprKind, Pattern};
+use tilewright_codegen::thread::Bin;
+
+use super::element::either;
+use super::function::{entries, named};
+use super::value::{Beyond, Cell, Elements, Type, Value, View, digits, place};
+use super::{Block, Result, undefined};
+use crate::reference::Num;
+
+/// Tuples of elements, with the closure that combines them and its identity.
+struct Combined<'k> {
+    from: Vec<Elements>,
+    elems: Vec<Elem>,
+    identity: Vec<Num>,
+    closure: (&'k [Pattern], &'k Expr),
+    is_tuple: bool,
+}
+
+impl<'k> Block<'k> {
+    /// `sum(x, 1)`
+    pub(super) fn reduced(&mut self, name: &str, args: &'k [Arg]) -> Result<Value<'k>> {
+        let given = self.value(&args[0].value)?;
+        let from = self.elements(&given)?;
+        let Type::Elem(source) = from.ty else { return undefined("no type") };
+        let (with, identity) = match name {
+            "sum" => (Bin::Add, (|_| 0.0) as fn(Elem) -> f64),
+            "maximum" => (Bin::Max, (|elem| crate::number::range(elem).0) as fn(Elem) -> f64),
+            _ => (Bin::Min, (|elem| crate::number::range(elem).1) as fn(Elem) -> f64),
+        };
+        let elem = match named(args, "acc") {
+            Some(acc) => match self.value(acc)? {
+                Value::Type(elem) => elem,
+                _ => return undefined("no type"),
+            },
+            None if with == Bin::Add => source.accumulator(),
+            None => source,
+        };
+        let modes = match args.get(1).filter(|arg| arg.name.is_none()) {
+            Some(modes) => self.numbers(&modes.value)?,
+            None => (0..from.sizes.len() as i128).collect(),
+        };
+        let sizes = without(&from.sizes, &modes);
+        let mut all: Vec<(Vec<Num>, bool, bool)> =
+            vec![(Vec::new(), false, false); sizes.iter().product::<i64>() as usize];
+        for (n, cell) in from.cells.iter().enumerate() {
+            let (terms, inside, outside) = &mut all[place(&sizes, &digits(&from.sizes, n as i64))];
+            let num = cell.num.cast(source, elem);
+            match cell.beyond {
+                Beyond::No => {
+                    *inside = true;
+                    terms.push(num);
+                }
+                Beyond::Yes => *outside = true,
+                Beyond::Perhaps => {
+                    *outside = true;
+                    terms.push(if num == Num::exact(identity(elem)) { num } else { Num::UNKNOWN });
+                }
+            }
+        }
+        let cell = |(mut terms, inside, outside): (Vec<Num>, bool, bool)| {
+            terms.push(Num::exact(identity(elem)));
+            let beyond = if !inside && outside { Beyond::Perhaps } else { Beyond::No };
+            Some(Cell { beyond, ..Cell::of(Num::fold(with, &terms, elem)) })
+        };
+        Ok(Value::View(self.fresh(elem, &sizes, all.into_iter().map(cell).collect())))
+    }
+
+    fn combiner(&mut self, args: &'k [Arg]) -> Result<Combined<'k>> {
+        let given = self.value(&args[0].value)?;
+        let is_tuple = matches!(given, Value::Tuple(_));
+        let from = entries(given).iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;
+        let elems = from.iter().map(|of| of.ty.elem()).collect::<Option<Vec<Elem>>>();
+        let Some(elems) = elems else { return undefined("no type") };
+        let nothing = entries(self.value(&args[1].value)?);
+        let mut identity = Vec::new();
+        for (of, elem) in nothing.iter().zip(&elems) {
+            identity.push(self.elements(of)?.as_type(*elem)?.cells[0].num);
+        }
+        let ExprKind::Closure { params, body } = &args[2].value.kind else { return undefined("no closure") };
+        Ok(Combined { from, elems, identity, closure: (params, body), is_tuple })
+    }
+
+    /// Two tuples, by the closure.
+    fn joined(&mut self, of: &Combined<'k>, x: &[Num], y: &[Num]) -> Result<Vec<Num>> {
+        let side = |all: &[Num]| {
+            let entry =
+                |(num, elem): (&Num, &Elem)| Value::Elements(Elements::number(Type::Elem(*elem), *num));
+            let mut all: Vec<Value<'k>> = all.iter().zip(&of.elems).map(entry).collect();
+            if of.is_tuple { Value::Tuple(all) } else { all.swap_remove(0) }
+        };
+        let made = entries(self.applied(of.closure, vec![side(x), side(y)])?);
+        let mut all = Vec::new();
+        for (value, elem) in made.iter().zip(&of.elems) {
+            all.push(self.elements(value)?.as_type(*elem)?.cells[0].num);
+        }
+        Ok(all)
+    }
+
+    /// `reduce(x, identity, |a, b| …, mode = 1)`: in any order.
+    pub(super) fn folded(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
+        let of = self.combiner(args)?;
+        let from_sizes = of.from[0].sizes.clone();
+        let modes = match named(args, "mode") {
+            Some(modes) => self.numbers(modes)?,
+            None => (0..from_sizes.len() as i128).collect(),
+        };
+        let sizes = without(&from_sizes, &modes);
+        let count = sizes.iter().product::<i64>() as usize;
+        let mut sums = vec![of.identity.clone(); count];
+        for n in 0..of.from[0].cells.len() {
+            let to = place(&sizes, &digits(&from_sizes, n as i64));
+            let cells: Vec<&Cell> = of.from.iter().map(|from| &from.cells[n]).collect();
+            let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
+            let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
+            sums[to] = match beyond {
+                Beyond::Yes => continue,
+                Beyond::Perhaps if tuple != of.identity => vec![Num::UNKNOWN; of.elems.len()],
+                _ => self.joined(&of, &sums[to].clone(), &tuple)?,
+            };
+        }
+        let mut made = Vec::new();
+        for (entry, elem) in of.elems.iter().enumerate() {
+            // Another order would round differently.
+            let cell = |sum: &Vec<Num>| {
+                let num = if sum[entry].is_exact() { sum[entry] } else { Num::UNKNOWN };
+                Some(Cell { beyond: Beyond::Perhaps, ..Cell::of(num) })
+            };
+            let cells = sums.iter().map(cell).collect();
+            made.push(Value::View(self.fresh(*elem, &sizes, cells)));
+        }
+        Ok(if of.is_tuple { Value::Tuple(made) } else { made.swap_remove(0) })
+    }
+
+    /// `scan(x, identity, |a, b| …, mode = 1)`
+    pub(super) fn scanned(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
+        let of = self.combiner(args)?;
+        let sizes = of.from[0].sizes.clone();
+        let modes = match named(args, "mode") {
+            Some(modes) => self.numbers(modes)?,
+            None => (0..sizes.len() as i128).collect(),
+        };
+        let exclusive = match named(args, "exclusive") {
+            Some(exclusive) => matches!(self.value(exclusive)?, Value::Bool(true)),
+            None => false,
+        };
+        let carry: Vec<View> = match named(args, "carry") {
+            Some(carry) => {
+                let given = entries(self.value(carry)?);
+                let view =
+                    |of: Value<'k>| if let Value::View(view) = of { Ok(view) } else { undefined("no carry") };
+                given.into_iter().map(view).collect::<Result<_>>()?
+            }
+            None => Vec::new(),
+        };
+        // By what elements have in common, and in order, the slowest digit first.
+        let common = without(&sizes, &modes);
+        let mut lines: BTreeMap<usize, BTreeMap<Vec<i64>, usize>> = BTreeMap::new();
+        for n in 0..of.from[0].cells.len() {
+            let at = digits(&sizes, n as i64);
+            let order = modes.iter().rev().map(|&mode| at[mode as usize]).collect();
+            lines.entry(place(&common, &at)).or_default().insert(order, n);
+        }
+        let carried = carry.iter().map(|view| self.read(view, 0.0)).collect::<Result<Vec<_>>>()?;
+        let mut totals = carried.clone();
+        let mut made: Vec<Vec<Option<Cell>>> =
+            of.from.iter().map(|from| vec![None; from.cells.len()]).collect();
+        for (line, elements) in lines {
+            let mut sum = match carried.is_empty() {
+                true => of.identity.clone(),
+                false => carried.iter().map(|of| of.cells[line].num).collect(),
+            };
+            let mut all_beyond = true;
+            for n in elements.into_values() {
+                let cells: Vec<&Cell> = of.from.iter().map(|from| &from.cells[n]).collect();
+                let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
+                all_beyond &= beyond != Beyond::No;
+                let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
+                let next = match beyond {
+                    Beyond::Yes => sum.clone(),
+                    Beyond::Perhaps if tuple != of.identity => vec![Num::UNKNOWN; of.elems.len()],
+                    _ => self.joined(&of, &sum, &tuple)?,
+                };
+                let own = if exclusive { sum } else { next.clone() };
+                sum = next;
+                for ((made, num), from) in made.iter_mut().zip(own).zip(&of.from) {
+                    // Another order would round differently, and elements out of bounds are unspecified.
+                    let num = if num.is_exact() && beyond == Beyond::No { num } else { Num::UNKNOWN };
+                    made[n] = Some(Cell { num, beyond, at: from.cells[n].at.clone() });
+                }
+            }
+            for (total, num) in totals.iter_mut().zip(&sum) {
+                let num = if num.is_exact() { *num } else { Num::UNKNOWN };
+                // Nothing of the line is in bounds: whether its carry counts as out of bounds is unspecified.
+                let beyond = if all_beyond { Beyond::Perhaps } else { Beyond::No };
+                total.cells[line] = Cell { beyond, ..Cell::of(num) };
+            }
+        }
+        for (view, total) in carry.iter().zip(&totals) {
+            self.write(view, total)?;
+        }
+        let mut all = Vec::new();
+        for (cells, elem) in made.into_iter().zip(&of.elems) {
+            all.push(Value::View(self.fresh(*elem, &sizes, cells)));
+        }
+        Ok(if of.is_tuple { Value::Tuple(all) } else { all.swap_remove(0) })
+    }
+
+    /// `gemm(a, b, &mut acc)`
+    pub(super) fn multiplied(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
+        let (a, b) = (self.value(&args[0].value)?, self.value(&args[1].value)?);
+        let (a, b) = (self.elements(&a)?, self.elements(&b)?);
+        let acc = self.view(&args[2].value)?;
+        let mut sums = self.read(&acc, 0.0)?;
+        let (Some(x), Some(y)) = (a.ty.elem(), b.ty.elem()) else { return undefined("no type") };
+        for (n, cell) in sums.cells.iter_mut().enumerate() {
+            let at = digits(&acc.sizes, n as i64);
+            let mut terms = vec![cell.num];
+            let (mut row, mut column) = (false, false);
+            for k in 0..a.sizes[1] {
+                let left = &a.cells[place(&a.sizes, &[at[0], k])];
+                let right = &b.cells[place(&b.sizes, &[at[1], k])];
+                row |= left.beyond == Beyond::No;
+                column |= right.beyond == Beyond::No;
+                let (left, right) = (left.num.cast(x, acc.elem), right.num.cast(y, acc.elem));
+                // Products are added without rounding.
+                terms.push(Num::bin(Bin::Mul, left, right, Elem::F64));
+            }
+            let beyond = if row && column { cell.beyond } else { either(cell.beyond, Beyond::Perhaps) };
+            *cell = Cell { beyond, ..Cell::of(Num::fold(Bin::Add, &terms, acc.elem)) };
+        }
+        self.write(&acc, &sums)?;
+        Ok(Value::Unit)
+    }
+}
+
+/// A shape with extent 1 along some modes.
+fn without(sizes: &[i64], modes: &[i128]) -> Vec<i64> {
+    let one = |(mode, size): (usize, &i64)| if modes.contains(&(mode as i128)) { 1 } else { *size };
+    sizes.iter().enumerate().map(one).collect()
+}

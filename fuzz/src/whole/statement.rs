@@ -1,0 +1,94 @@
+//! Statements of the text.
+
+use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind};
+
+use super::element;
+use super::value::{Elements, Value};
+use super::{Block, MOST_STEPS, Result, undefined};
+
+impl<'k> Block<'k> {
+    pub(super) fn body(&mut self, body: &'k [Stmt]) -> Result<()> {
+        let depth = self.scope.len();
+        for stmt in body {
+            self.steps += 1;
+            if self.steps > MOST_STEPS {
+                return undefined("it takes too long");
+            }
+            self.statement(stmt)?;
+        }
+        self.scope.truncate(depth);
+        Ok(())
+    }
+
+    fn statement(&mut self, stmt: &'k Stmt) -> Result<()> {
+        match &stmt.kind {
+            StmtKind::Let { pattern, value } => {
+                let value = self.value(value)?;
+                let value = self.kept(value)?;
+                self.bind(pattern, value)
+            }
+            StmtKind::Expr(value) => self.value(value).map(|_| ()),
+            StmtKind::Assign { target, op, value } => self.assign(target, *op, value),
+            StmtKind::For { pattern: Pattern::Name(name), range, body } => {
+                let outer = std::mem::replace(&mut self.integers, true);
+                let range = self.value(range);
+                self.integers = outer;
+                let Value::Range(from, to) = range? else { return undefined("no range") };
+                for n in from..to {
+                    self.scope.push((name.text.clone(), Value::Integer(n)));
+                    self.body(body)?;
+                    self.scope.pop();
+                }
+                Ok(())
+            }
+            StmtKind::If { condition, then, other } => {
+                let outer = std::mem::replace(&mut self.integers, true);
+                let condition = self.value(condition);
+                self.integers = outer;
+                match condition? {
+                    Value::Bool(holds) => self.body(if holds { then } else { other }),
+                    _ => undefined("a condition is not known"),
+                }
+            }
+            _ => undefined("a statement that is not supported"),
+        }
+    }
+
+    /// Elements that get a name are computed then.
+    fn kept(&mut self, value: Value<'k>) -> Result<Value<'k>> {
+        Ok(match value {
+            Value::Elements(of) => self.settled(of)?,
+            Value::Tuple(all) => {
+                Value::Tuple(all.into_iter().map(|of| self.kept(of)).collect::<Result<_>>()?)
+            }
+            other => other,
+        })
+    }
+
+    fn assign(&mut self, target: &'k Expr, op: Option<Binary>, value: &'k Expr) -> Result<()> {
+        if let (ExprKind::Tuple(targets), ExprKind::Tuple(values)) = (&target.kind, &value.kind) {
+            let mut made = Vec::new();
+            for value in values {
+                let value = self.value(value)?;
+                made.push(self.elements(&value)?);
+            }
+            for (target, value) in targets.iter().zip(&made) {
+                self.set(target, None, value)?;
+            }
+            return Ok(());
+        }
+        let value = self.value(value)?;
+        let value = self.elements(&value)?;
+        self.set(target, op, &value)
+    }
+
+    fn set(&mut self, target: &'k Expr, op: Option<Binary>, value: &Elements) -> Result<()> {
+        let to = self.view(target)?;
+        let value = match op {
+            Some(op) => element::binary(op, &self.read(&to, 0.0)?, value)?,
+            None => value.clone(),
+        };
+        let value = value.as_type(to.elem)?;
+        self.write(&to, &value)
+    }
+}

@@ -1,0 +1,145 @@
+//! Values of a kernel's text: integers, numbers, tiles as tables of elements, places in memory.
+
+use std::rc::Rc;
+
+use tilewright_codegen::Elem;
+
+use crate::reference::{Buffer, Num};
+
+/// Is an element an out-of-bounds fill?
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Beyond {
+    No,
+    Yes,
+    /// That depends on what was known while compiling.
+    Perhaps,
+}
+
+/// An element.
+#[derive(Clone, Debug)]
+pub(super) struct Cell {
+    pub(super) num: Num,
+    pub(super) beyond: Beyond,
+    /// Its coordinates in the user's tensor, where it has some.
+    pub(super) at: Option<Rc<[i128]>>,
+}
+
+impl Cell {
+    pub(super) fn of(num: Num) -> Cell {
+        Cell { num, beyond: Beyond::No, at: None }
+    }
+}
+
+/// A type of elements.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Type {
+    Elem(Elem),
+    /// A literal, which takes the type of the other operand.
+    Literal,
+    Condition,
+}
+
+impl Type {
+    pub(super) fn elem(self) -> Option<Elem> {
+        if let Type::Elem(elem) = self { Some(elem) } else { None }
+    }
+}
+
+/// Elements, the leftmost mode running fastest; a number has no modes.
+#[derive(Clone, Debug)]
+pub(super) struct Elements {
+    pub(super) sizes: Vec<i64>,
+    pub(super) ty: Type,
+    pub(super) cells: Vec<Cell>,
+}
+
+impl Elements {
+    pub(super) fn number(ty: Type, num: Num) -> Elements {
+        Elements { sizes: Vec::new(), ty, cells: vec![Cell::of(num)] }
+    }
+}
+
+/// Where a view's elements are.
+#[derive(Clone, Debug)]
+pub(super) struct Spot {
+    /// The place in the store; `None` out of bounds.
+    pub(super) place: Option<usize>,
+    /// Coordinates in the tensor.
+    pub(super) at: Rc<[i128]>,
+}
+
+/// Places in a store.
+#[derive(Clone, Debug)]
+pub(super) struct View {
+    pub(super) store: usize,
+    pub(super) elem: Elem,
+    pub(super) sizes: Vec<i64>,
+    pub(super) spots: Rc<Vec<Spot>>,
+}
+
+impl View {
+    pub(super) fn is_one(&self) -> bool {
+        self.spots.len() == 1
+    }
+}
+
+/// Memory.
+pub(super) enum Store {
+    Global(Buffer),
+    /// Shared memory or registers.
+    Own(Vec<Option<Cell>>),
+}
+
+/// A value.
+#[derive(Clone)]
+pub(super) enum Value<'k> {
+    Int(i128),
+    Float(f64),
+    /// An integer of the kernel: a loop variable, a size, a coordinate of the block.
+    Integer(i128),
+    Elements(Elements),
+    View(View),
+    Tuple(Vec<Value<'k>>),
+    Range(i128, i128),
+    Bool(bool),
+    Text(&'k str),
+    Type(Elem),
+    Hole,
+    Unit,
+}
+
+impl Value<'_> {
+    pub(super) fn scalar(elem: Elem, value: f64) -> Value<'static> {
+        Value::Elements(Elements::number(Type::Elem(elem), Num::exact(value)))
+    }
+
+    pub(super) fn int(&self) -> Option<i128> {
+        match self {
+            Value::Int(n) | Value::Integer(n) => Some(*n),
+            Value::Elements(of) if of.cells.len() == 1 => {
+                let num = of.cells[0].num;
+                (num.is_exact() && num.value.fract() == 0.0).then_some(num.value as i128)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The coordinates of an element, the leftmost mode fastest.
+pub(super) fn digits(sizes: &[i64], mut at: i64) -> Vec<i64> {
+    let digit = |size: &i64| {
+        let digit = at % size;
+        at /= size;
+        digit
+    };
+    sizes.iter().map(digit).collect()
+}
+
+/// The place of coordinates; those along modes of extent 1 do not count.
+pub(super) fn place(sizes: &[i64], at: &[i64]) -> usize {
+    let mut place = 0;
+    for (size, at) in sizes.iter().zip(at).rev() {
+        place = place * size + if *size == 1 { 0 } else { *at };
+    }
+    place as usize
+}
