@@ -29,10 +29,10 @@ use std::collections::BTreeMap;
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::atoms;
-use crate::build::alignment;
+use crate::build::{BOX_ALIGN, alignment};
 use crate::condition::Test;
 use crate::diagnostic::Diagnostic;
-use crate::pipeline::with_slots;
+use crate::pipeline::slots_apart;
 use crate::problem::{Problem, Result};
 use crate::resolve::{THREADS, contiguous};
 use crate::target::{REGISTERS, WARP};
@@ -286,10 +286,13 @@ impl Project<'_> {
                 }
                 _ => Ok(tensor.layout.clone()),
             };
-            let layout =
-                one.and_then(|one| with_slots(&one, slots)).map_err(|problem| problem.at(fill.span))?;
+            // Bulk copies write whole boxes, which must be aligned in every slot.
+            let apart = i64::from(BOX_ALIGN / tensor.elem.bytes());
+            let layout = one
+                .and_then(|one| slots_apart(&one, slots, apart))
+                .map_err(|problem| problem.at(fill.span))?;
             let tensor = &mut program.tensors[to.tensor as usize];
-            tensor.space = Space::Shared { align: alignment(&layout, tensor.elem) };
+            tensor.space = Space::Shared { align: alignment(&layout, tensor.elem).max(BOX_ALIGN) };
             tensor.layout = layout;
             buffers.push(to.tensor);
             if !program.packs.contains(&from.tensor) {

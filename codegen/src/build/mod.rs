@@ -93,6 +93,7 @@ use crate::thread::Id;
 use crate::tile::{Op, Program, Stmt};
 pub use group::Role;
 pub(crate) use tensors::alignment;
+pub(crate) use work::BOX_ALIGN;
 
 /// What an axis of the grid numbers.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use crate::verify::written_whole;
 use crate::view::View;
 
 /// Alignment in bytes of the boxes of bulk tensor copies in shared memory.
-const BOX_ALIGN: u32 = 128;
+pub(crate) const BOX_ALIGN: u32 = 128;
 
 impl Builder {
     /// Copies elements between views of the same shape.

@@ -121,8 +121,13 @@ fn without_annotations(mut body: Vec<Stmt>) -> Vec<Stmt> {
 /// # Ok::<(), tilewright_codegen::problem::Problem>(())
 /// ```
 pub fn with_slots(tile: &Composed, stages: i64) -> Result<Composed> {
+    slots_apart(tile, stages, 4)
+}
+
+/// The same with slots that begin at multiples of so many elements.
+pub(crate) fn slots_apart(tile: &Composed, stages: i64, least: i64) -> Result<Composed> {
     let swizzle = tile.swizzle();
-    let block = (1i64 << (swizzle.base() + swizzle.bits() + swizzle.shift().unsigned_abs())).max(4);
+    let block = (1i64 << (swizzle.base() + swizzle.bits() + swizzle.shift().unsigned_abs())).max(least);
     let apart = (tile.cosize()? + block - 1) / block * block;
     Ok(tile.map(|layout| {
         let slot = Layout::new(stages, apart)?;

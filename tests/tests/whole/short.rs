@@ -139,3 +139,46 @@ fn an_element_is_written_before_it_is_read_as_an_integer() {
         assert_eq!(outcome.get::<i32>("y").unwrap(), wanted);
     }
 }
+
+/// Tiles of 160 and 992 bytes that a producer copies: each slot begins where a bulk copy may.
+#[kernel(threads = 64, arch = 90)]
+fn summed(
+    x: &Tensor<i32, N>,
+    z: &Tensor<f64, (_8, M)>,
+    y: &mut Tensor<i32, _40>,
+    w: &mut Tensor<f64, (_4, _31)>,
+) {
+    let (x, z) = (tile(x, 40, _), tile(z, (4, 31), (_, 0)));
+    let (sx, sz) = (shared::<i32>(40), shared::<f64>((4, 31)));
+    let mut columns = full::<f64>((4, 31), 0.0);
+    for k in pipelined(0..z.size(2), stages = 2, producer = warp) {
+        copy(z[(_, _, k)], sz);
+        columns += sz;
+    }
+    let mut total = full::<i32>(40, 0);
+    for k in pipelined(0..x.size(1), stages = 3, producer = warp) {
+        copy(x[(_, k)], sx);
+        total += sx;
+    }
+    copy(total, tile(y, 40, 0));
+    copy(columns, tile(w, (4, 31), (0, 0)));
+}
+
+#[test]
+fn slots_of_small_tiles_are_aligned_for_bulk_copies() {
+    let kernel = summed().def().generate().unwrap();
+    let x: Vec<i32> = (0..130).collect();
+    let z: Vec<f64> = (0..8 * 31).map(f64::from).collect();
+    let y: Vec<i32> = (0..40).map(|i| x.iter().skip(i).step_by(40).sum()).collect();
+    let w: Vec<f64> = (0..4 * 31).map(|i| z[i % 4 + i / 4 * 8] + z[i % 4 + 4 + i / 4 * 8]).collect();
+    let args = [
+        Arg::tensor(&x, [130]),
+        Arg::tensor(&z, [8, 31]),
+        Arg::output::<i32>([40]),
+        Arg::output::<f64>([4, 31]),
+    ];
+    for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|error| panic!("{error}")) {
+        assert_eq!(outcome.get::<i32>("y").unwrap(), y);
+        assert_eq!(outcome.get::<f64>("w").unwrap(), w);
+    }
+}
