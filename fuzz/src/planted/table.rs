@@ -264,7 +264,7 @@ pub const FAULTS: &[Fault] = &[
         "let again = F::join(entry.clone(), &entry);",
     ),
     fault(
-        TRANSFER,
+        BOUNDS,
         "an asynchronous copy drops its fill",
         "fill.is_zero() || ",
         "fill.to_f64().is_finite() || ",
@@ -388,8 +388,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         STATEMENT,
         "iterations out of range are not skipped",
-        "if past == Past::Skip { self.kernel.exprs.constant(inside) } else { Some(1) }",
-        "if past == Past::Skip { self.kernel.exprs.constant(inside).or(Some(1)) } else { Some(1) }",
+        "if skips { self.kernel.exprs.constant(inside) } else { Some(1) }",
+        "if skips { self.kernel.exprs.constant(inside).or(Some(1)) } else { Some(1) }",
     ),
     fault(STATEMENT, "a barrier is omitted", "tile::Op::Sync => self.meet(stmt.by),", "tile::Op::Sync => {}"),
     fault(
