@@ -1,9 +1,12 @@
 //! The input and output of the generator: the contract between this crate and its callers.
 
+use std::sync::OnceLock;
+
+use tilewright_layout::Symbol;
+
 use crate::ast::{self, Arg, Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
-use crate::hollow::Hollow;
 use crate::report::Report;
 use crate::wire::wire;
 use crate::{thread, tile};
@@ -82,6 +85,47 @@ pub struct Variant {
     pub source: String,
     /// The thread program that it was printed from.
     pub program: thread::Kernel,
+}
+
+/// A kernel for launches where a size is 0 that only loops run over: without those loops. It is lowered when a launch
+/// first asks for it.
+#[derive(Clone, Debug)]
+pub struct Hollow {
+    /// The size that is 0.
+    size: Symbol,
+    /// The arguments that nothing reads or writes then.
+    idle: Vec<usize>,
+    program: tile::Program,
+    lower: fn(&tile::Program) -> Option<Variant>,
+    made: OnceLock<Option<Variant>>,
+}
+
+impl Hollow {
+    pub(crate) fn new(
+        size: Symbol,
+        idle: Vec<usize>,
+        program: tile::Program,
+        lower: fn(&tile::Program) -> Option<Variant>,
+    ) -> Hollow {
+        Hollow { size, idle, program, lower, made: OnceLock::new() }
+    }
+
+    /// Does it serve a launch with these sizes, and these arguments without elements?
+    pub(crate) fn serves(&self, size: &dyn Fn(Symbol) -> Option<i64>, empty: &[usize]) -> bool {
+        size(self.size) == Some(0) && empty.iter().all(|place| self.idle.contains(place))
+    }
+
+    /// The program and its CUDA C; nothing where the rest of the kernel does not go without the loops.
+    ///
+    /// ```
+    /// use tilewright_codegen::Definition;
+    /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+    /// let without = kernel.hollow[0].variant().unwrap();
+    /// assert!(kernel.source().contains("fmaf") && !without.source.contains("fmaf"));
+    /// ```
+    pub fn variant(&self) -> Option<&Variant> {
+        self.made.get_or_init(|| (self.lower)(&self.program)).as_ref()
+    }
 }
 
 /// An argument of the user's function.

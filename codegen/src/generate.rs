@@ -7,10 +7,9 @@ use std::borrow::Cow;
 use crate::alternative::{Alternative, Policy};
 use crate::ast::{self, Level, Name};
 use crate::check::{self, Checked};
-use crate::definition::{Definition, Generated, Outcome, Param, Variant};
+use crate::definition::{Definition, Generated, Hollow, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
 use crate::evaluate;
-use crate::hollow::Hollow;
 use crate::lower::lower_expanded;
 use crate::matmul::{self, Programs};
 use crate::project;
@@ -141,7 +140,7 @@ fn checked(
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     let is_open = !program.open.is_empty();
-    let hollow = Hollow::all(others.last().map_or(&program, |other| &other.program));
+    let hollow = Hollow::all(others.last().map_or(&program, |other| &other.program), general);
     let (program, others) = match projected(program).and_then(|program| resolved(program, others)) {
         Ok(all) => all,
         Err(diagnostic) => {
@@ -235,8 +234,13 @@ fn checked(
     }
 }
 
+/// The variant without assumptions of a program of the builder, if it has one.
+fn general(program: &Program) -> Option<Variant> {
+    alone(program.clone(), Policy::General).ok()
+}
+
 /// One variant of a program of the builder, without checks.
-pub(crate) fn alone(program: Program, policy: Policy) -> std::result::Result<Variant, Diagnostic> {
+fn alone(program: Program, policy: Policy) -> std::result::Result<Variant, Diagnostic> {
     let is_open = !program.open.is_empty();
     let program = projected(program)?;
     let program = match resolve::resolved(&program, Width::One)? {

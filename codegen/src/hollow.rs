@@ -2,31 +2,17 @@
 //! writes what a sum of nothing makes. It is lowered when a launch first asks for it.
 
 use std::cell::RefCell;
-use std::sync::OnceLock;
 
 use tilewright_layout::{Symbol, Value};
 
 use crate::affine::{Affine, Coord};
-use crate::alternative::Policy;
-use crate::definition::Variant;
-use crate::generate;
+use crate::definition::{Hollow, Variant};
 use crate::thread::Id;
 use crate::tile::{Arg, Op, Program, Space, Stmt};
 
-/// A kernel whose loops over a size are left out.
-#[derive(Clone, Debug)]
-pub struct Hollow {
-    /// The size that is 0.
-    size: Symbol,
-    /// The arguments that nothing reads or writes then.
-    idle: Vec<usize>,
-    program: Program,
-    made: OnceLock<Option<Variant>>,
-}
-
 impl Hollow {
-    /// The kernel for each size that is 0 in some launch which has work to do all the same.
-    pub(crate) fn all(program: &Program) -> Vec<Hollow> {
+    /// The kernel for each size that is 0 in some launch which has work to do all the same; `lower` makes its variant.
+    pub(crate) fn all(program: &Program, lower: fn(&Program) -> Option<Variant>) -> Vec<Hollow> {
         let extents = |mutable: bool| -> Vec<Symbol> {
             let own = |id: &Id| match program.tensor(*id).space {
                 Space::Global { mutable: written } => written == mutable,
@@ -39,10 +25,10 @@ impl Hollow {
         read.retain(|size| !written.contains(size));
         read.sort_unstable_by_key(|size| size.name());
         read.dedup();
-        read.into_iter().filter_map(|size| Hollow::of(program, size)).collect()
+        read.into_iter().filter_map(|size| Hollow::of(program, size, lower)).collect()
     }
 
-    fn of(program: &Program, size: Symbol) -> Option<Hollow> {
+    fn of(program: &Program, size: Symbol, lower: fn(&Program) -> Option<Variant>) -> Option<Hollow> {
         let body = without_loops(program, &program.body, size)?;
         let (mut used, mut named) = (Vec::new(), false);
         for stmt in &body {
@@ -60,25 +46,7 @@ impl Hollow {
         };
         let idle = program.args.iter().enumerate().filter_map(idle).collect();
         let program = Program { body, cost: None, packs: Vec::new(), ..program.clone() };
-        Some(Hollow { size, idle, program, made: OnceLock::new() })
-    }
-
-    /// Does it serve a launch with these sizes, and these arguments without elements?
-    pub(crate) fn serves(&self, size: &dyn Fn(Symbol) -> Option<i64>, empty: &[usize]) -> bool {
-        size(self.size) == Some(0) && empty.iter().all(|place| self.idle.contains(place))
-    }
-
-    /// The program and its CUDA C; nothing where the rest of the kernel does not go without the loops.
-    ///
-    /// ```
-    /// use tilewright_codegen::Definition;
-    /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
-    /// let without = kernel.hollow[0].variant().unwrap();
-    /// assert!(kernel.source().contains("fmaf") && !without.source.contains("fmaf"));
-    /// ```
-    pub fn variant(&self) -> Option<&Variant> {
-        let make = || generate::alone(self.program.clone(), Policy::General).ok();
-        self.made.get_or_init(make).as_ref()
+        Some(Hollow::new(size, idle, program, lower))
     }
 }
 

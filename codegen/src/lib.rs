@@ -24,7 +24,7 @@ mod fills;
 pub mod fp8;
 pub mod fragment;
 mod generate;
-pub mod hollow;
+mod hollow;
 
 mod id;
 pub mod index;

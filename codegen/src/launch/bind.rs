@@ -5,9 +5,8 @@ use tilewright_layout::{Symbol, Value};
 use crate::affine::Affine;
 
 use super::{Given, Refusal, Tensor, last_offset};
-use crate::definition::{Generated, Variant};
+use crate::definition::{Generated, Hollow, Variant};
 use crate::elem::Elem;
-use crate::hollow::Hollow;
 use crate::range::MOST_EXTENT;
 use crate::thread::Param;
 
