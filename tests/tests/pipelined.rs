@@ -118,3 +118,67 @@ fn a_wait_counts_groups_that_hold_no_asynchronous_copy() {
         assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
     }
 }
+
+/// Columns of K whose rows each thread takes from a place of its own, and another operand that is there as a whole.
+#[kernel(allow(uncoalesced, bank_conflicts))]
+fn places_and_a_resident_operand(
+    rows: &Tensor<i32, T>,
+    x: &Tensor<f32, (M, K)>,
+    w: &Tensor<f32, (N, K)>,
+    y: &mut Tensor<f32, (_8, N)>,
+    z: &mut Tensor<f32, (_8, N)>,
+) {
+    at_most(K, 32);
+    let t = layout!((2, 4));
+    let (sx, sw, all) = (shared::<f32>((8, 8)), shared::<f32>((8, 8)), shared::<f32>((8, 32)));
+    copy(tile(w, (8, 32), (block.x, 0)), all);
+    let (gx, gw) = (tile(x, (8, 8), (rows[thread.x], _)), tile(w, (8, 8), (block.x, _)));
+    let (fx, fw) = (parallelize(sx, t, thread.x, (0, _)), parallelize(sw, t, thread.x, (_, 0)));
+    let every = parallelize(tile(all, (8, 8), (0, _)), t, thread.x, (_, 0));
+    let (mut mine, mut other) = (registers::<f32>((4, 2), 0.0), registers::<f32>((4, 2), 0.0));
+    let fill = layout!((1, 8));
+    for k in pipelined(0..gw.size(2), stages = 2, fragments = 2) {
+        copy(parallelize(gx[(_, _, k)], fill, thread.x), parallelize(sx, fill, thread.x));
+        copy(parallelize(gw[(_, _, k)], fill, thread.x), parallelize(sw, fill, thread.x));
+        gemm(fx, fw, mine);
+    }
+    let first = tile(x, (8, 8), (0, _));
+    let sf = shared::<f32>((8, 8));
+    let ff = parallelize(sf, t, thread.x, (0, _));
+    for k in pipelined(0..first.size(2), stages = 2, fragments = 2) {
+        copy(parallelize(first[(_, _, k)], fill, thread.x), parallelize(sf, fill, thread.x));
+        gemm(ff, every[(_, _, k)], other);
+    }
+    copy(mine, parallelize(tile(y, (8, 8), (0, block.x)), t, thread.x));
+    copy(other, parallelize(tile(z, (8, 8), (0, block.x)), t, thread.x));
+}
+
+#[test]
+fn a_partial_tile_is_first_only_where_all_of_k_moves_with_it() {
+    let kernel = places_and_a_resident_operand().def().generate().unwrap_or_else(|said| panic!("{said:?}"));
+    let (m, n, k) = (24, 8, 21);
+    let value = |i: usize| (i * 7 % 11) as f32 - 5.0;
+    let x: Vec<f32> = (0..m * k).map(value).collect();
+    let w: Vec<f32> = (0..n * k).map(|i| value(i + 3)).collect();
+    let rows = [2, 0, 1, 2, 1, 0, 0, 2];
+    let args = [
+        Arg::tensor(&rows, [8]),
+        Arg::tensor(&x, [m, k]),
+        Arg::tensor(&w, [n, k]),
+        Arg::output::<f32>([8, n]),
+        Arg::output::<f32>([8, n]),
+    ];
+    for outcome in run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}")) {
+        let (y, z) = (outcome.get::<f32>("y").unwrap(), outcome.get::<f32>("z").unwrap());
+        for (i, j) in (0..8).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            // A column of a tile is copied by the thread of its number.
+            let own = |l: usize| x[rows[l % 8] as usize * 8 + i + l * m] * w[j + l * n];
+            assert_eq!(y[i + j * 8], (0..k).map(own).sum::<f32>(), "y ({i}, {j})");
+            assert_eq!(
+                z[i + j * 8],
+                (0..k).map(|l| x[i + l * m] * w[j + l * n]).sum::<f32>(),
+                "z ({i}, {j})"
+            );
+        }
+    }
+}

@@ -4,14 +4,28 @@
 
 use tilewright_layout::Value;
 
-use crate::affine::Coord;
+use crate::affine::{Affine, Coord};
 use crate::thread::Id;
 use crate::tile::{Op, Program, Stmt};
 
-/// If every copy fetches the next tile along the same mode of one extent, the partial tile comes first: they begin at the
-/// coordinate that is returned, in the place of multiples of the iteration.
-pub(super) fn first(program: &Program, var: Id, copies: &mut [Stmt]) -> Option<Coord> {
+/// If every copy fetches the next tile along the same mode of one extent, and the work reads nothing else, the partial tile
+/// comes first: they begin at the coordinate that is returned, in the place of multiples of the iteration.
+pub(super) fn first(program: &Program, var: Id, work: &[Stmt], copies: &mut [Stmt]) -> Option<Coord> {
     let (mode, begin) = along(program, var, copies)?;
+    // What the loop does not fetch, as a tile with all of K, is read where the iteration says.
+    let fetched = |id: Id| copies.iter().flat_map(Stmt::writes).any(|to| to.tensor == id);
+    let mut all_fetched = true;
+    work.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            let read = stmt.reads();
+            let mut others = read.iter().filter(|view| !fetched(view.tensor));
+            all_fetched &=
+                others.all(|view| !view.base.iter().any(|at| at.any(&|of| *of == Coord::Var(var))));
+        });
+    });
+    if !all_fetched {
+        return None;
+    }
     for stmt in copies {
         if let Op::Copy { from, .. } = &mut stmt.op {
             let base = &mut from.base[mode];
@@ -27,7 +41,7 @@ pub(super) fn first(program: &Program, var: Id, copies: &mut [Stmt]) -> Option<C
 fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> {
     let iteration = Coord::Var(var);
     let one = |stmt: &Stmt| {
-        let Op::Copy { from, .. } = &stmt.op else { return None };
+        let Op::Copy { from, to, .. } = &stmt.op else { return None };
         let moves = |mode: &usize| from.base[*mode].any(&|coord| *coord == iteration);
         let mut moved = (0..from.base.len()).filter(moves);
         let (Some(mode), None) = (moved.next(), moved.next()) else { return None };
@@ -55,8 +69,14 @@ fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> 
         let all = base.constant == 0 && digits.iter().try_fold(1, place) == Some(tile);
         let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
         let whole = from.limits.get(mode).is_none_or(Option::is_none);
+        // Other coordinates of an element do not depend on its place in the tile along K, which differs from tile to tile:
+        // threads have their places in the tile, and no rows of their own.
+        let place = |term: &(Coord, i64)| to.base.iter().any(|base| base.terms.contains(term));
+        let others =
+            (0..from.base.len()).filter(|other| *other != mode).flat_map(|other| &from.base[other].terms);
+        let places = others.filter(|(coord, _)| Affine::from(coord.clone()).per_thread()).all(place);
         let begin = Coord::Begin { iteration: Box::new(iteration.clone().into()), of, tile };
-        (all && covers && whole).then_some((mode, begin))
+        (all && covers && whole && places).then_some((mode, begin))
     };
     let mut all = copies.iter().map(one);
     let first = all.next()??;

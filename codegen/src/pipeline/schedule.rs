@@ -105,7 +105,10 @@ impl Schedule {
         if !flat {
             work = self.body(work)?;
         }
-        let begin = if fragments == 2 { partial::first(&self.program, var, &mut copies) } else { None };
+        let begin = match fragments {
+            2 => partial::first(&self.program, var, &work, &mut copies),
+            _ => None,
+        };
         let own = self.ring(var, stages, &buffers, (span, by));
         let this = Affine::from(Coord::Var(var));
         for stmt in work.iter_mut().chain(&mut copies) {
