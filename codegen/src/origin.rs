@@ -44,9 +44,20 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
         followed: Vec::new(),
         idle: BTreeSet::new(),
         operands: BTreeSet::new(),
+        assigned: BTreeSet::new(),
     };
     let mut asks = false;
-    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| asks |= stmt.needs_coordinates()));
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            asks |= stmt.needs_coordinates();
+            let assigned = match &stmt.op {
+                Op::Copy { from, to, .. } => Some((from, to)),
+                Op::Map { ins, to, value: Expr::In(0) } => ins.first().map(|from| (from, to)),
+                _ => None,
+            };
+            origins.assigned.extend(assigned.map(|(from, to)| (from.tensor, to.tensor)));
+        });
+    }
     if asks {
         origins.operands = crate::fills::operands(&program.body);
         origins.walk(&program.body, &mut State::new());
@@ -92,6 +103,8 @@ struct Origins<'p> {
     idle: BTreeSet<Id>,
     /// See [`crate::fills::operands`].
     operands: BTreeSet<Id>,
+    /// Tensors and what they are copied to: `sum = sum + x` adds to another tile first, which then is copied to `sum`.
+    assigned: BTreeSet<(Id, Id)>,
 }
 
 impl Origins<'_> {

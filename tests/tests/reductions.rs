@@ -307,3 +307,45 @@ fn a_tile_that_is_filled_again_has_no_edge() {
         assert_eq!(outcome.get::<f32>("y").unwrap(), [-1.0, -2.0, -65.0, -2.0]);
     }
 }
+
+/// A row to which another is added, which may end first: beyond its end it adds nothing.
+#[kernel]
+fn of_two_rows(a: &Tensor<f32, M>, b: &Tensor<f32, N>, y: &mut Tensor<f32, _1>) {
+    threads(32);
+    let mut both = map(tile(a, 64, block.x), |x| x);
+    both += tile(b, 64, 0);
+    copy(minimum(both), y);
+}
+
+#[test]
+fn an_accumulator_keeps_its_own_edges() {
+    for (m, n, least) in [(50, 64, 2.0), (64, 40, 1.0), (30, 40, 2.0), (50, 40, 1.0)] {
+        let ones = |count: usize| vec![1.0f32; count];
+        let (a, b) = (ones(m), ones(n));
+        let args = [Arg::tensor(&a, [m]), Arg::tensor(&b, [n]), Arg::output::<f32>([1])];
+        for outcome in every(generated!(of_two_rows), &args) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), [least], "{m}, {n}");
+        }
+    }
+}
+
+/// Column sums of rows and a bias.
+#[kernel]
+fn with_bias(x: &Tensor<f32, (M, N), (ldx, _1)>, b: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    threads(32);
+    let t = tile(x, (8, 64), (0, block.x)) + tile(b, 64, block.x).along(1);
+    copy(sum(t, 0), tile(y, 64, block.x).along(1));
+}
+
+#[test]
+fn a_bias_counts_in_rows_that_there_are() {
+    let (m, n) = (5, 70);
+    let args = [
+        Arg::tensor(&vec![1.0f32; m * n], [m, n]).strides([n, 1]),
+        Arg::tensor(&vec![10.0f32; n], [n]),
+        Arg::output::<f32>([n]),
+    ];
+    for outcome in every(generated!(with_bias), &args) {
+        assert_eq!(outcome.get::<f32>("y").unwrap(), vec![11.0 * m as f32; n]);
+    }
+}

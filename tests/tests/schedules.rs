@@ -56,11 +56,11 @@ fn reschedule(program: &mut Program, fragments_too: bool, random: &mut Random) {
         }
         Op::Gemm { order, .. } => {
             let all = [Order::Plain, Order::Serpentine, Order::Rows, Order::RowSerpentine];
-            *order = all[random.below(4) as usize];
+            *order = all[random.below(4)];
         }
         op if is_fetch(op) => {
             if let Op::Copy { how: how @ (How::Derive | How::Staged), .. } = op {
-                *how = [How::Derive, How::Staged][random.below(2) as usize];
+                *how = [How::Derive, How::Staged][random.below(2)];
             }
         }
         _ => {}

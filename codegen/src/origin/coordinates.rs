@@ -14,7 +14,12 @@ impl Origins<'_> {
     /// What is known about the result of an elementwise function.
     pub(super) fn mapped(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) -> Beyond {
         let mut known: Vec<Beyond> = Vec::new();
-        for view in ins.iter().filter(|view| !self.program.is_coordinates(view.tensor)) {
+        for view in ins {
+            // Coordinates within the tile are not read.
+            if self.program.is_coordinates(view.tensor) {
+                known.push(Beyond { age: self.loops.len(), ..Beyond::NOTHING });
+                continue;
+            }
             let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
             let of = match global {
                 true => Beyond { holds: Some(0.0), age: self.loops.len(), ..Beyond::NOTHING },
@@ -29,17 +34,23 @@ impl Origins<'_> {
         let age = known.iter().map(|of| of.age).min().unwrap_or(self.loops.len());
         let at = first_known(&known, to);
         let all: Option<Vec<Vec<Edge>>> = known.iter().map(|of| of.edges.clone()).collect();
+        let accumulates = |n: u8| {
+            let of = ins.get(usize::from(n)).map(|view| view.tensor);
+            of.is_some_and(|of| of == to.tensor || self.assigned.contains(&(to.tensor, of)))
+        };
+        let runs = |edge: &Edge| (0..edge.modes.len()).any(|mode| edge.runs_along(mode));
         let edges = all.filter(|all| begun_is_covered(&known, all)).map(|all| {
             let has = |n: u8, edge: &Edge| all.get(usize::from(n)).is_some_and(|edges| edges.contains(edge));
             let stays = |edge: &Edge| {
                 let number = |n: u8| known[usize::from(n)].holds.filter(|_| has(n, edge));
                 let Some(same) = neutral(value, &number).filter(|n| !has(*n, edge)) else { return true };
-                // Out-of-bounds elements that are neutral leave the accumulator unchanged, so it gets no edge
-                // from them. An accumulator that has only been filled takes the edge if it is the same in
-                // every iteration.
+                // Out-of-bounds elements that are neutral leave an accumulator unchanged, so it gets no edge from
+                // them. One that has only been filled takes the edge if it is the same in every iteration. What is
+                // no accumulator, as a bias that rows are added to, has no elements of its own there, unless the
+                // whole tile is beyond the edge, as where a number from memory says which.
                 let sum = &known[usize::from(same)];
                 let later = |coord: &Coord| matches!(coord, Coord::Var(var) if self.loops.iter().skip(sum.age).any(|of| of == var));
-                sum.is_filled() && !edge.moves(&later)
+                (!accumulates(same) && runs(edge)) || sum.is_filled() && !edge.moves(&later)
             };
             union(all.clone()).into_iter().filter(stays).collect()
         });
