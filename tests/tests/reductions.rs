@@ -3,6 +3,7 @@
 
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
+use tilewright_codegen::words::Words;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
 
 fn drawn(count: usize, seed: u64) -> Vec<f32> {
@@ -329,10 +330,14 @@ fn an_accumulator_keeps_its_own_edges() {
     }
 }
 
-/// Column sums of rows and a bias.
+/// Column sums of rows and a bias: some rows in each thread, or one.
 #[kernel]
-fn with_bias(x: &Tensor<f32, (M, N), (ldx, _1)>, b: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
-    threads(32);
+fn with_bias<const T: usize = 32>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    b: &Tensor<f32, N>,
+    y: &mut Tensor<f32, N>,
+) {
+    threads(T);
     let t = tile(x, (8, 64), (0, block.x)) + tile(b, 64, block.x).along(1);
     copy(sum(t, 0), tile(y, 64, block.x).along(1));
 }
@@ -345,7 +350,11 @@ fn a_bias_counts_in_rows_that_there_are() {
         Arg::tensor(&vec![10.0f32; n], [n]),
         Arg::output::<f32>([n]),
     ];
-    for outcome in every(generated!(with_bias), &args) {
-        assert_eq!(outcome.get::<f32>("y").unwrap(), vec![11.0 * m as f32; n]);
+    for threads in ["T=32", "T=512"] {
+        let def = Words::specialize(with_bias().def(), threads).unwrap_or_else(|wrong| panic!("{wrong}"));
+        let kernel = def.generate().unwrap_or_else(|said| panic!("{said:?}"));
+        for outcome in every(kernel, &args) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), vec![11.0 * m as f32; n]);
+        }
     }
 }

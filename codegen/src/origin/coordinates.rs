@@ -38,7 +38,8 @@ impl Origins<'_> {
             let of = ins.get(usize::from(n)).map(|view| view.tensor);
             of.is_some_and(|of| of == to.tensor || self.assigned.contains(&(to.tensor, of)))
         };
-        let runs = |edge: &Edge| (0..edge.modes.len()).any(|mode| edge.runs_along(mode));
+        let differs =
+            |edge: &Edge| edge.base.per_thread() || (0..edge.modes.len()).any(|mode| edge.runs_along(mode));
         let edges = all.filter(|all| begun_is_covered(&known, all)).map(|all| {
             let has = |n: u8, edge: &Edge| all.get(usize::from(n)).is_some_and(|edges| edges.contains(edge));
             let stays = |edge: &Edge| {
@@ -50,7 +51,7 @@ impl Origins<'_> {
                 // whole tile is beyond the edge, as where a number from memory says which.
                 let sum = &known[usize::from(same)];
                 let later = |coord: &Coord| matches!(coord, Coord::Var(var) if self.loops.iter().skip(sum.age).any(|of| of == var));
-                (!accumulates(same) && runs(edge)) || sum.is_filled() && !edge.moves(&later)
+                (!accumulates(same) && differs(edge)) || sum.is_filled() && !edge.moves(&later)
             };
             union(all.clone()).into_iter().filter(stays).collect()
         });
