@@ -1,4 +1,4 @@
-//! Addresses of a view's elements: coordinates in the tensor, offsets and vector widths. Every index in
+//! Addresses of a view's elements: coordinates in the tensor and offsets. Every index in
 //! generated code is computed here, from a layout.
 
 use tilewright_layout::{Composed, Swizzle, Value};

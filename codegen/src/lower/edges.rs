@@ -1,4 +1,4 @@
-//! Bounds checks: whether an access can be out of bounds, the guard against that, and partial tiles.
+//! Guards of accesses that can be out of bounds (see [`Bounds`]), clamped coordinates, and partial tiles.
 
 use tilewright_layout::{Symbol, Value};
 
