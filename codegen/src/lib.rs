@@ -21,6 +21,7 @@ pub mod evaluate;
 pub mod explain;
 mod expr;
 mod fills;
+mod flow;
 pub mod fp8;
 pub mod fragment;
 mod generate;

@@ -239,7 +239,7 @@ impl Origins<'_> {
     fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State) {
         let before = state.clone();
         self.iterate(&[var], body, state);
-        if !self.runs(var) {
+        if !self.program.runs(var) {
             let both = join(&before, state);
             let edges = |of: &State, id: &Id| of.get(id).is_some_and(|of| of.edges.is_some());
             self.idle.extend(state.keys().filter(|id| edges(state, id) && !edges(&both, id)));
@@ -283,12 +283,6 @@ impl Origins<'_> {
             }
             entry = again;
         }
-    }
-
-    /// Does a loop run at least once, whatever the sizes?
-    fn runs(&self, var: Id) -> bool {
-        let var = &self.program.vars[var as usize];
-        var.to.plus(&var.from, -1).is_some_and(|count| self.program.range(&count).lo >= 1)
     }
 
     /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to

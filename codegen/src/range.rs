@@ -8,6 +8,7 @@ use tilewright_layout::{Symbol, Value};
 use crate::affine::{Affine, Arith, Coord};
 use crate::condition::Test;
 use crate::elem::Elem;
+use crate::id::Id;
 use crate::index::gcd;
 use crate::number;
 use crate::tile::{Program, Require};
@@ -116,6 +117,12 @@ impl Program {
     /// The range of a sum of coordinates, taken as independent.
     pub fn range(&self, sum: &Affine) -> Range {
         Numbers::of(self).range(sum)
+    }
+
+    /// Does a loop run at least once, whatever the sizes?
+    pub(crate) fn runs(&self, var: Id) -> bool {
+        let var = &self.vars[var as usize];
+        var.to.plus(&var.from, -1).is_some_and(|count| self.range(&count).lo >= 1)
     }
 
     /// The divisor of a size that the author asserts.

@@ -25,10 +25,11 @@ mod commits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::affine::Coord;
+use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
+use crate::flow::{Edit, Forward, forward};
 use crate::id::Id;
-use crate::tile::{How, LaunchRule, Op, Past, Program, Ring, Stmt};
+use crate::tile::{How, Op, Program, Ring, Stmt};
 
 /// The program with waits and barriers in place of the statements of rings that one group fills and empties, and without
 /// these rings, which are its last ones; and with the commits that waits for copies count.
@@ -41,9 +42,8 @@ fn without_rings(mut program: Program) -> Program {
         return program;
     }
     let body = std::mem::take(&mut program.body);
-    let mut place =
-        Place { asynchronous: asynchronous(&program, &body), program: &program, left: BTreeMap::new() };
-    let body = place.body(body, &mut State::default());
+    let mut place = Place { asynchronous: asynchronous(&program, &body), program: &program };
+    let body = forward(&mut place, &program, body, State::default());
     program.rings.retain(|ring| !ring.is_of_one_group());
     program.body = body;
     program
@@ -74,7 +74,7 @@ fn asynchronous(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
 type Used = BTreeMap<Id, Id>;
 
 /// The state at a point of the program, as far as it is known on every path.
-#[derive(Clone, Default)]
+#[derive(Clone, Default, PartialEq)]
 struct State {
     /// The rings that have begun.
     rings: BTreeMap<Id, Ends>,
@@ -138,27 +138,12 @@ impl Ends {
         barrier
     }
 
-    /// At the head of a loop: what is known in every iteration.
-    fn at_head(self, ring: Id, slots: u32, body: &[Stmt]) -> Ends {
-        let mut head = self;
-        loop {
-            let mut end = head;
-            for stmt in body {
-                stmt.each(&mut |stmt| {
-                    if of_ring(stmt) == Some(ring) {
-                        end.pass(&stmt.op, slots);
-                    }
-                });
-            }
-            let both = Ends {
-                full: head.full.min(end.full),
-                free: head.free.min(end.free),
-                released: head.released.min(end.released),
-            };
-            if both == head {
-                return head;
-            }
-            head = both;
+    /// What is known on two paths.
+    fn join(self, other: Ends) -> Ends {
+        Ends {
+            full: self.full.min(other.full),
+            free: self.free.min(other.free),
+            released: self.released.min(other.released),
         }
     }
 }
@@ -187,8 +172,32 @@ struct Place<'p> {
     program: &'p Program,
     /// Rings that have commit groups.
     asynchronous: BTreeSet<Id>,
-    /// What may be in use where the loop around is left early.
-    left: Used,
+}
+
+impl Forward<Program> for Place<'_> {
+    type State = State;
+
+    fn join(mut one: State, other: &State) -> State {
+        one.rings.retain(|ring, ends| {
+            other.rings.get(ring).inspect(|others| *ends = ends.join(**others)).is_some()
+        });
+        other.used.iter().for_each(|(buffer, by)| {
+            one.used.entry(*buffer).or_insert(*by);
+        });
+        one
+    }
+
+    fn pass(&mut self, stmt: &Stmt, state: &mut State) -> Edit<Stmt> {
+        if self.ring(stmt).is_some() {
+            return Edit::Instead(self.synchronise(stmt, state));
+        }
+        match &stmt.op {
+            Op::For { var, body, .. } => return Edit::Ahead(self.at_head(*var, body, state)),
+            Op::Sync => state.meet(stmt.by),
+            _ => {}
+        }
+        Edit::Keep
+    }
 }
 
 impl Place<'_> {
@@ -198,107 +207,35 @@ impl Place<'_> {
         ring.is_of_one_group().then_some((id, ring))
     }
 
-    fn body(&mut self, body: Vec<Stmt>, state: &mut State) -> Vec<Stmt> {
-        let mut placed = Vec::new();
-        for stmt in body {
-            self.statement(stmt, state, &mut placed);
-        }
-        placed
+    /// The barriers ahead of a loop with which rings begin.
+    fn at_head(&self, var: Id, body: &[Stmt], state: &mut State) -> Vec<Stmt> {
+        let first = |phase: &Affine| *phase == Coord::Var(var).into();
+        let begin = |stmt: &Stmt| match (&stmt.op, self.ring(stmt)) {
+            (Op::Acquire { phase, .. }, Some((id, _))) if first(phase) => self.begin(id, stmt, state),
+            _ => None,
+        };
+        body.iter().filter_map(begin).collect()
     }
 
-    fn statement(&mut self, mut stmt: Stmt, state: &mut State, placed: &mut Vec<Stmt>) {
-        if self.ring(&stmt).is_some() {
-            return self.synchronise(&stmt, state, placed);
-        }
-        let persistent = self.program.launch == LaunchRule::Persistent;
-        match &mut stmt.op {
-            Op::For { body, .. } | Op::Tiles { body, .. } => {
-                let body = std::mem::take(body);
-                let again = !matches!(stmt.op, Op::Tiles { .. }) || persistent;
-                self.at_head(&stmt, &body, again, state, placed);
-                let (entry, around) = (state.used.clone(), std::mem::take(&mut self.left));
-                let body = self.body(body, state);
-                // It may run no iteration.
-                state.used.extend(entry);
-                state.used.extend(std::mem::replace(&mut self.left, around));
-                if let Op::For { body: all, .. } | Op::Tiles { body: all, .. } = &mut stmt.op {
-                    *all = body;
-                }
-            }
-            Op::Step { body, past, .. } => {
-                // What an unpredicated step waits for first is waited for ahead of it.
-                while *past != Past::Skip && body.first().is_some_and(|first| self.ring(first).is_some()) {
-                    let first = body.remove(0);
-                    self.synchronise(&first, state, placed);
-                }
-                *body = self.body(std::mem::take(body), state);
-            }
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
-                let mut second = state.clone();
-                *then = self.body(std::mem::take(then), state);
-                *other = self.body(std::mem::take(other), &mut second);
-                state.used.extend(second.used);
-            }
-            Op::Roles(roles) => {
-                let entry = state.clone();
-                for (_, body) in roles {
-                    let mut own = entry.clone();
-                    *body = self.body(std::mem::take(body), &mut own);
-                    state.used.extend(own.used);
-                }
-            }
-            Op::Sync => state.meet(stmt.by),
-            Op::Leave { .. } => self.left.extend(state.used.clone()),
-            _ => {
-                for body in stmt.bodies_mut() {
-                    *body = self.body(std::mem::take(body), state);
-                }
-            }
-        }
-        placed.push(stmt);
-    }
-
-    /// The head of a loop: what is known of rings in every iteration, and the barrier of one that begins with the loop.
-    fn at_head(&self, looped: &Stmt, body: &[Stmt], again: bool, state: &mut State, placed: &mut Vec<Stmt>) {
-        for stmt in body {
-            let first = |var: Id, phase: &crate::affine::Affine| *phase == Coord::Var(var).into();
-            if let (Op::For { var, .. }, Op::Acquire { phase, .. }) = (&looped.op, &stmt.op)
-                && first(*var, phase)
-                && let Some((id, _)) = self.ring(stmt)
-            {
-                self.begin(id, stmt, state, placed);
-            }
-            stmt.each(&mut |inner| {
-                let Some((id, ring)) = self.ring(inner) else { return };
-                match state.rings.get_mut(&id) {
-                    Some(ends) => *ends = ends.at_head(id, ring.slots, body),
-                    // It begins in each iteration: those before may still use its buffers.
-                    None if again && ring.slots > 1 => {
-                        state.used.extend(ring.buffers.iter().map(|buffer| (*buffer, inner.by)));
-                    }
-                    None => {}
-                }
-            });
-        }
-    }
-
-    /// A ring begins.
-    fn begin(&self, id: Id, stmt: &Stmt, state: &mut State, placed: &mut Vec<Stmt>) {
+    /// A ring begins, perhaps with a barrier.
+    fn begin(&self, id: Id, stmt: &Stmt, state: &mut State) -> Option<Stmt> {
         let ring = &self.program.rings[id as usize];
-        if ring.buffers.iter().any(|buffer| state.used.contains_key(buffer)) {
-            placed.push(Stmt { op: Op::Sync, ..stmt.clone() });
+        let used = ring.buffers.iter().any(|buffer| state.used.contains_key(buffer));
+        if used {
             state.meet(stmt.by);
         }
         state.rings.insert(id, Ends::new(ring.slots));
+        used.then(|| Stmt { op: Op::Sync, ..stmt.clone() })
     }
 
-    /// A statement of a ring.
-    fn synchronise(&self, stmt: &Stmt, state: &mut State, placed: &mut Vec<Stmt>) {
-        let Some((id, ring)) = self.ring(stmt) else { return };
+    /// What takes the place of a statement of a ring.
+    fn synchronise(&self, stmt: &Stmt, state: &mut State) -> Vec<Stmt> {
+        let Some((id, ring)) = self.ring(stmt) else { return Vec::new() };
+        let mut placed = Vec::new();
         if let Op::Acquire { phase, .. } = &stmt.op
             && phase.constant() == Some(0)
         {
-            self.begin(id, stmt, state, placed);
+            placed.extend(self.begin(id, stmt, state));
         }
         let ends = state.rings.entry(id).or_insert(Ends::new(ring.slots));
         let barrier = ends.pass(&stmt.op, ring.slots);
@@ -318,5 +255,6 @@ impl Place<'_> {
         if barrier == Barrier::None || !matches!(stmt.op, Op::Release { .. }) {
             state.used.extend(ring.buffers.iter().map(|buffer| (*buffer, stmt.by)));
         }
+        placed
     }
 }

@@ -168,6 +168,33 @@ fn tiles_are_moved_between_all_memories() {
 }
 
 /// Row or column sums, or the overall maximum, broadcast over y.
+/// The barriers in a loop do not count behind it, where it may run no iteration.
+#[test]
+fn tiles_are_read_behind_loops_without_iterations() -> Result<()> {
+    let (tile, extents) = ([32, 32], [96, 32]);
+    let mut b = Builder::new("behind");
+    b.threads(64)?;
+    let x = matrix(&mut b, "x", Elem::F32, ["M", "N"], true, false)?;
+    let y = matrix(&mut b, "y", Elem::F32, ["M", "N"], false, true)?;
+    let at = [block(0), block(1)];
+    let (gx, gy) = (b.tile(&x, (tile[0], tile[1]), &at)?, b.tile(&y, (tile[0], tile[1]), &at)?);
+    let [s, other] = ["s", "other"].map(|name| b.shared_tile(name, Elem::F32, (tile[0], tile[1])));
+    let (s, other) = (s?, other?);
+    let kept = b.distributed("kept", Elem::F32, &tile)?;
+    b.copy(&gx, &s)?;
+    // None in the first block.
+    b.repeat("i", Coord::Block(0), Unroll::No, |b, _| -> Result<()> {
+        b.copy(&gx, &other)?;
+        b.copy(&other, &kept)
+    })?;
+    b.copy(&s, &gy)?;
+    let mx = Matrix::new(extents, true, 0, 3, Elem::F32);
+    let my = Matrix::new(extents, false, 0, 5, Elem::F32);
+    let args = sizes(extents, &[("x", &mx), ("y", &my)]);
+    check(b.finish(), &args, &my, &|i, j| mx.at(i, j), extents, "behind a loop");
+    Ok(())
+}
+
 fn reduced(rows: bool, tile: [i64; 2], threads: i64, with: Bin, modes: [bool; 2]) -> Result<Program> {
     let mut b = Builder::new("reduced");
     b.threads(threads)?;

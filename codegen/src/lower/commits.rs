@@ -2,56 +2,61 @@
 //! every path. (Those ahead of waits that leave groups in flight are in the tile program.) A forward dataflow pass over the thread program inserts a commit before each wait that
 //! uncommitted copies can reach, and removes waits that no copy can precede.
 
-use super::flow::{Copies, Edit, Forward, copies, forward};
+use crate::atom::Done;
+use crate::flow::{CopyGroups, Edit, Forward, forward};
+use crate::thread::visit::Order;
 use crate::thread::{Kernel, Op, Queue, Stmt};
-
-/// The dataflow state at a point of the program, over all paths.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Paths {
-    /// On some path a copy was issued.
-    issued: bool,
-    /// On some path the last copies have not been committed.
-    open: bool,
-    /// On some path all copies have been committed.
-    closed: bool,
-}
-
-impl Paths {
-    /// The kernel's entry.
-    const ENTRY: Paths = Paths { issued: false, open: false, closed: true };
-}
 
 /// Inserts commits before the waits that count them.
 pub(super) fn place(kernel: &mut Kernel) {
-    forward(&mut Commits, kernel, Paths::ENTRY);
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = forward(&mut Commits, kernel, body, CopyGroups::ENTRY);
 }
 
 struct Commits;
 
-impl Forward for Commits {
-    type State = Paths;
+impl Forward<Kernel> for Commits {
+    type State = CopyGroups;
 
-    fn join(one: Paths, other: &Paths) -> Paths {
-        Paths {
-            issued: one.issued || other.issued,
-            open: one.open || other.open,
-            closed: one.closed || other.closed,
-        }
+    fn join(one: CopyGroups, other: &CopyGroups) -> CopyGroups {
+        one.join(other)
     }
 
-    fn pass(&mut self, stmt: &Stmt, paths: &mut Paths) -> Edit {
-        let before = *paths;
+    fn pass(&mut self, stmt: &Stmt, groups: &mut CopyGroups) -> Edit<Stmt> {
+        let before = *groups;
         match copies(&stmt.op) {
-            Some(Copies::Issue) => *paths = Paths { issued: true, open: true, closed: false },
-            Some(Copies::Commit | Copies::Wait) => *paths = Paths { open: false, closed: true, ..before },
+            Some(Copies::Issue) => groups.issue(),
+            Some(Copies::Commit) => groups.commit(),
+            Some(Copies::Wait) => {
+                groups.commit();
+                if !before.issued {
+                    return Edit::Instead(Vec::new());
+                }
+                if before.open {
+                    return Edit::Ahead(vec![Stmt { site: stmt.site, op: Op::Commit(Queue::CpAsync) }]);
+                }
+            }
             None => {}
         }
-        let Some(Copies::Wait) = copies(&stmt.op) else { return Edit::Keep };
-        match before {
-            Paths { issued: false, .. } => Edit::Remove,
-            Paths { open: true, .. } => Edit::Ahead(Op::Commit(Queue::CpAsync)),
-            Paths { .. } => Edit::Keep,
-        }
+        Edit::Keep
+    }
+}
+
+/// What a statement does to the commit groups of cp.async.
+pub(super) enum Copies {
+    Issue,
+    Commit,
+    /// A wait for all, or all but some of the latest groups.
+    Wait,
+}
+
+/// What a statement itself does to these groups.
+pub(super) fn copies(op: &Op) -> Option<Copies> {
+    match op.order() {
+        Order::Issue(row) => (row.done == Done::Queue(Queue::CpAsync)).then_some(Copies::Issue),
+        Order::Commit(queue) => (queue == Queue::CpAsync).then_some(Copies::Commit),
+        Order::Wait(queue, _) => (queue == Queue::CpAsync).then_some(Copies::Wait),
+        Order::Nothing | Order::Fence(_) | Order::Barrier | Order::Arrive | Order::Await => None,
     }
 }
 

@@ -5,8 +5,8 @@
 //! A forward dataflow pass over the thread program inserts a fence where an array
 //! that both proxies access was touched since the last one.
 
-use super::flow::{Edit, Forward, end, forward};
-use crate::thread::visit::{Control, Order, Use};
+use crate::flow::{Edit, Forward, end, forward};
+use crate::thread::visit::{Order, Use};
 use crate::thread::{Fence, Id, Kernel, Op, Scope, Space, Stmt, Unroll};
 
 /// Inserts fences.
@@ -16,7 +16,8 @@ pub(super) fn place(kernel: &mut Kernel) {
     if both.is_empty() {
         return;
     }
-    forward(&mut Fences { both }, kernel, false);
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = forward(&mut Fences { kernel, both }, kernel, body, false);
 }
 
 /// The shared arrays that a statement itself accesses through this proxy.
@@ -39,12 +40,13 @@ fn asynchronous(body: &[Stmt], to: &mut Vec<Id>) {
     }
 }
 
-struct Fences {
+struct Fences<'k> {
+    kernel: &'k Kernel,
     /// Arrays that instructions reach through the asynchronous proxy.
     both: Vec<Id>,
 }
 
-impl Forward for Fences {
+impl Forward<Kernel> for Fences<'_> {
     /// Are there unfenced accesses on some path?
     type State = bool;
 
@@ -52,20 +54,21 @@ impl Forward for Fences {
         one || *other
     }
 
-    fn pass(&mut self, stmt: &Stmt, open: &mut bool) -> Edit {
+    fn pass(&mut self, stmt: &Stmt, open: &mut bool) -> Edit<Stmt> {
         let fenced = *open && (publishes(&stmt.op) || self.only_publishes(&stmt.op));
         *open &= !fenced && stmt.op != Op::Fence(Fence::ProxyAsync);
         *open |= self.accesses(&stmt.op);
-        if fenced { Edit::Ahead(Op::Fence(Fence::ProxyAsync)) } else { Edit::Keep }
+        let fence = || Stmt { site: stmt.site, op: Op::Fence(Fence::ProxyAsync) };
+        if fenced { Edit::Ahead(vec![fence()]) } else { Edit::Keep }
     }
 }
 
-impl Fences {
+impl Fences<'_> {
     /// An unrolled loop whose body publishes and leaves nothing unfenced: one fence before it, instead of one in each
     /// iteration.
     fn only_publishes(&mut self, op: &Op) -> bool {
         let Op::For { body, unroll: Unroll::Full, .. } = op else { return false };
-        body.iter().any(|stmt| publishes(&stmt.op)) && !end(self, body, false)
+        body.iter().any(|stmt| publishes(&stmt.op)) && !end(self, self.kernel, body, false)
     }
 
     /// Does a statement itself access these arrays through the generic proxy?
@@ -82,7 +85,7 @@ fn publishes(op: &Op) -> bool {
         Order::Nothing | Order::Commit(_) | Order::Wait(..) | Order::Fence(_) | Order::Await => false,
     };
     // One elected thread acts for the others.
-    let elects = op.control() == Control::Elect;
+    let elects = matches!(op, Op::Elect(..));
     own || (elects && op.blocks().into_iter().flatten().any(|stmt| publishes(&stmt.op)))
 }
 

@@ -11,7 +11,6 @@ mod edges;
 mod elementwise;
 mod family;
 mod fences;
-mod flow;
 mod gather;
 mod gemm;
 mod masks;

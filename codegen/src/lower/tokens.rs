@@ -9,8 +9,9 @@
 use std::collections::HashMap;
 
 use super::Lower;
-use super::flow::{Copies, Edit, Forward, copies, forward};
+use super::commits::{Copies, copies};
 use super::ring::is_bulk_store;
+use crate::flow::{Edit, Forward, forward};
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
 use crate::tile;
 
@@ -77,7 +78,8 @@ pub(super) fn relax(kernel: &mut Kernel, marks: &Marks) {
             *known = (*known).max(*but);
         }
     }
-    forward(&mut Relaxed { marks, longest }, kernel, Ages::default());
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = forward(&mut Relaxed { marks, longest }, kernel, body, Ages::default());
 }
 
 /// For each token, latest group first: how many groups were committed after it, on the path with the fewest.
@@ -116,14 +118,14 @@ struct Relaxed<'m> {
     longest: HashMap<Id, u32>,
 }
 
-impl Forward for Relaxed<'_> {
+impl Forward<Kernel> for Relaxed<'_> {
     type State = Ages;
 
     fn join(one: Ages, other: &Ages) -> Ages {
         one.or(other)
     }
 
-    fn pass(&mut self, stmt: &Stmt, ages: &mut Ages) -> Edit {
+    fn pass(&mut self, stmt: &Stmt, ages: &mut Ages) -> Edit<Stmt> {
         let mark = self.marks.get(&stmt.site).copied();
         match (copies(&stmt.op), mark) {
             (Some(Copies::Commit), Some(Mark::Closes(token))) => {
@@ -137,9 +139,8 @@ impl Forward for Relaxed<'_> {
             }
             (Some(Copies::Wait), Some(Mark::Waits(token, but))) => {
                 let age = ages.0.get(&token).and_then(|ages| ages.get(but as usize));
-                age.map_or(Edit::Remove, |&pending| {
-                    Edit::Become(Op::WaitQueue { queue: Queue::CpAsync, pending })
-                })
+                let op = age.map(|&pending| Op::WaitQueue { queue: Queue::CpAsync, pending });
+                Edit::Instead(op.map(|op| Stmt { site: stmt.site, op }).into_iter().collect())
             }
             (Some(Copies::Wait), Some(Mark::Closes(_)) | None) | (Some(Copies::Issue) | None, _) => {
                 Edit::Keep

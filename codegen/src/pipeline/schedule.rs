@@ -157,7 +157,7 @@ impl Schedule {
             Some(steps) => {
                 let at = work.first().map_or(span, |stmt| stmt.span);
                 let (first, body) = steps.over_slots(self, var, slot).map_err(|problem| problem.at(at))?;
-                written.push(first);
+                written.extend(first);
                 body
             }
             None => [vec![slot.full], slot.early, work, slot.late, slot.done].concat(),

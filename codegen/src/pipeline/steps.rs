@@ -240,26 +240,27 @@ impl Steps {
         schedule: &mut Schedule,
         var: Id,
         slot: Slot,
-    ) -> Result<(Stmt, Vec<Stmt>)> {
+    ) -> Result<(Vec<Stmt>, Vec<Stmt>)> {
         let Slot { full, early, late, done, past } = slot;
         let last = self.count - 1;
         let before = self.first(schedule, var, 0.into(), (past, &full))?;
         let mut body = self.up_to(schedule, last, early, late)?;
         body.extend(done);
         let next = Affine::from(Coord::Var(var)).plus(&1.into(), 1).unwrap_or_default();
-        body.push(self.first(schedule, var, next, (past, &full))?);
+        body.extend(self.first(schedule, var, next, (past, &full))?);
         body.extend(self.at(&self.work, &last.into())?);
         Ok((before, body))
     }
 
-    /// Waits until the slot of iteration `at` is full, and loads its first fragments.
+    /// Waits until the slot of iteration `at` is full, and loads its first fragments. Where these are loaded for every
+    /// iteration, unpredicated, so is the wait.
     fn first(
         &self,
         schedule: &mut Schedule,
         var: Id,
         at: Affine,
         (past, full): (Past, &Stmt),
-    ) -> Result<Stmt> {
+    ) -> Result<Vec<Stmt>> {
         let next = schedule.var_like(var, "next");
         let (this, other) = (Coord::Var(var), Coord::Var(next));
         let mut body = self.at(&self.loads, &0.into())?;
@@ -267,11 +268,16 @@ impl Steps {
             *base = base.replaced(&this, &other);
         }
         let mut full = full.clone();
+        let is_predicated = past == Past::Skip;
+        let slot = if is_predicated { other.into() } else { at.clone() };
         if let Op::Await { phase, .. } = &mut full.op {
-            *phase = phase.replaced(&this, &other);
+            *phase = phase.with(&this, &slot).unwrap_or_default();
         }
-        body.insert(0, full);
-        Ok(self.statement(Op::Step { var: next, at, past, body }))
+        if is_predicated {
+            body.insert(0, full);
+            return Ok(vec![self.statement(Op::Step { var: next, at, past, body })]);
+        }
+        Ok(vec![full, self.statement(Op::Step { var: next, at, past, body })])
     }
 }
 
@@ -318,7 +324,7 @@ pub(super) fn over_ring(schedule: &mut Schedule, stmt: &Stmt) -> Result<Option<V
             };
             let (before, body) = steps.over_slots(schedule, *var, slot)?;
             let looped = Op::For { var: *var, unroll: Unroll::No, body };
-            Ok(Some(vec![before, Stmt { op: looped, ..stmt.clone() }]))
+            Ok(Some([before, vec![Stmt { op: looped, ..stmt.clone() }]].concat()))
         }
         _ => Ok(None),
     }

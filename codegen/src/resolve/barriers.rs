@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::ast::Span;
+use crate::flow::{Edit, Forward, forward};
 use crate::thread::Id;
 use crate::tile::whole;
 use crate::tile::{How, Op, Program, Space, Stmt};
@@ -40,8 +40,7 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> Vec<Stmt> {
             );
         }
     });
-    let mut barriers = Barriers { program, filled };
-    barriers.body(body, &mut State::new())
+    forward(&mut Barriers { program, filled }, program, body, State::new())
 }
 
 /// Is it an asynchronous copy from global to shared memory, in flight until a wait?
@@ -59,62 +58,51 @@ struct Barriers<'p> {
     filled: BTreeSet<Id>,
 }
 
-impl Barriers<'_> {
-    fn body(&mut self, body: Vec<Stmt>, state: &mut State) -> Vec<Stmt> {
-        let mut placed = Vec::new();
-        for stmt in body {
-            self.statement(stmt, state, &mut placed);
+impl Forward<Program> for Barriers<'_> {
+    type State = State;
+
+    fn join(mut one: State, other: &State) -> State {
+        for (id, since) in other {
+            let known = one.entry(*id).or_default();
+            known.by = match (known.written, since.written) {
+                (true, true) if known.by != since.by => None,
+                (true, _) => known.by,
+                (false, _) => since.by,
+            };
+            known.read |= since.read;
+            known.whole |= since.whole;
+            known.written |= since.written;
+            known.flying |= since.flying;
         }
-        placed
+        one
     }
 
-    fn statement(&mut self, mut stmt: Stmt, state: &mut State, placed: &mut Vec<Stmt>) {
-        match &mut stmt.op {
+    fn pass(&mut self, stmt: &Stmt, state: &mut State) -> Edit<Stmt> {
+        match &stmt.op {
             Op::For { body, .. } | Op::Pipelined { body, .. } | Op::Tiles { body, .. } => {
                 // Hazards with statements before a loop get a barrier before it, not in each iteration.
                 let mut meets = None;
                 super::each(body, &mut |inner| meets = meets.or(self.conflict(inner, state)));
-                self.meet(meets, stmt.span, stmt.by, state, placed);
-                let mut after = state.clone();
-                let body = std::mem::take(body);
-                self.body(body.clone(), &mut after);
-                join(state, &after);
-                let body = self.body(body, state);
-                match &mut stmt.op {
-                    Op::For { body: all, .. }
-                    | Op::Pipelined { body: all, .. }
-                    | Op::Tiles { body: all, .. } => *all = body,
-                    _ => {}
-                }
+                Edit::Ahead(meet(meets, stmt, state))
             }
-            Op::If { then, other, .. } | Op::When { then, other, .. } => {
-                let mut second = state.clone();
-                *then = self.body(std::mem::take(then), state);
-                *other = self.body(std::mem::take(other), &mut second);
-                join(state, &second);
+            Op::Sync => {
+                synchronised(state);
+                Edit::Keep
             }
-            // Concurrent groups synchronize by rings, and the threads of each by barriers.
-            Op::Roles(roles) => {
-                for (_, body) in roles {
-                    *body = self.body(std::mem::take(body), &mut state.clone());
-                }
+            Op::WaitCopies { pending: 0 } => {
+                landed(state);
+                Edit::Keep
             }
-            Op::Ordered { .. } => {}
-            Op::Sync => state.retain(|_, since| {
-                since.read = false;
-                since.written = since.flying;
-                since.written
-            }),
-            Op::WaitCopies { pending: 0 } => state.values_mut().for_each(|since| since.flying = false),
             _ => {
-                let meets = self.conflict(&stmt, state);
-                self.meet(meets, stmt.span, stmt.by, state, placed);
-                self.record(&stmt, state);
+                let placed = meet(self.conflict(stmt, state), stmt, state);
+                self.record(stmt, state);
+                Edit::Ahead(placed)
             }
         }
-        placed.push(stmt);
     }
+}
 
+impl Barriers<'_> {
     /// The tensors that a statement reads and those that it writes, as far as other threads can see the
     /// writes; without those that pipelined loops fill.
     fn touched(&self, stmt: &Stmt) -> (Vec<Id>, Vec<Id>) {
@@ -146,20 +134,6 @@ impl Barriers<'_> {
         (!all.is_empty()).then(|| all.iter().any(|since| since.flying))
     }
 
-    fn meet(&self, meets: Option<bool>, span: Span, by: Id, state: &mut State, placed: &mut Vec<Stmt>) {
-        let Some(flying) = meets else { return };
-        let stmt = |op| Stmt { id: 0, span, by, op };
-        if flying {
-            placed.push(stmt(Op::WaitCopies { pending: 0 }));
-            state.values_mut().for_each(|since| since.flying = false);
-        }
-        placed.push(stmt(Op::Sync));
-        state.retain(|_, since| {
-            *since = Since { read: false, written: since.flying, ..*since };
-            since.written
-        });
-    }
-
     fn record(&self, stmt: &Stmt, state: &mut State) {
         let (reads, writes) = self.touched(stmt);
         for id in reads {
@@ -175,17 +149,29 @@ impl Barriers<'_> {
     }
 }
 
-fn join(state: &mut State, other: &State) {
-    for (id, since) in other {
-        let known = state.entry(*id).or_default();
-        known.by = match (known.written, since.written) {
-            (true, true) if known.by != since.by => None,
-            (true, _) => known.by,
-            (false, _) => since.by,
-        };
-        known.read |= since.read;
-        known.whole |= since.whole;
-        known.written |= since.written;
-        known.flying |= since.flying;
+/// The barrier ahead of a statement that needs one, and the wait for copies if it needs that, too.
+fn meet(meets: Option<bool>, stmt: &Stmt, state: &mut State) -> Vec<Stmt> {
+    let Some(flying) = meets else { return Vec::new() };
+    let mut ops = Vec::new();
+    if flying {
+        ops.push(Op::WaitCopies { pending: 0 });
+        landed(state);
     }
+    ops.push(Op::Sync);
+    synchronised(state);
+    ops.into_iter().map(|op| Stmt { id: 0, span: stmt.span, by: stmt.by, op }).collect()
+}
+
+/// Copies have arrived.
+fn landed(state: &mut State) {
+    state.values_mut().for_each(|since| since.flying = false);
+}
+
+/// Behind a barrier.
+fn synchronised(state: &mut State) {
+    state.retain(|_, since| {
+        since.read = false;
+        since.written = since.flying;
+        since.written
+    });
 }

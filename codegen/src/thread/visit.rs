@@ -1,8 +1,9 @@
 //! The visitor of thread programs: what a statement itself uses, which blocks it contains, and how it orders accesses.
 //! Each question has one list of all statements, here; passes ask instead of listing statements again.
 
-use super::{AtomArg, Fence, Frag, Id, Mem, Op, Queue, Space, Stmt, Val};
+use super::{AtomArg, Fence, Frag, Id, Kernel, Mem, Op, Queue, Space, Stmt, Val};
 use crate::atom::{Atom, Effect};
+use crate::flow::{Control, Structured};
 use crate::index::Ix;
 
 /// Is something read, written or both?
@@ -55,23 +56,6 @@ pub(crate) enum Order {
     Await,
 }
 
-/// How control passes through a statement and its [`blocks`](Op::blocks).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Control {
-    /// It has no blocks.
-    Straight,
-    /// Its block is repeated, perhaps not once; this is the loop's variable.
-    Repeat(Id),
-    /// It may leave the loop over this variable.
-    Leave(Id),
-    /// Each thread executes one of its blocks.
-    Either,
-    /// One thread of each group executes its block.
-    Elect,
-    /// Each warp executes one of its blocks, or none: the blocks have so many warps.
-    Roles(u32),
-}
-
 /// The statements that neither have blocks nor leave a loop, as a pattern.
 macro_rules! simple {
     () => {
@@ -95,6 +79,28 @@ macro_rules! simple {
     };
 }
 
+impl Structured for Kernel {
+    type Stmt = Stmt;
+
+    fn control(&self, stmt: &Stmt) -> Control {
+        match &stmt.op {
+            Op::For { var, .. } => Control::Repeat { var: *var, runs: false },
+            Op::Leave { of, .. } => Control::Leave(*of),
+            Op::If { .. } | Op::When { .. } => Control::One,
+            Op::Elect(..) => Control::OneOrNone,
+            Op::Roles(roles) => {
+                let warps: u32 = roles.iter().map(|role| role.warps.1 - role.warps.0).sum();
+                if warps < self.launch.threads.div_ceil(32) { Control::OneOrNone } else { Control::One }
+            }
+            simple!() => Control::Straight,
+        }
+    }
+
+    fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
+        stmt.op.blocks_mut()
+    }
+}
+
 impl Op {
     /// The blocks inside a statement.
     pub(crate) fn blocks(&self) -> Vec<&[Stmt]> {
@@ -113,18 +119,6 @@ impl Op {
             Op::If { then, other, .. } | Op::When { then, other, .. } => vec![then, other],
             Op::Roles(roles) => roles.iter_mut().map(|role| &mut role.body).collect(),
             Op::Leave { .. } | simple!() => Vec::new(),
-        }
-    }
-
-    /// How control passes through its blocks.
-    pub(crate) fn control(&self) -> Control {
-        match self {
-            Op::For { var, .. } => Control::Repeat(*var),
-            Op::Leave { of, .. } => Control::Leave(*of),
-            Op::If { .. } | Op::When { .. } => Control::Either,
-            Op::Elect(..) => Control::Elect,
-            Op::Roles(roles) => Control::Roles(roles.iter().map(|role| role.warps.1 - role.warps.0).sum()),
-            simple!() => Control::Straight,
         }
     }
 

@@ -36,7 +36,7 @@ const COMMITS: &str = "codegen/src/lower/commits.rs";
 const EDGES: &str = "codegen/src/lower/edges.rs";
 const ELEMENTWISE: &str = "codegen/src/lower/elementwise.rs";
 const FAMILY: &str = "codegen/src/lower/family.rs";
-const FLOW: &str = "codegen/src/lower/flow.rs";
+const FLOW: &str = "codegen/src/flow.rs";
 const GEMM: &str = "codegen/src/lower/gemm/scalar.rs";
 const LOWER: &str = "codegen/src/lower/mod.rs";
 const STRENGTH_REDUCTION: &str = "codegen/src/lower/strength_reduction.rs";
@@ -107,8 +107,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         SYNCHRONISE,
         "no barrier before a loop that reuses the slots",
-        "if ring.buffers.iter().any(|buffer| state.used.contains_key(buffer)) {",
-        "if ring.buffers.is_empty() {",
+        "let used = ring.buffers.iter().any(|buffer| state.used.contains_key(buffer));",
+        "let used = ring.buffers.is_empty();",
     ),
     fault(SLOTS, "the prologue skips the first stage", "for at in 0..ahead {", "for at in 1..ahead {"),
     fault(
@@ -253,10 +253,10 @@ pub const FAULTS: &[Fault] = &[
     fault(
         COMMITS,
         "copies are not committed before a wait counts them",
-        "Paths { open: true, .. } => Edit::Ahead",
-        "Paths { open: true, .. } if pending > 9 => Edit::Ahead",
+        "if before.open {",
+        "if before.open && !before.issued {",
     ),
-    fault(COMMITS, "waits are dropped", "Paths { issued: false, .. } =>", "Paths { .. } if pending < 9 =>"),
+    fault(COMMITS, "waits are dropped", "if !before.issued {", "if before.issued {"),
     fault(
         FLOW,
         "copies in flight across iterations are ignored",
