@@ -4,6 +4,7 @@ mod pack;
 
 use std::borrow::Cow;
 
+use crate::allocate::allocate;
 use crate::alternative::{Alternative, Policy};
 use crate::ast::{self, Level, Name};
 use crate::check::{self, Checked};
@@ -293,7 +294,7 @@ pub(crate) fn oldest(program: &Program) -> std::result::Result<u32, Diagnostic> 
 
 /// The oldest architecture from a program's own on whose blocks hold its shared tiles; its own where none does.
 fn raised(program: &Program) -> u32 {
-    let needed = program.shared_bytes();
+    let needed = allocate(program).bytes;
     let holds = |arch: &u32| Target::of(*arch).block_shared >= needed;
     let newer = TARGETS.iter().map(|row| row.arch).filter(|arch| *arch > program.arch);
     std::iter::once(program.arch).chain(newer).find(holds).unwrap_or(program.arch)

@@ -3,6 +3,7 @@
 
 mod across;
 pub mod affine;
+mod allocate;
 mod alternative;
 pub mod ast;
 pub mod atom;

@@ -32,6 +32,7 @@ mod words;
 use tilewright_layout::{Symbol, Value};
 
 use crate::affine::{Affine, Arith, Coord};
+use crate::allocate::{ALIGN, Allocation, allocate};
 pub use crate::alternative::Policy;
 use crate::ast::Span;
 use crate::bounds::Assumed;
@@ -72,6 +73,8 @@ struct Lower<'p> {
     program: &'p Program,
     assumed: Assumed<'p>,
     kernel: Kernel,
+    /// Offsets in shared memory.
+    allocation: Allocation,
     /// Parameters of symbols.
     symbols: Vec<(Symbol, Ix)>,
     /// For each tensor its parameter, shared array or register array.
@@ -130,6 +133,7 @@ impl<'p> Lower<'p> {
             program,
             assumed,
             kernel,
+            allocation: allocate(program),
             symbols: Vec::new(),
             places: vec![0; program.tensors.len()],
             preamble: Vec::new(),
@@ -187,19 +191,15 @@ impl<'p> Lower<'p> {
             let at = self.exprs().leaf(Int::Param(param), 1, most, multiple, thread::Scope::Grid);
             self.symbols.push((symbol, at));
         }
-        let mut offset = 0u32;
         for (id, tensor) in self.program.tensors.iter().enumerate() {
             let len = tensor.layout.cosize().unwrap_or(0) as u32;
             match tensor.space {
                 Space::Global { .. } => {}
                 Space::Shared { align } => {
-                    let align = align.max(16);
-                    let free = self.freed(id as Id).unwrap_or(offset).next_multiple_of(align);
                     self.places[id] = self.kernel.shared.len() as Id;
                     let (name, note) = (tensor.name.clone(), tensor.layout.to_string());
-                    let array = Shared { name, elem: tensor.elem, len, offset: free, align, note };
-                    offset = offset.max(free + array.bytes());
-                    self.kernel.shared.push(array);
+                    let (offset, align) = (self.allocation.tiles[&(id as Id)], align.max(ALIGN));
+                    self.kernel.shared.push(Shared { name, elem: tensor.elem, len, offset, align, note });
                 }
                 Space::Registers { words } => {
                     let name = tensor.name.clone();
@@ -207,30 +207,16 @@ impl<'p> Lower<'p> {
                 }
             }
         }
-        for ring in &self.program.rings {
+        for (ring, offsets) in self.program.rings.iter().zip(self.allocation.rings.clone()) {
             self.rings.push(self.kernel.bars.len() as Id);
-            for (what, count) in [("full", ring.arrivals), ("empty", self.releases(ring))] {
-                offset = offset.next_multiple_of(8);
+            let both = [("full", ring.arrivals), ("empty", self.releases(ring))];
+            for ((what, count), offset) in both.into_iter().zip(offsets) {
                 let name = format!("{}_{what}", ring.name);
                 let scope = ring::scope(self.program, ring);
                 self.kernel.bars.push(Bar::Mbarriers { name, offset, slots: ring.slots, count, scope });
-                offset += 8 * ring.slots;
             }
         }
-        offset = self.declare_orders(offset);
-        self.kernel.launch.shared_bytes = offset;
-    }
-
-    /// The offset at which a tensor overlays shared arrays that are no longer used, if it does. Those must be
-    /// the last ones.
-    fn freed(&self, id: Id) -> Option<u32> {
-        let (_, done) = self.program.overlays.iter().find(|(over, _)| *over == id)?;
-        let place = |id: Id| &self.kernel.shared[self.places[id as usize] as usize];
-        let first = done.iter().map(|&id| place(id).offset).min()?;
-        let theirs = |at: usize| done.iter().any(|&id| self.places[id as usize] as usize == at);
-        // Not where other arrays follow them.
-        let mut behind = self.kernel.shared.iter().enumerate().filter(|(_, array)| array.offset >= first);
-        behind.all(|(at, _)| theirs(at)).then_some(first)
+        self.declare_orders();
     }
 
     fn finish(mut self) -> Kernel {
@@ -238,6 +224,7 @@ impl<'p> Lower<'p> {
         body.append(&mut self.block);
         self.kernel.body = body;
         self.kernel.needs = self.assumed.needs;
+        self.kernel.launch.shared_bytes = self.allocation.bytes;
         commits::place(&mut self.kernel);
         tokens::relax(&mut self.kernel, &self.marks);
         fences::place(&mut self.kernel);

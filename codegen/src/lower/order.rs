@@ -20,13 +20,12 @@ struct Section {
 
 impl Lower<'_> {
     fn section(&self, by: Id, groups: &[Id]) -> Section {
-        let parts = groups.iter().map(|&group| self.program.groups[group as usize].members.max(1)).sum();
+        let parts = self.program.members(groups);
         Section { by, parts, warps: self.program.threads_of(groups[0]).div_ceil(32) }
     }
 
-    /// Declares the mbarriers of all ordered sections, from an offset in shared memory on; returns where they
-    /// end.
-    pub(super) fn declare_orders(&mut self, mut offset: u32) -> u32 {
+    /// Declares the mbarriers of all ordered sections.
+    pub(super) fn declare_orders(&mut self) {
         let mut found: Vec<Option<Section>> = vec![None; self.program.orders as usize];
         for stmt in &self.program.body {
             stmt.each(&mut |stmt| {
@@ -39,12 +38,10 @@ impl Lower<'_> {
             self.orders.push(self.kernel.bars.len() as Id);
             let Section { parts: slots, warps: count, .. } =
                 section.unwrap_or(Section { by: 0, parts: 1, warps: 1 });
-            offset = offset.next_multiple_of(8);
+            let offset = self.allocation.orders[number];
             let name = if number == 0 { "order".to_owned() } else { format!("order_{number}") };
             self.kernel.bars.push(Bar::Mbarriers { name, offset, slots, count, scope: Scope::Block });
-            offset += 8 * slots;
         }
-        offset
     }
 
     /// Declares the phase counters of the ordered sections in these statements, except inside roles.

@@ -2,6 +2,7 @@
 //! across a cluster.
 
 use super::Lower;
+use crate::allocate::ALIGN;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::number::Number;
@@ -526,12 +527,9 @@ impl Lower<'_> {
 
     /// A scratch array in shared memory.
     pub(super) fn scratch_array(&mut self, name: &str, elem: Elem, len: u32, of: &str) -> u32 {
-        const ALIGN: u32 = 16;
-        let offset = self.kernel.launch.shared_bytes.next_multiple_of(ALIGN);
+        let offset = self.allocation.append(len * elem.bytes(), ALIGN);
         let note = format!("{len} results of {of}");
-        let array = Shared { name: name.to_owned(), elem, len, offset, align: ALIGN, note };
-        self.kernel.launch.shared_bytes = offset + array.bytes();
-        self.kernel.shared.push(array);
+        self.kernel.shared.push(Shared { name: name.to_owned(), elem, len, offset, align: ALIGN, note });
         self.kernel.shared.len() as u32 - 1
     }
 }

@@ -320,21 +320,6 @@ impl Program {
         blocks > 1 && all.into_iter().any(differs)
     }
 
-    /// Bytes of shared memory that its tensors take, overlays in the place of what they reuse.
-    pub(crate) fn shared_bytes(&self) -> u32 {
-        let (mut places, mut end) = (BTreeMap::new(), 0u32);
-        for (id, tensor) in (0..).zip(&self.tensors) {
-            let Space::Shared { align } = tensor.space else { continue };
-            let reused = self.overlays.iter().find(|(over, _)| *over == id);
-            let place = reused.and_then(|(_, done)| done.iter().filter_map(|id| places.get(id)).min());
-            let place = place.copied().unwrap_or(end).next_multiple_of(align.max(16));
-            let bytes = tensor.layout.cosize().unwrap_or(0) * i64::from(tensor.elem.bytes());
-            places.insert(id, place);
-            end = end.max(place + bytes as u32);
-        }
-        end
-    }
-
     /// A tensor.
     pub fn tensor(&self, id: Id) -> &Tensor {
         &self.tensors[id as usize]
@@ -370,6 +355,11 @@ impl Program {
         let of_roles =
             self.groups.iter().filter_map(|g| g.warps).map(|(_, end)| end.saturating_mul(32)).max();
         of_roles.unwrap_or(0).max(self.groups[0].threads)
+    }
+
+    /// How many members groups have together: 1 for a plain group.
+    pub(crate) fn members(&self, groups: &[Id]) -> u32 {
+        groups.iter().map(|&group| self.groups[group as usize].members.max(1)).sum()
     }
 
     /// Threads whose elements a reduction of a group combines.

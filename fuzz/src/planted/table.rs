@@ -29,6 +29,7 @@ const FRAGMENTS: &str = "codegen/src/pipeline/fragments.rs";
 const SLOTS: &str = "codegen/src/pipeline/schedule.rs";
 const STEPS: &str = "codegen/src/pipeline/steps.rs";
 const SYNCHRONISE: &str = "codegen/src/synchronise.rs";
+const ALLOCATE: &str = "codegen/src/allocate.rs";
 const ADDRESS: &str = "codegen/src/lower/address.rs";
 const BOUNDS: &str = "codegen/src/bounds.rs";
 const COORDINATES: &str = "codegen/src/origin/coordinates.rs";
@@ -412,10 +413,10 @@ pub const FAULTS: &[Fault] = &[
         "Some(n) => self.exprs().rem(digit, *n + 1),",
     ),
     fault(
-        LOWER,
+        ALLOCATE,
         "shared arrays overlap",
-        "offset = offset.max(free + array.bytes());",
-        "offset = offset.max(free + array.bytes() / 2);",
+        "all.bytes.max(at + bytes(tensor))",
+        "all.bytes.max(at + bytes(tensor) / 2)",
     ),
     fault(
         FAMILY,
