@@ -17,6 +17,7 @@ use crate::alternative::Policy;
 use crate::bounds::Assumed;
 use crate::diagnostic::Diagnostic;
 use crate::thread::{Bin, Fact, Id};
+use crate::tile::visit::of_order;
 use crate::tile::{Expr, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 use beyond::{Beyond, State, forget, join};
@@ -41,7 +42,7 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
         masks: BTreeMap::new(),
         coordinates: BTreeMap::new(),
         loops: Vec::new(),
-        followed: Vec::new(),
+        followed: BTreeSet::new(),
         idle: BTreeSet::new(),
         operands: BTreeSet::new(),
         assigned: BTreeSet::new(),
@@ -98,7 +99,7 @@ struct Origins<'p> {
     /// Loops around the current statement.
     loops: Vec<Id>,
     /// Sums whose products whole tiles have stated; see [`Op::Follows`].
-    followed: Vec<Id>,
+    followed: BTreeSet<Id>,
     /// Tensors whose edges are known after a loop if it has an iteration, and it may have none.
     idle: BTreeSet<Id>,
     /// See [`crate::fills::operands`].
@@ -177,7 +178,7 @@ impl Origins<'_> {
                 self.update(to, Beyond { edges: Some(Vec::new()), ..Beyond::UNKNOWN }, state);
             }
             Op::Follows { a, b, acc } => {
-                self.followed.push(acc.tensor);
+                self.followed.insert(acc.tensor);
                 self.multiplied((a, b, acc), false, state);
             }
             Op::Holds { from, to } => {
@@ -226,13 +227,7 @@ impl Origins<'_> {
             Op::Roles(roles) => self.pass_roles(roles, state),
             Op::Ordered { body, .. } => self.walk(body, state),
             Op::Take { .. } | Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
-            Op::SyncCluster | Op::Sync | Op::Wait { .. } | Op::WaitCopies { .. } | Op::CommitCopies => {}
-            Op::Leave { .. } => {}
-            Op::Acquire { .. }
-            | Op::Publish { .. }
-            | Op::Await { .. }
-            | Op::Release { .. }
-            | Op::Advance { .. } => {}
+            Op::Leave { .. } | of_order!() => {}
         }
     }
 

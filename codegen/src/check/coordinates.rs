@@ -14,7 +14,7 @@ mod product;
 mod store;
 mod words;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tilewright_layout::Value;
 
@@ -22,6 +22,7 @@ use super::Budget;
 use crate::affine::Affine;
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
+use crate::tile::visit::of_order;
 use crate::tile::{Across, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 use elements::{Elements, Mask, extents, parts};
@@ -48,7 +49,7 @@ type State = HashMap<Id, Content>;
 pub(super) fn find(program: &Program, budget: &mut Budget) -> Vec<Diagnostic> {
     let threads = program.threads().max(1);
     let mut walk =
-        Walk { program, threads, budget, said: Vec::new(), found: Vec::new(), followed: Vec::new() };
+        Walk { program, threads, budget, said: Vec::new(), found: Vec::new(), followed: HashSet::new() };
     walk.statements(&program.body, &mut State::new());
     walk.found
 }
@@ -61,7 +62,7 @@ struct Walk<'p, 'b> {
     said: Vec<*const Stmt>,
     found: Vec<Diagnostic>,
     /// Sums whose products whole tiles have stated; see [`Op::Follows`].
-    followed: Vec<Id>,
+    followed: HashSet<Id>,
 }
 
 impl<'p> Walk<'p, '_> {
@@ -112,12 +113,12 @@ impl<'p> Walk<'p, '_> {
             Op::Follows { a, acc, .. }
                 if matches!(self.program.tensor(a.tensor).space, Space::Registers { .. }) =>
             {
-                self.followed.push(acc.tensor);
+                self.followed.insert(acc.tensor);
                 self.write(stmt, acc, Origin::Unknown, state);
             }
             Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => {
                 if matches!(stmt.op, Op::Follows { .. }) {
-                    self.followed.push(acc.tensor);
+                    self.followed.insert(acc.tensor);
                 }
                 let sums = self.product(stmt, [a, b, acc], state);
                 let before = self.read(acc, state);
@@ -171,21 +172,8 @@ impl<'p> Walk<'p, '_> {
             Op::Roles(_) | Op::Ordered { .. } => {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }
-            Op::Take { .. }
-            | Op::Holds { .. }
-            | Op::Signal { .. }
-            | Op::AwaitFlag { .. }
-            | Op::SyncCluster
-            | Op::WaitCopies { .. }
-            | Op::CommitCopies
-            | Op::Wait { .. }
-            | Op::Sync
-            | Op::Leave { .. }
-            | Op::Acquire { .. }
-            | Op::Publish { .. }
-            | Op::Await { .. }
-            | Op::Release { .. }
-            | Op::Advance { .. } => {}
+            Op::Take { .. } | Op::Holds { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
+            Op::Leave { .. } | of_order!() => {}
         }
     }
 

@@ -273,7 +273,15 @@ impl Lower<'_> {
                     Expr::At(mode) => Val::Int(self.stands_at(mode, here)?, *to),
                     Expr::Index(ref at) => Val::Int(self.affine(at), *to),
                     Expr::Size(size) => Val::Int(self.value(size), *to),
-                    _ => match inner(x)? {
+                    Expr::In(_)
+                    | Expr::Scalar(_)
+                    | Expr::Un(..)
+                    | Expr::Bin(..)
+                    | Expr::Fma(_)
+                    | Expr::Cmp(..)
+                    | Expr::Pick(_)
+                    | Expr::Cast(..)
+                    | Expr::Bits(..) => match inner(x)? {
                         (value, Type::Elem(from)) => self.converted(*value, from, *to),
                         // Cast also to `i32`: from here on a negation is arithmetic.
                         (value, Type::Condition) => Val::Cast(*to, value),

@@ -474,6 +474,6 @@ fn commutes(all: &Combined<'_>) -> bool {
             let same = matches!((&**x, &**y), (Expr::In(0), Expr::In(1)) | (Expr::In(1), Expr::In(0)));
             same && matches!(with, Bin::Add | Bin::Mul | Bin::And | Bin::Or | Bin::Xor)
         }
-        _ => false,
+        How::Functions(_) | How::Bin(_) => false,
     }
 }

@@ -193,7 +193,7 @@ impl Lower<'_> {
                     (self.exprs().remainder(within, height), self.exprs().quotient(within, height));
                 vec![self.exprs().add(start, row), column]
             }
-            _ => {
+            (Raster::Plain | Raster::Bands(_), _) => {
                 let (mut places, mut rest) = (Vec::new(), tile);
                 for (mode, &count) in counts.iter().enumerate() {
                     if mode + 1 == counts.len() {

@@ -3,7 +3,7 @@
 
 mod how;
 mod stmt;
-mod visit;
+pub(crate) mod visit;
 pub(crate) mod whole;
 
 use std::collections::{BTreeMap, BTreeSet};

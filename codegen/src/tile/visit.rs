@@ -45,6 +45,7 @@ macro_rules! of_order {
             | Op::Advance { .. }
     };
 }
+pub(crate) use of_order;
 
 /// The statements of control flow, as a pattern.
 macro_rules! of_control {
