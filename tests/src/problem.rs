@@ -403,8 +403,11 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         let scales: f64 = AFTER_C[2..5].iter().map(|name| vector(name, 1.0)).product();
         let residual = residual.map_or(0.0, |residual| residual.values[at]);
         let (before, after) = if finish.after { (0.0, residual) } else { (residual, 0.0) };
-        let (alpha, added) = (alpha * scales, vector("bias", 0.0) + before);
-        let (value, most) = (alpha * sum + old + added, alpha.abs() * size + old.abs() + added.abs());
+        let (alpha, bias) = (alpha * scales, vector("bias", 0.0));
+        let value = alpha * sum + old + bias + before;
+        // Partial sums are as large as the terms, which may cancel out: that is what rounding errors grow with. The terms
+        // beside the products take fewer than eight operations, each of which rounds by at most as much of `most`.
+        let most = alpha.abs() * size + old.abs() + bias.abs() + before.abs();
         let exact = most < finish.whole || sum_elem == Elem::F64;
         let within = match (values == Values::Whole && exact) || !of_result.is_float() {
             true => 0.0,
@@ -505,6 +508,26 @@ mod tests {
             );
         }
         check("dtype=i32 bm=64 bn=64", |c, bits| bits[at(c)] ^= 1, Some("`c` at [4, 0]"));
+    }
+
+    /// A sum of terms that cancel out is as wrong as the terms are large, not as the result is.
+    #[test]
+    fn terms_of_an_epilogue_are_rounded() {
+        let kernel = gallery::matmul("alpha_beta=true bias=rows residual=before").kernel.expect("a kernel");
+        let sizes = &[("M", 40), ("N", 30), ("K", 0)];
+        let setting = Setting { sizes, rooms: &[], values: Values::Any, seed: 1, alpha: 1.0, beta: 1.0 };
+        let problem = Problem::of(&kernel, &setting);
+        let values = |name: &str| &problem.tensors().find(|tensor| tensor.name == name).unwrap().values;
+        let (c, bias, residual) = (values("c"), values("bias"), values("residual"));
+        for (at, wanted) in problem.wanted.iter().enumerate() {
+            // In the kernel's order, and in another one.
+            let [c, bias, residual] = [c[at], bias[at % 40], residual[at]].map(|x| x as f32);
+            for sum in [(c + bias) + residual, c + (bias + residual)] {
+                assert!((f64::from(sum) - wanted.value).abs() <= wanted.within, "{at}: {sum} {wanted:?}");
+            }
+            let terms = f64::from(c.abs() + bias.abs() + residual.abs());
+            assert!(wanted.within <= 12.0 * 2f64.powi(-24) * terms, "{at}: {wanted:?}");
+        }
     }
 
     #[test]
