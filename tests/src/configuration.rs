@@ -10,13 +10,14 @@ use crate::problem::{Finish, Problem, Setting, Values};
 use crate::tensor::Room;
 
 /// What a refusal may name: sizes of instructions, shared memory, registers.
-const LIMITS: [&str; 6] = [
+const LIMITS: [&str; 7] = [
     "lies in one block of 128",
     "bytes of shared memory",
     "accumulator registers",
     "cannot share a tile",
     "accumulators of a tile",
     "a block has at most",
+    "a bulk copy takes rows of a multiple of 16 bytes",
 ];
 
 /// Where products are run.
@@ -54,6 +55,11 @@ impl Types {
     /// Are sums of a step added to others in f32?
     fn promotes(&self) -> bool {
         ["dtype=e4m3", "dtype=e5m2", "precision=f32x3"].iter().any(|of| self.keys.starts_with(of))
+    }
+
+    /// Have its sums a sign?
+    fn has_signs(&self) -> bool {
+        !self.keys.starts_with("dtype=u32")
     }
 
     /// Are its operands integers?
@@ -289,8 +295,11 @@ impl Draw {
 
     fn function(&mut self, of: &Types) -> Option<Function> {
         let whole = of.is_whole() && !of.keys.contains("out=f") && !of.keys.contains("out=b");
+        // A number without a sign has no negative.
+        let exact: Vec<Function> =
+            EXACT.into_iter().filter(|one| of.has_signs() || one.0 != "|x| -x").collect();
         match self.below(5) {
-            0 => Some(self.one(&EXACT)),
+            0 => Some(self.one(&exact)),
             1 if !whole => {
                 let (name, steepest) = self.one(&SMOOTH);
                 let row = FUNCTIONS.iter().find(|row| row.name == name).expect("a function of the table");
@@ -431,15 +440,20 @@ impl Configuration {
         Configuration { sizes, rooms, seed: seed.wrapping_mul(3), ..self.clone() }
     }
 
+    /// The same kernel and numbers with this M, N and K.
+    pub fn sized(&self, [m, n, k]: [usize; 3]) -> Configuration {
+        Configuration { sizes: [m, n, k, self.sizes[3]], ..self.clone() }
+    }
+
     /// The kernel, or why there is none.
     pub fn kernel(&self) -> Result<Generated, String> {
         let kernel = Words::read(&self.keys).and_then(|words| words.matmul());
         kernel.map_err(|why| why.to_string())
     }
 
-    /// Does a refusal name a limit of the hardware?
+    /// Does a refusal name a limit of the hardware, and point at a key?
     pub fn names_a_limit(why: &str) -> bool {
-        LIMITS.iter().any(|limit| why.contains(limit))
+        LIMITS.iter().any(|limit| why.contains(limit)) && why.contains('^')
     }
 
     /// The architecture that it is made for.

@@ -139,6 +139,8 @@ fn blocks_of_a_cluster_split_k() {
     for keys in [
         "dtype=bf16 bm=64 bn=64 split_k=8 b=k_major",
         "dtype=f16 bm=64 bn=128 split_k=4 c=n_major bias=columns a=k_major",
+        "dtype=f16 bm=64 bn=16 split_k=8 c=n_major bias=columns",
+        "dtype=f16 b_dtype=i4 bm=48 bn=64 split_k=8 b=k_major c=n_major bias=rows",
         "dtype=bf16 bm=64 bn=64 split_k=2 out=f32 alpha_beta=true bias=columns a=k_major b=k_major",
         "dtype=e4m3 bm=64 bn=64 split_k=2 a=k_major b=k_major out=bf16",
         "dtype=bf16 bm=128 bn=128 split_k=2 b=k_major bias=rows alpha_beta=true",
@@ -158,6 +160,26 @@ fn blocks_of_a_cluster_split_k() {
         check_numbers(&format!("{keys} arch=90"), &sizes);
     }
     check("dtype=bf16 arch=90 bm=64 bn=64 split_k=4 a=k_major b=k_major", &[[72, 136, 1000]], 5);
+}
+
+/// A slot is filled again once the product that reads it is done.
+#[test]
+fn rings_of_one_slot() {
+    for keys in [
+        "dtype=bf16 bm=64 bn=64 c=n_major",
+        "dtype=f16 bm=64 bn=128 ping_pong=true alpha_beta=true",
+        "dtype=bf16 bm=64 bn=128 cluster=2 bias=rows a=k_major",
+        "dtype=f16 bm=64 bn=64 split_k=2 c=n_major",
+        "dtype=i8 bm=128 bn=64 a=k_major b=k_major",
+        "dtype=e4m3 bm=64 bn=64 out=bf16 a=k_major b=k_major",
+        "dtype=e4m3 scales=blocks bm=64 bn=64 a=k_major b=k_major",
+        "precision=f32x3 bm=64 bn=64 a=k_major b=k_major",
+        "dtype=bf16 b_dtype=i8 bm=64 bn=64 b=k_major",
+    ] {
+        let elements = if keys.contains("e4m3") || keys.contains("i8 bm=128") { 16 } else { 8 };
+        check_numbers(&format!("{keys} stages=1 arch=90 mma=wgmma"), &sizes(elements));
+    }
+    check("dtype=bf16 arch=90 bm=64 bn=64 stages=1 cluster=2 a=k_major b=k_major", &[[200, 136, 200]], 5);
 }
 
 #[test]

@@ -245,6 +245,20 @@ fn tiles_warps_and_stages() {
     }
 }
 
+/// Rows that are padded leave shared memory for fewer stages.
+#[test]
+fn stages_of_padded_tiles() {
+    check("dtype=i8 out=i8 arch=89 bm=72 bn=48 bk=128 b=k_major", &SIZES);
+}
+
+/// As many warps as a tile without an even number of parts needs for its sums.
+#[test]
+fn warps_of_tiles_of_odd_extents() {
+    let kernel = kernel("dtype=f16 bm=104 bn=80 bk=32 a=k_major c=n_major");
+    assert_eq!(kernel.variants[0].program.launch.threads, 5 * 32);
+    check("dtype=f16 bm=104 bn=80 bk=32 a=k_major c=n_major", &SIZES);
+}
+
 #[test]
 fn epilogues_batches_and_types_of_the_result() {
     for keys in [
@@ -300,6 +314,25 @@ fn warps_share_k() {
     }
 }
 
+/// Shared memory has no room for the sums of all parts of K at once: one part after the other, or two.
+#[test]
+fn sums_of_parts_of_k_take_turns() {
+    for (keys, [m, n], len) in [
+        ("dtype=bf16 arch=86 mma=mma_sync bk=32 warps=(2,2,2) out=f32", [128, 128], 128 * 136),
+        ("dtype=i8 bk=128 warps=(1,4,4)", [104, 128], 2 * 128 * 112),
+        ("dtype=f16 b_dtype=i4 arch=90 bk=64 warps=8 c=n_major bias=rows", [144, 96], 2 * 144 * 104),
+        ("precision=f32x3 arch=86 bk=32 warps=(2,1,2) alpha_beta=true c=n_major", [192, 64], 192 * 72),
+    ] {
+        let keys = format!("a=k_major b=k_major {keys} bm={m} bn={n}");
+        let ran = check(&keys, &[([m, n, 128], 0), ([72, 144, 96], 16), ([67, 33, 45], 1)]);
+        assert!(ran[0], "{keys}");
+        let kernel = kernel(&keys);
+        let parts = kernel.variants[0].program.shared.iter().find(|of| of.name == "parts").expect("sums");
+        // The last row has no padding.
+        assert_eq!(parts.len + 8, len, "{keys}");
+    }
+}
+
 /// Numbers of four bits, two in a byte, with an odd K too.
 #[test]
 fn weights_of_four_bits() {
@@ -314,6 +347,18 @@ fn weights_of_four_bits() {
     ] {
         let keys = format!("a=k_major b=k_major {keys}");
         let ran = check(&keys, &[([128, 256, 512], 0), ([72, 144, 96], 16), ([67, 33, 45], 1)]);
+        assert!(ran[0], "{keys}");
+    }
+}
+
+/// Narrow copies have other warps, whose columns are converted in pairs too.
+#[test]
+fn pairs_of_columns_of_weights_of_four_bits() {
+    for dtype in ["bf16", "f16"] {
+        let keys = format!(
+            "dtype={dtype} b_dtype=i4 bm=144 bn=80 arch=89 mma=mma_sync a=k_major b=k_major c=n_major bias=columns"
+        );
+        let ran = check(&keys, &[([144, 80, 96], 0), ([67, 33, 45], 1)]);
         assert!(ran[0], "{keys}");
     }
 }
@@ -623,4 +668,39 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("dtype=bf16 bk=64 warps=(1,1,8)", "`mma_m16n8k16_bf16` of each of 8 warps takes 16 of K at once");
     check("dtype=bf16 bk=64 warps=(1,1,8)", "write bk = 128");
     check("dtype=bf16 bm=256 bn=256 warps=4", "4 warps need 512 accumulator registers in each thread");
+    check(
+        "dtype=bf16 bm=256 bn=256 warps=(2,4,4)",
+        "warps that share K exchange their sums of a tile, 270336 bytes of shared memory, and a block has 166912",
+    );
+    check("dtype=bf16 bm=256 bn=256 warps=(2,4,4)", "help: write fewer warps, or smaller bm and bn");
+    // A limit points at a key on which the default depends.
+    check(
+        "dtype=e5m2 arch=89 bm=256 bn=256 bk=64 a=k_major b=k_major",
+        "\n  dtype=e5m2 arch=89 bm=256 bn=256 bk=64 a=k_major b=k_major\n                        ^^^\n",
+    );
+    check(
+        "dtype=f64 mma=none arch=89 bm=64 bn=64 bk=16 tc=(8,8,4)",
+        "the sums of 4 parts of K take 135152 bytes of shared memory beside 16640 of tiles, and a block has 101376\n",
+    );
+    check(
+        "dtype=f64 mma=none arch=89 bm=64 bn=64 bk=16 tc=(8,8,4)",
+        "help: write a smaller third mode of tc",
+    );
+    check(
+        "mma=none arch=86 bm=128 bn=128 bk=32 stages=4",
+        "4 stages take 132096 bytes of shared memory, and a block has 101376\n",
+    );
+    check(
+        "dtype=i8 out=i8 arch=120 bm=72 bn=48 bk=128 b=k_major stages=4",
+        "4 stages of padded tiles take 102080 bytes of shared memory, and a block has 101376\n",
+    );
+    check(
+        "dtype=e4m3 scales=blocks arch=89 bm=104 bn=16 bk=64 warps=2",
+        "2 warps cannot share a tile of 104x16 by products of 8x16\n",
+    );
+    // wgmma has no such rows, whatever shared memory there is.
+    check(
+        "dtype=bf16 arch=90 bm=256 bn=48 bk=96 stages=5",
+        "5 stages take 291840 bytes of shared memory, and a block has 232448\n",
+    );
 }

@@ -8,7 +8,7 @@ use crate::problem::{Cause, Problem};
 use crate::spelling::did_you_mean;
 
 /// The keys that a key or its default depends on, nearest first.
-fn follows(key: &str) -> &'static [&'static str] {
+pub(super) fn follows(key: &str) -> &'static [&'static str] {
     match key {
         "ta" => &["a", "vec", "bm", "bk", "tc"],
         "tb" => &["b", "vec", "bn", "bk", "tc"],
@@ -17,6 +17,8 @@ fn follows(key: &str) -> &'static [&'static str] {
         "sb" => &["pad", "vec", "bn", "bk"],
         "bn" => &["bm"],
         "acc" => &["dtype"],
+        "warps" => &["bm", "bn", "bk"],
+        "stages" => &["bk", "bm", "bn"],
         _ => &[],
     }
 }

@@ -338,6 +338,7 @@ impl Part<'_> {
         match (&sums.partial, &self.split) {
             (_, Some(split)) => self.multiply_terms(b, split, &sums.acc, from, product),
             (None, None) if self.c.mixed() => self.multiply_converted(b, &sums.acc, from, product),
+            (None, None) if self.has_one_slot() => self.multiply_alone(b, &sums.acc, from, product),
             (None, None) => self.multiply_in_flight(b, &sums.acc, from, product),
             (Some(partial), None) => self.multiply_and_add(b, at, (&sums.acc, partial), from, product),
         }
@@ -357,6 +358,22 @@ impl Part<'_> {
             b.advance(self.ring);
             Ok(())
         })
+    }
+
+    /// The main loop where the ring has one slot, which is filled again once its product is done.
+    fn multiply_alone(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
+        b.repeat("k", self.steps, Unroll::No, |b, _| -> Result<()> {
+            self.start(b, acc, from, product, false)?;
+            b.wait(product);
+            b.release(self.ring);
+            b.advance(self.ring);
+            Ok(())
+        })
+    }
+
+    /// Must a product be done before the next one's operands are copied?
+    fn has_one_slot(&self) -> bool {
+        self.sizes.stages == 1
     }
 
     /// Starts the product of the current slot once that is full: it is added to the sums, or replaces them.
@@ -381,7 +398,7 @@ impl Part<'_> {
 
     /// Waits for the last product of a tile, if it is in flight, and releases its slot.
     fn finish(&self, b: &mut Builder, sums: &Sums, product: Id) -> Result<()> {
-        if self.split.is_some() || sums.partial.is_some() || self.c.mixed() {
+        if self.split.is_some() || sums.partial.is_some() || self.c.mixed() || self.has_one_slot() {
             return Ok(());
         }
         b.wait(product);

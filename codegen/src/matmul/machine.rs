@@ -1,5 +1,6 @@
 //! The choice of instruction: FMAs on CUDA cores, mma.sync or wgmma, by keys or by default.
 
+use super::blame::follows;
 use super::warps::{Warps, arranged, sharing};
 use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor};
 use crate::ast::{ExprKind, Span};
@@ -71,7 +72,8 @@ impl Reader<'_> {
                     return Machine::Threads(None);
                 }
                 let unfit = match self.by_mma_sync(config) {
-                    Ok(plan) => match tensor::unfit(config, &plan) {
+                    Ok(plan) => match tensor::unfit(config, &plan).or_else(|| tensor::exceeds(config, &plan))
+                    {
                         None => return Machine::MmaSync(self.with_others(config, plan), instead),
                         Some((key, problem)) => problem.at(self.blamed(key)),
                     },
@@ -145,9 +147,10 @@ impl Reader<'_> {
         }
     }
 
-    /// A key, or `mma` where it is not given.
+    /// A key, one that its default depends on where it is not given, or `mma`.
     fn blamed(&self, key: &str) -> Span {
-        self.find(key).or_else(|| self.find("mma")).map_or(Span::default(), |expr| expr.span)
+        let keys = std::iter::once(key).chain(follows(key).iter().copied()).chain(["mma"]);
+        keys.into_iter().find_map(|key| self.find(key)).map_or(Span::default(), |expr| expr.span)
     }
 
     fn of_threads(&mut self, key: &str) {
@@ -199,7 +202,12 @@ impl Reader<'_> {
             None => {
                 let sums = sides[0] * sides[1] * i64::from(c.acc.bytes()) / 4;
                 let most = (sums / usual.sums).clamp(4, MOST_WARPS);
-                let fits = (1..=most).rev().find_map(|warps| c.arranged(row, sides, warps).ok());
+                // More warps where few have no registers for the sums of a tile that many do not share evenly.
+                let leaves_room =
+                    |warps: &i64| tensor::sums(c, tile, *warps * i64::from(WARP)) <= tensor::MOST_SUMS;
+                let all = || (1..=most).rev().chain(most + 1..=MOST_WARPS);
+                let of = |warps: i64| c.arranged(row, sides, warps).ok();
+                let fits = all().filter(leaves_room).find_map(of).or_else(|| all().find_map(of));
                 fits.map_or_else(|| arranged(c, row, tile, most), Ok)?
             }
         };
@@ -207,7 +215,10 @@ impl Reader<'_> {
         let stages = self.or("stages", i64::from(c.ahead.stages), usual.stages);
         let mut plan = tensor::Plan { tile, mma, stages, overlaps: c.overlaps };
         let room = i64::from(Target::of(c.arch).block_shared);
-        while self.find("stages").is_none() && plan.stages > 1 && plan.bytes(c) > room {
+        while self.find("stages").is_none()
+            && plan.stages > 1
+            && (plan.bytes(c) > room || tensor::bytes_of_copies(c, &plan).is_ok_and(|bytes| bytes > room))
+        {
             plan.stages -= 1;
         }
         Ok(plan)

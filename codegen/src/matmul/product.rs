@@ -17,6 +17,9 @@ use crate::view::{At, Deal, View};
 /// Bytes of the narrowest asynchronous copy.
 pub(super) const WORD: i64 = 4;
 
+/// Alignment in bytes of arrays in shared memory.
+const ALIGNED: i64 = 16;
+
 /// The key at which an error is reported.
 pub(super) struct Blame {
     /// The key.
@@ -88,6 +91,9 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let tc_sa = part(b, &sa, &c.tc, &deal([true, false, true], [0, 2]), "tc_sa", "tc", ["bm", "bk"])?;
     let tc_sb = part(b, &sb, &c.tc, &deal([false, true, true], [1, 2]), "tc_sb", "tc", ["bn", "bk"])?;
 
+    if let Some((key, problem)) = c.exceeds(groups) {
+        return Err(blame(key)(problem));
+    }
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
     b.fill(&acc, tile::Expr::lit(0.0)).map_err(blame("tc"))?;
     let tiles = k.ceil_div(c.bk).unwrap_or_default();
@@ -135,15 +141,43 @@ impl Config {
     /// they are reordered there.
     fn scatters(&self) -> bool {
         let run = self.values[usize::from(self.c_rows)];
-        let bytes = || -> Result<i64> {
-            let slots = i64::from(self.ahead.stages);
-            let tiles = with_slots(&self.sa, slots)?.cosize()? + with_slots(&self.sb, slots)?.cosize()?;
-            let sums = self.parts(1)?.cosize()?;
-            Ok(tiles * i64::from(self.dtype.bytes()) + sums * i64::from(self.acc.bytes()))
-        };
+        let bytes = || Ok::<i64, Problem>(self.bytes_of_tiles()? + self.bytes_of_parts(1)?);
         self.narrow
             && run > 1
             && bytes().is_ok_and(|bytes| bytes <= i64::from(Target::of(self.arch).block_shared))
+    }
+
+    /// Bytes of shared memory for the tiles of all stages.
+    fn bytes_of_tiles(&self) -> Result<i64> {
+        let slots = i64::from(self.ahead.stages);
+        let bytes = |tile| -> Result<i64> {
+            let bytes = with_slots(tile, slots)?.cosize()? * i64::from(self.dtype.bytes());
+            Ok((bytes + ALIGNED - 1) / ALIGNED * ALIGNED)
+        };
+        Ok(bytes(&self.sa)? + bytes(&self.sb)?)
+    }
+
+    /// Those for the sums of so many groups of threads.
+    fn bytes_of_parts(&self, groups: i64) -> Result<i64> {
+        Ok(self.parts(groups)?.cosize()? * i64::from(self.acc.bytes()))
+    }
+
+    /// Why shared memory does not suffice, and the key that is wrong.
+    fn exceeds(&self, groups: i64) -> Option<(&'static str, Problem)> {
+        let room = i64::from(Target::of(self.arch).block_shared);
+        let tiles = self.bytes_of_tiles().ok()?;
+        let stages = self.ahead.stages;
+        if tiles > room {
+            let count = if stages == 1 { "1 stage takes".into() } else { format!("{stages} stages take") };
+            let message = format!("{count} {tiles} bytes of shared memory, and a block has {room}");
+            return Some(("stages", Problem::new(message).help("write fewer stages, or a smaller bk")));
+        }
+        let parts = self.bytes_of_parts(groups).ok().filter(|parts| groups > 1 && tiles + parts > room)?;
+        let message = format!(
+            "the sums of {groups} parts of K take {parts} bytes of shared memory beside {tiles} of tiles, and a block has {room}"
+        );
+        let help = "write a smaller third mode of tc, or smaller bm and bn";
+        Some(("tc", Problem::new(message).help(help)))
     }
 
     /// The shared layout of the accumulators of so many groups of threads: columns or rows are padded by one

@@ -19,13 +19,15 @@ use crate::alternative::Alternative;
 use crate::alternative::Policy;
 use crate::build::Builder;
 use crate::elem::Elem;
+use crate::pipeline::with_slots;
 use crate::problem::{Problem, Result};
+use crate::target::Target;
 use crate::thread::{Bin, Cmp, Cost};
 use crate::tile::{Expr, How, Program, Raster};
 use crate::tiled::{Fill, Gathered, Scaling, SharedUses, Terms, TiledMma};
 use crate::view::{At, View};
 use groups::{fill_scales, scales_side};
-pub(super) use plan::{MOST_SUMS, Plan, Usual, others, unfit, usual};
+pub(super) use plan::{MOST_SUMS, Plan, Usual, others, sums, unfit, usual};
 
 /// Bytes of the widest copy.
 const WIDE: i64 = 16;
@@ -37,24 +39,42 @@ const LARGE: i64 = 128 * 128;
 /// The programs of a plan, from bulk copies and copies of 16 bytes to those of single elements.
 /// With `competes` they have a cost model, where other programs serve the same launches.
 pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Program>> {
-    let bytes = i64::from(c.dtype.bytes().min(c.b_dtype.bytes()));
-    let widths = [WIDE, WORD, bytes];
     let mut all: Vec<_> = ring::program(c, plan)?.into_iter().collect();
     if competes {
         let cost = plan.cost(c, WIDE)?;
         all.iter_mut().for_each(|program| program.cost = Some(Cost { shared: 0, cut: 0, ..cost }));
     }
-    for (at, &width) in widths.iter().enumerate() {
-        if width < bytes || widths[..at].contains(&width) {
-            continue;
-        }
-        // Guards and addresses of narrow copies take registers, which further inputs of the epilogue need as well.
-        let many = c.bias.is_some() || c.alpha_beta || c.has_matrices();
-        let small = width <= WORD && (width == bytes || many);
-        let plan = if small { plan.narrow(c) } else { plan.clone() };
+    for (width, plan) in copies(c, plan) {
         all.push(by_copies(c, &plan, [width, width], competes)?);
     }
     Ok(all)
+}
+
+/// The widths of copies in bytes, and the plan of each.
+fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
+    let bytes = i64::from(c.dtype.bytes().min(c.b_dtype.bytes()));
+    // Guards and addresses of narrow copies take registers, which further inputs of the epilogue need as well.
+    let many = c.bias.is_some() || c.alpha_beta || c.has_matrices();
+    let of = |width: i64| {
+        let small = width <= WORD && (width == bytes || many);
+        (width, if small { plan.narrow(c) } else { plan.clone() })
+    };
+    let mut widths: Vec<i64> = [WIDE, WORD, bytes].into_iter().filter(|width| *width >= bytes).collect();
+    widths.dedup();
+    widths.into_iter().map(of).collect()
+}
+
+/// Bytes of shared memory for the tiles of all programs, with the padding of their layouts.
+pub(super) fn bytes_of_copies(c: &Config, plan: &Plan) -> Result<i64> {
+    let bytes = |(width, plan): (i64, Plan)| -> Result<i64> {
+        let mut all = c.bytes_of_scales(plan.tile[1], plan.tile[2], plan.parts()) * plan.stages;
+        for (name, elem, by_rows) in [("a", c.dtype, c.a_rows), ("b", c.b_dtype, c.b_rows)] {
+            let (_, layout) = filled(c, (&plan, width), (name, elem, by_rows))?;
+            all += with_slots(&layout, plan.stages)?.cosize()? * i64::from(elem.bytes());
+        }
+        Ok(all)
+    };
+    copies(c, plan).into_iter().try_fold(0, |most, copy| Ok(most.max(bytes(copy)?)))
 }
 
 /// The programs of several plans, among which a launch chooses. The last plan, for large products, serves every launch,
@@ -156,6 +176,20 @@ fn side(
     // Out-of-bounds rows only affect accumulators that are not stored, so they are clamped.
     let from = from.clamped(0);
     let elem = b.elem(view);
+    let (fill, layout) = filled(c, (plan, width), (name, elem, by_rows))?;
+    let to = b.shared(&format!("s{name}"), elem, layout)?;
+    Ok(Side { from, to, fill })
+}
+
+/// How an operand's tile is copied, and its layout in shared memory.
+fn filled(
+    c: &Config,
+    (plan, width): (&Plan, i64),
+    (name, elem, by_rows): (&str, Elem, bool),
+) -> Result<(Fill, Composed)> {
+    let (of_b, which) = (name == "b", usize::from((name == "b") == c.a_left));
+    let along_k = if of_b { c.k_of_b(plan.tile[2]) } else { plan.tile[2] };
+    let tile = [c.operands_of(plan.tile)[which], along_k];
     let fill = fill(elem, plan, tile, by_rows, width)?;
     let layout = match c.of_tiles {
         None => {
@@ -165,8 +199,7 @@ fn side(
         Some(swizzle) if by_rows => Composed::new(swizzle, 0, Layout::row_major((tile[0], tile[1]))?),
         Some(swizzle) => Composed::new(swizzle, 0, Layout::compact((tile[0], tile[1]))?),
     };
-    let to = b.shared(&format!("s{name}"), elem, layout)?;
-    Ok(Side { from, to, fill })
+    Ok((fill, layout))
 }
 
 /// The product of two tiles by itself, multiplied by the scales of its block of K, and added to `acc`.
@@ -280,7 +313,7 @@ fn product(
         let filled: Vec<&View> =
             both.iter().chain(scales.iter().map(|of| &of.1)).map(|side| &side.to).collect();
         if plan.mma.parts_of_k()? > 1 {
-            let gathered = b.gathering("parts", &plan.mma, [left, right], &filled)?;
+            let gathered = b.gathering("parts", &plan.mma, [left, right], plan.at_once(c), &filled)?;
             return store_gathered(b, c, (&plan.mma, &acc, &gathered), &gc, &extras, &scalars);
         }
         let extras = extras.parts(|view| b.partition_accumulators(&plan.mma, view))?;
@@ -330,4 +363,15 @@ fn fill(elem: Elem, plan: &Plan, tile: [i64; 2], by_rows: bool, width: i64) -> R
     }
     let fill = Fill::of(tile, contiguous, plan.mma.threads()?, vector.max(1))?;
     Ok(Fill { how: if staged { How::Staged } else { How::Derive }, ..fill })
+}
+
+/// Why tiles with padded rows exceed shared memory, and the key that is wrong.
+pub(super) fn exceeds(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> {
+    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), bytes_of_copies(c, plan).ok()?);
+    let message = format!(
+        "{} stages of padded tiles take {bytes} bytes of shared memory, and a block has {room}",
+        plan.stages
+    );
+    let problem = Problem::new(message).help("write fewer stages, or a smaller bk");
+    (bytes > room).then_some(("stages", problem))
 }

@@ -161,8 +161,9 @@ impl Reader<'_> {
 /// The threads along rows and columns of a tile where none are given: 16x16, or whole warps that divide the tiles.
 pub(super) fn tc(tile: [i64; 3], values: &[i64], sides: &Sides, acc: Elem) -> (i64, i64) {
     const USUAL: (i64, i64) = (16, 16);
-    /// Registers of a thread for accumulators.
-    const SUMS: i64 = 128;
+    /// Registers of a thread for accumulators: as many as leave room for others, or for few others where no tile of fewer is
+    /// divided.
+    const SUMS: [i64; 2] = [128, 176];
     let extents = [0, 1].map(|mode| tile[mode] / values[mode]);
     let whole = [0, 1].iter().all(|&mode| tile[mode] % values[mode] == 0);
     let suits = |&(over, columns): &(i64, i64)| {
@@ -176,9 +177,12 @@ pub(super) fn tc(tile: [i64; 3], values: &[i64], sides: &Sides, acc: Elem) -> (i
     let all = (1..=most).flat_map(|over| (1..=most / over).map(move |columns| (over, columns)));
     // Many threads, and then few accesses for each of them.
     let rank = |&(over, columns): &(i64, i64)| (over * columns, -(over + columns));
-    let fits = |(over, columns): &(i64, i64)| {
-        let threads = over * columns;
-        threads % i64::from(WARP) == 0 && tile[0] * tile[1] * i64::from(acc.bytes()) / 4 <= threads * SUMS
+    let best = |most: i64| {
+        let fits = |(over, columns): &(i64, i64)| {
+            let threads = over * columns;
+            threads % i64::from(WARP) == 0 && tile[0] * tile[1] * i64::from(acc.bytes()) / 4 <= threads * most
+        };
+        all.clone().filter(fits).filter(suits).max_by_key(rank)
     };
-    all.filter(fits).filter(suits).max_by_key(rank).unwrap_or(USUAL)
+    SUMS.into_iter().find_map(best).unwrap_or(USUAL)
 }

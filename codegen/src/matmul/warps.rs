@@ -99,7 +99,9 @@ pub(super) fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i6
         let fits = warps % parts == 0 && tile[2] % (k * parts) == 0;
         c.arranged(row, sides, warps / parts).ok()?.over_k(parts).ok().filter(|_| fits)
     };
-    let found = [1, 2, 4, 8].into_iter().find_map(over_k);
+    // Warps that share K would have sums with different scales.
+    let most = if c.block_scales { 1 } else { 8 };
+    let found = [1, 2, 4, 8].into_iter().filter(|parts| *parts <= most).find_map(over_k);
     found.ok_or_else(|| {
         // The transposed product swaps rows and columns.
         let (m, n) = if c.a_left { (m, n) } else { (n, m) };

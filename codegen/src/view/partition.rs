@@ -101,21 +101,29 @@ impl View {
             if let (Ok(extent), true) = (mode.size(), deal.ragged)
                 && extent % whole != 0
             {
-                let [(_, Value::Basis { times, path })] = mode.leaves().collect::<Vec<_>>()[..] else {
-                    return Err(Problem::new(format!(
-                        "mode {index} of `{}` is nested, {}, and a ragged partition needs a flat mode",
-                        self.name,
-                        mode.shape()
-                    ))
-                    .arg(1));
-                };
-                let along = usize::from(path.steps()[0]);
-                let reach =
-                    extent.checked_mul(times).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
-                if self.limits[along].is_some() || limits.iter().any(|(_, other, _)| *other == along) {
-                    return Err(ragged_twice(&self.name).arg(1));
+                match mode.leaves().collect::<Vec<_>>()[..] {
+                    // Of a mode that elements are broadcast along, all are the same, those beyond it too.
+                    [(_, Value::Int(0))] => {}
+                    [(_, Value::Basis { times, path })] => {
+                        let along = usize::from(path.steps()[0]);
+                        let reach = extent
+                            .checked_mul(times)
+                            .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                        if self.limits[along].is_some() || limits.iter().any(|(_, other, _)| *other == along)
+                        {
+                            return Err(ragged_twice(&self.name).arg(1));
+                        }
+                        limits.push((index, along, reach));
+                    }
+                    _ => {
+                        return Err(Problem::new(format!(
+                            "mode {index} of `{}` is nested, {}, and a ragged partition needs a flat mode",
+                            self.name,
+                            mode.shape()
+                        ))
+                        .arg(1));
+                    }
                 }
-                limits.push((index, along, reach));
             }
             let place = position(share, thread)?;
             let divided = mode.logical_divide(Tiler::from(values))?;

@@ -90,6 +90,20 @@ impl Part<'_> {
             add(b, done, k)
         };
         let step = |pair: &Affine, more: i64| shifted(first, &shifted(&times(pair, 2)?, &more.into())?);
+        if self.has_one_slot() {
+            let alone = |b: &mut Builder, current: &Step, k: &Affine| -> Result<()> {
+                start(b, current)?;
+                b.wait(tile.product);
+                b.release(self.ring);
+                add(b, current, k)?;
+                b.advance(self.ring);
+                Ok(())
+            };
+            return b.repeat("pair", pairs, Unroll::Full, |b, pair| {
+                alone(b, even, &step(&pair, 0)?)?;
+                alone(b, odd, &step(&pair, 1)?)
+            });
+        }
         let last: Affine = (pairs - 1).into();
         start(b, even)?;
         b.repeat("pair", pairs - 1, Unroll::Full, |b, pair| -> Result<()> {

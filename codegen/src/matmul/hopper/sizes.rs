@@ -16,6 +16,8 @@ use crate::tiled::Terms;
 
 /// Bytes of K that an instruction takes at once.
 const INSTRUCTION: i64 = 32;
+/// Bytes of which a row of a box of a bulk copy has a multiple.
+const BOX: i64 = 16;
 /// Most slots of the ring by default.
 const STAGES: i64 = 16;
 
@@ -258,8 +260,8 @@ pub(in crate::matmul) fn row(c: &Config, columns: i64) -> Option<&'static Atom> 
 impl Sizes {
     /// Does a tile of rows that wgmma has need more accumulators or shared memory than there are?
     pub(in crate::matmul) fn is_too_large(&self, c: &Config) -> bool {
-        let sums = self.tile[0] % ROWS == 0 && self.sums() > self.most_sums(c);
-        sums || self.slot(c) * self.stages > self.room(c.out)
+        let is_tile = self.tile[0] % ROWS == 0 && row(c, self.tile[1]).is_some();
+        is_tile && (self.sums() > self.most_sums(c) || self.slot(c) * self.stages > self.room(c.out))
     }
 }
 
@@ -300,6 +302,16 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             "bk",
             format!("wgmma takes {at_once} elements of {elem} along K at once, and bk is {bk}"),
             &format!("write bk = {}, or leave it out", (bk / at_once).max(1) * at_once),
+        );
+    }
+    let k_of_box = BOX / i64::from(config.b_dtype.bytes()) * (bk / config.k_of_b(bk));
+    if bk % k_of_box != 0 {
+        return wrong(
+            "bk",
+            format!(
+                "a bulk copy takes rows of a multiple of {BOX} bytes, {k_of_box} weights along K, and bk is {bk}"
+            ),
+            &format!("write bk = {}, or leave it out", (bk / k_of_box).max(1) * k_of_box),
         );
     }
     if has_partial_sums(config) && bk > across || config.block_scales && bk != across {

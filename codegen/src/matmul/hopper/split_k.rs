@@ -78,11 +78,12 @@ impl Part<'_> {
         }
     }
 
-    /// The threads that add and store, and their number: a power of two. The producer's with those of one warpgroup, or
-    /// consumers alone.
+    /// The threads that add and store, and their number: a power of two. The producer's with those of one warpgroup, if
+    /// there is an element for each, or consumers alone.
     fn storing(&self) -> (Id, i64) {
+        let ([bm, bn, _], split_k) = (self.sizes.tile, self.sizes.split_k);
         match self.sizes.warpgroups() {
-            1 if self.split.is_none() => (0, 2 * THREADS),
+            1 if self.split.is_none() && bm * bn / split_k >= 2 * THREADS => (0, 2 * THREADS),
             warpgroups => (self.consumers, warpgroups * THREADS),
         }
     }

@@ -120,6 +120,10 @@ fn limits_of_wgmma_are_reported_at_their_key() {
         "bm=256",
         "a thread has 256 accumulators of a tile of 256 by 256, and at most 128 fit\nhelp: write bn = 128, or a smaller bm",
     );
+    assert_eq!(
+        made("dtype=f16 b_dtype=i4 arch=90 a=k_major b=k_major mma=wgmma bk=48"),
+        Err("a bulk copy takes rows of a multiple of 16 bytes, 32 weights along K, and bk is 48\nhelp: write bk = 32, or leave it out".into())
+    );
     // Blocks of a cluster share K of an operand that is not k_major, and any width is copied.
     assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=64 c=n_major cluster=2"), Ok(true));
     assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=48 c=n_major"), Ok(true));

@@ -110,7 +110,8 @@ pub(in crate::matmul) fn others(c: &Config, row: &'static Atom, overlaps: bool) 
     let few = |tile: [i64; 3]| {
         let mma = c.multiplying(TiledMma::arranged(row, c.operands_of(tile), 1)?.over_k(OVER_K)?);
         let plan = Plan { tile, mma, stages: 1, overlaps };
-        let room = i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c)?;
+        let room =
+            i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c, plan.parts());
         Ok(Plan { stages: (room / plan.bytes(c)).clamp(1, FEW_STAGES), ..plan })
     };
     let small = |(tile, stages, warps): Tile| {
@@ -145,12 +146,16 @@ impl Plan {
         self.mma.parts_of_k().unwrap_or(1)
     }
 
-    /// Bytes of shared memory for sums of warps that share K.
-    pub(super) fn gathered(&self, c: &Config) -> Result<i64> {
-        match self.mma.parts_of_k()? {
-            1 => Ok(0),
-            _ => self.mma.gathered_bytes(c.operands_of(self.tile)),
-        }
+    /// Bytes of shared memory for sums of warps that share K, of so many parts at once.
+    pub(super) fn gathered(&self, c: &Config, at_once: i64) -> i64 {
+        if self.parts() == 1 { 0 } else { at_once * self.mma.gathered_bytes(c.operands_of(self.tile)) }
+    }
+
+    /// How many parts of K exchange sums at once, in shared memory that tiles no longer need: as many as it has room for.
+    pub(super) fn at_once(&self, c: &Config) -> i64 {
+        let (parts, room) = (self.parts(), i64::from(Target::of(c.arch).block_shared));
+        let fits = |at_once: &i64| parts % at_once == 0 && self.gathered(c, *at_once) <= room;
+        (1..=parts).rev().find(fits).unwrap_or(1)
     }
 
     /// Bytes of shared memory.
@@ -216,7 +221,7 @@ impl Plan {
         // 64x16 accumulators of 32 bits for each warp: elements in flight take as many registers.
         let warps = (tile[0] * tile[1] * i64::from(c.acc.bytes()) / (64 * 16 * 4)).clamp(1, 8);
         let stages = self.stages.clamp(2, 3);
-        match TiledMma::arranged(self.mma.row, c.operands_of(tile), warps) {
+        match c.arranged(self.mma.row, c.operands_of(tile), warps) {
             Ok(mma) if tile[2] % mma.shape()[2] == 0 => {
                 Plan { tile, mma: c.multiplying(mma), stages, ..*self }
             }
@@ -235,6 +240,11 @@ impl Config {
     pub(in crate::matmul) fn operands_of(&self, tile: [i64; 3]) -> [i64; 2] {
         if self.a_left { [tile[0], tile[1]] } else { [tile[1], tile[0]] }
     }
+}
+
+/// Registers of a thread for the sums of a tile that so many threads share.
+pub(in crate::matmul) fn sums(c: &Config, tile: [i64; 3], threads: i64) -> i64 {
+    tile[0] * tile[1] * c.sets_of_sums() / threads.max(1) * i64::from(c.acc.bytes()) / 4
 }
 
 /// Why mma.sync does not support these sizes, and the key that is wrong.
@@ -277,10 +287,18 @@ pub(in crate::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str,
             "write fewer stages, or a smaller bk".into(),
         );
     }
+    let gathered = plan.gathered(c, plan.at_once(c));
+    if gathered > room {
+        return wrong(
+            "warps",
+            format!(
+                "warps that share K exchange their sums of a tile, {gathered} bytes of shared memory, and a block has {room}"
+            ),
+            "write fewer warps, or smaller bm and bn".into(),
+        );
+    }
     let threads = plan.mma.threads().unwrap_or(0);
-    let sums = plan.tile[0] * plan.tile[1] * parts * c.sets_of_sums() / threads.max(1)
-        * i64::from(c.acc.bytes())
-        / 4;
+    let sums = sums(c, plan.tile, threads / parts);
     if sums > MOST_SUMS {
         return wrong(
             "warps",

@@ -118,7 +118,7 @@ fn rooms(c: &Config, plan: &Plan) -> Result<Option<Rooms>> {
     let buffer = warps * plan.mma.shape()[0] * wide(c, plan)? * i64::from(c.out.bytes());
     let room = i64::from(Target::of(c.arch).block_shared) - MBARRIERS;
     let slot = plan.bytes(c) / plan.stages;
-    let (has_tile, gathered) = (has_epilogue_tile(c, plan)?, plan.gathered(c)?);
+    let (has_tile, gathered) = (has_epilogue_tile(c, plan)?, plan.gathered(c, plan.parts()));
     let of = |buffers: i64| Rooms {
         stages: ((room - if has_tile { buffers * buffer } else { gathered }) / slot).min(plan.stages),
         buffers,
@@ -222,7 +222,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
                 };
                 let gathered = match plan.mma.parts_of_k()? {
                     1 => None,
-                    _ => Some(b.gathering("parts", &part.mma, [left, right], &[])?),
+                    _ => Some(b.gathering("parts", &part.mma, [left, right], plan.parts(), &[])?),
                 };
                 b.tiles(&tiles, raster, |b, at| -> Result<()> {
                     let acc = part.multiply(b, &operands)?;
