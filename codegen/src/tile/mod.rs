@@ -1,6 +1,7 @@
 //! The tile program: the IR above threads. Each statement says what is done with which views, and by which
 //! group; no statement says how a thread computes an address.
 
+mod control;
 mod how;
 mod stmt;
 pub(crate) mod visit;
@@ -288,36 +289,6 @@ impl Program {
                 next += 1;
             });
         }
-    }
-
-    /// Is it a condition or a loop that may differ from thread to thread?
-    pub(crate) fn diverges(&self, op: &Op) -> bool {
-        match op {
-            Op::If { test, .. } => test.per_thread(),
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
-                let var = &self.vars[*var as usize];
-                var.from.per_thread() || var.to.per_thread()
-            }
-            _ => false,
-        }
-    }
-
-    /// May the body of a statement be executed by some blocks of a cluster alone, or a different number of times?
-    pub(crate) fn blocks_diverge(&self, op: &Op) -> bool {
-        let blocks = i64::from(self.cluster.iter().product::<u32>());
-        let all: Vec<&Affine> = match op {
-            Op::If { test, .. } => test.integers(),
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
-                let var = &self.vars[*var as usize];
-                vec![&var.from, &var.to]
-            }
-            _ => Vec::new(),
-        };
-        let along_x = self.cluster[1..] == [1; 2];
-        let differs = |at: &Affine| {
-            at.per_block(blocks) || (!along_x && at.any(&|coord| matches!(coord, Coord::Block(_))))
-        };
-        blocks > 1 && all.into_iter().any(differs)
     }
 
     /// A tensor.

@@ -1,11 +1,9 @@
 //! The visitor of tile programs: what statements read, write and contain.
 
-use super::{Across, How, LaunchRule, Multiply, Op, Past, Program, Stmt};
+use super::{Across, How, Multiply, Op, Program, Stmt};
 use crate::affine::Affine;
 use crate::atom::Atom;
 use crate::expr::Expr;
-use crate::flow::{Control, Structured};
-use crate::id::Id;
 use crate::semiring::Semiring;
 use crate::view::View;
 
@@ -29,6 +27,7 @@ macro_rules! of_elements {
             | Op::Holds { .. }
     };
 }
+pub(crate) use of_elements;
 
 /// The statements that only order others, as a pattern.
 macro_rules! of_order {
@@ -60,41 +59,6 @@ macro_rules! of_control {
             | Op::Tiles { .. }
             | Op::Ordered { .. }
     };
-}
-
-impl Structured for Program {
-    type Stmt = Stmt;
-
-    fn control(&self, stmt: &Stmt) -> Control {
-        match &stmt.op {
-            Op::For { var, .. } | Op::Pipelined { var, .. } => {
-                Control::Repeat { var: *var, runs: self.runs(*var) }
-            }
-            Op::Tiles { vars, .. } => match self.launch {
-                LaunchRule::Persistent => {
-                    Control::Repeat { var: vars.first().copied().unwrap_or(Id::MAX), runs: false }
-                }
-                LaunchRule::PerTile => Control::One,
-            },
-            Op::Leave { of, .. } => Control::Leave(*of),
-            Op::Step { past: Past::Skip, .. } => Control::OneOrNone,
-            Op::Step { past: Past::Last | Past::Anyway, .. } | Op::Ordered { .. } => Control::One,
-            Op::If { .. } | Op::When { .. } => Control::One,
-            Op::Roles(roles) => {
-                let warps = |group: Id| self.groups[group as usize].warps.map(|(first, end)| end - first);
-                let all: Option<u32> = roles.iter().map(|(group, _)| warps(*group)).sum();
-                match all.is_none_or(|all| all >= self.threads().div_ceil(32)) {
-                    true => Control::One,
-                    false => Control::OneOrNone,
-                }
-            }
-            of_elements!() | of_order!() => Control::Straight,
-        }
-    }
-
-    fn blocks(stmt: &mut Stmt) -> Vec<&mut Vec<Stmt>> {
-        stmt.bodies_mut()
-    }
 }
 
 impl Stmt {
