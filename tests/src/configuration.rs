@@ -253,7 +253,7 @@ impl Draw {
         }
         let few = if of.promotes() { rows == 64 } else { rows <= 128 };
         match self.below(6) {
-            0 => keys += " cluster=2",
+            0 => keys += &format!(" cluster={}", self.one(&[2, 4])),
             1 if rows <= 128 && !of.keys.contains("f32x3") => keys += " ping_pong=true",
             2 if few => keys += &format!(" split_k={}", self.one(&[2, 4, 8])),
             3 => keys += " band=1",

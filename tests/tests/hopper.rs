@@ -133,6 +133,13 @@ fn columns_of_any_width() {
     }
 }
 
+#[test]
+fn clusters_of_four() {
+    for keys in ["bm=160 bn=64 a=k_major b=k_major", "bm=64 bn=64 b=k_major", "bm=128 bn=128 c=n_major"] {
+        check_with(&format!("dtype=bf16 arch=90 cluster=4 {keys}"), &[[200, 328, 136], [264, 72, 8]], 8, 3);
+    }
+}
+
 /// The blocks of a cluster split K; some have nothing of it.
 #[test]
 fn blocks_of_a_cluster_split_k() {
@@ -145,6 +152,8 @@ fn blocks_of_a_cluster_split_k() {
         "dtype=e4m3 bm=64 bn=64 split_k=2 a=k_major b=k_major out=bf16",
         "dtype=bf16 bm=128 bn=128 split_k=2 b=k_major bias=rows alpha_beta=true",
         "dtype=bf16 bm=128 bn=64 split_k=4 c=n_major",
+        // Sums need more memory than the ring whose place they take.
+        "dtype=bf16 bm=256 bn=128 split_k=2 stages=2 a=k_major b=k_major",
         "dtype=bf16 bm=64 bn=64 split_k=2 batched=true bias=rows alpha_beta=true",
         "dtype=f16 bm=128 bn=32 split_k=4 batched=true c=n_major a=k_major residual=after",
         "precision=f32x3 bm=64 bn=64 split_k=2 a=k_major b=k_major",

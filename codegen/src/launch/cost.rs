@@ -13,9 +13,6 @@ const ROWS: [(u64, u128, [u128; 2], u128); 3] =
     [(32, 31, [20, 40], 1), (128, 57, [7, 24], 1), (u64::MAX, 100, [7, 18], 1)];
 /// Bytes that memory delivers in a clock, while blocks are busy; the shorter of both takes half its time longer.
 const MEMORY: u128 = 1929;
-/// Clusters of more than two blocks leave this part of the multiprocessors idle: those that fill no cluster of their
-/// part of the chip.
-const IDLE: u32 = 11;
 
 /// The estimated clocks of a launch: those of the busiest block's tiles, one of which is an edge tile. `None`
 /// where the kernel has no cost model.
@@ -28,24 +25,25 @@ pub(super) fn clocks(
     let cost = launch.cost?;
     let count = |value: Value| Some(value.evaluate(lookup)?.max(0) as u128);
     let (mut tiles, mut beyond) = (1u128, 0u128);
+    let cluster = launch.cluster.iter().product::<u32>().max(1);
     for &factor in launch.grid.iter().flatten() {
         let along = count(factor)?;
         tiles = tiles.saturating_mul(along);
         if let Value::Sym { times, of, over } = factor {
             let extent = count(Value::Sym { times, of, over: 1 })?;
-            beyond += along.saturating_mul(over.into()).saturating_sub(extent);
+            // Each block of a persistent kernel's cluster copies a part.
+            let blocks = if launch.persistent { cluster } else { 1 };
+            let of_block = u128::from(over) / u128::from(blocks);
+            beyond += along.saturating_mul(over.into()).saturating_sub(extent).min(of_block);
         }
     }
-    let cluster = launch.cluster.iter().product::<u32>().max(1);
     if !launch.persistent {
         // The axes of the grid count blocks.
         tiles = tiles.div_ceil(cluster.into());
     }
     // The clocks of other kernels are those of a multiprocessor, which its blocks share.
-    let resident = if launch.persistent { launch.blocks_per_sm.max(1) } else { 1 };
-    let blocks = limits.multiprocessors.saturating_mul(resident);
-    let blocks = if cluster > 2 { blocks - blocks.div_ceil(IDLE) } else { blocks };
-    let clusters = u128::from((blocks / cluster).max(1));
+    let clusters =
+        u128::from(limits.clusters(cluster, if launch.persistent { launch.blocks_per_sm } else { 1 }));
     let rounds = tiles.div_ceil(clusters);
     let steps = count(cost.steps)?;
     // One block of each pair of multiprocessors starts first.

@@ -85,7 +85,18 @@ impl Limits {
     pub fn of(arch: u32) -> Limits {
         Limits { arch, shared_bytes: Target::of(arch).block_shared, ..Limits::HOPPER }
     }
+
+    /// How many clusters of so many blocks are resident at once, with so many blocks on each multiprocessor; one at least.
+    fn clusters(&self, of: u32, resident: u32) -> u32 {
+        let blocks = self.multiprocessors.saturating_mul(resident.max(1));
+        let blocks = if of > 2 { blocks - blocks.div_ceil(IDLE) } else { blocks };
+        (blocks / of.max(1)).max(1)
+    }
 }
+
+/// Clusters of more than two blocks leave this part of the multiprocessors idle: those that fill no cluster of their
+/// part of the chip.
+const IDLE: u32 = 11;
 
 /// A checked launch.
 #[derive(Clone, Debug, PartialEq)]
@@ -382,8 +393,8 @@ fn resident(
         return Err(Refusal::grid(0, tiles, most));
     }
     let cluster = program.launch.cluster.iter().product::<u32>().max(1);
-    let blocks = limits.multiprocessors.saturating_mul(program.launch.blocks_per_sm.max(1));
-    let clusters = tiles.clamp(0, i128::from((blocks / cluster).max(1))) as u32;
+    let clusters = limits.clusters(cluster, program.launch.blocks_per_sm);
+    let clusters = tiles.clamp(0, i128::from(clusters)) as u32;
     Ok([clusters * cluster, 1, 1])
 }
 

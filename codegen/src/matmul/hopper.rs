@@ -1,8 +1,8 @@
 //! The product on Hopper's tensor cores, as a tile program: a warp-specialized, persistent kernel whose
 //! producer fills a ring by bulk copies, and whose consumers multiply from it with wgmma.
 //!
-//! A cluster of two blocks computes two tiles of C that share their columns: each block copies its own rows,
-//! and multicasts half of the columns. The ring is never drained between tiles, so copies of the next tile
+//! The blocks of a cluster compute tiles of C that share their columns: each block copies its own rows,
+//! and multicasts its part of the columns. The ring is never drained between tiles, so copies of the next tile
 //! overlap the epilogue of this one. The epilogue goes through shared memory, from where bulk stores run
 //! while the next tile is multiplied.
 

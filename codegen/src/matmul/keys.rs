@@ -151,7 +151,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "cluster",
                 "1",
-                "with wgmma: 1 or 2 blocks of a cluster, which multicast the columns that they share",
+                "with wgmma: 1, 2 or 4 blocks of a cluster, which multicast the columns that they share",
             ),
             (
                 "split_k",

@@ -18,6 +18,8 @@ use crate::tiled::Terms;
 const INSTRUCTION: i64 = 32;
 /// Bytes of which a row of a box of a bulk copy has a multiple.
 const BOX: i64 = 16;
+/// Rows after which the pattern of a swizzle repeats.
+const PATTERN: i64 = 8;
 /// Most slots of the ring by default.
 const STAGES: i64 = 16;
 
@@ -44,7 +46,7 @@ pub(in crate::matmul) struct Sizes {
 /// clocks of a step beside its copies: of an H100 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a
 /// product nearly fill all multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy
 /// fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few tiles.
-const SHIPPED: [([i64; 2], [i64; 2], u32); 27] = [
+const SHIPPED: [([i64; 2], [i64; 2], u32); 30] = [
     ([128, 256], [1, 1], 953),
     ([128, 224], [1, 1], 852),
     ([128, 192], [1, 1], 750),
@@ -65,6 +67,9 @@ const SHIPPED: [([i64; 2], [i64; 2], u32); 27] = [
     ([128, 128], [2, 1], 565),
     ([64, 128], [2, 1], 236),
     ([192, 192], [2, 1], 1060),
+    ([64, 160], [4, 1], 298),
+    ([64, 256], [4, 1], 471),
+    ([128, 192], [4, 1], 750),
     ([64, 64], [1, 2], 198),
     ([64, 64], [1, 4], 198),
     ([64, 64], [1, 8], 198),
@@ -216,12 +221,13 @@ impl Sizes {
         self.store_parts(out).0.min(2)
     }
 
-    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers, or the sums of a tile.
+    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers. Sums that a cluster adds take the
+    /// ring's place.
     fn room(&self, out: Elem) -> i64 {
         let part = ROWS * self.store_parts(out).1 * i64::from(out.bytes());
         let epilogue = match self.split_k {
             1 => self.warpgroups() * self.buffers(out) * part,
-            _ => (self.tile[0] + 1) * self.tile[1] * 4,
+            _ => 0,
         };
         i64::from(Target::of(90).block_shared) - 1024 - epilogue
     }
@@ -272,13 +278,13 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
     let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
     // The keys of wgmma's rows and columns: the transposed product swaps them.
     let [of_rows, of_columns] = if config.a_is_left() { ["bm", "bn"] } else { ["bn", "bm"] };
-    if ![1, 2].contains(&sizes.cluster) {
+    if ![1, 2, 4].contains(&sizes.cluster) {
         let along = if config.a_is_left() { "rows" } else { "columns" };
         let message = format!(
-            "a cluster has one block or two along the {along} of C, and cluster is {}",
+            "a cluster has one block, two or four along the {along} of C, and cluster is {}",
             sizes.cluster
         );
-        return wrong("cluster", message, "write cluster = 1 or cluster = 2");
+        return wrong("cluster", message, "write cluster = 1, 2 or 4");
     }
     if let Some(problem) = unfit_split(sizes, config) {
         return Some(("split_k", problem));
@@ -326,6 +332,21 @@ pub(in crate::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'stat
             of_columns,
             format!("wgmma takes 16 to 256 columns in steps of 16, and {of_columns} is {bn}"),
             &format!("write {of_columns} = 128 or {of_columns} = 256"),
+        );
+    }
+    // Each block of a cluster copies a part of the columns, or of K, in whole patterns of the swizzle.
+    let (key, shared, least) = match config.right_along_k() {
+        true => (of_columns, bn, PATTERN * sizes.cluster),
+        false => ("bk", bk, PATTERN * sizes.cluster),
+    };
+    if sizes.cluster > 1 && shared % least != 0 {
+        return wrong(
+            key,
+            format!(
+                "each of {} blocks copies a multiple of {PATTERN} of what they share, and {key} is {shared}",
+                sizes.cluster
+            ),
+            &format!("write {key} = {}, or a smaller cluster", (shared / least).max(1) * least),
         );
     }
     if config.block_scales && BLOCK % bn != 0 {

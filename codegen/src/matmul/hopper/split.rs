@@ -28,7 +28,7 @@ pub(super) struct Split {
     /// A slot is full when the tile of the other ring's slot is split.
     pub(super) ring: Id,
     /// Lower terms.
-    low: View,
+    pub(super) low: View,
 }
 
 impl Split {

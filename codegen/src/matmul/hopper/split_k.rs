@@ -1,32 +1,30 @@
 //! Products of few tiles and a long K: the blocks of a cluster compute one tile together, each the sums of its part of K.
-//! Then each adds some rows of all of them, in the order of ranks, through distributed shared memory.
+//! Then each adds some rows of all of them, its own first, through distributed shared memory.
 
-use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
+use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::epilogue::{Scalars, along_rows, scaled};
 use super::{Part, THREADS, add};
 use crate::affine::{Affine, Coord};
 use crate::build::{Builder, Role};
 use crate::matmul::Config;
-use crate::matmul::bulk::batch_of;
+use crate::matmul::bulk::{batch_of, shifted};
 use crate::matmul::product::{Extras, of_batch};
 use crate::problem::Result;
 use crate::thread::Id;
 use crate::tiled::{Fill, swizzled_tile};
 use crate::view::{At, View};
 
-/// Columns of a block of sums in shared memory. Four lanes store adjacent pairs of a row: in such blocks there are no bank
-/// conflicts. Blocks are a row apart, so that lanes which load a row have none either.
-const BLOCK: i64 = 8;
+/// Elements between rows of sums in shared memory, so that four rows of pairs that lanes store have no bank conflicts. Lanes
+/// that load a row read it in one piece.
+const PAD: i64 = 8;
 
 /// The shared layout of the sums of a tile: along what is contiguous in C.
 fn layout_of_sums(c: &Config, [bm, bn]: [i64; 2]) -> Result<Composed> {
-    if along_rows(c) {
-        return swizzled_tile(c.acc, [bm, bn], 0);
+    match along_rows(c) {
+        true => swizzled_tile(c.acc, [bm, bn], 0),
+        false => Ok(Layout::new((bm, bn), (bn + PAD, 1i64))?.into()),
     }
-    let shape = Tuple::of([bm.into(), (BLOCK, bn / BLOCK).into()]);
-    let stride = Tuple::of([BLOCK.into(), (1i64, (bm + 1) * BLOCK).into()]);
-    Ok(Layout::new(shape, stride)?.into())
 }
 
 impl Part<'_> {
@@ -50,23 +48,26 @@ impl Part<'_> {
             along.push(Size::symbol("L"));
         }
         b.blocks(0, &along)?;
-        let sums = b.shared("sums", c.acc, layout_of_sums(c, [bm, bn])?)?;
-        let mut roles: Vec<(Id, Role<'_>)> = vec![
-            (producer, Box::new(|b: &mut Builder| self.fill(b, &at, from, slots))),
-            (
-                self.consumers,
-                Box::new(|b: &mut Builder| {
-                    let (own, product) = (self.sums(b)?, b.token());
-                    self.multiply(b, &at, &own, slots, product)?;
-                    self.finish(b, &own, product)?;
-                    let part = b.partition_mma(&sums, self.multiply, 'd', &self.by_warpgroup())?;
-                    b.copy(&own.acc, &part)
-                }),
-            ),
-        ];
+        // The sums take the ring's place: its last slot has been read before they are written.
+        let ring = slots.into_iter().chain(self.scales.iter().map(|all| &all.to));
+        let ring: Vec<&View> = ring.chain(self.split.as_ref().map(|split| &split.low)).collect();
+        let sums = b.shared_over("sums", c.acc, layout_of_sums(c, [bm, bn])?, &ring)?;
+        let mut roles: Vec<(Id, Role<'_>)> =
+            vec![(producer, Box::new(|b: &mut Builder| self.fill(b, &at, from, slots)))];
         if let Some(split) = &self.split {
             roles.push((split.by, Box::new(|b: &mut Builder| self.split(b, split, slots[1]))));
         }
+        roles.push((
+            self.consumers,
+            Box::new(|b: &mut Builder| {
+                let (own, product) = (self.sums(b)?, b.token());
+                self.multiply(b, &at, &own, slots, product)?;
+                self.finish(b, &own, product)?;
+                b.sync();
+                let part = b.partition_mma(&sums, self.multiply, 'd', &self.by_warpgroup())?;
+                b.copy(&own.acc, &part)
+            }),
+        ));
         b.roles(roles)?;
         b.sync_cluster();
         match self.storing().0 {
@@ -112,14 +113,21 @@ impl Part<'_> {
         scaled(b, c, (scalars, &extras), &total, &tile, &tile)
     }
 
-    /// The sums of this block's rows, over all blocks. They are all read before they are added.
+    /// The sums of this block's rows, over all blocks, its own first: those it reads from its own shared memory, much faster than
+    /// from that of others. They are all read before they are added.
     fn total(&self, b: &mut Builder, sums: &View) -> Result<View> {
         let mut parts = Vec::new();
-        for rank in 0..self.sizes.split_k {
-            let theirs = b.of_peer(sums, &rank.into())?;
-            let theirs = self.rows_of_rank(b, &theirs)?;
-            parts.push(b.registers(&format!("part_{rank}"), self.c.acc, theirs.shape())?);
-            b.copy(&theirs, &parts[rank as usize])?;
+        for next in 0..self.sizes.split_k {
+            let of = match next {
+                0 => sums.clone(),
+                _ => {
+                    let rank = shifted(&Coord::ClusterRank.into(), &next.into())?;
+                    b.of_peer(sums, &rank.digit(1, Some(self.sizes.split_k)))?
+                }
+            };
+            let rows = self.rows_of_rank(b, &of)?;
+            parts.push(b.registers(&format!("part_{next}"), self.c.acc, rows.shape())?);
+            b.copy(&rows, &parts[next as usize])?;
         }
         let (total, others) = parts.split_first().expect("at least two blocks");
         others.iter().try_for_each(|part| add(b, part, total))?;

@@ -101,8 +101,12 @@ fn limits_of_wgmma_are_reported_at_their_key() {
         "`vec` is about the threads of a product without tensor cores\nhelp: leave it out, or write mma = none",
     );
     check(
-        "cluster=4",
-        "a cluster has one block or two along the rows of C, and cluster is 4\nhelp: write cluster = 1 or cluster = 2",
+        "cluster=3",
+        "a cluster has one block, two or four along the rows of C, and cluster is 3\nhelp: write cluster = 1, 2 or 4",
+    );
+    check(
+        "bm=64 bn=48 cluster=4",
+        "each of 4 blocks copies a multiple of 8 of what they share, and bn is 48\nhelp: write bn = 32, or a smaller cluster",
     );
     check(
         "split_k=3 bm=64",
@@ -125,6 +129,11 @@ fn limits_of_wgmma_are_reported_at_their_key() {
         Err("a bulk copy takes rows of a multiple of 16 bytes, 32 weights along K, and bk is 48\nhelp: write bk = 32, or leave it out".into())
     );
     // Blocks of a cluster share K of an operand that is not k_major, and any width is copied.
+    assert_eq!(
+        made("dtype=bf16 arch=90 mma=wgmma c=n_major bm=64 bn=64 bk=16 cluster=4"),
+        Err("each of 4 blocks copies a multiple of 8 of what they share, and bk is 16\nhelp: write bk = 32, or a smaller cluster".into())
+    );
+    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=48 c=n_major cluster=4"), Ok(true));
     assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=64 c=n_major cluster=2"), Ok(true));
     assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=48 c=n_major"), Ok(true));
     assert_eq!(
@@ -323,8 +332,8 @@ fn the_transposed_product_blames_the_other_key() {
         "wgmma takes 16 to 256 columns in steps of 16, and bm is 100\nhelp: write bm = 128 or bm = 256",
     );
     check_order(
-        "cluster=4",
-        "a cluster has one block or two along the columns of C, and cluster is 4\nhelp: write cluster = 1 or cluster = 2",
+        "cluster=3",
+        "a cluster has one block, two or four along the columns of C, and cluster is 3\nhelp: write cluster = 1, 2 or 4",
     );
     check_order(
         "bm=192 bn=256",
@@ -392,13 +401,16 @@ fn a_launch_chooses_among_tiles() {
         "",
         &[
             ([512, 512, 512], "64x32"),
-            ([1000, 1000, 1000], "128x128 by 2 blocks"),
+            ([1000, 1000, 1000], "256x160 by 4 blocks"),
             ([1024, 1024, 1024], "64x128"),
             ([1536, 1536, 1536], "128x160"),
             ([2048, 2048, 2048], "128x256"),
             ([2304, 2304, 2304], "128x192"),
             // Rows that begin in the middle of a line: blocks of a cluster share copies.
             ([3000, 3000, 3000], "384x192 by 2 blocks"),
+            ([904, 1096, 2024], "256x160 by 4 blocks"),
+            ([1160, 1160, 1160], "256x256 by 4 blocks"),
+            ([1512, 1416, 1000], "512x192 by 4 blocks"),
             ([3072, 3072, 3072], "192x192"),
             ([4096, 4096, 4096], "128x256"),
             ([6000, 6000, 6000], "128x224"),
