@@ -26,6 +26,7 @@ const PRODUCTS: &[&str] = &[
     "dtype=f16 b_dtype=e4m3 a=k_major b=k_major",
     "dtype=bf16 b_dtype=u4 group_size=128 zeros=true a=k_major b=k_major c=n_major",
     "dtype=f16 b_dtype=u8 group_size=32 zeros=true a=k_major b=k_major arch=90 mma=mma_sync bm=64 bn=64 bk=48",
+    "dtype=f16 b_dtype=u8 group_size=64 zeros=true a=k_major b=k_major arch=90 mma=mma_sync bm=64 bn=64 bk=96",
 ];
 
 #[test]
