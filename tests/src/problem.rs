@@ -409,7 +409,8 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         // beside the products take fewer than eight operations, each of which rounds by at most as much of `most`.
         let most = alpha.abs() * size + old.abs() + bias.abs() + before.abs();
         let exact = most < finish.whole || sum_elem == Elem::F64;
-        let within = match (values == Values::Whole && exact) || !of_result.is_float() {
+        let exact = (values == Values::Whole && exact) || !of_result.is_float();
+        let within = match exact {
             true => 0.0,
             false => steps * number::roundoff(sum_elem) * most + rounding * alpha.abs() * size,
         };
@@ -422,7 +423,8 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
             ),
         };
         let value = value + after;
-        if within == 0.0 || !of_result.is_float() {
+        // Sums of nothing have no error; what is added to them afterwards may have one.
+        if (exact && within == 0.0) || !of_result.is_float() {
             return Wanted { value: number::rounded(of_result, saturated(of_result, value)), within: 0.0 };
         }
         let value = saturated(of_result, value);
@@ -527,6 +529,20 @@ mod tests {
             }
             let terms = f64::from(c.abs() + bias.abs() + residual.abs());
             assert!(wanted.within <= 12.0 * 2f64.powi(-24) * terms, "{at}: {wanted:?}");
+        }
+    }
+
+    /// What is added to a sum of nothing is added in the type of sums.
+    #[test]
+    fn residuals_of_sums_of_nothing_are_rounded() {
+        let keys = "precision=f32x3 out=f64 residual=after";
+        let kernel = gallery::matmul(keys).kernel.expect("a kernel");
+        let sizes = &[("M", 4), ("N", 3), ("K", 0)];
+        let setting = Setting { sizes, rooms: &[], values: Values::Any, seed: 1, alpha: 1.0, beta: 1.0 };
+        let problem = Problem::of(&kernel, &setting).finished(Values::Any, &Finish::of(keys));
+        for wanted in &problem.wanted {
+            let got = f64::from(wanted.value as f32);
+            assert!((got - wanted.value).abs() <= wanted.within, "{got}, {wanted:?}");
         }
     }
 
