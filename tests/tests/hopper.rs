@@ -171,6 +171,15 @@ fn blocks_of_a_cluster_split_k() {
     check("dtype=bf16 arch=90 bm=64 bn=64 split_k=4 a=k_major b=k_major", &[[72, 136, 1000]], 5);
 }
 
+/// Tiles whose rows and steps a warpgroup splits in two terms in one part or several, by vectors of any width.
+#[test]
+fn tiles_are_split_whole() {
+    for keys in ["bn=16 bk=16", "bn=80 bk=8", "bn=48 bk=24", "bn=64 bk=24", "bn=96 bk=16", "bn=16 bk=8"] {
+        let keys = format!("precision=f32x3 arch=90 mma=wgmma bm=64 a=k_major b=k_major c=n_major {keys}");
+        check_numbers(&keys, &sizes(4));
+    }
+}
+
 /// A slot is filled again once the product that reads it is done.
 #[test]
 fn rings_of_one_slot() {

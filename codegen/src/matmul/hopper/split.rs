@@ -9,7 +9,7 @@ use crate::build::Builder;
 use crate::elem::Elem;
 use crate::fragment::Arrangement;
 use crate::matmul::bulk::{last, slots};
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::{Expr, How, Order, Ring};
 use crate::tiled::Fill;
@@ -19,8 +19,10 @@ use crate::view::{At, View};
 pub(super) const REGISTERS: [(u32, u32); 2] = [(208, 40), (128, 40)];
 /// Registers of the threads that split.
 const OF_SPLITTER: u32 = 56;
-/// Elements that a thread splits at once.
+/// Elements that a thread splits at once, at most.
 const WIDE: i64 = 4;
+/// Rows of which every tile has a multiple.
+const ROWS: i64 = 16;
 
 /// The warpgroup that splits tiles of the right operand.
 pub(super) struct Split {
@@ -49,13 +51,26 @@ impl Split {
     }
 }
 
+/// The rows of a tile that all threads of a warpgroup split at once, as wide as some of them divide it.
+fn rows_at_once(bn: i64, bk: i64) -> Result<(i64, Fill)> {
+    for wide in [WIDE, WIDE / 2, 1] {
+        let even = |rows: &i64| rows * bk % (THREADS * wide) == 0 && bn % rows == 0;
+        let Some(rows) = (1..=bn / ROWS).map(|count| count * ROWS).find(even) else { continue };
+        let fill = Fill::of([rows, bk], 1, THREADS, wide)?;
+        if !fill.deal.ragged {
+            return Ok((rows, fill));
+        }
+    }
+    Err(Problem::new(format!("no number of rows of {bk} elements is split by all threads and divides {bn}")))
+}
+
 impl Part<'_> {
     /// The splitter's main loop of a tile. The slot of the producer's ring is released by the consumers, after both
     /// have used it.
     pub(super) fn split(&self, b: &mut Builder, split: &Split, right: &View) -> Result<()> {
         let [_, bn, bk] = self.sizes.tile;
-        let rows = THREADS * WIDE / bk;
-        let fill = Fill { of: split.by, ..Fill::of([rows, bk], 1, THREADS, WIDE)? };
+        let (rows, fill) = rows_at_once(bn, bk)?;
+        let fill = Fill { of: split.by, ..fill };
         b.repeat("k", self.steps, Unroll::No, |b, _| -> Result<()> {
             b.await_slot(self.ring);
             b.acquire(split.ring);
