@@ -132,6 +132,16 @@ impl From<Value> for Affine {
 }
 
 impl Affine {
+    /// The quotient, where the constant and all factors are multiples of the divisor.
+    pub(crate) fn over(&self, divisor: i64) -> Option<Affine> {
+        let divides = |n: i64| divisor > 0 && n % divisor == 0;
+        let all = divides(self.constant) && self.terms.iter().all(|(_, by)| divides(*by));
+        all.then(|| Affine {
+            constant: self.constant / divisor,
+            terms: self.terms.iter().map(|(coord, by)| (coord.clone(), by / divisor)).collect(),
+        })
+    }
+
     /// The size that it is, if it is one and nothing else.
     ///
     /// ```

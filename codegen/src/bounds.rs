@@ -142,9 +142,8 @@ impl Bounds<'_> {
         if lo < 0 {
             return true;
         }
-        if let Value::Int(extent) = extent
-            && reach < i128::from(extent)
-        {
+        // Launches with work have sizes of at least 1.
+        if reach < self.numbers.range(&extent.into()).lo {
             return false;
         }
         // Tiles of `factor` that cover this mode are all full when `factor` divides the extent.

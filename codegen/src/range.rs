@@ -160,18 +160,21 @@ impl Program {
         else {
             return false;
         };
-        if (times, over) != (other, tile) {
-            return false;
-        }
         let size = |of: Symbol| Affine::from(Value::Sym { times: 1, of, over: 1 });
         let computed = |of: Symbol| match self.requires.iter().find(|require| require.of == Some(of)) {
             Some(Require { test: Test::Equal(_, computed), .. }) => computed.clone(),
             _ => size(of),
         };
-        let apart = computed(of).plus(&computed(than), -1);
+        let alike = (times, over) == (other, tile);
+        // Otherwise by the numbers of tiles, where these divide the sizes.
+        let tiles = |of: Symbol, times: i64, over: u32| computed(of).over(over.into())?.times(times);
+        let apart = match alike {
+            true => computed(of).plus(&computed(than), -1),
+            false => tiles(of, times, over).zip(tiles(than, other, tile)).and_then(|(a, b)| a.plus(&b, -1)),
+        };
         let said = Test::Less(size(of), size(than)).negated();
         apart.is_some_and(|apart| self.range(&apart).lo >= 0)
-            || self.requires.iter().any(|require| require.test == said)
+            || alike && self.requires.iter().any(|require| require.test == said)
     }
 
     /// A size that is a strict upper bound of a nonnegative number, for its multiples too; found for tile

@@ -162,7 +162,7 @@ fn values_of_32_bits(program: &Program, value: &Expr) -> Result<()> {
         match value {
             Expr::Cast(_, inner) if matches!(**inner, Expr::Index(_)) => {}
             Expr::Index(at) => {
-                let range = program.range(at);
+                let range = program.range(&of_sizes(at));
                 if !range.is_narrow() {
                     return Err(Problem::new(format!(
                         "{} counts as an i32 here, and it can be {} to {}",
@@ -177,6 +177,14 @@ fn values_of_32_bits(program: &Program, value: &Expr) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A sum without the terms that arguments and elements decide: these are of a type that must not overflow, as in Rust.
+/// Sizes and blocks can be as many as a launch allows.
+fn of_sizes(at: &Affine) -> Affine {
+    let given = |coord: &Coord| matches!(coord, Coord::Scalar(_) | Coord::Loaded { .. });
+    let kept = at.terms.iter().filter(|(coord, _)| !Affine::from(coord.clone()).any(&given));
+    Affine { constant: at.constant, terms: kept.cloned().collect() }
 }
 
 /// Divisors must be positive, and the dividend of a number known at launch nonnegative.

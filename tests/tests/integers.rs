@@ -294,3 +294,87 @@ fn integers_are_divided_while_compiling_as_in_a_loop() {
         check(kernel, &args, "z", &all(|i| i.rem_euclid(3)));
     }
 }
+
+/// Quotients and remainders of arguments with a sign, wherever they stand.
+#[kernel]
+fn divided(s: i32, x: &Tensor<i32, N>, y: &mut Tensor<i32, (_5, N)>) {
+    let x = tile(x, 32, block.x);
+    let y = tile(y, (1, 32), (_, block.x));
+    let (half, rest) = (s / 2, s % 4);
+    map(x, y[(0, _, 0)], |x| x + half);
+    map(x, y[(0, _, 1)], |x| x + s / 2);
+    map(x, y[(0, _, 2)], |x| x + rest);
+    map(x, y[(0, _, 3)], |x| if s / 2 < block.x - 3 { x } else { -x });
+    if s / 2 < block.x - 3 {
+        copy(x, y[(0, _, 4)]);
+    }
+    if s / 2 >= block.x - 3 {
+        map(x, y[(0, _, 4)], |x| -x);
+    }
+}
+
+#[test]
+fn quotients_of_arguments_are_rounded_down() {
+    let x: Vec<i32> = (0..50).collect();
+    for s in [-7i32, -6, -5, -4, -1, 0, 5] {
+        let (half, rest) = (s.div_euclid(2), s.rem_euclid(4));
+        let signed = |n: i32| if half < n / 32 - 3 { n } else { -n };
+        let wanted: Vec<i32> =
+            x.iter().flat_map(|&n| [n + half, n + half, n + rest, signed(n), signed(n)]).collect();
+        check(
+            divided().def(),
+            &[Arg::number(s), Arg::tensor(&x, [50]), Arg::output::<i32>([5, 50])],
+            "y",
+            &wanted,
+        );
+    }
+}
+
+/// What elements and arguments decide is an `i32` that does not overflow, as among elements.
+#[kernel]
+fn lengths(
+    steps: i32,
+    ends: &Tensor<i32, { R + 1 }>,
+    y: &mut Tensor<i32, (_1, T)>,
+    total: &mut Tensor<i32, _1>,
+) {
+    for back in 0..steps {
+        let one = tile(y, (1, 1), (0, steps - 1 - back));
+        let t = steps - 1 - back;
+        map(one, one, |_, at| at.0 + t);
+    }
+    let mut sum = full::<i32>((1), 0);
+    for row in 0..R {
+        sum += ends[(row + 1)] - ends[(row)];
+    }
+    copy(sum, total);
+}
+
+#[test]
+fn differences_of_elements_are_numbers() {
+    let args = |steps: i32, ends: &[i32]| {
+        [
+            Arg::number(steps),
+            Arg::tensor(ends, [ends.len()]),
+            Arg::output::<i32>([1, steps as usize]),
+            Arg::output::<i32>([1]),
+        ]
+    };
+    for (steps, ends) in [(1, vec![3]), (5, vec![2, 2, 9, 11])] {
+        let wanted: Vec<i32> = (0..steps).collect();
+        check(lengths().def(), &args(steps, &ends), "y", &wanted);
+        check(lengths().def(), &args(steps, &ends), "total", &[ends[ends.len() - 1] - ends[0]]);
+    }
+}
+
+#[test]
+fn a_size_of_which_a_computed_extent_is_made_is_not_negative() {
+    let kernel = lengths().def().generate().unwrap();
+    let none: [i32; 0] = [];
+    let args = [Arg::number(1), Arg::tensor(&none, [0]), Arg::output::<i32>([1, 1]), Arg::output::<i32>([1])];
+    let said = run_every(&kernel, &args, &Options::default()).unwrap_err().to_string();
+    assert!(
+        said.contains("the kernel asserts `R + 1 >= 1`: `R_plus_1` is 0, the extent 0 of `ends`"),
+        "{said}"
+    );
+}

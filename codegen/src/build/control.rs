@@ -1,6 +1,6 @@
 //! Control flow and synchronisation: loops, conditions, waits and barriers.
 
-use tilewright_layout::Value;
+use tilewright_layout::{Symbol, Value};
 
 use super::Builder;
 use crate::affine::{Affine, Coord};
@@ -253,6 +253,33 @@ impl Builder {
         let test = Test::Equal(size.into(), of.clone());
         self.program.requires.push(Require { test, text, of: Some(symbol) });
         Ok(size)
+    }
+
+    /// Sizes that no argument has, but computed extents determine: `R` of `{R + 1}` is that extent less 1. A launch refuses
+    /// extents with which such a size would be negative.
+    pub(crate) fn solved(&mut self) -> Vec<(Symbol, Affine)> {
+        let mut all: Vec<(Symbol, Affine)> = Vec::new();
+        let known = self.program.symbols();
+        for place in 0..self.program.requires.len() {
+            let require = &self.program.requires[place];
+            let (Some(extent), Test::Equal(_, of)) = (require.of, &require.test) else { continue };
+            let &[(Coord::Size { of: unknown, over: 1 }, 1)] = &of.terms[..] else { continue };
+            if known.contains(&unknown) {
+                continue;
+            }
+            let least = of.constant;
+            let size = Affine::from(Value::Sym { times: 1, of: extent, over: 1 });
+            let Some(solved) = size.plus(&least.into(), -1) else { continue };
+            let text = format!("{} >= {least}", require.text);
+            let own = Require { test: Test::less(size, least).negated(), text, of: None };
+            self.program.requires[place] = own;
+            let unknown_size = Coord::Size { of: unknown, over: 1 };
+            for require in &mut self.program.requires {
+                require.test.each_mut(&mut |at| *at = at.with(&unknown_size, &solved).unwrap_or(at.clone()));
+            }
+            all.push((unknown, solved));
+        }
+        all
     }
 
     /// Loads an element of memory or registers as an integer: a coordinate, a loop bound, a side of a

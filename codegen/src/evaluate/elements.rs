@@ -184,10 +184,10 @@ impl Evaluator {
             }
         }
         let value = self.of_elements(&mut mapped)?;
-        let (values, is_tuple) = match value {
-            Value::Poison => return Ok(Value::Poison),
-            Value::Tuple(values) => (values, true),
-            value => (vec![value], false),
+        let values = match (&value, &mapped.to) {
+            (Value::Poison, _) => return Ok(Value::Poison),
+            (Value::Tuple(values), Some(_)) => values.clone(),
+            (value, _) => leaves(value),
         };
         if let Some(to) = &mapped.to
             && to.len() != values.len()
@@ -231,11 +231,8 @@ impl Evaluator {
                 Ok(Value::Unit)
             }
             None => {
-                let mut fresh = self.fresh(&mapped, made, naming)?;
-                Ok(match is_tuple {
-                    true => Value::Tuple(fresh.into_iter().map(Value::View).collect()),
-                    false => Value::View(fresh.remove(0)),
-                })
+                let fresh = self.fresh(&mapped, made, naming)?;
+                Ok(shaped_as(&value, &mut fresh.into_iter()))
             }
         }
     }
@@ -278,6 +275,22 @@ impl Evaluator {
             made.push(fragment);
         }
         Ok(made)
+    }
+}
+
+/// The entries of a tuple and of the tuples in it; what is no tuple is its own.
+fn leaves(value: &Value) -> Vec<Value> {
+    match value {
+        Value::Tuple(items) => items.iter().flat_map(leaves).collect(),
+        one => vec![one.clone()],
+    }
+}
+
+/// Tensors in the place of the leaves of a value.
+fn shaped_as(value: &Value, views: &mut dyn Iterator<Item = View>) -> Value {
+    match value {
+        Value::Tuple(items) => Value::Tuple(items.iter().map(|item| shaped_as(item, views)).collect()),
+        _ => views.next().map_or(Value::Poison, Value::View),
     }
 }
 

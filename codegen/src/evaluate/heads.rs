@@ -128,6 +128,9 @@ impl Evaluator {
             };
             self.scope.push((param.name.text.clone(), value));
         }
+        for (size, of) in self.builder.solved() {
+            self.scope.push((size.name().to_owned(), Value::Index(of)));
+        }
     }
 
     pub(super) fn tensor(

@@ -6,9 +6,11 @@ use super::value::Value;
 use crate::affine::{Affine, Arith};
 use crate::ast::{Binary, Span, Unary};
 use crate::condition::Test;
+use crate::elem::Elem;
 use crate::problem::Problem;
+use crate::range::Range;
 use crate::thread::{Bin, Cmp, Un};
-use crate::tile::{self, Expr, Scalar as Argument};
+use crate::tile::{self, Expr};
 use crate::typing::{Scalar, Type};
 use crate::view::View;
 
@@ -135,23 +137,34 @@ pub(super) fn as_number(test: &Test) -> Scalar {
     Scalar { expr: expr(test), ty: Some(Type::Condition) }
 }
 
-/// An integer argument, or arithmetic on such, as an integer of the kernel: sums do not wrap.
-fn of_scalars(of: &Expr, scalars: &[Argument]) -> Option<Affine> {
-    let inner = |x: &Expr| of_scalars(x, scalars);
+/// An integer argument, or arithmetic on such, as an integer of the kernel: sums do not wrap. No quotients are among
+/// them but those of numbers without a sign: others have been computed as integers.
+fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
+    let inner = |x: &Expr| of_scalars(x, program);
     match of {
-        Expr::Scalar(id) if !scalars.get(*id as usize)?.elem.is_float() => {
+        Expr::Scalar(id) if !program.scalars.get(*id as usize)?.elem.is_float() => {
             Some(crate::affine::Coord::Scalar(*id).into())
         }
         Expr::Index(at) => Some((**at).clone()),
         Expr::Size(size) => Some((*size).into()),
         Expr::Lit(number) => number.int().and_then(|n| i64::try_from(n).ok()).map(Affine::from),
         Expr::Cast(to, x) if matches!(**x, Expr::Lit(_)) && !to.is_float() => inner(x),
+        Expr::Cast(to, x) if matches!(**x, Expr::Index(_)) && !to.is_float() => {
+            let (at, all) = (inner(x)?, Range::of(*to));
+            let own = program.range(&at);
+            (own.lo >= all.lo && own.hi <= all.hi).then_some(at)
+        }
         Expr::Un(Un::Neg, x) => inner(x)?.times(-1),
         Expr::Bin(Bin::Add, x, y) => inner(x)?.plus(&inner(y)?, 1),
         Expr::Bin(Bin::Sub, x, y) => inner(x)?.plus(&inner(y)?, -1),
         Expr::Bin(Bin::Mul, x, y) => Affine::two(Arith::Mul, &inner(x)?, &inner(y)?),
         Expr::Bin(Bin::Min, x, y) => Affine::two(Arith::Min, &inner(x)?, &inner(y)?),
         Expr::Bin(Bin::Max, x, y) => Affine::two(Arith::Max, &inner(x)?, &inner(y)?),
+        Expr::Bin(how @ (Bin::Div | Bin::Rem), x, y) => {
+            let (x, y) = (inner(x)?, inner(y)?);
+            let with = if *how == Bin::Div { Arith::Div } else { Arith::Rem };
+            if y.constant().is_some_and(|n| n < 1) { None } else { Affine::two(with, &x, &y) }
+        }
         Expr::Fma(of) => Affine::two(Arith::Mul, &inner(&of[0])?, &inner(&of[1])?)?.plus(&inner(&of[2])?, 1),
         _ => None,
     }
@@ -164,7 +177,7 @@ impl Evaluator {
             Value::Int(n) => Some((*n).into()),
             Value::Index(at) => Some(at.clone()),
             Value::Size(size) => Some((*size).into()),
-            Value::Number(number) => of_scalars(&number.expr, &self.builder.program().scalars),
+            Value::Number(number) => of_scalars(&number.expr, self.builder.program()),
             _ => None,
         }
     }
@@ -229,6 +242,9 @@ impl Evaluator {
         {
             return Some(made);
         }
+        if let Some(made) = self.quotient(op, left, right) {
+            return Some(made);
+        }
         let of_kernel = |value: &Value| matches!(value, Value::Index(_) | Value::Size(_));
         if !of_kernel(left) && !of_kernel(right) {
             return None;
@@ -239,6 +255,32 @@ impl Evaluator {
         }
         let (x, y) = (self.integer(left)?, self.integer(right)?);
         arithmetic(op, &x, &y)
+    }
+
+    /// A quotient or remainder of integers of which one is an argument with a sign: it remains a number of its type, and is
+    /// rounded as those of all integers.
+    fn quotient(&self, op: Binary, left: &Value, right: &Value) -> Option<Value> {
+        let with = match op {
+            Binary::Div => Arith::Div,
+            Binary::Rem => Arith::Rem,
+            _ => return None,
+        };
+        let signed = |value: &Value| match value {
+            Value::Number(Scalar { ty: Some(Type::Elem(elem)), .. }) => {
+                (Range::of(*elem).lo < 0 && !elem.is_float()).then_some(*elem)
+            }
+            _ => None,
+        };
+        let elem = signed(left).or_else(|| signed(right))?;
+        let (x, y) = (self.integer(left)?, self.integer(right)?);
+        if y.constant().is_some_and(|n| n < 1) {
+            return None;
+        }
+        let made = Expr::Index(Box::new(Affine::two(with, &x, &y)?));
+        Some(Value::Number(Scalar {
+            expr: if elem == Elem::I32 { made } else { made.cast(elem) },
+            ty: Some(Type::Elem(elem)),
+        }))
     }
 
     /// `min(a, b)`, `max(a, b)` of integers of the kernel.

@@ -123,7 +123,19 @@ impl Evaluator {
             of => of.as_ref().is_some_and(computed),
         };
         if is_computed {
-            return Err(args.needs(0, "a size or a constant").help(
+            let of_tuple = match &tiles {
+                Some(Value::Tuple(items)) => items.iter().find(|item| computed(item)),
+                _ => None,
+            };
+            let problem = match of_tuple {
+                Some(Value::Index(at)) => Problem::new(format!(
+                    "`walk` needs sizes or constants here, and {} is computed",
+                    crate::verify::text(self.builder.program(), at)
+                ))
+                .arg(0),
+                _ => args.needs(0, "a size or a constant"),
+            };
+            return Err(problem.help(
                 "a launch computes the grid from sizes: write that of a tensor, walk(y.size(0), block.x), or a `const` parameter of the kernel",
             ));
         }

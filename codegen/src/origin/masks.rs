@@ -179,7 +179,7 @@ pub(super) fn no_coordinate(mode: u8) -> Problem {
     Problem::new(format!(
         "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
     ))
-    .help("give `map` a tile of the tensor whose coordinates are meant as well, such as map((x, tile_of_y), |x, _, at| …): it is not read; coordinates within a tile are iota((64, 32), 0)")
+    .help("give the call a tile of the tensor whose coordinates are meant as well: (x, tile_of_y) with the closure |x, _, at| …, which does not read it; coordinates within a tile are iota((64, 32), 0)")
 }
 
 /// A value in a message.

@@ -2,13 +2,18 @@
 
 use std::cell::Cell;
 
+use tilewright_layout::Value;
+
 use super::each_integer;
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
+use crate::condition::Test;
 use crate::diagnostic::Diagnostic;
 use crate::problem::Problem;
 use crate::thread::Id;
-use crate::tile::{Op, Program, Raster, Stmt, Var};
+use crate::tile::{Op, Program, Raster, Space, Stmt, Var};
+use crate::view::View;
+use crate::view::leaf::leaves;
 
 /// Rows of tiles in a band, which concurrent blocks compute together.
 const BAND: u32 = 8;
@@ -26,6 +31,7 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     let far = || Problem::new("a coordinate passes 63 bits").at(span);
     // The blocks of a cluster take neighbouring tiles along x.
     let blocks = program.cluster.iter().product::<u32>();
+    guard_writes(program, blocks);
     if let Some(count) = &mut program.grid[0] {
         *count = count.ceil_div(blocks.into()).ok_or_else(far)?;
     }
@@ -71,4 +77,51 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     }
     program.body = body;
     if passes.get() { Err(far()) } else { Ok(()) }
+}
+
+/// Tiles along x are distributed in whole clusters, so blocks of the last one may have a tile beyond the grid. They go on,
+/// as the cluster's barriers and exchanges need all blocks, but write nothing to global memory.
+fn guard_writes(program: &mut Program, blocks: u32) {
+    let Some(count) = program.grid[0] else { return };
+    if blocks < 2 || count.factor() % i64::from(blocks) == 0 {
+        return;
+    }
+    let mut body = std::mem::take(&mut program.body);
+    guard_all(program, count, &mut body);
+    program.body = body;
+}
+
+fn guard_all(program: &Program, count: Value, body: &mut [Stmt]) {
+    for stmt in body {
+        stmt.bodies_mut().into_iter().for_each(|body| guard_all(program, count, body));
+        if stmt.writes().into_iter().any(|to| reaches_surplus(program, count, to)) {
+            let inside = Test::less(Coord::Block(0), count);
+            let Stmt { span, by, .. } = *stmt;
+            let op = Op::If { test: inside, then: Vec::new(), other: Vec::new() };
+            let written = std::mem::replace(stmt, Stmt { id: 0, span, by, op });
+            if let Op::If { then, .. } = &mut stmt.op {
+                then.push(written);
+            }
+        }
+    }
+}
+
+/// Could a block whose index is the count of blocks along x, or greater, write elements of this view? Not where the index
+/// numbers the tiles of a mode: these are out of bounds.
+fn reaches_surplus(program: &Program, count: Value, to: &View) -> bool {
+    let tensor = program.tensor(to.tensor);
+    if !matches!(tensor.space, Space::Global { .. }) {
+        return false;
+    }
+    let same = |tiles: Value| program.canonical(tiles) == program.canonical(count);
+    let inner = leaves(to);
+    let numbered = |(mode, (base, (extent, _))): (usize, (&Affine, (Value, Value)))| {
+        let forward = inner.iter().all(|leaf| leaf.mode != mode || leaf.step >= 0);
+        let tile_of = |(coord, by): &&(Coord, i64)| *coord == Coord::Block(0) && *by > 0;
+        let Some((coord, by)) = base.terms.iter().find(tile_of) else { return false };
+        let rest = base.plus(&coord.clone().into(), -by);
+        let after = forward && rest.is_some_and(|rest| program.range(&rest).lo >= 0);
+        after && extent.ceil_div(*by).is_some_and(same)
+    };
+    !to.base.iter().zip(tensor.plain().leaves()).enumerate().any(numbered)
 }

@@ -214,11 +214,8 @@ impl Resolve {
             Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
         })?;
         let combined = self.combined(from, to)?;
-        if beyond.is_some() {
-            combined.all_in_tile(from)?;
-        }
         let own = self.accumulator(stmt, to, nothing.into(), &combined)?;
-        let source = self.combinable(stmt, from, &combined.all, nothing.into())?;
+        let source = self.combinable(stmt, from, &combined.all, (nothing.into(), beyond.is_some()))?;
         let across = combined.across;
         self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond });
         let out = self.side(stmt, to, &combined.rest, true)?;
@@ -236,13 +233,10 @@ impl Resolve {
         nothing: &[Number],
     ) -> Result<()> {
         let combined = self.combined(&from[0], &to[0])?;
-        if beyond {
-            combined.all_in_tile(&from[0])?;
-        }
         let (mut own, mut sources, mut out) = (Vec::new(), Vec::new(), Vec::new());
         for ((from, to), &nothing) in from.iter().zip(to).zip(nothing) {
             own.push(self.accumulator(stmt, to, nothing, &combined)?);
-            sources.push(self.combinable(stmt, from, &combined.all, nothing)?);
+            sources.push(self.combinable(stmt, from, &combined.all, (nothing, beyond))?);
             out.push(self.side(stmt, to, &combined.rest, true)?);
         }
         let fold = |from, to, across| {
@@ -255,19 +249,21 @@ impl Resolve {
     }
 
     /// The part of a thread of a tile that is combined. What is loaded from memory is known to end where its tile does;
-    /// elements of other tiles that threads have beyond them are set to the identity.
+    /// elements of other tiles that threads have beyond them are set to the identity, and so are those of any tile whose
+    /// author says what elements beyond the tensor hold, as edges are not asked for then.
     pub(super) fn combinable(
         &mut self,
         stmt: &Stmt,
         from: &View,
         d: &Distribution,
-        nothing: Number,
+        (nothing, said): (Number, bool),
     ) -> Result<View> {
         let part = self.side(stmt, from, d, false)?;
-        let ends = self.bounded.get(&from.tensor).is_none_or(|ends| {
-            let overshoots = |mode: usize| d.reach(mode) > d.tile()[mode];
-            ends.len() != d.tile().len() || (0..ends.len()).all(|mode| ends[mode] || !overshoots(mode))
-        });
+        let ends = !said
+            && self.bounded.get(&from.tensor).is_none_or(|ends| {
+                let overshoots = |mode: usize| d.reach(mode) > d.tile()[mode];
+                ends.len() != d.tile().len() || (0..ends.len()).all(|mode| ends[mode] || !overshoots(mode))
+            });
         if ends { Ok(part) } else { self.in_tile(stmt, part, d, nothing) }
     }
 
@@ -323,23 +319,6 @@ struct Combined {
     own: Vec<i64>,
     /// The threads that share a result.
     across: Across,
-}
-
-impl Combined {
-    /// Refuses threads with elements beyond the tile, which a claim about elements beyond the tensor does not cover.
-    fn all_in_tile(&self, from: &View) -> Result<()> {
-        let overshoots =
-            self.all.tile().iter().enumerate().any(|(mode, extent)| self.all.reach(mode) > *extent);
-        match overshoots {
-            false => Ok(()),
-            true => Err(Problem::new(format!(
-                "`beyond` is about elements beyond the tensor, and the threads do not divide `{}`, {}: some have elements beyond the tile",
-                from.name,
-                from.shape()
-            ))
-            .help("use a tile whose extents the threads divide")),
-        }
-    }
 }
 
 /// The layout of a thread's fragment of a tile.

@@ -181,8 +181,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         BOUNDS,
         "one out-of-bounds element counts as inside",
-        "&& reach < i128::from(extent)",
-        "&& reach <= i128::from(extent)",
+        "reach < self.numbers.range(&extent.into()).lo",
+        "reach <= self.numbers.range(&extent.into()).lo",
     ),
     fault(
         EDGES,

@@ -4,6 +4,8 @@
 
 mod part;
 
+use std::collections::BTreeMap;
+
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::ast::{
     Arg, Binary, Expr, ExprKind, Kernel, ParamKind, Pattern, Stmt, StmtKind, Unary,
@@ -12,7 +14,7 @@ use tilewright_codegen::tile::{Op, Program};
 use tilewright_layout::Symbol;
 
 use crate::reference::{Moment, point};
-use part::{Part, compared, whole};
+use part::{Part, compared, orders, whole};
 
 #[derive(Clone)]
 enum Value {
@@ -22,7 +24,7 @@ enum Value {
     View(Part),
     /// Shape and strides, mode by mode, leaf by leaf.
     Layout(Vec<Vec<(i128, i128)>>),
-    Range(i128),
+    Range(i128, i128),
     Other,
 }
 
@@ -38,6 +40,10 @@ struct Reader<'r> {
     scope: Vec<(String, Value)>,
     said: Vec<Said>,
     loops: usize,
+    /// How many functions have made registers.
+    made: usize,
+    /// Variables of the program's loops.
+    kept: Vec<&'r str>,
 }
 
 /// The first difference between a program and its text.
@@ -50,15 +56,24 @@ pub fn differs(
     if decides(program) {
         return None;
     }
-    let mut reader = Reader { moment, symbols, scope: Vec::new(), said: Vec::new(), loops: 0 };
+    let mut reader = Reader {
+        moment,
+        symbols,
+        scope: Vec::new(),
+        said: Vec::new(),
+        loops: 0,
+        made: 0,
+        kept: kept(program),
+    };
     for param in &kernel.params {
         let ParamKind::Tensor { shape, .. } = &param.kind else { continue };
         let extents = reader.extents(shape)?;
         let rank = extents.len();
         let modes = extents.into_iter().enumerate().map(|(mode, count)| whole(mode, rank, count)).collect();
-        reader
-            .scope
-            .push((param.name.text.clone(), Value::View(Part { modes, base: vec![0; rank], beyond: false })));
+        reader.scope.push((
+            param.name.text.clone(),
+            Value::View(Part { modes, base: vec![0; rank], beyond: false, made: None }),
+        ));
     }
     if reader.body(&kernel.body).is_none() {
         return Some("the text is not supported".into());
@@ -68,6 +83,8 @@ pub fn differs(
         stmt.each(&mut |stmt| ops.push(stmt));
     }
     let mut said = reader.said.iter();
+    // The orders that the modes of each function's registers may have, after all statements so far.
+    let mut permuted: BTreeMap<usize, Vec<Vec<usize>>> = BTreeMap::new();
     for stmt in ops {
         let Some(views) = point(program, symbols, moment, stmt) else { continue };
         let Some(said) = said.next() else {
@@ -77,7 +94,17 @@ pub fn differs(
             return Some(format!("what the text calls {} is {:?}", said.what, stmt.op));
         }
         for (said_of, view) in said.views.iter().zip(&views) {
-            if let Some(why) = compared(said_of, view) {
+            let rank = said_of.base.len();
+            let possible = match said_of.made {
+                Some(number) => permuted.entry(number).or_insert_with(|| orders(rank)),
+                None => &mut vec![(0..rank).collect()],
+            };
+            let differences: Vec<_> = possible.iter().map(|order| compared(said_of, view, order)).collect();
+            let mut found = differences.iter();
+            possible.retain(|_| found.next().is_some_and(Option::is_none));
+            if possible.is_empty()
+                && let Some(why) = differences.into_iter().flatten().next()
+            {
                 return Some(format!("{} `{}`: {why}, at {moment:?}", said.what, view.name));
             }
         }
@@ -100,32 +127,17 @@ fn decides(program: &Program) -> bool {
     found
 }
 
-/// An integer that is known while compiling.
-fn fixed(of: &Expr) -> Option<i64> {
-    match &of.kind {
-        ExprKind::Int(n) => Some(*n),
-        ExprKind::Unary(Unary::Neg, inner) => fixed(inner).map(|n| -n),
-        ExprKind::Binary(op, x, y) => {
-            let (x, y) = (fixed(x)?, fixed(y)?);
-            match op {
-                Binary::Add => Some(x + y),
-                Binary::Sub => Some(x - y),
-                Binary::Mul => Some(x * y),
-                Binary::Div => x.checked_div(y),
-                Binary::Rem => x.checked_rem(y),
-                _ => None,
+/// The names of variables that loops of the program have.
+fn kept(program: &Program) -> Vec<&str> {
+    let mut names = Vec::new();
+    program.body.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op {
+                names.push(program.vars[*var as usize].name.as_str());
             }
-        }
-        ExprKind::Call { function, args, .. } => {
-            let (x, y) = (fixed(&args.first()?.value)?, fixed(&args.get(1)?.value)?);
-            match function.text.as_str() {
-                "min" => Some(x.min(y)),
-                "max" => Some(x.max(y)),
-                _ => None,
-            }
-        }
-        _ => None,
-    }
+        });
+    });
+    names
 }
 
 impl Reader<'_> {
@@ -182,14 +194,11 @@ impl Reader<'_> {
             ExprKind::Call { function, args, .. } => (&args[0].value, function.text == "unroll"),
             _ => (range, false),
         };
-        if let ExprKind::Range(from, to) = &range.kind
-            && let (Some(from), Some(to)) = (fixed(from), fixed(to))
-            && from >= to
-        {
-            // It has no effect.
+        let Value::Range(begin, end) = self.value(range)? else { return None };
+        // It has no effect, and where its ends are known while compiling it is not in the program.
+        if begin >= end && !unrolled && !self.kept.contains(&var) {
             return Some(());
         }
-        let Value::Range(end) = self.value(range)? else { return None };
         let iterations = if unrolled { 0..end } else { self.iteration()..self.iteration() + 1 };
         self.loops += usize::from(!unrolled);
         for iteration in iterations {
@@ -265,7 +274,7 @@ impl Reader<'_> {
                 }),
                 _ => Value::Other,
             },
-            ExprKind::Range(_, to) => Value::Range(self.number(to)?),
+            ExprKind::Range(from, to) => Value::Range(self.number(from)?, self.number(to)?),
             ExprKind::Method { receiver, args, .. } => {
                 let view = self.view(receiver)?;
                 let mode = self.number(&args[0].value)?;
@@ -322,7 +331,7 @@ impl Reader<'_> {
     /// A new tensor with this shape.
     fn fresh(&mut self, shape: &[i128]) -> Part {
         let modes = shape.iter().enumerate().map(|(mode, &count)| whole(mode, shape.len(), count)).collect();
-        Part { modes, base: vec![0; shape.len()], beyond: false }
+        Part { modes, base: vec![0; shape.len()], beyond: false, made: None }
     }
 
     fn filled(&mut self, shape: &[i128]) -> Part {
@@ -456,7 +465,8 @@ impl Reader<'_> {
         let to = match args.len() {
             2 => {
                 let shape = ins[0].counts();
-                self.fresh(&shape)
+                self.made += 1;
+                Part { made: Some(self.made), ..self.fresh(&shape) }
             }
             _ => self.view(&args[1].value)?,
         };

@@ -20,10 +20,29 @@ pub(super) struct Part {
     pub(super) base: Vec<i128>,
     /// Is all of it beyond a tile?
     pub(super) beyond: bool,
+    /// The number of the function that made its registers, whose modes may have any order there.
+    pub(super) made: Option<usize>,
 }
 
-/// The first difference from a view of the program.
-pub(super) fn compared(said: &Part, view: &Pointed) -> Option<String> {
+/// All orders of so many modes.
+pub(super) fn orders(rank: usize) -> Vec<Vec<usize>> {
+    let mut all = vec![Vec::new()];
+    for mode in 0..rank {
+        let mut longer = Vec::new();
+        for order in &all {
+            for place in 0..=mode {
+                let mut order = order.clone();
+                order.insert(place, mode);
+                longer.push(order);
+            }
+        }
+        all = longer;
+    }
+    all
+}
+
+/// The first difference from a view of the program, whose tensor has modes in this order.
+pub(super) fn compared(said: &Part, view: &Pointed, order: &[usize]) -> Option<String> {
     let counts = said.counts();
     let sizes: Vec<i128> = view.sizes.iter().map(|&n| i128::from(n)).collect();
     // A view of one element has a mode, whatever was fixed.
@@ -47,7 +66,7 @@ pub(super) fn compared(said: &Part, view: &Pointed) -> Option<String> {
             }
         } else if *limited {
             return Some(format!("element {element} lies in its tile, and the program excludes it"));
-        } else if wanted != *coordinates {
+        } else if !order.iter().map(|&mode| &wanted[mode]).eq(coordinates) {
             return Some(format!(
                 "element {element} is at {wanted:?}, and the program has it at {coordinates:?}"
             ));

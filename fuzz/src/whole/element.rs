@@ -60,7 +60,8 @@ pub(super) fn each(all: &[&Elements], ty: Type, of: &dyn Fn(&[Num]) -> Num) -> R
         let at = given.iter().find_map(|cell| cell.at.clone());
         cells.push(Cell { num, beyond, at });
     }
-    Ok(Elements { sizes, ty, cells })
+    let argument = all.iter().all(|of| of.argument);
+    Ok(Elements { sizes, ty, cells, argument })
 }
 
 impl Elements {

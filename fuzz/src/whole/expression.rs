@@ -151,9 +151,9 @@ impl<'k> Block<'k> {
     /// A value as elements.
     pub(super) fn elements(&self, of: &Value<'k>) -> Result<Elements> {
         Ok(match of {
-            Value::Int(n) => Elements::number(Type::Literal, Num::exact(*n as f64)),
-            Value::Float(x) => Elements::number(Type::Literal, Num::exact(*x)),
-            Value::Integer(n) => Elements::number(Type::Elem(Elem::I32), Num::integer(*n, Elem::I32)),
+            Value::Int(n) => Elements::argument(Type::Literal, Num::exact(*n as f64)),
+            Value::Float(x) => Elements::argument(Type::Literal, Num::exact(*x)),
+            Value::Integer(n) => Elements::argument(Type::Elem(Elem::I32), Num::integer(*n, Elem::I32)),
             Value::Bool(x) => Elements::number(Type::Condition, Num::exact(f64::from(u8::from(*x)))),
             Value::Elements(of) => of.clone(),
             Value::View(view) => self.read(view, 0.0)?,
@@ -220,7 +220,11 @@ impl<'k> Block<'k> {
             },
         };
         let Some((a, b)) = both else {
-            let made = element::binary(op, &self.elements(&x)?, &self.elements(&y)?)?;
+            let (x, y) = (self.elements(&x)?, self.elements(&y)?);
+            if let Some(made) = quotient(op, &x, &y)? {
+                return Ok(made);
+            }
+            let made = element::binary(op, &x, &y)?;
             if self.integers && made.ty == Type::Condition && made.cells.len() == 1 {
                 return match made.cells[0].num.is_exact() {
                     true => Ok(Value::Bool(made.cells[0].num.value != 0.0)),
@@ -320,6 +324,18 @@ impl<'k> Block<'k> {
         }
         Ok(())
     }
+}
+
+/// A quotient or remainder of integers that depend on no element: rounded down, of the type of its operands.
+fn quotient<'k>(op: Binary, x: &Elements, y: &Elements) -> Result<Option<Value<'k>>> {
+    if !matches!(op, Binary::Div | Binary::Rem) || !x.argument || !y.argument {
+        return Ok(None);
+    }
+    let Some(elem) = element::common(&[x, y])?.filter(|elem| !elem.is_float()) else { return Ok(None) };
+    let numbers = Value::Elements(x.clone()).int().zip(Value::Elements(y.clone()).int());
+    let Some((a, b)) = numbers else { return Ok(None) };
+    let made = integers(op, a, b, false)?.int().map(|n| Num::integer(n, elem));
+    Ok(made.map(|num| Value::Elements(Elements::argument(Type::Elem(elem), num))))
 }
 
 /// Integers of the kernel: quotients are rounded down, remainders are never negative.

@@ -98,7 +98,12 @@ impl<'k> Block<'k> {
                 let count = to.spots.len();
                 self.write(
                     &to,
-                    &Elements { sizes: to.sizes.clone(), ty: value.ty, cells: vec![cell; count] },
+                    &Elements {
+                        sizes: to.sizes.clone(),
+                        ty: value.ty,
+                        cells: vec![cell; count],
+                        argument: false,
+                    },
                 )?;
                 Ok(Value::Unit)
             }
@@ -415,7 +420,10 @@ impl<'k> Block<'k> {
                 return undefined("two elements have the same place");
             }
             let one = View { sizes: vec![1], spots: vec![spot].into(), ..to.clone() };
-            self.write(&one, &Elements { sizes: vec![1], ty: value.ty, cells: vec![Cell::of(cell.num)] })?;
+            self.write(
+                &one,
+                &Elements { sizes: vec![1], ty: value.ty, cells: vec![Cell::of(cell.num)], argument: false },
+            )?;
         }
         Ok(Value::Unit)
     }
@@ -440,7 +448,7 @@ fn inputs_beyond(ins: &[&Elements], value: &Elements) -> Result<Elements> {
         }
         cells.push(cell);
     }
-    Ok(Elements { sizes, ty: value.ty, cells })
+    Ok(Elements { sizes, ty: value.ty, cells, argument: false })
 }
 
 /// The coordinates of elements: those of the first tile that has some, else those in the tile.
@@ -461,6 +469,8 @@ fn coordinates<'k>(ins: &[Elements]) -> Result<Value<'k>> {
             mode.push(Cell::of(Num::integer(at, Elem::I32)));
         }
     }
-    let mode = |cells| Value::Elements(Elements { sizes: sizes.clone(), ty: Type::Elem(Elem::I32), cells });
+    let mode = |cells| {
+        Value::Elements(Elements { sizes: sizes.clone(), ty: Type::Elem(Elem::I32), cells, argument: false })
+    };
     Ok(Value::Tuple(modes.into_iter().map(mode).collect()))
 }

@@ -51,11 +51,17 @@ pub(super) struct Elements {
     pub(super) sizes: Vec<i64>,
     pub(super) ty: Type,
     pub(super) cells: Vec<Cell>,
+    /// Is it a number that depends on no element: an argument, or arithmetic on such?
+    pub(super) argument: bool,
 }
 
 impl Elements {
     pub(super) fn number(ty: Type, num: Num) -> Elements {
-        Elements { sizes: Vec::new(), ty, cells: vec![Cell::of(num)] }
+        Elements { sizes: Vec::new(), ty, cells: vec![Cell::of(num)], argument: false }
+    }
+
+    pub(super) fn argument(ty: Type, num: Num) -> Elements {
+        Elements { argument: true, ..Elements::number(ty, num) }
     }
 }
 
@@ -110,7 +116,7 @@ pub(super) enum Value<'k> {
 
 impl Value<'_> {
     pub(super) fn scalar(elem: Elem, value: f64) -> Value<'static> {
-        Value::Elements(Elements::number(Type::Elem(elem), Num::exact(value)))
+        Value::Elements(Elements::argument(Type::Elem(elem), Num::exact(value)))
     }
 
     pub(super) fn int(&self) -> Option<i128> {

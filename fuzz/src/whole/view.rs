@@ -60,7 +60,7 @@ impl<'k> Block<'k> {
             }
         };
         let cells = view.spots.iter().map(cell).collect::<Result<_>>()?;
-        Ok(Elements { sizes: view.sizes.clone(), ty: Type::Elem(view.elem), cells })
+        Ok(Elements { sizes: view.sizes.clone(), ty: Type::Elem(view.elem), cells, argument: false })
     }
 
     /// Stores elements, which are as many or one.

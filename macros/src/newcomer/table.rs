@@ -7,6 +7,10 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "tile(a, (32, 8));"),
     (
         Kernel,
+        "fn k(start: &Tensor<i32, {2 * R}>, y: &mut Tensor<i32, N>) { let (i, j) = walk((R, N), block.x); fill(tile(y, 1, j), i); }",
+    ),
+    (
+        Kernel,
         "fn k(start: &Tensor<i32, {R + 1}>, y: &mut Tensor<i32, N>) { let (i, j) = walk((R, N), block.x); fill(tile(y, 1, j), i); }",
     ),
     (
@@ -16,7 +20,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Kernel, "fn k(n: i32, y: &mut Tensor<i32, N>) { let i = walk(n, block.x); fill(tile(y, 1, i), i); }"),
     (
         Kernel,
-        "fn k(start: &Tensor<i32, {R + 1}>, x: &Tensor<f32, N>, y: &mut Tensor<f32, {4 * R}>) { let from = start[(block.x)]; copy(shift(tile(x, 4, 0), (from)), tile(y, 4, block.x)); }",
+        "fn k(start: &Tensor<i32, {R + 1}>, x: &Tensor<f32, N>, y: &mut Tensor<f32, {4 * R}>) { let from = start[(block.x)]; copy(shift(tile(x, 4, 0), (from)), tile(y, 3, block.x)); }",
     ),
     (
         Kernel,
@@ -287,6 +291,10 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "scatter(from, |x, at| ((at.0, at.1), x));"),
     (Body, "scatter(from, b, |x, at| ((at.0, at.1), x), how = \"add\");"),
     (Body, "scatter(from, b, |x, at| ((at.0, x), x));"),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let s = shared::<f32>((8, 16)); for k in 0..2 { copy(tile(x, (8, 8), (block.x, k)), tile(s, (8, 8), (0, k))); } scatter(s, y, |x, at| ((at.0, at.1), x)); }",
+    ),
     (Body, "scatter(from, a, |x, at| ((at.0, at.1), x));"),
     (Body, "scatter(from, b, |x, at| ((at.0, at.1), at.0));"),
     (Body, "let x = map(from, |x| mul_high(x, x));"),

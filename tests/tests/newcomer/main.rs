@@ -3,6 +3,7 @@
 
 mod arithmetic;
 mod decoding;
+mod differences;
 mod elements;
 mod gradients;
 mod graphs;
