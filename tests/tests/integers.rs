@@ -296,7 +296,7 @@ fn integers_are_divided_while_compiling_as_in_a_loop() {
 }
 
 /// Quotients and remainders of arguments with a sign, wherever they stand.
-#[kernel]
+#[kernel(allow(uncoalesced))]
 fn divided(s: i32, x: &Tensor<i32, N>, y: &mut Tensor<i32, (_5, N)>) {
     let x = tile(x, 32, block.x);
     let y = tile(y, (1, 32), (_, block.x));
