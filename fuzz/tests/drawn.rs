@@ -26,12 +26,13 @@ fn drawn_kernels_of_whole_tiles_compute_what_their_text_says() {
     assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
 }
 
-/// Kernels that were wrong, or that an evaluator did not follow: quotients of arguments, surplus blocks of clusters;
-/// loops that are empty while compiling, registers in the order of memory.
+/// Kernels that were wrong, or that an evaluator did not follow: quotients of arguments, surplus blocks of clusters, boxes of
+/// bulk copies, tiles in another shape; loops that are empty while compiling, registers in the order of memory, copies of
+/// registers.
 #[test]
 fn kernels_that_were_wrong_are_right() {
     let text = [100_170, 101_283, 101_999, 102_759].map(|seed| (seed, false));
-    let whole = [30_575, 31_077, 31_324].map(|seed| (seed, true));
+    let whole = [30_575, 31_077, 31_324, 881_090, 881_408, 882_353].map(|seed| (seed, true));
     for (first, whole) in text.into_iter().chain(whole) {
         let tally = run(&Batch { first, whole, count: 1, ..Batch::default() });
         let complaints = tally.complaints(0);

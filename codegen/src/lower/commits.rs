@@ -1,6 +1,7 @@
 //! Commit groups of cp.async. A wait for all copies counts groups, too: every copy before it must have been committed, on
-//! every path. (Those ahead of waits that leave groups in flight are in the tile program.) A forward dataflow pass over the thread program inserts a commit before each wait that
-//! uncommitted copies can reach, and removes waits that no copy can precede.
+//! every path. (Those ahead of waits that leave groups in flight are in the tile program.) A forward dataflow pass over the
+//! thread program inserts a commit before each wait that uncommitted copies can reach, and removes waits that no copy can
+//! precede.
 
 use crate::atom::Done;
 use crate::flow::{CopyGroups, Edit, Forward, forward};

@@ -262,7 +262,10 @@ impl Resolve {
         let ends = !said
             && self.bounded.get(&from.tensor).is_none_or(|ends| {
                 let overshoots = |mode: usize| d.reach(mode) > d.tile()[mode];
-                ends.len() != d.tile().len() || (0..ends.len()).all(|mode| ends[mode] || !overshoots(mode))
+                // Modes of a view in another shape are not those of the tile.
+                let same = ends.len() == d.tile().len();
+                ends.iter().all(|ends| *ends)
+                    || same && (0..ends.len()).all(|mode| ends[mode] || !overshoots(mode))
             });
         if ends { Ok(part) } else { self.in_tile(stmt, part, d, nothing) }
     }

@@ -8,6 +8,9 @@ use crate::problem::Result;
 /// Bytes of the longest row of shared memory that bulk copies swizzle.
 pub(crate) const SWIZZLED: i64 = 128;
 
+/// Alignment in bytes of a box in shared memory.
+const ALIGNED: u64 = 128;
+
 /// Rows of so many bytes, with the hardware swizzle of bulk copies and wgmma: groups of 16 bytes are
 /// exchanged among rows.
 pub(crate) fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Composed> {
@@ -15,21 +18,25 @@ pub(crate) fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Compose
     Ok(Composed::new(Swizzle::new((bytes / 16).trailing_zeros(), group, 3)?, 0, layout))
 }
 
-/// A tile whose mode `along` is contiguous, in blocks of a swizzled row.
+/// A tile whose mode `along` is contiguous, in blocks of a swizzled row. Each block is a box of a bulk copy, and begins at a
+/// multiple of 128 bytes.
 ///
 /// ```
 /// use tilewright_codegen::{Elem, tiled::swizzled_tile};
 /// assert_eq!(swizzled_tile(Elem::Bf16, [128, 64], 1)?.to_string(), "Sw<3,3,3> o 0 o (128,64):(64,1)");
+/// assert_eq!(swizzled_tile(Elem::F64, [10, 7], 0)?.to_string(), "((2,5),7):((1,16),2)");
 /// assert_eq!(swizzled_tile(Elem::Bf16, [128, 64], 0)?.to_string(), "Sw<3,3,3> o 0 o ((64,2),64):((1,4096),64)");
 /// # Ok::<(), tilewright_codegen::problem::Problem>(())
 /// ```
 pub fn swizzled_tile(elem: Elem, [rows, columns]: [i64; 2], along: usize) -> Result<Composed> {
     let bytes = i64::from(elem.bytes());
-    let run = row_of(if along == 1 { columns } else { rows }, bytes);
+    let [run_of, others] = if along == 1 { [columns, rows] } else { [rows, columns] };
+    let run = row_of(run_of, bytes);
+    let block = (others * run * bytes).cast_unsigned().next_multiple_of(ALIGNED).cast_signed() / bytes;
     let layout = match along {
         1 if run == columns => Layout::new((rows, columns), (columns, 1i64))?,
-        1 => Layout::new((rows, (run, columns / run)), (run, (1i64, rows * run)))?,
-        _ => Layout::new(((run, rows / run), columns), ((1i64, run * columns), run))?,
+        1 => Layout::new((rows, (run, columns / run)), (run, (1i64, block)))?,
+        _ => Layout::new(((run, rows / run), columns), ((1i64, block), run))?,
     };
     swizzled(elem, run * bytes, layout)
 }

@@ -51,7 +51,7 @@ impl<'k> Block<'k> {
                 let sizes = self.sizes(of(0)?)?;
                 let count = sizes.iter().product::<i64>() as usize;
                 let Some(elem) = elem else { return undefined("no type") };
-                Ok(Value::View(self.fresh(elem, &sizes, vec![None; count])))
+                Ok(Value::View(self.memory(elem, &sizes, count, Store::Shared(vec![None; count]))))
             }
             "full" => {
                 let sizes = self.sizes(of(0)?)?;
@@ -289,7 +289,7 @@ impl<'k> Block<'k> {
                 let Some(before) = buffer.all[place] else { return undefined("a gap is updated") };
                 buffer.all[place] = Some(Num::bin(Bin::Add, before, by, to.elem));
             }
-            Store::Own(cells) => {
+            Store::Shared(cells) | Store::Registers(cells) => {
                 let Some(before) = &cells[place] else { return undefined("an update before a write") };
                 let num = Num::bin(Bin::Add, before.num, by, to.elem);
                 cells[place] = Some(Cell { num, ..before.clone() });

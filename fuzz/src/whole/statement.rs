@@ -23,8 +23,9 @@ impl<'k> Block<'k> {
     fn statement(&mut self, stmt: &'k Stmt) -> Result<()> {
         match &stmt.kind {
             StmtKind::Let { pattern, value } => {
+                let named = matches!(value.kind, ExprKind::Name(_) | ExprKind::Field { .. });
                 let value = self.value(value)?;
-                let value = self.kept(value)?;
+                let value = if named { self.seconds(value) } else { self.kept(value)? };
                 self.bind(pattern, value)
             }
             StmtKind::Expr(value) => self.value(value).map(|_| ()),
@@ -51,6 +52,15 @@ impl<'k> Block<'k> {
                 }
             }
             _ => undefined("a statement that is not supported"),
+        }
+    }
+
+    /// Registers that get a second name are copied: the first name's may change.
+    fn seconds(&mut self, value: Value<'k>) -> Value<'k> {
+        match value {
+            Value::View(view) => Value::View(self.second(view)),
+            Value::Tuple(all) => Value::Tuple(all.into_iter().map(|of| self.seconds(of)).collect()),
+            other => other,
         }
     }
 

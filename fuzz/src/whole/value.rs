@@ -92,8 +92,8 @@ impl View {
 /// Memory.
 pub(super) enum Store {
     Global(Buffer),
-    /// Shared memory or registers.
-    Own(Vec<Option<Cell>>),
+    Shared(Vec<Option<Cell>>),
+    Registers(Vec<Option<Cell>>),
 }
 
 /// A value.

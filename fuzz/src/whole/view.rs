@@ -21,15 +21,28 @@ impl<'k> Block<'k> {
         Value::View(View { store, elem, sizes, spots })
     }
 
-    /// Memory of a block's own.
+    /// Registers.
     pub(super) fn fresh(&mut self, elem: Elem, sizes: &[i64], cells: Vec<Option<Cell>>) -> View {
+        self.memory(elem, sizes, cells.len(), Store::Registers(cells))
+    }
+
+    /// Memory for so many elements of a block's own.
+    pub(super) fn memory(&mut self, elem: Elem, sizes: &[i64], count: usize, store: Store) -> View {
         let spot = |n: usize| Spot {
             place: Some(n),
             at: digits(sizes, n as i64).into_iter().map(i128::from).collect(),
         };
-        let spots = Rc::new((0..cells.len()).map(spot).collect());
-        self.stores.push(Store::Own(cells));
+        let spots = Rc::new((0..count).map(spot).collect());
+        self.stores.push(store);
         View { store: self.stores.len() - 1, elem, sizes: sizes.to_vec(), spots }
+    }
+
+    /// The same elements in registers of their own; what is in memory stays there.
+    pub(super) fn second(&mut self, view: View) -> View {
+        let Store::Registers(cells) = &self.stores[view.store] else { return view };
+        let cells = Store::Registers(cells.clone());
+        self.stores.push(cells);
+        View { store: self.stores.len() - 1, ..view }
     }
 
     /// Elements that get a name have memory of their own.
@@ -53,7 +66,7 @@ impl<'k> Block<'k> {
                     Some(num) => Ok(Cell { num, beyond: Beyond::No, at: Some(spot.at.clone()) }),
                     None => undefined("a gap is read"),
                 },
-                Store::Own(cells) => match &cells[place] {
+                Store::Shared(cells) | Store::Registers(cells) => match &cells[place] {
                     Some(cell) => Ok(cell.clone()),
                     None => undefined("an element is read before it is written"),
                 },
@@ -73,7 +86,7 @@ impl<'k> Block<'k> {
                     let to = buffer.place(to);
                     buffer.all[to] = Some(cell.num);
                 }
-                Store::Own(cells) => cells[to] = Some(cell.clone()),
+                Store::Shared(cells) | Store::Registers(cells) => cells[to] = Some(cell.clone()),
             }
         }
         Ok(())

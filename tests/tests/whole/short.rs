@@ -7,7 +7,7 @@ use crate::elements::options;
 
 /// Reductions of 40 elements: in shared memory, in registers, filled, numbered.
 #[kernel]
-fn reduced(x: &Tensor<f32, N>, y: &mut Tensor<f32, _16>, running: &mut Tensor<f32, N>) {
+fn reduced(x: &Tensor<f32, N>, y: &mut Tensor<f32, _18>, running: &mut Tensor<f32, N>) {
     at_most(N, 40);
     let put = |value, n| copy(value, tile(y, 1, n));
     let s = shared::<f32>(40);
@@ -35,6 +35,9 @@ fn reduced(x: &Tensor<f32, N>, y: &mut Tensor<f32, _16>, running: &mut Tensor<f3
     put(least, 13);
     put(N - 1, 14);
     put(sum(full::<i32>((40, 3), 1)), 15);
+    let rows = iota((40, 1), 0);
+    put(maximum(regroup(rows, 40)), 16);
+    put(sum(regroup(rows, 40)), 17);
 }
 
 #[test]
@@ -61,8 +64,10 @@ fn elements_beyond_the_tile_do_not_count() {
             1.0,
             n as f32 - 1.0,
             120.0,
+            39.0,
+            780.0,
         ];
-        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([16]), Arg::output::<f32>([n])];
+        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([18]), Arg::output::<f32>([n])];
         for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|fault| panic!("{n}: {fault}")) {
             for (at, (got, wanted)) in outcome.get::<f32>("y").unwrap().iter().zip(wanted).enumerate() {
                 assert!((got - wanted).abs() <= 1e-5 * wanted.abs(), "{n}, {at}: {got} is not {wanted}");
@@ -140,14 +145,16 @@ fn an_element_is_written_before_it_is_read_as_an_integer() {
     }
 }
 
-/// Tiles of 160 and 992 bytes that a producer copies: each slot begins where a bulk copy may.
-#[kernel(threads = 64, arch = 90)]
+/// Tiles of 160 and 992 bytes that a producer copies, and one in boxes of 112: each begins where a bulk copy may.
+#[kernel(threads = 64, arch = 90, allow(bank_conflicts))]
 fn summed(
     x: &Tensor<i32, N>,
     z: &Tensor<f64, (_8, M)>,
     y: &mut Tensor<i32, _40>,
     w: &mut Tensor<f64, (_4, _31)>,
+    v: &mut Tensor<f64, (_6, _7)>,
 ) {
+    let boxes = tile(z, (6, 7), (0, _));
     let (x, z) = (tile(x, 40, _), tile(z, (4, 31), (_, 0)));
     let (sx, sz) = (shared::<i32>(40), shared::<f64>((4, 31)));
     let mut columns = full::<f64>((4, 31), 0.0);
@@ -160,8 +167,15 @@ fn summed(
         copy(x[(_, k)], sx);
         total += sx;
     }
+    let sb = shared::<f64>((6, 7));
+    let mut parts = full::<f64>((6, 7), 0.0);
+    for k in pipelined(0..boxes.size(2), stages = 2, producer = warp) {
+        copy(boxes[(_, _, k)], sb);
+        parts += sb;
+    }
     copy(total, tile(y, 40, 0));
     copy(columns, tile(w, (4, 31), (0, 0)));
+    copy(parts, tile(v, (6, 7), (0, 0)));
 }
 
 #[test]
@@ -171,14 +185,17 @@ fn slots_of_small_tiles_are_aligned_for_bulk_copies() {
     let z: Vec<f64> = (0..8 * 31).map(f64::from).collect();
     let y: Vec<i32> = (0..40).map(|i| x.iter().skip(i).step_by(40).sum()).collect();
     let w: Vec<f64> = (0..4 * 31).map(|i| z[i % 4 + i / 4 * 8] + z[i % 4 + 4 + i / 4 * 8]).collect();
+    let v: Vec<f64> = (0..6 * 7).map(|i| (i / 6..31).step_by(7).map(|k| z[i % 6 + k * 8]).sum()).collect();
     let args = [
         Arg::tensor(&x, [130]),
         Arg::tensor(&z, [8, 31]),
         Arg::output::<i32>([40]),
         Arg::output::<f64>([4, 31]),
+        Arg::output::<f64>([6, 7]),
     ];
     for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|error| panic!("{error}")) {
         assert_eq!(outcome.get::<i32>("y").unwrap(), y);
         assert_eq!(outcome.get::<f64>("w").unwrap(), w);
+        assert_eq!(outcome.get::<f64>("v").unwrap(), v);
     }
 }
