@@ -96,7 +96,7 @@ fn what_is_wrong_with_a_kernel() {
         ("value", &["matmul", "bm=64", "dtype=f31"]),
         ("syntax", &["matmul", "tc=(8,8", "bm=64"]),
         ("no_value", &["matmul", "bm"]),
-        ("does_not_divide", &["matmul", "bm=72"]),
+        ("does_not_divide", &["matmul", "bm=100"]),
         ("constant", &["tutorial", "BMM=64"]),
         ("element", &["shared_tile", "T=f16"]),
         ("not_a_size", &["tutorial", "BM=small"]),

@@ -295,9 +295,9 @@ fn integers_are_divided_while_compiling_as_in_a_loop() {
     }
 }
 
-/// Quotients and remainders of arguments with a sign, wherever they stand.
+/// Quotients and remainders of arguments with a sign, wherever they stand; those of a converted float are an element's.
 #[kernel(allow(uncoalesced))]
-fn divided(s: i32, x: &Tensor<i32, N>, y: &mut Tensor<i32, (_5, N)>) {
+fn divided(s: i32, t: i8, f: f32, x: &Tensor<i32, N>, y: &mut Tensor<i32, (_7, N)>) {
     let x = tile(x, 32, block.x);
     let y = tile(y, (1, 32), (_, block.x));
     let (half, rest) = (s / 2, s % 4);
@@ -311,6 +311,8 @@ fn divided(s: i32, x: &Tensor<i32, N>, y: &mut Tensor<i32, (_5, N)>) {
     if s / 2 >= block.x - 3 {
         map(x, y[(0, _, 4)], |x| -x);
     }
+    map(x, y[(0, _, 5)], |x| x + (t as i32) / 2);
+    map(x, y[(0, _, 6)], |x| x + (f as i32) / 2);
 }
 
 #[test]
@@ -319,11 +321,19 @@ fn quotients_of_arguments_are_rounded_down() {
     for s in [-7i32, -6, -5, -4, -1, 0, 5] {
         let (half, rest) = (s.div_euclid(2), s.rem_euclid(4));
         let signed = |n: i32| if half < n / 32 - 3 { n } else { -n };
-        let wanted: Vec<i32> =
-            x.iter().flat_map(|&n| [n + half, n + half, n + rest, signed(n), signed(n)]).collect();
+        let wanted: Vec<i32> = x
+            .iter()
+            .flat_map(|&n| [n + half, n + half, n + rest, signed(n), signed(n), n + half, n + s / 2])
+            .collect();
         check(
             divided().def(),
-            &[Arg::number(s), Arg::tensor(&x, [50]), Arg::output::<i32>([5, 50])],
+            &[
+                Arg::number(s),
+                Arg::number(s as i8),
+                Arg::number(s as f32),
+                Arg::tensor(&x, [50]),
+                Arg::output::<i32>([7, 50]),
+            ],
             "y",
             &wanted,
         );

@@ -148,8 +148,8 @@ fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
         Expr::Index(at) => Some((**at).clone()),
         Expr::Size(size) => Some((*size).into()),
         Expr::Lit(number) => number.int().and_then(|n| i64::try_from(n).ok()).map(Affine::from),
-        Expr::Cast(to, x) if matches!(**x, Expr::Lit(_)) && !to.is_float() => inner(x),
-        Expr::Cast(to, x) if matches!(**x, Expr::Index(_)) && !to.is_float() => {
+        // A type that holds all its values.
+        Expr::Cast(to, x) if !to.is_float() => {
             let (at, all) = (inner(x)?, Range::of(*to));
             let own = program.range(&at);
             (own.lo >= all.lo && own.hi <= all.hi).then_some(at)

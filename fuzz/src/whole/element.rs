@@ -6,6 +6,7 @@ use tilewright_codegen::thread::{Bin, Cmp, Un};
 
 use super::value::{Beyond, Cell, Elements, Type};
 use super::{Result, undefined};
+use crate::number::range;
 use crate::reference::Num;
 
 /// Whether a function of two elements is an out-of-bounds fill.
@@ -80,7 +81,16 @@ impl Elements {
     /// `x as f32`
     pub(super) fn cast(&self, to: Elem) -> Result<Elements> {
         match self.ty {
-            Type::Elem(own) => each(&[self], Type::Elem(to), &|x| x[0].cast(own, to)),
+            Type::Elem(own) => {
+                let cast = each(&[self], Type::Elem(to), &|x| x[0].cast(own, to))?;
+                // An integer that its type might not hold is an element, as is one made of another number.
+                let ((least, most), (own_least, own_most)) = (range(to), range(own));
+                let whole = !own.is_float() && !to.is_float();
+                Ok(Elements {
+                    argument: cast.argument && whole && least <= own_least && own_most <= most,
+                    ..cast
+                })
+            }
             Type::Literal => self.as_type(to),
             Type::Condition => Ok(Elements { ty: Type::Elem(to), ..self.clone() }),
         }
