@@ -167,7 +167,6 @@ fn tiles_are_moved_between_all_memories() {
     }
 }
 
-/// Row or column sums, or the overall maximum, broadcast over y.
 /// The barriers in a loop do not count behind it, where it may run no iteration.
 #[test]
 fn tiles_are_read_behind_loops_without_iterations() -> Result<()> {
@@ -195,6 +194,7 @@ fn tiles_are_read_behind_loops_without_iterations() -> Result<()> {
     Ok(())
 }
 
+/// Row or column sums, or the overall maximum, broadcast over y.
 fn reduced(rows: bool, tile: [i64; 2], threads: i64, with: Bin, modes: [bool; 2]) -> Result<Program> {
     let mut b = Builder::new("reduced");
     b.threads(threads)?;

@@ -206,8 +206,8 @@ language! {
     fn blocks_per_sm(blocks: Number);
     /// A persistent kernel: as many blocks as the device runs at once are launched, and each executes the kernel for one
     /// tile of the grid after another. In clusters whose blocks do not divide the tiles along x, those of the last one that
-    /// have no tile take part in what the cluster does together, and write nothing to global memory. With a producer, its copies for the next tile overlap the end of this one: see
-    /// [Producers](super::products#producers).
+    /// have no tile take part in what the cluster does together, and write nothing to global memory. With a producer, its
+    /// copies for the next tile overlap the end of this one: see [Producers](super::products#producers).
     fn persistent();
     /// Launches clusters of so many neighbouring blocks along x, from 1 to 16: see
     /// [Clusters](super::reductions#clusters). More than 8 are not portable, and more than 1 need `sm_90`.

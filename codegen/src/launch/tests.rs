@@ -168,6 +168,15 @@ fn arguments_are_counted() {
     assert_eq!(said.to_string(), "argument `c`: it is a tensor, and a number of type f32 was given");
 }
 
+/// An H100 has one part of its chip with fewer multiprocessors than others, where large clusters leave some idle:
+/// `cudaOccupancyMaxActiveClusters` says 30 clusters of four, and 15 of eight.
+#[test]
+fn large_clusters_do_not_fill_a_device() {
+    let clusters = [1, 2, 4, 8].map(|blocks| Limits::HOPPER.clusters(blocks, 1));
+    assert_eq!(clusters, [132, 66, 30, 15]);
+    assert_eq!(Limits { multiprocessors: 1, ..Limits::HOPPER }.clusters(4, 1), 1);
+}
+
 #[test]
 fn devices_have_limits() {
     let given = right().map(Given::Tensor);

@@ -5,6 +5,7 @@ use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 use super::Config;
 use super::config::{Residual, When};
 use crate::affine::{Affine, Coord};
+use crate::allocate::ALIGN;
 use crate::build::Builder;
 use crate::elem::Elem;
 use crate::pipeline::with_slots;
@@ -16,9 +17,6 @@ use crate::view::{At, Deal, View};
 
 /// Bytes of the narrowest asynchronous copy.
 pub(super) const WORD: i64 = 4;
-
-/// Alignment in bytes of arrays in shared memory.
-const ALIGNED: i64 = 16;
 
 /// The key at which an error is reported.
 pub(super) struct Blame {
@@ -152,7 +150,7 @@ impl Config {
         let slots = i64::from(self.ahead.stages);
         let bytes = |tile| -> Result<i64> {
             let bytes = with_slots(tile, slots)?.cosize()? * i64::from(self.dtype.bytes());
-            Ok((bytes + ALIGNED - 1) / ALIGNED * ALIGNED)
+            Ok(bytes.cast_unsigned().next_multiple_of(ALIGN.into()).cast_signed())
         };
         Ok(bytes(&self.sa)? + bytes(&self.sb)?)
     }

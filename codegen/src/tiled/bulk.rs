@@ -2,14 +2,12 @@
 
 use tilewright_layout::{Composed, Layout, Swizzle};
 
+use crate::build::BOX_ALIGN;
 use crate::elem::Elem;
 use crate::problem::Result;
 
 /// Bytes of the longest row of shared memory that bulk copies swizzle.
 pub(crate) const SWIZZLED: i64 = 128;
-
-/// Alignment in bytes of a box in shared memory.
-const ALIGNED: u64 = 128;
 
 /// Rows of so many bytes, with the hardware swizzle of bulk copies and wgmma: groups of 16 bytes are
 /// exchanged among rows.
@@ -32,7 +30,8 @@ pub fn swizzled_tile(elem: Elem, [rows, columns]: [i64; 2], along: usize) -> Res
     let bytes = i64::from(elem.bytes());
     let [run_of, others] = if along == 1 { [columns, rows] } else { [rows, columns] };
     let run = row_of(run_of, bytes);
-    let block = (others * run * bytes).cast_unsigned().next_multiple_of(ALIGNED).cast_signed() / bytes;
+    let block =
+        (others * run * bytes).cast_unsigned().next_multiple_of(BOX_ALIGN.into()).cast_signed() / bytes;
     let layout = match along {
         1 if run == columns => Layout::new((rows, columns), (columns, 1i64))?,
         1 => Layout::new((rows, (run, columns / run)), (run, (1i64, block)))?,

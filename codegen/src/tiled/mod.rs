@@ -67,6 +67,7 @@ pub use epilogue::EpilogueTile;
 pub use fill::Fill;
 pub use operand::Route;
 pub use over_k::Gathered;
+pub(crate) use over_k::PAD;
 pub use scales::Scaling;
 pub use shared::SharedUses;
 pub use terms::Terms;

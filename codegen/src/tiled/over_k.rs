@@ -13,7 +13,7 @@ use crate::tile::Expr;
 use crate::view::{At, View, position};
 
 /// Padding of rows of sums, in elements: the rows that half a warp stores lie in different banks.
-const PAD: i64 = 8;
+pub(crate) const PAD: i64 = 8;
 
 /// The sums of warps that share K, in shared memory.
 #[derive(Clone, Debug)]

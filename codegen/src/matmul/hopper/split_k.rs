@@ -12,14 +12,10 @@ use crate::matmul::bulk::{batch_of, shifted};
 use crate::matmul::product::{Extras, of_batch};
 use crate::problem::Result;
 use crate::thread::Id;
-use crate::tiled::{Fill, swizzled_tile};
+use crate::tiled::{Fill, PAD, swizzled_tile};
 use crate::view::{At, View};
 
-/// Elements between rows of sums in shared memory, so that four rows of pairs that lanes store have no bank conflicts. Lanes
-/// that load a row read it in one piece.
-const PAD: i64 = 8;
-
-/// The shared layout of the sums of a tile: along what is contiguous in C.
+/// The shared layout of the sums of a tile: along what is contiguous in C, so that lanes read a row in one piece.
 fn layout_of_sums(c: &Config, [bm, bn]: [i64; 2]) -> Result<Composed> {
     match along_rows(c) {
         true => swizzled_tile(c.acc, [bm, bn], 0),
@@ -113,8 +109,8 @@ impl Part<'_> {
         scaled(b, c, (scalars, &extras), &total, &tile, &tile)
     }
 
-    /// The sums of this block's rows, over all blocks, its own first: those it reads from its own shared memory, much faster than
-    /// from that of others. They are all read before they are added.
+    /// The sums of this block's rows, over all blocks, its own first, which do not pass between multiprocessors. They are all read
+    /// before they are added.
     fn total(&self, b: &mut Builder, sums: &View) -> Result<View> {
         let mut parts = Vec::new();
         for next in 0..self.sizes.split_k {
