@@ -8,8 +8,12 @@ use super::{device_run, stream};
 
 /// Configurations per run; `TILEWRIGHT_PRODUCTS` sets another number.
 const CONFIGURATIONS: u64 = 300;
-/// Seeds of the simulator's test are smaller.
+/// Seeds of the simulator's test are smaller; `TILEWRIGHT_PRODUCTS_FROM` sets another first seed.
 const FIRST: u64 = 1_000_000;
+
+fn setting(variable: &str, otherwise: u64) -> u64 {
+    std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
+}
 
 /// What became of a configuration: launches, and why it was refused.
 type Outcome = Result<(u32, Option<String>), String>;
@@ -43,9 +47,9 @@ fn random_products_on_tensor_cores() {
     if stream().is_none() {
         return;
     }
-    let asked = std::env::var("TILEWRIGHT_PRODUCTS").ok().and_then(|text| text.parse().ok());
-    let count = asked.unwrap_or(CONFIGURATIONS);
-    let seeds: Vec<u64> = (FIRST..FIRST + count).collect();
+    let count = setting("TILEWRIGHT_PRODUCTS", CONFIGURATIONS);
+    let first = setting("TILEWRIGHT_PRODUCTS_FROM", FIRST);
+    let seeds: Vec<u64> = (first..first + count).collect();
     let all = by_all_cores(&seeds, |&seed| judge(seed));
     let wrong: Vec<&str> = all.iter().filter_map(|one| one.as_ref().err().map(String::as_str)).collect();
     let refused: Vec<&str> = all.iter().filter_map(|one| one.as_ref().ok()?.1.as_deref()).collect();
