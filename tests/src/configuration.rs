@@ -10,7 +10,7 @@ use crate::problem::{Finish, Problem, Setting, Values};
 use crate::tensor::Room;
 
 /// What a refusal may name: sizes of instructions, shared memory, registers.
-const LIMITS: [&str; 7] = [
+const LIMITS: [&str; 8] = [
     "lies in one block of 128",
     "bytes of shared memory",
     "accumulator registers",
@@ -18,6 +18,7 @@ const LIMITS: [&str; 7] = [
     "accumulators of a tile",
     "a block has at most",
     "a bulk copy takes rows of a multiple of 16 bytes",
+    "blocks copies a multiple of 8 of what they share",
 ];
 
 /// Where products are run.

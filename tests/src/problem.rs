@@ -326,7 +326,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
     let all: Vec<&Tensor> = tensors(operands).collect();
     let [a, b, c, ref more @ ..] = all[..] else { panic!("three matrices") };
     let mut numbers = operands.iter().filter_map(|operand| match operand {
-        Operand::Number(elem, value) => Some(number::rounded(*elem, *value)),
+        Operand::Number(elem, value) => Some(factor(*elem, *value)),
         Operand::Tensor(_) => None,
     });
     let (alpha, beta) = (numbers.next().unwrap_or(1.0), numbers.next().unwrap_or(0.0));
@@ -405,6 +405,12 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         let (before, after) = if finish.after { (0.0, residual) } else { (residual, 0.0) };
         let (alpha, bias) = (alpha * scales, vector("bias", 0.0));
         let value = alpha * sum + old + bias + before;
+        // Sums of integers wrap before a function sees them.
+        let value = if matches!(of_result, Elem::I32 | Elem::U32) {
+            number::rounded(of_result, value)
+        } else {
+            value
+        };
         // Partial sums are as large as the terms, which may cancel out: that is what rounding errors grow with. The terms
         // beside the products take fewer than eight operations, each of which rounds by at most as much of `most`.
         let most = alpha.abs() * size + old.abs() + bias.abs() + before.abs();
@@ -438,6 +444,12 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         Wanted { value, within: if overflows { f64::INFINITY } else { within + narrowed } }
     };
     sums.iter().enumerate().map(one).collect()
+}
+
+/// A factor as it is, or a smaller one with the same products: those of u32 are the same modulo 2^32 for 2^32 - 1 and for
+/// -1, by which sums can be multiplied in double precision without rounding.
+fn factor(elem: Elem, value: f64) -> f64 {
+    number::rounded(if elem == Elem::U32 { Elem::I32 } else { elem }, value)
 }
 
 /// The nearest value in the range of a type of 8 bits: conversions saturate.
@@ -543,6 +555,26 @@ mod tests {
         for wanted in &problem.wanted {
             let got = f64::from(wanted.value as f32);
             assert!((got - wanted.value).abs() <= wanted.within, "{got}, {wanted:?}");
+        }
+    }
+
+    /// Sums of integers wrap, and alpha and beta are numbers of their type.
+    #[test]
+    fn sums_of_integers_wrap() {
+        let kernel = gallery::matmul("dtype=u32 alpha_beta=true epilogue=relu").kernel.expect("a kernel");
+        let (m, n, k) = (3, 2, 70_000);
+        let sizes = &[("M", m), ("N", n), ("K", k)];
+        let setting = Setting { sizes, rooms: &[], values: Values::Any, seed: 1, alpha: -1.0, beta: 2.0 };
+        let problem = Problem::of(&kernel, &setting).finished(Values::Any, &Finish::default());
+        let values = |name: &str| &problem.tensors().find(|tensor| tensor.name == name).unwrap().values;
+        let (a, b, c) = (values("a"), values("b"), values("c"));
+        for (at, wanted) in problem.wanted.iter().enumerate() {
+            let sum = (0..k).fold(0u32, |sum, k| {
+                let [x, y] = [a[k * m + at % m], b[k * n + at / m]].map(|x| x as u32);
+                sum.wrapping_add(x.wrapping_mul(y))
+            });
+            let right = u32::MAX.wrapping_mul(sum).wrapping_add(2 * c[at] as u32);
+            assert_eq!(*wanted, Wanted { value: f64::from(right), within: 0.0 });
         }
     }
 

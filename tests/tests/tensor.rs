@@ -393,6 +393,14 @@ fn scales_of_groups() {
     }
 }
 
+/// More threads than a slot of the ring has scales: those beyond it copy nothing into the slot after it.
+#[test]
+fn scales_of_few_columns() {
+    let keys = "dtype=bf16 b_dtype=u4 b=k_major arch=80 mma=mma_sync bm=32 bn=128 bk=96 stages=1 warps=(1,1) group_size=256";
+    let ran = check(keys, &[([64, 128, 768], 0), ([67, 33, 45], 1)]);
+    assert!(ran[0]);
+}
+
 /// The epilogue's tile has the memory of all that a step fills, scales and zero points included.
 #[test]
 fn the_epilogue_reuses_the_memory_of_scales() {

@@ -262,6 +262,41 @@ fn accesses_between_barriers() {
     insta::assert_snapshot!("in_place", said(&finish(in_place, Vec::new(), Vec::new(), &[]).diagnostics));
 }
 
+/// Threads of a ragged partition touch nothing beyond its tile: 64 of them over each half of 80 elements.
+#[test]
+fn ragged_partitions_end_where_their_tiles_do() {
+    let halves = |written: [i64; 2]| {
+        let mut b = Builder::new("halves");
+        let ragged = Deal { ragged: true, ..Deal::default() };
+        let x = b.tensor("x", Elem::F32, Tuple::from(80i64), None, false).unwrap();
+        let s = b.at(Span(7)).shared("s", Elem::F32, layout!(80)).unwrap();
+        for (span, at) in (1..).zip(written) {
+            let [from, to] = [&x, &s].map(|of| {
+                let tile = b.tile(of, 40, &[At::Index(at.into())]).unwrap();
+                b.parallelize_over(&tile, &layout!(64), 0, &ragged).unwrap()
+            });
+            let one = b.registers_like("one", &from, 0.0).unwrap();
+            b.copy(&from, &one).unwrap();
+            b.at(Span(span)).copy(&one, &to).unwrap();
+        }
+        b.sync();
+        let y = b.tensor("y", Elem::F32, Tuple::from(80i64), None, true).unwrap();
+        let [from, to] = [&s, &y].map(|of| b.parallelize_over(of, &layout!(64), 0, &ragged).unwrap());
+        b.at(Span(9)).copy(&from, &to).unwrap();
+        b.finish()
+    };
+    check("one half, and the other", halves([0, 1]), "");
+    // A tile that begins one element earlier has one in common with the other.
+    let mut program = halves([0, 1]);
+    let second = program.body.iter_mut().find(|stmt| stmt.span == Span(2));
+    let Some(Op::Copy { to, .. }) = second.map(|stmt| &mut stmt.op) else { panic!("a copy") };
+    to.base[0].constant -= 1;
+    to.limits[0].as_mut().expect("a limit").0.constant -= 1;
+    let found = finish(program, Vec::new(), Vec::new(), &[]).diagnostics;
+    let race = "2: race: this writes `s` while other threads may still write it in the copy of `one` to `s`: `s[39]` is written by thread 39 and written by thread 0\nhelp: write sync_threads() between them";
+    assert_eq!(said(&found), race);
+}
+
 #[test]
 fn conditions_on_arguments() {
     let cond = Expr::lit(1.0);

@@ -54,7 +54,18 @@ pub(super) struct Actors {
 }
 
 /// The key of a map: the tensor, the view's layout, each thread's start, and the threads.
-type Known = (Id, Layout, Vec<Affine>, Actors, Option<Rc<Map>>);
+#[derive(Clone, PartialEq, Debug)]
+struct Key {
+    tensor: Id,
+    layout: Layout,
+    /// What each thread adds along each mode.
+    by_thread: Vec<Affine>,
+    /// Where the tile of a ragged partition ends along each mode: the part of its origin that threads differ in, and what
+    /// the distance from there is less than.
+    limits: Vec<Option<(Affine, i64)>>,
+    /// Counted from the first thread of the map.
+    actors: Actors,
+}
 
 /// The largest aligned blocks of a tensor that every view of it shows whole or not at all: elements of one block need
 /// no distinction.
@@ -68,7 +79,7 @@ struct Grains {
 pub(super) struct Maps<'p, 'b> {
     program: &'p Program,
     budget: &'b mut Budget,
-    known: Vec<Known>,
+    known: Vec<(Key, Option<Rc<Map>>)>,
     injective: HashMap<Id, bool>,
     grains: HashMap<Id, Option<Rc<Grains>>>,
 }
@@ -115,17 +126,14 @@ impl<'p, 'b> Maps<'p, 'b> {
             self.grains.entry(view.tensor).or_insert_with(|| Grains::of(program, view.tensor).map(Rc::new));
         let grains = Rc::clone(grains.as_ref().ok_or("its size is not known")?);
         let (mut shift, mut step) = (0, 1);
-        let (mut by_thread, mut moved) = (Vec::new(), Vec::new());
-        for ((grain, count), base) in grains.modes.iter().zip(&view.base) {
-            let (mut mine, mut all) = (Affine::default(), base.constant);
-            for (coord, factor) in &base.terms {
-                let term = Affine { constant: 0, terms: vec![(coord.clone(), *factor)] };
-                match differs(self.program, &term, env) {
-                    true => mine.terms.push((known(self.program, coord, env), *factor)),
-                    false => all += env.value(self.program, &term),
-                }
-            }
+        let (mut by_thread, mut limits, mut moved) = (Vec::new(), Vec::new(), Vec::new());
+        for (((grain, count), base), limit) in grains.modes.iter().zip(&view.base).zip(&view.limits) {
+            let (mine, all) = split(self.program, base, env);
             shift += all / grain * step;
+            limits.push(limit.as_ref().map(|(origin, extent)| {
+                let (of_thread, common) = split(self.program, origin, env);
+                (of_thread, common + extent - all)
+            }));
             by_thread.push(mine);
             moved.push(all);
             step *= count;
@@ -135,19 +143,18 @@ impl<'p, 'b> Maps<'p, 'b> {
         let threads = actors.threads.start - first..actors.threads.end - first;
         let foreign =
             |coord: &Coord| matches!(coord, Coord::Thread(of) | Coord::Member(of) if *of != actors.by);
-        let (first, threads) = match by_thread.iter().any(|base| base.any(&foreign)) {
+        let origins = limits.iter().flatten().map(|(origin, _)| origin);
+        let (first, threads) = match by_thread.iter().chain(origins).any(|base| base.any(&foreign)) {
             true => (0, actors.threads.clone()),
             false => (first, threads),
         };
-        let relative = Actors { threads, ..actors.clone() };
-        let found = self.known.iter().find(|(id, layout, base, by, _)| {
-            *id == view.tensor && *base == by_thread && *by == relative && *layout == view.layout
-        });
-        let map = match found {
-            Some((.., map)) => map.clone(),
+        let actors = Actors { threads, ..actors.clone() };
+        let key = Key { tensor: view.tensor, layout: view.layout.clone(), by_thread, limits, actors };
+        let map = match self.known.iter().find(|(known, _)| *known == key) {
+            Some((_, map)) => map.clone(),
             None => {
-                let map = self.map(view, &by_thread, &grains, &relative, first).map(Rc::new);
-                self.known.push((view.tensor, view.layout.clone(), by_thread, relative, map.clone()));
+                let map = self.map(&key, &grains, first).map(Rc::new);
+                self.known.push((key, map.clone()));
                 map
             }
         };
@@ -161,15 +168,11 @@ impl<'p, 'b> Maps<'p, 'b> {
     }
 
     /// The map of a view; threads count from `first`.
-    fn map(
-        &mut self,
-        view: &View,
-        base: &[Affine],
-        grains: &Grains,
-        actors: &Actors,
-        first: u32,
-    ) -> Option<Map> {
+    fn map(&mut self, view: &Key, grains: &Grains, first: u32) -> Option<Map> {
+        let (base, actors) = (&view.by_thread, &view.actors);
         let mut reach = vec![(i64::MAX, i64::MIN); base.len()];
+        let mut ends: Vec<i64> =
+            view.limits.iter().map(|limit| if limit.is_some() { i64::MIN } else { i64::MAX }).collect();
         let threads: Vec<u32> = match (actors.elected, base.iter().all(|base| base.terms.is_empty())) {
             (true, _) => elected(self.program, actors).collect(),
             // Threads are alike: two of them are enough, and one of another warp.
@@ -182,25 +185,34 @@ impl<'p, 'b> Maps<'p, 'b> {
         if !self.budget.take(threads.len()) {
             return None;
         }
-        // Threads have few distinct starts: each is looked at once.
-        let mut starts: Vec<(i64, u32)> = Vec::new();
-        let mut known: HashMap<i64, usize> = HashMap::new();
+        // Threads have few distinct starts, and distances from there to the ends of tiles: each is looked at once.
+        let mut starts: Vec<(i64, Vec<i64>, u32)> = Vec::new();
+        let mut known: HashMap<(i64, Vec<i64>), usize> = HashMap::new();
         for thread in threads {
-            let (mut start, mut step) = (0, 1);
+            let of = |affine: &Affine| affine.eval(&|coord| of_thread(self.program, coord, thread + first));
+            let (mut start, mut step, mut room) = (0, 1, Vec::new());
             for (mode, (base, (grain, count))) in base.iter().zip(&grains.modes).enumerate() {
-                let at = base.eval(&|coord| of_thread(self.program, coord, thread + first));
+                let at = of(base);
                 reach[mode] = (reach[mode].0.min(at), reach[mode].1.max(at));
                 start += at.div_euclid(*grain) * step;
                 step *= count;
+                if let Some((origin, extent)) = &view.limits[mode] {
+                    let end = of(origin) + extent;
+                    ends[mode] = ends[mode].max(end);
+                    room.push(end - at);
+                }
             }
-            let place = *known.entry(start).or_insert(starts.len());
+            let place = *known.entry((start, room.clone())).or_insert(starts.len());
             match starts.get_mut(place) {
-                Some((_, who)) => *who = both(*who, alone(thread)),
-                None => starts.push((start, alone(thread))),
+                Some((.., who)) => *who = both(*who, alone(thread)),
+                None => starts.push((start, room, alone(thread))),
             }
         }
         let steps: Vec<i64> = grains.steps();
         let mut offsets = vec![0i64];
+        // How far each of them is along the modes whose tiles end.
+        let limited: Vec<usize> = (0..base.len()).filter(|mode| view.limits[*mode].is_some()).collect();
+        let mut along = vec![vec![0i64]; limited.len()];
         for (extent, stride) in view.layout.leaves() {
             let Value::Int(extent) = extent else { return None };
             let Value::Basis { times, path } = stride else { continue };
@@ -216,11 +228,15 @@ impl<'p, 'b> Maps<'p, 'b> {
             if extent.saturating_mul(offsets.len() as i64) > i64::from(self.budget.left) {
                 return None;
             }
-            let count = offsets.len();
-            for copy in 1..extent {
-                for at in 0..count {
-                    offsets.push(offsets[at] + copy * times * steps[mode]);
+            let repeat = |all: &mut Vec<i64>, by: i64| {
+                let count = all.len();
+                for copy in 1..extent {
+                    (0..count).for_each(|at| all.push(all[at] + copy * by));
                 }
+            };
+            repeat(&mut offsets, times * steps[mode]);
+            for (of, along) in limited.iter().zip(&mut along) {
+                repeat(along, if *of == mode { times * grain } else { 0 });
             }
         }
         if !self.budget.take(starts.len() * offsets.len()) {
@@ -233,9 +249,15 @@ impl<'p, 'b> Maps<'p, 'b> {
         if high - low > 1 << 20 {
             return None;
         }
+        for ((_, most), end) in reach.iter_mut().zip(ends) {
+            *most = (*most).min(end - 1);
+        }
         let mut map = Map { who: vec![NONE; (high - low + 1) as usize], low, reach };
-        for (start, who) in starts {
-            for offset in &offsets {
+        for (start, room, who) in starts {
+            for (at, offset) in offsets.iter().enumerate() {
+                if along.iter().zip(&room).any(|(far, room)| far[at] >= *room) {
+                    continue;
+                }
                 let element = (start + offset - low) as usize;
                 let known = map.who[element];
                 map.who[element] = if known == NONE { who } else { both(known, who) };
@@ -304,12 +326,27 @@ fn of_view(view: &View, mode: usize) -> i64 {
     }
     let Some(base) = view.base.get(mode) else { return 1 };
     let moved = base.terms.iter().fold(base.constant.abs(), |all, (_, factor)| gcd(all, factor.abs()));
+    // A tile ends after so many elements.
+    let moved = view.limits[mode].as_ref().map_or(moved, |(_, extent)| gcd(moved, *extent));
     gcd(gcd(run, rest), moved)
 }
 
 /// The greatest common divisor; that of a number and 0 is the number.
 fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
+}
+
+/// What each thread adds to a number, and what is the same for all of them.
+fn split(program: &Program, of: &Affine, env: &Env) -> (Affine, i64) {
+    let (mut mine, mut all) = (Affine::default(), of.constant);
+    for (coord, factor) in &of.terms {
+        let term = Affine { constant: 0, terms: vec![(coord.clone(), *factor)] };
+        match differs(program, &term, env) {
+            true => mine.terms.push((known(program, coord, env), *factor)),
+            false => all += env.value(program, &term),
+        }
+    }
+    (mine, all)
 }
 
 /// Do threads that run this differ in a number?
