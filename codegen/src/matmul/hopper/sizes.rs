@@ -46,7 +46,7 @@ pub(in crate::matmul) struct Sizes {
 /// clocks of a step beside its copies: of an H100 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a
 /// product nearly fill all multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy
 /// fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few tiles.
-const SHIPPED: [([i64; 2], [i64; 2], u32); 30] = [
+const SHIPPED: [([i64; 2], [i64; 2], u32); 31] = [
     ([128, 256], [1, 1], 953),
     ([128, 224], [1, 1], 852),
     ([128, 192], [1, 1], 750),
@@ -66,6 +66,7 @@ const SHIPPED: [([i64; 2], [i64; 2], u32); 30] = [
     ([128, 256], [2, 1], 953),
     ([128, 128], [2, 1], 565),
     ([64, 128], [2, 1], 236),
+    ([128, 192], [2, 1], 750),
     ([192, 192], [2, 1], 1060),
     ([64, 160], [4, 1], 298),
     ([64, 256], [4, 1], 471),
