@@ -67,13 +67,15 @@ pub struct Generated {
 }
 
 /// A kernel that copies an argument to memory with aligned rows. A launch runs it first where a variant's
-/// facts do not hold of the argument itself.
+/// facts do not hold of the argument itself, or where the variant reads rows along another mode.
 #[derive(Clone, Debug)]
 pub struct Pack {
     /// The argument.
     pub arg: usize,
-    /// Its modes in the order of the copying kernel, the contiguous one first.
+    /// Its modes in the order of the copying kernel, the contiguous one of the copy first.
     pub modes: Vec<usize>,
+    /// Is the contiguous mode of the argument another one: the second of `modes`?
+    pub transposes: bool,
     /// The kernel, with the arguments `from` and `to`.
     pub kernel: Generated,
 }

@@ -181,7 +181,7 @@ fn checked(
         Err(why) => return refuse(diagnostics, checked, why),
     };
     let all = std::iter::once(&first).chain(others.iter().map(|(other, _)| other));
-    let packs = pack::kernels(all.map(Expanded::program));
+    let packs = pack::kernels(first.program(), all.map(Expanded::program));
     let last = [Policy::Small, Policy::General];
     let last = if others.is_empty() { &last[..] } else { &[] };
     let own = [Policy::Best, Policy::Aligned].iter().chain(last).map(|&policy| (policy, &first));

@@ -67,8 +67,13 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     let instead = match machine {
         Machine::Threads(instead) => instead,
         Machine::MmaSync(plans, _) => {
-            let (wide, others) =
-                tensor::among(&config, &plans).map_err(|problem| vec![problem.at(Span::default())])?;
+            let wrong = |problem: Problem| vec![problem.at(Span::default())];
+            let (wide, mut others) = tensor::among(&config, &plans).map_err(wrong)?;
+            if let Some((mut copies, sizes)) = reader.wgmma_of_copies(&config) {
+                copies.overlaps |= reader.find("overlaps").is_none();
+                let of_copies = tiles_of_wgmma(&copies, &sizes).map_err(wrong)?;
+                others.splice(..0, of_copies);
+            }
             return Ok(Programs { wide, others, diagnostics, levels, why, instead: None });
         }
         Machine::Wgmma(sizes) => {
@@ -119,34 +124,35 @@ fn by_wgmma(
         few.push(tensor::programs(&config, plan, measured).map_err(wrong)?.swap_remove(0));
     }
     config.overlaps = overlaps;
-    let program = |sizes: &hopper::Sizes, direct: bool| {
-        let mut builder = Builder::new(&config.name);
-        hopper::product(&mut builder, &config, sizes, direct).map_err(wrong)?;
-        Ok::<_, Vec<Diagnostic>>(builder.finish())
-    };
-    let Some((first, more)) = sizes.split_first() else { return Err(Vec::new()) };
-    let wide = program(first, false)?;
-    let of = |program, policies: &[Policy]| Alternative { program, policies: policies.to_vec() };
-    let mut others = Vec::new();
-    for sizes in more {
-        others.push(of(program(sizes, false)?, &[Policy::Aligned]));
-    }
-    others.extend(few.into_iter().map(|program| of(program, &[Policy::Aligned])));
+    let mut others = tiles_of_wgmma(&config, sizes).map_err(wrong)?;
+    let wide = others.remove(0).program;
+    // Those whose C threads store.
+    let direct = others.split_off(sizes.len() - 1);
+    others.extend(few.into_iter().map(|program| Alternative { program, policies: vec![Policy::Aligned] }));
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
-    others.push(of(wide.clone(), &[Policy::General]));
+    others.push(Alternative { program: wide.clone(), policies: vec![Policy::General] });
+    others.extend(direct);
+    others.extend(Alternative::narrower(narrower));
+    Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None, instead: None })
+}
+
+/// The product by wgmma in tiles of some sizes: one program for each, and more for results that bulk copies do not store.
+fn tiles_of_wgmma(config: &Config, sizes: &[hopper::Sizes]) -> crate::problem::Result<Vec<Alternative>> {
+    let of = |sizes: &hopper::Sizes, direct: bool, policy: Policy| {
+        let mut builder = Builder::new(&config.name);
+        hopper::product(&mut builder, config, sizes, direct)?;
+        Ok(Alternative { program: builder.finish(), policies: vec![policy] })
+    };
     // Threads that store single elements have guards and addresses in registers, and so have a bias, C, scales, and
     // sums of single steps.
     let scaled = config.scales.contains(&true);
     let many =
         config.bias.is_some() || scaled || config.alpha_beta || config.has_matrices() || config.promotes();
-    let suits = |sizes: &&hopper::Sizes| sizes.is_common() && (!many || sizes.leaves_registers(&config));
+    let suits = |sizes: &&hopper::Sizes| sizes.is_common() && (!many || sizes.leaves_registers(config));
     let direct: Vec<_> = sizes.iter().filter(suits).collect();
-    let direct = if direct.is_empty() { vec![first] } else { direct };
-    for sizes in direct {
-        others.push(of(program(sizes, true)?, &[Policy::Small]));
-    }
-    others.extend(Alternative::narrower(narrower));
-    Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None, instead: None })
+    let direct = if direct.is_empty() { sizes.iter().take(1).collect() } else { direct };
+    let bulk = sizes.iter().map(|sizes| of(sizes, false, Policy::Aligned));
+    bulk.chain(direct.into_iter().map(|sizes| of(sizes, true, Policy::Small))).collect()
 }
 
 /// The same product with copies of single elements, partitioned so that they are coalesced. `None` if its

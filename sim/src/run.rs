@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::definition::{Generated, Param as Named, Variant};
-use tilewright_codegen::launch::{Given, Passed, Plan, Refusal, plan};
+use tilewright_codegen::launch::{Given, Passed, Plan, Refusal, plan, plan_of};
 use tilewright_codegen::thread::{Bar, Kernel, Param, Space};
 
 use crate::arg::Arg;
@@ -59,14 +59,8 @@ pub fn run_variant(
     args: &[Arg],
     options: &Options,
 ) -> Result<Outcome, Error> {
-    let Some(chosen) = kernel.variants.get(variant) else {
-        let count = kernel.variants.len();
-        let message = format!("there is no variant {}: the kernel has {count}", variant + 1);
-        return Err(Refusal::new(message).into());
-    };
-    let alone = Generated { variants: vec![chosen.clone()], ..shell(kernel) };
-    let plan = Plan { variant, ..plan(&alone, &given(args), &options.limits)? };
-    launches(kernel, &chosen.program, plan, args, options)
+    let plan = plan_of(kernel, variant, &given(args), &options.limits)?;
+    launches(kernel, &kernel.variants[variant].program, plan, args, options)
 }
 
 /// Runs every variant of a kernel whose facts hold, fastest first; where a size is 0 that only loops run over, the kernel
@@ -134,19 +128,6 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
         report: Default::default(),
     };
     run(&kernel, args, options)
-}
-
-/// A kernel without its variants.
-fn shell(kernel: &Generated) -> Generated {
-    Generated {
-        name: kernel.name.clone(),
-        params: kernel.params.clone(),
-        variants: Vec::new(),
-        requires: kernel.requires.clone(),
-        packs: kernel.packs.clone(),
-        hollow: Vec::new(),
-        report: Default::default(),
-    }
 }
 
 fn given(args: &[Arg]) -> Vec<Given> {

@@ -82,3 +82,26 @@ pub fn random(count: u64, [rows, terms]: [u32; 2]) -> Vec<Case> {
     };
     (0..count).map(&mut one).collect()
 }
+
+/// Products that wgmma multiplies of copies which are contiguous along K: their operands are not.
+pub fn transposed() -> Vec<Case> {
+    let all = [
+        "dtype=tf32",
+        "dtype=tf32 a=k_major c=n_major batched=true",
+        "dtype=tf32 b=k_major alpha_beta=true",
+        "precision=f32x3 a=k_major",
+        "dtype=e4m3 out=bf16 scales=both",
+        "dtype=i8 b=k_major out=i32",
+        "dtype=u8 a=k_major c=n_major out=f32",
+        "dtype=bf16 b_dtype=i8",
+        "dtype=f16 b_dtype=e5m2 a=k_major group_size=16",
+    ];
+    let one = |(seed, keys): (usize, &&str)| Case {
+        keys: format!("{keys} arch=90"),
+        sizes: [66, 34, 141 + seed % 2],
+        // Bulk copies store every other result: rows of 72 or 40 elements.
+        rooms: vec![Room::new(seed % 3, seed % 2), Room::new(1, 0), Room::new(6 + seed % 2, 0)],
+        seed: seed as u64,
+    };
+    all.iter().enumerate().map(one).collect()
+}

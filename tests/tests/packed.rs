@@ -89,6 +89,28 @@ fn all_variants_agree() {
     assert!(packed >= 5 && packed < outcomes.len(), "{packed} of {}", outcomes.len());
 }
 
+/// wgmma reads elements that have not 16 bits in rows along K alone: copies of operands that are contiguous along other modes
+/// have such rows.
+#[test]
+fn operands_that_are_not_along_k() {
+    for case in packed::transposed() {
+        let outcome = gallery::matmul(&case.keys);
+        let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+        let kernel = outcome.kernel.unwrap_or_else(|| panic!("{case:?}: {}", said.join("\n")));
+        let problem = case.problem(&kernel);
+        let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
+        let options = Options { limits, seed: case.seed, ..Options::default() };
+        let outcomes = run_every(&kernel, &problem.args(), &options);
+        let outcomes = outcomes.unwrap_or_else(|fault| panic!("{case:?}: {fault}"));
+        let mut by_wgmma = 0;
+        for outcome in &outcomes {
+            assert_eq!(problem.wrong_outcome(outcome), None, "{case:?}: variant {}", outcome.variant() + 1);
+            by_wgmma += u32::from(kernel.variants[outcome.variant()].program.arch_specific);
+        }
+        assert!(by_wgmma > 0 && (by_wgmma as usize) < outcomes.len(), "{case:?}: {by_wgmma}");
+    }
+}
+
 /// Does the product of these sizes pack its operands? Decided by clocks.
 #[track_caller]
 fn check_packs(keys: &str, [m, n, k]: [usize; 3], expected: usize) {
@@ -108,6 +130,15 @@ fn small_products_are_not_packed() {
     check_packs(keys, [1024, 1024, 1024], 0);
     // Copies would take longer than the product by mma.sync.
     check_packs(keys, [33, 33, 33], 0);
+}
+
+#[test]
+fn large_products_are_packed_along_k() {
+    check_packs("dtype=tf32 arch=90", [4096, 4096, 4096], 2);
+    check_packs("dtype=tf32 arch=90 b=k_major", [4096, 4096, 4096], 1);
+    check_packs("dtype=tf32 arch=90 a=k_major b=k_major", [4096, 4096, 4096], 0);
+    check_packs("dtype=i8 arch=90 a=k_major", [2048, 2048, 2048], 1);
+    check_packs("dtype=tf32 arch=90", [64, 64, 64], 0);
 }
 
 /// Where cp.async copies operands, rows that begin in the middle of a sector take longer.

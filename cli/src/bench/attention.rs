@@ -141,7 +141,7 @@ fn one(device: &Device, nvrtc: &Nvrtc, helpers: &Helpers, task: &Task, wanted: &
     let mut contenders = Vec::new();
     for (constants, kernel) in wanted.constants.iter().zip(&kernels) {
         let mut loaded = Loaded::new(kernel);
-        let prepare = |set: &Set| loaded.prepare(device, nvrtc, &task.operands(set));
+        let prepare = |set: &Set| loaded.prepare(device, nvrtc, &task.operands(set), None);
         let prepared: Vec<Prepared> = sets.iter().map(prepare).collect::<Result<_>>()?;
         let note = prepared[0].note.clone();
         let begin = Rc::new(move |at: usize| prepared[at % prepared.len()].begin(device));

@@ -200,7 +200,7 @@ fn prepare(
     };
     let operands: Option<Vec<Operand>> = ours.roles.iter().map(operand).collect();
     let operands = operands.ok_or_else(|| format!("`{}` takes more than a product does", ours.name))?;
-    loaded.prepare(place.device, place.nvrtc, &operands)
+    loaded.prepare(place.device, place.nvrtc, &operands, None)
 }
 
 /// The number of algorithms of the heuristic's list that are tried.

@@ -97,24 +97,19 @@ pub(super) fn launch(
 ) -> Result<Vec<String>> {
     let blame = |why: String| format!("{}: {why}", named.name);
     let operands = operands(device, &named.kernel, sizes).map_err(blame)?;
-    let run = |kernel: &Generated| {
-        let prepared = Loaded::new(kernel).prepare(device, nvrtc, &operands)?;
+    let mut loaded = Loaded::new(&named.kernel);
+    let mut run = |variant: Option<usize>| {
+        let prepared = loaded.prepare(device, nvrtc, &operands, variant)?;
         prepared.begin(device)?;
         device.finish()?;
         Ok(prepared.note.clone())
     };
     if !every_variant {
-        return run(&named.kernel).map(|note| vec![note]).map_err(blame);
+        return run(None).map(|note| vec![note]).map_err(blame);
     }
-    let mut notes = Vec::new();
-    for (place, variant) in named.kernel.variants.iter().enumerate() {
-        let alone = Generated { variants: vec![variant.clone()], ..named.kernel.clone() };
-        if can_run(device, &alone, &operands) {
-            let note = run(&alone).map_err(blame)?;
-            notes.push(note.replace("variant 1 of 1", &format!("variant {}", place + 1)));
-        }
-    }
-    Ok(notes)
+    let those =
+        (0..named.kernel.variants.len()).filter(|&one| can_run(device, &named.kernel, &operands, one));
+    those.map(|one| run(Some(one)).map_err(blame)).collect()
 }
 
 fn operands(device: &Device, kernel: &Generated, sizes: &Sizes) -> Result<Vec<Operand>> {

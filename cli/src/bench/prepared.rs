@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use tilewright_codegen::definition::Generated;
-use tilewright_codegen::launch::{Given, Passed, Plan, Tensor, plan};
+use tilewright_codegen::launch::{Given, Passed, Plan, Tensor, plan, plan_of};
 use tilewright_codegen::number::Number;
 use tilewright_codegen::{Elem, cuda};
 use tilewright_runtime::nvrtc::Nvrtc;
@@ -58,17 +58,22 @@ impl<'k> Loaded<'k> {
         }
     }
 
-    /// Plans a launch, and compiles its variant, and the kernels that pack its arguments.
+    /// Plans a launch, of one variant if it is given, and compiles its variant, and the kernels that pack its arguments.
     pub(super) fn prepare(
         &mut self,
         device: &Device,
         nvrtc: &Nvrtc,
         operands: &[Operand],
+        variant: Option<usize>,
     ) -> Result<Prepared> {
         let given: Vec<Given> =
             self.kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
         let refused = |why: String| format!("kernel `{}`: {why}", self.kernel.name);
-        let plan = plan(self.kernel, &given, &device.limits).map_err(|why| refused(why.to_string()))?;
+        let plan = match variant {
+            None => plan(self.kernel, &given, &device.limits),
+            Some(variant) => plan_of(self.kernel, variant, &given, &device.limits),
+        };
+        let plan = plan.map_err(|why| refused(why.to_string()))?;
         let workspace = self.workspace(device, plan.workspace())?;
         let scalars: Vec<u64> = self
             .kernel
@@ -149,11 +154,11 @@ impl<'k> Loaded<'k> {
     }
 }
 
-/// Would a launch be accepted?
-pub(super) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand]) -> bool {
+/// Would a launch of a variant be accepted?
+pub(super) fn can_run(device: &Device, kernel: &Generated, operands: &[Operand], variant: usize) -> bool {
     let given: Vec<Given> =
         kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
-    plan(kernel, &given, &device.limits).is_ok()
+    plan_of(kernel, variant, &given, &device.limits).is_ok()
 }
 
 impl Prepared {

@@ -1,5 +1,5 @@
 //! The kernel that packs a tensor: it copies it to memory in which rows begin at multiples of 128 bytes, for
-//! programs whose copies need aligned rows. It knows no product.
+//! programs whose copies need aligned rows, or rows along another mode than the argument's. It knows no product.
 
 use tilewright_layout::{Layout, Tuple, Value};
 
@@ -11,11 +11,15 @@ use crate::elem::Elem;
 use crate::problem::{Problem, Result};
 use crate::thread::Cost;
 use crate::tile::{Arg, How, Program, Raster, Space};
-use crate::tiled::Fill;
+use crate::tiled::{Fill, SharedUses};
 use crate::view::{At, View};
 
-/// The tile of a block: bytes along the contiguous mode, and rows.
-const TILE: [i64; 2] = [256, 32];
+/// Bytes of the tile of a block.
+const TILE: i64 = 8192;
+/// Rows of the copy in a tile, and most of them where these are adjacent in the argument.
+const LINES: [i64; 2] = [32, 64];
+/// Bytes of the argument that are adjacent then.
+const ACROSS: i64 = 128;
 /// Ranks of tensors that can be packed.
 const RANKS: std::ops::RangeInclusive<usize> = 2..=3;
 /// Threads of a block.
@@ -25,36 +29,57 @@ const STORE: i64 = 16;
 /// Clocks of a block, of which a multiprocessor runs one after the other, and of a launch: predicted, for ten
 /// bytes read and written in a clock, and two microseconds.
 const CLOCKS: (u32, u32) = (1640, 4000);
+/// Elements that pass through shared memory one by one in ten clocks of a multiprocessor, where a copy transposes.
+const ELEMENTS: i64 = 34;
 
-/// The program for tensors of a rank among [`RANKS`], modes in the order of their strides: `to` has the elements of `from`,
-/// and zeros up to the next multiple of 128 bytes.
+/// The program for tensors of a rank among [`RANKS`], modes in the order of the copy's strides: `to` has the elements of
+/// `from`, and zeros up to the next multiple of 128 bytes. The contiguous mode of `from` is the first one, or, if the copy
+/// `transposes`, the second.
 ///
 /// Rows of `from` begin anywhere, so its elements are loaded one by one, adjacent ones by adjacent threads.
 /// They pass through shared memory, so that stores move 16 bytes.
-pub(crate) fn program(elem: Elem, rank: usize, overlaps: bool) -> Result<Program> {
-    let mut b = Builder::new("pack");
+pub(crate) fn program(elem: Elem, rank: usize, transposes: bool, overlaps: bool) -> Result<Program> {
+    let mut b = Builder::new(if transposes { "pack_transposed" } else { "pack" });
     if overlaps {
         b.overlaps();
     }
     let bytes = i64::from(elem.bytes());
-    let (run, lines) = (TILE[0] / bytes, TILE[1]);
+    let [least, most] = LINES;
+    let lines = if transposes { (ACROSS / bytes).clamp(least, most) } else { least };
+    let run = TILE / bytes / lines;
     let extents: Vec<Value> = (0..rank).map(|mode| Value::symbol(&format!("N{mode}"))).collect();
     let tuple = |of: Vec<Value>| Tuple::of(of.into_iter().map(Tuple::from));
-    let row = Value::symbol("row");
-    let stride = |name: &str, mode: usize| match (mode, name) {
-        (0, _) => 1.into(),
-        (1, "to") => row,
-        _ => Value::symbol(&format!("{name}_{mode}")),
+    let (row, contiguous) = (Value::symbol("row"), usize::from(transposes));
+    let of_from = |mode: usize| match mode == contiguous {
+        true => 1.into(),
+        false => Value::symbol(&format!("from_{mode}")),
     };
-    let strides = |name: &str| Some(tuple((0..rank).map(|mode| stride(name, mode)).collect()));
-    let from = b.tensor("from", elem, tuple(extents.clone()), strides("from"), false)?;
+    let of_to = |mode: usize| match mode {
+        0 => 1.into(),
+        1 => row,
+        _ => Value::symbol(&format!("to_{mode}")),
+    };
+    let of_from = tuple((0..rank).map(of_from).collect());
+    let from = b.tensor("from", elem, tuple(extents.clone()), Some(of_from), false)?;
     let padded = std::iter::once(row).chain(extents[1..].iter().copied()).collect();
-    let to = b.tensor("to", elem, tuple(padded), strides("to"), true)?;
+    let to = b.tensor("to", elem, tuple(padded), Some(tuple((0..rank).map(of_to).collect())), true)?;
     let multiple = Pack::row_multiple(elem);
     let rest = Affine::from(row).digit(1, Some(multiple));
     b.require(Test::Equal(rest, 0.into()), &format!("row % {multiple} == 0"))?;
-    b.cost(Cost { steps: 1.into(), step: CLOCKS.0, launch: CLOCKS.1, ..Cost::default() });
+    let one_by_one = if transposes { run * lines * 10 / ELEMENTS } else { 0 };
+    b.cost(Cost {
+        steps: 1.into(),
+        step: CLOCKS.0.max(one_by_one as u32),
+        launch: CLOCKS.1,
+        ..Cost::default()
+    });
 
+    let load = Fill { how: How::Plain, ..Fill::of([run, lines], contiguous, THREADS, 1)? };
+    let store = Fill::of([run, lines], 0, THREADS, STORE / bytes)?;
+    let layout = match transposes {
+        true => SharedUses::new(elem, [run, lines], 1)?.filled(&load)?.read(&store)?.layout()?,
+        false => Layout::compact((run, lines))?.into(),
+    };
     let count = |of: Value, tile| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
     let mut tiles = vec![("row", count(extents[1], lines)?), ("run", count(row, run)?)];
     tiles.extend(extents[2..].iter().map(|&count| ("matrix", count)));
@@ -66,30 +91,33 @@ pub(crate) fn program(elem: Elem, rank: usize, overlaps: bool) -> Result<Program
             Ok(b.tile(&matrix, (run, lines), &at[..2])?.with_name(name))
         };
         let (to, from) = (tile(b, &to, "aligned")?, tile(b, &from, "rows")?);
-        let between = b.shared("between", elem, Layout::compact((run, lines))?)?;
-        let fill = |vector| Fill::of([run, lines], 0, THREADS, vector);
-        b.fill_tile(&Fill { how: How::Plain, ..fill(1)? }, &from, &between)?;
+        let between = b.shared("between", elem, layout)?;
+        b.fill_tile(&load, &from, &between)?;
         b.sync();
-        b.fill_tile(&fill(STORE / bytes)?, &between, &to)
+        b.fill_tile(&store, &between, &to)
     })?;
     Ok(b.finish())
 }
 
-/// The kernels that pack the arguments which programs allow to be packed. All of them have the same
-/// arguments.
-pub(crate) fn kernels<'p>(programs: impl Iterator<Item = &'p Program>) -> Vec<Pack> {
+/// The kernels that pack the arguments which programs allow to be packed. All of them have the same arguments, but a program
+/// may read a copy whose contiguous mode is another one than that of the `first`, whose arguments are the kernel's.
+pub(crate) fn kernels<'p>(first: &Program, programs: impl Iterator<Item = &'p Program>) -> Vec<Pack> {
     let mut all: Vec<Pack> = Vec::new();
     for program in programs {
         for (arg, tensor) in program.args.iter().enumerate() {
             let Arg::Tensor(id) = tensor else { continue };
-            if program.packs.contains(id) && !all.iter().any(|known| known.arg == arg) {
-                let same = |known: &&Pack| {
-                    let [one, two] = [known.arg, arg].map(|arg| kind(program, arg));
-                    one.is_some() && one == two
-                };
-                let known = all.iter().find(same).map(|known| known.kernel.clone());
-                all.extend(of_argument(program, arg, known));
+            let Some(order) = Order::of(first, program, arg).filter(|_| program.packs.contains(id)) else {
+                continue;
+            };
+            if all.iter().any(|known| known.arg == arg && known.modes == order.modes) {
+                continue;
             }
+            let same = |known: &&Pack| {
+                let of_known = kind(program, known.arg);
+                known.transposes == order.transposes && of_known.is_some() && of_known == kind(program, arg)
+            };
+            let known = all.iter().find(same).map(|known| known.kernel.clone());
+            all.extend(of_argument(program, arg, order, known));
         }
     }
     all
@@ -102,20 +130,41 @@ fn kind(program: &Program, arg: usize) -> Option<(Elem, usize)> {
     Some((tensor.elem, tensor.rank()))
 }
 
-/// `None` for an argument that is written, has no contiguous mode, or a rank that is not packed.
-fn of_argument(program: &Program, arg: usize, known: Option<Generated>) -> Option<Pack> {
+/// The contiguous mode of an argument.
+fn contiguous(program: &Program, arg: usize) -> Option<usize> {
+    let Arg::Tensor(id) = program.args.get(arg)? else { return None };
+    program.tensor(*id).plain().leaves().position(|leaf| leaf.1 == Value::Int(1))
+}
+
+/// The modes of an argument in the order of a copy.
+struct Order {
+    modes: Vec<usize>,
+    transposes: bool,
+}
+
+impl Order {
+    /// The contiguous mode of the copy first, then that of the argument.
+    fn of(first: &Program, program: &Program, arg: usize) -> Option<Order> {
+        let rank = kind(program, arg)?.1;
+        let [from, to] = [contiguous(first, arg)?, contiguous(program, arg)?];
+        let before = if from == to { vec![to] } else { vec![to, from] };
+        let rest = (0..rank).filter(|mode| !before.contains(mode));
+        Some(Order { modes: before.iter().copied().chain(rest).collect(), transposes: from != to })
+    }
+}
+
+/// `None` for an argument that is written, or of a rank that is not packed.
+fn of_argument(program: &Program, arg: usize, order: Order, known: Option<Generated>) -> Option<Pack> {
     let (elem, rank) = kind(program, arg)?;
     let Arg::Tensor(id) = program.args.get(arg)? else { return None };
     let tensor = program.tensor(*id);
-    let strides: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.1).collect();
-    let contiguous = strides.iter().position(|stride| *stride == Value::Int(1))?;
     let read = matches!(tensor.space, Space::Global { mutable: false });
-    if !read || !RANKS.contains(&rank) || strides.len() != rank {
+    if !read || !RANKS.contains(&rank) || tensor.plain().leaves().count() != rank {
         return None;
     }
-    let modes = std::iter::once(contiguous).chain((0..rank).filter(|&mode| mode != contiguous)).collect();
-    let made = || super::generate(self::program(elem, rank, program.overlaps).ok()?).kernel;
-    Some(Pack { arg, modes, kernel: known.or_else(made)? })
+    let Order { modes, transposes } = order;
+    let made = || super::generate(self::program(elem, rank, transposes, program.overlaps).ok()?).kernel;
+    Some(Pack { arg, modes, transposes, kernel: known.or_else(made)? })
 }
 
 #[cfg(test)]
@@ -124,8 +173,9 @@ mod tests {
 
     #[test]
     fn stores_are_vectors_whatever_the_rows_are() {
-        for (elem, rank) in [(Elem::I8, 3), (Elem::Bf16, 2), (Elem::Tf32, 3)] {
-            let outcome = crate::generate::generate(program(elem, rank, true).unwrap());
+        let of = [(Elem::I8, 3), (Elem::Bf16, 2), (Elem::Tf32, 3)];
+        for (elem, rank, transposes) in of.into_iter().flat_map(|(e, r)| [(e, r, false), (e, r, true)]) {
+            let outcome = crate::generate::generate(program(elem, rank, transposes, true).unwrap());
             let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
             let kernel = outcome.kernel.unwrap_or_else(|| panic!("{}", said.join("\n")));
             let aligned = &kernel.variants[1].source;

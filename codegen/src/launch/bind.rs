@@ -56,22 +56,23 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Known, Re
             }
         }
     }
-    let bound = bound(kernel, given)?;
+    let bound = bound(&kernel.variants[0], given)?;
     required(kernel, &bound)?;
     let hollow = written_extents(kernel, given, &bound)?;
     overlaps(&names, given)?;
     Ok((bound.into_iter().map(|bound| (bound.symbol, bound.value)).collect(), hollow))
 }
 
-/// The values of the symbols for arguments that have been checked, some of them replaced by copies.
-pub(super) fn symbols(kernel: &Generated, given: &[Given]) -> Result<Vec<(Symbol, i64)>, Refusal> {
-    Ok(bound(kernel, given)?.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
+/// The values of the symbols for arguments that have been checked, some of them replaced by copies as this variant reads
+/// them.
+pub(super) fn symbols(variant: &Variant, given: &[Given]) -> Result<Vec<(Symbol, i64)>, Refusal> {
+    Ok(bound(variant, given)?.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
 }
 
-fn bound<'k>(kernel: &'k Generated, given: &[Given]) -> Result<Vec<Bound<'k>>, Refusal> {
+/// All variants have the same tensors; only copies may have another contiguous mode than the first variant's.
+fn bound<'k>(variant: &'k Variant, given: &[Given]) -> Result<Vec<Bound<'k>>, Refusal> {
     let mut bound = Vec::new();
-    // All variants have the same tensors.
-    let params = || kernel.variants[0].program.params.iter().zip(given);
+    let params = || variant.program.params.iter().zip(given);
     // Plain symbols first, so that expressions of them can be evaluated.
     for plain in [true, false] {
         for (param, given) in params() {

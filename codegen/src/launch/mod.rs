@@ -174,27 +174,58 @@ pub struct Map {
 /// ```
 pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
     let (symbols, hollow) = bind::arguments(kernel, given)?;
+    let Some(hollow) = hollow else {
+        return among(kernel, 0..kernel.variants.len(), given, limits, symbols);
+    };
     let lookup = |symbol: Symbol| value(&symbols, symbol);
+    let variant = kernel.variants.len() + hollow;
+    let program = &kernel.variant(variant).program;
+    if let Some(why) = why_not(kernel.variant(variant), given, limits, &lookup) {
+        return Err(Refusal::new(why));
+    }
+    let (grid, passed) = (grid(program, limits, &lookup)?, passed(program, given, &lookup));
+    Ok(Plan { variant, passed_over: Vec::new(), grid, symbols, passed, packed: Vec::new() })
+}
+
+/// The same for one of [`Generated::variants`]: it is refused if its facts do not hold.
+pub fn plan_of(
+    kernel: &Generated,
+    variant: usize,
+    given: &[Given],
+    limits: &Limits,
+) -> Result<Plan, Refusal> {
+    if variant >= kernel.variants.len() {
+        let count = kernel.variants.len();
+        return Err(Refusal::new(format!("there is no variant {}: the kernel has {count}", variant + 1)));
+    }
+    match bind::arguments(kernel, given)? {
+        (symbols, None) => among(kernel, variant..variant + 1, given, limits, symbols),
+        _ => Err(Refusal::new("a size is 0, and this variant has loops of at least one iteration")),
+    }
+}
+
+/// The fastest of some variants.
+fn among(
+    kernel: &Generated,
+    variants: std::ops::Range<usize>,
+    given: &[Given],
+    limits: &Limits,
+    symbols: Vec<(Symbol, i64)>,
+) -> Result<Plan, Refusal> {
+    let lookup = |symbol: Symbol| value(&symbols, symbol);
+    let (before, variants) = (variants.start, &kernel.variants[variants]);
     // Facts that all variants need are reported once.
-    if let Some(first) = kernel.variants.first() {
+    if let Some(first) = variants.first() {
         let limits = first.program.needs.iter().filter(|fact| matches!(fact, Fact::AtMost { .. }));
         let broken = limits.filter_map(|fact| unmet(fact, &first.program, given, &lookup)).next();
         broken.map_or(Ok(()), |why| Err(Refusal::new(why)))?;
     }
-    if let Some(hollow) = hollow {
-        let variant = kernel.variants.len() + hollow;
-        let program = &kernel.variant(variant).program;
-        if let Some(why) = why_not(kernel.variant(variant), given, limits, &lookup) {
-            return Err(Refusal::new(why));
-        }
-        let (grid, passed) = (grid(program, limits, &lookup)?, passed(program, given, &lookup));
-        return Ok(Plan { variant, passed_over: Vec::new(), grid, symbols, passed, packed: Vec::new() });
-    }
     let mut packing = Packing::new(kernel, given, limits);
     let mut tried: Vec<Result<Candidate, String>> = Vec::new();
-    for variant in &kernel.variants {
+    for variant in variants {
         let program = &variant.program;
-        let one = match why_not(variant, given, limits, &lookup) {
+        let unfit = packing.reads_other_rows(variant).or_else(|| why_not(variant, given, limits, &lookup));
+        let one = match unfit {
             None => {
                 let clocks = |one: &Candidate, packing: &Packing| {
                     let symbols = one.symbols.as_ref().unwrap_or(&symbols);
@@ -225,7 +256,7 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
         let clocks = cost::clocks(&variant.program, limits, &|symbol| value(symbols, symbol))?;
         Some(clocks.saturating_add(packing.clocks(one)))
     };
-    let clocks: Vec<Option<u128>> = kernel.variants.iter().zip(&tried).map(clocks).collect();
+    let clocks: Vec<Option<u128>> = variants.iter().zip(&tried).map(clocks).collect();
     let place = cost::quickest(first, &clocks);
     let passed_over = tried[..place].iter().map(|one| match one {
         Err(why) => why.clone(),
@@ -236,13 +267,13 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
     let packed = packing.packed(&chosen);
     let symbols = chosen.symbols.unwrap_or(symbols);
     let lookup = |symbol: Symbol| value(&symbols, symbol);
-    let program = &kernel.variants[place].program;
+    let program = &variants[place].program;
     let grid = match given.iter().any(Given::is_empty) {
         true => [0; 3],
         false => grid(program, limits, &lookup)?,
     };
     let passed = passed(program, given, &lookup);
-    Ok(Plan { variant: place, passed_over, grid, symbols, passed, packed })
+    Ok(Plan { variant: before + place, passed_over, grid, symbols, passed, packed })
 }
 
 /// The value of a symbol.

@@ -1,5 +1,5 @@
 //! Arguments that are packed before a kernel runs: copies with aligned rows, where a variant's facts do not
-//! hold of the arguments themselves.
+//! hold of the arguments themselves, and with rows along another mode, where a variant reads these.
 
 use tilewright_layout::Symbol;
 
@@ -144,19 +144,55 @@ impl<'p> Packing<'p> {
         Packing { kernel, given, limits, copies: vec![None; kernel.packs.len()] }
     }
 
+    /// The packs whose copies a variant may read.
+    fn packs_of(&self, variant: &Variant) -> Vec<usize> {
+        let program = &variant.program;
+        let reads = |pack: &Pack| {
+            program.launch.packs.contains(&(pack.arg as u32))
+                && program.params[pack.arg].contiguous() == Some(pack.modes[0])
+        };
+        (0..self.kernel.packs.len()).filter(|&which| reads(&self.kernel.packs[which])).collect()
+    }
+
+    /// Why a variant does not read an argument itself, if its rows are along another mode.
+    pub(super) fn reads_other_rows(&self, variant: &Variant) -> Option<String> {
+        let pack = self.packs_of(variant).into_iter().map(|which| &self.kernel.packs[which]);
+        let pack = pack.into_iter().find(|pack| pack.transposes)?;
+        let (name, [to, from]) = (&self.kernel.params[pack.arg].name, [pack.modes[0], pack.modes[1]]);
+        Some(format!("`{name}` is contiguous along mode {from}, and this variant reads it along mode {to}"))
+    }
+
+    /// The copies that a variant cannot do without, since it reads rows along another mode, and the arguments with them.
+    fn reordered(&mut self, variant: &Variant) -> Option<(Candidate, Vec<Given>)> {
+        let (mut chosen, mut given) = (Candidate::default(), self.given.to_vec());
+        for which in self.packs_of(variant) {
+            let pack = &self.kernel.packs[which];
+            if !pack.transposes {
+                continue;
+            }
+            let (arg, along) = (pack.arg, pack.modes[0]);
+            given[arg] = Given::Tensor(self.copy(which)?.clone());
+            chosen.packs.push(which);
+            chosen.why.push(format!("it is read in rows along mode {along}"));
+        }
+        if !chosen.packs.is_empty() {
+            chosen.symbols = Some(bind::symbols(variant, &given).ok()?);
+        }
+        Some((chosen, given))
+    }
+
     /// The launch of a variant that cannot run on the arguments themselves, for this reason: an argument is
-    /// packed if more facts hold then.
+    /// packed if the variant reads rows along another mode, or if more facts hold then.
     pub(super) fn candidate(
         &mut self,
         variant: &Variant,
         symbols: &[(Symbol, i64)],
         why: String,
     ) -> Result<Candidate, String> {
-        let (program, mut given) = (&variant.program, self.given.to_vec());
-        let mut chosen = Candidate::default();
-        for which in 0..self.kernel.packs.len() {
+        let Some((mut chosen, mut given)) = self.reordered(variant) else { return Err(why) };
+        for which in self.packs_of(variant) {
             let arg = self.kernel.packs[which].arg;
-            if !program.launch.packs.contains(&(arg as u32)) {
+            if chosen.packs.contains(&which) {
                 continue;
             }
             let known = chosen.symbols.as_deref().unwrap_or(symbols);
@@ -164,7 +200,7 @@ impl<'p> Packing<'p> {
             let Some(copy) = self.copy(which) else { continue };
             let mut with = given.clone();
             with[arg] = Given::Tensor(copy.clone());
-            let Ok(sizes) = bind::symbols(self.kernel, &with) else { continue };
+            let Ok(sizes) = bind::symbols(variant, &with) else { continue };
             let after = broken(variant, &with, &sizes);
             if after.len() < before.len() {
                 let cause = before.into_iter().find(|fact| !after.contains(fact)).unwrap_or_default();
@@ -186,12 +222,12 @@ impl<'p> Packing<'p> {
     /// The launch of a variant that can run on the arguments themselves, with copies of those whose rows begin in the
     /// middle of a sector; `None` if there are none.
     pub(super) fn whole_sectors(&mut self, variant: &Variant) -> Option<Candidate> {
-        let (program, mut given) = (&variant.program, self.given.to_vec());
+        let mut given = self.given.to_vec();
         let mut chosen = Candidate::default();
-        for which in 0..self.kernel.packs.len() {
+        for which in self.packs_of(variant) {
             let arg = self.kernel.packs[which].arg;
             let Given::Tensor(tensor) = &self.given[arg] else { continue };
-            if !program.launch.packs.contains(&(arg as u32)) || !cost::cuts_sectors_of(tensor) {
+            if !cost::cuts_sectors_of(tensor) {
                 continue;
             }
             let why = "its rows begin in the middle of sectors of 32 bytes".to_owned();
@@ -202,7 +238,7 @@ impl<'p> Packing<'p> {
         if chosen.packs.is_empty() {
             return None;
         }
-        let sizes = bind::symbols(self.kernel, &given).ok()?;
+        let sizes = bind::symbols(variant, &given).ok()?;
         if why_not(variant, &given, self.limits, &|symbol| value(&sizes, symbol)).is_some() {
             return None;
         }

@@ -14,6 +14,7 @@ use crate::tile::{self, Ahead, Order};
 use crate::tiled::{Terms, TiledMma};
 
 /// The values of the keys.
+#[derive(Clone)]
 pub(super) struct Config {
     pub(super) bm: i64,
     pub(super) bn: i64,
@@ -115,6 +116,13 @@ impl Config {
     /// The type in which accumulators are scaled and added to, and of the epilogue.
     pub(super) fn scaled(&self) -> Elem {
         scaled(self.acc, self.out)
+    }
+
+    /// The same product of copies of A and B that are contiguous along K, where they are not and wgmma wants them so: their
+    /// elements have not 16 bits, or B is converted.
+    pub(super) fn of_rows_along_k(&self) -> Option<Config> {
+        let (a_rows, b_rows) = (self.a_rows || self.dtype.bytes() != 2, true);
+        ((a_rows, b_rows) != (self.a_rows, self.b_rows)).then(|| Config { a_rows, b_rows, ..self.clone() })
     }
 
     /// Has the epilogue a residual that is added then?

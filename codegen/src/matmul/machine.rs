@@ -300,7 +300,7 @@ impl Reader<'_> {
                     c.dtype,
                     across.map_or("a", |(key, _)| key)
                 ),
-                "write k_major for both operands, or mma = mma_sync",
+                "write k_major for both operands, or leave mma out: launches then copy the operand where that is faster",
             ),
             (
                 c.of_tiles.is_some(),
@@ -337,11 +337,27 @@ impl Reader<'_> {
         Some((key, message, help))
     }
 
+    /// The product by wgmma of copies that are contiguous along K, where that is all that wgmma lacks and no keys choose tiles:
+    /// its operands, and its sizes.
+    pub(super) fn wgmma_of_copies(&mut self, c: &Config) -> Option<(Config, Vec<hopper::Sizes>)> {
+        let of_tiles = OF_WGMMA.iter().chain(&OF_THREADS).chain(&["warps", "swizzle"]);
+        let given = of_tiles.into_iter().any(|key| self.find(key).is_some());
+        let copies = c.of_rows_along_k()?;
+        let suits = !given && self.wanted() == Wanted::Auto && self.unlike_wgmma(&copies, false).is_none();
+        suits.then(|| (hopper::Sizes::shipped(&copies), copies)).map(|(sizes, copies)| (copies, sizes))
+    }
+
     /// Why auto chose another instruction on an architecture that has wgmma for this type, for the report.
     pub(super) fn instead_of_wgmma(&mut self, config: &Config, machine: &Machine) -> Option<String> {
         let chosen = match machine {
             Machine::Wgmma(_) => return None,
             Machine::MmaSync(_, Some(why)) => return Some(format!("mma.sync: {}", why.message)),
+            Machine::MmaSync(_, None) if self.wgmma_of_copies(config).is_some() => {
+                let (_, message, _) = self.unlike_wgmma(config, false)?;
+                return Some(format!(
+                    "mma.sync: {message}; where it is faster, a launch copies such operands and multiplies the copies by wgmma"
+                ));
+            }
             Machine::MmaSync(_, None) => "mma.sync",
             Machine::Threads(Some(why)) => return Some(format!("FMAs on CUDA cores: {}", why.message)),
             Machine::Threads(None) => "FMAs on CUDA cores",

@@ -99,6 +99,14 @@ pub enum Param {
     },
 }
 
+impl Param {
+    /// The mode of a tensor along which elements are adjacent.
+    pub(crate) fn contiguous(&self) -> Option<usize> {
+        let Param::Pointer { stride, .. } = self else { return None };
+        stride.iter().position(|stride| *stride == Value::Int(1))
+    }
+}
+
 /// An array in shared memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shared {

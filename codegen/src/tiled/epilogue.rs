@@ -69,9 +69,4 @@ impl SharedUses {
         let values = Layout::from_modes([tv.mode(1)?, Layout::new(along.max(1), tile[1] * rows)?])?;
         self.used(&Layout::from_modes([tv.mode(0)?, values])?, vector, Transfer::Store)
     }
-
-    /// Adds a copy that reads the whole tile.
-    fn read(self, fill: &Fill) -> Result<SharedUses> {
-        self.copied(fill, Transfer::Load)
-    }
 }

@@ -40,8 +40,13 @@ impl SharedUses {
         self.copied(fill, Transfer::Store)
     }
 
+    /// Adds a copy that reads the whole tile.
+    pub(crate) fn read(self, fill: &Fill) -> Result<SharedUses> {
+        self.copied(fill, Transfer::Load)
+    }
+
     /// Adds a copy of the whole tile.
-    pub(super) fn copied(self, fill: &Fill, transfer: Transfer) -> Result<SharedUses> {
+    fn copied(self, fill: &Fill, transfer: Transfer) -> Result<SharedUses> {
         let tv = fill.tv(self.tile[0])?;
         let vector = fill.deal.values[self.contiguous];
         // A partial round is left out.

@@ -25,11 +25,21 @@ fn products_with_odd_rows() {
         default("dtype=bf16 arch=90 a=k_major b=k_major", [515, 771, 1031]),
         default("dtype=bf16 arch=90", [1027, 259, 515]),
         default("dtype=i8 arch=90 a=k_major b=k_major", [515, 385, 1031]),
+        default("dtype=tf32 arch=90", [515, 771, 1031]),
+        default("dtype=tf32 arch=90 b=k_major batched=true", [512, 770, 1028]),
+        default("dtype=e4m3 arch=90 a=k_major out=bf16 scales=both", [515, 771, 1031]),
+        default("dtype=i8 arch=90 c=n_major", [1027, 515, 1031]),
         default("dtype=e4m3 arch=90 a=k_major b=k_major out=bf16 scales=blocks", [515, 385, 1312]),
         default("dtype=e4m3 arch=90 a=k_major b=k_major out=bf16 scales=blocks cluster=2", [1030, 385, 2600]),
     ];
-    let cases =
-        [packed::orders(), packed::types(), packed::random(60, [400, 600]), shipped.to_vec()].concat();
+    let cases = [
+        packed::orders(),
+        packed::types(),
+        packed::transposed(),
+        packed::random(60, [400, 600]),
+        shipped.to_vec(),
+    ]
+    .concat();
     let mut wrong = Vec::new();
     for case in cases {
         let kernel = built(&case.keys);

@@ -257,7 +257,7 @@ fn prepare(place: &Place, task: &Task, loaded: &mut [Loaded], set: &Set) -> Resu
     let steps = task.steps();
     let each = steps.iter().zip(loaded).map(|(step, loaded)| {
         let operands: Vec<Operand> = step.given.iter().map(operand).collect();
-        loaded.prepare(place.device, place.nvrtc, &operands)
+        loaded.prepare(place.device, place.nvrtc, &operands, None)
     });
     each.collect()
 }

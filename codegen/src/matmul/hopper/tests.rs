@@ -156,7 +156,7 @@ fn types_take_wgmma_where_the_hardware_does() {
     let wrong = |keys: &str| made(&format!("{keys} arch=90 mma=wgmma")).unwrap_err();
     assert_eq!(
         wrong("dtype=tf32 a=k_major"),
-        "wgmma reads elements of tf32 from rows that are contiguous along K, and `b` is not k_major\nhelp: write k_major for both operands, or mma = mma_sync"
+        "wgmma reads elements of tf32 from rows that are contiguous along K, and `b` is not k_major\nhelp: write k_major for both operands, or leave mma out: launches then copy the operand where that is faster"
     );
     assert_eq!(
         wrong("dtype=f64"),
@@ -306,13 +306,20 @@ fn the_report_says_why_it_is_not_wgmma() {
     assert_eq!(
         report("dtype=tf32 arch=90 b=k_major").as_deref(),
         Some(
-            "mma.sync: wgmma reads elements of tf32 from rows that are contiguous along K, and `a` is not k_major"
+            "mma.sync: wgmma reads elements of tf32 from rows that are contiguous along K, and `a` is not k_major; where it is faster, a launch copies such operands and multiplies the copies by wgmma"
         )
     );
     assert_eq!(
         report("dtype=e4m3 arch=90").as_deref(),
         Some(
-            "mma.sync: wgmma reads elements of e4m3 from rows that are contiguous along K, and `a` is not k_major"
+            "mma.sync: wgmma reads elements of e4m3 from rows that are contiguous along K, and `a` is not k_major; where it is faster, a launch copies such operands and multiplies the copies by wgmma"
+        )
+    );
+    // Keys that choose a tile leave no choice to launches.
+    assert_eq!(
+        report("dtype=i8 arch=90 a=k_major bm=64").as_deref(),
+        Some(
+            "mma.sync: wgmma reads elements of i8 from rows that are contiguous along K, and `b` is not k_major"
         )
     );
     // By choice, and where there is no wgmma for it.

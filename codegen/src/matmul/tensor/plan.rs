@@ -186,6 +186,9 @@ impl Plan {
             _ if c.precision.terms() == Terms::Two => 300,
             _ => 900,
         };
+        // ldmatrix transposes elements of two bytes; others are loaded one by one where they are not contiguous along K.
+        let one_by_one = c.dtype.bytes() != 2 && !(c.a_rows && c.b_rows);
+        let rate = if one_by_one { rate * 2 / 3 } else { rate };
         let products = bm * bn * bk * i64::from(c.dtype.bytes()) / 2 / rate;
         let step = (BARRIER[0] + copies.max(products)) as u32;
         // Blocks whose warps have few sums wait for fragments, not for the barrier.
