@@ -22,7 +22,7 @@ use crate::tile::{Expr, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::view::View;
 use beyond::{Beyond, State, forget, join};
 pub(crate) use beyond::{Coordinates, Edge};
-use masks::{UNKNOWN_PLACES, no_coordinate};
+use masks::no_coordinate;
 
 /// The results of the pass.
 #[derive(Default)]
@@ -171,8 +171,7 @@ impl Origins<'_> {
             }
             Op::Scatter { from, at, to, beyond, .. } => {
                 let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
-                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(&all, &[], state) };
-                let mask = mask.map_err(|why| why.help(UNKNOWN_PLACES));
+                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_scatter(&all, to, state) };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 // Elements that are out of bounds are not stored.
                 self.update(to, Beyond { edges: Some(Vec::new()), ..Beyond::UNKNOWN }, state);

@@ -129,7 +129,11 @@ fn unary(unary: &syn::ExprUnary, text: &mut Text) -> Option<(Place, ExprKind)> {
         UnOp::Neg(_) => Unary::Neg,
         UnOp::Not(_) => Unary::Not,
         _ => {
-            text.wrong(unary.op.span(), "there is nothing to dereference here", "leave out the `*`");
+            text.wrong(
+                unary.op.span(),
+                "there is nothing to dereference here",
+                "leave out the `*`; a power is x * x, or pow(x, 3.0)",
+            );
             return None;
         }
     };

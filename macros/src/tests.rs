@@ -204,7 +204,11 @@ fn mistakes_in_bodies() {
         "a::b",
         "functions of the language are called by their names alone; help: import it, a `#[device]` function by `use` at the top of the kernel, and write `b(…)`",
     );
-    wrong("let x = *y;", "*", "there is nothing to dereference here; help: leave out the `*`");
+    wrong(
+        "let x = *y;",
+        "*",
+        "there is nothing to dereference here; help: leave out the `*`; a power is x * x, or pow(x, 3.0)",
+    );
     wrong(
         "let x = [0.0; 4];",
         "[0.0; 4]",

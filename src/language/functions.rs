@@ -132,7 +132,7 @@ language! {
     /// instruction: see [Explicit instructions](super::products#explicit-instructions).
     fn gemm(a: View, b: View, acc: View);
     /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`. The result
-    /// has the type of the closure's value; a tuple of values makes a tuple of tiles.
+    /// has the type of the closure's value; a tuple of values makes a tuple of tiles, a condition makes a mask.
     /// `map(x, y, |x| 2.0 * x)` writes to `y`, whose type the value must have. Modes of extent 1 are
     /// broadcast. One more parameter is the element's [coordinates](super::closures#coordinates-of-elements):
     /// `map(x, |x, at| …)`.

@@ -11,7 +11,7 @@ fn mixed_element_types(i: &Tensor<i32, N>, x: &Tensor<f32, N>, h: &Tensor<bf16, 
     copy(map((x, h), |x, h| if x < 0.0 { h } else { x }), y);
     copy(map((x, h), |x, h| max(x, h as f32) * (h * alpha)), y);
     copy(map(x, |x| x * (x > 0.0)), y);
-    copy(map(x, |x| x > 0.0), y);
+    map(x, y, |x| x > 0.0);
     copy(map(i, |i| exp(i)), y);
     map(h, y, |h| h + 1);
     y += h;

@@ -187,6 +187,9 @@ pub(crate) fn element(name: &str) -> String {
         (None, "usize" | "isize") => {
             format!("sizes are read off tensors, such as `a.size(0)`; for numbers use one of {usable}")
         }
+        (None, "bool") => {
+            format!("a flag is an integer, `flag: i32`, and a condition is `flag != 0`; use one of {usable}")
+        }
         _ => did_you_mean(name, usable.split(", ")).unwrap_or_else(|| format!("use one of {usable}")),
     }
 }
@@ -202,10 +205,13 @@ pub(super) fn function(name: &str, bound: Option<&Value>) -> String {
         format!("{near}\nhelp: a `#[device]` function needs `use self::{name};` at the top of the kernel")
     });
     elsewhere(name).or(near).unwrap_or_else(|| {
-        let known = by_likeness(name, names()).join(", ");
-        format!("functions of Rust are not known here: write the arithmetic out, as in |x| x * tanh(x), or for a `#[device]` function `use self::{name};` at the top of the kernel\nhelp: what can be called: {known}")
+        let known = by_likeness(name, names())[..LIKELY].join(", ");
+        format!("functions of Rust are not known here: write the arithmetic out, as in |x| x * tanh(x), or for a `#[device]` function `use self::{name};` at the top of the kernel\nhelp: what can be called: {known}, and all that `tilewright::language` lists")
     })
 }
+
+/// So many functions are named where none is near.
+const LIKELY: usize = 12;
 
 /// The error for a kernel with the name of a function of the language: the prelude imports that, and Rust would call
 /// the name ambiguous.
@@ -252,7 +258,7 @@ pub(super) fn method(name: &str, of: &Value) -> String {
     match (of, usage) {
         (_, Some(usage)) => format!("functions are called by their names: {usage}"),
         (Value::Range(..), _) => {
-            "a loop runs over 0..n; for steps, write for i in unroll(0..4) and multiply i".into()
+            "a loop runs over a..b, one by one: for every fourth, for i in 0..n / 4 { let k = 4 * i; … }, and backwards, for i in 0..n { let k = n - 1 - i; … }".into()
         }
         (Value::View(_) | Value::Layout(_), None) => {
             let known =
@@ -316,8 +322,8 @@ pub(super) fn operator(op: Binary, left: &Value, right: &Value) -> Problem {
     if has(|value| matches!(value, Value::View(_))) {
         return problem.help("tiles are combined with tiles and numbers, outside of closures: x + y, 2.0 * x; a closure has their elements, as its parameters");
     }
-    if has(|value| matches!(value, Value::Tuple(_))) && has(|value| matches!(value, Value::Number(_))) {
-        return problem.help("a parameter more than there are tiles is where the element stands, at.0 and on; for elements of two tiles write map((x, y), |x, y| x + y)");
+    if has(Value::is_place) {
+        return problem.help(PLACE);
     }
     let sizes = has(|value| matches!(value, Value::Size(_)));
     if sizes && has(|value| matches!(value, Value::Float(_))) {
@@ -347,16 +353,43 @@ pub(super) fn count(n: usize, of: &str) -> String {
     }
 }
 
+/// What the last parameter of a closure is, where there is one more than there are tiles.
+pub(super) const PLACE: &str = "a parameter more than there are tiles is where the element stands, at.0 and on; for elements of two tiles write map((x, y), |x, y| x + y)";
+
+/// A divisor of integers that is not positive.
+pub(super) fn divisor(op: Binary, by: i64) -> Problem {
+    let positive = by.unsigned_abs();
+    match by {
+        0 => Problem::new("this divides by 0").help("integers have no infinity; divide by another number"),
+        _ => Problem::new(format!("integers are divided by positive numbers, and this divides by {by}"))
+            .help(match op {
+                Binary::Rem => format!("write n % {positive}, which is never negative"),
+                _ => format!("write -(n / {positive}); a quotient is rounded down"),
+            }),
+    }
+}
+
+/// What is to be a coordinate and is a number, but no integer.
+pub(super) fn no_integer(kind: &str) -> Problem {
+    Problem::new(format!("a coordinate is an integer, and this is {kind}"))
+        .help("convert it: floor(u) as i32, or (x > 0.0) as i32 of a condition")
+}
+
 /// An index or a coordinate that is none; `usage` shows how it is written.
 pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
     let items = match at {
         Value::Tuple(items) => &items[..],
         one => std::slice::from_ref(one),
     };
+    if at.is_place() {
+        return Problem::new("a coordinate is an integer, and these are all coordinates of an element")
+            .help("write one of them, at.0 and on; alone they are a place, such as x[at]");
+    }
     let is_data = |value: &&Value| matches!(value, Value::Number(_) | Value::Float(_));
     match items.iter().find(is_data) {
-        Some(Value::Number(_)) => {
-            Problem::new("a coordinate is an integer, and this is a number of another kind").help(COORDINATES)
+        Some(number @ Value::Number(_)) => {
+            Problem::new(format!("a coordinate is an integer, and this is {}", number.kind()))
+                .help(COORDINATES)
         }
         _ => match items.iter().find(|item| item.at().is_none()) {
             Some(Value::Range(..)) => {

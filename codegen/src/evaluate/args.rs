@@ -79,6 +79,14 @@ impl Args {
     /// A number, which the kernel may compute.
     pub(super) fn number(&self, arg: usize) -> Result<Scalar, Problem> {
         match self.get(arg) {
+            Some(Value::View(view))
+                if ["full", "registers", "registers_like"].contains(&self.name.as_str()) =>
+            {
+                Err(self.needs(arg, "a number").help(format!(
+                    "an element fills a tile afterwards: let mut t = {}(…, 0.0); fill(t, {})",
+                    self.name, view.name
+                )))
+            }
             Some(Value::View(_)) => {
                 let map = match self.values.len() {
                     1 => format!("map(x, |x| {}(x))", self.name),

@@ -36,14 +36,9 @@ impl Evaluator {
     }
 
     pub(super) fn named(&mut self, pattern: &Pattern, value: &ast::Expr) -> Value {
-        let one = |pattern: &Pattern| match pattern {
-            Pattern::Name(name) if limits::is_name(&name.text) => name.text.clone(),
-            _ => "fragment".to_owned(),
-        };
         self.naming = match pattern {
-            Pattern::Name(_) => vec![one(pattern)],
-            Pattern::Tuple(_, patterns) => patterns.iter().map(one).collect(),
             Pattern::Hole(_) => Vec::new(),
+            pattern => names(pattern),
         };
         let made = self.expr(value);
         self.naming.clear();
@@ -75,7 +70,12 @@ impl Evaluator {
             }
             (Pattern::Tuple(span, patterns), value) => {
                 if !matches!(value, Value::Poison) {
-                    let problem = Problem::new(format!("{} names for {}", patterns.len(), value.kind()));
+                    // It has none of the names yet.
+                    let kind = match &value {
+                        Value::View(view) => format!("one tensor, {}", view.shape()),
+                        other => other.kind(),
+                    };
+                    let problem = Problem::new(format!("{} names for {kind}", patterns.len()));
                     self.complain(*span, problem.help("write as many names as there are values"));
                 }
                 for pattern in patterns {
@@ -83,5 +83,14 @@ impl Evaluator {
                 }
             }
         }
+    }
+}
+
+/// The names of what a pattern binds, those of nested ones in their place.
+fn names(pattern: &Pattern) -> Vec<String> {
+    match pattern {
+        Pattern::Tuple(_, patterns) => patterns.iter().flat_map(names).collect(),
+        Pattern::Name(name) if limits::is_name(&name.text) => vec![name.text.clone()],
+        Pattern::Name(_) | Pattern::Hole(_) => vec!["fragment".to_owned()],
     }
 }

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::args::Args;
 use super::value::{Closure, Value};
-use super::{Evaluator, advice, integer};
+use super::{Evaluator, advice, elementwise, integer};
 use crate::ast::{Arg, Expr, Name, Pattern, Span};
 use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::tile;
-use crate::typing::{Scalar, Type};
+use crate::typing::{self, Scalar, Type};
 use crate::view::View;
 
 /// Inputs of a function of elements.
@@ -198,14 +198,17 @@ impl Evaluator {
                 .help("write one tensor for each value: map(x, (y, z), |x| (x, -x))")
                 .arg(1));
         }
-        let mut made = Vec::new();
+        let (mut made, mut conditions) = (Vec::new(), Vec::new());
         for (n, value) in values.into_iter().enumerate() {
             let number = value.as_number().ok_or_else(|| {
                 Problem::new(format!("the closure gives {}, and a number is needed", value.kind()))
                     .help("end it with arithmetic on its parameters: map((x, y), |x, y| x + y)")
                     .arg(mapped.at)
             })?;
-            // Literals alone are of the type of the first tensor.
+            // Literals alone are of the type of the first tensor; conditions are kept in a tile too.
+            let is_condition = number.ty == Some(Type::Condition) && mapped.to.is_none();
+            conditions.push(is_condition);
+            let number = if is_condition { typing::cast(Elem::I32, number)? } else { number };
             let elem = match (&mapped.to, number.ty) {
                 (Some(to), _) => self.builder.elem(&to[n]),
                 (None, Some(Type::Elem(elem))) => elem,
@@ -232,7 +235,12 @@ impl Evaluator {
             }
             None => {
                 let fresh = self.fresh(&mapped, made, naming)?;
-                Ok(shaped_as(&value, &mut fresh.into_iter()))
+                let made = fresh.into_iter().zip(conditions).map(|(tile, is_condition)| match is_condition {
+                    true => elementwise::condition(tile),
+                    false => Ok(Value::View(tile)),
+                });
+                let made: Vec<Value> = made.collect::<Result<_, _>>()?;
+                Ok(shaped_as(&value, &mut made.into_iter()))
             }
         }
     }
@@ -286,11 +294,11 @@ fn leaves(value: &Value) -> Vec<Value> {
     }
 }
 
-/// Tensors in the place of the leaves of a value.
-fn shaped_as(value: &Value, views: &mut dyn Iterator<Item = View>) -> Value {
+/// Tiles in the place of the leaves of a value.
+fn shaped_as(value: &Value, tiles: &mut dyn Iterator<Item = Value>) -> Value {
     match value {
-        Value::Tuple(items) => Value::Tuple(items.iter().map(|item| shaped_as(item, views)).collect()),
-        _ => views.next().map_or(Value::Poison, Value::View),
+        Value::Tuple(items) => Value::Tuple(items.iter().map(|item| shaped_as(item, tiles)).collect()),
+        _ => tiles.next().unwrap_or(Value::Poison),
     }
 }
 

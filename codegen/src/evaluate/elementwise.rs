@@ -85,10 +85,14 @@ impl Evaluator {
             Value::Tuple(items)
                 if items.iter().any(|item| matches!(item, Value::Elements(_) | Value::Tuple(_))) =>
             {
-                let own = if naming.len() == items.len() { naming } else { &[] };
-                let items = items.into_iter().enumerate();
-                let made: Vec<Value> =
-                    items.map(|(n, item)| self.settled(item, own.get(n..=n).unwrap_or(&[]), span)).collect();
+                let counts: Vec<usize> = items.iter().map(Value::leaves).collect();
+                let mut names = if naming.len() == counts.iter().sum() { naming } else { &[] };
+                let mut made = Vec::new();
+                for (item, count) in items.into_iter().zip(counts) {
+                    let (own, others) = names.split_at(count.min(names.len()));
+                    made.push(self.settled(item, own, span));
+                    names = others;
+                }
                 match made.iter().any(|value| matches!(value, Value::Poison)) {
                     true => Value::Poison,
                     false => Value::Tuple(made),
@@ -127,7 +131,12 @@ impl Evaluator {
         if !is_condition {
             return Ok(Value::View(tile));
         }
-        let number = typing::cmp(Cmp::Ne, Scalar::new(Expr::In(0), elem), Scalar::literal(0i64))?;
-        Ok(Value::Elements(Box::new(Elements { ins: vec![tile.clone()], number, tile: Some(tile) })))
+        condition(tile)
     }
+}
+
+/// The condition that is kept in a tile of `i32`.
+pub(super) fn condition(tile: View) -> Result<Value, Problem> {
+    let number = typing::cmp(Cmp::Ne, Scalar::new(Expr::In(0), Elem::I32), Scalar::literal(0i64))?;
+    Ok(Value::Elements(Box::new(Elements { ins: vec![tile.clone()], number, tile: Some(tile) })))
 }

@@ -278,10 +278,11 @@ impl Evaluator {
                 Some(number) => self.scalar(typing::cast(elem, number), inner.span, &[]),
                 None => {
                     let problem = Problem::new(format!("{} cannot be cast", value.kind()));
-                    self.complain(
-                        inner.span,
-                        problem.help("elements are cast inside `map`: map(x, |x| x as f32)"),
-                    )
+                    let help = match value.is_place() {
+                        true => advice::PLACE,
+                        false => "elements are cast inside `map`: map(x, |x| x as f32)",
+                    };
+                    self.complain(inner.span, problem.help(help))
                 }
             },
         }

@@ -4,7 +4,7 @@ use super::args::Args;
 use super::elements::mapped;
 use super::value::Value;
 use super::{Evaluator, advice};
-use crate::ast::Span;
+use crate::ast::{self, ExprKind, Span};
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::problem::Problem;
@@ -106,6 +106,7 @@ impl Evaluator {
             return Err(advice::whole(view, "scatter").arg(0));
         }
         let span = mapped.closure.body.span;
+        let [of_place, of_value] = pair(&mapped.closure.body).unwrap_or([span; 2]);
         let (at, value) = match self.of_elements(&mut mapped)? {
             Value::Poison => return Ok(Value::Poison),
             Value::Tuple(pair) => match <[Value; 2]>::try_from(pair) {
@@ -117,15 +118,25 @@ impl Evaluator {
         let elem = self.builder.elem(&to);
         let value = match value.as_number().map(|number| number.into_elem(elem)) {
             Some(Ok(value)) => value,
-            Some(Err(problem)) => return Ok(self.complain(span, problem)),
+            Some(Err(problem)) => return Ok(self.complain(of_value, problem)),
             None => {
                 let problem = Problem::new(format!("an element cannot be set to {}", value.kind()));
-                return Ok(self.complain(span, problem.help("end the closure with the place and a number")));
+                return Ok(
+                    self.complain(of_value, problem.help("end the closure with the place and a number"))
+                );
             }
         };
-        let (to, places) = match self.placed(&to, at, span) {
+        let entries = if let Value::Tuple(entries) = &at { entries.len() } else { 1 };
+        if entries != to.rank() {
+            let (modes, given) = (advice::count(to.rank(), "mode"), advice::count(entries, "coordinate"));
+            let problem =
+                Problem::new(format!("`{}` has {modes}, {}, and the place has {given}", to.name, to.shape()));
+            let help = "a place has a coordinate for each mode: scatter(x, y, |x, at| ((at.1, at.0), x))";
+            return Ok(self.complain(of_place, problem.help(help)));
+        }
+        let (to, places) = match self.placed(&to, at, of_place) {
             Ok(placed) => placed,
-            Err(problem) => return Ok(self.complain(span, problem)),
+            Err(problem) => return Ok(self.complain(of_place, problem)),
         };
         let mut numbers = Vec::new();
         for place in places {
@@ -136,6 +147,17 @@ impl Evaluator {
             .scatter_beyond(&from, &numbers, &to, update, beyond)
             .map_err(|problem| problem.arg(1))?;
         Ok(Value::Unit)
+    }
+}
+
+/// Where a closure of two values writes them, if it ends with both.
+fn pair(body: &ast::Expr) -> Option<[Span; 2]> {
+    match &body.kind {
+        ExprKind::Tuple(items) => <[&ast::Expr; 2]>::try_from(items.iter().collect::<Vec<_>>())
+            .ok()
+            .map(|pair| pair.map(|item| item.span)),
+        ExprKind::Block { value, .. } => pair(value),
+        _ => None,
     }
 }
 
@@ -174,10 +196,6 @@ fn place(number: Scalar) -> Result<tile::Expr, Problem> {
         Some(Type::Elem(elem)) if !elem.is_float() => Ok(typing::cast(Elem::I32, number)?.expr),
         // Literals, and a choice of them.
         None if !matches!(number.expr, tile::Expr::Lit(Number::Float(_))) => number.into_elem(Elem::I32),
-        ty => {
-            let of = ty.map_or("no type".to_owned(), |ty| format!("type {ty}"));
-            Err(Problem::new(format!("a coordinate is an integer, and this is a number of {of}"))
-                .help("convert it, such as x[(floor(u) as i32, at.1)]"))
-        }
+        ty => Err(advice::no_integer(&Value::Number(Scalar { ty, ..number }).kind())),
     }
 }

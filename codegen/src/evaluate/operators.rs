@@ -77,14 +77,19 @@ impl Evaluator {
         if let Some(made) = of_tiles {
             return made;
         }
+        if let (Binary::Div | Binary::Rem, Some(_), Some(by)) =
+            (op, self.integer(&left), self.integer(&right).and_then(|by| by.constant()))
+            && by < 1
+        {
+            return self.complain(operands[1], advice::divisor(op, by));
+        }
         let made = match (&left, &right) {
             (Value::Int(x), Value::Int(y)) => match integers(op, *x, *y) {
                 Some(value) => Some(value),
                 None => {
                     let problem =
                         Problem::new(format!("this arithmetic on {x} and {y} has no result in 64 bits"));
-                    return self
-                        .complain(span, problem.help("divide by a positive number, or write smaller ones"));
+                    return self.complain(span, problem.help("write smaller numbers"));
                 }
             },
             (Value::Bool(x), Value::Bool(y)) => match op {

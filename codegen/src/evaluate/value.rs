@@ -99,6 +99,7 @@ impl Value {
             Value::Hole => "`_`".into(),
             Value::Tuple(_) => match self.tuple() {
                 Some(tuple) => format!("the tuple {tuple}"),
+                None if self.is_place() => "the coordinates of an element".into(),
                 None => "a tuple".into(),
             },
             Value::Layout(layout) => format!("the layout {layout}"),
@@ -117,6 +118,21 @@ impl Value {
             Value::Special(name) => format!("`{name}`"),
             Value::Mma(mma) => format!("the matrix instruction `{}`", mma.row.name),
         }
+    }
+
+    /// How many values it holds that are no tuples.
+    pub(super) fn leaves(&self) -> usize {
+        match self {
+            Value::Tuple(items) => items.iter().map(Value::leaves).fold(0, usize::saturating_add),
+            _ => 1,
+        }
+    }
+
+    /// Are they the coordinates of an element, which a closure has as its last parameter?
+    pub(super) fn is_place(&self) -> bool {
+        let is_coordinate =
+            |value: &Value| matches!(value, Value::Number(Scalar { expr: tile::Expr::At(_), .. }));
+        matches!(self, Value::Tuple(items) if !items.is_empty() && items.iter().all(is_coordinate))
     }
 
     /// The number of its parts; a refusal where they are too many. Nested values grow exponentially: `let b =

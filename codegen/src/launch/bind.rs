@@ -190,8 +190,8 @@ fn sizes<'k>(
         size(name, What("extent", mode), wanted, given, plain, bound)?;
     }
     for (mode, (&wanted, &given)) in stride.iter().zip(&tensor.strides).enumerate() {
-        // A mode of extent 1 has one coordinate, whatever its stride.
-        let any = tensor.extents[mode] <= 1;
+        // A mode of extent 1 has one coordinate, whatever its stride, and a tensor without elements has none.
+        let any = tensor.extents[mode] <= 1 || tensor.extents.contains(&0);
         let free = matches!(wanted, Value::Sym { of, .. } if !bound.iter().any(|known| known.symbol == of));
         let given = if any && !(1..=MOST_EXTENT).contains(&given) { 1 } else { given };
         if any && !free {

@@ -56,6 +56,16 @@ fn other_sizes_take_another_variant_and_say_why() {
 }
 
 #[test]
+fn tensors_without_elements_have_any_strides() {
+    let [a, mut b, mut c] = right();
+    // As many libraries have them, where a matrix has no rows.
+    (b.extents[0], b.strides[1]) = (0, 0);
+    (c.extents[1], c.strides) = (0, vec![0, 0]);
+    let plan = plan(&sgemm(), &[a, b, c].map(Given::Tensor), &Limits::HOPPER).expect("a plan");
+    assert!(plan.is_empty());
+}
+
+#[test]
 fn zero_extents_do_nothing_where_nothing_is_written() {
     let [mut a, b, mut c] = right();
     (a.extents[0], c.extents[0]) = (0, 0);

@@ -29,16 +29,29 @@ impl Origins<'_> {
         nothing: &[Number],
         state: &State,
     ) -> Result<Vec<Edge>> {
-        let all: Option<Vec<Vec<Edge>>> = from
-            .iter()
-            .map(|view| {
-                let begun = state.get(&view.tensor).is_some_and(|of| of.begun.is_some());
-                self.known(view, state).edges.filter(|_| !begun)
-            })
-            .collect();
-        let edges =
-            all.map(union).ok_or_else(|| self.unknown(from, ("reduce", &identity(nothing)), state))?;
+        let edges = self.all_edges(from, state);
+        let edges = edges.ok_or_else(|| self.unknown(from, ("reduce", &identity(nothing)), state))?;
         one_place(&from[0].name, edges)
+    }
+
+    /// The edges of what a scatter stores to a tensor: of the values and of their places.
+    pub(super) fn mask_of_scatter(&mut self, from: &[View], to: &View, state: &State) -> Result<Vec<Edge>> {
+        self.all_edges(from, state).filter(|edges| !are_apart(edges)).ok_or_else(|| {
+            Problem::new(format!(
+                "it is not known which of the elements that this stores to `{}` lie beyond the edge of a tensor, so they cannot be left out",
+                to.name
+            ))
+            .help("give them a place out of bounds, such as -1, and say so: scatter(…, beyond = -1)")
+        })
+    }
+
+    /// The edges of all of these tensors, if they are known.
+    fn all_edges(&mut self, from: &[View], state: &State) -> Option<Vec<Edge>> {
+        let one = |view: &View| {
+            let begun = state.get(&view.tensor).is_some_and(|of| of.begun.is_some());
+            self.known(view, state).edges.filter(|_| !begun)
+        };
+        from.iter().map(one).collect::<Option<Vec<_>>>().map(union)
     }
 
     /// The edges whose out-of-bounds elements a scan replaces by the identity.
@@ -157,21 +170,21 @@ fn identity(nothing: &[Number]) -> String {
     }
 }
 
-/// How elements are left out of a scatter where edges are unknown.
-pub(super) const UNKNOWN_PLACES: &str =
-    "give them a place out of bounds, such as -1, and say so: scatter(…, beyond = -1)";
-
 /// Edges of one coordinate, unless elements are computed from several places along it: at the edge these are in bounds
 /// in one place and out of bounds in another.
 fn one_place(name: &str, edges: Vec<Edge>) -> Result<Vec<Edge>> {
-    let shifted = |one: &Edge| edges.iter().any(|other| one.is_shifted(other));
-    if !edges.iter().any(shifted) {
+    if !are_apart(&edges) {
         return Ok(edges);
     }
     Err(Problem::new(format!(
         "`{name}` is computed from a tile and from the same tile shifted, so it is not known which of its elements lie beyond the edge"
     ))
     .help("set those that do, and combine all: `let t = map((x, near), |x, near, at| if at.0 < N { near - x } else { 0.0 })`, then sum(t, beyond = 0.0)"))
+}
+
+/// Are some of these edges the same at several places?
+fn are_apart(edges: &[Edge]) -> bool {
+    edges.iter().any(|one| edges.iter().any(|other| one.is_shifted(other)))
 }
 
 /// The error where a function reads coordinates that are unknown.

@@ -253,6 +253,7 @@ pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Wi
     let found =
         memory.iter().filter(|view| !open(view)).find_map(|view| Some((contiguous(program, view)?, view)));
     let (fast, vector) = match found {
+        Some((mode, view)) if is_clamped(view, mode) => (mode, 1),
         Some((mode, view)) => (mode, WIDEST / bytes(program, view)),
         None => {
             (tile.len().saturating_sub(1), memory.first().map_or(1, |view| WIDEST / bytes(program, view)))
@@ -276,6 +277,14 @@ pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Wi
 fn bytes(program: &Program, view: &View) -> i64 {
     let elem: Elem = program.tensor(view.tensor).elem;
     i64::from(elem.bytes())
+}
+
+/// Does a view reach beyond the edges of its tensor along a mode, where elements are clamped one by one?
+fn is_clamped(view: &View, mode: usize) -> bool {
+    let along = view.layout.mode(mode).ok().and_then(|mode| mode.leaves().next());
+    matches!(along, Some((_, Value::Basis { path, .. }))
+        if view.nearest.contains(&usize::from(path.steps()[0]))
+            && view.base[usize::from(path.steps()[0])].constant != 0)
 }
 
 /// The mode along which a view is contiguous in memory.

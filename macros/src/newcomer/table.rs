@@ -4,6 +4,52 @@
 use super::In::{self, Body, Kernel, Keys};
 
 pub(super) const MISTAKES: &[(In, &str)] = &[
+    (Body, "let x = tile(a, (32, 8), (block.x / -2, 0)); copy(x, b);"),
+    (Body, "let x = tile(a, (32, 8), (block.x % -4, 0)); copy(x, b);"),
+    (Body, "let x = tile(a, (32, 8), (7 / -4, 0)); copy(x, b);"),
+    (Body, "let x = tile(a, (32, 8), (7 / 0, 0)); copy(x, b);"),
+    (Body, "scatter(tile(a, (32, 8), (block.x, block.y)), b, |x, at| ((at.0), x));"),
+    (Body, "scatter(tile(a, (32, 8), (block.x, block.y)), b, |x, at| ((at.0, at.1), x > 0.0));"),
+    (Body, "scatter(tile(a, (32, 8), (block.x, block.y)), b, |x, at| ((x, at.1), x));"),
+    (Body, "scatter(tile(a, (32, 8), (block.x, block.y)), b, |x, at| ((at.0 > 0, at.1), x));"),
+    (Body, "scatter(tile(a, (32, 8), (block.x, block.y)), b, |x, at| { let i = at.0; ((i, 0.5), x) });"),
+    (
+        Body,
+        "let p = tile(a, (32, 8), (block.x, block.y)); copy(max(p), tile(b, (1, 1), (block.x, block.y)));",
+    ),
+    (
+        Body,
+        "let p = tile(a, (32, 8), (block.x, block.y)); copy(p ** 2, tile(b, (32, 8), (block.x, block.y)));",
+    ),
+    (Body, "let p = tile(a, (32, 8), (block.x, block.y)); for k in (0..8).step_by(2) { copy(p, b); }"),
+    (Body, "let p = tile(a, (32, 8), (block.x, block.y)); let (m, i) = maximum(p, 1); copy(m, b);"),
+    (Body, "let p = tile(a, (32, 8), (block.x, block.y)); copy(concat(p, p), b);"),
+    (Kernel, "fn k(flag: bool, x: &mut Tensor<f32, N>) { if flag { fill(tile(x, 32, block.x), 0.0); } }"),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let p = tile(x, 256, block.x); scatter((p, shift(p, (1))), y, |x, z, at| (at.0, x + z)); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let p = tile(x, 64, block.x); copy(map(p, |x, at| x * at as f32), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let p = tile(x, 64, block.x); copy(map(p, |x, i| if i < 3 { x } else { 0.0 }), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let p = tile(x, 64, block.x); copy(map(p, |x, y| x + y), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let mut s = shared::<f32>(64); copy(tile(x, 64, block.x), s); let i = s[(0)]; copy(full::<f32>(64, i), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(s: i32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let p = tile(x, 64, block.x); copy(map(p, |x| x * (s / -2) as f32), tile(y, 64, block.x)); }",
+    ),
+    (Body, "scatter(tile(a, (32, 8), (block.x, block.y)), b, |x, at| ((at, 0), x));"),
     (Body, "tile(a, (32, 8));"),
     (
         Kernel,

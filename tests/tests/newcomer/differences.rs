@@ -50,14 +50,17 @@ fn signals_vary() {
 #[kernel]
 fn turned(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, { (M, { 3 * N }) }, (ldy, _1)>) {
     let (x, width) = (tile(x, (4, 32), (block.x, block.y)), x.size(1));
-    let (wave, rest) = map(x, |x| ((sin(x), cos(x)), x - floor(x)));
-    scatter((wave.0, wave.1, rest), y, |s, _, _, at| ((at.0, at.1), s));
-    scatter((wave.0, wave.1, rest), y, |_, c, _, at| ((at.0, at.1 + width), c));
-    scatter((wave.0, wave.1, rest), y, |_, _, r, at| ((at.0, at.1 + 2 * width), r));
+    let ((sine, cosine), rest) = map(x, |x| ((sin(x), cos(x)), x - floor(x)));
+    scatter(sine, y, |s, at| ((at.0, at.1), s));
+    scatter(cosine, y, |c, at| ((at.0, at.1 + width), c));
+    scatter(rest, y, |r, at| ((at.0, at.1 + 2 * width), r));
 }
 
 #[test]
 fn results_are_tuples_of_tuples() {
+    let kernel = turned();
+    let source = kernel.source();
+    assert!(["sine", "cosine", "rest"].iter().all(|name| source.contains(&format!("float {name} = "))));
     let (m, n) = (5, 37);
     let x = drawn(m * n, 7);
     let one = |at: usize| {

@@ -3,6 +3,7 @@
 
 mod arithmetic;
 mod decoding;
+mod detection;
 mod differences;
 mod elements;
 mod gradients;

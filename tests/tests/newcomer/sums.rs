@@ -37,6 +37,38 @@ fn two_stages() {
     }
 }
 
+/// The sum of each row, whose rounding errors are added up beside it and taken into account (Kahan, Knuth).
+#[kernel]
+fn compensated(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
+    let x = tile(x, (8, 128), (block.x, _));
+    let (mut total, mut lost) = (full::<f32>((8, 128), 0.0), full::<f32>((8, 128), 0.0));
+    for k in 0..x.size(2) {
+        (total, lost) = map((x[(_, _, k)], total, lost), |x, s, c| {
+            let y = x - c;
+            let t = s + y;
+            (t, (t - s) - y)
+        });
+    }
+    let two_sum = |(a, p), (b, q)| {
+        let t = a + b;
+        let z = t - a;
+        (t, (a - (t - z)) + (b - z) + p + q)
+    };
+    // Elements beyond the edge are 0, and so is what they lose.
+    let (total, rest) = reduce((total, -lost), (0.0, 0.0), two_sum, mode = 1, beyond = (0.0, 0.0));
+    copy((total + rest)[(_, 0)], tile(y, 8, block.x));
+}
+
+#[test]
+fn sums_are_compensated() {
+    for (m, n) in [(0, 5), (1, 1), (9, 1000), (3, 0), (17, 129)] {
+        let x: Vec<f32> =
+            drawn(m * n, 5).iter().zip(0..).map(|(x, at)| if at % 7 == 0 { x * 1e6 } else { *x }).collect();
+        let wanted: Vec<f64> = (0..m).map(|i| x[i * n..][..n].iter().map(|x| f64::from(*x)).sum()).collect();
+        right(generated!(compensated()), &[rows(&x, m, n), Arg::output::<f32>([m])], "y", &wanted, 1e-7);
+    }
+}
+
 /// The sum of each column, blocks of rows added atomically.
 #[kernel]
 fn column_sums(x: &Tensor<f32, (M, N), (ldx, _1)>, out: &mut Tensor<f32, N>) {

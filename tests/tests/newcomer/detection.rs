@@ -1,0 +1,93 @@
+//! Masks of overlapping boxes, and gradients that go to the places of maxima.
+
+use crate::{drawn, every, generated, right, rows};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// For each box the bits of those after it that overlap it by more than a limit, 32 in a word: the first half of the
+/// suppression of all but the best ones.
+#[kernel]
+fn overlapping(limit: f32, boxes: &Tensor<f32, (N, _4)>, mask: &mut Tensor<u32, { (N, ceil_div(N, 32)) }>) {
+    let own = tile(boxes, (64, 4), (block.x, 0));
+    let (x0, y0, x1, y1) = (own[(_, 0)], own[(_, 1)], own[(_, 2)], own[(_, 3)]);
+    let area = |x0, y0, x1, y1| (x1 - x0) * (y1 - y0);
+    let mut word = full::<u32>(64, 0);
+    for bit in 0..32 {
+        let other = 32 * block.y + bit;
+        let (ox0, oy0, ox1, oy1) =
+            (boxes[(other, 0)], boxes[(other, 1)], boxes[(other, 2)], boxes[(other, 3)]);
+        let both = max(min(x1, ox1) - max(x0, ox0), 0.0) * max(min(y1, oy1) - max(y0, oy0), 0.0);
+        let either = area(x0, y0, x1, y1) + area(ox0, oy0, ox1, oy1) - both;
+        let over = map((both, either), |i, u, at| (i > limit * u) & (other > at.0) & (other < N));
+        word |= (over as u32) << bit;
+    }
+    copy(word.along(0), tile(mask, (64, 1), (block.x, block.y)));
+}
+
+#[test]
+fn boxes_overlap() {
+    for n in [1, 2, 33, 64, 130] {
+        let mut boxes = drawn(4 * n, 3);
+        for corners in boxes.chunks_mut(4) {
+            (corners[2], corners[3]) =
+                (corners[0] + corners[2].abs() + 1.0, corners[1] + corners[3].abs() + 1.0);
+        }
+        let words = n.div_ceil(32);
+        let mut wanted = vec![0; words * n];
+        let area = |p: &[f32]| (p[2] - p[0]) * (p[3] - p[1]);
+        for (i, p) in boxes.chunks(4).enumerate() {
+            for (j, q) in boxes.chunks(4).enumerate().skip(i + 1) {
+                let side = |mode: usize| (p[mode + 2].min(q[mode + 2]) - p[mode].max(q[mode])).max(0.0);
+                let both = side(0) * side(1);
+                wanted[j / 32 * n + i] |= u32::from(both > 0.3 * (area(p) + area(q) - both)) << (j % 32);
+            }
+        }
+        let columns: Vec<f32> = (0..4 * n).map(|at| boxes[at % n * 4 + at / n]).collect();
+        let args = [Arg::number(0.3f32), Arg::tensor(&columns, [n, 4]), Arg::output::<u32>([n, words])];
+        for outcome in every(generated!(overlapping()), &args) {
+            assert_eq!(outcome.get::<u32>("mask").unwrap(), wanted, "{n} boxes");
+        }
+    }
+}
+
+/// Max pooling of windows of 3x3, every second one: each gradient is added at the first maximum of its window.
+#[kernel]
+fn max_pool_dx(
+    x: &Tensor<f32, (H, W), (ldx, _1)>,
+    dy: &Tensor<f32, (P, Q), (ldy, _1)>,
+    dx: &mut Tensor<f32, (H, W), (ldd, _1)>,
+) {
+    let dy = tile(dy, (8, 32), (block.x, block.y));
+    let mut best = full::<f32>((8, 32), f32::NEG_INFINITY);
+    let (mut row, mut column) = (full::<i32>((8, 32), -1), full::<i32>((8, 32), -1));
+    for i in unroll(0..3) {
+        for j in unroll(0..3) {
+            (best, row, column) = map((best, row, column, dy), |best, row, column, _, at| {
+                let (p, q) = (2 * at.0 + i, 2 * at.1 + j);
+                let here = if (p < H) & (q < W) { x[(p, q)] } else { f32::NEG_INFINITY };
+                if here > best { (here, p, q) } else { (best, row, column) }
+            });
+        }
+    }
+    scatter((dy, row, column), dx, |d, row, column| ((row, column), d), how = "atomic_add");
+}
+
+#[test]
+fn gradients_go_to_maxima() {
+    for (h, w) in [(1usize, 1usize), (3, 3), (20, 71), (5, 0)] {
+        let (p, q) = (h.div_ceil(2), w.div_ceil(2));
+        let (x, dy) = (drawn(h * w, 1), drawn(p * q, 2));
+        let mut wanted = vec![0.0; h * w];
+        for (at, dy) in dy.iter().enumerate() {
+            let (i, j) = (at / q * 2, at % q * 2);
+            let all = (0..9)
+                .map(|n| (i + n / 3, j + n % 3))
+                .filter(|(i, j)| *i < h && *j < w)
+                .map(|(i, j)| i * w + j);
+            let first = all.reduce(|best, here| if x[here] > x[best] { here } else { best }).unwrap();
+            wanted[first] += f64::from(*dy);
+        }
+        let dx = Arg::in_out(&vec![0.0f32; h * w], [h, w]).strides([w, 1]);
+        right(generated!(max_pool_dx()), &[rows(&x, h, w), rows(&dy, p, q), dx], "dx", &wanted, 1e-5);
+    }
+}
