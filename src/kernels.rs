@@ -83,8 +83,16 @@ pub const TURNED: &str = "name=turned arch=90 staged=both bm=256 bn=128 bk=8 tc=
 pub const SQUARE: &str = "name=square arch=90 staged=both bm=128 bn=128 bk=8 tc=swizzled(2,0,-2,((4,2),(8,2)):((1,32),(4,64))) values=(4,4) \
     vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
 
-/// The fastest for few tiles: split-K within the block, over four groups of threads.
+/// For few tiles: split-K within the block, over four groups of threads.
 pub const DEEP: &str = "name=deep arch=90 staged=both bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) values=(4,4) \
+    vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+
+/// For fewer tiles still: half the tile, and split-K over eight groups of threads, one warp each.
+pub const FEW: &str = "name=few arch=90 staged=both bm=64 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32)) values=(4,4) \
+    vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+
+/// The same with a 32×32 tile, for the fewest tiles.
+pub const FEWEST: &str = "name=fewest arch=90 staged=both bm=32 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32)) values=(4,4) \
     vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
 
 /// The fastest for f64: lanes are arranged so that each 16-byte operand load is broadcast to two lanes.
@@ -105,7 +113,7 @@ pub const TENSOR: &str = "name=tensor dtype=bf16 arch=90 a=k_major b=k_major";
 
 /// The f32 products that benchmarks compare with a library's: which one is the fastest depends on sizes and
 /// layouts.
-pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, ""];
+pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, FEW, FEWEST, ""];
 
 /// A shipped kernel.
 #[derive(Clone, Debug)]

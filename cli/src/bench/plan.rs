@@ -11,17 +11,20 @@ use super::command::{sizes, texts};
 use super::gemm::Ours;
 use super::{Result, ladder, names};
 
+/// The keys of the product that is made for Hopper, and chooses its tile at launch.
+const HOPPER: &str = "arch=90";
+
 /// The default contenders: keys of `matmul_kernel!`.
 const BEST: &[(Elem, &[&str])] = &[
     (Elem::F32, FASTEST),
-    (Elem::F64, &[DOUBLE, "bm=64 bn=64"]),
-    (Elem::F16, &["arch=90", "vec=8 bk=16"]),
-    (Elem::Bf16, &["arch=90", "vec=8 bk=16"]),
-    (Elem::I8, &["arch=90", "bm=64 bn=64"]),
+    (Elem::F64, &[HOPPER, DOUBLE, "bm=64 bn=64"]),
+    (Elem::F16, &[HOPPER, "vec=8 bk=16"]),
+    (Elem::Bf16, &[HOPPER, "vec=8 bk=16"]),
+    (Elem::I8, &[HOPPER, "bm=64 bn=64"]),
     (Elem::I32, &["bm=64 bn=64"]),
-    (Elem::Tf32, &["arch=90"]),
-    (Elem::E4m3, &["arch=90", "arch=90 fast_accum=true"]),
-    (Elem::E5m2, &["arch=90", "arch=90 fast_accum=true"]),
+    (Elem::Tf32, &[HOPPER]),
+    (Elem::E4m3, &[HOPPER, "arch=90 fast_accum=true"]),
+    (Elem::E5m2, &[HOPPER, "arch=90 fast_accum=true"]),
 ];
 
 /// A plan of measurements: kernels with one peer each, and sizes for all of them.
@@ -103,7 +106,11 @@ pub(super) fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
     let given = texts(matches, "kernel");
     let one = Problem::new(elem, 1, 1, 1);
     let (keys, problem) = match given.is_empty() {
-        true => (candidates(&one.batched(1)), one.batched(1)),
+        true => {
+            let usual = BEST.iter().find(|(known, _)| *known == elem).map_or(&[][..], |(_, keys)| keys);
+            let hopper = usual.iter().filter(|keys| **keys == HOPPER).copied();
+            (hopper.chain(candidates(&one.batched(1))).collect(), one.batched(1))
+        }
         false => (given, one),
     };
     let groups = by_peer("batched", products(&keys, &problem)?);

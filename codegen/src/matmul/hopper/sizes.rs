@@ -197,9 +197,10 @@ impl Sizes {
     }
 
     /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
-    /// compile.
+    /// compile. The narrowest is for products of few rows or columns, such as 1.
     pub(in crate::matmul) fn is_common(&self) -> bool {
-        self.tile[0] <= 2 * ROWS && self.tile[1] % ROWS == 0 && self.cluster * self.split_k == 1
+        let [rows, columns, _] = self.tile;
+        rows <= 2 * ROWS && (columns % ROWS == 0 || columns == 16) && self.cluster * self.split_k == 1
     }
 
     /// Do accumulators leave registers for an epilogue with many addresses?
