@@ -26,7 +26,10 @@ impl Evaluator {
         if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
             return Value::Poison;
         }
-        self.chosen(test, (x, then.span), (y, other.span), span)
+        match !self.in_closure && [&x, &y].into_iter().any(has_tiles) {
+            true => self.chosen_of_tiles(&Value::Number(test), (x, then.span), (y, other.span), span),
+            false => self.chosen(test, (x, then.span), (y, other.span), span),
+        }
     }
 
     /// A choice for each element of tiles.
@@ -98,5 +101,14 @@ impl Evaluator {
                 }
             },
         }
+    }
+}
+
+/// Is it a tile, or are there tiles in it?
+fn has_tiles(value: &Value) -> bool {
+    match value {
+        Value::View(_) | Value::Elements(_) => true,
+        Value::Tuple(items) => items.iter().any(has_tiles),
+        _ => false,
     }
 }

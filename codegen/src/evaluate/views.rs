@@ -136,7 +136,7 @@ impl Evaluator {
                 _ => args.needs(0, "a size or a constant"),
             };
             return Err(problem.help(
-                "a launch computes the grid from sizes: write that of a tensor, walk(y.size(0), block.x), or a `const` parameter of the kernel",
+                "a launch computes the grid from sizes: write that of a tensor, walk(y.size(0), block.x), also of one that is longer, with `if row < R { … }` in the blocks; or a `const` parameter of the kernel",
             ));
         }
         let Some([rows, columns]) = sizes.as_deref().and_then(|sizes| <[Size; 2]>::try_from(sizes).ok())

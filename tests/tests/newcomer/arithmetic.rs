@@ -204,3 +204,29 @@ fn masks_have_names() {
         }
     }
 }
+
+/// Elements of a tile that an integer chooses, times one of two numbers.
+#[kernel]
+fn chosen(n: i32, w: &Tensor<f32, _2>, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let x = tile(x, 64, block.x);
+    let factor = if block.x < n { w[(0)] } else { w[(1)] };
+    let (short, all) = if N < 100 { (x + 1.0, factor) } else { (x, 2.0 * factor) };
+    copy(short * all, tile(y, 64, block.x));
+}
+
+#[test]
+fn integers_choose_tiles() {
+    for n in [1, 64, 99, 200] {
+        let x = drawn(n, 2);
+        let factor = |at: usize| if at < 64 { 3.0 } else { 5.0 };
+        let of = |x: f64| if n < 100 { x + 1.0 } else { 2.0 * x };
+        let wanted: Vec<f64> = x.iter().zip(0..).map(|(x, at)| of(f64::from(*x)) * factor(at)).collect();
+        let args = [
+            Arg::number(1i32),
+            Arg::tensor(&[3.0f32, 5.0], [2]),
+            Arg::tensor(&x, [n]),
+            Arg::output::<f32>([n]),
+        ];
+        right(generated!(chosen()), &args, "y", &wanted, 1e-6);
+    }
+}

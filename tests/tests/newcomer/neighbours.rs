@@ -1,6 +1,6 @@
 //! Neighbours: stencils, convolutions, pooling.
 
-use crate::{drawn, generated, right};
+use crate::{drawn, generated, right, rows, rows_out};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
@@ -160,4 +160,32 @@ fn convolution_as_a_product() {
     let args =
         [Arg::tensor(&x, [w, h, c, b]), Arg::tensor(&k, [f, c, 3, 3]), Arg::output::<f32>([w, h, f, b])];
     right(generated!(convolution()), &args, "y", &wanted, 1e-4);
+}
+
+/// The mean of 5x5 pixels, with the nearest ones beyond the borders.
+#[kernel(deny(uncoalesced), allow(bank_conflicts))]
+fn blurred(x: &Tensor<f32, (H, W), (ldx, _1)>, y: &mut Tensor<f32, (H, W), (ldy, _1)>) {
+    let pixels = shared::<f32>((20, 36));
+    copy(tile(x, (16, 32), (block.x, block.y), halo = 2), pixels, clamp = true);
+    let mut total = full::<f32>((16, 32), 0.0);
+    for i in unroll(0..5) {
+        for j in unroll(0..5) {
+            total += shift(tile(pixels, (16, 32), (0, 0)), (i, j));
+        }
+    }
+    copy(total / 25.0, tile(y, (16, 32), (block.x, block.y)));
+}
+
+#[test]
+fn images_are_blurred() {
+    for (h, w) in [(1, 1), (16, 32), (20, 71), (2, 40)] {
+        let x = drawn(h * w, 1);
+        let near = |at: usize, by: usize, n: usize| (at + by).saturating_sub(2).min(n - 1);
+        let one = |at: usize| {
+            let pixel = |n: usize| x[near(at / w, n / 5, h) * w + near(at % w, n % 5, w)];
+            (0..25).map(|n| f64::from(pixel(n))).sum::<f64>() / 25.0
+        };
+        let wanted: Vec<f64> = (0..h * w).map(one).collect();
+        right(generated!(blurred()), &[rows(&x, h, w), rows_out(h, w)], "y", &wanted, 1e-5);
+    }
 }
