@@ -25,10 +25,11 @@ pub fn softmax_row<
     let from = parallelize(tile(x, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let row = registers_like::<f32>(from, 0.0);
-    copy(from, row);
-    let most = cluster_maximum(maximum(row));
-    let grown = map((row, most), |x, most| exp(x - most));
-    let total = cluster_sum(sum(grown));
+    // Elements beyond the row are minus infinity, whose power is 0.
+    copy(from, row, fill = f32::NEG_INFINITY);
+    let most = cluster_maximum(maximum(row, beyond = f32::NEG_INFINITY), beyond = f32::NEG_INFINITY);
+    let grown = map((row, most), |x, most| exp2(1.4426950408889634 * (x - most)));
+    let total = cluster_sum(sum(grown, beyond = 0.0), beyond = 0.0);
     let factor = map(total, |total| 1.0 / total);
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
@@ -44,10 +45,10 @@ pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize 
     let from = parallelize(tile(x, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let rows = registers_like::<f32>(from, 0.0);
-    copy(from, rows);
-    let most = warp_maximum(maximum(rows, 1));
-    let grown = map((rows, most), |x, most| exp(x - most));
-    let total = warp_sum(sum(grown, 1));
+    copy(from, rows, fill = f32::NEG_INFINITY);
+    let most = warp_maximum(maximum(rows, 1, beyond = f32::NEG_INFINITY), beyond = f32::NEG_INFINITY);
+    let grown = map((rows, most), |x, most| exp2(1.4426950408889634 * (x - most)));
+    let total = warp_sum(sum(grown, 1, beyond = 0.0), beyond = 0.0);
     let factor = map(total, |total| 1.0 / total);
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
@@ -77,13 +78,16 @@ pub fn layernorm_row<
     let scale = parallelize(tile(w, (1, W), (0, part)), threads, thread.x, values = (1, V));
     let bias = parallelize(tile(b, (1, W), (0, part)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
-    let row = registers_like::<f32>(from, 0.0);
+    let (row, w, b) =
+        (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0), registers_like(bias, 0.0));
     copy(from, row);
     let mean = map(cluster_sum(sum(row)), |total| total / N as f32);
     let off = map((row, mean), |x, mean| x - mean);
     let squares = cluster_sum(sum(map(off, |d| d * d)));
     let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
-    copy(map((off, factor, scale, bias), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
+    copy(scale, w);
+    copy(bias, b);
+    copy(map((off, factor, w, b), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
 }
 
 /// The same for short rows: each of a block's eight warps has R of them.

@@ -288,31 +288,37 @@ impl Matrix {
         let in_rows = |long, short, threads| self.in_rows(long, short, threads);
         let keeping = |elements| self.keeping(elements);
         let kept = keeping(if wide == 1 { 33 } else { OWN });
+        // Elements of two bytes, several in an access.
+        let narrow = elem.bytes() < 4 && wide > 1;
         match work {
             // Narrow rows spend more of their time at barriers: fewer threads each, so that more rows are resident, or a
             // second reading, which takes few registers.
-            Work::Softmax if elem.bytes() < 4 && wide > 1 && (PART / 2 + 1..=PART).contains(&columns) => {
+            Work::Softmax if narrow && (PART / 2 + 1..=PART).contains(&columns) => {
                 let threads = keeping(2 * OWN);
                 let constants =
                     [("W", threads * OWN), ("L", threads), ("V", wide), ("C", 1), ("Q", THREADS / threads)];
                 own("softmax_streamed", &constants)
             }
             Work::Softmax => self.longer("softmax_long", "softmax_streamed").unwrap_or_else(|| {
-                let few = elem.bytes() < 4 && wide > 1 && columns <= 6144;
-                in_rows("softmax_row", "softmax_rows", if few { keeping(24) } else { kept })
+                let few = narrow && columns <= 6144;
+                let threads = if few { keeping(24) } else { kept };
+                let mut choice = in_rows("softmax_row", "softmax_rows", threads);
+                if narrow && !few {
+                    // All threads of a multiprocessor, with 32 registers each.
+                    choice.constants.push(("Q", 2048 / threads));
+                }
+                choice
             }),
             Work::Layernorm => self.longer("layernorm_long", "layernorm_streamed").unwrap_or_else(|| {
-                let many = (PART / 2 + 1..=3 * PART / 4).contains(&columns);
-                let threads = match wide {
-                    1 => keeping(11),
-                    _ if many => keeping(2 * OWN),
-                    _ => kept,
-                };
+                // Long rows have fewer threads, with twice as many elements each: narrow ones sooner.
+                let least = if narrow { 6144 } else { PART / 2 };
+                let few = wide > 1 && (least + 1..=3 * PART / 4).contains(&columns);
+                let threads = if few { keeping(2 * OWN) } else { kept };
                 let mut choice = in_rows("layernorm_row", "layernorm_rows", threads);
-                if choice.kernel == "layernorm_row" && elem.bytes() < 4 && wide > 1 {
+                if choice.kernel == "layernorm_row" && narrow {
                     // Converted 16-bit weights take 32-bit registers: without a register bound fewer blocks would
                     // be resident.
-                    let all = if many { 1024 } else { 1536 };
+                    let all = if few { 1024 } else { THREADS };
                     choice.constants.push(("Q", (all / threads).max(1)));
                 }
                 rows_of_warps(&mut choice, elem, wide, 2);
@@ -320,6 +326,11 @@ impl Matrix {
             }),
             _ => self.longer("rmsnorm_long", "rmsnorm_streamed").unwrap_or_else(|| {
                 let mut choice = in_rows("rmsnorm_row", "rmsnorm_rows", kept);
+                // Without a register bound two blocks of 512 threads would be resident; accesses of four bytes have
+                // too many addresses for it.
+                if choice.kernel == "rmsnorm_row" && narrow && wide >= 4 {
+                    choice.constants.push(("Q", (THREADS / kept).max(1)));
+                }
                 rows_of_warps(&mut choice, elem, wide, 4);
                 choice
             }),
@@ -347,9 +358,7 @@ impl Matrix {
                 // resident ones load.
                 let exclusive = usize::from(work == Work::SumsBefore);
                 let blocks = BUSY.div_ceil(rows).next_power_of_two().min(8);
-                let resident = if elem.bytes() < 4 { 6 } else { 5 };
-                let constants =
-                    [("W", 256 * OWN), ("L", 256), ("E", exclusive), ("C", blocks), ("Q", resident)];
+                let constants = [("W", 256 * OWN), ("L", 256), ("E", exclusive), ("C", blocks), ("Q", 5)];
                 own("cumulative_sums", &constants)
             }
             Work::CumulativeSums | Work::SumsBefore if rows < 32 && columns > PART => {
@@ -363,7 +372,13 @@ impl Matrix {
             Work::CumulativeSums if wide == 1 => {
                 // As few tiles as possible, as full as possible.
                 let tiles = columns.div_ceil(17 * 512);
-                own("cumulative_sums_unaligned", &[("L", columns.div_ceil(17 * tiles).next_multiple_of(32))])
+                let threads = columns.div_ceil(17 * tiles).next_multiple_of(32);
+                let mut choice = own("cumulative_sums_unaligned", &[("L", threads)]);
+                if elem.bytes() < 4 {
+                    // Loads of single elements hold fewer bytes in flight: one more block of 256 threads.
+                    choice.constants.push(("Q", (1280 / threads).clamp(1, 32)));
+                }
+                choice
             }
             _ => {
                 // A block scans a tile of its row at a time.

@@ -76,6 +76,8 @@ fn rows() {
             // Every size with every kernel, and every type with each.
             check(work, ELEMS[(place + at) % 3], sizes, Values::Any);
         }
+        // Rows of 16 bits that fill a multiprocessor with the fewest registers, not all of whose threads have elements.
+        check(work, Elem::Bf16, [2, 7000], Values::Any);
         // Rows that are longer than registers, one and several blocks for each; odd ones of 16 bits are read twice.
         check(work, ELEMS[place], [2, 20_001], Values::Any);
         check(work, Elem::Bf16, [1, 40_002], Values::Any);

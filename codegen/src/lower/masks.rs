@@ -11,6 +11,7 @@ impl Lower<'_> {
         for edge in edges {
             let at = self.coordinate_at(edge, coordinates);
             let end = self.value(edge.end);
+            let at = self.start_of_vector(at, end);
             guard = self.and_within(guard, at, end);
         }
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)

@@ -17,8 +17,11 @@ use crate::view::leaf::leaves;
 /// Lanes of a warp.
 const WARP: i64 = 32;
 
-/// Unroll factor of the loop over partial results.
-pub(super) const PARTIAL_UNROLL: u32 = 8;
+/// How the loop over so many partial results is unrolled: entirely where a block's warps have them, so that they are loaded
+/// by vectors.
+pub(super) fn unroll_partials(count: i64) -> Unroll {
+    if count <= WARP { Unroll::Full } else { Unroll::By(8) }
+}
 
 /// The accumulators of a reduction, and how tuples of elements are combined.
 pub(super) struct Combined<'a> {
@@ -390,7 +393,7 @@ impl Lower<'_> {
             })
         })?;
         let (from, to) = (self.int(1), self.int(count));
-        self.emit(Op::For { var, from, to, step: 1, unroll: Unroll::By(PARTIAL_UNROLL), body });
+        self.emit(Op::For { var, from, to, step: 1, unroll: unroll_partials(count), body });
         Ok(())
     }
 
