@@ -5,14 +5,19 @@ use tilewright_layout::{Symbol, Value};
 use super::{Limits, Tensor};
 use crate::thread::{Kernel, Param};
 
-/// Where rows of 128 bytes begin at multiples of so many bytes and no more: how many the L2 cache of an H100 delivers in a
-/// clock, tenths of a clock in which a multiprocessor copies one, alone and beside the other one of its pair, which share a
-/// port, and tenths of the shorter of copies and products that the other does not hide. They are two lines each, and a
-/// sector more where the 32 bytes of a sector are cut. The last is for whole lines.
-const ROWS: [(u64, u128, [u128; 2], u128); 3] =
-    [(32, 31, [20, 40], 1), (128, 57, [7, 24], 1), (u64::MAX, 100, [7, 18], 1)];
-/// Bytes that memory delivers in a clock, while blocks are busy; the shorter of both takes half its time longer.
-const MEMORY: u128 = 1929;
+/// Where rows of 128 bytes begin at multiples of fewer bytes than the first number: how many the L2 cache delivers to all
+/// multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies one, alone and beside the other one
+/// of its pair, which share a port. Rows are two lines each, and a sector more where the 32 bytes of a sector are cut. The
+/// last is for whole lines. These are between the clocks of an H100 and of an H200: see bench/NOTES.md.
+const ROWS: [(u64, u128, [u128; 2]); 3] = [(32, 31, [24, 24]), (128, 80, [5, 23]), (u64::MAX, 137, [3, 15])];
+/// The part of a copied row's clocks at a port that one takes which another block of the cluster copies.
+const RECEIVED: (u128, u128) = (2, 5);
+/// The part of the shorter of copies and products that the other does not hide.
+const EXPOSED: (u128, u128) = (3, 10);
+/// Bytes that memory delivers in a clock, while blocks are busy.
+const MEMORY: u128 = 1773;
+/// The part of the shorter of memory and blocks that the other does not hide.
+const WAITING: (u128, u128) = (1, 2);
 
 /// The estimated clocks of a launch: those of the busiest block's tiles, one of which is an edge tile. `None`
 /// where the kernel has no cost model.
@@ -46,19 +51,21 @@ pub(super) fn clocks(
         u128::from(limits.clusters(cluster, if launch.persistent { launch.blocks_per_sm } else { 1 }));
     let rounds = tiles.div_ceil(clusters);
     let steps = count(cost.steps)?;
-    // One block of each pair of multiprocessors starts first.
-    let busy = tiles.min(clusters).saturating_mul(cluster.into());
-    let paired = busy > u128::from(limits.multiprocessors / 2);
-    let (copied, exposed) = copies(busy, paired, cost.rows.into(), alignment(program, lookup)?);
+    // One block of each pair of multiprocessors starts first. Where the last round is not full, the others copy faster.
+    let blocks = tiles.min(clusters).saturating_mul(cluster.into());
+    let paired = blocks > u128::from(limits.multiprocessors / 2);
+    let busy = tiles.saturating_mul(cluster.into()) / rounds.max(1);
+    let rows = [cost.rows, cost.received].map(u128::from);
+    let copied = copies(busy, paired, rows, alignment(program, lookup)?);
     let two = limits.shared_bytes / 2 >= launch.shared_bytes;
     let own = cost.step.saturating_sub(if two { cost.shared } else { 0 });
     let own = own + if cuts_sectors(program, lookup)? { cost.cut } else { 0 };
-    let step = together(own.into(), copied, (exposed, 10));
+    let step = together(own.into(), copied, EXPOSED);
     let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
     let of_tiles = rounds.saturating_mul(of_tile);
     let of_memory = if cost.rows > 0 { loaded(program, lookup)? / MEMORY } else { 0 };
-    let of_edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into());
-    Some(together(of_tiles, of_memory, (1, 2)).saturating_add(of_edges).saturating_add(cost.launch.into()))
+    let of_edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into()) / 10;
+    Some(together(of_tiles, of_memory, WAITING).saturating_add(of_edges).saturating_add(cost.launch.into()))
 }
 
 /// Clocks of two things that overlap, but for a part of the shorter one.
@@ -66,13 +73,12 @@ fn together(a: u128, b: u128, (part, of): (u128, u128)) -> u128 {
     a.max(b).saturating_add(a.min(b).saturating_mul(part) / of)
 }
 
-/// Clocks in which so many blocks, which share ports if they are paired, copy so many rows each that begin at multiples of
-/// so many bytes, and the tenths that are exposed.
-fn copies(blocks: u128, paired: bool, rows: u128, alignment: u64) -> (u128, u128) {
-    let limit = ROWS.iter().find(|(aligned, ..)| alignment < *aligned);
-    limit.map_or((0, 0), |(_, in_a_clock, tenths, exposed)| {
-        let of_device = blocks.saturating_mul(rows) / in_a_clock;
-        (of_device.max(rows * tenths[usize::from(paired)] / 10), *exposed)
+/// Clocks in which so many blocks, which share ports if they are paired, each copy so many rows that begin at multiples of
+/// so many bytes, and receive so many that others of their cluster copy.
+fn copies(blocks: u128, paired: bool, [rows, received]: [u128; 2], alignment: u64) -> u128 {
+    ROWS.iter().find(|(aligned, ..)| alignment < *aligned).map_or(0, |(_, in_a_clock, [alone, beside])| {
+        let at_port = if paired { (rows + received * RECEIVED.0 / RECEIVED.1) * beside } else { 0 };
+        (blocks.saturating_mul(rows) / in_a_clock).max((rows * alone).max(at_port) / 10)
     })
 }
 
@@ -153,12 +159,15 @@ mod tests {
 
     #[test]
     fn rows_that_cut_lines_take_longer() {
-        let copies = |blocks: u128, alignment| copies(blocks, blocks > 66, 256, alignment).0;
+        let copies = |blocks: u128, alignment| copies(blocks, blocks > 66, [256, 0], alignment);
         assert!(copies(132, 128) < 500 && copies(132, 64) > 550);
         assert!(copies(132, 16) > copies(132, 32));
         // Few blocks have a port each.
         assert!(copies(1, 16) > 500 && copies(1, 128) < 200);
         assert!(copies(66, 128) < copies(67, 128));
+        // Rows that a cluster shares are copied once, and pass the ports of all of its blocks.
+        let [shared, alone] = [[192, 64], [256, 0]].map(|rows| super::copies(132, true, rows, 64));
+        assert!(alone * 3 / 4 < shared && shared < alone);
     }
 
     #[test]

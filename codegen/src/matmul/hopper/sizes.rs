@@ -43,56 +43,64 @@ pub(in crate::matmul) struct Sizes {
 }
 
 /// Tiles of the default variants, rows and columns, the blocks of a cluster that share columns, those that share K, and the
-/// clocks of a step beside its copies: of an H100 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a
+/// clocks of a step beside its copies: of an H100 and an H200 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a
 /// product nearly fill all multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy
 /// fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few tiles.
-const SHIPPED: [([i64; 2], [i64; 2], u32); 31] = [
-    ([128, 256], [1, 1], 953),
-    ([128, 224], [1, 1], 852),
-    ([128, 192], [1, 1], 750),
-    ([128, 160], [1, 1], 600),
-    ([128, 128], [1, 1], 565),
-    ([128, 96], [1, 1], 390),
-    ([256, 128], [1, 1], 1000),
-    ([64, 256], [1, 1], 471),
-    ([64, 192], [1, 1], 361),
-    ([64, 160], [1, 1], 298),
-    ([64, 128], [1, 1], 236),
-    ([64, 96], [1, 1], 195),
-    ([64, 64], [1, 1], 198),
-    ([64, 32], [1, 1], 214),
-    ([64, 16], [1, 1], 197),
-    ([192, 192], [1, 1], 1060),
-    ([128, 256], [2, 1], 953),
-    ([128, 128], [2, 1], 565),
-    ([64, 128], [2, 1], 236),
-    ([128, 192], [2, 1], 750),
-    ([192, 192], [2, 1], 1060),
-    ([64, 160], [4, 1], 298),
-    ([64, 256], [4, 1], 471),
-    ([128, 192], [4, 1], 750),
-    ([64, 64], [1, 2], 198),
-    ([64, 64], [1, 4], 198),
-    ([64, 64], [1, 8], 198),
-    ([64, 128], [1, 2], 236),
-    ([64, 128], [1, 4], 236),
-    ([64, 192], [1, 2], 361),
-    ([128, 128], [1, 2], 565),
+const SHIPPED: [([i64; 2], [i64; 2], u32); 39] = [
+    ([128, 256], [1, 1], 917),
+    ([128, 224], [1, 1], 815),
+    ([128, 192], [1, 1], 688),
+    ([128, 160], [1, 1], 576),
+    ([128, 128], [1, 1], 491),
+    ([128, 96], [1, 1], 369),
+    ([256, 128], [1, 1], 936),
+    ([64, 256], [1, 1], 460),
+    ([64, 192], [1, 1], 367),
+    ([64, 160], [1, 1], 279),
+    ([64, 128], [1, 1], 241),
+    ([64, 96], [1, 1], 240),
+    ([64, 64], [1, 1], 195),
+    ([64, 32], [1, 1], 194),
+    ([64, 16], [1, 1], 178),
+    ([192, 192], [1, 1], 1062),
+    ([192, 96], [1, 1], 610),
+    ([128, 256], [2, 1], 917),
+    ([128, 128], [2, 1], 491),
+    ([64, 128], [2, 1], 241),
+    ([128, 192], [2, 1], 688),
+    ([192, 192], [2, 1], 1062),
+    ([64, 128], [4, 1], 241),
+    ([64, 160], [4, 1], 279),
+    ([64, 192], [4, 1], 367),
+    ([64, 256], [4, 1], 460),
+    ([128, 160], [4, 1], 576),
+    ([128, 192], [4, 1], 688),
+    ([64, 64], [1, 2], 195),
+    ([64, 64], [1, 4], 195),
+    ([64, 64], [1, 8], 195),
+    ([64, 128], [1, 2], 241),
+    ([64, 128], [1, 4], 241),
+    ([64, 160], [1, 2], 279),
+    ([64, 192], [1, 2], 367),
+    ([64, 192], [1, 4], 367),
+    ([128, 128], [1, 2], 491),
+    ([128, 128], [1, 4], 491),
+    ([128, 192], [1, 4], 688),
 ];
 /// Clocks of a step in which its sums are multiplied by scales of blocks.
 const SCALES: i64 = 40;
 /// Clocks of a step of tiles that have not been measured: a part of its elements, and a constant.
 const STEP: [u32; 2] = [40, 20];
-/// Clocks of a step for each row of a box that is out of bounds, which the copy fills with zeros.
-const BEYOND: u32 = 1;
+/// Tenths of a clock of a step for each row of a box that is out of bounds, which the copy fills with zeros.
+const BEYOND: u32 = 3;
 /// Clocks of a step in which the blocks of a cluster wait for each other's slots.
-const SHARED: u32 = 175;
+const SHARED: u32 = 58;
 /// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
-const TILE: [u32; 2] = [948, 137];
+const TILE: [u32; 2] = [1391, 112];
 /// Clocks in which the blocks of a cluster add their sums: a constant, and more for each of them.
-const EXCHANGE: [u32; 2] = [5577, 145];
+const EXCHANGE: [u32; 2] = [2800, 900];
 /// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
-const LAUNCH: [u32; 2] = [2648, 812];
+const LAUNCH: [u32; 2] = [3284, 1060];
 
 /// Clocks in which a warpgroup converts its part of a step.
 const CONVERT: i64 = 250;
@@ -111,8 +119,9 @@ impl Sizes {
             let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, clocks };
             Sizes { stages: sizes.most_stages(c), ..sizes }
         };
-        // Tiles for which narrower rows than those of 128 bytes are copied, and more of them, are slower than others.
-        let whole = |sizes: &Sizes| sizes.rows_of_right(c) <= sizes.tile[1].max(sizes.tile[2]);
+        // Tiles for which narrower rows than those of 128 bytes are copied, and more of them than of the left operand or of
+        // K, are slower than others.
+        let whole = |sizes: &Sizes| sizes.tile.iter().any(|&side| sizes.rows_of_right(c) <= side);
         // Those with K split, and those of three warpgroups, have not been measured for all products.
         let measured = !(c.mixed() || c.batched || c.precision.terms() == Terms::Two);
         let alike = !(c.mixed() || has_partial_sums(c));
@@ -142,9 +151,11 @@ impl Sizes {
         let step = step + more as u32 + if self.cluster > 1 { SHARED } else { 0 };
         let exchange = if self.split_k > 1 { EXCHANGE[0] + EXCHANGE[1] * self.split_k as u32 } else { 0 };
         let tile = TILE[0] + TILE[1] * elements / 1000 + exchange;
-        let rows = (self.tile[0] + self.rows_of_right(c) / self.cluster) as u32;
+        let right = self.rows_of_right(c) / self.cluster;
+        let rows = (self.tile[0] + right) as u32;
+        let received = (right * (self.cluster - 1)) as u32;
         let launch = LAUNCH[0] + if self.cluster * self.split_k > 1 { LAUNCH[1] } else { 0 };
-        Cost { steps, step, beyond: BEYOND, rows, tile, launch, ..Cost::default() }
+        Cost { steps, step, beyond: BEYOND, rows, received, tile, launch, ..Cost::default() }
     }
 
     /// Rows in which a step's part of the right operand is copied: along K, or along the columns, of a swizzle that divides

@@ -417,7 +417,7 @@ fn a_launch_chooses_among_tiles() {
             ([3000, 3000, 3000], "384x192 by 2 blocks"),
             ([904, 1096, 2024], "256x160 by 4 blocks"),
             ([1160, 1160, 1160], "256x256 by 4 blocks"),
-            ([1512, 1416, 1000], "512x192 by 4 blocks"),
+            ([1512, 1416, 1000], "512x160 by 4 blocks"),
             ([2000, 3000, 1000], "256x192 by 2 blocks"),
             ([3072, 3072, 3072], "192x192"),
             ([4096, 4096, 4096], "128x256"),
@@ -433,7 +433,7 @@ fn a_launch_chooses_among_tiles() {
             ([128, 4096, 4096], "64x64"),
             ([4096, 128, 4096], "64x64"),
             ([4096, 64, 4096], "64x64"),
-            ([4096, 16, 4096], "64x64, K over 2"),
+            ([4096, 16, 4096], "64x64"),
             ([256, 4096, 4096], "64x128"),
             ([512, 4096, 4096], "128x128"),
             // Few tiles and a long K, which the blocks of a cluster split.
@@ -449,8 +449,12 @@ fn a_launch_chooses_among_tiles() {
             ([128, 128, 16384], "64x64, K over 8"),
             ([1024, 1024, 8192], "128x128, K over 2"),
             // No more blocks than there are pairs of multiprocessors, which share a port.
-            ([160, 4096, 4096], "64x160"),
-            ([640, 1024, 4096], "64x160"),
+            ([160, 4096, 4096], "64x160, K over 2"),
+            ([640, 1024, 4096], "64x160, K over 2"),
+            ([384, 896, 6144], "64x192, K over 4"),
+            // The same, and rows that begin in the middle of a line.
+            ([568, 968, 5664], "128x192, K over 4"),
+            ([424, 760, 7208], "128x128, K over 4"),
         ],
     );
     check_chosen(
