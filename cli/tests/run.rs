@@ -32,6 +32,18 @@ fn every_kernel_is_right() {
     }
 }
 
+/// Kernels of three tensors are products by their shapes only: also where every extent but M is 1.
+#[test]
+fn a_norm_is_no_product() {
+    for size in ["M=3,N=70", "M=3,N=1"] {
+        let said = refused(&["run", "rmsnorm_rows", "W=128", "--check", "--size", size]);
+        assert!(said.contains("what this kernel computes is not known"), "{said}");
+        assert!(
+            printed(&["run", "rmsnorm_rows", "W=128", "--size", size]).contains("the result is not compared")
+        );
+    }
+}
+
 #[test]
 fn every_type_is_right() {
     for dtype in ["f64", "f32", "f16", "bf16", "i32", "u32", "i8", "u8"] {

@@ -51,7 +51,8 @@ impl<'p> Product<'p> {
         // Other kernels may have arguments of these names with another meaning.
         let known = match definition {
             Definition::Matmul(_) => more.iter().all(|tensor| MORE.contains(&&*tensor.name)),
-            _ => more.is_empty(),
+            // These have no keys that say what they compute: a product's shapes are (M, K), (N, K) and (M, N).
+            _ => more.is_empty() && b.along.is_some() && shaped(a, b, c),
         };
         if !known || !c.written {
             return None;
@@ -184,6 +185,14 @@ impl<'p> Product<'p> {
             (false, true) => (right, within + 1.0),
             _ => (right, within),
         }
+    }
+}
+
+/// Have these the extents of a product?
+fn shaped(a: &Tensor, b: &Tensor, c: &Tensor) -> bool {
+    match (&a.extents[..], &b.extents[..], &c.extents[..]) {
+        ([m, k], [n, terms], [rows, columns]) => k == terms && m == rows && n == columns,
+        _ => false,
     }
 }
 
