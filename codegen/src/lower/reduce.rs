@@ -17,10 +17,13 @@ use crate::view::leaf::leaves;
 /// Lanes of a warp.
 const WARP: i64 = 32;
 
-/// How the loop over so many partial results is unrolled: entirely where a block's warps have them, so that they are loaded
-/// by vectors.
-pub(super) fn unroll_partials(count: i64) -> Unroll {
-    if count <= WARP { Unroll::Full } else { Unroll::By(8) }
+/// Unroll factor of a loop over many partial results.
+pub(super) const PARTIAL_UNROLL: u32 = 8;
+
+/// How the loop over so many partial results of a reduction is unrolled: entirely where a block's warps have them, so that
+/// they are loaded by vectors.
+fn unroll_partials(count: i64) -> Unroll {
+    if count <= WARP { Unroll::Full } else { Unroll::By(PARTIAL_UNROLL) }
 }
 
 /// The accumulators of a reduction, and how tuples of elements are combined.

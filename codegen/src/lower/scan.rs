@@ -7,7 +7,7 @@
 use tilewright_layout::Layout;
 
 use super::Lower;
-use super::reduce::{Combined, How, Kept, Part, Runs, load, unroll_partials};
+use super::reduce::{Combined, How, Kept, PARTIAL_UNROLL, Part, Runs, load};
 use crate::affine::Coord;
 use crate::elem::Elem;
 use crate::index::{Int, Ix};
@@ -365,7 +365,8 @@ impl Lower<'_> {
             })
         })?;
         let (from, to) = (self.int(1), self.int(runs.count()));
-        self.emit(Op::For { var, from, to, step: 1, unroll: unroll_partials(runs.count()), body });
+        // The elements of a scan are in registers meanwhile, which an unrolled loop would take more of.
+        self.emit(Op::For { var, from, to, step: 1, unroll: Unroll::By(PARTIAL_UNROLL), body });
         self.over(len, &mut |lower, at| {
             let value = lower.joined(values, &lower.tuple(&preceding, at), &lower.tuple(done, at))?;
             lower.set(done, at, value);

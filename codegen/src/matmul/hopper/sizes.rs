@@ -97,8 +97,9 @@ const BEYOND: u32 = 3;
 const SHARED: u32 = 58;
 /// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
 const TILE: [u32; 2] = [1391, 112];
-/// Clocks in which the blocks of a cluster add their sums: a constant, and more for each of them.
-const EXCHANGE: [u32; 2] = [2800, 900];
+/// Clocks in which the blocks of a cluster add their sums: a constant, and for each of them so many for 1000 elements of the
+/// tile.
+const EXCHANGE: [u32; 2] = [4000, 30];
 /// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
 const LAUNCH: [u32; 2] = [3284, 1060];
 
@@ -149,7 +150,8 @@ impl Sizes {
             Terms::One => 0,
         };
         let step = step + more as u32 + if self.cluster > 1 { SHARED } else { 0 };
-        let exchange = if self.split_k > 1 { EXCHANGE[0] + EXCHANGE[1] * self.split_k as u32 } else { 0 };
+        let sums = elements * self.split_k as u32;
+        let exchange = if self.split_k > 1 { EXCHANGE[0] + EXCHANGE[1] * sums / 1000 } else { 0 };
         let tile = TILE[0] + TILE[1] * elements / 1000 + exchange;
         let right = self.rows_of_right(c) / self.cluster;
         let rows = (self.tile[0] + right) as u32;
