@@ -43,9 +43,10 @@ pub(in crate::matmul) struct Sizes {
 }
 
 /// Tiles of the default variants, rows and columns, the blocks of a cluster that share columns, those that share K, and the
-/// clocks of a step beside its copies: of an H100 and an H200 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles of a
-/// product nearly fill all multiprocessors; small ones for products of few rows, which memory limits; clusters, which copy
-/// fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few tiles.
+/// clocks of a step beside its copies: of an H100 and an H200 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles
+/// of a product nearly fill all multiprocessors; small ones for products of few rows, which memory limits; clusters, which
+/// copy fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few
+/// tiles.
 const SHIPPED: [([i64; 2], [i64; 2], u32); 39] = [
     ([128, 256], [1, 1], 917),
     ([128, 224], [1, 1], 815),
