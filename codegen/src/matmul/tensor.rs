@@ -54,8 +54,8 @@ pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Pr
 fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
     let bytes = i64::from(c.dtype.bytes().min(c.b_dtype.bytes()));
     // Guards and addresses of narrow copies take registers, which further inputs of the epilogue need as well, and zero
-    // points, which are copied and subtracted beside scales.
-    let many = c.bias.is_some() || c.alpha_beta || c.has_matrices() || c.zeros;
+    // points, which are copied and subtracted beside scales. Beside wgmma, only small products have narrow copies.
+    let many = c.bias.is_some() || c.alpha_beta || c.has_matrices() || c.zeros || c.arch >= ring::BULK;
     let of = |width: i64| {
         let small = width <= WORD && (width == bytes || many);
         (width, if small { plan.narrow(c) } else { plan.clone() })
