@@ -229,6 +229,8 @@ pub struct Model {
     /// Exposed latency: an iteration that waits for global memory with nothing to compute. Other resident
     /// blocks hide it, if there are any.
     pub exposed: f64,
+    /// How many times as long an iteration takes where no scheduler has a second warp.
+    pub unpaired: f64,
     /// The prologue and epilogue of a wave of blocks: first loads, and the end of the last iteration.
     pub fill: f64,
     /// Launch overhead.
@@ -249,6 +251,7 @@ impl Model {
         global: 3.3,
         staged: 93.0,
         exposed: 1000.0,
+        unpaired: 1.25,
         fill: 2070.0,
         launch: 5960.0,
     };
@@ -269,8 +272,10 @@ impl Model {
     fn wave(&self, facts: &Facts, blocks: f64, device: &DeviceLimits) -> [f64; 3] {
         let Work { before, iteration, after, product, exposed, staged, .. } = &facts.work;
         let busy = self.busy(iteration, *product) + if *staged && !exposed { self.staged } else { 0.0 };
-        // A block with fewer warps than schedulers leaves some schedulers idle.
-        let alone = busy * (4.0 / facts.warps).max(1.0) + if *exposed { self.exposed } else { 0.0 };
+        // A block with fewer warps than schedulers leaves some schedulers idle; with two for each, one runs while the other
+        // waits for shared memory.
+        let idle = if facts.warps * blocks < 8.0 { self.unpaired } else { 1.0 };
+        let alone = busy * idle * (4.0 / facts.warps).max(1.0) + if *exposed { self.exposed } else { 0.0 };
         let active = (facts.tiles as f64).min(f64::from(device.multiprocessors.max(1)));
         let memory = after.sectors * 32.0 * active * device.clock / device.bandwidth;
         [

@@ -239,12 +239,13 @@ fn fit() {
         rows.iter().map(|row| one(row).abs().powf(1.5)).sum::<f64>()
     };
     let mut best = Model::FITTED;
-    let constants: [fn(&mut Model) -> &mut f64; 7] = [
+    let constants: [fn(&mut Model) -> &mut f64; 8] = [
         |m| &mut m.slots,
         |m| &mut m.prompt,
         |m| &mut m.global,
         |m| &mut m.staged,
         |m| &mut m.exposed,
+        |m| &mut m.unpaired,
         |m| &mut m.fill,
         |m| &mut m.launch,
     ];
