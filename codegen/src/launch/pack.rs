@@ -156,8 +156,8 @@ impl<'p> Packing<'p> {
 
     /// Why a variant does not read an argument itself, if its rows are along another mode.
     pub(super) fn reads_other_rows(&self, variant: &Variant) -> Option<String> {
-        let pack = self.packs_of(variant).into_iter().map(|which| &self.kernel.packs[which]);
-        let pack = pack.into_iter().find(|pack| pack.transposes)?;
+        let mut packs = self.packs_of(variant).into_iter().map(|which| &self.kernel.packs[which]);
+        let pack = packs.find(|pack| pack.transposes)?;
         let (name, [to, from]) = (&self.kernel.params[pack.arg].name, [pack.modes[0], pack.modes[1]]);
         Some(format!("`{name}` is contiguous along mode {from}, and this variant reads it along mode {to}"))
     }

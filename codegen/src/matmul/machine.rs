@@ -344,7 +344,10 @@ impl Reader<'_> {
         let given = of_tiles.into_iter().any(|key| self.find(key).is_some());
         let copies = c.of_rows_along_k()?;
         let suits = !given && self.wanted() == Wanted::Auto && self.unlike_wgmma(&copies, false).is_none();
-        suits.then(|| (hopper::Sizes::shipped(&copies), copies)).map(|(sizes, copies)| (copies, sizes))
+        suits.then(|| {
+            let sizes = hopper::Sizes::shipped(&copies);
+            (copies, sizes)
+        })
     }
 
     /// Why auto chose another instruction on an architecture that has wgmma for this type, for the report.
