@@ -31,7 +31,7 @@ pub struct Launch {
     /// The cost model; of several variants that fit a launch and have one, the fastest is chosen.
     pub cost: Option<Cost>,
     /// Arguments of which it may read a copy with aligned rows, made by a launch before it where its facts do
-    /// not hold of the argument.
+    /// not hold of the argument, or where it reads rows along another mode.
     pub packs: Vec<Id>,
 }
 
