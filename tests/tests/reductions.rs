@@ -358,3 +358,40 @@ fn a_bias_counts_in_rows_that_there_are() {
         }
     }
 }
+
+/// Coordinates beside the sum of the first tile of each row, of which every thread has one element, as of the others.
+#[kernel]
+fn places_beside_a_sum(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    y: &mut Tensor<f32, (M, N), (ldy, _1)>,
+    z: &mut Tensor<f32, (M, N), (ldz, _1)>,
+) {
+    let t = layout!((1, 64));
+    let from = parallelize(tile(x, (1, 64), (block.x, _)), t, thread.x);
+    let places = parallelize(tile(y, (1, 64), (block.x, _)), t, thread.x);
+    let chosen = parallelize(tile(z, (1, 64), (block.x, _)), t, thread.x);
+    let first = block_sum(map(from[(_, _, 0)], |x| x), beyond = 0.0);
+    let most = block_maximum(map(from[(_, _, 0)], |x| x));
+    for k in 0..from.size(2) {
+        copy(map((first, from[(_, _, k)]), |s, _, at| s + at.1 as f32), places[(_, _, k)]);
+        copy(map((most, from[(_, _, k)]), |m, x, at| if at.1 > 64 { m } else { x }), chosen[(_, _, k)]);
+    }
+}
+
+#[test]
+fn sums_over_threads_stand_for_no_coordinate() {
+    for (m, n) in [(2, 64), (3, 200), (2, 70)] {
+        let x: Vec<f32> = (0..m * n).map(|at| (at % 7) as f32).collect();
+        let out = || Arg::output::<f32>([m, n]).strides([n, 1]);
+        let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), out(), out()];
+        for outcome in every(generated!(places_beside_a_sum), &args) {
+            let (y, z) = (outcome.get::<f32>("y").unwrap(), outcome.get::<f32>("z").unwrap());
+            for (at, (i, j)) in (0..m * n).map(|at| (at, (at / n, at % n))) {
+                let first = &x[i * n..i * n + n.min(64)];
+                let most = first.iter().copied().fold(f32::MIN, f32::max);
+                assert_eq!(y[at], first.iter().sum::<f32>() + j as f32, "{m} {n}: {i} {j}");
+                assert_eq!(z[at], if j > 64 { most } else { x[at] }, "{m} {n}: {i} {j}");
+            }
+        }
+    }
+}

@@ -89,11 +89,11 @@ impl Origins<'_> {
             }
             edge.stored(to)
         };
+        // Between threads whose elements are combined.
+        let differs = |edge: &Edge| across.iter().any(|across| apart(&edge.base, *across));
         let kept = source.edges.and_then(|edges| {
             let edges: Vec<Edge> = edges.into_iter().map(view).collect::<Option<_>>()?;
-            let stays = |edge: &Edge| {
-                !along_combined(edge) && !across.iter().any(|across| apart(&edge.base, *across))
-            };
+            let stays = |edge: &Edge| !along_combined(edge) && !differs(edge);
             edges.into_iter().filter(stays).map(left).collect::<Option<Vec<_>>>()
         });
         let same_place = self.whole(to) && self.whole(from);
@@ -103,7 +103,8 @@ impl Origins<'_> {
         };
         // Along what is combined, results stand for no coordinate.
         let at = source.at.is_some().then(|| self.at(from, from, state)).flatten().unwrap_or_default();
-        let kept = at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|_| !combined));
+        let kept =
+            at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && !differs(at)));
         let at = Some(self.stored(kept.collect(), to));
         state.insert(to.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
     }
