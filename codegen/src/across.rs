@@ -68,6 +68,19 @@ impl Across {
         }
     }
 
+    /// What it spans, in words that follow a reduction's; nothing where that is one thread.
+    pub(crate) fn said(self) -> String {
+        let threads = match self {
+            Across::Thread => 1,
+            Across::Warp(lanes) => lanes,
+            Across::Digits(digits) => digits.all().iter().map(|(extent, _)| extent).product(),
+            Across::Block => return ", over the block".to_owned(),
+            Across::Cluster(_) => return ", over the cluster".to_owned(),
+            Across::Blocks(_) => return ", over the blocks of the cluster".to_owned(),
+        };
+        if threads > 1 { format!(", over {threads} threads") } else { String::new() }
+    }
+
     /// The first of the threads that are reduced with one.
     pub fn first(self, thread: u32) -> u32 {
         match self {

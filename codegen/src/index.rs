@@ -305,6 +305,12 @@ impl Exprs {
         }
     }
 
+    /// Is the condition true of an expression or of a part of it?
+    pub(crate) fn any(&self, at: Ix, is: &impl Fn(&Int) -> bool) -> bool {
+        let int = &self.get(at).int;
+        is(int) || int.parts().into_iter().any(|part| self.any(part, is))
+    }
+
     fn sum(&mut self, terms: &[Ix]) -> Ix {
         let zero = self.int(0);
         terms.iter().fold(zero, |sum, &term| self.add(sum, term))

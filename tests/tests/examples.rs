@@ -23,7 +23,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("memory", &["each adds up to 1", "softmax_row", "4 wavefronts"]),
     ("own_kernel", &["where they belong", "refused: argument `b`", "with seed 0"]),
     ("snapshot_test", &["scale(const float* __restrict__ x"]),
-    ("softmax", &["softmax(const float", "expf", "fragment_of_warps"]),
+    ("softmax", &["softmax(const float", "expf", "most_next_of_warps"]),
     ("tutorial", &["matmul_nt("]),
 ];
 

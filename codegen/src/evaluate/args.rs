@@ -5,7 +5,8 @@ use tilewright_layout::{Layout, Tiler, Tuple};
 use super::advice;
 use super::functions::FUNCTIONS;
 use super::value::Value;
-use crate::ast::{Name, Span};
+use crate::ast::{Expr, ExprKind, Name, Span};
+use crate::limits;
 use crate::problem::Problem;
 use crate::typing::Scalar;
 use crate::view::View;
@@ -20,6 +21,8 @@ pub(super) struct Args {
     pub(super) types: Vec<Name>,
     /// The names that the results get.
     pub(super) naming: Vec<String>,
+    /// The registers that the result is assigned to.
+    pub(super) into: Option<View>,
 }
 
 impl Args {
@@ -111,6 +114,25 @@ impl Args {
         if let [name] = &self.naming[..] { name } else { other }
     }
 
+    /// The names of results that nobody names: they are made of the first tile.
+    pub(super) fn made_of(&self) -> Vec<String> {
+        let first = match self.get(0) {
+            Some(Value::View(view)) => Some(view),
+            Some(Value::Tuple(all)) => all.iter().find_map(|value| match value {
+                Value::View(view) => Some(view),
+                _ => None,
+            }),
+            _ => None,
+        };
+        let made = match self.name.rsplit('_').next() {
+            Some("reduce") => "reduced",
+            Some("scan") => "scanned",
+            Some(of @ ("sum" | "maximum" | "minimum")) => of,
+            _ => return Vec::new(),
+        };
+        first.map(|view| made_from(&view.name, made)).into_iter().collect()
+    }
+
     /// The error where arguments do not fit together.
     pub(super) fn wrong(&self) -> Problem {
         Problem::new(format!("`{}` cannot take these arguments", self.name)).help(self.usage())
@@ -138,5 +160,26 @@ impl Args {
     pub(super) fn usage(&self) -> String {
         let row = FUNCTIONS.iter().find(|row| row.name == self.name);
         row.map_or_else(String::new, |row| format!("write {}", row.usage))
+    }
+}
+
+/// Names of tiles that nobody names are made from others' while they are at most so long.
+const LONGEST_MADE: usize = 24;
+
+/// The name of a tile that nobody names, from that of another, and what it is of that.
+pub(super) fn made_from(name: &str, what: &str) -> String {
+    match name.len() + what.len() < LONGEST_MADE {
+        true => format!("{name}_{what}"),
+        false => what.to_owned(),
+    }
+}
+
+/// The name of a tile that is made for a place: a name, or a part of what has one.
+pub(super) fn made_for(place: &Expr, what: &str) -> Vec<String> {
+    match &place.kind {
+        ExprKind::Name(name) if limits::is_name(name) => vec![made_from(name, what)],
+        ExprKind::Index { base, .. } | ExprKind::Field { base, .. } => made_for(base, what),
+        ExprKind::Method { receiver, .. } => made_for(receiver, what),
+        _ => Vec::new(),
     }
 }

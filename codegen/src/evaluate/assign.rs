@@ -1,5 +1,6 @@
 //! Assignments: `fragment = …`, `fragment *= …`, `(a, b) = …`.
 
+use super::args::{made_for, made_from};
 use super::value::Value;
 use super::{Evaluator, advice, operators};
 use crate::ast::{self, Binary, Span};
@@ -14,13 +15,33 @@ impl Evaluator {
         if let (ast::ExprKind::Tuple(targets), None) = (&target.kind, op) {
             return self.assign_all(targets, value);
         }
+        self.naming = made_for(target, "next");
+        self.into = match (&target.kind, &value.kind, op) {
+            (ast::ExprKind::Name(name), ast::ExprKind::Call { .. }, None) => self.registers_named(name),
+            _ => None,
+        };
         let from = self.unsettled(value);
+        self.naming.clear();
+        self.into = None;
         self.assign_value(target, op, (from, value.span), span);
+    }
+
+    /// The tile in registers that has this name.
+    fn registers_named(&self, name: &str) -> Option<View> {
+        match self.lookup(name) {
+            Some(Value::View(view)) if matches!(self.builder.space(view), tile::Space::Registers { .. }) => {
+                Some(view.clone())
+            }
+            _ => None,
+        }
     }
 
     /// `(a, b) = …`: all values are computed before any is assigned.
     pub(super) fn assign_all(&mut self, targets: &[ast::Expr], value: &ast::Expr) {
-        let values = match self.expr(value) {
+        self.naming = targets.iter().flat_map(|target| made_for(target, "next")).collect();
+        let values = self.expr(value);
+        self.naming.clear();
+        let values = match values {
             Value::Tuple(values) if values.len() == targets.len() => values,
             Value::Poison => return,
             other => {
@@ -132,6 +153,10 @@ impl Evaluator {
         (from, from_span): (Value, Span),
         [target_span, span]: [Span; 2],
     ) {
+        // What is computed in its place is there.
+        if op.is_none() && matches!(&from, Value::View(view) if *view == to) {
+            return;
+        }
         let elem = self.builder.elem(&to);
         // An assignment without an operator does not read its target.
         let reads = op.is_some();
@@ -139,7 +164,7 @@ impl Evaluator {
         let elsewhere = |view: &View| view.tensor == to.tensor && *view != to;
         let from = match from {
             Value::Elements(of) if of.tile.is_none() && of.ins.iter().any(elsewhere) => {
-                self.settled(Value::Elements(of), &[], from_span)
+                self.settled(Value::Elements(of), &[made_from(&to.name, "next")], from_span)
             }
             from => from,
         };

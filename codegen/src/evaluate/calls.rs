@@ -1,6 +1,6 @@
 //! Calls of functions and methods.
 
-use super::args::Args;
+use super::args::{Args, made_for};
 use super::functions::{FUNCTIONS, Function};
 use super::value::Value;
 use super::{Evaluator, advice};
@@ -12,7 +12,7 @@ use crate::spelling::did_you_mean;
 
 impl Evaluator {
     pub(super) fn call(&mut self, function: &Name, types: &[Name], args: &[Arg], span: Span) -> Value {
-        let naming = std::mem::take(&mut self.naming);
+        let (naming, into) = (std::mem::take(&mut self.naming), self.into.take());
         // A closure bound in the kernel shadows a function of its name, as in Rust.
         if let Some(Value::Closure(closure)) = self.lookup(&function.text).cloned() {
             if let Some(place) = self.scope.iter().rposition(|(known, _)| *known == function.text)
@@ -32,8 +32,13 @@ impl Evaluator {
             return self.complain(function.span, problem.help(help));
         };
         let (values, named) = (Vec::new(), Vec::new());
-        let mut all = Args { call: span, name: row.name.into(), values, named, types: types.into(), naming };
-        for arg in args {
+        let mut all =
+            Args { call: span, name: row.name.into(), values, named, types: types.into(), naming, into };
+        for (n, arg) in args.iter().enumerate() {
+            self.naming = match (row.name, n, args.get(1)) {
+                ("copy", 0, Some(to)) => made_for(&to.value, "value"),
+                _ => Vec::new(),
+            };
             let value = match (&arg.name, &arg.value.kind) {
                 (Some(name), _) if row.name == "gemm" && name.text == "with" => self.operations(&arg.value),
                 (Some(name), ExprKind::Name(elem)) if name.text == "acc" => {
@@ -48,8 +53,12 @@ impl Evaluator {
                 None => all.values.push((value, arg.value.span)),
             }
         }
+        self.naming.clear();
         if all.poisoned() {
             return Value::Poison;
+        }
+        if all.naming.is_empty() {
+            all.naming = all.made_of();
         }
         let allowed = row.named;
         if let Some((name, _, _)) = all.named.iter().find(|(name, ..)| !allowed.contains(&name.text.as_str()))
@@ -120,6 +129,7 @@ impl Evaluator {
 
     pub(super) fn method(&mut self, receiver: &Expr, method: &Name, args: &[Arg], span: Span) -> Value {
         let naming = std::mem::take(&mut self.naming);
+        self.into = None;
         let of = self.operand(receiver);
         let values: Vec<Value> = args.iter().map(|arg| self.expr(&arg.value)).collect();
         if matches!(of, Value::Poison) || values.iter().any(|v| matches!(v, Value::Poison)) {

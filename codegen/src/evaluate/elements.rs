@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::args::Args;
+use super::args::{Args, made_from};
 use super::value::{Closure, Value};
 use super::{Evaluator, advice, elementwise, integer};
 use crate::ast::{Arg, Expr, Name, Pattern, Span};
@@ -227,14 +227,14 @@ impl Evaluator {
                 Ok(Value::Unit)
             }
             Some(to) => {
-                let fresh = self.fresh(&mapped, made, naming)?;
+                let fresh = self.fresh(&mapped, made, naming, None)?;
                 for (fresh, to) in fresh.iter().zip(to) {
                     self.builder.map(std::slice::from_ref(fresh), to, tile::Expr::In(0))?;
                 }
                 Ok(Value::Unit)
             }
             None => {
-                let fresh = self.fresh(&mapped, made, naming)?;
+                let fresh = self.fresh(&mapped, made, naming, args.into.as_ref())?;
                 let made = fresh.into_iter().zip(conditions).map(|(tile, is_condition)| match is_condition {
                     true => elementwise::condition(tile),
                     false => Ok(Value::View(tile)),
@@ -265,20 +265,36 @@ impl Evaluator {
         Ok(value)
     }
 
-    /// Fragments for the results of functions.
+    /// Fragments for the results of functions. A result that is assigned to a tile of its type is computed there, unless the
+    /// function reads other elements of that tile.
     fn fresh(
         &mut self,
         mapped: &Mapped<'_>,
         values: Vec<(tile::Expr, Elem)>,
         naming: &[String],
+        into: Option<&View>,
     ) -> Result<Vec<View>, Problem> {
+        if let ([(value, elem)], Some(to)) = (&values[..], into)
+            && self.builder.elem(to) == *elem
+            && to.shape() == View::joint_shape(&mapped.ins)
+            && mapped.ins.iter().all(|view| view.tensor != to.tensor || view == to)
+        {
+            self.builder.map(&mapped.ins, to, value.clone())?;
+            return Ok(vec![to.clone()]);
+        }
         if let Some(whole) = mapped.ins.iter().find(|view| view.extents().is_none()) {
             return Err(advice::whole(whole, "map").arg(0));
         }
         let mut made = Vec::new();
         for (n, (value, elem)) in values.into_iter().enumerate() {
-            let name = naming.get(n).map_or("fragment", String::as_str);
-            let fragment = self.room_for(name, elem, &mapped.ins)?.with_name(name);
+            let name = match (naming.get(n).or(naming.last()), mapped.ins.first()) {
+                (Some(name), _) => name.clone(),
+                (None, Some(from)) if self.builder.elem(from) != elem => {
+                    made_from(&from.name, &elem.to_string())
+                }
+                (None, from) => made_from(from.map_or("element", |from| &from.name), "mapped"),
+            };
+            let fragment = self.room_for(&name, elem, &mapped.ins)?.with_name(&name);
             self.builder.map(&mapped.ins, &fragment, value)?;
             made.push(fragment);
         }

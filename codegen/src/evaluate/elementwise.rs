@@ -1,6 +1,7 @@
 //! Arithmetic on tiles outside of closures: `x * s + b` is a function of their elements, as in `map`. It is computed
 //! where a tile is needed, all operators of an expression at once.
 
+use super::args::made_from;
 use super::elements::MOST_INPUTS;
 use super::value::Value;
 use super::{Evaluator, advice, integer};
@@ -79,8 +80,11 @@ impl Evaluator {
     pub(super) fn settled(&mut self, value: Value, naming: &[String], span: Span) -> Value {
         match value {
             Value::Elements(of) if of.tile.is_none() => {
-                let name = naming.first().map_or("fragment", String::as_str);
-                self.computed_tile(*of, name, span).unwrap_or_else(|problem| self.complain(span, problem))
+                let name = match (naming.first(), of.ins.first()) {
+                    (Some(name), _) => name.clone(),
+                    (None, first) => made_from(first.map_or("element", |view| &view.name), "value"),
+                };
+                self.computed_tile(*of, &name, span).unwrap_or_else(|problem| self.complain(span, problem))
             }
             Value::Tuple(items)
                 if items.iter().any(|item| matches!(item, Value::Elements(_) | Value::Tuple(_))) =>

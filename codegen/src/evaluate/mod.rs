@@ -103,6 +103,8 @@ struct Evaluator {
     types: Vec<(String, Elem)>,
     /// The names that the current `let` binds.
     naming: Vec<String>,
+    /// The registers that the value is assigned to.
+    into: Option<View>,
     /// Nesting depth of blocks and expressions.
     blocks: u32,
     depth: u32,
@@ -131,6 +133,7 @@ impl Evaluator {
             loaded: Vec::new(),
             types: Vec::new(),
             naming: Vec::new(),
+            into: None,
             blocks: 0,
             depth: 0,
             work: Work::default(),

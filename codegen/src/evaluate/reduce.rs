@@ -127,8 +127,8 @@ impl Evaluator {
         let name = naming.first().map_or("fragment", String::as_str);
         let whole = self.is_whole(from);
         let (from, across) = match whole {
-            true => (&self.loaded(name, from)?, self.across_threads(args, across)?),
-            false => (&self.loaded_part(name, from)?, across),
+            true => (&self.loaded(from)?, self.across_threads(args, across)?),
+            false => (&self.loaded_part(from)?, across),
         };
         let extents = extents(args, from, across, args.values.get(1).map(|(value, _)| value))?;
         let to = match whole {
@@ -178,14 +178,14 @@ impl Evaluator {
         let extents = extents(args, &from[0], across, named(args, "mode").map(|(value, _)| value))?;
         let mut to = Vec::new();
         for (n, elem) in elems.iter().enumerate() {
-            let name = naming.get(n).map_or("fragment", String::as_str);
+            let name = naming.get(n).or(naming.last()).map_or("fragment", String::as_str);
             let made = match whole {
                 true => {
-                    from[n] = self.loaded(name, &from[n])?;
+                    from[n] = self.loaded(&from[n])?;
                     self.builder.distributed(name, *elem, &extents)?
                 }
                 false => {
-                    from[n] = self.loaded_part(name, &from[n])?;
+                    from[n] = self.loaded_part(&from[n])?;
                     self.builder.registers(name, *elem, Tuple::flat(&extents))?.with_name(name)
                 }
             };

@@ -87,10 +87,10 @@ impl Evaluator {
         if over_cluster {
             levels.extend(Some(self.blocks_of_cluster()).filter(|&blocks| blocks > 1).map(Level::Blocks));
         }
-        let name = |n: usize| naming.get(n).map_or("fragment", String::as_str);
+        let name = |n: usize| naming.get(n).or(naming.last()).map_or("fragment", String::as_str);
         let (mut ins, mut to): (Vec<View>, Vec<View>) = (Vec::new(), Vec::new());
         for (n, (view, elem)) in from.iter().zip(&elems).enumerate() {
-            ins.push(if whole { self.loaded(name(n), view)? } else { view.clone() });
+            ins.push(if whole { self.loaded(view)? } else { view.clone() });
             to.push(match whole {
                 true => self.builder.distributed(name(n), *elem, &extents)?,
                 false => self.room_for(name(n), *elem, std::slice::from_ref(view))?,

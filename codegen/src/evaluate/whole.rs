@@ -2,7 +2,7 @@
 
 use tilewright_layout::Tuple;
 
-use super::args::Args;
+use super::args::{Args, made_from};
 use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::ast::Span;
@@ -67,25 +67,25 @@ impl Evaluator {
     }
 
     /// A tile of memory loaded into registers; others unchanged.
-    pub(super) fn loaded(&mut self, name: &str, view: &View) -> Result<View, Problem> {
+    pub(super) fn loaded(&mut self, view: &View) -> Result<View, Problem> {
         let program = self.builder.program();
         if program.forms.contains_key(&view.tensor) {
             return Ok(view.clone());
         }
         let elem = self.builder.elem(view);
         let extents = view.extents().ok_or_else(|| advice::whole(view, "sum"))?;
-        let tile = self.builder.distributed(&format!("{name}_of"), elem, &extents)?;
+        let tile = self.builder.distributed(&made_from(&view.name, "loaded"), elem, &extents)?;
         self.builder.copy(view, &tile)?;
         Ok(tile)
     }
 
     /// The part of a thread loaded from memory into registers; others unchanged.
-    pub(super) fn loaded_part(&mut self, name: &str, view: &View) -> Result<View, Problem> {
+    pub(super) fn loaded_part(&mut self, view: &View) -> Result<View, Problem> {
         if matches!(self.builder.space(view), tile::Space::Registers { .. }) || view.extents().is_none() {
             return Ok(view.clone());
         }
         let elem = self.builder.elem(view);
-        let part = self.builder.registers(&format!("{name}_of"), elem, view.shape())?;
+        let part = self.builder.registers(&made_from(&view.name, "loaded"), elem, view.shape())?;
         self.builder.copy(view, &part)?;
         Ok(part)
     }

@@ -225,7 +225,7 @@ impl Lower<'_> {
     }
 
     /// Does it vary with a loop variable?
-    fn varies(&self, at: Ix) -> bool {
+    pub(super) fn varies(&self, at: Ix) -> bool {
         let named = |id: &u32| self.named.iter().any(|(_, known)| known == id);
         let mut open = vec![at];
         while let Some(at) = open.pop() {

@@ -9,8 +9,9 @@ use crate::condition::Test;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Int, Ix};
 use crate::problem::Result;
-use crate::thread::{Id, Op, Queue, Role, Scope, Stmt, Unroll};
-use crate::tile::{self, How, Past, Space};
+use crate::thread::{Bin, Id, Op, Queue, Role, Scope, Stmt, Unroll};
+use crate::tile::{self, Expr, How, Past, Space};
+use crate::view::View;
 
 impl Lower<'_> {
     pub(super) fn statements(&mut self, body: &[tile::Stmt]) -> std::result::Result<(), Diagnostic> {
@@ -24,6 +25,9 @@ impl Lower<'_> {
         self.scope.by = stmt.by;
         self.at_site("", stmt.span);
         let problem = |p: crate::problem::Problem| p.at(stmt.span);
+        if let Some(said) = said(&stmt.op) {
+            self.comment(said);
+        }
         match &stmt.op {
             tile::Op::Copy { from, to, how: How::Atom(row), token, .. } => {
                 self.copy_by(row, from, to, token.is_some()).map_err(problem)?;
@@ -179,6 +183,18 @@ impl Lower<'_> {
         self.nested(|lower| lower.statements(body)).map(|(block, ())| block)
     }
 
+    /// The end of a loop. One that is chosen among integers has a name, since several conditions ask for it.
+    fn end(&mut self, of: &tile::Var) -> Ix {
+        let end = self.affine(&of.to);
+        if !self.kernel.exprs.any(end, &|int| matches!(int, Int::Min(..) | Int::Max(..) | Int::Select(..))) {
+            return end;
+        }
+        // An iteration ahead has a variable of its own, with the bounds of the loop's.
+        let alike = self.program.vars.iter().find(|var| (&var.from, &var.to) == (&of.from, &of.to));
+        let name = format!("{}_end", alike.unwrap_or(of).name);
+        if self.varies(end) { self.name_here(end, &name) } else { self.name(end, &name) }
+    }
+
     /// A loop over all values of a variable.
     fn repeat(
         &mut self,
@@ -189,7 +205,7 @@ impl Lower<'_> {
         self.before_exchanges(body);
         let program = self.program;
         let of = &program.vars[var as usize];
-        let (mut from, to) = (self.affine(&of.from), self.affine(&of.to));
+        let (mut from, to) = (self.affine(&of.from), self.end(of));
         if !self.kernel.exprs.get(from).is_narrow() {
             // A start beyond the end runs no iteration, so it is clamped to the end.
             from = self.exprs().min(from, to);
@@ -254,7 +270,7 @@ impl Lower<'_> {
     ) -> std::result::Result<(), Diagnostic> {
         let program = self.program;
         let of = &program.vars[var as usize];
-        let (mut at, extent) = (self.affine(at), self.affine(&of.to));
+        let (mut at, extent) = (self.affine(at), self.end(of));
         // There is no last iteration where there is none at all; within the loop there is one.
         let is_first = self.kernel.exprs.constant(at) == Some(0);
         if past == Past::Last && !is_first {
@@ -311,5 +327,43 @@ impl Lower<'_> {
             Past::Skip | Past::Last => (known.lo.max(0), known.hi.min(last)),
         };
         self.exprs().leaf(Int::Var(id), lo, hi.max(lo), known.multiple, known.same_for)
+    }
+}
+
+/// What a statement computes of several elements, for a comment.
+fn said(op: &tile::Op) -> Option<String> {
+    let names = |views: &[View]| {
+        let mut names: Vec<&str> = Vec::new();
+        for view in views {
+            if !names.contains(&view.name.as_str()) {
+                names.push(&view.name);
+            }
+        }
+        names.join(", ")
+    };
+    let several = |view: &View| view.layout.size() != Ok(1);
+    match op {
+        tile::Op::Map { ins, to, value } if several(to) && !ins.is_empty() => Some(match value {
+            Expr::In(0) => format!("{} <- {}, {}", to.name, ins[0].name, to.shape()),
+            _ => format!("{} <- f({}), {}", to.name, names(ins), to.shape()),
+        }),
+        tile::Op::Reduce { from, to, with, across, .. } => {
+            let what = match with {
+                Bin::Add => "sum",
+                Bin::Mul => "product",
+                Bin::Min => "minimum",
+                Bin::Max => "maximum",
+                _ => "reduction",
+            };
+            Some(format!("{} <- {what} of {}, {}{}", to.name, from.name, from.shape(), across.said()))
+        }
+        tile::Op::Fold { from, to, across, .. } => {
+            let (to, shape) = (names(to), from[0].shape());
+            Some(format!("{to} <- reduction of {}, {shape}{}", names(from), across.said()))
+        }
+        tile::Op::Scan { from, to, .. } => {
+            Some(format!("{} <- scan of {}, {}", names(to), names(from), from[0].shape()))
+        }
+        _ => None,
     }
 }

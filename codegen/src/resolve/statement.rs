@@ -214,11 +214,18 @@ impl Resolve {
             Problem::new(format!("elements cannot be combined by {with:?}: the order would matter"))
         })?;
         let combined = self.combined(from, to)?;
-        let own = self.accumulator(stmt, to, nothing.into(), &combined)?;
-        let source = self.combinable(stmt, from, &combined.all, (nothing.into(), beyond.is_some()))?;
         let across = combined.across;
-        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond });
         let out = self.side(stmt, to, &combined.rest, true)?;
+        let is_fresh = self.are_filled(std::slice::from_ref(&out), &[nothing.into()], &combined);
+        let own = match is_fresh {
+            true => out.clone(),
+            false => self.accumulator(stmt, to, nothing.into(), &combined)?,
+        };
+        let source = self.combinable(stmt, from, &combined.all, (nothing.into(), beyond.is_some()))?;
+        self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond });
+        if is_fresh {
+            return Ok(());
+        }
         let value = Expr::Bin(with, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
         self.push(stmt, Op::Map { ins: vec![out.clone(), own], to: out, value });
         Ok(())
@@ -234,15 +241,24 @@ impl Resolve {
     ) -> Result<()> {
         let combined = self.combined(&from[0], &to[0])?;
         let (mut own, mut sources, mut out) = (Vec::new(), Vec::new(), Vec::new());
-        for ((from, to), &nothing) in from.iter().zip(to).zip(nothing) {
-            own.push(self.accumulator(stmt, to, nothing, &combined)?);
-            sources.push(self.combinable(stmt, from, &combined.all, (nothing, beyond))?);
+        for to in to {
             out.push(self.side(stmt, to, &combined.rest, true)?);
+        }
+        let is_fresh = self.are_filled(&out, nothing, &combined);
+        for ((from, to), &nothing) in from.iter().zip(to).zip(nothing) {
+            if !is_fresh {
+                own.push(self.accumulator(stmt, to, nothing, &combined)?);
+            }
+            sources.push(self.combinable(stmt, from, &combined.all, (nothing, beyond))?);
         }
         let fold = |from, to, across| {
             let (with, nothing) = (with.to_vec(), nothing.to_vec());
             Op::Fold { from, to, with, nothing, across, beyond }
         };
+        if is_fresh {
+            self.push(stmt, fold(sources, out, combined.across));
+            return Ok(());
+        }
         self.push(stmt, fold(sources, own.clone(), combined.across));
         self.push(stmt, fold(own, out, Across::Thread));
         Ok(())
@@ -289,6 +305,19 @@ impl Resolve {
             (_, None) => return Err(Problem::new("too many digits of threads are combined at once")),
         };
         Ok(Combined { rest: all.projected(&keep), own: part::combined(&all, &keep), all, across })
+    }
+
+    /// Are these a thread's parts of a reduction's results, which the last statements have filled with the identity?
+    fn are_filled(&self, out: &[View], nothing: &[Number], combined: &Combined) -> bool {
+        let own = Tuple::flat(&combined.own);
+        let Ok(layout) = Layout::compact(own.clone()) else { return false };
+        let Some(first) = self.body.len().checked_sub(out.len()) else { return false };
+        self.body[first..].iter().zip(out.iter().zip(nothing)).all(|(stmt, (out, nothing))| {
+            let is_own =
+                out.shape() == own && self.program.tensor(out.tensor).layout == layout.clone().into();
+            is_own
+                && matches!(&stmt.op, Op::Fill { to, value: Expr::Lit(value) } if to == out && value == nothing)
+        })
     }
 
     /// Registers for a thread's part of a reduction's result, filled with the identity.

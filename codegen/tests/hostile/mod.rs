@@ -89,8 +89,37 @@ fn program(names: &[&str; 8]) -> Program {
     b.finish()
 }
 
-/// The tokens of a source without its comments.
+/// The tokens of a source without its comments, and without braces around what a condition guards: whether there are any
+/// depends on the length of names.
 fn tokens(source: &str) -> Vec<String> {
+    let mut all = all_tokens(source);
+    for at in (0..all.len()).rev().filter(|&at| all[at] == "if").collect::<Vec<_>>() {
+        let Some(open) = closing(&all, at + 1).map(|end| end + 1) else { continue };
+        if let (Some("{"), Some(end)) = (all.get(open).map(String::as_str), closing(&all, open)) {
+            all.remove(end);
+            all.remove(open);
+        }
+    }
+    all
+}
+
+/// Where the bracket at a place is closed.
+fn closing(tokens: &[String], at: usize) -> Option<usize> {
+    let mut depth = 0;
+    for (place, token) in tokens.iter().enumerate().skip(at) {
+        match token.as_str() {
+            "(" | "{" => depth += 1,
+            ")" | "}" => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return Some(place);
+        }
+    }
+    None
+}
+
+fn all_tokens(source: &str) -> Vec<String> {
     let code = source.lines().map(|line| line.split("//").next().unwrap_or_default());
     let mut all: Vec<String> = Vec::new();
     for line in code {

@@ -106,7 +106,8 @@ pub(crate) fn named(program: &Kernel, name: &str) -> impl Fn(&Op) -> bool + use<
 /// Selects the statement that names an integer, if several have that name.
 pub(crate) fn nth_named(program: &Kernel, name: &str, nth: usize) -> impl Fn(&Op) -> bool + use<> {
     let mut vars = (0..program.vars.len()).filter(|&var| program.vars[var].name == name);
-    let var = vars.nth(nth).unwrap_or_else(|| panic!("nothing is named `{name}`")) as Id;
+    let names = || program.vars.iter().map(|var| var.name.as_str()).collect::<Vec<_>>().join(", ");
+    let var = vars.nth(nth).unwrap_or_else(|| panic!("nothing is named `{name}`: {}", names())) as Id;
     move |op| matches!(op, Op::Let(id, _) if *id == var)
 }
 

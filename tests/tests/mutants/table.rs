@@ -378,9 +378,9 @@ fn softmax() -> Of {
             k.iterations(4, 0, -1)
         })
         .m("one warp's sum too many", "OutOfBounds", |k| k.iterations(10, 0, 1))
-        .m("a shuffle is skipped", "wrong result", |k| k.drop(assign, 26))
-        .m("a shuffle by half of a warp", "Divergence | Malformed", |k| k.only_below(assign, 26, 16))
-        .m("elements beyond the row are summed", "wrong result", |k| k.unmask(19))
+        .m("a shuffle is skipped", "wrong result", |k| k.drop(assign, 24))
+        .m("a shuffle by half of a warp", "Divergence | Malformed", |k| k.only_below(assign, 24, 16))
+        .m("elements beyond the row are summed", "wrong result", |k| k.unmask(18))
         .m("a read's guard is <=", "OutOfBounds", |k| k.guard_by(load, 0, None, 1))
         .m("the result's guard is <=", "OutOfBounds", |k| k.guard_by(store, 2, None, 1))
         .m("the result's guard is too strict", "NotWritten", |k| k.guard_by(store, 2, None, -1))
@@ -407,7 +407,7 @@ fn two_roles() -> Of {
         .m("no wait in a role", "InFlight", |k| k.drop(wait, 1))
         .m("both roles write into the same array", "Race | Unwritten | InFlight", |k| k.lands_in(1, 0))
         .m("a tile read without its padding", "Unwritten | wrong result", |k| {
-            k.swap_factors(nth_named(k, "upper_half_at", 1), 0, 17, 16);
+            k.swap_factors(nth_named(k, "upper_lower_half_at", 1), 0, 17, 16);
         })
         .m("a role of one warp", "Divergence | InFlight", |k| {
             let Op::Roles(roles) = &mut k.body.last_mut().expect("roles").op else {
