@@ -37,8 +37,9 @@ impl<'a> Assumed<'a> {
             }
             Arg::Tensor(_) | Arg::Scalar(_) => None,
         });
-        let limits = program.at_most.iter().map(|&(of, limit)| Fact::AtMost { of, limit });
-        Assumed { program, policy, needs: small.chain(limits).collect() }
+        let most = program.at_most.iter().map(|&(of, limit)| Fact::AtMost { of, limit });
+        let least = program.at_least.iter().map(|&(of, limit)| Fact::AtLeast { of, limit });
+        Assumed { program, policy, needs: small.chain(most).chain(least).collect() }
     }
 
     /// The bounds at a place where `known` is known about variables of loops.

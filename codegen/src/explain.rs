@@ -335,7 +335,10 @@ impl Nest<'_> {
             Int::Lt(a, b) => format!("{} < {}", self.int(a), self.int(b)),
             Int::Eq(a, b) => format!("{} == {}", self.int(a), self.int(b)),
             Int::All(a, b) => format!("{} and {}", self.int(a), self.int(b)),
-            Int::Not(a) => format!("not {}", atom(a)),
+            Int::Not(a) => match self.kernel.exprs.neither(&self.kernel.exprs.get(a).int) {
+                Some((a, b)) => format!("({} or {})", self.int(a), self.int(b)),
+                None => format!("not {}", atom(a)),
+            },
             Int::And(a, b) => format!("{} & {}", atom(a), atom(b)),
             Int::Or(a, b) => format!("{} | {}", atom(a), atom(b)),
             Int::Xor(a, b) => format!("{} ^ {}", atom(a), atom(b)),

@@ -43,6 +43,7 @@ enum Tree {
     Lt(Box<[Tree; 2]>),
     Eq(Box<[Tree; 2]>),
     Both(Box<[Tree; 2]>),
+    Either(Box<[Tree; 2]>),
     Not(Box<Tree>),
     Min(Box<[Tree; 2]>),
     Select(Box<[Tree; 3]>),
@@ -80,6 +81,7 @@ fn tree() -> impl Strategy<Value = Tree> {
             1 => two().prop_map(Tree::Lt),
             1 => two().prop_map(Tree::Eq),
             1 => two().prop_map(Tree::Both),
+            1 => two().prop_map(Tree::Either),
             1 => one().prop_map(Tree::Not),
             1 => two().prop_map(Tree::Min),
             1 => (inner.clone(), inner.clone(), inner.clone()).prop_map(|(c, a, b)| Tree::Select(Box::new([c, a, b]))),
@@ -117,6 +119,7 @@ fn naive(tree: &Tree, at: Place) -> Option<i64> {
         Tree::Lt(of) => both(of).map(|(x, y)| i64::from(x < y))?,
         Tree::Eq(of) => both(of).map(|(x, y)| i64::from(x == y))?,
         Tree::Both(of) => both(of).map(|(x, y)| i64::from(x != 0 && y != 0))?,
+        Tree::Either(of) => both(of).map(|(x, y)| i64::from(x != 0 || y != 0))?,
         Tree::Not(of) => i64::from(naive(of, at)? == 0),
         Tree::Min(of) => both(of).map(|(x, y)| x.min(y))?,
         Tree::Select(of) => match naive(&of[0], at)? {
@@ -185,6 +188,10 @@ fn make(e: &mut Exprs, tree: &Tree, places: &[Place]) -> Option<Ix> {
         Tree::Both(of) => {
             let (x, y) = (truth(e, &of[0], places)?, truth(e, &of[1], places)?);
             e.all(x, y)
+        }
+        Tree::Either(of) => {
+            let (x, y) = (truth(e, &of[0], places)?, truth(e, &of[1], places)?);
+            e.either(x, y)
         }
         Tree::Not(of) => {
             let x = make(e, of, places)?;

@@ -201,6 +201,9 @@ language! {
     /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must
     /// cover whole rows.
     fn at_most(size: Number, limit: Number);
+    /// Refuses launches where a size is smaller: `at_least(N, 4097)`. What is in bounds of all others is not checked, such as
+    /// all elements of a thread but its last.
+    fn at_least(size: Number, limit: Number);
     /// `__launch_bounds__` minimum blocks per multiprocessor: it bounds the registers of a thread. 0 leaves
     /// it to the compiler.
     fn blocks_per_sm(blocks: Number);

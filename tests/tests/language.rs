@@ -263,3 +263,35 @@ fn limits_of_sizes_are_kept() {
     let refused = run_every(&kernel, &args, &Options::default()).map(|_| ()).unwrap_err().to_string();
     assert!(refused.starts_with("`N` is 5, and the kernel is made for at most 4\n"), "{refused}");
 }
+
+/// What all sizes have is not checked.
+#[test]
+fn sizes_have_a_least() {
+    #[kernel]
+    fn doubled(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+        at_least(N, 100);
+        let t = layout!((1, 32));
+        let from = parallelize(tile(x, (1, 128), (block.x, 0)), t, thread.x);
+        map(from, parallelize(tile(y, (1, 128), (block.x, 0)), t, thread.x), |x| x + x);
+    }
+    let kernel = doubled().def().generate().unwrap();
+    let source = &kernel.source();
+    assert!(source.contains("//         N at least 100\n"), "{source}");
+    // Of a thread's four elements three are below 96.
+    assert!(source.contains("if (j < 3 || ") && source.contains(" + j * 32 < N)"), "{source}");
+    let run = |n: usize| {
+        let x: Vec<f32> = (0..2 * n).map(|at| at as f32).collect();
+        let args = [Arg::tensor(&x, [2, n]).strides([n, 1]), Arg::output::<f32>([2, n]).strides([n, 1])];
+        run_every(&kernel, &args, &Options::default())
+    };
+    for n in [100, 101, 127, 128] {
+        for outcome in run(n).unwrap_or_else(|fault| panic!("{fault}")) {
+            let y = outcome.get::<f32>("y").unwrap();
+            assert!(y.iter().enumerate().all(|(at, y)| *y == 2.0 * at as f32), "{n}: {y:?}");
+        }
+    }
+    assert_eq!(
+        run(99).map(|_| ()).unwrap_err().to_string(),
+        "`N` is 99, and the kernel is made for at least 100\nhelp: choose a smaller bound: more accesses are checked then"
+    );
+}

@@ -79,6 +79,23 @@ impl Builder {
         self
     }
 
+    /// A launch is refused where this size is smaller: accesses that are in bounds of such sizes are not checked. Each size is
+    /// at least 1.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// use tilewright_layout::Value;
+    /// let mut b = Builder::new("rows");
+    /// b.at_least(Value::symbol("N"), 4097);
+    /// assert_eq!(b.finish().at_least, [(Value::symbol("N"), 4097)]);
+    /// ```
+    pub fn at_least(&mut self, size: Value, limit: i64) -> &mut Builder {
+        if limit > 1 {
+            self.program.at_least.push((size, limit));
+        }
+        self
+    }
+
     /// Programmatic dependent launch: the kernel may start before the previous kernel in the stream has
     /// ended, and waits for it before it touches memory. Launches then cost less, from compute capability
     /// 9.0; on others nothing changes. For kernels whose blocks fill a multiprocessor: waiting blocks of

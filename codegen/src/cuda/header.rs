@@ -90,6 +90,7 @@ fn fact(kernel: &Kernel, fact: &Fact) -> (String, String, String) {
             (format!("{divisor} divides "), of.to_string(), String::new())
         }
         Fact::AtMost { of, limit } => (String::new(), of.to_string(), format!(" at most {limit}")),
+        Fact::AtLeast { of, limit } => (String::new(), of.to_string(), format!(" at least {limit}")),
         Fact::Aligned { param, bytes } => {
             (String::new(), name(*param), format!(" at multiples of {bytes} bytes"))
         }

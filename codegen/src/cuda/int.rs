@@ -163,10 +163,13 @@ impl Printer<'_> {
             Int::Not(a) => match self.exprs.get(a).int.clone() {
                 Int::Lt(a, b) => self.truth(a, ">=", b, Level::Compare),
                 Int::Eq(a, b) => self.truth(a, "!=", b, Level::Equal),
-                _ => {
-                    let text = self.int_piece(a).at(Level::Unary);
-                    Piece::new(format!("!{text}"), Level::Unary)
-                }
+                all => match self.exprs.neither(&all) {
+                    Some((a, b)) => self.truth(a, "||", b, Level::Or),
+                    None => {
+                        let text = self.int_piece(a).at(Level::Unary);
+                        Piece::new(format!("!{text}"), Level::Unary)
+                    }
+                },
             },
             Int::Select(cond, a, b) => {
                 let (cond, a, b) = (self.int_piece(cond), self.int_piece(a), self.int_piece(b));

@@ -3,6 +3,7 @@
 use super::args::Args;
 use super::value::Value;
 use super::{Evaluator, integer};
+use crate::build::Builder;
 use crate::limits;
 use crate::problem::Problem;
 
@@ -59,16 +60,31 @@ impl Evaluator {
 
     /// `at_most(N, 8192)`
     pub(super) fn at_most_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let help = "choose larger tiles, so that they hold all of it";
+        self.limit(args, (i64::le, "more", help), Builder::at_most)
+    }
+
+    /// `at_least(N, 4097)`
+    pub(super) fn at_least_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let help = "choose a smaller bound: more accesses are checked then";
+        self.limit(args, (i64::ge, "less", help), Builder::at_least)
+    }
+
+    fn limit(
+        &mut self,
+        args: &Args,
+        (holds, otherwise, help): (fn(&i64, &i64) -> bool, &str, &str),
+        add: fn(&mut Builder, tilewright_layout::Value, i64) -> &mut Builder,
+    ) -> Result<Value, Problem> {
         let limit = args.integer(1)?;
         match args.get(0) {
             Some(Value::Size(size)) if limit > 0 => {
-                self.builder.at_most(*size, limit);
+                add(&mut self.builder, *size, limit);
                 Ok(Value::Unit)
             }
-            Some(Value::Int(size)) if *size <= limit => Ok(Value::Unit),
+            Some(Value::Int(size)) if holds(size, &limit) => Ok(Value::Unit),
             Some(Value::Int(size)) => {
-                let problem = Problem::new(format!("{size} is more than {limit}"));
-                Err(problem.help("choose larger tiles, so that they hold all of it").arg(0))
+                Err(Problem::new(format!("{size} is {otherwise} than {limit}")).help(help).arg(0))
             }
             Some(Value::Size(_)) => Err(args.needs(1, "a positive integer")),
             _ => Err(args.needs(0, "a size, such as N or x.size(1),")),

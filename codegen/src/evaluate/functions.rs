@@ -207,6 +207,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("cp_async_wait", "cp_async_wait(1)", &[], 1, Evaluator::cp_async_wait_call),
     row("cp_async_commit", "cp_async_commit()", &[], 0, Evaluator::cp_async_commit_call),
     row("at_most", "at_most(N, 8192)", &[], 2, Evaluator::at_most_call),
+    row("at_least", "at_least(N, 4097)", &[], 2, Evaluator::at_least_call),
     row("blocks_per_sm", "blocks_per_sm(4)", &[], 1, Evaluator::blocks_per_sm_call),
     row("persistent", "persistent()", &[], 0, Evaluator::persistent_call),
     row("cluster", "cluster(8)", &[], 1, Evaluator::cluster_call),

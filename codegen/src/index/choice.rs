@@ -49,6 +49,22 @@ impl Exprs {
         self.intern(Int::All(a, b), (0, 1), 1, same)
     }
 
+    /// At least one holds.
+    pub fn either(&mut self, a: Ix, b: Ix) -> Ix {
+        let (neither, b) = (self.not(a), self.not(b));
+        let neither = self.all(neither, b);
+        self.not(neither)
+    }
+
+    /// Conditions of which it says that neither holds.
+    pub(crate) fn neither(&self, of: &Int) -> Option<(Ix, Ix)> {
+        let Int::All(a, b) = *of else { return None };
+        match (&self.get(a).int, &self.get(b).int) {
+            (Int::Not(a), Int::Not(b)) => Some((*a, *b)),
+            _ => None,
+        }
+    }
+
     /// It does not hold.
     pub fn not(&mut self, a: Ix) -> Ix {
         match (self.constant(a), self.get(a).int.clone()) {

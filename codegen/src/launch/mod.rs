@@ -216,7 +216,8 @@ fn among(
     let (before, variants) = (variants.start, &kernel.variants[variants]);
     // Facts that all variants need are reported once.
     if let Some(first) = variants.first() {
-        let limits = first.program.needs.iter().filter(|fact| matches!(fact, Fact::AtMost { .. }));
+        let of_all = |fact: &&Fact| matches!(fact, Fact::AtMost { .. } | Fact::AtLeast { .. });
+        let limits = first.program.needs.iter().filter(of_all);
         let broken = limits.filter_map(|fact| unmet(fact, &first.program, given, &lookup)).next();
         broken.map_or(Ok(()), |why| Err(Refusal::new(why)))?;
     }
@@ -329,6 +330,13 @@ fn unmet(
             Some(value) if value <= *limit => None,
             Some(value) => Some(format!(
                 "`{of}` is {value}, and the kernel is made for at most {limit}\nhelp: choose larger tiles, so that they hold all of it"
+            )),
+            None => Some(format!("`{of}` is not known")),
+        },
+        Fact::AtLeast { of, limit } => match of.evaluate(lookup) {
+            Some(value) if value >= *limit => None,
+            Some(value) => Some(format!(
+                "`{of}` is {value}, and the kernel is made for at least {limit}\nhelp: choose a smaller bound: more accesses are checked then"
             )),
             None => Some(format!("`{of}` is not known")),
         },

@@ -5,7 +5,7 @@ use tilewright_layout::{Symbol, Value};
 use super::Lower;
 use crate::affine::Affine;
 use crate::bounds::Bounds;
-use crate::index::Ix;
+use crate::index::{Int, Ix};
 use crate::thread::Fact;
 use crate::tile;
 use crate::view::View;
@@ -132,7 +132,7 @@ impl Lower<'_> {
 
     /// Conjoins a condition with `0 <= at < end`.
     pub(super) fn and_within(&mut self, condition: Ix, at: Ix, end: Ix) -> Ix {
-        let below = self.exprs().lt(at, end);
+        let below = self.is_below(at, end);
         let condition = self.exprs().all(condition, below);
         if self.kernel.exprs.get(at).lo >= 0 {
             return condition;
@@ -141,6 +141,32 @@ impl Lower<'_> {
         let negative = self.exprs().lt(at, zero);
         let inside = self.exprs().not(negative);
         self.exprs().all(condition, inside)
+    }
+
+    /// `at < end`. Where all but the last iterations of an unrolled loop are known to be below the least that a size can be,
+    /// the loop's variable is compared first, which the compiler does.
+    fn is_below(&mut self, at: Ix, end: Ix) -> Ix {
+        let below = self.exprs().lt(at, end);
+        let exprs = &self.kernel.exprs;
+        if !matches!(exprs.get(end).int, Int::Param(_)) || exprs.constant(below).is_some() {
+            return below;
+        }
+        let (least, mut terms) = (exprs.get(end).lo, Vec::new());
+        exprs.terms(at, &mut terms);
+        let all: i64 = terms.iter().map(|term| exprs.get(*term).hi).fold(0, i64::saturating_add);
+        let unrolled = |term: &Ix| {
+            let (var, step) = match exprs.get(*term).int {
+                Int::Mul(var, by) => (var, exprs.constant(by)?),
+                _ => (*term, 1),
+            };
+            let of = matches!(exprs.get(var).int, Int::Var(id) if self.scope.unrolled.contains(&id));
+            let before = least - 1 - (all - exprs.get(*term).hi);
+            (of && step > 0 && before >= 0).then(|| (step, var, before / step + 1))
+        };
+        let Some((_, var, count)) = terms.iter().filter_map(unrolled).max() else { return below };
+        let count = self.int(count);
+        let early = self.exprs().lt(var, count);
+        self.exprs().either(early, below)
     }
 
     /// Where an iteration's tile begins if the partial tile comes first.

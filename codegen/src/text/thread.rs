@@ -75,7 +75,7 @@ variants! {
         "add" Add, "sub" Sub, "min" Min, "max" Max, "and" And, "or" Or, "xor" Xor, "exchange" Exchange,
     }
     MemoryOrder { "relaxed" Relaxed, "acquire" Acquire, "release" Release, "both" Both }
-    Fact { "divides" Divides(what), "at_most" AtMost { of, limit }, "aligned" Aligned { param, bytes }, "small" Small { param, beyond } }
+    Fact { "divides" Divides(what), "at_most" AtMost { of, limit }, "at_least" AtLeast { of, limit }, "aligned" Aligned { param, bytes }, "small" Small { param, beyond } }
     Param {
         "pointer" Pointer { name, elem, write, shape, stride },
         "int" Int { name, symbol, wide = false },

@@ -93,6 +93,13 @@ pub enum Fact {
         /// The largest.
         limit: i64,
     },
+    /// A size is no smaller. All variants need it, too.
+    AtLeast {
+        /// The size.
+        of: Value,
+        /// The smallest.
+        limit: i64,
+    },
     /// The address of a tensor is a multiple of so many bytes.
     Aligned {
         /// The parameter.

@@ -48,6 +48,8 @@ pub struct Program {
     pub reads: Vec<Read>,
     /// Upper limits of sizes; larger ones are refused at launch.
     pub at_most: Vec<(Value, i64)>,
+    /// Lower limits of sizes; smaller ones are refused at launch.
+    pub at_least: Vec<(Value, i64)>,
     /// How many tokens of asynchronous operations there are.
     pub tokens: u32,
     /// Requirements on sizes, checked at launch.
