@@ -172,6 +172,21 @@ pub fn all() -> Vec<Shipped> {
             memory::long_rows::rmsnorm_long().def(),
         ),
         one(
+            "softmax_resident",
+            "softmax of each row, kept on chip by a cluster",
+            memory::resident_rows::softmax_resident().def(),
+        ),
+        one(
+            "layernorm_resident",
+            "layer norm of each row, kept on chip by a cluster",
+            memory::resident_rows::layernorm_resident().def(),
+        ),
+        one(
+            "rmsnorm_resident",
+            "RMS norm of each row, kept on chip by a cluster",
+            memory::resident_rows::rmsnorm_resident().def(),
+        ),
+        one(
             "softmax_streamed",
             "softmax of each row, read twice by a cluster",
             memory::streamed_rows::softmax_streamed().def(),

@@ -27,6 +27,9 @@ pub mod long_rows;
 #[path = "../../examples/memory/products.rs"]
 pub mod products;
 #[allow(dead_code)]
+#[path = "../../examples/memory/resident_rows.rs"]
+pub mod resident_rows;
+#[allow(dead_code)]
 #[path = "../../examples/memory/rows.rs"]
 pub mod rows;
 #[allow(dead_code)]
@@ -138,6 +141,8 @@ const BLOCKS: usize = 16;
 /// Multiprocessors that clusters of 1, 2, 4, 8 and 16 blocks can fill on an H100: its groups of multiprocessors have 18,
 /// 16 or fewer of them.
 const FILLED: [usize; 5] = [132, 132, 128, 112, 104];
+/// Elements for each thread of rows that are on chip all at once.
+const RESIDENT: usize = 128;
 /// Rows that are too few for a block each to occupy the device.
 const FEW: usize = 1024;
 /// Blocks that keep the memory busy.
@@ -246,11 +251,47 @@ impl Matrix {
         self.own(long, &[("W", columns.next_multiple_of(threads * wide)), ("L", threads), ("V", wide)])
     }
 
-    /// Rows that one block does not keep in registers: in the shared memory of a cluster, or read twice.
-    fn longer(&self, long: &'static str, streamed: &'static str) -> Option<Choice> {
+    /// Rows that multiprocessors keep on chip, all at once.
+    fn resident(&self, kernel: &'static str) -> Option<Choice> {
         let Matrix { elem, rows, columns, wide, .. } = *self;
+        // Threads of a block, and how many such blocks a multiprocessor has room for: seven eighths of a row are in shared
+        // memory.
+        let shape = |blocks: usize| {
+            let threads = columns.div_ceil(blocks * RESIDENT).next_multiple_of(32);
+            (threads, SHARED / (threads * RESIDENT / 8 * 7 * elem.bytes() as usize + BESIDE))
+        };
+        // Blocks that occupy three quarters of the device, and are resident at once; where there are several for each
+        // multiprocessor, those that end first make room for a sixth more.
+        let fits = |blocks: &usize| {
+            let (threads, resident) = shape(*blocks);
+            let sixths = if resident > 1 { 7 } else { 6 };
+            let most = sixths * FILLED[blocks.ilog2() as usize] * resident / 6;
+            (3 * PROCESSORS / 4..=most).contains(&(rows * blocks)) && threads <= 1024
+        };
+        let blocks = [1, 2, 4, 8, BLOCKS].into_iter().find(fits)?;
+        let (threads, resident) = shape(blocks);
+        // Shorter parts gain nothing; asynchronous copies have four bytes or more.
+        if threads * RESIDENT <= 2 * PART || wide * (elem.bytes() as usize) < 4 {
+            return None;
+        }
+        let width = threads * RESIDENT;
+        Some(self.own(kernel, &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("Q", resident)]))
+    }
+
+    /// Rows that one block does not keep in registers: in the shared memory of clusters, all at once or one after another, or
+    /// read twice.
+    fn longer(&self) -> Option<Choice> {
+        let Matrix { elem, rows, columns, wide, .. } = *self;
+        let [resident, long, streamed] = match self.work {
+            Work::Softmax => ["softmax_resident", "softmax_long", "softmax_streamed"],
+            Work::Layernorm => ["layernorm_resident", "layernorm_long", "layernorm_streamed"],
+            _ => ["rmsnorm_resident", "rmsnorm_long", "rmsnorm_streamed"],
+        };
         if columns <= PART {
             return None;
+        }
+        if let Some(choice) = self.resident(resident) {
+            return Some(choice);
         }
         // Few rows take as many threads as possible.
         let limit = if rows * BLOCKS > PROCESSORS { 4 } else { 2 };
@@ -299,7 +340,7 @@ impl Matrix {
                     [("W", threads * OWN), ("L", threads), ("V", wide), ("C", 1), ("Q", THREADS / threads)];
                 own("softmax_streamed", &constants)
             }
-            Work::Softmax => self.longer("softmax_long", "softmax_streamed").unwrap_or_else(|| {
+            Work::Softmax => self.longer().unwrap_or_else(|| {
                 let few = narrow && columns <= 6144;
                 let threads = if few { keeping(24) } else { kept };
                 let mut choice = in_rows("softmax_row", "softmax_rows", threads);
@@ -309,7 +350,7 @@ impl Matrix {
                 }
                 choice
             }),
-            Work::Layernorm => self.longer("layernorm_long", "layernorm_streamed").unwrap_or_else(|| {
+            Work::Layernorm => self.longer().unwrap_or_else(|| {
                 // Long rows have fewer threads, with twice as many elements each: narrow ones sooner.
                 let least = if narrow { 6144 } else { PART / 2 };
                 let few = wide > 1 && (least + 1..=3 * PART / 4).contains(&columns);
@@ -324,7 +365,7 @@ impl Matrix {
                 rows_of_warps(&mut choice, elem, wide, 2);
                 choice
             }),
-            _ => self.longer("rmsnorm_long", "rmsnorm_streamed").unwrap_or_else(|| {
+            _ => self.longer().unwrap_or_else(|| {
                 let mut choice = in_rows("rmsnorm_row", "rmsnorm_rows", kept);
                 // Without a register bound two blocks of 512 threads would be resident; accesses of four bytes have
                 // too many addresses for it.

@@ -10,16 +10,20 @@ use crate::tensor::Tensor;
 pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
     match (kernel, params) {
         ("transpose", ["a", "b"]) => Some(transpose),
-        ("softmax" | "softmax_row" | "softmax_rows" | "softmax_long" | "softmax_streamed", ["x", "y"]) => {
-            Some(softmax)
-        }
         (
-            "layernorm_row" | "layernorm_rows" | "layernorm_long" | "layernorm_streamed",
+            "softmax" | "softmax_row" | "softmax_rows" | "softmax_long" | "softmax_streamed"
+            | "softmax_resident",
+            ["x", "y"],
+        ) => Some(softmax),
+        (
+            "layernorm_row" | "layernorm_rows" | "layernorm_long" | "layernorm_streamed"
+            | "layernorm_resident",
             ["x", "w", "b", "y", ..],
         ) => Some(layernorm),
-        ("rmsnorm_row" | "rmsnorm_rows" | "rmsnorm_long" | "rmsnorm_streamed", ["x", "w", "y", ..]) => {
-            Some(rmsnorm)
-        }
+        (
+            "rmsnorm_row" | "rmsnorm_rows" | "rmsnorm_long" | "rmsnorm_streamed" | "rmsnorm_resident",
+            ["x", "w", "y", ..],
+        ) => Some(rmsnorm),
         ("row_sums" | "row_sums_short", ["x", "y"]) => Some(row_sums),
         ("column_sums", ["x", "y"]) => Some(column_sums),
         ("cumulative_sums" | "cumulative_sums_short" | "cumulative_sums_unaligned", ["x", "y"]) => {

@@ -60,6 +60,23 @@ fn all_sizes_have_kernels() {
     }
 }
 
+/// Few long rows are kept on chip, where all of them have room at once.
+#[test]
+fn rows_that_are_resident() {
+    let check = |elem, rows, columns, wanted: &str| {
+        assert_eq!(choose(Work::Softmax, elem, rows, columns).to_string(), wanted, "{rows}x{columns}");
+    };
+    check(Elem::Bf16, 64, 262_144, "softmax_resident T=bf16 W=131072 L=1024 V=8 C=2 Q=1");
+    check(Elem::Bf16, 64, 131_072, "softmax_resident T=bf16 W=65536 L=512 V=8 C=2 Q=2");
+    check(Elem::Bf16, 128, 131_072, "softmax_resident T=bf16 W=131072 L=1024 V=8 C=1 Q=1");
+    check(Elem::Bf16, 300, 50_000, "softmax_resident T=bf16 W=53248 L=416 V=8 C=1 Q=2");
+    check(Elem::F32, 64, 131_072, "softmax_resident T=f32 W=65536 L=512 V=4 C=2 Q=1");
+    check(Elem::F32, 100, 50_000, "softmax_resident T=f32 W=53248 L=416 V=4 C=1 Q=1");
+    // More than are resident at once, and more than fit on chip.
+    check(Elem::Bf16, 128, 262_144, "softmax_long T=bf16 W=32768 L=256 V=8 C=8 G=42 Q=3");
+    check(Elem::F32, 64, 262_144, "softmax_long T=f32 W=16384 L=256 V=4 C=16 G=19 Q=3");
+}
+
 #[test]
 fn transposes() {
     for elem in ELEMS {

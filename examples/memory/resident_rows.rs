@@ -1,0 +1,181 @@
+//! Few long rows, all at once: each of the C blocks of a cluster has W elements of one row, in P pieces. It keeps the first in
+//! registers and the others in shared memory, nearly all that a multiprocessor has. All copies are in flight at once, and
+//! pieces are reduced as they arrive; the blocks exchange their results once.
+
+use tilewright::prelude::*;
+
+/// y = exp(x - max x) / Σ exp(x - max x) along rows.
+#[kernel(T = f32 | f16 | bf16, arch = sm_90)]
+pub fn softmax_resident<
+    T,
+    const W: usize = 65536,
+    const L: usize = 512,
+    const V: usize = 4,
+    const C: usize = 2,
+    const P: usize = 8,
+    const Q: usize = 1,
+>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+) {
+    at_most(N, C * W);
+    blocks_per_sm(Q);
+    cluster(C);
+    let (part, i) = walk((C, M), block.x);
+    let threads = layout!((1, L));
+    let from = parallelize(tile(x, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
+    let rest = tile(shared::<T>(layout!((1, (P - 1) * (W / P)))), (1, W / P), (0, _));
+    let rest = parallelize(rest, threads, thread.x, values = (1, V));
+    let first = map(from[(_, _, P * part)], |x| x);
+    for p in 1..P {
+        copy(from[(_, _, P * part + p)], rest[(_, _, p - 1)]);
+        cp_async_commit();
+    }
+    let power = |x, most| exp2(1.4426950408889634 * (x - most));
+    let inside = |x, _, at| if at.1 < N { x as f32 } else { f32::NEG_INFINITY };
+    let piece = map((first, to[(_, _, P * part)]), inside);
+    let mut most = max(maximum(piece, beyond = f32::NEG_INFINITY), f32::MIN);
+    let mut total = sum(map((piece, most), power), beyond = 0.0);
+    for p in 1..P {
+        // Of the last P - 1 groups the first is this piece's; an empty one takes its place.
+        cp_async_wait(P - 2);
+        cp_async_commit();
+        let piece = map((rest[(_, _, p - 1)], to[(_, _, P * part + p)]), inside);
+        let next = max(most, maximum(piece, beyond = f32::NEG_INFINITY));
+        let more = sum(map((piece, next), power), beyond = 0.0);
+        (most, total) = map((most, next, total, more), |most, next, total, more| {
+            (next, fma(total, power(most, next), more))
+        });
+    }
+    let here = block_reduce(most, f32::MIN, |a, b| max(a, b), beyond = f32::MIN);
+    let total = map((total, most, here), |total, most, here| total * power(most, here));
+    let total = block_sum(total, beyond = 0.0);
+    let merge = |(a, s), (b, t)| (max(a, b), fma(s, power(a, max(a, b)), t * power(b, max(a, b))));
+    let (most, total) =
+        cluster_reduce((here, total), (f32::MIN, 0.0), merge, beyond = (f32::MIN, 0.0), per_block = true);
+    let scale = map(total, |total| log2(total));
+    let result = |x, most, scale| exp2(fma(1.4426950408889634, x as f32 - most, -scale));
+    copy(map((first, most, scale), result), to[(_, _, P * part)]);
+    for p in 1..P {
+        copy(map((rest[(_, _, p - 1)], most, scale), result), to[(_, _, P * part + p)]);
+    }
+}
+
+/// y = w · (x - mean x) / √(variance x + eps) + b along rows.
+#[kernel(T = f32 | f16 | bf16, arch = sm_90)]
+pub fn layernorm_resident<
+    T,
+    const W: usize = 65536,
+    const L: usize = 512,
+    const V: usize = 4,
+    const C: usize = 2,
+    const P: usize = 8,
+    const Q: usize = 1,
+>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    w: &Tensor<T, (_1, N), (ldw, _1)>,
+    b: &Tensor<T, (_1, N), (ldb, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    eps: f32,
+) {
+    at_most(N, C * W);
+    blocks_per_sm(Q);
+    cluster(C);
+    let (part, i) = walk((C, M), block.x);
+    let threads = layout!((1, L));
+    let from = parallelize(tile(x, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
+    let scale = parallelize(tile(w, (1, W / P), (0, _)), threads, thread.x, values = (1, V));
+    let bias = parallelize(tile(b, (1, W / P), (0, _)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
+    let rest = tile(shared::<T>(layout!((1, (P - 1) * (W / P)))), (1, W / P), (0, _));
+    let rest = parallelize(rest, threads, thread.x, values = (1, V));
+    let first = map(from[(_, _, P * part)], |x| x);
+    for p in 1..P {
+        copy(from[(_, _, P * part + p)], rest[(_, _, p - 1)]);
+        cp_async_commit();
+    }
+    // Differences from the mean of the first piece: nothing cancels in their sums.
+    let near = block_sum(sum(map(first, |x| x as f32), beyond = 0.0), beyond = 0.0);
+    let near = map(near, |total| total / (max(min(N - W * part, W / P), 1) as f32));
+    let off = |x, near, _, at| if at.1 < N { x as f32 - near } else { 0.0 };
+    let far = map((first, near, to[(_, _, P * part)]), off);
+    let mut total = sum(far, beyond = 0.0);
+    let mut squares = sum(map(far, |d| d * d), beyond = 0.0);
+    for p in 1..P {
+        // Of the last P - 1 groups the first is this piece's; an empty one takes its place.
+        cp_async_wait(P - 2);
+        cp_async_commit();
+        let far = map((rest[(_, _, p - 1)], near, to[(_, _, P * part + p)]), off);
+        total += sum(far, beyond = 0.0);
+        squares += sum(map(far, |d| d * d), beyond = 0.0);
+    }
+    let add = |(a, s), (b, t)| (a + b, s + t);
+    let (total, squares) = block_reduce((total, squares), (0.0, 0.0), add, beyond = (0.0, 0.0));
+    let merge = |(n, mean, s), (k, other, t)| {
+        let (off, part) = (other - mean, k / max(n + k, 1.0));
+        (n + k, fma(off, part, mean), fma(off * off, n * part, s + t))
+    };
+    let here = map((near, total, squares), |near, total, squares| {
+        let (n, off) = (max(min(N - W * part, W), 0) as f32, total / (max(min(N - W * part, W), 1) as f32));
+        (n, near + off, max(fma(-off, total, squares), 0.0))
+    });
+    let (count, mean, squares) =
+        cluster_reduce(here, (0.0, 0.0, 0.0), merge, beyond = (0.0, 0.0, 0.0), per_block = true);
+    let factor = map((squares, count), |squares, n| rsqrt(squares / n + eps));
+    let result = |x, mean, f, w, b| (x as f32 - mean) * f * (w as f32) + (b as f32);
+    let (w, b) = (scale[(_, _, P * part)], bias[(_, _, P * part)]);
+    copy(map((first, mean, factor, w, b), result), to[(_, _, P * part)]);
+    for p in 1..P {
+        let (w, b) = (scale[(_, _, P * part + p)], bias[(_, _, P * part + p)]);
+        copy(map((rest[(_, _, p - 1)], mean, factor, w, b), result), to[(_, _, P * part + p)]);
+    }
+}
+
+/// y = w · x / √(mean x² + eps) along rows.
+#[kernel(T = f32 | f16 | bf16, arch = sm_90)]
+pub fn rmsnorm_resident<
+    T,
+    const W: usize = 65536,
+    const L: usize = 512,
+    const V: usize = 4,
+    const C: usize = 2,
+    const P: usize = 8,
+    const Q: usize = 1,
+>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    w: &Tensor<T, (_1, N), (ldw, _1)>,
+    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    eps: f32,
+) {
+    at_most(N, C * W);
+    blocks_per_sm(Q);
+    cluster(C);
+    let (part, i) = walk((C, M), block.x);
+    let threads = layout!((1, L));
+    let from = parallelize(tile(x, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
+    let scale = parallelize(tile(w, (1, W / P), (0, _)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
+    let rest = tile(shared::<T>(layout!((1, (P - 1) * (W / P)))), (1, W / P), (0, _));
+    let rest = parallelize(rest, threads, thread.x, values = (1, V));
+    let first = map(from[(_, _, P * part)], |x| x);
+    for p in 1..P {
+        copy(from[(_, _, P * part + p)], rest[(_, _, p - 1)]);
+        cp_async_commit();
+    }
+    let square = |x| (x as f32) * (x as f32);
+    let mut squares = sum(map(first, square), beyond = 0.0);
+    for p in 1..P {
+        // Of the last P - 1 groups the first is this piece's; an empty one takes its place.
+        cp_async_wait(P - 2);
+        cp_async_commit();
+        squares += sum(map(rest[(_, _, p - 1)], square), beyond = 0.0);
+    }
+    let factor = map(cluster_sum(squares, beyond = 0.0), |squares| rsqrt(squares / N as f32 + eps));
+    let result = |x, f, w| x as f32 * f * (w as f32);
+    copy(map((first, factor, scale[(_, _, P * part)]), result), to[(_, _, P * part)]);
+    for p in 1..P {
+        let made = map((rest[(_, _, p - 1)], factor, scale[(_, _, P * part + p)]), result);
+        copy(made, to[(_, _, P * part + p)]);
+    }
+}
