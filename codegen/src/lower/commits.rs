@@ -43,7 +43,7 @@ impl Forward<Kernel> for Commits {
     }
 }
 
-/// What a statement does to the commit groups of cp.async.
+/// What a statement does to the commit groups of a queue.
 pub(super) enum Copies {
     Issue,
     Commit,
@@ -51,12 +51,17 @@ pub(super) enum Copies {
     Wait,
 }
 
-/// What a statement itself does to these groups.
+/// What a statement itself does to the groups of cp.async.
 pub(super) fn copies(op: &Op) -> Option<Copies> {
+    groups(op, Queue::CpAsync)
+}
+
+/// What a statement itself does to the groups of a queue.
+pub(super) fn groups(op: &Op, of: Queue) -> Option<Copies> {
     match op.order() {
-        Order::Issue(row) => (row.done == Done::Queue(Queue::CpAsync)).then_some(Copies::Issue),
-        Order::Commit(queue) => (queue == Queue::CpAsync).then_some(Copies::Commit),
-        Order::Wait(queue, _) => (queue == Queue::CpAsync).then_some(Copies::Wait),
+        Order::Issue(row) => (row.done == Done::Queue(of)).then_some(Copies::Issue),
+        Order::Commit(queue) => (queue == of).then_some(Copies::Commit),
+        Order::Wait(queue, _) => (queue == of).then_some(Copies::Wait),
         Order::Nothing | Order::Fence(_) | Order::Barrier | Order::Arrive | Order::Await => None,
     }
 }

@@ -4,6 +4,7 @@ mod matrix;
 mod scalar;
 
 use super::Lower;
+use crate::id::Id;
 use crate::problem::Result;
 use crate::tile::{Multiply, Order};
 use crate::view::View;
@@ -16,12 +17,12 @@ impl Lower<'_> {
         how: Multiply,
         views: [&View; 3],
         order: Order,
-        (in_flight, from_zero): (bool, bool),
+        (token, from_zero): (Option<Id>, bool),
     ) -> Result<()> {
         let row = how.row(self.program.tensor(views[2].tensor).elem)?;
         match row.is_scalar() {
             true => self.by_elements(row, views, order),
-            false => self.by_instruction(row, views, in_flight, from_zero),
+            false => self.by_instruction(row, views, token, from_zero),
         }
     }
 }

@@ -1,8 +1,11 @@
 //! Rings, the multistage pipelines between producers and consumers: their mbarriers and phases, arrivals and
 //! waits, and the roles that fill and empty them.
 
+use std::collections::BTreeSet;
+
 use super::Lower;
 use super::scope::Place;
+use super::tokens::Mark;
 use crate::affine::{Affine, Coord};
 use crate::atom::Done;
 use crate::diagnostic::Diagnostic;
@@ -248,29 +251,41 @@ impl Lower<'_> {
 
     /// Waits until all but the last operations under a token are done: wgmma until it has accumulated, bulk
     /// stores until they have read shared memory. Waits count operations in issue order, so where other
-    /// tokens use the same queue, all operations are waited for.
+    /// tokens use the same queue, all operations are waited for, unless [`super::tokens`] finds that some need not be.
     pub(super) fn wait_for(&mut self, token: Id, but: u32) {
         self.wait_for_copies(token, but);
         for queue in [Queue::Wgmma, Queue::Bulk] {
-            let (mut others, mut queued) = (false, false);
-            for stmt in &self.program.body {
-                stmt.each(&mut |stmt| {
-                    if let Some((other, of)) = issued(stmt)
-                        && of == queue
-                    {
-                        others |= other != token;
-                        queued |= other == token;
-                    }
-                });
-            }
+            let tokens = self.tokens_of(queue);
+            let others = tokens.iter().any(|other| *other != token);
             let pending = if others { 0 } else { but };
             match queue {
-                _ if !queued => {}
+                _ if !tokens.contains(&token) => {}
                 // Only the thread that stores waits; others need a barrier.
                 Queue::Bulk => self.elect(vec![Op::WaitQueue { queue: Queue::BulkRead, pending }]),
+                queue if others => self.marked(Mark::Waits(token, but), Op::WaitQueue { queue, pending }),
                 queue => self.emit(Op::WaitQueue { queue, pending }),
             }
         }
+    }
+
+    /// Commits the products of a statement, perhaps under a token.
+    pub(super) fn commit_products(&mut self, token: Option<Id>) {
+        let commit = Op::Commit(Queue::Wgmma);
+        match token.filter(|token| self.tokens_of(Queue::Wgmma).iter().any(|other| other != token)) {
+            Some(token) => self.marked(Mark::Closes(token), commit),
+            None => self.emit(commit),
+        }
+    }
+
+    /// The tokens of the operations of a queue.
+    fn tokens_of(&self, queue: Queue) -> BTreeSet<Id> {
+        let mut all = BTreeSet::new();
+        for stmt in &self.program.body {
+            stmt.each(&mut |stmt| {
+                all.extend(issued(stmt).filter(|(_, of)| *of == queue).map(|(token, _)| token));
+            });
+        }
+        all
     }
 }
 

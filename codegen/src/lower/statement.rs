@@ -47,7 +47,7 @@ impl Lower<'_> {
             }
             tile::Op::Follows { .. } | tile::Op::Holds { .. } => {}
             tile::Op::Gemm { a, b, acc, how, order, token, from_zero } => {
-                self.gemm(*how, [a, b, acc], *order, (token.is_some(), *from_zero)).map_err(problem)?;
+                self.gemm(*how, [a, b, acc], *order, (*token, *from_zero)).map_err(problem)?;
             }
             tile::Op::Wait { token, but } => self.wait_for(*token, *but),
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,

@@ -1,15 +1,15 @@
-//! Wait counts of tokens: how many commit groups of cp.async may stay in flight. A token names some of the
+//! Wait counts of tokens: how many commit groups of cp.async, or of wgmma, may stay in flight. A token names some of the
 //! groups, so the count is the number of groups committed after the last one that must be done, on the path
 //! with the fewest.
 //!
-//! Lowering commits a group after each copy that has a token, and makes waits drain all groups, which is
+//! Lowering commits a group after each copy or product that has a token, and makes waits drain all groups, which is
 //! always correct. A forward dataflow pass over the thread program then raises the
 //! counts where it can, and removes waits that no copy can precede.
 
 use std::collections::HashMap;
 
 use super::Lower;
-use super::commits::{Copies, copies};
+use super::commits::{Copies, copies, groups};
 use super::ring::is_bulk_store;
 use crate::flow::{Edit, Forward, forward};
 use crate::thread::{Id, Kernel, Op, Queue, Stmt};
@@ -21,7 +21,7 @@ const MOST: u32 = 63;
 /// The role of a statement for a token. The statement's row of the kernel's sites is its own, and is the key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mark {
-    /// A group of copies under the token is committed here.
+    /// A group of copies or products under the token is committed here.
     Closes(Id),
     /// All but the last so many groups under the token are waited for.
     Waits(Id, u32),
@@ -51,7 +51,7 @@ impl Lower<'_> {
         }
     }
 
-    fn marked(&mut self, mark: Mark, op: Op) {
+    pub(super) fn marked(&mut self, mark: Mark, op: Op) {
         let site = self.kernel.sites[self.scope.site as usize].clone();
         self.kernel.sites.push(site);
         let site = self.kernel.sites.len() as Id - 1;
@@ -78,8 +78,11 @@ pub(super) fn relax(kernel: &mut Kernel, marks: &Marks) {
             *known = (*known).max(*but);
         }
     }
-    let body = std::mem::take(&mut kernel.body);
-    kernel.body = forward(&mut Relaxed { marks, longest }, kernel, body, Ages::default());
+    for queue in [Queue::CpAsync, Queue::Wgmma] {
+        let body = std::mem::take(&mut kernel.body);
+        let mut relaxed = Relaxed { queue, marks, longest: &longest };
+        kernel.body = forward(&mut relaxed, kernel, body, Ages::default());
+    }
 }
 
 /// For each token, latest group first: how many groups were committed after it, on the path with the fewest.
@@ -113,9 +116,10 @@ impl Ages {
 }
 
 struct Relaxed<'m> {
+    queue: Queue,
     marks: &'m Marks,
     /// By token: the most groups that a wait leaves.
-    longest: HashMap<Id, u32>,
+    longest: &'m HashMap<Id, u32>,
 }
 
 impl Forward<Kernel> for Relaxed<'_> {
@@ -127,7 +131,7 @@ impl Forward<Kernel> for Relaxed<'_> {
 
     fn pass(&mut self, stmt: &Stmt, ages: &mut Ages) -> Edit<Stmt> {
         let mark = self.marks.get(&stmt.site).copied();
-        match (copies(&stmt.op), mark) {
+        match (groups(&stmt.op, self.queue), mark) {
             (Some(Copies::Commit), Some(Mark::Closes(token))) => {
                 let most = self.longest.get(&token).copied().unwrap_or(0);
                 ages.close(Some((token, most)));
@@ -139,7 +143,7 @@ impl Forward<Kernel> for Relaxed<'_> {
             }
             (Some(Copies::Wait), Some(Mark::Waits(token, but))) => {
                 let age = ages.0.get(&token).and_then(|ages| ages.get(but as usize));
-                let op = age.map(|&pending| Op::WaitQueue { queue: Queue::CpAsync, pending });
+                let op = age.map(|&pending| Op::WaitQueue { queue: self.queue, pending });
                 Edit::Instead(op.map(|op| Stmt { site: stmt.site, op }).into_iter().collect())
             }
             (Some(Copies::Wait), Some(Mark::Closes(_)) | None) | (Some(Copies::Issue) | None, _) => {
@@ -225,6 +229,17 @@ mod tests {
         check(vec![copy(0), wait(21)], &[]);
         // Groups without a token count.
         check(vec![copy(0), vec![stmt(0, COMMIT)], wait(11)], &[1]);
+    }
+
+    #[test]
+    fn products_are_counted_apart_from_copies() {
+        const PRODUCT: Op = Op::Commit(Queue::Wgmma);
+        let product = |token: Id| vec![stmt(1 + token, PRODUCT)];
+        let done = |site: Id| vec![stmt(site, Op::WaitQueue { queue: Queue::Wgmma, pending: 0 })];
+        check(vec![product(0), product(1), done(11), done(12)], &[1, 0]);
+        check(vec![product(0), copy(1), done(11), wait(12)], &[0, 0]);
+        // The product of the previous iteration, behind which one of this iteration has been issued.
+        check(vec![product(0), looped(vec![product(1), done(11), product(0)]), done(11)], &[1, 0]);
     }
 
     #[test]

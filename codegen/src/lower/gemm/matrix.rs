@@ -2,6 +2,7 @@
 
 use super::super::Lower;
 use crate::atom::{Atom, Effect, OperandKind};
+use crate::id::Id;
 use crate::index::Ix;
 use crate::matrix::Matrix;
 use crate::problem::{Problem, Result};
@@ -23,7 +24,7 @@ impl Lower<'_> {
         &mut self,
         row: &'static Atom,
         [a, b, acc]: [&View; 3],
-        in_flight: bool,
+        token: Option<Id>,
         from_zero: bool,
     ) -> Result<()> {
         self.arch_of(row);
@@ -92,8 +93,8 @@ impl Lower<'_> {
             Ok(())
         })?;
         if asynchronous {
-            self.emit(Op::Commit(Queue::Wgmma));
-            if !in_flight {
+            self.commit_products(token);
+            if token.is_none() {
                 self.emit(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 });
             }
         }
