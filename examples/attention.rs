@@ -9,13 +9,15 @@
 use tilewright::prelude::*;
 
 /// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own place, counted from the end; with
-/// `CAUSAL = 0` it sees all.
+/// `CAUSAL = 0` it sees all. With `OVERLAP = 1` the next product of queries and keys is computed among the instructions of this
+/// softmax.
 #[kernel]
 pub fn attention<
     const BM: usize = 128,
     const BN: usize = 64,
     const D: usize = 64,
     const CAUSAL: usize = 1,
+    const OVERLAP: usize = 0,
 >(
     q: &Tensor<bf16, (M, D, L), (ldq, _1, head_q)>,
     k: &Tensor<bf16, (N, D, L), (ldk, _1, head_k)>,
@@ -44,12 +46,15 @@ pub fn attention<
     // loaded.
     let last = N - M + (1 - CAUSAL) * M;
     let seen = max(0, (block.x + 1) * BM + last);
-    for n in pipelined(0..min(ceil_div(N, BN), ceil_div(seen, BN)), stages = 2) {
+    for n in pipelined(0..min(ceil_div(N, BN), ceil_div(seen, BN)), stages = 2 + OVERLAP) {
         copy(gk[(_, _, 0, n)], sk);
         copy(gv[(_, _, 0, n)], sv);
         let mut scores = mma.accumulators((BM, BN), 0.0);
         gemm(sq, sk, &mut scores);
 
+        if OVERLAP == 1 {
+            stage(1);
+        }
         // Keys that some query of this block does not see are in the last tiles.
         if (n + 1) * BN > min(N, block.x * BM + last + 1) {
             scores =

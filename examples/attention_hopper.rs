@@ -9,12 +9,16 @@ use tilewright::prelude::*;
 
 /// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own place, counted from the end; with
 /// `CAUSAL = 0` it sees all.
+///
+/// `OVERLAP` is the schedule of products: 0 waits for each; with 1 the next product of queries and keys runs during this
+/// softmax; with 2 it is started before this product with values, which runs during the next softmax.
 #[kernel(arch = 90)]
 pub fn attention_hopper<
     const BM: usize = 128,
     const BN: usize = 128,
     const D: usize = 64,
     const CAUSAL: usize = 1,
+    const OVERLAP: usize = 0,
 >(
     q: &Tensor<bf16, (M, D, L), (ldq, _1, head_q)>,
     k: &Tensor<bf16, (N, D, L), (ldk, _1, head_k)>,
@@ -49,6 +53,12 @@ pub fn attention_hopper<
         let mut scores = mma.accumulators((BM, BN), 0.0);
         gemm(sq, sk, &mut scores);
 
+        if OVERLAP == 1 {
+            stage(1);
+        }
+        if OVERLAP == 2 {
+            stage(0, place = 2);
+        }
         // Keys that some query of this block does not see are in the last tiles.
         if (n + 1) * BN > min(N, block.x * BM + last + 1) {
             scores =
@@ -59,7 +69,11 @@ pub fn attention_hopper<
         let shrink = map((most, now), |m, now| exp2((m - now) * unit));
         total = map((total, shrink, sum(weights, 1, beyond = 0.0)), |t, c, w| t * c + w);
         out = map((out, shrink), |o, c| o * c);
-        gemm(map(weights, |w| w as bf16), permute(sv, (1, 0)), &mut out);
+        let weights_bf16 = map(weights, |w| w as bf16);
+        if OVERLAP == 2 {
+            stage(1, place = 1);
+        }
+        gemm(weights_bf16, permute(sv, (1, 0)), &mut out);
         most = now;
     }
     // A query that sees no key gets 0.

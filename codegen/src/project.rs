@@ -24,7 +24,7 @@ mod multicast;
 mod tiles;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
@@ -106,8 +106,8 @@ struct Project<'p> {
     consumers: Id,
     /// The tensors that producers fill.
     buffers: BTreeMap<Id, Buffer>,
-    /// The ring of the loop around.
-    inside: Option<Id>,
+    /// The rings of the loop around.
+    inside: Vec<Id>,
 }
 
 impl Project<'_> {
@@ -151,7 +151,7 @@ impl Project<'_> {
                 mma.of = consumers;
             }
         }
-        Ok(Project { program, producer, consumers, buffers: BTreeMap::new(), inside: None })
+        Ok(Project { program, producer, consumers, buffers: BTreeMap::new(), inside: Vec::new() })
     }
 
     /// The consumers' part of statements; the producer's is appended to `produced`.
@@ -203,7 +203,7 @@ impl Project<'_> {
     fn used(&self, stmt: &Stmt) -> Option<String> {
         let mut views = stmt.reads().into_iter().chain(stmt.writes());
         let other = |view: &&View| {
-            self.buffers.get(&view.tensor).is_some_and(|buffer| Some(buffer.ring) != self.inside)
+            self.buffers.get(&view.tensor).is_some_and(|buffer| !self.inside.contains(&buffer.ring))
         };
         views.find(other).map(|view| view.name.clone())
     }
@@ -224,12 +224,56 @@ impl Project<'_> {
             _ => false,
         };
         let (fills, rest): (Vec<Stmt>, Vec<Stmt>) = body.into_iter().partition(is_fill);
-        let ring = self.ring(var, &ahead, &fills, span)?;
+        let (mut filled, mut rings, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        for fills in self.by_stages(fills, &rest) {
+            let ring = self.ring(var, &ahead, &fills, span)?;
+            rings.push(ring);
+            self.filled(ring, fills, (&mut filled, &mut held), span)?;
+        }
+        let by = self.producer;
+        produced.push(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: filled } });
+        self.emptied(&rings, var, (held, rest), span)
+    }
+
+    /// The copies of a loop by the stages of the statements that use what they fill. Each has a ring of its own, so that a
+    /// slot is released as soon as the last of its stages has run.
+    fn by_stages(&self, fills: Vec<Stmt>, rest: &[Stmt]) -> Vec<Vec<Stmt>> {
+        let stages = |fill: &Stmt| -> BTreeSet<u32> {
+            let filled: Vec<Id> = fill.writes().iter().map(|to| to.tensor).collect();
+            let is_user = |stmt: &&Stmt| {
+                let mut found = false;
+                stmt.each(&mut |stmt| {
+                    found |= stmt.reads().iter().any(|from| filled.contains(&from.tensor));
+                });
+                found
+            };
+            let places = rest.iter().filter(is_user).map(|stmt| self.program.places.get(&stmt.id));
+            places.map(|place| place.map_or(0, |place| place.stage)).collect()
+        };
+        let mut all: Vec<(BTreeSet<u32>, Vec<Stmt>)> = Vec::new();
+        for fill in fills {
+            let stages = stages(&fill);
+            match all.iter_mut().find(|(of, _)| *of == stages) {
+                Some((_, together)) => together.push(fill),
+                None => all.push((stages, vec![fill])),
+            }
+        }
+        if all.is_empty() { vec![Vec::new()] } else { all.into_iter().map(|(_, fills)| fills).collect() }
+    }
+
+    /// The producer's statements for a slot, and what the slot then holds.
+    fn filled(
+        &mut self,
+        ring: Id,
+        fills: Vec<Stmt>,
+        (filled, held): (&mut Vec<Stmt>, &mut Vec<Stmt>),
+        span: Span,
+    ) -> std::result::Result<(), Diagnostic> {
         let by = self.producer;
         let of = |op| Stmt { id: 0, span, by, op };
         let phase = Affine::from(Coord::Phase(ring));
         let mut bytes = 0;
-        let (mut copies, mut held) = (Vec::new(), Vec::new());
+        let mut copies = Vec::new();
         for fill in fills {
             if let Op::Copy { from, to, .. } = &fill.op {
                 let (from, mut to) = (from.clone(), to.clone());
@@ -239,14 +283,11 @@ impl Project<'_> {
             let copied = self.bulk(fill.op, &mut bytes).map_err(|problem| problem.at(fill.span))?;
             copies.push(Stmt { id: 0, span: fill.span, by, op: copied });
         }
-        let mut filled = vec![
-            of(Op::Acquire { ring, phase: phase.clone() }),
-            of(Op::Publish { ring, phase, bytes: Some(bytes) }),
-        ];
+        filled.push(of(Op::Acquire { ring, phase: phase.clone() }));
+        filled.push(of(Op::Publish { ring, phase, bytes: Some(bytes) }));
         filled.append(&mut copies);
         filled.push(of(Op::Advance { ring }));
-        produced.push(of(Op::For { var, unroll: Unroll::No, body: filled }));
-        self.emptied(ring, var, (held, rest), span)
+        Ok(())
     }
 
     /// The ring of a loop, and slots for its buffers.
@@ -370,27 +411,33 @@ impl Project<'_> {
     /// The consumers' loop over the slots of a ring.
     fn emptied(
         &mut self,
-        ring: Id,
+        rings: &[Id],
         var: Id,
         (held, body): (Vec<Stmt>, Vec<Stmt>),
         span: Span,
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let by = self.consumers;
         let of = |op| Stmt { id: 0, span, by, op };
-        let phase = Affine::from(Coord::Phase(ring));
-        let mut inner = vec![of(Op::Await { ring, phase: phase.clone() })];
+        let phase = |ring: Id| Affine::from(Coord::Phase(ring));
+        let mut inner: Vec<Stmt> =
+            rings.iter().map(|&ring| of(Op::Await { ring, phase: phase(ring) })).collect();
         inner.extend(held);
         let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
-        if products == 0 || products < body.len() {
-            let around = self.inside.replace(ring);
+        let is_staged = body.iter().any(|stmt| self.program.places.contains_key(&stmt.id));
+        let alone = [products > 0, products == body.len(), !is_staged].into_iter().all(|holds| holds);
+        let (true, &[ring]) = (alone, rings) else {
+            let around = std::mem::replace(&mut self.inside, rings.to_vec());
             let body = self.body(body, &mut Vec::new());
             self.inside = around;
             for stmt in body? {
                 inner.push(self.in_slot(stmt));
             }
-            inner.extend([of(Op::Release { ring, phase }), of(Op::Advance { ring })]);
+            for &ring in rings {
+                inner.extend([of(Op::Release { ring, phase: phase(ring) }), of(Op::Advance { ring })]);
+            }
             return Ok(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]);
-        }
+        };
+        let phase = phase(ring);
         // One product stays in flight while the next is started.
         let token = self.program.tokens;
         self.program.tokens += 1;
@@ -428,11 +475,10 @@ impl Project<'_> {
         let by = self.consumers;
         stmt.by = by;
         let (block, thread) = (Coord::Thread(0), Coord::Thread(by));
-        each_integer(&mut stmt, &mut |at| *at = at.replaced(&block, &thread));
+        stmt.each_affine_mut(&mut |at| *at = at.replaced(&block, &thread));
         if !self.is_asynchronous(&stmt.op) {
             return vec![stmt];
         }
-        let span = stmt.span;
         let token = under.unwrap_or_else(|| {
             self.program.tokens += 1;
             self.program.tokens - 1
@@ -440,7 +486,8 @@ impl Project<'_> {
         if let Op::Gemm { token: own, .. } = &mut stmt.op {
             *own = Some(token);
         }
-        let wait = Stmt { id: 0, span, by, op: Op::Wait { token, but: 0 } };
+        // In a scheduled loop its wait runs where it runs.
+        let wait = Stmt { op: Op::Wait { token, but: 0 }, ..stmt.clone() };
         if under.is_some() { vec![stmt] } else { vec![stmt, wait] }
     }
 
@@ -454,14 +501,4 @@ impl Project<'_> {
 /// Does the program multiply by instructions of warpgroups?
 fn by_warpgroups(program: &Program) -> bool {
     program.forms.values().any(|form| matches!(form, Form::Sums(mma) if mma.is_of_warpgroups()))
-}
-
-/// All integers that a statement depends on, without those of its substatements.
-fn each_integer(stmt: &mut Stmt, f: &mut dyn FnMut(&mut Affine)) {
-    for view in stmt.views_mut() {
-        view.base.iter_mut().for_each(&mut *f);
-        view.limits.iter_mut().flatten().for_each(|(at, _)| f(at));
-        view.peer.iter_mut().for_each(&mut *f);
-    }
-    stmt.each_integer_mut(f);
 }

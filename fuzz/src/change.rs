@@ -333,7 +333,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
                 return None;
             }
             let past = |random: &mut Random, iteration: i64| match iteration < extent {
-                true => random.pick(&[Past::Skip, Past::Last, Past::Anyway]),
+                true => random.pick(&[Past::Skip, Past::Last, Past::Anyway, Past::Inside]),
                 false => random.pick(&[Past::Skip, Past::Last]),
             };
             let iterations = random.within(1, extent + 1);

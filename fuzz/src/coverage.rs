@@ -107,6 +107,7 @@ const WANTED: &[&str] = &[
     "past: skip",
     "past: last",
     "past: anyway",
+    "past: inside",
     "loop: not unrolled",
     "loop: unrolled fully",
     "loop: unrolled by",
@@ -301,6 +302,7 @@ impl Seen {
                     Past::Skip => "past: skip",
                     Past::Last => "past: last",
                     Past::Anyway => "past: anyway",
+                    Past::Inside => "past: inside",
                 });
                 "statement: step"
             }

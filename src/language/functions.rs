@@ -190,6 +190,10 @@ language! {
     fn block_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// [`scan`] of each element over the threads of the cluster, its blocks in the order of their indices.
     fn cluster_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    /// Statements of a loop's body from here on are of a later stage: `stage(1)` runs them one step later than those of stage 0,
+    /// beside statements of the next iteration; `stage(1, place = 0)` says where in a step. See
+    /// [Stages](super::control#stages).
+    fn stage(number: Number);
     /// Waits until all threads of the block have arrived.
     fn sync_threads();
     /// Waits until every copy in flight has landed.

@@ -1,8 +1,9 @@
 //! A schedule says when statements run, not what they compute: whatever it is, results are the same to the bit. Programs get
-//! random schedules (stages, k-steps in registers, exit tests, mechanisms of copies, the walk through a product) and run in
-//! the simulator, which chooses at random when warps run and when copies land.
+//! random schedules (slots, k-steps in registers, exit tests, mechanisms of copies, the walk through a product; stages and
+//! places of statements) and run in the simulator, which chooses at random when warps run and when copies land.
 
-use tilewright_codegen::tile::{How, Multiply, Op, Order, Program, Space, Stmt};
+use tilewright::kernels;
+use tilewright_codegen::tile::{How, Multiply, Op, Order, Place, Program, Space, Stmt};
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Generated, generate};
 use tilewright_fuzz::random::Random;
@@ -29,14 +30,21 @@ const SIZES: [([(&str, usize); 3], bool); 2] =
 /// Schedules of each program.
 const SCHEDULES: u64 = 6;
 
+fn spaces(program: &Program) -> Vec<Space> {
+    program.tensors.iter().map(|tensor| tensor.space).collect()
+}
+
+/// Is it a copy from global to shared memory?
+fn is_fetch(spaces: &[Space], op: &Op) -> bool {
+    let Op::Copy { from, to, .. } = op else { return false };
+    let [from, to] = [from, to].map(|view| spaces[view.tensor as usize]);
+    matches!((from, to), (Space::Global { .. }, Space::Shared { .. }))
+}
+
 /// Gives the loops, copies and products of a program another schedule.
 fn reschedule(program: &mut Program, fragments_too: bool, random: &mut Random) {
-    let spaces: Vec<Space> = program.tensors.iter().map(|tensor| tensor.space).collect();
-    let is_fetch = |op: &Op| {
-        let Op::Copy { from, to, .. } = op else { return false };
-        let [from, to] = [from, to].map(|view| spaces[view.tensor as usize]);
-        matches!((from, to), (Space::Global { .. }, Space::Shared { .. }))
-    };
+    let spaces = spaces(program);
+    let is_fetch = |op: &Op| is_fetch(&spaces, op);
     each(&mut program.body, &mut |stmt| match &mut stmt.op {
         Op::Pipelined { ahead, body, .. } => {
             let mut tiles = false;
@@ -92,6 +100,88 @@ fn results(kernel: &Generated, sizes: &[(&str, usize)], seed: u64) -> Vec<(usize
         .iter()
         .map(|outcome| (outcome.variant(), outcome.bytes(name).expect("a result").to_vec()))
         .collect()
+}
+
+type Sizes = &'static [(&'static str, usize)];
+
+/// Kernels whose loops do several things: in registers, with barriers, in slots of their own, in slots that a producer fills, with
+/// products in flight; constants, and extents.
+const LOOPS: &[(&str, Sizes, Sizes)] = &[
+    ("softmax", &[], &[("M", 3), ("N", 1500)]),
+    ("cumulative_sums", &[], &[("M", 3), ("N", 2500)]),
+    ("gravity", &[], &[("N", 600)]),
+    ("tutorial", &[], &[("M", 128), ("N", 128), ("K", 40)]),
+    ("shared_tile", &[], &[("M", 45), ("N", 70), ("K", 99)]),
+    ("attention", &[("BN", 32)], &[("M", 40), ("N", 130), ("L", 1)]),
+    ("attention_hopper", &[("BN", 32)], &[("M", 40), ("N", 130), ("L", 1)]),
+];
+
+/// Gives the statements of a program's loops stages and places, the same to those that must stay together. Later stages come
+/// first, or later, or anywhere in a step: that may be refused.
+fn restage(program: &mut Program, random: &mut Random) {
+    program.number();
+    let spaces = spaces(program);
+    let mut places = std::mem::take(&mut program.places);
+    each(&mut program.body, &mut |stmt| {
+        let (Op::For { body, .. } | Op::Pipelined { body, .. }) = &stmt.op else { return };
+        let mut tiles = false;
+        stmt.each(&mut |stmt| tiles |= is_fetch(&spaces, &stmt.op));
+        if matches!(stmt.op, Op::Pipelined { .. }) && !tiles {
+            // It loads fragments of a product.
+            return;
+        }
+        let kind = random.below(3);
+        let (mut stage, mut drawn) = (0, Vec::new());
+        for stmt in body {
+            stage += u32::from(stage < 2 && random.below(body.len()) < 2);
+            let place = [stage, 8 - stage.min(8), random.below(4) as u32][kind];
+            drawn.push((stmt.id, Place { stage, place }));
+        }
+        // Barriers and waits for copies stay with the statement behind them, waits for products with that ahead.
+        for (at, stmt) in body.iter().enumerate().rev() {
+            let like = match stmt.op {
+                Op::Sync | Op::WaitCopies { .. } => at + 1,
+                Op::Wait { .. } => at - 1,
+                _ => at,
+            };
+            drawn[at].1 = drawn[like.min(body.len() - 1)].1;
+        }
+        places.extend(drawn);
+        if let Op::Pipelined { ahead, .. } = &mut stmt.op {
+            ahead.stages = 2 + stage.max(1);
+        }
+    });
+    program.places = places;
+}
+
+#[test]
+fn any_stages_give_the_same_bits() {
+    by_all_cores(LOOPS, |(name, constants, sizes)| {
+        let shipped = kernels::named(name).expect("a shipped kernel");
+        let def = shipped.def.specialize(constants, &[]).unwrap_or_else(|why| panic!("{why}"));
+        let program = def.definition().expect("its definition").program().expect("a program");
+        let wanted = results(&kernel(&program), sizes, 0);
+        let mut legal = 0;
+        for seed in 0..40 {
+            let mut other = program.clone();
+            restage(&mut other, &mut Random::new(seed));
+            let outcome = generate(other.clone());
+            let Some(made) = outcome.kernel else {
+                let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
+                let said = said.join("\n");
+                let expected = ["would run", "slots are too few", "counted in the order of the text"];
+                assert!(expected.iter().any(|part| said.contains(part)), "{name}, {seed}: {said}");
+                continue;
+            };
+            legal += 1;
+            let got = results(&made, sizes, seed);
+            assert!(got == wanted, "{name}, schedule {seed}: other bits\n{other}");
+            if legal == SCHEDULES {
+                break;
+            }
+        }
+        assert!(legal > 2, "{name}: only {legal} schedules are legal");
+    });
 }
 
 #[test]

@@ -8,8 +8,13 @@ use crate::condition::Test;
 use crate::limits;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Ahead, Expr, Op, Raster, Read, Require, Space, Stmt, Var};
+use crate::tile::{Ahead, Expr, Op, Place, Raster, Read, Require, Space, Stmt, Var};
 use crate::view::View;
+
+/// The last stage of a loop: more only take registers.
+const MOST_STAGE: u32 = 7;
+/// The last place in a step.
+const MOST_PLACE: u32 = 63;
 
 impl Builder {
     /// A loop over `0..to`: an integer, a size, or any number that is known where the loop begins. The body
@@ -78,7 +83,9 @@ impl Builder {
         let (span, var) = (self.span, self.program.vars.len() as Id);
         self.program.vars.push(Var { name: name.into(), from, to });
         self.open.push(Vec::new());
+        self.loops.push((self.open.len(), None));
         let done = body(self, Coord::Var(var).into());
+        self.loops.pop();
         let body = self.open.pop().unwrap_or_default();
         self.span = span;
         (var, body, done)
@@ -121,6 +128,57 @@ impl Builder {
         let (var, body, done) = self.loop_body(name, 0.into(), to.into(), body);
         self.push(Op::Pipelined { var, ahead: ahead.into(), body });
         done
+    }
+
+    /// Statements of a loop's body from here on are of a later stage: in step `t` of the loop, those of stage `s` run for
+    /// iteration `t - s`. In a step, statements run in the order of their places; a stage alone is its own place, so that
+    /// statements of later iterations come first. Results are those of the loop without stages; see [`crate::pipeline`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, thread::Unroll, view::At};
+    /// # use tilewright_layout::{Value, layout};
+    /// # let mut b = Builder::new("example");
+    /// # let n = Value::symbol("N");
+    /// # let (x, y) = (b.tensor("x", Elem::F32, (n,), None, false)?, b.tensor("y", Elem::F32, (n,), None, true)?);
+    /// let (x, y) = (b.tile(&x, (256,), &[At::All])?, b.tile(&y, (256,), &[At::All])?);
+    /// let (x, y) = (b.parallelize(&x, &layout!(256 : 1))?, b.parallelize(&y, &layout!(256 : 1))?);
+    /// let t = b.registers("t", Elem::F32, (1i64,))?;
+    /// b.repeat("k", n.ceil_div(256).unwrap(), Unroll::No, |b, k| {
+    ///     let at = [At::All, At::Index(k)];
+    ///     let (from, to) = (b.slice(&x, &at)?, b.slice(&y, &at)?);
+    ///     b.copy(&from, &t)?; // of iteration k + 1
+    ///     b.stage(1)?;
+    ///     b.copy(&t, &to) // of iteration k
+    /// })?;
+    /// assert!(tilewright_codegen::generate(b.finish()).kernel.unwrap().source().contains("t_1"));
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn stage(&mut self, place: impl Into<Place>) -> Result<()> {
+        let place = place.into();
+        let depth = self.open.len();
+        let Some((_, now)) = self.loops.last_mut().filter(|(of, _)| *of == depth) else {
+            let problem =
+                Problem::new("a stage is one of a loop's statements, and this is not the body of a loop");
+            return Err(
+                problem.help("write stage(1) in the body of a `for`, outside of the conditions in it")
+            );
+        };
+        if place.stage > MOST_STAGE || place.place > MOST_PLACE {
+            let problem = Problem::new(format!(
+                "a loop has the stages 0 to {MOST_STAGE} and the places 0 to {MOST_PLACE}, and this is stage {}, place {}",
+                place.stage, place.place
+            ));
+            return Err(problem.help("write stage(1)"));
+        }
+        if now.replace(place).is_none() {
+            // What stands before the first stage is of stage 0.
+            for (at, stmt) in self.open.last_mut().into_iter().flatten().enumerate() {
+                stmt.id = (self.statements + 1 + at as u64) as Id;
+                self.program.places.insert(stmt.id, Place::default());
+            }
+            self.statements += self.open.last().map_or(0, Vec::len) as u64;
+        }
+        Ok(())
     }
 
     /// Statements for where a condition on scalar arguments holds, and for where it does not.

@@ -90,7 +90,7 @@ use crate::ast::Span;
 use crate::fills;
 use crate::problem::Result;
 use crate::thread::Id;
-use crate::tile::{Op, Program, Stmt};
+use crate::tile::{Op, Place, Program, Stmt};
 pub use group::Role;
 pub(crate) use tensors::alignment;
 pub(crate) use work::BOX_ALIGN;
@@ -118,6 +118,8 @@ pub struct Builder {
     partitions: Vec<Option<String>>,
     /// Statements so far.
     statements: u64,
+    /// For each open body of a loop its depth, and where the next statements stand in its schedule, if it has one.
+    loops: Vec<(usize, Option<Place>)>,
 }
 
 impl Builder {
@@ -137,6 +139,7 @@ impl Builder {
             axes: [None, None, None],
             partitions: vec![None],
             statements: 0,
+            loops: Vec::new(),
         }
     }
 
@@ -215,7 +218,13 @@ impl Builder {
 
     fn push(&mut self, op: Op) {
         self.statements += 1;
-        let stmt = Stmt { id: 0, span: self.span, by: self.by, op };
+        let mut stmt = Stmt { id: 0, span: self.span, by: self.by, op };
+        if let Some((depth, Some(place))) = self.loops.last()
+            && *depth == self.open.len()
+        {
+            stmt.id = self.statements as Id;
+            self.program.places.insert(stmt.id, *place);
+        }
         if let Some(block) = self.open.last_mut() {
             block.push(stmt);
         }

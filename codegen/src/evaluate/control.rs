@@ -6,6 +6,7 @@ use super::{Evaluator, integer};
 use crate::build::Builder;
 use crate::limits;
 use crate::problem::Problem;
+use crate::tile::Place;
 
 impl Evaluator {
     /// `assert(N % 4 == 0)`
@@ -36,6 +37,27 @@ impl Evaluator {
     /// `sync_threads()`
     pub(super) fn sync_threads_call(&mut self, _: &Args) -> Result<Value, Problem> {
         self.builder.sync();
+        Ok(Value::Unit)
+    }
+
+    /// `stage(1, place = 0)`
+    pub(super) fn stage_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let stage = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "the number of a stage"))?;
+        let mut at = Place::from(stage);
+        for (name, value, _) in &args.named {
+            at.place = match value {
+                Value::Int(n) if u32::try_from(*n).is_ok() => *n as u32,
+                other => {
+                    let problem = format!(
+                        "`{}` is a place in a step of the loop, and this is {}",
+                        name.text,
+                        other.kind()
+                    );
+                    return Err(Problem::new(problem).help("write stage(1, place = 0)"));
+                }
+            };
+        }
+        self.builder.stage(at)?;
         Ok(Value::Unit)
     }
 

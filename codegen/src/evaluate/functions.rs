@@ -202,6 +202,7 @@ pub const FUNCTIONS: &[Function] = &[
         ANY,
         Evaluator::scan_call,
     ),
+    row("stage", "stage(1), or stage(1, place = 0)", &["place"], 1, Evaluator::stage_call),
     row("sync_threads", "sync_threads()", &[], 0, Evaluator::sync_threads_call),
     row("cp_async_wait_all", "cp_async_wait_all()", &[], 0, Evaluator::cp_async_wait_all_call),
     row("cp_async_wait", "cp_async_wait(1)", &[], 1, Evaluator::cp_async_wait_call),

@@ -270,7 +270,7 @@ impl Lower<'_> {
     ) -> std::result::Result<(), Diagnostic> {
         let program = self.program;
         let of = &program.vars[var as usize];
-        let (mut at, extent) = (self.affine(at), self.end(of));
+        let (mut at, begin, extent) = (self.affine(at), self.affine(&of.from), self.end(of));
         // There is no last iteration where there is none at all; within the loop there is one.
         let is_first = self.kernel.exprs.constant(at) == Some(0);
         if past == Past::Last && !is_first {
@@ -293,9 +293,9 @@ impl Lower<'_> {
             self.comment(format!("ahead of the loop: the copies of iteration {at}"));
         }
         let (mut then, ()) = self.nested(|lower| {
-            let value = lower.step_value(&of.name, at, extent, past);
+            let value = lower.step_value(&of.name, at, [begin, extent], past);
             lower.bind(var, value);
-            lower.scope.ahead = lower.scope.loops > 0;
+            lower.scope.ahead = lower.scope.loops > 0 && past != Past::Inside;
             lower.statements(body)
         })?;
         drop_unread(&self.kernel.exprs, &mut then);
@@ -314,17 +314,18 @@ impl Lower<'_> {
     }
 
     /// The value of a step's variable, named unless it is a constant or a variable.
-    fn step_value(&mut self, name: &str, at: Ix, extent: Ix, past: Past) -> Ix {
+    fn step_value(&mut self, name: &str, at: Ix, [begin, extent]: [Ix; 2], past: Past) -> Ix {
         let known = self.kernel.exprs.get(at).clone();
         if matches!(known.int, Int::Const(_) | Int::Var(_)) {
             return at;
         }
         let id = self.var(name, !known.is_narrow());
         self.emit(Op::Let(id, at));
-        let last = self.kernel.exprs.get(extent).hi - 1;
+        let (first, last) = (self.kernel.exprs.get(begin).lo, self.kernel.exprs.get(extent).hi - 1);
         let (lo, hi) = match past {
             Past::Anyway => (known.lo, known.hi),
-            Past::Skip | Past::Last => (known.lo.max(0), known.hi.min(last)),
+            Past::Skip | Past::Last => (known.lo.max(first.min(0)), known.hi.min(last)),
+            Past::Inside => (known.lo.max(first), known.hi.min(last)),
         };
         self.exprs().leaf(Int::Var(id), lo, hi.max(lo), known.multiple, known.same_for)
     }

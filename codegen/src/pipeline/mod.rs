@@ -18,6 +18,9 @@
 //! Where an iteration is one product, whose k-steps can come in any order, and tiles do not divide K, the
 //! partial K tile comes first: only the copies in the prologue then depend on where K ends.
 //!
+//! The statements of a loop may have stages: those of stage 1 run one step later than those of stage 0, beside statements of
+//! the next iteration. See `stages`.
+//!
 //! Copies through registers are split: their loads are issued early, and their stores come late. Many of them beside
 //! fragments that are loaded ahead would not fit in registers, so they are loaded and stored in batches, and the
 //! fragments of a tile are loaded ahead within that tile only.
@@ -31,6 +34,7 @@ mod fragments;
 mod partial;
 mod reads;
 mod schedule;
+mod stages;
 mod steps;
 
 use std::borrow::Cow;
@@ -68,7 +72,8 @@ pub fn scheduled(program: &Program) -> std::result::Result<Cow<'_, Program>, Dia
     for stmt in &program.body {
         find(program, stmt, &mut buffers)?;
     }
-    if buffers.is_empty() {
+    let private = stages::private(program);
+    if buffers.is_empty() && private.is_empty() {
         return Ok(Cow::Borrowed(program));
     }
     for stmt in &program.body {
@@ -93,9 +98,10 @@ pub fn scheduled(program: &Program) -> std::result::Result<Cow<'_, Program>, Dia
     }
     let body = without_annotations(std::mem::take(&mut written.body));
     let slots = slots.into_iter().map(|(id, _)| id).collect();
-    let mut schedule = Schedule { program: written, slots };
+    let mut schedule = Schedule { program: written, private, slots };
     let body = schedule.body(body)?;
     schedule.program.body = body;
+    schedule.program.places.clear();
     Ok(Cow::Owned(schedule.program))
 }
 

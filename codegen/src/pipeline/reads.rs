@@ -11,7 +11,7 @@ use crate::thread::Id;
 use crate::tile::{How, Op, Program, Space, Stmt};
 
 /// The numbers that a statement, or one inside it, depends on.
-fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
+pub(super) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     let mut of = |at: &Affine| {
         at.any(&|coord| matches!(coord, Coord::Loaded { .. })).then(|| numbers(at, &mut all));

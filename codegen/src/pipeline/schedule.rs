@@ -1,12 +1,15 @@
 //! The schedule of a pipelined loop: the ring of its buffers, and when each slot is filled, awaited and released. The ring
 //! is used by the threads of the loop alone. Its waits and barriers follow from the schedule; see [`crate::synchronise`].
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::fill::{self, Fill};
 use super::steps::{self, Steps};
-use super::{Level, fetched, fragments, partial, reads};
+use super::{Level, fetched, fragments, partial, reads, stages};
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
+use crate::problem::Problem;
 use crate::thread::{Id, Unroll};
 use crate::tile::{Ahead, Op, Past, Program, Ring, Stmt, Var};
 
@@ -26,37 +29,54 @@ pub(super) struct Slot {
 }
 
 /// The ring of a pipelined loop.
-struct Own {
-    ring: Id,
-    span: Span,
+pub(super) struct Own {
+    pub(super) ring: Id,
+    pub(super) span: Span,
     by: Id,
 }
 
 impl Own {
-    fn statement(&self, op: Op) -> Stmt {
+    pub(super) fn statement(&self, op: Op) -> Stmt {
         Stmt { id: 0, span: self.span, by: self.by, op }
     }
 
-    fn acquire(&self, phase: &Affine) -> Stmt {
+    pub(super) fn acquire(&self, phase: &Affine) -> Stmt {
         self.statement(Op::Acquire { ring: self.ring, phase: phase.clone() })
     }
 
-    fn publish(&self, phase: &Affine) -> Stmt {
+    pub(super) fn publish(&self, phase: &Affine) -> Stmt {
         self.statement(Op::Publish { ring: self.ring, phase: phase.clone(), bytes: None })
     }
 
-    fn full(&self, phase: &Affine) -> Stmt {
+    pub(super) fn full(&self, phase: &Affine) -> Stmt {
         self.statement(Op::Await { ring: self.ring, phase: phase.clone() })
     }
 
-    fn release(&self, phase: &Affine) -> Stmt {
+    pub(super) fn release(&self, phase: &Affine) -> Stmt {
         self.statement(Op::Release { ring: self.ring, phase: phase.clone() })
     }
 }
 
-/// Writes pipelined loops as loops over slots of rings.
+impl Own {
+    /// The copies of the first iterations, ahead of the loop.
+    pub(super) fn filled_ahead(&self, fill: &Fill, ahead: i64) -> Vec<Stmt> {
+        let mut written = Vec::new();
+        for at in 0..ahead {
+            let at = at.into();
+            let whole = fill.step(&at, Past::Skip, &[&fill.issue[..], &fill.land[..]].concat());
+            written.push(self.acquire(&at));
+            written.extend(whole.map(|op| self.statement(op)));
+            written.push(self.publish(&at));
+        }
+        written
+    }
+}
+
+/// Writes pipelined loops as loops over slots of rings, and loops with stages as loops over steps.
 pub(super) struct Schedule {
     pub(super) program: Program,
+    /// For each loop with stages, by its variable, the registers that only it uses.
+    pub(super) private: BTreeMap<Id, BTreeSet<Id>>,
     /// Tensors with a mode for slots.
     pub(super) slots: Vec<Id>,
 }
@@ -68,6 +88,11 @@ impl Schedule {
             let span = stmt.span;
             if let Some(steps) = Steps::of(&self.program, &stmt).map_err(|problem| problem.at(span))? {
                 all.extend(steps.alone(self).map_err(|problem| problem.at(span))?);
+                continue;
+            }
+            let staged = |body| stages::is_staged(&self.program, body);
+            if matches!(&stmt.op, Op::For { body, .. } if staged(body)) {
+                all.extend(self.staged(stmt)?);
                 continue;
             }
             if let Some(ring) = steps::over_ring(self, &stmt).map_err(|problem| problem.at(span))? {
@@ -102,7 +127,8 @@ impl Schedule {
         let both = steps(self, &work)?.is_some_and(|steps| steps.fill_both_slots());
         let crowded = both && fill::crowds(&copies);
         let flat = both && !crowded;
-        if !flat {
+        let is_staged = stages::is_staged(&self.program, &work);
+        if !flat && !is_staged {
             work = self.body(work)?;
         }
         let begin = match fragments {
@@ -114,6 +140,14 @@ impl Schedule {
         for stmt in work.iter_mut().chain(&mut copies) {
             self.in_slot(stmt, &buffers, &this, stages);
         }
+        if is_staged {
+            if fragments == 2 {
+                let problem =
+                    Problem::new("statements of this loop have stages, and its fragments are prefetched");
+                return Err(problem.help("leave `fragments` out, or `stage`").at(span));
+            }
+            return self.staged_slots(var, &own, (copies, work), &buffers);
+        }
         let looped = |body| own.statement(Op::For { var, unroll: Unroll::No, body });
         if stages == 1 {
             copies.insert(0, own.acquire(&this));
@@ -124,14 +158,7 @@ impl Schedule {
         }
         let fill = Fill::new(self, copies, var, crowded).map_err(|problem| problem.at(span))?;
         let ahead = i64::from(stages) - 1;
-        let mut written = Vec::new();
-        for at in 0..ahead {
-            let at = at.into();
-            let whole = fill.step(&at, Past::Skip, &[&fill.issue[..], &fill.land[..]].concat());
-            written.push(own.acquire(&at));
-            written.extend(whole.map(|op| own.statement(op)));
-            written.push(own.publish(&at));
-        }
+        let mut written = own.filled_ahead(&fill, ahead);
         let next = this.plus(&ahead.into(), 1).unwrap_or_default();
         let issue = fill.step(&next, Past::Skip, &fill.issue).map(|op| own.statement(op));
         // Past the last iteration the registers are stored once more, to a slot that no one reads.

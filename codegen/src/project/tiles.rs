@@ -4,7 +4,6 @@ use std::cell::Cell;
 
 use tilewright_layout::Value;
 
-use super::each_integer;
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::condition::Test;
@@ -62,7 +61,7 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     let raster = if axes > 1 { Raster::Bands(BAND.div_ceil(blocks)) } else { Raster::Plain };
     let wrap = |body: &mut Vec<Stmt>, by: Id| {
         let mut body = std::mem::take(body);
-        body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| each_integer(stmt, &mut |at| swap(at))));
+        body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
         let span = body.first().map_or(Span::default(), |stmt| stmt.span);
         vec![Stmt { id: 0, span, by, op: Op::Tiles { vars: vars.clone(), raster, body } }]
     };

@@ -159,7 +159,8 @@ fn meet(meets: Option<bool>, stmt: &Stmt, state: &mut State) -> Vec<Stmt> {
     }
     ops.push(Op::Sync);
     synchronised(state);
-    ops.into_iter().map(|op| Stmt { id: 0, span: stmt.span, by: stmt.by, op }).collect()
+    // In a scheduled loop they run where the statement runs.
+    ops.into_iter().map(|op| Stmt { op, ..stmt.clone() }).collect()
 }
 
 /// Copies have arrived.

@@ -156,7 +156,11 @@ impl Resolve {
         for mut stmt in body {
             if is_cooperative(&self.program, stmt.by, &stmt.op) {
                 self.program.derived.insert(stmt.span);
+                let first = self.body.len();
                 self.statement(&stmt).map_err(|problem| blamed(&self.program, &stmt, problem))?;
+                if self.program.places.contains_key(&stmt.id) {
+                    self.body[first..].iter_mut().for_each(|made| made.id = stmt.id);
+                }
                 continue;
             }
             let stmt_at = Stmt { id: 0, span: stmt.span, by: stmt.by, op: Op::Sync };

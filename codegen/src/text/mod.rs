@@ -20,7 +20,11 @@ mod leaf;
 mod thread;
 mod tile;
 
+use std::collections::BTreeMap;
 use std::fmt;
+
+use crate::id::Id;
+use crate::tile::Place;
 
 /// A parse error.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,6 +67,8 @@ trait Text: Sized {
 struct Writer {
     text: String,
     indent: usize,
+    /// The schedule of a tile program's loops.
+    places: BTreeMap<Id, Place>,
 }
 
 impl Writer {
@@ -91,11 +97,13 @@ impl Writer {
 struct Reader<'t> {
     text: &'t str,
     at: usize,
+    /// The schedule of a tile program's loops. Its statements are numbered in the order of the text.
+    places: BTreeMap<Id, Place>,
 }
 
 impl<'t> Reader<'t> {
     fn new(text: &'t str) -> Reader<'t> {
-        Reader { text, at: 0 }
+        Reader { text, at: 0, places: BTreeMap::new() }
     }
 
     /// The rest, without leading space and comments.

@@ -13,8 +13,8 @@ use crate::scan::{Level, Scan};
 use crate::semiring::Semiring;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::{
-    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Program,
-    Raster, Read, Require, Ring, Scalar, Space, Stmt, Tensor, Update, Var,
+    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Place,
+    Program, Raster, Read, Require, Ring, Scalar, Space, Stmt, Tensor, Update, Var,
 };
 use crate::tiled::TiledMma;
 use crate::view::View;
@@ -53,6 +53,7 @@ macro_rules! lines {
     ($($field:ident $(($usual:expr))?)*) => {
         impl Text for Program {
             fn write(&self, to: &mut Writer) {
+                to.places.clone_from(&self.places);
                 to.raw("tile_program {");
                 to.indent += 1;
                 $(
@@ -78,6 +79,7 @@ macro_rules! lines {
                     (program.forms, program.open) = Text::read(from)?;
                 }
                 from.needs("}")?;
+                program.places = std::mem::take(&mut from.places);
                 Ok(program)
             }
         }
@@ -109,7 +111,7 @@ variants! {
     Raster { "plain" Plain, "bands" Bands(tiles) }
     Arg { "tensor" Tensor(id), "scalar" Scalar(id) }
     Space { "global" Global { mutable = false }, "shared" Shared { align }, "registers" Registers { words = false } }
-    Past { "skip" Skip, "last" Last, "anyway" Anyway }
+    Past { "skip" Skip, "last" Last, "anyway" Anyway, "inside" Inside }
     How { "derive" Derive, "async" Async, "plain" Plain, "staged" Staged, "here" Here, "atom" Atom(row) }
     Multiply { "scalar" Scalar(with), "atom" Atom(row) }
     Order { "plain" Plain, "serpentine" Serpentine, "rows" Rows, "row_serpentine" RowSerpentine }
@@ -202,12 +204,24 @@ impl Text for Stmt {
         if self.by != 0 {
             to.raw(&format!("@{} ", self.by));
         }
+        if let Some(Place { stage, place }) = to.places.get(&self.id).copied() {
+            to.raw(&format!("stage {stage} "));
+            if place != stage {
+                to.raw(&format!("place {place} "));
+            }
+        }
         self.op.write(to);
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Stmt> {
         let by = if from.takes("@") { Text::read(from)? } else { 0 };
-        Ok(Stmt { id: 0, span: Default::default(), by, op: Op::read(from)? })
+        let mut id = 0;
+        if let Some(stage) = read_field!(from, "stage", None) {
+            let place = read_field!(from, "place", stage);
+            id = from.places.len() as u32 + 1;
+            from.places.insert(id, Place { stage, place });
+        }
+        Ok(Stmt { id, span: Default::default(), by, op: Op::read(from)? })
     }
 }
 

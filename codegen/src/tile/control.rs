@@ -23,7 +23,9 @@ impl Structured for Program {
             },
             Op::Leave { of, .. } => Control::Leave(*of),
             Op::Step { past: Past::Skip, .. } => Control::OneOrNone,
-            Op::Step { past: Past::Last | Past::Anyway, .. } | Op::Ordered { .. } => Control::One,
+            Op::Step { past: Past::Last | Past::Anyway | Past::Inside, .. } | Op::Ordered { .. } => {
+                Control::One
+            }
             Op::If { .. } | Op::When { .. } => Control::One,
             Op::Roles(roles) => {
                 let warps = |group: Id| self.groups[group as usize].warps.map(|(first, end)| end - first);

@@ -18,6 +18,25 @@ pub enum Past {
     Last,
     /// It runs unpredicated: its stores go to a slot that no one reads.
     Anyway,
+    /// There is none: the iteration is known to be one of the loop's.
+    Inside,
+}
+
+/// When a statement of a loop runs (modulo scheduling). In step `t` of the scheduled loop, statements of stage `s` run for
+/// iteration `t - s`; places order the statements of a step, then stages, then the text.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Place {
+    /// Its stage: how many steps later than those of stage 0 it runs.
+    pub stage: u32,
+    /// Its place in a step.
+    pub place: u32,
+}
+
+impl From<u32> for Place {
+    /// A stage, with the place of its number: in a step, statements of later iterations come first.
+    fn from(stage: u32) -> Place {
+        Place { stage, place: stage }
+    }
 }
 
 /// The stages of a software-pipelined loop.

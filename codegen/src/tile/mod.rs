@@ -22,7 +22,7 @@ use crate::problem::Result;
 use crate::thread::Cost;
 use crate::tiled_mma::TiledMma;
 use crate::view::View;
-pub use how::{Ahead, How, Multiply, Order, Past, Update};
+pub use how::{Ahead, How, Multiply, Order, Past, Place, Update};
 pub use stmt::{Op, Stmt};
 
 /// A kernel before lowering.
@@ -76,6 +76,9 @@ pub struct Program {
     pub arch: u32,
     /// What is done.
     pub body: Vec<Stmt>,
+    /// The schedule of loops, beside their statements: the stages and places of the statements in their bodies, by
+    /// statement. See [`crate::pipeline`].
+    pub places: BTreeMap<Id, Place>,
     /// For calls of the user's text, the spans of their arguments.
     pub arguments: BTreeMap<Span, Vec<Span>>,
     /// Register tensors that are whole tiles, distributed over the threads of a group; see
@@ -285,8 +288,12 @@ impl Program {
     /// that they add have 0.
     pub fn number(&mut self) {
         let mut next = 1;
+        let places = std::mem::take(&mut self.places);
         for stmt in &mut self.body {
             stmt.each_mut(&mut |stmt| {
+                if let Some(place) = places.get(&stmt.id) {
+                    self.places.insert(next, *place);
+                }
                 stmt.id = next;
                 next += 1;
             });

@@ -268,6 +268,24 @@ impl Stmt {
         }
     }
 
+    /// All integers that it depends on, phases of rings and coordinates of views included, without those of its
+    /// substatements.
+    pub(crate) fn each_affine_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        for view in self.views_mut() {
+            view.base.iter_mut().for_each(&mut *f);
+            view.limits.iter_mut().flatten().for_each(|(at, _)| f(at));
+            view.peer.iter_mut().for_each(&mut *f);
+        }
+        if let Op::Acquire { phase, .. }
+        | Op::Publish { phase, .. }
+        | Op::Await { phase, .. }
+        | Op::Release { phase, .. } = &mut self.op
+        {
+            f(phase);
+        }
+        self.each_integer_mut(f);
+    }
+
     /// This statement and its substatements, in order.
     pub fn each<'s>(&'s self, f: &mut dyn FnMut(&'s Stmt)) {
         f(self);

@@ -16,6 +16,7 @@ mod whole;
 
 use std::path::PathBuf;
 
+use tilewright::kernels;
 use tilewright_codegen::atom::Effect;
 use tilewright_codegen::thread::Kernel;
 use tilewright_codegen::{atoms, cuda};
@@ -126,6 +127,18 @@ fn choreographies() {
             programs.push(Program { sass, ..Program::shown(variant.program) });
         }
     }
+    none_is_wrong(&programs, |program| faults(&nvrtc, program));
+}
+
+/// Products in flight across stages of a loop: no spills, no serialised wgmma.
+#[test]
+fn stages_of_attention() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let shipped = kernels::named("attention_hopper").expect("a shipped kernel");
+    let programs = [(64, 1), (64, 2), (128, 1), (128, 2)].map(|(d, overlap)| {
+        let def = shipped.def.specialize(&[("D", d), ("OVERLAP", overlap)], &[]).expect("constants");
+        Program::shown(def.generate().expect("a kernel").variants.swap_remove(0).program)
+    });
     none_is_wrong(&programs, |program| faults(&nvrtc, program));
 }
 

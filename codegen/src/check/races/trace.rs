@@ -194,7 +194,7 @@ impl<'p> Unroll<'p> {
             Op::Step { var, at, past, body } => {
                 let (at, extent) = (self.value(at), self.number(&self.program.vars[*var as usize].to));
                 let (at, runs) = match (past, extent) {
-                    (Past::Anyway, _) | (_, None) => (at, true),
+                    (Past::Anyway | Past::Inside, _) | (_, None) => (at, true),
                     (Past::Last, Some(extent)) => (at.min(extent - 1), extent > 0),
                     (Past::Skip, Some(extent)) => (at, at < extent),
                 };

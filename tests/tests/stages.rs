@@ -1,0 +1,101 @@
+//! Loops whose statements have stages: results are those of the loops without them, to the bit, in every variant, for loops of
+//! no, one and many iterations.
+
+use tilewright::KernelDef;
+use tilewright::kernels;
+use tilewright::prelude::*;
+use tilewright_codegen::Generated;
+use tilewright_sim::{Options, run_every};
+
+/// The kernel with these constants.
+fn with(kernel: &KernelDef, constants: &[(&str, usize)]) -> Generated {
+    let of = kernel.specialize(constants, &[]).unwrap_or_else(|said| panic!("{said}"));
+    of.generate().unwrap_or_else(|said| panic!("{said}"))
+}
+
+/// A result of every variant that fits.
+fn results(kernel: &Generated, args: &[Arg], result: &str, seed: u64) -> Vec<Vec<u8>> {
+    let options = Options { seed, schedules: 2, ..Options::default() };
+    let all = run_every(kernel, args, &options).unwrap_or_else(|error| panic!("{error}"));
+    all.iter().map(|done| done.bytes(result).expect("a result").to_vec()).collect()
+}
+
+/// Numbers from -1 to 1.
+fn numbers(count: usize, seed: u64) -> Vec<f32> {
+    let mut random = tilewright_fuzz::random::Random::new(seed);
+    (0..count).map(|_| random.below(2001) as f32 / 1000.0 - 1.0).collect()
+}
+
+/// Softmax-like sums of rows, tile by tile: loads of the next tile are issued before this one is summed.
+#[kernel]
+fn rows<const FORM: usize = 0, const BEFORE: usize = 0>(
+    x: &Tensor<f32, (M, N)>,
+    y: &mut Tensor<f32, (M, N)>,
+    total: &mut Tensor<f32, M>,
+) {
+    let (from, to) = (tile(x, (32, 64), (block.x, _)), tile(y, (32, 64), (block.x, _)));
+    let mut sums = full::<f32>((32, 1), 0.0);
+    for k in 0 - BEFORE..from.size(2) {
+        let mut part = full::<f32>((32, 64), 0.0);
+        copy(from[(_, _, k)], part);
+        if FORM > 0 {
+            stage(1);
+        }
+        part = map(part, |x| exp(x) * 0.5);
+        if FORM > 1 {
+            stage(3);
+        }
+        sums = map((sums, sum(part, 1)), |all, x| all * 0.75 + x);
+        if FORM > 2 {
+            stage(4, place = 1);
+        }
+        copy(map((part, sums), |x, s| x + s), to[(_, _, k)]);
+    }
+    copy(sums, regroup(tile(total, 32, block.x), (32, 1)));
+}
+
+#[test]
+fn loops_over_registers() {
+    for (m, n) in [(33, 1), (32, 64), (5, 65), (40, 130), (32, 192), (3, 400)] {
+        let x = numbers(m * n, 5);
+        let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([m, n]), Arg::output::<f32>([m])];
+        for (form, before) in [(1, 0), (2, 0), (3, 0), (1, 2), (3, 1)] {
+            let plain = with(rows().def(), &[("BEFORE", before)]);
+            let staged = with(rows().def(), &[("FORM", form), ("BEFORE", before)]);
+            for result in ["y", "total"] {
+                assert_eq!(
+                    results(&staged, &args, result, form as u64),
+                    results(&plain, &args, result, 0),
+                    "{m}x{n}, form {form}, `{result}`"
+                );
+            }
+        }
+    }
+}
+
+/// Attention, by wgmma with a producer and by mma.sync, with each form of its stages.
+#[test]
+fn attention_with_products_across_stages() {
+    for (m, n, causal) in [(5, 5, 1), (70, 33, 1), (40, 130, 1), (130, 131, 0), (150, 20, 1)] {
+        let of =
+            |rows, seed| -> Vec<bf16> { numbers(rows * 64, seed).into_iter().map(bf16::from_f32).collect() };
+        let rows = |of: &[bf16], rows| Arg::tensor(of, [rows, 64, 1]).strides([64, 1, rows * 64]);
+        let args = [
+            rows(&of(m, 1), m),
+            rows(&of(n, 2), n),
+            rows(&of(n, 3), n),
+            Arg::output::<bf16>([m, 64, 1]).strides([64, 1, m * 64]),
+            Arg::number(0.7f32),
+        ];
+        for (name, overlaps) in [("attention_hopper", &[1, 2][..]), ("attention", &[1])] {
+            let shipped = kernels::named(name).expect("a shipped kernel");
+            let kernel =
+                |overlap| with(&shipped.def, &[("BN", 32), ("CAUSAL", causal), ("OVERLAP", overlap)]);
+            let plain = results(&kernel(0), &args, "o", 0);
+            for &overlap in overlaps {
+                let got = results(&kernel(overlap), &args, "o", 7);
+                assert_eq!(got, plain, "{name}, {m}x{n}, overlap {overlap}");
+            }
+        }
+    }
+}
