@@ -124,7 +124,10 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "if block.x < 0.5 { copy(from, to); }"),
     (Body, "for k in 0..thread.x { sync_threads(); }"),
     (Body, "stage(1); copy(from, to);"),
-    (Body, "for k in 0..N { if k > 1 { stage(1); } stage(1, place = 0.5); stage(alpha); stage(9); copy(from, to); }"),
+    (
+        Body,
+        "for k in 0..N { if k > 1 { stage(1); } stage(1, place = 0.5); stage(alpha); stage(9); copy(from, to); }",
+    ),
     (
         Kernel,
         "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) { let x = tile(x, (32, 64), (block.x, _)); let mut total = full::<f32>((32, 1), 0.0); for k in 0..x.size(2) { let part = map((x[(_, _, k)], total), |x, t| x + t); stage(1); total += sum(part, 1); } copy(total, regroup(tile(y, 32, block.x), (32, 1))); }",
