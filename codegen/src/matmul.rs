@@ -5,6 +5,7 @@
 mod blame;
 mod block_scales;
 mod bulk;
+mod cluster;
 mod config;
 mod hopper;
 mod keys;

@@ -32,6 +32,9 @@ pub enum Un {
     CountOnes,
     /// Leading zeros.
     LeadingZeros,
+    /// The number itself, in a register of its own: what one register is constrained by, as to be next to others that are stored
+    /// with it, does not constrain the other.
+    Apart,
     Not,
 }
 

@@ -135,6 +135,28 @@ fn fragments_run_ahead() {
     assert!(source[fetched..].contains("fmaf("), "{source}");
 }
 
+/// Copies that do not ascend with the iteration have no exits: the partial tile is not the last one.
+#[test]
+fn loops_that_run_backwards_are_whole() {
+    for k in [4, 6, 8, 13, 15] {
+        let mut b = Builder::new("backwards");
+        let p = parts(&mut b, Elem::F32, 1).unwrap();
+        let last = Affine::from(p.steps).plus(&1.into(), -1).unwrap();
+        let ahead = Ahead { stages: 2, fragments: 2, exits: true, producer: false };
+        b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
+            let at = last.plus(&k, -1).unwrap();
+            let (ga, gb) = (k_tile(b, &p.ga, &at)?, k_tile(b, &p.gb, &at)?);
+            b.copy(&ga, &p.sa)?;
+            b.copy(&gb, &p.sb)?;
+            b.gemm(&p.left, &p.right, &p.acc, Order::Plain)
+        })
+        .unwrap();
+        b.copy(&p.acc, &p.out).unwrap();
+        let args = args(17, 19, k);
+        assert_close(&result(b.finish(), &args, "c"), &expected(&args, 17, 19, k), 1e-6);
+    }
+}
+
 /// Only a part of the k-steps of each tile is multiplied: which ones does not depend on K.
 #[test]
 fn parts_of_tiles_are_in_place() {

@@ -69,7 +69,7 @@ impl Cluster<'_> {
                     bin(w, f, elem, to, x, y);
                 }
                 Ins::Un { f, truth, elem, to, x } => {
-                    let cheap = matches!(f, Un::Neg | Un::Abs | Un::Not);
+                    let cheap = matches!(f, Un::Neg | Un::Abs | Un::Apart | Un::Not);
                     self.operation(if cheap { Class::Arithmetic } else { Class::Function }, w);
                     self.one(w, to, (x, elem), elem, |bits| value::un(f, truth, bits, elem))?;
                 }

@@ -195,8 +195,8 @@ fn un_double(f: Un, x: f64) -> f64 {
         Un::Trunc => x.trunc(),
         Un::Round => x.round(),
         Un::RoundEven => x.round_ties_even(),
-        // No floating-point number has these.
-        Un::CountOnes | Un::LeadingZeros => x,
+        // No floating-point number has the first two.
+        Un::CountOnes | Un::LeadingZeros | Un::Apart => x,
         Un::Not => f64::from(u8::from(x == 0.0)),
     }
 }

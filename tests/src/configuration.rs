@@ -320,6 +320,9 @@ impl Draw {
         let by_wgmma = arch == 90 && of.has_wgmma() && self.once_in(3);
         if of.k == 0 {
             keys += &self.threads();
+            if arch == 90 && keys.contains("bm=") && self.once_in(3) {
+                keys += &format!(" split_k={}", self.one(&[2, 4, 8]));
+            }
         } else if by_wgmma {
             keys += &self.wgmma(of);
         } else {

@@ -59,12 +59,15 @@ fn the_gallery_computes_what_it_says() {
 #[test]
 fn k_that_tiles_do_not_divide() {
     const ORDERS: [&str; 3] = ["", "a=k_major", "a=k_major b=k_major c=n_major"];
-    const PLANS: [&str; 5] = [
+    const PLANS: [&str; 7] = [
         "tc=(8,4) stages=2 vec=4",
         "tc=(8,4) stages=3 vec=4 exits=false",
         "tc=(8,4) stages=2 vec=4 staged=both",
         "tc=(8,4) stages=3 alpha_beta=true vec=2 staged=transposed",
         "tc=(8,4,2) bk=16 stages=2 vec=4 staged=both",
+        // The blocks of a cluster share the partial tile; some have nothing of it.
+        "tc=(8,4) stages=2 vec=4 staged=both split_k=2 arch=90",
+        "tc=(8,4,2) bk=16 stages=2 split_k=4 arch=90",
     ];
     for plan in PLANS {
         for order in ORDERS {
@@ -73,7 +76,7 @@ fn k_that_tiles_do_not_divide() {
             let keys = format!("{base} {bk} {plan} {order}");
             let kernel = Words::read(&keys).and_then(|words| words.matmul()).unwrap();
             let mut ran = vec![false; kernel.variants.len()];
-            for k in (1..=20).chain([31, 32, 33, 40]) {
+            for k in (1..=20).chain([31, 32, 33, 40, 64]) {
                 let sizes: &[(&str, usize)] = match k % 3 {
                     0 => &[("M", 36), ("N", 20), ("K", k)],
                     1 => &[("M", 64), ("N", 16), ("K", k)],

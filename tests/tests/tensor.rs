@@ -694,6 +694,19 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "dtype=f64 mma=none arch=89 bm=64 bn=64 bk=16 tc=(8,8,4)",
         "help: write a smaller third mode of tc",
     );
+    check("split_k=2 bm=64 bn=64", "the blocks of a cluster split K, which sm_90 has first, and arch is 80");
+    check("split_k=2 bm=64 bn=64", "write arch = 90, or split K over the threads of a block");
+    check("split_k=3 arch=90 bm=64 bn=64", "at most 8, and split_k is 3");
+    check("split_k=16 arch=90 bm=64 bn=64", "write split_k = 2, 4 or 8");
+    check(
+        "split_k=8 arch=90 bm=64 bn=20",
+        "each of 8 blocks adds and stores an equal part of a tile, and bn is 20",
+    );
+    check("split_k=8 arch=90 bm=20 bn=64 c=n_major", "write bm = 16, or a smaller split_k");
+    check(
+        "split_k=2 arch=90 dtype=f64 mma=none bm=128 bn=128 bk=64",
+        "the sums of a tile take 133104 bytes of shared memory beside ",
+    );
     check(
         "mma=none arch=86 bm=128 bn=128 bk=32 stages=4",
         "4 stages take 132096 bytes of shared memory, and a block has 101376\n",

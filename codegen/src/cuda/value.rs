@@ -213,6 +213,12 @@ impl Printer<'_> {
                 binary(&one, "/", &x.piece, Level::Product)
             }
             Un::CountOnes | Un::LeadingZeros => return counted(function, &x.piece, elem),
+            // A product by one, which compilers of CUDA C do not remove.
+            Un::Apart => match elem {
+                Elem::F64 => call("__dmul_rn", &[&x.piece, &Piece::new("1.0", Level::Primary)]),
+                _ if elem.is_float() => call("__fmul_rn", &[&x.piece, &Piece::new("1.0f", Level::Primary)]),
+                _ => return x,
+            },
             Un::Abs if matches!(elem, Elem::U32 | Elem::U8) => return x,
             Un::Abs if !elem.is_float() => call("abs", &[&x.piece]),
             _ => {

@@ -71,6 +71,8 @@ pub(super) struct Config {
     pub(super) narrow: bool,
     pub(super) arch: u32,
     pub(super) overlaps: bool,
+    /// Blocks of a cluster that compute one tile together, each a part of K.
+    pub(super) split_k: i64,
     /// May tensor cores keep the sums of 8-bit floating-point numbers all along K?
     pub(super) fast_accum: bool,
     pub(super) name: String,
@@ -278,6 +280,7 @@ impl Reader<'_> {
             None => None,
         };
         let (arch, overlaps) = (self.arch(), self.flag("overlaps"));
+        let split_k = self.positive("split_k", 1);
         let fast_accum = self.fast_accum(types.dtype);
         let name = self.name();
         let tc = self.threads("tc", tc, &[2, 3])?;
@@ -324,6 +327,7 @@ impl Reader<'_> {
             narrow,
             arch,
             overlaps,
+            split_k,
             fast_accum,
             name,
         };

@@ -20,6 +20,7 @@ use tilewright_layout::{Layout, Value as Size, layout};
 use super::Config;
 use super::block_scales::BlockScales;
 use super::bulk::{SWIZZLED, batch_of, bulk_load, last, row_of, shifted, slots, swizzled, times};
+use super::cluster::add;
 use super::product::{Extras, argument, of_batch};
 use super::scales::{Grouped, OfGroups};
 use crate::affine::{Affine, Arith, Coord};
@@ -27,7 +28,7 @@ use crate::atom::Atom;
 use crate::build::{Builder, Role};
 use crate::fragment::Arrangement;
 use crate::problem::{Problem, Result};
-use crate::thread::{Bin, Id, Unroll};
+use crate::thread::{Id, Unroll};
 use crate::tile::{Expr, How, Op, Order, Raster, Ring};
 use crate::tiled::Terms;
 use crate::view::{At, View};
@@ -180,12 +181,6 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
         roles.push((split.by, Box::new(body)));
     }
     b.roles(roles)
-}
-
-/// Adds sums of a step to those of the tile.
-fn add(b: &mut Builder, partial: &View, acc: &View) -> Result<()> {
-    let sum = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
-    b.map(&[acc.clone(), partial.clone()], acc, sum)
 }
 
 /// Twice a size.

@@ -156,7 +156,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "split_k",
                 "1",
-                "with wgmma: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K; sums are added in one order, whatever the schedule",
+                "with wgmma, and on CUDA cores for arch = 90: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K; sums are added in one order, whatever the schedule",
             ),
             (
                 "ping_pong",

@@ -3,6 +3,7 @@
 use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
 
 use super::Config;
+use super::cluster::{add, total};
 use super::config::{Residual, When};
 use crate::affine::{Affine, Coord};
 use crate::allocate::ALIGN;
@@ -11,12 +12,16 @@ use crate::elem::Elem;
 use crate::pipeline::with_slots;
 use crate::problem::{Problem, Result};
 use crate::target::Target;
-use crate::thread::{Bin, Cmp};
+use crate::thread::{Bin, Cmp, Un};
 use crate::tile;
+use crate::tiled::Fill;
 use crate::view::{At, Deal, View};
 
 /// Bytes of the narrowest asynchronous copy.
 pub(super) const WORD: i64 = 4;
+
+/// The architecture from which on there are clusters.
+pub(super) const CLUSTERS: u32 = 90;
 
 /// The key at which an error is reported.
 pub(super) struct Blame {
@@ -31,24 +36,28 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     let blame = |key: &'static str| move |problem: Problem| (problem, Blame { key, sizes: [key; 2] });
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     let c = config;
+    if let Some((key, problem)) = c.unfit_split() {
+        return Err(blame(key)(problem));
+    }
     b.arch(c.arch);
     if c.overlaps {
         b.overlaps();
     }
+    let Place { row, column, batch } = Place::of(b, c).map_err(blame("split_k"))?;
     let mut operand = |name: &str, elem, extents: [Size; 2], rows: bool, written| {
         let all = argument(b, c, name, elem, (extents, rows), written)?;
-        of_batch(b, c, &all, Coord::Block(2).into())
+        of_batch(b, c, &all, batch.clone())
     };
     let a = operand("a", c.dtype, [m, k], c.a_rows, false).map_err(blame("dtype"))?;
     let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
     let out = operand("c", c.out, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
     let extras = Extras::of(b, c).map_err(blame("bias"))?;
-    let extras = extras.of_batch(b, c, &Coord::Block(2).into()).map_err(blame("bias"))?;
+    let extras = extras.of_batch(b, c, &batch).map_err(blame("bias"))?;
 
-    let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
-    let ga = b.tile(&a, (c.bm, c.bk), &[bx.clone(), At::All]).map_err(blame("bm"))?.with_name("ga");
-    let gb = b.tile(&bt, (c.bn, c.bk), &[by.clone(), At::All]).map_err(blame("bn"))?.with_name("gb");
+    let (bx, by) = (At::Index(row), At::Index(column));
+    let ga = along_k(b, c, &a, (c.bm, &bx)).map_err(blame("bm"))?.with_name("ga");
+    let gb = along_k(b, c, &bt, (c.bn, &by)).map_err(blame("bn"))?.with_name("gb");
     let extras = extras.tile(b, c, [c.bm, c.bn], [&bx, &by]).map_err(blame("bias"))?;
     let gc = b.tile(&out, (c.bm, c.bn), &[bx, by]).map_err(blame("bm"))?.with_name("gc");
 
@@ -94,7 +103,7 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     }
     let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
     b.fill(&acc, tile::Expr::lit(0.0)).map_err(blame("tc"))?;
-    let tiles = k.ceil_div(c.bk).unwrap_or_default();
+    let tiles = k.ceil_div(c.bk * c.split_k).unwrap_or_default();
     b.pipelined("k", tiles, c.ahead, |b, k| {
         for (side, from, to, key) in [(0, &ta_ga, &ta_sa, "ta"), (1, &tb_gb, &tb_sb, "tb")] {
             let from = k_tile(b, from, &k).map_err(blame(key))?;
@@ -105,7 +114,12 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
     })?;
     let plain = c.sum();
     let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
-    match (groups > 1 || c.scatters(), scalars) {
+    let gathers = groups > 1 || c.split_k > 1 || c.scatters();
+    if c.stores_sums(gathers) {
+        let apart = tile::Expr::Un(Un::Apart, Box::new(tile::Expr::In(0)));
+        b.map(std::slice::from_ref(&acc), &acc, apart).map_err(blame("tc"))?;
+    }
+    match (gathers, scalars) {
         (false, None) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, plain, None),
         (false, Some((alpha, beta))) => {
             epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, scaled(alpha), Some(beta))
@@ -135,6 +149,14 @@ impl Config {
         self.staged[usize::from(rows)] || (narrow && self.ahead.stages > 1 && !self.narrow)
     }
 
+    /// Are sums stored as they are? Registers of a vector must be next to each other, which the products are not to be constrained
+    /// by: their operands are then in one bank of registers more often.
+    fn stores_sums(&self, gathers: bool) -> bool {
+        let changed = self.epilogue.is_some() || self.bias.is_some() || self.scales.contains(&true);
+        let changed = changed || self.has_matrices() || self.out != self.acc;
+        self.acc == Elem::F32 && self.ahead.fragments > 1 && !self.alpha_beta && (gathers || !changed)
+    }
+
     /// Would a warp's stores of its own accumulators, one by one, be uncoalesced? If shared memory has room
     /// they are reordered there.
     fn scatters(&self) -> bool {
@@ -160,6 +182,37 @@ impl Config {
         Ok(self.parts(groups)?.cosize()? * i64::from(self.acc.bytes()))
     }
 
+    /// Why the blocks of a cluster cannot split K, and the key that is wrong.
+    fn unfit_split(&self) -> Option<(&'static str, Problem)> {
+        let (split, (key, shared)) =
+            (self.split_k, if self.c_rows { ("bm", self.bm) } else { ("bn", self.bn) });
+        let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
+        match split {
+            1 => None,
+            2 | 4 | 8 if self.arch < CLUSTERS => wrong(
+                "split_k",
+                format!(
+                    "the blocks of a cluster split K, which sm_{CLUSTERS} has first, and arch is {}",
+                    self.arch
+                ),
+                "write arch = 90, or split K over the threads of a block by a third mode of tc",
+            ),
+            2 | 4 | 8 if shared % split != 0 => wrong(
+                key,
+                format!(
+                    "each of {split} blocks adds and stores an equal part of a tile, and {key} is {shared}"
+                ),
+                &format!("write {key} = {}, or a smaller split_k", (shared / split).max(1) * split),
+            ),
+            2 | 4 | 8 => None,
+            _ => wrong(
+                "split_k",
+                format!("K is split over the blocks of a cluster, at most 8, and split_k is {split}"),
+                "write split_k = 2, 4 or 8",
+            ),
+        }
+    }
+
     /// Why shared memory does not suffice, and the key that is wrong.
     fn exceeds(&self, groups: i64) -> Option<(&'static str, Problem)> {
         let room = i64::from(Target::of(self.arch).block_shared);
@@ -170,12 +223,20 @@ impl Config {
             let message = format!("{count} {tiles} bytes of shared memory, and a block has {room}");
             return Some(("stages", Problem::new(message).help("write fewer stages, or a smaller bk")));
         }
-        let parts = self.bytes_of_parts(groups).ok().filter(|parts| groups > 1 && tiles + parts > room)?;
+        let gathers = groups > 1 || self.split_k > 1;
+        let parts = self.bytes_of_parts(groups).ok().filter(|parts| gathers && tiles + parts > room)?;
+        let (key, of, help) = match groups {
+            1 => ("bm", "a tile".into(), "write smaller bm and bn"),
+            _ => (
+                "tc",
+                format!("{groups} parts of K"),
+                "write a smaller third mode of tc, or smaller bm and bn",
+            ),
+        };
         let message = format!(
-            "the sums of {groups} parts of K take {parts} bytes of shared memory beside {tiles} of tiles, and a block has {room}"
+            "the sums of {of} take {parts} bytes of shared memory beside {tiles} of tiles, and a block has {room}"
         );
-        let help = "write a smaller third mode of tc, or smaller bm and bn";
-        Some(("tc", Problem::new(message).help(help)))
+        Some((key, Problem::new(message).help(help)))
     }
 
     /// The shared layout of the accumulators of so many groups of threads: columns or rows are padded by one
@@ -188,15 +249,41 @@ impl Config {
         })
     }
 
+    /// How all threads share a tile of accumulators: along its contiguous mode.
+    fn all_threads(&self) -> Result<(Layout, Deal)> {
+        let (threads, wide) = (self.tc.size()?, self.wide());
+        let run = if self.c_rows { self.bn } else { self.bm };
+        let fits = run % wide == 0 && (self.bm * self.bn) % (threads * wide) == 0;
+        let vec = if fits && !self.narrow { wide } else { 1 };
+        let divides = |n: &i64| run % (n * vec) == 0 && threads % n == 0;
+        let fast = (1..=(run / vec).min(threads)).rev().find(divides).unwrap_or(1);
+        let (layout, values) = match self.c_rows {
+            true => (Layout::new((threads / fast, fast), (fast, 1i64))?, vec![1, vec]),
+            false => (Layout::compact((fast, threads / fast))?, vec![vec, 1]),
+        };
+        Ok((layout, Deal { values, ..Deal::default() }))
+    }
+
+    /// The same of a part of them: as many at once as leave an equal number to each thread.
+    fn over_threads(&self, tile: [i64; 2]) -> Result<Fill> {
+        let (threads, contiguous) = (self.tc.size()?, usize::from(self.c_rows));
+        let widths = if self.narrow { vec![1] } else { vec![4, 2, 1] };
+        let fits = |width: &&i64| tile[contiguous] % **width == 0 && **width <= self.wide();
+        let fills = widths.iter().filter(fits).map(|width| Fill::of(tile, contiguous, threads, *width));
+        let mut fills = fills.collect::<Result<Vec<_>>>()?;
+        let even = fills.iter().position(|fill| !fill.deal.ragged).unwrap_or(fills.len() - 1);
+        Ok(fills.swap_remove(even))
+    }
+
     /// Accumulators in 16 bytes.
     fn wide(&self) -> i64 {
         16 / i64::from(self.acc.bytes())
     }
 }
 
-/// Combines accumulators in shared memory. With split K every group of threads has a partial sum of each
-/// element; where stores would be uncoalesced, threads have complete sums of the wrong elements. The epilogue
-/// is then partitioned over all threads.
+/// Combines accumulators in shared memory. With split K every group of threads, or every block of a cluster, has a partial sum
+/// of each element; where stores would be uncoalesced, threads have complete sums of the wrong elements. The
+/// epilogue is then partitioned over all threads.
 fn gather(
     b: &mut Builder,
     c: &Config,
@@ -204,37 +291,68 @@ fn gather(
     (gc, extras): (&View, &Extras),
     groups: i64,
 ) -> Result<(View, View, Extras)> {
-    let (parts, wide) = (b.shared("parts", c.acc, c.parts(groups)?)?, c.wide());
+    let parts = b.shared("parts", c.acc, c.parts(groups)?)?;
     let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
     let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
     let mine = b.slice(&mine, &[At::All, At::All, At::Index(0.into())])?;
     b.copy(acc, &mine)?;
+    if c.split_k > 1 {
+        return gather_over_cluster(b, c, &parts, (gc, extras), groups);
+    }
     b.sync();
-    // All threads, along the contiguous mode.
-    let threads = c.tc.size()?;
-    let run = if c.c_rows { c.bn } else { c.bm };
-    let fits = run % wide == 0 && (c.bm * c.bn) % (threads * wide) == 0;
-    let vec = if fits && !c.narrow { wide } else { 1 };
-    let fast =
-        (1..=(run / vec).min(threads)).rev().find(|n| run % (n * vec) == 0 && threads % n == 0).unwrap_or(1);
-    let (layout, values) = match c.c_rows {
-        true => (Layout::new((threads / fast, fast), (fast, 1i64))?, vec![1, vec]),
-        false => (Layout::compact((fast, threads / fast))?, vec![vec, 1]),
-    };
-    let deal = Deal { values, ..Deal::default() };
-    let all = b.parallelize_over(&parts, &layout, 0, &deal)?.with_name("to_parts");
+    let (layout, deal) = c.all_threads()?;
+    let (sums, _) = added(b, c, &parts, groups)?;
     let out = b.parallelize_over(gc, &layout, 0, &deal)?.with_name("to_gc");
     let extras = extras.parts(|view| b.parallelize_over(view, &layout, 0, &deal))?;
+    Ok((sums, out, extras))
+}
+
+/// The sums of all groups of threads, partitioned over all threads, and where those of the first group are.
+fn added(b: &mut Builder, c: &Config, parts: &View, groups: i64) -> Result<(View, View)> {
+    let (layout, deal) = c.all_threads()?;
+    let all = b.parallelize_over(parts, &layout, 0, &deal)?.with_name("to_parts");
     let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
-    let sums = b.registers("sums", c.acc, out.shape())?;
     let first = part(b, 0)?;
+    let sums = b.registers("sums", c.acc, first.shape())?;
     b.copy(&first, &sums)?;
     for group in 1..groups {
         let more = part(b, group)?;
-        let sum = tile::Expr::Bin(Bin::Add, Box::new(tile::Expr::In(0)), Box::new(tile::Expr::In(1)));
-        b.map(&[sums.clone(), more], &sums, sum)?;
+        add(b, &more, &sums)?;
     }
-    Ok((sums, out, extras))
+    Ok((sums, first))
+}
+
+/// The same where the blocks of a cluster split K: each adds some columns or rows of all of them, whichever are contiguous.
+fn gather_over_cluster(
+    b: &mut Builder,
+    c: &Config,
+    parts: &View,
+    (gc, extras): (&View, &Extras),
+    groups: i64,
+) -> Result<(View, View, Extras)> {
+    if groups > 1 {
+        b.sync();
+        // Each thread overwrites the elements that it has read.
+        let (sums, first) = added(b, c, parts, groups)?;
+        b.copy(&sums, &first)?;
+    }
+    b.sync_cluster();
+    let parts = b.slice(parts, &[At::All, At::All, At::Index(0.into())])?;
+    let rank = Affine::from(Coord::ClusterRank);
+    let (tile, place) = match c.c_rows {
+        true => ([c.bm / c.split_k, c.bn], [rank, 0.into()]),
+        false => ([c.bm, c.bn / c.split_k], [0.into(), rank]),
+    };
+    let place = place.map(At::Index);
+    let fill = c.over_threads(tile)?;
+    let of_rank = |b: &mut Builder, view: &View| -> Result<View> {
+        let mine = b.tile(view, (tile[0], tile[1]), &place)?;
+        b.parallelize_over(&mine, &fill.threads, 0, &fill.deal)
+    };
+    let total = total(b, &parts, (c.split_k, c.acc), of_rank)?;
+    let out = of_rank(b, gc)?.with_name("to_gc");
+    let extras = extras.parts(|view| of_rank(b, view))?;
+    Ok((total, out, extras))
 }
 
 /// Further arguments of the epilogue, with a number for each row, column or element of C: whole, as tiles of C, or parts
@@ -349,6 +467,39 @@ pub(super) fn of_batch(b: &mut Builder, c: &Config, all: &View, batch: Affine) -
 /// Sizes as a flat tuple.
 fn sizes(of: &[Size]) -> Tuple {
     Tuple::of(of.iter().map(|&size| Tuple::from(size)))
+}
+
+/// The tiles of an operand along K. The blocks of a cluster that split K share each step: their tiles are adjacent.
+fn along_k(b: &mut Builder, c: &Config, operand: &View, (rows, at): (i64, &At)) -> Result<View> {
+    let all = b.tile(operand, (rows, c.bk * c.split_k), &[at.clone(), At::All])?;
+    match c.split_k {
+        1 => Ok(all),
+        _ => {
+            b.tile(&all, (rows, c.bk), &[At::Index(0.into()), At::Index(Coord::ClusterRank.into()), At::All])
+        }
+    }
+}
+
+/// The tile of C that a block computes, and its batch.
+struct Place {
+    row: Affine,
+    column: Affine,
+    batch: Affine,
+}
+
+impl Place {
+    /// By the axes of the grid; the blocks of a cluster compute one tile.
+    fn of(b: &mut Builder, c: &Config) -> Result<Place> {
+        let [x, y, z] = [0, 1, 2].map(|axis| Affine::from(Coord::Block(axis)));
+        if c.split_k == 1 {
+            return Ok(Place { row: x, column: y, batch: z });
+        }
+        b.cluster([c.split_k as u32, 1, 1]);
+        let mut along = vec![Size::Int(c.split_k)];
+        along.extend(c.batched.then(|| Size::symbol("L")));
+        b.blocks(0, &along)?;
+        Ok(Place { row: y, column: z, batch: x.digit(c.split_k, None) })
+    }
 }
 
 /// The tile of a view at one index of its last mode.

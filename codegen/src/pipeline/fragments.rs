@@ -113,9 +113,10 @@ fn exit(
     let Some(Value::Sym { times: 1, of, over }) = program.vars[tiles as usize].extent() else {
         return None;
     };
-    // With split K, groups have interleaved k-steps; the first group has the first.
-    let apart = i64::from(over) / k_steps;
-    if apart * k_steps != i64::from(over) || !operands.iter().all(|one| one.k_stride_is(apart)) {
+    // With split K, groups have interleaved k-steps; the first group has the first. Where the blocks of a cluster share a tile of K,
+    // what the first one has is the last to end.
+    let apart = operands[0].k_stride()?;
+    if i64::from(over) % (apart * k_steps) != 0 || !operands.iter().all(|one| one.k_stride_is(apart)) {
         return None;
     }
     let begin = match begin {
@@ -129,6 +130,16 @@ impl Operand {
     /// The registers of a k-step.
     fn at(&self, k_step: &Affine) -> Result<View> {
         self.to.slice(&[At::All, At::Index(k_step.digit(1, Some(SLOTS)))])
+    }
+
+    /// The stride of its first k-steps.
+    fn k_stride(&self) -> Option<i64> {
+        let k_steps = self.from.layout.mode(1).ok()?;
+        let mut steps = k_steps.leaves().filter(|(extent, _)| *extent != Value::Int(1));
+        match steps.next()?.1 {
+            Value::Basis { times, .. } => Some(times).filter(|&times| times > 0),
+            _ => None,
+        }
     }
 
     /// Do its k-steps have this stride?

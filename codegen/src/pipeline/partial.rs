@@ -36,6 +36,24 @@ pub(super) fn first(program: &Program, var: Id, work: &[Stmt], copies: &mut [Stm
     Some(begin)
 }
 
+/// Do copies fetch tiles that begin at multiples of the iteration, or after them, along an extent?
+pub(super) fn ascends(program: &Program, var: Id, copies: &[Stmt]) -> bool {
+    let Some(Value::Sym { over, .. }) = program.vars[var as usize].extent() else { return false };
+    let iteration = Coord::Var(var);
+    let after = |base: &Affine| {
+        let by = base.terms.iter().find(|(coord, _)| *coord == iteration).map_or(0, |(_, by)| *by);
+        let others = base.terms.iter().filter(|(coord, _)| *coord != iteration);
+        let positive = |(coord, by): &(Coord, i64)| program.range_of(coord).times(*by).lo >= 0;
+        by >= i64::from(over) && base.constant >= 0 && others.clone().all(positive)
+    };
+    copies.iter().all(|stmt| match &stmt.op {
+        Op::Copy { from, .. } => {
+            from.base.iter().filter(|base| base.any(&|coord| *coord == iteration)).all(after)
+        }
+        _ => true,
+    })
+}
+
 /// The mode along which every copy fetches the next tile, and the coordinate at which tiles begin there if the partial
 /// tile comes first.
 fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> {
@@ -54,6 +72,8 @@ fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> 
         let digits =
             base.terms.iter().filter(|(coord, _)| *coord != iteration).map(|(coord, by)| match coord {
                 Coord::Digit { extent, .. } => extent.map(|n| (*by, n)),
+                // The blocks of a cluster share a tile.
+                Coord::ClusterRank => Some((*by, program.cluster.iter().map(|&n| i64::from(n)).product())),
                 _ => None,
             });
         let steps = from.layout.leaves().filter_map(|(extent, step)| match step {

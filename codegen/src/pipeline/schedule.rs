@@ -131,6 +131,7 @@ impl Schedule {
         if !flat && !is_staged {
             work = self.body(work)?;
         }
+        let exits = exits && partial::ascends(&self.program, var, &copies);
         let begin = match fragments {
             2 => partial::first(&self.program, var, &work, &mut copies),
             _ => None,

@@ -325,7 +325,8 @@ variants! {
     Un {
         "neg" Neg, "abs" Abs, "exp" Exp, "exp2" Exp2, "log" Log, "log2" Log2, "recip" Recip, "sqrt" Sqrt,
         "rsqrt" Rsqrt, "tanh" Tanh, "sin" Sin, "cos" Cos, "erf" Erf, "gelu" Gelu, "floor" Floor, "ceil" Ceil,
-        "trunc" Trunc, "round" Round, "round_even" RoundEven, "count_ones" CountOnes, "leading_zeros" LeadingZeros, "not" Not,
+        "trunc" Trunc, "round" Round, "round_even" RoundEven, "count_ones" CountOnes, "leading_zeros" LeadingZeros, "apart" Apart,
+        "not" Not,
     }
     Bin {
         "add" Add, "sub" Sub, "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max, "and" And, "or" Or,

@@ -111,6 +111,7 @@ impl Num {
         match f {
             Un::Neg => Num { value: -x.value, ..x }.fit(elem, false),
             Un::Abs => Num { value: x.value.abs(), ..x }.fit(elem, false),
+            Un::Apart => x,
             Un::Not => Num::UNKNOWN,
             Un::CountOnes | Un::LeadingZeros if x.is_exact() => {
                 let width = 8 * elem.bytes();

@@ -70,7 +70,7 @@ pub(crate) fn values(elem: Elem) -> Kernel {
     let mut values = vec![bin(Bin::Mul, scale.clone(), vx()), fma(vx(), vy(), scale)];
     use Bin::*;
     values.extend([Add, Sub, Mul, Div, Rem, Min, Max].map(|f| bin(f, vx(), vy())));
-    values.extend([Un::Neg, Un::Abs].map(|f| un(f, vx())));
+    values.extend([Un::Neg, Un::Abs, Un::Apart].map(|f| un(f, vx())));
     if elem.is_float() {
         use Un::*;
         values.extend([Exp, Exp2, Log, Log2, Recip, Sqrt, Rsqrt, Tanh, Erf].map(|f| un(f, vx())));

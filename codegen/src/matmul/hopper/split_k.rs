@@ -4,11 +4,12 @@
 use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::epilogue::{Scalars, along_rows, scaled};
-use super::{Part, THREADS, add};
+use super::{Part, THREADS};
 use crate::affine::{Affine, Coord};
 use crate::build::{Builder, Role};
 use crate::matmul::Config;
-use crate::matmul::bulk::{batch_of, shifted};
+use crate::matmul::bulk::batch_of;
+use crate::matmul::cluster::total;
 use crate::matmul::product::{Extras, of_batch};
 use crate::problem::Result;
 use crate::thread::Id;
@@ -105,29 +106,9 @@ impl Part<'_> {
             let view = b.permute(view, &of_c)?;
             self.rows_of_rank(b, &view)
         })?;
-        let (total, tile) = (self.total(b, sums)?, self.rows_of_rank(b, &tile)?.with_name("out"));
+        let total = total(b, sums, (self.sizes.split_k, c.acc), |b, view| self.rows_of_rank(b, view))?;
+        let tile = self.rows_of_rank(b, &tile)?.with_name("out");
         scaled(b, c, (scalars, &extras), &total, &tile, &tile)
-    }
-
-    /// The sums of this block's rows, over all blocks, its own first, which do not pass between multiprocessors. They are all read
-    /// before they are added.
-    fn total(&self, b: &mut Builder, sums: &View) -> Result<View> {
-        let mut parts = Vec::new();
-        for next in 0..self.sizes.split_k {
-            let of = match next {
-                0 => sums.clone(),
-                _ => {
-                    let rank = shifted(&Coord::ClusterRank.into(), &next.into())?;
-                    b.of_peer(sums, &rank.digit(1, Some(self.sizes.split_k)))?
-                }
-            };
-            let rows = self.rows_of_rank(b, &of)?;
-            parts.push(b.registers(&format!("part_{next}"), self.c.acc, rows.shape())?);
-            b.copy(&rows, &parts[next as usize])?;
-        }
-        let (total, others) = parts.split_first().expect("at least two blocks");
-        others.iter().try_for_each(|part| add(b, part, total))?;
-        Ok(total.clone())
     }
 
     /// A thread's part of the rows of a tile that this block adds and stores.

@@ -1,0 +1,43 @@
+//! Sums that the blocks of a cluster exchange where they split K: each block adds a part of the elements of all of them
+//! through distributed shared memory. It knows no instruction.
+
+use super::bulk::shifted;
+use crate::affine::Coord;
+use crate::build::Builder;
+use crate::elem::Elem;
+use crate::problem::Result;
+use crate::thread::Bin;
+use crate::tile::Expr;
+use crate::view::View;
+
+/// Adds sums to others.
+pub(super) fn add(b: &mut Builder, more: &View, acc: &View) -> Result<()> {
+    let sum = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+    b.map(&[acc.clone(), more.clone()], acc, sum)
+}
+
+/// The sums of all of so many blocks, of a thread's part of a tile in shared memory. Its block's own are first, which do not pass
+/// between multiprocessors. They are all read before they are added.
+pub(super) fn total(
+    b: &mut Builder,
+    sums: &View,
+    (blocks, elem): (i64, Elem),
+    part: impl Fn(&mut Builder, &View) -> Result<View>,
+) -> Result<View> {
+    let mut parts = Vec::new();
+    for next in 0..blocks {
+        let of = match next {
+            0 => sums.clone(),
+            _ => {
+                let rank = shifted(&Coord::ClusterRank.into(), &next.into())?;
+                b.of_peer(sums, &rank.digit(1, Some(blocks)))?
+            }
+        };
+        let mine = part(b, &of)?;
+        parts.push(b.registers(&format!("part_{next}"), elem, mine.shape())?);
+        b.copy(&mine, &parts[next as usize])?;
+    }
+    let (total, others) = parts.split_first().expect("at least two blocks");
+    others.iter().try_for_each(|part| add(b, part, total))?;
+    Ok(total.clone())
+}
