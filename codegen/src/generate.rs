@@ -17,6 +17,7 @@ use crate::project;
 use crate::resolve::{self, Width};
 use crate::stack;
 use crate::target::{TARGETS, Target};
+use crate::thread::Kernel;
 use crate::tile::{Arg, Program, Space};
 use crate::verify::limits;
 
@@ -193,11 +194,12 @@ fn checked(
         let again = before.replace(program).is_some_and(|before| std::ptr::eq(before, program));
         match lower_expanded(&program.written, program.program(), policy) {
             Ok(kernel) => {
-                let same = variants.last().is_some_and(|last| last.program.needs == kernel.needs);
-                if same
-                    && (again
-                        || kernel.launch.cost == variants.last().and_then(|last| last.program.launch.cost))
-                {
+                let (needs, launch) = (&kernel.needs, &kernel.launch);
+                let serves = |last: &Kernel| {
+                    let same = (&last.launch.cost, &last.launch.grid) == (&launch.cost, &launch.grid);
+                    last.needs == *needs && (again || same)
+                };
+                if variants.last().is_some_and(|last| serves(&last.program)) {
                     continue;
                 }
                 let source = crate::cuda::print(&kernel);

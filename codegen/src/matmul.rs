@@ -15,6 +15,7 @@ mod reader;
 mod scales;
 mod tensor;
 mod threads;
+mod tiles;
 mod warps;
 
 use crate::alternative::{Alternative, Policy};
@@ -87,9 +88,18 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     if let Err((problem, blame)) = product(&mut builder, &config) {
         diagnostics.push(put_by_keys(problem, &blame, args, &config));
     }
-    let narrow = narrow(args, &config).filter(|_| diagnostics.is_empty());
-    let others = narrow.map(Alternative::last).into_iter().collect();
-    Ok(Programs { wide: builder.finish(), others, diagnostics, levels, why, instead })
+    let (mut wide, mut others) = (builder.finish(), Vec::new());
+    if diagnostics.is_empty() && tiles::suit(&reader, &config) {
+        // Blocks nearly fill a multiprocessor. The plain kernel serves every launch.
+        let overlaps = config.overlaps || (config.arch >= 90 && reader.find("overlaps").is_none());
+        let wrong = |problem: Problem| vec![problem.at(Span::default())];
+        let (first, more) = tiles::programs(args, &Config { overlaps, ..config }).map_err(wrong)?;
+        others = more;
+        others.push(Alternative::last(std::mem::replace(&mut wide, first)));
+    } else if diagnostics.is_empty() {
+        others.extend(narrow(args, &config).map(Alternative::last));
+    }
+    Ok(Programs { wide, others, diagnostics, levels, why, instead })
 }
 
 /// Keys about the tiles of a product by wgmma.

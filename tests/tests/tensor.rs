@@ -205,6 +205,28 @@ fn tiles_that_are_chosen_at_launch() {
     }
 }
 
+/// Products in f32 on CUDA cores too, where the architecture is given, and no key is about tiles or threads.
+#[test]
+fn tiles_of_f32_that_are_chosen_at_launch() {
+    let sizes = [
+        ([128, 256, 128], 0),
+        ([64, 128, 128], 0),
+        ([72, 136, 48], 0),
+        ([65, 72, 48], 0),
+        ([130, 70, 46], 2),
+        ([67, 33, 45], 1),
+    ];
+    for keys in [
+        "arch=80",
+        "arch=90",
+        "arch=90 a=k_major alpha_beta=true",
+        "arch=90 a=k_major b=k_major c=n_major bias=columns",
+        "arch=90 batched=true",
+    ] {
+        check(keys, &sizes);
+    }
+}
+
 /// Blocks of a launch on an H100.
 fn blocks(keys: &str, [m, n, k]: [usize; 3]) -> u32 {
     let kernel = kernel(keys);
@@ -213,6 +235,25 @@ fn blocks(keys: &str, [m, n, k]: [usize; 3]) -> u32 {
     let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
     let problem = Problem::new(&kernel.variants[0].program.params, &setting, |_, _| Vec::new());
     plan(&kernel, &problem.given(), &Limits::HOPPER).expect("a plan").grid.iter().product()
+}
+
+/// What launches of products in f32 choose: a tile, by its blocks and those that split K.
+#[test]
+fn tiles_of_f32_by_sizes() {
+    let cases = [
+        ([4096, 4096, 4096], 32 * 16),
+        ([1000, 1000, 1000], 8 * 16),
+        ([512, 512, 512], 8 * 16),
+        ([256, 256, 4096], 4 * 8 * 8),
+        ([16, 4096, 4096], 64 * 4),
+        ([4096, 16, 4096], 64 * 4),
+        ([768, 1280, 5120], 6 * 20),
+        ([64, 4096, 4096], 128 * 2),
+        ([1001, 1001, 1001], 8 * 16),
+    ];
+    for (sizes, blocks_of) in cases {
+        assert_eq!(blocks("arch=90", sizes), blocks_of, "{sizes:?}");
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use tilewright_layout::{Symbol, Value};
 
 use super::{Limits, Tensor};
-use crate::thread::{Kernel, Param};
+use crate::thread::{Cost, Kernel, Param};
 
 /// Where rows of 128 bytes begin at multiples of fewer bytes than the first number: how many the L2 cache delivers to all
 /// multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies one, alone and beside the other one
@@ -19,15 +19,62 @@ const MEMORY: u128 = 1773;
 /// The part of the shorter of memory and blocks that the other does not hide.
 const WAITING: (u128, u128) = (1, 2);
 
-/// The estimated clocks of a launch: those of the busiest block's tiles, one of which is an edge tile. `None`
-/// where the kernel has no cost model.
+/// The estimated clocks of a launch; `None` where the kernel has no cost model.
 pub(super) fn clocks(
     program: &Kernel,
     limits: &Limits,
     lookup: &dyn Fn(Symbol) -> Option<i64>,
 ) -> Option<u128> {
+    match program.launch.cost? {
+        cost if cost.resident > 0 => in_waves(program, cost, limits, lookup),
+        cost => by_tiles(program, cost, limits, lookup),
+    }
+}
+
+/// Those of the waves of blocks that the busiest multiprocessor has at once. The last wave has fewer of them.
+fn in_waves(
+    program: &Kernel,
+    cost: Cost,
+    limits: &Limits,
+    lookup: &dyn Fn(Symbol) -> Option<i64>,
+) -> Option<u128> {
+    let count = |value: Value| Some(value.evaluate(lookup)?.max(0) as u128);
     let launch = &program.launch;
-    let cost = launch.cost?;
+    let mut blocks = 1u128;
+    for &factor in launch.grid.iter().flatten() {
+        blocks = blocks.saturating_mul(count(factor)?);
+    }
+    let cluster = launch.cluster.iter().product::<u32>().max(1);
+    let at_once = |resident: u32| u128::from(limits.clusters(cluster, resident) * cluster);
+    let (waves, rest) = (blocks / at_once(cost.resident), blocks % at_once(cost.resident));
+    let steps = count(cost.steps)?;
+    let wave = |blocks: u128| match blocks {
+        0 => 0,
+        _ => {
+            let step = blocks.saturating_mul(cost.step.into()).max(cost.alone.into());
+            steps.saturating_mul(step).saturating_add(cost.tile.into())
+        }
+    };
+    let of_waves =
+        waves.saturating_mul(wave(cost.resident.into())).saturating_add(wave(rest.div_ceil(at_once(1))));
+    let read = program.params.iter().filter_map(|param| match param {
+        Param::Pointer { shape, stride, elem, write: false, .. } => {
+            Some((&shape[..], &stride[..], &[][..], elem.bytes()))
+        }
+        _ => None,
+    });
+    let of_memory = bytes(read, lookup)? / MEMORY;
+    Some(together(of_waves, of_memory, WAITING).saturating_add(cost.launch.into()))
+}
+
+/// Those of the busiest block's tiles, one of which is an edge tile.
+fn by_tiles(
+    program: &Kernel,
+    cost: Cost,
+    limits: &Limits,
+    lookup: &dyn Fn(Symbol) -> Option<i64>,
+) -> Option<u128> {
+    let launch = &program.launch;
     let count = |value: Value| Some(value.evaluate(lookup)?.max(0) as u128);
     let (mut tiles, mut beyond) = (1u128, 0u128);
     let cluster = launch.cluster.iter().product::<u32>().max(1);
@@ -63,7 +110,7 @@ pub(super) fn clocks(
     let step = together(own.into(), copied, EXPOSED);
     let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
     let of_tiles = rounds.saturating_mul(of_tile);
-    let of_memory = if cost.rows > 0 { loaded(program, lookup)? / MEMORY } else { 0 };
+    let of_memory = if cost.rows > 0 { bytes(sources(program), lookup)? / MEMORY } else { 0 };
     let of_edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into()) / 10;
     Some(together(of_tiles, of_memory, WAITING).saturating_add(of_edges).saturating_add(cost.launch.into()))
 }
@@ -95,9 +142,12 @@ fn sources(program: &Kernel) -> impl Iterator<Item = (&[Value], &[Value], &[u8],
     })
 }
 
-/// Their bytes.
-fn loaded(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<u128> {
-    sources(program).try_fold(0u128, |sum, (shape, _, _, bytes)| {
+/// The bytes of tensors.
+fn bytes<'k>(
+    mut of: impl Iterator<Item = (&'k [Value], &'k [Value], &'k [u8], u32)>,
+    lookup: &dyn Fn(Symbol) -> Option<i64>,
+) -> Option<u128> {
+    of.try_fold(0u128, |sum, (shape, _, _, bytes)| {
         let elements = shape.iter().try_fold(1u128, |all, extent| {
             Some(all.saturating_mul(extent.evaluate(lookup)?.max(0) as u128))
         })?;

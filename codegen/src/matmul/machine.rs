@@ -14,7 +14,7 @@ use crate::thread::Scope;
 use crate::tiled::TiledMma;
 
 /// Keys about the threads of a product on CUDA cores.
-const OF_THREADS: [&str; 12] =
+pub(super) const OF_THREADS: [&str; 12] =
     ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
 
 /// Most warps of a product by mma.sync where their number is not given.

@@ -35,8 +35,7 @@ pub struct Launch {
     pub packs: Vec<Id>,
 }
 
-/// The cost model of a persistent kernel, in clocks of a tile: a launch multiplies it by the tiles of the
-/// busiest block.
+/// The cost model, in clocks of a tile: a launch multiplies it by the tiles of the busiest multiprocessor.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Cost {
     /// Iterations of a tile's main loop.
@@ -45,6 +44,11 @@ pub struct Cost {
     pub step: u32,
     /// Clocks of an iteration that another block hides where a multiprocessor has shared memory for two.
     pub shared: u32,
+    /// Blocks that are resident on a multiprocessor at once, where `step` has the clocks of a multiprocessor for each of them. 0 where
+    /// tiles follow one after the other.
+    pub resident: u32,
+    /// Clocks of an iteration at least, however few blocks a multiprocessor has then.
+    pub alone: u32,
     /// Further clocks of an iteration where rows of an argument begin in the middle of a sector of 32 bytes.
     pub cut: u32,
     /// Further tenths of a clock of an iteration for each row and column of an edge tile that is out of bounds.

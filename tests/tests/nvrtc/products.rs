@@ -1,4 +1,4 @@
-//! Products of `matmul_kernel!` on tensor cores: every variant compiles on the architectures of its
+//! Products of `matmul_kernel!` on tensor cores, and of f32 in tiles that a launch chooses: every variant compiles on the architectures of its
 //! instruction, and everything stays in registers.
 
 use tilewright_tests::gallery;
@@ -27,10 +27,13 @@ const PRODUCTS: &[&str] = &[
     "dtype=bf16 b_dtype=u4 group_size=128 zeros=true a=k_major b=k_major c=n_major",
     "dtype=f16 b_dtype=u8 group_size=32 zeros=true a=k_major b=k_major arch=90 mma=mma_sync bm=64 bn=64 bk=48",
     "dtype=f16 b_dtype=u8 group_size=64 zeros=true a=k_major b=k_major arch=90 mma=mma_sync bm=64 bn=64 bk=96",
+    // On CUDA cores, in all tiles among which a launch chooses.
+    "arch=90",
+    "arch=90 a=k_major b=k_major c=n_major alpha_beta=true",
 ];
 
 #[test]
-fn products_on_tensor_cores() {
+fn products_in_tiles_that_launches_choose() {
     let Some(nvrtc) = nvrtc() else { return };
     none_is_wrong(PRODUCTS, |keys| {
         let outcome = gallery::matmul(keys);
