@@ -37,7 +37,7 @@ pub(crate) fn allocate(program: &Program) -> Allocation {
         all.bytes = all.bytes.max(at + bytes(tensor));
     }
     for ring in &program.rings {
-        let both = [(); 2].map(|()| all.append(MBARRIER * ring.slots, MBARRIER));
+        let both = [(); 2].map(|()| all.mbarriers(ring.slots));
         all.rings.push(both);
     }
     let mut parts = vec![1; program.orders as usize];
@@ -50,7 +50,7 @@ pub(crate) fn allocate(program: &Program) -> Allocation {
             }
         });
     }
-    all.orders = parts.into_iter().map(|parts| all.append(MBARRIER * parts, MBARRIER)).collect();
+    all.orders = parts.into_iter().map(|parts| all.mbarriers(parts)).collect();
     all
 }
 
@@ -60,6 +60,11 @@ fn bytes(tensor: &Tensor) -> u32 {
 }
 
 impl Allocation {
+    /// The place of so many mbarriers.
+    pub(crate) fn mbarriers(&mut self, count: u32) -> u32 {
+        self.append(MBARRIER * count, MBARRIER)
+    }
+
     /// The place of something behind all else.
     pub(crate) fn append(&mut self, bytes: u32, align: u32) -> u32 {
         let at = self.bytes.next_multiple_of(align);

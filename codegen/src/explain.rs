@@ -160,7 +160,7 @@ impl Nest<'_> {
             }
             Op::Sync(bar) => {
                 let who = match &self.kernel.bars[*bar as usize] {
-                    Bar::Cluster => "the cluster's threads".to_owned(),
+                    Bar::Cluster | Bar::ClusterStart => "the cluster's threads".to_owned(),
                     Bar::Named { threads, .. } => format!("{threads} threads"),
                     _ => "the block's threads".to_owned(),
                 };

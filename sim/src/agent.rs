@@ -33,6 +33,8 @@ pub(crate) enum Work {
     Copies(Vec<Copied>),
     /// A bulk copy into shared memory: targets are block and mbarrier.
     Load { lane: u32, targets: Vec<(usize, usize)>, pieces: Vec<Piece>, bytes: i64 },
+    /// A store to shared memory of a block of the cluster (st.async).
+    Send(Sent),
     /// A bulk store, possibly a reduction; the bytes that it has read, once it has.
     Store { lane: u32, block: usize, pieces: Vec<Piece>, op: Option<Change>, read: Option<Vec<u8>> },
 }
@@ -45,6 +47,18 @@ pub(crate) struct Copied {
     pub(crate) to: usize,
     pub(crate) from: usize,
     pub(crate) read: usize,
+    pub(crate) bytes: usize,
+}
+
+/// A thread's store to shared memory of a block of the cluster.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) lane: u32,
+    /// The block, its mbarrier, and the byte.
+    pub(crate) block: usize,
+    pub(crate) bar: usize,
+    pub(crate) to: usize,
+    pub(crate) data: [u8; 8],
     pub(crate) bytes: usize,
 }
 
@@ -98,6 +112,11 @@ impl Agent {
                 let mine = pieces.iter().any(|piece| within(piece.shared, 16));
                 let on = Component::Mbarrier(there.0 as u32, there.1 as u32);
                 mine.then_some((on, self.to, self.first + lane))
+            }
+            Work::Send(sent) => {
+                let mine = sent.block == block && within(sent.to, sent.bytes);
+                let on = Component::Mbarrier(block as u32, sent.bar as u32);
+                mine.then_some((on, self.to, self.first + sent.lane))
             }
             Work::Store { .. } => None,
         }
@@ -172,6 +191,10 @@ impl Cluster<'_> {
                 let (lane, targets, pieces, bytes) =
                     (*lane, std::mem::take(targets), std::mem::take(pieces), *bytes);
                 self.land_load(&agent, lane, &targets, &pieces, bytes)?;
+            }
+            Work::Send(sent) => {
+                let sent = *sent;
+                self.land_sent(&agent, sent)?;
             }
             Work::Store { lane, block, pieces, op, read } => {
                 let (lane, block, op) = (*lane, *block, *op);
@@ -275,6 +298,28 @@ impl Cluster<'_> {
         Ok(())
     }
 
+    /// It is ordered after the phases that its issuer has acquired, and so is every thread that waits for it. What else its
+    /// issuer knows of is complete, and no more: no fence makes other writes visible.
+    fn land_sent(&mut self, agent: &Agent, Sent { lane, block, bar, to, data, bytes }: Sent) -> Result<()> {
+        let components = &self.ctx.world.components;
+        let component = self.component(Component::Mbarrier(block as u32, bar as u32));
+        let epoch = self.blocks[block].mbarriers[bar].completed as u32 + 1;
+        let knowledge = agent.knowledge(lane);
+        let by = By::Agent(&knowledge);
+        let stamp = Stamp { component, epoch, access: agent.to, thread: agent.first + lane };
+        let shared = &mut self.blocks[block].shared;
+        let outcome = shared.write(components, to, bytes, Touch::Write, &by, stamp);
+        shared.bytes[to..to + bytes].copy_from_slice(&data[..bytes]);
+        outcome.map_err(|trouble| self.trouble(trouble, stamp, true, block, &by))?;
+        let first = self.ctx.world.components.first_mbarrier();
+        let mbarrier = &mut self.blocks[block].mbarriers[bar];
+        agent.seen.phases(lane, first, &mut mbarrier.brought.plain);
+        agent.seen.send(agent.first, lane, &mut mbarrier.brought);
+        mbarrier.bytes -= bytes as i64;
+        self.maybe_complete(block, bar);
+        Ok(())
+    }
+
     fn read_for_store(
         &mut self,
         agent: &Agent,
@@ -354,6 +399,7 @@ impl Cluster<'_> {
                 Work::Load { lane, targets, .. } if targets.iter().any(|target| target.0 == block) => {
                     (*lane, agent.to)
                 }
+                Work::Send(sent) if sent.block == block => (sent.lane, agent.to),
                 Work::Store { lane, block: of, read: None, .. } if *of == block => (*lane, agent.from),
                 _ => continue,
             };

@@ -7,7 +7,7 @@ use tilewright_codegen::narrow::Int4;
 use tilewright_codegen::thread::{Bin, Queue, Scope, Space};
 use tilewright_layout::Transfer;
 
-use crate::agent::{Agent, Copied, Piece, Work};
+use crate::agent::{Agent, Copied, Piece, Sent, Work};
 use crate::clock::lanes_of;
 use crate::code::{AtomCode, Operand, Place, Slot, Src, is_double};
 use crate::count::Class;
@@ -116,6 +116,9 @@ impl Cluster<'_> {
                 self.compute_pairs(w, atom, lanes)
             }
             (Effect::Copy, Scope::Thread, Done::Queue(Queue::CpAsync)) => self.begin_copies(w, atom, lanes),
+            (Effect::Copy, Scope::Thread, Done::Mbarrier) if !atom.row.async_proxy => {
+                self.begin_sends(w, atom, lanes)
+            }
             (Effect::Copy | Effect::Reduce(_), Scope::Thread, _) if atom.row.async_proxy => {
                 for lane in lanes_of(lanes) {
                     self.begin_bulk(w, atom, lane)?;
@@ -388,6 +391,59 @@ impl Cluster<'_> {
         w.seen.epoch += 1;
         let id = self.begin(agent);
         w.copies.open.push((lanes, id));
+        Ok(())
+    }
+
+    /// st.async by the active lanes.
+    fn begin_sends(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
+        let named = |name: char| {
+            atom.row.operands.iter().position(|operand| operand.name == name).map(|at| atom.args[at].clone())
+        };
+        let (Some(Operand::At(place)), Some(Operand::Barrier { bar, slot }), Some(Operand::Int(rank))) =
+            (named('d'), named('b'), named('r'))
+        else {
+            return self.malformed(w, format!("`{}` needs memory, an mbarrier and a rank", atom.row.name));
+        };
+        let Some(source) = atom.row.operands.iter().position(|operand| operand.name == 'a') else {
+            return self.malformed(w, format!("`{}` needs a value", atom.row.name));
+        };
+        let values = self.ctx.tables[atom.row.name][source].values;
+        let from = self.fragment(w, atom, source, values)?;
+        for n in 0..from.registers(values) {
+            self.need(w, from.slot + n, from.elem)?;
+        }
+        let ctx = self.ctx;
+        let access = &ctx.code.accesses[place.access as usize];
+        let bytes = access.bytes();
+        let place = Place { peer: Some(rank), ..place };
+        let reach = self.reach(w, place, lanes, access.count, bytes)?;
+        self.count_access(access, &reach, lanes, Transfer::Store, bytes);
+        let outer = std::mem::replace(&mut w.mask, lanes);
+        let slots = self.slots(w, bar, slot, Some(rank));
+        w.mask = outer;
+        let slots = slots?;
+        let size = from.of.bytes() as usize;
+        for lane in lanes_of(lanes) {
+            let (block, bar) = slots[lane as usize];
+            self.usable(w, lane, (block, bar), true)?;
+            let mut data = [0; 8];
+            for value in 0..values {
+                let bits = from.get(w, value, lane as usize).to_le_bytes();
+                data[value * size..(value + 1) * size].copy_from_slice(&bits[..size]);
+            }
+            let (to, bytes) = (reach.bytes[lane as usize] as usize, bytes as usize);
+            self.blocks[block].shared.begin(to, bytes);
+            self.begin(Agent {
+                work: Work::Send(Sent { lane, block, bar, to, data, bytes }),
+                seen: w.seen.clone(),
+                first: w.first,
+                asynchronous: false,
+                number: 0,
+                from: place.access,
+                to: place.access,
+            });
+        }
+        w.seen.epoch += 1;
         Ok(())
     }
 

@@ -35,17 +35,19 @@ impl Clock {
 }
 
 /// Clocks that a synchronisation carries: all that happened before, and the part of it that precedes a proxy
-/// fence.
+/// fence; and what is complete besides, though its writes may be unknown.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
     pub(crate) plain: Clock,
     pub(crate) fenced: Clock,
+    pub(crate) complete: Clock,
 }
 
 impl Carried {
     pub(crate) fn join(&mut self, other: &Carried) {
         self.plain.join(&other.plain);
         self.fenced.join(&other.fenced);
+        self.complete.join(&other.complete);
     }
 }
 
@@ -129,6 +131,9 @@ impl Components {
 pub(crate) struct Seen {
     pub(crate) plain: Rc<Clock>,
     pub(crate) fenced: Rc<Clock>,
+    /// Accesses that are complete, besides those that the common clock knows: a read among them cannot see later writes. A
+    /// message between blocks (st.async) orders no more than that.
+    pub(crate) complete: Rc<Clock>,
     /// Lanes whose clocks are ahead of the common one.
     pub(crate) more: Vec<(u32, Carried)>,
     /// Epoch of the accesses from now on.
@@ -143,6 +148,7 @@ impl Seen {
     pub(crate) fn release(&mut self, first: u32, lanes: u32, into: &mut Carried) {
         into.plain.join(&self.plain);
         into.fenced.join(&self.fenced);
+        into.complete.join(&self.complete);
         for (of, more) in &self.more {
             if of & lanes != 0 {
                 into.join(more);
@@ -158,11 +164,22 @@ impl Seen {
         self.epoch += 1;
     }
 
+    /// What a lane's message carries: its accesses so far and those that it knows of are complete.
+    pub(crate) fn send(&self, first: u32, lane: u32, into: &mut Carried) {
+        let mut all = Carried::default();
+        self.clone().release(first, 1 << lane, &mut all);
+        into.complete.join(&all.plain);
+        into.complete.join(&all.complete);
+    }
+
     /// Acquires the clocks that a synchronisation carries.
     pub(crate) fn acquire(&mut self, lanes: u32, live: u32, from: &Carried) {
         if lanes == live {
             Rc::make_mut(&mut self.plain).join(&from.plain);
             Rc::make_mut(&mut self.fenced).join(&from.fenced);
+            if !from.complete.0.is_empty() {
+                Rc::make_mut(&mut self.complete).join(&from.complete);
+            }
             return;
         }
         match self.more.iter_mut().find(|(of, _)| *of == lanes) {
@@ -188,12 +205,13 @@ impl Seen {
     pub(crate) fn converge(&mut self, first: u32, lanes: u32) {
         let mut all = Carried::default();
         self.release(first, lanes, &mut all);
-        self.set(Rc::new(all.plain), Rc::new(all.fenced));
+        self.set(&Shared::from(all));
     }
 
-    pub(crate) fn set(&mut self, plain: Rc<Clock>, fenced: Rc<Clock>) {
-        self.plain = plain;
-        self.fenced = fenced;
+    pub(crate) fn set(&mut self, all: &Shared) {
+        self.plain = all.plain.clone();
+        self.fenced = all.fenced.clone();
+        self.complete = all.complete.clone();
         self.more.clear();
     }
 
@@ -205,7 +223,7 @@ impl Seen {
             // A lane's own accesses are unordered with the other lanes, but a fence by each covers its own.
             Rc::make_mut(&mut self.fenced).join(&known.plain);
         } else {
-            let carried = Carried { plain: Clock::default(), fenced: known.plain };
+            let carried = Carried { fenced: known.plain, ..Carried::default() };
             self.acquire(lanes, live, &carried);
         }
     }
@@ -214,6 +232,13 @@ impl Seen {
         self.plain.get(component) >= epoch
             || component == self.copies.0 + lane && self.copies.1[lane as usize] >= epoch
             || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.plain.get(component) >= epoch)
+    }
+
+    /// Is an access of this epoch complete?
+    pub(crate) fn is_complete(&self, lane: u32, component: u32, epoch: u32) -> bool {
+        self.has(lane, component, epoch)
+            || self.complete.get(component) >= epoch
+            || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.complete.get(component) >= epoch)
     }
 
     /// Phases whose completion a lane has acquired: epochs of mbarriers, whose components come last.
@@ -229,6 +254,19 @@ impl Seen {
     pub(crate) fn has_fenced(&self, lane: u32, component: u32, epoch: u32) -> bool {
         self.fenced.get(component) >= epoch
             || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.fenced.get(component) >= epoch)
+    }
+}
+
+/// Carried clocks that several warps set.
+pub(crate) struct Shared {
+    plain: Rc<Clock>,
+    fenced: Rc<Clock>,
+    complete: Rc<Clock>,
+}
+
+impl From<Carried> for Shared {
+    fn from(all: Carried) -> Shared {
+        Shared { plain: Rc::new(all.plain), fenced: Rc::new(all.fenced), complete: Rc::new(all.complete) }
     }
 }
 

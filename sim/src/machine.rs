@@ -119,6 +119,8 @@ pub(crate) struct Barrier {
     pub(crate) arrived: u32,
     /// Warps of the cluster that wait.
     pub(crate) waiting: Vec<usize>,
+    /// Has a thread arrived without release semantics? Then it orders nothing but mbarriers.
+    pub(crate) relaxed: bool,
     pub(crate) carried: Carried,
 }
 
@@ -128,6 +130,8 @@ pub(crate) struct Mbarrier {
     /// Who initialised it: component, epoch; has a fence made that visible to the copy engine?
     pub(crate) made: Option<(u32, u32)>,
     pub(crate) fenced: bool,
+    /// Have all threads of the cluster met since then?
+    pub(crate) met: bool,
     /// Arrival count of a phase, pending arrivals, pending transaction bytes.
     pub(crate) count: u32,
     pub(crate) missing: u32,

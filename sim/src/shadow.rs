@@ -113,6 +113,19 @@ impl By<'_> {
         }
     }
 
+    /// Can a read not see what it writes, as the read is complete?
+    #[cold]
+    fn comes_after_read(&self, read: Stamp) -> bool {
+        let complete = |knowledge: &Knowledge| {
+            !knowledge.asynchronous && knowledge.seen.is_complete(knowledge.lane, read.component, read.epoch)
+        };
+        match self {
+            By::Lane { seen, lane } => seen.is_complete(*lane, read.component, read.epoch),
+            By::Agent(knowledge) => complete(knowledge),
+            By::Warpgroup(warps) => warps.iter().all(complete),
+        }
+    }
+
     #[inline]
     fn order(&self, all: &Components, me: &Stamp, component: u32, epoch: u32) -> Order {
         match self {
@@ -183,7 +196,7 @@ impl Shadow {
         for reads in std::iter::once(&cell.read).chain(&self.lists[cell.more as usize]) {
             for stamp in reads.stamps() {
                 let order = by.order(all, &me, stamp.component, stamp.epoch);
-                if order != Order::After {
+                if order != Order::After && !by.comes_after_read(stamp) {
                     return Err(conflict(stamp, false, order));
                 }
             }

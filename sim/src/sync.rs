@@ -1,10 +1,8 @@
 //! Barriers, mbarriers, fences and waits of a warp, and the happens-before edges that they add.
 
-use std::rc::Rc;
-
 use tilewright_codegen::thread::{Bar, Fence, Id, Queue, Scope};
 
-use crate::clock::{Component, lanes_of};
+use crate::clock::{Component, Shared, lanes_of};
 use crate::code::Src;
 use crate::fault::{Fault, FaultKind, Party};
 use crate::machine::{Cluster, Result};
@@ -17,7 +15,7 @@ impl Cluster<'_> {
         let (id, expected) = match &self.ctx.kernel.bars[bar as usize] {
             Bar::Block => (Some(0), self.ctx.kernel.launch.threads),
             Bar::Named { id, threads } => (Some(u32::from(*id)), *threads),
-            Bar::Cluster => (None, self.ctx.kernel.launch.threads * self.ctx.cluster()),
+            Bar::Cluster | Bar::ClusterStart => (None, self.ctx.kernel.launch.threads * self.ctx.cluster()),
             Bar::Mbarriers { name, .. } => {
                 let message = format!("`{name}` are mbarriers: threads arrive at one of their slots");
                 return Err(self.ctx.fault(FaultKind::Malformed, message, Vec::new(), ""));
@@ -57,7 +55,8 @@ impl Cluster<'_> {
             ));
         }
         barrier.expected = expected;
-        if races {
+        barrier.relaxed |= self.ctx.kernel.bars[bar as usize] == Bar::ClusterStart;
+        if races && !barrier.relaxed {
             w.seen.release(w.first, w.live, &mut barrier.carried);
         }
         // Named barriers count all threads of a warp.
@@ -72,9 +71,17 @@ impl Cluster<'_> {
             return Ok(false);
         }
         let done = std::mem::take(barrier);
-        let (plain, fenced) = (Rc::new(done.carried.plain), Rc::new(done.carried.fenced));
+        if id.is_none() {
+            let size = self.ctx.cluster() as usize;
+            let first = w.block / size * size;
+            let mbarriers =
+                self.blocks[first..first + size].iter_mut().flat_map(|block| &mut block.mbarriers);
+            mbarriers.for_each(|mbarrier| mbarrier.met = mbarrier.fenced);
+        }
+        let races = races && !done.relaxed;
+        let all = Shared::from(done.carried);
         if races {
-            w.seen.set(plain.clone(), fenced.clone());
+            w.seen.set(&all);
             w.seen.epoch += 1;
         }
         for other in done.waiting {
@@ -82,7 +89,7 @@ impl Cluster<'_> {
                 other.waiting = None;
                 if races {
                     // A new epoch separates its accesses after the wait from those before.
-                    other.seen.set(plain.clone(), fenced.clone());
+                    other.seen.set(&all);
                     other.seen.epoch += 1;
                 }
             }
@@ -166,7 +173,13 @@ impl Cluster<'_> {
     // Mbarriers.
 
     /// The mbarriers that lanes address: block and number for each.
-    fn slots(&self, w: &Warp, bar: Id, slot: Src, peer: Option<Src>) -> Result<[(usize, usize); LANES]> {
+    pub(crate) fn slots(
+        &self,
+        w: &Warp,
+        bar: Id,
+        slot: Src,
+        peer: Option<Src>,
+    ) -> Result<[(usize, usize); LANES]> {
         let Bar::Mbarriers { slots, name, .. } = &self.ctx.kernel.bars[bar as usize] else {
             let message = format!("barrier {bar} is no mbarrier");
             return Err(self.ctx.fault(FaultKind::Malformed, message, Vec::new(), ""));
@@ -243,7 +256,7 @@ impl Cluster<'_> {
             ));
         };
         let own = component == w.first + lane;
-        if self.ctx.world.races && !own && !w.seen.has(lane, component, epoch) {
+        if self.ctx.world.races && !own && !mbarrier.met && !w.seen.has(lane, component, epoch) {
             return Err(self.ctx.fault(
                 FaultKind::Mbarrier,
                 format!("`{}` may not be initialised yet", name()),

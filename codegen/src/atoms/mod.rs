@@ -5,7 +5,7 @@
 //! ([`Elem::accumulator`]).
 //! Conventions of the operands' names: `d` is the destination, `a` and `b` are sources, `m` is a tensor map,
 //! `n` a number of bytes, `s` is 0 where a matrix product starts from zero, `t` and `u` are 1 where `a` and
-//! `b` are transposed, `k` is a multicast mask of blocks of a cluster. The element type of a copy says how
+//! `b` are transposed, `k` is a multicast mask of blocks of a cluster, `r` the rank of one. The element type of a copy says how
 //! wide its elements are and no more.
 //! no more.
 
@@ -17,6 +17,7 @@ mod mma;
 mod packed;
 mod product;
 mod rate;
+mod remote;
 mod scalar;
 mod small;
 mod wgmma;
@@ -36,12 +37,16 @@ use crate::spelling::did_you_mean;
 use crate::target::WARP;
 use crate::thread::Val;
 
+/// Bytes of a register, and the least that st.async stores.
+pub(crate) const WORD: u32 = 4;
+
 /// Handwritten rows, then rows generated from tables.
 static ALL: LazyLock<Vec<&'static Atom>> = LazyLock::new(|| {
     let products = mma::rows().chain(wgmma::rows()).chain(scalar::rows());
     let registers = convert::rows().chain(packed::rows());
-    let made: &'static [Atom] =
-        Vec::leak(small::rows().chain(bulk::rows()).chain(registers).chain(products).collect());
+    let made: &'static [Atom] = Vec::leak(
+        small::rows().chain(bulk::rows()).chain(remote::rows()).chain(registers).chain(products).collect(),
+    );
     matrix::ROWS.iter().chain(made).collect()
 });
 
@@ -111,6 +116,17 @@ pub fn bulk_load(rank: usize, multicast: bool) -> Option<&'static Atom> {
     // Rows with cache hints come after those without.
     let loads = |row: &&Atom| row.done == Done::Mbarrier && row.operand('k').is_some() == multicast;
     all().filter(loads).find(|row| row.effect == Effect::Copy && row.maps(rank))
+}
+
+/// The row that stores an element in the shared memory of another block of a cluster: a whole word of a narrow one.
+///
+/// ```
+/// use tilewright_codegen::{Elem, atoms};
+/// assert_eq!(atoms::st_async(Elem::Bf16).unwrap().name, "st_async_b32");
+/// assert_eq!(atoms::st_async(Elem::F64).unwrap().name, "st_async_b64");
+/// ```
+pub fn st_async(elem: Elem) -> Option<&'static Atom> {
+    find(if elem.bytes() > WORD { "st_async_b64" } else { "st_async_b32" })
 }
 
 /// The row that copies boxes from shared memory to tensors of a rank.

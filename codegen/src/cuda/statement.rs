@@ -317,6 +317,7 @@ impl Printer<'_> {
             Bar::Block => "__syncthreads();".to_string(),
             Bar::Named { id, threads } => format!("bar_sync({id}, {threads});"),
             Bar::Cluster => "cluster_sync();".to_string(),
+            Bar::ClusterStart => "cluster_start();".to_string(),
             Bar::Mbarriers { name, .. } => {
                 return self.impossible(&format!("arriving at {name} without a slot"));
             }

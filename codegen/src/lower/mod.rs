@@ -95,6 +95,8 @@ struct Lower<'p> {
     rings: Vec<Id>,
     /// For each ordered section its mbarriers.
     orders: Vec<Id>,
+    /// The exchanges between the blocks of a cluster, if there are any.
+    exchanges: Option<cluster::Exchanges>,
     /// Statements that commit or wait for copies under tokens.
     marks: tokens::Marks,
 }
@@ -148,6 +150,7 @@ impl<'p> Lower<'p> {
             found,
             rings: Vec::new(),
             orders: Vec::new(),
+            exchanges: None,
             marks: tokens::Marks::new(),
         };
         lower.declare();

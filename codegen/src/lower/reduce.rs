@@ -3,6 +3,7 @@
 
 use super::Lower;
 use crate::allocate::ALIGN;
+use crate::atoms::WORD;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::number::Number;
@@ -69,6 +70,8 @@ pub(super) struct Kept {
     pub(super) count: i64,
     /// The run of this thread.
     pub(super) run: Ix,
+    /// Does each begin a word, also of several narrow elements?
+    pub(super) in_words: bool,
 }
 
 #[derive(Clone, Copy)]
@@ -152,10 +155,11 @@ impl Lower<'_> {
             (Across::Block, _) => self.across_block(&all),
             (Across::Cluster(blocks), _) => {
                 self.across_block(&all)?;
-                self.across_blocks(&all, blocks.into())
+                // Its warps have met to combine their results.
+                self.across_blocks(&all, blocks.into(), self.combined() > WARP)
             }
             (Across::Blocks(1), _) => Ok(()),
-            (Across::Blocks(blocks), _) => self.across_blocks(&all, blocks.into()),
+            (Across::Blocks(blocks), _) => self.across_blocks(&all, blocks.into(), false),
             (Across::Thread | Across::Digits(_), _) => self.across_digits(&all, &digits),
         }
     }
@@ -467,7 +471,7 @@ impl Lower<'_> {
         let thread = self.affine(&crate::affine::Coord::Thread(self.scope.by).into());
         self.meet_before_overwriting();
         let run = self.exprs().div(thread, runs.threads);
-        let kept = Kept { arrays, begin, count, run };
+        let kept = Kept { arrays, begin, count, run, in_words: false };
         let (store, ()) = self.nested(|lower| {
             lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
                 for (part, &array) in all.parts.iter().zip(&kept.arrays) {
@@ -514,7 +518,11 @@ impl Lower<'_> {
         let by = self.int(kept.count);
         let row = self.exprs().mul(at, by);
         let index = self.exprs().add(run, row);
-        let index = self.exprs().add(kept.begin, index);
+        let mut index = self.exprs().add(kept.begin, index);
+        if kept.in_words {
+            let apart = self.int((WORD / self.kernel.shared[array as usize].elem.bytes()).max(1).into());
+            index = self.exprs().mul(index, apart);
+        }
         Mem { space: Space::Shared(array), index, peer: None }
     }
 

@@ -36,15 +36,21 @@ impl Lower<'_> {
     pub(super) fn start_rings(&mut self) {
         let of_rings = self.rings.iter().flat_map(|&full| [full, full + 1]);
         let bars: Vec<Id> = of_rings.chain(self.orders.iter().copied()).collect();
-        if bars.is_empty() {
+        let exchange = self.declare_exchanges();
+        let stmt = |op| thread::Stmt { site: 0, op };
+        let init: Vec<_> =
+            bars.iter().copied().chain(exchange).map(|bar| stmt(Op::InitBarriers(bar))).collect();
+        if init.is_empty() {
             return;
         }
-        let stmt = |op| thread::Stmt { site: 0, op };
-        let init = bars.into_iter().map(|bar| stmt(Op::InitBarriers(bar))).collect();
         self.emit(Op::Elect(Scope::Block, init));
         self.emit(Op::Fence(Fence::MbarrierInit));
-        let bar = self.cluster_barrier();
-        self.emit(Op::Sync(bar));
+        // Blocks meet before their first exchange.
+        if !bars.is_empty() {
+            let bar = self.cluster_barrier();
+            self.emit(Op::Sync(bar));
+            self.scope.exchanges = bar != 0;
+        }
     }
 
     /// A block must not exit while others of its cluster may access its shared memory or mbarriers.
@@ -96,7 +102,7 @@ impl Lower<'_> {
     }
 
     /// A variable that begins with 0.
-    fn counter(&mut self, name: &str, most: i64) -> Ix {
+    pub(super) fn counter(&mut self, name: &str, most: i64) -> Ix {
         let id = self.var(name, false);
         self.kernel.vars[id as usize].mutable = true;
         let zero = self.int(0);

@@ -185,7 +185,7 @@ impl Lower<'_> {
                 match *level {
                     Level::Threads(extent, step) => self.over_threads(values, &done, extent, step)?,
                     Level::Blocks(blocks) => {
-                        let (kept, digits) = (self.results_of_blocks(values, blocks)?, [(blocks, 1)]);
+                        let (kept, digits) = (self.results_of_blocks(values, blocks, false)?, [(blocks, 1)]);
                         self.over_kept(values, &done, &self.blocks_of_cluster(&digits), &kept)?;
                     }
                     Level::Own(_) => {}

@@ -46,6 +46,7 @@ impl Lower<'_> {
         let left = self.exprs().sub(all, first);
         let hi = self.kernel.exprs.get(all).hi;
         self.exprs().assume(left, 0, hi);
+        self.before_exchanges(body);
         let Share { first, apart, others } = self.share_of_member(first, between, body)?;
         // For a member without tiles this is in `0..apart`: other members of its family come before it.
         let left = self.exprs().sub(all, first);

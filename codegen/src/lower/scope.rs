@@ -34,9 +34,7 @@ pub(super) struct Scope {
     pub(super) places: Vec<Option<Place>>,
     /// For each ordered section the group's phase counter, once it is declared.
     pub(super) orders: Vec<Option<Ix>>,
-    /// The buffer of the cluster's exchanges in loops that was used last, once it is declared.
-    pub(super) buffer: Option<Ix>,
-    /// Do all blocks of the cluster run, because a barrier has been passed?
+    /// Do all blocks of the cluster run and have mbarriers, because a barrier has been passed?
     pub(super) exchanges: bool,
     /// Does one warp do this for the whole group?
     pub(super) one_warp: bool,

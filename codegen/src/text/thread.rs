@@ -83,7 +83,7 @@ variants! {
         "tensor_map" TensorMap { name, tensor, tile, modes, swizzle },
     }
     Bar {
-        "block" Block, "named" Named { id, threads }, "cluster" Cluster,
+        "block" Block, "named" Named { id, threads }, "cluster" Cluster, "cluster_start" ClusterStart,
         "mbarriers" Mbarriers { name, offset, slots, count, scope },
     }
     Space { "global" Global(param), "shared" Shared(array) }

@@ -168,6 +168,9 @@ pub enum Bar {
     },
     /// All threads of the cluster.
     Cluster,
+    /// The same, before the first exchange between blocks: all of them run, and see each other's mbarriers. It orders no
+    /// other accesses, for which it would wait.
+    ClusterStart,
     /// Mbarriers in shared memory, one for each slot of a ring.
     Mbarriers {
         /// Its name.

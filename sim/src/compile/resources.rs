@@ -53,7 +53,7 @@ pub(super) fn check(kernel: &Kernel) -> Result<()> {
     }
     for bar in &kernel.bars {
         match bar {
-            Bar::Block | Bar::Cluster => {}
+            Bar::Block | Bar::Cluster | Bar::ClusterStart => {}
             Bar::Named { id, threads } => named(*id, *threads)?,
             Bar::Mbarriers { name, offset, slots, count, .. } => {
                 let part = Part { name, bytes: *offset..*offset + MBARRIER * slots, mbarriers: true };

@@ -6,6 +6,7 @@ mod cluster_softmax;
 mod column_sums;
 mod converted;
 mod convolution;
+mod exchanges;
 mod fix_up;
 mod ping_pong;
 mod tokens;
@@ -52,6 +53,8 @@ pub fn all() -> Vec<Choreography> {
         ping_pong::choreography(),
         tokens::choreography(),
         cluster_softmax::choreography(),
+        exchanges::of_blocks(),
+        exchanges::of_warps(),
         column_sums::choreography(),
         fix_up::choreography(),
         converted::choreography(),

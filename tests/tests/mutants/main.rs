@@ -175,6 +175,10 @@ const IDLE: &[(&str, &str)] = &[
         "bulk stores",
         "the last store has read shared memory already, and its writes complete before the kernel ends",
     ),
+    ("exchanges: Sync(0)", "between two exchanges there are other barriers, except in the innermost loop"),
+    ("exchanges: a read to `whole`", "what the first warp has combined is sent, and it begins with its own"),
+    ("exchanges: a read to `here`", "the same"),
+    ("exchanges: a read to `again`", "the same"),
 ];
 
 /// Removes every statement of every kernel, one at a time.

@@ -17,7 +17,7 @@ use tilewright_layout::{Symbol, Tuple, Value, layout};
 use tilewright_sim::{Arg, Error, Fault, Options, run_program};
 use tilewright_tests::problem::{self, Operand, Problem, Reference, Setting, Values, Wanted};
 use tilewright_tests::tensor::{Room, Tensor};
-use tilewright_tests::{gallery, programs};
+use tilewright_tests::{choreography, gallery, programs};
 
 /// Extents by name, and the padding of every leading dimension.
 pub(crate) struct Size {
@@ -114,7 +114,20 @@ pub(crate) fn all() -> Vec<Subject> {
             reference: |all, _| exactly(all, |from, at| from.values[at]),
             ..subject("bulk stores", bulk_stores(), [size(&[("N", 1024)], 0), size(&[("N", 512)], 0)])
         },
+        exchanges(),
     ]
+}
+
+/// Several exchanges between the blocks of a cluster for each row.
+fn exchanges() -> Subject {
+    let mut all = choreography::all().into_iter();
+    let of = all.find(|of| of.name == "exchanges").unwrap_or_else(|| panic!("a choreography"));
+    Subject {
+        name: "exchanges",
+        program: of.kernel().variants.pop().unwrap_or_else(|| panic!("a variant")).program,
+        sizes: [size(&[("M", 3), ("N", 2500)], 0), size(&[("M", 300), ("N", 130)], 4)],
+        reference: of.reference,
+    }
 }
 
 /// A variant's program; the last variant's if the number is too large.

@@ -55,6 +55,7 @@ pub(crate) fn all() -> Vec<Mutant> {
         softmax(),
         two_roles(),
         bulk_stores(),
+        exchanges(),
     ];
     all.into_iter().flat_map(|of| of.1).collect()
 }
@@ -463,4 +464,67 @@ fn bulk_stores() -> Of {
         .m("twice the bytes are stored", "OutOfBounds", |k| k.shift(atom, 0, 2, 1024))
         .m("a bulk store reads off by one element", "Misaligned | OutOfBounds", |k| k.shift(atom, 0, 1, 1))
         .m("a write is off by one element", "OutOfBounds", |k| k.shift(store, 0, 1, 1))
+}
+
+/// Exchanges between the blocks of a cluster: two slots in turn, an mbarrier each.
+fn exchanges() -> Of {
+    const WRONG: &str = "InFlight | Race | Unwritten | Mbarrier | Deadlock | wrong result";
+    Of("exchanges", vec![])
+        .m("no fence after the initialisation", "MissingFence | Mbarrier", |k| k.drop(fence, 0))
+        .m("the mbarriers are not initialised", "Mbarrier", |k| k.drop(init, 0))
+        .m("blocks do not meet before the first exchange", "Mbarrier", |k| k.drop(sync, 0))
+        .m("no barrier before a result is sent", WRONG, |k| k.drop(sync, 6))
+        .m("a result is not waited for", WRONG, |k| k.drop(awaits, 0))
+        .m("the second one is not waited for", WRONG, |k| k.drop(awaits, 1))
+        .m("a wait for the phase before", WRONG, |k| k.shift(awaits, 0, 1, -1))
+        .m("a wait for the next phase", "Deadlock | Mbarrier", |k| k.shift(awaits, 0, 1, 1))
+        .m("a wait for the other slot", WRONG, |k| {
+            k.replace(awaits, 1, &mut |e, at| match e.get(at).int {
+                Int::Var(_) => {
+                    let one = e.int(1);
+                    Some(e.sub(one, at))
+                }
+                _ => None,
+            })
+        })
+        .m("all exchanges use one slot", WRONG, |k| k.remainders_of_names("exchange_slot", 2, 1))
+        .m("too few bytes are expected", WRONG, |k| k.announces(0, Some(12)))
+        .m("too many bytes are expected", "Deadlock | Mbarrier", |k| k.announces(0, Some(20)))
+        .m("no bytes are expected", WRONG, |k| k.announces(0, None))
+        .m("nobody expects bytes", "Deadlock | Mbarrier", |k| k.drop(arrive, 0))
+        .m("every thread expects bytes", "Mbarrier", |k| k.unelect(1))
+        .m("a phase takes two arrivals", "Deadlock | Mbarrier", |k| k.arrivals(1, 2))
+        .m(
+            "a result is sent to the next place",
+            "OutOfBounds | InFlight | Race | Unwritten | wrong result",
+            |k| k.shift(atom, 0, 0, 1),
+        )
+        .m("a result is not sent to the last block", "Deadlock", |k| {
+            k.replace(condition_of_send, 0, &mut |e, at| {
+                let Int::Lt(x, _) = e.get(at).int else { return None };
+                let three = e.int(3);
+                Some(e.lt(x, three))
+            })
+        })
+        .m("results are sent to one block too many", "OutOfBounds", |k| {
+            k.replace(condition_of_send, 0, &mut |e, at| {
+                let Int::Lt(x, _) = e.get(at).int else { return None };
+                let five = e.int(5);
+                Some(e.lt(x, five))
+            })
+        })
+        .m("a result is sent twice", WRONG, |k| k.twice(atom, 0))
+        .m("exchanges are not counted", WRONG, |k| {
+            k.drop(|op| matches!(op, Op::Set(..)), 0);
+        })
+        .m(
+            "a block ends before the last results arrive",
+            "InFlight | Race | Unwritten | Mbarrier | Deadlock | OutOfBounds",
+            |k| k.drop(awaits, 2),
+        )
+}
+
+/// The condition under which results are sent.
+fn condition_of_send(op: &Op) -> bool {
+    matches!(op, Op::If { then, .. } if then.iter().any(|stmt| matches!(&stmt.op, Op::Atom { row, .. } if row.name.starts_with("st_async"))))
 }

@@ -53,8 +53,9 @@ pub(crate) fn moves(row: &'static Atom) -> Kernel {
     let (tensor, tile) = (b.tensor("x", I32, true, &["N"], &["1"]), b.shared("tile", I32, 64, 128, ""));
     let (zero, bar) = (b.int(0), b.mbarriers("full", 1, 1));
     let args = row.operands.iter().map(|operand| match operand.kind {
-        OperandKind::Frag { .. } => {
-            let reg = b.words(&operand.name.to_string(), operand.elem, values(row, operand.name));
+        OperandKind::Frag { words } => {
+            let (name, len) = (operand.name.to_string(), values(row, operand.name));
+            let reg = if words { b.words(&name, operand.elem, len) } else { b.reg(&name, operand.elem, len) };
             b.whole(reg)
         }
         OperandKind::SharedAddress => at(tile, zero),

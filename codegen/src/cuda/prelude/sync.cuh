@@ -30,6 +30,13 @@ __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+// Waits until all blocks of the cluster run and have initialised their mbarriers. The arrival waits for no access to
+// memory, as one with release semantics would.
+__device__ __forceinline__ void cluster_start() {
+    asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory");
+    asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+
 __device__ __forceinline__ void fence_cluster() {
     asm volatile("fence.acq_rel.cluster;" ::: "memory");
 }
