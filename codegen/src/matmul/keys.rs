@@ -18,7 +18,11 @@ const SUBJECTS: &[(&str, &[Key])] = &[
                 "128; on tensor cores, and in f32 where `arch` is given, tiles among which a launch chooses",
                 "columns of C that a block computes",
             ),
-            ("bk", "8, or 64 bytes on tensor cores; what suits the tiles that a launch chooses", "length of one step along K"),
+            (
+                "bk",
+                "8, or 64 bytes on tensor cores; what suits the tiles that a launch chooses",
+                "length of one step along K",
+            ),
             (
                 "tc",
                 "(16, 16) or what divides the tiles, along what is contiguous in C",

@@ -134,9 +134,11 @@ pub(super) fn programs(args: &[Arg], config: &Config) -> Result<(Program, Vec<Al
     let first = aligned.first().cloned().ok_or_else(|| Problem::new("there is no tile"))?;
     let one = |policy| move |program| Alternative { program, policies: vec![policy] };
     let mut others: Vec<Alternative> = aligned.into_iter().skip(1).map(one(Policy::Aligned)).collect();
-    // 64-bit offsets.
-    others.push(one(Policy::General)(first.clone()));
-    others.extend(narrow.into_iter().map(one(Policy::Small)));
+    // The first also has 64-bit offsets: vectors of unknown alignment would be copied as single elements, at another cost.
+    let mut policies = vec![Policy::Small, Policy::General];
+    for program in narrow {
+        others.push(Alternative { program, policies: std::mem::replace(&mut policies, vec![Policy::Small]) });
+    }
     Ok((first, others))
 }
 
