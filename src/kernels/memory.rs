@@ -260,12 +260,14 @@ impl Matrix {
             let threads = columns.div_ceil(blocks * RESIDENT).next_multiple_of(32);
             (threads, SHARED / (threads * RESIDENT / 8 * 7 * elem.bytes() as usize + BESIDE))
         };
-        // Blocks that occupy three quarters of the device, and are resident at once; where there are several for each
-        // multiprocessor, those that end first make room for a sixth more.
+        // Four bytes an element keep the memory busy between the exchanges of `…_long`, unless weights are read too.
+        if elem.bytes() > 2 && self.work != Work::Layernorm {
+            return None;
+        }
+        // Blocks that occupy three quarters of the device, and are resident at once.
         let fits = |blocks: &usize| {
             let (threads, resident) = shape(*blocks);
-            let sixths = if resident > 1 { 7 } else { 6 };
-            let most = sixths * FILLED[blocks.ilog2() as usize] * resident / 6;
+            let most = FILLED[blocks.ilog2() as usize] * resident;
             (3 * PROCESSORS / 4..=most).contains(&(rows * blocks)) && threads <= 1024
         };
         let blocks = [1, 2, 4, 8, BLOCKS].into_iter().find(fits)?;

@@ -69,10 +69,12 @@ fn rows_that_are_resident() {
     check(Elem::Bf16, 64, 262_144, "softmax_resident T=bf16 W=131072 L=1024 V=8 C=2 Q=1");
     check(Elem::Bf16, 64, 131_072, "softmax_resident T=bf16 W=65536 L=512 V=8 C=2 Q=2");
     check(Elem::Bf16, 128, 131_072, "softmax_resident T=bf16 W=131072 L=1024 V=8 C=1 Q=1");
-    check(Elem::Bf16, 300, 50_000, "softmax_resident T=bf16 W=53248 L=416 V=8 C=1 Q=2");
-    check(Elem::F32, 64, 131_072, "softmax_resident T=f32 W=65536 L=512 V=4 C=2 Q=1");
-    check(Elem::F32, 100, 50_000, "softmax_resident T=f32 W=53248 L=416 V=4 C=1 Q=1");
-    // More than are resident at once, and more than fit on chip.
+    check(Elem::Bf16, 260, 50_000, "softmax_resident T=bf16 W=53248 L=416 V=8 C=1 Q=2");
+    let norm = choose(Work::Layernorm, Elem::F32, 64, 131_072).to_string();
+    assert_eq!(norm, "layernorm_resident T=f32 W=65536 L=512 V=4 C=2 Q=1");
+    // More than are resident at once, more than fit on chip, and elements of four bytes.
+    check(Elem::Bf16, 300, 50_000, "softmax_long T=bf16 W=25600 L=160 V=8 C=2 G=264 Q=4");
+    check(Elem::F32, 64, 131_072, "softmax_long T=f32 W=16384 L=256 V=4 C=8 G=42 Q=3");
     check(Elem::Bf16, 128, 262_144, "softmax_long T=bf16 W=32768 L=256 V=8 C=8 G=42 Q=3");
     check(Elem::F32, 64, 262_144, "softmax_long T=f32 W=16384 L=256 V=4 C=16 G=19 Q=3");
 }
