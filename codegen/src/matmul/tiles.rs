@@ -19,6 +19,8 @@ use crate::words::Words;
 struct Tile {
     /// The keys about both.
     keys: &'static str,
+    /// Does it have the schedule [`STAGED`]?
+    is_staged: bool,
     /// In how many parts of K the blocks of a cluster split it, where there are clusters.
     splits: &'static [i64],
     /// The same of variants for rows that are not aligned to vectors.
@@ -35,7 +37,7 @@ struct Tile {
 /// transposes those that are contiguous along K.
 const STAGED: &str = "staged=both values=(4,4) vec=4 stages=2 fragments=2 order=row_serpentine";
 
-/// A tile.
+/// A tile with the schedule [`STAGED`].
 const fn tile(
     keys: &'static str,
     [splits, narrow]: [&'static [i64]; 2],
@@ -43,21 +45,24 @@ const fn tile(
     clocks: [u32; 2],
     transposed: u32,
 ) -> Tile {
-    Tile { keys, splits, narrow, resident, clocks, transposed }
+    Tile { keys, is_staged: true, splits, narrow, resident, clocks, transposed }
 }
 
 /// The tiles, with clocks that fit measurements on an H200 at 1.98 GHz: see bench/NOTES.md. Wide tiles with many results for each
 /// thread read shared memory least; smaller ones fill all multiprocessors. Third modes of thread layouts, and clusters, split K where
 /// there are few tiles; thin tiles are for few rows or columns.
 const TILES: [Tile; 9] = [
-    tile(
-        "bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) values=(4,4) vec=4 pad=4 stages=4 \
+    Tile {
+        is_staged: false,
+        ..tile(
+            "bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) values=(4,4) vec=4 pad=4 stages=4 \
          fragments=2 order=row_serpentine",
-        [&[1], &[]],
-        1,
-        [2304, 2304],
-        0,
-    ),
+            [&[1], &[]],
+            1,
+            [2304, 2304],
+            0,
+        )
+    },
     tile(
         "bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64)))",
         [&[1], &[1]],
@@ -145,17 +150,12 @@ pub(super) fn programs(args: &[Arg], config: &Config) -> Result<(Program, Vec<Al
 impl Tile {
     /// Copies of single words transpose where copies go straight into shared memory, which is slower.
     fn suits(&self, c: &Config) -> bool {
-        self.is_staged() || !(c.a_rows || c.b_rows)
-    }
-
-    /// Are operands copied through registers?
-    fn is_staged(&self) -> bool {
-        !self.keys.contains("stages=")
+        self.is_staged || !(c.a_rows || c.b_rows)
     }
 
     /// The program of a product, with K split over so many blocks, and copies of single elements or of vectors.
     fn program(&self, args: &[Arg], c: &Config, (split_k, narrow): (i64, bool)) -> Result<Program> {
-        let shared = if self.is_staged() { STAGED } else { "" };
+        let shared = if self.is_staged { STAGED } else { "" };
         let words = Words::read(&format!("{} {shared} split_k={split_k}", self.keys))
             .map_err(|why| Problem::new(why.to_string()))?;
         let args = [args, words.args()].concat();
