@@ -13,7 +13,7 @@ use tilewright_layout::Value;
 use super::Result;
 use super::own::Own;
 
-/// C (M, N) = activation(A (M, K) · B (N, K)ᵀ · scale + bias), where blocks of A and of B may have scales too.
+/// C (M, N) = activation(A (M, K) · B (N, K)ᵀ · scale + bias), where A and B may have scales too.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Form {
     pub(super) a: Elem,
@@ -26,8 +26,8 @@ pub(super) struct Form {
     pub(super) scale: Option<Vector>,
     /// A factor for each column of C and each group along K.
     pub(super) groups: Option<Groups>,
-    /// Are there a scale for each row and each 128 of K of A, and one for each 128x128 block of B?
-    pub(super) block_scales: bool,
+    /// The scales of A and of B, by which products of 8-bit numbers are multiplied.
+    pub(super) scales: Option<OfOperands>,
     /// What is added.
     pub(super) bias: Option<Vector>,
     /// A matrix that is added.
@@ -68,6 +68,15 @@ pub(super) struct Groups {
     pub(super) elem: Elem,
     pub(super) size: i64,
     pub(super) zeros: bool,
+}
+
+/// Which elements of A and of B have a scale in common.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum OfOperands {
+    /// Those of a row of A and of a row of B, which is a column of C.
+    Rows,
+    /// Those of a row and 128 of K of A, and of a 128x128 block of B.
+    Blocks,
 }
 
 impl Groups {
@@ -127,9 +136,9 @@ pub(super) enum Role {
     Scale,
     /// Zero points of groups.
     Zero,
-    /// Scales of A's and of B's blocks.
-    BlocksOfA,
-    BlocksOfB,
+    /// Scales of A and of B.
+    ScalesOfA,
+    ScalesOfB,
     Bias,
     Residual,
     /// The second result.
@@ -175,7 +184,10 @@ impl Form {
             order: Order { a_rows: rows(Role::A), b_rows: rows(Role::B), c_rows: rows(Role::C) },
             scale: if groups.is_some() { None } else { vector(Role::Scale) },
             groups,
-            block_scales: place(Role::BlocksOfA).is_some(),
+            scales: place(Role::ScalesOfA).map(|at| match kernel.params[at].tensor {
+                Some((_, 1)) => OfOperands::Rows,
+                _ => OfOperands::Blocks,
+            }),
             bias: vector(Role::Bias),
             residual: elem(Role::Residual).map(|elem| {
                 let after = word(keys, "residual").as_deref() == Some("after");
@@ -267,8 +279,10 @@ impl fmt::Display for Form {
         if self.fast_accum {
             write!(f, ", fast accumulation")?;
         }
-        if self.block_scales {
-            write!(f, ", scales of blocks")?;
+        match self.scales {
+            Some(OfOperands::Rows) => write!(f, ", scales of rows")?,
+            Some(OfOperands::Blocks) => write!(f, ", scales of blocks")?,
+            None => {}
         }
         match self.precision {
             Precision::Strict => {}
@@ -300,6 +314,8 @@ fn roles(kernel: &Generated) -> Option<Vec<Role>> {
     // Parameters begin with the arguments, in order.
     let params = kernel.params.iter().zip(&kernel.variants[0].program.params);
     let mut scalars = [Role::Alpha, Role::Beta].into_iter();
+    let has = |name| kernel.params.iter().any(|argument| argument.name == name);
+    let both = has("scale_rows") && has("scale_columns");
     let mut roles = Vec::new();
     for (argument, param) in params {
         let Some((written, rank)) = argument.tensor else {
@@ -314,8 +330,10 @@ fn roles(kernel: &Generated) -> Option<Vec<Role>> {
             ("M", 2 | 3, true) if other == "N" && dense() => Role::C,
             ("M", 2 | 3, false) if other == "K" && dense() => Role::A,
             ("N", 2 | 3, false) if other.starts_with('K') && dense() && groups_of(param).is_none() => Role::B,
-            ("M", 2, false) if argument.name == "scale_a" && other == "K/128" => Role::BlocksOfA,
-            ("N/128", 2, false) if argument.name == "scale_b" && other == "K/128" => Role::BlocksOfB,
+            ("M", 2, false) if argument.name == "scale_a" && other == "K/128" => Role::ScalesOfA,
+            ("N/128", 2, false) if argument.name == "scale_b" && other == "K/128" => Role::ScalesOfB,
+            ("M", 1, false) if argument.name == "scale_rows" && both => Role::ScalesOfA,
+            ("N", 1, false) if argument.name == "scale_columns" && both => Role::ScalesOfB,
             ("M" | "N", 1, false) if argument.name.starts_with("scale") => Role::Scale,
             ("N", 2 | 3, false) if groups_of(param).is_some() && argument.name == "zero" => Role::Zero,
             ("N", 2, false) if groups_of(param).is_some() => Role::Scale,
@@ -425,6 +443,8 @@ mod tests {
         check(&format!("{fp8} fast_accum=true"), fast, 5e-2, fast);
         let blocks = "e4m3 -> bf16 tn, scales of blocks";
         check(&format!("{fp8} scales=blocks"), blocks, 5e-3, blocks);
+        let rows = "e4m3 -> bf16 tn, scales of rows";
+        check(&format!("{fp8} scales=both"), rows, 5e-3, rows);
         check("dtype=bf16 bias=rows epilogue=gelu", "bf16 nt, bias, gelu", 5e-3, "bf16 nt, bias, gelu");
         // cuBLASLt has the product without them.
         check("dtype=bf16 epilogue=|x| max(x, 0.1*x)", "bf16 nt, a closure", 5e-3, "bf16 nt");

@@ -11,10 +11,10 @@ use super::Result;
 use super::case::{self, Case, Contender, Row};
 use super::cublaslt::{self, CublasLt, Problem, Product, Scales};
 use super::driver::{Device, Memory};
-use super::form::{Form, Order, Role};
+use super::form::{Form, OfOperands, Order, Role};
 use super::helpers::Helpers;
 use super::measure::Effort;
-use super::operands::{self, On, Operands, Set};
+use super::operands::{self, On, OperandScales, Operands, Set};
 use super::prepared::{Loaded, Operand, Prepared};
 
 /// The device, compilers and libraries of a benchmark.
@@ -173,19 +173,19 @@ fn prepare(
         let (memory, extent) = memory.clone().zip(mode.map(|mode| [m, n][mode]))?;
         Some(Operand::Tensor { memory, first: 0, extents: vec![extent], strides: vec![1] })
     };
-    let blocks = |memory: &Option<Rc<Memory>>, extents: [i64; 2], strides: [i64; 2]| {
-        let (extents, strides) = (extents.to_vec(), strides.to_vec());
-        Some(Operand::Tensor { memory: memory.clone()?, first: 0, extents, strides })
+    let of_operand = |at: usize| {
+        let [of_a, of_b] = operands::operand_scales(ours.form.scales?, [m, n, k]);
+        let OperandScales { extents, strides, .. } = if at == 0 { of_a } else { of_b };
+        Some(Operand::Tensor { memory: set.operand_scales[at].clone()?, first: 0, extents, strides })
     };
     let of_groups = |memory: &Option<Rc<Memory>>| {
         let (memory, of) = memory.clone().zip(ours.form.groups)?;
         let (extents, strides) = (vec![n, of.count(k)], vec![1, n]);
         Some(Operand::Tensor { memory, first: 0, extents, strides })
     };
-    let [of_a, of_b] = operands::block_scales([m, n, k]);
     let operand = |role: &Role| match role {
-        Role::BlocksOfA => blocks(&set.block_scales[0], of_a.extents, of_a.strides),
-        Role::BlocksOfB => blocks(&set.block_scales[1], of_b.extents, of_b.strides),
+        Role::ScalesOfA => of_operand(0),
+        Role::ScalesOfB => of_operand(1),
         Role::A => Some(matrix(&set.a, [m, k], a_rows)),
         Role::B => Some(matrix(&set.b, [n, ours.form.k_of_b(k)], b_rows)),
         Role::C => Some(matrix(&set.c, [m, n], c_rows)),
@@ -237,14 +237,20 @@ impl<'l> Peer<'l> {
         let (mut problem, swapped) = Problem::of(&form, sizes);
         let set = &operands.sets[0];
         problem.bias = set.bias.as_ref().map(|bias| bias.address);
-        if let [Some(of_a), Some(of_b)] = &set.block_scales {
-            let scales = [Scales::of_rows(of_a.address), Scales::of_blocks(of_b.address)];
+        if let ([Some(of_a), Some(of_b)], Some(of)) = (&set.operand_scales, form.scales) {
+            let addresses = [of_a.address, of_b.address];
+            let scales = match of {
+                OfOperands::Rows => addresses.map(Scales::of_rows),
+                OfOperands::Blocks => {
+                    [Scales::of_rows_by_128(addresses[0]), Scales::of_squares(addresses[1])]
+                }
+            };
             problem.scales = Some(if swapped { [scales[1], scales[0]] } else { scales });
         }
         let products = match cublas.products(&problem, TRIED) {
             Ok(products) => products,
-            Err(cublaslt::Error::None(_)) if form.block_scales => {
-                let plain = Form { block_scales: false, ..ours.form };
+            Err(cublaslt::Error::None(_)) if form.scales.is_some() => {
+                let plain = Form { scales: None, ..ours.form };
                 eprintln!("cuBLASLt has no {form}: compared with {plain}, one scale for each operand");
                 return Peer::fastest(place, cublas, &ours.of(place.on(), plain, sizes)?, sizes);
             }

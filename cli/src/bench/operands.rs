@@ -8,7 +8,7 @@ use tilewright_codegen::Elem;
 use super::Result;
 use super::case;
 use super::driver::{Device, Memory};
-use super::form::{Activation, Form, Groups, Residual, Vector};
+use super::form::{Activation, Form, Groups, OfOperands, Residual, Vector};
 use super::helpers::{Epilogue, Error, Helpers, Matrix, Scales};
 
 /// One set of data.
@@ -24,30 +24,40 @@ pub(super) struct Set {
     pub(super) residual: Option<Rc<Memory>>,
     /// The second result.
     pub(super) aux: Option<Rc<Memory>>,
-    /// Scales of the blocks of A and of B.
-    pub(super) block_scales: [Option<Rc<Memory>>; 2],
+    /// Scales of A and of B.
+    pub(super) operand_scales: [Option<Rc<Memory>>; 2],
 }
 
 /// Elements of a block with a scale, along K, and of B along its rows.
 const BLOCK: i64 = 128;
 
-/// Scales of an operand's blocks: so many of its rows have one, and how they lie in memory.
-#[derive(Clone, Copy)]
-pub(super) struct BlockScales {
-    rows: i64,
-    pub(super) extents: [i64; 2],
-    pub(super) strides: [i64; 2],
+/// Scales of an operand: so many of its rows and of K have one, and how they lie in memory.
+#[derive(Clone)]
+pub(super) struct OperandScales {
+    block: [i64; 2],
+    pub(super) extents: Vec<i64>,
+    pub(super) strides: Vec<i64>,
 }
 
-/// Those of A and of B, as cuBLASLt takes them: those of rows contiguous along M, those of blocks along K, in rows of a
-/// multiple of four.
-pub(super) fn block_scales([m, n, k]: [i64; 3]) -> [BlockScales; 2] {
+impl OperandScales {
+    fn count(&self) -> i64 {
+        self.extents.iter().zip(&self.strides).map(|(extent, step)| extent * step).max().unwrap_or(0)
+    }
+}
+
+/// Those of A and of B, as cuBLASLt takes them. Of blocks, those of rows are contiguous along M, those of squares along K, in
+/// rows of a multiple of four.
+pub(super) fn operand_scales(of: OfOperands, [m, n, k]: [i64; 3]) -> [OperandScales; 2] {
     let blocks = |size: i64| size.div_euclid(BLOCK) + i64::from(size % BLOCK != 0);
     let along = (blocks(k) + 3) / 4 * 4;
-    [
-        BlockScales { rows: 1, extents: [m, blocks(k)], strides: [1, m] },
-        BlockScales { rows: BLOCK, extents: [blocks(n), blocks(k)], strides: [along, 1] },
-    ]
+    let rows = |rows: i64| OperandScales { block: [1, k.max(1)], extents: vec![rows], strides: vec![1] };
+    match of {
+        OfOperands::Rows => [rows(m), rows(n)],
+        OfOperands::Blocks => [
+            OperandScales { block: [1, BLOCK], extents: vec![m, blocks(k)], strides: vec![1, m] },
+            OperandScales { block: [BLOCK; 2], extents: vec![blocks(n), blocks(k)], strides: vec![along, 1] },
+        ],
+    }
 }
 
 /// The sets of a form. A copy shares their memory.
@@ -105,20 +115,16 @@ impl On<'_> {
         groups.map(|of| self.filled(of.elem, n * of.count(k), ZERO)).transpose()
     }
 
-    /// Scales of blocks, if the form has any.
-    fn blocks(&self, form: &Form, [batch, m, n, k]: [i64; 4]) -> Result<[Option<Rc<Memory>>; 2]> {
-        if !form.block_scales {
-            return Ok([None, None]);
-        }
+    /// Scales of A and of B, if the form has any.
+    fn of_operands(&self, form: &Form, [batch, m, n, k]: [i64; 4]) -> Result<[Option<Rc<Memory>>; 2]> {
+        let Some(of) = form.scales else { return Ok([None, None]) };
         if batch > 1 {
-            return Err("scales of blocks are measured in single products only".into());
+            return Err("scales of operands are measured in single products only".into());
         }
-        let [of_a, of_b] = block_scales([m, n, k]);
-        let count =
-            |of: BlockScales| (0..2).map(|mode| of.extents[mode] * of.strides[mode]).max().unwrap_or(0);
+        let [of_a, of_b] = operand_scales(of, [m, n, k]);
         Ok([
-            Some(self.filled(Elem::F32, count(of_a), BLOCKS)?),
-            Some(self.filled(Elem::F32, count(of_b), BLOCKS + 1)?),
+            Some(self.filled(Elem::F32, of_a.count(), OPERANDS)?),
+            Some(self.filled(Elem::F32, of_b.count(), OPERANDS + 1)?),
         ])
     }
 
@@ -143,7 +149,7 @@ impl On<'_> {
 /// Seeds of vectors; those of matrices are small.
 const SCALE: u64 = 1 << 32;
 const BIAS: u64 = 2 << 32;
-const BLOCKS: u64 = 3 << 32;
+const OPERANDS: u64 = 3 << 32;
 const RESIDUAL: u64 = 4 << 32;
 const ZERO: u64 = 5 << 32;
 
@@ -157,7 +163,7 @@ impl Operands {
     pub(super) fn new(on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
         let [batch, m, n, k] = sizes;
         let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
-        let (blocks, zero) = (on.blocks(&form, sizes)?, on.zeros(&form, sizes)?);
+        let (of_operands, zero) = (on.of_operands(&form, sizes)?, on.zeros(&form, sizes)?);
         let set = |at: usize| {
             let at = 2 * at as u64;
             let [residual, aux] = on.matrices(&form, sizes, RESIDUAL + at)?;
@@ -170,7 +176,7 @@ impl Operands {
                 scale: scale.clone(),
                 zero: zero.clone(),
                 bias: bias.clone(),
-                block_scales: blocks.clone(),
+                operand_scales: of_operands.clone(),
             })
         };
         let count = count(on.device.cache, bytes(&form, sizes));
@@ -185,10 +191,10 @@ impl Operands {
         if *known == form {
             return Ok(self.clone());
         }
-        let vectors = |of: &Form| (of.scale, of.groups, of.bias, of.block_scales);
+        let vectors = |of: &Form| (of.scale, of.groups, of.bias, of.scales);
         let matrices = |of: &Form| (of.residual, of.aux, of.activation);
         let (scale, bias) = (on.scales(&form, sizes)?, on.vector(form.bias, sizes, BIAS)?);
-        let (blocks, zero) = (on.blocks(&form, sizes)?, on.zeros(&form, sizes)?);
+        let (of_operands, zero) = (on.of_operands(&form, sizes)?, on.zeros(&form, sizes)?);
         let other = |(at, set): (usize, &Set)| {
             let mut set = set.clone();
             if (form.b, form.packed) != (known.b, known.packed) {
@@ -196,7 +202,7 @@ impl Operands {
             }
             if vectors(&form) != vectors(known) {
                 (set.scale, set.zero, set.bias) = (scale.clone(), zero.clone(), bias.clone());
-                set.block_scales = blocks.clone();
+                set.operand_scales = of_operands.clone();
             }
             if matrices(&form) != matrices(known) {
                 [set.residual, set.aux] = on.matrices(&form, sizes, RESIDUAL + 2 * at as u64)?;
@@ -251,13 +257,14 @@ fn expected(on: On, form: &Form, sets: &[Set], [batch, m, n, k]: [i64; 4]) -> Re
     let one = |set: &Set, is_aux: bool| -> Result<Rc<Memory>> {
         let expected = on.device.memory((batch * m * n) as usize * 8)?;
         let scales = |at: usize| {
-            let BlockScales { rows, strides, .. } = block_scales([m, n, k])[at];
-            let [row, k] = strides.map(|step| step as u64);
-            set.block_scales[at].as_deref().map(|memory| Scales {
+            let OperandScales { block, strides, .. } = &operand_scales(form.scales?, [m, n, k])[at];
+            let [rows, along] = block.map(|extent| extent as u64);
+            let step = |mode: usize| strides.get(mode).map_or(0, |&step| step as u64);
+            set.operand_scales[at].as_deref().map(|memory| Scales {
                 memory,
                 zeros: None,
                 elem: Elem::F32,
-                steps: [rows as u64, row, BLOCK as u64, k],
+                steps: [rows, step(0), along, step(1)],
             })
         };
         let of_groups = set.scale.as_deref().zip(form.groups).map(|(memory, Groups { elem, size, .. })| {

@@ -81,10 +81,11 @@ pub(crate) fn program(elem: Elem, rank: usize, transposes: bool, overlaps: bool)
         false => Layout::compact((run, lines))?.into(),
     };
     let count = |of: Value, tile| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
-    let mut tiles = vec![("row", count(extents[1], lines)?), ("run", count(row, run)?)];
+    // Adjacent blocks write adjacent memory.
+    let mut tiles = vec![("run", count(row, run)?), ("row", count(extents[1], lines)?)];
     tiles.extend(extents[2..].iter().map(|&count| ("matrix", count)));
     b.tiles(&tiles, Raster::Plain, |b, at| -> Result<()> {
-        let at: Vec<At> = [1, 0, 2].iter().filter_map(|&mode| at.get(mode)).cloned().map(At::Index).collect();
+        let at: Vec<At> = at.iter().cloned().map(At::Index).collect();
         let tile = |b: &mut Builder, view: &View, name: &str| -> Result<View> {
             let matrix = [&[At::All, At::All][..], &at[2..]].concat();
             let matrix = if rank > 2 { b.slice(view, &matrix)? } else { view.clone() };

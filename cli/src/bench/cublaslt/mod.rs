@@ -125,7 +125,7 @@ impl CublasLt {
         }
         for (at, scales) in problem.scales.iter().flatten().enumerate() {
             operation.set(set, SCALE_POINTERS[at], scales.address)?;
-            // Libraries before 12.9 do not know blocks.
+            // Libraries before 12.9 know one scale for an operand only.
             operation.set(set, SCALE_MODES[at], scales.mode).map_err(|_| none())?;
         }
         let Problem { m, n, k, batch, .. } = *problem;
@@ -249,7 +249,7 @@ mod tests {
             order: Order { a_rows: true, b_rows: true, c_rows: false },
             scale: None,
             groups: None,
-            block_scales: false,
+            scales: None,
             bias: None,
             residual: None,
             aux: None,

@@ -25,12 +25,12 @@ pub(in crate::bench) struct Problem {
     pub(super) fast_accum: bool,
     /// The address of as many numbers of the type of D as it has rows. The heuristic reads its alignment.
     pub(in crate::bench) bias: Option<u64>,
-    /// Scales of the blocks of A and of B.
+    /// Scales of A and of B.
     pub(in crate::bench) scales: Option<[Scales; 2]>,
     pub(super) activation: Activation,
 }
 
-/// Scales of an operand's blocks: the address of the first, and `cublasLtMatmulMatrixScale_t`.
+/// Scales of an operand: the address of the first, and `cublasLtMatmulMatrixScale_t`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::bench) struct Scales {
     pub(super) address: u64,
@@ -38,13 +38,18 @@ pub(in crate::bench) struct Scales {
 }
 
 impl Scales {
-    /// One for each row and each 128 of K.
+    /// One for each row.
     pub(in crate::bench) fn of_rows(address: u64) -> Scales {
+        Scales { address, mode: 3 }
+    }
+
+    /// One for each row and each 128 of K.
+    pub(in crate::bench) fn of_rows_by_128(address: u64) -> Scales {
         Scales { address, mode: 4 }
     }
 
     /// One for each 128 rows and each 128 of K.
-    pub(in crate::bench) fn of_blocks(address: u64) -> Scales {
+    pub(in crate::bench) fn of_squares(address: u64) -> Scales {
         Scales { address, mode: 5 }
     }
 }
@@ -123,7 +128,7 @@ impl fmt::Display for Problem {
         write!(f, "{batch} x {m}x{n}x{k}, {a} x {b} -> {out}, ")?;
         write!(f, "{}{}", letter(self.transpose_a), letter(self.transpose_b))?;
         if self.scales.is_some() {
-            write!(f, ", scales of blocks")?;
+            write!(f, ", with scales")?;
         }
         if self.bias.is_some() {
             write!(f, ", bias")?;
