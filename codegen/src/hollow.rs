@@ -8,24 +8,15 @@ use tilewright_layout::{Symbol, Value};
 use crate::affine::{Affine, Coord};
 use crate::definition::{Hollow, Variant};
 use crate::thread::Id;
-use crate::tile::{Arg, Op, Program, Space, Stmt};
+use crate::tile::{Arg, Op, Program, Stmt};
 
 impl Hollow {
     /// The kernel for each size that is 0 in some launch which has work to do all the same; `lower` makes its variant.
     pub(crate) fn all(program: &Program, lower: fn(&Program) -> Option<Variant>) -> Vec<Hollow> {
-        let extents = |mutable: bool| -> Vec<Symbol> {
-            let own = |id: &Id| match program.tensor(*id).space {
-                Space::Global { mutable: written } => written == mutable,
-                _ => false,
-            };
-            let all = arguments(program).filter(own);
-            all.flat_map(|id| sizes(program, id)).collect()
-        };
-        let (mut read, written) = (extents(false), extents(true));
-        read.retain(|size| !written.contains(size));
-        read.sort_unstable_by_key(|size| size.name());
-        read.dedup();
-        read.into_iter().filter_map(|size| Hollow::of(program, size, lower)).collect()
+        let mut all: Vec<Symbol> = arguments(program).flat_map(|id| sizes(program, id)).collect();
+        all.sort_unstable_by_key(|size| size.name());
+        all.dedup();
+        all.into_iter().filter_map(|size| Hollow::of(program, size, lower)).collect()
     }
 
     fn of(program: &Program, size: Symbol, lower: fn(&Program) -> Option<Variant>) -> Option<Hollow> {

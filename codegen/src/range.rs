@@ -131,6 +131,19 @@ impl Program {
         divisors.filter(|(size, _)| *size == of).fold(1, |all, (_, n)| lcm(all, n))
     }
 
+    /// Does the author assert that the second of these numbers divides the first?
+    fn is_multiple(&self, of: &[Affine; 2]) -> bool {
+        let says = |require: &Require| match &require.test {
+            Test::Equal(rest, right) if right.constant() == Some(0) => match (&rest.terms[..], rest.constant)
+            {
+                ([(Coord::Two(Arith::Rem, rest), 1)], 0) => **rest == *of,
+                _ => false,
+            },
+            _ => false,
+        };
+        self.requires.iter().any(says)
+    }
+
     /// A size, or a count of tiles, by the sizes that it is computed from or asserted to be equal to.
     pub(crate) fn canonical(&self, size: Value) -> Value {
         /// Assertions may say `M == N` and `N == M`.
@@ -172,9 +185,23 @@ impl Program {
             true => computed(of).plus(&computed(than), -1),
             false => tiles(of, times, over).zip(tiles(than, other, tile)).and_then(|(a, b)| a.plus(&b, -1)),
         };
+        // An extent that is computed from as many tiles.
+        let extent =
+            |of: Symbol| (times == 1 && over == 1).then(|| computed(of).plus(&shorter.into(), -1))?;
+        let apart = [apart, extent(of)];
         let said = Test::Less(size(of), size(than)).negated();
-        apart.is_some_and(|apart| self.range(&apart).lo >= 0)
+        apart.into_iter().flatten().any(|apart| self.range(&apart).lo >= 0)
             || alike && self.requires.iter().any(|require| require.test == said)
+    }
+
+    /// A size as the author wrote it: an extent that is computed by how it is computed.
+    pub(crate) fn written(&self, size: Value) -> String {
+        let computed = |of: Symbol| self.requires.iter().find(|require| require.of == Some(of));
+        match size {
+            Value::Sym { times: 1, of, over: 1 } => computed(of).map(|require| require.text.clone()),
+            _ => None,
+        }
+        .unwrap_or_else(|| size.to_string())
     }
 
     /// A size that is a strict upper bound of a nonnegative number, for its multiples too; found for tile

@@ -120,6 +120,17 @@ impl Scalar {
         Scalar { expr: Expr::Lit(number.into()), ty: None }
     }
 
+    /// A literal that names its type, such as `i32::MAX`: as any literal it takes the type of what it meets, and its own where
+    /// it meets none.
+    pub fn named(number: impl Into<Number>, elem: Elem) -> Scalar {
+        Scalar { expr: Expr::Lit(number.into()).cast(elem), ty: None }
+    }
+
+    /// Its type, or the one that a literal in it names; nothing where literals name none.
+    pub fn own_type(&self) -> Option<Type> {
+        self.ty.or_else(|| named_type(&self.expr).map(Type::Elem))
+    }
+
     /// As a number of a type, without a conversion.
     pub fn into_elem(self, to: Elem) -> Result<Expr> {
         match self.ty {
@@ -134,10 +145,13 @@ impl Scalar {
         }
     }
 
-    /// Defaults the type: expressions of literals alone are `f32`.
+    /// Defaults the type: expressions of literals alone are of the type that one of them names, or `f32`.
     fn settled(self) -> Result<Expr> {
         match self.ty {
-            None => settle(self.expr, Elem::F32),
+            None => {
+                let elem = named_type(&self.expr).unwrap_or(Elem::F32);
+                settle(self.expr, elem)
+            }
             Some(_) => Ok(self.expr),
         }
     }
@@ -186,6 +200,15 @@ pub fn agree<const N: usize>(sign: &str, mut operands: [Scalar; N]) -> Result<([
     Ok((operands, Some(ty)))
 }
 
+/// The type that the first such literal of an untyped expression names.
+fn named_type(untyped: &Expr) -> Option<Elem> {
+    match untyped {
+        Expr::Cast(elem, _) => Some(*elem),
+        Expr::Pick(of) => of[1..].iter().find_map(named_type),
+        other => other.parts().into_iter().find_map(named_type),
+    }
+}
+
 /// The suggested common type of two.
 fn wider(x: Elem, y: Elem) -> Elem {
     match (x.is_float(), y.is_float()) {
@@ -202,6 +225,8 @@ fn wider(x: Elem, y: Elem) -> Elem {
 fn settle(expr: Expr, elem: Elem) -> Result<Expr> {
     let inner = |x: Expr| settle(x, elem);
     Ok(match expr {
+        // In an untyped expression only literals that name their types are conversions.
+        Expr::Cast(_, literal) if matches!(*literal, Expr::Lit(_)) => inner(*literal)?,
         Expr::Lit(number) => {
             number.check(elem)?;
             let exact = if elem.is_float() { None } else { number.int() };
@@ -264,7 +289,10 @@ pub fn cmp(how: Cmp, x: Scalar, y: Scalar) -> Result<Scalar> {
         return Err(Problem::new(format!("`{sign}` compares numbers, and these are conditions"))
             .help("write `==` or `!=`"));
     }
-    let (x, y) = (x.settled()?, y.settled()?);
+    let [x, y] = match x.own_type().or(y.own_type()) {
+        Some(Type::Elem(elem)) if ty.is_none() => [x.into_elem(elem)?, y.into_elem(elem)?],
+        _ => [x.settled()?, y.settled()?],
+    };
     Ok(Scalar { expr: Expr::Cmp(how, Box::new(x), Box::new(y)), ty: Some(Type::Condition) })
 }
 
@@ -296,6 +324,7 @@ pub fn cast(to: Elem, x: Scalar) -> Result<Scalar> {
             Expr::lit((*n as i128).clamp(least, most) as i64).cast(to)
         }
         (None, Expr::Lit(_)) => settle(x.expr, to)?,
+        (None, Expr::Cast(..)) => x.expr.cast(to),
         (None, _) if to.is_float() => settle(x.expr, to)?,
         (None, _) => settle(x.expr, Elem::F64)?.cast(to),
     };

@@ -194,13 +194,7 @@ fn quotients(program: &Program, at: &Affine) -> Result<()> {
         let Coord::Two(with @ (Arith::Div | Arith::Rem), of) = coord else { continue };
         let sign = if *with == Arith::Div { "/" } else { "%" };
         let [left, right] = &**of;
-        if program.range(right).lo < 1 {
-            return Err(Problem::new(format!(
-                "the right side of this `{sign}`, {}, may be 0 or negative",
-                text(program, right)
-            ))
-            .help("divide by a size or a positive number, such as max(n, 1)"));
-        }
+        divisor(program, sign, right)?;
         if program.range(left).lo < 0 {
             return Err(Problem::new(format!(
                 "the left side of this `{sign}`, {}, may be negative",
@@ -210,6 +204,23 @@ fn quotients(program: &Program, at: &Affine) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// A divisor must be positive.
+pub(crate) fn divisor(program: &Program, sign: &str, by: &Affine) -> Result<()> {
+    if program.range(by).lo >= 1 {
+        return Ok(());
+    }
+    let problem =
+        Problem::new(format!("the right side of this `{sign}`, {}, may be 0 or negative", text(program, by)));
+    let help = "divide by a size or a positive number, such as max(n, 1)";
+    Err(problem.help(match (&by.terms[..], by.constant) {
+        ([(Coord::Two(Arith::Div, of), 1)], 0) if of.iter().all(|of| of.size().is_some()) => {
+            let [size, part] = of.each_ref().map(|of| text(program, of).replace('`', ""));
+            format!("{help}; if this quotient is exact, say so: assert({size} % {part} == 0)")
+        }
+        _ => help.to_owned(),
+    }))
 }
 
 fn of_view(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
@@ -326,13 +337,18 @@ pub(crate) fn text(program: &Program, affine: &Affine) -> String {
         Coord::Loaded { number, .. } => program.reads[*number as usize].name.clone(),
         Coord::Two(with, of) => {
             let [left, right] = of.each_ref().map(|of| text(program, of).trim_matches('`').to_owned());
-            match with {
-                Arith::Mul => format!("({left}) * ({right})"),
-                Arith::Div => format!("({left}) / ({right})"),
-                Arith::Rem => format!("({left}) % ({right})"),
-                Arith::Min => format!("min({left}, {right})"),
-                Arith::Max => format!("max({left}, {right})"),
-            }
+            let sign = match with {
+                Arith::Mul => "*",
+                Arith::Div => "/",
+                Arith::Rem => "%",
+                Arith::Min => return format!("min({left}, {right})"),
+                Arith::Max => return format!("max({left}, {right})"),
+            };
+            let [left, right] = [left, right].map(|side| match side.contains(' ') && !side.ends_with(')') {
+                true => format!("({side})"),
+                false => side,
+            });
+            format!("{left} {sign} {right}")
         }
         Coord::Digit { .. } | Coord::Begin { .. } => "a computed coordinate".into(),
     };

@@ -91,8 +91,8 @@ language! {
     /// `#[kernel(threads = 512)]`. The default is 256.
     fn threads(count: Number);
     /// A matrix instruction, and the warps that it is tiled over: the best for these types with
-    /// `tiled_mma::<bf16, f32>(warps = 8)`; wgmma with `tiled_mma::<bf16, f32>(warpgroups = 2)`, see
-    /// [Producers](super::products#producers); a row of the table by name with
+    /// `tiled_mma::<bf16, f32>(warps = 8)`, or with `warps = (4, 2)`, arranged over rows and columns; wgmma with
+    /// `tiled_mma::<bf16, f32>(warpgroups = 2)`, see [Producers](super::products#producers); a row of the table by name with
     /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile
     /// of sums, for [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c`
     /// are the parts of a thread, and `mma.partition_a(sa, thread.x, how = "ldmatrix_x4")` the rows whose

@@ -133,6 +133,43 @@ fn loops_of_ones_own() {
     assert_eq!(done.get::<f32>("c").unwrap(), bias.repeat(150));
 }
 
+/// A loop that also writes elements, of which there are none then: y(t) = a(t) · y(t - 1) + x(t), and the last.
+#[kernel]
+fn recurrence(
+    a: &Tensor<f32, (D, L)>,
+    x: &Tensor<f32, (D, L)>,
+    start: &Tensor<f32, D>,
+    y: &mut Tensor<f32, (D, L)>,
+    last: &mut Tensor<f32, D>,
+) {
+    let (a, x, y) =
+        (tile(a, (32, 64), (block.x, _)), tile(x, (32, 64), (block.x, _)), tile(y, (32, 64), (block.x, _)));
+    let first = map(tile(start, 32, block.x).along(0), |x| x);
+    let mut state = (full::<f32>((32, 1), 1.0), first);
+    for k in 0..a.size(2) {
+        let given = map((a[(_, _, k)], x[(_, _, k)]), |a, x| (a, x));
+        let compose = |(a, x), (b, y)| (a * b, b * x + y);
+        let done = scan(given, (1.0, 0.0), compose, mode = 1, carry = &mut state);
+        copy(done.1, y[(_, _, k)]);
+    }
+    copy(state.1, tile(last, 32, block.x).along(0));
+}
+
+#[test]
+fn loops_that_write_elements_of_which_there_are_none() {
+    let kernel = recurrence().def().generate().unwrap();
+    let start: Vec<f32> = (0..45).map(|n| n as f32).collect();
+    for length in [0, 3] {
+        let ones = vec![1.0f32; 45 * length];
+        let given = || Arg::tensor(&ones, [45, length]);
+        let results = [Arg::output::<f32>([45, length]), Arg::output::<f32>([45])];
+        let args = [vec![given(), given(), Arg::tensor(&start, [45])], results.to_vec()].concat();
+        let done = run(&kernel, &args, &Options::default()).unwrap();
+        let wanted: Vec<f32> = start.iter().map(|x| x + length as f32).collect();
+        assert_eq!(done.get::<f32>("last").unwrap(), wanted);
+    }
+}
+
 /// What reads elements outside of its loop has no sum of nothing.
 #[kernel]
 fn first_and_sum(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, M>) {

@@ -156,7 +156,7 @@ impl Builder {
             }
             _ => String::new(),
         };
-        let (tiles, known) = (program.canonical(tiles), program.canonical(known));
+        let [tiles, known] = [tiles, known].map(|count| program.written(program.canonical(count)));
         Err(Problem::new(format!(
             "`block.{letter}` numbers {tiles} tiles of `{}`, and {known} of `{}`",
             view.name, first.by

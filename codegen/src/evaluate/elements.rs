@@ -209,7 +209,7 @@ impl Evaluator {
             let is_condition = number.ty == Some(Type::Condition) && mapped.to.is_none();
             conditions.push(is_condition);
             let number = if is_condition { typing::cast(Elem::I32, number)? } else { number };
-            let elem = match (&mapped.to, number.ty) {
+            let elem = match (&mapped.to, number.own_type()) {
                 (Some(to), _) => self.builder.elem(&to[n]),
                 (None, Some(Type::Elem(elem))) => elem,
                 (None, _) => self.builder.elem(&mapped.ins[0]),

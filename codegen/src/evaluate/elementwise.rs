@@ -123,7 +123,7 @@ impl Evaluator {
         };
         let ins: Vec<View> = of.ins.iter().map(fit).collect::<Result<_, _>>()?;
         let is_condition = of.number.ty == Some(Type::Condition);
-        let (number, elem) = match of.number.ty {
+        let (number, elem) = match of.number.own_type() {
             Some(Type::Elem(elem)) => (of.number, elem),
             Some(Type::Condition) => (typing::cast(Elem::I32, of.number)?, Elem::I32),
             None => (of.number, self.builder.elem(&ins[0])),

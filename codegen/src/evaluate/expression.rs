@@ -86,8 +86,12 @@ impl Evaluator {
     }
 
     fn path(&mut self, path: &str, span: Span) -> Value {
-        if let Some(number) = special(path) {
-            return number;
+        if let Some((elem, number)) = special(path) {
+            return match number {
+                Value::Int(n) if self.in_closure => Value::Number(Scalar::named(n, elem)),
+                Value::Float(x) if self.in_closure => Value::Number(Scalar::named(x, elem)),
+                number => number,
+            };
         }
         let last = path.rsplit("::").next().unwrap_or(path).to_owned();
         let problem =
@@ -334,25 +338,27 @@ impl Evaluator {
     }
 }
 
-/// `f32::INFINITY`, `i32::MAX` and their like.
-fn special(path: &str) -> Option<Value> {
+/// `f32::INFINITY`, `i32::MAX` and their like, with the types that they name.
+fn special(path: &str) -> Option<(Elem, Value)> {
     let mut parts = path.rsplit("::").map(str::trim);
     let (name, of) = (parts.next()?, parts.next()?);
     let elem = Elem::named(of)?;
     if !elem.is_float() {
         let (least, most) = number::range(elem);
-        return match name {
-            "MIN" => i64::try_from(least).ok().map(Value::Int),
-            "MAX" => i64::try_from(most).ok().map(Value::Int),
-            _ => None,
+        let limit = match name {
+            "MIN" => least,
+            "MAX" => most,
+            _ => return None,
         };
+        return Some((elem, Value::Int(i64::try_from(limit).ok()?)));
     }
-    Some(Value::Float(match name {
+    let number = match name {
         "INFINITY" => f64::INFINITY,
         "NEG_INFINITY" => f64::NEG_INFINITY,
         "NAN" => f64::NAN,
         "MAX" => number::greatest(elem),
         "MIN" => -number::greatest(elem),
         _ => return None,
-    }))
+    };
+    Some((elem, Value::Float(number)))
 }

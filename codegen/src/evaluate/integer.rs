@@ -2,6 +2,7 @@
 //! comparisons are conditions of `if`.
 
 use super::Evaluator;
+use super::operators::sign;
 use super::value::Value;
 use crate::affine::{Affine, Arith};
 use crate::ast::{Binary, Span, Unary};
@@ -12,6 +13,7 @@ use crate::range::Range;
 use crate::thread::{Bin, Cmp, Un};
 use crate::tile::{self, Expr};
 use crate::typing::{Scalar, Type};
+use crate::verify;
 use crate::view::View;
 
 /// Arithmetic on integers of which at least one is not known while compiling; nothing where it overflows 64
@@ -281,6 +283,24 @@ impl Evaluator {
             expr: if elem == Elem::I32 { made } else { made.cast(elem) },
             ty: Some(Type::Elem(elem)),
         }))
+    }
+
+    /// Remembers a divisor that may not be positive: assertions may still follow.
+    pub(super) fn divided(&mut self, op: Binary, by: &Value, span: Span) {
+        if let Some(by) = self.integer(by)
+            && self.builder.program().range(&by).lo < 1
+        {
+            self.divisors.push((by, op, span));
+        }
+    }
+
+    /// Complains of divisors that may not be positive, where they are written.
+    pub(super) fn check_divisors(&mut self) {
+        for (by, op, span) in std::mem::take(&mut self.divisors) {
+            if let Err(problem) = verify::divisor(self.builder.program(), sign(op), &by) {
+                self.complain(span, problem);
+            }
+        }
     }
 
     /// `min(a, b)`, `max(a, b)` of integers of the kernel.

@@ -22,12 +22,21 @@ const METHODS: [(&str, &str); 4] = [
 ];
 
 impl Evaluator {
-    /// `tiled_mma::<bf16, f32>(warps = 8)`, or `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`.
+    /// `tiled_mma::<bf16, f32>(warps = 8)`, `(warps = (4, 2))`, or `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`.
     pub(super) fn tiled_mma(&mut self, args: &Args) -> Result<Value, Problem> {
         let types = &args.types[..];
         let usage = |problem: Problem| problem.help(args.usage());
+        let mut arranged = None;
         let warps = match args.named.first() {
             None => None,
+            Some((name, Value::Tuple(counts), _))
+                if let ("warps", [Value::Int(rows @ 1..), Value::Int(columns @ 1..)]) =
+                    (&name.text[..], &counts[..])
+                    && rows.saturating_mul(*columns) <= i64::from(BLOCK_THREADS / WARP) =>
+            {
+                arranged = Some((*rows, *columns));
+                None
+            }
             Some((name, value, span)) => {
                 let (what, size) =
                     if name.text == "warps" { ("warps", WARP) } else { ("warpgroups", 4 * WARP) };
@@ -62,7 +71,11 @@ impl Evaluator {
                     Some(row) => row,
                     None => TiledMma::best(elem, acc, self.builder.program().arch, [16, 8], 1)?.row,
                 };
-                Ok(Value::Mma(Mma { row, warps: Warps::Count(warps.unwrap_or(usual)) }))
+                let warps = match arranged {
+                    Some(arranged) => Warps::Arranged(Layout::compact(arranged)?),
+                    None => Warps::Count(warps.unwrap_or(usual)),
+                };
+                Ok(Value::Mma(Mma { row, warps }))
             }
             ([], [(Value::Text(name), _), rest @ ..]) => {
                 let groups = match rest {

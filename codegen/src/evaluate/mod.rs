@@ -71,6 +71,7 @@ pub(crate) fn program(
     run.params(kernel);
     run.changes = changed::Changes::of(&kernel.body);
     run.body(&kernel.body);
+    run.check_divisors();
     let mut levels = kernel.levels.clone();
     levels.extend(settings.levels.iter().cloned());
     for (name, _) in &levels {
@@ -99,6 +100,8 @@ struct Evaluator {
     changes: changed::Changes,
     /// Elements of inputs that have been loaded as integers in the open blocks.
     loaded: Vec<(View, Affine)>,
+    /// Divisors that may not be positive by what is known so far, with their operators.
+    divisors: Vec<(Affine, ast::Binary, Span)>,
     /// Values of type parameters.
     types: Vec<(String, Elem)>,
     /// The names that the current `let` binds.
@@ -131,6 +134,7 @@ impl Evaluator {
             uses: uses::Uses::default(),
             changes: changed::Changes::default(),
             loaded: Vec::new(),
+            divisors: Vec::new(),
             types: Vec::new(),
             naming: Vec::new(),
             into: None,

@@ -105,7 +105,12 @@ impl Evaluator {
             (Value::Float(x), Value::Int(n)) => floats(op, *x, *n as f64),
             (Value::Int(n), Value::Float(x)) => floats(op, *n as f64, *x),
             _ => match self.whole(op, &left, &right) {
-                Some(made) => Some(made),
+                Some(made) => {
+                    if matches!(op, Binary::Div | Binary::Rem) {
+                        self.divided(op, &right, span);
+                    }
+                    Some(made)
+                }
                 None => match (left.number(), right.number()) {
                     (Some(x), Some(y)) => return self.scalar(arithmetic(op, x, y), span, &operands),
                     _ => None,
@@ -217,7 +222,7 @@ fn contracted(sum: Scalar) -> Scalar {
 }
 
 /// An operator as it is written.
-fn sign(op: Binary) -> &'static str {
+pub(super) fn sign(op: Binary) -> &'static str {
     match op {
         Binary::Add => "+",
         Binary::Sub => "-",

@@ -76,7 +76,12 @@ impl<'a> Numbers<'a> {
                 Range { lo: all.lo.min(-1), ..all }
             }
             Coord::Two(Arith::Div, of) => {
-                let all = self.range(&of[0]).two(Arith::Div, self.range(&of[1]));
+                let [above, below] = of.each_ref().map(|of| self.range(of));
+                let mut all = above.two(Arith::Div, below);
+                // What divides a positive number is not above it.
+                if all.lo < 1 && above.lo >= 1 && below.lo >= 1 && program.is_multiple(of) {
+                    all.lo = 1;
+                }
                 match self.scaled(&of[0], &of[1]) {
                     Some(scaled) => Range { lo: all.lo.max(scaled.lo), hi: all.hi.min(scaled.hi) },
                     None => all,

@@ -15,6 +15,7 @@ mod moves;
 mod names;
 mod neighbours;
 mod numbers;
+mod partitions;
 mod pictures;
 mod places;
 mod producers;
@@ -30,6 +31,7 @@ mod tiles;
 mod training;
 mod week;
 mod weights;
+mod windows;
 
 use tilewright_codegen::Generated;
 use tilewright_sim::{Arg, Options, Outcome, run_every};
