@@ -99,9 +99,8 @@ pub use tilewright_sim::{Arg, Simulate};
 /// - `#[kernel(threads = 128)]` is the number of threads of the block, as [`language::threads`] is. Both are
 ///   integers, in which constants of the kernel may occur: `threads = 32 * WARPS`.
 /// - `#[kernel(overlaps)]` is programmatic dependent launch: the kernel may start before the previous kernel
-///   in the stream has ended, and waits for it before it touches memory. This hides launch latency on devices
-///   from compute capability 9.0. Use it where one block fills a multiprocessor: blocks of small kernels
-///   would wait on whatever multiprocessor has room, and then run there unevenly.
+///   in the stream has ended, and waits for it before it touches memory. This hides a part of the launch latency
+///   on devices from compute capability 9.0.
 /// - Arguments are `&Tensor<f32, (M, K)>`, `&mut Tensor<…>`, and numbers such as `alpha: f32`. Names in
 ///   extents are sizes known at launch; a number is written `_4`, or in braces: `Tensor<f32, {(N, 4)}>`.
 ///   Tensors are column-major with their own leading dimensions; other strides are written in a layout,

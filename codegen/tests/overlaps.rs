@@ -5,7 +5,7 @@ use tilewright_codegen::words::Words;
 use tilewright_codegen::{Elem, Generated, generate};
 use tilewright_layout::{Value, layout};
 
-const CALL: &str = "    overlap_launches();\n\n";
+const CALL: &str = "    await_previous_kernel();\n\n";
 const HEADER: &str = "// launch  programmatic dependent launch\n";
 
 fn product(keys: &str) -> Generated {
@@ -24,8 +24,8 @@ fn check(early: &Generated, ordinary: &Generated) {
         assert!(early.program.launch.overlaps && !ordinary.program.launch.overlaps);
         let (source, plain) = (&early.source, &ordinary.source);
         assert!(source.contains(HEADER) && !plain.contains(HEADER), "{source}");
-        assert!(source.contains("void overlap_launches() {\n#if __CUDA_ARCH__ >= 900\n"), "{source}");
-        assert!(!plain.contains("overlap_launches"), "{plain}");
+        assert!(source.contains("void await_previous_kernel() {\n#if __CUDA_ARCH__ >= 900\n"), "{source}");
+        assert!(!plain.contains("previous_kernel"), "{plain}");
         // Inputs may be written while the kernel runs, so `__restrict__` is omitted.
         assert!(!source.contains("__restrict__"), "{source}");
         let words = |text: &str| -> Vec<String> { text.split_whitespace().map(str::to_owned).collect() };
@@ -58,8 +58,9 @@ fn built() {
         let (m, n) = (Value::symbol("M"), Value::symbol("N"));
         let x = b.tensor("x", Elem::F32, (m, n), None, false).unwrap();
         // This argument would have the name of the wait function.
-        let y =
-            b.tensor(if overlaps { "overlap_launches" } else { "y" }, Elem::F32, (m, n), None, true).unwrap();
+        let y = b
+            .tensor(if overlaps { "await_previous_kernel" } else { "y" }, Elem::F32, (m, n), None, true)
+            .unwrap();
         if overlaps {
             b.overlaps();
         }
@@ -72,7 +73,7 @@ fn built() {
         generate(b.finish()).kernel.unwrap()
     };
     let source = copies(true).source().to_owned();
-    assert!(source.contains("float* overlap_launches_") && source.contains(CALL), "{source}");
+    assert!(source.contains("float* await_previous_kernel_") && source.contains(CALL), "{source}");
     assert!(!copies(false).source().contains(HEADER));
 }
 

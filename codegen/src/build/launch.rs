@@ -98,8 +98,7 @@ impl Builder {
 
     /// Programmatic dependent launch: the kernel may start before the previous kernel in the stream has
     /// ended, and waits for it before it touches memory. Launches then cost less, from compute capability
-    /// 9.0; on others nothing changes. For kernels whose blocks fill a multiprocessor: waiting blocks of
-    /// small kernels would take the places of running ones.
+    /// 9.0; on others nothing changes.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;

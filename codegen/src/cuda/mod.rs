@@ -55,7 +55,7 @@ pub fn print(kernel: &Kernel) -> String {
     let (prologue, memory) = (printer.prologue(), printer.shared_memory());
     let overlap = printer.overlap_alone();
 
-    let code = [atoms, signature + " {\n" + &memory + &prologue + overlap + &body + "}\n"];
+    let code = [atoms, signature + " {\n" + &memory + &prologue + &overlap + &body + "}\n"];
     let prelude = prelude::needed_by(&code);
     let sections = [header].into_iter().chain(prelude).chain(code);
     let sections: Vec<String> = sections.filter(|section| !section.is_empty()).collect();
@@ -163,11 +163,11 @@ impl<'k> Printer<'k> {
         text
     }
 
-    /// The same in a kernel that does nothing.
-    fn overlap_alone(&self) -> &'static str {
+    /// The wait for the previous kernel, in a kernel that does nothing.
+    fn overlap_alone(&self) -> String {
         match self.kernel.launch.overlaps && self.kernel.body.is_empty() {
-            true => "    overlap_launches();\n",
-            false => "",
+            true => self.overlap_calls().iter().map(|call| format!("    {call}\n")).collect(),
+            false => String::new(),
         }
     }
 

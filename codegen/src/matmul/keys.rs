@@ -180,7 +180,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "overlaps",
                 "false; with wgmma true",
-                "programmatic dependent launch: starts before the previous kernel has ended, and waits for it; for blocks that fill a multiprocessor: sm_90",
+                "programmatic dependent launch: starts before the previous kernel has ended, and waits for it: sm_90",
             ),
             ("name", "matmul", "the kernel's name"),
         ],

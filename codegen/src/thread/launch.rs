@@ -22,9 +22,8 @@ pub struct Launch {
     /// compiler.
     pub blocks_per_sm: u32,
     /// Programmatic dependent launch: may it start before the previous kernel in the stream has ended? Every
-    /// thread then waits for that end before it touches memory, and lets the next kernel start. For kernels
-    /// of which few blocks fit a multiprocessor: waiting blocks of small kernels would fill the free places
-    /// and then run there. From compute capability 9.0; older devices, and launches without the driver's
+    /// thread then waits for that end before it touches memory. Blocks of clusters let the next kernel start at once,
+    /// others when they end. From compute capability 9.0; older devices, and launches without the driver's
     /// attribute, run one kernel after the other. The simulator runs one launch at a time, for which it makes
     /// no difference.
     pub overlaps: bool,

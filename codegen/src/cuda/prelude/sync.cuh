@@ -1,9 +1,14 @@
-// Programmatic dependent launch: lets the next kernel start, and waits until the previous kernel's writes are
-// visible.
-__device__ __forceinline__ void overlap_launches() {
+// Programmatic dependent launch: waits until the previous kernel has ended and its writes are visible.
+__device__ __forceinline__ void await_previous_kernel() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// Lets blocks of the next kernel start, where there is room for them, before this kernel's blocks have ended.
+__device__ __forceinline__ void start_next_kernel() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-    asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }
 

@@ -47,7 +47,7 @@ pub(in crate::matmul) struct Sizes {
 /// of a product nearly fill all multiprocessors; small ones for products of few rows, which memory limits; clusters, which
 /// copy fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few
 /// tiles.
-const SHIPPED: [([i64; 2], [i64; 2], u32); 39] = [
+const SHIPPED: [([i64; 2], [i64; 2], u32); 41] = [
     ([128, 256], [1, 1], 917),
     ([128, 224], [1, 1], 815),
     ([128, 192], [1, 1], 688),
@@ -57,6 +57,7 @@ const SHIPPED: [([i64; 2], [i64; 2], u32); 39] = [
     ([256, 128], [1, 1], 936),
     ([64, 256], [1, 1], 460),
     ([64, 192], [1, 1], 367),
+    ([64, 176], [1, 1], 388),
     ([64, 160], [1, 1], 279),
     ([64, 128], [1, 1], 241),
     ([64, 96], [1, 1], 240),
@@ -70,6 +71,7 @@ const SHIPPED: [([i64; 2], [i64; 2], u32); 39] = [
     ([64, 128], [2, 1], 241),
     ([128, 192], [2, 1], 688),
     ([192, 192], [2, 1], 1062),
+    ([64, 96], [4, 1], 240),
     ([64, 128], [4, 1], 241),
     ([64, 160], [4, 1], 279),
     ([64, 192], [4, 1], 367),
@@ -95,14 +97,14 @@ const STEP: [u32; 2] = [40, 20];
 /// Tenths of a clock of a step for each row of a box that is out of bounds, which the copy fills with zeros.
 const BEYOND: u32 = 3;
 /// Clocks of a step in which the blocks of a cluster wait for each other's slots.
-const SHARED: u32 = 58;
+const SHARED: u32 = 47;
 /// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
 const TILE: [u32; 2] = [1391, 112];
 /// Clocks in which the blocks of a cluster add their sums: a constant, and for each of them so many for 1000 elements of the
 /// tile.
 const EXCHANGE: [u32; 2] = [4000, 30];
 /// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
-const LAUNCH: [u32; 2] = [3284, 1060];
+const LAUNCH: [u32; 2] = [3284, 1000];
 
 /// Clocks in which a warpgroup converts its part of a step.
 const CONVERT: i64 = 250;
