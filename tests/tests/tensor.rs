@@ -574,6 +574,23 @@ fn residuals_and_second_results() {
     }
 }
 
+/// Sums of two results stay in the registers of the accumulators: others would not fit beside those of the largest tiles.
+#[test]
+fn second_results_of_integers() {
+    let keys = "dtype=i8 arch=120 a=k_major b=k_major c=n_major alpha_beta=true aux=true epilogue=|x| (x + 1.0) * (x + 1.0)";
+    let kernel = kernel(keys);
+    let sizes: &[(&str, usize)] = &[("M", 1), ("N", 8), ("K", 24)];
+    let values = Values::Whole;
+    let setting = Setting { sizes, rooms: &[Room::new(8, 0)], values, seed: 1, alpha: 3.0, beta: -2.0 };
+    let function = Some((|x: f64| (x + 1.0) * (x + 1.0)) as fn(f64) -> f64).map(|of| (of, 1.0));
+    let problem = Problem::of(&kernel, &setting).finished(values, &Finish { function, ..Finish::default() });
+    let options = Options { limits: tilewright_codegen::launch::Limits::of(120), ..Options::default() };
+    let outcomes = run_every(&kernel, &problem.args(), &options);
+    for outcome in outcomes.unwrap_or_else(|error| panic!("{error}")) {
+        assert_eq!(problem.wrong_outcome(&outcome), None);
+    }
+}
+
 /// Functions by their names are closures of them, after everything else.
 #[test]
 fn activations_by_name() {

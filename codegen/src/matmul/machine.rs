@@ -393,21 +393,31 @@ impl Reader<'_> {
             return Ok(Some(hopper::Sizes::shipped(config)));
         }
         let usual = hopper::Sizes::usual(config);
-        let mut or =
-            |key: &str, usual: i64| if self.find(key).is_some() { self.positive(key, 1) } else { usual };
-        // Keys are about C, and the transposed product swaps its rows and columns.
-        let [bm, bn] = config.by_wgmma(usual.tile);
-        let [bm, bn, bk] = [or("bm", bm), or("bn", bn), or("bk", usual.tile[2])];
-        let [rows, columns] = config.by_wgmma([bm, bn, bk]);
-        let tile = [rows, columns, bk];
-        let (cluster, band) = (or("cluster", usual.cluster), or("band", usual.band.into()) as u32);
-        let split_k = or("split_k", usual.split_k);
+        let mut given = |key: &str| self.find(key).is_some().then(|| self.positive(key, 1));
+        let [bm, bn, bk] = ["bm", "bn", "bk"].map(&mut given);
+        let [cluster, band, split_k, stages] = ["cluster", "band", "split_k", "stages"].map(&mut given);
         let ping_pong = self.flag("ping_pong");
-        let mut sizes = hopper::Sizes { tile, stages: 1, cluster, split_k, band, ping_pong, clocks: None };
-        sizes.stages = match self.find("stages") {
-            Some(_) => self.positive("stages", 1),
-            None => sizes.most_stages(config),
+        let bk = bk.unwrap_or(usual.tile[2]);
+        let of = |tile: [i64; 3]| {
+            // Keys are about C, and the transposed product swaps its rows and columns.
+            let [rows, columns] = config.by_wgmma(tile);
+            let [rows, columns] = config.by_wgmma([bm.unwrap_or(rows), bn.unwrap_or(columns), bk]);
+            let sizes = hopper::Sizes {
+                tile: [rows, columns, bk],
+                stages: 1,
+                cluster: cluster.unwrap_or(usual.cluster),
+                split_k: split_k.unwrap_or(usual.split_k),
+                band: band.unwrap_or(usual.band.into()) as u32,
+                ping_pong,
+                clocks: None,
+            };
+            hopper::Sizes { stages: sizes.most_stages(config), ..sizes }
         };
+        // Rows and columns that no key sets are those of the first tile that goes with the keys.
+        let mut tiles = hopper::Sizes::shipped(config).into_iter().map(|sizes| of(sizes.tile));
+        let fits = tiles.find(|sizes| hopper::unfit(sizes, config).is_none());
+        let mut sizes = fits.unwrap_or(of(usual.tile));
+        sizes.stages = stages.unwrap_or(sizes.stages);
         if let Some((key, problem)) = hopper::unfit(&sizes, config) {
             return Err((problem.at(self.blamed(key)), sizes.is_too_large(config)));
         }

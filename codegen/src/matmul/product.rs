@@ -525,7 +525,10 @@ pub(super) fn epilogue(
     };
     // Both results are of the same sums.
     let elem = c.scaled();
-    let sums = b.registers_in("sums", elem, acc.shape(), elem.bytes() < 4)?;
+    let sums = match b.elem(acc) == elem {
+        true => acc.clone(),
+        false => b.registers_in("sums", elem, acc.shape(), elem.bytes() < 4)?,
+    };
     combine(b, c, (acc, before, &sums), extras, scaled, beta, &|sum, _| sum)?;
     let store = |b: &mut Builder, ins: &[View], to: &View, value: tile::Expr| {
         let elem = b.elem(to);
@@ -568,6 +571,7 @@ fn combine(
     };
     let plain = finish(scaled.clone());
     let alone = |b: &mut Builder| match plain {
+        tile::Expr::In(0) if acc == out => Ok(()),
         tile::Expr::In(0) => b.copy(acc, out),
         _ => b.map(&ins, out, plain.clone().cast(elem)),
     };

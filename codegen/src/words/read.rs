@@ -10,8 +10,10 @@ use crate::limits::{DEEPEST, LONGEST_CHAIN};
 pub(super) type Wrong = (Range<usize>, Diagnostic);
 type Result<T> = std::result::Result<T, Wrong>;
 
-/// Operators by precedence, loosest first; longer ones before their prefixes.
-const OPERATORS: [&[(&str, Binary)]; 3] = [
+/// Operators by Rust's precedence, loosest first; longer ones before their prefixes.
+const OPERATORS: [&[(&str, Binary)]; 9] = [
+    &[("||", Binary::Or)],
+    &[("&&", Binary::And)],
     &[
         ("<=", Binary::Le),
         (">=", Binary::Ge),
@@ -20,6 +22,10 @@ const OPERATORS: [&[(&str, Binary)]; 3] = [
         ("<", Binary::Lt),
         (">", Binary::Gt),
     ],
+    &[("|", Binary::Or)],
+    &[("^", Binary::Xor)],
+    &[("&", Binary::And)],
+    &[("<<", Binary::Shl), (">>", Binary::Shr)],
     &[("+", Binary::Add), ("-", Binary::Sub)],
     &[("*", Binary::Mul), ("/", Binary::Div), ("%", Binary::Rem)],
 ];
@@ -56,6 +62,23 @@ impl<'t> Reader<'t> {
         let found = self.rest().starts_with(sign);
         if found {
             self.at += sign.len();
+        }
+        found
+    }
+
+    /// An operator that is no part of a longer one.
+    fn take_operator(&mut self, sign: &str) -> bool {
+        let rest = self.rest();
+        let longer = ["||", "&&", "<<", ">>"].into_iter().any(|long| long != sign && rest.starts_with(long));
+        !longer && self.take(sign)
+    }
+
+    /// A word, if it comes next.
+    fn take_word(&mut self, word: &str) -> bool {
+        let start = self.at;
+        let found = self.word().is_some_and(|(next, _)| next == word);
+        if !found {
+            self.at = start;
         }
         found
     }
@@ -119,25 +142,28 @@ impl<'t> Reader<'t> {
 
     /// An expression, a closure, or a layout: a shape and a stride.
     fn value(&mut self) -> Result<Expr> {
+        self.deeper(|reader| {
+            reader.rest();
+            let from = reader.at;
+            if reader.take("|") {
+                return reader.closure(from);
+            }
+            let shape = reader.operators(0)?;
+            if !reader.take(":") {
+                return Ok(shape);
+            }
+            let stride = Some(Box::new(reader.operators(0)?));
+            Ok(reader.made(from, ExprKind::Layout { shape: Box::new(shape), stride }))
+        })
+    }
+
+    /// One level of nesting more.
+    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<Expr>) -> Result<Expr> {
         if self.depth == DEEPEST {
             return self.wrong(&format!("at most {DEEPEST} levels of parentheses"), "give it fewer");
         }
         self.depth += 1;
-        self.rest();
-        let from = self.at;
-        let value = match self.take("|") {
-            true => self.closure(from)?,
-            false => {
-                let shape = self.operators(0)?;
-                match self.take(":") {
-                    false => shape,
-                    true => {
-                        let stride = Some(Box::new(self.operators(0)?));
-                        self.made(from, ExprKind::Layout { shape: Box::new(shape), stride })
-                    }
-                }
-            }
-        };
+        let value = read(self)?;
         self.depth -= 1;
         Ok(value)
     }
@@ -161,7 +187,7 @@ impl<'t> Reader<'t> {
         let from = self.at;
         let mut left = self.operators(level + 1)?;
         let mut links = 0;
-        while let Some((_, op)) = row.iter().find(|(sign, _)| self.take(sign)) {
+        while let Some((_, op)) = row.iter().find(|(sign, _)| self.take_operator(sign)) {
             links += 1;
             if links > LONGEST_CHAIN {
                 let what = format!("this chain has more than {LONGEST_CHAIN} operators");
@@ -173,14 +199,75 @@ impl<'t> Reader<'t> {
         Ok(left)
     }
 
+    /// Operators before a value, and types after it: `-x as f32` is that of `-x`.
     fn unary(&mut self) -> Result<Expr> {
         self.rest();
         let from = self.at;
-        if !self.take("-") {
-            return self.primary();
+        let sign = match () {
+            () if self.take("-") => Some(Unary::Neg),
+            () if self.take("!") => Some(Unary::Not),
+            () => None,
+        };
+        let mut made = self.primary()?;
+        if let Some(sign) = sign {
+            made = self.made(from, ExprKind::Unary(sign, Box::new(made)));
         }
-        let inner = Box::new(self.primary()?);
-        Ok(self.made(from, ExprKind::Unary(Unary::Neg, inner)))
+        while self.take_word("as") {
+            let Some((elem, place)) = self.word() else {
+                return self.wrong("a type", "write `x as f32`");
+            };
+            let elem = Name { text: elem.to_owned(), span: self.span(place) };
+            made = self.made(from, ExprKind::Cast(Box::new(made), elem));
+        }
+        Ok(made)
+    }
+
+    /// What stands behind `if`: a condition and two blocks.
+    fn choice(&mut self, from: usize) -> Result<Expr> {
+        let help = "write `if x > 0.0 { x } else { 0.0 }`";
+        let condition = Box::new(self.value()?);
+        let then = Box::new(self.block(help)?);
+        if !self.take_word("else") {
+            return self.wrong("`else`", help);
+        }
+        self.rest();
+        let start = self.at;
+        let other = Box::new(match self.take_word("if") {
+            true => self.deeper(|reader| reader.choice(start))?,
+            false => self.block(help)?,
+        });
+        Ok(self.made(from, ExprKind::If { condition, then, other }))
+    }
+
+    /// `{ let y = x * x; y + 1.0 }`
+    fn block(&mut self, help: &str) -> Result<Expr> {
+        self.rest();
+        let from = self.at;
+        if !self.take("{") {
+            return self.wrong("`{`", help);
+        }
+        let mut lets = Vec::new();
+        while self.take_word("let") {
+            let Some((name, place)) = self.word() else {
+                return self.wrong("a name", "write `let y = x * x;`");
+            };
+            let name = Pattern::Name(Name { text: name.to_owned(), span: self.span(place) });
+            if !self.take("=") {
+                return self.wrong("`=`", "write `let y = x * x;`");
+            }
+            lets.push((name, self.value()?));
+            if !self.take(";") {
+                return self.wrong("`;`", "write `let y = x * x;`");
+            }
+        }
+        let value = self.value()?;
+        if !self.take("}") {
+            return self.wrong("`}`", "close the block");
+        }
+        match lets.is_empty() {
+            true => Ok(value),
+            false => Ok(self.made(from, ExprKind::Block { lets, value: Box::new(value) })),
+        }
     }
 
     fn primary(&mut self) -> Result<Expr> {
@@ -191,6 +278,9 @@ impl<'t> Reader<'t> {
         }
         if self.take("(") {
             return self.tuple(from);
+        }
+        if rest.starts_with('{') {
+            return self.block("");
         }
         if let Some(text) = rest.strip_prefix('"')
             && let Some(end) = text.find('"')
@@ -212,6 +302,19 @@ impl<'t> Reader<'t> {
                 ExprKind::Layout { .. } => inner,
                 _ => self.made(from, ExprKind::Layout { shape: Box::new(inner), stride: None }),
             });
+        }
+        if name == "if" {
+            return self.choice(from);
+        }
+        if self.rest().starts_with("::") {
+            let mut path = name.to_owned();
+            while self.take("::") {
+                let Some((name, _)) = self.word() else {
+                    return self.wrong("a name", "write a constant such as `f32::INFINITY`");
+                };
+                path = format!("{path}::{name}");
+            }
+            return Ok(self.made(from, ExprKind::Path(path)));
         }
         if self.take("(") {
             let function = Name { text: name.to_owned(), span: self.span(place) };

@@ -35,6 +35,15 @@ fn show(expr: &Expr) -> String {
             format!("<{}:{}>", show(shape), stride.as_ref().map_or("-".into(), |stride| show(stride)))
         }
         ExprKind::Closure { params, body } => format!("fn{} {}", params.len(), show(body)),
+        ExprKind::Path(path) => path.clone(),
+        ExprKind::Cast(inner, elem) => format!("(as {} {})", elem.text, show(inner)),
+        ExprKind::If { condition, then, other } => {
+            format!("(if {} {} {})", show(condition), show(then), show(other))
+        }
+        ExprKind::Block { lets, value } => {
+            let values: Vec<Expr> = lets.iter().map(|(_, value)| value.clone()).collect();
+            format!("(let {} {})", list(&values), show(value))
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -52,6 +61,52 @@ fn keys() {
     check("sa=swizzled(3,2,3,(64,8):(8,1)) bm=64", "sa=swizzled[3,2,3,<[64,8]:[8,1]>] bm=64");
     check("epilogue=|x| max(x, 0.0) bm=64", "epilogue=fn1 max[x,0.0] bm=64");
     check("epilogue=|x| select(x >= 1e-3, x*2.5, 0.)", "epilogue=fn1 select[(Ge x 0.001),(Mul x 2.5),0.0]");
+}
+
+/// What closures of a macro have, by Rust's precedence.
+#[test]
+fn functions() {
+    check(
+        "epilogue=|x| if x > 0.0 { x } else { 0.1 * x } bm=64",
+        "epilogue=fn1 (if (Gt x 0.0) x (Mul 0.1 x)) bm=64",
+    );
+    check(
+        "epilogue=|x| if x > 1.0 {1.0} else if x < -1.0 {-1.0} else {x}",
+        "epilogue=fn1 (if (Gt x 1.0) 1.0 (if (Lt x (Neg 1.0)) (Neg 1.0) x))",
+    );
+    check(
+        "epilogue=|x| { let y = x + 1.0; let z = y; y * z } bm=64",
+        "epilogue=fn1 (let (Add x 1.0),y (Mul y z)) bm=64",
+    );
+    check(
+        "epilogue=|x| -x as f64 * (x > 0.0) as f32",
+        "epilogue=fn1 (Mul (as f64 (Neg x)) (as f32 (Gt x 0.0)))",
+    );
+    check("epilogue=|x| min(x, f32::MAX)", "epilogue=fn1 min[x,f32::MAX]");
+    check(
+        "epilogue=|x| x > 0.0 && x < 1.0 || !(x == 5.0)",
+        "epilogue=fn1 (Or (And (Gt x 0.0) (Lt x 1.0)) (Not (Eq x 5.0)))",
+    );
+    check("epilogue=|x| x << 1 & 7 | x >> 2 ^ 1", "epilogue=fn1 (Or (And (Shl x 1) 7) (Xor (Shr x 2) 1))");
+    let source = |keys: &str| Words::read(keys).unwrap().matmul().unwrap().source().to_owned();
+    assert!(
+        source("dtype=f16 epilogue=|x| { let y = if x > 1.0 { 1.0 } else { x }; y * y }")
+            .contains("? 1.0f :")
+    );
+    refused(
+        "epilogue=|x| if x > 0.0 { x } bm=64",
+        "`else` is expected here\n  epilogue=|x| if x > 0.0 { x } bm=64\n                                ^^\nhelp: write `if x > 0.0 { x } else { 0.0 }`",
+    );
+    refused(
+        "epilogue=|x| { let y = x; y",
+        "`}` is missing at the end\n  epilogue=|x| { let y = x; y\n                             ^\nhelp: close the block",
+    );
+    let nested = format!("epilogue=|x| {}x{}", "{ ".repeat(100_000), " }".repeat(100_000));
+    let said = Words::read(&nested).unwrap_err().to_string();
+    assert!(said.starts_with("at most 64 levels of parentheses"), "{said}");
+    let chained = format!("epilogue=|x| {}x", "if x > 0.0 { x } else ".repeat(100_000));
+    let said = Words::read(&chained).unwrap_err().to_string();
+    assert!(said.starts_with("at most 64 levels of parentheses"), "{said}");
 }
 
 #[track_caller]

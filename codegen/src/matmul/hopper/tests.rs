@@ -78,6 +78,24 @@ fn check_order(keys: &str, expected: &str) {
     );
 }
 
+/// Rows and columns that no key sets are those of a tile that goes with the keys.
+#[test]
+fn default_tiles_go_with_the_keys() {
+    let tile = |keys: &str| {
+        let words = Words::read(&format!("arch=90 a=k_major b=k_major c=n_major {keys}")).unwrap();
+        let kernel = words.matmul().unwrap_or_else(|why| panic!("{keys}: {why}"));
+        let grid =
+            kernel.source().lines().find(|line| line.starts_with("// grid")).unwrap_or_default().to_owned();
+        grid.split_once("for ").map_or(grid.clone(), |(_, tiles)| tiles.to_owned())
+    };
+    assert_eq!(tile("dtype=bf16 band=4"), "ceil(M/128) * ceil(N/256) tiles");
+    assert_eq!(tile("dtype=bf16 ping_pong=true"), "ceil(M/128) * ceil(N/128) tiles");
+    assert_eq!(tile("dtype=bf16 ping_pong=true bm=64"), "ceil(M/64) * ceil(N/256) tiles");
+    assert_eq!(tile("dtype=bf16 ping_pong=true bn=192"), "ceil(M/64) * ceil(N/192) tiles");
+    assert_eq!(tile("dtype=e4m3 scales=blocks ping_pong=true"), "ceil(M/64) * ceil(N/128) tiles");
+    assert_eq!(tile("dtype=tf32 bm=256"), "ceil(M/256) * ceil(N/128) tiles");
+}
+
 #[test]
 fn limits_of_wgmma_are_reported_at_their_key() {
     check(
@@ -121,7 +139,7 @@ fn limits_of_wgmma_are_reported_at_their_key() {
         "the blocks of a cluster split K, which does not go together with a ping-pong schedule\nhelp: leave split_k out",
     );
     check(
-        "bm=256",
+        "bm=256 bn=256",
         "a thread has 256 accumulators of a tile of 256 by 256, and at most 128 fit\nhelp: write bn = 128, or a smaller bm",
     );
     assert_eq!(
