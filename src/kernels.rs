@@ -201,6 +201,16 @@ pub fn all() -> Vec<Shipped> {
             "RMS norm of each row, read twice by a cluster",
             memory::streamed_rows::rmsnorm_streamed().def(),
         ),
+        one(
+            "softmax_unaligned",
+            "softmax of each row, rows that are not aligned to vectors",
+            memory::unaligned_rows::softmax_unaligned().def(),
+        ),
+        one(
+            "cumulative_sums_vectors",
+            "cumulative sums along rows that are not aligned to vectors, by vectors",
+            memory::unaligned_rows::cumulative_sums_vectors().def(),
+        ),
         one("row_sums", "sums of rows, by blocks", memory::sums::row_sums().def()),
         one("row_sums_short", "sums of rows, by warps", memory::sums::row_sums_short().def()),
         one("column_sums", "sums of pieces of columns", memory::sums::column_sums().def()),

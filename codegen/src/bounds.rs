@@ -4,7 +4,7 @@
 
 use tilewright_layout::{Obligation, Symbol, Value};
 
-use crate::affine::{Affine, Coord};
+use crate::affine::{Affine, Arith, Coord};
 use crate::alternative::Policy;
 use crate::atoms;
 use crate::number::Number;
@@ -71,6 +71,15 @@ impl<'a> Assumed<'a> {
             self.needs.push(fact);
         }
     }
+}
+
+/// How vectors at the edges of a tensor are moved.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Edges {
+    /// Every vector is in bounds entirely or not at all.
+    Whole,
+    /// Vectors that are partly out of bounds are moved element by element.
+    Split,
 }
 
 /// The bounds of a variant's accesses at a place in its program.
@@ -237,7 +246,12 @@ impl Bounds<'_> {
     }
 
     /// The leaf along which these sides can be vectorized, and the vector width. Registers allow any leaf.
-    pub(crate) fn vector(&self, sides: &[(&View, &[Leaf])], needs: &mut Vec<Fact>) -> (usize, i64) {
+    pub(crate) fn vector(
+        &self,
+        sides: &[(&View, &[Leaf])],
+        edges: Edges,
+        needs: &mut Vec<Fact>,
+    ) -> (usize, i64) {
         let memory: Vec<&(&View, &[Leaf])> = sides
             .iter()
             .filter(|(view, _)| !matches!(self.program.tensor(view.tensor).space, Space::Registers { .. }))
@@ -254,7 +268,7 @@ impl Bounds<'_> {
             let mut more = needs.clone();
             let width = memory.iter().fold(most, |width, (view, leaves)| match width {
                 1 => 1,
-                _ => self.width(view, leaves, which, width, &mut more),
+                _ => self.width(view, leaves, which, (width, edges), &mut more),
             });
             if width > best.1 {
                 best = (which, width);
@@ -277,7 +291,7 @@ impl Bounds<'_> {
         if !spaces || source.elem != target.elem || self.program.arch < 80 || pair.to.peer.is_some() {
             return None;
         }
-        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], needs);
+        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Whole, needs);
         atoms::cp_async(width * i64::from(source.elem.bytes()), false)?;
         Some((which, width))
     }
@@ -313,7 +327,7 @@ impl Bounds<'_> {
         view: &View,
         all: &[Leaf],
         which: usize,
-        most: i64,
+        (most, edges): (i64, Edges),
         needs: &mut Vec<Fact>,
     ) -> i64 {
         let tensor = self.program.tensor(view.tensor);
@@ -334,6 +348,13 @@ impl Bounds<'_> {
         let mut width = most.min(group);
         while width > 1 {
             let mut more = needs.clone();
+            if edges == Edges::Split && self.begins_aligned(view, all, which, width) {
+                let bytes = width as u32 * tensor.elem.bytes();
+                if self.aligned(view.tensor, bytes, &mut more) {
+                    *needs = more;
+                    return width;
+                }
+            }
             let mut fits =
                 leaf.extent % width == 0 && (!nested || run.int().is_some_and(|run| run % width == 0));
             // The view's other strides, its base and the tensor's other strides must keep the alignment.
@@ -371,6 +392,49 @@ impl Bounds<'_> {
             width /= 2;
         }
         1
+    }
+
+    /// Is a view moved along its contiguous mode so that it begins at an address that is a multiple of `width` elements, as
+    /// by `shift(row, (0, -(i * ldx % 8)))`? Such vectors can be partly out of bounds.
+    pub(crate) fn begins_aligned(&self, view: &View, all: &[Leaf], which: usize, width: i64) -> bool {
+        let (tensor, leaf) = (self.program.tensor(view.tensor), all[which]);
+        let strides: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.1).collect();
+        let flat = strides.len() == tensor.rank() && tensor.layout.swizzle().is_identity();
+        let global = matches!(tensor.space, Space::Global { .. });
+        if !global
+            || !flat
+            || leaf.step != 1
+            || strides[leaf.mode] != Value::Int(1)
+            || leaf.extent % width != 0
+        {
+            return false;
+        }
+        // Other steps keep the alignment.
+        let kept = |(place, leaf): (usize, &Leaf)| {
+            let stride = strides[leaf.mode].int();
+            let multiple = stride.is_some_and(|stride| (leaf.step % width) * (stride % width) % width == 0);
+            place == which || leaf.extent == 1 || leaf.step == 0 || multiple
+        };
+        let as_it_is = |mode: usize| {
+            view.limits[mode].is_none() && !view.nearest.contains(&mode) && !view.clamped.contains(&mode)
+        };
+        if !all.iter().enumerate().all(kept) || !(0..strides.len()).all(as_it_is) {
+            return false;
+        }
+        // Where it would begin without being moved: the sum of coordinates times strides.
+        let begins =
+            (0..strides.len()).filter(|mode| *mode != leaf.mode).try_fold(Affine::from(0), |all, mode| {
+                all.plus(&Affine::two(Arith::Mul, &view.base[mode], &strides[mode].into())?, 1)
+            });
+        let base = &view.base[leaf.mode];
+        let moved = |(coord, by): &(Coord, i64)| {
+            let Coord::Digit { of, over: 1, extent: Some(n) } = coord else { return false };
+            let others = base.plus(&coord.clone().into(), 1);
+            let off = begins.as_ref().and_then(|begins| begins.plus(of, -1));
+            let multiple = |of: Option<Affine>| of.is_some_and(|of| self.numbers.multiple(&of) % width == 0);
+            *by == -1 && n % width == 0 && multiple(others) && multiple(off)
+        };
+        base.terms.iter().any(moved)
     }
 
     fn aligned(&self, tensor: Id, bytes: u32, needs: &mut Vec<Fact>) -> bool {

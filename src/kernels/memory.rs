@@ -47,6 +47,9 @@ pub mod sums;
 #[allow(dead_code)]
 #[path = "../../examples/memory/transpose.rs"]
 pub mod transpose;
+#[allow(dead_code)]
+#[path = "../../examples/memory/unaligned_rows.rs"]
+pub mod unaligned_rows;
 
 /// The operation on a matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,7 +172,7 @@ pub fn pieces(rows: usize, columns: usize) -> usize {
     (1..=wanted).rev().find(|pieces| rows.is_multiple_of(*pieces)).unwrap_or(1)
 }
 
-/// The kernel for a matrix of this size, rows contiguous.
+/// The kernel for a matrix of this size, rows contiguous. Input and output are equally far apart from row to row.
 pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
     let (rows, columns) = (rows.max(1), columns.max(1));
     // Elements of one access: vectors need rows that are aligned to them.
@@ -276,6 +279,10 @@ impl Matrix {
         if threads * RESIDENT <= 2 * PART || wide * (elem.bytes() as usize) < 4 {
             return None;
         }
+        // One block of a cluster on each multiprocessor: `…_long` overlaps more, unless it reduces two times.
+        if blocks > 1 && resident == 1 && self.work != Work::Layernorm {
+            return None;
+        }
         let width = threads * RESIDENT;
         Some(self.own(kernel, &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("Q", resident)]))
     }
@@ -319,6 +326,16 @@ impl Matrix {
         Some(self.own(long, &all))
     }
 
+    /// Rows that begin between vectors, as vectors that begin before them: about so many elements for each thread.
+    fn between_vectors(&self, kernel: &'static str, elements: usize) -> Choice {
+        let value = WIDEST / self.elem.bytes() as usize;
+        // A row and what is before it in its first vector.
+        let columns = self.columns + value - 1;
+        let threads = columns.div_ceil(elements).next_multiple_of(32).clamp(128, 1024);
+        let width = columns.next_multiple_of(threads * value);
+        self.own(kernel, &[("W", width), ("L", threads), ("V", value)])
+    }
+
     /// Threads of a block that keeps a row in registers, with about this many elements for each.
     fn keeping(&self, elements: usize) -> usize {
         let warps = if self.wide == 1 { 4 } else { 1 };
@@ -341,6 +358,9 @@ impl Matrix {
                 let constants =
                     [("W", threads * OWN), ("L", threads), ("V", wide), ("C", 1), ("Q", THREADS / threads)];
                 own("softmax_streamed", &constants)
+            }
+            Work::Softmax if wide == 1 && (2048..=PART).contains(&columns) => {
+                self.between_vectors("softmax_unaligned", if elem.bytes() < 4 { 40 } else { OWN })
             }
             Work::Softmax => self.longer().unwrap_or_else(|| {
                 let few = narrow && columns <= 6144;
@@ -411,6 +431,15 @@ impl Matrix {
                 let constants =
                     [("W", 512 * each), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", resident)];
                 own("cumulative_sums", &constants)
+            }
+            Work::CumulativeSums if wide == 1 && elem.bytes() < 4 && columns > 2048 => {
+                // As few tiles as possible of up to 288 vectors, as full as possible.
+                let value = WIDEST / elem.bytes() as usize;
+                let vectors = (columns + value - 1).div_ceil(value);
+                let threads = vectors.div_ceil(vectors.div_ceil(288)).next_multiple_of(32);
+                // A multiprocessor's threads with 36 registers each.
+                let resident = 1792 / threads;
+                own("cumulative_sums_vectors", &[("L", threads), ("V", value), ("Q", resident)])
             }
             Work::CumulativeSums if wide == 1 => {
                 // As few tiles as possible, as full as possible.

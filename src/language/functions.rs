@@ -62,7 +62,8 @@ language! {
     fn registers<T>(shape: Nested, value: Number) -> View;
     /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
     fn registers_like(tile: View, value: Number) -> View;
-    /// The elements at this offset along each mode: `shift(tile, (-1, 0))`. Numbers may be any integers.
+    /// The elements at this offset along each mode: `shift(tile, (-1, 0))`. Numbers may be any integers; with
+    /// `(0, -(i * ld % 4))` row `i` of a tensor, at `i * ld`, begins where vectors of four do.
     fn shift(tile: View, by: Nested) -> View;
     /// The same elements with their modes in another order: `permute(a, (1, 0))` is the transpose.
     fn permute(tensor: View, order: Nested) -> View;

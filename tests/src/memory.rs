@@ -12,7 +12,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ("transpose", ["a", "b"]) => Some(transpose),
         (
             "softmax" | "softmax_row" | "softmax_rows" | "softmax_long" | "softmax_streamed"
-            | "softmax_resident",
+            | "softmax_resident" | "softmax_unaligned",
             ["x", "y"],
         ) => Some(softmax),
         (
@@ -26,9 +26,13 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
         ) => Some(rmsnorm),
         ("row_sums" | "row_sums_short", ["x", "y"]) => Some(row_sums),
         ("column_sums", ["x", "y"]) => Some(column_sums),
-        ("cumulative_sums" | "cumulative_sums_short" | "cumulative_sums_unaligned", ["x", "y"]) => {
-            Some(cumulative_sums)
-        }
+        (
+            "cumulative_sums"
+            | "cumulative_sums_short"
+            | "cumulative_sums_unaligned"
+            | "cumulative_sums_vectors",
+            ["x", "y"],
+        ) => Some(cumulative_sums),
         ("cumulative_sums_from", ["x", "start", "y"]) => Some(cumulative_sums),
         ("gemv", ["a", "x", "y"]) => Some(gemv),
         ("gather_rows", ["table", "ids", "y"]) => Some(gather_rows),

@@ -32,6 +32,68 @@ fn a_vector_stays_inside_its_tile() {
     }
 }
 
+/// Vectors that begin before their row: as wide as what the row is moved by is known to align them, single elements where it is
+/// not, and nothing outside of rows is read or written.
+#[test]
+fn vectors_begin_before_rows() {
+    #[kernel]
+    fn by_four(x: &Tensor<i32, (L, M, N), (lda, ldb, _1)>, y: &mut Tensor<i32, (L, M, N), (lda, ldb, _1)>) {
+        let (i, j, t) = (block.z, block.y, layout!((1, 1, 8)));
+        let before = (j * ldb + i * lda) % 4;
+        let from = shift(tile(x, (1, 1, 64), (i, j, 0)), (0, 0, -before));
+        let to = shift(tile(y, (1, 1, 64), (i, j, 0)), (0, 0, -before));
+        // Rows end within a later tile.
+        for k in 0..2 {
+            let values = parallelize(shift(from, (0, 0, 64 * k)), t, thread.x, values = (1, 1, 4));
+            map(values, parallelize(shift(to, (0, 0, 64 * k)), t, thread.x, values = (1, 1, 4)), |x| x + 1);
+        }
+    }
+    #[kernel]
+    fn by_two(x: &Tensor<i32, (L, M, N), (lda, ldb, _1)>, y: &mut Tensor<i32, (L, M, N), (lda, ldb, _1)>) {
+        let (i, j, t) = (block.z, block.y, layout!((1, 1, 16)));
+        let before = (i * lda + j * ldb) % 2;
+        let from = shift(tile(x, (1, 1, 128), (i, j, 0)), (0, 0, -before));
+        let to = shift(tile(y, (1, 1, 128), (i, j, 0)), (0, 0, -before));
+        let row = registers_like(parallelize(from, t, thread.x, values = (1, 1, 4)), 0);
+        copy(parallelize(from, t, thread.x, values = (1, 1, 4)), row);
+        row += 1;
+        copy(row, parallelize(to, t, thread.x, values = (1, 1, 4)));
+    }
+    // The distance of planes is not counted.
+    #[kernel(allow(uncoalesced))]
+    fn by_none(x: &Tensor<i32, (L, M, N), (lda, ldb, _1)>, y: &mut Tensor<i32, (L, M, N), (lda, ldb, _1)>) {
+        let (i, j, t) = (block.z, block.y, layout!((1, 1, 16)));
+        let before = j * ldb % 4;
+        let from = shift(tile(x, (1, 1, 128), (i, j, 0)), (0, 0, -before));
+        let to = shift(tile(y, (1, 1, 128), (i, j, 0)), (0, 0, -before));
+        let row = registers_like(parallelize(from, t, thread.x, values = (1, 1, 4)), 0);
+        copy(parallelize(from, t, thread.x, values = (1, 1, 4)), row);
+        row += 1;
+        copy(row, parallelize(to, t, thread.x, values = (1, 1, 4)));
+    }
+    for (def, widest) in [(by_four().def(), "int4"), (by_two().def(), "int2"), (by_none().def(), "")] {
+        let kernel = def.generate().unwrap_or_else(|refused| panic!("{refused}"));
+        for word in ["int2", "int4"] {
+            assert_eq!(kernel.source().contains(word), word == widest, "{}", kernel.source());
+        }
+        for [l, m, n, more, further] in
+            [[1, 1, 1, 0, 0], [2, 3, 57, 0, 1], [3, 2, 61, 2, 3], [2, 9, 33, 4, 0]]
+        {
+            let strides = [m * (n + more) + further, n + more, 1];
+            // Gaps keep what they have.
+            let inside = |at: usize| at % strides[0] / strides[1] < m && at % strides[0] % strides[1] < n;
+            let x: Vec<i32> = (0..(l * strides[0]) as i32).collect();
+            let y = vec![-1; x.len()];
+            let args = [&x, &y].map(|of| Arg::in_out(of, [l, m, n]).strides(strides));
+            let wanted: Vec<i32> =
+                (0..x.len()).map(|at| if inside(at) { at as i32 + 1 } else { -1 }).collect();
+            for outcome in every_variant(def, &args) {
+                assert_eq!(outcome.get::<i32>("y").unwrap(), wanted, "{l}x{m}x{n}, {strides:?}");
+            }
+        }
+    }
+}
+
 #[test]
 fn nothing_is_launched_for_tensors_without_elements() {
     #[kernel]

@@ -18,19 +18,23 @@ fn kernel(work: Work, elem: Elem, [rows, columns]: [usize; 2]) -> Generated {
 /// Every applicable variant, in tensors with and without gaps.
 #[track_caller]
 fn check(work: Work, elem: Elem, sizes: [usize; 2], values: Values) {
-    let kernel = kernel(work, elem, sizes);
+    check_kernel(&kernel(work, elem, sizes), &format!("{work:?} {elem}"), sizes, values);
+}
+
+#[track_caller]
+fn check_kernel(kernel: &Generated, name: &str, sizes: [usize; 2], values: Values) {
     let [m, n] = sizes;
     for room in [Room::new(0, 0), Room::new(3, 1)] {
         let (sizes, rooms) = (&[("M", m), ("N", n), ("L", 3)], &[room]);
         let setting = Setting { sizes, rooms, values, seed: 7, alpha: 1.0, beta: 1e-3 };
-        let problem = Problem::of(&kernel, &setting);
+        let problem = Problem::of(kernel, &setting);
         let options = Options { count: false, ..Options::default() };
-        let outcomes = run_every(&kernel, &problem.args(), &options);
-        let outcomes = outcomes.unwrap_or_else(|why| panic!("{work:?} {elem} {m}x{n}, {room:?}: {why}"));
+        let outcomes = run_every(kernel, &problem.args(), &options);
+        let outcomes = outcomes.unwrap_or_else(|why| panic!("{name} {m}x{n}, {room:?}: {why}"));
         assert!(!outcomes.is_empty());
         for outcome in outcomes {
             if let Some(why) = problem.wrong_outcome(&outcome) {
-                panic!("{work:?} {elem} {m}x{n}, {room:?}: {why}");
+                panic!("{name} {m}x{n}, {room:?}: {why}");
             }
         }
     }
@@ -66,17 +70,36 @@ fn rows_that_are_resident() {
     let check = |elem, rows, columns, wanted: &str| {
         assert_eq!(choose(Work::Softmax, elem, rows, columns).to_string(), wanted, "{rows}x{columns}");
     };
-    check(Elem::Bf16, 64, 262_144, "softmax_resident T=bf16 W=131072 L=1024 V=8 C=2 Q=1");
     check(Elem::Bf16, 64, 131_072, "softmax_resident T=bf16 W=65536 L=512 V=8 C=2 Q=2");
     check(Elem::Bf16, 128, 131_072, "softmax_resident T=bf16 W=131072 L=1024 V=8 C=1 Q=1");
     check(Elem::Bf16, 260, 50_000, "softmax_resident T=bf16 W=53248 L=416 V=8 C=1 Q=2");
-    let norm = choose(Work::Layernorm, Elem::F32, 64, 131_072).to_string();
-    assert_eq!(norm, "layernorm_resident T=f32 W=65536 L=512 V=4 C=2 Q=1");
-    // More than are resident at once, more than fit on chip, and elements of four bytes.
+    for (elem, columns, wanted) in [
+        (Elem::F32, 131_072, "layernorm_resident T=f32 W=65536 L=512 V=4 C=2 Q=1"),
+        (Elem::Bf16, 262_144, "layernorm_resident T=bf16 W=131072 L=1024 V=8 C=2 Q=1"),
+    ] {
+        assert_eq!(choose(Work::Layernorm, elem, 64, columns).to_string(), wanted, "64x{columns}");
+    }
+    // More than are resident at once, one block of a cluster for each multiprocessor, more than fit on chip, and elements of
+    // four bytes.
+    check(Elem::Bf16, 64, 262_144, "softmax_long T=bf16 W=32768 L=256 V=8 C=8 G=42 Q=3");
+    let norm = choose(Work::Rmsnorm, Elem::Bf16, 64, 262_144).to_string();
+    assert_eq!(norm, "rmsnorm_long T=bf16 W=32768 L=512 V=8 C=8 G=42 Q=3");
     check(Elem::Bf16, 300, 50_000, "softmax_long T=bf16 W=25600 L=160 V=8 C=2 G=264 Q=4");
     check(Elem::F32, 64, 131_072, "softmax_long T=f32 W=16384 L=256 V=4 C=8 G=42 Q=3");
     check(Elem::Bf16, 128, 262_144, "softmax_long T=bf16 W=32768 L=256 V=8 C=8 G=42 Q=3");
     check(Elem::F32, 64, 262_144, "softmax_long T=f32 W=16384 L=256 V=4 C=16 G=19 Q=3");
+}
+
+/// Rows that begin between vectors are moved as vectors that begin before them.
+#[test]
+fn rows_between_vectors() {
+    let check = |work, elem, columns, wanted: &str| {
+        assert_eq!(choose(work, elem, 4096, columns).to_string(), wanted, "{columns}");
+    };
+    check(Work::Softmax, Elem::Bf16, 4097, "softmax_unaligned T=bf16 W=5120 L=128 V=8");
+    check(Work::Softmax, Elem::F32, 4097, "softmax_unaligned T=f32 W=4608 L=288 V=4");
+    check(Work::CumulativeSums, Elem::Bf16, 4097, "cumulative_sums_vectors T=bf16 L=288 V=8 Q=6");
+    check(Work::CumulativeSums, Elem::F32, 4097, "cumulative_sums_unaligned T=f32 L=256");
 }
 
 #[test]
@@ -100,6 +123,24 @@ fn rows() {
         // Rows that are longer than registers, one and several blocks for each; odd ones of 16 bits are read twice.
         check(work, ELEMS[place], [2, 20_001], Values::Any);
         check(work, Elem::Bf16, [1, 40_002], Values::Any);
+    }
+}
+
+/// Vectors that begin before a row, at rows of all lengths and distances: all variants, in tensors whose elements outside of
+/// rows are poisoned.
+#[test]
+fn rows_that_begin_between_vectors() {
+    let own: &[(&str, &[(&str, usize)])] =
+        &[("softmax_unaligned", &[("W", 512), ("L", 32)]), ("cumulative_sums_vectors", &[("L", 32)])];
+    for (name, constants) in own {
+        for (elem, vector) in [(Elem::F32, 4), (Elem::Bf16, 8), (Elem::F16, 2)] {
+            let constants = [constants, &[("V", vector)][..]].concat();
+            let def = kernels::named(name).unwrap().def.specialize(&constants, &[("T", elem)]);
+            let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
+            for sizes in [[1, 1], [9, 3], [19, 7], [9, 63], [18, 257], [3, 256], [2, 505]] {
+                check_kernel(&kernel, name, sizes, Values::Any);
+            }
+        }
     }
 }
 

@@ -4,12 +4,25 @@ use tilewright_layout::{Symbol, Value};
 
 use super::Lower;
 use crate::affine::Affine;
-use crate::bounds::Bounds;
+use crate::bounds::{Bounds, Edges};
 use crate::index::{Int, Ix};
-use crate::thread::Fact;
+use crate::problem::Result;
+use crate::thread::{Fact, Op, Unroll};
 use crate::tile;
 use crate::view::View;
 use crate::view::leaf::Leaf;
+
+/// The elements of a vector, or one of them.
+pub(super) struct Piece<'a> {
+    /// The place of the first one, leaf by leaf.
+    pub(super) at: &'a [Ix],
+    /// Its number in the vector.
+    pub(super) first: Ix,
+    /// How many.
+    pub(super) len: i64,
+    /// They are in bounds.
+    pub(super) guard: Option<Ix>,
+}
 
 impl Lower<'_> {
     /// The bounds at this place.
@@ -39,12 +52,12 @@ impl Lower<'_> {
 
     /// See [`Bounds::width`].
     pub(super) fn width(&mut self, view: &View, all: &[Leaf], which: usize, most: i64) -> i64 {
-        self.relying(|bounds, needs| bounds.width(view, all, which, most, needs))
+        self.relying(|bounds, needs| bounds.width(view, all, which, (most, Edges::Whole), needs))
     }
 
     /// See [`Bounds::vector`].
-    pub(super) fn vector(&mut self, sides: &[(&View, &[Leaf])]) -> (usize, i64) {
-        self.relying(|bounds, needs| bounds.vector(sides, needs))
+    pub(super) fn vector(&mut self, sides: &[(&View, &[Leaf])], edges: Edges) -> (usize, i64) {
+        self.relying(|bounds, needs| bounds.vector(sides, edges, needs))
     }
 
     /// Clamps a coordinate to the last one at which a vector fits, for a width that divides both it and the
@@ -91,6 +104,11 @@ impl Lower<'_> {
 
     /// The guard of the element at `at`: it is in bounds. `None` when it always is.
     pub(super) fn guard(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Option<Ix> {
+        self.guard_between(view, leaves, at, at)
+    }
+
+    /// The guard of the elements from `at` to `last`, which are neighbours along one leaf: all are in bounds.
+    fn guard_between(&mut self, view: &View, leaves: &[Leaf], at: &[Ix], last: &[Ix]) -> Option<Ix> {
         let tensor = self.program.tensor(view.tensor);
         let extents: Vec<Value> = match tensor.space {
             tile::Space::Global { .. } => tensor.plain().leaves().map(|leaf| leaf.0).collect(),
@@ -107,8 +125,8 @@ impl Lower<'_> {
         let mut guard = self.int(1);
         for mode in modes {
             if self.outside(view, mode) && !view.clamped.contains(&mode) && !view.nearest.contains(&mode) {
-                let (coordinate, extent) =
-                    (self.coordinate(view, mode, leaves, at), self.value(extents[mode]));
+                let first = self.coordinate(view, mode, leaves, at);
+                let (last, extent) = (self.coordinate(view, mode, leaves, last), self.value(extents[mode]));
                 let end = match self.relying(|bounds, needs| bounds.begins(view, mode, needs)) {
                     Some((iteration, of, tile)) => {
                         let next = iteration.plus(&1.into(), 1).unwrap_or_default();
@@ -116,12 +134,12 @@ impl Lower<'_> {
                     }
                     None => extent,
                 };
-                guard = self.and_within(guard, coordinate, end);
+                guard = self.and_between(guard, (first, last), end);
             }
             if let Some((origin, extent)) = self.bounds().limited(view, mode) {
                 let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
                 let within = self.affine(&within);
-                let steps = self.steps(leaves, at, mode);
+                let steps = self.steps(leaves, last, mode);
                 let (within, extent) = (self.exprs().add(within, steps), self.int(extent));
                 let below = self.exprs().lt(within, extent);
                 guard = self.exprs().all(guard, below);
@@ -130,15 +148,61 @@ impl Lower<'_> {
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
     }
 
+    /// An access of `width` elements along leaf `which`, from that at `at` on, which `access` makes of all of them. A vector
+    /// that is partly out of bounds is accessed element by element.
+    pub(super) fn access(
+        &mut self,
+        (view, leaves): (&View, &[Leaf]),
+        at: &[Ix],
+        (which, width): (usize, i64),
+        mut access: impl FnMut(&mut Self, &Piece<'_>) -> Op,
+    ) -> Result<()> {
+        let zero = self.int(0);
+        let split = width > 1 && self.bounds().begins_aligned(view, leaves, which, width);
+        let mut last = at.to_vec();
+        if let Some(last) = last.get_mut(which).filter(|_| split) {
+            let more = self.int(width - 1);
+            *last = self.exprs().add(*last, more);
+        }
+        let guard = self.guard_between(view, leaves, at, &last);
+        let Some(cond) = guard.filter(|_| split) else {
+            let op = access(self, &Piece { at, first: zero, len: width, guard });
+            self.emit(op);
+            return Ok(());
+        };
+        let (then, ()) = self.nested(|lower| -> Result<()> {
+            let op = access(lower, &Piece { at, first: zero, len: width, guard: None });
+            lower.emit(op);
+            Ok(())
+        })?;
+        let (other, ()) = self.nested(|lower| {
+            lower.loops(&[("e".to_owned(), width)], Unroll::Full, &mut |lower, e| {
+                let mut at = at.to_vec();
+                at[which] = lower.exprs().add(at[which], e[0]);
+                let guard = lower.guard(view, leaves, &at);
+                let op = access(lower, &Piece { at: &at, first: e[0], len: 1, guard });
+                lower.emit(op);
+                Ok(())
+            })
+        })?;
+        self.emit(Op::If { cond, then, other });
+        Ok(())
+    }
+
     /// Conjoins a condition with `0 <= at < end`.
     pub(super) fn and_within(&mut self, condition: Ix, at: Ix, end: Ix) -> Ix {
-        let below = self.is_below(at, end);
+        self.and_between(condition, (at, at), end)
+    }
+
+    /// The same of all from `first` to `last`.
+    fn and_between(&mut self, condition: Ix, (first, last): (Ix, Ix), end: Ix) -> Ix {
+        let below = self.is_below(last, end);
         let condition = self.exprs().all(condition, below);
-        if self.kernel.exprs.get(at).lo >= 0 {
+        if self.kernel.exprs.get(first).lo >= 0 {
             return condition;
         }
         let zero = self.int(0);
-        let negative = self.exprs().lt(at, zero);
+        let negative = self.exprs().lt(first, zero);
         let inside = self.exprs().not(negative);
         self.exprs().all(condition, inside)
     }

@@ -2,6 +2,7 @@
 
 use super::Lower;
 use super::numbering::extents_of;
+use crate::bounds::Edges;
 use crate::elem::Elem;
 use crate::index::Ix;
 use crate::origin::Edge;
@@ -114,7 +115,7 @@ impl Lower<'_> {
                 *at = lower.exprs().mul(*at, by);
             }
             for side in &ins {
-                lower.transfers(side, which, wide, &first, true);
+                lower.transfers(side, which, wide, &first, true)?;
             }
             lower.loops(&[("e".to_owned(), wide)], Unroll::Full, &mut |lower, e| {
                 let mut at = first.clone();
@@ -147,8 +148,7 @@ impl Lower<'_> {
                 lower.emit(Op::Assign { reg, at: index, value });
                 Ok(())
             })?;
-            lower.transfers(&to, which, wide, &first, false);
-            Ok(())
+            lower.transfers(&to, which, wide, &first, false)
         })?;
         let Some(aside) = aside else { return Ok(()) };
         let extents: Vec<(String, i64)> =
@@ -183,7 +183,13 @@ impl Lower<'_> {
                         }
                         Space::Global { .. } | Space::Shared { .. } => {
                             let most = i64::from(16 / tensor.elem.bytes());
-                            self.bounds().width(&side.view, &side.leaves, which, most, &mut needs)
+                            self.bounds().width(
+                                &side.view,
+                                &side.leaves,
+                                which,
+                                (most, Edges::Split),
+                                &mut needs,
+                            )
                         }
                     }
                 })
@@ -198,8 +204,8 @@ impl Lower<'_> {
     }
 
     /// Moves `wide` elements of a side from memory, or to it.
-    fn transfers(&mut self, side: &Side, which: usize, wide: i64, first: &[Ix], reads: bool) {
-        let Some((reg, width)) = side.memory else { return };
+    fn transfers(&mut self, side: &Side, which: usize, wide: i64, first: &[Ix], reads: bool) -> Result<()> {
+        let Some((reg, width)) = side.memory else { return Ok(()) };
         // A broadcast element is moved once.
         let wide = if side.is_broadcast(which) { 1 } else { wide };
         for n in (0..wide).step_by(width as usize) {
@@ -208,14 +214,16 @@ impl Lower<'_> {
             if let Some(at) = at.get_mut(which) {
                 *at = self.exprs().add(*at, n);
             }
-            let guard = self.guard(&side.view, &side.leaves, &at);
-            let place = self.place(&side.view, &side.leaves, &at);
-            let frag = Frag { reg, at: n, len: width as u32 };
-            self.emit(match reads {
-                true => Op::Load { to: frag, from: place, guard, fill: 0.0.into(), stays: None },
-                false => Op::Store { to: place, from: frag, guard },
-            });
+            self.access((&side.view, &side.leaves), &at, (which, width), |lower, piece| {
+                let frag = Frag { reg, at: lower.exprs().add(n, piece.first), len: piece.len as u32 };
+                let (place, guard) = (lower.place(&side.view, &side.leaves, piece.at), piece.guard);
+                match reads {
+                    true => Op::Load { to: frag, from: place, guard, fill: 0.0.into(), stays: None },
+                    false => Op::Store { to: place, from: frag, guard },
+                }
+            })?;
         }
+        Ok(())
     }
 
     /// A value and its type.

@@ -3,6 +3,7 @@
 use super::Lower;
 use super::numbering::extents_of;
 use crate::atoms;
+use crate::bounds::Edges;
 use crate::index::{Int, Ix};
 use crate::number::Number;
 use crate::pair::{Pair, align};
@@ -67,13 +68,14 @@ impl Lower<'_> {
             return Ok(());
         }
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
-        let (load_leaf, load_width) = self.vector(&[(&pair.from, from)]);
+        let (load_leaf, load_width) = self.vector(&[(&pair.from, from)], Edges::Whole);
         let mut needs = Vec::new();
-        let (store_leaf, store_width) = match self.bounds().vector(&[(&pair.to, to)], &mut needs) {
-            // Registers have the load's vectors contiguous; the store can use the same leaf or none.
-            (leaf, width) if load_width == 1 || leaf == load_leaf => (leaf, width),
-            _ => (load_leaf, 1),
-        };
+        let (store_leaf, store_width) =
+            match self.bounds().vector(&[(&pair.to, to)], Edges::Whole, &mut needs) {
+                // Registers have the load's vectors contiguous; the store can use the same leaf or none.
+                (leaf, width) if load_width == 1 || leaf == load_leaf => (leaf, width),
+                _ => (load_leaf, 1),
+            };
         if store_width > 1 {
             self.assumed.rely_on(needs);
         }
@@ -156,7 +158,7 @@ impl Lower<'_> {
     /// differ, they pass through a few more registers.
     fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
-        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
+        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Split);
         let reg = self.places[pair.to.tensor as usize];
         let direct =
             source.elem == target.elem && (width == 1 || self.contiguous_in_registers(&pair.to, to, which));
@@ -170,21 +172,22 @@ impl Lower<'_> {
         }
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
-            let guard = lower.guard(&pair.from, from, &elements);
-            let mut place = lower.place_now(&pair.from, from, &elements);
-            let Some(few) = few else {
-                let to = Frag { reg, at: lower.register_index(&pair.to, to, &elements), len: width as u32 };
-                let stays = (how == How::Here).then(|| {
+            let (into, begin) = match few {
+                Some(few) => (few, lower.int(0)),
+                None => (reg, lower.register_index(&pair.to, to, &elements)),
+            };
+            lower.access((&pair.from, from), &elements, (which, width), |lower, piece| {
+                let mut place = lower.place_now(&pair.from, from, piece.at);
+                let stays = (few.is_none() && how == How::Here).then(|| {
                     let (base, rest) = lower.parts_of(place.index, &pair.from);
                     place.index = lower.exprs().add(base, rest);
                     base
                 });
-                lower.emit(Op::Load { to, from: place, guard, fill, stays });
-                return Ok(());
-            };
-            let zero = lower.int(0);
-            let frag = Frag { reg: few, at: zero, len: width as u32 };
-            lower.emit(Op::Load { to: frag, from: place, guard, fill, stays: None });
+                let at = lower.exprs().add(begin, piece.first);
+                let to = Frag { reg: into, at, len: piece.len as u32 };
+                Op::Load { to, from: place, guard: piece.guard, fill, stays }
+            })?;
+            let Some(few) = few else { return Ok(()) };
             for n in 0..width {
                 let n_at = lower.int(n);
                 let mut element = elements.clone();
@@ -272,7 +275,7 @@ impl Lower<'_> {
     /// Registers to memory; the counterpart of `load`.
     fn store(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf]) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
-        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)]);
+        let (which, width) = self.vector(&[(&pair.from, from), (&pair.to, to)], Edges::Split);
         let reg = self.places[pair.from.tensor as usize];
         let direct = source.elem == target.elem
             && (width == 1 || self.contiguous_in_registers(&pair.from, from, which));
@@ -280,12 +283,8 @@ impl Lower<'_> {
         let few = if direct { None } else { Some(self.scratch(&pair.from.name, target.elem, width)) };
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let elements = lower.elements(at, which, width);
-            let guard = lower.guard(&pair.to, to, &elements);
-            let place = lower.place(&pair.to, to, &elements);
-            let from_reg = match few {
-                None => {
-                    Frag { reg, at: lower.register_index(&pair.from, from, &elements), len: width as u32 }
-                }
+            let (out_of, begin) = match few {
+                None => (reg, lower.register_index(&pair.from, from, &elements)),
                 Some(few) => {
                     for n in 0..width {
                         let n_at = lower.int(n);
@@ -295,11 +294,14 @@ impl Lower<'_> {
                         let value = lower.converted(Val::Reg(reg, at), source.elem, target.elem);
                         lower.emit(Op::Assign { reg: few, at: n_at, value });
                     }
-                    Frag { reg: few, at: lower.int(0), len: width as u32 }
+                    (few, lower.int(0))
                 }
             };
-            lower.emit(Op::Store { to: place, from: from_reg, guard });
-            Ok(())
+            lower.access((&pair.to, to), &elements, (which, width), |lower, piece| {
+                let at = lower.exprs().add(begin, piece.first);
+                let from = Frag { reg: out_of, at, len: piece.len as u32 };
+                Op::Store { to: lower.place(&pair.to, to, piece.at), from, guard: piece.guard }
+            })
         })
     }
 

@@ -3,7 +3,7 @@
 
 use crate::alternative::Policy;
 use crate::atom::{Atom, OperandKind};
-use crate::bounds::Assumed;
+use crate::bounds::{Assumed, Edges};
 use crate::diagnostic::Diagnostic;
 use crate::pair::align;
 use crate::problem::{Problem, Result};
@@ -25,7 +25,8 @@ pub(super) fn check(program: &Program, policy: Policy, body: &[Stmt]) -> std::re
                 let bounds = assumed.bounds(&[]);
                 let is_possible = !bounds.fills_with_zeros(&pair, sides, *fill, needs)
                     || bounds.asynchronous(&pair, sides, needs).is_some();
-                let (_, width) = bounds.vector(&[(&pair.from, sides.0), (&pair.to, sides.1)], needs);
+                let (_, width) =
+                    bounds.vector(&[(&pair.from, sides.0), (&pair.to, sides.1)], Edges::Whole, needs);
                 let bytes = width * i64::from(program.tensor(to.tensor).elem.bytes());
                 if is_possible { Ok(()) } else { Err(narrow(&pair.to.name, bytes)) }
             }
@@ -60,8 +61,13 @@ fn rows(program: &Program, policy: Policy, row: &Atom, [from, to]: [&View; 2]) -
         };
         let tensor = program.tensor(view.tensor);
         let wanted = i64::from(16 / tensor.elem.bytes());
-        let width =
-            Assumed::new(program, policy).bounds(&[]).width(view, &leaves(view), 0, wanted, &mut Vec::new());
+        let width = Assumed::new(program, policy).bounds(&[]).width(
+            view,
+            &leaves(view),
+            0,
+            (wanted, Edges::Whole),
+            &mut Vec::new(),
+        );
         if width < wanted {
             return Err(Problem::new(format!(
                 "`{}` needs rows of {wanted} consecutive, aligned elements, and `{}` has {width}",

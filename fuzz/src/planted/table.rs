@@ -157,8 +157,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         EDGES,
         "a guard is dropped",
-        "guard = self.and_within(guard, coordinate, end);",
-        "let _ = (coordinate, end);",
+        "guard = self.and_between(guard, (first, last), end);",
+        "let _ = (first, last, end);",
     ),
     fault(
         EDGES,
@@ -169,8 +169,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         EDGES,
         "coordinates below 0 are not guarded",
-        "if self.kernel.exprs.get(at).lo >= 0 {",
-        "if self.kernel.exprs.get(at).lo >= i64::MIN {",
+        "if self.kernel.exprs.get(first).lo >= 0 {",
+        "if self.kernel.exprs.get(first).lo >= i64::MIN {",
     ),
     fault(
         EDGES,
@@ -236,8 +236,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         TRANSFER,
         "a write from registers has no guard",
-        "let from_reg = match few {",
-        "let guard = guard.filter(|_| false);\n            let from_reg = match few {",
+        "Op::Store { to: lower.place(&pair.to, to, piece.at), from, guard: piece.guard }",
+        "Op::Store { to: lower.place(&pair.to, to, piece.at), from, guard: None }",
     ),
     fault(
         TRANSFER,
@@ -286,8 +286,8 @@ pub const FAULTS: &[Fault] = &[
     fault(
         ELEMENTWISE,
         "a function's read has no guard",
-        "let guard = self.guard(&side.view, &side.leaves, &at);",
-        "let guard = None;",
+        "(lower.place(&side.view, &side.leaves, piece.at), piece.guard)",
+        "(lower.place(&side.view, &side.leaves, piece.at), None)",
     ),
     fault(
         ELEMENTWISE,

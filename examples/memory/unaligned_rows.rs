@@ -1,0 +1,57 @@
+//! Rows that begin anywhere, such as those of 4097 elements of two bytes: a block's tile begins up to V - 1 elements before its
+//! row, at an address that is aligned to vectors of V elements. Only the vectors at both ends of a row are moved element by
+//! element. Rows of `x` and `y` are equally far apart, so vectors of one are vectors of the other.
+
+use tilewright::prelude::*;
+
+/// y = exp(x - max x) / Σ exp(x - max x) along rows.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn softmax_unaligned<
+    T,
+    const W: usize = 4608,
+    const L: usize = 192,
+    const V: usize = 4,
+    const Q: usize = 0,
+>(
+    x: &Tensor<T, (M, N), (ld, _1)>,
+    y: &mut Tensor<T, (M, N), (ld, _1)>,
+) {
+    at_most(N, W + 1 - V);
+    blocks_per_sm(Q);
+    let (i, threads) = (block.x, layout!((1, L)));
+    let before = i * ld % V;
+    let from = parallelize(shift(tile(x, (1, W), (i, 0)), (0, -before)), threads, thread.x, values = (1, V));
+    let to = parallelize(shift(tile(y, (1, W), (i, 0)), (0, -before)), threads, thread.x, values = (1, V));
+    let row = registers_like::<f32>(from, 0.0);
+    // Elements beyond the row are minus infinity, whose power is 0.
+    copy(from, row, fill = f32::NEG_INFINITY);
+    let most = block_maximum(maximum(row, beyond = f32::NEG_INFINITY), beyond = f32::NEG_INFINITY);
+    let grown = map((row, most), |x, most| exp2(1.4426950408889634 * (x - most)));
+    let total = block_sum(sum(grown, beyond = 0.0), beyond = 0.0);
+    let factor = map(total, |total| 1.0 / total);
+    copy(map((grown, factor), |x, factor| x * factor), to);
+}
+
+/// Cumulative sums along rows: each of L threads scans the V neighbouring elements of a vector.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn cumulative_sums_vectors<T, const L: usize = 544, const V: usize = 8, const Q: usize = 0>(
+    x: &Tensor<T, (M, N), (ld, _1)>,
+    y: &mut Tensor<T, (M, N), (ld, _1)>,
+) {
+    blocks_per_sm(Q);
+    let (i, threads) = (block.x, layout!((1, L)));
+    let before = i * ld % V;
+    let mut total = registers::<f32>((1, 1), 0.0);
+    for k in 0..ceil_div(N + before, L * V) {
+        let from = shift(tile(x, (1, L * V), (i, k)), (0, -before));
+        let to = shift(tile(y, (1, L * V), (i, k)), (0, -before));
+        let from = parallelize(from, threads, thread.x, values = (1, V));
+        let piece = registers_like::<f32>(from, 0.0);
+        copy(from, piece);
+        let mut all = registers::<f32>((1, 1), 0.0);
+        let sums = scan(piece, 0.0, |a, b| a + b, mode = 1, carry = &mut all);
+        let before = block_scan(all, 0.0, |a, b| a + b, exclusive = true, carry = &mut total);
+        let made = map((sums, before), |sum, before| before + sum);
+        copy(made, parallelize(to, threads, thread.x, values = (1, V)));
+    }
+}
