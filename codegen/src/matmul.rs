@@ -75,6 +75,8 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
                 copies.overlaps |= reader.find("overlaps").is_none();
                 let of_copies = tiles_of_wgmma(&copies, &sizes).map_err(wrong)?;
                 others.splice(..0, of_copies);
+            } else if let Some((copies, plans)) = reader.mma_sync_of_copies(&config).map_err(wrong)? {
+                others.splice(..0, tensor::of_copies(&copies, &plans).map_err(wrong)?);
             }
             return Ok(Programs { wide, others, diagnostics, levels, why, instead: None });
         }

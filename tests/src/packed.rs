@@ -1,4 +1,4 @@
-//! Products by wgmma whose operands or results have rows or addresses that bulk copies do not take.
+//! Products by wgmma and mma.sync whose operands or results have rows or addresses that bulk copies do not take.
 
 use crate::number::Random;
 use crate::problem::{Problem, Setting, Values};
@@ -68,6 +68,32 @@ pub fn types() -> Vec<Case> {
         seed: 3,
     };
     all.iter().map(one).collect()
+}
+
+/// Products by mma.sync of odd sizes, with a ring that bulk copies fill, and how many of their operands are packed.
+pub fn by_mma_sync() -> Vec<(Case, usize)> {
+    let all = [
+        ("dtype=bf16 a=k_major b=k_major", 2),
+        ("dtype=bf16 a=k_major", 2),
+        ("dtype=f16 c=n_major", 2),
+        ("dtype=f16 b=k_major batched=true", 2),
+        ("dtype=bf16 a=k_major b=k_major bias=rows alpha_beta=true residual=before", 2),
+        ("dtype=bf16 a=k_major b=k_major out=f32", 2),
+        ("dtype=tf32 a=k_major b=k_major", 2),
+        ("dtype=tf32 a=k_major b=k_major c=n_major alpha_beta=true", 2),
+        ("precision=f32x3 a=k_major b=k_major", 2),
+        ("dtype=i8 a=k_major b=k_major", 2),
+        ("dtype=u8 a=k_major b=k_major out=u8 c=n_major", 2),
+        ("dtype=e4m3 a=k_major b=k_major out=f16", 2),
+        ("dtype=bf16 b_dtype=i8 a=k_major b=k_major", 2),
+        ("dtype=bf16 b_dtype=i8 a=k_major b=k_major group_size=16", 3),
+    ];
+    let one = |(seed, (keys, packed)): (usize, &(&str, usize))| {
+        let keys = format!("{keys} mma=mma_sync arch=90 bm=64 bn=64");
+        let sizes = [66 + seed % 2, 37, 45 + seed % 3];
+        (Case { keys, sizes, rooms: vec![Room { gap: 2, beyond: 5, offset: 1 }], seed: seed as u64 }, *packed)
+    };
+    all.iter().enumerate().map(one).collect()
 }
 
 /// Random orders, sizes, gaps and offsets, up to these sizes.

@@ -2,6 +2,7 @@
 //! only those that need it.
 
 use tilewright_codegen::launch::{Limits, plan};
+use tilewright_codegen::thread::{Kernel, Param};
 use tilewright_sim::{Options, Outcome, run, run_every};
 use tilewright_tests::gallery;
 use tilewright_tests::packed::{self, Case};
@@ -13,6 +14,14 @@ const NONE: Room = Room::new(0, 0);
 /// Runs the chosen variant, which is one by wgmma, on the poisoned buffers of a case.
 #[track_caller]
 fn product(case: &Case, schedules: u32) -> Outcome {
+    let (outcome, program) = chosen(case, schedules);
+    assert!(program.arch_specific, "{case:?}: variant {}", outcome.variant() + 1);
+    outcome
+}
+
+/// Runs the chosen variant.
+#[track_caller]
+fn chosen(case: &Case, schedules: u32) -> (Outcome, Kernel) {
     let outcome = gallery::matmul(&case.keys);
     let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
     let kernel = outcome.kernel.unwrap_or_else(|| panic!("{case:?}: {}", said.join("\n")));
@@ -22,9 +31,13 @@ fn product(case: &Case, schedules: u32) -> Outcome {
     let outcome = run(&kernel, &problem.args(), &options).unwrap_or_else(|fault| panic!("{case:?}: {fault}"));
     let wrong = problem.wrong_outcome(&outcome);
     assert!(wrong.is_none(), "{case:?}: {wrong:?}");
-    let program = &kernel.variants[outcome.variant()].program;
-    assert!(program.arch_specific, "{case:?}: variant {}", outcome.variant() + 1);
-    outcome
+    let program = kernel.variants[outcome.variant()].program.clone();
+    (outcome, program)
+}
+
+/// Has a program a ring that bulk copies fill?
+fn has_ring(program: &Kernel) -> bool {
+    program.params.iter().any(|param| matches!(param, Param::TensorMap { .. }))
 }
 
 /// The operands that are packed, each with the reason.
@@ -73,6 +86,15 @@ fn random_sizes_gaps_and_offsets() {
     }
 }
 
+#[test]
+fn products_by_mma_sync() {
+    for (case, packed) in packed::by_mma_sync() {
+        let (outcome, program) = chosen(&case, 2);
+        assert!(has_ring(&program) && !program.arch_specific, "{case:?}: variant {}", outcome.variant() + 1);
+        assert_eq!(outcome.copies().len(), packed, "{case:?}");
+    }
+}
+
 /// Every variant that can run on odd rows computes the same product, the one without packing too.
 #[test]
 fn all_variants_agree() {
@@ -87,6 +109,26 @@ fn all_variants_agree() {
     }
     let packed = outcomes.iter().filter(|outcome| !outcome.copies().is_empty()).count();
     assert!(packed >= 5 && packed < outcomes.len(), "{packed} of {}", outcomes.len());
+}
+
+/// The same for variants by mma.sync.
+#[test]
+fn all_variants_by_mma_sync_agree() {
+    for keys in ["dtype=bf16 b=k_major", "dtype=tf32 a=k_major"] {
+        let kernel = gallery::matmul(&format!("{keys} mma=mma_sync arch=90")).kernel.unwrap();
+        let sizes: &[(&str, usize)] = &[("M", 65), ("N", 67), ("K", 33)];
+        let setting =
+            Setting { sizes, rooms: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
+        let problem = Problem::of(&kernel, &setting);
+        let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
+        let outcomes =
+            run_every(&kernel, &problem.args(), &Options { limits, ..Options::default() }).unwrap();
+        for outcome in &outcomes {
+            assert_eq!(problem.wrong_outcome(outcome), None, "{keys}: variant {}", outcome.variant() + 1);
+        }
+        let packed = outcomes.iter().filter(|outcome| !outcome.copies().is_empty()).count();
+        assert!(packed >= 3 && packed < outcomes.len(), "{keys}: {packed} of {}", outcomes.len());
+    }
 }
 
 /// wgmma reads elements that have not 16 bits in rows along K alone: copies of operands that are contiguous along other modes
@@ -139,6 +181,25 @@ fn large_products_are_packed_along_k() {
     check_packs("dtype=tf32 arch=90 a=k_major b=k_major", [4096, 4096, 4096], 0);
     check_packs("dtype=i8 arch=90 a=k_major", [2048, 2048, 2048], 1);
     check_packs("dtype=tf32 arch=90", [64, 64, 64], 0);
+}
+
+/// By mma.sync, in every order: operands that bulk copies do not take, and of four and of one byte those that are not along K.
+#[test]
+fn large_products_by_mma_sync_are_packed() {
+    for order in ["a=k_major b=k_major", "b=k_major", "", "a=k_major", "a=k_major b=k_major c=n_major"] {
+        for types in ["dtype=bf16", "dtype=tf32", "dtype=i8"] {
+            let keys = format!("{types} mma=mma_sync arch=90 {order}");
+            for sizes in [[4095, 4097, 1023], [1111, 2222, 3333], [1001, 1001, 1001]] {
+                check_packs(&keys, sizes, 2);
+            }
+        }
+    }
+    check_packs("dtype=bf16 mma=mma_sync arch=90 a=k_major b=k_major", [33, 33, 33], 0);
+    check_packs("dtype=bf16 mma=mma_sync arch=90", [4096, 4096, 4096], 0);
+    check_packs("dtype=tf32 mma=mma_sync arch=90", [4096, 4096, 4096], 2);
+    check_packs("precision=f32x3 mma=mma_sync arch=90 b=k_major", [4096, 4096, 4096], 1);
+    check_packs("dtype=i8 mma=mma_sync arch=90 a=k_major", [2048, 2048, 2048], 1);
+    check_packs("dtype=tf32 mma=mma_sync arch=90", [64, 64, 64], 0);
 }
 
 /// Where cp.async copies operands, rows that begin in the middle of a sector take longer.

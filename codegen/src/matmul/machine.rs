@@ -350,6 +350,21 @@ impl Reader<'_> {
         })
     }
 
+    /// The product by mma.sync of copies that are contiguous along K, where ldmatrix loads fragments of these alone and no keys
+    /// choose tiles: its operands, and its plans.
+    pub(super) fn mma_sync_of_copies(&mut self, c: &Config) -> Result<Option<(Config, Vec<tensor::Plan>)>> {
+        let given =
+            ["bm", "bn", "bk", "stages", "warps", "swizzle"].iter().any(|key| self.find(key).is_some());
+        let one_by_one = c.mixed() || [1, 4].contains(&c.dtype.bytes());
+        let Some(copies) = c.of_rows_along_k().filter(|_| one_by_one && !given && c.arch >= tensor::BULK)
+        else {
+            return Ok(None);
+        };
+        let plan = self.by_mma_sync(&copies)?;
+        let plans = tensor::unfit(&copies, &plan).is_none().then(|| self.with_others(&copies, plan));
+        Ok(plans.map(|plans| (copies, plans)))
+    }
+
     /// Why auto chose another instruction on an architecture that has wgmma for this type, for the report.
     pub(super) fn instead_of_wgmma(&mut self, config: &Config, machine: &Machine) -> Option<String> {
         let chosen = match machine {

@@ -28,6 +28,7 @@ use crate::tiled::{Fill, Gathered, Scaling, SharedUses, Terms, TiledMma};
 use crate::view::{At, View};
 use groups::{fill_scales, scales_side};
 pub(super) use plan::{MOST_SUMS, Plan, Usual, others, sums, unfit, usual};
+pub(super) use ring::BULK;
 
 /// Bytes of the widest copy.
 const WIDE: i64 = 16;
@@ -39,11 +40,7 @@ const LARGE: i64 = 128 * 128;
 /// The programs of a plan, from bulk copies and copies of 16 bytes to those of single elements.
 /// With `competes` they have a cost model, where other programs serve the same launches.
 pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Program>> {
-    let mut all: Vec<_> = ring::program(c, plan)?.into_iter().collect();
-    if competes {
-        let cost = plan.cost(c, WIDE)?;
-        all.iter_mut().for_each(|program| program.cost = Some(Cost { shared: 0, cut: 0, ..cost }));
-    }
+    let mut all: Vec<_> = by_ring(c, plan, false, competes)?.into_iter().collect();
     for (width, plan) in copies(c, plan) {
         all.push(by_copies(c, &plan, [width, width], competes)?);
     }
@@ -85,14 +82,14 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
     let competes = !others.is_empty();
     let mut all = programs(c, usual, competes)?;
     let wide = all.remove(0);
+    if !wide.rings.is_empty() {
+        // Copies of 16 bytes by threads need no less.
+        all.remove(0);
+    }
     let mut more = Vec::new();
     for plan in others {
-        let cost = plan.cost(c, WIDE)?;
-        more.push(match ring::program(c, plan)? {
-            Some(ring) => {
-                let program = Program { cost: Some(Cost { shared: 0, cut: 0, ..cost }), ..ring };
-                Alternative { program, policies: vec![Policy::Aligned] }
-            }
+        more.push(match by_ring(c, plan, false, true)? {
+            Some(program) => Alternative { program, policies: vec![Policy::Aligned] },
             None => {
                 // Guards take a twentieth of the time of large tiles.
                 let large = plan.tile[0] * plan.tile[1] >= LARGE;
@@ -102,18 +99,48 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
             }
         });
     }
-    // Rows of C need not be aligned where single elements are stored, adjacent ones by adjacent threads.
-    // Guards and addresses take registers, which more accumulators do not leave.
-    for plan in others {
-        let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
-        let square = plan.tile[0] == plan.tile[1] && plan.mma.parts_of_k()? == 1 && sums <= 64;
-        if square && plan.has_epilogue_tile(c, 1)? {
-            let program = by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?;
-            more.push(Alternative { program, policies: vec![Policy::Aligned] });
-        }
-    }
+    more.extend(direct(c, plans, competes)?);
     more.extend(Alternative::narrower(all));
     Ok((wide, more))
+}
+
+/// Programs for a C whose rows need not be aligned: single elements are stored, adjacent ones by adjacent threads.
+fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>> {
+    let mut all = Vec::new();
+    for (place, plan) in plans.iter().enumerate() {
+        let (square, usual) = (plan.tile[0] == plan.tile[1], place + 1 == plans.len());
+        if !square && !usual || plan.parts() > 1 {
+            continue;
+        }
+        // Guards and addresses of copies by threads take registers, which more accumulators do not leave.
+        let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
+        if let Some(program) = by_ring(c, plan, true, competes)? {
+            all.push(Alternative { program, policies: vec![Policy::Small] });
+        } else if !usual && sums <= 64 && plan.has_epilogue_tile(c, 1)? {
+            let program = by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?;
+            all.push(Alternative { program, policies: vec![Policy::Aligned] });
+        }
+    }
+    Ok(all)
+}
+
+/// The programs with rings of several plans for operands that are always copied, to rows along K.
+pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> {
+    let mut all = Vec::new();
+    for plan in plans.iter().rev().filter(|plan| plan.parts() == 1) {
+        let program = by_ring(c, plan, false, true)?;
+        all.extend(program.map(|program| Alternative { program, policies: vec![Policy::Aligned] }));
+    }
+    if !all.is_empty() {
+        all.extend(direct(c, plans, true)?);
+    }
+    Ok(all)
+}
+
+/// The program with a ring that bulk copies fill, if there is one. With `direct`, threads store C.
+fn by_ring(c: &Config, plan: &Plan, direct: bool, competes: bool) -> Result<Option<Program>> {
+    let cost = if competes { Some(Cost { shared: 0, cut: 0, ..plan.cost(c, WIDE)? }) } else { None };
+    Ok(ring::program(c, plan, direct)?.map(|program| Program { cost, ..program }))
 }
 
 /// The program with copies of so many bytes, of operands and of C.

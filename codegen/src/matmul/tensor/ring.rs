@@ -1,7 +1,8 @@
 //! The product by mma.sync on architectures with bulk copies: warp-specialized and persistent. One warp fills a ring
 //! by bulk copies, which take no instructions of the warps that multiply; those wait for slots of the ring, and never
 //! for each other. The ring is never drained between tiles, so copies of the next tile overlap the epilogue of this
-//! one, and each warp stores its part of C from shared memory by bulk copies of its own.
+//! one, and each warp stores its part of C from shared memory: by bulk copies of its own, or, to a C that these do not
+//! support, element by element, adjacent ones by adjacent threads.
 
 use tilewright_layout::{Layout, Value as Size, layout};
 
@@ -15,12 +16,12 @@ use crate::matmul::scales::{Grouped, OfGroups};
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Program, Raster, Ring};
-use crate::tiled::{Route, Scaling, TiledMma};
+use crate::tile::{How, Program, Raster, Ring};
+use crate::tiled::{Fill, Route, Scaling, TiledMma};
 use crate::view::{At, View};
 
 /// The first architecture with bulk copies.
-pub(super) const BULK: u32 = 90;
+pub(in crate::matmul) const BULK: u32 = 90;
 /// Bytes of a swizzled row, at least.
 const LEAST: i64 = 32;
 /// Most rows or columns of a bulk copy.
@@ -62,15 +63,23 @@ struct Operand {
     scales: Option<Grouped>,
 }
 
-/// The epilogue's shared memory, and the token of the bulk stores.
+/// The epilogue's shared memory.
 struct EpilogueBuffers {
     buffers: View,
     count: i64,
-    stores: Id,
+    leave: Leave,
 }
 
-/// The program, if bulk copies and ldmatrix support the types, orders and sizes.
-pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
+/// How a warp stores C from shared memory.
+enum Leave {
+    /// By bulk stores, under this token.
+    Bulk(Id),
+    /// By its threads, element by element.
+    Threads(Box<Fill>),
+}
+
+/// The program, if bulk copies and ldmatrix support the types, orders and sizes. With `direct`, threads store C.
+pub(super) fn program(c: &Config, plan: &Plan, direct: bool) -> Result<Option<Program>> {
     let [left, right] = c.operands_of(plan.tile);
     let [along_left, along_right] = if c.a_left { [c.a_rows, c.b_rows] } else { [c.b_rows, c.a_rows] };
     let mut fits = c.arch >= BULK
@@ -95,9 +104,9 @@ pub(super) fn program(c: &Config, plan: &Plan) -> Result<Option<Program>> {
     } else if c.bias.is_some() || c.alpha_beta || c.has_matrices() {
         fits &= left * right / plan.mma.threads()? < MOST_SUMS;
     }
-    let (true, Some(rooms)) = (fits, rooms(c, plan)?) else { return Ok(None) };
+    let (true, Some(rooms)) = (fits, rooms(c, plan, direct)?) else { return Ok(None) };
     let mut b = Builder::new(&c.name);
-    Ok(product(&mut b, c, plan, rooms)?.then(|| b.finish()))
+    Ok(product(&mut b, c, plan, rooms, direct)?.then(|| b.finish()))
 }
 
 /// Columns of C that a warp stores at once.
@@ -111,9 +120,9 @@ fn has_epilogue_tile(c: &Config, plan: &Plan) -> Result<bool> {
     Ok(c.out.bytes() < 4 && plan.mma.parts_of_k()? == 1)
 }
 
-/// What fits in shared memory: two buffers, so that one is written while the other is stored, unless that leaves
+/// What fits in shared memory: two buffers, so that one is written while bulk copies store the other, unless that leaves
 /// fewer slots than copies need to run ahead.
-fn rooms(c: &Config, plan: &Plan) -> Result<Option<Rooms>> {
+fn rooms(c: &Config, plan: &Plan, direct: bool) -> Result<Option<Rooms>> {
     let warps = plan.mma.threads()? / i64::from(WARP);
     let buffer = warps * plan.mma.shape()[0] * wide(c, plan)? * i64::from(c.out.bytes());
     let room = i64::from(Target::of(c.arch).block_shared) - MBARRIERS;
@@ -126,13 +135,14 @@ fn rooms(c: &Config, plan: &Plan) -> Result<Option<Rooms>> {
     let fits = |rooms: &Rooms, least: i64| rooms.stages >= least;
     Ok([(of(2), plan.stages.min(3)), (of(1), 2)]
         .into_iter()
+        .skip(usize::from(direct))
         .find(|(rooms, least)| fits(rooms, *least))
         .map(|of| of.0))
 }
 
 /// Builds the program; `false` if the operands' fragments are not loaded by ldmatrix, which alone reads swizzled rows
 /// without bank conflicts.
-fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<bool> {
+fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms, direct: bool) -> Result<bool> {
     let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
     b.arch(c.arch).persistent();
     if plan.overlaps {
@@ -144,6 +154,9 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
     let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
     let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
     let group_scales = c.group_scales(b)?;
+    for view in [&a, &bt].into_iter().chain(group_scales.iter().map(|of| &of.view)) {
+        b.packs(view);
+    }
     let extras = Extras::of(b, c)?;
     let [left, right] = c.operands_of(plan.tile);
     let bk = plan.tile[2];
@@ -217,7 +230,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
             consumers,
             Box::new(|b: &mut Builder| {
                 let through = match has_epilogue_tile(c, plan)? {
-                    true => Some(part.epilogue_buffers(b, rooms.buffers)?),
+                    true => Some(part.epilogue_buffers(b, rooms.buffers, direct)?),
                     false => None,
                 };
                 let gathered = match plan.mma.parts_of_k()? {
@@ -240,7 +253,7 @@ fn product(b: &mut Builder, c: &Config, plan: &Plan, rooms: Rooms) -> Result<boo
                     part.store(b, &acc, &gc, (&extras, &scalars), through.as_ref())
                 })?;
                 // The block must not exit before bulk stores have read its shared memory.
-                b.within(each, |b| through.iter().for_each(|through| b.wait(through.stores)));
+                b.within(each, |b| through.iter().for_each(|through| through.finish(b)));
                 Ok(())
             }),
         ),
@@ -307,12 +320,19 @@ impl Part<'_> {
     }
 
     /// Buffers of each warp for rows of one instruction.
-    fn epilogue_buffers(&self, b: &mut Builder, count: i64) -> Result<EpilogueBuffers> {
+    fn epilogue_buffers(&self, b: &mut Builder, count: i64, direct: bool) -> Result<EpilogueBuffers> {
         let (rows, wide, out) = (self.mma.shape()[0], wide(self.c, self.plan)?, self.c.out);
         let warps = self.mma.groups.size()?;
         let layout = Layout::new((rows, wide, count * warps), (wide, 1i64, rows * wide))?;
         let layout = swizzled(out, wide * i64::from(out.bytes()), layout)?;
-        Ok(EpilogueBuffers { buffers: b.shared("leaving", out, layout)?, count, stores: b.token() })
+        let leave = match direct {
+            false => Leave::Bulk(b.token()),
+            true => {
+                let fill = Fill::of([rows, wide], 1, WARP.into(), 1)?;
+                Leave::Threads(Box::new(Fill { of: self.alone.of, how: How::Plain, ..fill }))
+            }
+        };
+        Ok(EpilogueBuffers { buffers: b.shared("leaving", out, layout)?, count, leave })
     }
 
     /// The epilogue of a tile.
@@ -339,7 +359,7 @@ impl Part<'_> {
         b.within(self.alone.of, |b| {
             // With an odd number of parts a tile begins with the buffer of the last one.
             if down * along % through.count != 0 {
-                b.wait(through.stores);
+                through.finish(b);
             }
             b.repeat("part", Size::Int(down * along), Unroll::Full, |b, part| -> Result<()> {
                 let at = [part.digit(along, None), part.digit(1, Some(along))].map(At::Index);
@@ -361,8 +381,10 @@ impl Part<'_> {
                 let buffer = shifted(&times(&warp, through.count)?, &part.digit(1, Some(through.count)))?;
                 let buffer = last(b, &through.buffers, &buffer)?;
                 let to = b.partition_accumulators(&self.alone, &buffer)?.with_name("to");
-                // The previous bulk store from this buffer must have read it.
-                b.wait_all_but(through.stores, through.count as u32 - 1);
+                // The buffer's previous elements must have been read.
+                if let Leave::Bulk(stores) = through.leave {
+                    b.wait_all_but(stores, through.count as u32 - 1);
+                }
                 b.sync();
                 epilogue(
                     b,
@@ -374,8 +396,20 @@ impl Part<'_> {
                     beta.clone(),
                 )?;
                 b.sync();
-                b.copy_how(&buffer, &out, bulk_store(c)?, Some(through.stores))
+                match &through.leave {
+                    Leave::Bulk(stores) => b.copy_how(&buffer, &out, bulk_store(c)?, Some(*stores)),
+                    Leave::Threads(fill) => b.fill_tile(fill, &buffer, &out),
+                }
             })
         })
+    }
+}
+
+impl EpilogueBuffers {
+    /// Waits until all bulk stores have read shared memory.
+    fn finish(&self, b: &mut Builder) {
+        if let Leave::Bulk(stores) = self.leave {
+            b.wait(stores);
+        }
     }
 }
