@@ -112,9 +112,11 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
         if !square && !usual || plan.parts() > 1 {
             continue;
         }
-        // Guards and addresses of copies by threads take registers, which more accumulators do not leave.
+        // Guards and addresses of copies by threads take registers, which more accumulators do not leave, beside a ring those of
+        // weights that are converted.
         let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
-        if let Some(program) = by_ring(c, plan, true, competes)? {
+        let by_ring = if c.mixed() && sums >= 64 { None } else { by_ring(c, plan, true, competes)? };
+        if let Some(program) = by_ring {
             all.push(Alternative { program, policies: vec![Policy::Small] });
         } else if !usual && sums <= 64 && plan.has_epilogue_tile(c, 1)? {
             let program = by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?;
