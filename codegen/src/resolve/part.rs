@@ -148,13 +148,14 @@ pub(super) fn digits(d: &Distribution) -> Result<Vec<Layout>> {
 
 /// For each mode of a view of a register tile, the tile's mode that it shows; `None` for a broadcast.
 pub(super) fn shown(view: &View) -> Result<Vec<Option<usize>>> {
+    let (name, shape) = (&view.name, view.shape());
     let refuse = || {
-        Problem::new(format!(
-            "`{}`, {}, is a part of a tile that threads share in registers",
-            view.name,
-            view.shape()
-        ))
-        .help("use all of it, or slice the tensor that it comes from")
+        Problem::new(format!("`{name}`, {shape}, is a part of a tile that threads share in registers"))
+            .help("use all of it, or slice the tensor that it comes from")
+    };
+    let regrouped = || {
+        Problem::new(format!("`{name}`, {shape}, is a tile that threads share in registers, under another shape"))
+            .help("it keeps its shape; regroup what it is read from, before it is read: map(regroup(tile(x, (2, 1024), …), (2, 128, 8)), |x| x)")
     };
     if view.base.iter().any(|base| base.constant() != Some(0)) {
         return Err(refuse());
@@ -162,7 +163,7 @@ pub(super) fn shown(view: &View) -> Result<Vec<Option<usize>>> {
     let modes = view.layout.modes().map(|mode| match mode.leaves().collect::<Vec<_>>()[..] {
         [(_, Value::Basis { times: 1, path })] => Ok(Some(usize::from(path.steps()[0]))),
         [(_, Value::Int(0))] => Ok(None),
-        _ => Err(refuse()),
+        _ => Err(regrouped()),
     });
     modes.collect()
 }

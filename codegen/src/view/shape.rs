@@ -86,13 +86,18 @@ impl View {
     /// A vector along `mode` of a matrix, with extent 1 in the other, so that functions can broadcast it.
     pub fn along(&self, mode: i64) -> Result<View> {
         if self.rank() != 1 {
-            return Err(Problem::new(format!(
-                "`along` takes a vector, and `{}` has {} modes: {}",
-                self.name,
-                self.rank(),
-                self.shape()
-            ))
-            .help("leave it out: modes of extent 1 are as wide as those of other tiles"));
+            let (name, shape) = (&self.name, self.shape());
+            let problem = Problem::new(format!(
+                "`along` takes a vector, and `{name}` has {} modes: {shape}",
+                self.rank()
+            ));
+            let help = "leave it out: modes of extent 1 are as wide as those of other tiles";
+            return Err(match shape.to_string().strip_suffix(')') {
+                Some(modes) if self.rank() > 1 => {
+                    problem.help(format!("{help}; one mode more has regroup({name}, {modes},1))"))
+                }
+                _ => problem.help(help),
+            });
         }
         let Some(mode) = usize::try_from(mode).ok().filter(|mode| *mode < MOST_MODES) else {
             return Err(Problem::new(format!("a tile has the modes 0..{MOST_MODES}, and this is {mode}"))
@@ -182,5 +187,24 @@ impl View {
     /// Is it broadcast: do several of its elements alias one of the tensor?
     pub fn repeats(&self) -> bool {
         self.layout.leaves().any(|(extent, stride)| stride == Value::Int(0) && extent != Value::Int(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::build::Builder;
+    use crate::elem::Elem;
+
+    #[test]
+    fn vectors_stand_along_one_mode() {
+        let mut b = Builder::new("example");
+        let row = b.tensor("row", Elem::F32, (4i64,), None, false).and_then(|row| row.along(1)).unwrap();
+        assert_eq!(row.shape().to_string(), "(1,4)");
+        let said = row.along(2).unwrap_err();
+        assert_eq!(said.message, "`along` takes a vector, and `row` has 2 modes: (1,4)");
+        assert_eq!(
+            said.help.unwrap_or_default(),
+            "leave it out: modes of extent 1 are as wide as those of other tiles; one mode more has regroup(row, (1,4,1))"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Rows: softmax, norms, losses, the largest elements.
 
-use crate::{below, drawn, every, generated, right, rows, rows_out};
+use crate::{below, close, drawn, every, generated, right, rows, rows_out};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
@@ -269,6 +269,44 @@ fn quantized_rows() {
         let (q, scale) = (outcome.get::<i8>("q").unwrap(), outcome.get::<f32>("scale").unwrap());
         for at in 0..m * n {
             assert!((f32::from(q[at]) * scale[at / n] - x[at]).abs() <= 0.5001 * scale[at / n]);
+        }
+    }
+}
+
+/// Numbers of 8 bits with a scale for each 128 of a row, eight of these at once.
+#[kernel(allow(uncoalesced))] // scales are few
+fn quantised(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    q: &mut Tensor<i8, (M, N), (ldq, _1)>,
+    scale: &mut Tensor<f32, { (M, ceil_div(N, 128)) }, (lds, _1)>,
+) {
+    let here = (block.x, block.y);
+    let x = map(regroup(tile(x, (2, 1024), here), (2, 128, 8)), |x| x);
+    let s = maximum(abs(x), 1) / 127.0;
+    copy(s, regroup(tile(scale, (2, 8), here), (2, 1, 8)));
+    let round = |x, s| if s > 0.0 { min(max(round_ties_even(x / s), -127.0), 127.0) as i8 } else { 0 };
+    map((x, s), regroup(tile(q, (2, 1024), here), (2, 128, 8)), round);
+}
+
+#[test]
+fn rows_are_quantised_in_blocks() {
+    for (m, n) in [(9, 300), (1, 1), (3, 2050)] {
+        let mut x = drawn(m * n, 6);
+        x[0] = 0.0;
+        let blocks = n.div_ceil(128);
+        let (mut numbers, mut scales) = (Vec::new(), Vec::new());
+        for block in x.chunks(n).flat_map(|row| row.chunks(128)) {
+            let scale = block.iter().fold(0.0f32, |most, x| most.max(x.abs())) / 127.0;
+            scales.push(f64::from(scale));
+            let number = |x: &f32| {
+                if scale > 0.0 { (x / scale).round_ties_even().clamp(-127.0, 127.0) as i8 } else { 0 }
+            };
+            numbers.extend(block.iter().map(number));
+        }
+        let args = [rows(&x, m, n), Arg::output::<i8>([m, n]).strides([n, 1]), rows_out(m, blocks)];
+        for outcome in every(generated!(quantised()), &args) {
+            assert_eq!(outcome.get::<i8>("q").unwrap(), numbers);
+            close(&outcome.get::<f32>("scale").unwrap(), &scales, 1e-7);
         }
     }
 }
