@@ -93,6 +93,12 @@ fn errors_of_three_products_are_bounded() {
     check_bounds("precision=f32x3", &[256, 512, 2048]);
 }
 
+/// Sums of 8 products, where a slot has more than 16 of K.
+#[test]
+fn errors_of_three_products_in_long_slots_are_bounded() {
+    check_bounds("precision=f32x3 bk=32 stages=2", &[256, 512]);
+}
+
 /// Sums of 32 products, longer ones than by mma.sync, are promoted.
 #[test]
 fn errors_of_three_products_by_wgmma_are_bounded() {
@@ -103,16 +109,17 @@ fn errors_of_three_products_by_wgmma_are_bounded() {
 fn check_bounds(keys: &str, lengths: &[usize]) {
     for &k in lengths {
         for inputs in ALL {
-            // The mean of a few matrices: the greatest error of one is a matter of luck.
-            const SEEDS: u64 = 2;
+            // The mean of a few matrices: the greatest error of one is a matter of luck, more so of short sums.
+            let seeds = (2048 / k as u64).max(2);
             let (mut got, mut least) = (0.0, 0.0);
-            for seed in 0..SEEDS {
+            for seed in 0..seeds {
                 let (a, b) = (inputs.matrix(k, seed, true), inputs.matrix(k, seed + 100, false));
                 let one = simulated(keys, &a, &b, k);
+                // Less than the documented bound, which assumes that every term is cut off next to the greatest.
                 let bound = (14.0 + k as f64 / 16.0) * 2f64.powi(-23);
                 assert!(one <= bound, "{inputs:?}, K = {k}: {one:e}, and the bound is {bound:e}");
-                got += one / SEEDS as f64;
-                least += strict(&a, &b, k) / SEEDS as f64;
+                got += one / seeds as f64;
+                least += strict(&a, &b, k) / seeds as f64;
             }
             // A few terms dominate spikes, so strict sums round few times, and what is lost of the terms shows.
             let allowed = if matches!(inputs, Inputs::Spikes) { 2f64.powi(-22) } else { least };

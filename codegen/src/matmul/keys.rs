@@ -47,7 +47,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "precision",
                 "strict",
-                "strict, tf32 or f32x3, for dtype = f32: on tensor cores, operands are rounded to tf32 (11 significant bits), or each is the sum of two such terms, and sums of 8 products, by wgmma of 32, are promoted to f32. The error of an f32x3 product is at most (14 + K/16)·2^-23·|A|·|B|ᵀ, where that of strict multiply-adds is at most K/2·2^-23·|A|·|B|ᵀ; infinite elements give NaN, and parts of elements below 2^-126 are lost",
+                "strict, tf32 or f32x3, for dtype = f32: on tensor cores, operands are rounded to tf32 (11 significant bits), or each is the sum of two such terms, and sums of 8 or 16 products, by wgmma of 32, are promoted to f32. The error of an f32x3 product is at most (44 + K/16)·2^-23·|A|·|B|ᵀ, where that of strict multiply-adds is at most K/2·2^-23·|A|·|B|ᵀ; infinite elements give NaN, and parts of elements below 2^-126 are lost",
             ),
         ],
     ),

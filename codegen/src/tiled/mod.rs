@@ -213,9 +213,9 @@ impl Builder {
             .help("make it with the accumulators of this product, for a tile of (M, N)")
             .arg(3));
         }
-        let sums = match terms {
+        let promoting = match terms {
             Terms::One => None,
-            Terms::Two => Some(self.registers("sums", self.elem(acc), Tuple::flat(&[sums[0], 1, 1]))?),
+            Terms::Two => Some(self.promoting(mma, acc, left.steps)?),
         };
         // Two slots of registers (double buffering), unless there is only one k-step.
         let stages = left.steps.min(2) as u32;
@@ -223,11 +223,12 @@ impl Builder {
             left.load(b, &kk)?;
             right.load(b, &kk)?;
             let (of_a, of_b) = (left.fragment_at(b, &kk)?, right.fragment_at(b, &kk)?);
-            let (of_a, of_b) = (b.terms(&left, of_a, terms)?, b.terms(&right, of_b, terms)?);
+            let how = promoting.as_ref();
+            let (of_a, of_b) = (b.terms(&left, of_a, terms, how)?, b.terms(&right, of_b, terms, how)?);
             left.scale(b, &of_a[0], &kk)?;
             right.scale(b, &of_b[0], &kk)?;
-            match &sums {
-                Some(sums) => b.multiply_terms(mma, [&of_a, &of_b], acc, sums),
+            match &promoting {
+                Some(promoting) => b.multiply_terms(mma, [&of_a, &of_b], acc, promoting, &kk),
                 None => b.gemm_how(&of_a[0], &of_b[0], acc, How::Atom(mma.row), Order::Plain, None),
             }
         })

@@ -22,6 +22,9 @@ const KEPT: i64 = 0xffff_e000;
 const HALF: i64 = 0x1000;
 /// The factor by which the second term is rounded: see [`Builder::two_terms`].
 const LONGER: f64 = 1.0 + 1.0 / 2048.0;
+/// How much of K is promoted at once, at most, and the bytes of accumulators in a thread that leave registers for as many sums.
+const SPAN: i64 = 16;
+const MOST_BYTES: i64 = 64 * 4;
 
 /// How many terms of the instruction's type represent an element of an operand.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,15 +32,21 @@ pub enum Terms {
     /// One: the nearest number.
     #[default]
     One,
-    /// Two: the nearest number, and the nearest to the rest. A product of elements is the sum of three products:
-    /// that of both lower terms is too small to matter. Sums of each k-step are promoted: added to accumulators
+    /// Two: the nearest number, and the rest, whose last bit is lost. A product of elements is the sum of three products:
+    /// that of both lower terms is too small to matter. Sums of up to 16 of K are promoted: added to accumulators
     /// by ordinary additions, which round to nearest, where tensor cores truncate.
     Two,
 }
 
 impl Builder {
     /// The fragments of a k-step as the instruction takes them, highest terms first.
-    pub(super) fn terms(&mut self, operand: &Operand, fragment: View, terms: Terms) -> Result<Vec<View>> {
+    pub(super) fn terms(
+        &mut self,
+        operand: &Operand,
+        fragment: View,
+        terms: Terms,
+        promoting: Option<&Promoting>,
+    ) -> Result<Vec<View>> {
         let elem = operand.multiplied;
         if let Some(of) = operand.pairs {
             return Ok(vec![self.unpacked(&operand.name, &fragment, of, elem)?]);
@@ -45,7 +54,11 @@ impl Builder {
         match terms {
             _ if self.elem(&fragment) == elem => Ok(vec![fragment]),
             Terms::One => Ok(vec![self.rounded(&operand.name, &fragment, elem)?]),
-            Terms::Two => Ok(self.two_terms(&operand.name, &fragment, elem)?.into()),
+            Terms::Two => {
+                // With fewer promotions the error is small enough without.
+                let rounded = promoting.is_none_or(|of| of.steps == 1);
+                Ok(self.two_terms(&operand.name, &fragment, elem, rounded)?.into())
+            }
         }
     }
 
@@ -68,14 +81,19 @@ impl Builder {
         Ok(wide)
     }
 
-    /// Elements of f32 in registers as sums of two terms of tf32: the nearest, and the nearest to the rest; ties go away from
-    /// zero.
+    /// Elements of f32 in registers as sums of two terms of tf32: the nearest, where ties go away from zero, and the rest.
     ///
-    /// Two operations make each term, where a conversion takes four, which also preserve NaN: here the rest of a NaN
-    /// is NaN. For the first term, half of its last bit is added to the bits of the number, and those beyond are cut off. The
-    /// rest has 12 bits. Times 1 + 2^-11 it is longer by half of its eleventh bit or more, and by less than all of it, so
-    /// that it is rounded where an instruction ignores the bits beyond.
-    pub(crate) fn two_terms(&mut self, name: &str, fragment: &View, elem: Elem) -> Result<[View; 2]> {
+    /// Two operations make the first term, where a conversion takes four, which also preserve NaN: here the rest of a NaN
+    /// is NaN. Half of its last bit is added to the bits of the number, and those beyond are cut off. The rest has at most
+    /// 12 bits, of which instructions ignore the last: an error of 2^-23 of the number. To be `rounded`, away from zero, it is
+    /// multiplied by 1 + 2^-11: longer by half of its eleventh bit or more, and by less than all of it.
+    pub(crate) fn two_terms(
+        &mut self,
+        name: &str,
+        fragment: &View,
+        elem: Elem,
+        rounded: bool,
+    ) -> Result<[View; 2]> {
         let [high, low] =
             [name.to_owned(), format!("{name}_low")].map(|name| self.converted(fragment, elem, &name));
         let (high, low) = (high?, low?);
@@ -85,7 +103,7 @@ impl Builder {
         let nearest = both(Bin::And, nearest, Expr::lit(KEPT));
         self.map(std::slice::from_ref(fragment), &high, bits(elem, nearest))?;
         let rest = both(Bin::Sub, Expr::In(0), Expr::In(1).cast(Elem::F32));
-        let rest = both(Bin::Mul, rest, Expr::lit(LONGER));
+        let rest = if rounded { both(Bin::Mul, rest, Expr::lit(LONGER)) } else { rest };
         self.map(&[fragment.clone(), high.clone()], &low, bits(elem, rest))?;
         Ok([high, low])
     }
@@ -102,34 +120,75 @@ impl Builder {
         self.registers_in(&format!("{name}_{elem}"), elem, fragment.shape(), elem.bytes() < 4)
     }
 
-    /// A k-step of a product of operands in two terms each, promoted. Fragments are multiplied one
-    /// after the other, so that only the sums of some take registers besides the accumulators.
+    /// Registers for sums of operands in two terms each until they are promoted: for all fragments, if all k-steps are promoted
+    /// together, or for one. Of more k-steps the compiler would interleave those before and after a promotion, whose sums
+    /// would take twice the registers.
+    pub(super) fn promoting(&mut self, mma: &TiledMma, acc: &View, steps: i64) -> Result<Promoting> {
+        let extents = acc.extents().unwrap_or_default();
+        let [values, down, across] = extents[..] else {
+            return Err(Problem::new("accumulators have three modes"));
+        };
+        let bytes = values * down * across * i64::from(self.elem(acc).bytes());
+        let together = steps > 1 && steps * mma.shape()[2] <= SPAN && bytes <= MOST_BYTES;
+        let (shape, steps) = if together { (acc.shape(), steps) } else { (Tuple::flat(&[values, 1, 1]), 1) };
+        Ok(Promoting { sums: self.registers("sums", self.elem(acc), shape)?, steps })
+    }
+
+    /// A k-step of a product of operands in two terms each. Promoted after each k-step, fragments are multiplied one
+    /// after the other, so that only the sums of one take registers besides the accumulators.
     pub(super) fn multiply_terms(
         &mut self,
         mma: &TiledMma,
         [left, right]: [&[View]; 2],
         acc: &View,
-        sums: &View,
+        Promoting { sums, steps }: &Promoting,
+        step: &Affine,
     ) -> Result<()> {
-        let ([high_a, low_a], [high_b, low_b]) = (left, right) else {
-            return Err(Problem::new("operands have two terms each"));
-        };
+        if *steps > 1 {
+            let remaining = Affine::from(steps - 1).plus(step, -1);
+            let remaining = remaining.ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+            self.condition(step, 1.into(), |b| b.fill(sums, Expr::lit(0.0)))?;
+            self.add_terms(mma, [left, right], sums)?;
+            return self.condition(&remaining, 1.into(), |b| b.promote(sums, acc));
+        }
         let [rows, columns] = [acc.layout.mode(1)?.size()?, acc.layout.mode(2)?.size()?];
         self.repeat("n", columns, Unroll::Full, |b, n| {
             b.repeat("m", rows, Unroll::Full, |b, m| -> Result<()> {
-                // Lower terms first: next to the sum of higher ones their last bits would be cut off.
                 b.fill(sums, Expr::lit(0.0))?;
-                for (left, right) in [(low_a, high_b), (high_a, low_b), (high_a, high_b)] {
-                    let (left, right) = (part(b, left, 1, &m)?, part(b, right, 1, &n)?);
-                    b.gemm_how(&left, &right, sums, How::Atom(mma.row), Order::Plain, None)?;
-                }
+                let mut parts = |terms: &[View], at: &Affine| -> Result<Vec<View>> {
+                    terms.iter().map(|term| part(b, term, 1, at)).collect()
+                };
+                let (left, right) = (parts(left, &m)?, parts(right, &n)?);
+                b.add_terms(mma, [&left, &right], sums)?;
                 let acc = part(b, acc, 2, &n)?;
                 let acc = part(b, &acc, 1, &m)?;
-                let sum = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
-                b.map(&[acc.clone(), sums.clone()], &acc, sum)
+                b.promote(sums, &acc)
             })
         })
     }
+
+    /// Adds the products of a k-step, but for that of both lower terms. Those with a lower term come first: next to the sum
+    /// of higher ones their last bits would be cut off.
+    fn add_terms(&mut self, mma: &TiledMma, terms: [&[View]; 2], sums: &View) -> Result<()> {
+        let [[high_a, low_a], [high_b, low_b]] = terms else {
+            return Err(Problem::new("operands have two terms each"));
+        };
+        for (left, right) in [(low_a, high_b), (high_a, low_b), (high_a, high_b)] {
+            self.gemm_how(left, right, sums, How::Atom(mma.row), Order::Plain, None)?;
+        }
+        Ok(())
+    }
+
+    fn promote(&mut self, sums: &View, acc: &View) -> Result<()> {
+        let sum = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+        self.map(&[acc.clone(), sums.clone()], acc, sum)
+    }
+}
+
+/// Sums of products until they are promoted, and after how many k-steps that is.
+pub(super) struct Promoting {
+    sums: View,
+    steps: i64,
 }
 
 /// One index of a mode, which stays with extent 1.

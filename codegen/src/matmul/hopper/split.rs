@@ -84,7 +84,7 @@ impl Part<'_> {
                 let (tile, low) = (part(&tile, "tile")?, part(&low, "lower")?);
                 let x = b.registers("x", Elem::F32, tile.shape())?;
                 b.copy(&tile, &x)?;
-                let terms = b.two_terms("right", &x, Elem::Tf32)?;
+                let terms = b.two_terms("right", &x, Elem::Tf32, true)?;
                 b.map(&terms[..1], &tile, Expr::In(0).cast(Elem::F32))?;
                 b.copy(&terms[1], &low)
             })?;
@@ -136,7 +136,7 @@ impl Part<'_> {
             let part = b.partition_mma(&left, self.multiply, 'a', &alone)?;
             let x = b.fragment("a", Elem::F32, &part)?;
             b.copy(&part, &x)?;
-            b.two_terms("left", &x, Elem::Tf32)
+            b.two_terms("left", &x, Elem::Tf32, true)
         })?;
         b.await_slot(split.ring);
         let (high_b, low_b) = (last(b, right, &slot)?, last(b, &split.low, &of_low)?);
