@@ -403,6 +403,8 @@ impl Matrix {
     fn scans(&self) -> Choice {
         let Matrix { work, elem, rows, columns, wide } = *self;
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
+        // Rows begin between the widest vectors.
+        let between = wide * (elem.bytes() as usize) < WIDEST;
         match work {
             Work::CumulativeSums | Work::SumsBefore if columns <= 32 * SHORT => {
                 let exclusive = usize::from(work == Work::SumsBefore);
@@ -432,16 +434,18 @@ impl Matrix {
                     [("W", 512 * each), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", resident)];
                 own("cumulative_sums", &constants)
             }
-            Work::CumulativeSums if wide == 1 && elem.bytes() < 4 && columns > 2048 => {
-                // As few tiles as possible of up to 288 vectors, as full as possible.
+            Work::CumulativeSums if between && elem.bytes() < 4 && columns > 1000 => {
+                // As few tiles as possible of up to 288 vectors, as full as possible, but two where one would have more than
+                // four warps.
                 let value = WIDEST / elem.bytes() as usize;
                 let vectors = (columns + value - 1).div_ceil(value);
-                let threads = vectors.div_ceil(vectors.div_ceil(288)).next_multiple_of(32);
+                let tiles = vectors.div_ceil(288).max(vectors.div_ceil(128).min(2));
+                let threads = vectors.div_ceil(tiles).next_multiple_of(32);
                 // A multiprocessor's threads with 36 registers each.
                 let resident = 1792 / threads;
                 own("cumulative_sums_vectors", &[("L", threads), ("V", value), ("Q", resident)])
             }
-            Work::CumulativeSums if wide == 1 => {
+            Work::CumulativeSums if between => {
                 // As few tiles as possible, as full as possible.
                 let tiles = columns.div_ceil(17 * 512);
                 let threads = columns.div_ceil(17 * tiles).next_multiple_of(32);
@@ -454,11 +458,15 @@ impl Matrix {
             }
             _ => {
                 // A block scans a tile of its row at a time.
-                let threads = columns.div_ceil(OWN).next_multiple_of(128).min(512);
+                let most = if between { 256 } else { 512 };
+                let threads = columns.div_ceil(OWN).next_multiple_of(128).min(most);
                 let width = columns.next_multiple_of(threads * wide).min(threads * OWN);
-                // Other blocks load while one waits at its barriers; without a register bound one would be resident.
-                let constants = [("W", width), ("L", threads), ("Q", 1536 / threads)];
-                let mut choice = own("cumulative_sums_from", &constants);
+                let mut choice = own("cumulative_sums_from", &[("W", width), ("L", threads)]);
+                if !between {
+                    // Other blocks load while one waits at its barriers; without a register bound one would be resident.
+                    // Narrow accesses need more registers.
+                    choice.constants.push(("Q", 1536 / threads));
+                }
                 if work != Work::CumulativeSumsFrom {
                     choice.kernel = "cumulative_sums";
                     choice.constants.push(("E", usize::from(work == Work::SumsBefore)));

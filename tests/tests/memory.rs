@@ -99,7 +99,14 @@ fn rows_between_vectors() {
     check(Work::Softmax, Elem::Bf16, 4097, "softmax_unaligned T=bf16 W=5120 L=128 V=8");
     check(Work::Softmax, Elem::F32, 4097, "softmax_unaligned T=f32 W=4608 L=288 V=4");
     check(Work::CumulativeSums, Elem::Bf16, 4097, "cumulative_sums_vectors T=bf16 L=288 V=8 Q=6");
+    check(Work::CumulativeSums, Elem::Bf16, 1001, "cumulative_sums_vectors T=bf16 L=128 V=8 Q=14");
+    check(Work::CumulativeSums, Elem::Bf16, 2050, "cumulative_sums_vectors T=bf16 L=160 V=8 Q=11");
+    check(Work::CumulativeSums, Elem::Bf16, 6002, "cumulative_sums_vectors T=bf16 L=256 V=8 Q=7");
     check(Work::CumulativeSums, Elem::F32, 4097, "cumulative_sums_unaligned T=f32 L=256");
+    check(Work::CumulativeSums, Elem::F32, 6002, "cumulative_sums_unaligned T=f32 L=384");
+    // Narrow accesses do not fit a bound of registers.
+    check(Work::SumsBefore, Elem::F32, 6002, "cumulative_sums T=f32 W=4096 L=256 E=1");
+    check(Work::SumsBefore, Elem::F32, 6004, "cumulative_sums T=f32 W=6144 L=384 Q=4 E=1");
 }
 
 #[test]
