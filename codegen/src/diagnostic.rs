@@ -68,6 +68,11 @@ pub const LINTS: &[Lint] = &[
         about: "accesses that could not be shown to be ordered",
     },
     Lint {
+        name: "order_matters",
+        level: Level::Warn,
+        about: "a reduction or scan by a closure whose result depends on the order in which threads combine elements",
+    },
+    Lint {
         name: "deterministic",
         level: Level::Allow,
         about: "floating-point numbers that are added atomically: their sum differs from run to run",

@@ -3,7 +3,7 @@
 //! Front ends refuse most of this with a better span; lowering relies on it.
 
 mod accesses;
-mod collective;
+pub(crate) mod collective;
 mod groups;
 pub(crate) mod limits;
 mod overlays;

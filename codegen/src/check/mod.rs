@@ -6,6 +6,7 @@
 //! values, within a budget. What the budget leaves undecided is listed, never guessed.
 
 mod accesses;
+mod combination;
 mod coordinates;
 mod deterministic;
 mod intensity;
@@ -115,6 +116,7 @@ pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut 
     before.diagnostics.extend(unwritten::find(program, levels));
     before.diagnostics.extend(idle);
     before.diagnostics.extend(deterministic::find(program, levels));
+    before.diagnostics.extend(combination::find(program, levels));
     for (span, text) in found.undecided {
         before.diagnostics.extend(lint(span, "possible_race", levels, text.clone()));
         before.undecided.push(text);

@@ -130,7 +130,7 @@ fn every_statement_of_the_tutorial_is_needed() {
     check(
         "the copy of A",
         without(&[1]),
-        "5: `sa` is read here, and nothing is ever written to it\nhelp: copy something into `sa` first",
+        "5: `sa` is read here, and nothing is ever written to it\nhelp: copy something into `sa` first, or fill it: fill(sa, 0.0)",
     );
     check(
         "the wait",

@@ -1,12 +1,12 @@
-//! Arguments that are declared `&mut` and that no statement writes: a copy was forgotten, or its operands are
-//! swapped.
+//! What no statement writes: arguments that are declared `&mut`, where a copy was forgotten or its operands are swapped, and
+//! registers that are read.
 
-use crate::ast::{Level, Name};
+use crate::ast::{Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::{Arg, Program, Space, Stmt};
 
-/// One finding for each such argument, at its name.
+/// One finding for each such argument, at its name, and one for each such tile in registers, where it is read first.
 pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let mut written: Vec<Id> = Vec::new();
     let mut note = |stmt: &Stmt| written.extend(stmt.writes().into_iter().map(|view| view.tensor));
@@ -23,5 +23,23 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
         let help = format!("write it, as in copy(result, {name}), or declare `{name}: &Tensor<…>`");
         found.extend(super::lint(tensor.span, "unwritten", levels, message).map(|said| said.help(help)));
     }
+    let mut read: Vec<(Id, Span)> = Vec::new();
+    let mut note = |stmt: &Stmt| {
+        read.extend(stmt.reads().into_iter().map(|view| (view.tensor, stmt.span)));
+    };
+    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| note(stmt)));
+    for (id, tensor) in program.tensors.iter().enumerate() {
+        let first = read.iter().find(|(of, _)| *of as usize == id && !written.contains(of));
+        if let (Some((_, span)), Space::Registers { .. }) = (first, tensor.space) {
+            let (message, help) = words(&tensor.name);
+            found.push(Diagnostic::error(*span, message).help(help));
+        }
+    }
     found
+}
+
+/// A read of what nothing writes: the message, and what to write.
+pub(super) fn words(name: &str) -> (String, String) {
+    let message = format!("`{name}` is read here, and nothing is ever written to it");
+    (message, format!("copy something into `{name}` first, or fill it: fill({name}, 0.0)"))
 }

@@ -75,7 +75,7 @@ impl Evaluator {
             return Value::View(view);
         }
         let elem = self.builder.elem(&view);
-        let made = self.builder.registers("held", elem, view.shape()).and_then(|copy| {
+        let made = self.room_for("held", elem, std::slice::from_ref(&view)).and_then(|copy| {
             self.builder.map(std::slice::from_ref(&view), &copy, tile::Expr::In(0))?;
             Ok(copy)
         });

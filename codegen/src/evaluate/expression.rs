@@ -5,12 +5,13 @@ use tilewright_layout::{Composed, Layout, Value as Size};
 use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::affine::Coord;
-use crate::ast::{Expr, ExprKind, Name, Pattern, Span};
+use crate::ast::{Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::elem::Elem;
 use crate::limits;
 use crate::number;
 use crate::problem::Problem;
 use crate::typing::{self, Scalar};
+use crate::view::View;
 
 impl Evaluator {
     /// The value of an expression; arithmetic on tiles is a tile.
@@ -228,6 +229,7 @@ impl Evaluator {
             (Value::View(view), at) if self.names_elements(&at) => self
                 .gathered(&view, at, index.span)
                 .unwrap_or_else(|problem| self.complain(index.span, problem)),
+            (Value::View(view), _) if self.is_outside(&view, index) => Value::Poison,
             (Value::View(view), at) => {
                 let at = self.coordinates(at, index.span);
                 match at.ats() {
@@ -251,6 +253,50 @@ impl Evaluator {
                 self.complain(base.span, problem.help(help))
             }
         }
+    }
+
+    /// Does a number in an index name no element of a tile, whatever runs? Reports it. Numbers that are computed, as in an
+    /// unrolled loop, may: out-of-bounds elements are 0.
+    fn is_outside(&mut self, view: &View, index: &Expr) -> bool {
+        let entries = match &index.kind {
+            ExprKind::Tuple(entries) => &entries[..],
+            _ => std::slice::from_ref(index),
+        };
+        if entries.len() != view.rank() {
+            return false;
+        }
+        for (mode, entry) in entries.iter().enumerate() {
+            let (sign, of) = match &entry.kind {
+                ExprKind::Unary(Unary::Neg, of) => (-1, &of.kind),
+                of => (1, of),
+            };
+            let &ExprKind::Int(number) = of else { continue };
+            let (name, number) = (&view.name, sign * number);
+            let extent = view.layout.mode(mode).ok().and_then(|mode| mode.size().ok());
+            if number >= 0 && extent.is_none_or(|extent| number < extent) {
+                continue;
+            }
+            let (has, last) = match extent {
+                Some(extent) => (
+                    format!(
+                        "`{name}` has {} along mode {mode}, numbered from 0",
+                        advice::count(extent as usize, "element")
+                    ),
+                    (extent - 1).to_string(),
+                ),
+                None => (
+                    format!("elements of `{name}` along mode {mode} are numbered from 0"),
+                    format!("{name}.size({mode}) - 1"),
+                ),
+            };
+            let problem = Problem::new(format!("{has}, and this is {number}"));
+            let help = format!(
+                "the last is {last}; elements beside a tile are those of shift(…), or of another tile"
+            );
+            self.complain(entry.span, problem.help(help));
+            return true;
+        }
+        false
     }
 
     fn cast(&mut self, inner: &Expr, to: &Name) -> Value {

@@ -56,6 +56,7 @@ use crate::problem::{Problem, Result};
 use crate::thread::Id;
 use crate::tile::whole::is_cooperative;
 use crate::tile::{Op, Program, Stmt};
+use crate::verify::collective;
 use crate::view::View;
 
 pub(crate) use forms::contiguous;
@@ -110,6 +111,7 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
         }
     }
     mixed::check(&program)?;
+    collective::check(&program)?;
     program.number();
     let body = std::mem::take(&mut program.body);
     let body = barriers::placed(&program, body);

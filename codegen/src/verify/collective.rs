@@ -1,13 +1,14 @@
-//! Collective statements: barriers, reductions over threads, instructions of a warp, work in roles. All threads of their group
-//! reach them together.
+//! Collective statements: barriers, reductions over threads, instructions of a warp, work in roles, statements on whole tiles.
+//! All threads of their group reach them together.
 
 use crate::diagnostic::Diagnostic;
 use crate::problem::Problem;
 use crate::thread::Id;
+use crate::tile::whole::is_cooperative;
 use crate::tile::{Across, How, Multiply, Op, Program, Stmt};
 
 /// Refuses a collective statement that threads of its group may not reach.
-pub(super) fn check(program: &Program) -> Result<(), Diagnostic> {
+pub(crate) fn check(program: &Program) -> Result<(), Diagnostic> {
     together(program, &program.body, None)
 }
 
@@ -25,7 +26,8 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<()
     for stmt in body {
         let what = match apart {
             Some(Apart::Blocks) => over_cluster(program, stmt),
-            Some(Apart::Condition | Apart::Loop) | None => collective(program, &stmt.op),
+            Some(Apart::Condition | Apart::Loop) => collective(program, stmt),
+            None => None,
         };
         if let (Some(apart), Some(what)) = (apart, what) {
             let (where_to, why) = match apart {
@@ -40,10 +42,14 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<()
                         .at(stmt.span));
                 }
             };
+            let mut help = format!(
+                "write it outside of the {where_to}, or let `block.x`, sizes and loop variables decide"
+            );
+            if what == WHOLE {
+                help += "; what some threads do is done on their parts: parallelize(tile, layout!((32, 8)), thread.x)";
+            }
             return Err(Problem::new(format!("{what} needs all threads at once, and {why}"))
-                .help(format!(
-                    "write it outside of the {where_to}, or let `block.x`, sizes and loop variables decide"
-                ))
+                .help(help)
                 .at(stmt.span));
         }
         let apart = match &stmt.op {
@@ -62,16 +68,19 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<()
 /// A statement that all blocks of a cluster execute together, in words.
 fn over_cluster(program: &Program, stmt: &Stmt) -> Option<&'static str> {
     match &stmt.op {
-        Op::SyncCluster => collective(program, &stmt.op),
+        Op::SyncCluster => collective(program, stmt),
         Op::Scan { .. } if stmt.is_over_cluster() => Some("a scan over a cluster"),
         _ if stmt.is_over_cluster() => Some("a reduction over a cluster"),
         _ => None,
     }
 }
 
+const WHOLE: &str = "a statement on whole tiles";
+
 /// A collective statement, in words.
-fn collective(program: &Program, op: &Op) -> Option<&'static str> {
-    match op {
+fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
+    match &stmt.op {
+        op if is_cooperative(program, stmt.by, op) => Some(WHOLE),
         Op::Sync => Some("`sync_threads()`"),
         Op::SyncCluster => Some("a barrier of the cluster"),
         Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),

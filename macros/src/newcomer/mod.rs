@@ -182,3 +182,65 @@ fn names_in_closures_make_no_value_without_end() {
     let said = source("copy(map(from, |x| { let y = x; y } + y), to);");
     assert!(said.contains("`y` is not known"), "{said}");
 }
+
+/// What is said of a reduction, and of a scan, by a closure.
+fn combined(elements: &str, nothing: &str, closure: &str) -> [String; 2] {
+    let head = "fn k(d: f32, y: &mut Tensor<f32, (M, N)>, from: &Tensor<f32, (M, N)>) { let x = map(tile(from, (4, 64), (block.x, block.y)), |x, at| ";
+    let tail = "fill(tile(y, (4, 64), (block.x, block.y)), d); }";
+    ["reduce", "scan"].map(|name| {
+        let body =
+            format!("{head}{elements}); let _made = {name}(x, {nothing}, {closure}, mode = 1); {tail}");
+        said(Kernel, &body).lines().filter(|line| !line.starts_with("unread at")).collect()
+    })
+}
+
+#[test]
+fn closures_that_combine_in_any_order_are_silent() {
+    let silent = |elements: &str, nothing: &str, closure: &str| {
+        for said in combined(elements, nothing, closure) {
+            assert!(!said.contains("order_matters") && !said.contains("error"), "{closure}: {said}");
+        }
+    };
+    silent("x", "0.0", "|a, b| a + b");
+    silent("x", "1.0", "|a, b| a * b");
+    silent("x", "0.0", "|a, b| max(abs(a), abs(b))");
+    silent("x", "0.0", "|a, b| min(a + b, 255.0)");
+    silent("x", "f32::NEG_INFINITY", "|a, b| max(a, b) + log(1.0 + exp(-abs(a - b)))");
+    silent("x as i32", "0", "|a, b| (a + b) % 7");
+    silent("x as i32", "1", "|a, b| a * b / 1");
+    // Means and variances, arguments of maxima, two largest, maxima with sums of exponentials.
+    silent(
+        "(1.0, x, 0.0)",
+        "(0.0, 0.0, 0.0)",
+        "|(n, m, s), (k, o, t)| { let (all, d) = (n + k, o - m); if all == 0.0 { (0.0, 0.0, 0.0) } else { (all, m + d * k / all, s + t + d * d * n * k / all) } }",
+    );
+    silent(
+        "(x, at.1)",
+        "(f32::NEG_INFINITY, i32::MAX)",
+        "|(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) }",
+    );
+    silent("(x, at.1)", "(f32::NEG_INFINITY, -1)", "|(a, i), (b, j)| if b > a { (b, j) } else { (a, i) }");
+    silent(
+        "(x, f32::NEG_INFINITY)",
+        "(f32::NEG_INFINITY, f32::NEG_INFINITY)",
+        "|(a, b), (c, d)| (max(a, c), max(min(a, c), if a > c { b } else { d }))",
+    );
+    silent(
+        "(x, 1.0)",
+        "(f32::MIN, 0.0)",
+        "|(a, s), (b, t)| (max(a, b), s * exp(a - max(a, b)) + t * exp(b - max(a, b)))",
+    );
+    // An entry that is 0 or 1.
+    silent("(x, at.1 % 2)", "(0.0, 0)", "|(a, f), (b, g)| (if g == 1 { b } else { a + b }, f | g)");
+    // What depends on sizes is not judged.
+    silent("x", "0.0", "|a, b| if N > 3 { a + b } else { a - b }");
+    // Where the order is kept.
+    for (elements, nothing, closure) in [
+        ("(d, x)", "(1.0, 0.0)", "|(a, x), (b, y)| (a * b, b * x + y)"),
+        ("(x, at.1 % 2)", "(0.0, 0)", "|(a, f), (b, g)| (if !(g == 0) { b } else { a + b }, max(f, g))"),
+    ] {
+        let [reduced, scanned] = combined(elements, nothing, closure);
+        assert!(reduced.contains("order_matters"), "{closure}: {reduced}");
+        assert!(!scanned.contains("order_matters"), "{closure}: {scanned}");
+    }
+}

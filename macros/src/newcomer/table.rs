@@ -123,6 +123,50 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "if block.x { copy(from, to); }"),
     (Body, "if block.x < 0.5 { copy(from, to); }"),
     (Body, "for k in 0..thread.x { sync_threads(); }"),
+    (
+        Body,
+        "if thread.x < 4 { copy(tile(a, (32, 8), (block.x, block.y)), tile(b, (32, 8), (block.x, block.y))); }",
+    ),
+    (
+        Body,
+        "let mut x = map(tile(a, (32, 8), (block.x, block.y)), |x| x); for k in 0..thread.x { x *= 2.0; } copy(x, tile(b, (32, 8), (block.x, block.y)));",
+    ),
+    // Places that no tile has, and what nothing writes.
+    (
+        Body,
+        "let x = tile(a, (32, 8), (block.x, block.y)); copy(x[(32, _)], x[(-1, _)]); copy(a[(-1, 0)], b[(0, 0)]);",
+    ),
+    (Body, "let r = registers::<f32>((1, 1)); copy(r, to);"),
+    (Body, "let r = registers::<f32>((1, 1)); copy(map((from, r), |x, r| x + r), to);"),
+    // Closures whose result depends on the order in which threads combine.
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let x = tile(x, (4, 64), (block.x, block.y)); copy(x + reduce(x, 0.0, |a, b| a - b, mode = 1), tile(y, (4, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let x = tile(x, (4, 64), (block.x, block.y)); copy(x + reduce(x, 0.0, |a, b| a + b * b, mode = 1), tile(y, (4, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let x = tile(x, (4, 64), (block.x, block.y)); copy(x + reduce(x, 0.0, |a, b| b, mode = 1), tile(y, (4, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let x = tile(x, (4, 64), (block.x, block.y)); copy(x + reduce(x, 1.0, |a, b| a + b, mode = 1), tile(y, (4, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let x = tile(x, (4, 64), (block.x, block.y)); copy(x + reduce((x, x), (0.0, 1.0), |(a, s), (b, t)| (a + b, s + t), mode = 1).1, tile(y, (4, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(d: f32, x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let x = tile(x, (4, 64), (block.x, block.y)); copy(scan(x, 0.0, |a, b| d * a + b, mode = 1), tile(y, (4, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let x = tile(x, (4, 64), (block.x, block.y)); copy(scan(x, 0.0, |a, b| 0.5 * (a + b), mode = 1), tile(y, (4, 64), (block.x, block.y))); }",
+    ),
     (Body, "stage(1); copy(from, to);"),
     (
         Body,

@@ -143,3 +143,22 @@ fn triangular_systems() {
         right(generated!(triangular_solve()), &args, "x", &wanted, 1e-3);
     }
 }
+
+/// Two whole tiles take each other's place.
+#[kernel]
+fn fibonacci(n: i32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let (mut a, mut b) = (full::<f32>(256, 0.0), map(tile(x, 256, block.x), |x| x));
+    for k in 0..n {
+        (a, b) = (b, a + b);
+    }
+    (a, b) = (b, a);
+    copy(b, tile(y, 256, block.x));
+}
+
+#[test]
+fn tiles_are_swapped() {
+    let x = drawn(300, 6);
+    let wanted: Vec<f64> = x.iter().map(|x| 13.0 * f64::from(*x)).collect();
+    let args = [Arg::number(7), Arg::tensor(&x, [300]), Arg::output::<f32>([300])];
+    right(generated!(fibonacci()), &args, "y", &wanted, 1e-5);
+}

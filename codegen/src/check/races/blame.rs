@@ -4,6 +4,7 @@ use super::event::{Completes, Event, Hold};
 use super::judge::Race;
 use super::walk::Walk;
 use crate::check::touch::Clash;
+use crate::check::unwritten::words;
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::{Op, Stmt};
@@ -24,11 +25,7 @@ impl<'p> Walk<'p, '_> {
     pub(super) fn unwritten(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) {
         for (event, _) in events.iter().filter(|(event, _)| !event.writes) {
             if !self.written[event.tensor as usize] {
-                self.say(stmt, Fault::Unwritten, |walk| {
-                    let name = &walk.program.tensor(event.tensor).name;
-                    let message = format!("`{name}` is read here, and nothing is ever written to it");
-                    (message, format!("copy something into `{name}` first"))
-                });
+                self.say(stmt, Fault::Unwritten, |walk| words(&walk.program.tensor(event.tensor).name));
             }
         }
     }
