@@ -11,7 +11,8 @@
 //! copy(acc, gc);                    consumers: copy(acc, gc)
 //! ```
 //!
-//! Loops and conditions around such a loop are part of both programs, as are integers read from memory.
+//! Loops and conditions around such a loop are part of both programs, as are integers read from memory on which they or its
+//! copies depend.
 //!
 //! Products of warpgroups are asynchronous. Where a loop only multiplies, the product of one iteration runs while the
 //! next is started, and a slot is released one iteration later; elsewhere a product is waited for at once.
@@ -32,7 +33,7 @@ use crate::atoms;
 use crate::build::{BOX_ALIGN, alignment};
 use crate::condition::Test;
 use crate::diagnostic::Diagnostic;
-use crate::pipeline::slots_apart;
+use crate::pipeline::{reads, slots_apart};
 use crate::problem::{Problem, Result};
 use crate::resolve::{THREADS, contiguous};
 use crate::target::{REGISTERS, WARP};
@@ -82,10 +83,51 @@ fn is_produced(stmt: &Stmt) -> bool {
     matches!(&stmt.op, Op::Pipelined { ahead: Ahead { producer: true, .. }, .. })
 }
 
+/// Is it a copy from global to shared memory?
+fn is_fill(program: &Program, stmt: &Stmt) -> bool {
+    let space = |view: &View| program.tensor(view.tensor).space;
+    match &stmt.op {
+        Op::Copy { from, to, .. } => {
+            matches!((space(from), space(to)), (Space::Global { .. }, Space::Shared { .. }))
+        }
+        _ => false,
+    }
+}
+
+/// The integers read from memory that a producer depends on, transitively: for its copies, and for the loops and conditions
+/// around them.
+fn needed(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
+    let (mut all, mut takes) = (BTreeSet::new(), Vec::new());
+    let each = |f: &mut dyn FnMut(&Stmt)| body.iter().for_each(|stmt| stmt.each(f));
+    each(&mut |stmt| {
+        if let Op::Take { number, .. } = stmt.op {
+            takes.push((number, reads::used(program, stmt)));
+        }
+        let mut around = false;
+        stmt.each(&mut |inner| around |= is_produced(inner));
+        if !around {
+            return;
+        }
+        all.extend(reads::decide(program, stmt));
+        if let (true, Op::Pipelined { body, .. }) = (is_produced(stmt), &stmt.op) {
+            let fills = body.iter().filter(|stmt| is_fill(program, stmt));
+            all.extend(fills.flat_map(|fill| reads::used(program, fill)));
+        }
+    });
+    // Later reads may depend on earlier ones.
+    for (number, used) in takes.iter().rev() {
+        if all.contains(number) {
+            all.extend(used);
+        }
+    }
+    all
+}
+
 /// The body as two roles.
 fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Diagnostic> {
     let mut project = Project::new(program).map_err(|problem| problem.at(span))?;
     let body = std::mem::take(&mut project.program.body);
+    project.needed = needed(project.program, &body);
     let mut produced = Vec::new();
     let consumed = project.body(body, &mut produced)?;
     let Project { program, producer, consumers, .. } = project;
@@ -108,6 +150,8 @@ struct Project<'p> {
     buffers: BTreeMap<Id, Buffer>,
     /// The rings of the loop around.
     inside: Vec<Id>,
+    /// The integers read from memory that the producer depends on.
+    needed: BTreeSet<Id>,
 }
 
 impl Project<'_> {
@@ -151,7 +195,8 @@ impl Project<'_> {
                 mma.of = consumers;
             }
         }
-        Ok(Project { program, producer, consumers, buffers: BTreeMap::new(), inside: Vec::new() })
+        let (buffers, inside, needed) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Ok(Project { program, producer, consumers, buffers, inside, needed })
     }
 
     /// The consumers' part of statements; the producer's is appended to `produced`.
@@ -175,7 +220,7 @@ impl Project<'_> {
             let mut fills = self.is_replicated(&stmt)?;
             stmt.each(&mut |inner| fills |= is_produced(inner));
             // Loops and conditions around it, and what they depend on.
-            let mut twin = Stmt { by: self.producer, ..stmt.clone() };
+            let mut twin = self.twin(&stmt);
             for (inner, own) in stmt.bodies_mut().into_iter().zip(twin.bodies_mut()) {
                 own.clear();
                 *inner = self.body(std::mem::take(inner), own)?;
@@ -186,9 +231,17 @@ impl Project<'_> {
         Ok(consumed)
     }
 
+    /// The producer's copy of a statement that both roles execute.
+    fn twin(&self, stmt: &Stmt) -> Stmt {
+        Stmt { by: self.producer, ..stmt.clone() }
+    }
+
     /// Is it an integer that both roles read? Both must read the same number, so nobody may write it.
     fn is_replicated(&self, stmt: &Stmt) -> std::result::Result<bool, Diagnostic> {
-        let Op::Take { from, .. } = &stmt.op else { return Ok(false) };
+        let Op::Take { number, from } = &stmt.op else { return Ok(false) };
+        if !self.needed.contains(number) {
+            return Ok(false);
+        }
         if matches!(self.program.tensor(from.tensor).space, Space::Global { mutable: false }) {
             return Ok(true);
         }
@@ -216,15 +269,15 @@ impl Project<'_> {
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
         let Op::Pipelined { var, ahead, body } = stmt.op else { return Ok(vec![stmt]) };
         let span = stmt.span;
-        let space = |view: &View| self.program.tensor(view.tensor).space;
-        let is_fill = |stmt: &Stmt| match &stmt.op {
-            Op::Copy { from, to, .. } => {
-                matches!((space(from), space(to)), (Space::Global { .. }, Space::Shared { .. }))
-            }
-            _ => false,
-        };
-        let (fills, rest): (Vec<Stmt>, Vec<Stmt>) = body.into_iter().partition(is_fill);
+        let (fills, rest): (Vec<Stmt>, Vec<Stmt>) =
+            body.into_iter().partition(|stmt| is_fill(self.program, stmt));
         let (mut filled, mut rings, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        // Integers of this iteration that its copies depend on are read by both roles.
+        for stmt in &rest {
+            if self.is_replicated(stmt)? {
+                filled.push(self.twin(stmt));
+            }
+        }
         for fills in self.by_stages(fills, &rest) {
             let ring = self.ring(var, &ahead, &fills, span)?;
             rings.push(ring);

@@ -39,7 +39,7 @@ use crate::bounds::Assumed;
 use crate::diagnostic::Diagnostic;
 use crate::index::{Exprs, Int, Ix};
 use crate::origin::{self, Found};
-use crate::problem::Result;
+use crate::problem::{Problem, Result};
 use crate::range::MOST_EXTENT;
 use crate::thread::{self, Bar, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
 use crate::tile::{self, Arg, Program, Space};
@@ -65,6 +65,10 @@ pub(crate) fn lower_expanded(
     lower.start_rings();
     lower.start_places(&program.body);
     lower.statements(&program.body)?;
+    if let Some((name, site)) = lower.unknown {
+        let problem = Problem::internal(format!("`{name}` is used where it has no value"));
+        return Err(problem.at(lower.kernel.sites[site as usize].span));
+    }
     lower.end_rings();
     Ok(lower.finish())
 }
@@ -87,6 +91,8 @@ struct Lower<'p> {
     block: Vec<Stmt>,
     /// The environment of that block.
     scope: Scope,
+    /// An integer that was asked for where it has no value, and where.
+    unknown: Option<(String, Id)>,
     /// Integer arguments that have been named, and their names.
     scalars: Vec<(Id, Ix)>,
     /// Masks of reductions, and the coordinates that functions read.
@@ -146,6 +152,7 @@ impl<'p> Lower<'p> {
                 reads: vec![None; program.reads.len()],
                 ..Scope::default()
             },
+            unknown: None,
             scalars: Vec::new(),
             found,
             rings: Vec::new(),
@@ -349,7 +356,7 @@ impl<'p> Lower<'p> {
             }
             Coord::Var(var) => {
                 let free = self.scope.vars[*var as usize];
-                free.unwrap_or_else(|| self.int(0))
+                free.unwrap_or_else(|| self.unknown(&self.program.vars[*var as usize].name))
             }
             Coord::Thread(group) => {
                 let thread = self.thread_of(*group);
@@ -372,7 +379,7 @@ impl<'p> Lower<'p> {
             Coord::Scalar(id) => self.scalar(*id),
             Coord::Loaded { number, .. } => {
                 let read = self.scope.reads[*number as usize];
-                read.unwrap_or_else(|| self.int(-1))
+                read.unwrap_or_else(|| self.unknown(&self.program.reads[*number as usize].name))
             }
             Coord::Two(with, of) => {
                 let [a, b] = of.each_ref().map(|of| self.affine(of));
@@ -398,6 +405,12 @@ impl<'p> Lower<'p> {
                 }
             }
         }
+    }
+
+    /// In the place of an integer that has no value here, which is an error.
+    fn unknown(&mut self, name: &str) -> Ix {
+        self.unknown.get_or_insert((name.to_owned(), self.scope.site));
+        self.int(-1)
     }
 
     fn affine(&mut self, affine: &Affine) -> Ix {

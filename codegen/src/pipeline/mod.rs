@@ -32,7 +32,7 @@
 mod fill;
 mod fragments;
 mod partial;
-mod reads;
+pub(crate) mod reads;
 mod schedule;
 mod stages;
 mod steps;

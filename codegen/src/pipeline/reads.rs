@@ -11,21 +11,27 @@ use crate::thread::Id;
 use crate::tile::{How, Op, Program, Space, Stmt};
 
 /// The numbers that a statement, or one inside it, depends on.
-pub(super) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
+pub(crate) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
-    let mut of = |at: &Affine| {
-        at.any(&|coord| matches!(coord, Coord::Loaded { .. })).then(|| numbers(at, &mut all));
-    };
     stmt.each(&mut |stmt| {
         for view in stmt.reads().into_iter().chain(stmt.writes()) {
-            view.base.iter().chain(view.limits.iter().flatten().map(|limit| &limit.0)).for_each(&mut of);
+            let limits = view.limits.iter().flatten().map(|limit| &limit.0);
+            view.base.iter().chain(limits).for_each(|at| numbers(at, &mut all));
         }
-        stmt.integers().into_iter().for_each(&mut of);
-        if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op {
-            let var = &program.vars[*var as usize];
-            [&var.from, &var.to].into_iter().for_each(&mut of);
-        }
+        all.extend(decide(program, stmt));
     });
+    all
+}
+
+/// The numbers that decide about a statement, without those of statements inside it: bounds of a loop, operands of a
+/// condition.
+pub(crate) fn decide(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    stmt.integers().into_iter().for_each(|at| numbers(at, &mut all));
+    if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op {
+        let var = &program.vars[*var as usize];
+        [&var.from, &var.to].into_iter().for_each(|at| numbers(at, &mut all));
+    }
     all
 }
 

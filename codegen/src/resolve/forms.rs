@@ -26,18 +26,23 @@ pub(super) fn choose(
     body: &[Stmt],
     width: Width,
 ) -> std::result::Result<Forms, Diagnostic> {
+    let mut stmts = Vec::new();
+    each(body, &mut |stmt| stmts.push(stmt));
+    stmts.retain(|stmt| whole::is_cooperative(program, stmt.by, &stmt.op));
+    // The threads that have a tile: those of the statements on it.
+    let threads = |id: Id| {
+        let uses = |stmt: &&&Stmt| whole::views(&stmt.op).iter().any(|view| view.tensor == id);
+        let by = stmts.iter().find(uses).map_or(0, |stmt| stmt.by);
+        i64::from(program.groups[by as usize].threads.max(1))
+    };
     let mut known = Forms::new();
     for (id, form) in &program.forms {
         let tensor = program.tensor(*id);
         let own = match form {
             // A tile of one element is replicated in all threads.
             Form::Open if tensor.plain().size() == Ok(1) => {
-                let extent = i64::from(program.groups[0].threads.max(1));
-                Ok(Distribution::new(
-                    &tile(program, *id),
-                    vec![Digit { extent, mode: 0, step: 0 }],
-                    Vec::new(),
-                ))
+                let all = vec![Digit { extent: threads(*id), mode: 0, step: 0 }];
+                Ok(Distribution::new(&tile(program, *id), all, Vec::new()))
             }
             Form::Open => continue,
             Form::By(distribution) => Ok(distribution.clone()),
@@ -48,9 +53,6 @@ pub(super) fn choose(
         };
         known.insert(*id, own.map_err(|problem| problem.at(tensor.span))?);
     }
-    let mut stmts = Vec::new();
-    each(body, &mut |stmt| stmts.push(stmt));
-    stmts.retain(|stmt| whole::is_cooperative(program, stmt.by, &stmt.op));
     let reduced = stmts.iter().filter(|stmt| matches!(stmt.op, Op::Reduce { .. } | Op::Fold { .. }));
     let reduced = reduced.flat_map(|stmt| stmt.writes()).map(|to| to.tensor).collect();
     let mut choice = Choice { program, width, forms: known, reduced };
@@ -72,8 +74,7 @@ pub(super) fn choose(
     for id in program.forms.keys().filter(|id| !choice.forms.contains_key(id)).collect::<Vec<_>>() {
         let extents = tile(program, *id);
         let order: Vec<usize> = (0..extents.len()).rev().collect();
-        let threads = i64::from(program.groups[0].threads.max(1));
-        choice.forms.insert(*id, Distribution::spread(&extents, &order, 1, threads));
+        choice.forms.insert(*id, Distribution::spread(&extents, &order, 1, threads(*id)));
     }
     Ok(choice.forms)
 }

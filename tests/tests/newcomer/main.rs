@@ -10,6 +10,7 @@ mod gradients;
 mod graphs;
 mod images;
 mod learning;
+mod lists;
 mod models;
 mod moves;
 mod names;
