@@ -388,3 +388,57 @@ fn a_size_of_which_a_computed_extent_is_made_is_not_negative() {
         "{said}"
     );
 }
+
+/// Integers that may be negative, as `u32`: elements of `x`, differences, arguments, numbers.
+#[kernel]
+fn without_signs(
+    s: i32,
+    x: &Tensor<i32, N>,
+    f: &Tensor<f32, N>,
+    z: &Tensor<u32, M>,
+    y: &mut Tensor<u32, (_10, N)>,
+) {
+    let b = block.x;
+    let v = x[(b)];
+    let to = |i| tile(y, (1, 1), (i, b));
+    copy((v as u32) / 3, to(0));
+    copy((v as u32) >> 28, to(1));
+    copy(((v - 5) as u32) / 3, to(2));
+    copy(((b - 5) as u32) % 7, to(3));
+    copy((s as u32) / 3, to(4));
+    copy((f[(b)] as u32) / 3, to(5));
+    copy(max(v as u32, 9), to(6));
+    copy(z[(v as u32)], to(7));
+    // Bits that are collected.
+    let mut bits = full::<u32>((1, 1), 3);
+    bits |= (v as u32) << 4;
+    copy(bits, to(8));
+    let mut count = full::<u32>((1, 1), 0);
+    for i in 0..(v as u32) % 5 {
+        count += 1;
+    }
+    if v as u32 > 100 {
+        count += 10;
+    }
+    copy(count, to(9));
+}
+
+#[test]
+fn casts_to_u32_are_those_of_rust() {
+    let (s, x, f, z) = (-9i32, [-5i32, 2, 70, i32::MIN + 5], [3.0e9f32, 7.5, 100.0, 0.0], [8u32, 6, 4]);
+    let mut wanted = Vec::new();
+    for (b, &v) in x.iter().enumerate() {
+        let u = v as u32;
+        wanted.extend([u / 3, u >> 28, ((v - 5) as u32) / 3, ((b as i32 - 5) as u32) % 7, s as u32 / 3]);
+        wanted.extend([f[b] as u32 / 3, u.max(9), z.get(u as usize).copied().unwrap_or(0), 3 | (u << 4)]);
+        wanted.push(u % 5 + if u > 100 { 10 } else { 0 });
+    }
+    let args = [
+        Arg::number(s),
+        Arg::tensor(&x, [4]),
+        Arg::tensor(&f, [4]),
+        Arg::tensor(&z, [3]),
+        Arg::output::<u32>([10, 4]),
+    ];
+    check(without_signs().def(), &args, "y", &wanted);
+}

@@ -10,6 +10,7 @@ use crate::elem::Elem;
 use crate::limits;
 use crate::number;
 use crate::problem::Problem;
+use crate::tile;
 use crate::typing::{self, Scalar};
 use crate::view::View;
 
@@ -303,17 +304,13 @@ impl Evaluator {
         self.naming.clear();
         let value = self.unsettled(inner);
         let integers = ["usize", "i64", "i32", "u32"].contains(&to.text.as_str());
+        let is_size = matches!(value, Value::Size(_)) && to.text == "u32";
         if integers
-            && matches!(value, Value::Int(_) | Value::Size(_) | Value::Index(_))
-            && !(matches!(value, Value::Size(_)) && to.text == "u32")
             && !self.in_closure
+            && !is_size
+            && let Some(value) = self.cast_integer(&value, to.text == "u32", inner.span)
         {
             return value;
-        }
-        if let (Value::View(view), true, false) = (&value, integers, self.in_closure)
-            && integer::is_one(view)
-        {
-            return self.take(&view.clone(), inner.span);
         }
         let Some(elem) = self.elem(to) else {
             return Value::Poison;
@@ -336,6 +333,27 @@ impl Evaluator {
                 }
             },
         }
+    }
+
+    /// An integer as another type of integers, which is itself; but `u32` has no negative numbers.
+    fn cast_integer(&mut self, value: &Value, unsigned: bool, span: Span) -> Option<Value> {
+        let value = match value {
+            Value::Int(_) | Value::Size(_) | Value::Index(_) => value.clone(),
+            Value::View(view) if integer::is_one(view) => {
+                if unsigned && self.builder.elem(view).is_float() {
+                    return None;
+                }
+                self.take(&view.clone(), span)
+            }
+            _ => return None,
+        };
+        Some(match value {
+            Value::Index(at) if unsigned && self.builder.program().range(&at).lo < 0 => {
+                let expr = tile::Expr::Index(Box::new(at)).cast(Elem::U32);
+                Value::Number(Scalar::new(expr, Elem::U32))
+            }
+            value => value,
+        })
     }
 
     fn layout_literal(&mut self, shape: &Expr, stride: Option<&Expr>, span: Span) -> Value {

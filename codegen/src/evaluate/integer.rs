@@ -150,11 +150,17 @@ fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
         Expr::Index(at) => Some((**at).clone()),
         Expr::Size(size) => Some((*size).into()),
         Expr::Lit(number) => number.int().and_then(|n| i64::try_from(n).ok()).map(Affine::from),
-        // A type that holds all its values.
         Expr::Cast(to, x) if !to.is_float() => {
             let (at, all) = (inner(x)?, Range::of(*to));
             let own = program.range(&at);
-            (own.lo >= all.lo && own.hi <= all.hi).then_some(at)
+            if own.lo >= all.lo && own.hi <= all.hi {
+                // A type that holds all its values.
+                Some(at)
+            } else if *to == Elem::U32 {
+                Affine::two(Arith::Rem, &at, &(1i64 << 32).into())
+            } else {
+                None
+            }
         }
         Expr::Un(Un::Neg, x) => inner(x)?.times(-1),
         Expr::Bin(Bin::Add, x, y) => inner(x)?.plus(&inner(y)?, 1),
