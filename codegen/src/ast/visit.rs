@@ -29,6 +29,16 @@ impl Expr {
 }
 
 impl Expr {
+    /// How often does it mention this name, at most `most` times?
+    pub(crate) fn uses(&self, name: &str, most: usize) -> usize {
+        let (mut count, mut left) = (0, vec![self]);
+        while let (Some(expr), true) = (left.pop(), count < most) {
+            count += usize::from(matches!(&expr.kind, ExprKind::Name(known) if known == name));
+            left.extend(expr.inside());
+        }
+        count
+    }
+
     /// Does it mention this name, be it that of a value or of a function?
     pub(crate) fn mentions(&self, name: &str) -> bool {
         let mut left = vec![self];

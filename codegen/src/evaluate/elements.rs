@@ -8,6 +8,7 @@ use super::{Evaluator, advice, elementwise, integer};
 use crate::ast::{Arg, Expr, Name, Pattern, Span};
 use crate::elem::Elem;
 use crate::problem::Problem;
+use crate::thread::{Bin, Un};
 use crate::tile;
 use crate::typing::{self, Scalar, Type};
 use crate::view::View;
@@ -38,6 +39,8 @@ pub(super) struct Captured {
     pub(super) numbers: Vec<(tile::Expr, View)>,
     /// Is the text under evaluation what is indexed, or an index?
     paused: bool,
+    /// Does the function write to a tensor, whose coordinates may be those of its elements?
+    writes: bool,
 }
 
 impl Captured {
@@ -148,14 +151,65 @@ impl Evaluator {
     fn inlined(&mut self, closure: &Closure, values: Vec<Value>) -> Value {
         self.callers.push(std::mem::replace(&mut self.scope, closure.scope.clone()));
         let naming = std::mem::take(&mut self.naming);
+        let bound = self.scope.len();
         for (pattern, value) in closure.params.iter().zip(values) {
             self.bind(pattern, value);
         }
+        self.share(bound, &[&closure.body]);
         self.naming = naming;
         let value = self.unsettled(&closure.body);
         self.naming.clear();
         self.scope = self.callers.pop().unwrap_or_default();
         value
+    }
+
+    /// Numbers that have been bound since `bound`, in a closure, and are used more than once: those that are long are computed
+    /// once, in registers of their own.
+    pub(super) fn share(&mut self, bound: usize, uses: &[&Expr]) {
+        if !self.in_closure || self.captured.as_ref().is_none_or(|captured| captured.paused) {
+            return;
+        }
+        for place in bound..self.scope.len() {
+            let (name, value) = &self.scope[place];
+            let (name, value) = (name.clone(), value.clone());
+            if is_long_value(&value) && uses.iter().map(|of| of.uses(&name, 2)).sum::<usize>() > 1 {
+                self.scope[place].1 = self.shared_value(&name, value);
+            }
+        }
+    }
+
+    fn shared_value(&mut self, name: &str, value: Value) -> Value {
+        let number = match value {
+            Value::Tuple(items) => {
+                let named = |(n, item)| self.shared_value(&format!("{name}_{n}"), item);
+                return Value::Tuple(items.into_iter().enumerate().map(named).collect());
+            }
+            Value::Number(number) if is_long(&number.expr) => number,
+            value => return value,
+        };
+        let made = match number.ty {
+            Some(Type::Elem(elem)) => self.shared_number(name, &number.expr, elem),
+            _ => None,
+        };
+        made.unwrap_or(Value::Number(number))
+    }
+
+    fn shared_number(&mut self, name: &str, of: &tile::Expr, elem: Elem) -> Option<Value> {
+        let captured = self.captured.as_ref()?;
+        let differs = |part: &tile::Expr| match part {
+            tile::Expr::At(_) => captured.writes,
+            part => matches!(part, tile::Expr::Coord(..)),
+        };
+        if of.any(&differs) {
+            return None;
+        }
+        let rank = captured.ins.iter().map(View::rank).max()?;
+        let ins = captured.inputs(rank).ok()?;
+        if ins.len() >= MOST_INPUTS / 2 || ins.iter().any(|view| view.extents().is_none()) {
+            return None;
+        }
+        let tile = self.computed(name, &ins, of.clone(), elem).ok()?;
+        Some(self.input(&tile))
     }
 
     /// The value of a closure whose parameters are elements of these types.
@@ -248,7 +302,8 @@ impl Evaluator {
     /// The value of the closure, whose further inputs join the others.
     pub(super) fn of_elements(&mut self, mapped: &mut Mapped<'_>) -> Result<Value, Problem> {
         let elems: Vec<Elem> = mapped.ins.iter().map(|view| self.builder.elem(view)).collect();
-        self.captured = Some(Captured { ins: mapped.ins.clone(), ..Captured::default() });
+        let writes = mapped.to.is_some();
+        self.captured = Some(Captured { ins: mapped.ins.clone(), writes, ..Captured::default() });
         let value = match mapped.at_elements {
             None => self.applied(mapped.closure, &elems),
             Some(rank) => {
@@ -299,6 +354,34 @@ impl Evaluator {
             made.push(fragment);
         }
         Ok(made)
+    }
+}
+
+/// Operations of a number that are worth registers of their own, where it is used more than once.
+const LONG: usize = 16;
+/// Operations that a function such as `exp` counts as.
+const FUNCTION: usize = 12;
+
+/// Has it so many operations?
+fn is_long(of: &tile::Expr) -> bool {
+    let (mut count, mut left) = (0, vec![of]);
+    while let (Some(part), true) = (left.pop(), count < LONG) {
+        let parts = part.parts();
+        count += match part {
+            tile::Expr::Un(Un::Neg | Un::Abs | Un::Not, _) => 1,
+            tile::Expr::Un(..) | tile::Expr::Bin(Bin::Pow, ..) => FUNCTION,
+            _ => usize::from(!parts.is_empty()),
+        };
+        left.extend(parts);
+    }
+    count >= LONG
+}
+
+fn is_long_value(value: &Value) -> bool {
+    match value {
+        Value::Tuple(items) => items.iter().any(is_long_value),
+        Value::Number(number) => is_long(&number.expr),
+        _ => false,
     }
 }
 

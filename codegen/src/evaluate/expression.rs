@@ -110,8 +110,11 @@ impl Evaluator {
     /// A value behind bindings.
     fn block(&mut self, lets: &[(Pattern, Expr)], value: &Expr) -> Value {
         let depth = self.scope.len();
-        for (pattern, value) in lets {
-            self.bind_let(pattern, value);
+        for (place, (pattern, of)) in lets.iter().enumerate() {
+            let bound = self.scope.len();
+            self.bind_let(pattern, of);
+            let rest: Vec<&Expr> = lets[place + 1..].iter().map(|(_, of)| of).chain([value]).collect();
+            self.share(bound, &rest);
         }
         let value = self.unsettled(value);
         self.scope.truncate(depth);

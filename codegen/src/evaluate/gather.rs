@@ -50,7 +50,13 @@ impl Evaluator {
     }
 
     /// A function of elements in registers of its own.
-    fn computed(&mut self, name: &str, ins: &[View], value: tile::Expr, elem: Elem) -> Result<View, Problem> {
+    pub(super) fn computed(
+        &mut self,
+        name: &str,
+        ins: &[View],
+        value: tile::Expr,
+        elem: Elem,
+    ) -> Result<View, Problem> {
         if let Some(whole) = ins.iter().find(|view| view.extents().is_none()) {
             return Err(advice::whole(whole, "map").arg(0));
         }

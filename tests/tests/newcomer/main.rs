@@ -26,6 +26,7 @@ mod sciences;
 mod searches;
 mod serving;
 mod sparse;
+mod steps;
 mod sums;
 mod systems;
 mod tiles;
