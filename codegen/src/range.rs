@@ -196,12 +196,12 @@ impl Program {
 
     /// A size as the author wrote it: an extent that is computed by how it is computed.
     pub(crate) fn written(&self, size: Value) -> String {
-        let computed = |of: Symbol| self.requires.iter().find(|require| require.of == Some(of));
-        match size {
-            Value::Sym { times: 1, of, over: 1 } => computed(of).map(|require| require.text.clone()),
-            _ => None,
+        let Value::Sym { times, of, over } = size else { return size.to_string() };
+        match self.requires.iter().find(|require| require.of == Some(of)) {
+            None => size.to_string(),
+            Some(require) if times == 1 && over == 1 => require.text.clone(),
+            Some(require) => size.to_string().replace(of.name(), &format!("({})", require.text)),
         }
-        .unwrap_or_else(|| size.to_string())
     }
 
     /// A size that is a strict upper bound of a nonnegative number, for its multiples too; found for tile

@@ -88,7 +88,14 @@ impl TiledMma {
             ));
             match (newer, &others[..]) {
                 (Some(newer), _) => problem.help(format!("write arch = {newer}")),
-                (None, []) => problem.help("multiply on CUDA cores, with `gemm` of partitions over threads"),
+                (None, []) => {
+                    let known = |of: &Elem| Elem::all().any(|acc| TiledMma::row(*of, acc, arch).is_some());
+                    let all: Vec<_> = Elem::all().filter(known).map(Elem::name).collect();
+                    problem.help(format!(
+                        "they multiply {}; other types are multiplied on CUDA cores: full::<{acc}>((BM, BN), 0) for the sums",
+                        all.join(", ")
+                    ))
+                }
                 (None, _) => problem.help(format!("sum in {}", others.join(" or "))),
             }
         })?;
@@ -152,24 +159,33 @@ impl TiledMma {
             return Err(Problem::new(format!("`{}` is not a matrix product", row.name)));
         };
         let (m, n) = (i64::from(m), i64::from(n));
-        let fits = |over: &i64| tile[0] % (over * m) == 0 && tile[1] % (warps / over * n) == 0;
+        let over = |warps: i64| {
+            let fits = move |over: &i64| tile[0] % (over * m) == 0 && tile[1] % (warps / over * n) == 0;
+            (1..=warps).filter(move |over| warps % over == 0).filter(fits)
+        };
         // What a warp loads for each k-step; ties go to the squarer part. Pairs of narrow fragments are
         // loaded at once.
         let cost = |over: &i64| {
             let part = [tile[0] / over, tile[1] / (warps / over)];
             (part[0] + part[1], part[1] % (2 * n) != 0, part[0].abs_diff(part[1]), *over)
         };
-        let Some(over) = (1..=warps).filter(|over| warps % over == 0).filter(fits).min_by_key(cost) else {
+        let Some(best) = over(warps).min_by_key(cost) else {
             let what = if row.group == Scope::Warp { "warp" } else { "warpgroup" };
             let problem = Problem::new(format!(
                 "{warps} {what}s cannot share a tile of {}x{} by products of {m}x{n}",
                 tile[0], tile[1]
             ));
-            return Err(problem.help(format!(
-                "use a tile whose extents are multiples of {m} and {n}, at least one for each {what}"
-            )));
+            let most = if row.group == Scope::Warp { 32 } else { 8 };
+            let mut others = (1..=most).filter(|other| over(*other).next().is_some()).peekable();
+            return Err(problem.help(match others.peek() {
+                None => format!("use a tile whose extents are multiples of {m} and {n}"),
+                Some(_) => {
+                    let all: Vec<String> = others.map(|other| other.to_string()).collect();
+                    format!("write {what}s = {}, or another tile", all.join(" or "))
+                }
+            }));
         };
-        let groups = Layout::new((over, warps / over, 1i64), (1i64, over, 0i64))?;
+        let groups = Layout::new((best, warps / best, 1i64), (1i64, best, 0i64))?;
         Ok(TiledMma { row, groups, of: 0, pairs: None })
     }
 

@@ -179,7 +179,9 @@ pub fn agree<const N: usize>(sign: &str, mut operands: [Scalar; N]) -> Result<([
             Problem::new(format!("`{sign}` needs {operands} of one type, and these are {ty} and {other}"));
         return Err(problem.help(match (ty, other) {
             (Type::Elem(x), Type::Elem(y)) => {
-                format!("convert one of them, such as `x as {}`", wider(x, y))
+                let to = wider(x, y);
+                let narrow: Vec<_> = [x, y].into_iter().filter(|elem| *elem != to).map(Elem::name).collect();
+                format!("convert what is {}: `… as {to}`", narrow.join(" and what is "))
             }
             (Type::Elem(elem), _) | (_, Type::Elem(elem)) => {
                 format!("make a number of the condition, such as `(x < y) as {elem}`")

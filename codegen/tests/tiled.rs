@@ -189,11 +189,15 @@ fn refusals_have_help() {
     let best = |elem, acc, tile, warps| TiledMma::best(elem, acc, 80, tile, warps);
     refused(
         best(Elem::Bf16, Elem::F32, [40, 64], 4),
-        "4 warps cannot share a tile of 40x64 by products of 16x8\nuse a tile whose extents are multiples of 16 and 8, at least one for each warp",
+        "4 warps cannot share a tile of 40x64 by products of 16x8\nuse a tile whose extents are multiples of 16 and 8",
+    );
+    refused(
+        best(Elem::Bf16, Elem::F32, [32, 16], 3),
+        "3 warps cannot share a tile of 32x16 by products of 16x8\nwrite warps = 1 or 2 or 4, or another tile",
     );
     refused(
         best(Elem::I32, Elem::I32, [64, 64], 4),
-        "no matrix instruction of sm_80 multiplies i32 into sums of i32\nmultiply on CUDA cores, with `gemm` of partitions over threads",
+        "no matrix instruction of sm_80 multiplies i32 into sums of i32\nthey multiply f64, f16, bf16, i8, u8, tf32; other types are multiplied on CUDA cores: full::<i32>((BM, BN), 0) for the sums",
     );
     refused(
         best(Elem::I8, Elem::F32, [64, 64], 4),

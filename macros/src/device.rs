@@ -15,6 +15,7 @@ use quote::{format_ident, quote};
 use syn::{ItemFn, Stmt, UseTree};
 use tilewright_codegen::ast::{Device, ParamKind};
 use tilewright_codegen::evaluate;
+use tilewright_codegen::problem::Problem;
 use tilewright_codegen::wire::{decode, encode};
 
 /// What uses functions, and what has been fetched of them: the input of `__with_device!` after a definition.
@@ -56,7 +57,7 @@ impl User {
     fn next(&self) -> Option<TokenStream> {
         guard::check(self.item.clone()).ok()?;
         let function = syn::parse2::<ItemFn>(self.item.clone()).ok()?;
-        let (used, wrong) = used(&function.block);
+        let (used, wrong) = used(&function.block, own(&self.kind, &function));
         let next = used.get(self.fetched.len()).filter(|_| wrong.is_empty() && used.len() <= MOST_DEVICES)?;
         let Used { name, path } = next;
         let User { kind, attr, item, fetched } = self;
@@ -117,13 +118,24 @@ fn given(tokens: TokenStream) -> Option<User> {
 /// A mistake: where it is, what it is, and what to write instead.
 type Wrong = (Place, String, String);
 
-/// The functions that a body uses, and mistakes among them.
-fn used(block: &syn::Block) -> (Vec<Used>, Vec<Wrong>) {
+/// The name of a function, which it cannot use itself.
+fn own<'f>(kind: &Ident, function: &'f ItemFn) -> Option<&'f Ident> {
+    (kind == "device").then_some(&function.sig.ident)
+}
+
+/// The functions that a body uses, and mistakes among them; `own` is the name of the function.
+fn used(block: &syn::Block, own: Option<&Ident>) -> (Vec<Used>, Vec<Wrong>) {
     let (mut all, mut wrong) = (Vec::new(), Vec::new());
     for stmt in &block.stmts {
         if let Stmt::Item(syn::Item::Use(item)) = stmt {
             let leading = item.leading_colon;
             leaves(&item.tree, &quote!(#leading), &mut all, &mut wrong);
+        }
+    }
+    for one in &all {
+        if own.is_some_and(|own| one.path.to_string() == quote!(self::#own).to_string()) {
+            let Problem { message, help, .. } = evaluate::recursive(&one.name.to_string());
+            wrong.push((one.name.span().into(), message, help.unwrap_or_default()));
         }
     }
     if let Some(one) = all.get(MOST_DEVICES) {
@@ -163,8 +175,8 @@ fn leaves(tree: &UseTree, path: &TokenStream, all: &mut Vec<Used>, wrong: &mut V
 }
 
 /// A body without its imports, whose mistakes are recorded.
-pub(crate) fn without_uses(block: &syn::Block, text: &mut Text) -> syn::Block {
-    let (_, wrong) = used(block);
+pub(crate) fn without_uses(block: &syn::Block, own: Option<&Ident>, text: &mut Text) -> syn::Block {
+    let (_, wrong) = used(block, own);
     for (place, what, instead) in wrong {
         text.wrong(place, what, &instead);
     }
@@ -249,7 +261,7 @@ fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Devi
         return None;
     };
     let result = element(result, text);
-    let body = block_value(&without_uses(&function.block, text), text);
+    let body = block_value(&without_uses(&function.block, Some(&sig.ident), text), text);
     Some(Device { name: text.name(&sig.ident), params, result: result?, devices, body: body? })
 }
 

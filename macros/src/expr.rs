@@ -390,9 +390,13 @@ fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
     if path.leading_colon.is_some() || path.segments.len() != 1 {
         let last = path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
         let what = "functions of the language are called by their names alone";
-        let instead = format!(
-            "import it, a `#[device]` function by `use` at the top of the kernel, and write `{last}(…)`"
-        );
+        let own = ["self", "super", "crate"].iter().any(|start| path.segments[0].ident == start);
+        let elsewhere = tilewright_codegen::evaluate::elsewhere(&last).filter(|_| !own);
+        let instead = elsewhere.unwrap_or_else(|| {
+            format!(
+                "import it, a `#[device]` function by `use` at the top of the kernel, and write `{last}(…)`"
+            )
+        });
         text.wrong(Place::of(path), what, &instead);
         return None;
     }
@@ -471,6 +475,9 @@ pub(crate) fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Ex
             other => {
                 let place = text.place(other.span);
                 let instead = match other.kind {
+                    ast::StmtKind::Assign { target, .. } if !binds(&lets, &target) => {
+                        "a closure changes nothing outside of it: sum(x) combines elements, and scan(x, 0.0, |a, b| a + b) each with those before it"
+                    }
                     ast::StmtKind::Assign { .. } => {
                         "give each step a name, as in { let y = x + 1.0; let y = y * y; y }"
                     }
@@ -489,6 +496,18 @@ pub(crate) fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Ex
         return Some(value);
     }
     Some(ast::Expr { span: text.span(whole), kind: ExprKind::Block { lets, value: Box::new(value) } })
+}
+
+/// Do these bindings name what an assignment changes?
+fn binds(lets: &[(ast::Pattern, ast::Expr)], target: &ast::Expr) -> bool {
+    fn names(pattern: &ast::Pattern, name: &str) -> bool {
+        match pattern {
+            ast::Pattern::Name(own) => own.text == name,
+            ast::Pattern::Tuple(_, all) => all.iter().any(|one| names(one, name)),
+            ast::Pattern::Hole(_) => false,
+        }
+    }
+    matches!(&target.kind, ExprKind::Name(name) if lets.iter().any(|(pattern, _)| names(pattern, name)))
 }
 
 fn operator(op: &BinOp) -> Option<Binary> {

@@ -110,7 +110,7 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     let name = text.name(&sig.ident);
     let (consts, types) = signature::generics(&sig.generics, &attribute, text);
     let params = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
-    let body = stmt::block(&device::without_uses(&function.block, text), text);
+    let body = stmt::block(&device::without_uses(&function.block, None, text), text);
     let is_unsafe = sig.unsafety.is_some();
     let Attribute { levels, keys, overlaps, .. } = attribute;
     ast::Kernel { name, is_unsafe, consts, types, params, devices: Vec::new(), body, levels, keys, overlaps }

@@ -54,7 +54,11 @@ fn pair(input: ParseStream<'_>) -> Pair {
     }
     let name: Ident = input.parse()?;
     if input.is_empty() || !input.peek(Token![=]) || input.peek(Token![==]) {
-        let said = format!("`{name}` has no value\nhelp: write `{name} = …`");
+        let help = match Elem::named(&name.to_string()) {
+            Some(elem) => format!("write its key, such as `dtype = {elem}`"),
+            None => format!("write `{name} = …`"),
+        };
+        let said = format!("`{name}` has no value\nhelp: {help}");
         return Err(syn::Error::new(name.span(), said));
     }
     input.parse::<Token![=]>()?;

@@ -5,6 +5,7 @@ use crate::expr::{element, expr, layout_macro, path_value};
 use crate::function::MOST_TYPES;
 use crate::text::{Place, Text};
 use syn::{GenericArgument, GenericParam, PathArguments, Type};
+use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{self, ConstParam, ExprKind, Param, ParamKind, TypeParam};
 
 /// Reads the constants and the element types between `<` and `>`.
@@ -20,7 +21,12 @@ pub(crate) fn generics(
             GenericParam::Const(constant) => {
                 let is_size = matches!(&constant.ty, Type::Path(path) if path.path.is_ident("usize"));
                 if !is_size {
-                    text.wrong(Place::of(&constant.ty), "a kernel's constants are sizes", "write `usize`");
+                    let instead = match named(&constant.ty).map(|name| name.to_string()).as_deref() {
+                        Some("bool") => "write `usize`, 1 or 0, and `if FLAG == 1`",
+                        Some("f32" | "f64") => "write the number in the body, or an argument, `alpha: f32`",
+                        _ => "write `usize`",
+                    };
+                    text.wrong(Place::of(&constant.ty), "a kernel's constants are sizes", instead);
                 }
                 let name = text.name(&constant.ident);
                 consts.push(ConstParam {
@@ -124,6 +130,28 @@ fn kind(ty: &Type, text: &mut Text) -> Option<(ast::Name, ParamKind)> {
     }
 }
 
+/// A type of one name.
+fn named(ty: &Type) -> Option<&syn::Ident> {
+    match ty {
+        Type::Path(path) if path.qself.is_none() => path.path.get_ident(),
+        _ => None,
+    }
+}
+
+/// The type of a number, or of those of a slice.
+fn element_of(ty: &Type) -> Option<&syn::Ident> {
+    let own = if let Type::Slice(slice) = ty { &slice.elem } else { ty };
+    named(own).filter(|name| Elem::named(&name.to_string()).is_some())
+}
+
+/// Is it the name of a type of numbers?
+fn is_number_type(ty: &Type) -> bool {
+    const OTHERS: [&str; 6] = ["usize", "isize", "i64", "u64", "bool", "char"];
+    named(ty)
+        .map(|name| name.to_string())
+        .is_some_and(|name| Elem::named(&name).is_some() || OTHERS.contains(&&*name))
+}
+
 fn is_tensor(path: &syn::TypePath) -> bool {
     path.path.segments.last().is_some_and(|last| last.ident == "Tensor")
 }
@@ -133,8 +161,20 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
     let path = match ty {
         Type::Path(path) if is_tensor(path) => path,
         Type::Group(inner) => return tensor(&inner.elem, mutable, text),
-        Type::Path(path) if !mutable && path.path.get_ident().is_some() => {
+        Type::Path(_) if !mutable && named(ty).is_some() => {
             text.wrong(Place::of(ty), "numbers are passed by value", "leave out the `&`");
+            return None;
+        }
+        // What was meant is known.
+        Type::Path(_) | Type::Slice(_) if element_of(ty).is_some() => {
+            let borrow = if mutable { "&mut " } else { "&" };
+            let extent = if matches!(ty, Type::Slice(_)) { "N" } else { "_1" };
+            let elem = element_of(ty).map(|name| name.to_string()).unwrap_or_default();
+            text.wrong(
+                Place::of(ty),
+                "this is not a tensor",
+                &format!("write `{borrow}Tensor<{elem}, {extent}>`"),
+            );
             return None;
         }
         other => {
@@ -211,6 +251,11 @@ fn extents(from: &GenericArgument, text: &mut Text) -> Option<ast::Expr> {
 fn type_value(ty: &Type, text: &mut Text) -> Option<ast::Expr> {
     text.deeper(ty, |text| {
         let (place, kind) = match ty {
+            Type::Path(path) if is_number_type(ty) => {
+                let what = "this is a type, and an extent is the name of a size";
+                text.wrong(Place::of(path), what, "write a name that launch finds out, such as `M`");
+                return None;
+            }
             Type::Path(path) if path.qself.is_none() => path_value(&path.path, text)?,
             Type::Tuple(tuple) => {
                 let items: Vec<_> = tuple.elems.iter().map(|item| type_value(item, text)).collect();

@@ -293,7 +293,9 @@ fn mistakes_in_heads() {
         "Tensor<f32, M>",
         "a kernel borrows its tensors; help: write `&` or `&mut` in front",
     );
-    wrong("", "fn f(a: &[f32])", "[f32]", &format!("this is not a tensor; help: {TENSOR}"));
+    wrong("", "fn f(a: &[f32])", "[f32]", "this is not a tensor; help: write `&Tensor<f32, N>`");
+    wrong("", "fn f(a: &mut f32)", "f32", "this is not a tensor; help: write `&mut Tensor<f32, _1>`");
+    wrong("", "fn f(a: &Vec<f32>)", "Vec<f32>", &format!("this is not a tensor; help: {TENSOR}"));
     wrong(
         "",
         "fn f(a: (f32, f32))",

@@ -32,10 +32,23 @@ pub struct Arrangement(Infallible);
 #[derive(Clone, Copy, Debug)]
 pub struct Number(Infallible);
 
+/// The functions. Behind `=>` an example: elements of `x`, statements, and the elements that they make of `y`.
 macro_rules! language {
-    ($($(#[$doc:meta])* fn $name:ident $(<$elem:ident>)? ($($arg:ident : $ty:ty),*) $(-> $result:ty)?;)*) => {
+    ($(
+        $(#[$doc:meta])* fn $name:ident $(<$elem:ident>)? ($($arg:ident : $ty:ty),*) $(-> $result:ty)?
+            $(=> $from:ident $given:tt, $($line:literal),+, $to:ident $made:tt)?;
+    )*) => {
         $(
             $(#[$doc])*
+            $(#[doc = concat!(
+                "\n```\nuse tilewright::prelude::*;\n\n#[kernel]\nfn example(x: &Tensor<", stringify!($from), ", N>, y: &mut Tensor<",
+                stringify!($to), ", N>) {\n    let (x, y) = (tile(x, 256, block.x), tile(y, 256, block.x));\n",
+                $("    ", $line, "\n",)+
+                "}\n\nlet x: &[", stringify!($from), "] = &", stringify!($given),
+                ";\nlet done = example().simulate(&[Arg::tensor(x, [x.len()]), Arg::output::<", stringify!($to),
+                ">([x.len()])])?;\nassert_eq!(done.get::<", stringify!($to), ">(\"y\")?, ", stringify!($made),
+                ");\n# Ok::<(), tilewright::sim::Error>(())\n```"
+            )])?
             pub fn $name $(<$elem>)? ($($arg: $ty),*) $(-> $result)? {
                 $(let _ = $arg;)*
                 panic!(concat!("`", stringify!($name), "` is called outside of a kernel"))
@@ -75,7 +88,8 @@ language! {
     fn broadcast(tensor: View, shape: Nested) -> View;
     /// A precondition of the launch: `assert(N % 4 == 0)`, a condition on sizes. Other launches are refused,
     /// with their numbers; a known divisor of a size makes accesses wider in every variant.
-    fn assert(condition: Number);
+    fn assert(condition: Number)
+        => f32 [3.0, 1.0], "assert(N % 2 == 0);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// The tile coordinates of a block, and the number of blocks:
     /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` rasters column by column. With `bands = 8` it
     /// rasters bands of eight rows of tiles, so that concurrent blocks share operands.
@@ -87,10 +101,12 @@ language! {
     fn full<T>(shape: Nested, value: Number) -> View;
     /// A whole tile in registers of `i32`, its coordinates along a mode: `iota(256)` holds 0 to 255, `iota((BM, BN), 1)` the
     /// number of each element's column. See [Coordinates of elements](super::closures#coordinates-of-elements).
-    fn iota(shape: Nested, mode: Number) -> View;
+    fn iota(shape: Nested, mode: Number) -> View
+        => f32 [3.0, 1.0], "copy(x + iota(256) as f32, y);", f32 [3.0, 2.0];
     /// The number of threads of the block, where no thread layout determines it: `threads(512)`, or
     /// `#[kernel(threads = 512)]`. The default is 256.
-    fn threads(count: Number);
+    fn threads(count: Number)
+        => f32 [3.0, 1.0], "threads(64); // four elements for each", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// A matrix instruction, and the warps that it is tiled over: the best for these types with
     /// `tiled_mma::<bf16, f32>(warps = 8)`, or with `warps = (4, 2)`, arranged over rows and columns; wgmma with
     /// `tiled_mma::<bf16, f32>(warpgroups = 2)`, see [Producers](super::products#producers); a row of the table by name with
@@ -151,46 +167,96 @@ language! {
     /// identity. See [Reductions](super::reductions#reductions).
     fn reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// The largest along a mode of a fragment.
-    fn maximum(fragment: View, mode: Number) -> View;
+    fn maximum(fragment: View, mode: Number) -> View
+        => f32 [3.0, 1.0], "copy(x - maximum(x), y);", f32 [0.0, -2.0];
     /// The smallest along a mode of a fragment.
-    fn minimum(fragment: View, mode: Number) -> View;
+    fn minimum(fragment: View, mode: Number) -> View
+        => f32 [3.0, 1.0], "copy(x - minimum(x), y);", f32 [2.0, 0.0];
     /// Sums each element over the threads of a warp, or over `lanes = 8` neighbours; `acc = …` as in [`sum`].
     fn warp_sum(fragment: View) -> View;
     /// [`reduce`] of each element over the threads of a warp, or over `lanes = 8` neighbours; every lane gets
     /// the result.
-    fn warp_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    fn warp_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+        => f32 [3.0, 2.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(x + warp_reduce(x, 1.0, |a, b| a * b), y);",
+            f32 [9.0, 8.0];
     /// The largest of each element over the threads of a warp.
-    fn warp_maximum(fragment: View) -> View;
+    fn warp_maximum(fragment: View) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(x - warp_maximum(x), y);",
+            f32 [0.0, -2.0];
     /// The smallest of each element over the threads of a warp.
-    fn warp_minimum(fragment: View) -> View;
+    fn warp_minimum(fragment: View) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(x - warp_minimum(x), y);",
+            f32 [2.0, 0.0];
     /// Sums each element over the threads of the block; every thread gets the sum. `acc = …` as in [`sum`].
     fn block_sum(fragment: View) -> View;
     /// [`reduce`] of each element over the threads of the block; every thread gets the result.
-    fn block_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    fn block_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+        => f32 [3.0, 2.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(x + block_reduce(x, 1.0, |a, b| a * b), y);",
+            f32 [9.0, 8.0];
     /// The largest of each element over the threads of the block; every thread gets it.
-    fn block_maximum(fragment: View) -> View;
+    fn block_maximum(fragment: View) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(x - block_maximum(x), y);",
+            f32 [0.0, -2.0];
     /// The smallest of each element over the threads of the block; every thread gets it.
-    fn block_minimum(fragment: View) -> View;
+    fn block_minimum(fragment: View) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(x - block_minimum(x), y);",
+            f32 [2.0, 0.0];
     /// Sums each element over all threads of the cluster; every thread of its blocks gets the sum. With
     /// `per_block = true` all threads of a block have the same elements, and each block contributes once. See
     /// [Clusters](super::reductions#clusters).
     fn cluster_sum(fragment: View) -> View;
     /// [`reduce`] of each element over the threads of the cluster; every thread gets the result. With
     /// `per_block = true` each block contributes once, as in [`cluster_sum`].
-    fn cluster_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    fn cluster_reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+        => f32 [3.0, 2.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(x + cluster_reduce(x, 1.0, |a, b| a * b), y);",
+            f32 [9.0, 8.0];
     /// The largest of each element over the threads of the cluster; every thread gets it.
-    fn cluster_maximum(fragment: View) -> View;
+    fn cluster_maximum(fragment: View) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(x - cluster_maximum(x), y);",
+            f32 [0.0, -2.0];
     /// The smallest of each element over the threads of the cluster; every thread gets it.
-    fn cluster_minimum(fragment: View) -> View;
+    fn cluster_minimum(fragment: View) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(x - cluster_minimum(x), y);",
+            f32 [2.0, 0.0];
     /// Combines each element with those before it, by an associative closure with its identity:
     /// `scan(x, 0.0, |a, b| a + b, mode = 1)`. See [Scans](super::reductions#scans).
     fn scan(tiles: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// [`scan`] of each element over the lanes of a warp, or over `lanes = 8` neighbours.
-    fn warp_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    fn warp_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(warp_scan(x, 0.0, |a, b| a + b), y);",
+            f32 [3.0, 4.0];
     /// [`scan`] of each element over the threads of the block.
-    fn block_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    fn block_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(block_scan(x, 0.0, |a, b| a + b), y);",
+            f32 [3.0, 4.0];
     /// [`scan`] of each element over the threads of the cluster, its blocks in the order of their indices.
-    fn cluster_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
+    fn cluster_scan(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(cluster_scan(x, 0.0, |a, b| a + b), y);",
+            f32 [3.0, 4.0];
     /// Statements of a loop's body from here on are of a later stage: `stage(1)` runs them one step later than those of stage 0,
     /// beside statements of the next iteration; `stage(1, place = 0)` says where in a step. See
     /// [Stages](super::control#stages).
@@ -200,18 +266,36 @@ language! {
     /// Waits until every copy in flight has landed.
     fn cp_async_wait_all();
     /// Waits until at most this many commit groups are in flight.
-    fn cp_async_wait(groups: Number);
+    fn cp_async_wait(groups: Number)
+        => f32 [3.0, 1.0],
+            "let (s, t) = (shared::<f32>(layout!(256)), layout!(256));",
+            "copy(parallelize(x, t, thread.x), parallelize(s, t, thread.x));",
+            "cp_async_commit();",
+            "cp_async_wait(0);",
+            "sync_threads();",
+            "copy(parallelize(s, t, thread.x), parallelize(y, t, thread.x));",
+            f32 [3.0, 1.0];
     /// Ends a commit group.
-    fn cp_async_commit();
+    fn cp_async_commit()
+        => f32 [3.0, 1.0],
+            "let (s, t) = (shared::<f32>(layout!(256)), layout!(256));",
+            "copy(parallelize(x, t, thread.x), parallelize(s, t, thread.x));",
+            "cp_async_commit();",
+            "cp_async_wait(0);",
+            "sync_threads();",
+            "copy(parallelize(s, t, thread.x), parallelize(y, t, thread.x));",
+            f32 [3.0, 1.0];
     /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must
     /// cover whole rows.
     fn at_most(size: Number, limit: Number);
     /// Refuses launches where a size is smaller: `at_least(N, 4097)`. What is in bounds of all others is not checked, such as
     /// all elements of a thread but its last.
-    fn at_least(size: Number, limit: Number);
+    fn at_least(size: Number, limit: Number)
+        => f32 [3.0, 1.0], "at_least(N, 2);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// `__launch_bounds__` minimum blocks per multiprocessor: it bounds the registers of a thread. 0 leaves
     /// it to the compiler.
-    fn blocks_per_sm(blocks: Number);
+    fn blocks_per_sm(blocks: Number)
+        => f32 [3.0, 1.0], "blocks_per_sm(4);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// A persistent kernel: as many blocks as the device runs at once are launched, and each executes the kernel for one
     /// tile of the grid after another. In clusters whose blocks do not divide the tiles along x, those of the last one that
     /// have no tile take part in what the cluster does together, and write nothing to global memory. With a producer, its
@@ -227,82 +311,138 @@ language! {
     /// A layout whose offsets are swizzled: `swizzled(3, 2, 3, layout!((32, 8)))`.
     fn swizzled(bits: Number, base: Number, shift: Number, layout: Arrangement) -> Arrangement;
     /// The composition of two layouts.
-    fn composition(layout: Arrangement, tiler: Nested) -> Arrangement;
+    fn composition(layout: Arrangement, tiler: Nested) -> Arrangement
+        => f32 [3.0, 1.0],
+            "let t = composition(layout!(256), layout!(128)); // 128:1",
+            "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
+            f32 [3.0, 1.0];
     /// A layout divided into tiles.
-    fn logical_divide(layout: Arrangement, tiler: Nested) -> Arrangement;
+    fn logical_divide(layout: Arrangement, tiler: Nested) -> Arrangement
+        => f32 [3.0, 1.0],
+            "let t = coalesce(logical_divide(layout!(128), 32)); // of (32,4):(1,32)",
+            "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
+            f32 [3.0, 1.0];
     /// A layout divided into tiles, with tile modes first and rest modes second.
-    fn zipped_divide(layout: Arrangement, tiler: Nested) -> Arrangement;
+    fn zipped_divide(layout: Arrangement, tiler: Nested) -> Arrangement
+        => f32 [3.0, 1.0],
+            "let t = coalesce(zipped_divide(layout!(128), 32)); // of (32,4):(1,32)",
+            "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
+            f32 [3.0, 1.0];
     /// Copies of a block, side by side.
-    fn blocked_product(block: Arrangement, copies: Arrangement) -> Arrangement;
+    fn blocked_product(block: Arrangement, copies: Arrangement) -> Arrangement
+        => f32 [3.0, 1.0],
+            "let t = blocked_product(layout!(32), layout!(4)); // (32,4):(1,32)",
+            "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
+            f32 [3.0, 1.0];
     /// Copies of a block, interleaved.
-    fn raked_product(block: Arrangement, copies: Arrangement) -> Arrangement;
+    fn raked_product(block: Arrangement, copies: Arrangement) -> Arrangement
+        => f32 [3.0, 1.0],
+            "let t = raked_product(layout!(32), layout!(4)); // (4,32):(32,1)",
+            "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
+            f32 [3.0, 1.0];
     /// The same function with as few modes as possible.
-    fn coalesce(layout: Arrangement) -> Arrangement;
+    fn coalesce(layout: Arrangement) -> Arrangement
+        => f32 [3.0, 1.0],
+            "let t = coalesce(layout!((8, 16))); // 128:1",
+            "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
+            f32 [3.0, 1.0];
     /// A quotient, rounded up.
-    fn ceil_div(a: Number, b: Number) -> Number;
+    fn ceil_div(a: Number, b: Number) -> Number
+        => f32 [1.0, 2.0], "map(x, y, |x| x + ceil_div(N, 4) as f32);", f32 [2.0, 3.0];
     /// The smaller.
-    fn min(a: Number, b: Number) -> Number;
+    fn min(a: Number, b: Number) -> Number
+        => f32 [1.0, 3.0], "map(x, y, |x| min(x, 2.0));", f32 [1.0, 2.0];
     /// The larger.
-    fn max(a: Number, b: Number) -> Number;
+    fn max(a: Number, b: Number) -> Number
+        => f32 [1.0, 3.0], "map(x, y, |x| max(x, 2.0));", f32 [2.0, 3.0];
     /// e to this power. Functions of numbers are for closures; for their accuracy see
     /// [Accuracy](super::types#accuracy).
-    fn exp(x: Number) -> Number;
+    fn exp(x: Number) -> Number
+        => f32 [0.0, 1.0], "map(x, y, |x| exp(x));", f32 [1.0, 2.7182817];
     /// 2 to this power.
-    fn exp2(x: Number) -> Number;
+    fn exp2(x: Number) -> Number
+        => f32 [0.5, 3.0], "map(x, y, |x| exp2(x));", f32 [1.4142135, 8.0];
     /// The natural logarithm.
-    fn log(x: Number) -> Number;
+    fn log(x: Number) -> Number
+        => f32 [1.0, 2.0], "map(x, y, |x| log(x));", f32 [0.0, 0.6931472];
     /// The logarithm to the base 2.
-    fn log2(x: Number) -> Number;
+    fn log2(x: Number) -> Number
+        => f32 [0.5, 8.0], "map(x, y, |x| log2(x));", f32 [-1.0, 3.0];
     /// The square root.
-    fn sqrt(x: Number) -> Number;
+    fn sqrt(x: Number) -> Number
+        => f32 [2.0, 9.0], "map(x, y, |x| sqrt(x));", f32 [1.4142135, 3.0];
     /// One over the square root.
-    fn rsqrt(x: Number) -> Number;
+    fn rsqrt(x: Number) -> Number
+        => f32 [4.0, 0.25], "map(x, y, |x| rsqrt(x));", f32 [0.5, 2.0];
     /// x to the power of y.
-    fn pow(x: Number, y: Number) -> Number;
+    fn pow(x: Number, y: Number) -> Number
+        => f32 [2.0, -2.0], "map(x, y, |x| pow(x, 3.0));", f32 [8.0, -8.0];
     /// The hyperbolic tangent.
-    fn tanh(x: Number) -> Number;
+    fn tanh(x: Number) -> Number
+        => f32 [0.0, 100.0], "map(x, y, |x| tanh(x));", f32 [0.0, 1.0];
     /// The sine.
-    fn sin(x: Number) -> Number;
+    fn sin(x: Number) -> Number
+        => f32 [0.0, 1.0], "map(x, y, |x| sin(x));", f32 [0.0, 0.84147096];
     /// The cosine.
-    fn cos(x: Number) -> Number;
+    fn cos(x: Number) -> Number
+        => f32 [0.0, 1.0], "map(x, y, |x| cos(x));", f32 [1.0, 0.5403023];
     /// The error function, 2/√π ∫₀ˣ exp(-t²) dt.
-    fn erf(x: Number) -> Number;
+    fn erf(x: Number) -> Number
+        => f32 [0.0, 100.0], "map(x, y, |x| erf(x));", f32 [0.0, 1.0];
     /// 1 / (1 + exp(-x)).
-    fn sigmoid(x: Number) -> Number;
+    fn sigmoid(x: Number) -> Number
+        => f32 [0.0, 100.0], "map(x, y, |x| sigmoid(x));", f32 [0.5, 1.0];
     /// x / (1 + exp(-x)); NaN for -∞.
-    fn silu(x: Number) -> Number;
+    fn silu(x: Number) -> Number
+        => f32 [0.0, 100.0], "map(x, y, |x| silu(x));", f32 [0.0, 100.0];
     /// x/2 (1 + erf(x/√2)), as GELU is usually defined; NaN for -∞.
-    fn gelu(x: Number) -> Number;
+    fn gelu(x: Number) -> Number
+        => f32 [0.0, 100.0], "map(x, y, |x| gelu(x));", f32 [0.0, 100.0];
     /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))); NaN for -∞.
-    fn gelu_tanh(x: Number) -> Number;
+    fn gelu_tanh(x: Number) -> Number
+        => f32 [0.0, 100.0], "map(x, y, |x| gelu_tanh(x));", f32 [0.0, 100.0];
     /// The magnitude.
-    fn abs(x: Number) -> Number;
+    fn abs(x: Number) -> Number
+        => f32 [-1.5, 2.0], "map(x, y, |x| abs(x));", f32 [1.5, 2.0];
     /// The magnitude of the first with the sign of the second.
-    fn copysign(size: Number, sign: Number) -> Number;
+    fn copysign(size: Number, sign: Number) -> Number
+        => f32 [-1.5, 2.0], "map(x, y, |x| copysign(3.0, x));", f32 [-3.0, 3.0];
     /// The greatest integer that is not greater.
-    fn floor(x: Number) -> Number;
+    fn floor(x: Number) -> Number
+        => f32 [-1.5, 1.5], "map(x, y, |x| floor(x));", f32 [-2.0, 1.0];
     /// The least integer that is not less.
-    fn ceil(x: Number) -> Number;
+    fn ceil(x: Number) -> Number
+        => f32 [-1.5, 1.5], "map(x, y, |x| ceil(x));", f32 [-1.0, 2.0];
     /// The integer towards 0.
-    fn trunc(x: Number) -> Number;
+    fn trunc(x: Number) -> Number
+        => f32 [-1.5, 1.5], "map(x, y, |x| trunc(x));", f32 [-1.0, 1.0];
     /// The nearest integer, halves away from 0.
-    fn round(x: Number) -> Number;
+    fn round(x: Number) -> Number
+        => f32 [-2.5, 0.5], "map(x, y, |x| round(x));", f32 [-3.0, 1.0];
     /// The nearest integer, halves to the even one.
-    fn round_ties_even(x: Number) -> Number;
+    fn round_ties_even(x: Number) -> Number
+        => f32 [-2.5, 0.5], "map(x, y, |x| round_ties_even(x));", f32 [-2.0, 0.0];
     /// The remainder of x after whole multiples of y, with the sign of x: `x % y`, exactly.
-    fn fmod(x: Number, y: Number) -> Number;
+    fn fmod(x: Number, y: Number) -> Number
+        => f32 [-3.5, 3.5], "map(x, y, |x| fmod(x, 2.0));", f32 [-1.5, 1.5];
     /// The upper half of the product of two `i32` or `u32`, which has 8 bytes.
-    fn mul_high(a: Number, b: Number) -> Number;
+    fn mul_high(a: Number, b: Number) -> Number
+        => i32 [3, 1000000], "map(x, y, |x| mul_high(x, x));", i32 [0, 232];
     /// The number of set bits of an integer.
-    fn count_ones(n: Number) -> Number;
+    fn count_ones(n: Number) -> Number
+        => i32 [7, -1], "map(x, y, |x| count_ones(x));", i32 [3, 32];
     /// The number of zero bits before the first set bit of an integer; all of them for 0.
-    fn leading_zeros(n: Number) -> Number;
+    fn leading_zeros(n: Number) -> Number
+        => i32 [7, 0], "map(x, y, |x| leading_zeros(x));", i32 [29, 32];
     /// The bits of a number of 4 bytes, as another type of 4 bytes: `bits::<u32>(x)`, `bits::<f32>(n)`.
-    fn bits<T>(x: Number) -> Number;
+    fn bits<T>(x: Number) -> Number
+        => f32 [1.0, -2.0], "map(x, y, |x| bits::<u32>(x));", u32 [0x3f80_0000, 0xc000_0000];
     /// a·b + c, rounded once.
-    fn fma(a: Number, b: Number, c: Number) -> Number;
+    fn fma(a: Number, b: Number, c: Number) -> Number
+        => f32 [1.0, 3.0], "map(x, y, |x| fma(x, 2.0, 1.0));", f32 [3.0, 7.0];
     /// One of two numbers: `select(x > 0.0, x, 0.0)`.
-    fn select(condition: Number, then: Number, other: Number) -> Number;
+    fn select(condition: Number, then: Number, other: Number) -> Number
+        => f32 [-1.5, 2.0], "map(x, y, |x| select(x > 0.0, x, 0.0));", f32 [0.0, 2.0];
     /// A loop that is unrolled while compiling: `for i in unroll(0..4) { … }`.
     fn unroll(range: Number) -> Number;
     /// A software-pipelined loop: copies from global to shared memory run `stages - 1` iterations ahead,

@@ -1,6 +1,6 @@
 //! The visitor of the author's tree: what expressions and statements contain, and how deep they nest.
 
-use super::{Device, Expr, ExprKind, Kernel, ParamKind, Stmt, StmtKind};
+use super::{Device, Expr, ExprKind, Kernel, ParamKind, Span, Stmt, StmtKind};
 
 impl Expr {
     /// Its direct subexpressions.
@@ -54,6 +54,20 @@ impl Expr {
             left.extend(expr.inside());
         }
         false
+    }
+}
+
+impl Expr {
+    /// The place of a call of this function.
+    pub(crate) fn calls(&self, name: &str) -> Option<Span> {
+        let mut left = vec![self];
+        while let Some(expr) = left.pop() {
+            match &expr.kind {
+                ExprKind::Call { function, .. } if function.text == name => return Some(function.span),
+                _ => left.extend(expr.inside()),
+            }
+        }
+        None
     }
 }
 

@@ -183,6 +183,13 @@ impl Builder {
                         n.map_or_else(|| shape.to_string(), |n| n.to_string())
                     })
                 };
+                // An operand whose modes fit in the other order.
+                let is =
+                    |view: &View, mode: usize, other: &View, of: usize| size(view, mode) == size(other, of);
+                let swapped = [(a, 0, b), (b, 1, a)].into_iter().find_map(|(view, side, other)| {
+                    let fits = is(view, 1, acc, side) && is(view, 0, other, 1) && !is(view, 0, acc, side);
+                    fits.then_some(view)
+                });
                 return Err(Problem::new(format!(
                     "the {what} differ: {} in mode {l} of `{}`, {} in mode {r} of `{}`",
                     text(x),
@@ -190,7 +197,13 @@ impl Builder {
                     text(y),
                     right.name
                 ))
-                .help("operands are (m, k), (n, k) and (m, n)")
+                .help(match swapped {
+                    Some(view) => format!(
+                        "operands are (m, k), (n, k) and (m, n): write permute({}, (1, 0))",
+                        view.name
+                    ),
+                    None => "operands are (m, k), (n, k) and (m, n)".into(),
+                })
                 .arg(arg));
             }
         }

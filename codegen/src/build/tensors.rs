@@ -261,7 +261,7 @@ impl Builder {
             return Err(Problem::new(format!(
                 "a fragment of {count} elements of {elem} takes {registers} registers of each thread, and {MOST} is the limit",
             ))
-            .help("use smaller tiles, or more threads")
+            .help("use smaller tiles, or more threads; a tile that the threads of a block share is full::<f32>((64, 64), 0.0)")
             .because(Cause::Registers));
         }
         let flat = Tuple::flat(&flat);

@@ -11,13 +11,25 @@ use crate::verify::written_whole;
 pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     if program.threads() == 0 {
-        found.push(
-            Diagnostic::error(
+        const WRITE: &str = "copy(2.0 * tile(x, 256, block.x), tile(y, 256, block.x))";
+        let mut first = None;
+        program.body.iter().for_each(|stmt| {
+            stmt.each(&mut |stmt| {
+                let by_thread = stmt.mentions(program, &|at| at.per_thread());
+                first = first.or(by_thread.then_some(stmt.span));
+            });
+        });
+        found.push(match (first, &program.body[..]) {
+            (_, []) => Diagnostic::error(Span::default(), "this kernel does nothing")
+                .help(format!("write a result to a tensor: {WRITE}")),
+            (Some(span), _) => Diagnostic::error(span, "it is not known how many threads this kernel has: it uses `thread.x`, and no thread layout")
+                .help(format!("name tiles, whose elements are distributed over threads: {WRITE}; or write #[kernel(threads = 256)]")),
+            (None, _) => Diagnostic::error(
                 Span::default(),
                 "it is not known how many threads this kernel has: no thread layout occurs in it",
             )
             .help("partition what it works on, such as `parallelize(t, layout!((32, 8)), thread.x)`"),
-        );
+        });
         return found;
     }
     let mut uncounted: Vec<u8> = (0..3).filter(|axis| program.grid[usize::from(*axis)].is_none()).collect();

@@ -131,7 +131,13 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write layout!((32, 8) : (8, 1)), a shape and its strides",
     ),
     (&["make_tensor"], "write shared::<f32>(layout!((32, 8))), or registers::<f32>((8, 8), 0.0)"),
-    (&["barrier", "debug_barrier"], "write sync_threads()"),
+    (&["barrier", "debug_barrier", "__syncthreads", "syncthreads"], "write sync_threads()"),
+    (&["swap"], "write (a, b) = (b, a)"),
+    (
+        &["clone", "cloned", "copied", "to_owned"],
+        "leave it out: `let u = t` of registers is a copy, of memory another name; copy(t, u) copies elements",
+    ),
+    (&["softmax"], "write e / sum(e, 1), where `let e = exp(x - maximum(x, 1));`"),
     (
         &["atomic_add", "atomicAdd", "atomic_max", "atomicMax"],
         "write copy(x, y, how = \"atomic_add\"), or \"atomic_max\" and its like; at places that elements name, scatter(x, y, |x| (place, 1), how = \"atomic_add\")",
@@ -153,14 +159,15 @@ const TYPES_ELSEWHERE: &[(&[&str], Elem)] = &[
     (&["uint8", "uint8_t", "byte"], Elem::U8),
 ];
 
-fn elsewhere(name: &str) -> Option<String> {
+/// What to write for a name of other languages.
+pub fn elsewhere(name: &str) -> Option<String> {
     ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, instead)| (*instead).to_owned())
 }
 
 /// The help for a named argument that libraries of arrays have.
 pub(super) fn named(name: &str) -> Option<&'static str> {
     match name {
-        "axis" | "dim" => {
+        "axis" | "dim" | "mode" => {
             Some("the mode is the second argument: sum(x, 1), reduce(x, 0.0, |a, b| a + b, mode = 1)")
         }
         "keepdim" | "keepdims" | "keep_dims" => {
@@ -185,7 +192,9 @@ pub(crate) fn element(name: &str) -> String {
             )
         }
         (None, "usize" | "isize") => {
-            format!("sizes are read off tensors, such as `a.size(0)`; for numbers use one of {usable}")
+            format!(
+                "sizes are read off tensors, such as `a.size(0)`, and integers are indices as they are: x[(i)]; for numbers use one of {usable}"
+            )
         }
         (None, "bool") => {
             format!("a flag is an integer, `flag: i32`, and a condition is `flag != 0`; use one of {usable}")
@@ -238,7 +247,8 @@ pub(super) fn variable(name: &str, scope: &[&str], in_kernel: bool) -> String {
         (true, true) => format!(
             "constants outside the kernel cannot be read; write the number, or add `const {name}: usize = …` to the kernel"
         ),
-        (_, false) => NAMES_IN_KEYS.into(),
+        (true, false) => NAMES_IN_KEYS.into(),
+        (false, false) => format!("{NAMES_IN_KEYS}; a function of elements is a closure, |{name}| …"),
         (false, true) if scope.is_empty() => "bind it with `let` first".into(),
         (false, true) => {
             let names: Vec<_> = scope.iter().map(|name| format!("`{name}`")).collect();
@@ -279,7 +289,7 @@ pub(super) fn method(name: &str, of: &Value) -> String {
 }
 
 /// What `if` can be.
-const CONDITIONS: &str = "`if` is decided by integers: constants, `block.x`, loop variables, sizes, scalar arguments, and what is read from memory";
+const CONDITIONS: &str = "`if` is decided by integers: constants, `block.x`, loop variables, sizes, scalar arguments, and single elements of integer type, such as ids[(block.x)], or x[(0)] as i32";
 
 /// The counterpart of `if` for elements.
 const CHOICES: &str =
@@ -372,7 +382,7 @@ pub(super) fn divisor(op: Binary, by: i64) -> Problem {
 /// What is to be a coordinate and is a number, but no integer.
 pub(super) fn no_integer(kind: &str) -> Problem {
     Problem::new(format!("a coordinate is an integer, and this is {kind}"))
-        .help("convert it: floor(u) as i32, or (x > 0.0) as i32 of a condition")
+        .help("convert it: `floor(…) as i32`, or of a condition `(… > 0.0) as i32`")
 }
 
 /// An index or a coordinate that is none; `usage` shows how it is written.

@@ -221,6 +221,11 @@ impl Evaluator {
         }
         let of = of.expr;
         let ins: Vec<_> = reads.then(|| to.clone()).into_iter().chain(views).collect();
+        if let Some(open) = [&to].into_iter().chain(&ins).find(|view| view.extents().is_none()) {
+            let at = if open.tensor == to.tensor { target_span } else { from_span };
+            self.complain(at, advice::whole(open, ""));
+            return;
+        }
         let (done, target_arg) = match &ins[..] {
             [] => (self.builder.fill(&to, of), 0),
             ins => (self.builder.map(ins, &to, of), 1),

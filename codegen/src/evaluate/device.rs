@@ -23,12 +23,24 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
         run.scope.push((param.name.text.clone(), elem.map_or(Value::Poison, value)));
     }
     let result = run.elem(&device.result);
+    if let Some(span) = device.body.calls(&device.name.text)
+        && !device.devices.iter().any(|used| used.name.text == device.name.text)
+    {
+        run.complain(span, recursive(&device.name.text));
+        return run.diagnostics;
+    }
     run.in_closure = true;
     let value = run.expr(&device.body);
     if let Some(elem) = result {
         run.given(&value, elem, last(&device.body));
     }
     run.diagnostics
+}
+
+/// A function that calls itself.
+pub fn recursive(name: &str) -> Problem {
+    Problem::new(format!("`{name}` calls itself, and calls are inlined"))
+        .help("write the steps one by one, or a loop of the kernel that calls it for each")
 }
 
 impl Evaluator {

@@ -119,6 +119,15 @@ impl Evaluator {
                         (Some(extents), None) => {
                             self.tensor(param, elem, extents, None, *mutable, shape.span)
                         }
+                        (Some(extents), Some(Some(strides))) if extents.rank() != strides.rank() => {
+                            let problem = Problem::new(format!(
+                                "`{}` has the extents {extents}, and the strides {strides}",
+                                param.name.text
+                            ));
+                            let at = stride.as_ref().map_or(shape.span, |stride| stride.span);
+                            let help = "write a stride for each mode: (ldx, _1) where rows are contiguous, (_1, ldx) for columns";
+                            self.complain(at, problem.help(help))
+                        }
                         (Some(extents), Some(Some(strides))) => {
                             self.tensor(param, elem, extents, Some(strides), *mutable, shape.span)
                         }

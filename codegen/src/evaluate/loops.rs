@@ -6,6 +6,7 @@ use crate::affine::{Affine, Arith};
 use crate::ast::{self, Pattern, Span};
 use crate::build::Builder;
 use crate::condition::Test;
+use crate::pipeline::unfit;
 use crate::problem::Problem;
 use crate::thread::Unroll;
 use crate::tile::Ahead;
@@ -83,10 +84,10 @@ impl Evaluator {
                 (_, Value::Poison) => return None,
                 (None, value @ Value::Range(..)) if range.is_none() => range = Some(value),
                 (Some("stages"), Value::Int(n)) if stages.is_none() && u32::try_from(n).is_ok() => {
-                    stages = Some(n as u32)
+                    stages = Some((n as u32, arg.value.span))
                 }
                 (Some("fragments"), Value::Int(n)) if fragments.is_none() && u32::try_from(n).is_ok() => {
-                    fragments = Some(n as u32)
+                    fragments = Some((n as u32, arg.value.span))
                 }
                 (Some("exits"), Value::Bool(leaves)) if exits.is_none() => exits = Some(leaves),
                 (_, other) => {
@@ -97,9 +98,16 @@ impl Evaluator {
             }
         }
         match (range, stages) {
-            (Some(range), Some(stages)) => {
-                let (fragments, exits) = (fragments.unwrap_or(1), exits.unwrap_or(true));
-                Some((range, Ahead { stages, fragments, exits, producer }))
+            (Some(range), Some((stages, at_stages))) => {
+                let (fragments, at_fragments) = fragments.unwrap_or((1, at_stages));
+                let ahead = Ahead { stages, fragments, exits: exits.unwrap_or(true), producer };
+                match unfit(&ahead) {
+                    None => Some((range, ahead)),
+                    Some(problem) => {
+                        self.complain(if problem.arg == Some(0) { at_stages } else { at_fragments }, problem);
+                        None
+                    }
+                }
             }
             _ => {
                 let problem = Problem::new("a pipelined loop needs a range and its stages");

@@ -47,7 +47,8 @@ use crate::problem::Problem;
 use crate::tile;
 use crate::view::View;
 pub(crate) use advice::element;
-pub use device::device;
+pub use advice::elsewhere;
+pub use device::{device, recursive};
 pub use functions::{FUNCTIONS, Function};
 pub use keys::KEYS;
 pub(crate) use matmul_keys::Keys;
@@ -217,12 +218,18 @@ impl Evaluator {
         match &stmt.kind {
             StmtKind::Let { pattern, value } => self.bind_let(pattern, value),
             StmtKind::Expr(expr) => {
-                let value = self.expr(expr);
-                if !matches!(value, Value::Unit | Value::Poison) {
-                    let problem =
-                        Problem::new(format!("this is {}, and nothing is done with it", value.kind()));
-                    self.complain(expr.span, problem.help("bind it with `let`, or remove it"));
-                }
+                let value = self.unsettled(expr);
+                let (what, help) = match &value {
+                    Value::Unit | Value::Poison => return,
+                    Value::Elements(_) | Value::View(_) => {
+                        let tile = matches!(value, Value::Elements(_));
+                        let what = if tile { "a computed tile".into() } else { value.kind() };
+                        (what, "copy it to a result, as in copy(x, y), or bind it with `let`")
+                    }
+                    other => (other.kind(), "bind it with `let`, or remove it"),
+                };
+                let problem = Problem::new(format!("this is {what}, and nothing is done with it"));
+                self.complain(expr.span, problem.help(help));
             }
             StmtKind::Assign { target, op, value } => self.assign(target, *op, value, stmt.span),
             StmtKind::For { pattern, range, body } => self.repeat(pattern, range, body),

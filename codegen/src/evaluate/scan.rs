@@ -90,7 +90,7 @@ impl Evaluator {
         let name = |n: usize| naming.get(n).or(naming.last()).map_or("fragment", String::as_str);
         let (mut ins, mut to): (Vec<View>, Vec<View>) = (Vec::new(), Vec::new());
         for (n, (view, elem)) in from.iter().zip(&elems).enumerate() {
-            ins.push(if whole { self.loaded(view)? } else { view.clone() });
+            ins.push(if whole { self.loaded(view)? } else { self.loaded_part(view)? });
             to.push(match whole {
                 true => self.builder.distributed(name(n), *elem, &extents)?,
                 false => self.room_for(name(n), *elem, std::slice::from_ref(view))?,

@@ -7,7 +7,9 @@ use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::ast::Span;
 use crate::elem::Elem;
+use crate::pair;
 use crate::problem::Problem;
+use crate::resolve::mixed;
 use crate::tile::whole;
 use crate::tile::{self, Across};
 use crate::typing::Scalar;
@@ -22,13 +24,20 @@ impl Evaluator {
     /// Registers for a function of these: a whole tile of their broadcast shape where they are whole tiles,
     /// and else a fragment of the shape of the first.
     pub(super) fn room_for(&mut self, name: &str, elem: Elem, of: &[View]) -> Result<View, Problem> {
-        if !of.iter().all(|view| self.is_whole(view)) {
+        pair::joint(of)?;
+        if let Some(part) = of.iter().find(|view| !self.is_whole(view)) {
+            // A block of one thread owns whole tiles.
+            let alone = self.builder.program().threads() == 1;
+            let tile = of.iter().find(|view| !alone && self.is_whole(view) && !integer::is_one(view));
+            if let Some(tile) = tile {
+                return Err(mixed::apart(tile, part));
+            }
             return self.builder.registers(name, elem, View::joint_shape(of));
         }
         let mut tile: Vec<i64> = Vec::new();
         for view in of {
             let own = view.extents().ok_or_else(|| advice::whole(view, "map"))?;
-            tile.resize(tile.len().max(own.len()), 1);
+            tile.resize(own.len(), 1);
             tile.iter_mut().zip(own).for_each(|(all, own)| *all = (*all).max(own));
         }
         self.builder.distributed(name, elem, &tile)

@@ -43,7 +43,14 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Known, Re
                 element(&param.name, param.elem, tensor.elem)?;
                 itself(&param.name, mutable, rank, tensor)?;
             }
-            (None, Given::Scalar(elem)) => element(&param.name, param.elem, *elem)?,
+            (None, Given::Scalar(elem)) if *elem == param.elem => {}
+            (None, Given::Scalar(elem)) => {
+                let message =
+                    format!("it is a number of type {}, and one of type {elem} was given", param.elem);
+                return Err(
+                    Refusal::of(&param.name, message).help(format!("convert it: `… as {}`", param.elem))
+                );
+            }
             (Some(_), Given::Scalar(elem)) => {
                 return Err(Refusal::of(
                     &param.name,
@@ -98,18 +105,22 @@ fn element(name: &str, wanted: Elem, given: Elem) -> Result<(), Refusal> {
     if wanted == given {
         return Ok(());
     }
-    Err(Refusal::of(name, format!("its elements are {wanted}, and {given} were given")))
+    Err(Refusal::of(name, format!("its elements are {wanted}, and {given} were given"))
+        .help(format!("convert them, or make the kernel for {given}")))
 }
 
 /// Checks of one tensor alone.
 fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(), Refusal> {
     let refuse = |message: String| Err(Refusal::of(name, message));
     if mutable && !tensor.mutable {
-        return refuse("the kernel writes it, and it was lent for reading only".into());
+        return Err(Refusal::of(name, "the kernel writes it, and it was lent for reading only").help(
+            "lend it as `&mut`; to the simulator as `Arg::output`, or `Arg::in_out` if it is read too",
+        ));
     }
     if tensor.extents.len() != rank || tensor.strides.len() != rank {
         let given = tensor.extents.len();
-        return refuse(format!("it has {rank} modes, and a tensor of {given} was given"));
+        let s = if rank == 1 { "" } else { "s" };
+        return refuse(format!("it has {rank} mode{s}, and a tensor of {given} was given"));
     }
     for (mode, (&extent, &stride)) in tensor.extents.iter().zip(&tensor.strides).enumerate() {
         if extent < 0 {
@@ -129,10 +140,9 @@ fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(),
     }
     let bytes = u64::from(tensor.elem.bytes());
     if !tensor.address.is_multiple_of(bytes) {
-        return refuse(format!(
-            "it begins at address {:#x}, and {} is {bytes} bytes wide",
-            tensor.address, tensor.elem
-        ));
+        let message =
+            format!("it begins at address {:#x}, and {} is {bytes} bytes wide", tensor.address, tensor.elem);
+        return Err(Refusal::of(name, message).help(format!("begin at a multiple of {bytes} bytes")));
     }
     let needed = last_offset(&tensor.extents, &tensor.strides) + 1;
     if needed > i128::from(tensor.len) {
@@ -203,9 +213,26 @@ fn sizes<'k>(
                 format!("its stride {mode} is 0, and the kernel takes it for at least 1"),
             ));
         }
-        size(name, What("stride", mode), wanted, given, plain, bound)?;
+        size(name, What("stride", mode), wanted, given, plain, bound).map_err(|refusal| match wanted {
+            Value::Int(1) => refusal.help(format!(
+                "elements along mode {mode} are neighbours: give it strides such as {}",
+                text(&compact(&tensor.extents, mode))
+            )),
+            _ => refusal,
+        })?;
     }
     Ok(())
+}
+
+/// The strides of a tensor without gaps, with stride 1 along a mode.
+fn compact(extents: &[i64], first: usize) -> Vec<i64> {
+    let mut strides = vec![1; extents.len()];
+    let mut next = extents[first].max(1);
+    for mode in (0..extents.len()).filter(|mode| *mode != first) {
+        strides[mode] = next;
+        next = next.saturating_mul(extents[mode].max(1));
+    }
+    strides
 }
 
 fn size<'k>(
@@ -338,7 +365,7 @@ fn overlaps(names: &[&str], given: &[Given]) -> Result<(), Refusal> {
             if a.0 < b.1 && b.0 < a.1 {
                 let (written, read) = if one.mutable { (at, place) } else { (place, at) };
                 let message = format!("it is written, and it shares memory with `{}`", names[read]);
-                return Err(Refusal::of(names[written], message));
+                return Err(Refusal::of(names[written], message).help("give it memory of its own"));
             }
         }
     }

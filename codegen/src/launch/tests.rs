@@ -120,7 +120,7 @@ fn strides_fit() {
     check(
         |[a, ..]| (a.strides, a.len) = (vec![64, 1], 1 << 20),
         Some("a"),
-        "argument `a`: its stride 0 is 64, and the kernel is made for 1",
+        "argument `a`: its stride 0 is 64, and the kernel is made for 1\nhelp: elements along mode 0 are neighbours: give it strides such as (1, 256)",
     );
     check(
         |[_, b, _]| b.strides[1] = -128,
@@ -151,19 +151,23 @@ fn buffers_are_long_enough_and_disjoint() {
     check(
         |[a, ..]| a.address += 2,
         Some("a"),
-        "argument `a`: it begins at address 0x100002, and f32 is 4 bytes wide",
+        "argument `a`: it begins at address 0x100002, and f32 is 4 bytes wide\nhelp: begin at a multiple of 4 bytes",
     );
     check(
         |[a, _, c]| c.address = a.address + 4 * 16383,
         Some("c"),
-        "argument `c`: it is written, and it shares memory with `a`",
+        "argument `c`: it is written, and it shares memory with `a`\nhelp: give it memory of its own",
     );
     check(
         |[.., c]| c.mutable = false,
         Some("c"),
-        "argument `c`: the kernel writes it, and it was lent for reading only",
+        "argument `c`: the kernel writes it, and it was lent for reading only\nhelp: lend it as `&mut`; to the simulator as `Arg::output`, or `Arg::in_out` if it is read too",
     );
-    check(|[a, ..]| a.elem = Elem::F64, Some("a"), "argument `a`: its elements are f32, and f64 were given");
+    check(
+        |[a, ..]| a.elem = Elem::F64,
+        Some("a"),
+        "argument `a`: its elements are f32, and f64 were given\nhelp: convert them, or make the kernel for f64",
+    );
 }
 
 #[test]

@@ -109,6 +109,7 @@ impl Reader<'_> {
                     ExprKind::Str(name) if Elem::named(name).is_some() => {
                         format!("write {key} = {name}, without quotes")
                     }
+                    _ if key == "b_dtype" => "write i8, u8, i4, u4, e4m3 or e5m2".to_owned(),
                     ExprKind::Str(name) => element(name),
                     _ => element(name),
                 };
@@ -128,13 +129,12 @@ impl Reader<'_> {
         choices.iter().position(|choice| *choice == written).unwrap_or_else(|| {
             // For operands the help explains the choices.
             let about = match key {
-                "a" | "b" | "c" | "bias" | "residual" => {
-                    keys::key(key).map(|(_, _, about)| format!("; {about}"))
-                }
+                "a" | "b" | "c" | "bias" | "residual" => keys::key(key).map(|(_, _, about)| about.to_owned()),
                 _ => None,
             };
             let help = did_you_mean(&written, choices.iter().copied()).unwrap_or_else(|| {
-                format!("write {key} = {}{}", choices.join(" or "), about.unwrap_or_default())
+                let known = format!("write {key} = {}", choices.join(" or "));
+                about.map_or(known.clone(), |about| format!("{known}\nhelp: {about}"))
             });
             self.error(span, format!("`{key}` has no such choice"), help);
             0

@@ -207,11 +207,11 @@ pub(crate) fn unfit(ahead: &Ahead) -> Option<Problem> {
             let problem = Problem::new(format!(
                 "a pipelined loop has 1 to {MOST_STAGES} stages, and this one {stages}"
             ));
-            return Some(problem.help("write stages = 3: more only take shared memory"));
+            return Some(problem.help("write stages = 3: more only take shared memory").arg(0));
         }
         _ => return None,
     };
-    Some(Problem::new(message).help("write stages = 3, fragments = 2"))
+    Some(Problem::new(message).help("write stages = 3, fragments = 2").arg(1))
 }
 
 /// Checks the pipelined loops of a statement and lists what they fill, with the number of stages.

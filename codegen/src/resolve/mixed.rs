@@ -4,6 +4,7 @@ use crate::diagnostic::Diagnostic;
 use crate::problem::Problem;
 use crate::tile::Program;
 use crate::tile::whole::{Kind, is_cooperative, kind, views};
+use crate::view::View;
 
 /// Rejects statements that mix whole tiles and parts of threads.
 pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
@@ -16,16 +17,20 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
         let part = views.iter().find(|view| kind(program, view) == Kind::Part);
         let tile = views.iter().find(|view| kind(program, view) == Kind::Tile);
         if let (Some(part), Some(tile)) = (part, tile) {
-            let problem = Problem::new(format!(
-                "`{}`, {}, is a whole tile that all threads share, and `{}`, {}, is the part of one thread",
-                tile.name,
-                tile.shape(),
-                part.name,
-                part.shape()
-            ))
-            .help("use whole tiles on both sides; threads find their parts themselves");
-            found = Some(problem.at(stmt.span));
+            found = Some(apart(tile, part).at(stmt.span));
         }
     });
     found.map_or(Ok(()), Err)
+}
+
+/// A whole tile beside the part of one thread.
+pub(crate) fn apart(tile: &View, part: &View) -> Problem {
+    Problem::new(format!(
+        "`{}`, {}, is a whole tile that all threads share, and `{}`, {}, is the part of one thread",
+        tile.name,
+        tile.shape(),
+        part.name,
+        part.shape()
+    ))
+    .help("use whole tiles on both sides; threads find their parts themselves")
 }

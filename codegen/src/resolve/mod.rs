@@ -39,7 +39,7 @@ mod epilogue;
 mod exchange;
 mod forms;
 mod gather;
-mod mixed;
+pub(crate) mod mixed;
 mod part;
 mod product;
 mod scan;

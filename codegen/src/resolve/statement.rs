@@ -366,7 +366,13 @@ fn fragment(name: &str, elem: Elem, d: &Distribution) -> Result<Layout> {
             Tuple::flat(d.tile()),
             d.threads()
         ))
-        .help("use a smaller tile, or more threads: `threads(512)`")
+        .help(match [512, 1024].into_iter().find(|more| registers * d.threads() <= MOST * more) {
+            Some(more) => format!("use a smaller tile, or more threads: `threads({more})`"),
+            None => {
+                let most = MOST * 4 / i64::from(elem.bytes()) * d.threads();
+                format!("use a smaller tile, of at most {most} elements: the others are those of other blocks, or of a loop")
+            }
+        })
         .because(Cause::Registers));
     }
     Ok(Layout::compact(Tuple::flat(&shape))?)

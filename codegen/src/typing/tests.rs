@@ -86,27 +86,27 @@ fn operators_keep_types() {
 #[test]
 fn mixtures_are_refused_with_both_types() {
     let sign = "`+` needs operands of one type, and these are";
-    let mixed = |x, y, what: &str, to: &str| {
-        let help = format!("convert one of them, such as `x as {to}`");
+    let mixed = |x, y, what: &str, [narrow, to]: [&str; 2]| {
+        let help = format!("convert what is {narrow}: `… as {to}`");
         refuses(two(Bin::Add, of(x), of(y)), &format!("{sign} {what}"), &help, None);
     };
-    mixed(I32, F32, "i32 and f32", "f32");
-    mixed(Bf16, F16, "bf16 and f16", "f32");
-    mixed(I8, U8, "i8 and u8", "i32");
-    mixed(F32, F64, "f32 and f64", "f64");
-    mixed(F16, U32, "f16 and u32", "f16");
-    mixed(Elem::Tf32, F32, "tf32 and f32", "f32");
-    mixed(Elem::E4m3, Elem::E5m2, "e4m3 and e5m2", "f32");
+    mixed(I32, F32, "i32 and f32", ["i32", "f32"]);
+    mixed(Bf16, F16, "bf16 and f16", ["bf16 and what is f16", "f32"]);
+    mixed(I8, U8, "i8 and u8", ["i8 and what is u8", "i32"]);
+    mixed(F32, F64, "f32 and f64", ["f32", "f64"]);
+    mixed(F16, U32, "f16 and u32", ["u32", "f16"]);
+    mixed(Elem::Tf32, F32, "tf32 and f32", ["tf32", "f32"]);
+    mixed(Elem::E4m3, Elem::E5m2, "e4m3 and e5m2", ["e4m3 and what is e5m2", "f32"]);
     refuses(
         less(of(I32), of(U32)),
         "`<` needs operands of one type, and these are i32 and u32",
-        "convert one of them, such as `x as i32`",
+        "convert what is u32: `… as i32`",
         None,
     );
     refuses(
         select(less(of(I32), of(I32)), of(F32), of(I32)),
         "`select` needs operands of one type, and these are f32 and i32",
-        "convert one of them, such as `x as f32`",
+        "convert what is i32: `… as f32`",
         None,
     );
     refuses(

@@ -97,6 +97,12 @@ fn numbers_in_braces_are_extents() {
     assert_eq!(said(Kernel, &format!("{head} {{ copy({}, {}); }}", part("a"), part("b"))), "");
 }
 
+#[test]
+fn operands_are_permuted() {
+    let product = "fn k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (K, N)>, c: &mut Tensor<f32, (M, N)>) { let (a, b) = (tile(a, (64, 16), (block.x, _)), tile(b, (16, 64), (_, block.y))); let (sa, sb) = (shared::<f32>((64, 16)), shared::<f32>((16, 64))); let mut acc = full::<f32>((64, 64), 0.0); for k in pipelined(0..a.size(2), stages = 2) { copy(a[(_, _, k)], sa); copy(b[(_, _, k)], sb); gemm(sa, permute(sb, (1, 0)), &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.y))); }";
+    assert_eq!(said(Kernel, product), "");
+}
+
 /// The CUDA C of a kernel's body, or the errors in it.
 fn source(body: &str) -> String {
     let said = said(Body, body);
@@ -173,11 +179,13 @@ fn arithmetic_on_tiles_is_map() {
 fn names_in_closures_make_no_value_without_end() {
     let doubled: String = (1..60).map(|n| format!("let x{n} = x{} * x{}; ", n - 1, n - 1)).collect();
     let nested: String = (1..600).map(|n| format!("let x{n} = -x{}; ", n - 1)).collect();
-    for lets in [doubled, nested] {
-        let said = source(&format!("copy(map(from, |x0| {{ {lets} x3 }}), to);"));
-        assert!(said.contains("names stand for their expressions"), "{said}");
-        assert_eq!(said.matches("error at").count(), 1, "{said}");
-    }
+    let of = |lets: &str| source(&format!("copy(map(from, |x0| {{ {lets} x3 }}), to);"));
+    // What is long and used twice has registers of its own.
+    let said = of(&doubled);
+    assert!(said.contains("__global__") && said.len() < 20_000, "{said}");
+    let said = of(&nested);
+    assert!(said.contains("names stand for their expressions"), "{said}");
+    assert_eq!(said.matches("error at").count(), 1, "{said}");
     // Names of a block are out of scope after it, and shadow others only inside.
     let said = source("copy(map(from, |x| { let y = x; y } + y), to);");
     assert!(said.contains("`y` is not known"), "{said}");

@@ -131,6 +131,71 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
         Body,
         "let mut x = map(tile(a, (32, 8), (block.x, block.y)), |x| x); for k in 0..thread.x { x *= 2.0; } copy(x, tile(b, (32, 8), (block.x, block.y)));",
     ),
+    // Sentences of Rust and CUDA that have a counterpart.
+    (Body, "std::mem::swap(&mut from, &mut to); let x = from.clone(); copy(softmax(from), to);"),
+    (Body, "tile(a, (32, 8), (block.x, block.y)) * 2.0;"),
+    (Kernel, "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { y = x * 2.0; }"),
+    (Kernel, "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { y += 1.0; }"),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let i = block.x * 256 + thread.x; if i < N { y[i] = x[i] * 2.0; } }",
+    ),
+    (Kernel, "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {}"),
+    (
+        Kernel,
+        "fn k(ids: &Tensor<i32, N>, x: &Tensor<f32, V>, y: &mut Tensor<f32, N>) { map(tile(ids, 256, block.x), tile(y, 256, block.x), |i| x[(i as usize)]); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { copy(map(tile(x, 1048576, block.x), |x| x), tile(y, 1048576, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { copy(map(tile(x, 65536, block.x), |x| x), tile(y, 65536, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, {N + 600}>) { copy(tile(x, 256, block.x), tile(y, 256, block.x)); }",
+    ),
+    (Kernel, "fn k(x: &[f32], n: &f32, y: &mut [f32], total: &mut f32) {}"),
+    (Kernel, "fn k<const A: f32 = 0.5, const FLAG: bool = true>(x: &Tensor<f32, (usize, usize)>) {}"),
+    (Kernel, "fn k(x: &Tensor<f32, (M, N), row_major>) {}"),
+    (Keys, "bf16"),
+    (Keys, "dtype = bf16, b_dtype = i2"),
+    (Body, "let mut total = 0.0; copy(map(from, |x| { total += x; total }), to);"),
+    (Body, "let s = map(from, |x| x); for k in 0..4 { let s = s + to; } copy(s, to);"),
+    // Products.
+    (
+        Kernel,
+        "fn k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (K, N)>, c: &mut Tensor<f32, (M, N)>) { let (a, b) = (tile(a, (64, 16), (block.x, _)), tile(b, (16, 64), (_, block.y))); let (sa, sb) = (shared::<f32>((64, 16)), shared::<f32>((16, 64))); let mut acc = full::<f32>((64, 64), 0.0); for k in pipelined(0..a.size(2), stages = 2) { copy(a[(_, _, k)], sa); copy(b[(_, _, k)], sb); gemm(sa, sb, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (K, N)>, c: &mut Tensor<f32, (M, N)>) { let (a, b) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (_, block.y))); let (sa, sb) = (shared::<f32>((64, 64)), shared::<f32>((64, 64))); let mut acc = full::<f32>((64, 64), 0.0); for k in pipelined(0..a.size(2), stages = 2) { copy(a[(_, _, k)], sa); copy(b[(_, _, k)], sb); gemm(sa, sb, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (K, N)>, c: &mut Tensor<f32, (M, N)>) { let (a, b) = (tile(a, (64, 16), (block.x, _)), tile(b, (16, 64), (_, block.y))); let (sa, sb) = (shared::<f32>((64, 16)), shared::<f32>((16, 64))); let mut acc = full::<f32>((64, 64), 0.0); for k in pipelined(0..a.size(2), stages = 0) { copy(a[(_, _, k)], sa); copy(b[(_, _, k)], sb); gemm(sa, permute(sb, (1, 0)), &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(c: &mut Tensor<f32, (M, N)>) { let mma = tiled_mma::<bf16, f32>(warps = 3); let acc = mma.accumulators((64, 64), 0.0); copy(acc, tile(c, (64, 64), (block.x, block.y))); }",
+    ),
+    (
+        Kernel,
+        "fn k(c: &mut Tensor<f32, (M, N)>) { let mma = tiled_mma::<u32, i32>(warps = 4); let acc = mma.accumulators((64, 64), 0); copy(acc, tile(c, (64, 64), (block.x, block.y))); }",
+    ),
+    (Keys, "epilogue = gelu(x)"),
+    (Keys, "bias = true"),
+    // Tiles of other shapes.
+    (
+        Body,
+        "let x = tile(a, (32, 8), (block.x, block.y)); let z = full::<f32>((8, 32), 0.0); copy(select(x > 0.0, x, z), tile(b, (32, 8), (block.x, block.y)));",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, w: &Tensor<f32, N>, y: &mut Tensor<f32, (M, N)>) { let x = tile(x, (32, 64), (block.x, block.y)); let w = tile(w, 64, block.y); copy(map((x, w), |x, w| x + w), tile(y, (32, 64), (block.x, block.y))); }",
+    ),
     // Places that no tile has, and what nothing writes.
     (
         Body,

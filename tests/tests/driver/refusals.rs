@@ -164,7 +164,11 @@ fn arguments() {
             scaled.launch_with(&stream, given),
         );
         let given = &mut [(&*a).into(), (&*b).into(), (&mut *c).into(), number(), Argument::scalar(2f64)];
-        refused(Some("beta"), "its elements are f32, and f64 were given", scaled.launch_with(&stream, given));
+        refused(
+            Some("beta"),
+            "it is a number of type f32, and one of type f64 was given",
+            scaled.launch_with(&stream, given),
+        );
         let scaled = MATMUL.specialize(&[]).unwrap();
         let outcome = scaled.launch_scaled(&stream, 1.0, &*a, &*b, 0.0, &mut *c);
         refused(None, "it was made without `alpha_beta = true`", outcome);

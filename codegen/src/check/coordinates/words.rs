@@ -60,6 +60,9 @@ pub(super) fn product(
             coordinate(program, axis.of)
         )
     };
+    let turned = |why: String, name: &str| {
+        format!("{why}: operands are (rows, k) and (columns, k), as permute({name}, (1, 0)) is")
+    };
     let (arg, help) = match why.along {
         (true, true) => (
             1,
@@ -68,11 +71,11 @@ pub(super) fn product(
                 a.view.name, b.view.name, x.extent
             ),
         ),
-        (true, false) => (1, format!("{}: operands are (rows, k) and (columns, k)", not_along(b, y))),
+        (true, false) => (1, turned(not_along(b, y), &b.view.name)),
         (false, _) if why.steps == 1 => {
             (1, format!("partition `{}` and `{}` alike along {}", a.view.name, b.view.name, x.extent))
         }
-        (false, true) => (0, format!("{}: operands are (rows, k) and (columns, k)", not_along(a, x))),
+        (false, true) => (0, turned(not_along(a, x), &a.view.name)),
         (false, false) => {
             let (a, b) = (not_along(a, x), not_along(b, y));
             (0, format!("{a}, and {b}: operands are (rows, k) and (columns, k)"))
