@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr, ParamKind, Stmt};
 
 use super::scene::{Extent, Scene};
-use super::tree::{binary, call, decide, field, float, index, int, name, not};
+use super::tree::{binary, call, computed, decide, field, float, index, int, name, not};
 
 /// Comparisons.
 const COMPARE: [Binary; 6] = [Binary::Lt, Binary::Le, Binary::Gt, Binary::Ge, Binary::Eq, Binary::Ne];
@@ -32,7 +32,7 @@ impl Scene {
                     let axis = self.random.below(self.axes.len());
                     self.unnumbered(axis)
                 }
-                _ => int(self.random.within(-1, 3)),
+                _ => computed(self.random.within(-1, 3)),
             },
         };
         index(name(&of), vec![at])

@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, ConstParam, Expr, ExprKind, Param, ParamKind, Stmt};
 
 use super::form::Form;
-use super::tree::{binary, bind, call, field, int, list, name, word};
+use super::tree::{binary, bind, call, computed, field, int, list, name, word};
 use crate::random::Random;
 
 /// Extents and strides of arguments.
@@ -235,7 +235,10 @@ impl Scene {
                 let axis = self.random.below(self.axes.len());
                 self.unnumbered(axis)
             }
-            _ => return int(self.random.weighted(&[(8, 0), (4, 1), (2, 2), (1, 7), (1, 100_000), (2, -1)])),
+            _ => {
+                let n = self.random.weighted(&[(8, 0), (4, 1), (2, 2), (1, 7), (1, 100_000), (2, -1)]);
+                return computed(n);
+            }
         };
         for _ in 0..self.random.below(3) {
             let by = self.random.weighted(&[(4, 2), (3, 3), (1, 5)]);

@@ -17,6 +17,14 @@ pub(super) fn name(text: &str) -> Expr {
     expr(ExprKind::Name(text.into()))
 }
 
+/// A number that is computed: one that an index spells out must name an element.
+pub(super) fn computed(n: i64) -> Expr {
+    match n {
+        0 => int(0),
+        n => binary(Binary::Sub, int(n + 1), int(1)),
+    }
+}
+
 pub(super) fn int(n: i64) -> Expr {
     let size = expr(ExprKind::Int(n.abs()));
     if n < 0 { expr(ExprKind::Unary(Unary::Neg, Box::new(size))) } else { size }
