@@ -47,7 +47,7 @@ fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
         let before = match commutes {
             true => "what is done to each element is done before, as in reduce(x * x, 0.0, |a, b| a + b)",
             false => {
-                "for y = d * y + x compose linear functions, scan((d, x), (1.0, 0.0), |(a, x), (b, y)| (a * b, b * x + y)); a loop carries any other state"
+                "for y = d * y + x compose linear functions, scan((d, x), (1.0, 0.0), |(a, x), (b, y)| (a * b, b * x + y)).1 with a tile d, such as full::<f32>(256, 0.9); a loop carries any other state"
             }
         };
         return Some((
