@@ -233,6 +233,9 @@
 //! # let _ = gather();
 //! ```
 //!
+//! What `atomicAdd` returns is not available. Elements that are appended to a list get their places from a [`scan`](crate::language::scan)
+//! within a block, and from the counts of the blocks before it, which another kernel has added up.
+//!
 //! # Where to look when it differs
 //!
 //! - `kernel().source()` is the CUDA C, `kernel().explain()` the loop nest with the loops of grid and block,

@@ -228,12 +228,18 @@ impl Program {
         }
     }
 
-    /// The most blocks along an axis.
+    /// The most blocks along an axis, those that fill the last cluster included.
     pub(crate) fn most_blocks(&self, axis: usize) -> i64 {
+        let most = |size: Value| i64::try_from(self.range(&size.into()).hi).unwrap_or(i64::MAX);
         let more = self.more[axis].iter().map(|size| most(*size));
-        let all = self.grid[axis].map_or(MOST_EXTENT, most);
+        let all = more.fold(self.grid[axis].map_or(MOST_EXTENT, most), i64::saturating_mul);
+        let cluster = i64::from(self.cluster[axis].max(1));
         // The limit of all devices.
-        more.fold(all, i64::saturating_mul).clamp(1, i64::from(i32::MAX))
+        all.saturating_add(cluster - 1)
+            .min(i64::from(i32::MAX))
+            .div_euclid(cluster)
+            .saturating_mul(cluster)
+            .max(1)
     }
 
     /// A size that is an upper bound of a number.

@@ -389,17 +389,29 @@ fn a_size_of_which_a_computed_extent_is_made_is_not_negative() {
     );
 }
 
-/// Integers that may be negative, as `u32`: elements of `x`, differences, arguments, numbers.
+/// Integers that may be negative, as `u32`: elements of `x`, differences, arguments, numbers; and elements of `u32` as `i32`.
 #[kernel]
-fn without_signs(
+fn casts(
     s: i32,
     x: &Tensor<i32, N>,
     f: &Tensor<f32, N>,
     z: &Tensor<u32, M>,
+    u: &Tensor<u32, N>,
     y: &mut Tensor<u32, (_10, N)>,
+    signed: &mut Tensor<i32, (_3, N)>,
 ) {
     let b = block.x;
     let v = x[(b)];
+    copy((u[(b)] as i32) / 3, tile(signed, (1, 1), (0, b)));
+    copy((u[(b)] as i32) >> 28, tile(signed, (1, 1), (1, b)));
+    let mut rounds = full::<i32>((1, 1), 0);
+    for i in u[(b)] as i32..3 {
+        rounds += 1;
+        if i < -1 {
+            rounds += 10;
+        }
+    }
+    copy(rounds, tile(signed, (1, 1), (2, b)));
     let to = |i| tile(y, (1, 1), (i, b));
     copy((v as u32) / 3, to(0));
     copy((v as u32) >> 28, to(1));
@@ -424,7 +436,7 @@ fn without_signs(
 }
 
 #[test]
-fn casts_to_u32_are_those_of_rust() {
+fn casts_of_integers_are_those_of_rust() {
     let (s, x, f, z) = (-9i32, [-5i32, 2, 70, i32::MIN + 5], [3.0e9f32, 7.5, 100.0, 0.0], [8u32, 6, 4]);
     let mut wanted = Vec::new();
     for (b, &v) in x.iter().enumerate() {
@@ -433,12 +445,34 @@ fn casts_to_u32_are_those_of_rust() {
         wanted.extend([f[b] as u32 / 3, u.max(9), z.get(u as usize).copied().unwrap_or(0), 3 | (u << 4)]);
         wanted.push(u % 5 + if u > 100 { 10 } else { 0 });
     }
+    let w = [0xFFFF_FFF0u32, 7, 0xFFFF_FFFF, 0];
+    let rounds = |i: i32| (i..3).map(|i| if i < -1 { 11 } else { 1 }).sum();
+    let signed: Vec<i32> =
+        w.iter().flat_map(|&w| [(w as i32).div_euclid(3), w as i32 >> 28, rounds(w as i32)]).collect();
     let args = [
         Arg::number(s),
         Arg::tensor(&x, [4]),
         Arg::tensor(&f, [4]),
         Arg::tensor(&z, [3]),
+        Arg::tensor(&w, [4]),
         Arg::output::<u32>([10, 4]),
+        Arg::output::<i32>([3, 4]),
     ];
-    check(without_signs().def(), &args, "y", &wanted);
+    check(casts().def(), &args, "y", &wanted);
+    check(casts().def(), &args, "signed", &signed);
+}
+
+/// A size that is bounded bounds the number of blocks that it numbers.
+#[kernel]
+fn numbered(y: &mut Tensor<u32, (_64, B)>) {
+    at_most(B, 1000);
+    let b = block.x;
+    map(iota(64), tile(y, (64, 1), (0, b))[(_, 0)], |t| (b * 1000000 + t) as u32 * 3);
+}
+
+#[test]
+fn blocks_are_as_many_as_a_size_allows() {
+    let b = 5;
+    let wanted: Vec<u32> = (0..64 * b).map(|at| (at / 64 * 1000000 + at % 64) * 3).collect();
+    check(numbered().def(), &[Arg::output::<u32>([64, b as usize])], "y", &wanted);
 }

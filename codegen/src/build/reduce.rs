@@ -4,6 +4,7 @@ use super::Builder;
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::problem::{Problem, Result};
+use crate::range::Range;
 use crate::thread::Bin;
 use crate::tile::{Across, Expr, Op};
 use crate::typing::Types;
@@ -57,7 +58,7 @@ impl Builder {
     ) -> Result<()> {
         let nothing = with.identity(self.elem(to)).unwrap_or_default();
         if let Some(beyond) = beyond.filter(|beyond| beyond.to_f64() != nothing) {
-            return Err(would_count(beyond, nothing));
+            return Err(would_count(beyond, nothing, self.elem(to)));
         }
         self.reducible(from, to)?;
         self.push(Op::Reduce { from: from.clone(), to: to.clone(), with, across, beyond });
@@ -126,9 +127,9 @@ impl Builder {
             crate::pair::align(&to[n], &to[0])?;
         }
         self.combinable(from, &elems, &with, &nothing)?;
-        for (value, nothing) in beyond.unwrap_or_default().iter().zip(&nothing) {
+        for ((value, nothing), &elem) in beyond.unwrap_or_default().iter().zip(&nothing).zip(&elems) {
             if value.to_f64() != nothing.to_f64() {
-                return Err(would_count(*value, nothing.to_f64()));
+                return Err(would_count(*value, nothing.to_f64(), elem));
             }
         }
         let (from, to, beyond) = (from.to_vec(), to.to_vec(), beyond.is_some());
@@ -193,11 +194,15 @@ impl Builder {
 }
 
 /// Elements beyond the edge that are no identity.
-fn would_count(beyond: Number, nothing: f64) -> Problem {
-    let nothing = match nothing.is_infinite() {
-        true if nothing > 0.0 => "f32::INFINITY".to_owned(),
-        true => "f32::NEG_INFINITY".to_owned(),
-        false => format!("{nothing:?}"),
+fn would_count(beyond: Number, nothing: f64, elem: Elem) -> Problem {
+    let Range { lo, hi } = Range::of(elem);
+    let nothing = match nothing {
+        f64::INFINITY => format!("{elem}::INFINITY"),
+        f64::NEG_INFINITY => format!("{elem}::NEG_INFINITY"),
+        _ if elem.is_float() => format!("{nothing:?}"),
+        _ if nothing != 0.0 && nothing as i128 == lo => format!("{elem}::MIN"),
+        _ if nothing as i128 == hi => format!("{elem}::MAX"),
+        _ => format!("{nothing}"),
     };
     Problem::new(format!(
         "elements beyond the edge hold {beyond}, which would count: {nothing} changes nothing here"

@@ -139,6 +139,11 @@ fn remedy(
         (Some(padded), None) => padded,
         (None, Some(swizzled)) => format!("lay `{}` out as {swizzled}", tensor.name),
         (None, None) if found.paddings_tried + found.swizzles_tried == 0 => otherwise.into(),
+        (None, None) if derived && tensor.plain().rank() != 2 => format!(
+            "the layouts of tiles of two modes are derived, and `{}` has {}: give it one, as in shared::<f32>(layout!((32, 2, 16) : (36, 1, 2)))",
+            tensor.name,
+            tensor.plain().rank()
+        ),
         (None, None) if derived => format!(
             "no padding and no swizzle of `{}` avoids it for all of its uses; tiles of other extents may",
             tensor.name

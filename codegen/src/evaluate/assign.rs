@@ -168,8 +168,10 @@ impl Evaluator {
             }
             from => from,
         };
+        let named = |view: &View| self.scope.iter().any(|(name, _)| *name == view.name);
         let given = match &from {
-            Value::View(view) => Some(view.name.clone()),
+            Value::View(view) if named(view) => Some(format!("write `map({}, |x| x as {elem})`", view.name)),
+            Value::View(_) => Some(format!("convert it, in a closure what it ends with: `… as {elem}`")),
             _ => None,
         };
         let (views, right) = match from {
@@ -204,7 +206,7 @@ impl Evaluator {
         };
         // The elements of a tensor are converted by a function, not by `as`.
         let advised = |problem: Problem| match (&given, problem.arg) {
-            (Some(name), None) => problem.help(format!("write `map({}, |x| x as {elem})`", name)),
+            (Some(help), None) => problem.help(help.clone()),
             _ => problem,
         };
         let of = match of {

@@ -4,7 +4,7 @@ use tilewright_layout::{Composed, Layout, Value as Size};
 
 use super::value::Value;
 use super::{Evaluator, advice, integer};
-use crate::affine::Coord;
+use crate::affine::{Affine, Coord};
 use crate::ast::{Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::elem::Elem;
 use crate::limits;
@@ -311,7 +311,7 @@ impl Evaluator {
         if integers
             && !self.in_closure
             && !is_size
-            && let Some(value) = self.cast_integer(&value, to.text == "u32", inner.span)
+            && let Some(value) = self.cast_integer(&value, &to.text, inner.span)
         {
             return value;
         }
@@ -338,23 +338,33 @@ impl Evaluator {
         }
     }
 
-    /// An integer as another type of integers, which is itself; but `u32` has no negative numbers.
-    fn cast_integer(&mut self, value: &Value, unsigned: bool, span: Span) -> Option<Value> {
-        let value = match value {
-            Value::Int(_) | Value::Size(_) | Value::Index(_) => value.clone(),
+    /// An integer as another type of integers, which is itself; but `u32` has no negative numbers, and an element of `u32` may
+    /// be no `i32`.
+    fn cast_integer(&mut self, value: &Value, to: &str, span: Span) -> Option<Value> {
+        let (value, of) = match value {
+            Value::Int(_) | Value::Size(_) | Value::Index(_) => (value.clone(), None),
             Value::View(view) if integer::is_one(view) => {
-                if unsigned && self.builder.elem(view).is_float() {
+                let elem = self.builder.elem(view);
+                if to == "u32" && elem.is_float() {
                     return None;
                 }
-                self.take(&view.clone(), span)
+                (self.take(&view.clone(), span), Some(elem))
             }
             _ => return None,
         };
+        let wraps = |at: &Affine| match to {
+            "u32" => (self.builder.program().range(at).lo < 0).then_some(Elem::U32),
+            "i32" => (of == Some(Elem::U32)).then_some(Elem::I32),
+            _ => None,
+        };
         Some(match value {
-            Value::Index(at) if unsigned && self.builder.program().range(&at).lo < 0 => {
-                let expr = tile::Expr::Index(Box::new(at)).cast(Elem::U32);
-                Value::Number(Scalar::new(expr, Elem::U32))
-            }
+            Value::Index(at) => match wraps(&at) {
+                Some(elem) => {
+                    let expr = tile::Expr::Index(Box::new(at)).cast(elem);
+                    Value::Number(Scalar::new(expr, elem))
+                }
+                None => Value::Index(at),
+            },
             value => value,
         })
     }

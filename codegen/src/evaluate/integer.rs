@@ -154,13 +154,16 @@ fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
             let (at, all) = (inner(x)?, Range::of(*to));
             let own = program.range(&at);
             if own.lo >= all.lo && own.hi <= all.hi {
-                // A type that holds all its values.
-                Some(at)
-            } else if *to == Elem::U32 {
-                Affine::two(Arith::Rem, &at, &(1i64 << 32).into())
-            } else {
-                None
+                return Some(at);
             }
+            // Others wrap around.
+            let least = match to {
+                Elem::U32 => 0,
+                Elem::I32 => i64::from(i32::MIN),
+                _ => return None,
+            };
+            let above = at.plus(&least.into(), -1)?;
+            Affine::two(Arith::Rem, &above, &(1i64 << 32).into())?.plus(&least.into(), 1)
         }
         Expr::Un(Un::Neg, x) => inner(x)?.times(-1),
         Expr::Bin(Bin::Add, x, y) => inner(x)?.plus(&inner(y)?, 1),

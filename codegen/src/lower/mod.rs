@@ -65,8 +65,7 @@ pub(crate) fn lower_expanded(
     lower.start_rings();
     lower.start_places(&program.body);
     lower.statements(&program.body)?;
-    if let Some((name, site)) = lower.unknown {
-        let problem = Problem::internal(format!("`{name}` is used where it has no value"));
+    if let Some((problem, site)) = lower.unknown {
         return Err(problem.at(lower.kernel.sites[site as usize].span));
     }
     lower.end_rings();
@@ -92,7 +91,7 @@ struct Lower<'p> {
     /// The environment of that block.
     scope: Scope,
     /// An integer that was asked for where it has no value, and where.
-    unknown: Option<(String, Id)>,
+    unknown: Option<(Problem, Id)>,
     /// Integer arguments that have been named, and their names.
     scalars: Vec<(Id, Ix)>,
     /// Masks of reductions, and the coordinates that functions read.
@@ -356,7 +355,10 @@ impl<'p> Lower<'p> {
             }
             Coord::Var(var) => {
                 let free = self.scope.vars[*var as usize];
-                free.unwrap_or_else(|| self.unknown(&self.program.vars[*var as usize].name))
+                free.unwrap_or_else(|| {
+                    let name = &self.program.vars[*var as usize].name;
+                    self.unknown(Problem::internal(format!("`{name}` is used where it has no value")))
+                })
             }
             Coord::Thread(group) => {
                 let thread = self.thread_of(*group);
@@ -379,7 +381,14 @@ impl<'p> Lower<'p> {
             Coord::Scalar(id) => self.scalar(*id),
             Coord::Loaded { number, .. } => {
                 let read = self.scope.reads[*number as usize];
-                read.unwrap_or_else(|| self.unknown(&self.program.reads[*number as usize].name))
+                // Elements keep their edges and coordinates longer than a variable its value.
+                read.unwrap_or_else(|| {
+                    let name = &self.program.reads[*number as usize].name;
+                    let said = format!(
+                        "where this tile lies was read from `{name}`, in an iteration or a block that has ended"
+                    );
+                    self.unknown(Problem::new(said).help("reduce it, and ask for coordinates, where it is copied; or set elements beyond the edge there, and say what they hold: sum(x, beyond = 0.0)"))
+                })
             }
             Coord::Two(with, of) => {
                 let [a, b] = of.each_ref().map(|of| self.affine(of));
@@ -408,8 +417,8 @@ impl<'p> Lower<'p> {
     }
 
     /// In the place of an integer that has no value here, which is an error.
-    fn unknown(&mut self, name: &str) -> Ix {
-        self.unknown.get_or_insert((name.to_owned(), self.scope.site));
+    fn unknown(&mut self, problem: Problem) -> Ix {
+        self.unknown.get_or_insert((problem, self.scope.site));
         self.int(-1)
     }
 

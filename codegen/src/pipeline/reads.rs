@@ -59,11 +59,12 @@ fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTree
     all
 }
 
-/// Splits a loop's body into the prefetch and the work. A number that both depend on is read twice.
+/// Splits a loop's body into the prefetch and the work. A number that both depend on is read twice. On one that the prefetch
+/// depends on so does what its copies bring, as to which elements lie beyond an edge.
 pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
     let takes = |stmt: &Stmt| matches!(stmt.op, Op::Take { .. });
     let early = needed(program, &body, &|stmt| fetches(program, stmt, Level::Tiles));
-    let late = needed(program, &body, &|stmt| !fetches(program, stmt, Level::Tiles) && !takes(stmt));
+    let late = needed(program, &body, &|stmt| !takes(stmt));
     let (mut ahead, mut work) = (Vec::new(), Vec::new());
     for stmt in body {
         match &stmt.op {

@@ -178,3 +178,38 @@ fn pages_are_listed() {
         assert_eq!(outcome.get::<i32>("allowed").unwrap(), [0; 3]);
     }
 }
+
+/// The greatest of each column of listed pages, of which the last is shorter than others.
+#[kernel]
+fn page_maxima<const S: usize = 3>(
+    table: &Tensor<i32, (P, B)>,
+    x: &Tensor<f32, (N, _32), (_32, _1)>,
+    y: &mut Tensor<f32, (_32, B), (_1, ldy)>,
+) {
+    let s = shared::<f32>((64, 32));
+    let mut most = full::<f32>((1, 32), f32::NEG_INFINITY);
+    for p in pipelined(0..P, stages = S) {
+        copy(tile(x, (64, 32), (table[(p, block.x)], 0)), s);
+        most = max(most, maximum(-1.0 - abs(s), 0));
+    }
+    copy(permute(most, (1, 0)), tile(y, (32, 1), (0, block.x)));
+}
+
+#[test]
+fn listed_pages_end_at_the_edge() {
+    let (p, b, n) = (5, 3, 150);
+    let table = [2i32, 0, 1, 1, 0, 0, 2, 2, 1, 0, 1, 0, 2, 0, 2];
+    let x: Vec<f32> = drawn(n * 32, 2).into_iter().map(|x| x + x.signum()).collect();
+    let mut wanted = Vec::new();
+    for (q, j) in (0..b * 32).map(|at| (at / 32, at % 32)) {
+        let pages = table[q * p..][..p].iter().map(|page| *page as usize * 64);
+        let rows = pages.flat_map(|first| first..n.min(first + 64));
+        wanted.push(rows.map(|i| -1.0 - f64::from(x[i * 32 + j]).abs()).fold(f64::MIN, f64::max));
+    }
+    let args =
+        [Arg::tensor(&table, [p, b]), Arg::tensor(&x, [n, 32]).strides([32, 1]), Arg::output::<f32>([32, b])];
+    for stages in [1, 2, 3, 4] {
+        let kernel = page_maxima().specialize(&[("S", stages)]).unwrap();
+        right(generated!(kernel), &args, "y", &wanted, 1e-5);
+    }
+}
