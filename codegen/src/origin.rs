@@ -13,6 +13,7 @@ mod written;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::affine::Coord;
 use crate::alternative::Policy;
 use crate::bounds::Assumed;
 use crate::diagnostic::Diagnostic;
@@ -212,7 +213,7 @@ impl Origins<'_> {
             Op::Step { var, past, body, .. } => {
                 let before = state.clone();
                 self.walk(body, state);
-                forget(state, *var);
+                leave(body, &[*var], state);
                 if *past == Past::Skip {
                     *state = join(&before, state);
                 }
@@ -220,12 +221,15 @@ impl Origins<'_> {
             Op::If { then, other, .. } | Op::When { then, other, .. } => {
                 let mut second = state.clone();
                 self.walk(then, state);
+                leave(then, &[], state);
                 self.walk(other, &mut second);
+                leave(other, &[], &mut second);
                 *state = join(state, &second);
             }
             Op::Roles(roles) => self.pass_roles(roles, state),
             Op::Ordered { body, .. } => self.walk(body, state),
-            Op::Take { .. } | Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
+            Op::Take { number, .. } => forget(state, &|coord| is_number(coord, *number)),
+            Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
             Op::Leave { .. } | of_order!() => {}
         }
     }
@@ -270,7 +274,7 @@ impl Origins<'_> {
             self.loops.extend(vars);
             self.walk(body, state);
             self.loops.truncate(self.loops.len() - vars.len());
-            vars.iter().for_each(|var| forget(state, *var));
+            leave(body, vars, state);
             let again = join(&entry, state);
             if again == entry {
                 return;
@@ -299,4 +303,24 @@ impl Origins<'_> {
             entry = again;
         }
     }
+}
+
+/// Forgets what depends on the variables of a body, and on the integers that it reads, at its end.
+fn leave(body: &[Stmt], vars: &[Id], state: &mut State) {
+    let mut taken = Vec::new();
+    body.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            if let Op::Take { number, .. } = stmt.op {
+                taken.push(number);
+            }
+        });
+    });
+    forget(state, &|coord| match coord {
+        Coord::Var(var) => vars.contains(var),
+        coord => taken.iter().any(|number| is_number(coord, *number)),
+    });
+}
+
+fn is_number(coord: &Coord, of: Id) -> bool {
+    matches!(coord, Coord::Loaded { number, .. } if *number == of)
 }

@@ -272,12 +272,18 @@ impl Project<'_> {
         let (fills, rest): (Vec<Stmt>, Vec<Stmt>) =
             body.into_iter().partition(|stmt| is_fill(self.program, stmt));
         let (mut filled, mut rings, mut held) = (Vec::new(), Vec::new(), Vec::new());
-        // Integers of this iteration that its copies depend on are read by both roles.
-        for stmt in &rest {
-            if self.is_replicated(stmt)? {
-                filled.push(self.twin(stmt));
+        // Integers of this iteration that its copies depend on are read by both roles, first.
+        let mut others = Vec::new();
+        for stmt in rest {
+            match self.is_replicated(&stmt)? {
+                true => {
+                    filled.push(self.twin(&stmt));
+                    held.extend(self.consumed(stmt, None));
+                }
+                false => others.push(stmt),
             }
         }
+        let rest = others;
         for fills in self.by_stages(fills, &rest) {
             let ring = self.ring(var, &ahead, &fills, span)?;
             rings.push(ring);

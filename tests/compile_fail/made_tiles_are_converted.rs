@@ -58,8 +58,9 @@ fn carried(table: &Tensor<i32, P>, x: &Tensor<f32, (N, _32), (_32, _1)>, y: &mut
     let mut most = full::<f32>((1, 32), f32::NEG_INFINITY);
     let mut before = full::<f32>((64, 32), f32::NEG_INFINITY);
     for p in 0..P {
+        let now = map(tile(x, (64, 32), (table[(p)], 0)), |x| -1.0 - abs(x));
         most = max(most, maximum(before, 0));
-        before = map(tile(x, (64, 32), (table[(p)], 0)), |x| -1.0 - abs(x));
+        before = now;
     }
     copy(most, tile(y, (1, 32), (0, 0)));
 }

@@ -109,11 +109,11 @@ pub(super) fn join(left: &State, right: &State) -> State {
     both
 }
 
-/// Forgets edges that depend on a loop's variable: after the loop and in its next iteration they are
-/// elsewhere.
-pub(super) fn forget(state: &mut State, var: Id) {
+/// Forgets edges that depend on a loop's variable, which are elsewhere after the loop and in its next iteration, or on an
+/// integer that is read anew.
+pub(super) fn forget(state: &mut State, changes: &dyn Fn(&Coord) -> bool) {
     for beyond in state.values_mut() {
-        let moves = |edge: &Edge| edge.base.any(&|coord| *coord == Coord::Var(var));
+        let moves = |edge: &Edge| edge.base.any(changes);
         if beyond.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
             beyond.edges = None;
         }
