@@ -347,6 +347,7 @@ impl Nest<'_> {
             Int::Select(cond, a, b) => {
                 format!("({} if {}, else {})", self.int(a), self.int(cond), self.int(b))
             }
+            Int::Wrap(at, end, _) => format!("{} modulo {}", atom(at), atom(end)),
             Int::ClusterRank => "the block's rank".to_owned(),
         }
     }

@@ -62,6 +62,9 @@ pub enum Int {
     All(Ix, Ix),
     Not(Ix),
     Select(Ix, Ix, Ix),
+    /// The first where it is less than the second, the end; else as far from the beginning as it is from the end, and at most
+    /// the third.
+    Wrap(Ix, Ix, Ix),
 }
 
 impl Int {
@@ -79,7 +82,7 @@ impl Int {
             Int::Add(a, b) | Int::Sub(a, b) | Int::Mul(a, b) | Int::Div(a, b) | Int::Rem(a, b) => vec![a, b],
             Int::And(a, b) | Int::Or(a, b) | Int::Xor(a, b) | Int::Shl(a, b) | Int::Shr(a, b) => vec![a, b],
             Int::Min(a, b) | Int::Max(a, b) | Int::Lt(a, b) | Int::Eq(a, b) | Int::All(a, b) => vec![a, b],
-            Int::Select(a, b, c) => vec![a, b, c],
+            Int::Select(a, b, c) | Int::Wrap(a, b, c) => vec![a, b, c],
         }
     }
 }

@@ -32,6 +32,8 @@ pub struct View {
     /// Modes of the tensor along which out-of-bounds coordinates are clamped to some element inside; see
     /// [`View::clamped`].
     pub clamped: Vec<usize>,
+    /// Are these different elements? See [`View::wrapped`].
+    pub wraps: bool,
     /// Modes of the tensor along which out-of-bounds coordinates are clamped to the first or last element;
     /// see [`View::nearest`].
     pub nearest: Vec<usize>,
@@ -74,6 +76,7 @@ impl View {
             base: vec![Affine::default(); rank],
             limits: vec![None; rank],
             clamped: Vec::new(),
+            wraps: false,
             nearest: Vec::new(),
             peer: None,
         })

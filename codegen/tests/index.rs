@@ -239,6 +239,32 @@ fn compiled(e: &Exprs, of: Ix, at: Place) -> i64 {
     }
 }
 
+/// Coordinates beyond an end become others inside at which a vector fits; the rest stay as they are.
+#[test]
+fn coordinates_wrap() {
+    let mut e = Exprs::default();
+    let thread = e.leaf(Int::Thread, 0, THREADS - 1, 1, Scope::Thread);
+    for (vector, ends) in [(1, [1, 7, THREADS / 2]), (4, [4, 12, THREADS + 4])] {
+        let width = e.int(vector);
+        let at = e.mul(thread, width);
+        for end in ends {
+            let [stop, last] = [end, end - vector].map(|n| e.int(n));
+            let wrapped = e.wrap(at, stop, last);
+            for thread in 0..THREADS {
+                let of = Place { thread, block: 0, var: 0, param: STEP };
+                let (at, inside) = (compiled(&e, at, of), compiled(&e, wrapped, of));
+                assert!(inside == at || at >= end, "{at} of {end} became {inside}");
+                assert!(
+                    (0..=end - vector).contains(&inside) && inside % vector == 0,
+                    "{at} of {end}: {inside}"
+                );
+                let known = e.get(wrapped);
+                assert!((known.lo..=known.hi).contains(&inside) && inside % known.multiple == 0, "{known:?}");
+            }
+        }
+    }
+}
+
 /// The claims of every expression in the arena are true.
 fn claims_hold(e: &Exprs, root: Ix, places: &[Place]) -> Result<(), TestCaseError> {
     let mut open = vec![root];

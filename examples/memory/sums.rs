@@ -39,25 +39,24 @@ pub fn row_sums_short<T, const W: usize = 256, const R: usize = 2, const V: usiz
     copy(warp_sum(sum(rows, 1)), to);
 }
 
-/// Sums of L pieces of each column: x (N, M, L) has N columns and M rows in each piece. Y warps split the
-/// rows of a tile, and their partial sums are combined in shared memory. Sums of these sums, by a second launch, are
-/// the sums of whole columns: its blocks are launched while the first one is ending.
+/// Sums of P pieces of each column: piece p has the tiles p, p + P, p + 2P, … of B rows. Y warps split the rows of a tile,
+/// and their partial sums are combined in shared memory. Sums of these sums, by a second launch, are the sums of whole
+/// columns: its blocks are launched while the first one is ending.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
-pub fn column_sums<T, const B: usize = 64, const Y: usize = 8, const V: usize = 4>(
-    x: &Tensor<T, (N, M, L), (_1, ldx, ldp)>,
-    y: &mut Tensor<f32, (N, L), (_1, ldy)>,
+pub fn column_sums<T, const B: usize = 64, const Y: usize = 8, const V: usize = 4, const P: usize = 1>(
+    x: &Tensor<T, (N, M), (_1, ldx)>,
+    y: &mut Tensor<f32, { (N, P) }, (_1, ldy)>,
 ) {
-    let threads = layout!((32, Y, 1) : (1, 32, 0));
-    let from =
-        parallelize(tile(x, (32 * V, B, 1), (block.x, _, block.y)), threads, thread.x, values = (V, 1, 1));
+    let threads = layout!((32, Y) : (1, 32));
+    let from = parallelize(tile(x, (32 * V, B), (block.x, _)), threads, thread.x, values = (V, 1));
     let mut total = registers::<f32>((V, 1), 0.0);
-    for k in 0..from.size(3) {
-        let part = registers_like::<f32>(from[(_, _, 0, k)], 0.0);
-        copy(from[(_, _, 0, k)], part, fill = 0.0);
+    for k in 0..ceil_div(from.size(2), P) {
+        let part = registers_like::<f32>(from[(_, _, P * k + block.y)], 0.0);
+        copy(from[(_, _, P * k + block.y)], part, fill = 0.0);
         total = map((total, sum(part, 1)), |t, s| t + s);
     }
     let between = shared::<f32>(layout!((32 * V, Y)));
-    copy(total, parallelize(between, layout!((32, Y)), thread.x, values = (V, 1)));
+    copy(total, parallelize(between, threads, thread.x, values = (V, 1)));
     sync_threads();
     let columns = layout!((32 * Y, 1));
     let own = parallelize(between, columns, thread.x, ragged = true);

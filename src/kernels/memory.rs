@@ -146,8 +146,6 @@ const BLOCKS: usize = 16;
 const FILLED: [usize; 5] = [132, 132, 128, 112, 104];
 /// Elements for each thread of rows that are on chip all at once.
 const RESIDENT: usize = 128;
-/// Rows that are too few for a block each to occupy the device.
-const FEW: usize = 1024;
 /// Blocks that keep the memory busy.
 const BUSY: usize = 512;
 
@@ -162,22 +160,15 @@ fn filled(extent: usize, tiles: &[usize]) -> usize {
     *tiles.iter().find(fills).unwrap_or(&tiles[tiles.len() - 1])
 }
 
-/// How many partial sums each column has, of equally many rows, before a second launch sums these: one where columns
-/// occupy the device.
-pub fn pieces(rows: usize, columns: usize) -> usize {
-    if columns.div_ceil(128) >= BUSY || rows < 32 {
-        return 1;
-    }
-    let wanted = (2048 * 128 / columns.max(1)).clamp(4, 256);
-    (1..=wanted).rev().find(|pieces| rows.is_multiple_of(*pieces)).unwrap_or(1)
+/// How many partial sums each column has before a second launch sums these: one where columns occupy the device, or rows are few.
+pub fn pieces(elem: Elem, rows: usize, columns: usize) -> usize {
+    Matrix::new(Work::ColumnSums, elem, rows, columns).pieces().1
 }
 
 /// The kernel for a matrix of this size, rows contiguous. Input and output are equally far apart from row to row.
 pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
-    let (rows, columns) = (rows.max(1), columns.max(1));
-    // Elements of one access: vectors need rows that are aligned to them.
-    let wide = dividing(columns, WIDEST / elem.bytes() as usize);
-    let matrix = Matrix { work, elem, rows, columns, wide };
+    let matrix = Matrix::new(work, elem, rows, columns);
+    let Matrix { rows, columns, wide, .. } = matrix;
     let own = |kernel, constants: &[(&'static str, usize)]| matrix.own(kernel, constants);
     // Elements of a row that 128 threads read at once, at least two each.
     let at_once = |most: usize| columns.next_multiple_of(128 * wide).clamp(256 * wide, 128 * wide * most);
@@ -192,24 +183,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
             let blocks = BUSY.div_ceil(rows).min(columns.div_ceil(width)).next_power_of_two().min(BLOCKS);
             own("row_sums", &[("W", width), ("L", 128), ("V", wide), ("C", blocks)])
         }
-        Work::ColumnSums => {
-            // Few rows need many warps; few columns need long tiles.
-            let (tile, warps) = match (rows < FEW, columns < 4096) {
-                _ if rows <= 32 => (32, 4),
-                (true, true) => (256, 32),
-                (false, true) if wide == 1 => (64, 8),
-                (false, true) if elem.bytes() < 4 => (256, 16),
-                (false, true) => (128, 8),
-                _ => (64, 8),
-            };
-            let value = match (rows < FEW, columns < 4096) {
-                // Partial sums: short rows would leave most multiprocessors without work.
-                (true, true) => 1,
-                (false, true) => wide.min(4),
-                _ => wide,
-            };
-            own("column_sums", &[("B", tile), ("Y", warps), ("V", value)])
-        }
+        Work::ColumnSums => matrix.column_sums(),
         Work::Gemv => own("gemv", &[("W", at_once(4)), ("L", 128), ("V", wide)]),
         Work::Gravity => own("gravity", &[]),
         Work::Gather => {
@@ -237,6 +211,48 @@ struct Matrix {
 }
 
 impl Matrix {
+    fn new(work: Work, elem: Elem, rows: usize, columns: usize) -> Matrix {
+        let (rows, columns) = (rows.max(1), columns.max(1));
+        // Vectors need rows that are aligned to them.
+        let wide = dividing(columns, WIDEST / elem.bytes() as usize);
+        Matrix { work, elem, rows, columns, wide }
+    }
+
+    /// Rows of a tile of `column_sums`, and how many pieces each column has.
+    fn pieces(&self) -> (usize, usize) {
+        let Matrix { elem, rows, columns, wide, .. } = *self;
+        // Few columns need long tiles, unless that leaves multiprocessors without work.
+        let most = if columns >= 4096 || wide == 1 { 64 } else { 512 / elem.bytes() as usize };
+        let across = columns.div_ceil(32 * self.columns_of_thread());
+        let occupies = |tile: &usize| across * rows.div_ceil(*tile) >= 2 * PROCESSORS;
+        let tile = [256, 128, 64].into_iter().filter(|tile| *tile <= most).find(occupies).unwrap_or(32);
+        if across >= BUSY || rows <= 256 {
+            return (tile, 1);
+        }
+        (tile, (2048 / across).clamp(4, 256).min(rows.div_ceil(tile)))
+    }
+
+    /// Adjacent columns that a thread of `column_sums` adds.
+    fn columns_of_thread(&self) -> usize {
+        match (self.rows <= 256, self.columns < 4096) {
+            // Short rows would leave most multiprocessors without work.
+            (true, true) => 1,
+            (false, true) => self.wide.min((self.columns / 32).next_power_of_two()).min(4),
+            _ => self.wide,
+        }
+    }
+
+    fn column_sums(&self) -> Choice {
+        let (tile, pieces) = self.pieces();
+        let (tile, warps) = match self.rows {
+            ..=32 => (32, 4),
+            // Few rows need many warps.
+            33..=256 if self.columns < 4096 => (256, 32),
+            _ => (tile, if tile > 128 { 16 } else { 8 }),
+        };
+        self.own("column_sums", &[("B", tile), ("Y", warps), ("V", self.columns_of_thread()), ("P", pieces)])
+    }
+
     fn own(&self, kernel: &'static str, constants: &[(&'static str, usize)]) -> Choice {
         let elem = (!self.work.has_one_type()).then_some(self.elem);
         Choice { kernel, elem, constants: constants.to_vec() }

@@ -160,6 +160,31 @@ fn sums() {
     }
 }
 
+/// Pieces of columns have tiles of rows in turn; their sums are sums of columns, for numbers of rows that nothing divides.
+#[test]
+fn pieces_of_columns() {
+    for (rows, columns, tile, pieces) in [(37usize, 70usize, 8usize, 3usize), (5, 9, 8, 2), (64, 33, 16, 4)] {
+        let constants = [("B", tile), ("Y", 2), ("V", 1), ("P", pieces)];
+        let def = kernels::named("column_sums").unwrap().def.specialize(&constants, &[("T", Elem::F32)]);
+        let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
+        let x: Vec<f32> = (0..rows * columns).map(|at| (at * 7 % 11) as f32).collect();
+        let args = [
+            Arg::tensor(&x, [columns, rows]).strides([1, columns]),
+            Arg::output::<f32>([columns, pieces]).strides([1, columns]),
+        ];
+        for outcome in every(&kernel, &args) {
+            let y = outcome.get::<f32>("y").unwrap();
+            for piece in 0..pieces {
+                for column in 0..columns {
+                    let mine = (0..rows).filter(|row| row / tile % pieces == piece);
+                    let sum: f32 = mine.map(|row| x[row * columns + column]).sum();
+                    assert_eq!(y[piece * columns + column], sum, "{rows}x{columns}, {pieces} of {tile} rows");
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn cumulative_sums() {
     for work in [Work::CumulativeSums, Work::CumulativeSumsFrom] {

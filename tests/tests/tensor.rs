@@ -703,8 +703,14 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "`precision` is about products on tensor cores, and this one runs on CUDA",
     );
     check("precision=exact", "`precision` has no such choice\n");
-    check("bias=both", "write bias = none or rows or columns; none, rows or columns: an argument `bias`");
-    check("residual=true", "write residual = none or before or after; none, before or after: an argument");
+    check(
+        "bias=both",
+        "write bias = none or rows or columns\nhelp: none, rows or columns: an argument `bias`",
+    );
+    check(
+        "residual=true",
+        "write residual = none or before or after\nhelp: none, before or after: an argument",
+    );
     check("residual_dtype=f32", "`residual_dtype` is the type of a residual, and there is none");
     check("aux=true", "`aux` has what the epilogue's function is applied to, and there is no such function");
     check("aux_dtype=f32 epilogue=relu", "write aux = true, or leave aux_dtype out");

@@ -97,6 +97,17 @@ impl<'k> Warp<'k> {
             Int::Eq(x, y) => both(x, y, |x, y| i64::from(x == y)),
             Int::All(x, y) => both(x, y, |x, y| i64::from(x != 0 && y != 0)),
             Int::Not(x) => self.at(x).map(|x| i64::from(x == 0)),
+            Int::Wrap(at, end, last) => {
+                let (mut at, end, last) = (self.at(at), self.at(end), self.at(last));
+                let mut lane = 0;
+                while lane < LANES {
+                    if at[lane] >= end[lane] {
+                        at[lane] = (at[lane] - end[lane]).min(last[lane]);
+                    }
+                    lane += 1;
+                }
+                at
+            }
             Int::Select(cond, x, y) => {
                 let (cond, mut x, y) = (self.at(cond), self.at(x), self.at(y));
                 let mut lane = 0;

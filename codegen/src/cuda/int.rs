@@ -155,8 +155,8 @@ impl Printer<'_> {
             Int::Xor(a, b) => self.arithmetic(a, "^", b, Level::BitXor, narrow),
             Int::Shl(a, b) => self.arithmetic(a, "<<", b, Level::Shift, narrow),
             Int::Shr(a, b) => self.arithmetic(a, ">>", b, Level::Shift, narrow),
-            Int::Min(a, b) => self.least_or_greatest("min", a, b, narrow),
-            Int::Max(a, b) => self.least_or_greatest("max", a, b, narrow),
+            Int::Min(a, b) => self.function("min", [a, b], narrow),
+            Int::Max(a, b) => self.function("max", [a, b], narrow),
             Int::Lt(a, b) => self.truth(a, "<", b, Level::Compare),
             Int::Eq(a, b) => self.truth(a, "==", b, Level::Equal),
             Int::All(a, b) => self.truth(a, "&&", b, Level::And),
@@ -178,6 +178,7 @@ impl Printer<'_> {
                 let piece = Piece { text, level: Level::Ternary, wide };
                 if narrow { piece.narrowed() } else { piece }
             }
+            Int::Wrap(at, end, last) => self.function("wrapped", [at, end, last], narrow),
         }
     }
 
@@ -229,15 +230,14 @@ impl Printer<'_> {
         Piece { wide: false, ..binary(&left, sign, &right, level) }
     }
 
-    fn least_or_greatest(&mut self, function: &str, a: Ix, b: Ix, narrow: bool) -> Piece {
-        let (mut a, mut b) = (self.int_piece(a), self.int_piece(b));
-        if a.wide || b.wide {
-            (a, b) = (a.widened(), b.widened());
+    fn function<const N: usize>(&mut self, function: &str, of: [Ix; N], narrow: bool) -> Piece {
+        let mut of = of.map(|of| self.int_piece(of));
+        let wide = of.iter().any(|of| of.wide);
+        if wide {
+            of = of.map(Piece::widened);
         }
-        let piece = Piece {
-            wide: a.wide,
-            ..Piece::new(format!("{function}({}, {})", a.text, b.text), Level::Primary)
-        };
+        let text = format!("{function}({})", of.map(|of| of.text).join(", "));
+        let piece = Piece { wide, ..Piece::new(text, Level::Primary) };
         if narrow { piece.narrowed() } else { piece }
     }
 }

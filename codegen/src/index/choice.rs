@@ -104,6 +104,17 @@ impl Exprs {
         self.intern(Int::Max(a, b), (x.lo.max(y.lo), x.hi.max(y.hi)), gcd(x.multiple, y.multiple), same)
     }
 
+    /// `at`, from 0 on, where it is less than `end`; else as far from the beginning as it is from the end, and at most `last`.
+    pub fn wrap(&mut self, at: Ix, end: Ix, last: Ix) -> Ix {
+        let (x, y) = (self.get(at).clone(), self.get(end).clone());
+        if y.lo > x.hi {
+            return at;
+        }
+        let multiple = gcd(x.multiple, gcd(y.multiple, self.get(last).multiple));
+        let same = self.both(at, end).min(self.get(last).same_for);
+        self.intern(Int::Wrap(at, end, last), (x.lo.min(0), x.hi), multiple, same)
+    }
+
     /// `a` where `cond` holds, `b` elsewhere.
     pub fn select(&mut self, cond: Ix, a: Ix, b: Ix) -> Ix {
         match self.constant(cond) {

@@ -60,8 +60,8 @@ impl Lower<'_> {
         self.relying(|bounds, needs| bounds.vector(sides, edges, needs))
     }
 
-    /// Clamps a coordinate to the last one at which a vector fits, for a width that divides both it and the
-    /// extent.
+    /// Clamps a coordinate to the last one at which a vector fits, for a width that divides both it and the extent, or to some
+    /// one, if the view wraps.
     pub(super) fn clamped(&mut self, view: &View, mode: usize, coordinate: Ix) -> Ix {
         let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode).map(|leaf| leaf.0);
         let extent = extent.unwrap_or(Value::Int(1));
@@ -75,7 +75,10 @@ impl Lower<'_> {
         let last = self.exprs().sub(extent, vector);
         let zero = self.int(0);
         let begun = self.exprs().max(coordinate, zero);
-        self.exprs().min(begun, last)
+        match view.wraps && !view.nearest.contains(&mode) {
+            true => self.exprs().wrap(begun, extent, last),
+            false => self.exprs().min(begun, last),
+        }
     }
 
     /// For the comparison of a coordinate with a size: a vector is in bounds entirely or not at all where it is known that

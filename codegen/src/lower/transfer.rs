@@ -255,7 +255,7 @@ impl Lower<'_> {
             match &lower.kernel.exprs.get(at).int {
                 Int::Var(id) => lower.scope.unrolled.contains(id),
                 // Each element is clamped by itself.
-                Int::Min(..) => true,
+                Int::Min(..) | Int::Wrap(..) => true,
                 int => int.parts().into_iter().any(|part| unrolled(lower, part)),
             }
         }

@@ -41,25 +41,35 @@ const LARGE: i64 = 128 * 128;
 /// With `competes` they have a cost model, where other programs serve the same launches.
 pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Program>> {
     let mut all: Vec<_> = by_ring(c, plan, false, competes)?.into_iter().collect();
-    for (width, plan) in copies(c, plan) {
+    let mut copies = copies(c, plan);
+    if !competes {
+        copies.dedup_by_key(|(width, _)| *width);
+    }
+    for (width, plan) in copies {
         all.push(by_copies(c, &plan, [width, width], competes)?);
     }
     Ok(all)
 }
 
-/// The widths of copies in bytes, and the plan of each.
+/// The widths of copies in bytes, and the plan of each. Narrow copies have a smaller tile too, for products that larger ones do
+/// not spread over all multiprocessors.
 fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
     let bytes = i64::from(c.dtype.bytes().min(c.b_dtype.bytes()));
     // Guards and addresses of narrow copies take registers, which further inputs of the epilogue need as well, and zero
     // points, which are copied and subtracted beside scales. Beside wgmma, only small products have narrow copies.
     let many = c.bias.is_some() || c.alpha_beta || c.has_matrices() || c.zeros || c.arch >= ring::BULK;
-    let of = |width: i64| {
-        let small = width <= WORD && (width == bytes || many);
-        (width, if small { plan.narrow(c) } else { plan.clone() })
-    };
     let mut widths: Vec<i64> = [WIDE, WORD, bytes].into_iter().filter(|width| *width >= bytes).collect();
     widths.dedup();
-    widths.into_iter().map(of).collect()
+    let mut all = Vec::new();
+    for width in widths {
+        if width > WORD || width > bytes && !many {
+            all.push((width, plan.clone()));
+        }
+        if width <= WORD {
+            all.push((width, plan.narrow(c)));
+        }
+    }
+    all
 }
 
 /// Bytes of shared memory for the tiles of all programs, with the padding of their layouts.
@@ -86,8 +96,13 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
         // Copies of 16 bytes by threads need no less.
         all.remove(0);
     }
-    let mut more = Vec::new();
+    let (mut more, mut narrow) = (Vec::new(), Vec::new());
     for plan in others {
+        // Copies of single elements of eight bytes are asynchronous too.
+        if c.dtype.bytes() > 4 {
+            let program = by_copies(c, plan, [c.dtype.bytes().into(); 2], true)?;
+            narrow.push(Alternative { program, policies: vec![Policy::Small] });
+        }
         more.push(match by_ring(c, plan, false, true)? {
             Some(program) => Alternative { program, policies: vec![Policy::Aligned] },
             None => {
@@ -100,6 +115,7 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
         });
     }
     more.extend(direct(c, plans, competes)?);
+    more.extend(narrow);
     more.extend(Alternative::narrower(all));
     Ok((wide, more))
 }
@@ -203,8 +219,8 @@ fn side(
     let along_k = if name == "b" { c.k_of_b(plan.tile[2]) } else { plan.tile[2] };
     let tile = [c.operands_of(plan.tile)[which], along_k];
     let from = b.tile(view, (tile[0], tile[1]), &[place, At::All])?.with_name(&format!("g{name}"));
-    // Out-of-bounds rows only affect accumulators that are not stored, so they are clamped.
-    let from = from.clamped(0);
+    // Out-of-bounds rows only affect accumulators that are not stored.
+    let from = from.wrapped(0);
     let elem = b.elem(view);
     let (fill, layout) = filled(c, (plan, width), (name, elem, by_rows))?;
     let to = b.shared(&format!("s{name}"), elem, layout)?;

@@ -222,6 +222,7 @@ pub(super) fn of_tile(view: &View, tile: &[i64], d: &Distribution, fragment: Id)
         base,
         limits,
         clamped: Vec::new(),
+        wraps: false,
         nearest: Vec::new(),
         peer: None,
     })

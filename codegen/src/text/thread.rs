@@ -103,6 +103,7 @@ variants! {
         "rank" ClusterRank, "add" Add(a, b), "sub" Sub(a, b), "mul" Mul(a, b), "div" Div(a, b), "rem" Rem(a, b),
         "and" And(a, b), "or" Or(a, b), "xor" Xor(a, b), "shl" Shl(a, b), "shr" Shr(a, b), "min" Min(a, b),
         "max" Max(a, b), "lt" Lt(a, b), "eq" Eq(a, b), "all" All(a, b), "not" Not(a), "select" Select(a, b, c),
+        "wrap" Wrap(at, end, last),
     }
     Op {
         "comment" Comment(line),

@@ -237,6 +237,9 @@ impl Text for View {
         if !self.clamped.is_empty() {
             write_field!(to, "clamped", &self.clamped);
         }
+        if self.wraps {
+            write_field!(to, "wraps", &self.wraps);
+        }
         if !self.nearest.is_empty() {
             write_field!(to, "nearest", &self.nearest);
         }
@@ -254,9 +257,10 @@ impl Text for View {
         let none = vec![None; base.len()];
         let limits = read_field!(from, "limits", none);
         let clamped = read_field!(from, "clamped", Vec::new());
+        let wraps = read_field!(from, "wraps", false);
         let nearest = read_field!(from, "nearest", Vec::new());
         let peer = read_field!(from, "peer", None);
-        Ok(View { tensor, name, layout, base, limits, clamped, nearest, peer })
+        Ok(View { tensor, name, layout, base, limits, clamped, wraps, nearest, peer })
     }
 }
 

@@ -66,8 +66,8 @@ pub struct Cost {
 impl Kernel {
     /// The minimum blocks of `__launch_bounds__`: how many blocks fit a multiprocessor if each thread gets
     /// the registers of its arrays and of so many addresses. The compiler schedules for that many. 0 leaves
-    /// it to the compiler: where arrays are small, and where roles redistribute registers themselves
-    /// (setmaxnreg).
+    /// it to the compiler: where arrays are small and shared memory has room for more blocks, and where roles
+    /// redistribute registers themselves (setmaxnreg).
     pub(crate) fn resident(&self, addresses: u32) -> u32 {
         const SMALL: u32 = 64;
         // The compiler is never limited to fewer registers than this.
@@ -78,9 +78,11 @@ impl Kernel {
         let arrays = self.regs.iter().map(Reg::registers).fold(0, u32::saturating_add);
         let each = arrays.saturating_add(addresses).clamp(LEAST, REGISTERS).next_multiple_of(8);
         let specialised = self.body.iter().any(|stmt| matches!(stmt.op, Op::Roles(_)));
-        let blocks = REGISTERS / each.saturating_mul(self.launch.threads).max(1);
-        let blocks = blocks.min(shared / self.launch.shared_bytes.max(1));
-        if specialised || arrays < SMALL { 0 } else { blocks.clamp(1, MOST_BLOCKS) }
+        let of = |each: u32| REGISTERS / each.saturating_mul(self.launch.threads).max(1);
+        let by_shared = shared / self.launch.shared_bytes.max(1);
+        // Where shared memory has room for few blocks, the compiler would spill to have registers for more.
+        let is_small = arrays < SMALL && by_shared > of(LEAST);
+        if specialised || is_small { 0 } else { of(each).min(by_shared).clamp(1, MOST_BLOCKS) }
     }
 }
 

@@ -16,6 +16,12 @@ impl View {
         self
     }
 
+    /// The same with others read instead, from the first on. Where copies bypass the L1 cache and all blocks at an edge read the
+    /// last row again and again, they wait for one slice of the L2 cache.
+    pub fn wrapped(self, mode: usize) -> View {
+        View { wraps: true, ..self.clamped(mode) }
+    }
+
     /// The same with out-of-bounds coordinates along a mode clamped to the nearest element.
     pub fn nearest(mut self, mode: usize) -> View {
         if !self.nearest.contains(&mode) {

@@ -23,6 +23,8 @@ pub(crate) fn compute(int: &Int, value: &dyn Fn(Ix) -> i64) -> i64 {
         Int::All(a, b) => i64::from(value(a) != 0 && value(b) != 0),
         Int::Not(a) => i64::from(value(a) == 0),
         Int::Select(c, a, b) => value(if value(c) != 0 { a } else { b }),
+        Int::Wrap(at, end, _) if value(at) < value(end) => value(at),
+        Int::Wrap(at, end, last) => (value(at) - value(end)).min(value(last)),
         Int::Var(_) | Int::Param(_) | Int::Thread | Int::Block(_) | Int::Grid(_) | Int::ClusterRank => {
             unreachable!("{int:?} is a leaf")
         }

@@ -50,6 +50,13 @@ impl Compiler<'_> {
                 let a = self.num(a);
                 self.numbers.two(Eq, a, Num::constant(0))
             }
+            Int::Wrap(at, end, last) => {
+                let (at, end) = (self.num(at), self.num(end));
+                let (inside, beyond) = (self.numbers.two(Lt, at, end), self.numbers.two(Sub, at, end));
+                let last = self.num(last);
+                let beyond = self.numbers.two(Min, beyond, last);
+                self.numbers.select(inside, at, beyond)
+            }
             Int::Select(c, a, b) => {
                 let (c, a, b) = (self.num(c), self.num(a), self.num(b));
                 self.numbers.select(c, a, b)

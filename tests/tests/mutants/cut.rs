@@ -140,6 +140,7 @@ pub(crate) fn rebuilt(e: &mut Exprs, at: Ix, replace: Replace<'_>) -> Ix {
         Int::All(..) => e.all(new[0], new[1]),
         Int::Not(..) => e.not(new[0]),
         Int::Select(..) => e.select(new[0], new[1], new[2]),
+        Int::Wrap(..) => e.wrap(new[0], new[1], new[2]),
         other => panic!("no way to make {other:?} again"),
     }
 }

@@ -95,8 +95,8 @@ const BINS: i64 = 256;
 const STENCIL: [f64; 2] = [0.5, 0.125];
 
 /// Partial sums of each column.
-fn pieces(rows: i64, columns: i64) -> i64 {
-    memory::pieces(rows as usize, columns as usize) as i64
+fn pieces(elem: Elem, rows: i64, columns: i64) -> i64 {
+    memory::pieces(elem, rows as usize, columns as usize) as i64
 }
 
 /// The pieces of each row whose cumulative sums are computed, equally long: one where rows, or clusters of blocks
@@ -157,7 +157,7 @@ impl Task {
             Job::One(Work::Gemv) => (vec![(elem, all), (elem, n), (elem, m)], 2),
             Job::One(Work::Gravity) => (vec![(elem, 4 * n), (elem, 3 * n)], 1),
             Job::One(Work::ColumnSums) | Job::ColumnSums => {
-                (vec![(elem, all), (Elem::F32, n), (Elem::F32, pieces(m, n) * n)], 1)
+                (vec![(elem, all), (Elem::F32, n), (Elem::F32, pieces(elem, m, n) * n)], 1)
             }
             Job::Sum => (vec![(elem, all), (Elem::F32, 1), (Elem::F32, lines(all))], 1),
             Job::One(Work::Gather) => (vec![(elem, TABLE * all), (Elem::I32, m), (elem, all)], 2),
@@ -284,14 +284,14 @@ impl Task {
                 vec![one(work, [&[cube(0), cube(1)], &factors[..]].concat())]
             }
             Job::One(Work::ColumnSums) | Job::ColumnSums => {
-                let pieces = pieces(m, n);
-                let from = tensor(0, [n, m / pieces, pieces], [1, n * pieces, n]);
+                let pieces = pieces(self.elem, m, n);
+                let from = tensor(0, [n, m], [1, n]);
                 let to = if pieces == 1 { 1 } else { 2 };
                 let first = one(Work::ColumnSums, vec![from, tensor(to, [n, pieces], [1, n])]);
                 if pieces == 1 {
                     return vec![first];
                 }
-                let between = tensor(2, [n, pieces, 1], [1, n, n * pieces]);
+                let between = tensor(2, [n, pieces], [1, n]);
                 let given = vec![between, tensor(1, [n, 1], [1, n])];
                 vec![first, more(Work::ColumnSums, pieces, n, given)]
             }

@@ -77,6 +77,8 @@ pub(in crate::matmul) fn usual(c: &Config) -> Usual {
 /// Tiles for products of few rows: rows and columns of C, and bytes of K, which eight warps share. Narrow tiles spread the
 /// longer operand over all multiprocessors, and long steps keep many copies in flight.
 const FEW_ROWS: [[i64; 3]; 3] = [[16, 32, 512], [32, 32, 512], [64, 32, 512]];
+/// The same where elements have eight bytes: small tiles, also of both, beside whose sums there are registers for fragments.
+const FEW_WIDE: [[i64; 3]; 3] = [[16, 32, 512], [32, 32, 512], [16, 16, 1024]];
 /// Warps that share K there.
 const OVER_K: i64 = 8;
 /// Clocks of the barrier of a step, and what remains of them where another block of the multiprocessor hides it.
@@ -122,11 +124,16 @@ pub(in crate::matmul) fn others(c: &Config, row: &'static Atom, overlaps: bool) 
         let [bm, bn] = c.operands_of(tile);
         Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps })
     };
-    // Fragments of wider elements do not fit in registers beside sums of all of a tile.
-    let few_rows: &[[i64; 3]] = if c.dtype.bytes() <= 2 { &FEW_ROWS } else { &[] };
+    // Fragments of wider elements do not fit in registers beside sums of all of a large tile.
+    let few_rows: &[[i64; 3]] = match c.dtype.bytes() {
+        1 | 2 => &FEW_ROWS,
+        8 => &FEW_WIDE,
+        _ => &[],
+    };
     let mut plans: Vec<Result<Plan>> = few_rows.iter().map(|&tile| few(of_bytes(tile))).collect();
     if !c.mixed() {
-        plans.extend(few_rows.iter().map(|&[bm, bn, bk]| few(of_bytes([bn, bm, bk]))));
+        let turned = few_rows.iter().filter(|[bm, bn, _]| bm != bn || c.dtype.bytes() <= 2);
+        plans.extend(turned.map(|&[bm, bn, bk]| few(of_bytes([bn, bm, bk]))));
         let [left, right, _] = usual(c).tile;
         let smaller = SMALLER.into_iter().filter(|([bm, bn, _], ..)| bm * bn < left * right);
         plans.extend(smaller.map(small));
@@ -175,6 +182,7 @@ impl Plan {
         let (near, far) = if c.mixed() { (a, b) } else { (a.min(b), a.max(b)) };
         let (copies, tile) = match c.mixed() || self.mma.parts_of_k()? > 1 {
             false => ((a + b) / width * 4 / 9, rest + elements * bm * bn / 1000),
+            true if c.dtype.bytes() > 4 => ((a + b) * WIDE / width / 26, 1500),
             true => (far * WIDE / width / 13 + near * WIDE / width / 45, 1500),
         };
         // Multiply-adds of elements of two bytes in a clock.
@@ -198,7 +206,11 @@ impl Plan {
         let two = sums >= 64 * 64 && threads <= 4 * i64::from(WARP);
         let shared = if c.arch < ring::BULK && two { (BARRIER[0] - BARRIER[1]) as u32 } else { 0 };
         // Rows that begin in the middle of a sector of 32 bytes take one more for each 128 bytes, and measurably longer.
-        let cut = if width == WIDE { (copies * 11 / 5).max(products) - copies.max(products) } else { 0 };
+        let cut = if width == WIDE || c.dtype.bytes() > 4 {
+            (copies * 11 / 5).max(products) - copies.max(products)
+        } else {
+            0
+        };
         // The copies of the first step and the products of the last one do not overlap.
         let tile = if c.mixed() || self.mma.parts_of_k()? > 1 { tile } else { tile + copies.min(products) };
         let (cut, tile, launch) = (cut as u32, tile as u32, LAUNCH);
