@@ -182,6 +182,7 @@ impl Plan {
         let (near, far) = if c.mixed() { (a, b) } else { (a.min(b), a.max(b)) };
         let (copies, tile) = match c.mixed() || self.mma.parts_of_k()? > 1 {
             false => ((a + b) / width * 4 / 9, rest + elements * bm * bn / 1000),
+            // Elements of eight bytes arrive more slowly than warps that share K multiply them.
             true if c.dtype.bytes() > 4 => ((a + b) * WIDE / width / 26, 1500),
             true => (far * WIDE / width / 13 + near * WIDE / width / 45, 1500),
         };
