@@ -53,7 +53,7 @@ pub(crate) fn counts<'s>(stmts: impl IntoIterator<Item = &'s Stmt>) -> BTreeMap<
 fn array(used: Use) -> Option<(Id, Access)> {
     match used {
         Use::Registers(id, access) => Some((id, access)),
-        Use::Integer(_) | Use::Memory { .. } => None,
+        Use::Integer(_) | Use::Operand(_) | Use::Memory { .. } => None,
     }
 }
 

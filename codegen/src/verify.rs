@@ -179,8 +179,8 @@ fn values_of_32_bits(program: &Program, value: &Expr) -> Result<()> {
     Ok(())
 }
 
-/// A sum without the terms that arguments and elements decide: these are of a type that must not overflow, as in Rust.
-/// Sizes and blocks can be as many as a launch allows.
+/// A sum without the terms that arguments and elements decide: with these it wraps, as arithmetic of their type does. Sizes and
+/// blocks can be as many as a launch allows.
 fn of_sizes(at: &Affine) -> Affine {
     let given = |coord: &Coord| matches!(coord, Coord::Scalar(_) | Coord::Loaded { .. });
     let kept = at.terms.iter().filter(|(coord, _)| !Affine::from(coord.clone()).any(&given));

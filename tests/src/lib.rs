@@ -12,6 +12,7 @@ pub mod hand;
 pub mod integers;
 pub mod memory;
 pub mod number;
+pub mod overflow;
 pub mod packed;
 pub mod places;
 pub mod problem;

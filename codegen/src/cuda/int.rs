@@ -1,4 +1,5 @@
-//! Index expressions: the fewest parentheses that are readable, and 64 bits only where the range needs them.
+//! Index expressions: the fewest parentheses that are readable, and 64 bits only where the range needs them. Where 64 bits may
+//! not be enough, they wrap.
 
 use super::{Builtin, Printer};
 use crate::index::{Int, Ix};
@@ -68,6 +69,12 @@ impl Piece {
         Piece { text: format!("(long long){}", self.at(Level::Unary)), level: Level::Unary, wide: true }
     }
 
+    /// In 64 bits without a sign, in which arithmetic wraps.
+    fn unsigned(self) -> Piece {
+        let text = format!("(unsigned long long){}", self.at(Level::Unary));
+        Piece { text, level: Level::Unary, wide: true }
+    }
+
     fn narrowed(self) -> Piece {
         if !self.wide {
             return self;
@@ -119,8 +126,18 @@ impl Printer<'_> {
         self.exprs.get(at).is_narrow()
     }
 
+    /// The width of an expression.
+    fn width(&self, at: Ix) -> Width {
+        let known = self.exprs.get(at);
+        match known.is_narrow() {
+            true => Width::Narrow,
+            false if known.lo == i64::MIN || known.hi == i64::MAX => Width::Wraps,
+            false => Width::Wide,
+        }
+    }
+
     pub(super) fn int_piece(&mut self, at: Ix) -> Piece {
-        let narrow = self.is_narrow(at);
+        let (narrow, width) = (self.is_narrow(at), self.width(at));
         let leaf = |text: String| Piece::new(text, Level::Primary);
         match self.exprs.get(at).int.clone() {
             Int::Const(n) => constant(n),
@@ -137,9 +154,9 @@ impl Printer<'_> {
             Int::Block(axis) => leaf(self.builtin(Builtin::Block(axis))),
             Int::Grid(axis) => leaf(self.builtin(Builtin::Grid(axis))),
             Int::ClusterRank => leaf(self.builtin(Builtin::ClusterRank)),
-            Int::Add(a, b) => self.sum(a, b, narrow),
-            Int::Sub(a, b) => self.arithmetic(a, "-", b, Level::Sum, narrow),
-            Int::Mul(a, b) => self.arithmetic(a, "*", b, Level::Product, narrow),
+            Int::Add(a, b) => self.sum(a, b, width),
+            Int::Sub(a, b) => self.arithmetic(a, "-", b, Level::Sum, width),
+            Int::Mul(a, b) => self.arithmetic(a, "*", b, Level::Product, width),
             Int::Div(a, b) if self.is_by_warps(a, b) => {
                 // A broadcast of lane 0, so that the compiler knows it is warp-uniform.
                 let (warp, of) = (self.builtin(Builtin::Warp), self.exprs.constant(b).unwrap_or(32) / 32);
@@ -148,13 +165,13 @@ impl Printer<'_> {
                     _ => Piece::new(format!("{warp} / {of}"), Level::Product),
                 }
             }
-            Int::Div(a, b) => self.arithmetic(a, "/", b, Level::Product, narrow),
-            Int::Rem(a, b) => self.arithmetic(a, "%", b, Level::Product, narrow),
-            Int::And(a, b) => self.arithmetic(a, "&", b, Level::BitAnd, narrow),
-            Int::Or(a, b) => self.arithmetic(a, "|", b, Level::BitOr, narrow),
-            Int::Xor(a, b) => self.arithmetic(a, "^", b, Level::BitXor, narrow),
-            Int::Shl(a, b) => self.arithmetic(a, "<<", b, Level::Shift, narrow),
-            Int::Shr(a, b) => self.arithmetic(a, ">>", b, Level::Shift, narrow),
+            Int::Div(a, b) => self.arithmetic(a, "/", b, Level::Product, width),
+            Int::Rem(a, b) => self.arithmetic(a, "%", b, Level::Product, width),
+            Int::And(a, b) => self.arithmetic(a, "&", b, Level::BitAnd, width),
+            Int::Or(a, b) => self.arithmetic(a, "|", b, Level::BitOr, width),
+            Int::Xor(a, b) => self.arithmetic(a, "^", b, Level::BitXor, width),
+            Int::Shl(a, b) => self.arithmetic(a, "<<", b, Level::Shift, width),
+            Int::Shr(a, b) => self.arithmetic(a, ">>", b, Level::Shift, width),
             Int::Min(a, b) => self.function("min", [a, b], narrow),
             Int::Max(a, b) => self.function("max", [a, b], narrow),
             Int::Lt(a, b) => self.truth(a, "<", b, Level::Compare),
@@ -184,26 +201,28 @@ impl Printer<'_> {
 
     /// `a + b`; `a - 4` for a negative constant or factor, and no parentheses around a sum on the right where order cannot
     /// matter.
-    fn sum(&mut self, a: Ix, b: Ix, narrow: bool) -> Piece {
+    fn sum(&mut self, a: Ix, b: Ix, width: Width) -> Piece {
         if let Some(positive) = self.negated(b) {
             let (left, right) = (self.int_piece(a), self.int_piece(positive));
-            return fitted(left, "-", right, Level::Sum, narrow);
+            return fitted(left, "-", right, Level::Sum, width);
         }
         if let Some(positive) = self.negated(a) {
             let (left, right) = (self.int_piece(b), self.int_piece(positive));
-            return fitted(left, "-", right, Level::Sum, narrow);
+            return fitted(left, "-", right, Level::Sum, width);
         }
         let (left, right) = (self.int_piece(a), self.int_piece(b));
-        // Terms of a sum of nonnegative numbers are no larger than the sum.
-        let parts = self.exprs.get(a).lo >= 0 && self.exprs.get(b).lo >= 0;
-        let flat = parts || (!narrow && left.wide);
+        // Sums of some of the terms, which are not negative, are no larger than that of all.
+        let mut terms = vec![a];
+        self.exprs.terms(b, &mut terms);
+        let parts = terms.iter().all(|&term| self.exprs.get(term).lo >= 0);
+        let flat = parts || (width != Width::Narrow && left.wide);
         let right = match self.exprs.get(b).int {
             Int::Add(..) if flat && right.level == Level::Sum && !outside(&right.text, " - ") => {
                 Piece { level: Level::Product, ..right }
             }
             _ => right,
         };
-        fitted(left, "+", right, Level::Sum, narrow)
+        fitted(left, "+", right, Level::Sum, width)
     }
 
     /// `4` for `-4`, `x * 4` for `x * -4`.
@@ -220,9 +239,9 @@ impl Printer<'_> {
         }
     }
 
-    fn arithmetic(&mut self, a: Ix, sign: &str, b: Ix, level: Level, narrow: bool) -> Piece {
+    fn arithmetic(&mut self, a: Ix, sign: &str, b: Ix, level: Level, width: Width) -> Piece {
         let (left, right) = (self.int_piece(a), self.int_piece(b));
-        fitted(left, sign, right, level, narrow)
+        fitted(left, sign, right, level, width)
     }
 
     fn truth(&mut self, a: Ix, sign: &str, b: Ix, level: Level) -> Piece {
@@ -242,14 +261,31 @@ impl Printer<'_> {
     }
 }
 
+/// The width of an operation.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Width {
+    /// 32 bits hold the result.
+    Narrow,
+    /// 64 bits do.
+    Wide,
+    /// The range has ended at a limit of 64 bits, beyond which the result wraps.
+    Wraps,
+}
+
 /// An operation in the width that its result needs.
-fn fitted(left: Piece, sign: &str, right: Piece, level: Level, narrow: bool) -> Piece {
+fn fitted(left: Piece, sign: &str, right: Piece, level: Level, width: Width) -> Piece {
     let mixed = left.wide || right.wide;
-    if narrow {
-        return binary(&left, sign, &right, level).narrowed();
+    match width {
+        Width::Narrow => binary(&left, sign, &right, level).narrowed(),
+        Width::Wide => {
+            let left = if mixed { left } else { left.widened() };
+            binary(&left, sign, &right, level)
+        }
+        Width::Wraps => {
+            let result = Piece { wide: false, ..binary(&left.unsigned(), sign, &right, level) };
+            result.widened()
+        }
     }
-    let left = if mixed { left } else { left.widened() };
-    binary(&left, sign, &right, level)
 }
 
 fn constant(n: i64) -> Piece {
@@ -381,6 +417,8 @@ mod tests {
         check("bx * ld", |e, [_, bx, _, ld]| e.mul(bx, ld));
         check("(int)min(ld, (long long)M)", |e, [_, _, m, ld]| e.min(ld, m));
         check("(int)(ld % 8)", |e, [_, _, _, ld]| e.rem(ld, 8));
+        // A product that 64 bits may not hold.
+        check("(long long)((unsigned long long)ld * ld)", |e, [_, _, _, ld]| e.mul(ld, ld));
         check("M * 5000000000LL", |e, [_, _, m, _]| times(e, m, 5_000_000_000));
         // A fact of the variant bounds the sum.
         check("bx * M + tid", |e, [tid, bx, m, _]| {

@@ -4,7 +4,8 @@
 use std::collections::HashSet;
 
 /// The headers, in the order in which their pieces are emitted.
-const HEADERS: [&str; 14] = [
+const HEADERS: [&str; 15] = [
+    include_str!("prelude/int.cuh"),
     include_str!("prelude/half.cuh"),
     include_str!("prelude/odd.cuh"),
     include_str!("prelude/fp8.cuh"),

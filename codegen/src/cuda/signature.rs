@@ -1,7 +1,11 @@
 //! The kernel's signature.
 
+use std::collections::BTreeSet;
+
 use super::Printer;
-use crate::thread::Param;
+use crate::atom::Done;
+use crate::thread::visit::{Access, Use};
+use crate::thread::{AtomArg, Id, Op, Param, Queue, Space, Stmt};
 
 /// Lines are broken where they would be longer.
 pub(super) const WIDTH: usize = 110;
@@ -15,12 +19,18 @@ impl Printer<'_> {
         };
         let start = format!("extern \"C\" __global__ void __launch_bounds__({bounds})");
         let name = &self.names.kernel;
+        let mut read = BTreeSet::new();
+        self.read(&self.kernel.body, &mut read);
         let params: Vec<String> = self
             .kernel
             .params
             .iter()
             .zip(&self.names.params)
-            .map(|(param, name)| declare(param, name, launch.overlaps))
+            .enumerate()
+            .map(|(id, (param, name))| {
+                let written = matches!(param, Param::Pointer { write: true, .. });
+                declare(param, name, launch.overlaps || written && read.contains(&(id as Id)))
+            })
             .collect();
         let all = params.join(", ");
         if start.len() + name.len() + all.len() + 5 <= WIDTH {
@@ -54,18 +64,48 @@ impl Printer<'_> {
     }
 }
 
+impl Printer<'_> {
+    /// The pointers through which statements read.
+    fn read(&self, body: &[Stmt], all: &mut BTreeSet<Id>) {
+        for stmt in body {
+            // An atomic update reads for itself alone, unless its old value is used.
+            let updates = matches!(stmt.op, Op::Atomic { old: Some(_), .. });
+            stmt.op.each_use(&mut |used| {
+                if let Use::Memory { space: Space::Global(id), access, .. } = used
+                    && (access == Access::Read || access == Access::Update && updates)
+                {
+                    all.insert(id);
+                }
+            });
+            if let Op::Atom { row, args, .. } = &stmt.op
+                && row.done != Done::Queue(Queue::Bulk)
+            {
+                all.extend(args.iter().filter_map(|arg| match arg {
+                    AtomArg::Map { param, .. } => match &self.kernel.params[*param as usize] {
+                        Param::TensorMap { tensor, .. } => Some(*tensor),
+                        _ => None,
+                    },
+                    _ => None,
+                }));
+            }
+            stmt.op.blocks().into_iter().for_each(|inner| self.read(inner, all));
+        }
+    }
+}
+
 fn is_number(param: &Param) -> bool {
     matches!(param, Param::Int { .. } | Param::Scalar { .. })
 }
 
-/// `__restrict__` says that no one else writes what the kernel reads while it runs. With programmatic
-/// dependent launch the previous kernel may write it until it has been waited for; with `__restrict__`
-/// compilers do read before the wait.
-fn declare(param: &Param, name: &str, overlaps: bool) -> String {
+/// `__restrict__` says that no one else writes what the kernel reads through a pointer while it runs: no other thread, since
+/// compilers keep what they have read across barriers and fences, and move reads ahead of them. So a pointer through which the
+/// kernel reads and writes is without; and so are all with programmatic dependent launch, as the previous kernel may write until
+/// it has been waited for.
+fn declare(param: &Param, name: &str, changes: bool) -> String {
     match param {
         Param::Pointer { elem, write, .. } => {
             let reads = if *write { "" } else { "const " };
-            let alone = if overlaps { "" } else { "__restrict__ " };
+            let alone = if changes { "" } else { "__restrict__ " };
             format!("{reads}{}* {alone}{name}", elem.cuda())
         }
         Param::Int { wide, .. } => format!("{} {name}", if *wide { "long long" } else { "int" }),

@@ -4,7 +4,7 @@ use super::Printer;
 use super::int::{Level, Piece, binary};
 use super::literal::{literal, widened};
 use crate::elem::Elem;
-use crate::thread::{Bin, Cmp, Param, Un, Val};
+use crate::thread::{Bin, Cmp, Interval, Param, Un, Val};
 
 /// A value as text, and its type.
 struct Typed {
@@ -65,6 +65,17 @@ const SIGNS: [(Bin, &str, Level); 10] = [
     (Bin::Xor, "^", Level::BitXor),
     (Bin::Shl, "<<", Level::Shift),
     (Bin::Shr, ">>", Level::Shift),
+];
+
+/// Operations on integers that C does not define for all operands, as functions that do: of signed and of unsigned ones.
+const DEFINED: [(Bin, &str, &str); 7] = [
+    (Bin::Add, "wrapping_add", ""),
+    (Bin::Sub, "wrapping_sub", ""),
+    (Bin::Mul, "wrapping_mul", ""),
+    (Bin::Div, "wrapping_div", "unsigned_div"),
+    (Bin::Rem, "wrapping_rem", "unsigned_rem"),
+    (Bin::Shl, "shift_left", "shift_left"),
+    (Bin::Shr, "shift_right", "shift_right"),
 ];
 
 /// The type in which a type's arithmetic is done.
@@ -197,6 +208,7 @@ impl Printer<'_> {
     fn one(&mut self, function: Un, value: &Val) -> Typed {
         let x = self.operand(value);
         let (elem, double) = (x.elem, x.elem == Elem::F64);
+        let overflows = elem == Elem::I32 && self.kernel.interval_of(value).has(i32::MIN.into());
         let prefix = |sign: &str| {
             let operand = x.piece.at(Level::Unary);
             let gap = if operand.starts_with(sign) { " " } else { "" };
@@ -207,6 +219,7 @@ impl Printer<'_> {
                 return Typed { piece: prefix("!"), elem };
             }
             Un::Not => prefix("~"),
+            Un::Neg if overflows => call("wrapping_neg", &[&x.piece]),
             Un::Neg => prefix("-"),
             Un::Recip => {
                 let one = Piece::new(if double { "1.0" } else { "1.0f" }, Level::Primary);
@@ -220,6 +233,7 @@ impl Printer<'_> {
                 _ => return x,
             },
             Un::Abs if matches!(elem, Elem::U32 | Elem::U8) => return x,
+            Un::Abs if overflows => call("wrapping_abs", &[&x.piece]),
             Un::Abs if !elem.is_float() => call("abs", &[&x.piece]),
             _ => {
                 let row = FUNCTIONS.iter().find(|row| row.0 == function);
@@ -231,6 +245,7 @@ impl Printer<'_> {
     }
 
     fn two(&mut self, function: Bin, x: &Val, y: &Val) -> Typed {
+        let ranges = [x, y].map(|of| self.kernel.interval_of(of));
         let (x, y) = (self.operand(x), self.operand(y));
         let elem = x.elem;
         let pair = PAIRS.iter().find(|row| row.0 == function && (elem.is_float() || !row.1.is_empty()));
@@ -247,7 +262,7 @@ impl Printer<'_> {
                 };
                 call(function, &[&x.piece, &y.piece])
             }
-            (None, Some((_, sign, level))) => binary(&x.piece, sign, &y.piece, *level),
+            (None, Some(_)) => operation(function, elem, [&x.piece, &y.piece], ranges),
             (None, None) => unreachable!("every function of two values stands in a table"),
         };
         Typed { piece: rounded(result, elem), elem }
@@ -262,6 +277,7 @@ impl Printer<'_> {
             let (a, b) = (self.typed(a).piece, self.typed(b).piece);
             return Typed { piece: call("fused", &[&a, &b, &c]), elem };
         }
+        let [product, sum] = self.kernel.intervals_of_sum(args);
         let (a, b, c) = (&self.operand(a).piece, &self.operand(b).piece, &c);
         if elem == Elem::Tf32 {
             return Typed { piece: call("fused_tf32", &[a, b, c]), elem };
@@ -269,9 +285,28 @@ impl Printer<'_> {
         let result = match elem {
             Elem::F64 => call("fma", &[a, b, c]),
             elem if elem.is_float() => call("fmaf", &[a, b, c]),
-            _ => binary(&binary(a, "*", b, Level::Product), "+", c, Level::Sum),
+            _ => operation(Bin::Add, elem, [&operation(Bin::Mul, elem, [a, b], product), c], sum),
         };
         Typed { piece: rounded(result, elem), elem }
+    }
+}
+
+/// An operation by its operator, or of integers for which C does not define that, by a function.
+fn operation(function: Bin, elem: Elem, [x, y]: [&Piece; 2], [of_x, of_y]: [Interval; 2]) -> Piece {
+    let Some((_, sign, level)) = SIGNS.iter().find(|row| row.0 == function) else { return x.clone() };
+    let plain = binary(x, sign, y, *level);
+    let Some((_, signed, unsigned)) = DEFINED.iter().find(|row| row.0 == function) else { return plain };
+    if elem.is_float() {
+        return plain;
+    }
+    let result = function.interval(of_x, of_y);
+    match elem {
+        Elem::U32 if unsigned.is_empty() || result.is_some() => plain,
+        Elem::U32 => call(unsigned, &[x, y]),
+        // What is shifted to the left may not be negative.
+        _ if function == Bin::Shl && of_x.lo < 0 => call(signed, &[x, y]),
+        _ if result.is_some_and(|result| result.is_within(Interval::of(Elem::I32))) => plain,
+        _ => call(signed, &[x, y]),
     }
 }
 

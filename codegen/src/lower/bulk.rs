@@ -8,6 +8,7 @@ use crate::atom::Atom;
 use crate::boxes::{self, Boxes};
 use crate::index::Ix;
 use crate::problem::Result;
+use crate::range::MOST_EXTENT;
 use crate::thread::{AtomArg, Fact, Id, Mem, Op, Param, Queue, Space, Unroll};
 use crate::view::View;
 use crate::view::leaf::{Leaf, leaves};
@@ -70,7 +71,8 @@ impl Lower<'_> {
         }
         let coordinates = self.coordinates(global, outer, &begin);
         let place = AtomArg::At(self.start_of(shared, inner, &begin));
-        let map = AtomArg::Map { param, at: boxes.order.iter().map(|&mode| coordinates[mode]).collect() };
+        let coordinates = boxes.order.iter().map(|&mode| self.in_32_bits(coordinates[mode])).collect();
+        let map = AtomArg::Map { param, at: coordinates };
         let Some((bar, slot)) = arrival else {
             return Op::Atom { row, args: vec![map, place], guard: None };
         };
@@ -80,6 +82,17 @@ impl Lower<'_> {
             args.push(AtomArg::Int(self.int(everybody)));
         }
         Op::Atom { row, args, guard: None }
+    }
+
+    /// A coordinate as an instruction takes it, in 32 bits: one that can be farther off is out of bounds of every tensor, and so
+    /// is the one to which it is clamped, with a box behind it.
+    fn in_32_bits(&mut self, coordinate: Ix) -> Ix {
+        if self.kernel.exprs.get(coordinate).is_narrow() {
+            return coordinate;
+        }
+        let (least, most) = (self.int(i32::MIN.into()), self.int(MOST_EXTENT));
+        let above = self.exprs().max(coordinate, least);
+        self.exprs().min(above, most)
     }
 
     /// The tensor map for boxes of a tensor. Records the launch facts that it needs.

@@ -27,7 +27,7 @@ fn shared(op: &Op, through_asynchronous: bool) -> Vec<Id> {
         Use::Memory { space: Space::Shared(id), asynchronous, .. } => {
             all.extend((asynchronous == through_asynchronous).then_some(id));
         }
-        Use::Memory { .. } | Use::Integer(_) | Use::Registers(..) => {}
+        Use::Memory { .. } | Use::Integer(_) | Use::Operand(_) | Use::Registers(..) => {}
     });
     all
 }

@@ -69,7 +69,11 @@ pub(crate) fn lower_expanded(
         return Err(problem.at(lower.kernel.sites[site as usize].span));
     }
     lower.end_rings();
-    Ok(lower.finish())
+    let kernel = lower.finish();
+    match kernel.check_widths() {
+        Ok(()) => Ok(kernel),
+        Err(wrong) => Err(Problem::internal(&wrong).at(kernel.sites[wrong.site as usize].span)),
+    }
 }
 
 struct Lower<'p> {

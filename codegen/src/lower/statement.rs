@@ -206,13 +206,15 @@ impl Lower<'_> {
         let program = self.program;
         let of = &program.vars[var as usize];
         let (mut from, to) = (self.affine(&of.from), self.end(of));
-        if !self.kernel.exprs.get(from).is_narrow() {
+        let (begin, end) = (self.kernel.exprs.get(from), self.kernel.exprs.get(to));
+        if !begin.is_narrow() || begin.hi > end.hi {
             // A start beyond the end runs no iteration, so it is clamped to the end.
             from = self.exprs().min(from, to);
         }
         let (first, end) = (self.kernel.exprs.get(from).clone(), self.kernel.exprs.get(to).clone());
         let last = (end.hi - 1).max(first.lo);
-        let narrow = first.is_narrow() && last <= i64::from(i32::MAX);
+        // The variable takes the value of the end, too.
+        let narrow = first.is_narrow() && last < i64::from(i32::MAX);
         let id = self.var(&of.name, !narrow);
         let scope = first.same_for.min(end.same_for).min(Scope::Block);
         let at = self.exprs().leaf(Int::Var(id), first.lo, last, 1, scope);

@@ -19,7 +19,7 @@ pub(super) fn drop_unread(exprs: &Exprs, list: &mut Vec<Stmt>) {
 fn reads(exprs: &Exprs, stmt: &Stmt, var: Id) -> bool {
     let mut found = false;
     stmt.op.each_use(&mut |used| match used {
-        Use::Integer(at) => found |= depends(exprs, at, var),
+        Use::Integer(at) | Use::Operand(at) => found |= depends(exprs, at, var),
         Use::Registers(..) | Use::Memory { .. } => {}
     });
     found || stmt.op.blocks().into_iter().flatten().any(|stmt| reads(exprs, stmt, var))

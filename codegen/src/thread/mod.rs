@@ -5,8 +5,10 @@
 //! live in [`Exprs`]. A collective statement names the group that must arrive at it.
 
 mod launch;
+mod ranges;
 mod stmt;
 pub(crate) mod visit;
+mod widths;
 
 use tilewright_layout::{Symbol, Value};
 
@@ -19,7 +21,9 @@ use crate::number::Number;
 pub use crate::operation::{Bin, Change, Cmp, MemoryOrder, Un};
 pub use crate::scope::{Queue, Scope};
 pub use launch::{Cost, Fact, Launch};
+pub use ranges::Interval;
 pub use stmt::{AtomArg, Fence, Op, Role, Stmt, Unroll};
+pub use widths::TooNarrow;
 
 /// One variant of a kernel.
 #[derive(Clone, Debug)]
@@ -50,6 +54,26 @@ pub struct Kernel {
     pub sites: Vec<Site>,
     /// What is done.
     pub body: Vec<Stmt>,
+}
+
+impl Kernel {
+    /// The type of a value.
+    pub fn type_of(&self, value: &Val) -> Elem {
+        match value {
+            Val::Reg(reg, _) => self.regs[*reg as usize].elem,
+            Val::Lit(_, elem) | Val::Int(_, elem) | Val::Cast(elem, _) | Val::Bits(elem, _) => *elem,
+            Val::Param(id) => match &self.params[*id as usize] {
+                Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
+                Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
+            },
+            Val::Un(_, x) | Val::Bin(_, x, _) | Val::Guarded(_, x, _) | Val::ShuffleXor(x, _) => {
+                self.type_of(x)
+            }
+            Val::Fma(of) | Val::Product(_, of) => self.type_of(&of[2]),
+            Val::Pick(of) => self.type_of(&of[1]),
+            Val::Cmp(..) => Elem::I32,
+        }
+    }
 }
 
 /// A parameter that the host passes.

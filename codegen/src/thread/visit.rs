@@ -22,6 +22,8 @@ pub(crate) enum Access {
 pub(crate) enum Use {
     /// An integer: of an index, a guard, a bound, a condition, a value.
     Integer(Ix),
+    /// An integer that an instruction, or a function of the prelude, takes in 32 bits.
+    Operand(Ix),
     /// Elements of a register array.
     Registers(Id, Access),
     /// Memory.
@@ -186,8 +188,12 @@ impl Op {
                 row.each_use(args, f);
                 integers(guard, f);
             }
-            Op::Arrive { slot, peer, .. } => integers([slot].into_iter().chain(peer), f),
-            Op::Await { slot, phase, .. } => integers([slot, phase], f),
+            Op::Arrive { slot, peer, .. } => operands([slot].into_iter().chain(peer), f),
+            Op::Await { slot, phase, .. } => {
+                f(Use::Operand(*slot));
+                // Of which the lowest bit is passed.
+                f(Use::Integer(*phase));
+            }
             Op::For { from, to, .. } => integers([from, to], f),
             Op::Comment(_)
             | Op::Commit(_)
@@ -216,9 +222,13 @@ impl Atom {
                 AtomArg::Frag(frag) => fragment(frag, access, f),
                 AtomArg::At(at) | AtomArg::Descriptor { at, .. } => {
                     memory(at, access, self.async_proxy, f);
+                    // Addresses in shared memory have 32 bits.
+                    if matches!(at.space, Space::Shared(_)) {
+                        f(Use::Operand(at.index));
+                    }
                 }
-                AtomArg::Map { at, .. } => integers(at, f),
-                AtomArg::Barrier { slot: at, .. } | AtomArg::Int(at) => f(Use::Integer(*at)),
+                AtomArg::Map { at, .. } => operands(at, f),
+                AtomArg::Barrier { slot: at, .. } | AtomArg::Int(at) => f(Use::Operand(*at)),
             }
         }
     }
@@ -240,8 +250,10 @@ impl Val {
         if let Val::Reg(id, _) = self {
             f(Use::Registers(*id, Access::Read));
         }
-        if let Val::Reg(_, at) | Val::Int(at, _) | Val::Guarded(at, ..) | Val::ShuffleXor(_, at) = self {
-            f(Use::Integer(*at));
+        match self {
+            Val::Reg(_, at) | Val::Int(at, _) | Val::Guarded(at, ..) => f(Use::Integer(*at)),
+            Val::ShuffleXor(_, lanes) => f(Use::Operand(*lanes)),
+            _ => {}
         }
         self.parts().into_iter().for_each(|part| part.each_use(f));
     }
@@ -257,6 +269,10 @@ fn integers<'i>(all: impl IntoIterator<Item = &'i Ix>, f: &mut dyn FnMut(Use)) {
     all.into_iter().for_each(|&at| f(Use::Integer(at)));
 }
 
+fn operands<'i>(all: impl IntoIterator<Item = &'i Ix>, f: &mut dyn FnMut(Use)) {
+    all.into_iter().for_each(|&at| f(Use::Operand(at)));
+}
+
 fn fragment(frag: &Frag, access: Access, f: &mut dyn FnMut(Use)) {
     f(Use::Registers(frag.reg, access));
     f(Use::Integer(frag.at));
@@ -265,5 +281,6 @@ fn fragment(frag: &Frag, access: Access, f: &mut dyn FnMut(Use)) {
 /// Memory, and the integers of its address.
 fn memory(at: &Mem, access: Access, asynchronous: bool, f: &mut dyn FnMut(Use)) {
     f(Use::Memory { space: at.space, access, asynchronous });
-    integers([&at.index].into_iter().chain(&at.peer), f);
+    f(Use::Integer(at.index));
+    operands(&at.peer, f);
 }

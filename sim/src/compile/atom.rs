@@ -60,13 +60,15 @@ impl Compiler<'_> {
                         return self.malformed(format!("parameter {param} is no tensor map"));
                     };
                     let access = self.access(what, Space::Global(*tensor), 0, (i64::MIN, i64::MAX), place);
-                    let at = at.iter().map(|&at| self.src(at)).collect();
+                    let at = at.iter().map(|&at| self.operand(at)).collect();
                     Operand::Map { param: *param, access, at }
                 }
                 (OperandKind::Barrier, AtomArg::Barrier { bar, slot }) => {
-                    Operand::Barrier { bar: *bar, slot: self.src(*slot) }
+                    Operand::Barrier { bar: *bar, slot: self.operand(*slot) }
                 }
-                (OperandKind::Int | OperandKind::Immediate, AtomArg::Int(at)) => Operand::Int(self.src(*at)),
+                (OperandKind::Int | OperandKind::Immediate, AtomArg::Int(at)) => {
+                    Operand::Int(self.operand(*at))
+                }
                 _ => {
                     return self.malformed(format!(
                         "operand `{}` of `{}` is of another kind",

@@ -90,6 +90,13 @@ impl Compiler<'_> {
         self.place_of(num)
     }
 
+    /// The cell of a value as an instruction, or a function of the printed C, takes it: in 32 bits.
+    pub(super) fn operand(&mut self, at: Ix) -> Src {
+        let num = self.num(at);
+        let num = self.numbers.wrapped(num);
+        self.place_of(num)
+    }
+
     pub(super) fn place_of(&mut self, num: Num) -> Src {
         if let Some(node) = num.node {
             self.ensure(node);

@@ -247,7 +247,7 @@ impl Compiler<'_> {
         let known = self.kernel.exprs.get(mem.index);
         let access = self.access(what, mem.space, count, (known.lo, known.hi), operand);
         let index = self.src(mem.index);
-        let peer = mem.peer.map(|peer| self.src(peer));
+        let peer = mem.peer.map(|peer| self.operand(peer));
         Place { access, index, peer }
     }
 

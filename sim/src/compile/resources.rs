@@ -1,4 +1,4 @@
-//! Hardware resources of a block: places in shared memory, barrier numbers, registers of roles.
+//! Hardware resources of a block: places in shared memory, barrier numbers, registers of roles; and the widths of integers.
 
 use std::ops::Range;
 
@@ -40,8 +40,11 @@ fn words(bytes: &Range<u32>) -> String {
     format!("bytes {} to {}", bytes.start, bytes.end - 1)
 }
 
-/// Shared memory and barriers.
+/// Widths of integers, shared memory and barriers.
 pub(super) fn check(kernel: &Kernel) -> Result<()> {
+    if let Err(wrong) = kernel.check_widths() {
+        return malformed(wrong.site, wrong.to_string(), "declare it with 64 bits, or bound its value");
+    }
     let arrays = kernel.shared.iter().map(|array| {
         let bytes = array.offset..array.offset + array.bytes();
         Part { name: &array.name, bytes, mbarriers: false }

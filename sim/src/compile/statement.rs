@@ -63,11 +63,11 @@ impl Compiler<'_> {
             Op::Fence(fence) => self.emit(Ins::Fence(*fence)),
             Op::Sync(bar) => self.emit(Ins::Sync(*bar)),
             Op::Arrive { bar, slot, peer, bytes } => {
-                let (slot, peer) = (self.src(*slot), peer.map(|peer| self.src(peer)));
+                let (slot, peer) = (self.operand(*slot), peer.map(|peer| self.operand(peer)));
                 self.emit(Ins::Arrive { bar: *bar, slot, peer, bytes: *bytes });
             }
             Op::Await { bar, slot, phase } => {
-                let (slot, phase) = (self.src(*slot), self.src(*phase));
+                let (slot, phase) = (self.operand(*slot), self.src(*phase));
                 self.emit(Ins::Await { bar: *bar, slot, phase });
             }
             Op::InitBarriers(bar) => self.emit(Ins::Init(*bar)),

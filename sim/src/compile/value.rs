@@ -1,7 +1,7 @@
 //! Values of elements: steps on register cells.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::thread::{Frag, Param, Un, Val};
+use tilewright_codegen::thread::{Frag, Un, Val};
 
 use super::{Compiler, Result};
 use crate::code::*;
@@ -44,20 +44,7 @@ impl Compiler<'_> {
     }
 
     pub(super) fn type_of(&self, value: &Val) -> Elem {
-        match value {
-            Val::Reg(reg, _) => self.kernel.regs[*reg as usize].elem,
-            Val::Lit(_, elem) | Val::Int(_, elem) | Val::Cast(elem, _) | Val::Bits(elem, _) => *elem,
-            Val::Param(id) => match &self.kernel.params[*id as usize] {
-                Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
-                Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
-            },
-            Val::Un(_, x) | Val::Bin(_, x, _) | Val::Guarded(_, x, _) | Val::ShuffleXor(x, _) => {
-                self.type_of(x)
-            }
-            Val::Fma(of) | Val::Product(_, of) => self.type_of(&of[2]),
-            Val::Pick(of) => self.type_of(&of[1]),
-            Val::Cmp(..) => Elem::I32,
-        }
+        self.kernel.type_of(value)
     }
 
     pub(super) fn value(&mut self, value: &Val) -> Result<(Slot, Elem)> {
@@ -140,7 +127,7 @@ impl Compiler<'_> {
             }
             Val::ShuffleXor(x, by) => {
                 let (x, _) = self.value(x)?;
-                let by = self.src(*by);
+                let by = self.operand(*by);
                 let to = self.scratch(elem);
                 self.emit(Ins::Shuffle { elem, to, x, by });
                 to

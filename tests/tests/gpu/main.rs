@@ -11,6 +11,7 @@ mod interop;
 mod kernels;
 mod narrow;
 mod ordering;
+mod overflow;
 mod packed;
 mod rows;
 mod tensor_drawn;

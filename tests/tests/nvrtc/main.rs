@@ -3,6 +3,7 @@
 
 mod build;
 mod drawn;
+mod guards;
 mod hopper;
 mod integers;
 mod machine_code;

@@ -47,7 +47,7 @@ __device__ __forceinline__ void atomic_max(double* at, double x) {
 }
 
 // Acquires a flag: waits until it has been raised so far; what was written before is visible.
-__device__ __forceinline__ void await_flag(const int* at, int least) {
+__device__ __forceinline__ void await_flag(const int* at, long long least) {
     int seen;
     do {
         asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");

@@ -1,0 +1,48 @@
+// Integer arithmetic that wraps around: in C an overflow is undefined.
+__device__ __forceinline__ int wrapping_add(int a, int b) {
+    return (int)((unsigned)a + (unsigned)b);
+}
+
+__device__ __forceinline__ int wrapping_sub(int a, int b) {
+    return (int)((unsigned)a - (unsigned)b);
+}
+
+__device__ __forceinline__ int wrapping_mul(int a, int b) {
+    return (int)((unsigned)a * (unsigned)b);
+}
+
+__device__ __forceinline__ int wrapping_neg(int a) {
+    return (int)(0u - (unsigned)a);
+}
+
+__device__ __forceinline__ int wrapping_abs(int a) {
+    return a < 0 ? wrapping_neg(a) : a;
+}
+
+// A quotient by 0 has all bits set, and its remainder is the dividend.
+__device__ __forceinline__ int wrapping_div(int a, int b) {
+    return b == 0 ? -1 : b == -1 ? wrapping_neg(a) : a / b;
+}
+
+__device__ __forceinline__ int wrapping_rem(int a, int b) {
+    return b == 0 ? a : b == -1 ? 0 : a % b;
+}
+
+__device__ __forceinline__ unsigned unsigned_div(unsigned a, unsigned b) {
+    return b == 0 ? ~0u : a / b;
+}
+
+__device__ __forceinline__ unsigned unsigned_rem(unsigned a, unsigned b) {
+    return b == 0 ? a : a % b;
+}
+
+// Shifts of 32 bits and more, in which only the sign is left.
+template <typename T>
+__device__ __forceinline__ T shift_left(T a, int n) {
+    return (unsigned)n < 32 ? (T)((unsigned)a << n) : 0;
+}
+
+template <typename T>
+__device__ __forceinline__ T shift_right(T a, int n) {
+    return (unsigned)n < 32 ? a >> n : a >> 31 >> 1;
+}

@@ -1,0 +1,137 @@
+//! Integers that overflow: arithmetic wraps, coordinates far out of bounds stay there, and variables are as wide as their values.
+
+use tilewright::prelude::*;
+use tilewright_codegen::Generated;
+use tilewright_codegen::thread::Kernel;
+use tilewright_fuzz::draw;
+use tilewright_fuzz::judge::prepare;
+use tilewright_sim::{Options, run_every};
+use tilewright_tests::overflow::*;
+use tilewright_tests::{arithmetic, gallery, integers, overflow, places, views};
+
+fn generated(def: &tilewright::KernelDef) -> Generated {
+    def.generate().unwrap_or_else(|error| panic!("{error:?}"))
+}
+
+/// Runs a kernel on all pairs of numbers and compares its outputs.
+#[track_caller]
+fn check<T: tilewright::Element + PartialEq + std::fmt::Debug + Copy>(
+    def: &tilewright::KernelDef,
+    (x, y): (Vec<T>, Vec<T>),
+    wanted: &[(&str, fn(T, T) -> T)],
+) {
+    let n = x.len();
+    let inputs = [Arg::tensor(&x, [n]), Arg::tensor(&y, [n])];
+    let args: Vec<Arg> = inputs.into_iter().chain(wanted.iter().map(|_| Arg::output::<T>([n]))).collect();
+    for outcome in
+        run_every(&generated(def), &args, &Options::default()).unwrap_or_else(|error| panic!("{error}"))
+    {
+        for (name, of) in wanted {
+            for (got, (&x, &y)) in outcome.get::<T>(name).unwrap().into_iter().zip(x.iter().zip(&y)) {
+                assert_eq!(got, of(x, y), "{name} of {x:?} and {y:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn arithmetic_wraps() {
+    check(operations().def(), pairs(&EDGES), &SIGNED);
+    check(unsigned().def(), pairs(&EDGES.map(|n| n as u32)), &UNSIGNED);
+    // Operators where no result can overflow.
+    let source = multiply_add().source().to_owned();
+    assert!(source.contains("wrapping_mul(i_value & 65535, i_value & 65535)"), "{source}");
+    let source = masked().source().to_owned();
+    assert!(source.contains("(i_value & 255) * 7 + 3"), "{source}");
+}
+
+#[test]
+fn positions_that_overflow_are_out_of_bounds() {
+    let indices = [46341, 2, i32::MIN, 46340, -3];
+    let v = 1000;
+    let run = |def: &tilewright::KernelDef, of: &dyn Fn(i32) -> i32| {
+        let mut wanted = vec![0.0f32; v];
+        for position in indices.map(of) {
+            if let Some(there) = usize::try_from(position).ok().and_then(|at| wanted.get_mut(at)) {
+                *there = 1.0;
+            }
+        }
+        let args = [Arg::tensor(&indices, [indices.len()]), Arg::in_out(&vec![0.0f32; v], [v])];
+        for outcome in
+            run_every(&generated(def), &args, &Options::default()).unwrap_or_else(|error| panic!("{error}"))
+        {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted);
+        }
+    };
+    run(square().def(), &|i| i.wrapping_mul(i));
+    run(square_hash().def(), &|i| i.wrapping_mul(i) % v as i32);
+    run(magnitude().def(), &|i| i.wrapping_abs());
+    run(absolute().def(), &|i| i.wrapping_abs());
+    run(difference().def(), &|i| if i > 5 { i.wrapping_add(100) } else { 5i32.wrapping_sub(i) });
+}
+
+#[test]
+fn bulk_copies_far_out_of_bounds_read_zeros() {
+    let ids = [1, i32::MIN, 67_108_864, -67_108_864, 67_108_865, i32::MAX, 0, -1, 2];
+    let a: Vec<f32> = (0..128).map(|n| n as f32 + 1.0).collect();
+    let wanted: Vec<f32> = ids
+        .iter()
+        .flat_map(|&id| {
+            (0..64).map(move |n| if (0..2).contains(&id) { (id * 64 + n) as f32 + 1.0 } else { 0.0 })
+        })
+        .collect();
+    let args = [
+        Arg::tensor(&a, [1, 128]).strides([128, 1]),
+        Arg::tensor(&ids, [ids.len()]),
+        Arg::in_out(&vec![-1.0f32; ids.len() * 128], [ids.len(), 128]).strides([128, 1]),
+    ];
+    let kernel = generated(tiles_by_number().def());
+    assert!(kernel.source().contains("bulk_load"), "{}", kernel.source());
+    for outcome in run_every(&kernel, &args, &Options::default()).unwrap_or_else(|error| panic!("{error}")) {
+        let c = outcome.get::<f32>("c").unwrap();
+        let got: Vec<f32> = c.chunks(128).flat_map(|row| row[..64].to_vec()).collect();
+        assert_eq!(got, wanted, "variant {}", outcome.variant() + 1);
+    }
+}
+
+/// Every variable of 64 bits, declared with 32, is found without a run.
+#[track_caller]
+fn narrowed(name: &str, kernel: &Kernel) -> usize {
+    kernel.check_widths().unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
+    let mut found = 0;
+    for (id, var) in kernel.vars.iter().enumerate().filter(|(_, var)| var.wide) {
+        let mut changed = kernel.clone();
+        changed.vars[id].wide = false;
+        match changed.check_widths() {
+            Err(wrong) => assert!(
+                wrong.to_string().contains(&format!("the variable `{}`", var.name)),
+                "{name}: {wrong}"
+            ),
+            Ok(()) => panic!("{name}: `{}` with 32 bits is not found", var.name),
+        }
+        found += 1;
+    }
+    found
+}
+
+#[test]
+fn variables_are_as_wide_as_their_values() {
+    let own = [overflow::all(), integers::all(), views::all(), places::all(), arithmetic::all()].concat();
+    let own = own.into_iter().map(|(name, def)| (name.to_owned(), generated(&def)));
+    let mut found = 0;
+    for (name, kernel) in own.chain(gallery::all()) {
+        found += kernel.variants.iter().map(|variant| narrowed(&name, &variant.program)).sum::<usize>();
+    }
+    for seed in 0..60 {
+        for subject in [draw::subject(seed), draw::whole_tiles(seed)] {
+            let Ok((_, kernel)) = prepare(&subject) else { continue };
+            let of = |kernel: &Generated| {
+                let each =
+                    kernel.variants.iter().map(|variant| narrowed(&format!("seed {seed}"), &variant.program));
+                each.sum::<usize>()
+            };
+            found += of(&kernel);
+        }
+    }
+    assert!(found > 100, "{found}");
+}
