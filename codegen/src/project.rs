@@ -36,7 +36,7 @@ use crate::diagnostic::Diagnostic;
 use crate::pipeline::{reads, slots_apart};
 use crate::problem::{Problem, Result};
 use crate::resolve::{THREADS, contiguous};
-use crate::target::{REGISTERS, WARP};
+use crate::target::{WARP, registers_at_entry};
 use crate::thread::{Id, Unroll};
 use crate::tile::{Ahead, Form, Group, How, LaunchRule, Op, Program, Ring, Space, Stmt};
 use crate::tiled::swizzled_tile;
@@ -173,7 +173,11 @@ impl Project<'_> {
             true => (WARPGROUP, Some(OF_PRODUCER)),
             false => (1, None),
         };
-        let left = (REGISTERS - OF_PRODUCER * WARPGROUP * WARP) / threads / 8 * 8;
+        // Consumers take registers that producers give back, of those that all have when the block starts.
+        let producers = WARPGROUP * WARP;
+        let all = threads + producers;
+        let pool = registers_at_entry(all, program.blocks_per_sm) * all;
+        let left = pool.saturating_sub(OF_PRODUCER * producers) / threads / 8 * 8;
         let registers = shares.then_some(left.min(MOST_REGISTERS));
         let (block, thread) = (Coord::Thread(0), Coord::Thread(program.groups.len() as Id));
         for var in &mut program.vars {

@@ -12,6 +12,13 @@ pub const BLOCK_THREADS: u32 = 1024;
 pub const REGISTERS: u32 = 65536;
 /// The most registers of a thread.
 pub const THREAD_REGISTERS: u32 = 255;
+
+/// Registers that each thread of a kernel has when it starts, if its roles change them (setmaxnreg): as many as launch bounds
+/// allow, in multiples of 8.
+pub fn registers_at_entry(threads: u32, blocks_per_sm: u32) -> u32 {
+    let resident = threads.max(1).saturating_mul(blocks_per_sm.max(1));
+    (REGISTERS / resident / 8 * 8).min(THREAD_REGISTERS)
+}
 /// Bytes of shared memory that a block has without asking the driver for more.
 pub const STATIC_SHARED: u32 = 48 << 10;
 /// Bytes of shared memory that the system takes of each block.

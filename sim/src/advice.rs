@@ -6,6 +6,7 @@ use crate::clock::{Component, Seen};
 use crate::fault::{Fault, FaultKind, Party};
 use crate::machine::Cluster;
 use crate::shadow::{By, Conflict, Stamp};
+use crate::update::{Lack, Weak};
 use crate::warp::{LANES, Warp};
 
 /// The epochs in which a warp committed its groups of asynchronous operations: a thread that has acquired
@@ -52,15 +53,29 @@ const COPY_MEETS_TOO_EARLY: &str = "swap the barrier and the wait: each thread w
 const COPY_DOES_NOT_MEET: &str = "put a barrier after the wait: sync_threads() after cp_async_wait_all()";
 const PRODUCT_READS: &str = "a matrix product reads for all four warps, and the writes must be ordered before each of them: put a barrier, sync_threads(), between the writes and the product";
 const PRODUCT_WAIT: &str = "each warp waits for its own part of the product (wgmma.wait_group): the matrices may be overwritten after all four have waited and synchronised, by a barrier or by an arrival of each at an mbarrier";
+pub(crate) const SCOPE: &str = "give atomic updates of an element by several blocks the scope of the grid: those of one block or cluster are atomic among its own threads alone";
+/// Help for a copy that no arrival expects.
+pub(crate) fn expected_bytes(mbarrier: &str) -> String {
+    format!(
+        "let an arrival of the phase expect the bytes of all its copies (mbarrier.arrive.expect_tx on `{mbarrier}`)"
+    )
+}
+
 const BARRIER: &str = "put a barrier, sync_threads(), between the two";
 
 impl Cluster<'_> {
     pub(crate) fn conflict(&self, clash: Clash<'_>) -> Box<Fault> {
-        let Conflict { earlier, earlier_writes, unfenced } = clash.conflict;
+        let Conflict { earlier, earlier_writes, unfenced, narrow } = clash.conflict;
         let what = match &clash.overlap {
             Some(overlap) => format!("{}, which {overlap}", clash.what),
             None => clash.what.clone(),
         };
+        if narrow.is_some() {
+            let message = format!(
+                "two blocks update {what} atomically, and an update has a scope without the other block"
+            );
+            return self.ctx.fault(FaultKind::Race, message, clash.parties.into(), SCOPE);
+        }
         if unfenced {
             return self.ctx.fault(
                 FaultKind::MissingFence,
@@ -70,6 +85,9 @@ impl Cluster<'_> {
                 clash.parties.into(),
                 "let each thread that accessed it execute a fence (fence.proxy.async) before the barrier",
             );
+        }
+        if let Some(fault) = self.weakly_ordered(&clash, &what) {
+            return fault;
         }
         let named = |component| self.ctx.world.components.named(component);
         let (before, after) = (named(earlier.component), named(clash.me.component));
@@ -119,6 +137,46 @@ impl Cluster<'_> {
         )
     }
 
+    /// Two accesses by different blocks that atomic updates would order, if these released, acquired, or had a wider scope.
+    fn weakly_ordered(&self, clash: &Clash<'_>, what: &str) -> Option<Box<Fault>> {
+        let Conflict { earlier, .. } = clash.conflict;
+        let apart = clash.parties[0].block != clash.parties[1].block;
+        if !apart || !clash.by.would_know(earlier.component, earlier.epoch) {
+            return None;
+        }
+        let threads = self.ctx.warps() * LANES as u32;
+        let block = |stamp: Stamp| stamp.thread / threads;
+        let of = |lack, block_of| move |weak: &&Weak| weak.lack == lack && block(weak.stamp) == block_of;
+        let last = |lack, stamp| self.weak.iter().rev().find(of(lack, block(stamp)));
+        let weak = last(Lack::Release, earlier)
+            .or_else(|| last(Lack::Acquire, clash.me))
+            .or_else(|| last(Lack::Scope, earlier))
+            .or_else(|| last(Lack::Scope, clash.me))?;
+        let flag = self.ctx.element(self.space(weak.stamp.access), weak.at);
+        let (lacks, help) = match weak.lack {
+            Lack::Release => (
+                "releases nothing",
+                "let it release (order `Release` or `Both`), so that blocks that read it see what was written before",
+            ),
+            Lack::Acquire => (
+                "acquires nothing",
+                "let it acquire (order `Acquire` or `Both`), so that later accesses see what other blocks had written before they updated it",
+            ),
+            Lack::Scope => ("has the scope of one block", "give it the scope of the grid"),
+        };
+        let mut update = self.ctx.party_of(self.number(), weak.stamp, true, &flag);
+        update.doing = format!("updates {flag} in between");
+        let [mine, other] = clash.parties.clone();
+        Some(self.ctx.fault(
+            FaultKind::Race,
+            format!(
+                "nothing orders two accesses to {what}: the atomic update of {flag} between them {lacks}"
+            ),
+            vec![mine, other, update],
+            help,
+        ))
+    }
+
     /// An access that conflicts with an earlier asynchronous operation that may still be in flight.
     fn touched_in_flight(&self, operation: Component, clash: Clash<'_>, what: &str) -> Box<Fault> {
         let Conflict { earlier, .. } = clash.conflict;
@@ -132,7 +190,9 @@ impl Cluster<'_> {
             Component::BulkReads(thread) => {
                 self.about_stores(thread, earlier.epoch, clash.me, clash.by, waited).into()
             }
-            Component::Mbarrier(_, at) => self.about_mbarrier(at, clash.by),
+            Component::Mbarrier(block, at) => {
+                self.about_mbarrier((block, at), earlier.epoch, clash.me, clash.by)
+            }
             Component::Products(..) => PRODUCT_WAIT.into(),
             _ => RESULT.to_string(),
         };
@@ -157,10 +217,12 @@ impl Cluster<'_> {
         copy: Option<(Component, u32)>,
         other: Option<Party>,
         what: &str,
-        by: &By<'_>,
+        (stamp, by): (Stamp, &By<'_>),
     ) -> Box<Fault> {
         let help = match copy {
-            Some((Component::Mbarrier(_, at), _)) => self.about_mbarrier(at, by),
+            Some((Component::Mbarrier(block, at), phases)) => {
+                self.about_mbarrier((block, at), phases, stamp, by)
+            }
             Some((of @ Component::Copies(_), number)) => {
                 self.about_copies(self.component(of), number, by, false).into()
             }
@@ -170,8 +232,23 @@ impl Cluster<'_> {
         self.ctx.fault(FaultKind::InFlight, format!("a copy into {what} is in flight"), parties, help)
     }
 
-    fn about_mbarrier(&self, at: u32, by: &By<'_>) -> String {
+    /// Help for an access to the target of a copy that completes this phase of an mbarrier, counted from 1.
+    fn about_mbarrier(&self, (block, at): (u32, u32), phases: u32, me: Stamp, by: &By<'_>) -> String {
         let name = self.mbarrier_name(at as usize);
+        let (phase, warp) = (i64::from(phases) - 1, me.thread / LANES as u32);
+        let waited = self.waits.get(&(warp, block as usize, at as usize));
+        if let Some(waited) = waited.filter(|waited| **waited < phase) {
+            let mbarrier = &self.blocks[block as usize].mbarriers[at as usize];
+            if mbarrier.without_bytes == Some(*waited) {
+                return format!(
+                    "{}: phase {waited} was complete without any, before this copy",
+                    expected_bytes(&name)
+                );
+            }
+            return format!(
+                "wait for phase {phase} of `{name}`, which this copy completes: the last wait was for phase {waited}, which passes before"
+            );
+        }
         match by {
             By::Warpgroup(_) => format!(
                 "let every warp of the warpgroup wait for `{name}`, or synchronise them after one of them has waited"

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use tilewright_codegen::thread::{Change, Space};
+use tilewright_codegen::thread::{Change, Scope, Space};
 
 use crate::clock::{Carried, Component, Knowledge, Seen};
-use crate::fault::{Fault, FaultKind};
+use crate::fault::{Fault, FaultKind, Party};
 use crate::global::Span;
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp, Touch};
@@ -31,12 +31,21 @@ pub(crate) struct Agent {
 pub(crate) enum Work {
     /// cp.async: lane, block, byte of shared memory, element of global memory, bytes to read, bytes to write.
     Copies(Vec<Copied>),
-    /// A bulk copy into shared memory: targets are block and mbarrier.
-    Load { lane: u32, targets: Vec<(usize, usize)>, pieces: Vec<Piece>, bytes: i64 },
+    /// A bulk copy into shared memory.
+    Load { lane: u32, targets: Vec<Target>, pieces: Vec<Piece>, bytes: i64 },
     /// A store to shared memory of a block of the cluster (st.async).
     Send(Sent),
     /// A bulk store, possibly a reduction; the bytes that it has read, once it has.
     Store { lane: u32, block: usize, pieces: Vec<Piece>, op: Option<Change>, read: Option<Vec<u8>> },
+}
+
+/// Where an operation completes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    pub(crate) block: usize,
+    /// The mbarrier, and its phase when the operation was issued.
+    pub(crate) bar: usize,
+    pub(crate) phase: i64,
 }
 
 /// One lane's cp.async.
@@ -54,9 +63,8 @@ pub(crate) struct Copied {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) lane: u32,
-    /// The block, its mbarrier, and the byte.
-    pub(crate) block: usize,
-    pub(crate) bar: usize,
+    pub(crate) target: Target,
+    /// The byte.
     pub(crate) to: usize,
     pub(crate) data: [u8; 8],
     pub(crate) bytes: usize,
@@ -93,32 +101,50 @@ pub(crate) struct Product {
     pub(crate) operands: Vec<i64>,
 }
 
+impl Target {
+    fn component(self) -> Component {
+        Component::Mbarrier(self.block as u32, self.bar as u32)
+    }
+}
+
 impl Agent {
     pub(crate) fn knowledge(&self, lane: u32) -> Knowledge {
         let own = Some((self.first + lane, self.seen.epoch));
         Knowledge { seen: self.seen.clone(), lane, own, asynchronous: self.asynchronous }
     }
 
-    /// Will it write this byte of a block's shared memory? Then its component, access and thread.
-    pub(crate) fn writes_shared(&self, block: usize, at: usize) -> Option<(Component, u32, u32)> {
+    /// Will it write this byte of a block's shared memory? Then its component, access and thread, and the mbarrier that it
+    /// completes on.
+    pub(crate) fn writes_shared(
+        &self,
+        block: usize,
+        at: usize,
+    ) -> Option<(Component, u32, u32, Option<Target>)> {
         let within = |from: usize, len: usize| (from..from + len.max(1)).contains(&at);
         match &self.work {
             Work::Copies(all) => {
                 let mine = all.iter().find(|copy| copy.block == block && within(copy.to, copy.bytes))?;
-                Some((Component::Copies(self.first + mine.lane), self.to, self.first + mine.lane))
+                Some((Component::Copies(self.first + mine.lane), self.to, self.first + mine.lane, None))
             }
             Work::Load { lane, targets, pieces, .. } => {
-                let there = targets.iter().find(|target| target.0 == block)?;
+                let there = targets.iter().find(|target| target.block == block)?;
                 let mine = pieces.iter().any(|piece| within(piece.shared, 16));
-                let on = Component::Mbarrier(there.0 as u32, there.1 as u32);
-                mine.then_some((on, self.to, self.first + lane))
+                mine.then_some((there.component(), self.to, self.first + lane, Some(*there)))
             }
             Work::Send(sent) => {
-                let mine = sent.block == block && within(sent.to, sent.bytes);
-                let on = Component::Mbarrier(block as u32, sent.bar as u32);
-                mine.then_some((on, self.to, self.first + sent.lane))
+                let mine = sent.target.block == block && within(sent.to, sent.bytes);
+                mine.then_some((sent.target.component(), self.to, self.first + sent.lane, Some(sent.target)))
             }
             Work::Store { .. } => None,
+        }
+    }
+
+    /// Bytes that count at its mbarrier.
+    pub(crate) fn bytes(&self) -> i64 {
+        match &self.work {
+            Work::Load { bytes, .. } => *bytes,
+            Work::Send(sent) => sent.bytes as i64,
+            Work::Copies(_) | Work::Store { .. } => 0,
         }
     }
 }
@@ -257,7 +283,7 @@ impl Cluster<'_> {
         &mut self,
         agent: &Agent,
         lane: u32,
-        targets: &[(usize, usize)],
+        targets: &[Target],
         pieces: &[Piece],
         bytes: i64,
     ) -> Result<()> {
@@ -267,8 +293,10 @@ impl Cluster<'_> {
         let thread = agent.first + lane;
         let knowledge = agent.knowledge(lane);
         let by = By::Agent(&knowledge);
-        for &(block, at) in targets {
-            let component = self.component(Component::Mbarrier(block as u32, at as u32));
+        for &target in targets {
+            self.lands_in_its_phase(target, agent, lane, bytes)?;
+            let Target { block, bar: at, .. } = target;
+            let component = self.component(target.component());
             let epoch = self.blocks[block].mbarriers[at].completed as u32 + 1;
             let stamp = |access| Stamp { component, epoch, access, thread };
             for piece in pieces {
@@ -298,11 +326,44 @@ impl Cluster<'_> {
         Ok(())
     }
 
+    /// The bytes of an operation count in the phase in which it was issued: unless its arrivals expected fewer.
+    fn lands_in_its_phase(&self, target: Target, agent: &Agent, lane: u32, bytes: i64) -> Result<()> {
+        let Target { block, bar, phase } = target;
+        if self.blocks[block].mbarriers[bar].completed == phase {
+            return Ok(());
+        }
+        let site = self.ctx.code.accesses[agent.to as usize].site;
+        let party = self.issuer(agent.first + lane, site, "issued the copy");
+        Err(self.unexpected(target, vec![party], bytes))
+    }
+
+    /// A thread of the cluster that issued something.
+    fn issuer(&self, thread: u32, site: u32, doing: &str) -> Party {
+        let warps = self.ctx.warps() * 32;
+        let block = self.blocks[(thread / warps) as usize].at;
+        Party { block, threads: vec![thread % warps], doing: doing.into(), line: self.ctx.line(site) }
+    }
+
+    /// A phase is complete, and a copy whose bytes belong to it has not landed.
+    pub(crate) fn unexpected(&self, target: Target, parties: Vec<Party>, bytes: i64) -> Box<Fault> {
+        let (name, phase) = (self.mbarrier_name(target.bar), target.phase);
+        self.ctx.fault(
+            FaultKind::Mbarrier,
+            format!(
+                "phase {phase} of `{name}` is complete without the {bytes} bytes of a copy that was issued in it: its arrivals do not expect them"
+            ),
+            parties,
+            crate::advice::expected_bytes(&name),
+        )
+    }
+
     /// It is ordered after the phases that its issuer has acquired, and so is every thread that waits for it. What else its
     /// issuer knows of is complete, and no more: no fence makes other writes visible.
-    fn land_sent(&mut self, agent: &Agent, Sent { lane, block, bar, to, data, bytes }: Sent) -> Result<()> {
+    fn land_sent(&mut self, agent: &Agent, Sent { lane, target, to, data, bytes }: Sent) -> Result<()> {
+        self.lands_in_its_phase(target, agent, lane, bytes as i64)?;
+        let Target { block, bar, .. } = target;
         let components = &self.ctx.world.components;
-        let component = self.component(Component::Mbarrier(block as u32, bar as u32));
+        let component = self.component(target.component());
         let epoch = self.blocks[block].mbarriers[bar].completed as u32 + 1;
         let knowledge = agent.knowledge(lane);
         let by = By::Agent(&knowledge);
@@ -374,7 +435,9 @@ impl Cluster<'_> {
                     None => overlay.write(&ctx.world, span, &by, stamp, bytes),
                     Some(op) => (0..hi - lo).try_for_each(|n| {
                         let value = crate::global::raw(bytes, n, elem);
-                        overlay.update(&ctx.world, (buffer, span.at + n), op, value, &by, stamp).map(drop)
+                        overlay
+                            .update(&ctx.world, (buffer, span.at + n), (op, Scope::Grid), value, &by, stamp)
+                            .map(drop)
                     }),
                 };
                 outcome.map_err(|trouble| self.trouble(trouble, stamp, true, block, &by))?;
@@ -396,14 +459,14 @@ impl Cluster<'_> {
                     }
                     continue;
                 }
-                Work::Load { lane, targets, .. } if targets.iter().any(|target| target.0 == block) => {
+                Work::Load { lane, targets, .. } if targets.iter().any(|target| target.block == block) => {
                     (*lane, agent.to)
                 }
-                Work::Send(sent) if sent.block == block => (sent.lane, agent.to),
+                Work::Send(sent) if sent.target.block == block => (sent.lane, agent.to),
                 Work::Store { lane, block: of, read: None, .. } if *of == block => (*lane, agent.from),
                 _ => continue,
             };
-            return Err(self.left_behind(agent.first + lane, access));
+            return Err(self.left_behind(block, agent.first + lane, access));
         }
         gone.iter().for_each(|id| drop(self.agents.remove(id)));
         if let Some(product) = self.blocks[block].groups.iter().find_map(|group| group.queue.front()) {
@@ -421,17 +484,23 @@ impl Cluster<'_> {
         self.memory_is_free(block)
     }
 
-    fn left_behind(&self, thread: u32, access: u32) -> Box<Fault> {
-        let warps = self.ctx.warps() * 32;
-        let block = self.blocks[(thread / warps) as usize].at;
+    /// Nothing orders the end of a block after an access to its shared memory by another block.
+    pub(crate) fn ends_too_early(&self, block: usize, party: Party) -> Box<Fault> {
+        let [x, y, z] = self.blocks[block].at;
+        self.ctx.fault(
+            FaultKind::Race,
+            format!(
+                "block ({x}, {y}, {z}) may end before another block of its cluster is done with its shared memory"
+            ),
+            vec![party],
+            "put a barrier of the cluster at the end, after all accesses to other blocks' memory: one of the block alone is not enough",
+        )
+    }
+
+    fn left_behind(&self, block: usize, thread: u32, access: u32) -> Box<Fault> {
         let site = self.ctx.code.accesses[access as usize].site;
-        let party = crate::fault::Party {
-            block,
-            threads: vec![thread % warps],
-            doing: "issued the copy".into(),
-            line: self.ctx.line(site),
-        };
-        let [x, y, z] = block;
+        let party = self.issuer(thread, site, "issued the copy");
+        let [x, y, z] = self.blocks[block].at;
         self.ctx.fault(
             FaultKind::InFlight,
             format!("block ({x}, {y}, {z}) ends, and a bulk copy still uses its shared memory"),
@@ -440,8 +509,8 @@ impl Cluster<'_> {
         )
     }
 
-    /// Accesses to this block's shared memory by other blocks, bulk copies and products must be ordered
-    /// before its end: a warp of it has waited for them.
+    /// Accesses to this block's shared memory by other blocks, bulk copies and products, and arrivals at its mbarriers, must
+    /// be ordered before its end: a warp of it has waited for them.
     fn memory_is_free(&self, block: usize) -> Result<()> {
         let asks = self.blocks.len() > 1 || self.ctx.code.uses.async_proxy;
         let Some((shadow, cells)) = self.blocks[block].shared.shadow().filter(|_| asks) else {
@@ -452,6 +521,16 @@ impl Cluster<'_> {
         for warp in self.warps.iter().flatten().filter(|warp| warp.block == block) {
             warp.seen.clone().release(warp.first, warp.live, &mut known);
         }
+        for (at, mbarrier) in self.blocks[block].mbarriers.iter().enumerate() {
+            let late = |(thread, (epoch, _)): &(&u32, &(u32, u32))| known.plain.get(**thread) < *epoch;
+            if let Some((&thread, &(_, site))) = mbarrier.from_peers.iter().find(late) {
+                let (from, name) = ((thread / per_block) as usize, self.mbarrier_name(at));
+                let (doing, line) = (format!("arrives at `{name}` of that block"), self.ctx.line(site));
+                let party =
+                    Party { block: self.blocks[from].at, threads: vec![thread % per_block], doing, line };
+                return Err(self.ends_too_early(block, party));
+            }
+        }
         let grain = self.blocks[block].shared.grain();
         for cell in 0..cells {
             for (stamp, writes) in shadow.stamps(cell) {
@@ -461,21 +540,13 @@ impl Cluster<'_> {
                 match self.ctx.world.components.named(stamp.component) {
                     Component::Thread(thread) if (thread / per_block) as usize == block => {}
                     Component::Thread(_) => {
-                        let [x, y, z] = self.blocks[block].at;
-                        let what = format!("byte {} of its shared memory", cell * grain);
-                        let party = self.ctx.party_of(0, stamp, writes, &what);
-                        return Err(self.ctx.fault(
-                            FaultKind::Race,
-                            format!(
-                                "block ({x}, {y}, {z}) may end before another block is done with its memory"
-                            ),
-                            vec![party],
-                            "synchronise the cluster before its blocks end",
-                        ));
+                        let what = format!("byte {} of that block's shared memory", cell * grain);
+                        return Err(self
+                            .ends_too_early(block, self.ctx.party_of(self.number(), stamp, writes, &what)));
                     }
                     // It has landed with this seed; with another it may not have.
                     Component::BulkReads(_) | Component::Mbarrier(..) => {
-                        return Err(self.left_behind(stamp.thread, stamp.access));
+                        return Err(self.left_behind(block, stamp.thread, stamp.access));
                     }
                     Component::Copies(_) | Component::BulkWrites(_) | Component::Products(..) => {}
                 }

@@ -7,7 +7,7 @@ use tilewright_codegen::narrow::Int4;
 use tilewright_codegen::thread::{Bin, Queue, Scope, Space};
 use tilewright_layout::Transfer;
 
-use crate::agent::{Agent, Copied, Piece, Sent, Work};
+use crate::agent::{Agent, Copied, Piece, Sent, Target, Work};
 use crate::clock::lanes_of;
 use crate::code::{AtomCode, Operand, Place, Slot, Src, is_double};
 use crate::count::Class;
@@ -94,17 +94,7 @@ impl Cluster<'_> {
             w,
         );
         if atom.row.group != Scope::Thread && lanes != u32::MAX {
-            let party = self.party(w, lanes, format!("execute `{}`", atom.row.name), self.site(w));
-            return Err(self.ctx.fault(
-                FaultKind::Divergence,
-                format!(
-                    "`{}` takes all 32 lanes of a warp, and {} execute it",
-                    atom.row.name,
-                    lanes.count_ones()
-                ),
-                vec![party],
-                "keep it out of conditions that differ between threads",
-            ));
+            return Err(self.apart(w, lanes, atom.row.name));
         }
         match (atom.row.effect, atom.row.group, atom.row.done) {
             (Effect::Mma { m, n, k, .. }, Scope::Warp, Done::Now) => self.multiply(w, atom, [m, n, k]),
@@ -434,7 +424,7 @@ impl Cluster<'_> {
             let (to, bytes) = (reach.bytes[lane as usize] as usize, bytes as usize);
             self.blocks[block].shared.begin(to, bytes);
             self.begin(Agent {
-                work: Work::Send(Sent { lane, block, bar, to, data, bytes }),
+                work: Work::Send(Sent { lane, target: self.target(block, bar), to, data, bytes }),
                 seen: w.seen.clone(),
                 first: w.first,
                 asynchronous: false,
@@ -445,6 +435,11 @@ impl Cluster<'_> {
         }
         w.seen.epoch += 1;
         Ok(())
+    }
+
+    /// An mbarrier in its current phase.
+    fn target(&self, block: usize, bar: usize) -> Target {
+        Target { block, bar, phase: self.blocks[block].mbarriers[bar].completed }
     }
 
     /// A bulk copy by one lane.
@@ -514,11 +509,11 @@ impl Cluster<'_> {
                         return Err(self.no_peer(w, what, lane, rank, self.site(w)));
                     };
                     self.usable(w, lane, (block, slot), true)?;
-                    targets.push((block, slot));
+                    targets.push(self.target(block, slot));
                 }
-                for &(block, _) in &targets {
+                for target in &targets {
                     for piece in &pieces {
-                        self.blocks[block].shared.begin(piece.shared, piece.count as usize * size);
+                        self.blocks[target.block].shared.begin(piece.shared, piece.count as usize * size);
                     }
                 }
                 let work = Work::Load { lane, targets, pieces, bytes: bytes as i64 };

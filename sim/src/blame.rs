@@ -146,7 +146,7 @@ impl Cluster<'_> {
         }
     }
 
-    fn number(&self) -> u64 {
+    pub(crate) fn number(&self) -> u64 {
         // The cluster's number, from its first block.
         let (at, size) = (self.blocks[0].at, self.ctx.kernel.launch.cluster.map(|n| n.max(1)));
         let clusters = [0, 1, 2].map(|axis| u64::from(self.ctx.grid[axis] / size[axis]));
@@ -190,15 +190,30 @@ impl Cluster<'_> {
             (self.ctx.party_of(cluster, stamp, writes, &named), overlap, named)
         };
         match trouble {
-            Trouble::Unwritten(place) => self.ctx.fault(
-                FaultKind::Unwritten,
-                format!("{} has not been written", what(place)),
-                vec![me_at(place)],
-                match space {
-                    Space::Shared(_) => "write the whole tile before it is read",
-                    Space::Global(_) => "read only what the kernel was given or has written",
-                },
-            ),
+            Trouble::Unwritten(place) => {
+                let (mut message, mut help) = match space {
+                    Space::Shared(_) => (String::new(), "write the whole tile before it is read".to_string()),
+                    Space::Global(_) => {
+                        (String::new(), "read only what the kernel was given or has written".to_string())
+                    }
+                };
+                if let Space::Shared(array) = space
+                    && let Some(name) = self.passed_early(array, block, me.thread)
+                {
+                    message = format!(
+                        ", and the wait for phase -1 of `{name}` passed at once: a new mbarrier counts as complete"
+                    );
+                    help = format!(
+                        "wait for the phase in which the array is written: the first one of `{name}` is phase 0"
+                    );
+                }
+                self.ctx.fault(
+                    FaultKind::Unwritten,
+                    format!("{} has not been written{message}", what(place)),
+                    vec![me_at(place)],
+                    help,
+                )
+            }
             Trouble::Overwritten(place, stamp) => {
                 let (mut other, overlap, named) = other_at(stamp, true, place);
                 other.doing = format!("wrote {named}");
@@ -216,20 +231,28 @@ impl Cluster<'_> {
             }
             Trouble::InFlight(place) => {
                 let copy = self.agents.values().find_map(|agent| {
-                    let (component, access, thread) = agent.writes_shared(block, place)?;
+                    let (component, access, thread, target) = agent.writes_shared(block, place)?;
                     let stamp = Stamp { component: self.component(component), access, thread, ..me };
-                    Some((component, agent.number, stamp))
+                    Some((component, agent, stamp, target))
                 });
                 let mut what = what(place);
-                let other = copy.map(|(_, _, stamp)| {
+                let other = copy.map(|(_, _, stamp, _)| {
                     let (other, overlap, _) = other_at(stamp, true, place);
                     if let Some(overlap) = overlap {
                         what += &format!(", which shares bytes with another array: {overlap},");
                     }
                     other
                 });
-                let copy = copy.map(|(component, number, _)| (component, number));
-                self.in_flight(me_at(place), copy, other, &what, by)
+                if let Some((_, agent, _, Some(target))) = copy
+                    && self.blocks[target.block].mbarriers[target.bar].completed > target.phase
+                {
+                    let parties = std::iter::once(me_at(place)).chain(other).collect();
+                    return self.unexpected(target, parties, agent.bytes());
+                }
+                let copy = copy.map(|(component, agent, _, target)| {
+                    (component, target.map_or(agent.number, |target| target.phase as u32 + 1))
+                });
+                self.in_flight(me_at(place), copy, other, &what, (me, by))
             }
             Trouble::Again(place, before) => {
                 let earlier = Stamp { component: before.thread, ..before };
@@ -272,7 +295,8 @@ impl Cluster<'_> {
         let mut parties: Vec<Party> = Vec::new();
         let mut ended = Vec::new();
         // Does a warp wait at a barrier of the block, and does every one at some barrier?
-        let (mut barrier, mut every) = (false, true);
+        let (mut barrier, mut every, mut registers, mut bytes) = (false, true, false, None);
+        let entry = self.ctx.kernel.launch.registers_at_entry().next_multiple_of(8);
         for warp in self.warps.iter().flatten() {
             if warp.ended {
                 ended.extend(warp.threads(warp.live));
@@ -299,7 +323,19 @@ impl Cluster<'_> {
                 }
                 Some(Waiting::Mbarriers(all)) => {
                     let (block, at, want) = all[0];
-                    self.mbarrier_in_words(block, at, want)
+                    let (words, advice) = self.mbarrier_in_words(block, at, want);
+                    bytes = bytes.or(advice);
+                    words
+                }
+                Some(Waiting::Registers(more)) => {
+                    let free = self.blocks[warp.block].free;
+                    registers = true;
+                    let warps = self.ctx.warps();
+                    format!(
+                        "wait for {more} more registers a thread (setmaxnreg): the block has {entry} x {} registers, of which {} are free",
+                        warps * LANES as u32,
+                        free * LANES as u32
+                    )
                 }
                 Some(Waiting::Products(number)) => format!(
                     "wait for matrix product {number} of their warpgroup, which not all of its four warps have issued"
@@ -328,21 +364,75 @@ impl Cluster<'_> {
                 "every thread of the group must arrive at each of its barriers: keep barriers out of conditions that differ between threads",
             );
         }
+        if registers {
+            return self.ctx.fault(
+                FaultKind::Deadlock,
+                message,
+                parties,
+                "roles take registers that others have given back: let all of them together ask for no more than the block has when it starts",
+            );
+        }
         self.ctx.fault(
             FaultKind::Deadlock,
             message,
             parties,
-            "check the arrival count and the expected bytes of each phase, and that every wait has its arrivals",
+            bytes.unwrap_or_else(|| {
+                "check the arrival count and the expected bytes of each phase, and that every wait has its arrivals".into()
+            }),
         )
     }
 
-    fn mbarrier_in_words(&self, block: usize, at: usize, want: i64) -> String {
+    /// A wait for an mbarrier that never ends, and help.
+    fn mbarrier_in_words(&self, block: usize, at: usize, want: i64) -> (String, Option<String>) {
         let mbarrier = &self.blocks[block].mbarriers[at];
-        let name = self.mbarrier_name(at);
-        let phase = want - 1;
-        format!(
-            "wait for phase {phase} of `{name}`, which has completed {} and lacks {} of {} arrivals and {} bytes",
-            mbarrier.completed, mbarrier.missing, mbarrier.count, mbarrier.bytes
+        let (name, bytes) = (self.mbarrier_name(at), mbarrier.bytes);
+        let wait = format!("wait for phase {} of `{name}`", want - 1);
+        let expect = |change: String| {
+            format!(
+                "expect {change} where `{name}` expects them (mbarrier.arrive.expect_tx): as many as the copies of one phase bring"
+            )
+        };
+        let lacks = match mbarrier.missing {
+            0 => String::new(),
+            missing => format!(", and {missing} of its {} arrivals are missing", mbarrier.count),
+        };
+        match bytes.signum() {
+            1 => (
+                format!("{wait}, whose arrivals expect {bytes} bytes more than copies have brought{lacks}"),
+                Some(expect(format!("{bytes} bytes fewer")) + "; or issue the copies that are missing"),
+            ),
+            -1 => (
+                format!(
+                    "{wait}, to which copies have brought {} bytes more than its arrivals expect{lacks}",
+                    -bytes
+                ),
+                Some(expect(format!("{} bytes more", -bytes))),
+            ),
+            _ => {
+                let (missing, count, completed) = (mbarrier.missing, mbarrier.count, mbarrier.completed);
+                (
+                    format!(
+                        "{wait}, which has completed {completed} and lacks {missing} of {count} arrivals"
+                    ),
+                    None,
+                )
+            }
+        }
+    }
+
+    /// The mbarrier of which this thread's warp has waited for the phase before the first one, if no copy into an array
+    /// completes on others alone.
+    fn passed_early(&self, array: u32, block: usize, thread: u32) -> Option<String> {
+        let code = self.ctx.code;
+        let targets: Vec<u32> = code.atoms.iter().filter_map(|atom| atom.completes(code, array)).collect();
+        let bars = self.ctx.bars.iter().zip(&self.ctx.kernel.bars).enumerate();
+        let warp = thread / LANES as u32;
+        bars.filter(|(id, _)| targets.is_empty() || targets.contains(&(*id as u32))).find_map(
+            |(_, (&first, bar))| {
+                let Bar::Mbarriers { slots, .. } = bar else { return None };
+                let early = |at: &usize| self.waits.get(&(warp, block, *at)) == Some(&-1);
+                (first..first + *slots as usize).find(early).map(|at| self.mbarrier_name(at))
+            },
         )
     }
 

@@ -7,6 +7,8 @@
 
 use std::rc::Rc;
 
+use tilewright_codegen::thread::Scope;
+
 /// Epochs by component.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Clock(Vec<u32>);
@@ -41,6 +43,8 @@ pub(crate) struct Carried {
     pub(crate) plain: Clock,
     pub(crate) fenced: Clock,
     pub(crate) complete: Clock,
+    /// What would have happened before besides, if every atomic update released and acquired: for the help of faults.
+    pub(crate) assumed: Clock,
 }
 
 impl Carried {
@@ -48,6 +52,7 @@ impl Carried {
         self.plain.join(&other.plain);
         self.fenced.join(&other.fenced);
         self.complete.join(&other.complete);
+        self.assumed.join(&other.assumed);
     }
 }
 
@@ -61,6 +66,8 @@ pub(crate) struct Components {
     pub(crate) blocks: u32,
     /// Warpgroups of a block.
     pub(crate) groups: u32,
+    /// Blocks of a cluster of the hardware.
+    pub(crate) cluster: u32,
 }
 
 /// A component by its kind.
@@ -120,6 +127,27 @@ impl Components {
         4 * self.threads + self.blocks * self.warps()
     }
 
+    /// The block of a component.
+    fn block(&self, number: u32) -> u32 {
+        match self.named(number) {
+            Component::Thread(thread)
+            | Component::Copies(thread)
+            | Component::BulkReads(thread)
+            | Component::BulkWrites(thread) => thread / (self.threads / self.blocks.max(1)).max(1),
+            Component::Mbarrier(block, _) | Component::Products(block, _) => block,
+        }
+    }
+
+    /// Are both in one group of threads of this scope? Atomic operations of narrower groups are those of a block.
+    pub(crate) fn share(&self, scope: Scope, one: u32, other: u32) -> bool {
+        let [one, other] = [one, other].map(|number| self.block(number));
+        match scope {
+            Scope::Grid => true,
+            Scope::Cluster => one / self.cluster.max(1) == other / self.cluster.max(1),
+            Scope::Thread | Scope::Warp | Scope::Warpgroup | Scope::Block => one == other,
+        }
+    }
+
     /// Does it access memory through the generic proxy?
     pub(crate) fn is_generic(&self, number: u32) -> bool {
         number < 2 * self.threads
@@ -134,6 +162,8 @@ pub(crate) struct Seen {
     /// Accesses that are complete, besides those that the common clock knows: a read among them cannot see later writes. A
     /// message between blocks (st.async) orders no more than that.
     pub(crate) complete: Rc<Clock>,
+    /// See [`Carried::assumed`].
+    pub(crate) assumed: Rc<Clock>,
     /// Lanes whose clocks are ahead of the common one.
     pub(crate) more: Vec<(u32, Carried)>,
     /// Epoch of the accesses from now on.
@@ -149,6 +179,7 @@ impl Seen {
         into.plain.join(&self.plain);
         into.fenced.join(&self.fenced);
         into.complete.join(&self.complete);
+        into.assumed.join(&self.assumed);
         for (of, more) in &self.more {
             if of & lanes != 0 {
                 into.join(more);
@@ -179,6 +210,9 @@ impl Seen {
             Rc::make_mut(&mut self.fenced).join(&from.fenced);
             if !from.complete.0.is_empty() {
                 Rc::make_mut(&mut self.complete).join(&from.complete);
+            }
+            if !from.assumed.0.is_empty() {
+                Rc::make_mut(&mut self.assumed).join(&from.assumed);
             }
             return;
         }
@@ -212,6 +246,7 @@ impl Seen {
         self.plain = all.plain.clone();
         self.fenced = all.fenced.clone();
         self.complete = all.complete.clone();
+        self.assumed = all.assumed.clone();
         self.more.clear();
     }
 
@@ -241,6 +276,27 @@ impl Seen {
             || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.complete.get(component) >= epoch)
     }
 
+    /// A lane's accesses so far and all that it knows of, as if it released them.
+    pub(crate) fn assumes(&self, first: u32, lane: u32, into: &mut Carried) {
+        let mut all = Carried::default();
+        self.clone().release(first, 1 << lane, &mut all);
+        into.assumed.join(&all.plain);
+        into.assumed.join(&all.assumed);
+    }
+
+    /// A lane acquires what a synchronisation carries only by assumption.
+    pub(crate) fn assume(&mut self, lane: u32, live: u32, from: &Carried) {
+        let mut assumed = from.assumed.clone();
+        assumed.join(&from.plain);
+        self.acquire(1 << lane, live, &Carried { assumed, ..Carried::default() });
+    }
+
+    /// Would it be ordered after this epoch, if every atomic update released and acquired?
+    pub(crate) fn would_have(&self, lane: u32, component: u32, epoch: u32) -> bool {
+        self.assumed.get(component) >= epoch
+            || self.more.iter().any(|(of, more)| of >> lane & 1 == 1 && more.assumed.get(component) >= epoch)
+    }
+
     /// Phases whose completion a lane has acquired: epochs of mbarriers, whose components come last.
     pub(crate) fn phases(&self, lane: u32, first: u32, into: &mut Clock) {
         let more = self.more.iter().filter(|(of, _)| of >> lane & 1 == 1).map(|(_, more)| &more.plain);
@@ -262,11 +318,18 @@ pub(crate) struct Shared {
     plain: Rc<Clock>,
     fenced: Rc<Clock>,
     complete: Rc<Clock>,
+    assumed: Rc<Clock>,
 }
 
 impl From<Carried> for Shared {
     fn from(all: Carried) -> Shared {
-        Shared { plain: Rc::new(all.plain), fenced: Rc::new(all.fenced), complete: Rc::new(all.complete) }
+        let Carried { plain, fenced, complete, assumed } = all;
+        Shared {
+            plain: Rc::new(plain),
+            fenced: Rc::new(fenced),
+            complete: Rc::new(complete),
+            assumed: Rc::new(assumed),
+        }
     }
 }
 
@@ -323,7 +386,7 @@ mod tests {
 
     #[test]
     fn components_have_numbers() {
-        let all = Components { threads: 64, mbarriers: 3, blocks: 2, groups: 1 };
+        let all = Components { threads: 64, mbarriers: 3, blocks: 2, groups: 1, cluster: 2 };
         for of in [
             Component::Thread(63),
             Component::Copies(0),

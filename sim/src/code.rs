@@ -330,6 +330,8 @@ pub(crate) enum Ins {
         end: u32,
     },
     EndIf,
+    /// Each thread changes how many registers it has (setmaxnreg).
+    Registers(u32),
     /// Warps outside of the range jump.
     Role {
         from: u32,
@@ -448,6 +450,20 @@ pub(crate) struct AtomCode {
     pub(crate) row: &'static Atom,
     pub(crate) args: Vec<Operand>,
     pub(crate) guard: Option<Src>,
+}
+
+impl AtomCode {
+    /// The mbarriers on which it completes, if it copies into this array.
+    pub(crate) fn completes(&self, code: &Code, array: Id) -> Option<Id> {
+        let into = |arg: &Operand| match arg {
+            Operand::At(place) => code.accesses[place.access as usize].space == Space::Shared(array),
+            _ => false,
+        };
+        self.args.iter().any(into).then_some(())?;
+        self.args
+            .iter()
+            .find_map(|arg| if let Operand::Barrier { bar, .. } = arg { Some(*bar) } else { None })
+    }
 }
 
 /// Where a register array begins.

@@ -9,7 +9,7 @@ use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result, Stop};
 use crate::value;
-use crate::warp::{Ints, LANES, Warp};
+use crate::warp::{Ints, LANES, Since, Warp};
 
 fn each(op: IntOp, a: &Ints, b: &Ints) -> Ints {
     macro_rules! lanes {
@@ -107,7 +107,7 @@ impl Cluster<'_> {
                 Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
                 Ins::Atomic { .. } => self.atomic(w, ins)?,
                 Ins::Atom(at) => self.atom(w, at)?,
-                Ins::Commit(queue) => self.commit(w, queue),
+                Ins::Commit(queue) => self.commit(w, queue)?,
                 Ins::Fence(fence) => self.fence(w, fence)?,
                 Ins::Arrive { bar, slot, peer, bytes } => self.arrive(w, bar, slot, peer, bytes)?,
                 Ins::Init(bar) => self.init(w, bar)?,
@@ -142,8 +142,17 @@ impl Cluster<'_> {
                     w.branch(lanes, other);
                 }
                 Ins::Else { end } => w.other(end),
+                Ins::Registers(count) => {
+                    if !self.set_registers(w, count)? {
+                        w.pc -= 1;
+                        return Ok(Stop::Waits);
+                    }
+                }
                 Ins::Role { from, to, other } => w.skip_unless((from..to).contains(&w.number), other),
                 Ins::Elect { scope, first, end } => {
+                    if scope == Scope::Warp {
+                        self.together(w, "elect.sync")?;
+                    }
                     let lanes = self.elected(w, scope, first);
                     w.branch(lanes, end);
                 }
@@ -195,12 +204,13 @@ impl Cluster<'_> {
 
     /// A cell must be initialised in every active lane, and no operation in flight may change it.
     #[inline]
-    pub(crate) fn need(&self, w: &Warp, slot: Slot, elem: Elem) -> Result<()> {
+    pub(crate) fn need(&self, w: &mut Warp, slot: Slot, elem: Elem) -> Result<()> {
         if w.initialised(slot, elem) & w.mask != w.mask {
             return Err(self.uninitialised(w, slot, elem));
         }
-        if !w.locks.is_empty() && elem != Elem::F64 {
+        if !w.since.is_empty() && elem != Elem::F64 {
             self.locked(w, slot, false)?;
+            w.since[slot as usize].read();
         }
         Ok(())
     }
@@ -208,10 +218,10 @@ impl Cluster<'_> {
     /// Checks that no operation in flight uses cells that are about to be written.
     #[inline]
     pub(crate) fn writable(&self, w: &mut Warp, slot: Slot, elem: Elem, count: u32) -> Result<()> {
-        if !w.unfenced.is_empty() && elem != Elem::F64 {
+        if !w.since.is_empty() && elem != Elem::F64 {
             for slot in slot..slot + count {
                 self.locked(w, slot, true)?;
-                w.unfenced[slot as usize] = true;
+                w.since[slot as usize] = Since::Written;
             }
         }
         Ok(())
@@ -279,7 +289,7 @@ impl Cluster<'_> {
     }
 
     /// Lanes in which a value is nonzero.
-    fn truth(&self, w: &Warp, cond: Slot, elem: Elem) -> Result<u32> {
+    fn truth(&self, w: &mut Warp, cond: Slot, elem: Elem) -> Result<u32> {
         self.need(w, cond, elem)?;
         let bits = w.bits(cond, elem);
         Ok((0..LANES).filter(|&lane| value::holds(bits[lane], elem)).fold(0, |mask, lane| mask | 1 << lane))
@@ -306,20 +316,7 @@ impl Cluster<'_> {
     /// A shuffle: every lane takes the value of another; from an inactive lane the result is uninitialised.
     fn shuffle(&mut self, w: &mut Warp, elem: Elem, to: Slot, x: Slot, by: Src) -> Result<()> {
         self.operation(Class::Shuffle, w);
-        if w.mask != w.live {
-            let party = self.party(w, w.mask, "shuffle", self.site(w));
-            let message = format!(
-                "{} of the warp's {} lanes execute a shuffle between all of them",
-                w.mask.count_ones(),
-                w.live.count_ones()
-            );
-            return Err(self.ctx.fault(
-                FaultKind::Divergence,
-                message,
-                vec![party],
-                "let every lane execute the shuffle, and select afterwards",
-            ));
-        }
+        self.together(w, "shfl.sync")?;
         self.writable(w, to, elem, 1)?;
         let (bits, initialised, by) = (w.bits(x, elem), w.initialised(x, elem) & w.mask, w.ints(by));
         let from: [usize; LANES] = std::array::from_fn(|lane| lane ^ (by[lane] as usize & 31));

@@ -18,7 +18,8 @@ pub enum FaultKind {
     Race,
     /// The source or target of an asynchronous copy is accessed before the copy has been waited for.
     InFlight,
-    /// Generic-proxy and async-proxy accesses are ordered, but without a `fence.proxy.async` in between.
+    /// Accesses are ordered, but without the fence that they need in between: `fence.proxy.async`, `wgmma.fence`,
+    /// `fence.mbarrier_init`.
     MissingFence,
     /// Threads that must arrive together do not.
     Divergence,
@@ -49,7 +50,7 @@ impl FaultKind {
             FaultKind::Overwritten => "a read of an array that another one has overwritten",
             FaultKind::Race => "a race",
             FaultKind::InFlight => "an access that conflicts with an operation in flight",
-            FaultKind::MissingFence => "a missing proxy fence between generic and asynchronous accesses",
+            FaultKind::MissingFence => "a missing fence",
             FaultKind::Divergence => "divergent threads where all must arrive",
             FaultKind::Deadlock => "a deadlock",
             FaultKind::Mbarrier => "a misused mbarrier",

@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::thread::Change;
+use tilewright_codegen::thread::{Change, Scope};
 
 use crate::clock::Components;
 use crate::shadow::{By, Shadow, Stamp, Touch};
@@ -73,6 +73,8 @@ const INITIALISED: u8 = 1;
 const WRITTEN: u8 = 2;
 const READ: u8 = 4;
 const ATOMIC: u8 = 8;
+/// Updated atomically with a scope that other clusters are not in.
+const NARROW: u8 = 16;
 
 /// Some elements of a tensor as one cluster sees them.
 #[derive(Clone, Debug)]
@@ -209,7 +211,7 @@ impl Overlay {
         &mut self,
         world: &World<'_>,
         (buffer, at): (u32, usize),
-        op: Change,
+        (op, scope): (Change, Scope),
         value: u64,
         by: &By<'_>,
         me: Stamp,
@@ -222,10 +224,10 @@ impl Overlay {
         }
         if let Some(shadow) = &mut page.shadow {
             shadow
-                .touch(&world.components, place, Touch::Atomic, by, me)
+                .touch(&world.components, place, Touch::Atomic(scope), by, me)
                 .map_err(|conflict| Trouble::Conflict(at, conflict))?;
         }
-        page.state[place] |= ATOMIC;
+        page.state[place] |= if scope == Scope::Grid { ATOMIC } else { ATOMIC | NARROW };
         page.by[place][0] = (me.access, me.thread);
         let old = change(&mut page.data, place, elem, op, value);
         self.updates.push(Update { buffer, at, op, value });
@@ -258,7 +260,7 @@ impl Overlay {
         }
         let Some(shadow) = &mut page.shadow else { return Ok(()) };
         shadow
-            .touch(&world.components, at % PAGE, Touch::Atomic, by, me)
+            .touch(&world.components, at % PAGE, Touch::Atomic(Scope::Grid), by, me)
             .map_err(|conflict| Trouble::Conflict(at, conflict))
     }
 }
@@ -290,6 +292,8 @@ pub(crate) struct Clash {
     pub(crate) first_writes: bool,
     pub(crate) second: (u32, u32, u32),
     pub(crate) second_writes: bool,
+    /// Both are atomic updates, and one has the scope of a block or of a cluster.
+    pub(crate) narrow: bool,
 }
 
 /// Accesses to an element in the whole grid: cluster plus one, access, thread.
@@ -297,6 +301,7 @@ pub(crate) struct Clash {
 struct Owner {
     writer: (u32, u32, u32),
     atomic: bool,
+    narrow: bool,
     reader: (u32, u32, u32),
     /// Another cluster that read it.
     other: (u32, u32, u32),
@@ -349,14 +354,17 @@ impl Merged {
                         first_writes,
                         second: named(second),
                         second_writes,
+                        narrow: false,
                     }
                 };
                 let (writes, atomic) = (state & (WRITTEN | ATOMIC) != 0, state & WRITTEN == 0);
                 if writes {
                     let both_atomic = atomic && owner.atomic;
-                    if owner.writer.0 != 0 && !both_atomic {
-                        return Err(clash(owner.writer, true, by, true));
+                    let narrow = both_atomic && (owner.narrow || state & NARROW != 0);
+                    if owner.writer.0 != 0 && (!both_atomic || narrow && races) {
+                        return Err(Clash { narrow, ..clash(owner.writer, true, by, true) });
                     }
+                    owner.narrow |= state & NARROW != 0;
                     if races {
                         for reader in [owner.reader, owner.other] {
                             if reader.0 != 0 && reader.0 != cluster + 1 {

@@ -21,12 +21,14 @@
 //! # What is detected
 //! Accesses that are out of bounds, misaligned or uninitialised; races between threads, in shared and global
 //! memory, and with copies and matrix products in flight; divergent barriers, deadlocks, mbarriers whose
-//! arrivals, transaction bytes or phases do not match; missing proxy fences; registers accessed while a
-//! matrix product uses them; elements of a result that are never written, or written twice.
+//! arrivals, transaction bytes or phases do not match; missing fences; registers accessed while a
+//! matrix product uses them; blocks that may end before another block of the cluster is done with their shared
+//! memory; elements of a result that are never written, or written twice.
 //! [`Options::schedules`] runs a kernel in several orders; a fault reports the seed that reproduces it.
 //!
 //! Also violations of hardware limits: barriers for a number of threads that is no multiple of 32, mbarriers
-//! that overlap other data, roles that request fewer registers than their arrays need; and reads of an array
+//! that overlap other data, roles that request fewer registers than their arrays need, or that wait for registers
+//! which no other role gives back; instructions of a whole warp that only some lanes execute; and reads of an array
 //! after another array has overwritten the same bytes.
 //!
 //! # The happens-before relation
@@ -49,7 +51,8 @@
 //!   ordered before each warp; and a warp's wait covers its own part alone. The matrices can be overwritten
 //!   after all four have waited and have synchronised with the writer.
 //!
-//! Atomic updates need no order among each other, but every other access must be ordered with each of them.
+//! Atomic updates need no order among each other, if the scope of each has the other's thread, but every other access
+//! must be ordered with each of them.
 //!
 //! # Speed
 //! Tests run much faster when this crate is optimised, which a profile can request for it alone:

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::launch::Map;
-use tilewright_codegen::thread::{Bar, Id, Kernel};
+use tilewright_codegen::thread::{Bar, Kernel};
 
 use crate::advice::Closed;
 use crate::agent::{Agent, Products};
@@ -17,7 +17,7 @@ use crate::fault::Fault;
 use crate::global::{Overlay, World};
 use crate::shared::Shared;
 use crate::table::Tables;
-use crate::update::Released;
+use crate::update::{Released, Weak};
 use crate::warp::{LANES, Waiting, Warp};
 
 pub(crate) type Result<T> = std::result::Result<T, Box<Fault>>;
@@ -107,6 +107,7 @@ impl Context<'_> {
             mbarriers: mbarriers.sum(),
             blocks,
             groups: warps.div_ceil(4),
+            cluster: kernel.launch.cluster.iter().map(|&n| n.max(1)).product(),
         }
     }
 }
@@ -127,17 +128,22 @@ pub(crate) struct Barrier {
 /// An mbarrier.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mbarrier {
-    /// Who initialised it: component, epoch; has a fence made that visible to the copy engine?
+    /// Who initialised it: component, epoch; and the fence that makes that visible to the copy engine and to other blocks.
     pub(crate) made: Option<(u32, u32)>,
-    pub(crate) fenced: bool,
+    pub(crate) fenced: Option<(u32, u32)>,
     /// Have all threads of the cluster met since then?
     pub(crate) met: bool,
     /// Arrival count of a phase, pending arrivals, pending transaction bytes.
     pub(crate) count: u32,
     pub(crate) missing: u32,
     pub(crate) bytes: i64,
+    /// Bytes that arrivals of this phase have expected, and the last phase in which they expected none.
+    pub(crate) expected: i64,
+    pub(crate) without_bytes: Option<i64>,
     /// Completed phases.
     pub(crate) completed: i64,
+    /// Threads of other blocks that have arrived: the epoch of the last arrival, and its site.
+    pub(crate) from_peers: BTreeMap<u32, (u32, u32)>,
     /// Clocks released by arrivals of this phase, and those that completed phases carry.
     pub(crate) brought: Carried,
     pub(crate) carried: Carried,
@@ -151,9 +157,11 @@ pub(crate) struct Block {
     pub(crate) barriers: HashMap<u32, Barrier>,
     pub(crate) mbarriers: Vec<Mbarrier>,
     pub(crate) groups: Vec<Products>,
-    /// Warps that have arrived at each named barrier, by row of the program's barriers.
-    pub(crate) members: HashMap<Id, u32>,
+    /// Arrivals at each named barrier that are unordered with the last one: warp, its first component, epoch.
+    pub(crate) members: HashMap<u8, Vec<(u32, u32, u32)>>,
     pub(crate) running: u32,
+    /// Registers that roles have given back and no role has taken since, in units of one for each thread of a warp.
+    pub(crate) free: u32,
 }
 
 /// A cluster in execution.
@@ -165,6 +173,10 @@ pub(crate) struct Cluster<'c> {
     pub(crate) barriers: Vec<Barrier>,
     pub(crate) overlay: Overlay,
     pub(crate) released: Released,
+    /// For the help of faults.
+    pub(crate) weak: Vec<Weak>,
+    /// The last phase of an mbarrier (block, number) that each warp has waited for, for the help of faults.
+    pub(crate) waits: HashMap<(u32, usize, usize), i64>,
     pub(crate) agents: BTreeMap<u64, Agent>,
     pub(crate) next_agent: u64,
     /// By warp, for the help of faults.
@@ -210,7 +222,7 @@ pub(crate) fn run(ctx: &Context<'_>, number: u64) -> Result<(Overlay, Counts)> {
 
 impl<'c> Cluster<'c> {
     fn new(ctx: &'c Context<'c>, number: u64, random: Random) -> Cluster<'c> {
-        let (warps, threads) = (ctx.warps(), ctx.kernel.launch.threads);
+        let warps = ctx.warps();
         let components = ctx.world.components;
         let blocks: Vec<Block> = (0..ctx.blocks())
             .map(|rank| Block {
@@ -226,11 +238,12 @@ impl<'c> Cluster<'c> {
                 groups: (0..components.groups).map(|_| Products::default()).collect(),
                 members: HashMap::new(),
                 running: warps,
+                free: 0,
             })
             .collect();
         let all = (0..ctx.blocks() as usize).flat_map(|block| (0..warps).map(move |warp| (block, warp)));
         let warps = all
-            .map(|(block, warp)| Warp::new(ctx.code, block, warp, blocks[block].at, threads, warps))
+            .map(|(block, warp)| Warp::new(ctx.code, block, warp, blocks[block].at, &ctx.kernel.launch))
             .map(|mut warp| {
                 warp.scalars[RANK as usize] = i64::from(warp.block as u32 % ctx.cluster());
                 warp.seen.copies.0 = components.number(Component::Copies(warp.first));
@@ -244,6 +257,8 @@ impl<'c> Cluster<'c> {
             barriers: vec![Barrier::default(); (ctx.blocks() / ctx.cluster()) as usize],
             overlay: Overlay::default(),
             released: Released::default(),
+            weak: Vec::new(),
+            waits: HashMap::new(),
             agents: BTreeMap::new(),
             next_agent: 1,
             closed: vec![Closed::default(); (ctx.blocks() * ctx.warps()) as usize],
@@ -293,6 +308,7 @@ impl<'c> Cluster<'c> {
             }
             None => true,
             Some(Waiting::Barrier(_) | Waiting::Cluster) => false,
+            Some(Waiting::Registers(more)) => self.blocks[warp.block].free >= *more,
             Some(Waiting::Mbarriers(all)) => {
                 all.iter().all(|&(block, at, want)| self.blocks[block].mbarriers[at].completed >= want)
             }

@@ -306,25 +306,20 @@ impl Cluster<'_> {
         site: u32,
     ) -> Box<crate::fault::Fault> {
         let count = self.ctx.cluster() as usize;
-        let (message, help) = if (0..count as i64).contains(&peer) {
-            (
-                format!("block {peer} of the cluster has ended, and its `{name}` with it"),
-                "synchronise the cluster before its blocks end".to_string(),
-            )
-        } else {
-            (
-                format!("there is no block {peer} in a cluster of {count}"),
-                match count {
-                    1 => "launch clusters of several blocks".into(),
-                    _ => format!(
-                        "a cluster of {count} blocks has the ranks 0 to {}: take the peer's rank modulo {count}, or launch larger clusters",
-                        count - 1
-                    ),
-                },
-            )
+        if (0..count as i64).contains(&peer) {
+            let party =
+                self.party(w, 1 << lane, format!("{how} `{name}` of that block, which has ended"), site);
+            return self.ends_too_early(w.block / count * count + peer as usize, party);
+        }
+        let party = self.party(w, 1 << lane, format!("{how} `{name}` of block {peer}"), site);
+        let message = format!("there is no block {peer} in a cluster of {count}");
+        let help = match count {
+            1 => "launch clusters of several blocks".into(),
+            _ => format!(
+                "a cluster of {count} blocks has the ranks 0 to {}: take the peer's rank modulo {count}, or launch larger clusters",
+                count - 1
+            ),
         };
-        let doing = format!("{how} `{name}` of block {peer}");
-        let party = self.party(w, 1 << lane, doing, site);
         self.ctx.fault(FaultKind::OutOfBounds, message, vec![party], help)
     }
 }

@@ -20,7 +20,7 @@ use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp};
 use crate::table::Tile;
 use crate::value;
-use crate::warp::{LANES, Lock, Warp};
+use crate::warp::{LANES, Lock, Since, Warp};
 
 /// Warps of a warpgroup.
 const GROUP: usize = 4;
@@ -272,9 +272,16 @@ impl Cluster<'_> {
                         if !writes || (scale && !after(slot)) {
                             self.need_initialised(w, slot, fragment.elem)?;
                         }
-                        if w.unfenced[slot as usize] {
-                            return Err(self.unfenced_registers(w, slot, fragment.elem));
+                        let since = w.since[slot as usize];
+                        let alike = |of: u32| ctx.code.atoms[of as usize].row.effect == atom.row.effect;
+                        match since {
+                            Since::Fenced => {}
+                            Since::Product(of) if writes && alike(of) => {}
+                            _ => return Err(self.unfenced_registers(w, slot, fragment.elem, since)),
                         }
+                    }
+                    if writes {
+                        w.since[fragment.slot as usize..end as usize].fill(Since::Product(at));
                     }
                     locks.push(Lock {
                         from: fragment.slot,
@@ -353,14 +360,21 @@ impl Cluster<'_> {
         ))
     }
 
-    fn unfenced_registers(&self, w: &Warp, slot: u32, elem: Elem) -> Box<crate::fault::Fault> {
+    fn unfenced_registers(&self, w: &Warp, slot: u32, elem: Elem, since: Since) -> Box<crate::fault::Fault> {
         let name = self.register(slot, elem);
+        let product = "an asynchronous matrix product uses it without a fence in between";
+        let message = match since {
+            Since::Start => format!("no fence precedes the first matrix product, which uses {name}"),
+            Since::Read => format!("{name} has been read, and {product}"),
+            Since::Product(_) => {
+                format!("a matrix product of another shape has added to {name}, and {product}")
+            }
+            Since::Written | Since::Fenced => format!("{name} has been written, and {product}"),
+        };
         let party = self.party(w, w.live, "issue the product", self.site(w));
         self.ctx.fault(
             FaultKind::MissingFence,
-            format!(
-                "{name} has been written, and an asynchronous matrix product uses it without a fence in between"
-            ),
+            message,
             vec![party],
             "execute a fence for registers (wgmma.fence) before the product",
         )

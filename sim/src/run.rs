@@ -426,6 +426,14 @@ fn clashed(context: &Context<'_>, clash: Clash) -> Box<Fault> {
         context.party_of(u64::from(cluster), stamp, writes, &what)
     };
     let (first, second) = (party(clash.first, clash.first_writes), party(clash.second, clash.second_writes));
+    if clash.narrow {
+        return context.fault(
+            FaultKind::Race,
+            format!("two blocks update {what} atomically, and an update has a scope without the other block"),
+            vec![first, second],
+            crate::advice::SCOPE,
+        );
+    }
     let twice = clash.first_writes && clash.second_writes;
     context.fault(
         FaultKind::Race,

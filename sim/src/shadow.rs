@@ -1,7 +1,9 @@
 //! Shadow memory for race detection: the last accesses to each cell. After FastTrack (Flanagan and Freund,
 //! 2009): one write and, as long as reads are ordered, one read; a list only for unordered reads. Atomic
-//! updates need no order among each other, so they replace neither the write nor the reads before them:
+//! updates need no order among each other if their scopes are wide enough, so they replace neither the write nor the reads before them:
 //! unordered ones are kept until a write comes after all of them.
+
+use tilewright_codegen::thread::Scope;
 
 use crate::clock::{Components, Knowledge, Order, Seen};
 
@@ -24,21 +26,23 @@ struct Lanes {
     epoch: u32,
     access: u32,
     thread: u32,
+    /// The scope of atomic updates.
+    scope: Option<Scope>,
 }
 
 impl Lanes {
-    fn of(me: Stamp, by: &By<'_>) -> Lanes {
+    fn of(me: Stamp, by: &By<'_>, scope: Option<Scope>) -> Lanes {
         let lanes = by.lanes() << (me.component & 31);
         let Stamp { component, epoch, access, thread } = me;
-        Lanes { first: component & !31, lanes, epoch, access, thread }
+        Lanes { first: component & !31, lanes, epoch, access, thread, scope }
     }
 
     fn same(&self, other: &Lanes) -> bool {
-        self.first == other.first && self.epoch == other.epoch
+        self.first == other.first && self.epoch == other.epoch && self.scope == other.scope
     }
 
     fn stamps(self) -> impl Iterator<Item = Stamp> {
-        let Lanes { first, lanes, epoch, access, thread } = self;
+        let Lanes { first, lanes, epoch, access, thread, .. } = self;
         crate::clock::lanes_of(lanes).map(move |lane| Stamp {
             component: first + lane,
             epoch,
@@ -73,6 +77,8 @@ pub(crate) struct Conflict {
     pub(crate) earlier_writes: bool,
     /// They are ordered, but without a proxy fence.
     pub(crate) unfenced: bool,
+    /// Both are atomic updates, and one of them has a scope without the other's thread.
+    pub(crate) narrow: Option<Scope>,
 }
 
 /// The kind of an access to a cell.
@@ -80,7 +86,8 @@ pub(crate) struct Conflict {
 pub(crate) enum Touch {
     Read,
     Write,
-    Atomic,
+    /// An atomic update of this scope.
+    Atomic(Scope),
 }
 
 /// The agent of an access: a lane of a warp, or an operation in flight.
@@ -110,6 +117,16 @@ impl By<'_> {
             By::Lane { seen, lane } => seen.has(*lane, component, epoch),
             By::Agent(knowledge) => has(knowledge),
             By::Warpgroup(warps) => warps.iter().all(has),
+        }
+    }
+
+    /// Would one of them be ordered after this epoch, if every atomic update released and acquired?
+    pub(crate) fn would_know(&self, component: u32, epoch: u32) -> bool {
+        let would = |knowledge: &Knowledge| knowledge.seen.would_have(knowledge.lane, component, epoch);
+        match self {
+            By::Lane { seen, lane } => seen.would_have(*lane, component, epoch),
+            By::Agent(knowledge) => would(knowledge),
+            By::Warpgroup(warps) => warps.iter().any(would),
         }
     }
 
@@ -174,6 +191,7 @@ impl Shadow {
             earlier,
             earlier_writes,
             unfenced: order == Order::Unfenced,
+            narrow: None,
         };
         if cell.write.epoch > 0 {
             let order = by.order(all, &me, cell.write.component, cell.write.epoch);
@@ -181,11 +199,23 @@ impl Shadow {
                 return Err(conflict(cell.write, true, order));
             }
         }
-        if cell.updates != 0 && touch != Touch::Atomic {
-            for stamp in self.lists[cell.updates as usize].iter().flat_map(|updates| updates.stamps()) {
+        let updates = if cell.updates == 0 { &[][..] } else { &self.lists[cell.updates as usize] };
+        for updates in updates {
+            // Atomic updates need no order among each other, if the scope of each has the other's thread.
+            let scope = match (touch, updates.scope) {
+                (Touch::Atomic(mine), Some(its)) => Some(mine.min(its)),
+                _ => None,
+            };
+            if scope == Some(Scope::Grid) {
+                continue;
+            }
+            for stamp in updates.stamps() {
+                if scope.is_some_and(|scope| all.share(scope, me.component, stamp.component)) {
+                    continue;
+                }
                 let order = by.order(all, &me, stamp.component, stamp.epoch);
                 if order != Order::After {
-                    return Err(conflict(stamp, true, order));
+                    return Err(Conflict { narrow: scope, ..conflict(stamp, true, order) });
                 }
             }
         }
@@ -201,8 +231,8 @@ impl Shadow {
                 }
             }
         }
-        if touch == Touch::Atomic {
-            self.update(all, at, by, me);
+        if let Touch::Atomic(scope) = touch {
+            self.update(all, at, by, me, scope);
             return Ok(());
         }
         let cell = &mut self.cells[at];
@@ -218,7 +248,7 @@ impl Shadow {
 
     fn read(&mut self, all: &Components, at: usize, by: &By<'_>, me: Stamp) {
         let cell = &mut self.cells[at];
-        let mine = Lanes::of(me, by);
+        let mine = Lanes::of(me, by, None);
         if cell.read.lanes == 0 {
             cell.read = mine;
             return;
@@ -253,10 +283,10 @@ impl Shadow {
     }
 
     /// Records an atomic update. An access ordered after it is ordered after the updates that it has
-    /// acquired: those are removed.
-    fn update(&mut self, all: &Components, at: usize, by: &By<'_>, me: Stamp) {
+    /// acquired: those are removed, unless their scope is narrower.
+    fn update(&mut self, all: &Components, at: usize, by: &By<'_>, me: Stamp, scope: Scope) {
         let cell = &mut self.cells[at];
-        let mine = Lanes::of(me, by);
+        let mine = Lanes::of(me, by, Some(scope));
         if cell.updates == 0 {
             cell.updates = self.lists.len() as u32;
             self.lists.push(vec![mine]);
@@ -270,7 +300,7 @@ impl Shadow {
                 merged = true;
                 continue;
             }
-            while known.lanes != 0 {
+            while known.lanes != 0 && known.scope >= mine.scope {
                 let lane = known.lanes.trailing_zeros();
                 if by.order(all, &me, known.first + lane, known.epoch) != Order::After {
                     break;

@@ -79,7 +79,7 @@ impl Shared {
     /// Where arrays overlap: marks these bytes as this array's data.
     #[cold]
     fn own(&mut self, cells: Range<usize>, touch: Touch, me: Stamp) -> Result<(), Trouble> {
-        if touch == Touch::Atomic {
+        if matches!(touch, Touch::Atomic(_)) {
             self.owned(cells.clone(), me)?;
         }
         if let Some(owners) = &mut self.owners {
@@ -146,7 +146,7 @@ impl Shared {
             if flying {
                 return Err(Trouble::InFlight(cell * self.grain));
             }
-            if touch == Touch::Atomic && self.state[cell] == EMPTY {
+            if matches!(touch, Touch::Atomic(_)) && self.state[cell] == EMPTY {
                 return Err(Trouble::Unwritten(cell * self.grain));
             }
             self.touch(all, cell, touch, by, me)?;

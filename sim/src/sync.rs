@@ -6,7 +6,7 @@ use crate::clock::{Component, Shared, lanes_of};
 use crate::code::Src;
 use crate::fault::{Fault, FaultKind, Party};
 use crate::machine::{Cluster, Result};
-use crate::warp::{Group, Groups, LANES, Waiting, Warp};
+use crate::warp::{Group, Groups, LANES, Since, Waiting, Warp};
 
 impl Cluster<'_> {
     /// Arrives at a barrier of threads. True when the warp goes on.
@@ -21,19 +21,8 @@ impl Cluster<'_> {
                 return Err(self.ctx.fault(FaultKind::Malformed, message, Vec::new(), ""));
             }
         };
-        if w.mask != w.live {
-            let missing = w.live & !w.mask;
-            let parties = vec![
-                self.party(w, w.mask, "arrive at the barrier", self.site(w)),
-                self.party(w, missing, "of the same warp do not", self.site(w)),
-            ];
-            return Err(self.ctx.fault(
-                FaultKind::Divergence,
-                "only some threads of a warp arrive at a barrier".into(),
-                parties,
-                "keep barriers out of conditions that differ between threads",
-            ));
-        }
+        let instruction = if id.is_some() { "bar.sync" } else { "barrier.cluster" };
+        self.together(w, instruction)?;
         self.comes(w, bar, expected)?;
         let me = w.block * self.ctx.warps() as usize + w.number as usize;
         let barrier = match id {
@@ -76,7 +65,7 @@ impl Cluster<'_> {
             let first = w.block / size * size;
             let mbarriers =
                 self.blocks[first..first + size].iter_mut().flat_map(|block| &mut block.mbarriers);
-            mbarriers.for_each(|mbarrier| mbarrier.met = mbarrier.fenced);
+            mbarriers.for_each(|mbarrier| mbarrier.met = mbarrier.fenced.is_some());
         }
         let races = races && !done.relaxed;
         let all = Shared::from(done.carried);
@@ -99,17 +88,22 @@ impl Cluster<'_> {
     }
 
     /// A named barrier belongs to the warps that it counts: with more of them, the first to arrive would
-    /// complete it.
+    /// complete it. Other warps may use it after those, where something else orders them.
     fn comes(&mut self, w: &Warp, bar: Id, expected: u32) -> Result<()> {
         let Bar::Named { id, .. } = self.ctx.kernel.bars[bar as usize] else { return Ok(()) };
-        let members = self.blocks[w.block].members.entry(bar).or_default();
-        let before = *members;
-        *members |= 1 << w.number;
-        let count = members.count_ones() * LANES as u32;
+        if !self.ctx.world.races {
+            return Ok(());
+        }
+        let members = self.blocks[w.block].members.entry(id).or_default();
+        members.retain(|&(warp, first, epoch)| warp != w.number && !w.seen.has(0, first, epoch));
+        members.push((w.number, w.first, w.seen.epoch));
+        let count = members.len() as u32 * LANES as u32;
         if count <= expected {
             return Ok(());
         }
-        let threads = lanes_of(before).flat_map(|warp| (warp * LANES as u32..).take(LANES)).collect();
+        let before = members.iter().map(|(warp, ..)| *warp).filter(|warp| *warp != w.number);
+        let mut threads: Vec<u32> = before.flat_map(|warp| (warp * LANES as u32..).take(LANES)).collect();
+        threads.sort_unstable();
         let block = self.blocks[w.block].at;
         let parties = vec![
             self.party(w, w.mask, "arrive at the barrier", self.site(w)),
@@ -131,20 +125,18 @@ impl Cluster<'_> {
                     component >= w.first && w.mask >> (component - w.first).min(31) & 1 == 1
                 };
                 for mbarrier in &mut self.blocks[w.block].mbarriers {
-                    mbarrier.fenced |= mbarrier.made.is_some_and(own);
+                    if let Some(made) = mbarrier.made.filter(|made| own(*made)) {
+                        mbarrier.fenced.get_or_insert((made.0, w.seen.epoch));
+                    }
                 }
+                w.seen.epoch += 1;
             }
-            Fence::Wgmma => w.unfenced.fill(false),
+            Fence::Wgmma => {
+                self.together(w, "wgmma.fence")?;
+                w.since.iter_mut().for_each(Since::fence);
+            }
             Fence::Threads(Scope::Warp) => {
-                if w.mask != w.live {
-                    let party = self.party(w, w.mask, "wait for the warp", self.site(w));
-                    return Err(self.ctx.fault(
-                        FaultKind::Divergence,
-                        "only some lanes of a warp execute a __syncwarp".into(),
-                        vec![party],
-                        "keep it out of conditions that differ between threads",
-                    ));
-                }
+                self.together(w, "bar.warp.sync")?;
                 if self.ctx.world.races {
                     w.seen.converge(w.first, w.live);
                 }
@@ -153,6 +145,40 @@ impl Cluster<'_> {
             Fence::ProxyAsync | Fence::Threads(_) => {}
         }
         Ok(())
+    }
+
+    /// Changes the registers of a warp's threads (setmaxnreg). They come from the block's pool: those that all its threads have
+    /// when it starts. True when the warp goes on.
+    pub(crate) fn set_registers(&mut self, w: &mut Warp, count: u32) -> Result<bool> {
+        self.together(w, "setmaxnreg")?;
+        let free = &mut self.blocks[w.block].free;
+        if count > w.registers + *free {
+            w.waiting = Some(Waiting::Registers(count - w.registers));
+            return Ok(false);
+        }
+        *free = *free + w.registers - count;
+        w.registers = count;
+        Ok(true)
+    }
+
+    /// Collective and `.aligned` instructions are executed by all lanes of a warp together.
+    pub(crate) fn together(&self, w: &Warp, instruction: &str) -> Result<()> {
+        if w.mask == w.live { Ok(()) } else { Err(self.apart(w, w.mask, instruction)) }
+    }
+
+    #[cold]
+    pub(crate) fn apart(&self, w: &Warp, lanes: u32, instruction: &str) -> Box<Fault> {
+        let mut parties = vec![self.party(w, lanes, format!("execute `{instruction}`"), self.site(w))];
+        let others = w.live & !lanes;
+        if others != 0 {
+            parties.push(self.party(w, others, "of the same warp do not", self.site(w)));
+        }
+        self.ctx.fault(
+            FaultKind::Divergence,
+            format!("`{instruction}` takes all 32 lanes of a warp, and {} execute it", lanes.count_ones()),
+            parties,
+            "keep it out of conditions that differ between threads",
+        )
     }
 
     /// Only some of the active lanes leave a loop.
@@ -256,7 +282,9 @@ impl Cluster<'_> {
             ));
         };
         let own = component == w.first + lane;
-        if self.ctx.world.races && !own && !mbarrier.met && !w.seen.has(lane, component, epoch) {
+        let after =
+            |epoch| !self.ctx.world.races || own || mbarrier.met || w.seen.has(lane, component, epoch);
+        if !after(epoch) {
             return Err(self.ctx.fault(
                 FaultKind::Mbarrier,
                 format!("`{}` may not be initialised yet", name()),
@@ -264,12 +292,19 @@ impl Cluster<'_> {
                 "put a barrier between its initialisation and its use",
             ));
         }
-        if !mbarrier.fenced && (engine || !own && block != w.block) {
+        let fenced = mbarrier.fenced.is_some_and(|(_, epoch)| after(epoch));
+        if !fenced && (engine || !own && block != w.block) {
+            let message = match mbarrier.fenced {
+                None => "was initialised, and no fence makes that visible to the copy engine or other blocks",
+                Some(_) => {
+                    "was initialised, and the fence that makes that visible to the copy engine and other blocks is not ordered before this use"
+                }
+            };
             return Err(self.ctx.fault(
                 FaultKind::MissingFence,
-                format!("`{}` was initialised, and no fence makes that visible to the copy engine or other blocks", name()),
+                format!("`{}` {message}", name()),
                 party(),
-                "let the thread that initialises it execute a fence (fence.mbarrier_init) afterwards",
+                "let the thread that initialises it execute a fence (fence.mbarrier_init) afterwards, before the barrier at which the others wait",
             ));
         }
         Ok(())
@@ -300,7 +335,11 @@ impl Cluster<'_> {
                 w.seen.release(w.first, lanes, &mut self.blocks[block].mbarriers[at].brought);
                 w.seen.epoch = epoch;
             }
+            let site = self.site(w);
             let mbarrier = &mut self.blocks[block].mbarriers[at];
+            if block != w.block {
+                mbarrier.from_peers.insert(w.first + lane, (w.seen.epoch, site));
+            }
             if mbarrier.missing == 0 {
                 let message = format!(
                     "`{}` takes {} arrivals in a phase, and another comes before the phase's {} bytes",
@@ -318,6 +357,7 @@ impl Cluster<'_> {
             }
             mbarrier.missing -= 1;
             mbarrier.bytes += i64::from(bytes.unwrap_or(0));
+            mbarrier.expected += i64::from(bytes.unwrap_or(0));
             self.maybe_complete(block, at);
         }
         w.seen.epoch += 1;
@@ -350,6 +390,9 @@ impl Cluster<'_> {
         let component = self.component(Component::Mbarrier(block as u32, at as u32));
         let mbarrier = &mut self.blocks[block].mbarriers[at];
         if mbarrier.missing == 0 && mbarrier.bytes == 0 {
+            if std::mem::take(&mut mbarrier.expected) == 0 {
+                mbarrier.without_bytes = Some(mbarrier.completed);
+            }
             mbarrier.completed += 1;
             mbarrier.missing = mbarrier.count;
             mbarrier.carried.join(&mbarrier.brought);
@@ -381,6 +424,7 @@ impl Cluster<'_> {
             let mut known = Vec::new();
             for lane in lanes_of(w.mask) {
                 let (block, at) = slots[lane as usize];
+                self.waits.insert((w.first / LANES as u32, block, at), phases[lane as usize]);
                 if !known.contains(&(block, at)) {
                     known.push((block, at));
                     let same = lanes_of(w.mask).filter(|&other| slots[other as usize] == (block, at));
@@ -411,16 +455,14 @@ impl Cluster<'_> {
 
     // Commit groups.
 
-    pub(crate) fn commit(&mut self, w: &mut Warp, queue: Queue) {
+    pub(crate) fn commit(&mut self, w: &mut Warp, queue: Queue) -> Result<()> {
+        if queue == Queue::Wgmma {
+            self.together(w, "wgmma.commit_group")?;
+            w.product_groups.push(w.products);
+            return Ok(());
+        }
         self.closes(w, queue);
-        let groups = match queue {
-            Queue::CpAsync => &mut w.copies,
-            Queue::Bulk | Queue::BulkRead => &mut w.stores,
-            Queue::Wgmma => {
-                w.product_groups.push(w.products);
-                return;
-            }
-        };
+        let groups = if queue == Queue::CpAsync { &mut w.copies } else { &mut w.stores };
         let lanes = w.mask;
         // An operation belongs to the groups of all its lanes; a later commit by other lanes counts it again,
         // which is safe.
@@ -430,11 +472,13 @@ impl Cluster<'_> {
         groups.open.retain(|(of, _)| *of != 0);
         groups.count += 1;
         groups.closed.push(Group { lanes, number: groups.count, agents: mine });
+        Ok(())
     }
 
     /// Waits for commit groups. True when the warp goes on.
     pub(crate) fn wait_queue(&mut self, w: &mut Warp, queue: Queue, pending: u32) -> Result<bool> {
         if queue == Queue::Wgmma {
+            self.together(w, "wgmma.wait_group")?;
             return Ok(self.wait_products(w, pending));
         }
         let groups = if queue == Queue::CpAsync { &w.copies } else { &w.stores };

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::thread::{Change, Scope, Space};
+use tilewright_codegen::thread::{Change, MemoryOrder, Scope, Space};
 use tilewright_layout::Transfer;
 
 use crate::clock::{Carried, lanes_of};
@@ -12,7 +12,7 @@ use crate::code::{Ins, Place, Src};
 use crate::count::Class;
 use crate::machine::{Cluster, Result};
 use crate::memory::Reach;
-use crate::shadow::{By, Touch};
+use crate::shadow::{By, Stamp, Touch};
 use crate::value;
 use crate::warp::{Waiting, Warp};
 
@@ -23,6 +23,23 @@ type Element = (Space, Option<usize>, i64, Option<usize>);
 /// Clocks that releases have stored at elements.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Released(HashMap<Element, Carried>);
+
+/// What an atomic update lacks that would order accesses of other blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    Release,
+    Acquire,
+    /// Its scope has no other block.
+    Scope,
+}
+
+/// An atomic update that orders less than it could: its stamp, element, and what it lacks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Weak {
+    pub(crate) stamp: Stamp,
+    pub(crate) at: i64,
+    pub(crate) lack: Lack,
+}
 
 /// The new value of an element.
 pub(crate) fn changed(change: Change, old: u64, by: u64, elem: Elem) -> u64 {
@@ -68,7 +85,8 @@ impl Cluster<'_> {
                     let (start, bytes) = (reach.bytes[at] as usize, size as usize);
                     let value = w.bit(from, elem, at);
                     let shared = &mut self.blocks[block].shared;
-                    let outcome = shared.write(&ctx.world.components, start, bytes, Touch::Atomic, &by, me);
+                    let outcome =
+                        shared.write(&ctx.world.components, start, bytes, Touch::Atomic(scope), &by, me);
                     let before = crate::global::raw(&shared.bytes[start..], 0, elem);
                     let new = changed(op, before, value, elem).to_le_bytes();
                     shared.bytes[start..start + bytes].copy_from_slice(&new[..bytes]);
@@ -78,7 +96,7 @@ impl Cluster<'_> {
                     let elem = ctx.world.buffers[buffer as usize].elem;
                     let value = w.bit(from, elem, at);
                     let place = (buffer, reach.index[at] as usize);
-                    self.overlay.update(&ctx.world, place, op, value, &by, me)
+                    self.overlay.update(&ctx.world, place, (op, scope), value, &by, me)
                 }
             };
             let before = match outcome {
@@ -89,6 +107,9 @@ impl Cluster<'_> {
                 w.set_bit(old, file, at, before);
             }
             if ctx.world.races {
+                if ctx.code.uses.together {
+                    self.weak_update(w, (access.space, &reach, at), (order, scope), me, old.is_some());
+                }
                 let element = self.element_of(w, access.space, &reach, at, scope);
                 if order.acquires()
                     && let Some(carried) = self.released.0.get(&element)
@@ -103,8 +124,40 @@ impl Cluster<'_> {
                 }
             }
         }
-        w.seen.epoch += u32::from(order.releases());
+        w.seen.epoch += u32::from(order.releases() || ctx.code.uses.together);
         Ok(())
+    }
+
+    /// What an update would order if it released and acquired for the grid, for the help of faults.
+    fn weak_update(
+        &mut self,
+        w: &mut Warp,
+        (space, reach, lane): (Space, &Reach, usize),
+        (order, scope): (MemoryOrder, Scope),
+        me: Stamp,
+        reads: bool,
+    ) {
+        let narrow = scope <= Scope::Block;
+        let lack = match (narrow, order.releases(), !reads || order.acquires()) {
+            (true, ..) => Lack::Scope,
+            (_, false, _) => Lack::Release,
+            (_, _, false) => Lack::Acquire,
+            (false, true, true) => return,
+        };
+        let element = self.element_of(w, space, reach, lane, Scope::Grid);
+        let released = self.released.0.entry(element).or_default();
+        if reads && (narrow || !order.acquires()) {
+            w.seen.assume(lane as u32, w.live, released);
+        }
+        if narrow || !order.releases() {
+            w.seen.assumes(w.first, lane as u32, released);
+        }
+        let at = reach.index[lane];
+        let same = |weak: &&mut Weak| weak.stamp.component == me.component && weak.at == at;
+        match self.weak.iter_mut().find(same) {
+            Some(weak) => *weak = Weak { stamp: me, at, lack },
+            None => self.weak.push(Weak { stamp: me, at, lack }),
+        }
     }
 
     /// Waits for a flag. True when it has reached the value.

@@ -1,6 +1,7 @@
 //! A warp: its program counter, its active lanes, its integers and registers.
 
 use tilewright_codegen::Elem;
+use tilewright_codegen::thread::Launch;
 
 use crate::clock::Seen;
 use crate::code::{Code, FIRST_SCALAR, RANK, Slot, Src, THREAD, is_double};
@@ -21,6 +22,8 @@ pub(crate) enum Waiting {
     Mbarriers(Vec<(usize, usize, i64)>),
     /// Products of its warpgroup up to this one.
     Products(u64),
+    /// Registers of its block's pool: how many more a thread.
+    Registers(u32),
     /// A flag in global memory: parameter and element, and the value to wait for.
     Flag {
         place: (u32, usize),
@@ -38,6 +41,30 @@ pub(crate) struct Lock {
     /// The product.
     pub(crate) product: u64,
     pub(crate) site: u32,
+}
+
+/// What a cell has been used for since the last `wgmma.fence`, which a product that uses the cell asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Since {
+    /// No fence has been executed yet.
+    Start,
+    Read,
+    Written,
+    Fenced,
+    /// The accumulator of a product, by its row of the code's instructions: another one of that shape needs no fence.
+    Product(u32),
+}
+
+impl Since {
+    pub(crate) fn fence(&mut self) {
+        *self = Since::Fenced;
+    }
+
+    pub(crate) fn read(&mut self) {
+        if *self != Since::Written {
+            *self = Since::Read;
+        }
+    }
 }
 
 /// A commit group of asynchronous operations of a warp's lanes.
@@ -73,6 +100,8 @@ pub(crate) struct Warp {
     pub(crate) stack: Vec<(u32, u32)>,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) ended: bool,
+    /// Registers that each of its threads has.
+    pub(crate) registers: u32,
     pub(crate) scalars: Vec<i64>,
     pub(crate) vectors: Vec<Ints>,
     pub(crate) words: Vec<[u32; LANES]>,
@@ -87,19 +116,14 @@ pub(crate) struct Warp {
     pub(crate) products: u64,
     pub(crate) product_groups: Vec<u64>,
     pub(crate) locks: Vec<Lock>,
-    /// Cells written since the last wgmma.fence; empty without wgmma.
-    pub(crate) unfenced: Vec<bool>,
+    /// The last access to each cell, as far as asynchronous products ask; empty without wgmma.
+    pub(crate) since: Vec<Since>,
 }
 
 impl Warp {
-    pub(crate) fn new(
-        code: &Code,
-        block: usize,
-        number: u32,
-        at: [u32; 3],
-        threads: u32,
-        warps: u32,
-    ) -> Warp {
+    pub(crate) fn new(code: &Code, block: usize, number: u32, at: [u32; 3], launch: &Launch) -> Warp {
+        let (threads, registers) = (launch.threads, launch.registers_at_entry().next_multiple_of(8));
+        let warps = threads.div_ceil(LANES as u32);
         let first = number * LANES as u32;
         let count = (threads - first).min(LANES as u32);
         let live = if count == 32 { u32::MAX } else { (1 << count) - 1 };
@@ -113,6 +137,7 @@ impl Warp {
             stack: Vec::new(),
             waiting: None,
             ended: false,
+            registers,
             scalars: vec![0; code.scalars.max(FIRST_SCALAR) as usize],
             vectors: vec![[0; LANES]; code.vectors as usize],
             words: vec![[u32::MAX; LANES]; code.words as usize],
@@ -125,7 +150,7 @@ impl Warp {
             products: 0,
             product_groups: Vec::new(),
             locks: Vec::new(),
-            unfenced: if code.uses.wgmma { vec![false; code.words as usize] } else { Vec::new() },
+            since: if code.uses.wgmma { vec![Since::Start; code.words as usize] } else { Vec::new() },
         };
         for (to, at) in warp.scalars.iter_mut().zip(at) {
             *to = i64::from(at);

@@ -391,9 +391,11 @@ fn clusters() {
     let args = [Arg::tensor(&count(128), [128]), Arg::output::<f32>([128])];
     assert_eq!(fine(&cluster(true), &args).get::<f32>("to").unwrap(), count(128));
     let text = fault(&cluster(false), &args).to_string();
-    let ended = text.contains("block 0 of the cluster has ended")
-        || text.contains("block 1 of the cluster has ended");
-    assert!(ended || text.contains("may end before another block is done with its memory"), "{text}");
+    assert!(
+        text.contains("may end before another block of its cluster is done with its shared memory"),
+        "{text}"
+    );
+    assert!(text.contains("help: put a barrier of the cluster at the end"), "{text}");
 }
 
 /// A matrix in registers, transposed.

@@ -211,3 +211,34 @@ fn kernels_without_loops_compile() {
         compiled.unwrap_or_else(|error| panic!("{}: {error}", kernel.name));
     }
 }
+
+/// The same with four warpgroups beside the producer, which have 96 registers a thread when they start.
+#[kernel(arch = 90)]
+fn by_four_warpgroups(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gb) = (tile(a, (256, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((256, 64)), shared::<bf16>((64, 64)));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 4).accumulators((256, 64), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(acc, tile(c, (256, 64), (block.x, block.y)));
+}
+
+#[test]
+fn four_warpgroups_take_no_more_registers_than_the_producer_gives_back() {
+    let kernel = by_four_warpgroups().def().generate().unwrap();
+    let ones = vec![bf16::from_f32(1.0); 256 * 64];
+    let args = [
+        Arg::tensor(&ones, [256, 64]).strides([64, 1]),
+        Arg::tensor(&ones[..64 * 64], [64, 64]).strides([64, 1]),
+        Arg::output::<f32>([256, 64]).strides([64, 1]),
+    ];
+    let done = run(&kernel, &args, &Options::default()).unwrap();
+    assert_eq!(done.get::<f32>("c").unwrap(), vec![64.0; 256 * 64]);
+}

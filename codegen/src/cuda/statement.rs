@@ -6,7 +6,6 @@ use super::{Builtin, Printer, comment};
 use crate::elem::Elem;
 use crate::index::{Int, Ix};
 use crate::mention::is_left_from_inside;
-use crate::target::{REGISTERS, THREAD_REGISTERS};
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
 
 impl Printer<'_> {
@@ -234,7 +233,8 @@ impl Printer<'_> {
             self.line(&format!("{start}{cond}{{  {}", comment(&role.name)));
             let outer = self.role.replace(role.warps);
             if let Some(registers) = role.registers {
-                let change = if registers > self.registers_at_entry() { "more" } else { "fewer" };
+                let change =
+                    if registers > self.kernel.launch.registers_at_entry() { "more" } else { "fewer" };
                 self.depth += 1;
                 self.line(&format!("{change}_registers<{registers}>();"));
                 self.depth -= 1;
@@ -243,12 +243,6 @@ impl Printer<'_> {
             self.role = outer;
         }
         self.line("}");
-    }
-
-    /// The register count of each thread before roles change it.
-    fn registers_at_entry(&self) -> u32 {
-        let launch = &self.kernel.launch;
-        (REGISTERS / (launch.threads.max(1) * launch.blocks_per_sm.max(1)) / 8 * 8).min(THREAD_REGISTERS)
     }
 
     /// The election of one thread of each group.

@@ -1,7 +1,7 @@
 //! How kernels are launched, and what the host checks before.
 
 use super::{Id, Kernel, Op, Reg};
-use crate::target::{REGISTERS, Target};
+use crate::target::{self, REGISTERS, Target};
 use tilewright_layout::{Obligation, Value};
 
 /// How it is launched. Each axis of the grid is a product.
@@ -61,6 +61,13 @@ pub struct Cost {
     pub tile: u32,
     /// Further clocks of a launch.
     pub launch: u32,
+}
+
+impl Launch {
+    /// See [`target::registers_at_entry`].
+    pub fn registers_at_entry(&self) -> u32 {
+        target::registers_at_entry(self.threads, self.blocks_per_sm)
+    }
 }
 
 impl Kernel {

@@ -18,6 +18,9 @@ impl Compiler<'_> {
             let outer = std::mem::replace(&mut self.first, role.warps.0 * 32);
             let from = self.label();
             self.emit(Ins::Label(from));
+            if let Some(registers) = role.registers {
+                self.emit(Ins::Registers(registers));
+            }
             self.statements(&role.body)?;
             self.first = outer;
             self.site = site;

@@ -13,10 +13,9 @@ const BARRIERS: u8 = 16;
 /// Threads of a warp, and warps of a warpgroup, which changes its registers as a whole (setmaxnreg).
 const WARP: u32 = 32;
 const WARPGROUP: u32 = 4;
-/// Registers that a thread can request, in steps; and those of a multiprocessor.
+/// Registers that a thread can request, in steps.
 const REGISTERS: std::ops::RangeInclusive<u32> = 24..=256;
 const STEP: u32 = 8;
-const ALL_REGISTERS: u32 = 1 << 16;
 
 fn malformed<T>(site: Id, message: String, help: &str) -> Result<T> {
     Err(Malformed { site, message, help: help.into() })
@@ -151,7 +150,6 @@ fn named(id: u8, threads: u32) -> Result<()> {
 /// Registers that roles request.
 pub(super) fn roles(kernel: &Kernel, roles: &[Role], site: Id) -> Result<()> {
     let last = kernel.launch.threads.div_ceil(WARP);
-    let mut asked = Vec::new();
     for Role { name, warps, registers, .. } in roles {
         let Some(registers) = *registers else { continue };
         if !REGISTERS.contains(&registers) || !registers.is_multiple_of(STEP) {
@@ -176,20 +174,15 @@ pub(super) fn roles(kernel: &Kernel, roles: &[Role], site: Id) -> Result<()> {
                 "begin and end roles that request registers at multiples of four warps",
             );
         }
-        asked.push((name, (warps.1 - warps.0) * WARP, registers));
-    }
-    let total: u32 = asked.iter().map(|(_, threads, each)| threads * each).sum();
-    if total > ALL_REGISTERS {
-        let parts: Vec<String> =
-            asked.iter().map(|(name, threads, each)| format!("`{name}` {threads} x {each}")).collect();
-        return malformed(
-            site,
-            format!(
-                "roles ask for {total} registers, {}, and a multiprocessor has {ALL_REGISTERS}",
-                parts.join(" and ")
-            ),
-            "ask for fewer registers, or let fewer threads do it",
-        );
+        if kernel.launch.blocks_per_sm == 0 {
+            return malformed(
+                site,
+                format!(
+                    "the role `{name}` asks for registers, and the kernel has no launch bound of blocks for each multiprocessor: without one the compiler ignores setmaxnreg"
+                ),
+                "launch at least one block for each multiprocessor: `blocks_per_sm` of 1",
+            );
+        }
     }
     Ok(())
 }

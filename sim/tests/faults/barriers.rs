@@ -58,12 +58,12 @@ fn barriers_that_not_all_reach() {
         &[],
         "
 kernel `probe`: divergent threads where all must arrive
-  only some threads of a warp arrive at a barrier
-  threads 32-39 of block (0, 0, 0) arrive at the barrier
+  `bar.sync` takes all 32 lanes of a warp, and 8 execute it
+  threads 32-39 of block (0, 0, 0) execute `bar.sync`
     at probe.rs:1
   threads 40-63 of block (0, 0, 0) of the same warp do not
     at probe.rs:1
-help: keep barriers out of conditions that differ between threads
+help: keep it out of conditions that differ between threads
 seen in variant 1, with seed 0"
             .trim(),
     );
@@ -108,7 +108,7 @@ fn shuffles_take_whole_warps() {
     let some = b.lt(t, 16);
     body.push(b.if_(some, vec![exchange]));
     let text = fault(&b.done(body), &[]).to_string();
-    assert!(text.contains("16 of the warp's 32 lanes execute a shuffle between all of them"), "{text}");
+    assert!(text.contains("`shfl.sync` takes all 32 lanes of a warp, and 16 execute it"), "{text}");
 }
 
 /// Two of four warps complete a barrier, whichever arrive first.

@@ -130,7 +130,22 @@ fn mbarriers() {
     check(
         Boxes { bytes: 2048, ..RIGHT },
         FaultKind::Deadlock,
-        "wait for phase 0 of `full[0]`, which has completed 0 and lacks 0 of 1 arrivals and 1024 bytes",
+        "wait for phase 0 of `full[0]`, whose arrivals expect 1024 bytes more than copies have brought",
+    );
+    let found = fault(&boxes(&Boxes { bytes: 2048, ..RIGHT }), &boxed_args());
+    assert_eq!(
+        found.help(),
+        "expect 1024 bytes fewer where `full[0]` expects them (mbarrier.arrive.expect_tx): as many as the copies of one phase bring; or issue the copies that are missing"
+    );
+    check(
+        Boxes { bytes: 1008, ..RIGHT },
+        FaultKind::Deadlock,
+        "wait for phase 0 of `full[0]`, to which copies have brought 16 bytes more than its arrivals expect",
+    );
+    let found = fault(&boxes(&Boxes { bytes: 1008, ..RIGHT }), &boxed_args());
+    assert_eq!(
+        found.help(),
+        "expect 16 bytes more where `full[0]` expects them (mbarrier.arrive.expect_tx): as many as the copies of one phase bring"
     );
     check(Boxes { init: false, ..RIGHT }, FaultKind::Mbarrier, "`full[0]` has not been initialised");
     check(
@@ -182,7 +197,7 @@ fn fences_between_proxies() {
         &bulk_store(false, true),
         &args,
         "
-kernel `probe`: a missing proxy fence between generic and asynchronous accesses
+kernel `probe`: a missing fence
   an asynchronous access to element 0 of `tile` follows a generic-proxy one without a proxy fence in between
   thread 0 of block (0, 0, 0) reads element 0 of `tile` by a bulk store
     at probe.rs:4

@@ -96,6 +96,7 @@ fn named_barriers_have_numbers_and_whole_warps() {
 fn roles(asked: [Option<u32>; 2], warps: [(u32, u32); 2]) -> Kernel {
     const COUNT: i64 = 64;
     let mut b = Build::new(warps[1].1 * 32);
+    b.k.launch.blocks_per_sm = 1;
     let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
     let (x, y) = (b.reg("x", F32, COUNT as u32), b.reg("y", F32, COUNT as u32));
     let t = b.thread();
@@ -153,15 +154,46 @@ fn roles_request_available_registers() {
         "ask for more registers, or use smaller register tiles",
     );
     refused(
-        &roles([Some(232), Some(40)], [(0, 8), (8, 16)]),
-        &args(),
-        "roles ask for 69632 registers, `worker` 256 x 232 and `helper` 256 x 40, and a multiprocessor has 65536, at probe.rs:",
-        "ask for fewer registers, or let fewer threads do it",
-    );
-    refused(
         &roles([None, Some(40)], [(0, 6), (6, 8)]),
         &args(),
         "the role `helper` asks for registers, and its warps 6 to 7 are no whole warpgroups, at probe.rs:",
         "begin and end roles that request registers at multiples of four warps",
+    );
+}
+
+/// The registers of a block are those that its threads have when it starts: 65,536 of a multiprocessor divided by 384 threads
+/// are 168, and 168 x 384 are 64,512.
+#[test]
+fn roles_take_registers_that_others_give_back() {
+    let args = || {
+        let numbers = vec![0.0f32; 12 * 32 * 64];
+        [Arg::tensor(&numbers, [numbers.len()]), Arg::in_out(&numbers, [numbers.len()])]
+    };
+    const ROLES: [(u32, u32); 2] = [(0, 8), (8, 12)];
+    fine(&roles([Some(232), Some(40)], ROLES), &args());
+    fine(&roles([Some(240), Some(24)], ROLES), &args());
+    let found = fault(&roles([Some(232), Some(48)], ROLES), &args());
+    assert_eq!(found.kind(), FaultKind::Deadlock, "{found}");
+    let waits = found.parties().last().expect("who waits");
+    assert_eq!(
+        waits.doing,
+        "wait for 64 more registers a thread (setmaxnreg): the block has 168 x 384 registers, of which 1024 are free"
+    );
+    assert_eq!(
+        found.help(),
+        "roles take registers that others have given back: let all of them together ask for no more than the block has when it starts"
+    );
+    // A role that gives none back.
+    let found = fault(&roles([Some(232), None], ROLES), &args());
+    assert_eq!(found.kind(), FaultKind::Deadlock, "{found}");
+    let mut unbounded = roles([Some(232), Some(40)], ROLES);
+    unbounded.launch.blocks_per_sm = 0;
+    let found = fault(&unbounded, &args());
+    assert_eq!(found.kind(), FaultKind::Malformed, "{found}");
+    assert!(
+        found.message().starts_with(
+            "the role `worker` asks for registers, and the kernel has no launch bound of blocks for each multiprocessor: without one the compiler ignores setmaxnreg"
+        ),
+        "{found}"
     );
 }

@@ -42,6 +42,13 @@ fn found(of: &Of, planted: &Planted, seeds: u64) -> Result<String, String> {
     for seed in 0..seeds {
         match shown(&program, &kernel, seed) {
             Err(Some(fault)) if allowed.contains(&*format!("{:?}", fault.kind())) => {
+                let text = fault.to_string();
+                if !planted.texts.is_empty() && !planted.texts.iter().any(|part| text.contains(part)) {
+                    return Err(format!(
+                        "{}: {}\nthe text has none of {:?}\n{text}",
+                        of.name, planted.name, planted.texts
+                    ));
+                }
                 kinds.insert(format!("{:?}", fault.kind()));
             }
             Err(Some(fault)) => {

@@ -56,6 +56,7 @@ pub(crate) fn ring() -> Program {
     const ROUNDS: i64 = 4;
     const LEN: i64 = 64 * 64;
     let mut b = Build::new(160);
+    b.k.launch.blocks_per_sm = 1;
     let (from, to) = (b.tensor("from", Bf16, false), b.tensor("to", F32, true));
     let tile = b.shared("tile", Bf16, 2 * LEN as u32, "");
     let (full, empty) = (b.mbarriers("full", 2, 1), b.mbarriers("empty", 2, 4));
@@ -466,4 +467,123 @@ pub(crate) fn flags() -> Program {
     let body = vec![b.if_(first, write), b.if_(second, read)];
     let args = vec![Arg::output::<f32>([64]), Arg::in_out(&[0.0f32; 64], [64]), Arg::in_out(&[0i32], [1])];
     program(b.done(body), args, count(64))
+}
+
+/// A warpgroup gives registers back, and two others take them.
+pub(crate) fn registers() -> Program {
+    let mut b = Build::new(384);
+    b.k.launch.blocks_per_sm = 1;
+    let to = b.tensor("to", F32, true);
+    let (x, t) = (b.reg("x", F32, 1), b.thread());
+    let work = |b: &mut Build| vec![b.set(x, 0, Val::Int(t, F32)), b.store(to, t, x, 1)];
+    let (consume, produce) = (work(&mut b), work(&mut b));
+    let roles =
+        vec![role("consumers", (0, 8), Some(232), consume), role("producer", (8, 12), Some(40), produce)];
+    let body = vec![b.s(Op::Roles(roles))];
+    program(b.done(body), vec![Arg::output::<f32>([384])], count(384))
+}
+
+/// Products of a tile that four warps fill, whose sums are read in between; the first one starts from zero in registers that
+/// nothing has written.
+pub(crate) fn sums_between() -> Program {
+    let mut b = Build::new(128);
+    let to = b.tensor("to", F32, true);
+    let tile = b.shared("tile", Bf16, 64 * 64, "");
+    let (acc, x, t, zero) = (b.reg("acc", F32, 4), b.reg("x", Bf16, 8), b.thread(), b.int(0));
+    let mut body = b.fill(x, 8, 1.0, Bf16);
+    for part in 0..4 {
+        let at = b.sum(&[(t, 8)], part * 1024);
+        body.push(b.store(tile, at, x, 8));
+    }
+    body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
+    for round in 0..2 {
+        let mut products = product(&mut b, "wgmma_m64n8k16_bf16", tile, zero, (acc, 4));
+        if let Op::Atom { args, .. } = &mut products[1].op {
+            args[3] = AtomArg::Int(b.int(round));
+        }
+        body.extend(products);
+        let place = b.sum(&[(t, 4)], round * 512);
+        body.push(b.store(to, place, acc, 4));
+    }
+    let sums = [vec![16.0; 512], vec![32.0; 512]].concat();
+    program(b.done(body), vec![Arg::output::<f32>([1024])], sums)
+}
+
+/// Two groups of two warps, each with a barrier of its own.
+pub(crate) fn groups() -> Program {
+    let mut b = Build::new(128);
+    let to = b.tensor("to", F32, true);
+    let s = b.shared("s", F32, 128, "");
+    let (x, t) = (b.reg("x", F32, 1), b.thread());
+    let group = |b: &mut Build, id: u8| {
+        let own = b.bar(Bar::Named { id, threads: 64 });
+        // Thread 0 of the group mirrors to thread 63.
+        let other = b.sum(&[(t, -1)], 63 + i64::from(id - 1) * 128);
+        vec![
+            b.set(x, 0, Val::Int(t, F32)),
+            b.store(s, t, x, 1),
+            b.s(Op::Sync(own)),
+            b.load(x, s, other, 1),
+            b.store(to, other, x, 1),
+        ]
+    };
+    let (first, second) = (group(&mut b, 1), group(&mut b, 2));
+    let roles = vec![role("first", (0, 2), None, first), role("second", (2, 4), None, second)];
+    let body = vec![b.s(Op::Roles(roles))];
+    program(b.done(body), vec![Arg::output::<f32>([128])], count(128))
+}
+
+/// Two blocks count in global memory by atomic updates.
+pub(crate) fn counts() -> Program {
+    let mut b = Build::new(64).blocks(2);
+    let to = b.tensor("to", F32, true);
+    let (one, t, zero) = (b.reg("one", F32, 1), b.thread(), b.int(0));
+    let bin = b.e().rem(t, 4);
+    let mut body = b.fill(one, 1, 1.0, F32);
+    body.push(b.s(Op::Atomic {
+        to: mem(to, bin),
+        op: Change::Add,
+        value: Val::Reg(one, zero),
+        guard: None,
+        order: MemoryOrder::Relaxed,
+        scope: Scope::Grid,
+        old: None,
+    }));
+    program(b.done(body), vec![Arg::in_out(&[0.0f32; 4], [4])], vec![32.0; 4])
+}
+
+/// Each of two blocks writes its half and takes a ticket; the one that takes the last reads the other's half.
+pub(crate) fn tickets() -> Program {
+    let mut b = Build::new(64).blocks(2);
+    let (to, work, tickets) =
+        (b.tensor("to", F32, true), b.tensor("work", F32, true), b.tensor("tickets", I32, true));
+    let last = b.shared("last", I32, 1, "");
+    let (x, one, old, t, zero) =
+        (b.reg("x", F32, 1), b.reg("one", I32, 1), b.reg("old", I32, 1), b.thread(), b.int(0));
+    let block = b.block();
+    let own = b.sum(&[(block, 64), (t, 1)], 0);
+    let other = b.sum(&[(block, -64), (t, -1)], 127);
+    let ticket = b.s(Op::Atomic {
+        to: mem(tickets, zero),
+        op: Change::Add,
+        value: Val::Reg(one, zero),
+        guard: None,
+        order: MemoryOrder::Both,
+        scope: Scope::Grid,
+        old: Some(frag(old, zero, 1)),
+    });
+    let passed = b.store(last, zero, old, 1);
+    let read = vec![b.load(x, work, other, 1), b.store(to, t, x, 1)];
+    let is_last = Val::Cmp(Cmp::Eq, Box::new(Val::Reg(old, zero)), Box::new(Val::lit(1, I32)));
+    let mut body = [b.fill(x, 1, 1.0, F32), b.fill(one, 1, 1.0, I32)].concat();
+    body.extend([
+        b.store(work, own, x, 1),
+        b.sync(),
+        b.one(Scope::Block, vec![ticket, passed]),
+        b.sync(),
+        b.load(old, last, zero, 1),
+        b.s(Op::When { cond: is_last, then: read, other: vec![] }),
+    ]);
+    let args = vec![Arg::output::<f32>([64]), Arg::in_out(&[0.0f32; 128], [128]), Arg::in_out(&[0i32], [1])];
+    program(b.done(body), args, vec![1.0; 64])
 }

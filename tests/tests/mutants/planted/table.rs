@@ -1,5 +1,6 @@
 //! Every planted bug: the program, the bug, and the kinds of faults that may show it.
 
+use tilewright_codegen::index::Int;
 use tilewright_codegen::thread::{
     AtomArg, Bar, Fence, Kernel, MemoryOrder, Op, Queue, Role, Scope, Space, Stmt,
 };
@@ -19,6 +20,8 @@ pub(crate) struct Planted {
     pub(crate) name: &'static str,
     /// Kinds of faults, one of which every seed must report.
     pub(crate) kinds: &'static str,
+    /// Parts of the fault's text, one of which every seed must show: the cause, and what to write. Any text where it is empty.
+    pub(crate) texts: &'static [&'static str],
     pub(crate) change: fn(&mut Kernel),
 }
 
@@ -28,7 +31,13 @@ impl Of {
     }
 
     fn p(mut self, name: &'static str, kinds: &'static str, change: fn(&mut Kernel)) -> Of {
-        self.faults.push(Planted { name, kinds, change });
+        self.faults.push(Planted { name, kinds, texts: &[], change });
+        self
+    }
+
+    /// The text of the last fault names its cause.
+    fn says(mut self, texts: &'static [&'static str]) -> Of {
+        self.faults.last_mut().expect("a fault").texts = texts;
         self
     }
 }
@@ -40,6 +49,42 @@ trait Plant: Cut {
         self.list(what, nth, |_, list, at| {
             let stmt = list[at].clone();
             list[at].op = Op::Elect(scope, vec![stmt]);
+        });
+    }
+
+    /// Half of the lanes of one warp execute a statement.
+    fn half_of_a_warp(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
+        let last = i64::from(self.program().launch.threads) - 1;
+        self.list(what, nth, |e, list, at| {
+            let (thread, sixteen) = (e.leaf(Int::Thread, 0, last, 1, Scope::Thread), e.int(16));
+            // Every other warp executes it as a whole.
+            let (lane, warp) = (e.rem(thread, 32), e.div(thread, 32));
+            let (below, one) = (e.lt(lane, sixteen), e.int(1));
+            let first = e.lt(warp, one);
+            let all = e.not(first);
+            let cond = e.select(first, below, all);
+            let stmt = list[at].clone();
+            list[at].op = Op::If { cond, then: vec![stmt], other: vec![] };
+        });
+    }
+
+    /// Moves the fence of initialised mbarriers past the barrier that follows.
+    fn fences_late(&mut self) {
+        let mut fence = None;
+        self.list(init_fence, 0, |_, list, at| fence = Some(list.remove(at)));
+        self.list(sync, 0, |_, list, at| {
+            let site = list[at].site;
+            let body = fence.into_iter().collect();
+            list.insert(at + 1, Stmt { site, op: Op::Elect(Scope::Block, body) });
+        });
+    }
+
+    /// Changes the scope of atomic updates.
+    fn scope_of_updates(&mut self, of: Scope) {
+        self.op(atomic, 0, |_, op| {
+            if let Op::Atomic { scope, .. } = op {
+                *scope = of;
+            }
         });
     }
 
@@ -84,6 +129,14 @@ fn atomic(op: &Op) -> bool {
     matches!(op, Op::Atomic { .. })
 }
 
+fn init_fence(op: &Op) -> bool {
+    matches!(op, Op::Fence(Fence::MbarrierInit))
+}
+
+fn wgmma_fence(op: &Op) -> bool {
+    matches!(op, Op::Fence(Fence::Wgmma))
+}
+
 fn syncwarp() -> Op {
     Op::Fence(Fence::Threads(Scope::Warp))
 }
@@ -103,6 +156,11 @@ pub(crate) fn all() -> Vec<Of> {
         lifetimes(),
         order(),
         flags(),
+        registers(),
+        sums_between(),
+        groups(),
+        counts(),
+        tickets(),
     ]
 }
 
@@ -129,6 +187,7 @@ fn order() -> Of {
         })
         .p("no syncwarp before the arrival", "Race", |k| k.drop(fence, 1))
         .p("two arrivals are expected", "Deadlock", |k| k.arrivals(1, 2))
+        .p("half of a warp elects a lane", "Divergence", |k| k.half_of_a_warp(elect, 1))
         .p("a warp arrives for itself", "Race | Mbarrier | Deadlock", |k| {
             k.op(arrive, 0, |e, op| {
                 if let Op::Arrive { slot, .. } = op {
@@ -176,13 +235,12 @@ fn flags() -> Of {
                 }
             })
         })
-        .p("the flag is set with block scope", SHOWN, |k| {
-            update(k, |op| {
-                if let Op::Atomic { scope, .. } = op {
-                    *scope = Scope::Block;
-                }
-            })
-        })
+        .says(&["the atomic update of `flag` at (0), element 0 between them releases nothing"])
+        .p("the flag is set with block scope", "Race", |k| k.scope_of_updates(Scope::Block))
+        .says(&[
+            "the atomic update of `flag` at (0), element 0 between them has the scope of one block",
+            "two blocks update `flag` at (0), element 0 atomically, and an update has a scope without the other block",
+        ])
         .p("the flag is set before the write", SHOWN, |k| {
             k.earlier(elect, 0);
             k.earlier(elect, 0);
@@ -200,6 +258,29 @@ fn flags() -> Of {
                 },
             );
         })
+}
+
+fn tickets() -> Of {
+    fn order(k: &mut Kernel, to: MemoryOrder) {
+        k.op(atomic, 0, |_, op| {
+            if let Op::Atomic { order, .. } = op {
+                *order = to;
+            }
+        });
+    }
+    const RELEASE: &str = "the atomic update of `tickets` at (0), element 0 between them releases nothing";
+    const ACQUIRE: &str = "the atomic update of `tickets` at (0), element 0 between them acquires nothing";
+    Of::new("the last of two blocks reads what the other wrote", programs::tickets)
+        .p("the ticket does not release", "Race", |k| order(k, MemoryOrder::Acquire))
+        .says(&[RELEASE])
+        .p("the ticket does not acquire", "Race", |k| order(k, MemoryOrder::Release))
+        .says(&[ACQUIRE])
+        .p("the ticket is relaxed", "Race", |k| order(k, MemoryOrder::Relaxed))
+        .says(&[RELEASE])
+        .p("the ticket has the scope of the block", "Race", |k| k.scope_of_updates(Scope::Block))
+        .says(&["has a scope without the other block"])
+        .p("no barrier before the ticket", "Race", |k| k.drop(sync, 0))
+        .p("no barrier after the ticket", "Race | Unwritten", |k| k.drop(sync, 1))
 }
 
 fn update(k: &mut Kernel, change: fn(&mut Op)) {
@@ -223,6 +304,23 @@ fn ring() -> Of {
             });
         })
         .p("copies do not wait for a free slot", "Mbarrier | InFlight | Race", |k| k.drop(awaits, 1))
+        .p("16 bytes too few are expected", "Deadlock", |k| k.announces(0, Some(8176)))
+        .says(&[
+            "to which copies have brought 16 bytes more than its arrivals expect",
+            "help: expect 16 bytes more",
+        ])
+        .p("16 bytes too many are expected", "Deadlock", |k| k.announces(0, Some(8208)))
+        .says(&["whose arrivals expect 16 bytes more than copies have brought"])
+        .p("no bytes are expected", "Mbarrier | InFlight", |k| k.announces(0, None))
+        .says(&["help: let an arrival of the phase expect the bytes of all its copies"])
+        .p("consumers wait for the previous phase", "Unwritten | InFlight | Race | Mbarrier", |k| {
+            k.shift(awaits, 0, 1, -1)
+        })
+        .says(&[
+            "and the wait for phase -1 of `full[0]` passed at once: a new mbarrier counts as complete",
+            "help: wait for phase 0 of `full[0]`, which this copy completes: the last wait was for phase -1",
+            "a wait for phase -1 of `full[0]`, which has completed 1 phases",
+        ])
         .p("the copy lands in the other slot", "InFlight | Race", |k| {
             k.op(atom, 1, |e, op| {
                 let Op::Atom { args, .. } = op else { return };
@@ -263,6 +361,72 @@ fn filled() -> Of {
         .p("three warps fill the tile", "Unwritten", |k| k.only_below(store_shared, 0, 96))
         .p("one warp does not multiply", "Deadlock | Divergence | Locked", |k| k.only_below(atom, 0, 96))
         .p("no wait for the product", "InFlight | Locked", |k| k.drop(wait, 0))
+        .p("one lane executes the wgmma.fence", "Divergence", |k| k.elect(wgmma_fence, 0, Scope::Warp))
+        .p("half of a warp executes the wgmma.fence", "Divergence", |k| k.half_of_a_warp(wgmma_fence, 0))
+        .p("one lane commits the product", "Divergence", |k| k.elect(commit, 0, Scope::Warp))
+        .p("half of a warp commits the product", "Divergence", |k| k.half_of_a_warp(commit, 0))
+        .p("one lane waits for the product", "Divergence", |k| k.elect(wait, 0, Scope::Warp))
+        .p("half of a warp waits for the product", "Divergence", |k| k.half_of_a_warp(wait, 0))
+        .p("half of a warp multiplies", "Divergence", |k| k.half_of_a_warp(atom, 0))
+        .p("half of a warp arrives at the barrier", "Divergence", |k| k.half_of_a_warp(sync, 0))
+        .p("no wgmma.fence", "MissingFence", |k| k.drop(wgmma_fence, 0))
+        .says(&["a missing fence\n  element 0 of the registers `acc` has been written, and an asynchronous matrix product uses it without a fence in between"])
+        .p("the wgmma.fence is after the product", "MissingFence", |k| k.later(wgmma_fence, 0))
+}
+
+fn registers() -> Of {
+    fn asks(k: &mut Kernel, nth: usize, registers: Option<u32>) {
+        k.role(nth).registers = registers;
+    }
+    Of::new("roles that exchange registers", programs::registers)
+        .p("the producer keeps 48 registers", "Deadlock", |k| asks(k, 1, Some(48)))
+        .p("the producer gives no registers back", "Deadlock", |k| asks(k, 1, None))
+        .p("consumers ask for 240 registers", "Deadlock", |k| asks(k, 0, Some(240)))
+        .p("the producer gives registers back after half of a role", "Divergence", |k| {
+            k.half_of_a_warp(|op| matches!(op, Op::Roles(_)), 0)
+        })
+        .p("two blocks for each multiprocessor", "Deadlock", |k| k.launch.blocks_per_sm = 2)
+        .p("no launch bound", "Malformed", |k| k.launch.blocks_per_sm = 0)
+}
+
+fn sums_between() -> Of {
+    Of::new("products whose sums are read in between", programs::sums_between)
+        .p("no wgmma.fence before the first product", "MissingFence", |k| k.drop(wgmma_fence, 0))
+        .says(&["no fence precedes the first matrix product, which uses element 0 of the registers `acc`"])
+        .p("no wgmma.fence after the sums are read", "MissingFence", |k| k.drop(wgmma_fence, 1))
+        .says(&["element 0 of the registers `acc` has been read, and an asynchronous matrix product uses it"])
+        .p("the sums are read after the fence", "MissingFence", |k| {
+            k.list(store, 4, |_, list, at| {
+                let moved = list.remove(at);
+                list.insert(at + 1, moved);
+            });
+        })
+        .p("a product of another shape adds to the sums", "MissingFence", |k| {
+            k.drop(wgmma_fence, 1);
+            k.drop(store, 4);
+            k.op(atom, 1, |_, op| {
+                if let Op::Atom { row, args, .. } = op {
+                    *row = tilewright_codegen::atoms::find("wgmma_m64n8k8_tf32").expect("a row");
+                    args.truncate(row.operands.len());
+                }
+            });
+        })
+}
+
+fn groups() -> Of {
+    Of::new("two groups with a barrier each", programs::groups)
+        .p("one barrier for both groups", "Divergence | Unwritten", |k| k.names(2, 1, 64))
+        .p("the barrier of one group for both", "Divergence | Unwritten", |k| k.joins(1, 1))
+}
+
+fn counts() -> Of {
+    Of::new("blocks that count in global memory", programs::counts)
+        .p("updates with the scope of the block", "Race", |k| k.scope_of_updates(Scope::Block))
+        .p("updates with the scope of a cluster of one block", "Race", |k| k.scope_of_updates(Scope::Cluster))
+        .p("updates with the scope of the block in a cluster of two", "Race", |k| {
+            k.launch.cluster = [2, 1, 1];
+            k.scope_of_updates(Scope::Block);
+        })
 }
 
 fn pair() -> Of {
@@ -338,6 +502,7 @@ fn copies() -> Of {
         })
         .p("every lane copies", "Mbarrier | InFlight", |k| k.unelect(1))
         .p("no fence after mbarrier.init", "MissingFence", |k| k.drop(fence, 0))
+        .p("the fence after mbarrier.init is past the barrier", "MissingFence", |k| k.fences_late())
 }
 
 fn stores() -> Of {
@@ -371,6 +536,7 @@ fn cluster() -> Of {
             k.becomes(sync, 0, Op::Sync(0))
         })
         .p("no fence after mbarrier.init", "MissingFence", |k| k.drop(fence, 0))
+        .p("the fence after mbarrier.init is past the barrier", "MissingFence", |k| k.fences_late())
         .p("each block multicasts to itself only", "Deadlock", |k| k.shift(atom, 0, 3, -2))
         .p("a multicast beyond the cluster", "OutOfBounds", |k| k.shift(atom, 0, 3, 4))
         .p("half of the bytes are expected", "Mbarrier | InFlight | Race | Unwritten", |k| {
@@ -392,6 +558,11 @@ fn cluster() -> Of {
         })
 }
 
+const EXIT: &[&str] = &[
+    "may end before another block of its cluster is done with its shared memory",
+    "help: put a barrier of the cluster at the end",
+];
+
 fn multicast() -> Of {
     Of::new("a ring with multicast", programs::multicast)
         .p("a slot is released in its own block only", "InFlight | Race | Mbarrier", |k| {
@@ -408,7 +579,13 @@ fn multicast() -> Of {
         })
         .p("copies do not wait for a free slot", "InFlight | Race | Mbarrier", |k| k.drop(awaits, 1))
         .p("no proxy fence after the reads", "MissingFence", |k| k.drop(fence, 1))
-        .p("no cluster barrier before exit", "OutOfBounds | Race | InFlight", |k| k.drop(sync, 1))
+        .p("no cluster barrier before exit", "Race", |k| k.drop(sync, 1))
+        .says(EXIT)
+        .p("the barrier before exit is one of the block", "Race", |k| {
+            k.becomes(sync, 1, Op::Sync(0));
+        })
+        .says(EXIT)
+        .p("the fence after mbarrier.init is past the barrier", "MissingFence", |k| k.fences_late())
 }
 
 fn peers() -> Of {
@@ -427,7 +604,10 @@ fn peers() -> Of {
         .p("syncthreads instead of the cluster barrier", "Race | Unwritten", |k| {
             k.becomes(sync, 0, Op::Sync(0));
         })
-        .p("no barrier after the read", "Race | OutOfBounds", |k| k.drop(sync, 1))
+        .p("no barrier after the read", "Race", |k| k.drop(sync, 1))
+        .says(EXIT)
+        .p("the barrier after the read is one of the block", "Race", |k| k.becomes(sync, 1, Op::Sync(0)))
+        .p("half of a warp arrives at the cluster's barrier", "Divergence", |k| k.half_of_a_warp(sync, 0))
         .p("a rank beyond the cluster", "OutOfBounds", |k| ranks(k, |e| e.int(4)))
         .p("a rank below the cluster", "OutOfBounds", |k| ranks(k, |e| e.int(-1)))
 }
