@@ -149,8 +149,7 @@ impl Lower<'_> {
     /// The body of a role. If it only fills rings by bulk copies, one warp runs it.
     pub(super) fn role(&mut self, body: &[Stmt]) -> Result<Vec<thread::Stmt>, Diagnostic> {
         let group = body.first().map_or(0, |stmt| stmt.by);
-        let warps = self.program.groups[group as usize].warps.map_or(1, |(first, end)| end - first);
-        let alone = warps > 1 && body.iter().all(|stmt| stmt.by == group && only_fills(stmt));
+        let alone = self.program.is_of_one_warp(body);
         let (block, ()) = self.nested(|lower| {
             lower.start_places(body);
             if !alone {
@@ -349,15 +348,4 @@ fn advances(stmt: &Stmt, to: &mut Vec<Id>) {
     if !matches!(stmt.op, tile::Op::Roles(_)) {
         stmt.bodies().into_iter().flatten().for_each(|stmt| advances(stmt, to));
     }
-}
-
-/// Does a statement only fill rings, by copies that one thread issues?
-fn only_fills(stmt: &Stmt) -> bool {
-    let of_ring = matches!(
-        stmt.op,
-        tile::Op::Acquire { .. } | tile::Op::Publish { bytes: Some(_), .. } | tile::Op::Advance { .. }
-    );
-    let copies = stmt.instruction().is_some_and(|row| row.group == Scope::Thread && row.has_map());
-    let control = matches!(stmt.op, tile::Op::For { .. } | tile::Op::Tiles { .. } | tile::Op::If { .. });
-    of_ring || copies || control && stmt.bodies().into_iter().flatten().all(only_fills)
 }

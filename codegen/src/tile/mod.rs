@@ -3,6 +3,7 @@
 
 mod control;
 mod how;
+mod producer;
 mod stmt;
 pub(crate) mod visit;
 pub(crate) mod whole;

@@ -17,6 +17,7 @@ pub(super) enum Fault {
     Within,
     Unwritten,
     Released,
+    Late,
     Deadlock,
 }
 
@@ -83,6 +84,25 @@ impl<'p> Walk<'p, '_> {
             let name = &walk.program.rings[ring as usize].name;
             let message = format!("this releases a slot of `{name}` that {what} may still read");
             (message, "wait for its token before the release".into())
+        });
+    }
+
+    /// Warps wait for a slot of a ring, and the next phase of its mbarrier may complete before all of them have.
+    pub(super) fn late(&mut self, stmt: &'p Stmt, ring: Id) {
+        self.say(stmt, Fault::Late, |walk| {
+            let (ring, group) =
+                (&walk.program.rings[ring as usize], &walk.program.groups[stmt.by as usize].name);
+            let message = format!(
+                "the warps of `{group}` wait for a slot of `{}` here, and nothing orders these waits among each other: a warp that falls behind waits for a phase that has passed, forever",
+                ring.name
+            );
+            let help = match stmt.op {
+                Op::Acquire { .. } => {
+                    format!("let one warp run the role, or all threads of `{group}` meet before the slot is published")
+                }
+                _ => "let every warp that waits for the slot release it".into(),
+            };
+            (message, help)
         });
     }
 

@@ -7,6 +7,9 @@ use crate::thread::Id;
 
 /// Warps of a block.
 const WARPS: usize = 32;
+/// The components of a clock that are about waits begin here, and those about rings.
+const WAITS: usize = WARPS;
+const RINGS: usize = 2 * WARPS;
 
 /// A commit group of operations in flight.
 #[derive(Clone, Default)]
@@ -48,8 +51,8 @@ pub(super) struct State<'p> {
     flights: BTreeMap<u32, InFlight<'p>>,
     /// It is not known what is in flight.
     pub(super) vague: bool,
-    /// For each warp: the last event of each warp that it knows of, then for each ring how many phases it knows to be
-    /// full. A clock of the happens-before relation.
+    /// For each warp: the last event of each warp that it knows of, the last wait of each warp that it knows of, then for
+    /// each ring how many phases it knows to be full. A clock of the happens-before relation.
     clocks: Vec<Vec<u32>>,
     /// The number of the last event.
     last: u32,
@@ -60,7 +63,7 @@ pub(super) type Clock = Vec<u32>;
 
 impl<'p> State<'p> {
     pub(super) fn new(rings: usize) -> State<'p> {
-        let clocks = vec![vec![0; WARPS + rings]; WARPS];
+        let clocks = vec![vec![0; RINGS + rings]; WARPS];
         State { past: Vec::new(), flights: BTreeMap::new(), vague: false, clocks, last: 0 }
     }
 
@@ -124,9 +127,21 @@ impl<'p> State<'p> {
     /// These warps learn that a ring's slot is full.
     pub(super) fn learn_full(&mut self, warps: u32, ring: Id, phase: i64) {
         for warp in each(warps) {
-            let known = &mut self.clocks[warp][WARPS + ring as usize];
+            let known = &mut self.clocks[warp][RINGS + ring as usize];
             *known = (*known).max(phase as u32 + 1);
         }
+    }
+
+    /// These warps have waited for a phase of an mbarrier. The time at which they have.
+    pub(super) fn waited(&mut self, warps: u32) -> u32 {
+        let time = self.next();
+        each(warps).for_each(|warp| self.clocks[warp][WAITS + warp] = time);
+        time
+    }
+
+    /// Those of these warps of whose wait a clock knows.
+    pub(super) fn known_waits(clock: &Clock, warps: u32, time: u32) -> u32 {
+        each(warps).filter(|warp| clock[WAITS + warp] >= time).fold(0, |all, warp| all | 1 << warp)
     }
 
     /// A barrier of these warps.
@@ -143,7 +158,7 @@ impl<'p> State<'p> {
             least.iter_mut().zip(&self.clocks[warp]).for_each(|(least, known)| *least = (*least).min(*known));
         }
         self.past.retain(|event| match event.fills {
-            Some((ring, phase)) => i64::from(least[WARPS + ring as usize]) <= phase,
+            Some((ring, phase)) => i64::from(least[RINGS + ring as usize]) <= phase,
             None => each(event.warps).any(|warp| least[warp] < event.time),
         });
     }
@@ -152,7 +167,7 @@ impl<'p> State<'p> {
     pub(super) fn knows(&self, thread: u32, of: &Event<'p>, by: u32) -> bool {
         let clock = &self.clocks[thread as usize / 32 % WARPS];
         match of.fills {
-            Some((ring, phase)) => i64::from(clock[WARPS + ring as usize]) > phase,
+            Some((ring, phase)) => i64::from(clock[RINGS + ring as usize]) > phase,
             None => clock[by as usize / 32 % WARPS] >= of.time,
         }
     }

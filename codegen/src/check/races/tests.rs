@@ -160,6 +160,11 @@ fn rings_order_fills_and_reads() {
 /// A product of tiles that bulk copies fill: acquire (1), publish (2), copies (3, 4), advance (5) of the producer;
 /// await (6), product (7), wait (8), release (9), advance (10) of the consumers.
 fn multiplied() -> Program {
+    filled_by(1, &|_| ())
+}
+
+/// The same, with a producer of so many warps, which also executes this behind its acquire.
+fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
     const ROW: &str = "wgmma_m64n64k16_bf16";
     let (m, n, k, steps) = (64i64, 64i64, 64i64, Value::symbol("K").ceil_div(64).unwrap());
     let mut b = Builder::new("multiplied");
@@ -177,7 +182,8 @@ fn multiplied() -> Program {
         b.shared(name, Elem::Bf16, Composed::new(Swizzle::new(3, 3, 3).unwrap(), 0, layout)).unwrap()
     };
     let (sx, sy) = (slots(&mut b, "sx", m), slots(&mut b, "sy", n));
-    let (consumers, producer) = (b.group("consumers", (0, 4), None), b.group("producer", (4, 5), None));
+    let (consumers, producer) =
+        (b.group("consumers", (0, 4), None), b.group("producer", (4, 4 + warps), None));
     let ring = b.ring(ring_of(vec![sx.tensor, sy.tensor], (producer, consumers), 1));
     let [row, column] = [0, 1].map(|axis| At::Index(Coord::Block(axis).into()));
     let rows = b.tile(&x, (m, k), &[row.clone(), At::All]).unwrap();
@@ -191,6 +197,7 @@ fn multiplied() -> Program {
             Box::new(|b: &mut Builder| {
                 b.repeat("k", steps, Unroll::No, |b, k| -> Result<()> {
                     b.at(Span(1)).acquire(ring);
+                    also(b);
                     b.at(Span(2)).publish(ring, Some(((m + n) * 64 * 2) as u32));
                     for (span, from, to) in [(3, &rows, &sx), (4, &columns, &sy)] {
                         let slot = b.slot(ring);
@@ -250,6 +257,32 @@ fn rings_order_asynchronous_operations() {
         swapped(multiplied(), 8),
         "9: this releases a slot of `ring` that the product of `sx` and `sy` may still read\nhelp: wait for its token before the release",
     );
+}
+
+#[test]
+fn rings_order_waits_of_several_warps() {
+    let number = |b: &mut Builder| {
+        let own = b.registers("own", Elem::F32, (1i64,)).unwrap();
+        b.fill(&own, Expr::lit(1.0)).unwrap();
+    };
+    let taken = |b: &mut Builder| {
+        let n = b.tensor("n", Elem::I32, (Value::symbol("I"),), None, false).unwrap();
+        let first = b.slice(&n, &[At::Index(0.into())]).unwrap();
+        b.take("first", &first).unwrap();
+    };
+    check("one warp of four fills", filled_by(4, &|_| ()), "");
+    check("it reads integers", filled_by(4, &taken), "");
+    check("one warp", filled_by(1, &number), "");
+    check(
+        "four warps do more than that",
+        filled_by(4, &number),
+        "1: the warps of `producer` wait for a slot of `ring` here, and nothing orders these waits among each other: a warp that falls behind waits for a phase that has passed, forever\nhelp: let one warp run the role, or all threads of `producer` meet before the slot is published",
+    );
+    let meets = |b: &mut Builder| {
+        number(b);
+        b.sync();
+    };
+    check("four warps that meet", filled_by(4, &meets), "");
 }
 
 /// One group writes a tile (1) that another reads (4); both meet (2, 3) in between.

@@ -347,7 +347,9 @@ impl<'p> Unroll<'p> {
         let (outer, before) = (std::mem::take(&mut self.steps), self.env.clone());
         let mut all = Vec::new();
         for (group, body) in roles {
+            let alone = self.program.is_of_one_warp(body);
             for warps in members(self.program, *group) {
+                let warps = if alone { warps.start..warps.start + 1 } else { warps };
                 let phases = vec![0; self.program.rings.len()];
                 (self.env, self.shared) =
                     (Env { vars: before.vars.clone(), phases, warps: warps.clone() }, None);

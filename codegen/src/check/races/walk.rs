@@ -32,12 +32,28 @@ pub(super) struct Walk<'p, 'b> {
     passed: HashSet<(Id, i64)>,
     /// Free slots, by ring and phase: the warps that have released them, and what they knew.
     free: HashMap<(Id, i64), (u32, Clock)>,
+    /// Who has waited for a phase, by the end of the ring that it is of, the ring and the phase.
+    waiters: HashMap<(End, Id, i64), Vec<Waiter<'p>>>,
     /// Barriers of groups that have different roles, by group and member.
     meetings: HashMap<(Id, usize), Meeting>,
     /// Entries of ordered sections that have been left, and what their group knew.
     left: HashMap<(Id, u32), Clock>,
     /// Nobody can go on.
     stuck: bool,
+}
+
+/// The mbarriers of a ring's slots: those that become full, or free.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum End {
+    Full,
+    Free,
+}
+
+/// Warps that have waited for a slot.
+struct Waiter<'p> {
+    stmt: &'p Stmt,
+    warps: u32,
+    time: u32,
 }
 
 /// A barrier at which groups with different roles meet.
@@ -97,6 +113,7 @@ impl<'p, 'b> Walk<'p, 'b> {
             full: HashMap::new(),
             passed: HashSet::new(),
             free: HashMap::new(),
+            waiters: HashMap::new(),
             meetings: HashMap::new(),
             left: HashMap::new(),
             stuck: false,
@@ -238,11 +255,13 @@ impl<'p, 'b> Walk<'p, 'b> {
             }
             Op::Acquire { ring, phase } => {
                 let (phase, slots) = (env.value(self.program, phase), self.slots(*ring));
+                let warps = self.warps(stmt, env);
                 if phase >= slots {
-                    let warps = self.warps(stmt, env);
                     let Some(clock) = self.released(*ring, phase - slots) else { return false };
+                    self.in_time((End::Free, *ring, phase - slots), &clock);
                     self.state.learn(warps, &clock);
                 }
+                self.waits((End::Free, *ring, phase), stmt, warps);
                 group.holds.insert((*ring, phase.rem_euclid(slots)), Hold::Now);
             }
             Op::Publish { ring, phase, bytes } => {
@@ -263,9 +282,12 @@ impl<'p, 'b> Walk<'p, 'b> {
                 let phase = env.value(self.program, phase);
                 // Its producer may still issue copies into the slot: they complete before this does.
                 let ready = hurry || self.passed.contains(&(*ring, phase));
-                let Some(clock) = self.full.get(&(*ring, phase)).filter(|_| ready) else { return false };
+                let clock = self.full.get(&(*ring, phase)).filter(|_| ready).cloned();
+                let (Some(clock), slots) = (clock, self.slots(*ring)) else { return false };
                 let warps = self.warps(stmt, env);
-                self.state.learn(warps, clock);
+                self.in_time((End::Full, *ring, phase - slots), &clock);
+                self.waits((End::Full, *ring, phase), stmt, warps);
+                self.state.learn(warps, &clock);
                 self.state.learn_full(warps, *ring, phase);
                 group.holds.insert((*ring, phase.rem_euclid(self.slots(*ring))), Hold::Now);
             }
@@ -290,6 +312,24 @@ impl<'p, 'b> Walk<'p, 'b> {
             _ => self.access(stmt, env, group),
         }
         true
+    }
+
+    /// These warps have waited for a phase.
+    fn waits(&mut self, of: (End, Id, i64), stmt: &'p Stmt, warps: u32) {
+        let time = self.state.waited(warps);
+        self.waiters.entry(of).or_default().push(Waiter { stmt, warps, time });
+    }
+
+    /// A wait tests the parity of a phase alone, so it must be over before the next phase of the same mbarrier completes:
+    /// whoever completes that must know of all warps that have waited, and not just of one that goes ahead of the others.
+    fn in_time(&mut self, of: (End, Id, i64), known: &Clock) {
+        let waiters = self.waiters.remove(&of).unwrap_or_default();
+        for Waiter { stmt, warps, time } in waiters {
+            let known = State::known_waits(known, warps, time);
+            if known != 0 && known != warps {
+                self.late(stmt, of.1);
+            }
+        }
     }
 
     fn slots(&self, ring: Id) -> i64 {
