@@ -23,6 +23,7 @@
 
 mod multicast;
 mod tiles;
+mod written;
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,6 +70,7 @@ pub(crate) fn projected(program: &Program) -> std::result::Result<Cow<'_, Progra
     }
     let mut written = program.clone();
     if let Some(first) = loops.first() {
+        written::check(program)?;
         let body = roles(&mut written, first.span)?;
         written.body = body;
     }
@@ -92,6 +94,22 @@ fn is_fill(program: &Program, stmt: &Stmt) -> bool {
         }
         _ => false,
     }
+}
+
+/// The shared tensors that producers fill.
+fn filled(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    let mut fills = |body: &[Stmt]| {
+        let fills = body.iter().filter(|stmt| is_fill(program, stmt));
+        all.extend(fills.flat_map(Stmt::writes).map(|to| to.tensor));
+    };
+    for stmt in body {
+        stmt.each(&mut |stmt| match &stmt.op {
+            Op::Pipelined { body, .. } if is_produced(stmt) => fills(body),
+            _ => {}
+        });
+    }
+    all
 }
 
 /// The integers read from memory that a producer depends on, transitively: for its copies, and for the loops and conditions
@@ -128,6 +146,7 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
     let mut project = Project::new(program).map_err(|problem| problem.at(span))?;
     let body = std::mem::take(&mut project.program.body);
     project.needed = needed(project.program, &body);
+    project.filled = filled(project.program, &body);
     let mut produced = Vec::new();
     let consumed = project.body(body, &mut produced)?;
     let Project { program, producer, consumers, .. } = project;
@@ -147,6 +166,8 @@ struct Project<'p> {
     producer: Id,
     consumers: Id,
     /// The tensors that producers fill.
+    filled: BTreeSet<Id>,
+    /// Those of the loops so far.
     buffers: BTreeMap<Id, Buffer>,
     /// The rings of the loop around.
     inside: Vec<Id>,
@@ -199,8 +220,9 @@ impl Project<'_> {
                 mma.of = consumers;
             }
         }
-        let (buffers, inside, needed) = (BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Ok(Project { program, producer, consumers, buffers, inside, needed })
+        let (filled, buffers, inside, needed) =
+            (BTreeSet::new(), BTreeMap::new(), Vec::new(), BTreeSet::new());
+        Ok(Project { program, producer, consumers, filled, buffers, inside, needed })
     }
 
     /// The consumers' part of statements; the producer's is appended to `produced`.
@@ -260,7 +282,8 @@ impl Project<'_> {
     fn used(&self, stmt: &Stmt) -> Option<String> {
         let mut views = stmt.reads().into_iter().chain(stmt.writes());
         let other = |view: &&View| {
-            self.buffers.get(&view.tensor).is_some_and(|buffer| !self.inside.contains(&buffer.ring))
+            let inside = |buffer: &Buffer| self.inside.contains(&buffer.ring);
+            self.filled.contains(&view.tensor) && !self.buffers.get(&view.tensor).is_some_and(inside)
         };
         views.find(other).map(|view| view.name.clone())
     }

@@ -234,6 +234,14 @@ fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::resu
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| find(program, stmt, found))
 }
 
+/// Why a loop that writes a tensor does not fetch it ahead.
+pub(crate) fn written_in_the_loop(name: &str) -> Problem {
+    Problem::new(format!(
+        "`{name}` is written in the loop that fetches it: copies of later iterations run ahead"
+    ))
+    .help("write a plain loop")
+}
+
 /// Checks that the copies of this body can be issued ahead of its other statements.
 fn check(
     program: &Program,
@@ -260,16 +268,21 @@ fn check(
                     let help = format!("make `{}` of {}, and convert where it is read", target.name, source.elem);
                     refuse(problem.help(help), inner.span);
                 }
-                let mut written = false;
-                body.iter().for_each(|other| {
-                    other.each(&mut |s| written |= s.writes().into_iter().any(|to| to.tensor == from.tensor));
-                });
-                if written && stages > 1 {
+                let written = |body: &[Stmt]| {
+                    let mut written = false;
+                    body.iter().for_each(|other| {
+                        other.each(&mut |s| written |= s.writes().iter().any(|to| to.tensor == from.tensor));
+                    });
+                    written
+                };
+                if stages > 1 && written(body) {
+                    refuse(written_in_the_loop(&source.name), inner.span);
+                } else if written(&body[..place]) {
                     let problem = Problem::new(format!(
-                        "`{}` is written in the loop that fetches it: copies of later iterations run ahead",
+                        "`{}` is written here before it is fetched: an iteration of a pipelined loop begins with its copies",
                         source.name
                     ));
-                    refuse(problem.help("write a plain loop"), inner.span);
+                    refuse(problem.help("copy first, then write, or write a plain loop"), inner.span);
                 }
             }
             Op::WaitCopies { .. } | Op::CommitCopies if level == Level::Tiles => {
