@@ -4,18 +4,22 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::affine::Coord;
 use crate::flow::{Edit, Forward, forward};
 use crate::thread::Id;
 use crate::tile::whole;
 use crate::tile::{How, Op, Program, Space, Stmt};
+use crate::view::View;
 
 /// Accesses to a tensor since the last barrier.
 #[derive(Clone, Copy, Default, PartialEq)]
 struct Since {
     read: bool,
     written: bool,
+    /// Copies from it may be in flight.
+    departing: bool,
     /// Copies to it may be in flight.
-    flying: bool,
+    arriving: bool,
     /// The statement that has written it, if there is only one.
     by: Option<Id>,
     /// Has a statement on whole tiles written it?
@@ -24,8 +28,19 @@ struct Since {
 
 type State = BTreeMap<Id, Since>;
 
-/// The statements with waits and barriers.
-pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> Vec<Stmt> {
+/// Shared tensors to which copies may be in flight where a statement begins, on some path to it.
+#[derive(Default)]
+pub(super) struct InFlight(BTreeMap<Id, BTreeSet<Id>>);
+
+impl InFlight {
+    /// May copies to one of these tensors be in flight where a statement begins?
+    pub(super) fn any(&self, stmt: &Stmt, tensors: &[Id]) -> bool {
+        self.0.get(&stmt.id).is_some_and(|all| tensors.iter().any(|id| all.contains(id)))
+    }
+}
+
+/// The statements with waits and barriers, and what is in flight between them.
+pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight) {
     // Rings wait for their slots.
     let mut filled: BTreeSet<Id> =
         program.rings.iter().flat_map(|ring| ring.buffers.iter().copied()).collect();
@@ -40,7 +55,9 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> Vec<Stmt> {
             );
         }
     });
-    forward(&mut Barriers { program, filled }, program, body, State::new())
+    let mut barriers = Barriers { program, filled, in_flight: InFlight::default() };
+    let body = forward(&mut barriers, program, body, State::new());
+    (body, barriers.in_flight)
 }
 
 /// Is it an asynchronous copy from global to shared memory, in flight until a wait?
@@ -56,6 +73,7 @@ struct Barriers<'p> {
     program: &'p Program,
     /// What pipelined loops fill.
     filled: BTreeSet<Id>,
+    in_flight: InFlight,
 }
 
 impl Forward<Program> for Barriers<'_> {
@@ -72,7 +90,8 @@ impl Forward<Program> for Barriers<'_> {
             known.read |= since.read;
             known.whole |= since.whole;
             known.written |= since.written;
-            known.flying |= since.flying;
+            known.departing |= since.departing;
+            known.arriving |= since.arriving;
         }
         one
     }
@@ -95,6 +114,8 @@ impl Forward<Program> for Barriers<'_> {
             }
             _ => {
                 let placed = meet(self.conflict(stmt, state), stmt, state);
+                let arriving = state.iter().filter(|(_, since)| since.arriving);
+                self.in_flight.0.insert(stmt.id, arriving.map(|(id, _)| *id).collect());
                 self.record(stmt, state);
                 Edit::Ahead(placed)
             }
@@ -105,14 +126,14 @@ impl Forward<Program> for Barriers<'_> {
 impl Barriers<'_> {
     /// The tensors that a statement reads and those that it writes, as far as other threads can see the
     /// writes; without those that pipelined loops fill.
-    fn touched(&self, stmt: &Stmt) -> (Vec<Id>, Vec<Id>) {
+    fn touched<'s>(&self, stmt: &'s Stmt) -> (Vec<Id>, Vec<&'s View>) {
         let ours = |id: &Id| match self.program.tensor(*id).space {
             Space::Shared { .. } => !self.filled.contains(id),
             Space::Global { mutable } => mutable,
             Space::Registers { .. } => false,
         };
         let reads = stmt.reads().into_iter().map(|view| view.tensor).filter(ours).collect();
-        (reads, stmt.writes().into_iter().map(|view| view.tensor).filter(ours).collect())
+        (reads, stmt.writes().into_iter().filter(|view| ours(&view.tensor)).collect())
     }
 
     /// Is a barrier needed before this? If so, also a wait for copies?
@@ -124,36 +145,52 @@ impl Barriers<'_> {
         if !takes && !whole::is_cooperative(self.program, stmt.by, &stmt.op) {
             return None;
         }
-        let read = reads.iter().map(since).filter(|since| since.written);
-        // One statement in a loop may write a result in global memory piece by piece.
-        let shared = |id: &Id| matches!(self.program.tensor(*id).space, Space::Shared { .. });
-        let other = |id: &Id| shared(id) || since(id).by != Some(stmt.id);
-        let again = |id: &&Id| since(id).read || (since(id).written && other(id));
-        let written = writes.iter().filter(again).map(since);
-        let all: Vec<Since> = read.chain(written).collect();
-        (!all.is_empty()).then(|| all.iter().any(|since| since.flying))
+        let read = reads.iter().map(since).filter(|since| since.written).map(|since| since.arriving);
+        let again = |to: &&&View| {
+            let since = since(&to.tensor);
+            since.read || (since.written && (since.by != Some(stmt.id) || !self.in_pieces(stmt, to)))
+        };
+        let written = writes.iter().filter(again).map(|to| since(&to.tensor));
+        let written = written.map(|since| since.arriving || since.departing);
+        read.chain(written).reduce(|all, waits| all || waits)
+    }
+
+    /// Does a statement in a loop write a result in global memory piece by piece? Each iteration writes elements of its own,
+    /// or the same ones by the same threads.
+    fn in_pieces(&self, stmt: &Stmt, to: &View) -> bool {
+        let varies = |coord: &Coord| {
+            !matches!(coord, Coord::Block(_) | Coord::ClusterRank | Coord::Size { .. } | Coord::Scalar(_))
+        };
+        let is_update = matches!(stmt.op, Op::Atomic { .. } | Op::Scatter { update: Some(_), .. });
+        let is_global = matches!(self.program.tensor(to.tensor).space, Space::Global { .. });
+        is_global && (is_update || to.is_aligned(&varies))
     }
 
     fn record(&self, stmt: &Stmt, state: &mut State) {
         let (reads, writes) = self.touched(stmt);
+        // A pipelined loop waits for its copies.
+        let flies = is_asynchronous(self.program, stmt)
+            && stmt.writes().iter().all(|to| !self.filled.contains(&to.tensor));
         for id in reads {
-            state.entry(id).or_default().read = true;
-        }
-        for id in writes {
             let since = state.entry(id).or_default();
+            since.read = true;
+            since.departing |= flies;
+        }
+        for to in writes {
+            let since = state.entry(to.tensor).or_default();
             since.by = if since.written && since.by != Some(stmt.id) { None } else { Some(stmt.id) };
             since.written = true;
             since.whole |= whole::is_cooperative(self.program, stmt.by, &stmt.op);
-            since.flying |= is_asynchronous(self.program, stmt);
+            since.arriving |= flies;
         }
     }
 }
 
 /// The barrier ahead of a statement that needs one, and the wait for copies if it needs that, too.
 fn meet(meets: Option<bool>, stmt: &Stmt, state: &mut State) -> Vec<Stmt> {
-    let Some(flying) = meets else { return Vec::new() };
+    let Some(waits) = meets else { return Vec::new() };
     let mut ops = Vec::new();
-    if flying {
+    if waits {
         ops.push(Op::WaitCopies { pending: 0 });
         landed(state);
     }
@@ -165,14 +202,13 @@ fn meet(meets: Option<bool>, stmt: &Stmt, state: &mut State) -> Vec<Stmt> {
 
 /// Copies have arrived.
 fn landed(state: &mut State) {
-    state.values_mut().for_each(|since| since.flying = false);
+    state.values_mut().for_each(|since| (since.departing, since.arriving) = (false, false));
 }
 
 /// Behind a barrier.
 fn synchronised(state: &mut State) {
     state.retain(|_, since| {
-        since.read = false;
-        since.written = since.flying;
-        since.written
+        (since.read, since.written) = (since.departing, since.arriving);
+        since.read || since.written
     });
 }

@@ -100,8 +100,11 @@ impl Resolve {
 
     /// Shared memory for a statement, in the place of tiles that are no longer used.
     pub(super) fn scratch(&mut self, stmt: &Stmt, name: &str, elem: Elem, layout: Composed) -> Result<View> {
-        let over: Vec<View> = self
-            .free(stmt)
+        let free = self.free(stmt);
+        if self.in_flight.any(stmt, &free) {
+            self.push(stmt, Op::WaitCopies { pending: 0 });
+        }
+        let over: Vec<View> = free
             .into_iter()
             .map(|id| View::whole(id, name, &self.program.tensor(id).layout.shape()))
             .collect::<Result<_>>()?;

@@ -40,6 +40,7 @@ mod exchange;
 mod forms;
 mod gather;
 pub(crate) mod mixed;
+mod overlap;
 mod part;
 mod product;
 mod scan;
@@ -114,13 +115,14 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     collective::check(&program)?;
     program.number();
     let body = std::mem::take(&mut program.body);
-    let body = barriers::placed(&program, body);
+    let body = overlap::apart(&mut program, body)?;
+    let (body, in_flight) = barriers::placed(&program, body);
     let forms = forms::choose(&program, &body, width)?;
     shared::choose(&mut program, &body, &forms, width)?;
     let uses = exchange::Uses::of(&program, &body);
     let bounded = bounded(&program, &body, &forms);
     let mut resolve =
-        Resolve { program, forms, bounded, uses, width, loops: 0, divergent: 0, body: Vec::new() };
+        Resolve { program, forms, bounded, uses, in_flight, width, loops: 0, divergent: 0, body: Vec::new() };
     resolve.fragments()?;
     let body = resolve.statements(body)?;
     let mut program = resolve.program;
@@ -143,6 +145,7 @@ struct Resolve {
     /// See [`bounded`].
     bounded: BTreeMap<Id, Vec<bool>>,
     uses: exchange::Uses,
+    in_flight: barriers::InFlight,
     width: Width,
     /// Loops around the current statement.
     loops: u32,

@@ -74,7 +74,7 @@ impl Resolve {
                 };
                 let ins = match &epilogue {
                     Some(epilogue) if epilogue.in_parts() => [self.narrowed(stmt, from, to, &d)?],
-                    _ => [self.side(stmt, from, &d, false)?],
+                    _ => [self.side(stmt, from, &d, from.is_same(to))?],
                 };
                 self.written(stmt, (to, &d), epilogue, &ins, |ins, to| Op::Copy {
                     from: ins[0].clone(),
@@ -98,10 +98,7 @@ impl Resolve {
                     true => None,
                 };
                 // Of threads that have the same elements only the one that stores them may read what it replaces.
-                let replaced = |view: &View| {
-                    !self.forms.contains_key(&view.tensor)
-                        && (view.tensor, &view.base, &view.layout) == (to.tensor, &to.base, &to.layout)
-                };
+                let replaced = |view: &View| !self.forms.contains_key(&view.tensor) && view.is_same(to);
                 let replaced: Vec<bool> = ins.iter().map(replaced).collect();
                 let own = |(view, replaced)| self.side(stmt, view, &d, replaced);
                 let ins: Vec<View> = ins.iter().zip(replaced).map(own).collect::<Result<_>>()?;
@@ -114,7 +111,8 @@ impl Resolve {
             Op::Atomic { from, to, update } => {
                 let ins: Vec<&View> = [from].into_iter().chain(&update.old).collect();
                 let d = self.elements(stmt, &ins, to)?;
-                let (from, to) = (self.side(stmt, from, &d, false)?, self.side(stmt, to, &d, true)?);
+                let replaced = from.is_same(to);
+                let (from, to) = (self.side(stmt, from, &d, replaced)?, self.side(stmt, to, &d, true)?);
                 let old = update.old.as_ref().map(|old| self.side(stmt, old, &d, true)).transpose()?;
                 push(self, Op::Atomic { from, to, update: Update { old, ..update.clone() } });
             }

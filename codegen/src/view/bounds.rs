@@ -3,10 +3,63 @@
 use tilewright_layout::{Layout, Value};
 
 use super::View;
-use crate::affine::Affine;
+use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
 
 impl View {
+    /// For each mode of the tensor the first and the last coordinate of an element, counted from the origin, where they are
+    /// known while compiling.
+    fn reach(&self) -> Vec<Option<(i64, i64)>> {
+        let mut all = vec![Some((0i64, 0i64)); self.base.len()];
+        for (extent, step) in self.layout.leaves() {
+            let Value::Basis { times, path } = step else { continue };
+            let reach = &mut all[usize::from(path.steps()[0])];
+            *reach = match (*reach, extent) {
+                (Some((first, last)), Value::Int(extent)) => {
+                    let far = (extent - 1).saturating_mul(times);
+                    Some((first.saturating_add(far.min(0)), last.saturating_add(far.max(0))))
+                }
+                _ => None,
+            };
+        }
+        all
+    }
+
+    /// Does it show the same elements of the tensor in the same places?
+    pub(crate) fn is_same(&self, other: &View) -> bool {
+        let places = |view: &View| (view.tensor, view.peer.clone());
+        places(self) == places(other) && (&self.base, &self.layout) == (&other.base, &other.layout)
+    }
+
+    /// Has it certainly no element in common with another view?
+    pub(crate) fn is_apart(&self, other: &View) -> bool {
+        if self.tensor != other.tensor || self.peer != other.peer {
+            return true;
+        }
+        let is_clamped = |view: &View| !view.nearest.is_empty() || !view.clamped.is_empty();
+        if is_clamped(self) || is_clamped(other) {
+            return false;
+        }
+        let distances = self.base.iter().zip(&other.base).map(|(own, other)| other.plus(own, -1)?.constant());
+        let mut modes = self.reach().into_iter().zip(other.reach()).zip(distances);
+        modes.any(|((own, other), distance)| match (own, other, distance) {
+            (Some(own), Some(other), Some(distance)) => {
+                own.1 < other.0.saturating_add(distance) || other.1.saturating_add(distance) < own.0
+            }
+            _ => false,
+        })
+    }
+
+    /// Wherever its origin is, as the coordinates that vary take other values, are these the same elements or none of them?
+    pub(crate) fn is_aligned(&self, varies: &dyn Fn(&Coord) -> bool) -> bool {
+        self.base.iter().zip(self.reach()).all(|(base, reach)| {
+            let Some((first, last)) = reach else { return !base.any(varies) };
+            let extent = last - first + 1;
+            let mut terms = base.terms.iter();
+            terms.all(|(coord, factor)| factor % extent == 0 || !Affine::from(coord.clone()).any(varies))
+        })
+    }
+
     /// The same with out-of-bounds coordinates along a mode clamped, for readers that ignore those elements:
     /// reads need no guard.
     pub fn clamped(mut self, mode: usize) -> View {
