@@ -226,8 +226,11 @@ fn distance(n: i64) -> Option<u32> {
     u32::try_from(n).ok().filter(|n| *n < 32)
 }
 
+/// An output, and what it is of two numbers.
+pub type Operation<T> = (&'static str, fn(T, T) -> T);
+
 /// The outputs of `operations`.
-pub const SIGNED: [(&str, fn(i32, i32) -> i32); 10] = [
+pub const SIGNED: [Operation<i32>; 10] = [
     ("sum", i32::wrapping_add),
     ("difference", i32::wrapping_sub),
     ("product", i32::wrapping_mul),
@@ -241,7 +244,7 @@ pub const SIGNED: [(&str, fn(i32, i32) -> i32); 10] = [
 ];
 
 /// The outputs of `unsigned`.
-pub const UNSIGNED: [(&str, fn(u32, u32) -> u32); 4] = [
+pub const UNSIGNED: [Operation<u32>; 4] = [
     ("quotient", |x, y| x.checked_div(y).unwrap_or(u32::MAX)),
     ("remainder", |x, y| x.checked_rem(y).unwrap_or(x)),
     ("left", |x, y| distance(y.into()).map_or(0, |y| x << y)),

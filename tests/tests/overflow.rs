@@ -18,7 +18,7 @@ fn generated(def: &tilewright::KernelDef) -> Generated {
 fn check<T: tilewright::Element + PartialEq + std::fmt::Debug + Copy>(
     def: &tilewright::KernelDef,
     (x, y): (Vec<T>, Vec<T>),
-    wanted: &[(&str, fn(T, T) -> T)],
+    wanted: &[Operation<T>],
 ) {
     let n = x.len();
     let inputs = [Arg::tensor(&x, [n]), Arg::tensor(&y, [n])];

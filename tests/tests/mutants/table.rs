@@ -301,6 +301,8 @@ fn wgmma_ring() -> Of {
         })
         .m("a box is off by one column", "wrong result", |k| k.shift(atom, 1, 1, 1))
         .m("a box is off by one row", "wrong result", |k| k.shift(atom, 2, 2, 1))
+        // In 32 bits it is the same coordinate.
+        .m("a coordinate that 32 bits do not hold", "Malformed", |k| k.shift(atom, 1, 1, 1 << 32))
         .m("a tensor map with another swizzle", "wrong result | Malformed", |k| {
             for param in &mut k.params {
                 if let Param::TensorMap { swizzle, .. } = param {

@@ -7,11 +7,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use tilewright_codegen::thread::{Bin, Cmp, Interval, Kernel, Op, Stmt, Un, Val};
+use tilewright_codegen::thread::{Bin, Cmp, Frag, Interval, Kernel, Mem, Op, Stmt, Un, Val};
 use tilewright_codegen::{Elem, Generated, cuda};
 use tilewright_fuzz::draw;
 use tilewright_fuzz::judge::prepare;
+use tilewright_layout::Value;
 use tilewright_runtime::nvrtc::Nvrtc;
+use tilewright_tests::hand::Hand;
 use tilewright_tests::{arithmetic, gallery, integers, overflow, places, views};
 
 use super::{none_is_wrong, nvrtc};
@@ -61,27 +63,159 @@ fn all_guards_are_there(all: Vec<(&'static str, tilewright::KernelDef)>) {
     });
 }
 
-/// The variants of a kernel that lack comparisons.
+/// The fastest variant of a kernel and the most general one, if they lack comparisons.
 fn without(nvrtc: &Nvrtc, name: &str, kernel: &Generated) -> Vec<String> {
     let last = kernel.variants.iter().skip(1).last();
     let both = kernel.variants.iter().take(1).chain(last);
-    let wrong = both.filter_map(|variant| {
-        let kernel = &variant.program;
-        let unsigned = unsigned(kernel)?;
-        let ptx = |kernel: &Kernel| {
-            let ptx = nvrtc.ptx(&cuda::print(kernel), &kernel.name, "sm_90a");
-            ptx.unwrap_or_else(|why| panic!("{name}: {why}"))
-        };
-        let [mut own, all] = [kernel, &unsigned].map(|kernel| Comparisons::of(&ptx(kernel)).all());
-        let mut missing = Vec::new();
-        for (comparison, count) in all {
-            let there = own.remove(&comparison).unwrap_or(0);
-            (there < count).then(|| missing.push(format!("{there} of {count}: {comparison}")));
-        }
-        (!missing.is_empty())
-            .then(|| format!("{name} lacks comparisons\n{}\n{}", missing.join("\n"), variant.source))
+    let missing = both.filter_map(|variant| {
+        let source = &variant.source;
+        let missing = missing(nvrtc, &variant.program, source)?;
+        // What a function computes is sometimes written in another way than the same in its place.
+        self::missing(nvrtc, &variant.program, &with_macros(source, &definitions(source)))?;
+        Some(format!("{name} lacks comparisons\n{missing}\n{source}"))
     });
-    wrong.collect()
+    missing.collect()
+}
+
+/// The comparisons that a source of a kernel lacks.
+fn missing(nvrtc: &Nvrtc, kernel: &Kernel, source: &str) -> Option<String> {
+    let unsigned = cuda::print(&unsigned(kernel)?);
+    let [mut own, all] = [source, &unsigned].map(|source| {
+        let ptx = nvrtc.ptx(source, &kernel.name, "sm_90a");
+        Comparisons::of(&ptx.unwrap_or_else(|why| panic!("{why}\n{source}"))).all()
+    });
+    let mut missing = Vec::new();
+    for (comparison, count) in all {
+        let there = own.remove(&comparison).unwrap_or(0);
+        if there < count {
+            missing.push(format!("{there} of {count}: {comparison}"));
+        }
+    }
+    (!missing.is_empty()).then(|| missing.join("\n"))
+}
+
+/// Functions of `a` and `b` in a source, and the expressions that they return.
+fn definitions(source: &str) -> Vec<(&str, &str)> {
+    let lines: Vec<&str> = source.lines().collect();
+    let of = |pair: &[&'_ str]| -> Option<(usize, usize)> {
+        let start = pair[0].find("__forceinline__ int wrapping_")? + "__forceinline__ int ".len();
+        Some((start, pair[0].find("(int a")?)).filter(|_| pair[1].starts_with("    return "))
+    };
+    let found = lines.windows(2).filter_map(|pair| {
+        let (start, end) = of(pair)?;
+        Some((&pair[0][start..end], pair[1].trim().trim_start_matches("return ").trim_end_matches(';')))
+    });
+    found.collect()
+}
+
+/// A source whose kernel has expressions of `a` and `b` in the place of calls.
+fn with_macros(source: &str, all: &[(&str, &str)]) -> String {
+    let operand = |word: &str| if word == "a" || word == "b" { format!("({word})") } else { word.to_owned() };
+    let define = |(name, body): &(&str, &str)| {
+        let two = ["neg", "abs"].iter().all(|one| !name.ends_with(one));
+        let mut text = String::new();
+        let mut word = String::new();
+        for c in body.chars().chain([' ']) {
+            if c.is_ascii_alphanumeric() || c == '_' {
+                word.push(c);
+            } else {
+                text += &operand(&std::mem::take(&mut word));
+                text.push(c);
+            }
+        }
+        format!("#define {name}(a{}) ({})\n", if two { ", b" } else { "" }, text.trim())
+    };
+    let macros: String = all.iter().map(define).collect();
+    source.replacen("extern \"C\" __global__", &format!("{macros}extern \"C\" __global__"), 1)
+}
+
+/// With operators of C in the place of operations that wrap, guards are left out of each of these, and that is found.
+#[test]
+fn guards_that_are_left_out_are_found() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let undefined = [
+        ("wrapping_add", "a + b"),
+        ("wrapping_sub", "a - b"),
+        ("wrapping_mul", "a * b"),
+        ("wrapping_neg", "-a"),
+        ("shift_left", "a << b"),
+    ];
+    let found = |name: &str| {
+        let all = overflow::all();
+        let (_, def) = all.iter().find(|row| row.0 == name).unwrap_or_else(|| panic!("no kernel `{name}`"));
+        let kernel = def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let variant = &kernel.variants[0];
+        missing(&nvrtc, &variant.program, &with_macros(&variant.source, &undefined)).is_some()
+    };
+    let names = [
+        "square",
+        "square_hash",
+        "square_of_coordinate",
+        "product_of_coordinates",
+        "magnitude",
+        "strided_row",
+        "multiply_add",
+        "shifted",
+        "counted",
+        "cells",
+        "gathered",
+        "of_argument",
+    ];
+    let slipped: Vec<&str> = names.into_iter().filter(|name| !found(name)).collect();
+    assert!(slipped.is_empty(), "{slipped:?}");
+}
+
+/// A thread reads an element that another writes, and reads it again behind a barrier.
+#[test]
+fn elements_are_read_again_behind_a_barrier() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let mut hand = Hand::new("again", 80, 128);
+    let (n, one) = (vec![Value::Int(256)], vec![Value::Int(1)]);
+    let x = hand.tensor_of("x", Elem::F32, true, n.clone(), one.clone());
+    let y = hand.tensor_of("y", Elem::F32, true, n, one);
+    let thread = hand.thread();
+    let (own, next) = (hand.sum(&[(thread, 1)], 0), hand.sum(&[(thread, 1)], 1));
+    let (first, second) = (hand.reg("first", Elem::F32, 1), hand.reg("second", Elem::F32, 1));
+    let zero = hand.int(0);
+    let place = |space, index| Mem { space, index, peer: None };
+    let all = |reg| Frag { reg, at: zero, len: 1 };
+    let load =
+        |reg| Op::Load { to: all(reg), from: place(x, own), guard: None, fill: 0.0.into(), stays: None };
+    let sum = Val::Bin(Bin::Add, Box::new(Val::Reg(first, zero)), Box::new(Val::Reg(second, zero)));
+    let ops = vec![
+        load(first),
+        Op::Store { to: place(x, next), from: all(first), guard: None },
+        Op::Sync(0),
+        load(second),
+        Op::Assign { reg: second, at: zero, value: sum },
+        Op::Store { to: place(y, own), from: all(second), guard: None },
+    ];
+    let kernel = hand.done(ops.into_iter().map(|op| Stmt { site: 0, op }).collect());
+    let source = cuda::print(&kernel);
+    let loads = |source: &str| {
+        let ptx = nvrtc.ptx(source, "again", "sm_90a").unwrap_or_else(|why| panic!("{why}\n{source}"));
+        ptx.matches("ld.global").count()
+    };
+    assert_eq!(loads(&source), 2, "{source}");
+    // With `__restrict__` NVRTC would take the first value. What is only written may have it.
+    assert_eq!(loads(&source.replace("float* x", "float* __restrict__ x")), 1, "{source}");
+    assert!(source.contains("float* __restrict__ y"), "{source}");
+}
+
+/// Generated code reads elements as words and vectors of other types.
+#[test]
+fn types_say_nothing_of_aliases() {
+    let Some(nvrtc) = nvrtc() else { return };
+    for (one, other) in [("int", "float"), ("uint4", "unsigned short"), ("float4", "unsigned")] {
+        let source = format!(
+            "extern \"C\" __global__ void f({one}* p, {other}* q, int* to) {{\n    \
+             const int* of = (const int*)p;\n    {one} before = *p;\n    *q = 1;\n    {one} after = *p;\n    \
+             to[of[0] & 1] = *(const int*)&before + *(const int*)&after;\n}}\n"
+        );
+        let ptx = nvrtc.ptx(&source, "f", "sm_90a").unwrap_or_else(|why| panic!("{why}\n{source}"));
+        let stored = ptx.find("st.global").unwrap_or_else(|| panic!("{ptx}"));
+        assert!(ptx[stored..].contains("ld.global"), "{ptx}");
+    }
 }
 
 /// How many operations deep operands of a comparison are looked at.
