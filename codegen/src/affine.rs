@@ -63,6 +63,15 @@ pub enum Coord {
     Two(Arith, Box<[Affine; 2]>),
 }
 
+/// Why an integer has no value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Undefined {
+    /// A result that 64 bits do not represent.
+    Overflows,
+    /// A divisor that is not positive.
+    DividesBy(i64),
+}
+
 /// Binary operations that are not affine.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Arith {
@@ -328,6 +337,33 @@ impl Affine {
     /// Is it uniform in the block and loop-invariant: made of the block index, sizes and arguments alone?
     pub fn is_fixed(&self) -> bool {
         !self.any(&|coord| matches!(coord, Coord::Var(_) | Coord::Phase(_) | Coord::Loaded { .. }))
+    }
+
+    /// Its value for these coordinates in exact arithmetic, or why it has none.
+    ///
+    /// ```
+    /// use tilewright_codegen::affine::{Affine, Arith, Coord, Undefined};
+    /// let ratio = Affine::two(Arith::Div, &Coord::Scalar(0).into(), &Coord::Scalar(1).into()).unwrap();
+    /// let at = |a, b| ratio.exact(&|coord| Some(if *coord == Coord::Scalar(0) { a } else { b }));
+    /// assert_eq!((at(7, 2), at(7, 0)), (Ok(3), Err(Undefined::DividesBy(0))));
+    /// ```
+    pub fn exact(&self, lookup: &dyn Fn(&Coord) -> Option<i64>) -> Result<i64, Undefined> {
+        self.terms.iter().try_fold(self.constant, |sum, (coord, factor)| {
+            let value = match coord {
+                Coord::Digit { of, over, extent } => {
+                    let digit = of.exact(lookup)?.div_euclid(*over);
+                    extent.map_or(digit, |n| digit.rem_euclid(n))
+                }
+                Coord::Two(with, of) => match (with, of[0].exact(lookup)?, of[1].exact(lookup)?) {
+                    (Arith::Div | Arith::Rem, _, b) if b <= 0 => return Err(Undefined::DividesBy(b)),
+                    (Arith::Mul, a, b) => a.checked_mul(b).ok_or(Undefined::Overflows)?,
+                    (_, a, b) => with.apply(a, b),
+                },
+                _ => lookup(coord).ok_or(Undefined::Overflows)?,
+            };
+            let term = factor.checked_mul(value).ok_or(Undefined::Overflows)?;
+            sum.checked_add(term).ok_or(Undefined::Overflows)
+        })
     }
 
     /// Its value for these coordinates, saturated to 64 bits, which is out of bounds of every tensor.

@@ -1,6 +1,6 @@
 //! Conditions on integers of a kernel: those of a user's `if`, and bounds of loops.
 
-use crate::affine::{Affine, Coord};
+use crate::affine::{Affine, Coord, Undefined};
 use crate::expr::Expr;
 
 /// A condition.
@@ -87,6 +87,19 @@ impl Test {
     /// Can it diverge from thread to thread?
     pub fn per_thread(&self) -> bool {
         self.integers().iter().any(|at| at.per_thread())
+    }
+
+    /// Does it hold for these coordinates, in exact arithmetic? Operands of `&&` and `||` are evaluated from left to right,
+    /// and only as far as the result depends on them. It has no scalar conditions.
+    pub fn exact(&self, lookup: &dyn Fn(&Coord) -> Option<i64>) -> Result<bool, Undefined> {
+        Ok(match self {
+            Test::Less(a, b) => a.exact(lookup)? < b.exact(lookup)?,
+            Test::Equal(a, b) => a.exact(lookup)? == b.exact(lookup)?,
+            Test::Holds(_) => false,
+            Test::Not(inner) => !inner.exact(lookup)?,
+            Test::Both(both) => both[0].exact(lookup)? && both[1].exact(lookup)?,
+            Test::Either(both) => both[0].exact(lookup)? || both[1].exact(lookup)?,
+        })
     }
 
     /// Does it hold for these coordinates and scalar arguments?

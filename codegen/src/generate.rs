@@ -11,6 +11,7 @@ use crate::check::{self, Checked};
 use crate::definition::{Definition, Generated, Hollow, Outcome, Param, Variant};
 use crate::diagnostic::Diagnostic;
 use crate::evaluate;
+use crate::hollow;
 use crate::lower::lower_expanded;
 use crate::matmul::{self, Programs};
 use crate::project;
@@ -258,7 +259,7 @@ fn alone(program: Program, policy: Policy) -> std::result::Result<Variant, Diagn
     Ok(Variant { source: crate::cuda::print(&program), program })
 }
 
-/// A program before and after its pipelined loops are lowered.
+/// A program before and after its pipelined loops are lowered and loops without iterations are removed.
 struct Expanded {
     written: Program,
     /// `None` where it has no such loop.
@@ -268,9 +269,10 @@ struct Expanded {
 impl Expanded {
     fn new(mut written: Program) -> std::result::Result<Expanded, Diagnostic> {
         written.number();
-        let expanded = match crate::pipeline::expand(&written)? {
-            Cow::Borrowed(_) => None,
-            Cow::Owned(expanded) => Some(expanded),
+        let reduced = hollow::reduced(&written);
+        let expanded = match (crate::pipeline::expand(&reduced)?, &reduced) {
+            (Cow::Borrowed(_), Cow::Borrowed(_)) => None,
+            (expanded, _) => Some(expanded.into_owned()),
         };
         let new = Expanded { written, expanded };
         // With slots and prefetched copies.

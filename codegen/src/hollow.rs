@@ -1,6 +1,8 @@
 //! Launches where a size is 0 that only loops run over, such as K of a product: the kernel without those loops, which
-//! writes what a sum of nothing makes. It is lowered when a launch first asks for it.
+//! writes what a sum of nothing makes. It is lowered when a launch first asks for it. Coordinates and edges of elements are found
+//! before these loops are removed: they do not depend on whether a loop has iterations.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 
 use tilewright_layout::{Symbol, Value};
@@ -36,8 +38,17 @@ impl Hollow {
             Arg::Scalar(_) => None,
         };
         let idle = program.args.iter().enumerate().filter_map(idle).collect();
-        let program = Program { body, cost: None, packs: Vec::new(), ..program.clone() };
+        let program = Program { zero: Some(size), cost: None, packs: Vec::new(), ..program.clone() };
         Some(Hollow::new(size, idle, program, lower))
+    }
+}
+
+/// The program without the loops that have no iteration, where a size is 0 in all launches.
+pub(crate) fn reduced(program: &Program) -> Cow<'_, Program> {
+    let body = program.zero.and_then(|size| without_loops(program, &program.body, size));
+    match body {
+        Some(body) => Cow::Owned(Program { body, ..program.clone() }),
+        None => Cow::Borrowed(program),
     }
 }
 
@@ -82,7 +93,7 @@ fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<S
 }
 
 /// Has a loop no iteration where this size is 0?
-fn is_empty(program: &Program, var: Id, size: Symbol) -> bool {
+pub(crate) fn is_empty(program: &Program, var: Id, size: Symbol) -> bool {
     let var = &program.vars[var as usize];
     let [from, to] = [&var.from, &var.to].map(|end| at_zero(end, size));
     from.zip(to).and_then(|(from, to)| to.plus(&from, -1)).is_some_and(|count| program.range(&count).hi <= 0)

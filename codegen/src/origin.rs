@@ -13,10 +13,15 @@ mod written;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use tilewright_layout::{Symbol, Value};
+
 use crate::affine::Coord;
 use crate::alternative::Policy;
+use crate::ast::Span;
 use crate::bounds::Assumed;
 use crate::diagnostic::Diagnostic;
+use crate::hollow;
+use crate::problem::Problem;
 use crate::thread::{Bin, Fact, Id};
 use crate::tile::visit::of_order;
 use crate::tile::{Expr, How, Multiply, Op, Past, Program, Space, Stmt};
@@ -32,6 +37,25 @@ pub(crate) struct Found {
     pub(crate) masks: HashMap<Id, Vec<Edge>>,
     /// The coordinates of the elements of functions that read them.
     pub(crate) coordinates: HashMap<Id, Coordinates>,
+}
+
+impl Found {
+    /// Forgets all other statements than these.
+    fn keep(&mut self, body: &[Stmt]) {
+        let mut kept = BTreeSet::new();
+        body.iter().for_each(|stmt| stmt.each(&mut |stmt| _ = kept.insert(stmt.id)));
+        self.masks.retain(|id, _| kept.contains(id));
+        self.coordinates.retain(|id, _| kept.contains(id));
+    }
+
+    /// Does anything depend on this size?
+    fn mentions(&self, size: Symbol) -> bool {
+        let of = |edge: &Edge| {
+            let end = matches!(edge.end, Value::Sym { of, .. } if of == size);
+            end || edge.base.symbols().contains(&size)
+        };
+        self.masks.values().flatten().any(of) || self.coordinates.values().flatten().flatten().any(of)
+    }
 }
 
 /// Finds the masks of all reductions of a program, and the coordinates that functions read, and the facts that a variant
@@ -66,7 +90,15 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
     }
     let Origins { masks, coordinates, assumed, .. } = origins;
     let mut refused: Vec<(Id, Diagnostic)> = Vec::new();
-    let found = Found { masks: sorted(masks, &mut refused), coordinates: sorted(coordinates, &mut refused) };
+    let mut found =
+        Found { masks: sorted(masks, &mut refused), coordinates: sorted(coordinates, &mut refused) };
+    if let Some(size) = program.zero {
+        found.keep(&hollow::reduced(program).body);
+        if found.mentions(size) {
+            let why = Problem::new("elements are in bounds or not by a size that is 0");
+            return Err(why.at(Span::default()));
+        }
+    }
     match refused.into_iter().min_by_key(|(id, _)| *id) {
         Some((_, why)) => Err(why),
         None => Ok((found, assumed.needs)),
@@ -237,7 +269,11 @@ impl Origins<'_> {
     fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State) {
         let before = state.clone();
         self.iterate(&[var], body, state);
-        if !self.program.runs(var) {
+        if self.program.zero.is_some_and(|size| hollow::is_empty(self.program, var, size)) {
+            // Coordinates and edges are those of the program's text, and values those of launches.
+            let both = join(&before, state);
+            state.iter_mut().for_each(|(id, of)| of.holds = both.get(id).and_then(|both| both.holds));
+        } else if !self.program.runs(var) {
             let both = join(&before, state);
             let edges = |of: &State, id: &Id| of.get(id).is_some_and(|of| of.edges.is_some());
             self.idle.extend(state.keys().filter(|id| edges(state, id) && !edges(&both, id)));

@@ -272,7 +272,7 @@ impl Program {
 }
 
 /// The least common multiple; the first where it overflows 64 bits.
-fn lcm(a: i64, b: i64) -> i64 {
+pub(crate) fn lcm(a: i64, b: i64) -> i64 {
     (a / gcd(a, b).max(1)).checked_mul(b).unwrap_or(a)
 }
 

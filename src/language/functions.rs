@@ -87,7 +87,9 @@ language! {
     /// `broadcast(bias, (BM, _))` is a matrix of BM equal rows.
     fn broadcast(tensor: View, shape: Nested) -> View;
     /// A precondition of the launch: `assert(N % 4 == 0)`, a condition on sizes. Other launches are refused,
-    /// with their numbers; a known divisor of a size makes accesses wider in every variant.
+    /// with their numbers; a known divisor of a size makes accesses wider in every variant. It is computed in 64 bits: a launch
+    /// with which that overflows, or divides by 0, is refused too, unless a condition before it decides, as in
+    /// `assert(K == 0 || M % K == 0)`. The stride of a tensor of one row is not used, and has a value with which assertions hold.
     fn assert(condition: Number)
         => f32 [3.0, 1.0], "assert(N % 2 == 0);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// The tile coordinates of a block, and the number of blocks:

@@ -2,6 +2,7 @@
 //! K, which no other launch takes.
 
 use tilewright::prelude::*;
+use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::words::Words;
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_sim::{Arg, Options, run, run_every};
@@ -167,6 +168,165 @@ fn loops_that_write_elements_of_which_there_are_none() {
         let done = run(&kernel, &args, &Options::default()).unwrap();
         let wanted: Vec<f32> = start.iter().map(|x| x + length as f32).collect();
         assert_eq!(done.get::<f32>("last").unwrap(), wanted);
+    }
+}
+
+/// What elements of a sum of nothing know: their coordinates, and which of them are out of bounds.
+mod known {
+    use tilewright::prelude::*;
+
+    #[kernel(allow(uncoalesced))]
+    pub(super) fn places(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, M>) {
+        let g = tile(x, (2, 8), (block.x, _));
+        let mut a = full::<f32>((2, 1), 1.0);
+        for k in 0..g.size(2) {
+            a += sum(g[(_, _, k)], 1);
+        }
+        copy(map(a, |a, at| a + at.0 as f32), regroup(tile(y, 2, block.x), (2, 1)));
+    }
+
+    #[kernel(allow(uncoalesced))]
+    pub(super) fn total(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, _1>) {
+        let g = tile(x, (64, 8), (0, _));
+        let mut a = full::<f32>((64, 1), 1.0);
+        for k in 0..g.size(2) {
+            a += sum(g[(_, _, k)], 1);
+        }
+        copy(sum(a), tile(y, 1, 0));
+    }
+
+    /// A tile that a loop copies: where it has not, what it was filled with is out of bounds where the tile is.
+    #[kernel(allow(uncoalesced))]
+    pub(super) fn last(x: &Tensor<f32, (M, K)>, z: &Tensor<f32, M>, y: &mut Tensor<f32, _1>) {
+        let g = tile(x, (64, 8), (0, _));
+        let mut a = full::<f32>((64), 1.0);
+        for k in 0..g.size(2) {
+            a = map(tile(z, 64, 0), |z| z);
+        }
+        copy(sum(a), tile(y, 1, 0));
+    }
+
+    #[kernel(allow(uncoalesced))]
+    pub(super) fn counted(x: &Tensor<f32, (M, K)>, y: &mut Tensor<i32, _1>) {
+        let g = tile(x, (64, 8), (0, _));
+        let mut a = full::<f32>((64, 1), 1.0);
+        for k in 0..g.size(2) {
+            a += sum(g[(_, _, k)], 1);
+        }
+        copy(sum(map(a, |a, at| if at.0 < M { 1 } else { 1000 })), tile(y, 1, 0));
+    }
+
+    #[kernel(allow(uncoalesced))]
+    pub(super) fn running(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, M>, all: &mut Tensor<f32, _1>) {
+        let g = tile(x, (64, 8), (0, _));
+        let mut a = full::<f32>((64, 1), 1.0);
+        let mut most = full::<f32>((1, 1), 0.0);
+        for k in 0..g.size(2) {
+            a += sum(g[(_, _, k)], 1);
+        }
+        let s = scan(a, 0.0, |a, b| a + b, mode = 0, carry = &mut most);
+        copy(s, regroup(tile(y, 64, 0), (64, 1)));
+        copy(most, regroup(tile(all, 1, 0), (1, 1)));
+    }
+
+    #[kernel(allow(uncoalesced))]
+    pub(super) fn reversed(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, _64>) {
+        let g = tile(x, (64, 8), (0, _));
+        let mut a = full::<f32>((64, 1), 1.0);
+        for k in 0..g.size(2) {
+            a += sum(g[(_, _, k)], 1);
+        }
+        scatter(a, y, |a, at| (63 - at.0, a), how = "atomic_add");
+    }
+
+    #[kernel]
+    pub(super) fn masked(
+        a: &Tensor<bf16, (M, K), (lda, _1)>,
+        b: &Tensor<bf16, (N, K), (ldb, _1)>,
+        y: &mut Tensor<f32, (M, N), (ldc, _1)>,
+        rows: &mut Tensor<f32, M>,
+    ) {
+        let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (0, _)));
+        let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
+        let mut acc = tiled_mma::<bf16, f32>(warps = 4).accumulators((64, 64), 0.0);
+        for k in pipelined(0..ga.size(2), stages = 2) {
+            copy(ga[(_, _, k)], sa);
+            copy(gb[(_, _, k)], sb);
+            gemm(sa, sb, &mut acc);
+        }
+        let causal = map(acc, |x, at| if at.1 > at.0 { 0.0 } else { x + 1.0 });
+        copy(causal, tile(y, (64, 64), (block.x, 0)));
+        copy(sum(causal, 1), regroup(tile(rows, 64, block.x), (64, 1)));
+    }
+
+    #[kernel(arch = 90)]
+    pub(super) fn produced(
+        a: &Tensor<bf16, (M, K), (lda, _1)>,
+        b: &Tensor<bf16, (N, K), (ldb, _1)>,
+        y: &mut Tensor<f32, (M, N), (ldc, _1)>,
+        rows: &mut Tensor<f32, M>,
+    ) {
+        let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (0, _)));
+        let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
+        let mut acc = tiled_mma::<bf16, f32>(warpgroups = 1).accumulators((64, 64), 0.0);
+        for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+            copy(ga[(_, _, k)], sa);
+            copy(gb[(_, _, k)], sb);
+            gemm(sa, sb, &mut acc);
+        }
+        let causal = map(acc, |x, at| if at.1 > at.0 { 0.0 } else { x + 1.0 });
+        copy(causal, tile(y, (64, 64), (block.x, 0)));
+        copy(sum(causal, 1), regroup(tile(rows, 64, block.x), (64, 1)));
+    }
+}
+
+#[test]
+fn elements_of_empty_sums_have_coordinates_and_edges() {
+    for k in [0, 1, 9] {
+        for m in [1, 5, 63] {
+            let x = vec![0.0f32; m * k];
+            let x = || Arg::tensor(&x, [m, k]);
+            let run = |def: &KernelDef, args: &[Arg]| {
+                let kernel = def.generate().unwrap();
+                let done = run(&kernel, args, &Options::default());
+                done.unwrap_or_else(|why| panic!("{}, M = {m}, K = {k}: {why}", kernel.name))
+            };
+            let one = || Arg::output::<f32>([1]);
+            let done = run(known::places().def(), &[x(), Arg::output::<f32>([m])]);
+            let numbers: Vec<f32> = (1..=m).map(|n| n as f32).collect();
+            assert_eq!(done.get::<f32>("y").unwrap(), numbers, "K = {k}");
+            let done = run(known::total().def(), &[x(), one()]);
+            assert_eq!(done.get::<f32>("y").unwrap(), [m as f32], "K = {k}");
+            let ones = vec![1.0f32; m];
+            let done = run(known::last().def(), &[x(), Arg::tensor(&ones, [m]), one()]);
+            assert_eq!(done.get::<f32>("y").unwrap(), [m as f32], "K = {k}");
+            let done = run(known::counted().def(), &[x(), Arg::output::<i32>([1])]);
+            assert_eq!(done.get::<i32>("y").unwrap(), [m as i32], "K = {k}");
+            let done = run(known::running().def(), &[x(), Arg::output::<f32>([m]), one()]);
+            assert_eq!(done.get::<f32>("y").unwrap(), numbers, "K = {k}");
+            assert_eq!(done.get::<f32>("all").unwrap(), [m as f32], "K = {k}");
+            let done = run(known::reversed().def(), &[x(), Arg::in_out(&[0.0f32; 64], [64])]);
+            let wanted: Vec<f32> = (0..64).map(|at| if 63 - at < m { 1.0 } else { 0.0 }).collect();
+            assert_eq!(done.get::<f32>("y").unwrap(), wanted, "K = {k}");
+        }
+    }
+}
+
+#[test]
+fn masked_products_of_nothing() {
+    for def in [known::masked().def(), known::produced().def()] {
+        let kernel = def.generate().unwrap();
+        for (m, n, k) in [(1, 1, 0), (70, 3, 0), (70, 61, 0), (70, 61, 8)] {
+            let zeros = vec![bf16::from_f32(0.0); 128 * 128];
+            let given = |rows| Arg::tensor(&zeros, [rows, k]).strides([128, 1]);
+            let (y, rows) = (Arg::output::<f32>([m, n]).strides([n, 1]), Arg::output::<f32>([m]));
+            let done = run(&kernel, &[given(m), given(n), y, rows], &Options::default());
+            let done = done.unwrap_or_else(|why| panic!("{}, {m}, {n}, {k}: {why}", kernel.name));
+            let wanted: Vec<f32> = (0..m * n).map(|at| if at % n > at / n { 0.0 } else { 1.0 }).collect();
+            assert_eq!(done.get::<f32>("y").unwrap(), wanted, "{}, {m}, {n}, {k}", kernel.name);
+            let wanted: Vec<f32> = (0..m).map(|row| n.min(row + 1) as f32).collect();
+            assert_eq!(done.get::<f32>("rows").unwrap(), wanted, "{}, {m}, {n}, {k}", kernel.name);
+        }
     }
 }
 

@@ -131,3 +131,62 @@ fn walks_come_to_every_tile() {
     let x = numbers(64 * 48, 1);
     check(ordered().def(), &[Arg::tensor(&x, [64, 48]), Arg::output::<f32>([64, 48])], "y", &x);
 }
+
+/// A vector along one mode of a matrix, over more threads than it has elements along the other.
+mod along {
+    use tilewright::prelude::*;
+
+    #[kernel(allow(unread))]
+    pub(super) fn columns(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+        let t = layout!((8, 32) : (32, 1));
+        let one = registers::<f32>((1, 1), 1.0);
+        copy(one, parallelize(tile(y, 8, block.x).along(0), t, thread.x, ragged = true), how = "atomic_add");
+    }
+
+    #[kernel(allow(unread))]
+    pub(super) fn rows(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+        let t = layout!((4, 8) : (8, 1));
+        let one = registers::<f32>((1, 1), 1.0);
+        copy(one, parallelize(tile(y, 7, block.x).along(1), t, thread.x, ragged = true), how = "atomic_add");
+    }
+
+    /// Stored without atomics: each element by one thread.
+    #[kernel(allow(unread))]
+    pub(super) fn stored(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+        let t = layout!((8, 32) : (32, 1));
+        let one = registers::<f32>((1, 1), 1.0);
+        copy(one, parallelize(tile(y, 8, block.x).along(0), t, thread.x, ragged = true));
+    }
+
+    #[kernel(allow(unread))]
+    pub(super) fn element(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+        let one = registers::<f32>((1), 1.0);
+        copy(one, parallelize(y[(block.x)], layout!(32), thread.x, ragged = true), how = "atomic_add");
+    }
+
+    /// Elements that threads do not have count in no sum: of 8, and of 8 repeated 30 times.
+    #[kernel]
+    pub(super) fn sums(x: &Tensor<f32, N>, y: &mut Tensor<f32, _2>) {
+        let t = layout!((8, 32) : (32, 1));
+        let v = tile(x, 7, 0);
+        let one = block_sum(map(parallelize(v.along(0), t, thread.x, ragged = true), |x| x));
+        let wide = block_sum(map(parallelize(broadcast(v, (_, 30)), t, thread.x, ragged = true), |x| x));
+        copy(one, parallelize(tile(y, 1, 0).along(0), layout!((1, 256)), thread.x, ragged = true));
+        copy(wide, parallelize(tile(y, 1, 1).along(0), layout!((1, 256)), thread.x, ragged = true));
+    }
+}
+
+#[test]
+fn ragged_partitions_of_added_modes_have_each_element_once() {
+    let (columns, rows, stored, element) =
+        (along::columns(), along::rows(), along::stored(), along::element());
+    let defs = [columns.def(), rows.def(), stored.def(), element.def()];
+    for n in [1, 2, 7, 8, 11, 64] {
+        let x = numbers(n, 1);
+        for def in defs {
+            check(def, &[Arg::tensor(&x, [n]), Arg::in_out(&vec![0.0f32; n], [n])], "y", &vec![1.0; n]);
+        }
+        let sum: f32 = x.iter().take(7).sum();
+        check(along::sums().def(), &[Arg::tensor(&x, [n]), Arg::output::<f32>([2])], "y", &[sum, 30.0 * sum]);
+    }
+}

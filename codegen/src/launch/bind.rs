@@ -2,13 +2,15 @@
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::affine::Affine;
+use crate::affine::{Affine, Undefined};
+use crate::condition::Test;
 
 use super::{Given, Refusal, Tensor, last_offset};
 use crate::definition::{Generated, Hollow, Variant};
 use crate::elem::Elem;
-use crate::range::MOST_EXTENT;
+use crate::range::{MOST_EXTENT, lcm};
 use crate::thread::Param;
+use crate::tile::Require;
 
 /// A size, and the argument that determined it.
 struct Bound<'k> {
@@ -63,7 +65,7 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Known, Re
             }
         }
     }
-    let bound = bound(&kernel.variants[0], given)?;
+    let bound = bound(&kernel.variants[0], &kernel.requires, given)?;
     required(kernel, &bound)?;
     let hollow = written_extents(kernel, given, &bound)?;
     overlaps(&names, given)?;
@@ -72,12 +74,16 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Known, Re
 
 /// The values of the symbols for arguments that have been checked, some of them replaced by copies as this variant reads
 /// them.
-pub(super) fn symbols(variant: &Variant, given: &[Given]) -> Result<Vec<(Symbol, i64)>, Refusal> {
-    Ok(bound(variant, given)?.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
+pub(super) fn symbols(
+    variant: &Variant,
+    requires: &[Require],
+    given: &[Given],
+) -> Result<Vec<(Symbol, i64)>, Refusal> {
+    Ok(bound(variant, requires, given)?.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
 }
 
 /// All variants have the same tensors; only copies may have another contiguous mode than the first variant's.
-fn bound<'k>(variant: &'k Variant, given: &[Given]) -> Result<Vec<Bound<'k>>, Refusal> {
+fn bound<'k>(variant: &'k Variant, requires: &[Require], given: &[Given]) -> Result<Vec<Bound<'k>>, Refusal> {
     let mut bound = Vec::new();
     let params = || variant.program.params.iter().zip(given);
     // Plain symbols first, so that expressions of them can be evaluated.
@@ -87,8 +93,63 @@ fn bound<'k>(variant: &'k Variant, given: &[Given]) -> Result<Vec<Bound<'k>>, Re
                 sizes(name, shape, stride, tensor, plain, &mut bound)?;
             }
         }
+        if plain {
+            unused_strides(variant, requires, given, &mut bound);
+        }
     }
     Ok(bound)
+}
+
+/// Strides of modes with one element, and of tensors without elements, are not used. Where no other stride determines such a
+/// symbol, it gets a value with which the author's assertions hold, if there is one: that of the argument first.
+fn unused_strides<'k>(
+    variant: &'k Variant,
+    requires: &[Require],
+    given: &[Given],
+    bound: &mut Vec<Bound<'k>>,
+) {
+    let mut open = Vec::new();
+    for (param, given) in variant.program.params.iter().zip(given) {
+        let (Param::Pointer { name, stride, .. }, Given::Tensor(tensor)) = (param, given) else { continue };
+        for (mode, wanted) in stride.iter().enumerate() {
+            let Value::Sym { times: 1, of, over: 1 } = *wanted else { continue };
+            if bound.iter().any(|known| known.symbol == of) {
+                continue;
+            }
+            let others = tensor.extents.iter().enumerate().filter(|(other, _)| *other != mode);
+            let row = others.fold(1i64, |row, (_, extent)| row.saturating_mul((*extent).max(1)));
+            open.push((bound.len(), row.min(MOST_EXTENT)));
+            let value = Some(tensor.strides[mode]).filter(|given| (1..=MOST_EXTENT).contains(given));
+            bound.push(Bound { symbol: of, value: value.unwrap_or(1), name, what: What("stride", mode) });
+        }
+    }
+    for (place, row) in open {
+        let symbol = bound[place].symbol;
+        let own = Value::Sym { times: 1, of: symbol, over: 1 };
+        let about = |require: &&Require| {
+            require.test.integers().iter().any(|integer| integer.symbols().contains(&symbol))
+        };
+        let about: Vec<&Require> = requires.iter().filter(about).collect();
+        let with = |value: i64, of: Symbol| match of == symbol {
+            true => Some(value),
+            false => bound.iter().find(|known| known.symbol == of).map(|known| known.value),
+        };
+        let hold = |value: &i64| {
+            let size = |of: Symbol| with(*value, of);
+            about.iter().all(|require| require.test.exact(&|coord| coord.at_launch(&size)) == Ok(true))
+        };
+        let divisors = about.iter().filter_map(|require| require.divides()).filter(|(of, _)| *of == own);
+        let multiple = divisors.fold(1, |all, (_, n)| lcm(all, n));
+        let equal = |require: &&Require| {
+            let Test::Equal(a, b) = &require.test else { return None };
+            let other = if a.size() == Some(own) { b } else { Some(a).filter(|_| b.size() == Some(own))? };
+            other.exact(&|coord| coord.at_launch(&|of| with(1, of))).ok()
+        };
+        let rounded = row.checked_add(multiple - 1).map_or(row, |sum| sum / multiple * multiple);
+        let choices = [bound[place].value, row, rounded].into_iter().chain(about.iter().filter_map(equal));
+        let choice = choices.filter(|value| (1..=MOST_EXTENT).contains(value)).find(hold);
+        bound[place].value = choice.unwrap_or(bound[place].value);
+    }
 }
 
 fn count(names: &[&str], given: usize) -> Refusal {
@@ -201,10 +262,7 @@ fn sizes<'k>(
     }
     for (mode, (&wanted, &given)) in stride.iter().zip(&tensor.strides).enumerate() {
         // A mode of extent 1 has one coordinate, whatever its stride, and a tensor without elements has none.
-        let any = tensor.extents[mode] <= 1 || tensor.extents.contains(&0);
-        let free = matches!(wanted, Value::Sym { of, .. } if !bound.iter().any(|known| known.symbol == of));
-        let given = if any && !(1..=MOST_EXTENT).contains(&given) { 1 } else { given };
-        if any && !free {
+        if tensor.extents[mode] <= 1 || tensor.extents.contains(&0) {
             continue;
         }
         if given == 0 && matches!(wanted, Value::Sym { .. }) {
@@ -286,34 +344,44 @@ fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
             return Err(Refusal::new(format!("the size `{}` is known of no argument", unknown.name())));
         }
         let value = |symbol: Symbol| lookup(symbol).map(|known| known.value);
-        if require.test.eval(&|coord| coord.at_launch(&value).unwrap_or_default(), &|_| false) {
-            continue;
+        let undefined = match require.test.exact(&|coord| coord.at_launch(&value)) {
+            Ok(true) => continue,
+            Ok(false) => None,
+            Err(Undefined::DividesBy(n)) => Some(format!("divides by {n}")),
+            Err(Undefined::Overflows) => Some("overflows 64 bits".to_owned()),
+        };
+        let mut values: Vec<String> = Vec::new();
+        for size in sizes.iter().filter(|size| Some(**size) != require.of).filter_map(|size| lookup(*size)) {
+            let text =
+                format!("`{}` is {}, the {} of `{}`", size.symbol.name(), size.value, size.what, size.name);
+            if !values.contains(&text) {
+                values.push(text);
+            }
         }
-        let Some((extent, computed)) =
-            require.computed(&value).and_then(|(symbol, n)| Some((lookup(symbol)?, n)))
-        else {
-            let mut values: Vec<String> = Vec::new();
-            for size in sizes.into_iter().filter_map(lookup) {
-                let text = format!(
-                    "`{}` is {}, the {} of `{}`",
-                    size.symbol.name(),
-                    size.value,
-                    size.what,
-                    size.name
-                );
-                if !values.contains(&text) {
-                    values.push(text);
+        let (text, values) = (&require.text, values.join(", "));
+        let extent = require.of.and_then(lookup);
+        return Err(match (extent, undefined, require.computed(&value)) {
+            (Some(extent), None, Some((_, computed))) => Refusal::of(
+                extent.name,
+                format!("its {} is {}, and `{text}` is {computed}", extent.what, extent.value),
+            ),
+            (Some(extent), why, _) => Refusal::of(
+                extent.name,
+                format!("its {} is `{text}`, which {}: {values}", extent.what, why.unwrap_or_default()),
+            ),
+            (None, Some(why), _) => {
+                let refusal = Refusal::new(format!("the kernel asserts `{text}`, which {why}: {values}"));
+                let zero = sizes.iter().find(|size| value(**size) == Some(0));
+                match zero.filter(|_| why == "divides by 0") {
+                    Some(size) => refusal.help(format!(
+                        "where the kernel serves such launches, write assert({} == 0 || {text})",
+                        size.name()
+                    )),
+                    None => refusal,
                 }
             }
-            return Err(Refusal::new(format!(
-                "the kernel asserts `{}`: {}",
-                require.text,
-                values.join(", ")
-            )));
-        };
-        let message =
-            format!("its {} is {}, and `{}` is {computed}", extent.what, extent.value, require.text);
-        return Err(Refusal::of(extent.name, message));
+            (None, None, _) => Refusal::new(format!("the kernel asserts `{text}`: {values}")),
+        });
     }
     Ok(())
 }

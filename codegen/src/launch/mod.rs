@@ -350,8 +350,12 @@ fn unmet(
         }
         Fact::Small { param, beyond } => {
             let (place, tensor) = tensor_of(program, given, *param)?;
+            let Some(Param::Pointer { stride, .. }) = program.params.get(place) else { return None };
             let extents = tensor.extents.iter().zip(beyond).map(|(n, &more)| n + i64::from(more));
-            let last = last_offset(&extents.collect::<Vec<_>>(), &tensor.strides);
+            // Of a mode with one element the stride that the kernel computes with may be another tensor's.
+            let own = stride.iter().zip(&tensor.strides);
+            let strides = own.map(|(stride, given)| stride.evaluate(lookup).unwrap_or(*given));
+            let last = last_offset(&extents.collect::<Vec<_>>(), &strides.collect::<Vec<_>>());
             (last > i128::from(i32::MAX)).then(|| {
                 format!("offsets into `{}`, rounded up to whole tiles, need 64 bits", name(program, place))
             })

@@ -176,7 +176,7 @@ impl<'p> Packing<'p> {
             chosen.why.push(format!("it is read in rows along mode {along}"));
         }
         if !chosen.packs.is_empty() {
-            chosen.symbols = Some(bind::symbols(variant, &given).ok()?);
+            chosen.symbols = Some(bind::symbols(variant, &self.kernel.requires, &given).ok()?);
         }
         Some((chosen, given))
     }
@@ -200,7 +200,7 @@ impl<'p> Packing<'p> {
             let Some(copy) = self.copy(which) else { continue };
             let mut with = given.clone();
             with[arg] = Given::Tensor(copy.clone());
-            let Ok(sizes) = bind::symbols(variant, &with) else { continue };
+            let Ok(sizes) = bind::symbols(variant, &self.kernel.requires, &with) else { continue };
             let after = broken(variant, &with, &sizes);
             if after.len() < before.len() {
                 let cause = before.into_iter().find(|fact| !after.contains(fact)).unwrap_or_default();
@@ -238,7 +238,7 @@ impl<'p> Packing<'p> {
         if chosen.packs.is_empty() {
             return None;
         }
-        let sizes = bind::symbols(variant, &given).ok()?;
+        let sizes = bind::symbols(variant, &self.kernel.requires, &given).ok()?;
         if why_not(variant, &given, self.limits, &|symbol| value(&sizes, symbol)).is_some() {
             return None;
         }

@@ -1,6 +1,6 @@
 //! Propagation of edges and coordinates through functions, products and shared memory.
 
-use tilewright_layout::{Layout, Value};
+use tilewright_layout::Value;
 
 use super::Origins;
 use super::beyond::{Beyond, Coordinates, Edge, State, along, taken_over, union};
@@ -217,23 +217,12 @@ fn tensor_mode(view: &View, mode: usize) -> Option<usize> {
 
 /// The modes of the tensor along which the leaves of a mode of a view run.
 pub(super) fn shown(view: &View, mode: usize) -> Vec<usize> {
-    let of = |mode: &Layout| -> Vec<usize> {
-        let all = mode.leaves().filter_map(|(_, stride)| match stride {
-            Value::Basis { path, .. } => Some(usize::from(path.steps()[0])),
-            _ => None,
-        });
-        all.collect()
-    };
-    let all: Vec<Vec<usize>> = view.layout.modes().map(|mode| of(&mode)).collect();
-    match all.get(mode) {
-        // One element: the mode that no other runs along.
-        Some(own) if own.is_empty() => {
-            let free = view.rank() == view.base.len() && !all.iter().flatten().any(|of| *of == mode);
-            if free { vec![mode] } else { Vec::new() }
-        }
-        Some(own) => own.clone(),
-        None => Vec::new(),
-    }
+    let Ok(mode) = view.layout.mode(mode) else { return Vec::new() };
+    let all = mode.leaves().filter_map(|(_, stride)| match stride {
+        Value::Basis { path, .. } => Some(usize::from(path.steps()[0])),
+        _ => None,
+    });
+    all.collect()
 }
 
 /// For each mode the first input's coordinate that is known and runs along the mode.
@@ -241,14 +230,13 @@ fn first_known(known: &[Beyond], to: &View) -> Option<Coordinates> {
     if known.iter().all(|of| of.at.is_none()) {
         return None;
     }
-    let sizes: Vec<i64> = to.layout.modes().map(|mode| mode.size().unwrap_or(1)).collect();
     let one = |mode: usize| {
         known.iter().find_map(|of| {
             let at = of.at.as_ref()?.get(mode)?.as_ref()?;
-            (sizes[mode] == 1 || at.runs_along(mode)).then(|| at.clone())
+            at.runs_along(mode).then(|| at.clone())
         })
     };
-    Some((0..sizes.len()).map(one).collect())
+    Some((0..to.rank()).map(one).collect())
 }
 
 /// Where inputs may still be as they were filled: do other inputs have all of their edges?

@@ -75,7 +75,7 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
         over *= digit.extent;
     }
     if !replicated.is_empty() {
-        let (place, reach) = reach(view);
+        let (place, reach) = view.reach();
         let reach = part.limits[place].get_or_insert((view.base[place].clone(), reach)).1;
         for (extent, stride) in replicated {
             // All but the first thread are moved out of bounds.
@@ -108,17 +108,6 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
     });
     part.layout = Layout::from_modes(named.collect::<Result<Vec<_>>>()?)?;
     Ok(part)
-}
-
-/// A mode of the tensor behind a view, and how far the view goes along it.
-fn reach(view: &View) -> (usize, i64) {
-    let steps = view.layout.leaves().filter_map(|(extent, stride)| match stride {
-        Value::Basis { times, path } => Some((usize::from(path.steps()[0]), (extent.factor() - 1) * times)),
-        _ => None,
-    });
-    let steps: Vec<(usize, i64)> = steps.collect();
-    let place = steps.first().map_or(0, |(place, _)| *place);
-    (place, 1 + steps.iter().filter(|step| step.0 == place).map(|step| step.1.max(0)).sum::<i64>())
 }
 
 /// A mode for each mode of the tile, of a thread's digits along it.
@@ -205,12 +194,13 @@ pub(super) fn of_tile(view: &View, tile: &[i64], d: &Distribution, fragment: Id)
         (None, _) | (_, 0) => still(digit.extent),
         _ => along(digit.extent, 1, digits.next().ok_or_else(far)??),
     })?;
-    let modes = layout.modes().zip(&shown).map(|(mode, shown)| match shown {
-        Some(shown) => match single(&own, *shown) {
+    let modes = layout.modes().zip(shown.iter().zip(d.tile())).map(|(mode, (shown, extent))| match shown {
+        // A mode of extent 1 where the statement has more is broadcast.
+        Some(shown) if tile[*shown] == *extent => match single(&own, *shown) {
             Some(place) => along(1, 1, Path::new(&[place]).ok_or_else(far)?),
             None => Ok(mode),
         },
-        None => Ok(mode),
+        _ => Ok(mode),
     });
     let layout = Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?;
     let rank = fragment_modes(&own).len();

@@ -55,6 +55,9 @@ pub struct Program {
     pub tokens: u32,
     /// Requirements on sizes, checked at launch.
     pub requires: Vec<Require>,
+    /// A size that is 0 in every launch of this program: loops without iterations then say which coordinates and edges elements
+    /// have, and are not lowered.
+    pub zero: Option<Symbol>,
     /// How many orders of alternating groups there are; see [`Op::Ordered`].
     pub orders: u32,
     /// Blocks along x, y, z.
@@ -271,10 +274,10 @@ impl Require {
         }
     }
 
-    /// The extent that it says how to compute, and the value that it has with these sizes.
+    /// The extent that it says how to compute, and the value that it has with these sizes, if it has one.
     pub fn computed(&self, size: &dyn Fn(Symbol) -> Option<i64>) -> Option<(Symbol, i64)> {
         let (Some(symbol), Test::Equal(_, of)) = (self.of, &self.test) else { return None };
-        Some((symbol, of.eval(&|coord| coord.at_launch(size).unwrap_or_default())))
+        Some((symbol, of.exact(&|coord| coord.at_launch(size)).ok()?))
     }
 }
 

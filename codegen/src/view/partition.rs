@@ -62,6 +62,9 @@ impl View {
             .arg(1));
         }
         let (mut rests, mut steps, mut limits) = (Vec::new(), Vec::new(), Vec::new());
+        // Modes that run along no mode of the tensor, with fewer elements than threads.
+        let mut spare: Vec<(usize, i64)> = Vec::new();
+        let mut idle = Vec::new();
         let mut stepped: Vec<Stepped> = Vec::new();
         for (index, mode) in self.layout.modes().enumerate() {
             let first = steps.len();
@@ -102,8 +105,15 @@ impl View {
                 && extent % whole != 0
             {
                 match mode.leaves().collect::<Vec<_>>()[..] {
-                    // Of a mode that elements are broadcast along, all are the same, those beyond it too.
-                    [(_, Value::Int(0))] => {}
+                    [(_, Value::Int(0))] if extent <= count && values == 1 => spare.push((index, extent)),
+                    [(_, Value::Int(0))] => {
+                        return Err(Problem::new(format!(
+                            "elements of `{}` are broadcast along mode {index}, whose extent {extent} the threads do not divide",
+                            self.name
+                        ))
+                        .help("use a number of threads that divides it, or broadcast the part of a thread")
+                        .arg(1));
+                    }
                     [(_, Value::Basis { times, path })] => {
                         let along = usize::from(path.steps()[0]);
                         let reach = extent
@@ -126,6 +136,9 @@ impl View {
                 }
             }
             let place = position(share, thread)?;
+            idle.extend(
+                spare.iter().filter(|(of, _)| *of == index).map(|(_, extent)| place.digit(*extent, None)),
+            );
             let divided = mode.logical_divide(Tiler::from(values))?;
             let (own, groups) = (divided.mode(0)?, divided.mode(1)?);
             let divided = groups.logical_divide(Tiler::from(count))?;
@@ -138,6 +151,15 @@ impl View {
         for (mode, along, reach) in limits {
             let others: Vec<Stepped> = stepped.iter().filter(|(other, ..)| *other != mode).cloned().collect();
             view.limits[along] = Some((limit_origin(&self.base[along], along, reach, &others)?, reach));
+        }
+        if !idle.is_empty() {
+            // Threads without an element are moved out of bounds along another mode.
+            let far = || Problem::new("a coordinate passes 63 bits");
+            let (along, reach) = self.reach();
+            let reach = view.limits[along].get_or_insert((self.base[along].clone(), reach)).1;
+            for place in idle {
+                view.base[along] = view.base[along].plus(&place, reach).ok_or_else(far)?;
+            }
         }
         Ok(view)
     }
@@ -181,6 +203,28 @@ impl View {
             kept.push(divided.mode(1)?);
         }
         self.moved(Layout::from_modes(kept)?, &steps)
+    }
+}
+
+impl View {
+    /// A mode of the tensor behind it, and how far it goes along that.
+    pub(crate) fn reach(&self) -> (usize, i64) {
+        let steps = self.layout.leaves().filter_map(|(extent, stride)| match (extent, stride) {
+            (Value::Int(extent), Value::Basis { times, path }) => {
+                Some((usize::from(path.steps()[0]), Some((extent - 1) * times)))
+            }
+            (_, Value::Basis { path, .. }) => Some((usize::from(path.steps()[0]), None)),
+            _ => None,
+        });
+        let steps: Vec<(usize, Option<i64>)> = steps.collect();
+        let known =
+            |place: &usize| steps.iter().filter(|(of, _)| of == place).all(|(_, step)| step.is_some());
+        let along = steps.iter().map(|(place, _)| *place).find(known);
+        let place = along.or(steps.first().map(|(place, _)| *place)).unwrap_or(0);
+        // An extent that is known at launch is bounded there.
+        const MOST: i64 = i32::MAX as i64;
+        let own = steps.iter().filter(|(of, _)| *of == place);
+        (place, own.fold(1, |reach, (_, step)| reach.saturating_add(step.unwrap_or(MOST).max(0))))
     }
 }
 

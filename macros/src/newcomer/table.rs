@@ -72,6 +72,18 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
         Kernel,
         "fn k(n: i32, x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) { let x = tile(x, (64, 8), (block.x, _)); let mut last = full::<f32>((64, 8), 1.0); for k in 0..n { last = map(x[(_, _, 0)], |x| exp(x)); } copy(sum(last, 1)[(_, 0)], tile(y, 64, block.x)); }",
     ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let mut a = full::<f32>((4, 8), 0.0); a += tile(x, (4, 8), (block.x, 0))[(0, _)].along(1); copy(map(a, |a, at| at.0 as f32), tile(y, (4, 8), (block.x, 0))); }",
+    ),
+    (
+        Kernel,
+        "fn k(e: &Tensor<i32, _1>, x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let mut a = full::<f32>((4, 8), 0.0); if e[(0)] > 0 { a += tile(x, (1, 8), (block.x, 0)); } copy(map(a, |a, at| at.0 as f32), tile(y, (4, 8), (block.x, 0))); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let t = layout!((8, 32)); let r = map(parallelize(broadcast(tile(x, 8, block.x), (_, 40)), t, thread.x, ragged = true), |x| x); copy(sum(r), parallelize(tile(y, 8, block.x).along(0), t, thread.x, ragged = true)); }",
+    ),
     (Body, "let mut last = 0; for k in 0..4 { last = k; } fill(to, last as f32);"),
     (Body, "let s = (from, to); let z = map((s, from), |(a, b), c| a + b + c);"),
     (Body, "let x = tile(a, (32, 8), block.x);"),

@@ -135,3 +135,62 @@ fn elements_of_whole_tiles_know_their_coordinates() {
         }
     }
 }
+
+/// Rows that are repeated give coordinates along columns alone; a tile gives both.
+#[kernel(allow(uncoalesced, unread))]
+fn repeated_rows(
+    x: &Tensor<f32, (M, N)>,
+    columns: &mut Tensor<i32, (M, N)>,
+    both: &mut Tensor<i32, (M, N)>,
+    reduced: &mut Tensor<i32, (M, N)>,
+) {
+    let at = (block.x, block.y);
+    let x = tile(x, (4, 8), at);
+    let mut a = full::<f32>((4, 8), 0.0);
+    a += x[(0, _)].along(1);
+    copy(map(a, |_, at| at.1), tile(columns, (4, 8), at));
+    a += x;
+    copy(map(a, |_, at| at.0 * 1000 + at.1), tile(both, (4, 8), at));
+    let rows = map(x, |x| x);
+    let scaled = full::<f32>((4, 8), 1.0) * sum(rows, 1) + maximum(rows, 0);
+    copy(map(scaled, |_, at| at.0 * 1000 + at.1), tile(reduced, (4, 8), at));
+}
+
+/// The first operand whose coordinates are known along a mode gives them, and a row gives none along rows.
+#[kernel(allow(uncoalesced, unread))]
+fn row_first(x: &Tensor<f32, (M, N)>, y: &mut Tensor<i32, (M, N)>, one: &mut Tensor<i32, (M, N)>) {
+    let at = (block.x, block.y);
+    let g = tile(x, (4, 8), at);
+    let row = map(tile(x, (1, 8), (0, block.y)), |x| x);
+    copy(map((row, g), |_, _, at| at.0 * 1000 + at.1), tile(y, (4, 8), at));
+    let line = tile(x, (1, 8), (block.x * 4, block.y));
+    copy(map(line, |_, at| at.0 * 1000 + at.1), tile(one, (1, 8), (block.x * 4, block.y)));
+}
+
+#[test]
+fn repeated_elements_have_no_coordinate_along_what_repeats_them() {
+    for (m, n) in [(1, 1), (4, 8), (5, 9), (12, 17)] {
+        let place = |at: usize| ((at % m) * 1000 + at / m) as i32;
+        let x = numbers(m * n, 1);
+        let x = || Arg::tensor(&x, [m, n]);
+        let all = || Arg::output::<i32>([m, n]);
+        let kernel = repeated_rows().def().generate().unwrap();
+        let args = [x(), all(), all(), all()];
+        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
+            let columns: Vec<i32> = (0..m * n).map(|at| (at / m) as i32).collect();
+            let both: Vec<i32> = (0..m * n).map(place).collect();
+            assert_eq!(outcome.get::<i32>("columns").unwrap(), columns, "{m} {n}");
+            for name in ["both", "reduced"] {
+                assert_eq!(outcome.get::<i32>(name).unwrap(), both, "{m} {n}, `{name}`");
+            }
+        }
+        let kernel = row_first().def().generate().unwrap();
+        let args = [x(), all(), Arg::in_out(&vec![-1; m * n], [m, n])];
+        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
+            let both: Vec<i32> = (0..m * n).map(place).collect();
+            assert_eq!(outcome.get::<i32>("y").unwrap(), both, "{m} {n}");
+            let lines = (0..m * n).map(|at| if at % m % 4 == 0 { place(at) } else { -1 });
+            assert_eq!(outcome.get::<i32>("one").unwrap(), lines.collect::<Vec<_>>(), "{m} {n}");
+        }
+    }
+}
