@@ -75,7 +75,7 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
         over *= digit.extent;
     }
     if !replicated.is_empty() {
-        let (place, reach) = view.reach();
+        let (place, reach) = view.span();
         let reach = part.limits[place].get_or_insert((view.base[place].clone(), reach)).1;
         for (extent, stride) in replicated {
             // All but the first thread are moved out of bounds.

@@ -155,7 +155,7 @@ impl View {
         if !idle.is_empty() {
             // Threads without an element are moved out of bounds along another mode.
             let far = || Problem::new("a coordinate passes 63 bits");
-            let (along, reach) = self.reach();
+            let (along, reach) = self.span();
             let reach = view.limits[along].get_or_insert((self.base[along].clone(), reach)).1;
             for place in idle {
                 view.base[along] = view.base[along].plus(&place, reach).ok_or_else(far)?;
@@ -208,7 +208,7 @@ impl View {
 
 impl View {
     /// A mode of the tensor behind it, and how far it goes along that.
-    pub(crate) fn reach(&self) -> (usize, i64) {
+    pub(crate) fn span(&self) -> (usize, i64) {
         let steps = self.layout.leaves().filter_map(|(extent, stride)| match (extent, stride) {
             (Value::Int(extent), Value::Basis { times, path }) => {
                 Some((usize::from(path.steps()[0]), Some((extent - 1) * times)))

@@ -78,7 +78,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     ),
     (
         Kernel,
-        "fn k(e: &Tensor<i32, _1>, x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let mut a = full::<f32>((4, 8), 0.0); if e[(0)] > 0 { a += tile(x, (1, 8), (block.x, 0)); } copy(map(a, |a, at| at.0 as f32), tile(y, (4, 8), (block.x, 0))); }",
+        "fn k(e: &Tensor<i32, _1>, x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) { let mut a = full::<f32>((4, 8), 0.0); if e[(0)] > 0 { a += tile(x, (1, 8), (0, 0)); } copy(map(a, |a, at| at.0 as f32), tile(y, (4, 8), (block.x, 0))); }",
     ),
     (
         Kernel,
