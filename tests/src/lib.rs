@@ -3,6 +3,7 @@
 pub mod arithmetic;
 pub mod casts;
 pub mod choreography;
+mod compiler;
 pub mod configuration;
 mod cores;
 pub mod draw;
@@ -18,9 +19,11 @@ pub mod places;
 pub mod problem;
 pub mod programs;
 pub mod rows;
+pub mod sweep;
 pub mod tensor;
 mod user_crate;
 pub mod views;
 
+pub use compiler::Compiler;
 pub use cores::by_all_cores;
 pub use user_crate::UserCrate;

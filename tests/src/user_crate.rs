@@ -49,6 +49,6 @@ impl UserCrate {
 }
 
 /// The workspace's folder.
-fn workspace() -> PathBuf {
+pub(crate) fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_path_buf).unwrap_or_default()
 }

@@ -40,7 +40,8 @@ fn built() -> PathBuf {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("..");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.current_dir(root()).args(["build", "--quiet", "--package", "tilewright", "--examples"]);
+    // The whole workspace, as the tests are built: with other features everything would be compiled again.
+    command.current_dir(root()).args(["build", "--quiet", "--workspace", "--examples"]);
     let output = command.arg("--target-dir").arg(&target).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     target.join("debug/examples")

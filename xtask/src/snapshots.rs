@@ -4,7 +4,7 @@ use crate::setup;
 use crate::shell::{Outcome, cargo, run as spawn, scope, step};
 
 /// One row per tool that keeps expected output in files.
-const BLESS: &[(&str, &str)] = &[("INSTA_UPDATE", "always"), ("TRYBUILD", "overwrite")];
+const BLESS: &[(&str, &str)] = &[("INSTA_UPDATE", "always"), ("TILEWRIGHT_BLESS", "1")];
 
 pub(crate) fn run(extra: &[String]) -> Outcome {
     let environment = setup::prepare()?;
