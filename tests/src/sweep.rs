@@ -49,6 +49,18 @@ fn drawn<T>(cases: Vec<T>, parts: u64, key: impl Hash) -> Vec<T> {
     order.into_iter().map(|(_, case)| case).collect()
 }
 
+/// Whether a case runs that is as long as many others: once in `parts` seeds.
+#[track_caller]
+pub fn runs(parts: u64) -> bool {
+    let Some(seed) = seed() else { return true };
+    let here = Location::caller();
+    let mut hasher = DefaultHasher::new();
+    (seed, here.file(), here.line()).hash(&mut hasher);
+    let runs = hasher.finish().is_multiple_of(parts);
+    println!("{}; {VARIABLE}=all runs it", if runs { "drawn" } else { "not drawn" });
+    runs
+}
+
 /// A number of random cases: `full` in a sweep, `quick` otherwise.
 pub fn count(quick: u64, full: u64) -> u64 {
     if is_full() { full } else { quick }

@@ -4,9 +4,9 @@
 use tilewright_codegen::element::bf16;
 use tilewright_codegen::launch::Limits;
 use tilewright_sim::{Arg, Options, run_every};
-use tilewright_tests::gallery;
 use tilewright_tests::problem::{Finish, Problem, Setting, Values};
 use tilewright_tests::tensor::Room;
+use tilewright_tests::{gallery, sweep};
 
 /// C = A·Bᵀ of small integers in bf16, with leading dimensions that are `gap` larger than the extents.
 #[track_caller]
@@ -46,7 +46,7 @@ fn check_with(keys: &str, sizes: &[[usize; 3]], gap: usize, schedules: u32) {
             sums.iter_mut().zip(&before).for_each(|(sum, before)| *sum = 2.0 * *sum - before);
         }
         let wanted = lay(&sums, [m, n], of_c);
-        for multiprocessors in [2, 132] {
+        for multiprocessors in sweep::share([2, 132], 2) {
             let limits = Limits { multiprocessors, ..Limits::HOPPER };
             let options = Options { schedules, limits, ..Options::default() };
             let mut args = vec![
@@ -114,9 +114,10 @@ fn two_tiles_of_rows_per_warpgroup() {
 
 #[test]
 fn three_warpgroups() {
-    for keys in
-        ["bm=192 bn=64 c=n_major b=k_major", "bm=192 bn=192 cluster=2 b=k_major out=f32", "bm=112 bn=192"]
-    {
+    for keys in sweep::share(
+        ["bm=192 bn=64 c=n_major b=k_major", "bm=192 bn=192 cluster=2 b=k_major out=f32", "bm=112 bn=192"],
+        6,
+    ) {
         check_numbers(&format!("dtype=bf16 arch=90 a=k_major {keys}"), &sizes(8));
     }
     check("dtype=bf16 arch=90 bm=96 bn=192 a=k_major b=k_major cluster=2", &[[200, 400, 136]], 3);
@@ -125,17 +126,22 @@ fn three_warpgroups() {
 /// Operands that are not k_major, as tiles that whole swizzles of 128 bytes do not divide, and shared by blocks of a cluster.
 #[test]
 fn columns_of_any_width() {
-    for keys in ["bm=160 bn=128 b=k_major", "bm=48 bn=64", "bm=64 bn=96 c=n_major a=k_major"] {
+    for keys in sweep::share(["bm=160 bn=128 b=k_major", "bm=48 bn=64", "bm=64 bn=96 c=n_major a=k_major"], 6)
+    {
         check_with(&format!("dtype=bf16 arch=90 {keys}"), &[[200, 136, 136]], 8, 1);
     }
-    for keys in ["bm=192 bn=64 b=k_major", "bm=64 bn=96 c=n_major a=k_major", "bm=32 bn=128"] {
+    for keys in sweep::share(["bm=192 bn=64 b=k_major", "bm=64 bn=96 c=n_major a=k_major", "bm=32 bn=128"], 6)
+    {
         check_with(&format!("dtype=bf16 arch=90 cluster=2 {keys}"), &[[200, 264, 136]], 8, 3);
     }
 }
 
 #[test]
 fn clusters_of_four() {
-    for keys in ["bm=160 bn=64 a=k_major b=k_major", "bm=64 bn=64 b=k_major", "bm=128 bn=128 c=n_major"] {
+    for keys in sweep::share(
+        ["bm=160 bn=64 a=k_major b=k_major", "bm=64 bn=64 b=k_major", "bm=128 bn=128 c=n_major"],
+        6,
+    ) {
         check_with(&format!("dtype=bf16 arch=90 cluster=4 {keys}"), &[[200, 328, 136], [264, 72, 8]], 8, 3);
     }
 }
@@ -143,24 +149,27 @@ fn clusters_of_four() {
 /// The blocks of a cluster split K; some have nothing of it.
 #[test]
 fn blocks_of_a_cluster_split_k() {
-    for keys in [
-        "dtype=bf16 bm=64 bn=64 split_k=8 b=k_major",
-        "dtype=f16 bm=64 bn=128 split_k=4 c=n_major bias=columns a=k_major",
-        "dtype=f16 bm=64 bn=16 split_k=8 c=n_major bias=columns",
-        "dtype=f16 b_dtype=i4 bm=48 bn=64 split_k=8 b=k_major c=n_major bias=rows",
-        "dtype=bf16 bm=64 bn=64 split_k=2 out=f32 alpha_beta=true bias=columns a=k_major b=k_major",
-        "dtype=e4m3 bm=64 bn=64 split_k=2 a=k_major b=k_major out=bf16",
-        "dtype=bf16 bm=128 bn=128 split_k=2 b=k_major bias=rows alpha_beta=true",
-        "dtype=bf16 bm=128 bn=64 split_k=4 c=n_major",
-        // Sums need more memory than the ring whose place they take.
-        "dtype=bf16 bm=256 bn=128 split_k=2 stages=2 a=k_major b=k_major",
-        "dtype=bf16 bm=64 bn=64 split_k=2 batched=true bias=rows alpha_beta=true",
-        "dtype=f16 bm=128 bn=32 split_k=4 batched=true c=n_major a=k_major residual=after",
-        "precision=f32x3 bm=64 bn=64 split_k=2 a=k_major b=k_major",
-        "precision=f32x3 bm=64 bn=32 split_k=4 c=n_major batched=true a=k_major b=k_major",
-        "dtype=bf16 b_dtype=i8 bm=64 bn=64 split_k=2 b=k_major",
-        "dtype=f16 b_dtype=u4 bm=64 bn=128 split_k=4 b=k_major out=f32 group_size=32 zeros=true batched=true",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 bm=64 bn=64 split_k=8 b=k_major",
+            "dtype=f16 bm=64 bn=128 split_k=4 c=n_major bias=columns a=k_major",
+            "dtype=f16 bm=64 bn=16 split_k=8 c=n_major bias=columns",
+            "dtype=f16 b_dtype=i4 bm=48 bn=64 split_k=8 b=k_major c=n_major bias=rows",
+            "dtype=bf16 bm=64 bn=64 split_k=2 out=f32 alpha_beta=true bias=columns a=k_major b=k_major",
+            "dtype=e4m3 bm=64 bn=64 split_k=2 a=k_major b=k_major out=bf16",
+            "dtype=bf16 bm=128 bn=128 split_k=2 b=k_major bias=rows alpha_beta=true",
+            "dtype=bf16 bm=128 bn=64 split_k=4 c=n_major",
+            // Sums need more memory than the ring whose place they take.
+            "dtype=bf16 bm=256 bn=128 split_k=2 stages=2 a=k_major b=k_major",
+            "dtype=bf16 bm=64 bn=64 split_k=2 batched=true bias=rows alpha_beta=true",
+            "dtype=f16 bm=128 bn=32 split_k=4 batched=true c=n_major a=k_major residual=after",
+            "precision=f32x3 bm=64 bn=64 split_k=2 a=k_major b=k_major",
+            "precision=f32x3 bm=64 bn=32 split_k=4 c=n_major batched=true a=k_major b=k_major",
+            "dtype=bf16 b_dtype=i8 bm=64 bn=64 split_k=2 b=k_major",
+            "dtype=f16 b_dtype=u4 bm=64 bn=128 split_k=4 b=k_major out=f32 group_size=32 zeros=true batched=true",
+        ],
+        6,
+    ) {
         let elements = if keys.contains("e4m3") { 16 } else { 8 };
         let mut sizes = sizes(elements);
         // As many rows as columns would not tell a bias of rows from one of columns.
@@ -174,7 +183,10 @@ fn blocks_of_a_cluster_split_k() {
 /// Tiles whose rows and steps a warpgroup splits in two terms in one part or several, by vectors of any width.
 #[test]
 fn tiles_are_split_whole() {
-    for keys in ["bn=16 bk=16", "bn=80 bk=8", "bn=48 bk=24", "bn=64 bk=24", "bn=96 bk=16", "bn=16 bk=8"] {
+    for keys in sweep::share(
+        ["bn=16 bk=16", "bn=80 bk=8", "bn=48 bk=24", "bn=64 bk=24", "bn=96 bk=16", "bn=16 bk=8"],
+        6,
+    ) {
         let keys = format!("precision=f32x3 arch=90 mma=wgmma bm=64 a=k_major b=k_major c=n_major {keys}");
         check_numbers(&keys, &sizes(4));
     }
@@ -183,17 +195,20 @@ fn tiles_are_split_whole() {
 /// A slot is filled again once the product that reads it is done.
 #[test]
 fn rings_of_one_slot() {
-    for keys in [
-        "dtype=bf16 bm=64 bn=64 c=n_major",
-        "dtype=f16 bm=64 bn=128 ping_pong=true alpha_beta=true",
-        "dtype=bf16 bm=64 bn=128 cluster=2 bias=rows a=k_major",
-        "dtype=f16 bm=64 bn=64 split_k=2 c=n_major",
-        "dtype=i8 bm=128 bn=64 a=k_major b=k_major",
-        "dtype=e4m3 bm=64 bn=64 out=bf16 a=k_major b=k_major",
-        "dtype=e4m3 scales=blocks bm=64 bn=64 a=k_major b=k_major",
-        "precision=f32x3 bm=64 bn=64 a=k_major b=k_major",
-        "dtype=bf16 b_dtype=i8 bm=64 bn=64 b=k_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 bm=64 bn=64 c=n_major",
+            "dtype=f16 bm=64 bn=128 ping_pong=true alpha_beta=true",
+            "dtype=bf16 bm=64 bn=128 cluster=2 bias=rows a=k_major",
+            "dtype=f16 bm=64 bn=64 split_k=2 c=n_major",
+            "dtype=i8 bm=128 bn=64 a=k_major b=k_major",
+            "dtype=e4m3 bm=64 bn=64 out=bf16 a=k_major b=k_major",
+            "dtype=e4m3 scales=blocks bm=64 bn=64 a=k_major b=k_major",
+            "precision=f32x3 bm=64 bn=64 a=k_major b=k_major",
+            "dtype=bf16 b_dtype=i8 bm=64 bn=64 b=k_major",
+        ],
+        6,
+    ) {
         let elements = if keys.contains("e4m3") || keys.contains("i8 bm=128") { 16 } else { 8 };
         check_numbers(&format!("{keys} stages=1 arch=90 mma=wgmma"), &sizes(elements));
     }
@@ -284,13 +299,16 @@ fn sizes(elements: usize) -> [([usize; 3], usize); 4] {
 
 #[test]
 fn tf32_into_either_type_of_32_bits() {
-    for keys in [
-        "bm=128 bn=64",
-        "bm=128 bn=64 c=n_major",
-        "bm=64 bn=64 out=tf32",
-        "bm=64 bn=80 out=bf16 c=n_major",
-        "bm=64 bn=128 alpha_beta=true c=n_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "bm=128 bn=64",
+            "bm=128 bn=64 c=n_major",
+            "bm=64 bn=64 out=tf32",
+            "bm=64 bn=80 out=bf16 c=n_major",
+            "bm=64 bn=128 alpha_beta=true c=n_major",
+        ],
+        6,
+    ) {
         check_numbers(&format!("dtype=tf32 arch=90 a=k_major b=k_major {keys}"), &sizes(4));
     }
 }
@@ -314,12 +332,15 @@ fn bytes_into_wide_sums() {
 
 #[test]
 fn other_types_of_the_result() {
-    for keys in [
-        "dtype=bf16 out=f32 bm=64 bn=64 a=k_major",
-        "dtype=f16 out=f32 bm=128 bn=64 c=n_major alpha_beta=true",
-        "dtype=bf16 out=f16 bm=64 bn=64 b=k_major",
-        "dtype=f16 out=f32 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 out=f32 bm=64 bn=64 a=k_major",
+            "dtype=f16 out=f32 bm=128 bn=64 c=n_major alpha_beta=true",
+            "dtype=bf16 out=f16 bm=64 bn=64 b=k_major",
+            "dtype=f16 out=f32 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major",
+        ],
+        6,
+    ) {
         check_numbers(&format!("{keys} arch=90"), &sizes(8));
     }
 }
@@ -333,25 +354,31 @@ fn steps_of_any_length() {
         sizes[0].0[2] = 768;
         sizes
     };
-    for keys in [
-        "dtype=bf16 bm=64 bn=64 bk=32 a=k_major b=k_major",
-        "dtype=bf16 bm=64 bn=128 bk=128 c=n_major a=k_major b=k_major",
-        "dtype=f16 bm=64 bn=64 bk=48 b=k_major cluster=2",
-        "dtype=bf16 bm=64 bn=64 bk=16 cluster=2",
-        "dtype=bf16 bm=32 bn=64 bk=96 ping_pong=true a=k_major out=f32",
-        "dtype=f16 bm=64 bn=64 bk=128 split_k=2 a=k_major b=k_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 bm=64 bn=64 bk=32 a=k_major b=k_major",
+            "dtype=bf16 bm=64 bn=128 bk=128 c=n_major a=k_major b=k_major",
+            "dtype=f16 bm=64 bn=64 bk=48 b=k_major cluster=2",
+            "dtype=bf16 bm=64 bn=64 bk=16 cluster=2",
+            "dtype=bf16 bm=32 bn=64 bk=96 ping_pong=true a=k_major out=f32",
+            "dtype=f16 bm=64 bn=64 bk=128 split_k=2 a=k_major b=k_major",
+        ],
+        6,
+    ) {
         check_numbers(&format!("{keys} mma=wgmma arch=90"), &whole(8));
     }
-    for keys in [
-        "dtype=tf32 bm=64 bn=64 bk=16",
-        "dtype=i8 bm=128 bn=64 bk=256 c=n_major",
-        "dtype=e4m3 bm=64 bn=64 bk=64 out=bf16",
-        "precision=f32x3 bm=64 bn=64 bk=16",
-        "dtype=bf16 b_dtype=i8 bm=64 bn=64 bk=32",
-        "dtype=f16 b_dtype=u4 bm=64 bn=64 bk=128 group_size=32 zeros=true",
-        "dtype=bf16 b_dtype=u8 bm=64 bn=64 bk=96 group_size=64 c=n_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=tf32 bm=64 bn=64 bk=16",
+            "dtype=i8 bm=128 bn=64 bk=256 c=n_major",
+            "dtype=e4m3 bm=64 bn=64 bk=64 out=bf16",
+            "precision=f32x3 bm=64 bn=64 bk=16",
+            "dtype=bf16 b_dtype=i8 bm=64 bn=64 bk=32",
+            "dtype=f16 b_dtype=u4 bm=64 bn=64 bk=128 group_size=32 zeros=true",
+            "dtype=bf16 b_dtype=u8 bm=64 bn=64 bk=96 group_size=64 c=n_major",
+        ],
+        6,
+    ) {
         check_numbers(&format!("{keys} mma=wgmma arch=90 a=k_major b=k_major"), &whole(16));
     }
 }
@@ -359,20 +386,23 @@ fn steps_of_any_length() {
 /// Results of 8 and of 64 bits, along rows and along columns of what wgmma computes.
 #[test]
 fn results_of_any_width() {
-    for keys in [
-        "dtype=i8 out=i8 bm=64 bn=64",
-        "dtype=u8 out=u8 bm=128 bn=32 c=n_major alpha_beta=true",
-        "dtype=e4m3 out=e4m3 bm=64 bn=128 bias=rows",
-        "dtype=bf16 out=f64 bm=64 bn=64 residual=before",
-        "dtype=f16 out=f64 bm=128 bn=32 c=n_major cluster=2",
-        "dtype=i8 out=i8 bm=64 bn=128 ping_pong=true batched=true",
-        "precision=f32x3 out=f64 bm=64 bn=64",
-        "dtype=bf16 out=e5m2 bm=64 bn=64 split_k=2 c=n_major",
-        "dtype=bf16 b_dtype=i8 out=f32 bm=64 bn=64 c=n_major",
-        "dtype=f16 b_dtype=i8 out=f64 bm=64 bn=64 c=n_major bias=columns",
-        "dtype=f16 b_dtype=i8 out=e4m3 bm=64 bn=128",
-        "dtype=bf16 b_dtype=i4 out=e4m3 bm=32 bn=128 c=n_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=i8 out=i8 bm=64 bn=64",
+            "dtype=u8 out=u8 bm=128 bn=32 c=n_major alpha_beta=true",
+            "dtype=e4m3 out=e4m3 bm=64 bn=128 bias=rows",
+            "dtype=bf16 out=f64 bm=64 bn=64 residual=before",
+            "dtype=f16 out=f64 bm=128 bn=32 c=n_major cluster=2",
+            "dtype=i8 out=i8 bm=64 bn=128 ping_pong=true batched=true",
+            "precision=f32x3 out=f64 bm=64 bn=64",
+            "dtype=bf16 out=e5m2 bm=64 bn=64 split_k=2 c=n_major",
+            "dtype=bf16 b_dtype=i8 out=f32 bm=64 bn=64 c=n_major",
+            "dtype=f16 b_dtype=i8 out=f64 bm=64 bn=64 c=n_major bias=columns",
+            "dtype=f16 b_dtype=i8 out=e4m3 bm=64 bn=128",
+            "dtype=bf16 b_dtype=i4 out=e4m3 bm=32 bn=128 c=n_major",
+        ],
+        6,
+    ) {
         let mut sizes = sizes(16);
         // As many rows as columns would not tell a bias of rows from one of columns.
         sizes[0].0[0] *= 2;
@@ -384,11 +414,14 @@ fn results_of_any_width() {
 /// Three warpgroups, whose registers also hold other sums or converted elements.
 #[test]
 fn three_warpgroups_with_further_registers() {
-    for keys in [
-        "precision=f32x3 bm=192 bn=48 c=n_major",
-        "dtype=e4m3 bm=192 bn=64 c=n_major out=bf16",
-        "dtype=bf16 b_dtype=i8 bm=64 bn=192",
-    ] {
+    for keys in sweep::share(
+        [
+            "precision=f32x3 bm=192 bn=48 c=n_major",
+            "dtype=e4m3 bm=192 bn=64 c=n_major out=bf16",
+            "dtype=bf16 b_dtype=i8 bm=64 bn=192",
+        ],
+        6,
+    ) {
         let mut sizes = sizes(16);
         (sizes[0].0[0], sizes[0].0[1]) = (192, 384);
         check_numbers(&format!("{keys} mma=wgmma arch=90 a=k_major b=k_major"), &sizes);
@@ -397,19 +430,22 @@ fn three_warpgroups_with_further_registers() {
 
 #[test]
 fn tiles_of_every_default_size() {
-    for tile in ["bm=128 bn=192 c=n_major", "bm=256 bn=128 c=n_major", "bm=192 bn=128"] {
+    for tile in sweep::share(["bm=128 bn=192 c=n_major", "bm=256 bn=128 c=n_major", "bm=192 bn=128"], 6) {
         check_numbers(&format!("dtype=bf16 arch=90 a=k_major {tile}"), &sizes(8));
     }
 }
 
 #[test]
 fn batches_are_a_third_mode_of_tensor_maps() {
-    for keys in [
-        "dtype=bf16 bm=64 bn=64",
-        "dtype=f16 bm=64 bn=64 c=n_major a=k_major b=k_major cluster=2 out=f32",
-        "dtype=bf16 bm=64 bn=64 ping_pong=true a=k_major alpha_beta=true band=1",
-        "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 bm=64 bn=64",
+            "dtype=f16 bm=64 bn=64 c=n_major a=k_major b=k_major cluster=2 out=f32",
+            "dtype=bf16 bm=64 bn=64 ping_pong=true a=k_major alpha_beta=true band=1",
+            "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16",
+        ],
+        6,
+    ) {
         let elements = if keys.contains("e4m3") { 16 } else { 8 };
         check_numbers(&format!("{keys} arch=90 batched=true"), &sizes(elements));
     }
@@ -418,19 +454,22 @@ fn batches_are_a_third_mode_of_tensor_maps() {
 /// A number for each row or column of C: along wgmma's rows or columns, by the order of C.
 #[test]
 fn a_bias_is_added_and_scales_multiply() {
-    for keys in [
-        "dtype=bf16 bm=128 bn=32 b=k_major c=n_major bias=columns",
-        "dtype=bf16 bm=64 bn=128 bias=rows",
-        "dtype=f16 bm=256 bn=64 c=n_major bias=rows a=k_major",
-        "dtype=bf16 bm=64 bn=64 out=f32 bias=columns b=k_major alpha_beta=true",
-        "dtype=tf32 bm=128 bn=64 a=k_major b=k_major c=n_major bias=columns",
-        "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16 bias=rows batched=true",
-        "dtype=i8 bm=64 bn=64 a=k_major b=k_major bias=columns",
-        "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16 scales=both",
-        "dtype=e4m3 bm=128 bn=64 a=k_major b=k_major c=n_major out=bf16 scales=rows bias=columns fast_accum=true",
-        "dtype=bf16 bm=64 bn=64 out=f32 scales=columns alpha_beta=true",
-        "dtype=bf16 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major bias=rows alpha_beta=true batched=true",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 bm=128 bn=32 b=k_major c=n_major bias=columns",
+            "dtype=bf16 bm=64 bn=128 bias=rows",
+            "dtype=f16 bm=256 bn=64 c=n_major bias=rows a=k_major",
+            "dtype=bf16 bm=64 bn=64 out=f32 bias=columns b=k_major alpha_beta=true",
+            "dtype=tf32 bm=128 bn=64 a=k_major b=k_major c=n_major bias=columns",
+            "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16 bias=rows batched=true",
+            "dtype=i8 bm=64 bn=64 a=k_major b=k_major bias=columns",
+            "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16 scales=both",
+            "dtype=e4m3 bm=128 bn=64 a=k_major b=k_major c=n_major out=bf16 scales=rows bias=columns fast_accum=true",
+            "dtype=bf16 bm=64 bn=64 out=f32 scales=columns alpha_beta=true",
+            "dtype=bf16 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major bias=rows alpha_beta=true batched=true",
+        ],
+        6,
+    ) {
         let elements = if keys.contains("a=k_major b=k_major") { 16 } else { 8 };
         let mut sizes = sizes(elements);
         // As many rows as columns would not tell a bias of rows from one of columns.
@@ -443,16 +482,19 @@ fn a_bias_is_added_and_scales_multiply() {
 /// Scales of blocks of 128 along K, in both orders of C, with tiles that are a part of a block of columns.
 #[test]
 fn blocks_have_scales() {
-    for keys in [
-        "bm=64 bn=128 c=n_major",
-        "bm=256 bn=64 out=bf16",
-        "bm=64 bn=32 out=bf16 bias=rows alpha_beta=true",
-        "bm=128 bn=16 c=n_major out=f16 batched=true",
-        "bm=64 bn=64 cluster=2",
-        "bm=64 bn=64 ping_pong=true c=n_major out=bf16",
-        "bm=64 bn=64 split_k=2 out=bf16",
-        "bm=64 bn=64 split_k=4 c=n_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "bm=64 bn=128 c=n_major",
+            "bm=256 bn=64 out=bf16",
+            "bm=64 bn=32 out=bf16 bias=rows alpha_beta=true",
+            "bm=128 bn=16 c=n_major out=f16 batched=true",
+            "bm=64 bn=64 cluster=2",
+            "bm=64 bn=64 ping_pong=true c=n_major out=bf16",
+            "bm=64 bn=64 split_k=2 out=bf16",
+            "bm=64 bn=64 split_k=4 c=n_major",
+        ],
+        6,
+    ) {
         let mut sizes = sizes(16).to_vec();
         // As many rows as columns would not tell scales of rows from those of columns.
         sizes[0].0[0] *= 2;
@@ -470,12 +512,15 @@ fn blocks_have_scales() {
 /// A warpgroup splits the right operand, consumers the left one.
 #[test]
 fn operands_in_two_terms() {
-    for keys in [
-        "bm=64 bn=64",
-        "bm=128 bn=128 c=n_major bias=columns",
-        "bm=128 bn=64 stages=2 alpha_beta=true",
-        "bm=64 bn=128 cluster=2 batched=true c=n_major out=bf16",
-    ] {
+    for keys in sweep::share(
+        [
+            "bm=64 bn=64",
+            "bm=128 bn=128 c=n_major bias=columns",
+            "bm=128 bn=64 stages=2 alpha_beta=true",
+            "bm=64 bn=128 cluster=2 batched=true c=n_major out=bf16",
+        ],
+        6,
+    ) {
         let mut sizes = sizes(4);
         sizes[0].0[0] *= 2;
         check_numbers(&format!("precision=f32x3 arch=90 a=k_major b=k_major {keys}"), &sizes);
@@ -484,7 +529,10 @@ fn operands_in_two_terms() {
 
 #[test]
 fn sums_of_bytes_stay_in_tensor_cores_where_asked() {
-    for keys in ["dtype=e4m3 bm=128 bn=144 c=n_major", "dtype=e5m2 bm=64 bn=64 ping_pong=true out=f16"] {
+    for keys in sweep::share(
+        ["dtype=e4m3 bm=128 bn=144 c=n_major", "dtype=e5m2 bm=64 bn=64 ping_pong=true out=f16"],
+        6,
+    ) {
         check_numbers(&format!("{keys} arch=90 a=k_major b=k_major fast_accum=true"), &sizes(16));
     }
     // Promoted sums: iterations of eight steps, and of two.

@@ -7,6 +7,7 @@ use tilewright_sim::{Options, Outcome, run, run_every};
 use tilewright_tests::gallery;
 use tilewright_tests::packed::{self, Case};
 use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::sweep;
 use tilewright_tests::tensor::Room;
 
 const NONE: Room = Room::new(0, 0);
@@ -114,7 +115,7 @@ fn all_variants_agree() {
 /// The same for variants by mma.sync.
 #[test]
 fn all_variants_by_mma_sync_agree() {
-    for keys in ["dtype=bf16 b=k_major", "dtype=tf32 a=k_major"] {
+    for keys in sweep::share(["dtype=bf16 b=k_major", "dtype=tf32 a=k_major"], 6) {
         let kernel = gallery::matmul(&format!("{keys} mma=mma_sync arch=90")).kernel.unwrap();
         let sizes: &[(&str, usize)] = &[("M", 65), ("N", 67), ("K", 33)];
         let setting =
@@ -186,7 +187,10 @@ fn large_products_are_packed_along_k() {
 /// By mma.sync, in every order: operands that bulk copies do not take, and of four and of one byte those that are not along K.
 #[test]
 fn large_products_by_mma_sync_are_packed() {
-    for order in ["a=k_major b=k_major", "b=k_major", "", "a=k_major", "a=k_major b=k_major c=n_major"] {
+    for order in sweep::share(
+        ["a=k_major b=k_major", "b=k_major", "", "a=k_major", "a=k_major b=k_major c=n_major"],
+        6,
+    ) {
         for types in ["dtype=bf16", "dtype=tf32", "dtype=i8"] {
             let keys = format!("{types} mma=mma_sync arch=90 {order}");
             for sizes in [[4095, 4097, 1023], [1111, 2222, 3333], [1001, 1001, 1001]] {

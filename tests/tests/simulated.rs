@@ -7,7 +7,7 @@ use tilewright_sim::{Error, Options, run_every};
 use tilewright_tests::draw::{self, Draw, Fit, Scale};
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::tensor::Room;
-use tilewright_tests::{by_all_cores, gallery};
+use tilewright_tests::{by_all_cores, gallery, sweep};
 
 /// Extents by name, and the padding of every leading dimension.
 const SIZES: [(&[(&str, usize)], usize); 4] = [
@@ -49,7 +49,7 @@ fn check(name: &str, kernel: &Generated, place: usize) -> usize {
 
 #[test]
 fn the_gallery_computes_what_it_says() {
-    by_all_cores(&gallery::all(), |(name, kernel)| {
+    by_all_cores(&sweep::share(gallery::all(), 6), |(name, kernel)| {
         let ran: usize = (0..SIZES.len()).map(|place| check(name, kernel, place)).sum();
         assert!(ran >= 1, "{name} never ran");
     });
@@ -69,7 +69,7 @@ fn k_that_tiles_do_not_divide() {
         "tc=(8,4) stages=2 vec=4 staged=both split_k=2 arch=90",
         "tc=(8,4,2) bk=16 stages=2 split_k=4 arch=90",
     ];
-    for plan in PLANS {
+    for plan in sweep::share(PLANS, 4) {
         for order in ORDERS {
             let base = "bm=32 bn=16 values=(4,4) fragments=2";
             let bk = if plan.contains("bk=") { "" } else { "bk=8" };
@@ -111,7 +111,7 @@ fn draw(draw: &Draw) -> Result<(), String> {
 #[test]
 fn products_drawn_at_random() {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    draw::each(50, Scale::Small, threads, draw);
+    draw::each(sweep::count(16, 50) as usize, Scale::Small, threads, draw);
 }
 
 #[test]

@@ -6,6 +6,7 @@ use tilewright_codegen::words::Words;
 use tilewright_codegen::{Elem, Generated};
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Finish, Problem, Setting, Values};
+use tilewright_tests::sweep;
 use tilewright_tests::tensor::Room;
 
 fn kernel(keys: &str) -> Generated {
@@ -109,12 +110,15 @@ fn floats_of_eight_bits() {
 #[test]
 fn blocks_have_scales() {
     let sizes = [([128, 136, 256], 0), ([72, 48, 200], 8), ([33, 70, 45], 1)];
-    for keys in [
-        "arch=89 a=k_major b=k_major bm=64 bn=64",
-        "arch=89 a=k_major b=k_major c=n_major out=bf16 bm=64 bn=128 bk=128",
-        "arch=90 mma=mma_sync bm=32 bn=32 bk=32 c=n_major alpha_beta=true bias=columns",
-        "arch=89 mma=mma_sync bm=64 bn=32 batched=true b=k_major out=f16",
-    ] {
+    for keys in sweep::share(
+        [
+            "arch=89 a=k_major b=k_major bm=64 bn=64",
+            "arch=89 a=k_major b=k_major c=n_major out=bf16 bm=64 bn=128 bk=128",
+            "arch=90 mma=mma_sync bm=32 bn=32 bk=32 c=n_major alpha_beta=true bias=columns",
+            "arch=89 mma=mma_sync bm=64 bn=32 batched=true b=k_major out=f16",
+        ],
+        4,
+    ) {
         check(&format!("dtype=e4m3 scales=blocks {keys}"), &sizes);
     }
 }
@@ -122,14 +126,17 @@ fn blocks_have_scales() {
 /// C has the type of the sums where that of the operands cannot represent them.
 #[test]
 fn the_usual_type_of_the_result() {
-    for (keys, wanted) in [
-        ("dtype=tf32", Elem::F32),
-        ("dtype=e4m3 arch=89", Elem::F32),
-        ("dtype=e5m2 arch=89 acc=f16", Elem::F16),
-        ("dtype=i8", Elem::I32),
-        ("dtype=bf16", Elem::Bf16),
-        ("dtype=tf32 out=tf32", Elem::Tf32),
-    ] {
+    for (keys, wanted) in sweep::share(
+        [
+            ("dtype=tf32", Elem::F32),
+            ("dtype=e4m3 arch=89", Elem::F32),
+            ("dtype=e5m2 arch=89 acc=f16", Elem::F16),
+            ("dtype=i8", Elem::I32),
+            ("dtype=bf16", Elem::Bf16),
+            ("dtype=tf32 out=tf32", Elem::Tf32),
+        ],
+        4,
+    ) {
         let kernel = kernel(keys);
         let c = kernel.params.iter().find(|param| param.name == "c").expect("a result");
         assert_eq!(c.elem, wanted, "{keys}");
@@ -138,7 +145,7 @@ fn the_usual_type_of_the_result() {
 
 #[test]
 fn every_instruction_of_f64() {
-    for row in ["mma_m8n8k4_f64", "mma_m16n8k4_f64", "mma_m16n8k8_f64", "mma_m16n8k16_f64"] {
+    for row in sweep::share(["mma_m8n8k4_f64", "mma_m16n8k4_f64", "mma_m16n8k8_f64", "mma_m16n8k16_f64"], 4) {
         check(&format!("dtype=f64 arch=90 bm=32 bn=32 mma={row}"), &[([40, 72, 33], 0), ([64, 64, 32], 0)]);
     }
 }
@@ -147,26 +154,29 @@ fn every_instruction_of_f64() {
 #[test]
 fn fed_by_bulk_copies() {
     let sizes = [([192, 128, 128], 0), ([72, 136, 48], 8), ([160, 80, 208], 16)];
-    for keys in [
-        "dtype=bf16",
-        "dtype=bf16 a=k_major",
-        "dtype=bf16 b=k_major c=n_major",
-        "dtype=bf16 a=k_major b=k_major bk=32 alpha_beta=true",
-        "dtype=f16 a=k_major b=k_major c=n_major bias=rows epilogue=|x|x+1.0-1.0",
-        "dtype=bf16 a=k_major b=k_major bias=columns bk=128",
-        "dtype=bf16 a=k_major b=k_major scales=both c=n_major",
-        "dtype=bf16 scales=rows bm=64 bn=64 bk=32",
-        "dtype=bf16 a=k_major b=k_major batched=true bm=64 bn=96 stages=3",
-        "dtype=bf16 a=k_major b=k_major batched=true out=f32 alpha_beta=true",
-        "dtype=i8 a=k_major b=k_major",
-        "dtype=e4m3 a=k_major b=k_major out=bf16",
-        "dtype=tf32 a=k_major b=k_major bm=128",
-        "dtype=f32 precision=f32x3 a=k_major b=k_major bm=64 bn=32",
-        "dtype=bf16 a=k_major b=k_major bm=128 bn=256 warps=8",
-        "dtype=bf16 warps=((2,2),2) bm=128 bn=64",
-        "dtype=bf16 b_dtype=i8 a=k_major b=k_major",
-        "dtype=f16 b_dtype=e4m3 b=k_major out=f32 c=n_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16",
+            "dtype=bf16 a=k_major",
+            "dtype=bf16 b=k_major c=n_major",
+            "dtype=bf16 a=k_major b=k_major bk=32 alpha_beta=true",
+            "dtype=f16 a=k_major b=k_major c=n_major bias=rows epilogue=|x|x+1.0-1.0",
+            "dtype=bf16 a=k_major b=k_major bias=columns bk=128",
+            "dtype=bf16 a=k_major b=k_major scales=both c=n_major",
+            "dtype=bf16 scales=rows bm=64 bn=64 bk=32",
+            "dtype=bf16 a=k_major b=k_major batched=true bm=64 bn=96 stages=3",
+            "dtype=bf16 a=k_major b=k_major batched=true out=f32 alpha_beta=true",
+            "dtype=i8 a=k_major b=k_major",
+            "dtype=e4m3 a=k_major b=k_major out=bf16",
+            "dtype=tf32 a=k_major b=k_major bm=128",
+            "dtype=f32 precision=f32x3 a=k_major b=k_major bm=64 bn=32",
+            "dtype=bf16 a=k_major b=k_major bm=128 bn=256 warps=8",
+            "dtype=bf16 warps=((2,2),2) bm=128 bn=64",
+            "dtype=bf16 b_dtype=i8 a=k_major b=k_major",
+            "dtype=f16 b_dtype=e4m3 b=k_major out=f32 c=n_major",
+        ],
+        4,
+    ) {
         let tile = if keys.contains("bm=") { "" } else { "bm=64 bn=64 " };
         let keys = format!("{tile}arch=90 mma=mma_sync {keys}");
         let sources: Vec<String> = kernel(&keys).variants.into_iter().map(|variant| variant.source).collect();
@@ -175,7 +185,9 @@ fn fed_by_bulk_copies() {
         assert!(ran.any(|(source, ran)| ran && source.contains("bulk_load")), "{keys}: the ring never ran");
     }
     // Not where fragments would be loaded element by element, with bank conflicts.
-    for keys in ["dtype=f64", "dtype=i8", "dtype=tf32", "dtype=bf16 b_dtype=i8 out=f32 a=k_major"] {
+    for keys in
+        sweep::share(["dtype=f64", "dtype=i8", "dtype=tf32", "dtype=bf16 b_dtype=i8 out=f32 a=k_major"], 4)
+    {
         let keys = format!("arch=90 mma=mma_sync bm=64 bn=32 {keys}");
         assert!(!kernel(&keys).variants[0].source.contains("bulk_load"), "{keys}");
     }
@@ -193,12 +205,15 @@ fn tiles_that_are_chosen_at_launch() {
         ([130, 70, 46], 2),
         ([67, 33, 45], 1),
     ];
-    for keys in [
-        "dtype=bf16 a=k_major b=k_major",
-        "dtype=tf32 b=k_major",
-        "dtype=f64 arch=90",
-        "dtype=i8 a=k_major b=k_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 a=k_major b=k_major",
+            "dtype=tf32 b=k_major",
+            "dtype=f64 arch=90",
+            "dtype=i8 a=k_major b=k_major",
+        ],
+        4,
+    ) {
         let ran = check(keys, &sizes);
         let most = ran.len() - 1;
         assert!(most > 5 && ran[..most].iter().filter(|ran| **ran).count() >= most - 1, "{keys}: {ran:?}");
@@ -216,13 +231,16 @@ fn tiles_of_f32_that_are_chosen_at_launch() {
         ([130, 70, 46], 2),
         ([67, 33, 45], 1),
     ];
-    for keys in [
-        "arch=80",
-        "arch=90",
-        "arch=90 a=k_major alpha_beta=true",
-        "arch=90 a=k_major b=k_major c=n_major bias=columns",
-        "arch=90 batched=true",
-    ] {
+    for keys in sweep::share(
+        [
+            "arch=80",
+            "arch=90",
+            "arch=90 a=k_major alpha_beta=true",
+            "arch=90 a=k_major b=k_major c=n_major bias=columns",
+            "arch=90 batched=true",
+        ],
+        4,
+    ) {
         check(keys, &sizes);
     }
 }
@@ -271,16 +289,19 @@ fn small_products_and_few_rows_have_small_tiles() {
 
 #[test]
 fn tiles_warps_and_stages() {
-    for keys in [
-        "",
-        "bm=128 bn=128 bk=64 stages=3",
-        "bm=64 bn=128 warps=8 stages=2",
-        "bm=96 bn=48 warps=6 bk=48",
-        "bm=128 bn=64 warps=(4,2) c=n_major",
-        "bm=8 bn=16 bk=16 warps=1 stages=2",
-        "bm=16 bn=8 bk=16 warps=1 stages=2 c=n_major",
-        "bm=40 bn=32 stages=1",
-    ] {
+    for keys in sweep::share(
+        [
+            "",
+            "bm=128 bn=128 bk=64 stages=3",
+            "bm=64 bn=128 warps=8 stages=2",
+            "bm=96 bn=48 warps=6 bk=48",
+            "bm=128 bn=64 warps=(4,2) c=n_major",
+            "bm=8 bn=16 bk=16 warps=1 stages=2",
+            "bm=16 bn=8 bk=16 warps=1 stages=2 c=n_major",
+            "bm=40 bn=32 stages=1",
+        ],
+        4,
+    ) {
         let keys = format!("dtype=bf16 {keys}");
         check(&keys, &[([136, 72, 136], 0), ([131, 67, 45], 0)]);
     }
@@ -302,16 +323,19 @@ fn warps_of_tiles_of_odd_extents() {
 
 #[test]
 fn epilogues_batches_and_types_of_the_result() {
-    for keys in [
-        "alpha_beta=true",
-        "alpha_beta=true c=n_major a=k_major",
-        "epilogue=|x|x+1.0-1.0",
-        "batched=true",
-        "batched=true alpha_beta=true b=k_major",
-        "out=f32",
-        "out=f32 c=n_major alpha_beta=true",
-        "out=f16",
-    ] {
+    for keys in sweep::share(
+        [
+            "alpha_beta=true",
+            "alpha_beta=true c=n_major a=k_major",
+            "epilogue=|x|x+1.0-1.0",
+            "batched=true",
+            "batched=true alpha_beta=true b=k_major",
+            "out=f32",
+            "out=f32 c=n_major alpha_beta=true",
+            "out=f16",
+        ],
+        4,
+    ) {
         check(
             &format!("dtype=bf16 bm=64 bn=64 {keys}"),
             &[([64, 64, 64], 0), ([72, 136, 40], 8), ([67, 33, 45], 1)],
@@ -325,12 +349,15 @@ fn narrow_weights() {
     for order in ORDERS {
         check_all(&format!("dtype=bf16 b_dtype=i8 bm=64 bn=32 out=f32 {order}"));
     }
-    for keys in [
-        "dtype=f16 b_dtype=u8 out=f32 b=k_major",
-        "dtype=bf16 b_dtype=e4m3 out=f32 a=k_major b=k_major",
-        "dtype=f16 b_dtype=e5m2 out=f32 c=n_major",
-        "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major alpha_beta=true bias=columns batched=true",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=f16 b_dtype=u8 out=f32 b=k_major",
+            "dtype=bf16 b_dtype=e4m3 out=f32 a=k_major b=k_major",
+            "dtype=f16 b_dtype=e5m2 out=f32 c=n_major",
+            "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major alpha_beta=true bias=columns batched=true",
+        ],
+        4,
+    ) {
         check(&format!("bm=64 bn=32 {keys}"), &[([64, 72, 40], 8), ([67, 33, 45], 1)]);
     }
     check("dtype=bf16 b_dtype=i8 out=f32 arch=90 a=k_major b=k_major", &[([40, 72, 64], 0)]);
@@ -339,14 +366,17 @@ fn narrow_weights() {
 /// Few rows: warps share K, and their sums are added in shared memory; rows from which bulk copies load, and others.
 #[test]
 fn warps_share_k() {
-    for keys in [
-        "dtype=bf16 b_dtype=i8 out=f32 bk=64 warps=(1,1,4)",
-        "dtype=bf16 b_dtype=i8 c=n_major bk=64 warps=(1,1,4)",
-        "dtype=f16 b_dtype=u8 out=f32 bk=128 warps=(1,2,4) arch=90",
-        "dtype=bf16 b_dtype=i8 bk=256 warps=(1,1,8) arch=90 c=n_major",
-        "dtype=bf16 b_dtype=i8 bk=256 warps=(1,1,8) arch=90 alpha_beta=true bias=rows",
-        "dtype=bf16 out=f32 bk=128 warps=(1,1,4) arch=90 mma=mma_sync",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 b_dtype=i8 out=f32 bk=64 warps=(1,1,4)",
+            "dtype=bf16 b_dtype=i8 c=n_major bk=64 warps=(1,1,4)",
+            "dtype=f16 b_dtype=u8 out=f32 bk=128 warps=(1,2,4) arch=90",
+            "dtype=bf16 b_dtype=i8 bk=256 warps=(1,1,8) arch=90 c=n_major",
+            "dtype=bf16 b_dtype=i8 bk=256 warps=(1,1,8) arch=90 alpha_beta=true bias=rows",
+            "dtype=bf16 out=f32 bk=128 warps=(1,1,4) arch=90 mma=mma_sync",
+        ],
+        4,
+    ) {
         let keys = format!("a=k_major b=k_major bm=16 bn=32 stages=2 {keys}");
         let ran = check(&keys, &[([16, 64, 512], 0), ([13, 40, 144], 16), ([33, 31, 45], 1)]);
         assert!(ran[0], "{keys}");
@@ -358,12 +388,15 @@ fn warps_share_k() {
 /// Shared memory has no room for the sums of all parts of K at once: one part after the other, or two.
 #[test]
 fn sums_of_parts_of_k_take_turns() {
-    for (keys, [m, n], len) in [
-        ("dtype=bf16 arch=86 mma=mma_sync bk=32 warps=(2,2,2) out=f32", [128, 128], 128 * 136),
-        ("dtype=i8 bk=128 warps=(1,4,4)", [104, 128], 2 * 128 * 112),
-        ("dtype=f16 b_dtype=i4 arch=90 bk=64 warps=8 c=n_major bias=rows", [144, 96], 2 * 144 * 104),
-        ("precision=f32x3 arch=86 bk=32 warps=(2,1,2) alpha_beta=true c=n_major", [192, 64], 192 * 72),
-    ] {
+    for (keys, [m, n], len) in sweep::share(
+        [
+            ("dtype=bf16 arch=86 mma=mma_sync bk=32 warps=(2,2,2) out=f32", [128, 128], 128 * 136),
+            ("dtype=i8 bk=128 warps=(1,4,4)", [104, 128], 2 * 128 * 112),
+            ("dtype=f16 b_dtype=i4 arch=90 bk=64 warps=8 c=n_major bias=rows", [144, 96], 2 * 144 * 104),
+            ("precision=f32x3 arch=86 bk=32 warps=(2,1,2) alpha_beta=true c=n_major", [192, 64], 192 * 72),
+        ],
+        4,
+    ) {
         let keys = format!("a=k_major b=k_major {keys} bm={m} bn={n}");
         let ran = check(&keys, &[([m, n, 128], 0), ([72, 144, 96], 16), ([67, 33, 45], 1)]);
         assert!(ran[0], "{keys}");
@@ -377,15 +410,18 @@ fn sums_of_parts_of_k_take_turns() {
 /// Numbers of four bits, two in a byte, with an odd K too.
 #[test]
 fn weights_of_four_bits() {
-    for keys in [
-        "dtype=bf16 b_dtype=i4 out=f32 bm=64 bn=64",
-        "dtype=f16 b_dtype=i4 c=n_major bm=64 bn=64 alpha_beta=true",
-        "dtype=bf16 b_dtype=i4 bm=64 bn=64 bk=64 arch=90 mma=mma_sync",
-        "dtype=bf16 b_dtype=i4 bm=16 bn=32 bk=128 warps=(1,1,4) out=f32",
-        "dtype=f16 b_dtype=i4 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
-        "dtype=bf16 b_dtype=i4 bm=64 bn=128 arch=90 mma=wgmma",
-        "dtype=f16 b_dtype=i4 bm=64 bn=64 arch=90 mma=wgmma out=f32 bias=rows",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 b_dtype=i4 out=f32 bm=64 bn=64",
+            "dtype=f16 b_dtype=i4 c=n_major bm=64 bn=64 alpha_beta=true",
+            "dtype=bf16 b_dtype=i4 bm=64 bn=64 bk=64 arch=90 mma=mma_sync",
+            "dtype=bf16 b_dtype=i4 bm=16 bn=32 bk=128 warps=(1,1,4) out=f32",
+            "dtype=f16 b_dtype=i4 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
+            "dtype=bf16 b_dtype=i4 bm=64 bn=128 arch=90 mma=wgmma",
+            "dtype=f16 b_dtype=i4 bm=64 bn=64 arch=90 mma=wgmma out=f32 bias=rows",
+        ],
+        4,
+    ) {
         let keys = format!("a=k_major b=k_major {keys}");
         let ran = check(&keys, &[([128, 256, 512], 0), ([72, 144, 96], 16), ([67, 33, 45], 1)]);
         assert!(ran[0], "{keys}");
@@ -395,7 +431,7 @@ fn weights_of_four_bits() {
 /// Narrow copies have other warps, whose columns are converted in pairs too.
 #[test]
 fn pairs_of_columns_of_weights_of_four_bits() {
-    for dtype in ["bf16", "f16"] {
+    for dtype in sweep::share(["bf16", "f16"], 4) {
         let keys = format!(
             "dtype={dtype} b_dtype=i4 bm=144 bn=80 arch=89 mma=mma_sync a=k_major b=k_major c=n_major bias=columns"
         );
@@ -409,25 +445,28 @@ fn pairs_of_columns_of_weights_of_four_bits() {
 #[test]
 fn scales_of_groups() {
     let sizes = [([64, 128, 768], 0), ([72, 144, 176], 16), ([67, 33, 45], 1), ([20, 40, 330], 8)];
-    for keys in [
-        "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=64 out=f32",
-        "dtype=bf16 b_dtype=i8 group_size=32 bm=64 bn=64 bk=64 c=n_major",
-        "dtype=f16 b_dtype=e5m2 group_size=64 bm=64 bn=64 bk=32 batched=true alpha_beta=true",
-        "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=64 arch=90 mma=mma_sync scales=rows",
-        "dtype=f16 b_dtype=u8 group_size=128 bm=64 bn=64 bk=64 arch=90 mma=mma_sync batched=true c=n_major",
-        "dtype=bf16 b_dtype=i4 group_size=32 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
-        "dtype=bf16 b_dtype=i4 group_size=128 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90",
-        "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
-        "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
-        "dtype=f16 b_dtype=u8 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
-        "dtype=bf16 b_dtype=i8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major ping_pong=true",
-        "dtype=bf16 b_dtype=e4m3 group_size=64 bm=32 bn=128 arch=90 mma=wgmma cluster=2",
-        // Steps and groups of which neither divides the other, and warps whose part of K has no whole groups.
-        "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=96 out=f32",
-        "dtype=f16 b_dtype=i8 group_size=128 bm=64 bn=32 bk=48 arch=90 mma=mma_sync batched=true",
-        "dtype=bf16 b_dtype=i4 group_size=32 bm=64 bn=32 bk=96 warps=(2,1,2) arch=90 mma=mma_sync",
-        "dtype=bf16 b_dtype=u8 group_size=32 bm=64 bn=32 bk=96 warps=(2,1,2)",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=64 out=f32",
+            "dtype=bf16 b_dtype=i8 group_size=32 bm=64 bn=64 bk=64 c=n_major",
+            "dtype=f16 b_dtype=e5m2 group_size=64 bm=64 bn=64 bk=32 batched=true alpha_beta=true",
+            "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=64 arch=90 mma=mma_sync scales=rows",
+            "dtype=f16 b_dtype=u8 group_size=128 bm=64 bn=64 bk=64 arch=90 mma=mma_sync batched=true c=n_major",
+            "dtype=bf16 b_dtype=i4 group_size=32 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
+            "dtype=bf16 b_dtype=i4 group_size=128 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90",
+            "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
+            "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
+            "dtype=f16 b_dtype=u8 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
+            "dtype=bf16 b_dtype=i8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major ping_pong=true",
+            "dtype=bf16 b_dtype=e4m3 group_size=64 bm=32 bn=128 arch=90 mma=wgmma cluster=2",
+            // Steps and groups of which neither divides the other, and warps whose part of K has no whole groups.
+            "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=96 out=f32",
+            "dtype=f16 b_dtype=i8 group_size=128 bm=64 bn=32 bk=48 arch=90 mma=mma_sync batched=true",
+            "dtype=bf16 b_dtype=i4 group_size=32 bm=64 bn=32 bk=96 warps=(2,1,2) arch=90 mma=mma_sync",
+            "dtype=bf16 b_dtype=u8 group_size=32 bm=64 bn=32 bk=96 warps=(2,1,2)",
+        ],
+        4,
+    ) {
         let keys = format!("a=k_major b=k_major {keys}");
         let ran = check(&keys, &sizes);
         assert!(ran[0], "{keys}");
@@ -445,7 +484,7 @@ fn scales_of_few_columns() {
 /// The epilogue's tile has the memory of all that a step fills, scales and zero points included.
 #[test]
 fn the_epilogue_reuses_the_memory_of_scales() {
-    for keys in ["group_size=32", "group_size=32 zeros=true"] {
+    for keys in sweep::share(["group_size=32", "group_size=32 zeros=true"], 4) {
         let keys = format!("dtype=bf16 b_dtype=i8 a=k_major b=k_major bm=64 bn=64 bk=32 stages=2 {keys}");
         let [with, without] =
             [keys.as_str(), "dtype=bf16 b_dtype=i8 a=k_major b=k_major bm=64 bn=64 bk=32 stages=2"]
@@ -461,18 +500,21 @@ fn the_epilogue_reuses_the_memory_of_scales() {
 #[test]
 fn zero_points() {
     let sizes = [([64, 128, 768], 0), ([72, 144, 176], 16), ([67, 33, 45], 1), ([20, 40, 330], 8)];
-    for keys in [
-        "dtype=bf16 b_dtype=u4 group_size=128 bm=64 bn=64 out=f32",
-        "dtype=bf16 b_dtype=i8 group_size=32 bm=64 bn=64 bk=64 c=n_major",
-        "dtype=f16 b_dtype=u8 group_size=64 bm=64 bn=64 bk=96 batched=true alpha_beta=true",
-        "dtype=f16 b_dtype=u4 group_size=64 bm=64 bn=64 bk=64 arch=90 mma=mma_sync scales=rows",
-        "dtype=f16 b_dtype=u8 group_size=128 bm=64 bn=64 bk=64 arch=90 mma=mma_sync batched=true c=n_major",
-        "dtype=bf16 b_dtype=u4 group_size=32 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
-        "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
-        "dtype=bf16 b_dtype=u4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
-        "dtype=f16 b_dtype=i4 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
-        "dtype=bf16 b_dtype=u8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major ping_pong=true",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 b_dtype=u4 group_size=128 bm=64 bn=64 out=f32",
+            "dtype=bf16 b_dtype=i8 group_size=32 bm=64 bn=64 bk=64 c=n_major",
+            "dtype=f16 b_dtype=u8 group_size=64 bm=64 bn=64 bk=96 batched=true alpha_beta=true",
+            "dtype=f16 b_dtype=u4 group_size=64 bm=64 bn=64 bk=64 arch=90 mma=mma_sync scales=rows",
+            "dtype=f16 b_dtype=u8 group_size=128 bm=64 bn=64 bk=64 arch=90 mma=mma_sync batched=true c=n_major",
+            "dtype=bf16 b_dtype=u4 group_size=32 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
+            "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
+            "dtype=bf16 b_dtype=u4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
+            "dtype=f16 b_dtype=i4 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
+            "dtype=bf16 b_dtype=u8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major ping_pong=true",
+        ],
+        4,
+    ) {
         let keys = format!("a=k_major b=k_major zeros=true {keys}");
         let ran = check(&keys, &sizes);
         assert!(ran[0], "{keys}");
@@ -485,15 +527,18 @@ fn zero_points() {
 /// By wgmma: weights are converted into registers, from which it reads the left operand.
 #[test]
 fn narrow_weights_by_wgmma() {
-    for keys in [
-        "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=128",
-        "dtype=f16 b_dtype=u8 bm=64 bn=64 out=f32",
-        "dtype=bf16 b_dtype=e4m3 a=k_major bm=128 bn=64 alpha_beta=true bias=columns batched=true",
-        "dtype=f16 b_dtype=e5m2 a=k_major bm=32 bn=128 cluster=2",
-        "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=64 ping_pong=true",
-        "dtype=bf16 b_dtype=i8 a=k_major c=n_major bm=64 bn=128 bias=columns",
-        "dtype=f16 b_dtype=u8 a=k_major c=n_major bm=32 bn=64 alpha_beta=true batched=true",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=128",
+            "dtype=f16 b_dtype=u8 bm=64 bn=64 out=f32",
+            "dtype=bf16 b_dtype=e4m3 a=k_major bm=128 bn=64 alpha_beta=true bias=columns batched=true",
+            "dtype=f16 b_dtype=e5m2 a=k_major bm=32 bn=128 cluster=2",
+            "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=64 ping_pong=true",
+            "dtype=bf16 b_dtype=i8 a=k_major c=n_major bm=64 bn=128 bias=columns",
+            "dtype=f16 b_dtype=u8 a=k_major c=n_major bm=32 bn=64 alpha_beta=true batched=true",
+        ],
+        4,
+    ) {
         let keys = format!("b=k_major arch=90 mma=wgmma {keys}");
         let ran = check(&keys, &[([128, 256, 256], 0), ([72, 144, 80], 16), ([67, 33, 45], 1)]);
         let by_wgmma = kernel(&keys).variants[0].source.contains("wgmma.mma_async");
@@ -514,8 +559,10 @@ fn few_rows_have_tiles_of_their_own() {
 #[test]
 fn a_bias_is_added() {
     let sizes = [([64, 72, 40], 8), ([67, 33, 45], 1)];
-    for keys in ["dtype=bf16 out=f32", "dtype=f16", "dtype=i8 a=k_major b=k_major", "", "mma=none tc=(8,8,2)"]
-    {
+    for keys in sweep::share(
+        ["dtype=bf16 out=f32", "dtype=f16", "dtype=i8 a=k_major b=k_major", "", "mma=none tc=(8,8,2)"],
+        4,
+    ) {
         for bias in ["bias=rows", "bias=columns"] {
             for more in ["", "alpha_beta=true", "c=n_major", "batched=true c=n_major alpha_beta=true"] {
                 let exact = if more.contains("alpha") && keys.contains("i8") { continue } else { more };
@@ -531,18 +578,21 @@ fn a_bias_is_added() {
 #[test]
 fn residuals_and_second_results() {
     let sizes = [([64, 72, 40], 8), ([67, 33, 45], 1)];
-    for keys in [
-        "bm=64 bn=32",
-        "mma=none tc=(8,8,2) bm=64 bn=32",
-        "dtype=bf16 bm=64 bn=32",
-        "dtype=f16 out=f32 bm=64 bn=32 mma=mma_sync arch=90",
-        "dtype=bf16 bm=64 bn=64 mma=mma_sync arch=90 a=k_major b=k_major",
-        "dtype=bf16 bm=64 bn=32 bk=128 warps=(1,1,8)",
-        "dtype=i8 out=bf16 bm=64 bn=64 a=k_major b=k_major",
-        "dtype=bf16 bm=64 bn=64 arch=90 a=k_major b=k_major",
-        "dtype=tf32 bm=128 bn=64 arch=90 a=k_major b=k_major",
-        "dtype=bf16 bm=64 bn=64 split_k=2 mma=wgmma arch=90 a=k_major b=k_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "bm=64 bn=32",
+            "mma=none tc=(8,8,2) bm=64 bn=32",
+            "dtype=bf16 bm=64 bn=32",
+            "dtype=f16 out=f32 bm=64 bn=32 mma=mma_sync arch=90",
+            "dtype=bf16 bm=64 bn=64 mma=mma_sync arch=90 a=k_major b=k_major",
+            "dtype=bf16 bm=64 bn=32 bk=128 warps=(1,1,8)",
+            "dtype=i8 out=bf16 bm=64 bn=64 a=k_major b=k_major",
+            "dtype=bf16 bm=64 bn=64 arch=90 a=k_major b=k_major",
+            "dtype=tf32 bm=128 bn=64 arch=90 a=k_major b=k_major",
+            "dtype=bf16 bm=64 bn=64 split_k=2 mma=wgmma arch=90 a=k_major b=k_major",
+        ],
+        4,
+    ) {
         for more in [
             "residual=before aux=true",
             "residual=after aux=true aux_dtype=f32 alpha_beta=true bias=rows",
@@ -594,7 +644,7 @@ fn second_results_of_integers() {
 /// Functions by their names are closures of them, after everything else.
 #[test]
 fn activations_by_name() {
-    for keys in ["dtype=bf16 bm=64 bn=64", "bm=64 bn=64"] {
+    for keys in sweep::share(["dtype=bf16 bm=64 bn=64", "bm=64 bn=64"], 4) {
         for (name, closure) in [
             ("relu", "|x|max(x,0.0)"),
             ("gelu", "|x|gelu(x)"),
@@ -634,13 +684,16 @@ fn wgmma_falls_back_to_mma_sync() {
 /// Shared tiles of the usual kernels have no bank conflicts.
 #[test]
 fn usual_layouts_have_no_bank_conflicts() {
-    for keys in [
-        "dtype=bf16",
-        "dtype=f16 bk=64 stages=3",
-        "dtype=f64",
-        "dtype=f64 arch=90",
-        "dtype=i8 a=k_major b=k_major",
-    ] {
+    for keys in sweep::share(
+        [
+            "dtype=bf16",
+            "dtype=f16 bk=64 stages=3",
+            "dtype=f64",
+            "dtype=f64 arch=90",
+            "dtype=i8 a=k_major b=k_major",
+        ],
+        4,
+    ) {
         for order in ORDERS {
             if keys.contains("a=") && order.contains("=k_major") {
                 continue;

@@ -7,8 +7,8 @@ use std::panic::catch_unwind;
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::Limits;
 use tilewright_sim::{Options, run_every};
-use tilewright_tests::by_all_cores;
 use tilewright_tests::configuration::{Configuration, Scale};
+use tilewright_tests::{by_all_cores, sweep};
 
 /// Draws in an ordinary run; `TILEWRIGHT_PRODUCTS` sets another number, or a range, 200..600.
 const DRAWS: u64 = 60;
@@ -83,14 +83,13 @@ fn judge(seeds: Range<u64>, fault: impl Fn(u64) -> Result<Option<String>, String
 
 #[test]
 fn random_products_on_tensor_cores() {
-    judge(seeds(0..DRAWS), fault);
+    judge(seeds(0..sweep::count(DRAWS / 3, DRAWS)), fault);
 }
 
 /// What is refused is refused at a key.
 #[test]
 fn random_products_have_kernels() {
-    judge(
-        seeds(AFTER..AFTER + GENERATED),
-        |seed| Ok(kernel(&Configuration::draw(seed, Scale::Small))?.err()),
-    );
+    judge(seeds(AFTER..AFTER + sweep::count(GENERATED / 4, GENERATED)), |seed| {
+        Ok(kernel(&Configuration::draw(seed, Scale::Small))?.err())
+    });
 }

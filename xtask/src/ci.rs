@@ -42,7 +42,7 @@ fn clippy() -> Outcome {
 
 /// The first command of the README.
 fn first_run() -> Outcome {
-    step("first run", || spawn(&mut cargo(["run", "--release", "--example", "matmul"])))
+    step("first run", || spawn(&mut cargo(["run", "--example", "matmul"])))
 }
 
 fn documentation() -> Outcome {

@@ -44,6 +44,12 @@ const TASKS: &[Task] = &[
         run: ci::run,
     },
     Task {
+        word: "sweep",
+        arguments: "[cargo test arguments]",
+        purpose: "the same with every case of the tests that otherwise run a share of their cases: half an hour",
+        run: test::sweep,
+    },
+    Task {
         word: "snapshots",
         arguments: "[cargo test arguments]",
         purpose: "bless: rewrite the expected output of snapshot tests; review it with `git diff`",
