@@ -265,6 +265,39 @@ fn coordinates_wrap() {
     }
 }
 
+/// A condition that is required already is not required again, wherever it stands.
+#[test]
+fn conditions_are_required_once() {
+    let mut e = Exprs::default();
+    let thread = e.leaf(Int::Thread, 0, THREADS - 1, 1, Scope::Thread);
+    let [a, b, c] = [3, 5, 7].map(|n| {
+        let step = e.int(n);
+        let scaled = e.mul(thread, step);
+        let limit = e.int(50);
+        e.lt(scaled, limit)
+    });
+    let ab = e.all(a, b);
+    let abc = e.all(ab, c);
+    let bc = e.all(b, c);
+    for (x, y, expected) in [(a, a, a), (ab, b, ab), (ab, a, ab), (b, ab, ab), (ab, bc, abc), (abc, bc, abc)]
+    {
+        let both = e.all(x, y);
+        let conditions = |of: Ix| {
+            let mut open = vec![of];
+            let mut all = Vec::new();
+            while let Some(next) = open.pop() {
+                match e.get(next).int {
+                    Int::All(a, b) => open.extend([a, b]),
+                    _ => all.push(next),
+                }
+            }
+            all.sort();
+            all
+        };
+        assert_eq!(conditions(both), conditions(expected));
+    }
+}
+
 /// The claims of every expression in the arena are true.
 fn claims_hold(e: &Exprs, root: Ix, places: &[Place]) -> Result<(), TestCaseError> {
     let mut open = vec![root];

@@ -42,11 +42,30 @@ impl Exprs {
             (Some(0), _) | (_, Some(0)) => return self.int(0),
             (Some(_), _) => return b,
             (_, Some(_)) => return a,
-            _ if a == b => return a,
             _ => {}
+        }
+        // What `a` requires already is not asked twice.
+        let mut known = Vec::new();
+        self.conjuncts(a, &mut known);
+        let mut required = Vec::new();
+        self.conjuncts(b, &mut required);
+        if required.iter().any(|term| known.contains(term)) {
+            required.retain(|term| !known.contains(term));
+            return required.into_iter().fold(a, |all, term| self.all(all, term));
         }
         let same = self.both(a, b);
         self.intern(Int::All(a, b), (0, 1), 1, same)
+    }
+
+    /// The conditions that `of` requires, all of them.
+    fn conjuncts(&self, of: Ix, into: &mut Vec<Ix>) {
+        match self.get(of).int {
+            Int::All(a, b) => {
+                self.conjuncts(a, into);
+                self.conjuncts(b, into);
+            }
+            _ => into.push(of),
+        }
     }
 
     /// At least one holds.
