@@ -467,6 +467,7 @@ impl Cluster<'_> {
         let (pieces, global) = match (map, at(OperandKind::GlobalAddress)) {
             (Some(map), _) => {
                 let Operand::Map { param, access, at } = &atom.args[map] else { return Ok(()) };
+                self.after_previous(w, *access, 1 << lane)?;
                 let start = self.reach(w, shared, 1 << lane, 0, BOX_ALIGN)?.bytes[lane as usize];
                 (self.pieces_of_box(w, *param, at, start as usize)?, *access)
             }

@@ -291,6 +291,8 @@ pub(crate) enum Ins {
         phase: Src,
     },
     Init(Id),
+    /// Waits for the previous kernel in the stream.
+    AwaitPrevious,
     /// A loop with uniform bounds.
     Loop {
         var: u32,

@@ -111,6 +111,7 @@ impl Cluster<'_> {
                 Ins::Fence(fence) => self.fence(w, fence)?,
                 Ins::Arrive { bar, slot, peer, bytes } => self.arrive(w, bar, slot, peer, bytes)?,
                 Ins::Init(bar) => self.init(w, bar)?,
+                Ins::AwaitPrevious => w.awaited |= w.mask,
                 Ins::Sync(bar) => {
                     self.operation(Class::Barrier, w);
                     if !self.sync(w, bar)? {
@@ -158,7 +159,10 @@ impl Cluster<'_> {
                 }
                 Ins::Jump(to) => w.pc = to as usize,
                 Ins::Leave { cond, to } => self.leave(w, cond, to)?,
-                Ins::End => return Ok(Stop::Ends),
+                Ins::End => {
+                    self.has_awaited_previous(w)?;
+                    return Ok(Stop::Ends);
+                }
             }
         }
     }

@@ -21,6 +21,8 @@ pub(crate) struct Reach {
     pub(crate) block: [u32; LANES],
 }
 
+const AWAIT_PREVIOUS: &str = "let every thread wait for the previous kernel (griddepcontrol.wait) before its first access to global memory";
+
 impl Cluster<'_> {
     /// The stamp of a lane's current access.
     pub(crate) fn stamp(&self, w: &Warp, lane: u32, access: u32) -> Stamp {
@@ -32,6 +34,7 @@ impl Cluster<'_> {
     pub(crate) fn reach(&self, w: &Warp, place: Place, lanes: u32, count: u32, unit: u32) -> Result<Reach> {
         let access = &self.ctx.code.accesses[place.access as usize];
         let (index, size) = (w.ints(place.index), i64::from(access.elem));
+        self.after_previous(w, place.access, lanes)?;
         let mut reach = Reach { index, bytes: [0; LANES], block: [w.block as u32; LANES] };
         if let Some(peer) = place.peer {
             let peers = w.ints(peer);
@@ -76,6 +79,38 @@ impl Cluster<'_> {
             reach.bytes[lane as usize] = byte;
         }
         Ok(reach)
+    }
+
+    /// With programmatic dependent launch, the previous kernel may still run: a thread waits for its end before it accesses
+    /// global memory.
+    pub(crate) fn after_previous(&self, w: &Warp, access: u32, lanes: u32) -> Result<()> {
+        let access = &self.ctx.code.accesses[access as usize];
+        let early = lanes & !w.awaited;
+        if early == 0 || !self.ctx.kernel.launch.overlaps || matches!(access.space, Space::Shared(_)) {
+            return Ok(());
+        }
+        let name = self.ctx.name_of(access.space);
+        let verb = if access.what.writes() { "write" } else { "read" };
+        Err(self.ctx.fault(
+            FaultKind::Race,
+            format!("`{name}` is accessed before the previous kernel in the stream has been waited for: it may still run"),
+            vec![self.party(w, early, format!("{verb} `{name}`"), access.site)],
+            AWAIT_PREVIOUS,
+        ))
+    }
+
+    /// A kernel that ends without that wait may end before the previous one, and the next one waits for this one alone.
+    pub(crate) fn has_awaited_previous(&self, w: &Warp) -> Result<()> {
+        let early = w.live & !w.awaited;
+        if early == 0 || !self.ctx.kernel.launch.overlaps {
+            return Ok(());
+        }
+        Err(self.ctx.fault(
+            FaultKind::Race,
+            "threads end without having waited for the previous kernel in the stream: this kernel may end first, and the next one would not wait for that".into(),
+            vec![self.party(w, early, "end", self.site(w))],
+            AWAIT_PREVIOUS,
+        ))
     }
 
     fn in_gap(&self, space: Space, at: i64, count: u32) -> bool {

@@ -100,6 +100,8 @@ pub(crate) struct Warp {
     pub(crate) stack: Vec<(u32, u32)>,
     pub(crate) waiting: Option<Waiting>,
     pub(crate) ended: bool,
+    /// Lanes that have waited for the previous kernel in the stream.
+    pub(crate) awaited: u32,
     /// Registers that each of its threads has.
     pub(crate) registers: u32,
     pub(crate) scalars: Vec<i64>,
@@ -137,6 +139,7 @@ impl Warp {
             stack: Vec::new(),
             waiting: None,
             ended: false,
+            awaited: 0,
             registers,
             scalars: vec![0; code.scalars.max(FIRST_SCALAR) as usize],
             vectors: vec![[0; LANES]; code.vectors as usize],

@@ -65,9 +65,8 @@ pub fn print(kernel: &Kernel) -> String {
     let body = std::mem::take(&mut printer.out);
     let (header, atoms, signature) = (printer.header(), printer.atom_functions(), printer.signature());
     let (prologue, memory) = (printer.prologue(), printer.shared_memory());
-    let overlap = printer.overlap_alone();
 
-    let code = [atoms, signature + " {\n" + &memory + &prologue + &overlap + &body + "}\n"];
+    let code = [atoms, signature + " {\n" + &memory + &prologue + &body + "}\n"];
     let prelude = prelude::needed_by(&code);
     let sections = [header].into_iter().chain(prelude).chain(code);
     let sections: Vec<String> = sections.filter(|section| !section.is_empty()).collect();
@@ -173,14 +172,6 @@ impl<'k> Printer<'k> {
             text.push('\n');
         }
         text
-    }
-
-    /// The wait for the previous kernel, in a kernel that does nothing.
-    fn overlap_alone(&self) -> String {
-        match self.kernel.launch.overlaps && self.kernel.body.is_empty() {
-            true => self.overlap_calls().iter().map(|call| format!("    {call}\n")).collect(),
-            false => String::new(),
-        }
     }
 
     /// The name of a built-in variable, from now on used.

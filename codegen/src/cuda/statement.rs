@@ -12,12 +12,8 @@ impl Printer<'_> {
     pub(super) fn block(&mut self, body: &[Stmt]) {
         self.names.open();
         let places = Places::of(body);
-        let waits = self.overlaps_from(body);
         let mut at = 0;
         while let Some(stmt) = body.get(at) {
-            if waits == Some(at) {
-                self.overlap(at > 0);
-            }
             self.spacing(body, at);
             if self.copy(body, at) {
                 at += 2;
@@ -28,44 +24,6 @@ impl Printer<'_> {
             at += 1;
         }
         self.names.close();
-    }
-
-    /// With programmatic dependent launch, the wait for the previous kernel comes before every access to
-    /// memory that others see, so that every thread waits, whatever its role. It follows declarations,
-    /// built-in variables, and mbarrier initialisation. Compilers move no read before it, as pointers are not
-    /// `__restrict__`.
-    fn overlaps_from(&self, body: &[Stmt]) -> Option<usize> {
-        if self.depth != 1 || !self.kernel.launch.overlaps {
-            return None;
-        }
-        let inits = |stmt: &Stmt| match &stmt.op {
-            Op::Elect(_, body) => body.iter().all(|stmt| matches!(stmt.op, Op::InitBarriers(_))),
-            _ => false,
-        };
-        let silent = |op: &Op| matches!(op, Op::Let(..) | Op::Comment(_) | Op::Fence(_) | Op::Sync(_));
-        let own = |stmt: &&Stmt| inits(stmt) || silent(&stmt.op);
-        let own = body.iter().take_while(own).count();
-        Some(if body[..own].iter().any(inits) { own } else { 0 })
-    }
-
-    /// The next kernel starts where this kernel's blocks have ended. Blocks that start earlier get whatever multiprocessor is
-    /// free: neighbours, which share operands, come to lie far apart. A cluster lies together anyway, and takes longer to
-    /// launch. Measured: see bench/NOTES.md.
-    pub(super) fn overlap_calls(&self) -> &'static [&'static str] {
-        match self.kernel.launch.cluster.iter().any(|&blocks| blocks > 1) {
-            true => &["start_next_kernel();", "await_previous_kernel();"],
-            false => &["await_previous_kernel();"],
-        }
-    }
-
-    fn overlap(&mut self, inside: bool) {
-        if inside {
-            self.paragraph();
-        }
-        for call in self.overlap_calls() {
-            self.line(call);
-        }
-        self.paragraph();
     }
 
     fn indented(&mut self, body: &[Stmt]) {
@@ -83,6 +41,11 @@ impl Printer<'_> {
         let Some(before) = at.checked_sub(1).map(|at| &body[at]) else {
             return;
         };
+        // What concerns the launch is a paragraph of its own.
+        let of_launch = |stmt: &Stmt| matches!(stmt.op, Op::AwaitPrevious | Op::StartNext);
+        if of_launch(before) != of_launch(&body[at]) {
+            return self.paragraph();
+        }
         if is_comment(before) {
             return;
         }
@@ -144,6 +107,8 @@ impl Printer<'_> {
             Op::Sync(bar) => self.sync(*bar),
             Op::Arrive { bar, slot, peer, bytes } => self.arrive(*bar, *slot, *peer, *bytes),
             Op::Await { bar, slot, phase } => self.wait_phase(*bar, *slot, *phase),
+            Op::AwaitPrevious => self.line("await_previous_kernel();"),
+            Op::StartNext => self.line("start_next_kernel();"),
             Op::InitBarriers(bar) => self.init(*bar),
             Op::For { .. } if self.declares_zeroes(stmt) => {}
             Op::For { var, from, to, step, unroll, body } => {

@@ -16,6 +16,7 @@ mod gemm;
 mod masks;
 mod numbering;
 mod order;
+mod previous;
 mod read;
 mod reduce;
 mod ring;
@@ -244,6 +245,7 @@ impl<'p> Lower<'p> {
         commits::place(&mut self.kernel);
         tokens::relax(&mut self.kernel, &self.marks);
         fences::place(&mut self.kernel);
+        previous::place(&mut self.kernel);
         if self.program.groups.iter().any(|group| group.registers.is_some()) {
             // Roles reallocate registers by setmaxnreg, which needs a launch bound and is specific to an architecture.
             self.kernel.arch_specific = true;

@@ -122,6 +122,8 @@ variants! {
         "sync" Sync(bar),
         "arrive" Arrive { bar, slot, peer = None, bytes = None },
         "await" Await { bar, slot, phase },
+        "await_previous" AwaitPrevious,
+        "start_next" StartNext,
         "init_barriers" InitBarriers(bar),
         "for" For { var, from, to, step, unroll, body },
         "leave" Leave { of, cond },

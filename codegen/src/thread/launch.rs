@@ -24,8 +24,8 @@ pub struct Launch {
     /// Programmatic dependent launch: may it start before the previous kernel in the stream has ended? Every
     /// thread then waits for that end before it touches memory. Blocks of clusters let the next kernel start at once,
     /// others when they end. From compute capability 9.0; older devices, and launches without the driver's
-    /// attribute, run one kernel after the other. The simulator runs one launch at a time, for which it makes
-    /// no difference.
+    /// attribute, run one kernel after the other. The simulator runs one launch at a time, and requires the
+    /// wait ([`Op::AwaitPrevious`]).
     pub overlaps: bool,
     /// The cost model; of several variants that fit a launch and have one, the fastest is chosen.
     pub cost: Option<Cost>,

@@ -124,6 +124,11 @@ pub enum Op {
         /// Which phase.
         phase: Ix,
     },
+    /// With programmatic dependent launch: waits until the previous kernel in the stream has ended and its writes are visible.
+    /// Every thread executes it before it accesses global memory.
+    AwaitPrevious,
+    /// With programmatic dependent launch: lets blocks of the next kernel start where there is room for them.
+    StartNext,
     /// Initialises mbarriers. Stands under [`Op::Elect`] of the block; a fence and a barrier follow.
     InitBarriers(Id),
     /// A loop from `from` up to `to`.

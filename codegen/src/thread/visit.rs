@@ -77,6 +77,8 @@ macro_rules! simple {
             | Op::Sync(_)
             | Op::Arrive { .. }
             | Op::Await { .. }
+            | Op::AwaitPrevious
+            | Op::StartNext
             | Op::InitBarriers(_)
     };
 }
@@ -133,7 +135,7 @@ impl Op {
             Op::Fence(fence) => Order::Fence(*fence),
             Op::Sync(_) => Order::Barrier,
             Op::Arrive { .. } => Order::Arrive,
-            Op::Await { .. } | Op::AwaitFlag { .. } => Order::Await,
+            Op::Await { .. } | Op::AwaitFlag { .. } | Op::AwaitPrevious => Order::Await,
             Op::Comment(_)
             | Op::Let(..)
             | Op::Set(..)
@@ -142,6 +144,7 @@ impl Op {
             | Op::Load { .. }
             | Op::Store { .. }
             | Op::Atomic { .. }
+            | Op::StartNext
             | Op::InitBarriers(_)
             | Op::For { .. }
             | Op::Leave { .. }
@@ -200,6 +203,8 @@ impl Op {
             | Op::WaitQueue { .. }
             | Op::Fence(_)
             | Op::Sync(_)
+            | Op::AwaitPrevious
+            | Op::StartNext
             | Op::InitBarriers(_)
             | Op::Roles(_)
             | Op::Elect(..) => {}

@@ -70,6 +70,9 @@ impl Compiler<'_> {
                 let (slot, phase) = (self.operand(*slot), self.src(*phase));
                 self.emit(Ins::Await { bar: *bar, slot, phase });
             }
+            Op::AwaitPrevious => self.emit(Ins::AwaitPrevious),
+            // One launch runs at a time.
+            Op::StartNext => {}
             Op::InitBarriers(bar) => self.emit(Ins::Init(*bar)),
             Op::For { var, from, to, step, unroll, body } => {
                 let exit = self.label();

@@ -587,3 +587,13 @@ pub(crate) fn tickets() -> Program {
     let args = vec![Arg::output::<f32>([64]), Arg::in_out(&[0.0f32; 128], [128]), Arg::in_out(&[0i32], [1])];
     program(b.done(body), args, vec![1.0; 64])
 }
+
+/// A copy by a kernel that may start before the previous one has ended.
+pub(crate) fn overlap() -> Program {
+    let mut b = Build::new(64);
+    b.k.launch.overlaps = true;
+    let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+    let (x, t) = (b.reg("x", F32, 1), b.thread());
+    let body = vec![b.s(Op::AwaitPrevious), b.load(x, from, t, 1), b.store(to, t, x, 1)];
+    program(b.done(body), vec![Arg::tensor(&count(64), [64]), Arg::output::<f32>([64])], count(64))
+}

@@ -1,8 +1,9 @@
 //! Every planted bug: the program, the bug, and the kinds of faults that may show it.
 
+use tilewright_codegen::Elem;
 use tilewright_codegen::index::Int;
 use tilewright_codegen::thread::{
-    AtomArg, Bar, Fence, Kernel, MemoryOrder, Op, Queue, Role, Scope, Space, Stmt,
+    AtomArg, Bar, Fence, Kernel, MemoryOrder, Op, Queue, Role, Scope, Space, Stmt, Val,
 };
 
 use super::programs::{self, Program};
@@ -161,6 +162,7 @@ pub(crate) fn all() -> Vec<Of> {
         groups(),
         counts(),
         tickets(),
+        overlap(),
     ]
 }
 
@@ -258,6 +260,34 @@ fn flags() -> Of {
                 },
             );
         })
+}
+
+fn overlap() -> Of {
+    fn awaits_previous(op: &Op) -> bool {
+        matches!(op, Op::AwaitPrevious)
+    }
+    const READ: &[&str] =
+        &["`from` is accessed before the previous kernel in the stream has been waited for"];
+    const WRITTEN: &[&str] =
+        &["`to` is accessed before the previous kernel in the stream has been waited for"];
+    Of::new("a kernel that starts before the previous one has ended", programs::overlap)
+        .p("no wait for the previous kernel", "Race", |k| k.drop(awaits_previous, 0))
+        .says(READ)
+        .p("the wait for the previous kernel is after the read", "Race", |k| k.later(awaits_previous, 0))
+        .says(READ)
+        .p("one thread waits for the previous kernel", "Race", |k| k.elect(awaits_previous, 0, Scope::Block))
+        .says(READ)
+        .p("the result is written before the wait for the previous kernel", "Race", |k| {
+            k.drop(load, 0);
+            k.drop(awaits_previous, 0);
+            k.list(store, 0, |e, list, at| {
+                let (site, value) = (list[at].site, Val::lit(0.0, Elem::F32));
+                list.insert(at, Stmt { site, op: Op::Assign { reg: 0, at: e.int(0), value } });
+            });
+        })
+        .says(WRITTEN)
+        .p("a kernel that ends without waiting for the previous one", "Race", |k| k.body.clear())
+        .says(&["threads end without having waited for the previous kernel in the stream"])
 }
 
 fn tickets() -> Of {

@@ -1,0 +1,24 @@
+//! Programmatic dependent launch: where a kernel waits for the previous one in the stream, and lets the next one start.
+
+use crate::thread::{Kernel, Op, Stmt};
+
+/// Inserts the wait before every access to memory that others see, so that every thread waits, whatever its role. It follows
+/// names of integers and the initialisation of mbarriers. Compilers move no read before it, as pointers are not `__restrict__`.
+pub(super) fn place(kernel: &mut Kernel) {
+    if !kernel.launch.overlaps {
+        return;
+    }
+    let inits = |stmt: &Stmt| match &stmt.op {
+        Op::Elect(_, body) => body.iter().all(|stmt| matches!(stmt.op, Op::InitBarriers(_))),
+        _ => false,
+    };
+    let silent = |op: &Op| matches!(op, Op::Let(..) | Op::Comment(_) | Op::Fence(_) | Op::Sync(_));
+    let own = kernel.body.iter().take_while(|stmt| inits(stmt) || silent(&stmt.op)).count();
+    let at = if kernel.body[..own].iter().any(inits) { own } else { 0 };
+    // The next kernel starts where this kernel's blocks have ended. Blocks that start earlier get whatever multiprocessor is
+    // free: neighbours, which share operands, come to lie far apart. A cluster lies together anyway, and takes longer to
+    // launch. Measured: see bench/NOTES.md.
+    let starts = kernel.launch.cluster.iter().any(|&blocks| blocks > 1).then_some(Op::StartNext);
+    let all = starts.into_iter().chain([Op::AwaitPrevious]).map(|op| Stmt { site: 0, op });
+    kernel.body.splice(at..at, all);
+}
