@@ -60,9 +60,12 @@ impl<'p> Walk<'p, '_> {
         let mut caught: Vec<(Event<'p>, &Event<'p>)> = Vec::new();
         let flying: Vec<Event<'p>> = self.state.in_flight().cloned().collect();
         for flight in flying {
-            let conflicts = |now: &Event<'p>| now.tensor == flight.tensor && (now.writes || flight.writes);
-            for (event, _) in events.iter().filter(|(event, _)| conflicts(event)) {
-                if Place::meet(&flight.place, &event.place, &mut self.maps).is_some() {
+            for (event, _) in events.iter().filter(|(event, _)| event.writes || flight.writes) {
+                let meets = match event.tensor == flight.tensor {
+                    true => Place::meet(&flight.place, &event.place, &mut self.maps).is_some(),
+                    false => self.overlays(event.tensor, flight.tensor),
+                };
+                if meets {
                     caught.push((flight.clone(), event));
                 }
             }
@@ -79,6 +82,11 @@ impl<'p> Walk<'p, '_> {
         // Continue as if the wait were there.
         self.state.settle();
         true
+    }
+
+    /// Does a tensor reuse the memory of another?
+    fn overlays(&self, one: Id, other: Id) -> bool {
+        self.program.overlays.iter().any(|(over, dead)| *over == one && dead.contains(&other))
     }
 
     /// Do threads read elements that others write in the same statement?

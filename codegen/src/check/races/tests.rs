@@ -7,6 +7,7 @@ use crate::affine::Coord;
 use crate::ast::Span;
 use crate::atoms;
 use crate::build::{Builder, Role};
+use crate::condition::Test;
 use crate::fragment::Arrangement;
 use crate::generate::finish;
 use crate::problem::Result;
@@ -283,6 +284,50 @@ fn rings_order_waits_of_several_warps() {
         b.sync();
     };
     check("four warps that meet", filled_by(4, &meets), "");
+}
+
+/// A tile is filled asynchronously (1) and waited for (2), in all blocks or in some; another
+/// tile in its place is written (3).
+fn overlaid(always: bool) -> Program {
+    let mut b = Builder::new("overlaid");
+    let x = b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false).unwrap();
+    let y = b.tensor("y", Elem::F32, (Value::symbol("N"),), None, true).unwrap();
+    let first = b.shared("first", Elem::F32, layout!(64)).unwrap();
+    let threads = layout!(64);
+    let [from, out] = [&x, &y].map(|all| b.tile(all, (64,), &[At::Index(Coord::Block(0).into())]).unwrap());
+    let [from, out, to] = [&from, &out, &first].map(|view| b.parallelize(view, &threads).unwrap());
+    b.at(Span(4)).fill(&to, Expr::lit(0.0)).unwrap();
+    b.at(Span(5)).copy(&to, &out).unwrap();
+    b.at(Span(1)).copy_how(&from, &to, How::Async, None).unwrap();
+    let test = Test::less(Coord::Block(0), 1);
+    let wait = |b: &mut Builder| -> Result<()> {
+        b.at(Span(2)).wait_copies(0);
+        Ok(())
+    };
+    match always {
+        true => wait(&mut b).unwrap(),
+        false => b.branch(test, wait, |_| Ok(())).unwrap(),
+    }
+    let second = b.shared_after("second", Elem::F32, layout!(64), &[&first]).unwrap();
+    let own = b.parallelize(&second, &threads).unwrap();
+    b.at(Span(3)).fill(&own, Expr::lit(0.0)).unwrap();
+    b.at(Span(6)).copy(&own, &out).unwrap();
+    b.finish()
+}
+
+#[test]
+fn copies_in_flight_keep_the_memory_that_they_fill() {
+    check("a wait", overlaid(true), "");
+    check(
+        "no wait",
+        without(overlaid(true), &[2]),
+        "3: the copy into `first` is still in flight here\nhelp: write cp_async_wait_all() and sync_threads() before this",
+    );
+    check(
+        "a wait in some blocks",
+        overlaid(false),
+        "`first`: whether its copy is still in flight depends on a condition",
+    );
 }
 
 /// One group writes a tile (1) that another reads (4); both meet (2, 3) in between.
