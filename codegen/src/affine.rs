@@ -240,6 +240,25 @@ impl Affine {
         (count, deepest)
     }
 
+    /// Its integers: constants, factors and divisors, those inside of other parts included.
+    pub(crate) fn constants(&self) -> Vec<i64> {
+        let mut found = Vec::new();
+        let mut left = vec![self];
+        while let Some(affine) = left.pop() {
+            found.push(affine.constant);
+            for (coord, factor) in &affine.terms {
+                found.push(*factor);
+                match coord {
+                    Coord::Digit { over, extent, .. } => found.extend([*over, extent.unwrap_or(1)]),
+                    Coord::Begin { tile, .. } => found.push(*tile),
+                    _ => {}
+                }
+                left.extend(coord.inside());
+            }
+        }
+        found
+    }
+
     /// The sizes in it, those inside of other parts included.
     pub fn symbols(&self) -> Vec<Symbol> {
         let mut found = Vec::new();

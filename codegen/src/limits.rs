@@ -1,13 +1,14 @@
 //! Limits of a kernel, whichever way it comes in: as tokens, as keys, as bytes or as calls on the builder. Front ends refuse
 //! what exceeds them where they know the user's tokens, and the verifier checks whole programs before any other pass.
 
-use tilewright_layout::{Symbol, Value};
+use tilewright_layout::{Layout, Symbol, Value};
 
 use crate::affine::Affine;
 use crate::elem::Elem;
 use crate::expr::Expr;
 use crate::problem::{Problem, Result};
 use crate::target::Target;
+use crate::view::View;
 
 pub use crate::stack::{DEEPEST, LONGEST_CHAIN};
 
@@ -28,6 +29,9 @@ pub const MOST_STATEMENTS: u64 = 2_000;
 /// The most values that the text of one kernel computes while it is made; a call counts as several.
 pub const MOST_VALUES: u64 = 1_000_000;
 
+/// The most names that are bound at one place: a name is looked for among all of them.
+pub(crate) const MOST_NAMES: usize = 2_000;
+
 /// The cost of a function call, in values: it works on layouts.
 pub(crate) const CALL: u64 = 50;
 
@@ -43,10 +47,62 @@ pub(crate) const MOST_BLOCKS: u32 = 16;
 /// The deepest nesting of quotients and remainders in a coordinate.
 const DEEPEST_DIGITS: usize = 16;
 
-/// A refusal of a coordinate that is too large.
+/// The largest integer of a kernel, in magnitude: constants and factors of coordinates and loop bounds, extents and strides
+/// of layouts. Tensors are far smaller, and passes add up such integers, and multiply them by numbers of elements and
+/// threads, in 64 bits.
+pub const LARGEST: i64 = 1 << 36;
+
+/// A refusal of an integer that is too large.
+pub(crate) fn integer(n: i64) -> Result<()> {
+    if n.unsigned_abs() <= LARGEST.unsigned_abs() {
+        return Ok(());
+    }
+    let problem =
+        format!("the integer {n} is out of range: integers of kernels are at most {LARGEST} in magnitude");
+    Err(Problem::new(problem)
+        .help("write a smaller one; where it is a number for elements, write it with a point, `1.0e12`"))
+}
+
+/// A refusal of a layout that has an integer which is too large, or whose offsets are.
+pub(crate) fn layout(of: &Layout) -> Result<()> {
+    let mut reach = 0i64;
+    for (extent, stride) in of.leaves() {
+        let times = factor(stride);
+        integer(factor(extent))?;
+        integer(times)?;
+        let extent = extent.int().unwrap_or(1).max(1);
+        reach = reach.saturating_add((extent - 1).saturating_mul(times.abs()));
+    }
+    integer(reach)
+}
+
+/// The integer of a leaf: the factor of a size and of a basis element.
+fn factor(of: Value) -> i64 {
+    match of {
+        Value::Int(n) | Value::Sym { times: n, .. } | Value::Basis { times: n, .. } => n,
+        Value::Any => 0,
+    }
+}
+
+/// A refusal of a view that is too large; otherwise the number of its parts.
+pub(crate) fn view(of: &View) -> Result<usize> {
+    layout(&of.layout)?;
+    let mut parts = of.layout.leaves().count();
+    for (origin, extent) in of.limits.iter().flatten() {
+        integer(*extent)?;
+        coordinate(origin)?;
+    }
+    for base in &of.base {
+        parts += coordinate(base)?;
+    }
+    Ok(parts)
+}
+
+/// A refusal of a coordinate that is too large; otherwise the number of its parts.
 pub(crate) fn coordinate(of: &Affine) -> Result<usize> {
     let (parts, digits) = of.parts();
     if parts <= MOST_PARTS && digits <= DEEPEST_DIGITS {
+        of.constants().into_iter().try_for_each(integer)?;
         // Each is a name in the generated text.
         of.symbols().into_iter().try_for_each(|of| name("a size", of.name()))?;
         return Ok(parts);
@@ -140,6 +196,7 @@ pub(crate) fn measure(of: &Expr) -> (u64, u32) {
 pub(crate) fn function(of: &Expr) -> Result<u64> {
     let (count, deepest) = measure(of);
     if count <= MOST_OPERATIONS && deepest <= LONGEST_CHAIN + DEEPEST {
+        of.integers().into_iter().try_for_each(|at| coordinate(at).map(drop))?;
         return Ok(count);
     }
     let problem = format!(
@@ -161,6 +218,12 @@ const MOST_OPERATIONS: u64 = 2_000;
 pub(crate) fn too_long(links: usize) -> Problem {
     Problem::new(format!("this chain has {links} operators, and {LONGEST_CHAIN} is the limit"))
         .help("give parts of it names, with `let`, or let a `map` of its own compute them")
+}
+
+/// The error for too many names.
+pub(crate) fn too_many_names() -> Problem {
+    Problem::new(format!("more than {MOST_NAMES} names are bound here"))
+        .help("bind a name again, or bind it inside of the loop or the condition that uses it")
 }
 
 /// The error for blocks that nest too deep.

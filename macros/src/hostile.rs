@@ -126,6 +126,40 @@ fn values_have_few_parts() {
     );
 }
 
+/// A name is looked for among all that are bound, so these are bounded; names of a block that has ended do not count.
+#[test]
+fn names_are_bounded() {
+    let lets = |count: usize| (0..count).map(|n| format!("let a{n} = {n};")).collect::<String>();
+    for count in [3_000, 100_000] {
+        let text = body(&format!("{} copy(px, py);", lets(count)));
+        assert_eq!(
+            said(&text),
+            "more than 2000 names are bound here\nhelp: bind a name again, or bind it inside of the loop or the condition that uses it"
+        );
+    }
+    let block = format!("if 1 < 2 {{ {} }}", lets(1_000));
+    let made = Definition::Function(
+        kernel(&body(&format!("{} copy(px, py);", block.repeat(5)))),
+        Settings::default(),
+    )
+    .generate();
+    assert!(made.kernel.is_some(), "{:?}", made.diagnostics.iter().find(|said| said.lint.is_none()));
+}
+
+/// Integers are bounded where the author writes them, so that no pass overflows.
+#[test]
+fn integers_are_bounded() {
+    let check = |text: &str, n: &str| {
+        let expected = format!(
+            "the integer {n} is out of range: integers of kernels are at most 68719476736 in magnitude\nhelp: write a smaller one; where it is a number for elements, write it with a point, `1.0e12`"
+        );
+        assert_eq!(said(&body(text)), expected, "{text}");
+    };
+    check("for k in 9223372036854775807..N { copy(px, py); }", "9223372036854775807");
+    check("copy(shift(px, (9223372036854775807)), py);", "9223372036854775807");
+    check("let n = N * 4294967296 * 4294967296; copy(px, py);", "9223372036854775807");
+}
+
 #[test]
 fn long_sums_are_allowed() {
     let sum = |terms: usize| {

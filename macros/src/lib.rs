@@ -14,6 +14,8 @@ mod device;
 #[cfg(test)]
 mod drawn;
 mod expr;
+#[cfg(test)]
+mod extremes;
 mod function;
 #[cfg(test)]
 mod fuzz;

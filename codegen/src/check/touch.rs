@@ -85,6 +85,13 @@ pub(super) struct Maps<'p, 'b> {
 }
 
 const TOO_MANY: &str = "it has too many elements to look at while compiling";
+const OUTSIDE: &str = "a view reaches outside of it";
+
+/// Is a coordinate far outside of every shared tensor? It is not computed with.
+fn is_far(at: i64) -> bool {
+    const FAR: u64 = 1 << 37;
+    at.unsigned_abs() > FAR
+}
 
 impl<'p, 'b> Maps<'p, 'b> {
     pub(super) fn new(program: &'p Program, budget: &'b mut Budget) -> Maps<'p, 'b> {
@@ -129,11 +136,15 @@ impl<'p, 'b> Maps<'p, 'b> {
         let (mut by_thread, mut limits, mut moved) = (Vec::new(), Vec::new(), Vec::new());
         for (((grain, count), base), limit) in grains.modes.iter().zip(&view.base).zip(&view.limits) {
             let (mine, all) = split(self.program, base, env);
-            shift += all / grain * step;
-            limits.push(limit.as_ref().map(|(origin, extent)| {
+            let limit = limit.as_ref().map(|(origin, extent)| {
                 let (of_thread, common) = split(self.program, origin, env);
-                (of_thread, common + extent - all)
-            }));
+                (of_thread, common.saturating_add(*extent).saturating_sub(all))
+            });
+            if is_far(all) || limit.as_ref().is_some_and(|(_, end)| is_far(*end)) {
+                return Err(OUTSIDE);
+            }
+            shift += all / grain * step;
+            limits.push(limit);
             by_thread.push(mine);
             moved.push(all);
             step *= count;
@@ -161,7 +172,7 @@ impl<'p, 'b> Maps<'p, 'b> {
         let map = map.ok_or(TOO_MANY)?;
         for ((reach, moved), (grain, count)) in map.reach.iter().zip(&moved).zip(&grains.modes) {
             if reach.0 + moved < 0 || reach.1 + moved >= grain * count {
-                return Err("a view reaches outside of it");
+                return Err(OUTSIDE);
             }
         }
         Ok(Place { map, shift, thread: first, grains })
@@ -193,11 +204,17 @@ impl<'p, 'b> Maps<'p, 'b> {
             let (mut start, mut step, mut room) = (0, 1, Vec::new());
             for (mode, (base, (grain, count))) in base.iter().zip(&grains.modes).enumerate() {
                 let at = of(base);
+                if is_far(at) {
+                    return None;
+                }
                 reach[mode] = (reach[mode].0.min(at), reach[mode].1.max(at));
                 start += at.div_euclid(*grain) * step;
                 step *= count;
                 if let Some((origin, extent)) = &view.limits[mode] {
-                    let end = of(origin) + extent;
+                    let end = of(origin).saturating_add(*extent);
+                    if is_far(end) {
+                        return None;
+                    }
                     ends[mode] = ends[mode].max(end);
                     room.push(end - at);
                 }
@@ -343,7 +360,7 @@ fn split(program: &Program, of: &Affine, env: &Env) -> (Affine, i64) {
         let term = Affine { constant: 0, terms: vec![(coord.clone(), *factor)] };
         match differs(program, &term, env) {
             true => mine.terms.push((known(program, coord, env), *factor)),
-            false => all += env.value(program, &term),
+            false => all = all.saturating_add(env.value(program, &term)),
         }
     }
     (mine, all)

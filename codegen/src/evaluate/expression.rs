@@ -32,7 +32,12 @@ impl Evaluator {
         self.depth += 1;
         let value = self.value(expr);
         self.depth -= 1;
-        match value.parts() {
+        let within = match &value {
+            // Among elements an integer may be a number of any type.
+            Value::Int(n) if !self.in_closure => limits::integer(*n).map(|()| 1),
+            value => value.parts(),
+        };
+        match within {
             Ok(parts) if self.goes_on(parts, expr.span) => value,
             Ok(_) => Value::Poison,
             Err(problem) => self.complain(expr.span, problem),

@@ -199,6 +199,8 @@ impl Evaluator {
             let statements = self.builder.statements();
             let problem = if statements > limits::MOST_STATEMENTS {
                 limits::too_much(statements)
+            } else if self.scope.len() > limits::MOST_NAMES {
+                limits::too_many_names()
             } else if self.work.values > limits::MOST_VALUES {
                 Problem::new(format!(
                     "by here more than {} values have been computed to make {statements} statements of the kernel",

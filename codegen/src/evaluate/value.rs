@@ -149,11 +149,12 @@ impl Value {
                     false => cost as usize,
                 }
             }
-            Value::Layout(layout) => layout.layout().leaves().count(),
-            Value::View(view) => {
-                let bases: usize = view.base.iter().map(limits::coordinate).sum::<Result<_, _>>()?;
-                view.layout.leaves().count() + bases
+            Value::Layout(layout) => {
+                limits::layout(layout.layout())?;
+                layout.layout().leaves().count()
             }
+            Value::View(view) => limits::view(view)?,
+            Value::Size(size) => limits::coordinate(&(*size).into())?,
             Value::Index(index) => limits::coordinate(index)?,
             Value::Test(test) => {
                 test.integers().into_iter().map(limits::coordinate).sum::<Result<usize, _>>()?

@@ -8,8 +8,8 @@ use crate::affine::Coord;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::limits::{
-    DEEPEST_BLOCKS, MOST_BLOCKS, MOST_BYTES, MOST_STATEMENTS, MOST_THREADS, bytes, coordinate, function,
-    measure, name, symbols, too_deep, too_much,
+    self, DEEPEST_BLOCKS, MOST_BLOCKS, MOST_BYTES, MOST_STATEMENTS, MOST_THREADS, bytes, coordinate,
+    function, measure, name, symbols, too_deep, too_much,
 };
 use crate::problem::{Problem, Result};
 use crate::scan::Scan;
@@ -34,6 +34,10 @@ pub(crate) fn program(program: &Program) -> std::result::Result<(), Diagnostic> 
     }
     let more = program.more.iter().flatten();
     symbols(program.grid.iter().flatten().chain(more).copied()).map_err(nowhere)?;
+    for require in &program.requires {
+        let mut integers = require.test.integers().into_iter();
+        integers.try_for_each(|at| coordinate(at).map(drop)).map_err(nowhere)?;
+    }
     groups(program).map_err(nowhere)?;
     sizes(program)?;
     work(program)
@@ -86,7 +90,7 @@ pub(crate) fn sizes(program: &Program) -> std::result::Result<(), Diagnostic> {
             name("a tensor", &tensor.name)?;
             symbols(tensor.plain().leaves().flat_map(|(extent, stride)| [extent, stride]))?;
             match tensor.space {
-                Space::Global { .. } => Ok(0),
+                Space::Global { .. } => limits::layout(tensor.plain()).map(|()| 0),
                 Space::Shared { align } => {
                     // Padding for alignment comes on top.
                     Ok(bytes(&tensor.name, tensor.layout.cosize()?, tensor.elem)? + i64::from(align.max(16)))
@@ -167,9 +171,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
     for view in stmt.reads().into_iter().chain(stmt.writes()) {
         name("a view", &view.name)?;
         leaves += view.layout.leaves().count() as u64;
-        for base in &view.base {
-            coordinate(base)?;
-        }
+        limits::view(view)?;
     }
     let operations = match &stmt.op {
         Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => function(value)?,

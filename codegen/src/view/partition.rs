@@ -4,6 +4,7 @@ use tilewright_layout::{Layout, Swizzle, Tiler, Value};
 
 use super::{At, View, slice_mode};
 use crate::affine::Affine;
+use crate::limits;
 use crate::problem::{Cause, Problem, Result};
 
 /// How a view is partitioned over threads.
@@ -273,13 +274,44 @@ pub(crate) fn ragged_twice(name: &str) -> Problem {
         .help("use a tile whose extents the threads divide")
 }
 
-/// The divisors of `extent` nearest to `count`, for messages.
+/// The divisors of `extent` nearest to `count`, for messages. Divisors come in pairs, so that the smaller ones find them all.
 fn nearest_divisors(extent: i64, count: i64) -> String {
-    let below = (1..=count.min(extent)).rev().find(|n| extent % n == 0);
-    let above = (count..=extent).find(|n| extent % n == 0);
-    match (below, above) {
-        (Some(a), Some(b)) if a != b => format!("{a} or {b}"),
-        (Some(a), _) | (None, Some(a)) => a.to_string(),
-        (None, None) => "1".into(),
+    const MOST_TRIED: i64 = limits::LARGEST.isqrt();
+    let small = (1..=extent.max(1).isqrt().min(MOST_TRIED)).filter(|n| extent % n == 0);
+    let (mut below, mut above) = (1, extent);
+    for divisor in small.flat_map(|n| [n, extent / n]) {
+        if divisor <= count {
+            below = below.max(divisor);
+        }
+        if divisor >= count {
+            above = above.min(divisor);
+        }
+    }
+    match below == above || above < count {
+        true => below.to_string(),
+        false => format!("{below} or {above}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The divisors found in pairs are those of a search one by one.
+    #[test]
+    fn nearest_divisors_are_the_nearest() {
+        for extent in 1..200i64 {
+            for count in 1..250i64 {
+                let below = (1..=count).rev().find(|n| extent % n == 0);
+                let above = (count..=extent).find(|n| extent % n == 0);
+                let expected = match (below, above) {
+                    (Some(a), Some(b)) if a != b => format!("{a} or {b}"),
+                    (Some(a), _) => a.to_string(),
+                    _ => unreachable!("1 divides it"),
+                };
+                assert_eq!(nearest_divisors(extent, count), expected, "{extent}, {count}");
+            }
+        }
+        assert_eq!(nearest_divisors(2_147_483_647, 32), "1 or 2147483647");
     }
 }

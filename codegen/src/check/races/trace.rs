@@ -195,7 +195,7 @@ impl<'p> Unroll<'p> {
                 let (at, extent) = (self.value(at), self.number(&self.program.vars[*var as usize].to));
                 let (at, runs) = match (past, extent) {
                     (Past::Anyway | Past::Inside, _) | (_, None) => (at, true),
-                    (Past::Last, Some(extent)) => (at.min(extent - 1), extent > 0),
+                    (Past::Last, Some(extent)) => (at.min(extent.saturating_sub(1)), extent > 0),
                     (Past::Skip, Some(extent)) => (at, at < extent),
                 };
                 if runs {
@@ -286,7 +286,7 @@ impl<'p> Unroll<'p> {
         let of = &self.program.vars[var as usize];
         // A loop whose start is not known is walked as if from 0.
         let first = if self.is_known(&of.from) { self.value(&of.from) } else { 0 };
-        let count = self.is_known(&of.to).then(|| (self.value(&of.to) - first).max(0));
+        let count = self.is_known(&of.to).then(|| self.value(&of.to).saturating_sub(first).max(0));
         let iterations = count
             .unwrap_or(i64::MAX)
             .min(if periodic { wanted } else { MOST_ITERATIONS })
@@ -299,8 +299,9 @@ impl<'p> Unroll<'p> {
             self.undecided.push((stmt.span, text));
         }
         self.walked.retain(|(known, _)| *known != of.to);
-        self.walked.push((of.to.clone(), first + iterations));
-        for iteration in first..first + iterations {
+        let end = first.saturating_add(iterations);
+        self.walked.push((of.to.clone(), end));
+        for iteration in first..end {
             if self.count > MOST_STATEMENTS {
                 return;
             }
