@@ -142,7 +142,7 @@ impl KernelDef {
     }
 
     /// The encoded definition. Two kernels with the same fingerprint are equal only if these are.
-    pub fn encoded(&self) -> &[u8] {
+    pub fn encoded(&self) -> &Cow<'static, [u8]> {
         &self.definition
     }
 

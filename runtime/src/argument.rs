@@ -1,10 +1,9 @@
 //! Arguments of a launch: tensors and numbers of any types.
 
-use cudarc::driver::{CudaStream, SyncOnDrop};
 use tilewright_codegen::Elem;
 use tilewright_codegen::element::Element;
-use tilewright_codegen::launch::{Given, Tensor};
 
+use crate::few::Few;
 use crate::tensor::{Buffer, DeviceTensor, Place, TensorMut, TensorRef};
 
 /// An argument of a kernel whose types are known only at run time: a tensor that is read, a tensor that is
@@ -32,38 +31,29 @@ pub(crate) enum Kind<'a> {
 #[derive(Debug)]
 pub(crate) struct Lent<'a> {
     pub(crate) buffer: Buffer<'a>,
-    elem: Elem,
-    extents: Vec<i64>,
-    strides: Vec<i64>,
+    pub(crate) elem: Elem,
+    /// Extents, then strides.
+    pub(crate) modes: Few<i64, 8>,
     /// In elements.
     offset: usize,
 }
 
 impl<'a> Lent<'a> {
     fn argument<const R: usize>(buffer: Buffer<'a>, elem: Elem, place: Place<R>) -> Argument<'a> {
+        let mut modes = Few::new(0);
         // Values that do not fit are refused by name when the launch is planned.
-        let all = |values: [usize; R]| values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)).to_vec();
-        let (extents, strides) = (all(place.extents), all(place.strides));
-        Argument { kind: Kind::Tensor(Lent { buffer, elem, extents, strides, offset: place.offset }) }
+        let values = place.extents.into_iter().chain(place.strides);
+        modes.extend(values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)));
+        Argument { kind: Kind::Tensor(Lent { buffer, elem, modes, offset: place.offset }) }
     }
 
-    /// The tensor as the planner sees it, and a guard that records the launch with cudarc when it is dropped.
-    /// `to` is a clone of the buffer's stream.
-    pub(crate) fn resolve<'b>(&'b mut self, to: &'b CudaStream) -> (Given, Option<SyncOnDrop<'b>>) {
+    /// The tensor's first element in bytes from the start of its buffer, and the elements from there on. Out of bounds there
+    /// are no elements, and the address does not matter.
+    pub(crate) fn first(&self) -> (u64, u64) {
         let bytes = self.elem.bytes() as usize;
-        let (len, mutable) = (self.buffer.len() / bytes, self.buffer.is_writable());
-        // Beyond the buffer's end there are no elements, and the address does not matter.
+        let len = self.buffer.len() / bytes;
         let offset = self.offset.min(len);
-        let (start, tracked) = self.buffer.address(to);
-        let tensor = Tensor {
-            elem: self.elem,
-            mutable,
-            extents: self.extents.clone(),
-            strides: self.strides.clone(),
-            len: (len - offset) as u64,
-            address: start + (offset * bytes) as u64,
-        };
-        (Given::Tensor(tensor), tracked)
+        ((offset * bytes) as u64, (len - offset) as u64)
     }
 }
 

@@ -159,6 +159,11 @@ impl Device {
         }
     }
 
+    /// A number that no other open device has. Devices are never closed.
+    pub(crate) fn number(&self) -> u64 {
+        Arc::as_ptr(&self.inner) as u64
+    }
+
     pub(crate) fn modules(&self) -> &Modules {
         &self.inner.modules
     }

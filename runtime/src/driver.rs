@@ -63,6 +63,7 @@ pub const FUNCTIONS: &[&str] = &[
     "cuLaunchKernel",
     "cuLaunchKernelEx",
     "cuTensorMapEncodeTiled",
+    "cuTensorMapReplaceAddress",
 ];
 
 /// Functions that only capture into a graph calls.

@@ -1,9 +1,10 @@
 //! Generated kernels, their binaries, and their functions on a device: each is made once.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::Hash;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
@@ -17,6 +18,7 @@ use crate::cache::{Cache, Request};
 use crate::device::Device;
 use crate::driver::driver;
 use crate::error::{Error, While};
+use crate::launch::Plans;
 use crate::nvrtc::{self, Nvrtc};
 use crate::raw::{self, Shape};
 
@@ -31,6 +33,8 @@ pub(crate) struct Made {
     pub(crate) packs: Vec<Arc<Made>>,
     /// Was it written as an `unsafe fn`?
     pub(crate) is_unsafe: bool,
+    /// The plans of its launches.
+    pub(crate) plans: Plans,
 }
 
 /// Values by key, each made once by its first caller; other callers of that key wait for it, and only for it.
@@ -66,11 +70,13 @@ const MOST_KNOWN: usize = 1024;
 pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     /// Keyed by fingerprint. Collisions can be forged, so each kernel is stored and compared with its
     /// definition.
-    type Known = HashMap<u128, Vec<(Box<[u8]>, Arc<Made>)>>;
+    type Known = HashMap<u128, Vec<(Cow<'static, [u8]>, Arc<Made>)>, BuildHasherDefault<Fingerprint>>;
     static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(Default::default);
     let find = |known: &Known| {
-        let same = known.get(&def.fingerprint()).into_iter().flatten();
-        same.clone().find(|(bytes, _)| **bytes == *def.encoded()).map(|(_, made)| made.clone())
+        let mut same = known.get(&def.fingerprint()).into_iter().flatten();
+        // The definition of a macro is in one place, and may be long.
+        let is_it = |known: &[u8]| std::ptr::eq(known, &**def.encoded()) || known == &**def.encoded();
+        same.find(|(known, _)| is_it(known)).map(|(_, made)| made.clone())
     };
     if let Some(made) = find(&KNOWN.read().unwrap_or_else(PoisonError::into_inner)) {
         return Ok(made);
@@ -86,8 +92,26 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
         known.clear();
     }
     let made = numbered(generated, is_unsafe);
-    known.entry(def.fingerprint()).or_default().push((def.encoded().into(), made.clone()));
+    known.entry(def.fingerprint()).or_default().push((def.encoded().clone(), made.clone()));
     Ok(made)
+}
+
+/// A fingerprint is a hash already.
+#[derive(Default)]
+struct Fingerprint(u64);
+
+impl Hasher for Fingerprint {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.0 = self.0.rotate_left(8) ^ u64::from(*byte));
+    }
+
+    fn write_u128(&mut self, fingerprint: u128) {
+        self.0 = fingerprint as u64;
+    }
 }
 
 /// An already generated kernel. Its number, and the functions loaded under it, are its own.
@@ -98,7 +122,8 @@ pub(crate) fn built(generated: Generated) -> Arc<Made> {
 fn numbered(generated: Generated, is_unsafe: bool) -> Arc<Made> {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let packs = generated.packs.iter().map(|pack| numbered(pack.kernel.clone(), false)).collect();
-    Arc::new(Made { number: NUMBER.fetch_add(1, Ordering::Relaxed), generated, packs, is_unsafe })
+    let (number, plans) = (NUMBER.fetch_add(1, Ordering::Relaxed), Plans::of(&generated));
+    Arc::new(Made { number, generated, packs, is_unsafe, plans })
 }
 
 /// The compilation of one variant for one device.

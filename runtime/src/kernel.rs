@@ -29,7 +29,7 @@ pub trait Launch: Kernel {
     /// # }
     /// ```
     fn launch_with(&self, stream: &Stream, arguments: &mut [Argument<'_>]) -> Result<Launched, Error> {
-        launch(&*jit::made(self.def())?, stream, arguments, false)
+        launch(&jit::made(self.def())?, stream, arguments, false, &mut ())
     }
 
     /// As [`Launch::launch_with`], for kernels that were written as an `unsafe fn`.
@@ -42,7 +42,7 @@ pub trait Launch: Kernel {
         stream: &Stream,
         arguments: &mut [Argument<'_>],
     ) -> Result<Launched, Error> {
-        launch(&*jit::made(self.def())?, stream, arguments, true)
+        launch(&jit::made(self.def())?, stream, arguments, true, &mut ())
     }
 
     /// Compiles and loads every variant that a device can run, and reports each: registers, spills, messages.
@@ -90,7 +90,7 @@ impl Built {
 
     /// Launches the kernel with these arguments, in the order of its parameters.
     pub fn launch_with(&self, stream: &Stream, arguments: &mut [Argument<'_>]) -> Result<Launched, Error> {
-        launch(&self.made, stream, arguments, false)
+        launch(&self.made, stream, arguments, false, &mut ())
     }
 
     /// Compiles and loads every variant that a device can run, and reports each.
@@ -147,7 +147,7 @@ impl<T: Element> LaunchMatmul<T> for MatmulKernel<T> {
             let message = "the kernel was made with `alpha_beta = true`, and takes two numbers";
             return Err(Refusal::new(message).help("call `launch_scaled`").into());
         }
-        launch(&made, stream, &mut [a.lend().into(), b.lend().into(), c.lend().into()], false)
+        launch(&made, stream, &mut [a.lend().into(), b.lend().into(), c.lend().into()], false, &mut ())
     }
 
     fn launch_scaled<'a, 'b, 'c, U: Element, const R: usize>(
@@ -170,7 +170,7 @@ impl<T: Element> LaunchMatmul<T> for MatmulKernel<T> {
         let (alpha, beta) =
             (number(&first.name, first.elem, alpha)?, number(&second.name, second.elem, beta)?);
         let arguments = &mut [a.lend().into(), b.lend().into(), c.lend().into(), alpha, beta];
-        launch(&made, stream, arguments, false)
+        launch(&made, stream, arguments, false, &mut ())
     }
 }
 

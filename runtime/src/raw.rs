@@ -24,6 +24,42 @@ const PORTABLE_CLUSTER: u32 = 8;
 /// The oldest compute capability with programmatic dependent launch.
 pub const OVERLAPS: u32 = 90;
 
+/// A part of a launch through the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The kernel, the arguments, and their memory.
+    Checks,
+    /// Finding the plan, or making it.
+    Plan,
+    /// The order of streams, before and after.
+    Order,
+    /// The driver's launch.
+    Driver,
+}
+
+/// Sees the parts of a launch end, each after the one before; a part may have several stretches.
+pub trait Watch {
+    /// A stretch of this part has ended.
+    fn end(&mut self, part: Part);
+}
+
+/// Nobody watches.
+impl Watch for () {
+    #[inline(always)]
+    fn end(&mut self, _: Part) {}
+}
+
+/// Launches a kernel as [`crate::Launch::launch_with`] does, watched.
+pub fn watched(
+    kernel: &impl tilewright_codegen::kernel_value::Kernel,
+    stream: &crate::Stream,
+    arguments: &mut [crate::Argument<'_>],
+    watch: &mut impl Watch,
+) -> Result<crate::Launched, Error> {
+    let made = crate::jit::made(kernel.def())?;
+    crate::launch::launch(&made, stream, arguments, false, watch)
+}
+
 /// The launch configuration of a kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
@@ -116,8 +152,8 @@ pub unsafe fn launch(
 ) -> Result<(), Error> {
     const DOING: &str = "launching a kernel";
     let (grid, threads, shared) = (shape.grid, shape.threads, shape.dynamic());
-    let mut attributes = attributes(shape);
-    if attributes.is_empty() {
+    let (mut attributes, count) = attributes(shape);
+    if count == 0 {
         // SAFETY: the caller's; the driver copies the values before it returns.
         return unsafe {
             sys::cuLaunchKernel(
@@ -146,7 +182,7 @@ pub unsafe fn launch(
         blockDimZ: 1,
         sharedMemBytes: shared,
         hStream: stream,
-        numAttrs: attributes.len() as u32,
+        numAttrs: count as u32,
         attrs: attributes.as_mut_ptr(),
     };
     // SAFETY: as above; the configuration and its attributes live through the call.
@@ -155,12 +191,16 @@ pub unsafe fn launch(
         .doing(DOING)
 }
 
-/// The attributes of a launch.
-fn attributes(shape: &Shape) -> Vec<CUlaunchAttribute> {
+/// The attributes of a launch, and how many there are.
+fn attributes(shape: &Shape) -> ([CUlaunchAttribute; 2], usize) {
     // SAFETY: all fields of the union are numbers, for which zeros are values.
     let value = || -> CUlaunchAttributeValue { unsafe { std::mem::zeroed() } };
-    let mut attributes = Vec::new();
-    let mut say = |id, value| attributes.push(CUlaunchAttribute { id, pad: [0; 4], value });
+    let none = || CUlaunchAttribute { id: Id::CU_LAUNCH_ATTRIBUTE_IGNORE, pad: [0; 4], value: value() };
+    let (mut attributes, mut count) = ([none(), none()], 0);
+    let mut say = |id, value| {
+        attributes[count] = CUlaunchAttribute { id, pad: [0; 4], value };
+        count += 1;
+    };
     let [x, y, z] = shape.cluster();
     if shape.cluster_blocks() > 1 {
         let mut value = value();
@@ -172,5 +212,5 @@ fn attributes(shape: &Shape) -> Vec<CUlaunchAttribute> {
         value.programmaticStreamSerializationAllowed = 1;
         say(Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION, value);
     }
-    attributes
+    (attributes, count)
 }

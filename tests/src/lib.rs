@@ -7,6 +7,8 @@ mod compiler;
 pub mod configuration;
 mod cores;
 pub mod draw;
+#[cfg(target_os = "linux")]
+pub mod fake;
 pub mod functions;
 pub mod gallery;
 pub mod hand;

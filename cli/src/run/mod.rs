@@ -184,8 +184,8 @@ fn on_device(ran: device::Ran) -> Shown {
     let launched = &ran.launched;
     let json = json!({
         "variant": launched.variant.map(|variant| variant + 1),
-        "passed_over": launched.passed_over,
-        "packed": launched.packed,
+        "passed_over": launched.passed_over(),
+        "packed": launched.packed(),
         "grid": launched.grid,
         "microseconds": ran.time.as_secs_f64() * 1e6,
     });

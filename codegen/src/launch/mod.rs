@@ -113,6 +113,18 @@ pub struct Plan {
     pub passed: Vec<Passed>,
     /// Arguments that are copied before, in this order. The kernel reads the copies: see [`Plan::arguments`].
     pub packed: Vec<Packed>,
+    /// The memory of the arguments that have elements.
+    spans: Vec<Span>,
+}
+
+/// The memory of an argument.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Span {
+    arg: usize,
+    /// From its first element to its last.
+    elements: u64,
+    bytes: u64,
+    written: bool,
 }
 
 impl Plan {
@@ -120,6 +132,59 @@ impl Plan {
     pub fn is_empty(&self) -> bool {
         self.grid.contains(&0)
     }
+
+    /// Is this the plan for other memory too: the argument at each place begins at an address, and its buffer has so many
+    /// elements from there on? Everything else must be as it was when the plan was made, remainders of addresses by
+    /// [`alignment`] included. Where it is not, [`plan`] says why.
+    pub fn admits(&self, memory: impl Fn(usize) -> (u64, u64)) -> bool {
+        let end = |span: &Span| memory(span.arg).0.saturating_add(span.bytes);
+        let apart = |one: &Span, other: &Span| {
+            let begins = [memory(one.arg).0, memory(other.arg).0];
+            !(one.written || other.written) || begins[1] >= end(one) || begins[0] >= end(other)
+        };
+        self.spans.iter().enumerate().all(|(at, one)| {
+            memory(one.arg).1 >= one.elements && self.spans[at + 1..].iter().all(|other| apart(one, other))
+        })
+    }
+}
+
+/// Plans depend on the remainders of addresses by this number, and on nothing else of them as long as tensors do not
+/// overlap. This is not so for launches without loops ([`Generated::hollow`]).
+pub fn alignment(kernel: &Generated) -> u64 {
+    let of_facts = |kernel: &Generated| {
+        let facts = kernel.variants.iter().flat_map(|variant| &variant.program.needs);
+        facts.fold(MAPPED, |all, fact| match fact {
+            Fact::Aligned { bytes, .. } => common_multiple(all, u64::from(*bytes)),
+            _ => all,
+        })
+    };
+    let packs = kernel.packs.iter().map(|pack| of_facts(&pack.kernel));
+    packs.fold(of_facts(kernel), common_multiple)
+}
+
+/// Bulk copies need tensors at multiples of so many bytes; elements have no more.
+const MAPPED: u64 = 16;
+
+fn common_multiple(a: u64, b: u64) -> u64 {
+    let (mut divisor, mut rest) = (a, b);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    a / divisor.max(1) * b
+}
+
+/// The memory of arguments that have been checked.
+fn spans(given: &[Given]) -> Vec<Span> {
+    let tensors = given.iter().enumerate().filter_map(|(arg, given)| match given {
+        Given::Tensor(tensor) if !given.is_empty() => Some((arg, tensor)),
+        _ => None,
+    });
+    let span = |(arg, tensor): (usize, &Tensor)| {
+        let elements = u64::try_from(last_offset(&tensor.extents, &tensor.strides) + 1).unwrap_or(u64::MAX);
+        let bytes = elements.saturating_mul(u64::from(tensor.elem.bytes()));
+        Span { arg, elements, bytes, written: tensor.mutable }
+    };
+    tensors.map(span).collect()
 }
 
 /// A parameter of a thread program. Arguments are named by their place.
@@ -184,7 +249,8 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
         return Err(Refusal::new(why));
     }
     let (grid, passed) = (grid(program, limits, &lookup)?, passed(program, given, &lookup));
-    Ok(Plan { variant, passed_over: Vec::new(), grid, symbols, passed, packed: Vec::new() })
+    let spans = spans(given);
+    Ok(Plan { variant, passed_over: Vec::new(), grid, symbols, passed, packed: Vec::new(), spans })
 }
 
 /// The same for one of [`Generated::variants`]: it is refused if its facts do not hold.
@@ -274,7 +340,7 @@ fn among(
         false => grid(program, limits, &lookup)?,
     };
     let passed = passed(program, given, &lookup);
-    Ok(Plan { variant: before + place, passed_over, grid, symbols, passed, packed })
+    Ok(Plan { variant: before + place, passed_over, grid, symbols, passed, packed, spans: spans(given) })
 }
 
 /// The value of a symbol.

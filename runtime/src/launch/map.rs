@@ -2,6 +2,8 @@
 //! first.
 #![allow(unsafe_code)]
 
+use std::sync::OnceLock;
+
 use cudarc::driver::sys::{
     self, CUtensorMap, CUtensorMapDataType_enum as Type, CUtensorMapFloatOOBfill_enum,
     CUtensorMapInterleave_enum, CUtensorMapL2promotion_enum, CUtensorMapSwizzle_enum as Swizzle,
@@ -9,6 +11,7 @@ use cudarc::driver::sys::{
 use tilewright_codegen::Elem;
 use tilewright_codegen::launch::{Map, Refusal};
 
+use super::plans::Source;
 use crate::error::{Error, While};
 
 /// The encoder's limits, from NVIDIA's description of `cuTensorMapEncodeTiled`.
@@ -17,6 +20,8 @@ const ALIGNMENT: u64 = 16;
 const MOST_EXTENT: u64 = 1 << 32;
 const MOST_STRIDE: u64 = 1 << 40;
 const MOST_BOX: u32 = 256;
+
+const DOING: &str = "describing a tensor for bulk copies";
 
 /// Why the encoder would refuse, if it would.
 pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option<Refusal> {
@@ -111,8 +116,41 @@ pub fn encode(name: &str, map: &Map, elem: Elem, address: u64) -> Result<CUtenso
         )
     }
     .result()
-    .doing("describing a tensor for bulk copies")?;
+    .doing(DOING)?;
     Ok(made)
+}
+
+/// A parameter that is a tensor map. It is encoded once; tensors elsewhere get a copy with their address.
+pub(super) struct Mapped {
+    name: String,
+    map: Map,
+    elem: Elem,
+    pub(super) source: Source,
+    /// As encoded for the first address.
+    encoded: OnceLock<(u64, CUtensorMap)>,
+}
+
+impl Mapped {
+    pub(super) fn new(name: &str, map: Map, elem: Elem, source: Source) -> Mapped {
+        Mapped { name: name.into(), map, elem, source, encoded: OnceLock::new() }
+    }
+
+    /// The map of the tensor at an address.
+    pub(super) fn at(&self, address: u64) -> Result<CUtensorMap, Error> {
+        let Some(&(known, mut encoded)) = self.encoded.get() else {
+            let encoded = encode(&self.name, &self.map, self.elem, address)?;
+            // Another thread may have been faster, with another address.
+            let _ = self.encoded.set((address, encoded));
+            return Ok(encoded);
+        };
+        if address != known {
+            // SAFETY: the map was encoded by the driver, and lives through the call. The address is stored, not accessed.
+            unsafe { sys::cuTensorMapReplaceAddress(&mut encoded, address as *mut std::ffi::c_void) }
+                .result()
+                .doing(DOING)?;
+        }
+        Ok(encoded)
+    }
 }
 
 #[cfg(test)]

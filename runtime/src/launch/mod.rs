@@ -8,45 +8,47 @@
 //!   private, and events show reliably whether the streams of the buffers were captured;
 //! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant; copies
 //!   that it makes of arguments are in a workspace of the stream, which nothing else uses until the kernel has
-//!   ended;
+//!   ended. It is made once for what it depends on, and kept ([`plans`]); lengths, and that tensors do not overlap, are
+//!   checked in each launch;
 //! - the kernel waits for the stream of each buffer, and that stream for the kernel, by our own events: a
 //!   buffer that is freed or used in the order of its own stream is freed or used after the kernel;
 //! - once the kernel is submitted, an error is reported only after the kernel has ended.
 #![allow(unsafe_code)]
 
+mod arguments;
 mod map;
 mod order;
+mod plans;
 mod submit;
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cudarc::driver::CudaStream;
-use tilewright_codegen::Generated;
-use tilewright_codegen::launch::{Given, Plan, Refusal, plan};
+use tilewright_codegen::launch::{Given, Refusal};
 
 use crate::argument::{Argument, Kind};
 use crate::error::{Error, While};
-use crate::jit::{self, Loaded, Made};
-use crate::raw::Shape;
+use crate::few::Few;
+use crate::jit::Made;
+use crate::raw::{Part, Watch};
 use crate::stream::Stream;
 use crate::tensor::Owner;
+use arguments::Bound;
 pub use map::encode;
 use order::Order;
+pub(crate) use plans::Plans;
+use plans::{Key, Prepared, Step};
 use submit::Passed;
 
 /// The outcome of a launch.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone)]
 pub struct Launched {
     /// The variant that ran, from 0; nothing where there was nothing to do.
     pub variant: Option<usize>,
     /// The kernel's number of variants.
     pub variants: usize,
-    /// Why faster variants could not run, one line for each.
-    pub passed_over: Vec<String>,
-    /// Arguments that were copied to aligned rows first, each with what does not hold of the argument itself.
-    pub packed: Vec<(String, String)>,
     /// Blocks along x, y, z.
     pub grid: [u32; 3],
     /// Threads of a block.
@@ -59,6 +61,66 @@ pub struct Launched {
     pub waited: bool,
     /// Time to compile or load the kernel, the first time.
     pub prepared: Duration,
+    made: Arc<Made>,
+    plan: Arc<Prepared>,
+}
+
+impl Launched {
+    fn of(made: &Arc<Made>, plan: Arc<Prepared>, prepared: Duration, waited: bool) -> Launched {
+        let (kernel, made) = (&made.generated, made.clone());
+        let launch = &kernel.variant(plan.plan.variant).program.launch;
+        Launched {
+            variant: (!plan.plan.is_empty()).then_some(plan.plan.variant),
+            variants: kernel.variants.len(),
+            grid: plan.plan.grid,
+            threads: launch.threads,
+            shared_bytes: launch.shared_bytes,
+            waited,
+            prepared,
+            made,
+            plan,
+        }
+    }
+
+    /// Why faster variants could not run, one line for each.
+    pub fn passed_over(&self) -> Vec<String> {
+        self.plan.plan.passed_over.clone()
+    }
+
+    /// Arguments that were copied to aligned rows first, each with what does not hold of the argument itself.
+    pub fn packed(&self) -> Vec<(String, String)> {
+        let params = &self.made.generated.params;
+        let packed = self.plan.plan.packed.iter();
+        packed.map(|packed| (params[packed.arg].name.clone(), packed.why.clone())).collect()
+    }
+}
+
+impl PartialEq for Launched {
+    fn eq(&self, other: &Launched) -> bool {
+        let all = |of: &Launched| {
+            let sizes = (of.grid, of.threads, of.shared_bytes);
+            (of.variant, of.variants, sizes, of.waited, of.prepared, of.passed_over(), of.packed())
+        };
+        all(self) == all(other)
+    }
+}
+
+impl Eq for Launched {}
+
+impl fmt::Debug for Launched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Launched")
+            .field("variant", &self.variant)
+            .field("variants", &self.variants)
+            .field("passed_over", &self.passed_over())
+            .field("packed", &self.packed())
+            .field("grid", &self.grid)
+            .field("threads", &self.threads)
+            .field("shared_bytes", &self.shared_bytes)
+            .field("waited", &self.waited)
+            .field("prepared", &self.prepared)
+            .finish()
+    }
 }
 
 impl fmt::Display for Launched {
@@ -72,10 +134,10 @@ impl fmt::Display for Launched {
             self.variants,
             self.threads
         )?;
-        for (place, why) in self.passed_over.iter().enumerate() {
+        for (place, why) in self.passed_over().iter().enumerate() {
             write!(f, "\n  not variant {}: {why}", place + 1)?;
         }
-        for (name, why) in &self.packed {
+        for (name, why) in self.packed() {
             write!(f, "\n  `{name}` is packed first: {why}")?;
         }
         Ok(())
@@ -84,10 +146,11 @@ impl fmt::Display for Launched {
 
 /// Launches a kernel, after all checks.
 pub(crate) fn launch(
-    made: &Made,
+    made: &Arc<Made>,
     stream: &Stream,
     arguments: &mut [Argument<'_>],
     vouched: bool,
+    watch: &mut impl Watch,
 ) -> Result<Launched, Error> {
     if made.is_unsafe && !vouched {
         let message = "the kernel is an `unsafe fn`: what it may be given is a matter of its documentation";
@@ -96,120 +159,102 @@ pub(crate) fn launch(
             .into());
     }
     let mut order = Order::find(stream, &made.generated, arguments)?;
-    let own: Vec<Option<Arc<CudaStream>>> = arguments.iter().map(own_stream).collect();
-    let (mut given, mut scalars, mut tracked) = (Vec::new(), Vec::new(), Vec::new());
-    for (argument, own) in arguments.iter_mut().zip(&own) {
-        match (&mut argument.kind, own) {
-            (Kind::Tensor(lent), Some(own)) => {
-                let owner = lent.buffer.owner;
-                let (tensor, track) = lent.resolve(own);
-                if let (Owner::View, Given::Tensor(tensor)) = (owner, &tensor) {
-                    order.view(tensor)?;
-                }
-                given.push(tensor);
-                scalars.push(0);
-                tracked.extend(track);
+    watch.end(Part::Order);
+    let streams: Vec<Arc<CudaStream>> = arguments.iter().filter_map(stream_of_cudarc).collect();
+    let mut streams = streams.iter();
+    let (mut bound, mut tracked) = (Few::<_, 8>::new(Bound::NONE), Vec::new());
+    let mut key = Key::new(stream.device());
+    for argument in arguments.iter_mut() {
+        let one = match &mut argument.kind {
+            Kind::Scalar(elem, bits) => Bound::scalar(*elem, *bits),
+            Kind::Tensor(lent) => {
+                let (first, len) = lent.first();
+                let (elem, modes, mutable) =
+                    (lent.elem, Some(lent.modes.as_slice()), lent.buffer.is_writable());
+                let start = match lent.buffer.owner {
+                    Owner::Tensor(address) => address,
+                    owner => {
+                        let Some(own) = streams.next() else { unreachable!("every buffer has a stream") };
+                        let (address, track) = lent.buffer.address(own);
+                        tracked.push(track);
+                        if owner == Owner::View {
+                            order.view(address + first, len)?;
+                        }
+                        address
+                    }
+                };
+                Bound { elem, modes, mutable, word: start + first, len }
             }
-            (Kind::Scalar(elem, bits), _) => {
-                given.push(Given::Scalar(*elem));
-                scalars.push(*bits);
-            }
-            (Kind::Tensor(_), None) => unreachable!("every buffer has a stream"),
-        }
+        };
+        key.push(&one, made.plans.alignment);
+        bound.push(one);
     }
+    let bound = bound.as_slice();
     order.check_errors().doing("ordering what cudarc submitted before")?;
+    watch.end(Part::Checks);
 
-    let plan = plan(&made.generated, &given, &stream.device().limits())?;
-    if plan.is_empty() {
-        return Ok(Launched::nothing(&made.generated, plan));
-    }
-    let prepared = stream.with_workspace(plan.workspace(), |workspace| {
-        let (mut steps, prepared) = steps(made, stream, &plan, (&given, &scalars), workspace)?;
+    let (plan, prepared) = planned(made, stream, &key, bound)?;
+    let Some(kernel) = &plan.kernel else { return Ok(Launched::of(made, plan, prepared, false)) };
+    watch.end(Part::Plan);
+    stream.with_workspace(plan.plan.workspace(), |workspace| {
+        let packs = plan.packs.iter().map(|step| Ok((step, Passed::new(step, bound, workspace)?)));
+        let packs: Vec<(&Step, Passed)> = packs.collect::<Result<_, Error>>()?;
+        let last = (kernel, Passed::new(kernel, bound, workspace)?);
+        watch.end(Part::Checks);
         order.before()?;
-        for Step { loaded, shape, passed } in &mut steps {
+        watch.end(Part::Order);
+        for (step, mut passed) in packs.into_iter().chain(Some(last)) {
+            let mut shape = step.shape;
             shape.overlaps &= order.overlaps();
             // SAFETY: the plan holds for these arguments: the kernel accesses nothing outside of them, and they
             // are in this context. They stay allocated until it has ended: they are borrowed for this call, and
             // afterwards freed in the order of their own streams, which wait for the kernel from `after` on;
             // otherwise, or after any error, `after` waits for it. Copies are in the workspace, which is freed in
-            // the order of this stream. `passed` matches the program's parameters. A dependent launch is one of
+            // the order of this stream. `passed` are the step's parameters. A dependent launch is one of
             // our kernels, and waits itself; callers that submit foreign dependent launches to a stream are
             // responsible for their order.
-            let submitted = unsafe { submit::submit(loaded, shape, stream, passed) };
+            let submitted = unsafe { submit::submit(step, &shape, stream, &mut passed) };
             if let Err(error) = submitted {
                 // The driver may report an earlier error here; it is unknown whether the kernel was submitted.
                 let _ = stream.cuda().synchronize();
                 return Err(error);
             }
         }
-        Ok(prepared)
+        watch.end(Part::Driver);
+        Ok(())
     })?;
     let waited = order.after(|| drop(tracked))?;
-    Ok(Launched { waited, prepared, ..Launched::of(&made.generated, plan) })
+    let launched = Launched::of(made, plan, prepared, waited);
+    watch.end(Part::Order);
+    Ok(launched)
 }
 
-/// One kernel of a launch, ready for submission.
-struct Step {
-    loaded: Arc<Loaded>,
-    shape: Shape,
-    passed: Passed,
-}
-
-/// The kernels of a plan, in order, with copies in a workspace at this address; and the time to load them.
-fn steps(
+/// The plan of a launch, made or kept, and the time to compile or load its kernels.
+fn planned(
     made: &Made,
     stream: &Stream,
-    plan: &Plan,
-    (given, scalars): (&[Given], &[u64]),
-    workspace: u64,
-) -> Result<(Vec<Step>, Duration), Error> {
-    let (device, mut prepared) = (stream.device(), Duration::ZERO);
-    let mut step = |made: &Made, plan: &Plan, given: &[Given], scalars: &[u64]| {
-        let start = Instant::now();
-        let loaded = jit::loaded(device, made, plan.variant)?;
-        prepared += start.elapsed();
-        let program = &made.generated.variant(plan.variant).program;
-        let passed = Passed::new(program, plan, given, scalars)?;
-        let shape = Shape::of(program, plan.grid).on(device.properties().arch());
-        Ok::<_, Error>(Step { loaded, shape, passed })
-    };
-    let mut all = Vec::new();
-    for packed in &plan.packed {
-        let arguments = packed.arguments(&made.generated, given, workspace).map(Given::Tensor);
-        all.push(step(&made.packs[packed.pack], &packed.plan, &arguments, &[])?);
+    key: &Key,
+    bound: &[Bound<'_>],
+) -> Result<(Arc<Prepared>, Duration), Error> {
+    let kept = made.plans.find(key);
+    if let Some(kept) = kept.filter(|kept| kept.plan.admits(|place| (bound[place].word, bound[place].len))) {
+        return Ok((kept, Duration::ZERO));
     }
-    all.push(step(made, plan, &plan.arguments(given, workspace), scalars)?);
-    Ok((all, prepared))
+    let given: Vec<Given> = bound.iter().map(Bound::given).collect();
+    let prepared = Arc::new(Prepared::new(made, stream.device(), &given)?);
+    if prepared.plan.variant < made.generated.variants.len() {
+        made.plans.keep(key, &prepared);
+    }
+    let time = prepared.time;
+    Ok((prepared, time))
 }
 
-fn own_stream(argument: &Argument<'_>) -> Option<Arc<CudaStream>> {
+/// The stream of a buffer that is no tensor of ours.
+fn stream_of_cudarc(argument: &Argument<'_>) -> Option<Arc<CudaStream>> {
     match &argument.kind {
-        Kind::Tensor(lent) => Some(lent.buffer.stream().clone()),
-        Kind::Scalar(..) => None,
-    }
-}
-
-impl Launched {
-    fn of(kernel: &Generated, plan: Plan) -> Launched {
-        let launch = &kernel.variant(plan.variant).program.launch;
-        Launched {
-            variant: Some(plan.variant),
-            variants: kernel.variants.len(),
-            passed_over: plan.passed_over,
-            packed: plan
-                .packed
-                .into_iter()
-                .map(|packed| (kernel.params[packed.arg].name.clone(), packed.why))
-                .collect(),
-            grid: plan.grid,
-            threads: launch.threads,
-            shared_bytes: launch.shared_bytes,
-            waited: false,
-            prepared: Duration::ZERO,
+        Kind::Tensor(lent) if !matches!(lent.buffer.owner, Owner::Tensor(_)) => {
+            Some(lent.buffer.stream().clone())
         }
-    }
-
-    fn nothing(kernel: &Generated, plan: Plan) -> Launched {
-        Launched { variant: None, ..Launched::of(kernel, plan) }
+        _ => None,
     }
 }

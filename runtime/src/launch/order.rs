@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::{self, CUpointer_attribute_enum};
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use tilewright_codegen::Generated;
-use tilewright_codegen::launch::{Refusal, Tensor};
+use tilewright_codegen::launch::Refusal;
 
 use crate::argument::{Argument, Kind};
 use crate::error::{Error, Fault, While};
@@ -18,7 +18,8 @@ pub(super) struct Order<'s> {
     stream: &'s Stream,
     /// Streams of buffers other than the launch's own, each once.
     others: Vec<Arc<CudaStream>>,
-    /// The contexts of all streams, each value of cudarc once: equal values keep separate error states.
+    /// The contexts of all streams other than the launch's own, each value of cudarc once: equal values keep separate error
+    /// states.
     contexts: Vec<Arc<CudaContext>>,
     /// Must the launch wait for the kernel, because nothing else keeps a buffer alive until then?
     waits: bool,
@@ -34,7 +35,7 @@ impl<'s> Order<'s> {
     ) -> Result<Order<'s>, Error> {
         let launch = stream.cuda();
         let (mut others, mut waits) = (Vec::<Arc<CudaStream>>::new(), false);
-        let mut contexts = vec![launch.context().clone()];
+        let mut contexts = Vec::<Arc<CudaContext>>::new();
         for (place, argument) in arguments.iter().enumerate() {
             let Kind::Tensor(lent) = &argument.kind else { continue };
             let name = kernel.params.get(place).map_or("", |param| &param.name);
@@ -45,7 +46,8 @@ impl<'s> Order<'s> {
             if is_per_thread(own) {
                 return Err(per_thread(&format!("the stream of argument `{name}`")));
             }
-            if !contexts.iter().any(|known| Arc::ptr_eq(known, own.context())) {
+            let is_known = |known: &Arc<CudaContext>| Arc::ptr_eq(known, own.context());
+            if !is_known(launch.context()) && !contexts.iter().any(is_known) {
                 contexts.push(own.context().clone());
             }
             // cudarc frees a slice of the default stream in the order of the default stream of the context
@@ -75,7 +77,8 @@ impl<'s> Order<'s> {
     /// cudarc stores errors of its bookkeeping in the context value of each stream until asked. Returns the
     /// first, and clears all.
     pub(super) fn check_errors(&self) -> Result<(), DriverError> {
-        self.contexts.iter().map(|context| context.check_err()).fold(Ok(()), Result::and)
+        let all = std::iter::once(self.stream.cuda().context()).chain(&self.contexts);
+        all.map(|context| context.check_err()).fold(Ok(()), Result::and)
     }
 
     /// A captured stream cannot wait, and cannot use events of other streams.
@@ -89,8 +92,8 @@ impl<'s> Order<'s> {
     }
 
     /// Memory that does not come from a pool is not freed in stream order: a module's, for one.
-    pub(super) fn view(&mut self, tensor: &Tensor) -> Result<(), Error> {
-        if self.waits || tensor.len == 0 || is_from_pool(self.stream.cuda(), tensor.address)? {
+    pub(super) fn view(&mut self, address: u64, elements: u64) -> Result<(), Error> {
+        if self.waits || elements == 0 || is_from_pool(self.stream.cuda(), address)? {
             return Ok(());
         }
         self.waits = true;

@@ -5,82 +5,74 @@ use std::ffi::c_void;
 use std::ptr;
 
 use cudarc::driver::sys::CUtensorMap;
-use tilewright_codegen::launch::{self, Given, Plan};
-use tilewright_codegen::thread::{Kernel, Param};
 
-use super::map;
+use super::arguments::Bound;
+use super::plans::{Source, Step, Value};
 use crate::error::{Error, While};
-use crate::jit::Loaded;
+use crate::few::Few;
 use crate::raw::{self, Shape};
 use crate::stream::Stream;
 
-/// A program's parameters, in order.
+/// The parameters of a step, in order.
 pub(super) struct Passed {
-    values: Vec<Value>,
-}
-
-enum Value {
-    /// An address, a number, or a size: its bits, little-endian. Narrower parameters read the low bits.
-    Word(u64),
-    Map(Box<CUtensorMap>),
+    /// Addresses, numbers and sizes: their bits, little-endian. Narrower parameters read the low bits. Those of tensor maps
+    /// are not used.
+    words: Few<u64, 32>,
+    /// The tensor maps.
+    maps: Few<CUtensorMap, 4>,
 }
 
 impl Passed {
-    pub(super) fn new(
-        program: &Kernel,
-        plan: &Plan,
-        given: &[Given],
-        scalars: &[u64],
-    ) -> Result<Passed, Error> {
-        let tensor = |place: usize| match &given[place] {
-            Given::Tensor(tensor) => tensor,
-            Given::Scalar(_) => unreachable!("the plan has found a tensor here"),
+    /// Those of a step, with copies in a workspace at this address.
+    pub(super) fn new(step: &Step, bound: &[Bound<'_>], workspace: u64) -> Result<Passed, Error> {
+        let (mut words, mut maps) = (Few::new(0), Few::new(CUtensorMap { opaque: [0; 16] }));
+        let address = |source: Source| match source {
+            Source::Argument(place) => bound[place].word,
+            Source::Workspace(offset) => workspace + offset,
         };
-        let value = |passed: &launch::Passed| {
-            Ok(match passed {
-                launch::Passed::Tensor(place) => Value::Word(tensor(*place).address),
-                launch::Passed::Scalar(place) => Value::Word(scalars[*place]),
-                launch::Passed::Int { value, .. } => Value::Word(value.cast_unsigned()),
-                launch::Passed::Map(map) => {
-                    let Some(Param::Pointer { name, elem, .. }) = program.params.get(map.arg) else {
-                        unreachable!("a tensor map describes a tensor")
-                    };
-                    Value::Map(Box::new(map::encode(name, map, *elem, tensor(map.arg).address)?))
+        for value in &step.values {
+            words.push(match value {
+                Value::Word(word) => *word,
+                Value::Scalar(place) => bound[*place].word,
+                Value::Address(source) => address(*source),
+                Value::Map(map) => {
+                    maps.push(map.at(address(map.source))?);
+                    0
                 }
-            })
-        };
-        let values: Vec<Value> = plan.passed.iter().map(value).collect::<Result<_, Error>>()?;
-        debug_assert_eq!(values.len(), program.params.len());
-        Ok(Passed { values })
-    }
-
-    fn pointers(&mut self) -> Vec<*mut c_void> {
-        let pointer = |value: &mut Value| match value {
-            Value::Word(word) => ptr::from_mut(word).cast(),
-            Value::Map(map) => ptr::from_mut(&mut **map).cast(),
-        };
-        self.values.iter_mut().map(pointer).collect()
+            });
+        }
+        Ok(Passed { words, maps })
     }
 }
 
-/// Submits the kernel.
+/// Submits a step's kernel.
 ///
 /// # Safety
-/// - `passed` matches the program's parameters, and the loaded function is that program;
+/// - `passed` are the step's parameters;
 /// - every address in it is of memory of the stream's context that stays allocated until the kernel has
 ///   ended, and the program, launched on this grid, accesses nothing else;
-/// - `shape` is the program's on this grid, and overlaps only where the program allows it and the device
-///   supports it.
+/// - `shape` is the step's, and overlaps only where the program allows it and the device supports it.
 pub(super) unsafe fn submit(
-    loaded: &Loaded,
+    step: &Step,
     shape: &Shape,
     stream: &Stream,
     passed: &mut Passed,
 ) -> Result<(), Error> {
     let cuda = stream.cuda();
     cuda.context().bind_to_thread().doing("launching a kernel")?;
-    let mut pointers = passed.pointers();
+    let Passed { words, maps } = passed;
+    let mut maps = maps.as_mut_slice().iter_mut();
+    let mut pointers = Few::<*mut c_void, 32>::new(ptr::null_mut());
+    for (value, word) in step.values.iter().zip(words.as_mut_slice()) {
+        pointers.push(match value {
+            Value::Map(_) => match maps.next() {
+                Some(map) => ptr::from_mut(map).cast(),
+                None => unreachable!("every tensor map of the step is passed"),
+            },
+            _ => ptr::from_mut(word).cast(),
+        });
+    }
     // SAFETY: the caller's; the context is current, and `pointers` are to as many values as the function has
     // parameters, of at least their sizes.
-    unsafe { raw::launch(loaded.function(), shape, cuda.cu_stream(), &mut pointers) }
+    unsafe { raw::launch(step.loaded.function(), shape, cuda.cu_stream(), pointers.as_mut_slice()) }
 }

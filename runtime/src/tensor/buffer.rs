@@ -120,16 +120,13 @@ impl<'a> Buffer<'a> {
     /// any stream; when the second value is dropped, cudarc records the work then submitted to the buffer's
     /// stream.
     ///
-    /// `to` is a clone of [`Buffer::stream`]: one value cannot be borrowed twice.
-    pub(crate) fn address<'b>(&'b mut self, to: &'b CudaStream) -> (u64, Option<SyncOnDrop<'b>>) {
-        if let Owner::Tensor(address) = self.owner {
-            return (address, None);
-        }
-        let (address, tracked) = match &mut self.bytes {
+    /// `to` is a clone of [`Buffer::stream`]: one value cannot be borrowed twice. A tensor of our own has its address in
+    /// [`Buffer::owner`], and is not tracked.
+    pub(crate) fn address<'b>(&'b mut self, to: &'b CudaStream) -> (u64, SyncOnDrop<'b>) {
+        match &mut self.bytes {
             Bytes::Read(view) => view.device_ptr(to),
             Bytes::Write(view) => view.device_ptr_mut(to),
-        };
-        (address, Some(tracked))
+        }
     }
 }
 

@@ -14,7 +14,7 @@ static STATE: Mutex<Option<(State, Option<File>)>> = Mutex::new(None);
 /// Executes a call.
 pub(crate) fn enter(
     name: &'static str,
-    arguments: &[(&str, Option<String>)],
+    arguments: &dyn Fn() -> Vec<(&'static str, Option<String>)>,
     body: impl FnOnce(&mut State) -> Result<(), Status>,
 ) -> Status {
     let mut guard = STATE.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -29,6 +29,7 @@ pub(crate) fn enter(
     let failure = state.settings.fails(name);
     let (call, capture) = (state.settings.call(), state.settings.capture.unwrap_or_default());
     if call == capture.0 {
+        let arguments = arguments();
         let stream =
             arguments.iter().find(|(name, _)| *name == "stream").and_then(|(_, value)| value.as_deref());
         let handle = stream.and_then(|text| usize::from_str_radix(text.trim_start_matches("0x"), 16).ok());
@@ -51,7 +52,7 @@ pub(crate) fn enter(
     }
     let Some(log) = log else { return status };
     let mut line = name.to_string();
-    for (name, value) in arguments {
+    for (name, value) in arguments() {
         if let Some(value) = value {
             line += &format!(" {name}={value}");
         }
@@ -104,9 +105,8 @@ macro_rules! driver {
     ($(fn $name:ident($($arg:ident: $type:ty),* $(,)?) |$state:ident| $body:block)*) => {$(
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> $crate::Status {
-            let arguments = [$((stringify!($arg), $crate::call::Shown::shown(&$arg))),*];
-            let arguments: &[(&str, Option<String>)] = &arguments;
-            $crate::call::enter(stringify!($name), arguments, |$state: &mut $crate::state::State| $body)
+            let arguments = || vec![$((stringify!($arg), $crate::call::Shown::shown(&$arg))),*];
+            $crate::call::enter(stringify!($name), &arguments, |$state: &mut $crate::state::State| $body)
         }
     )*};
 }

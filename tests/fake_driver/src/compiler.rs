@@ -57,7 +57,7 @@ fn compile(program: &mut Program, options: &[String]) -> Result<(), Status> {
 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> Status {
-    enter("nvrtcVersion", &[], |state| {
+    enter("nvrtcVersion", &Vec::new, |state| {
         unsafe { give(major, state.settings.nvrtc.0) };
         unsafe { give(minor, state.settings.nvrtc.1) };
         Ok(())
@@ -102,7 +102,7 @@ pub unsafe extern "C" fn nvrtcCompileProgram(
 ) -> Status {
     let options = if count > 0 { unsafe { slice::from_raw_parts(options, count as usize) } } else { &[] };
     let options: Vec<String> = options.iter().map(|&option| unsafe { text(option) }).collect();
-    enter("nvrtcCompileProgram", &[("options", Some(options.join(",")))], |_| {
+    enter("nvrtcCompileProgram", &|| vec![("options", Some(options.join(",")))], |_| {
         with(program, |program| compile(program, &options))?
     })
 }

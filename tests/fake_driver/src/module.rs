@@ -331,6 +331,16 @@ driver! {
         unsafe { give(map, made) };
         Ok(())
     }
+
+    fn cuTensorMapReplaceAddress(map: *mut [u64; 16], address: u64) |state| {
+        // SAFETY: the pointer is to a map.
+        let map = unsafe { &mut *map };
+        if map[0] != MAP || !address.is_multiple_of(16) {
+            return Err(INVALID_VALUE);
+        }
+        map[1] = address;
+        Ok(())
+    }
 }
 
 /// For error messages; neither counted nor logged.
@@ -369,7 +379,7 @@ macro_rules! absent {
     ($($name:ident)*) => {$(
         #[unsafe(no_mangle)]
         pub extern "C" fn $name() -> Status {
-            crate::call::enter(stringify!($name), &[], |_| Err(NOT_SUPPORTED))
+            crate::call::enter(stringify!($name), &Vec::new, |_| Err(NOT_SUPPORTED))
         }
     )*};
 }

@@ -248,6 +248,9 @@ impl State {
                     self.hazards.push(format!("{what} on {start:#x} does not wait for {which}"));
                 }
             }
+            // Whatever waits for this access waits for earlier ones of its stream.
+            let same = |of: &Range| (of.from, of.to, of.written) == (range.from, range.to, range.written);
+            memory.accesses.retain(|(before, of, _)| before.stream != point.stream || !same(of));
             memory.accesses.push((point, *range, what));
         }
     }

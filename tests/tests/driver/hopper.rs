@@ -216,7 +216,8 @@ fn operands_are_packed_into_the_workspace_of_a_stream() {
     let run = Fake::new().run(|| {
         let (stream, kernel) = (stream(), product());
         let first = packing(&kernel, &stream, 72).unwrap();
-        let names: Vec<&str> = first.packed.iter().map(|packed| &*packed.0).collect();
+        let packed = first.packed();
+        let names: Vec<&str> = packed.iter().map(|packed| &*packed.0).collect();
         assert_eq!(names, ["a", "b"]);
         let said = first.to_string();
         assert!(said.ends_with("`b` is packed first: 8 does not divide ldb, which is 71"), "{said}");

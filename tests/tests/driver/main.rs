@@ -11,5 +11,6 @@ mod harness;
 mod hopper;
 mod machine;
 mod order;
+mod plans;
 mod refusals;
 mod watching;

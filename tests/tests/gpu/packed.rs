@@ -75,7 +75,7 @@ fn packed_launches_in_a_graph() {
     };
     let launched = launch(&mut c).unwrap_or_else(|why| panic!("{why}"));
     if device_run::runs_here(&stream, &kernel) {
-        assert_eq!(launched.packed.len(), 2, "{launched}");
+        assert_eq!(launched.packed().len(), 2, "{launched}");
     }
     let first = bits(&c);
     c = DeviceTensor::poisoned(&stream, [m, n]).expect("a tensor");

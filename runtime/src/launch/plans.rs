@@ -1,0 +1,216 @@
+//! Plans of launches, kept by what they depend on, so that each is made once. They are the kernel's own, and go with it; the
+//! devices that they name are never closed.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tilewright_codegen::launch::{self, Given, Passed, Plan, plan};
+use tilewright_codegen::thread::Param;
+
+use super::arguments::Bound;
+use super::map::Mapped;
+use crate::device::Device;
+use crate::error::Error;
+use crate::few::Few;
+use crate::jit::{self, Loaded, Made};
+use crate::raw::Shape;
+
+/// Plans that a kernel keeps at most.
+const MOST: usize = 64;
+
+/// Everything that a plan depends on: the device, and types, extents, strides and remainders of addresses of the arguments.
+pub(crate) struct Key {
+    words: Few<u64, 48>,
+}
+
+impl Key {
+    pub(super) fn new(device: &Device) -> Key {
+        let mut words = Few::new(0);
+        words.push(device.number());
+        Key { words }
+    }
+
+    /// Adds an argument; its address matters modulo `alignment`.
+    pub(super) fn push(&mut self, bound: &Bound<'_>, alignment: u64) {
+        let (modes, is_tensor) = (bound.modes.unwrap_or_default(), bound.modes.is_some());
+        let kind = u64::from(is_tensor) << 1 | u64::from(bound.mutable);
+        self.words.push((modes.len() as u64) << 32 | kind << 16 | bound.elem as u64);
+        self.words.extend(modes.iter().map(|mode| mode.cast_unsigned()));
+        if is_tensor {
+            self.words.push(bound.word % alignment);
+        }
+    }
+
+    fn hash(&self) -> u64 {
+        // An odd number without a pattern. Keys with equal hashes are compared.
+        const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+        self.words
+            .as_slice()
+            .iter()
+            .fold(0, |hash: u64, word| (hash.rotate_left(23) ^ word).wrapping_mul(FACTOR))
+    }
+}
+
+/// A plan, and what a device needs for it.
+pub(crate) struct Prepared {
+    pub(super) plan: Plan,
+    /// The kernels that pack arguments, in their order.
+    pub(super) packs: Vec<Step>,
+    /// The kernel, if there is anything to do.
+    pub(super) kernel: Option<Step>,
+    /// Time to compile or load the kernels.
+    pub(super) time: Duration,
+}
+
+/// One kernel of a launch.
+pub(super) struct Step {
+    pub(super) loaded: Arc<Loaded>,
+    pub(super) shape: Shape,
+    /// The program's parameters, in order.
+    pub(super) values: Vec<Value>,
+}
+
+/// A parameter.
+pub(super) enum Value {
+    /// A number that is the same in all launches of the plan.
+    Word(u64),
+    /// A number that is given.
+    Scalar(usize),
+    Address(Source),
+    Map(Box<Mapped>),
+}
+
+/// Where a tensor is.
+#[derive(Clone, Copy)]
+pub(super) enum Source {
+    /// It is an argument.
+    Argument(usize),
+    /// It is a copy, so many bytes from the start of the workspace.
+    Workspace(u64),
+}
+
+impl Prepared {
+    /// Plans a launch, and loads its kernels.
+    pub(super) fn new(made: &Made, device: &Device, given: &[Given]) -> Result<Prepared, Error> {
+        let plan = plan(&made.generated, given, &device.limits())?;
+        let (mut packs, mut kernel, mut time) = (Vec::new(), None, Duration::ZERO);
+        if !plan.is_empty() {
+            let mut step = |made: &Made, plan: &Plan, sources: &[Source]| {
+                let start = Instant::now();
+                let loaded = jit::loaded(device, made, plan.variant)?;
+                time += start.elapsed();
+                Ok::<_, Error>(Step::new(made, device, plan, sources, loaded))
+            };
+            let mut sources: Vec<Source> = (0..given.len()).map(Source::Argument).collect();
+            for packed in &plan.packed {
+                let copy = Source::Workspace(packed.copy.address);
+                packs.push(step(
+                    &made.packs[packed.pack],
+                    &packed.plan,
+                    &[Source::Argument(packed.arg), copy],
+                )?);
+                sources[packed.arg] = copy;
+            }
+            kernel = Some(step(made, &plan, &sources)?);
+        }
+        Ok(Prepared { plan, packs, kernel, time })
+    }
+}
+
+impl Step {
+    fn new(made: &Made, device: &Device, plan: &Plan, sources: &[Source], loaded: Arc<Loaded>) -> Step {
+        let program = &made.generated.variant(plan.variant).program;
+        let value = |passed: &Passed| match passed {
+            Passed::Tensor(place) => Value::Address(sources[*place]),
+            Passed::Scalar(place) => Value::Scalar(*place),
+            Passed::Int { value, .. } => Value::Word(value.cast_unsigned()),
+            Passed::Map(map) => {
+                let Some(Param::Pointer { name, elem, .. }) = program.params.get(map.arg) else {
+                    unreachable!("a tensor map describes a tensor")
+                };
+                Value::Map(Box::new(Mapped::new(name, map.clone(), *elem, sources[map.arg])))
+            }
+        };
+        let values: Vec<Value> = plan.passed.iter().map(value).collect();
+        debug_assert_eq!(values.len(), program.params.len());
+        Step { loaded, shape: Shape::of(program, plan.grid).on(device.properties().arch()), values }
+    }
+}
+
+/// The plans of a kernel.
+pub(crate) struct Plans {
+    /// See [`launch::alignment`].
+    pub(super) alignment: u64,
+    kept: Mutex<Kept>,
+}
+
+/// Plans with their keys; where one must go, it is one that was not used since the last time that one had to.
+#[derive(Default)]
+struct Kept {
+    hashes: Vec<u64>,
+    plans: Vec<Entry>,
+    hand: usize,
+}
+
+struct Entry {
+    key: Box<[u64]>,
+    used: bool,
+    prepared: Arc<Prepared>,
+}
+
+impl Kept {
+    fn place(&self, key: &Key) -> Option<usize> {
+        let hash = key.hash();
+        let same =
+            |place: &usize| self.hashes[*place] == hash && *self.plans[*place].key == *key.words.as_slice();
+        (0..self.hashes.len()).find(same)
+    }
+}
+
+impl Plans {
+    pub(crate) fn of(kernel: &tilewright_codegen::Generated) -> Plans {
+        Plans { alignment: launch::alignment(kernel), kept: Mutex::default() }
+    }
+
+    /// The plan for a key.
+    pub(super) fn find(&self, key: &Key) -> Option<Arc<Prepared>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = kept.place(key)?;
+        let entry = &mut kept.plans[place];
+        entry.used = true;
+        Some(entry.prepared.clone())
+    }
+
+    /// Keeps a plan.
+    pub(super) fn keep(&self, key: &Key, prepared: &Arc<Prepared>) {
+        let entry = Entry { key: key.words.as_slice().into(), used: false, prepared: prepared.clone() };
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = match kept.place(key) {
+            Some(place) => place,
+            None if kept.plans.len() < MOST => {
+                kept.hashes.push(key.hash());
+                kept.plans.push(entry);
+                return;
+            }
+            None => loop {
+                let place = kept.hand;
+                kept.hand = (place + 1) % MOST;
+                if !std::mem::take(&mut kept.plans[place].used) {
+                    break place;
+                }
+            },
+        };
+        kept.hashes[place] = key.hash();
+        let old = std::mem::replace(&mut kept.plans[place], entry);
+        drop(kept);
+        drop(old);
+    }
+}
+
+impl fmt::Debug for Plans {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        write!(f, "Plans({})", kept.plans.len())
+    }
+}
