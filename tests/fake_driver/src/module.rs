@@ -332,7 +332,7 @@ driver! {
         Ok(())
     }
 
-    fn cuTensorMapReplaceAddress(map: *mut [u64; 16], address: u64) |state| {
+    fn cuTensorMapReplaceAddress(map: *mut [u64; 16], address: u64) |_state| {
         // SAFETY: the pointer is to a map.
         let map = unsafe { &mut *map };
         if map[0] != MAP || !address.is_multiple_of(16) {
