@@ -92,7 +92,7 @@ fn bare(stream: &Stream, kernel: &Generated) -> impl Fn() + use<> {
     // SAFETY: the context is current.
     let function = unsafe { raw::load(&compiled.cubin, &cuda::entry(program), &shape) }.expect("a function");
     let shape = Shape { cluster: [1; 3], ..shape };
-    let mut words = vec![[address; 16]; program.params.len()];
+    let words = vec![[address; 16]; program.params.len()];
     move || {
         let _memory = &slice;
         let mut words = words.clone();

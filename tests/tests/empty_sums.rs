@@ -196,7 +196,7 @@ mod known {
     }
 
     /// A tile that a loop copies: where it has not, what it was filled with is out of bounds where the tile is.
-    #[kernel(allow(uncoalesced))]
+    #[kernel(allow(uncoalesced, unread))]
     pub(super) fn last(x: &Tensor<f32, (M, K)>, z: &Tensor<f32, M>, y: &mut Tensor<f32, _1>) {
         let g = tile(x, (64, 8), (0, _));
         let mut a = full::<f32>((64), 1.0);
