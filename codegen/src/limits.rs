@@ -8,7 +8,6 @@ use crate::elem::Elem;
 use crate::expr::Expr;
 use crate::problem::{Problem, Result};
 use crate::target::Target;
-use crate::view::View;
 
 pub use crate::stack::{DEEPEST, LONGEST_CHAIN};
 
@@ -82,20 +81,6 @@ fn factor(of: Value) -> i64 {
         Value::Int(n) | Value::Sym { times: n, .. } | Value::Basis { times: n, .. } => n,
         Value::Any => 0,
     }
-}
-
-/// A refusal of a view that is too large; otherwise the number of its parts.
-pub(crate) fn view(of: &View) -> Result<usize> {
-    layout(&of.layout)?;
-    let mut parts = of.layout.leaves().count();
-    for (origin, extent) in of.limits.iter().flatten() {
-        integer(*extent)?;
-        coordinate(origin)?;
-    }
-    for base in &of.base {
-        parts += coordinate(base)?;
-    }
-    Ok(parts)
 }
 
 /// A refusal of a coordinate that is too large; otherwise the number of its parts.

@@ -153,7 +153,7 @@ impl Value {
                 limits::layout(layout.layout())?;
                 layout.layout().leaves().count()
             }
-            Value::View(view) => limits::view(view)?,
+            Value::View(view) => view.within_limits()?,
             Value::Size(size) => limits::coordinate(&(*size).into())?,
             Value::Index(index) => limits::coordinate(index)?,
             Value::Test(test) => {

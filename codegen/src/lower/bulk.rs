@@ -84,13 +84,17 @@ impl Lower<'_> {
         Op::Atom { row, args, guard: None }
     }
 
-    /// A coordinate as an instruction takes it, in 32 bits: one that can be farther off is out of bounds of every tensor, and so
-    /// is the one to which it is clamped, with a box behind it.
+    /// A coordinate as an instruction takes it: in 32 bits, and not near their ends, where a device refuses it as an illegal
+    /// instruction. One that can be farther off is out of bounds of every tensor, and so is the one to which it is clamped,
+    /// with a box behind it.
     fn in_32_bits(&mut self, coordinate: Ix) -> Ix {
-        if self.kernel.exprs.get(coordinate).is_narrow() {
+        /// Larger than any box.
+        const MARGIN: i64 = 1 << 15;
+        let known = self.kernel.exprs.get(coordinate);
+        if known.lo >= -MARGIN && known.hi <= i64::from(i32::MAX) - MARGIN {
             return coordinate;
         }
-        let (least, most) = (self.int(i32::MIN.into()), self.int(MOST_EXTENT));
+        let (least, most) = (self.int(-MARGIN), self.int(MOST_EXTENT));
         let above = self.exprs().max(coordinate, least);
         self.exprs().min(above, most)
     }

@@ -171,7 +171,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
     for view in stmt.reads().into_iter().chain(stmt.writes()) {
         name("a view", &view.name)?;
         leaves += view.layout.leaves().count() as u64;
-        limits::view(view)?;
+        view.within_limits()?;
     }
     let operations = match &stmt.op {
         Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => function(value)?,

@@ -3,10 +3,24 @@
 use tilewright_layout::{Layout, Tuple, Value};
 
 use super::View;
-use crate::limits::MOST_MODES;
+use crate::limits::{self, MOST_MODES};
 use crate::problem::{Problem, Result};
 
 impl View {
+    /// A refusal of a view that is too large; otherwise the number of its parts.
+    pub(crate) fn within_limits(&self) -> Result<usize> {
+        limits::layout(&self.layout)?;
+        let mut parts = self.layout.leaves().count();
+        for (origin, extent) in self.limits.iter().flatten() {
+            limits::integer(*extent)?;
+            limits::coordinate(origin)?;
+        }
+        for base in &self.base {
+            parts += limits::coordinate(base)?;
+        }
+        Ok(parts)
+    }
+
     /// The same elements in the same order, leftmost mode fastest, under another shape.
     pub fn regroup(&self, shape: impl Into<Tuple>) -> Result<View> {
         let shape: Tuple = shape.into();
