@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::launch::{self, Given};
@@ -78,10 +79,17 @@ impl Case {
         let mut random = Random::new(seed);
         let divisors = if fit == Fit::Whole { divisors(kernel)? } else { BTreeMap::new() };
         let mut symbols: Vec<(Symbol, i64)> = Vec::new();
-        for (symbol, over) in extents(program) {
+        let all = extents(program);
+        // Along which there are loops: without blocks nothing would run.
+        let loops = |of: Symbol| program.vars.iter().any(|var| tile_of(&var.to, of).is_some());
+        let looped: Vec<Symbol> =
+            all.iter().filter(|known| !known.2 && loops(known.0)).map(|known| known.0).collect();
+        let none = (!looped.is_empty() && random.chance(20)).then(|| random.pick(&looped));
+        for (symbol, over, _) in all {
             let by = divisors.get(symbol.name()).copied().unwrap_or(1);
             let size = match sizes.set.get(symbol.name()) {
                 Some(&size) => size,
+                None if none == Some(symbol) => 0,
                 None => extent(&mut random, over.min(64), by, fit),
             };
             symbols.push((symbol, size));
@@ -168,6 +176,35 @@ impl Case {
         self.tensors.iter().map(one).collect()
     }
 
+    /// What is unusual about it, as rows of the coverage.
+    pub fn facts(&self) -> Vec<&'static str> {
+        let mut all = Vec::new();
+        let mut has = |what, holds: bool| {
+            if holds && !all.contains(&what) {
+                all.push(what);
+            }
+        };
+        for tensor in &self.tensors {
+            let hostile = |value: &f64| value.abs() > 1000.0 || *value == -128.0;
+            let integers = !tensor.elem.is_float();
+            has("integers: hostile", integers && tensor.all.iter().flatten().any(hostile));
+            has("sizes: 1", tensor.extents.contains(&1));
+            has("tensors: odd strides", tensor.strides.iter().any(|stride| *stride > 1 && stride % 2 == 1));
+            has("tensors: odd offsets", tensor.offset % 2 == 1);
+            let rank = tensor.extents.len();
+            has(
+                "tensors: one row",
+                rank > 1 && tensor.extents.contains(&1) && !tensor.strides.iter().all(|d| *d == 1),
+            );
+            let bytes = i64::from(tensor.elem.bytes());
+            has(
+                "rows: bytes that no 4 divide",
+                rank > 1 && tensor.extents.iter().any(|n| n * bytes % 4 != 0),
+            );
+        }
+        all
+    }
+
     /// A description in one line.
     pub fn text(&self) -> String {
         let sizes: Vec<String> = self.symbols.iter().map(|(of, n)| format!("{} = {n}", of.name())).collect();
@@ -180,24 +217,40 @@ impl Case {
     }
 }
 
-/// The symbols that are extents, and the tile of each along the grid.
-fn extents(program: &Program) -> Vec<(Symbol, i64)> {
-    let mut all: Vec<(Symbol, i64)> = Vec::new();
+/// The symbols that are extents, the tile of each along the grid, and whether it numbers blocks.
+fn extents(program: &Program) -> Vec<(Symbol, i64, bool)> {
+    let mut all: Vec<(Symbol, i64, bool)> = Vec::new();
     for arg in &program.args {
         let tile::Arg::Tensor(id) = arg else { continue };
         for (extent, _) in program.tensor(*id).plain().leaves() {
             let Value::Sym { of, .. } = extent else { continue };
-            if all.iter().any(|(known, _)| *known == of) {
+            if all.iter().any(|(known, ..)| *known == of) {
                 continue;
             }
             let along = |extent: &Option<Value>| match extent {
                 Some(Value::Sym { of: symbol, over, .. }) if *symbol == of => Some(i64::from(*over)),
                 _ => None,
             };
-            all.push((of, program.grid.iter().find_map(along).unwrap_or(12)));
+            let along = program.grid.iter().find_map(along);
+            let looped = || program.vars.iter().find_map(|var| tile_of(&var.to, of));
+            all.push((of, along.or_else(looped).unwrap_or(12), along.is_some()));
         }
     }
     all
+}
+
+/// The tile over which a loop's end divides an extent.
+fn tile_of(end: &Affine, extent: Symbol) -> Option<i64> {
+    let tile = std::cell::Cell::new(None);
+    end.any(&|coord| {
+        if let Coord::Size { of, over } = coord
+            && *of == extent
+        {
+            tile.set(Some(i64::from(*over)));
+        }
+        false
+    });
+    tile.get()
 }
 
 /// Divisors of sizes and strides that the fastest variant needs.
@@ -228,7 +281,7 @@ fn extent(random: &mut Random, over: i64, by: i64, fit: Fit) -> i64 {
     }
     let tiles = random.within(1, 3);
     match random.below(20) {
-        0 if fit == Fit::Any => 0,
+        0 if fit == Fit::Any && random.chance(50) => 0,
         0 | 1 => 1,
         2..=4 => (over * tiles - 1).max(1),
         5..=7 => over * tiles + 1,
@@ -263,8 +316,11 @@ fn tensor(
             None => {
                 let step = if aligned { 16 } else { 1 };
                 let step = lcm(step, divisors.get(symbol.name()).copied().unwrap_or(1))?;
-                let least = reach(&strides) + random.within(0, 2) * step;
-                let stride = (least + step - 1) / step * step;
+                // That of a mode of one element means nothing.
+                let any = extents[mode] <= 1 && random.chance(40);
+                let least =
+                    if any { random.within(0, 3) } else { reach(&strides) + random.within(0, 2) * step };
+                let stride = if any { least } else { (least + step - 1) / step * step };
                 symbols.push((symbol, stride));
                 known(symbols, leaves[mode].1)?
             }
@@ -282,12 +338,26 @@ fn tensor(
     let made =
         Tensor { name: of.name.clone(), elem: of.elem, written, extents, strides, offset, all: Vec::new() };
     let light = random.chance(30);
+    // Those that are read as integers have one mode, mostly.
+    let likely = if made.extents.len() == 1 { 25 } else { 4 };
+    let hostile = !of.elem.is_float() && random.chance(likely);
     let buffer =
         Buffer { all: Vec::new(), offset, extents: made.extents.clone(), strides: made.strides.clone() };
     for element in 0..buffer.count() {
-        all[buffer.place(element)] = Some(element_value(of.elem, light, random));
+        all[buffer.place(element)] = Some(match hostile && random.chance(30) {
+            true => hostile_value(of.elem, random),
+            false => element_value(of.elem, light, random),
+        });
     }
     Some(Tensor { all, ..made })
+}
+
+/// An integer that is no sensible place: the ends of its type, and such as wrap around when they are scaled or squared.
+fn hostile_value(elem: Elem, random: &mut Random) -> f64 {
+    let (least, most) = number::range(elem);
+    let all =
+        [least, most, least + 1.0, -1.0, 46_341.0, 65_536.0, 67_108_864.0, -67_108_864.0, 67_108_865.0, 1e6];
+    random.pick(&all).clamp(least, most)
 }
 
 /// A small integer, so that sums of many are exact in every type.

@@ -7,7 +7,7 @@ use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::Limits;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::{Definition, generate};
-use tilewright_sim::{Error, Options, run_variant};
+use tilewright_sim::{Arg, Error, Options, Outcome, run_every, run_variant};
 
 use crate::case::{Case, Fit, Sizes};
 use crate::change::Change;
@@ -189,6 +189,8 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
             }
         }
     }
+    right.constructs.sort_unstable();
+    right.constructs.dedup();
     Verdict::Right(Box::new(right))
 }
 
@@ -229,21 +231,22 @@ impl Right {
         // Few multiprocessors, so that persistent kernels have several tiles for each block.
         let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
         let options = Options { seed, count: false, threads: 1, limits, ..Options::default() };
-        let mut ran = false;
+        let (mut ran, facts) = (false, case.facts());
         for variant in 0..self.kernel.variants.len() {
             let why = match run_variant(&self.kernel, variant, &args, &options) {
                 Ok(outcome) => {
+                    if !ran && self.is_whole {
+                        self.constructs.extend(&facts);
+                    }
                     ran = true;
                     self.ran[variant] += 1;
                     let buffer = |name: &str| outcome.bytes(name).map(<[u8]>::to_vec);
                     self.compare(&case, &wanted, &buffer)
                 }
-                Err(Error::Refused(why)) => {
-                    if variant + 1 == self.kernel.variants.len() && !ran {
-                        self.refused.push(why.to_string());
-                    }
-                    None
+                Err(Error::Refused(why)) if variant + 1 == self.kernel.variants.len() && !ran => {
+                    self.without_loops(&case, &wanted, &args, &options, &why.to_string())
                 }
+                Err(Error::Refused(_)) => None,
                 Err(error) => Some(error.to_string()),
             };
             if let Some(why) = why {
@@ -251,6 +254,28 @@ impl Right {
             }
         }
         None
+    }
+
+    /// The run of a kernel that no variant takes: where a size is 0 that only loops run over, it has a program without them.
+    fn without_loops(
+        &mut self,
+        case: &Case,
+        wanted: &[Buffer],
+        args: &[Arg],
+        options: &Options,
+        refused: &str,
+    ) -> Option<String> {
+        let outcomes = match run_every(&self.kernel, args, options) {
+            Ok(outcomes) => outcomes,
+            Err(Error::Refused(_)) => {
+                self.refused.push(refused.to_owned());
+                return None;
+            }
+            Err(error) => return Some(error.to_string()),
+        };
+        self.constructs.extend(self.is_whole.then_some("sizes: 0 along a loop"));
+        let buffer = |outcome: &Outcome, name: &str| outcome.bytes(name).map(<[u8]>::to_vec);
+        outcomes.iter().find_map(|outcome| self.compare(case, wanted, &|name| buffer(outcome, name)))
     }
 
     fn compare(

@@ -7,6 +7,7 @@ use crate::shell::{Outcome, cargo, run as spawn, step};
 const OPTIONS: &[(&str, bool)] = &[
     ("--seed", true),
     ("--seconds", true),
+    ("--wrong", true),
     ("--unshrunk", false),
     ("--until-wrong", false),
     ("--whole", false),

@@ -10,7 +10,7 @@ fn main() -> ExitCode {
         Ok(read) => read,
         Err(message) => {
             eprintln!(
-                "error: {message}\nusage: kernels [COUNT] [--whole] [--seed FIRST] [--seconds MOST] [--unshrunk] [--until-wrong]"
+                "error: {message}\nusage: kernels [COUNT] [--whole] [--seed FIRST] [--seconds MOST] [--wrong MOST] [--unshrunk] [--until-wrong]"
             );
             return ExitCode::FAILURE;
         }
@@ -58,6 +58,7 @@ fn batch() -> Result<(Batch, bool), String> {
                 }
             }
             "--seconds" => batch.time = Duration::from_secs(number("--seconds")?),
+            "--wrong" => batch.most_wrong = number("--wrong")? as usize,
             "--until-wrong" => until_wrong = true,
             "--unshrunk" => batch.shrinks = false,
             "--whole" => batch.whole = true,

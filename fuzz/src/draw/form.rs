@@ -94,7 +94,10 @@ impl Scene {
                 each = each / groups * whole;
             }
             tile.push(if ragged && modes.get(mode).is_some() {
-                self.random.within((whole / 2).max(1), whole)
+                // Also a few elements for many threads.
+                let least = if self.random.chance(30) { 1 } else { (whole / 2).max(1) };
+                let most = if self.random.chance(20) { 1 } else { whole };
+                self.random.within(least.min(most), most)
             } else {
                 whole
             });

@@ -1,11 +1,13 @@
 //! Arguments, shared arrays and registers, and their layouts.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Binary, Expr, Param, ParamKind};
+use tilewright_codegen::ast::{Binary, Expr, ExprKind, Param, ParamKind};
 
 use super::form::Form;
 use super::scene::{Extent, Part, Scene};
-use super::tree::{binary, call, hole, int, ints, layout, list, literal, nested_entries, tuple, typed, word};
+use super::tree::{
+    binary, call, hole, int, ints, layout, list, literal, method, nested_entries, tuple, typed, word,
+};
 
 impl Scene {
     /// An argument with these extents.
@@ -100,10 +102,35 @@ impl Scene {
             extents.push(self.extent(1));
             at.push(self.anywhere(1));
         }
-        let tensor = self.tensor(elem, &extents, false);
-        let tile = self.tile_of(&tensor, &form.tile, at);
+        let tile = self.tile_among(elem, form, extents, at, false);
         let name = self.bind("p", form.of(tile));
         Part { name, elem, is_registers: false, is_global: true, shape: form.shape() }
+    }
+
+    /// A tile of a new argument; one with a mode of one element perhaps as a vector along the other.
+    fn tile_among(
+        &mut self,
+        elem: Elem,
+        form: &Form,
+        mut extents: Vec<Extent>,
+        mut at: Vec<Expr>,
+        mutable: bool,
+    ) -> Expr {
+        let plain = |mode: &usize| form.tile[*mode] == 1 && matches!(at[*mode].kind, ExprKind::Int(_));
+        let single = (0..form.tile.len()).find(plain);
+        if let Some(mode) = single
+            && form.tile.len() == 2
+            && extents.len() == 2
+            && self.random.chance(70)
+        {
+            extents.remove(mode);
+            at.remove(mode);
+            let tensor = self.tensor(elem, &extents, mutable);
+            let vector = self.tile_of(&tensor, &[form.tile[1 - mode]], at);
+            return method(vector, "along", vec![int(1 - mode as i64)]);
+        }
+        let tensor = self.tensor(elem, &extents, mutable);
+        self.tile_of(&tensor, &form.tile, at)
     }
 
     fn tile_of(&mut self, tensor: &str, tile: &[i64], at: Vec<Expr>) -> Expr {
@@ -140,8 +167,7 @@ impl Scene {
             at.push(if numbers { self.block(axis) } else { self.apart(axis) });
             self.numbered[axis] |= numbers;
         }
-        let tensor = self.tensor(elem, &extents, true);
-        let tile = self.tile_of(&tensor, &form.tile, at);
+        let tile = self.tile_among(elem, form, extents, at, true);
         let name = self.bind("o", form.of(tile));
         Part { name, elem, is_registers: false, is_global: true, shape: form.shape() }
     }

@@ -19,6 +19,9 @@ const fn of_whole_tiles(
 
 const BARRIERS: &str = "codegen/src/resolve/barriers.rs";
 const OPERATORS: &str = "codegen/src/evaluate/operators.rs";
+const EXCHANGE: &str = "codegen/src/resolve/exchange.rs";
+const OVERLAP: &str = "codegen/src/resolve/overlap.rs";
+const PROJECT: &str = "codegen/src/project.rs";
 
 const INDEX: &str = "codegen/src/index.rs";
 const DIVISION: &str = "codegen/src/index/division.rs";
@@ -502,6 +505,30 @@ pub const FAULTS: &[Fault] = &[
         "no barrier before an element of a whole tile is read as an integer",
         "matches!(&stmt.op, Op::Take { from, .. } if since(&from.tensor).whole)",
         "false",
+    ),
+    of_whole_tiles(
+        BARRIERS,
+        "what a copy in flight reads is overwritten",
+        "since.departing |= flies;",
+        "since.departing = false;",
+    ),
+    of_whole_tiles(
+        EXCHANGE,
+        "an epilogue is staged where a copy is in flight",
+        "if self.in_flight.any(stmt, &free) {",
+        "if self.in_flight.any(stmt, &free) && free.is_empty() {",
+    ),
+    of_whole_tiles(
+        OVERLAP,
+        "a tile is copied to another view of itself without registers between",
+        "if writes.iter().all(|to| to.is_same(view) || to.is_apart(view)) {",
+        "if writes.len() < 9 {",
+    ),
+    of_whole_tiles(
+        PROJECT,
+        "a producer copies what the kernel has written",
+        "        written::check(program)?;\n",
+        "",
     ),
     of_whole_tiles(
         OPERATORS,

@@ -48,7 +48,10 @@ impl Num {
             return self;
         }
         if !elem.is_float() {
-            return Num::UNKNOWN;
+            return match self.is_exact() && self.value.fract() == 0.0 && self.value.abs() < WHOLE {
+                true => Num::exact(wrapped(self.value as i128, elem)),
+                false => Num::UNKNOWN,
+            };
         }
         let size = self.value.abs() + self.error;
         let most = match elem {
@@ -92,14 +95,7 @@ impl Num {
                 if low == high { Num::exact(low) } else { Num::UNKNOWN }
             }
             // The low bits.
-            (false, false) => {
-                let size = hi - lo + 1.0;
-                let mut wrapped = self.value.rem_euclid(size);
-                if wrapped > hi {
-                    wrapped -= size;
-                }
-                Num::exact(wrapped)
-            }
+            (false, false) => Num::exact(wrapped(self.value as i128, to)),
         }
     }
 
@@ -198,6 +194,19 @@ impl Num {
                 _ => f64::NAN,
             };
             return if value.is_nan() { Num::UNKNOWN } else { Num::exact(value) };
+        }
+        // Integers wrap around.
+        if !elem.is_float() && x.is_exact() && y.is_exact() {
+            let (n, m) = (a as i128, b as i128);
+            let whole = match f {
+                Bin::Add => Some(n + m),
+                Bin::Sub => Some(n - m),
+                Bin::Mul => Some(n * m),
+                _ => None,
+            };
+            if let Some(whole) = whole {
+                return Num::exact(wrapped(whole, elem));
+            }
         }
         let sum = |b: f64| {
             let value = a + b;
@@ -314,6 +323,15 @@ impl Num {
     }
 }
 
+/// Integers up to this one are numbers of the host.
+const WHOLE: f64 = 9_007_199_254_740_992.0;
+
+/// The element that has the low bits of an integer.
+fn wrapped(n: i128, elem: Elem) -> f64 {
+    let (least, most) = (range(elem).0 as i128, range(elem).1 as i128);
+    ((n - least).rem_euclid(most - least + 1) + least) as f64
+}
+
 /// The integer that a function rounds to.
 fn whole_near(f: Un, x: f64) -> f64 {
     match f {
@@ -363,7 +381,9 @@ mod tests {
         assert!(Num::exact(300.0).cast(Elem::I32, Elem::U8).admits(44.0));
         assert_eq!(Num::exact(-2.7).cast(Elem::F32, Elem::I8), Num::exact(-2.0));
         assert_eq!(Num::exact(200.0).cast(Elem::I32, Elem::I8), Num::exact(-56.0));
-        assert!(Num::bin(Bin::Add, Num::exact(127.0), Num::exact(1.0), Elem::I8).is_unknown());
+        assert_eq!(Num::bin(Bin::Add, Num::exact(127.0), Num::exact(1.0), Elem::I8), Num::exact(-128.0));
+        let square = Num::bin(Bin::Mul, Num::exact(46341.0), Num::exact(46341.0), Elem::I32);
+        assert_eq!(square, Num::exact(-2147479015.0));
         assert!(Num::fold(Bin::Add, &[Num::exact(3.0), Num::exact(4.0)], Elem::Bf16).is_exact());
     }
 }

@@ -53,7 +53,8 @@ pub fn differs(
     symbols: &[(Symbol, i64)],
     moment: &Moment,
 ) -> Option<String> {
-    if decides(program) {
+    let is_branch = |stmt: &Stmt| matches!(stmt.kind, StmtKind::If { .. });
+    if decides(program) || kernel.body.iter().any(is_branch) {
         return None;
     }
     let mut reader = Reader {
@@ -275,9 +276,12 @@ impl Reader<'_> {
                 _ => Value::Other,
             },
             ExprKind::Range(from, to) => Value::Range(self.number(from)?, self.number(to)?),
-            ExprKind::Method { receiver, args, .. } => {
+            ExprKind::Method { receiver, method, args } => {
                 let view = self.view(receiver)?;
                 let mode = self.number(&args[0].value)?;
+                if method.text == "along" {
+                    return Some(Value::View(view.along(mode == 0)));
+                }
                 Value::Number(view.modes.get(mode as usize)?.count)
             }
             ExprKind::Index { base, index } => {

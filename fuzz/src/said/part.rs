@@ -113,6 +113,15 @@ impl Part {
         Some(part)
     }
 
+    /// As a column, or as a row.
+    pub(super) fn along(&self, is_column: bool) -> Part {
+        let mut modes = self.modes.clone();
+        let rank = self.base.len();
+        let one = Mode { count: 1, at: Rc::new(move |_| Some(vec![0; rank])) };
+        modes.insert(usize::from(is_column), one);
+        Part { modes, ..self.clone() }
+    }
+
     /// Broadcasts modes of one element to another's extents.
     pub(super) fn spread(&self, like: &Part) -> Part {
         if self.modes.len() != like.modes.len() {

@@ -1,6 +1,10 @@
 //! The constructs of a kernel's text, as rows of the coverage.
 
-use tilewright_codegen::ast::{Arg, Expr, ExprKind, Kernel, Pattern, Stmt, StmtKind};
+use std::collections::BTreeMap;
+
+use tilewright_codegen::ast::{
+    Arg, Binary, Expr, ExprKind, Kernel, ParamKind, Pattern, Stmt, StmtKind, Unary,
+};
 
 /// Constructs in the text of a kernel, as rows of the coverage.
 pub fn constructs(kernel: &Kernel) -> Vec<&'static str> {
@@ -8,6 +12,9 @@ pub fn constructs(kernel: &Kernel) -> Vec<&'static str> {
     let mut see = |of: &ExprKind| found.extend(construct(of));
     statements(&kernel.body, &mut see);
     kernel.body.iter().for_each(|stmt| loops(stmt, false, &mut found));
+    let mut uses = Uses { kernel, found, names: BTreeMap::new(), loops: 0, produced: false };
+    uses.body(&kernel.body);
+    let mut found = uses.found;
     if kernel.keys.iter().any(|key| key.name.as_ref().is_some_and(|name| name.text == "arch")) {
         found.push("whole: sm_90");
     }
@@ -57,7 +64,318 @@ pub const CONSTRUCTS: &[&str] = &[
     "whole: persistent",
     "whole: cluster",
     "whole: sm_90",
+    "integers: read in a loop",
+    "integers: read beside a producer",
+    "integers: read, as a coordinate",
+    "integers: read, as a bound",
+    "integers: hostile",
+    "condition: of blocks",
+    "condition: of iterations",
+    "condition: of read integers",
+    "loop: stages",
+    "loop: places",
+    "places: of data",
+    "places: squares",
+    "places: remainders by sizes",
+    "places: negated",
+    "places: scaled",
+    "places: in atomic updates",
+    "coordinates: behind a function",
+    "coordinates: behind a reduction",
+    "coordinates: behind a product",
+    "coordinates: behind an update",
+    "order: a tensor is read and written",
+    "order: views that overlap",
+    "order: a shared tile to itself",
+    "producer: 1 stage",
+    "producer: 2 stages",
+    "producer: 3 stages",
+    "producer: 4 stages",
+    "product: by 1 warpgroup",
+    "product: by 2 warpgroups",
+    "product: by 3 warpgroups",
+    "product: under a condition",
+    "product: of one tile",
+    "rows: bytes that no 4 divide",
+    "sizes: 0 along a loop",
+    "sizes: 1",
+    "tensors: odd strides",
+    "tensors: odd offsets",
+    "tensors: one row",
 ];
+
+/// What names of a kernel are, and where they are used.
+struct Uses<'k> {
+    kernel: &'k Kernel,
+    found: Vec<&'static str>,
+    /// What names are bound to.
+    names: BTreeMap<&'k str, What>,
+    loops: usize,
+    /// In a loop with a producer?
+    produced: bool,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum What {
+    /// An integer of memory.
+    Read,
+    Function,
+    Reduction,
+    Product,
+    Update,
+    /// A part of an argument that is written.
+    Written,
+    Shared,
+    Other,
+}
+
+impl<'k> Uses<'k> {
+    fn is_argument(&self, name: &str) -> bool {
+        self.kernel.params.iter().any(|param| param.name.text == name)
+    }
+
+    fn is_written(&self, name: &str) -> bool {
+        self.kernel.params.iter().any(|param| {
+            param.name.text == name && matches!(param.kind, ParamKind::Tensor { mutable: true, .. })
+        })
+    }
+
+    fn what(&self, of: &Expr) -> What {
+        match &of.kind {
+            ExprKind::Name(name) => self.names.get(name.as_str()).copied().unwrap_or(What::Other),
+            ExprKind::Index { base, .. } => match &base.kind {
+                ExprKind::Name(name) if self.is_argument(name) => What::Read,
+                _ => self.what(base),
+            },
+            ExprKind::Method { method, .. } if method.text == "accumulators" => What::Product,
+            ExprKind::Call { function, args, .. } => match function.text.as_str() {
+                "shared" => What::Shared,
+                "map" | "scan" => What::Function,
+                "sum" | "maximum" | "minimum" | "reduce" => What::Reduction,
+                "tile" if matches!(&args[0].value.kind, ExprKind::Name(name) if self.is_written(name)) => {
+                    What::Written
+                }
+                "shift" | "permute" => self.what(&args[0].value),
+                _ => What::Other,
+            },
+            ExprKind::Binary(..) | ExprKind::If { .. } => What::Function,
+            _ => What::Other,
+        }
+    }
+
+    fn body(&mut self, body: &'k [Stmt]) {
+        for stmt in body {
+            match &stmt.kind {
+                StmtKind::Let { pattern, value } => {
+                    self.value(value);
+                    let what = self.what(value);
+                    if let Pattern::Name(name) = pattern {
+                        self.names.insert(&name.text, what);
+                    }
+                    if what == What::Read && self.loops > 0 {
+                        self.found.push("integers: read in a loop");
+                        self.found.extend(self.produced.then_some("integers: read beside a producer"));
+                    }
+                }
+                StmtKind::Expr(value) => self.value(value),
+                StmtKind::Assign { target, value, op } => {
+                    self.value(value);
+                    if self.what(target) == What::Shared && self.reads(value, What::Shared, true) {
+                        self.found.push("order: a shared tile to itself");
+                    }
+                    if let (ExprKind::Name(name), true) = (&target.kind, op.is_some()) {
+                        self.names.entry(name).and_modify(|what| {
+                            if *what == What::Other {
+                                *what = What::Update;
+                            }
+                        });
+                    }
+                }
+                StmtKind::For { range, body, .. } => {
+                    self.value(range);
+                    if self.reads(range, What::Read, false) {
+                        self.found.push("integers: read, as a bound");
+                    }
+                    let outer = self.produced;
+                    if let ExprKind::Call { args, .. } = &range.kind {
+                        self.ahead(args);
+                    }
+                    self.loops += 1;
+                    self.body(body);
+                    self.loops -= 1;
+                    self.produced = outer;
+                }
+                StmtKind::If { condition, then, other } => {
+                    let mut found = Vec::new();
+                    statements_of(condition, &mut |of| match of {
+                        ExprKind::Field { base, .. } if matches!(&base.kind, ExprKind::Name(name) if name == "block") =>
+                        {
+                            found.push("condition: of blocks");
+                        }
+                        ExprKind::Name(name) if name.starts_with('k') => {
+                            found.push("condition: of iterations")
+                        }
+                        _ => {}
+                    });
+                    self.found.append(&mut found);
+                    if self.reads(condition, What::Read, false) {
+                        self.found.push("condition: of read integers");
+                    }
+                    let multiplies = |stmt: &Stmt| matches!(&stmt.kind, StmtKind::Expr(Expr { kind: ExprKind::Call { function, .. }, .. }) if function.text == "gemm");
+                    if then.iter().any(multiplies) {
+                        self.found.push("product: under a condition");
+                    }
+                    self.body(then);
+                    self.body(other);
+                }
+                StmtKind::Block { body, .. } => self.body(body),
+            }
+        }
+    }
+
+    /// Is such a thing part of an expression? `views`: under another view.
+    fn reads(&self, of: &Expr, wanted: What, views: bool) -> bool {
+        let mut found = false;
+        statements_of(of, &mut |of| {
+            found |= match of {
+                ExprKind::Call { function, args, .. } if views => {
+                    matches!(function.text.as_str(), "shift" | "permute")
+                        && self.what(&args[0].value) == wanted
+                }
+                ExprKind::Name(name) if !views => self.names.get(name.as_str()) == Some(&wanted),
+                ExprKind::Index { base, .. } if !views => {
+                    wanted == What::Read
+                        && matches!(&base.kind, ExprKind::Name(name) if self.is_argument(name))
+                }
+                _ => false,
+            };
+        });
+        found
+    }
+
+    /// Options of a loop.
+    fn ahead(&mut self, args: &[Arg]) {
+        if !is_named(args, "producer") {
+            return;
+        }
+        self.produced = true;
+        for arg in args.iter().filter(|arg| arg.name.as_ref().is_some_and(|name| name.text == "stages")) {
+            self.found.extend(match arg.value.kind {
+                ExprKind::Int(1) => Some("producer: 1 stage"),
+                ExprKind::Int(2) => Some("producer: 2 stages"),
+                ExprKind::Int(3) => Some("producer: 3 stages"),
+                ExprKind::Int(4) => Some("producer: 4 stages"),
+                _ => None,
+            });
+        }
+    }
+
+    fn value(&mut self, of: &'k Expr) {
+        let mut calls = Vec::new();
+        collect(of, &mut calls);
+        for (name, args) in calls {
+            self.call(name, args);
+        }
+    }
+
+    fn call(&mut self, name: &str, args: &'k [Arg]) {
+        let what = |n: usize| args.get(n).map_or(What::Other, |arg| self.what(&arg.value));
+        let mut found = Vec::new();
+        match name {
+            "stage" => {
+                found.push("loop: stages");
+                found.extend(is_named(args, "place").then_some("loop: places"));
+            }
+            "map" | "scatter" => {
+                let closure = args.iter().find_map(|arg| match &arg.value.kind {
+                    ExprKind::Closure { params, body } => Some((params, body)),
+                    _ => None,
+                });
+                let Some((params, body)) = closure else { return };
+                if params.iter().any(|param| matches!(param, Pattern::Name(name) if name.text == "at")) {
+                    let first = match &args[0].value.kind {
+                        ExprKind::Tuple(all) => self.what(&all[0]),
+                        _ => what(0),
+                    };
+                    found.extend(match first {
+                        What::Function => Some("coordinates: behind a function"),
+                        What::Reduction => Some("coordinates: behind a reduction"),
+                        What::Product => Some("coordinates: behind a product"),
+                        What::Update => Some("coordinates: behind an update"),
+                        _ => None,
+                    });
+                }
+                let scatters = name == "scatter";
+                let mut places: Vec<&Expr> = Vec::new();
+                match &body.kind {
+                    ExprKind::Tuple(pair) if scatters => places.push(&pair[0]),
+                    _ => statements_of(body, &mut |of| {
+                        if let ExprKind::Index { index, .. } = of {
+                            places.push(index);
+                        }
+                    }),
+                }
+                for place in places {
+                    statements_of(place, &mut |of| {
+                        found.extend(match of {
+                            ExprKind::Name(name) if name == "x" => Some("places: of data"),
+                            ExprKind::Binary(Binary::Mul, x, y) if x == y => Some("places: squares"),
+                            ExprKind::Binary(Binary::Rem, _, y) if matches!(&y.kind, ExprKind::Name(_)) => {
+                                Some("places: remainders by sizes")
+                            }
+                            ExprKind::Unary(Unary::Neg, x) if !matches!(x.kind, ExprKind::Int(_)) => {
+                                Some("places: negated")
+                            }
+                            ExprKind::Binary(Binary::Mul, _, y)
+                                if matches!(y.kind, ExprKind::Int(4096..)) =>
+                            {
+                                Some("places: scaled")
+                            }
+                            _ => None,
+                        });
+                    });
+                }
+                found.extend((scatters && is_named(args, "how")).then_some("places: in atomic updates"));
+            }
+            "copy" => {
+                if what(0) == What::Written {
+                    found.push("order: a tensor is read and written");
+                }
+                if what(1) == What::Shared && self.reads(&args[0].value, What::Shared, true) {
+                    found.push("order: a shared tile to itself");
+                }
+                if self.reads(&args[0].value, What::Read, false) {
+                    found.push("integers: read, as a coordinate");
+                }
+            }
+            "shift" if what(0) == What::Written => found.push("order: views that overlap"),
+            "gemm" if self.loops == 0 => found.push("product: of one tile"),
+            "tiled_mma" => {
+                for arg in
+                    args.iter().filter(|arg| arg.name.as_ref().is_some_and(|name| name.text == "warpgroups"))
+                {
+                    found.extend(match arg.value.kind {
+                        ExprKind::Int(1) => Some("product: by 1 warpgroup"),
+                        ExprKind::Int(2) => Some("product: by 2 warpgroups"),
+                        ExprKind::Int(3) => Some("product: by 3 warpgroups"),
+                        _ => None,
+                    });
+                }
+            }
+            _ => {}
+        }
+        self.found.append(&mut found);
+    }
+}
+
+/// All calls of an expression.
+fn collect<'k>(of: &'k Expr, calls: &mut Vec<(&'k str, &'k [Arg])>) {
+    statements_of(of, &mut |of| {
+        if let ExprKind::Call { function, args, .. } = of {
+            calls.push((&function.text, args));
+        }
+    });
+}
 
 fn is_named(args: &[Arg], key: &str) -> bool {
     args.iter().any(|arg| arg.name.as_ref().is_some_and(|name| name.text == key))
@@ -159,7 +477,7 @@ fn loops(stmt: &Stmt, inside: bool, found: &mut Vec<&'static str>) {
 }
 
 /// All expressions of statements.
-pub(super) fn statements(body: &[Stmt], see: &mut dyn FnMut(&ExprKind)) {
+pub(super) fn statements<'k>(body: &'k [Stmt], see: &mut dyn FnMut(&'k ExprKind)) {
     for stmt in body {
         match &stmt.kind {
             StmtKind::Let { value, .. } | StmtKind::Expr(value) => statements_of(value, see),
@@ -177,7 +495,7 @@ pub(super) fn statements(body: &[Stmt], see: &mut dyn FnMut(&ExprKind)) {
     }
 }
 
-fn statements_of(of: &Expr, see: &mut dyn FnMut(&ExprKind)) {
+fn statements_of<'k>(of: &'k Expr, see: &mut dyn FnMut(&'k ExprKind)) {
     see(&of.kind);
     match &of.kind {
         ExprKind::Tuple(items) => items.iter().for_each(|item| statements_of(item, see)),

@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Unary};
 use tilewright_codegen::thread::{Bin, Cmp, Un};
 
-use super::value::{Beyond, Cell, Elements, Type};
+use super::value::{Along, At, Beyond, Cell, Elements, Type};
 use super::{Result, undefined};
 use crate::number::range;
 use crate::reference::Num;
@@ -42,6 +42,33 @@ pub(super) fn joint(all: &[&Elements]) -> Result<Vec<i64>> {
     Ok(sizes)
 }
 
+/// The coordinates of an element of a function: along each mode those of the first operand that has some there and is not
+/// repeated.
+pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64]) -> At {
+    let mut found: At = None;
+    for (of, cell) in all.iter().zip(given) {
+        let Some(at) = &cell.at else { continue };
+        if of.sizes.len() != sizes.len() || at.len() != sizes.len() {
+            continue;
+        }
+        if found.is_none() && of.sizes == sizes {
+            found = Some(at.clone());
+            continue;
+        }
+        let one = |mode: usize| {
+            let known = found.as_ref().map_or(Along::Own, |found| found[mode]);
+            match (known, at[mode]) {
+                _ if of.sizes[mode] != sizes[mode] => known,
+                (Along::In(n), _) | (_, Along::In(n)) => Along::In(n),
+                (Along::Own, Along::Own) => Along::Own,
+                _ => Along::Unclear,
+            }
+        };
+        found = Some((0..sizes.len()).map(one).collect());
+    }
+    found
+}
+
 /// A function of elements, one by one.
 pub(super) fn each(all: &[&Elements], ty: Type, of: &dyn Fn(&[Num]) -> Num) -> Result<Elements> {
     let sizes = joint(all)?;
@@ -58,8 +85,8 @@ pub(super) fn each(all: &[&Elements], ty: Type, of: &dyn Fn(&[Num]) -> Num) -> R
         if beyond == Beyond::Yes && given.iter().any(|cell| cell.beyond != Beyond::Yes && cell.num == num) {
             beyond = Beyond::Perhaps;
         }
-        let at = given.iter().find_map(|cell| cell.at.clone());
-        cells.push(Cell { num, beyond, at });
+        let at = located(all, &given, &sizes);
+        cells.push(Cell { beyond, at, ..Cell::of(num) });
     }
     let argument = all.iter().all(|of| of.argument);
     Ok(Elements { sizes, ty, cells, argument })

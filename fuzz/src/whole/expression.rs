@@ -73,6 +73,10 @@ impl<'k> Block<'k> {
                         if !self.in_closure && view.is_one() && matches!(to, Elem::I32 | Elem::U32) =>
                     {
                         match view.spots[0].place {
+                            // Among elements: what it is there is unspecified.
+                            None if to == Elem::U32 && !self.integers => {
+                                Value::Elements(Elements::number(Type::Elem(to), Num::UNKNOWN))
+                            }
                             None => Value::Integer(-1),
                             Some(_) => match Value::Elements(self.read(&view, 0.0)?.cast(Elem::I32)?).int() {
                                 Some(n) => Value::Integer(n),
@@ -304,7 +308,8 @@ impl<'k> Block<'k> {
             if spot.place.is_none() {
                 cell.beyond = Beyond::Perhaps;
             }
-            let read = self.read(&View { sizes: vec![1], spots: vec![spot].into(), ..view.clone() }, 0.0);
+            let (sizes, spots, modes) = (vec![1], vec![spot].into(), vec![None]);
+            let read = self.read(&View { sizes, spots, modes, whole: false, ..view.clone() }, 0.0);
             cell.num = read?.cells[0].num;
         }
         Ok(made)

@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Expr, Name, Pattern};
 
 use super::element;
-use super::value::{Beyond, Cell, Elements, Store, Type, Value, View, digits};
+use super::value::{Along, Beyond, Cell, Elements, Store, Type, Value, View, digits};
 use super::{Block, Result, undefined};
 use crate::reference::Num;
 
@@ -29,7 +29,7 @@ impl<'k> Block<'k> {
         let elem = types.first().and_then(|name| Elem::named(&name.text));
         match name {
             "tiled_mma" | "threads" | "persistent" | "cluster" | "at_most" | "assert" | "sync_threads"
-            | "blocks_per_sm" => Ok(Value::Unit),
+            | "blocks_per_sm" | "stage" => Ok(Value::Unit),
             "pipelined" | "unroll" => self.value(of(0)?),
             "layout" | "padded" | "row_major" => self.value(of(0)?),
             "swizzled" => self.value(of(3)?),
@@ -86,7 +86,9 @@ impl<'k> Block<'k> {
             }
             "regroup" => {
                 let view = self.view(of(0)?)?;
-                Ok(Value::View(View { sizes: self.sizes(of(1)?)?, ..view }))
+                let sizes = self.sizes(of(1)?)?;
+                let modes = vec![None; sizes.len()];
+                Ok(Value::View(View { sizes, modes, whole: false, ..view }))
             }
             "broadcast" => self.repeated(of(0)?, of(1)?),
             "copy" => self.copy(of(0)?, of(1)?, args),
@@ -281,7 +283,7 @@ impl<'k> Block<'k> {
 
     /// Adds to an element of memory.
     pub(super) fn update(&mut self, to: &View, place: Option<usize>, by: Num) -> Result<()> {
-        let Some(place) = place else { return Ok(()) };
+        let Some(place) = place.filter(|_| !self.supposed) else { return Ok(()) };
         use tilewright_codegen::thread::Bin;
         match &mut self.stores[to.store] {
             Store::Global(buffer) => {
@@ -378,6 +380,9 @@ impl<'k> Block<'k> {
     }
 
     fn scatter(&mut self, args: &'k [Arg]) -> Result<Value<'k>> {
+        if self.supposed {
+            return Ok(Value::Unit);
+        }
         let (ins, value) = self.of_elements(args)?;
         let Value::Tuple(pair) = value else { return undefined("a scatter without a pair") };
         let [at, value] = &pair[..] else { return undefined("a scatter without a pair") };
@@ -419,7 +424,8 @@ impl<'k> Block<'k> {
             if !seen.insert(place) {
                 return undefined("two elements have the same place");
             }
-            let one = View { sizes: vec![1], spots: vec![spot].into(), ..to.clone() };
+            let (sizes, spots, modes) = (vec![1], vec![spot].into(), vec![None]);
+            let one = View { sizes, spots, modes, whole: false, ..to.clone() };
             self.write(
                 &one,
                 &Elements { sizes: vec![1], ty: value.ty, cells: vec![Cell::of(cell.num)], argument: false },
@@ -442,31 +448,32 @@ fn inputs_beyond(ins: &[&Elements], value: &Elements) -> Result<Elements> {
             if cell.beyond == Beyond::No {
                 cell.beyond = from.beyond;
             }
-            if cell.at.is_none() {
-                cell.at.clone_from(&from.at);
-            }
         }
+        let given =
+            all.iter().map(|of| Ok(&of.cells[of.broadcast(&sizes, n)?])).collect::<Result<Vec<_>>>()?;
+        // Those of the operands: what its arithmetic has passed on may be in another order.
+        cell.at = element::located(&all[1..], &given[1..], &sizes);
         cells.push(cell);
     }
     Ok(Elements { sizes, ty: value.ty, cells, argument: false })
 }
 
-/// The coordinates of elements: those of the first tile that has some, else those in the tile.
+/// The coordinates of elements: along each mode those of the first tile that has some, else those in the tile.
 fn coordinates<'k>(ins: &[Elements]) -> Result<Value<'k>> {
     let all: Vec<&Elements> = ins.iter().collect();
     let sizes = element::joint(&all)?;
-    let of = ins.iter().find(|of| of.cells.iter().all(|cell| cell.at.is_some()));
-    let mut modes: Vec<Vec<Cell>> = Vec::new();
+    let mut modes: Vec<Vec<Cell>> = vec![Vec::new(); sizes.len()];
     for n in 0..sizes.iter().product::<i64>() as usize {
-        let at: Vec<i128> = match of {
-            Some(of) => {
-                of.cells[of.broadcast(&sizes, n)?].at.iter().flat_map(|at| at.iter().copied()).collect()
-            }
-            None => digits(&sizes, n as i64).into_iter().map(i128::from).collect(),
-        };
-        modes.resize_with(at.len(), Vec::new);
-        for (mode, at) in modes.iter_mut().zip(at) {
-            mode.push(Cell::of(Num::integer(at, Elem::I32)));
+        let given =
+            all.iter().map(|of| Ok(&of.cells[of.broadcast(&sizes, n)?])).collect::<Result<Vec<_>>>()?;
+        let at = element::located(&all, &given, &sizes);
+        for (mode, own) in digits(&sizes, n as i64).into_iter().enumerate() {
+            let num = match at.as_ref().map_or(Along::Own, |at| at[mode]) {
+                Along::Own => Num::exact(own as f64),
+                Along::In(at) => Num::integer(at, Elem::I32),
+                Along::Unclear => Num::UNKNOWN,
+            };
+            modes[mode].push(Cell::of(num));
         }
     }
     let mode = |cells| {

@@ -39,6 +39,8 @@ struct Block<'k> {
     /// Are integers asked for: in an index, a range, a condition of a statement?
     integers: bool,
     in_closure: bool,
+    /// Is what runs only supposed to, so that coordinates and edges follow from all of the text?
+    supposed: bool,
     steps: usize,
 }
 
@@ -56,6 +58,7 @@ pub fn run(kernel: &Kernel, case: &Case) -> Result<Vec<Buffer>> {
         stores: case.buffers().into_iter().map(Store::Global).collect(),
         integers: false,
         in_closure: false,
+        supposed: false,
         steps: 0,
     };
     let tensors = block.stores.len();

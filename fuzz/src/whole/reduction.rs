@@ -8,7 +8,8 @@ use tilewright_codegen::thread::Bin;
 
 use super::element::either;
 use super::function::{entries, named};
-use super::value::{Beyond, Cell, Elements, Type, Value, View, digits, place};
+use super::value::{Along, At, Beyond, Cell, Elements, Type, Value, View, digits, place};
+use super::view::both;
 use super::{Block, Result, undefined};
 use crate::reference::Num;
 
@@ -47,6 +48,7 @@ impl<'k> Block<'k> {
         let sizes = without(&from.sizes, &modes);
         let mut all: Vec<(Vec<Num>, bool, bool)> =
             vec![(Vec::new(), false, false); sizes.iter().product::<i64>() as usize];
+        let at = kept(&from, &sizes);
         for (n, cell) in from.cells.iter().enumerate() {
             let (terms, inside, outside) = &mut all[place(&sizes, &digits(&from.sizes, n as i64))];
             let num = cell.num.cast(source, elem);
@@ -62,12 +64,12 @@ impl<'k> Block<'k> {
                 }
             }
         }
-        let cell = |(mut terms, inside, outside): (Vec<Num>, bool, bool)| {
+        let cell = |((mut terms, inside, outside), at): ((Vec<Num>, bool, bool), At)| {
             terms.push(Num::exact(identity(elem)));
             let beyond = if !inside && outside { Beyond::Perhaps } else { Beyond::No };
-            Some(Cell { beyond, ..Cell::of(Num::fold(with, &terms, elem)) })
+            Some(Cell { beyond, at, ..Cell::of(Num::fold(with, &terms, elem)) })
         };
-        Ok(Value::View(self.fresh(elem, &sizes, all.into_iter().map(cell).collect())))
+        Ok(Value::View(self.fresh(elem, &sizes, all.into_iter().zip(at).map(cell).collect())))
     }
 
     fn combiner(&mut self, args: &'k [Arg]) -> Result<Combined<'k>> {
@@ -126,11 +128,11 @@ impl<'k> Block<'k> {
         let mut made = Vec::new();
         for (entry, elem) in of.elems.iter().enumerate() {
             // Another order would round differently.
-            let cell = |sum: &Vec<Num>| {
+            let cell = |(sum, at): (&Vec<Num>, At)| {
                 let num = if sum[entry].is_exact() { sum[entry] } else { Num::UNKNOWN };
-                Some(Cell { beyond: Beyond::Perhaps, ..Cell::of(num) })
+                Some(Cell { beyond: Beyond::Perhaps, at, ..Cell::of(num) })
             };
-            let cells = sums.iter().map(cell).collect();
+            let cells = sums.iter().zip(kept(&of.from[0], &sizes)).map(cell).collect();
             made.push(Value::View(self.fresh(*elem, &sizes, cells)));
         }
         Ok(if of.is_tuple { Value::Tuple(made) } else { made.swap_remove(0) })
@@ -190,7 +192,7 @@ impl<'k> Block<'k> {
                 for ((made, num), from) in made.iter_mut().zip(own).zip(&of.from) {
                     // Another order would round differently, and elements out of bounds are unspecified.
                     let num = if num.is_exact() && beyond == Beyond::No { num } else { Num::UNKNOWN };
-                    made[n] = Some(Cell { num, beyond, at: from.cells[n].at.clone() });
+                    made[n] = Some(Cell { beyond, at: from.cells[n].at.clone(), ..Cell::of(num) });
                 }
             }
             for (total, num) in totals.iter_mut().zip(&sum) {
@@ -231,11 +233,45 @@ impl<'k> Block<'k> {
                 terms.push(Num::bin(Bin::Mul, left, right, Elem::F64));
             }
             let beyond = if row && column { cell.beyond } else { either(cell.beyond, Beyond::Perhaps) };
-            *cell = Cell { beyond, ..Cell::of(Num::fold(Bin::Add, &terms, acc.elem)) };
+            // Its row is that of the one, its column the other's row.
+            let side = |of: &Elements, row: i64| {
+                let at = &of.cells[place(&of.sizes, &[row, 0])].at;
+                at.as_ref().map_or(Along::Unclear, |at| at[0])
+            };
+            let own = cell.at.as_ref().map_or([Along::Own; 2], |at| [at[0], at[1]]);
+            let at = [both((&own[0], &side(&a, at[0]))), both((&own[1], &side(&b, at[1])))];
+            *cell = Cell { beyond, at: Some(at.into()), ..Cell::of(Num::fold(Bin::Add, &terms, acc.elem)) };
         }
         self.write(&acc, &sums)?;
         Ok(Value::Unit)
     }
+}
+
+/// Coordinates of the elements of a reduction: those that all that are combined have.
+fn kept(from: &Elements, sizes: &[i64]) -> Vec<At> {
+    let mut all: Vec<Option<At>> = vec![None; sizes.iter().product::<i64>() as usize];
+    for (n, cell) in from.cells.iter().enumerate() {
+        let known = &mut all[place(sizes, &digits(&from.sizes, n as i64))];
+        let at = match (known.take(), &cell.at) {
+            (None, at) => at.clone(),
+            (Some(None), None) => None,
+            (Some(Some(known)), Some(at)) => {
+                let one = |(known, at): (&Along, &Along)| if known == at { *known } else { Along::Unclear };
+                Some(known.iter().zip(at.iter()).map(one).collect())
+            }
+            _ => Some(vec![Along::Unclear; sizes.len()].into()),
+        };
+        *known = Some(at);
+    }
+    let one = |at: Option<At>| {
+        let at = at.flatten()?;
+        let along = |(mode, at): (usize, &Along)| match from.sizes[mode] == sizes[mode] {
+            true => *at,
+            false => Along::Unclear,
+        };
+        Some(at.iter().enumerate().map(along).collect())
+    };
+    all.into_iter().map(one).collect()
 }
 
 /// A shape with extent 1 along some modes.

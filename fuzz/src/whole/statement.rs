@@ -35,10 +35,14 @@ impl<'k> Block<'k> {
                 let range = self.value(range);
                 self.integers = outer;
                 let Value::Range(from, to) = range? else { return undefined("no range") };
-                for n in from..to {
-                    self.scope.push((name.text.clone(), Value::Integer(n)));
-                    self.body(body)?;
-                    self.scope.pop();
+                for n in from..if self.supposed { from } else { to } {
+                    self.steps += 1;
+                    self.iteration(&name.text, n, body)?;
+                }
+                // Two more: what differs between iterations is not known behind the loop.
+                let last = to.max(from);
+                for n in last..last + if from < to { 1 } else { 2 } {
+                    self.suppose(|block| block.iteration(&name.text, n, body));
                 }
                 Ok(())
             }
@@ -46,13 +50,43 @@ impl<'k> Block<'k> {
                 let outer = std::mem::replace(&mut self.integers, true);
                 let condition = self.value(condition);
                 self.integers = outer;
+                if self.supposed {
+                    self.suppose(|block| block.body(then));
+                    self.suppose(|block| block.body(other));
+                    return Ok(());
+                }
                 match condition? {
-                    Value::Bool(holds) => self.body(if holds { then } else { other }),
+                    Value::Bool(true) => {
+                        self.body(then)?;
+                        self.suppose(|block| block.body(other));
+                        Ok(())
+                    }
+                    Value::Bool(false) => {
+                        self.suppose(|block| block.body(then));
+                        self.body(other)
+                    }
                     _ => undefined("a condition is not known"),
                 }
             }
             _ => undefined("a statement that is not supported"),
         }
+    }
+
+    fn iteration(&mut self, var: &str, n: i128, body: &'k [Stmt]) -> Result<()> {
+        self.scope.push((var.to_owned(), Value::Integer(n)));
+        self.body(body)?;
+        self.scope.pop();
+        Ok(())
+    }
+
+    /// Runs what does not run, for what it says of coordinates and edges.
+    fn suppose(&mut self, run: impl FnOnce(&mut Self) -> Result<()>) {
+        let outer = (self.supposed, self.integers, self.in_closure, self.scope.len());
+        self.supposed = true;
+        // What cannot be computed says nothing.
+        let _ = run(self);
+        (self.supposed, self.integers, self.in_closure) = (outer.0, outer.1, outer.2);
+        self.scope.truncate(outer.3);
     }
 
     /// Registers that get a second name are copied: the first name's may change.
@@ -95,7 +129,12 @@ impl<'k> Block<'k> {
     fn set(&mut self, target: &'k Expr, op: Option<Binary>, value: &Elements) -> Result<()> {
         let to = self.view(target)?;
         let value = match op {
-            Some(op) => element::binary(op, &self.read(&to, 0.0)?, value)?,
+            Some(op) => {
+                let before = self.read(&to, 0.0)?;
+                let mut made = element::binary(op, &before, value)?;
+                before.accumulated(value, &mut made)?;
+                made
+            }
             None => value.clone(),
         };
         let value = value.as_type(to.elem)?;

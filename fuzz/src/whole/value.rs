@@ -20,13 +20,28 @@ pub(super) enum Beyond {
 pub(super) struct Cell {
     pub(super) num: Num,
     pub(super) beyond: Beyond,
-    /// Its coordinates in the user's tensor, where it has some.
-    pub(super) at: Option<Rc<[i128]>>,
+    /// Its coordinates along each mode; `None` if all are those in its own tile.
+    pub(super) at: At,
+    /// Was it written only by what is supposed to run?
+    pub(super) supposed: bool,
 }
+
+/// A coordinate of an element.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Along {
+    /// That in its own tile, which was only filled.
+    Own,
+    /// That in an argument.
+    In(i128),
+    /// Unspecified.
+    Unclear,
+}
+
+pub(super) type At = Option<Rc<[Along]>>;
 
 impl Cell {
     pub(super) fn of(num: Num) -> Cell {
-        Cell { num, beyond: Beyond::No, at: None }
+        Cell { num, beyond: Beyond::No, at: None, supposed: false }
     }
 }
 
@@ -81,6 +96,14 @@ pub(super) struct View {
     pub(super) elem: Elem,
     pub(super) sizes: Vec<i64>,
     pub(super) spots: Rc<Vec<Spot>>,
+    /// Extents of what is stored.
+    pub(super) extents: Rc<[i64]>,
+    /// Where its first element is.
+    pub(super) origin: Rc<[i128]>,
+    /// The mode of the store that each mode runs along, and its step; `None` if there is none.
+    pub(super) modes: Vec<Option<(usize, i128)>>,
+    /// Is it all of the store, as it is?
+    pub(super) whole: bool,
 }
 
 impl View {

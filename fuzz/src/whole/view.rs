@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tilewright_codegen::Elem;
 
-use super::value::{Beyond, Cell, Elements, Spot, Store, Type, Value, View, digits, place};
+use super::value::{Along, At, Beyond, Cell, Elements, Spot, Store, Type, Value, View, digits, place};
 use super::{Block, Result, undefined};
 use crate::reference::Num;
 
@@ -18,7 +18,7 @@ impl<'k> Block<'k> {
             at: digits(&sizes, n as i64).into_iter().map(i128::from).collect(),
         };
         let spots = Rc::new((0..buffer.count()).map(spot).collect());
-        Value::View(View { store, elem, sizes, spots })
+        Value::View(View::all(store, elem, sizes.clone(), spots))
     }
 
     /// Registers.
@@ -34,7 +34,7 @@ impl<'k> Block<'k> {
         };
         let spots = Rc::new((0..count).map(spot).collect());
         self.stores.push(store);
-        View { store: self.stores.len() - 1, elem, sizes: sizes.to_vec(), spots }
+        View::all(self.stores.len() - 1, elem, sizes.to_vec(), spots)
     }
 
     /// The same elements in registers of their own; what is in memory stays there.
@@ -59,15 +59,23 @@ impl<'k> Block<'k> {
         let cell = |spot: &Spot| -> Result<Cell> {
             let Some(place) = spot.place else {
                 let num = Num::literal(fill, view.elem);
-                return Ok(Cell { num, beyond: Beyond::Yes, at: Some(spot.at.clone()) });
+                // Of an argument; out of bounds of other memory nothing is promised but the value.
+                let (beyond, at) = match &self.stores[view.store] {
+                    Store::Global(_) => (Beyond::Yes, view.coordinates(spot)),
+                    _ => (Beyond::Perhaps, view.unclear()),
+                };
+                return Ok(Cell { beyond, at, ..Cell::of(num) });
             };
             match &self.stores[view.store] {
                 Store::Global(buffer) => match buffer.all[buffer.place(place)] {
-                    Some(num) => Ok(Cell { num, beyond: Beyond::No, at: Some(spot.at.clone()) }),
+                    Some(num) => Ok(Cell { at: view.coordinates(spot), ..Cell::of(num) }),
                     None => undefined("a gap is read"),
                 },
                 Store::Shared(cells) | Store::Registers(cells) => match &cells[place] {
-                    Some(cell) => Ok(cell.clone()),
+                    Some(cell) if cell.supposed && !self.supposed => {
+                        undefined("an element is read before it is written")
+                    }
+                    Some(cell) => Ok(Cell { at: view.seen(&cell.at), ..cell.clone() }),
                     None => undefined("an element is read before it is written"),
                 },
             }
@@ -76,17 +84,25 @@ impl<'k> Block<'k> {
         Ok(Elements { sizes: view.sizes.clone(), ty: Type::Elem(view.elem), cells, argument: false })
     }
 
-    /// Stores elements, which are as many or one.
+    /// Stores elements, which are as many or one. What is only supposed to run changes no values.
     pub(super) fn write(&mut self, view: &View, from: &Elements) -> Result<()> {
         for (n, spot) in view.spots.iter().enumerate() {
             let Some(to) = spot.place else { continue };
             let cell = &from.cells[from.broadcast(&view.sizes, n)?];
             match &mut self.stores[view.store] {
+                Store::Global(_) if self.supposed => {}
                 Store::Global(buffer) => {
                     let to = buffer.place(to);
                     buffer.all[to] = Some(cell.num);
                 }
-                Store::Shared(cells) | Store::Registers(cells) => cells[to] = Some(cell.clone()),
+                Store::Shared(cells) | Store::Registers(cells) => {
+                    let at = view.stored(from, &cell.at);
+                    let cell = Cell { at, supposed: self.supposed, ..cell.clone() };
+                    match &mut cells[to] {
+                        Some(known) if self.supposed => known.joined(&cell),
+                        known => *known = Some(cell),
+                    }
+                }
             }
         }
         Ok(())
@@ -110,11 +126,13 @@ impl<'k> Block<'k> {
         }
         let mut base = vec![0; rank];
         let mut over = Vec::new();
+        let mut modes: Vec<_> = (0..tile.len()).map(|mode| Some((mode, 1))).collect();
         for (mode, at) in at.iter().enumerate() {
             match at {
                 Value::Hole => {
                     let count = (i128::from(view.sizes[mode]) + size(mode) - 1) / size(mode);
                     over.push(mode);
+                    modes.push(Some((mode, size(mode))));
                     sizes.push(count as i64);
                 }
                 other => {
@@ -140,25 +158,23 @@ impl<'k> Block<'k> {
             }
             view.spot(coordinates)
         });
-        Ok(View { spots: Rc::new(spots.collect()), sizes, ..view.clone() })
+        let spots = Rc::new(spots.collect());
+        Ok(View { spots, sizes, origin: base.into(), modes, whole: false, ..view.clone() })
     }
 
-    /// The elements at so many more along each mode, of a tile of an argument.
+    /// The elements at so many more along each mode.
     pub(super) fn shift(&self, view: &View, by: &[i128]) -> Result<View> {
-        let Store::Global(buffer) = &self.stores[view.store] else {
-            return undefined("no argument is shifted");
+        if let Store::Registers(_) = &self.stores[view.store] {
+            return undefined("registers are shifted");
+        }
+        let moved = |at: &[i128]| -> Vec<i128> {
+            let mut at = at.to_vec();
+            at.iter_mut().zip(by).for_each(|(at, by)| *at += by);
+            at
         };
-        let extents = buffer.extents.clone();
-        let moved = |spot: &Spot| {
-            let mut at: Vec<i128> = spot.at.to_vec();
-            for (mode, by) in by.iter().enumerate() {
-                if let Some(at) = at.get_mut(mode) {
-                    *at += by;
-                }
-            }
-            whole_spot(&extents, at)
-        };
-        Ok(View { spots: Rc::new(view.spots.iter().map(moved).collect()), ..view.clone() })
+        let spots = view.spots.iter().map(|spot| whole_spot(&view.extents, moved(&spot.at))).collect();
+        let origin = moved(&view.origin).into();
+        Ok(View { spots: Rc::new(spots), origin, whole: false, ..view.clone() })
     }
 
     /// The nearest elements inside.
@@ -183,6 +199,56 @@ fn whole_spot(extents: &[i64], at: Vec<i128>) -> Spot {
 }
 
 impl View {
+    /// All of a store.
+    fn all(store: usize, elem: Elem, sizes: Vec<i64>, spots: Rc<Vec<Spot>>) -> View {
+        let modes = (0..sizes.len()).map(|mode| Some((mode, 1))).collect();
+        let (extents, origin) = (sizes.clone().into(), vec![0; sizes.len()].into());
+        View { store, elem, sizes, spots, extents, origin, modes, whole: true }
+    }
+
+    /// The coordinates of an element of an argument.
+    fn coordinates(&self, spot: &Spot) -> At {
+        let one = |mode: &Option<(usize, i128)>| match mode {
+            Some((mode, _)) => Along::In(spot.at[*mode]),
+            None => Along::Unclear,
+        };
+        Some(self.modes.iter().map(one).collect())
+    }
+
+    fn unclear(&self) -> At {
+        Some(vec![Along::Unclear; self.sizes.len()].into())
+    }
+
+    /// Coordinates along the modes of this view, of an element with these in the store.
+    fn seen(&self, at: &At) -> At {
+        if self.whole {
+            return at.clone();
+        }
+        let one = |mode: &Option<(usize, i128)>| match (mode, at) {
+            (Some((mode, _)), Some(at)) if at[*mode] != Along::Own => at[*mode],
+            _ => Along::Unclear,
+        };
+        Some(self.modes.iter().map(one).collect())
+    }
+
+    /// Coordinates along the modes of the store, of an element with these that is stored.
+    fn stored(&self, from: &Elements, at: &At) -> At {
+        if self.whole && (at.is_none() || from.sizes == self.sizes) {
+            return at.clone();
+        }
+        let mut all = vec![Along::Unclear; self.extents.len()];
+        for (mode, of) in self.modes.iter().enumerate() {
+            let Some((of, _)) = of else { continue };
+            let own = if self.whole { Along::Own } else { Along::Unclear };
+            let is_repeated = from.sizes.len() != self.sizes.len() || from.sizes[mode] != self.sizes[mode];
+            all[*of] = match at {
+                Some(at) if !is_repeated && at[mode] != Along::Own => at[mode],
+                _ => own,
+            };
+        }
+        Some(all.into())
+    }
+
     /// The spot at coordinates of a whole tensor.
     fn spot(&self, at: Vec<i128>) -> Spot {
         whole_spot(&self.sizes, at)
@@ -192,23 +258,37 @@ impl View {
     pub(super) fn sliced(&self, index: &[Option<i128>]) -> View {
         let kept: Vec<usize> = (0..self.sizes.len()).filter(|mode| index[*mode].is_none()).collect();
         let mut sizes: Vec<i64> = kept.iter().map(|mode| self.sizes[*mode]).collect();
+        let mut modes: Vec<_> = kept.iter().map(|mode| self.modes.get(*mode).copied().flatten()).collect();
         if sizes.is_empty() {
             // One element is a tile of one mode.
             sizes.push(1);
+            modes.push(None);
         }
+        // Coordinates in the store, also of what does not exist.
+        let there = |of: &[i128]| -> Rc<[i128]> {
+            let mut at = self.origin.to_vec();
+            for (place, mode) in of.iter().zip(&self.modes) {
+                if let Some((mode, step)) = mode {
+                    at[*mode] += place * step;
+                }
+            }
+            at.into()
+        };
+        let first: Vec<i128> = index.iter().map(|at| at.unwrap_or(0)).collect();
+        let origin = there(&first);
         let spot = |n: i64| {
             let digits = digits(&sizes, n);
             let mut at: Vec<i128> = index.iter().map(|at| at.unwrap_or(0)).collect();
             kept.iter().zip(digits).for_each(|(mode, digit)| at[*mode] = digit.into());
             let inside = at.iter().zip(&self.sizes).all(|(at, n)| (0..i128::from(*n)).contains(at));
             if !inside {
-                return Spot { place: None, at: at.into() };
+                return Spot { place: None, at: there(&at) };
             }
             let at: Vec<i64> = at.iter().map(|at| *at as i64).collect();
             self.spots[place(&self.sizes, &at)].clone()
         };
         let spots = (0..sizes.iter().product::<i64>()).map(spot).collect();
-        View { sizes, spots: Rc::new(spots), ..self.clone() }
+        View { sizes, spots: Rc::new(spots), origin, modes, whole: false, ..self.clone() }
     }
 
     /// The same elements under another shape, by the mode of this view of each mode; `None` repeats.
@@ -224,7 +304,63 @@ impl View {
             self.spots[place(&self.sizes, &at)].clone()
         };
         let spots = (0..sizes.iter().product::<i64>()).map(spot).collect();
-        View { spots: Rc::new(spots), sizes, ..self.clone() }
+        let modes = from.iter().map(|from| from.and_then(|from| self.modes[from])).collect();
+        let whole = self.whole && sizes == self.sizes && from.iter().copied().eq((0..from.len()).map(Some));
+        View { spots: Rc::new(spots), sizes, modes, whole, ..self.clone() }
+    }
+}
+
+impl Cell {
+    /// What is known of an element that may also be this one.
+    fn joined(&mut self, other: &Cell) {
+        let fresh = self.at.is_none();
+        self.beyond = match (self.beyond, other.beyond) {
+            (own, other) if own == other => own,
+            (Beyond::No, Beyond::Yes) if fresh => Beyond::Yes,
+            _ => Beyond::Perhaps,
+        };
+        self.at = match (&self.at, &other.at) {
+            (None, at) | (at, None) => at.clone(),
+            (Some(own), Some(other)) => Some(own.iter().zip(other.iter()).map(both).collect()),
+        };
+    }
+}
+
+/// A coordinate that may be either.
+pub(super) fn both((one, other): (&Along, &Along)) -> Along {
+    match (one, other) {
+        (one, other) if one == other => *one,
+        (Along::Own, known) | (known, Along::Own) => *known,
+        _ => Along::Unclear,
+    }
+}
+
+impl Elements {
+    /// What `made`, this tile changed by `other`, is known to be: a tile that was only filled has the edges of the other, and
+    /// coordinates that differ are none.
+    pub(super) fn accumulated(&self, other: &Elements, made: &mut Elements) -> Result<()> {
+        for n in 0..made.cells.len() {
+            let own = &self.cells[self.broadcast(&made.sizes, n)?];
+            let by = &other.cells[other.broadcast(&made.sizes, n)?];
+            let made_of = &mut made.cells[n];
+            let Some(by_at) = &by.at else { continue };
+            let Some(own_at) = &own.at else {
+                if own.beyond == Beyond::No && by.beyond == Beyond::Yes {
+                    made_of.beyond = Beyond::Yes;
+                }
+                continue;
+            };
+            let Some(at) = &mut made_of.at else { continue };
+            if other.sizes.len() != made.sizes.len() {
+                continue;
+            }
+            let one = |(mode, at): (usize, &Along)| match other.sizes[mode] == made.sizes[mode] {
+                true if *at != Along::Unclear => both((&own_at[mode], &by_at[mode])),
+                _ => *at,
+            };
+            *at = at.iter().enumerate().map(one).collect();
+        }
+        Ok(())
     }
 }
 

@@ -2,7 +2,10 @@
 
 use tilewright_codegen::ast::{Binary, Expr, Stmt};
 
-use super::super::tree::{assign, call, decide, hole, index, int, method, name, range, repeat, typed};
+use super::super::tree::{
+    assign, binary, call, cast, closure, decide, field, hole, index, int, method, name, range, repeat, typed,
+    with,
+};
 use super::{Known, Place, Whole, list_of};
 
 impl Whole {
@@ -13,7 +16,7 @@ impl Whole {
             3..6 => self.repeated_over_tiles(),
             6..8 => self.counted_loop(),
             8 if self.depth == 1 => self.pipelined(),
-            9 if self.depth == 1 && self.frame.len() == 2 => self.product(),
+            9 if self.depth == 1 && self.frame.len() == 2 => self.product(false),
             _ => self.conditional(),
         }
         self.depth -= 1;
@@ -37,13 +40,35 @@ impl Whole {
 
     fn conditional(&mut self) {
         let Some(to) = self.target() else { return };
-        let condition = self.scene.condition(false);
+        let condition = self.decision();
         let then = self.within(|whole| whole.updates(&to));
         let other = match self.scene.random.chance(40) {
             true => self.within(|whole| whole.updates(&to)),
             false => Vec::new(),
         };
         self.scene.push(decide(condition, then, other));
+        self.examined(30, &to);
+    }
+
+    /// Perhaps what depends on the coordinates or on the edges of a tile that was changed.
+    pub(super) fn examined(&mut self, percent: u32, of: &Known) {
+        if !self.scene.random.chance(percent) {
+            return;
+        }
+        match self.scene.random.below(4) {
+            0 => {
+                self.masked(of);
+            }
+            1 | 2 => {
+                let mode = self.scene.random.below(of.shape.len());
+                let at = cast(field("at", &mode.to_string()), of.elem);
+                let value = binary(self.scene.random.pick(&[Binary::Add, Binary::Mul]), name("x"), at);
+                let made = call("map", vec![name(&of.name), closure(&["x", "at"], value)]);
+                let made = self.made(made, of.elem, of.shape.clone());
+                self.store(&made);
+            }
+            _ => self.reduced_of(of),
+        }
     }
 
     /// A tile that blocks may change.
@@ -95,18 +120,29 @@ impl Whole {
         let tiles = self.tile(elem, shape.clone(), true);
         let acc = self.full(elem, &shape, 0.0);
         let var = self.scene.fresh("k");
-        let taken = self.taken(&tiles, &var);
         let body = self.in_loop(&var, |whole| {
+            let at = whole.iteration(&var);
+            let taken = whole.taken(&tiles, at);
             let bound = whole.scene.bind("f", taken);
             let known = Known { name: bound, ..tiles.clone() };
             whole.pool.push(known.clone());
             for _ in 0..whole.scene.random.below(2) {
                 whole.step();
             }
-            whole.accumulates(&known, &acc);
+            if whole.scene.random.chance(10) {
+                let mut stage = call("stage", vec![int(1)]);
+                if whole.scene.random.chance(30) {
+                    stage = with(stage, "place", int(whole.scene.random.within(0, 1)));
+                }
+                whole.push(stage);
+            }
+            let body = whole.within(|whole| whole.accumulates(&known, &acc));
+            whole.perhaps(25, body);
         });
         let end = method(name(&tiles.name), "size", vec![int(shape.len() as i64)]);
-        self.scene.push(repeat(&var, range(int(0), end), body));
+        let all = self.span(end);
+        self.scene.push(repeat(&var, all, body));
+        self.examined(35, &acc);
     }
 
     fn accumulates(&mut self, from: &Known, acc: &Known) {
@@ -118,9 +154,9 @@ impl Whole {
     }
 
     /// `x[(_, _, k)]`
-    fn taken(&mut self, tiles: &Known, var: &str) -> Expr {
+    fn taken(&mut self, tiles: &Known, place: Expr) -> Expr {
         let mut at: Vec<Expr> = tiles.shape.iter().map(|_| hole()).collect();
-        at.push(name(var));
+        at.push(place);
         index(name(&tiles.name), at)
     }
 
@@ -130,21 +166,41 @@ impl Whole {
         let elem = self.scene.elem();
         let tiles = self.tile(elem, shape.clone(), true);
         let acc = self.full(elem, &shape, 0.0);
+        // Perhaps under another shape.
+        let size: i64 = shape.iter().product();
+        let (acc, shape) = match size > 1 && self.scene.random.chance(15) {
+            true => {
+                let shape = self.scene.split(size, 2);
+                (self.full(elem, &shape, 0.0), shape)
+            }
+            false => (acc, shape),
+        };
         let slot = typed("shared", elem, vec![list_of(&shape)]);
         let slot = self.scene.bind("sh", slot);
         let var = self.scene.fresh("k");
-        let taken = self.taken(&tiles, &var);
         let body = self.in_loop(&var, |whole| {
+            let at = whole.iteration(&var);
+            let taken = whole.taken(&tiles, at);
+            let taken = match shape == tiles.shape {
+                true => taken,
+                false => call("regroup", vec![taken, list_of(&shape)]),
+            };
             let copy = call("copy", vec![taken, name(&slot)]);
             whole.push(copy);
             let shape = shape.clone();
             let known =
                 Known { name: slot.clone(), elem, shape, place: Place::Shared, own: None, placed: false };
             whole.pool.push(known.clone());
-            whole.accumulates(&known, &acc);
+            if whole.scene.random.chance(15) {
+                whole.step();
+            }
+            let body = whole.within(|whole| whole.accumulates(&known, &acc));
+            whole.perhaps(30, body);
         });
-        let end = method(name(&tiles.name), "size", vec![int(shape.len() as i64)]);
-        let all = self.ahead(range(int(0), end));
+        let end = method(name(&tiles.name), "size", vec![int(tiles.shape.len() as i64)]);
+        let all = self.span(end);
+        let all = self.ahead(all);
         self.scene.push(repeat(&var, all, body));
+        self.examined(35, &acc);
     }
 }

@@ -2,6 +2,8 @@
 //! odd ones included.
 
 mod control;
+mod integers;
+mod order;
 mod places;
 mod product;
 mod steps;
@@ -45,6 +47,8 @@ struct Whole {
     frame: Vec<i64>,
     depth: u32,
     keys: Vec<Arg>,
+    /// Warpgroups that multiply; 0 for warps.
+    warpgroups: i64,
 }
 
 /// Extents of tiles.
@@ -86,6 +90,7 @@ pub(super) fn kernel(random: &mut Random) -> Kernel {
         frame: Vec::new(),
         depth: 0,
         keys: Vec::new(),
+        warpgroups: 0,
     };
     whole.play();
     let mut scene = whole.scene;
@@ -103,16 +108,37 @@ pub(super) fn kernel(random: &mut Random) -> Kernel {
     }
 }
 
+/// What a kernel is about.
+#[derive(Clone, Copy, PartialEq)]
+enum Subject {
+    Anything,
+    /// A product on tensor cores.
+    Product,
+    /// Tiles that are read and written.
+    Order,
+}
+
 impl Whole {
     fn play(&mut self) {
-        if self.scene.random.chance(80) {
+        let subject = self.scene.random.weighted(&[
+            (10, Subject::Anything),
+            (4, Subject::Product),
+            (3, Subject::Order),
+        ]);
+        self.frame = if subject == Subject::Product { self.product_shape() } else { self.shape() };
+        if self.warpgroups > 0 {
+            self.scene.threads = 128 * self.warpgroups;
+        } else if subject == Subject::Product {
+            let warps = self.frame[0] / 16 * (self.frame[1] / 16).max(1);
+            self.scene.threads = 32 * self.scene.random.pick(&[1, 2, 4, 4, 8]).min(warps);
+            self.keys.push(Arg { name: Some(word("threads")), value: int(self.scene.threads) });
+        } else if self.scene.random.chance(80) {
             let threads = self.scene.random.pick(&[32, 64, 64, 96, 128, 128, 256]);
             self.scene.threads = threads;
             self.keys.push(Arg { name: Some(word("threads")), value: int(threads) });
         } else {
             self.scene.threads = 256;
         }
-        self.frame = self.shape();
         for mode in 0..self.frame.len() {
             if self.scene.random.chance(70) {
                 let tile = self.frame[mode];
@@ -122,10 +148,21 @@ impl Whole {
         }
         self.scene.numbered = vec![false; self.scene.axes.len()];
         self.launch();
-        for _ in 0..self.scene.random.within(1, 2) {
+        for _ in 0..self.scene.random.within(if subject == Subject::Anything { 1 } else { 0 }, 2) {
             self.input();
         }
-        for _ in 0..self.scene.random.within(1, 5) {
+        let steps = match subject {
+            Subject::Anything => self.scene.random.within(1, 5),
+            Subject::Product => {
+                self.product(true);
+                self.scene.random.below(3) as i64
+            }
+            Subject::Order => {
+                self.in_place();
+                self.scene.random.below(2) as i64
+            }
+        };
+        for _ in 0..steps {
             self.step();
         }
         for _ in 0..self.scene.random.weighted(&[(4, 1), (2, 2)]) {

@@ -26,7 +26,20 @@ impl Whole {
         };
         for _ in 0..self.scene.random.below(3) {
             let by = self.scene.random.within(1, 5);
-            made = match self.scene.random.below(6) {
+            made = match self.scene.random.below(14) {
+                6 | 7 => binary(Binary::Mul, made.clone(), made),
+                8 => negative(made),
+                9 => choice(binary(Binary::Lt, made.clone(), int(0)), negative(made.clone()), made),
+                10 => {
+                    let far = self.scene.random.pick(&[4096, 65_537, 1_000_003]);
+                    binary(Binary::Mul, made, int(far))
+                }
+                11 | 12 if !self.scene.sizes.is_empty() => {
+                    let size = name(&self.scene.random.pick(&self.scene.sizes.clone()));
+                    let square = binary(Binary::Mul, made.clone(), made);
+                    binary(self.scene.random.pick(&[Binary::Rem, Binary::Rem, Binary::Mul]), square, size)
+                }
+                13 => call("abs", vec![made]),
                 0 => binary(Binary::Add, made, int(by)),
                 1 => binary(Binary::Sub, int(by), made),
                 2 => binary(Binary::Mul, made, int(by)),
@@ -112,8 +125,22 @@ impl Whole {
     fn counted(&mut self) {
         let Some(of) = self.pick(|known| known.placed || !known.elem.is_float()) else { return };
         let bins = self.scene.random.pick(&[1, 3, 8, 32]);
-        let to = match self.scene.random.chance(50) {
-            true => self.scene.tensor(Elem::I32, &[Extent::Int(bins)], true),
+        let mut rank = 1;
+        let to = match self.scene.random.chance(60) {
+            true => {
+                rank = self.scene.random.weighted(&[(4, 1), (1, 2)]);
+                let extents: Vec<Extent> =
+                    (0..rank)
+                        .map(|_| {
+                            if self.scene.random.chance(40) {
+                                Extent::Int(bins)
+                            } else {
+                                self.scene.extent(8)
+                            }
+                        })
+                        .collect();
+                self.scene.tensor(Elem::I32, &extents, true)
+            }
             false => {
                 let shape = super::list_of(&[bins]);
                 let to = self.scene.bind("sh", super::typed("shared", Elem::I32, vec![shape]));
@@ -130,7 +157,7 @@ impl Whole {
                 to
             }
         };
-        let place = self.place(&of);
+        let place = tuple((0..rank).map(|_| self.place(&of)).collect());
         let value = match self.scene.random.chance(50) {
             true => int(1),
             false if of.elem == Elem::I32 => name("x"),

@@ -1,11 +1,12 @@
 //! Products of whole tiles, and producers.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{Arg, Expr};
+use tilewright_codegen::ast::{Arg, Expr, Stmt};
 
 use super::super::scene::Extent;
 use super::super::tree::{
-    call, hole, index, int, ints, list, literal, method, name, range, repeat, tuple, typed, with, word,
+    call, choice, closure, effect, hole, index, int, ints, list, literal, method, name, repeat, tuple, typed,
+    with, word,
 };
 use super::{Known, Place, Whole, list_of};
 
@@ -33,19 +34,33 @@ impl Whole {
     pub(super) fn ahead(&mut self, range: Expr) -> Expr {
         let stages = self.scene.random.within(1, 4);
         let all = with(call("pipelined", vec![range]), "stages", int(stages));
-        if !self.scene.random.chance(25) {
+        let likely = if self.warpgroups > 0 { 90 } else { 30 };
+        if !self.scene.random.chance(likely) {
             return all;
         }
         self.hopper();
         with(all, "producer", name("warp"))
     }
 
-    /// Sums of products, tile by tile along K.
-    pub(super) fn product(&mut self) {
+    /// A shape that tensor cores multiply, and how many warpgroups do.
+    pub(super) fn product_shape(&mut self) -> Vec<i64> {
+        let columns = self.scene.random.pick(&[8, 16, 32, 32, 64]);
+        if self.scene.random.chance(45) {
+            self.hopper();
+            self.warpgroups = self.scene.random.weighted(&[(3, 1), (4, 2), (1, 3)]);
+            return vec![64 * self.warpgroups, columns];
+        }
+        vec![self.scene.random.pick(&[16, 32, 64, 64, 128]), columns]
+    }
+
+    /// Sums of products, tile by tile along K, or of one tile; on tensor cores if asked for.
+    pub(super) fn product(&mut self, on_cores: bool) {
         let [rows, columns] = self.frame[..] else { return self.controlled() };
-        let (elem, sums, cores) = self.scene.random.weighted(&TYPES);
+        let types = TYPES.iter().copied().filter(|(_, of)| of.2 || !on_cores).collect::<Vec<_>>();
+        let (elem, sums, cores) = self.scene.random.weighted(&types);
         let cores = cores && rows % 16 == 0 && columns % 8 == 0;
         let bk = match cores {
+            true if self.warpgroups > 0 => self.scene.random.pick(&[32, 64]),
             true => self.scene.random.pick(&[16, 32, 64]),
             false => self.scene.random.pick(&[1, 3, 4, 7, 8, 8, 16]),
         };
@@ -65,8 +80,11 @@ impl Whole {
         }
         let acc = match cores {
             true => {
-                let warps = self.scene.threads / 32;
-                let mut mma = with(typed("tiled_mma", elem, Vec::new()), "warps", int(warps));
+                let (by, count) = match self.warpgroups {
+                    0 => ("warps", self.scene.threads / 32),
+                    groups => ("warpgroups", groups),
+                };
+                let mut mma = with(typed("tiled_mma", elem, Vec::new()), by, int(count));
                 if let tilewright_codegen::ast::ExprKind::Call { types, .. } = &mut mma.kind {
                     types.push(word(sums.name()));
                 }
@@ -84,18 +102,62 @@ impl Whole {
                 self.scene.bind("sh", slot)
             })
             .collect();
-        let var = self.scene.fresh("k");
-        let end = method(name(&tiles[0].0), "size", vec![int(2)]);
-        let body = self.in_loop(&var, |whole| {
-            for ((tiles, _), slot) in tiles.iter().zip(&slots) {
-                let taken = index(name(tiles), vec![hole(), hole(), name(&var)]);
-                whole.push(call("copy", vec![taken, name(slot)]));
+        let steps = |whole: &mut Whole, at: Expr| {
+            let taken = |(tiles, slot): (&(String, Vec<i64>), &String)| {
+                let taken = index(name(&tiles.0), vec![hole(), hole(), at.clone()]);
+                effect(call("copy", vec![taken, name(slot)]))
+            };
+            let copies: Vec<Stmt> = tiles.iter().zip(&slots).map(taken).collect();
+            let multiplied = effect(call("gemm", vec![name(&slots[0]), name(&slots[1]), name(&acc.name)]));
+            if whole.scene.random.chance(12) {
+                let all = copies.into_iter().chain([multiplied]).collect();
+                whole.perhaps(100, all);
+                return;
             }
-            whole.push(call("gemm", vec![name(&slots[0]), name(&slots[1]), name(&acc.name)]));
-        });
-        let all = range(int(0), end);
-        let all = if self.scene.random.chance(75) { self.ahead(all) } else { all };
-        self.scene.push(repeat(&var, all, body));
+            copies.into_iter().for_each(|copy| whole.scene.push(copy));
+            whole.perhaps(30, vec![multiplied]);
+        };
+        // Products of warpgroups take what producers have copied.
+        let bulk = on_cores && self.warpgroups > 0;
+        if self.scene.random.chance(if bulk { 5 } else { 25 }) {
+            let at = self.somewhere();
+            steps(self, at);
+        } else {
+            let var = self.scene.fresh("k");
+            let end = method(name(&tiles[0].0), "size", vec![int(2)]);
+            let listed = if self.scene.random.chance(25) { Some(self.listed()) } else { None };
+            let body = self.in_loop(&var, |whole| {
+                let at = match &listed {
+                    Some((table, _)) => name(&whole.scene.bind("j", index(name(table), vec![name(&var)]))),
+                    None => whole.iteration(&var),
+                };
+                steps(whole, at);
+                if whole.scene.random.chance(12) {
+                    whole.changed();
+                }
+            });
+            let all = match listed {
+                Some((_, all)) => all,
+                None => self.span(end),
+            };
+            let all =
+                if self.scene.random.chance(if bulk { 100 } else { 75 }) { self.ahead(all) } else { all };
+            self.scene.push(repeat(&var, all, body));
+        }
+        if on_cores {
+            self.examined(25, &acc);
+            let acc = if self.scene.random.chance(30) { self.masked(&acc) } else { acc };
+            self.store(&acc);
+        } else {
+            self.examined(30, &acc);
+        }
+    }
+
+    /// Some elements, by their coordinates.
+    pub(super) fn masked(&mut self, of: &Known) -> Known {
+        let condition = self.mask(of.shape.len());
+        let value = choice(condition, name("x"), literal(0.0, of.elem));
+        self.made(call("map", vec![name(&of.name), closure(&["x", "at"], value)]), of.elem, of.shape.clone())
     }
 
     fn operand(&mut self, elem: Elem, extents: [Extent; 2], shape: [i64; 2], at: Expr) -> (String, Vec<i64>) {

@@ -22,10 +22,12 @@ impl Whole {
             57..64 => self.through_shared(),
             64..68 => self.numbered(),
             68..75 => self.viewed(),
-            75..82 => self.gathered(),
-            82..85 => self.scattered(),
-            85..96 if self.depth < 2 => self.controlled(),
-            96 | 97 => self.single(),
+            75..81 => self.gathered(),
+            81..85 => self.scattered(),
+            85..95 if self.depth < 2 => self.controlled(),
+            95 => self.moved_within(),
+            96 => self.single(),
+            97 => self.with_a_row(),
             _ => {
                 self.input();
             }
@@ -108,7 +110,8 @@ impl Whole {
         // The value has a type of its own.
         let mut value = cast(self.scene.function(&elems, elem, depth), elem);
         let mut params = names.to_vec();
-        if first.placed && first.shape == shape && self.scene.random.chance(40) {
+        let likely = if first.placed { 40 } else { 12 };
+        if first.shape == shape && self.scene.random.chance(likely) {
             params.push("at");
             let condition = self.mask(shape.len());
             let other = cast(self.scene.function(&elems, elem, 1), elem);
@@ -128,7 +131,7 @@ impl Whole {
     }
 
     /// A condition on coordinates.
-    fn mask(&mut self, rank: usize) -> Expr {
+    pub(super) fn mask(&mut self, rank: usize) -> Expr {
         let at = |whole: &mut Whole| {
             let mode = whole.scene.random.below(rank);
             super::super::tree::field("at", &mode.to_string())
@@ -184,7 +187,12 @@ impl Whole {
     }
 
     fn reduced(&mut self) {
-        let Some(from) = self.pick(|known| known.shape.iter().product::<i64>() > 1) else { return };
+        if let Some(from) = self.pick(|known| known.shape.iter().product::<i64>() > 1) {
+            self.reduced_of(&from);
+        }
+    }
+
+    pub(super) fn reduced_of(&mut self, from: &Known) {
         let modes = self.modes(from.shape.len());
         let shape = Self::without(&from.shape, modes.as_ref());
         let kind = self.scene.random.pick(&["sum", "sum", "maximum", "minimum"]);
@@ -290,6 +298,36 @@ impl Whole {
         }
         let both = self.scene.bind("b", made);
         self.made(super::super::tree::field(&both, "1"), from.elem, from.shape.clone());
+    }
+
+    /// A tile that was filled, changed by one that is repeated along some of its modes.
+    fn with_a_row(&mut self) {
+        let (elem, shape) = (self.scene.elem(), self.frame.clone());
+        let to = self.full(elem, &shape, 1.0);
+        let mode = self.scene.random.below(shape.len());
+        let one = |(at, n): (usize, i64)| if at == mode { 1 } else { n };
+        let row = self.tile(elem, shape.iter().copied().enumerate().map(one).collect(), false);
+        let update = assign(name(&to.name), Some(Binary::Add), name(&row.name));
+        self.perhaps(40, vec![update]);
+        self.examined(100, &to);
+    }
+
+    /// A tile in shared memory, to another view of itself.
+    fn moved_within(&mut self) {
+        let whole = |known: &Known| known.place == Place::Shared && known.name.starts_with("sh");
+        let Some(of) = self.pick(whole) else { return self.through_shared() };
+        let value = self.moved(&of);
+        match self.scene.random.below(3) {
+            0 => {
+                let sum = binary(Binary::Add, name(&of.name), value);
+                self.scene.push(assign(name(&of.name), None, sum));
+            }
+            1 => {
+                let value = binary(Binary::Add, value, literal(1.0, of.elem));
+                self.push(call("copy", vec![value, name(&of.name)]));
+            }
+            _ => self.push(call("copy", vec![value, name(&of.name)])),
+        }
     }
 
     fn through_shared(&mut self) {
