@@ -34,8 +34,8 @@ fn kernels_that_were_wrong_are_right() {
     let whole = [83, 241, 492, 1_055, 1_349, 20_149, 20_216].map(|seed| (seed, true));
     for (first, whole) in text.into_iter().chain(whole) {
         let tally = run(&Batch { first, whole, count: 1, ..Batch::default() });
-        let complaints = tally.complaints(0);
-        assert!(complaints.is_empty(), "{}", complaints.join("\n\n"));
+        // Shares of refused kernels and unknown elements are those of many kernels.
+        assert!(tally.wrong.is_empty() && tally.refusals() == 0, "{}", tally.text());
     }
 }
 
