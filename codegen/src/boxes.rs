@@ -57,6 +57,22 @@ fn ends_with_a_group(program: &Program, global: &View, mode: usize) -> Result<()
     }
 }
 
+/// A box begins at a multiple of 16 bytes along the contiguous mode: elsewhere the instruction is an illegal one.
+fn begins_with_a_group(program: &Program, global: &View, mode: usize) -> Result<()> {
+    let tensor = program.tensor(global.tensor);
+    let group = i64::from(16 / tensor.elem.bytes());
+    if program.divisor(&global.base[mode]) % group == 0 {
+        return Ok(());
+    }
+    Err(Problem::new(format!(
+        "a bulk copy begins at a multiple of {group} along mode {mode} of `{}` (16 bytes of {}), and `{}` may begin elsewhere",
+        tensor.name, tensor.elem, global.name
+    ))
+    .help(format!(
+        "begin at a multiple such as {group} * n, or leave the producer out: threads copy such tiles"
+    )))
+}
+
 impl Boxes {
     /// The boxes of a copy by a row of the table.
     pub(crate) fn of(program: &Program, row: &Atom, from: &View, to: &View) -> Result<Boxes> {
@@ -93,6 +109,7 @@ impl Boxes {
             .help("copy a whole tile of the tensor to a tile of the same shape"));
         }
         let bytes = i64::from(source.elem.bytes());
+        begins_with_a_group(program, global, order[0])?;
         let swizzle = swizzle_bytes(&target.layout, source.elem.bytes())?;
         let extent = |mode: usize| outer.iter().find(|leaf| leaf.mode == mode).map_or(1, |leaf| leaf.extent);
         let first = outer.iter().position(|leaf| leaf.mode == order[0]).unwrap_or(0);

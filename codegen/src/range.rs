@@ -131,6 +131,28 @@ impl Program {
         divisors.filter(|(size, _)| *size == of).fold(1, |all, (_, n)| lcm(all, n))
     }
 
+    /// A number that divides a sum of coordinates, whatever is launched; 0 for the constant 0.
+    pub(crate) fn divisor(&self, of: &Affine) -> i64 {
+        let term =
+            |(coord, factor): &(Coord, i64)| self.divisor_of(coord).checked_mul(*factor).unwrap_or(*factor);
+        of.terms.iter().map(term).fold(of.constant, gcd)
+    }
+
+    fn divisor_of(&self, coord: &Coord) -> i64 {
+        match coord {
+            Coord::Size { of, over: 1 } => self.asserted(Value::Sym { times: 1, of: *of, over: 1 }),
+            Coord::Two(Arith::Mul, of) => {
+                let (a, b) = (self.divisor(&of[0]), self.divisor(&of[1]));
+                a.checked_mul(b).unwrap_or(a)
+            }
+            Coord::Two(Arith::Min | Arith::Max | Arith::Rem, of) => {
+                gcd(self.divisor(&of[0]), self.divisor(&of[1]))
+            }
+            Coord::Digit { of, over: 1, extent: Some(extent) } => gcd(self.divisor(of), *extent),
+            _ => 1,
+        }
+    }
+
     /// Does the author assert that the second of these numbers divides the first?
     fn is_multiple(&self, of: &[Affine; 2]) -> bool {
         let says = |require: &Require| match &require.test {

@@ -605,6 +605,20 @@ impl Cluster<'_> {
             );
         }
         let origin: Vec<i64> = at.iter().map(|&src| w.scalar(src)).collect();
+        if origin[0] * size as i64 % PIECE as i64 != 0 {
+            let party = self.party(w, w.mask, "begins the copy", self.site(w));
+            return Err(self.ctx.fault(
+                FaultKind::Misaligned,
+                format!(
+                    "a bulk copy begins at {} along the contiguous mode of `{}`, and at multiples of {} it can (16 bytes)",
+                    origin[0],
+                    buffer.name,
+                    PIECE / size
+                ),
+                vec![party],
+                "copy a tile that begins at a multiple of 16 bytes, or copy it by threads",
+            ));
+        }
         let rows: usize = map.tile[1..].iter().map(|&n| n as usize).product();
         let per = PIECE / size;
         let mut pieces = Vec::with_capacity(rows * row / PIECE);

@@ -56,6 +56,42 @@ fn filled_elements_need_no_mask() {
     assert_eq!(source.matches("< N").count(), 2, "{source}");
 }
 
+/// Sums of 32 columns each, from a fourth column on.
+#[kernel(arch = 90)]
+fn columns(from: i32, a: &Tensor<f32, (M, K), (lda, _1)>, c: &mut Tensor<f32, (M, _32), (_32, _1)>) {
+    let (ga, gc) = (tile(a, (64, 32), (block.x, _)), tile(c, (64, 32), (block.x, 0)));
+    let s = shared::<f32>((64, 32));
+    let mut acc = full::<f32>((64, 32), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 2, producer = warp) {
+        copy(shift(ga[(_, _, k)], (0, 4 * from)), s);
+        acc += s;
+    }
+    copy(acc, gc);
+}
+
+#[test]
+fn bulk_copies_begin_at_multiples_of_numbers() {
+    let (m, k) = (70, 100);
+    let a: Vec<f32> = (0..m * k).map(|i| (i % 17) as f32 - 8.0).collect();
+    for from in [0i32, 1, -2, 9, 1 << 20] {
+        let args = [
+            Arg::number(from),
+            Arg::tensor(&a, [m, k]).strides([k, 1]),
+            Arg::output::<f32>([m, 32]).strides([32, 1]),
+        ];
+        for run in run_every(&columns().def().generate().unwrap(), &args, &Options::default()).unwrap() {
+            let c = run.get::<f32>("c").unwrap();
+            for (at, &got) in c.iter().enumerate() {
+                let steps =
+                    (0..k.div_ceil(32)).map(|step| (step * 32 + at % 32) as i64 + i64::from(4 * from));
+                let inside = steps.filter(|column| (0..k as i64).contains(column));
+                let wanted: f32 = inside.map(|column| a[at / 32 * k + column as usize]).sum();
+                assert_eq!(got, wanted, "element {at} from {from}");
+            }
+        }
+    }
+}
+
 /// Coordinates of elements that a loop over k-steps loads ahead.
 #[kernel]
 fn early_places(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {

@@ -8,7 +8,6 @@ use crate::atom::Atom;
 use crate::boxes::{self, Boxes};
 use crate::index::Ix;
 use crate::problem::Result;
-use crate::range::MOST_EXTENT;
 use crate::thread::{AtomArg, Fact, Id, Mem, Op, Param, Queue, Space, Unroll};
 use crate::view::View;
 use crate::view::leaf::{Leaf, leaves};
@@ -84,17 +83,15 @@ impl Lower<'_> {
         Op::Atom { row, args, guard: None }
     }
 
-    /// A coordinate as an instruction takes it: in 32 bits, and not near their ends, where a device refuses it as an illegal
-    /// instruction. One that can be farther off is out of bounds of every tensor, and so is the one to which it is clamped,
-    /// with a box behind it.
+    /// A coordinate in 32 bits. One that they do not hold is out of bounds of every tensor, and so is the multiple of 16 to
+    /// which it is clamped: along the contiguous mode, the instruction takes multiples of 16 bytes alone.
     fn in_32_bits(&mut self, coordinate: Ix) -> Ix {
-        /// Larger than any box.
-        const MARGIN: i64 = 1 << 15;
+        let (least, most) = (i64::from(i32::MIN), i64::from(i32::MAX - 15));
         let known = self.kernel.exprs.get(coordinate);
-        if known.lo >= -MARGIN && known.hi <= i64::from(i32::MAX) - MARGIN {
+        if known.lo >= least && known.hi <= i64::from(i32::MAX) {
             return coordinate;
         }
-        let (least, most) = (self.int(-MARGIN), self.int(MOST_EXTENT));
+        let (least, most) = (self.int(least), self.int(most));
         let above = self.exprs().max(coordinate, least);
         self.exprs().min(above, most)
     }

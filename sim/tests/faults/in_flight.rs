@@ -208,28 +208,30 @@ seen in variant 1, with seed 0",
     );
 }
 
+/// A bulk store of 32 elements of a tensor of so many, from this one on.
+fn bulk_store_at(extent: i64, begin: i64) -> Kernel {
+    let mut b = Build::new(32);
+    let to = b.matrix("to", F32, true, vec![Value::Int(extent)], vec![Value::Int(1)]);
+    let map = b.map(to, &[32], &[0], 0);
+    let tile = b.shared("tile", F32, 32, "");
+    let (x, t, zero, begin) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(begin));
+    let mut body = b.fill(x, 1, 1.0, F32);
+    body.push(b.store(tile, t, x, 1));
+    body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
+    let args = vec![AtomArg::Map { param: map, at: vec![begin] }, AtomArg::At(mem(tile, zero))];
+    let mut one = vec![b.atom("bulk_store_1d", args), b.s(Op::Commit(Queue::Bulk))];
+    one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
+    body.push(b.one(Scope::Block, one));
+    b.done(body)
+}
+
 /// A row that ends inside a group of 16 bytes, which a bulk store writes as a whole.
 #[test]
 fn bulk_stores_write_whole_groups() {
-    let kernel = |extent: i64| {
-        let mut b = Build::new(32);
-        let to = b.matrix("to", F32, true, vec![Value::Int(extent)], vec![Value::Int(1)]);
-        let map = b.map(to, &[32], &[0], 0);
-        let tile = b.shared("tile", F32, 32, "");
-        let (x, t, zero) = (b.reg("x", F32, 1), b.thread(), b.int(0));
-        let mut body = b.fill(x, 1, 1.0, F32);
-        body.push(b.store(tile, t, x, 1));
-        body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
-        let args = vec![AtomArg::Map { param: map, at: vec![zero] }, AtomArg::At(mem(tile, zero))];
-        let mut one = vec![b.atom("bulk_store_1d", args), b.s(Op::Commit(Queue::Bulk))];
-        one.push(b.s(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
-        body.push(b.one(Scope::Block, one));
-        b.done(body)
-    };
-    let done = fine(&kernel(28), &[Arg::output::<f32>([28])]);
+    let done = fine(&bulk_store_at(28, 0), &[Arg::output::<f32>([28])]);
     assert_eq!(done.get::<f32>("to").unwrap(), vec![1.0; 28]);
     check(
-        &kernel(30),
+        &bulk_store_at(30, 0),
         &[Arg::output::<f32>([30])],
         "
 kernel `probe`: an access out of bounds
@@ -237,6 +239,26 @@ kernel `probe`: an access out of bounds
   thread 0 of block (0, 0, 0) begins the copy
     at probe.rs:5
 help: bulk stores need rows of a multiple of 16 bytes; store this tile by threads
+seen in variant 1, with seed 0",
+    );
+}
+
+/// Along the contiguous mode, the instruction takes coordinates at multiples of 16 bytes.
+#[test]
+fn bulk_copies_begin_with_a_group() {
+    let before = vec![2.0f32; 64];
+    let run = |begin: i64| fine(&bulk_store_at(64, begin), &[Arg::in_out(&before, [64])]);
+    let written = |begin: i64| run(begin).get::<f32>("to").unwrap().iter().filter(|x| **x == 1.0).count();
+    assert_eq!([0, 4, 36, -8, 1 << 30].map(written), [32, 32, 28, 24, 0]);
+    check(
+        &bulk_store_at(64, 33),
+        &[Arg::in_out(&before, [64])],
+        "
+kernel `probe`: a misaligned access
+  a bulk copy begins at 33 along the contiguous mode of `to`, and at multiples of 4 it can (16 bytes)
+  thread 0 of block (0, 0, 0) begins the copy
+    at probe.rs:5
+help: copy a tile that begins at a multiple of 16 bytes, or copy it by threads
 seen in variant 1, with seed 0",
     );
 }
