@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use tilewright_layout::{Symbol, Value};
 
 use crate::affine::{Affine, Coord};
+use crate::condition::Test;
 use crate::definition::{Hollow, Variant};
 use crate::thread::Id;
 use crate::tile::{Arg, Op, Program, Stmt};
@@ -69,7 +70,8 @@ fn sizes(program: &Program, id: Id) -> Vec<Symbol> {
     program.tensor(id).plain().leaves().filter_map(|leaf| symbol((&leaf.0, &leaf.1))).collect()
 }
 
-/// The statements without the loops that have no iteration where this size is 0; `None` if there is no such loop.
+/// The statements without the loops that have no iteration where this size is 0, and without what depends on whether they have
+/// one; `None` if there is no such loop.
 fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<Stmt>> {
     let mut found = false;
     let mut kept = Vec::new();
@@ -78,6 +80,13 @@ fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<S
             && is_empty(program, *var, size)
         {
             found = true;
+            continue;
+        }
+        if let Op::If { test, other, .. } = &stmt.op
+            && never(program, test, size)
+        {
+            found = true;
+            kept.extend(without_loops(program, other, size).unwrap_or_else(|| other.clone()));
             continue;
         }
         let mut stmt = stmt.clone();
@@ -95,8 +104,18 @@ fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<S
 /// Has a loop no iteration where this size is 0?
 pub(crate) fn is_empty(program: &Program, var: Id, size: Symbol) -> bool {
     let var = &program.vars[var as usize];
-    let [from, to] = [&var.from, &var.to].map(|end| at_zero(end, size));
-    from.zip(to).and_then(|(from, to)| to.plus(&from, -1)).is_some_and(|count| program.range(&count).hi <= 0)
+    never_less(program, [&var.from, &var.to], size)
+}
+
+/// Does a condition, such as whether a loop has iterations, never hold where this size is 0?
+fn never(program: &Program, test: &Test, size: Symbol) -> bool {
+    matches!(test, Test::Less(a, b) if [a, b].iter().any(|at| at.symbols().contains(&size)) && never_less(program, [a, b], size))
+}
+
+/// Is the first of two numbers never less than the second where this size is 0?
+fn never_less(program: &Program, numbers: [&Affine; 2], size: Symbol) -> bool {
+    let [a, b] = numbers.map(|number| at_zero(number, size));
+    a.zip(b).and_then(|(a, b)| b.plus(&a, -1)).is_some_and(|apart| program.range(&apart).hi <= 0)
 }
 
 /// A number where this size is 0.

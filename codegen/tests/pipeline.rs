@@ -120,7 +120,7 @@ fn fragments_run_ahead() {
             for (values, exits) in [(1, true), (4, true), (4, false)] {
                 let args = args(m, n, k);
                 let c = result(
-                    product(Ahead { stages, fragments: 2, exits, producer: false }, values).unwrap(),
+                    product(Ahead { fragments: 2, exits, ..stages.into() }, values).unwrap(),
                     &args,
                     "c",
                 );
@@ -128,7 +128,7 @@ fn fragments_run_ahead() {
             }
         }
     }
-    let program = product(Ahead { stages: 3, fragments: 2, exits: true, producer: false }, 4).unwrap();
+    let program = product(Ahead { fragments: 2, ..3.into() }, 4).unwrap();
     let source = generate(program).kernel.unwrap().source().to_owned();
     // The first fragment of the next iteration is loaded before this iteration's last product.
     let fetched = source.find("const int k_next = min(k + 1,").expect("the next iteration");
@@ -142,7 +142,7 @@ fn loops_that_run_backwards_are_whole() {
         let mut b = Builder::new("backwards");
         let p = parts(&mut b, Elem::F32, 1).unwrap();
         let last = Affine::from(p.steps).plus(&1.into(), -1).unwrap();
-        let ahead = Ahead { stages: 2, fragments: 2, exits: true, producer: false };
+        let ahead = Ahead { fragments: 2, ..2.into() };
         b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
             let at = last.plus(&k, -1).unwrap();
             let (ga, gb) = (k_tile(b, &p.ga, &at)?, k_tile(b, &p.gb, &at)?);
@@ -177,7 +177,7 @@ fn parts_of_tiles_are_in_place() {
             let keep = |keep: [bool; 2]| Deal { keep: Some(keep.to_vec()), ..Deal::default() };
             let left = b.parallelize_over(&shared[0], &layout!((8, 4)), 0, &keep([true, false])).unwrap();
             let right = b.parallelize_over(&shared[1], &layout!((8, 4)), 0, &keep([false, true])).unwrap();
-            let ahead = Ahead { stages: 2, fragments: 2, exits: true, producer: false };
+            let ahead = Ahead { fragments: 2, ..2.into() };
             b.pipelined("k", p.steps, ahead, |b, k| -> Result<()> {
                 for (tiles, shared) in tiles.iter().zip(&shared) {
                     let tile = k_tile(b, tiles, &k)?;
@@ -420,7 +420,7 @@ const WRONG: [([u32; 2], Body, &str); 15] = [
 #[test]
 fn refusals() {
     for ([stages, fragments], body, said) in WRONG {
-        check(Ahead { stages, fragments, exits: true, producer: false }, Elem::F32, body, nothing, said);
+        check(Ahead { fragments, ..stages.into() }, Elem::F32, body, nothing, said);
     }
     check(
         3.into(),

@@ -40,6 +40,17 @@ pub enum Change {
     Permuted(usize, Vec<usize>),
 }
 
+/// Removes what a front end knows of a program as a whole, which need not be true of a changed one.
+pub fn claim_nothing(program: &mut Program) {
+    for stmt in &mut program.body {
+        stmt.each_mut(&mut |stmt| {
+            if let Op::Pipelined { ahead, .. } = &mut stmt.op {
+                ahead.sums_are_added = false;
+            }
+        });
+    }
+}
+
 impl Change {
     /// Applies it. A change that no longer fits the program has no effect.
     pub fn apply(&self, program: &mut Program) {

@@ -10,7 +10,7 @@ use tilewright_codegen::{Definition, generate};
 use tilewright_sim::{Arg, Error, Options, Outcome, run_every, run_variant};
 
 use crate::case::{Case, Fit, Sizes};
-use crate::change::Change;
+use crate::change::{self, Change};
 use crate::random::Random;
 use crate::reference::{self, Buffer, Launch, Moment, Undefined};
 use crate::said;
@@ -113,6 +113,9 @@ impl Subject {
             Source::Built(program) => program.clone(),
             Source::Refused(why) => return Err(why.clone()),
         };
+        if !self.changes.is_empty() {
+            change::claim_nothing(&mut program);
+        }
         for change in &self.changes {
             change.apply(&mut program);
         }

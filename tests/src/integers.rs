@@ -17,6 +17,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("as_numbers", as_numbers().def().clone()),
         ("halves", halves().def().clone()),
         ("label_of_best", label_of_best().def().clone()),
+        ("unsigned_ranges", unsigned_ranges().def().clone()),
     ]
 }
 
@@ -215,4 +216,21 @@ pub fn halves(
     copy(own, to);
     copy(first, own);
     copy(block_sum(sum(own)), parallelize(tile(total, 1, block.x), t, thread.x, ragged = true));
+}
+
+/// Rows from one number of memory to another, without a sign, which may be the largest.
+#[kernel]
+pub fn unsigned_ranges(
+    x: &Tensor<f32, (_32, N)>,
+    ends: &Tensor<u32, { 2 * B }>,
+    y: &mut Tensor<f32, (_32, B)>,
+) {
+    let rows = tile(x, (32, 1), (0, _));
+    let s = shared::<f32>((32, 1));
+    let mut total = full::<f32>((32, 1), 0.0);
+    for k in pipelined(ends[block.x * 2]..min(ends[block.x * 2 + 1], 6), stages = 3) {
+        copy(rows[(_, _, k)], s);
+        total += s;
+    }
+    copy(total, tile(y, (32, 1), (0, block.x)));
 }

@@ -3,6 +3,7 @@
 
 use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_codegen::launch::Limits;
 use tilewright_codegen::words::Words;
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_sim::{Arg, Options, run, run_every};
@@ -130,8 +131,12 @@ fn loops_of_ones_own() {
     let bias: Vec<f32> = (0..70).map(|n| n as f32).collect();
     let args =
         [empty(150), empty(70), Arg::tensor(&bias, [70]), Arg::output::<f32>([150, 70]).strides([70, 1])];
-    let done = run(&kernel, &args, &Options::default()).unwrap();
-    assert_eq!(done.get::<f32>("c").unwrap(), bias.repeat(150));
+    // A block computes one tile, or several.
+    for multiprocessors in [132, 1] {
+        let limits = Limits { multiprocessors, ..Limits::HOPPER };
+        let done = run(&kernel, &args, &Options { limits, ..Options::default() }).unwrap();
+        assert_eq!(done.get::<f32>("c").unwrap(), bias.repeat(150));
+    }
 }
 
 /// A loop that also writes elements, of which there are none then: y(t) = a(t) · y(t - 1) + x(t), and the last.

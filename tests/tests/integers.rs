@@ -94,6 +94,27 @@ fn rows_are_scattered() {
 }
 
 #[test]
+fn loops_between_numbers_without_a_sign_run_as_long_as_these_say() {
+    let ends =
+        [[0, 3], [2, u32::MAX], [u32::MAX, 4], [u32::MAX, u32::MAX], [4, 2], [1 << 31, 7], [5, 1 << 31]];
+    let x = numbers(32 * 5, 1);
+    let range = |[from, to]: [u32; 2]| from as usize..(to.min(6) as usize);
+    let wanted: Vec<f32> = ends
+        .iter()
+        .flat_map(|&ends| {
+            let x = &x;
+            (0..32).map(move |row| range(ends).filter_map(|k| x.get(row + 32 * k)).sum())
+        })
+        .collect();
+    let args = [
+        Arg::tensor(&x, [32, 5]),
+        Arg::tensor(&ends.concat(), [2 * ends.len()]),
+        Arg::output::<f32>([32, ends.len()]),
+    ];
+    check(unsigned_ranges().def(), &args, "y", &wanted);
+}
+
+#[test]
 fn triangles_of_tiles_end_where_the_block_is() {
     for (n, d) in [(32, 8), (96, 16), (101, 13), (1, 1)] {
         let x = numbers(n * d, 5);

@@ -218,3 +218,68 @@ fn a_partial_tile_is_first_only_where_all_of_k_moves_with_it() {
         }
     }
 }
+
+/// Two threads share the K of each result, and both store what they have summed.
+#[kernel(allow(uncoalesced, bank_conflicts))]
+fn parts_of_k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, parts: &mut Tensor<f32, (M, N, _2)>) {
+    let (sa, sb) = (shared::<f32>((32, 16)), shared::<f32>((32, 16)));
+    let (ga, gb) = (tile(a, (32, 16), (block.x, _)), tile(b, (32, 16), (block.y, _)));
+    let (t, tc) = (layout!((8, 16)), layout!((8, 8, 2)));
+    let to = parallelize(tile(parts, (32, 32, 2), (block.x, block.y, 0)), tc, thread.x);
+    let mut acc = registers_like(to, 0.0);
+    let (fa, fb) = (parallelize(sa, tc, thread.x, (1, _, 1)), parallelize(sb, tc, thread.x, (_, 1, 1)));
+    for k in pipelined(0..ga.size(2), stages = 2, fragments = 2) {
+        copy(parallelize(ga[(_, _, k)], t, thread.x), parallelize(sa, t, thread.x));
+        copy(parallelize(gb[(_, _, k)], t, thread.x), parallelize(sb, t, thread.x));
+        gemm(fa, fb, acc[(_, _, 0)]);
+    }
+    copy(acc, to);
+}
+
+/// Only one half of each tile is multiplied.
+#[kernel(allow(uncoalesced, bank_conflicts))]
+fn half_of_k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
+    let (sa, sb) = (shared::<f32>((32, 16)), shared::<f32>((32, 16)));
+    let (ga, gb) = (tile(a, (32, 16), (block.x, _)), tile(b, (32, 16), (block.y, _)));
+    let (t, tc) = (layout!((8, 8)), layout!((8, 8)));
+    let to = parallelize(tile(c, (32, 32), (block.x, block.y)), tc, thread.x);
+    let mut acc = registers_like(to, 0.0);
+    let (ha, hb) = (tile(sa, (32, 8), (0, 1)), tile(sb, (32, 8), (0, 1)));
+    let (fa, fb) = (parallelize(ha, tc, thread.x, (1, _)), parallelize(hb, tc, thread.x, (_, 1)));
+    for k in pipelined(0..ga.size(2), stages = 2, fragments = 2) {
+        copy(parallelize(ga[(_, _, k)], t, thread.x), parallelize(sa, t, thread.x));
+        copy(parallelize(gb[(_, _, k)], t, thread.x), parallelize(sb, t, thread.x));
+        gemm(fa, fb, &mut acc);
+    }
+    copy(acc, to);
+}
+
+#[test]
+fn a_partial_tile_is_first_only_where_each_thread_multiplies_all_of_it() {
+    let (m, n) = (33, 20);
+    for k in [1, 16, 17, 23, 32, 45] {
+        let value = |i: usize| (i * 7 % 11) as f32 - 5.0;
+        let a: Vec<f32> = (0..m * k).map(value).collect();
+        let b: Vec<f32> = (0..n * k).map(|i| value(i + 3)).collect();
+        let sum = |i: usize, j: usize, of: &dyn Fn(usize) -> bool| -> f32 {
+            (0..k).filter(|&l| of(l)).map(|l| a[i + l * m] * b[j + l * n]).sum()
+        };
+        let results = |of: &dyn Fn(usize) -> bool| -> Vec<f32> {
+            (0..m * n).map(|at| sum(at % m, at / m, of)).collect()
+        };
+        let given = || vec![Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k])];
+        let check = |def: &tilewright::KernelDef, output: Arg, name: &str, wanted: Vec<f32>| {
+            let kernel = def.generate().unwrap_or_else(|said| panic!("{said:?}"));
+            let args = [given(), vec![output]].concat();
+            let outcomes =
+                run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"));
+            for outcome in outcomes {
+                let got = outcome.get::<f32>(name).unwrap();
+                assert!(got == wanted, "K = {k}, variant {}: {got:?}\n{wanted:?}", outcome.variant() + 1);
+            }
+        };
+        let both = [results(&|l| l % 2 == 0), results(&|l| l % 2 == 1)].concat();
+        check(parts_of_k().def(), Arg::output::<f32>([m, n, 2]), "parts", both);
+        check(half_of_k().def(), Arg::output::<f32>([m, n]), "c", results(&|l| l % 16 >= 8));
+    }
+}

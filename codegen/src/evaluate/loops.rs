@@ -100,7 +100,8 @@ impl Evaluator {
         match (range, stages) {
             (Some(range), Some((stages, at_stages))) => {
                 let (fragments, at_fragments) = fragments.unwrap_or((1, at_stages));
-                let ahead = Ahead { stages, fragments, exits: exits.unwrap_or(true), producer };
+                let exits = exits.unwrap_or(true);
+                let ahead = Ahead { stages, fragments, exits, producer, sums_are_added: false };
                 match unfit(&ahead) {
                     None => Some((range, ahead)),
                     Some(problem) => {

@@ -266,7 +266,9 @@ impl Reader<'_> {
         let (swizzle, tc) = (tc.swizzle(), Composed::from(tc.layout().clone()));
         let threads = tc.as_layout()?.size().ok()?;
         let copies = self.copies(tile, sides, threads, types.dtype)?;
-        let ahead = self.ahead(Ahead { stages, fragments: fragments as u32, exits, producer: false });
+        let fragments = fragments as u32;
+        let ahead = Ahead { stages, fragments, exits, producer: false, sums_are_added: true };
+        let ahead = self.ahead(ahead);
         let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));
         let bias = self.choice("bias", &["none", "rows", "columns"]).checked_sub(1);

@@ -9,9 +9,20 @@ use crate::thread::Id;
 use crate::tile::{Op, Program, Stmt};
 
 /// If every copy fetches the next tile along the same mode of one extent, and the work reads nothing else, the partial tile
-/// comes first: they begin at the coordinate that is returned, in the place of multiples of the iteration.
-pub(super) fn first(program: &Program, var: Id, work: &[Stmt], copies: &mut [Stmt]) -> Option<Coord> {
+/// comes first: they begin at the coordinate that is returned, in the place of multiples of the iteration. Every k-step then has
+/// another position in its tile. Which thread multiplies it must not depend on that, unless `sums_are_added`.
+pub(super) fn first(
+    program: &Program,
+    var: Id,
+    work: &[Stmt],
+    copies: &mut [Stmt],
+    sums_are_added: bool,
+) -> Option<Coord> {
     let (mode, begin) = along(program, var, copies)?;
+    let Coord::Begin { tile, .. } = begin else { return None };
+    if !sums_are_added && !work.iter().all(|stmt| multiplies_all(stmt, tile)) {
+        return None;
+    }
     // What the loop does not fetch, as a tile with all of K, is read where the iteration says.
     let fetched = |id: Id| copies.iter().flat_map(Stmt::writes).any(|to| to.tensor == id);
     let mut all_fetched = true;
@@ -34,6 +45,27 @@ pub(super) fn first(program: &Program, var: Id, work: &[Stmt], copies: &mut [Stm
         }
     }
     Some(begin)
+}
+
+/// Does each thread multiply every position along K of the tile, once?
+fn multiplies_all(stmt: &Stmt, tile: i64) -> bool {
+    let Op::Gemm { a, b, .. } = &stmt.op else { return false };
+    [a, b].into_iter().all(|operand| {
+        let Ok(k_steps) = operand.layout.mode(1) else { return false };
+        let steps = k_steps.leaves().map(|(extent, step)| match step {
+            Value::Basis { times, .. } => Some((times, extent.int()?)),
+            _ => None,
+        });
+        steps.collect::<Option<Vec<_>>>().is_some_and(|steps| covers(steps, tile))
+    })
+}
+
+/// Do modes of these strides and extents cover a range of this length, without overlap?
+fn covers(mut modes: Vec<(i64, i64)>, length: i64) -> bool {
+    modes.retain(|(_, n)| *n > 1);
+    modes.sort_unstable();
+    let next = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
+    modes.iter().try_fold(1, next) == Some(length)
 }
 
 /// Do copies fetch tiles that begin at multiples of the iteration, or after them, along an extent?
@@ -82,11 +114,8 @@ fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> 
             }
             _ => None,
         });
-        let mut digits: Vec<(i64, i64)> = digits.chain(steps).collect::<Option<_>>()?;
-        digits.retain(|(_, n)| *n > 1);
-        digits.sort_unstable();
-        let place = |below: i64, &(by, n): &(i64, i64)| (by == below).then(|| below.checked_mul(n)).flatten();
-        let all = base.constant == 0 && digits.iter().try_fold(1, place) == Some(tile);
+        let digits: Vec<(i64, i64)> = digits.chain(steps).collect::<Option<_>>()?;
+        let all = base.constant == 0 && covers(digits, tile);
         let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
         let whole = from.limits.get(mode).is_none_or(Option::is_none);
         // Other coordinates of an element do not depend on its place in the tile along K, which differs from tile to tile:

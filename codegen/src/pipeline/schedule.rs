@@ -114,7 +114,7 @@ impl Schedule {
     fn pipelined(
         &mut self,
         var: Id,
-        Ahead { stages, fragments, exits, .. }: Ahead,
+        Ahead { stages, fragments, exits, sums_are_added, .. }: Ahead,
         body: Vec<Stmt>,
         (span, by): (Span, Id),
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
@@ -133,7 +133,7 @@ impl Schedule {
         }
         let exits = exits && partial::ascends(&self.program, var, &copies);
         let begin = match fragments {
-            2 => partial::first(&self.program, var, &work, &mut copies),
+            2 => partial::first(&self.program, var, &work, &mut copies, sums_are_added),
             _ => None,
         };
         let own = self.ring(var, stages, &buffers, (span, by));

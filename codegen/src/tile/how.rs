@@ -53,12 +53,14 @@ pub struct Ahead {
     pub exits: bool,
     /// A producer of its own issues the copies, in bulk, into a ring.
     pub producer: bool,
+    /// The sums of all threads and blocks that share a result are added, so any of them may sum any part of K.
+    pub sums_are_added: bool,
 }
 
 impl From<u32> for Ahead {
     /// So many stages.
     fn from(stages: u32) -> Ahead {
-        Ahead { stages, fragments: 1, exits: true, producer: false }
+        Ahead { stages, fragments: 1, exits: true, producer: false, sums_are_added: false }
     }
 }
 

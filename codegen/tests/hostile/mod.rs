@@ -302,7 +302,7 @@ fn carry_out(calls: &[Call]) -> Builder {
                 None
             }
             14 => {
-                let ahead = Ahead { stages: n as u32, fragments: m as u32, exits: true, producer: false };
+                let ahead = Ahead { fragments: m as u32, ..(n as u32).into() };
                 if let (Some(from), Some(to)) = (some(&views, one), some(&views, other)) {
                     let _ = b.pipelined("k", Value::Int(size(n)), ahead, |b, _| b.copy(&from, &to));
                 }

@@ -1,7 +1,8 @@
 //! Statements: integers, values, memory. Control flow and instructions are in other modules.
 
+use tilewright_codegen::Elem;
 use tilewright_codegen::index::Ix;
-use tilewright_codegen::thread::{Change, Frag, Id, MemoryOrder, Op, Scope, Space, Stmt, Val};
+use tilewright_codegen::thread::{Change, Frag, Id, Interval, MemoryOrder, Op, Scope, Space, Stmt, Val};
 
 use super::{Compiler, MOST_STEPS, Result};
 use crate::code::*;
@@ -94,11 +95,10 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// A cell for an integer of each lane, whose range is that of the variable's type.
-    fn int_cell(&mut self, id: Id) -> (Slot, Num) {
+    /// A cell for an integer of each lane.
+    fn int_cell(&mut self, range: Range) -> (Slot, Num) {
         let slot = self.code.vectors;
         self.code.vectors += 1;
-        let range = if self.kernel.vars[id as usize].wide { Range::ALL } else { Range::NARROW };
         (slot, self.numbers.cell(true, slot, 0, true, range))
     }
 
@@ -137,7 +137,8 @@ impl Compiler<'_> {
         let to = match known {
             Some(known) if known.volatile => known.slot.unwrap_or_default(),
             _ => {
-                let (slot, num) = self.int_cell(id);
+                let wide = self.kernel.vars[id as usize].wide;
+                let (slot, num) = self.int_cell(if wide { Range::ALL } else { Range::NARROW });
                 self.bind(id, num);
                 slot
             }
@@ -148,7 +149,8 @@ impl Compiler<'_> {
     fn take(&mut self, id: Id, value: &Val) -> Result<()> {
         let (x, elem) = self.value(value)?;
         // The cell is set here, so dependent numbers must not be hoisted above.
-        let (to, num) = self.int_cell(id);
+        let Interval { lo, hi } = Interval::of(if elem.is_float() { Elem::I32 } else { elem });
+        let (to, num) = self.int_cell(Range { lo, hi });
         self.emit(Ins::ToInt { elem, to, x });
         self.bind(id, num);
         Ok(())
