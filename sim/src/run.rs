@@ -145,23 +145,24 @@ fn launches(
 ) -> Result<Outcome, Error> {
     let (mut read, mut copies) = (args.to_vec(), Vec::new());
     for packed in std::mem::take(&mut plan.packed) {
+        let (argument, why) = (kernel.params[packed.arg].name.clone(), plan.why(kernel, &packed));
         let pack = &kernel.packs[packed.pack];
         let [_, to] = packed.arguments(kernel, &given(args), 0);
         let (from, to) = (args[packed.arg].permuted(&pack.modes), Arg::uninitialised(to));
         let copier = &pack.kernel.variants[packed.plan.variant].program;
-        let outcome = execute(&pack.kernel.name, copier, packed.plan, &[from, to], options)?;
+        let outcome = execute(&pack.kernel, copier, packed.plan, &[from, to], options)?;
         let bytes = outcome.results.first().map(|(_, _, bytes)| bytes.clone()).unwrap_or_default();
         read[packed.arg] = Arg::copied(packed.copy, bytes);
-        copies.push(Copied { argument: kernel.params[packed.arg].name.clone(), why: packed.why, outcome });
+        copies.push(Copied { argument, why, outcome });
     }
-    Ok(Outcome { copies, ..execute(&kernel.name, program, plan, &read, options)? })
+    Ok(Outcome { copies, ..execute(kernel, program, plan, &read, options)? })
 }
 
 /// A long unoptimised run prints how to make it faster.
 const LONG: Duration = Duration::from_secs(20);
 
 fn execute(
-    name: &str,
+    kernel: &Generated,
     program: &Kernel,
     plan: Plan,
     args: &[Arg],
@@ -194,7 +195,7 @@ fn execute(
     };
     let fault = |kind, message: String, parties, help: &str| {
         Box::new(Fault {
-            kernel: name.into(),
+            kernel: kernel.name.clone(),
             variant: plan.variant,
             seed: options.seed,
             kind,
@@ -241,9 +242,9 @@ fn execute(
     hint(begun.elapsed());
     Ok(Outcome {
         copies: Vec::new(),
-        kernel: name.into(),
+        kernel: kernel.name.clone(),
         variant: plan.variant,
-        passed_over: plan.passed_over,
+        passed_over: plan.passed_over(kernel),
         grid: plan.grid,
         seed: options.seed,
         results: buffers

@@ -5,39 +5,47 @@ use tilewright_layout::{Symbol, Value};
 use crate::affine::{Affine, Undefined};
 use crate::condition::Test;
 
-use super::{Given, Refusal, Tensor, last_offset};
-use crate::definition::{Generated, Hollow, Variant};
+use super::rules::{Alternative, Form, Rules, Size, Sizes};
+use super::{Given, Refusal, Tensor};
+use crate::definition::{Generated, Hollow};
 use crate::elem::Elem;
 use crate::range::{MOST_EXTENT, lcm};
-use crate::thread::Param;
 use crate::tile::Require;
 
-/// A size, and the argument that determined it.
-struct Bound<'k> {
-    symbol: Symbol,
-    value: i64,
-    name: &'k str,
+/// The value of a size, and what of an argument determined it.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Bound {
+    pub(super) value: i64,
+    arg: u32,
     what: What,
 }
 
-/// `extent 0`, `stride 1`. Formatted only for errors.
-#[derive(Clone, Copy)]
-struct What(&'static str, usize);
+/// `extent 0`, `stride 1`.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum What {
+    Extent(u16),
+    Stride(u16),
+}
 
 impl std::fmt::Display for What {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} {}", self.0, self.1)
+        match self {
+            What::Extent(mode) => write!(f, "extent {mode}"),
+            What::Stride(mode) => write!(f, "stride {mode}"),
+        }
     }
 }
 
-/// The values of symbols, and the kernel without loops that serves the launch where no other does.
-type Known = (Vec<(Symbol, i64)>, Option<usize>);
-
-/// Checks all arguments; returns the values of the symbols.
-pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Known, Refusal> {
-    let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
-    if given.len() != names.len() {
-        return Err(count(&names, given.len()));
+/// Checks all arguments; returns the values of the sizes, and the kernel without loops that serves the launch where no other
+/// does.
+pub(super) fn arguments(
+    rules: &Rules,
+    kernel: &Generated,
+    given: &[Given],
+    tensors: &[Option<&Tensor>],
+) -> Result<(Sizes, Option<usize>), Refusal> {
+    if given.len() != kernel.params.len() {
+        return Err(count(kernel, given.len()));
     }
     for (param, given) in kernel.params.iter().zip(given) {
         match (param.tensor, given) {
@@ -65,66 +73,62 @@ pub(super) fn arguments(kernel: &Generated, given: &[Given]) -> Result<Known, Re
             }
         }
     }
-    let bound = bound(&kernel.variants[0], &kernel.requires, given)?;
-    required(kernel, &bound)?;
-    let hollow = written_extents(kernel, given, &bound)?;
-    overlaps(&names, given)?;
-    Ok((bound.into_iter().map(|bound| (bound.symbol, bound.value)).collect(), hollow))
+    let sizes = sizes(rules, kernel, rules.classes[rules.variants[0].class].form, tensors)?;
+    required(rules, kernel, &sizes)?;
+    let hollow = written_extents(rules, kernel, given, &sizes)?;
+    overlaps(kernel, given)?;
+    Ok((sizes, hollow))
 }
 
-/// The values of the symbols for arguments that have been checked, some of them replaced by copies as this variant reads
-/// them.
-pub(super) fn symbols(
-    variant: &Variant,
-    requires: &[Require],
-    given: &[Given],
-) -> Result<Vec<(Symbol, i64)>, Refusal> {
-    Ok(bound(variant, requires, given)?.into_iter().map(|bound| (bound.symbol, bound.value)).collect())
-}
-
-/// All variants have the same tensors; only copies may have another contiguous mode than the first variant's.
-fn bound<'k>(variant: &'k Variant, requires: &[Require], given: &[Given]) -> Result<Vec<Bound<'k>>, Refusal> {
-    let mut bound = Vec::new();
-    let params = || variant.program.params.iter().zip(given);
-    // Plain symbols first, so that expressions of them can be evaluated.
+/// The values of the sizes for arguments that have been checked, some of them replaced by copies as a variant of this form reads
+/// them. All variants have the same tensors; only copies may have another contiguous mode than the first variant's.
+pub(super) fn sizes(
+    rules: &Rules,
+    kernel: &Generated,
+    form: usize,
+    tensors: &[Option<&Tensor>],
+) -> Result<Sizes, Refusal> {
+    let form = &rules.forms[form];
+    let mut sizes = vec![None; rules.symbols.len()];
+    // Plain sizes first, so that expressions of them can be evaluated.
     for plain in [true, false] {
-        for (param, given) in params() {
-            if let (Param::Pointer { name, shape, stride, .. }, Given::Tensor(tensor)) = (param, given) {
-                sizes(name, shape, stride, tensor, plain, &mut bound)?;
-            }
+        for shape in &form.tensors {
+            let Some(tensor) = tensors[shape.arg] else { continue };
+            let of = Of { rules, kernel, arg: shape.arg, plain };
+            of.tensor(&shape.extents, &shape.strides, tensor, &mut sizes)?;
         }
         if plain {
-            unused_strides(variant, requires, given, &mut bound);
+            unused_strides(rules, &kernel.requires, form, tensors, &mut sizes);
         }
     }
-    Ok(bound)
+    Ok(sizes)
 }
 
 /// Strides of modes with one element, and of tensors without elements, are not used. Where no other stride determines such a
 /// symbol, it gets a value with which the author's assertions hold, if there is one: that of the argument first.
-fn unused_strides<'k>(
-    variant: &'k Variant,
+fn unused_strides(
+    rules: &Rules,
     requires: &[Require],
-    given: &[Given],
-    bound: &mut Vec<Bound<'k>>,
+    form: &Form,
+    tensors: &[Option<&Tensor>],
+    sizes: &mut Sizes,
 ) {
     let mut open = Vec::new();
-    for (param, given) in variant.program.params.iter().zip(given) {
-        let (Param::Pointer { name, stride, .. }, Given::Tensor(tensor)) = (param, given) else { continue };
-        for (mode, wanted) in stride.iter().enumerate() {
-            let Value::Sym { times: 1, of, over: 1 } = *wanted else { continue };
-            if bound.iter().any(|known| known.symbol == of) {
-                continue;
-            }
+    for shape in &form.tensors {
+        let Some(tensor) = tensors[shape.arg] else { continue };
+        for (mode, wanted) in shape.strides.iter().enumerate() {
+            let Some(number) = wanted.plain().filter(|number| sizes[*number].is_none()) else { continue };
             let others = tensor.extents.iter().enumerate().filter(|(other, _)| *other != mode);
             let row = others.fold(1i64, |row, (_, extent)| row.saturating_mul((*extent).max(1)));
-            open.push((bound.len(), row.min(MOST_EXTENT)));
+            open.push((number, row.min(MOST_EXTENT)));
             let value = Some(tensor.strides[mode]).filter(|given| (1..=MOST_EXTENT).contains(given));
-            bound.push(Bound { symbol: of, value: value.unwrap_or(1), name, what: What("stride", mode) });
+            let (arg, what) = (shape.arg as u32, What::Stride(mode as u16));
+            sizes[number] = Some(Bound { value: value.unwrap_or(1), arg, what });
         }
     }
-    for (place, row) in open {
-        let symbol = bound[place].symbol;
+    for (number, row) in open {
+        let Some(first) = sizes[number].map(|bound| bound.value) else { continue };
+        let symbol = rules.symbols[number];
         let own = Value::Sym { times: 1, of: symbol, over: 1 };
         let about = |require: &&Require| {
             require.test.integers().iter().any(|integer| integer.symbols().contains(&symbol))
@@ -132,7 +136,7 @@ fn unused_strides<'k>(
         let about: Vec<&Require> = requires.iter().filter(about).collect();
         let with = |value: i64, of: Symbol| match of == symbol {
             true => Some(value),
-            false => bound.iter().find(|known| known.symbol == of).map(|known| known.value),
+            false => rules.value(sizes, of),
         };
         let hold = |value: &i64| {
             let size = |of: Symbol| with(*value, of);
@@ -146,13 +150,14 @@ fn unused_strides<'k>(
             other.exact(&|coord| coord.at_launch(&|of| with(1, of))).ok()
         };
         let rounded = row.checked_add(multiple - 1).map_or(row, |sum| sum / multiple * multiple);
-        let choices = [bound[place].value, row, rounded].into_iter().chain(about.iter().filter_map(equal));
+        let choices = [first, row, rounded].into_iter().chain(about.iter().filter_map(equal));
         let choice = choices.filter(|value| (1..=MOST_EXTENT).contains(value)).find(hold);
-        bound[place].value = choice.unwrap_or(bound[place].value);
+        sizes[number] = sizes[number].map(|bound| Bound { value: choice.unwrap_or(first), ..bound });
     }
 }
 
-fn count(names: &[&str], given: usize) -> Refusal {
+fn count(kernel: &Generated, given: usize) -> Refusal {
+    let names: Vec<&str> = kernel.params.iter().map(|param| &*param.name).collect();
     let list = names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
     let s = if names.len() == 1 { "" } else { "s" };
     let said = format!("the kernel takes {} argument{s}, {list}, and {given} were given", names.len());
@@ -205,7 +210,7 @@ fn itself(name: &str, mutable: bool, rank: usize, tensor: &Tensor) -> Result<(),
             format!("it begins at address {:#x}, and {} is {bytes} bytes wide", tensor.address, tensor.elem);
         return Err(Refusal::of(name, message).help(format!("begin at a multiple of {bytes} bytes")));
     }
-    let needed = last_offset(&tensor.extents, &tensor.strides) + 1;
+    let needed = tensor.last_offset() + 1;
     if needed > i128::from(tensor.len) {
         return Err(Refusal::of(
             name,
@@ -249,37 +254,88 @@ fn injective(name: &str, tensor: &Tensor) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn sizes<'k>(
-    name: &'k str,
-    shape: &[Value],
-    stride: &[Value],
-    tensor: &Tensor,
+/// One argument, while sizes are determined.
+struct Of<'k> {
+    rules: &'k Rules,
+    kernel: &'k Generated,
+    arg: usize,
+    /// Plain sizes, or the others?
     plain: bool,
-    bound: &mut Vec<Bound<'k>>,
-) -> Result<(), Refusal> {
-    for (mode, (&wanted, &given)) in shape.iter().zip(&tensor.extents).enumerate() {
-        size(name, What("extent", mode), wanted, given, plain, bound)?;
+}
+
+impl Of<'_> {
+    fn name(&self) -> &str {
+        &self.kernel.params[self.arg].name
     }
-    for (mode, (&wanted, &given)) in stride.iter().zip(&tensor.strides).enumerate() {
-        // A mode of extent 1 has one coordinate, whatever its stride, and a tensor without elements has none.
-        if tensor.extents[mode] <= 1 || tensor.extents.contains(&0) {
-            continue;
+
+    fn tensor(
+        &self,
+        extents: &[Size],
+        strides: &[Size],
+        tensor: &Tensor,
+        sizes: &mut Sizes,
+    ) -> Result<(), Refusal> {
+        for (mode, (&wanted, &given)) in extents.iter().zip(&tensor.extents).enumerate() {
+            self.size(What::Extent(mode as u16), wanted, given, sizes)?;
         }
-        if given == 0 && matches!(wanted, Value::Sym { .. }) {
-            return Err(Refusal::of(
-                name,
-                format!("its stride {mode} is 0, and the kernel takes it for at least 1"),
-            ));
+        let is_empty = tensor.extents.contains(&0);
+        for (mode, (&wanted, &given)) in strides.iter().zip(&tensor.strides).enumerate() {
+            // A mode of extent 1 has one coordinate, whatever its stride, and a tensor without elements has none.
+            if tensor.extents[mode] <= 1 || is_empty {
+                continue;
+            }
+            if given == 0 && matches!(wanted, Size::Of { .. }) {
+                return Err(Refusal::of(
+                    self.name(),
+                    format!("its stride {mode} is 0, and the kernel takes it for at least 1"),
+                ));
+            }
+            let stride = self.size(What::Stride(mode as u16), wanted, given, sizes);
+            stride.map_err(|refusal| match wanted {
+                Size::Int(1) => refusal.help(format!(
+                    "elements along mode {mode} are neighbours: give it strides such as {}",
+                    text(&compact(&tensor.extents, mode))
+                )),
+                _ => refusal,
+            })?;
         }
-        size(name, What("stride", mode), wanted, given, plain, bound).map_err(|refusal| match wanted {
-            Value::Int(1) => refusal.help(format!(
-                "elements along mode {mode} are neighbours: give it strides such as {}",
-                text(&compact(&tensor.extents, mode))
-            )),
-            _ => refusal,
-        })?;
+        Ok(())
     }
-    Ok(())
+
+    fn size(&self, what: What, wanted: Size, given: i64, sizes: &mut Sizes) -> Result<(), Refusal> {
+        let refuse = |message: String| Err(Refusal::of(self.name(), message));
+        if let Some(number) = wanted.plain() {
+            return match sizes[number] {
+                None => {
+                    sizes[number] = Some(Bound { value: given, arg: self.arg as u32, what });
+                    Ok(())
+                }
+                Some(known) if known.value == given => Ok(()),
+                Some(known) => refuse(format!(
+                    "its {what} is {given}, and `{}` is {}, the {} of `{}`",
+                    self.rules.symbols[number].name(),
+                    known.value,
+                    known.what,
+                    self.kernel.params[known.arg as usize].name
+                )),
+            };
+        }
+        if self.plain {
+            return Ok(());
+        }
+        match (wanted.evaluate(sizes), wanted) {
+            (Some(expected), _) if expected == given => Ok(()),
+            (Some(expected), Size::Int(_)) => {
+                refuse(format!("its {what} is {given}, and the kernel is made for {expected}"))
+            }
+            (Some(expected), _) => {
+                refuse(format!("its {what} is {given}, and `{}` is {expected}", self.rules.named(wanted)))
+            }
+            (None, _) => {
+                refuse(format!("its {what} is `{}`, which no argument determines", self.rules.named(wanted)))
+            }
+        }
+    }
 }
 
 /// The strides of a tensor without gaps, with stride 1 along a mode.
@@ -293,57 +349,18 @@ fn compact(extents: &[i64], first: usize) -> Vec<i64> {
     strides
 }
 
-fn size<'k>(
-    name: &'k str,
-    what: What,
-    wanted: Value,
-    given: i64,
-    plain: bool,
-    bound: &mut Vec<Bound<'k>>,
-) -> Result<(), Refusal> {
-    let lookup = |symbol: Symbol| bound.iter().find(|known| known.symbol == symbol);
-    let expected = match wanted {
-        Value::Sym { times: 1, of, over: 1 } => match lookup(of) {
-            None => {
-                bound.push(Bound { symbol: of, value: given, name, what });
-                return Ok(());
-            }
-            Some(known) if known.value == given => return Ok(()),
-            Some(known) => {
-                let message = format!(
-                    "its {what} is {given}, and `{}` is {}, the {} of `{}`",
-                    of.name(),
-                    known.value,
-                    known.what,
-                    known.name
-                );
-                return Err(Refusal::of(name, message));
-            }
-        },
-        _ if plain => return Ok(()),
-        _ => wanted.evaluate(&|symbol| lookup(symbol).map(|known| known.value)),
-    };
-    match expected {
-        Some(expected) if expected == given => Ok(()),
-        Some(expected) if wanted.int().is_some() => {
-            Err(Refusal::of(name, format!("its {what} is {given}, and the kernel is made for {expected}")))
-        }
-        Some(expected) => {
-            Err(Refusal::of(name, format!("its {what} is {given}, and `{wanted}` is {expected}")))
-        }
-        None => Err(Refusal::of(name, format!("its {what} is `{wanted}`, which no argument determines"))),
-    }
-}
-
 /// The author's requirements on sizes.
-fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
-    let lookup = |symbol: Symbol| bound.iter().find(|known| known.symbol == symbol);
+fn required(rules: &Rules, kernel: &Generated, bound: &[Option<Bound>]) -> Result<(), Refusal> {
+    let value = |symbol: Symbol| rules.value(bound, symbol);
+    let lookup = |symbol: Symbol| {
+        let number = rules.symbols.iter().position(|known| *known == symbol)?;
+        bound[number].map(|bound| (symbol, &*kernel.params[bound.arg as usize].name, bound))
+    };
     for require in &kernel.requires {
         let sizes: Vec<Symbol> = require.test.integers().into_iter().flat_map(Affine::symbols).collect();
-        if let Some(unknown) = sizes.iter().find(|size| lookup(**size).is_none()) {
+        if let Some(unknown) = sizes.iter().find(|size| value(**size).is_none()) {
             return Err(Refusal::new(format!("the size `{}` is known of no argument", unknown.name())));
         }
-        let value = |symbol: Symbol| lookup(symbol).map(|known| known.value);
         let undefined = match require.test.exact(&|coord| coord.at_launch(&value)) {
             Ok(true) => continue,
             Ok(false) => None,
@@ -351,9 +368,9 @@ fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
             Err(Undefined::Overflows) => Some("overflows 64 bits".to_owned()),
         };
         let mut values: Vec<String> = Vec::new();
-        for size in sizes.iter().filter(|size| Some(**size) != require.of).filter_map(|size| lookup(*size)) {
-            let text =
-                format!("`{}` is {}, the {} of `{}`", size.symbol.name(), size.value, size.what, size.name);
+        let others = sizes.iter().filter(|size| Some(**size) != require.of);
+        for (size, name, bound) in others.filter_map(|size| lookup(*size)) {
+            let text = format!("`{}` is {}, the {} of `{name}`", size.name(), bound.value, bound.what);
             if !values.contains(&text) {
                 values.push(text);
             }
@@ -361,12 +378,12 @@ fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
         let (text, values) = (&require.text, values.join(", "));
         let extent = require.of.and_then(lookup);
         return Err(match (extent, undefined, require.computed(&value)) {
-            (Some(extent), None, Some((_, computed))) => Refusal::of(
-                extent.name,
+            (Some((_, name, extent)), None, Some((_, computed))) => Refusal::of(
+                name,
                 format!("its {} is {}, and `{text}` is {computed}", extent.what, extent.value),
             ),
-            (Some(extent), why, _) => Refusal::of(
-                extent.name,
+            (Some((_, name, extent)), why, _) => Refusal::of(
+                name,
                 format!("its {} is `{text}`, which {}: {values}", extent.what, why.unwrap_or_default()),
             ),
             (None, Some(why), _) => {
@@ -389,17 +406,21 @@ fn required(kernel: &Generated, bound: &[Bound<'_>]) -> Result<(), Refusal> {
 /// A tensor without elements has sizes that violate every variant's assumption of at least 1: nothing is
 /// launched then, which is right only where there is nothing to write, or no block to write it. Otherwise, if only loops
 /// read such tensors, the kernel without them serves the launch.
-fn written_extents(kernel: &Generated, given: &[Given], bound: &[Bound]) -> Result<Option<usize>, Refusal> {
+fn written_extents(
+    rules: &Rules,
+    kernel: &Generated,
+    given: &[Given],
+    sizes: &Sizes,
+) -> Result<Option<usize>, Refusal> {
     let written = |place: usize| matches!(kernel.params[place].tensor, Some((true, _)));
-    let lookup = |symbol: Symbol| bound.iter().find(|of| of.symbol == symbol).map(|of| of.value);
-    let no_blocks = |first: &Variant| {
-        first.program.launch.grid.iter().flatten().any(|count| count.evaluate(&lookup) == Some(0))
-    };
-    if kernel.variants.first().is_some_and(no_blocks) {
+    let no_blocks =
+        |first: &Alternative| first.grid.iter().flatten().any(|count| count.evaluate(sizes) == Some(0));
+    if rules.variants.first().is_some_and(no_blocks) {
         return Ok(None);
     }
     let work = given.iter().enumerate().any(|(place, given)| written(place) && !given.is_empty());
     let empty: Vec<usize> = (0..given.len()).filter(|place| given[*place].is_empty()).collect();
+    let lookup = |symbol: Symbol| rules.value(sizes, symbol);
     let hollow = |work| {
         let serves = |of: &Hollow| of.serves(&lookup, &empty) && of.variant().is_some();
         if work { kernel.hollow.iter().position(serves) } else { None }
@@ -417,9 +438,9 @@ fn written_extents(kernel: &Generated, given: &[Given], bound: &[Bound]) -> Resu
 }
 
 /// A written argument overlaps no other.
-fn overlaps(names: &[&str], given: &[Given]) -> Result<(), Refusal> {
+fn overlaps(kernel: &Generated, given: &[Given]) -> Result<(), Refusal> {
     let range = |tensor: &Tensor| {
-        let reach = last_offset(&tensor.extents, &tensor.strides) + 1;
+        let reach = tensor.last_offset() + 1;
         let start = i128::from(tensor.address);
         (start, start + reach * i128::from(tensor.elem.bytes()))
     };
@@ -432,8 +453,9 @@ fn overlaps(names: &[&str], given: &[Given]) -> Result<(), Refusal> {
             let (a, b) = (range(one), range(other));
             if a.0 < b.1 && b.0 < a.1 {
                 let (written, read) = if one.mutable { (at, place) } else { (place, at) };
-                let message = format!("it is written, and it shares memory with `{}`", names[read]);
-                return Err(Refusal::of(names[written], message).help("give it memory of its own"));
+                let name = |place: usize| &kernel.params[place].name;
+                let message = format!("it is written, and it shares memory with `{}`", name(read));
+                return Err(Refusal::of(name(written), message).help("give it memory of its own"));
             }
         }
     }

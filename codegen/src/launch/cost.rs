@@ -1,7 +1,9 @@
 //! Which of several variants is the fastest for a launch, by their cost models.
 
-use tilewright_layout::{Symbol, Value};
+use tilewright_layout::Value;
 
+use super::bind::Bound;
+use super::rules::{Rules, Size, index};
 use super::{Limits, Tensor};
 use crate::thread::{Cost, Kernel, Param};
 
@@ -19,100 +21,203 @@ const MEMORY: u128 = 1773;
 /// The part of the shorter of memory and blocks that the other does not hide.
 const WAITING: (u128, u128) = (1, 2);
 
-/// The estimated clocks of a launch; `None` where the kernel has no cost model.
-pub(super) fn clocks(
-    program: &Kernel,
-    limits: &Limits,
-    lookup: &dyn Fn(Symbol) -> Option<i64>,
-) -> Option<u128> {
-    match program.launch.cost? {
-        cost if cost.resident > 0 => in_waves(program, cost, limits, lookup),
-        cost => by_tiles(program, cost, limits, lookup),
+/// The cost model of a variant.
+#[derive(Debug)]
+pub(super) struct Rule {
+    cost: Cost,
+    steps: Size,
+    /// All axes: each factor, and what it is without rounding where it counts tiles, with the elements of a tile.
+    grid: Vec<(Size, Option<(Size, u32)>)>,
+    /// Blocks of a cluster.
+    cluster: u32,
+    persistent: bool,
+    blocks_per_sm: u32,
+    shared_bytes: u32,
+    /// The tensors that it reads; and those from which bulk copies load. Of [`Rules::reads`].
+    reads: usize,
+    bulk: usize,
+}
+
+/// A tensor that a kernel reads.
+#[derive(PartialEq, Debug)]
+pub(super) struct Read {
+    extents: Vec<Size>,
+    /// Those that are not 1.
+    strides: Vec<Size>,
+    /// Bytes of an element.
+    bytes: u32,
+}
+
+/// What costs depend on, of the tensors that a kernel reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Traffic {
+    /// The bytes of all.
+    bytes: Option<u128>,
+    /// The largest power of two, of bytes, that divides all strides.
+    alignment: Option<u64>,
+}
+
+impl Traffic {
+    pub(super) fn of(reads: &[Read], sizes: &[Option<Bound>]) -> Traffic {
+        let bytes = |read: &Read| {
+            let mut elements = u128::from(read.bytes);
+            for extent in &read.extents {
+                elements = elements.saturating_mul(extent.evaluate(sizes)?.max(0) as u128);
+            }
+            Some(elements)
+        };
+        let strides = |read: &Read| {
+            let bytes = u64::from(read.bytes);
+            read.strides
+                .iter()
+                .try_fold(0, |all, stride| Some(all | stride.evaluate(sizes)?.unsigned_abs() * bytes))
+        };
+        let alignment = reads.iter().try_fold(1u64 << 16, |all, read| Some(all | strides(read)?));
+        Traffic {
+            bytes: reads.iter().try_fold(0u128, |sum, read| Some(sum.saturating_add(bytes(read)?))),
+            alignment: alignment.map(|all| 1 << all.trailing_zeros()),
+        }
     }
 }
 
-/// Those of the waves of blocks that the busiest multiprocessor has at once. The last wave has fewer of them.
-fn in_waves(
-    program: &Kernel,
-    cost: Cost,
-    limits: &Limits,
-    lookup: &dyn Fn(Symbol) -> Option<i64>,
-) -> Option<u128> {
-    let count = |value: Value| Some(value.evaluate(lookup)?.max(0) as u128);
-    let launch = &program.launch;
-    let mut blocks = 1u128;
-    for &factor in launch.grid.iter().flatten() {
-        blocks = blocks.saturating_mul(count(factor)?);
+impl Rule {
+    pub(super) fn new(rules: &mut Rules, program: &Kernel, cost: Cost) -> Rule {
+        let launch = &program.launch;
+        let mut factor = |factor: &Value| {
+            let extent = match *factor {
+                Value::Sym { times, of, over } => Some((rules.size(Value::Sym { times, of, over: 1 }), over)),
+                _ => None,
+            };
+            (rules.size(*factor), extent)
+        };
+        let grid = launch.grid.iter().flatten().map(&mut factor).collect();
+        let (mut reads, mut bulk) = (Vec::new(), Vec::new());
+        for param in &program.params {
+            match param {
+                Param::Pointer { shape, stride, elem, write: false, .. } => {
+                    let strides: Vec<Value> =
+                        stride.iter().copied().filter(|stride| stride.int().is_none()).collect();
+                    let (extents, strides) = (rules.sizes(shape), rules.sizes(&strides));
+                    reads.push(Read { extents, strides, bytes: elem.bytes() });
+                }
+                Param::TensorMap { tensor, modes, .. } => {
+                    if let Some(Param::Pointer { shape, stride, elem, write: false, .. }) =
+                        program.params.get(*tensor as usize)
+                    {
+                        let strides: Vec<Value> =
+                            modes[1..].iter().map(|mode| stride[usize::from(*mode)]).collect();
+                        let (extents, strides) = (rules.sizes(shape), rules.sizes(&strides));
+                        bulk.push(Read { extents, strides, bytes: elem.bytes() });
+                    }
+                }
+                _ => {}
+            }
+        }
+        Rule {
+            cost,
+            steps: rules.size(cost.steps),
+            grid,
+            cluster: launch.cluster.iter().product::<u32>().max(1),
+            persistent: launch.persistent,
+            blocks_per_sm: launch.blocks_per_sm,
+            shared_bytes: launch.shared_bytes,
+            reads: index(&mut rules.reads, reads),
+            bulk: index(&mut rules.reads, bulk),
+        }
     }
-    let cluster = launch.cluster.iter().product::<u32>().max(1);
-    let at_once = |resident: u32| u128::from(limits.clusters(cluster, resident) * cluster);
-    let (waves, rest) = (blocks / at_once(cost.resident), blocks % at_once(cost.resident));
-    let steps = count(cost.steps)?;
-    let wave = |blocks: u128| match blocks {
-        0 => 0,
-        _ => {
-            let step = blocks.saturating_mul(cost.step.into()).max(cost.alone.into());
-            steps.saturating_mul(step).saturating_add(cost.tile.into())
-        }
-    };
-    let of_waves =
-        waves.saturating_mul(wave(cost.resident.into())).saturating_add(wave(rest.div_ceil(at_once(1))));
-    let read = program.params.iter().filter_map(|param| match param {
-        Param::Pointer { shape, stride, elem, write: false, .. } => {
-            Some((&shape[..], &stride[..], &[][..], elem.bytes()))
-        }
-        _ => None,
-    });
-    let of_memory = bytes(read, lookup)? / MEMORY;
-    Some(together(of_waves, of_memory, WAITING).saturating_add(cost.launch.into()))
-}
 
-/// Those of the busiest block's tiles, one of which is an edge tile.
-fn by_tiles(
-    program: &Kernel,
-    cost: Cost,
-    limits: &Limits,
-    lookup: &dyn Fn(Symbol) -> Option<i64>,
-) -> Option<u128> {
-    let launch = &program.launch;
-    let count = |value: Value| Some(value.evaluate(lookup)?.max(0) as u128);
-    let (mut tiles, mut beyond) = (1u128, 0u128);
-    let cluster = launch.cluster.iter().product::<u32>().max(1);
-    for &factor in launch.grid.iter().flatten() {
-        let along = count(factor)?;
-        tiles = tiles.saturating_mul(along);
-        if let Value::Sym { times, of, over } = factor {
-            let extent = count(Value::Sym { times, of, over: 1 })?;
-            // Each block of a persistent kernel's cluster copies a part.
-            let blocks = if launch.persistent { cluster } else { 1 };
-            let of_block = u128::from(over) / u128::from(blocks);
-            beyond += along.saturating_mul(over.into()).saturating_sub(extent).min(of_block);
+    /// Does it take longer where rows of an argument begin in the middle of a sector?
+    pub(super) fn cuts(&self) -> bool {
+        self.cost.cut > 0
+    }
+
+    /// The estimated clocks of a launch.
+    pub(super) fn clocks(
+        &self,
+        limits: &Limits,
+        sizes: &[Option<Bound>],
+        traffic: &[Traffic],
+    ) -> Option<u128> {
+        let (reads, bulk) = (traffic[self.reads], traffic[self.bulk]);
+        if self.cost.resident > 0 {
+            self.in_waves(limits, sizes, reads)
+        } else {
+            self.by_tiles(limits, sizes, reads, bulk)
         }
     }
-    if !launch.persistent {
-        // The axes of the grid count blocks.
-        tiles = tiles.div_ceil(cluster.into());
+
+    /// Those of the waves of blocks that the busiest multiprocessor has at once. The last wave has fewer of them.
+    fn in_waves(&self, limits: &Limits, sizes: &[Option<Bound>], reads: Traffic) -> Option<u128> {
+        let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u128);
+        let (cost, cluster) = (self.cost, self.cluster);
+        let mut blocks = 1u128;
+        for (factor, _) in &self.grid {
+            blocks = blocks.saturating_mul(count(*factor)?);
+        }
+        let at_once = |resident: u32| u128::from(limits.clusters(cluster, resident) * cluster);
+        let (waves, rest) = (blocks / at_once(cost.resident), blocks % at_once(cost.resident));
+        let steps = count(self.steps)?;
+        let wave = |blocks: u128| match blocks {
+            0 => 0,
+            _ => {
+                let step = blocks.saturating_mul(cost.step.into()).max(cost.alone.into());
+                steps.saturating_mul(step).saturating_add(cost.tile.into())
+            }
+        };
+        let of_waves =
+            waves.saturating_mul(wave(cost.resident.into())).saturating_add(wave(rest.div_ceil(at_once(1))));
+        let of_memory = reads.bytes? / MEMORY;
+        Some(together(of_waves, of_memory, WAITING).saturating_add(cost.launch.into()))
     }
-    // The clocks of other kernels are those of a multiprocessor, which its blocks share.
-    let clusters =
-        u128::from(limits.clusters(cluster, if launch.persistent { launch.blocks_per_sm } else { 1 }));
-    let rounds = tiles.div_ceil(clusters);
-    let steps = count(cost.steps)?;
-    // One block of each pair of multiprocessors starts first. Where the last round is not full, the others copy faster.
-    let blocks = tiles.min(clusters).saturating_mul(cluster.into());
-    let paired = blocks > u128::from(limits.multiprocessors / 2);
-    let busy = tiles.saturating_mul(cluster.into()) / rounds.max(1);
-    let rows = [cost.rows, cost.received].map(u128::from);
-    let copied = copies(busy, paired, rows, alignment(program, lookup)?);
-    let two = limits.shared_bytes / 2 >= launch.shared_bytes;
-    let own = cost.step.saturating_sub(if two { cost.shared } else { 0 });
-    let own = own + if cuts_sectors(program, lookup)? { cost.cut } else { 0 };
-    let step = together(own.into(), copied, EXPOSED);
-    let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
-    let of_tiles = rounds.saturating_mul(of_tile);
-    let of_memory = if cost.rows > 0 { bytes(sources(program), lookup)? / MEMORY } else { 0 };
-    let of_edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into()) / 10;
-    Some(together(of_tiles, of_memory, WAITING).saturating_add(of_edges).saturating_add(cost.launch.into()))
+
+    /// Those of the busiest block's tiles, one of which is an edge tile.
+    fn by_tiles(
+        &self,
+        limits: &Limits,
+        sizes: &[Option<Bound>],
+        reads: Traffic,
+        bulk: Traffic,
+    ) -> Option<u128> {
+        let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u128);
+        let (cost, cluster) = (self.cost, self.cluster);
+        let (mut tiles, mut beyond) = (1u128, 0u128);
+        for (factor, extent) in &self.grid {
+            let along = count(*factor)?;
+            tiles = tiles.saturating_mul(along);
+            if let Some((extent, over)) = *extent {
+                let extent = count(extent)?;
+                // Each block of a persistent kernel's cluster copies a part.
+                let blocks = if self.persistent { cluster } else { 1 };
+                let of_block = u128::from(over / blocks);
+                beyond += along.saturating_mul(over.into()).saturating_sub(extent).min(of_block);
+            }
+        }
+        if !self.persistent {
+            // The axes of the grid count blocks.
+            tiles = tiles.div_ceil(cluster.into());
+        }
+        // The clocks of other kernels are those of a multiprocessor, which its blocks share.
+        let resident = if self.persistent { self.blocks_per_sm } else { 1 };
+        let clusters = u128::from(limits.clusters(cluster, resident));
+        let rounds = tiles.div_ceil(clusters);
+        let steps = count(self.steps)?;
+        // One block of each pair of multiprocessors starts first. Where the last round is not full, the others copy faster.
+        let blocks = tiles.min(clusters).saturating_mul(cluster.into());
+        let paired = blocks > u128::from(limits.multiprocessors / 2);
+        let busy = tiles.saturating_mul(cluster.into()) / rounds.max(1);
+        let rows = [cost.rows, cost.received].map(u128::from);
+        let copied = copies(busy, paired, rows, bulk.alignment?);
+        let two = limits.shared_bytes / 2 >= self.shared_bytes;
+        let own = cost.step.saturating_sub(if two { cost.shared } else { 0 });
+        let own = own + if reads.alignment? < SECTOR { cost.cut } else { 0 };
+        let step = together(own.into(), copied, EXPOSED);
+        let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
+        let of_tiles = rounds.saturating_mul(of_tile);
+        let of_memory = if cost.rows > 0 { bulk.bytes? / MEMORY } else { 0 };
+        let of_edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into()) / 10;
+        let of_work = together(of_tiles, of_memory, WAITING);
+        Some(of_work.saturating_add(of_edges).saturating_add(cost.launch.into()))
+    }
 }
 
 /// Clocks of two things that overlap, but for a part of the shorter one.
@@ -129,62 +234,15 @@ fn copies(blocks: u128, paired: bool, [rows, received]: [u128; 2], alignment: u6
     })
 }
 
-/// The tensors from which bulk copies load: their strides and the size of their elements.
-fn sources(program: &Kernel) -> impl Iterator<Item = (&[Value], &[Value], &[u8], u32)> {
-    program.params.iter().filter_map(|param| {
-        let Param::TensorMap { tensor, modes, .. } = param else { return None };
-        match program.params.get(*tensor as usize) {
-            Some(Param::Pointer { shape, stride, elem, write: false, .. }) => {
-                Some((&shape[..], &stride[..], &modes[..], elem.bytes()))
-            }
-            _ => None,
-        }
-    })
-}
-
-/// The bytes of tensors.
-fn bytes<'k>(
-    mut of: impl Iterator<Item = (&'k [Value], &'k [Value], &'k [u8], u32)>,
-    lookup: &dyn Fn(Symbol) -> Option<i64>,
-) -> Option<u128> {
-    of.try_fold(0u128, |sum, (shape, _, _, bytes)| {
-        let elements = shape.iter().try_fold(1u128, |all, extent| {
-            Some(all.saturating_mul(extent.evaluate(lookup)?.max(0) as u128))
-        })?;
-        Some(sum.saturating_add(elements.saturating_mul(bytes.into())))
-    })
-}
-
-/// The largest power of two, of bytes, that divides the strides of all tensors from which bulk copies load.
-fn alignment(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<u64> {
-    let mut all = 1 << 16;
-    for (_, stride, modes, bytes) in sources(program) {
-        for &mode in &modes[1..] {
-            all |= stride[usize::from(mode)].evaluate(lookup)?.unsigned_abs() * u64::from(bytes);
-        }
-    }
-    Some(1 << all.trailing_zeros())
-}
-
 /// Bytes of a sector.
-const SECTOR: i64 = 32;
+const SECTOR: u64 = 32;
 
 /// Do rows of a matrix begin in the middle of a sector?
-pub(super) fn cuts_sectors_of(tensor: &Tensor) -> bool {
-    let bytes = i64::from(tensor.elem.bytes());
-    tensor.strides.iter().any(|stride| *stride != 1 && stride.wrapping_mul(bytes) % SECTOR != 0)
-}
-
-/// Do rows of a matrix that a kernel reads begin in the middle of a sector?
-fn cuts_sectors(program: &Kernel, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
-    let mut cuts = false;
-    for param in &program.params {
-        let Param::Pointer { elem, write: false, stride, .. } = param else { continue };
-        for stride in stride.iter().filter(|stride| stride.int().is_none()) {
-            cuts |= stride.evaluate(lookup)? * i64::from(elem.bytes()) % SECTOR != 0;
-        }
-    }
-    Some(cuts)
+pub(super) fn cuts_sectors(tensor: &Tensor) -> bool {
+    let bytes = u64::from(tensor.elem.bytes());
+    let cuts =
+        |stride: &i64| *stride != 1 && !stride.unsigned_abs().wrapping_mul(bytes).is_multiple_of(SECTOR);
+    tensor.strides.iter().any(cuts)
 }
 
 /// The first variant that fits, or, where it has a cost model, the fastest of those with one. Variants that

@@ -5,18 +5,23 @@ mod bind;
 mod cost;
 mod pack;
 mod refusal;
+mod rules;
+mod why;
 
-use tilewright_layout::Symbol;
+use tilewright_layout::{Symbol, Value};
 
-use crate::definition::{Generated, Variant};
+use crate::definition::Generated;
 use crate::elem::Elem;
 use crate::target::{BLOCK_THREADS, GRID, Target};
-use crate::thread::{Fact, Id, Kernel, Param};
+use crate::thread::{Kernel, Param};
 
-use pack::{Candidate, Packing};
+use pack::{Choice, Packing};
+use rules::{Alternative, Size, Sizes};
+use why::Why;
 
 pub use pack::Packed;
 pub use refusal::Refusal;
+pub use rules::Rules;
 
 /// What is given for one argument of the user's function.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,6 +54,18 @@ pub struct Tensor {
     pub len: u64,
     /// Where the first one is.
     pub address: u64,
+}
+
+impl Tensor {
+    /// The offset of the last element.
+    fn last_offset(&self) -> i128 {
+        last_offset(self.extents.iter().copied().zip(self.strides.iter().copied()))
+    }
+}
+
+/// The offset of the last element, for each mode's extent and stride.
+fn last_offset(modes: impl Iterator<Item = (i64, i64)>) -> i128 {
+    modes.map(|(n, d)| i128::from(n - 1) * i128::from(d)).sum()
 }
 
 /// What a device can hold.
@@ -103,8 +120,6 @@ const IDLE: u32 = 11;
 pub struct Plan {
     /// Which of the kernel's variants: see [`Generated::variant`].
     pub variant: usize,
-    /// Why the faster variants were skipped, one line for each.
-    pub passed_over: Vec<String>,
     /// Blocks along x, y, z. A zero means that there is nothing to do.
     pub grid: [u32; 3],
     /// Sizes that the arguments determine.
@@ -113,6 +128,8 @@ pub struct Plan {
     pub passed: Vec<Passed>,
     /// Arguments that are copied before, in this order. The kernel reads the copies: see [`Plan::arguments`].
     pub packed: Vec<Packed>,
+    /// Why the faster variants were skipped.
+    passed_over: Vec<Why>,
     /// The memory of the arguments that have elements.
     spans: Vec<Span>,
 }
@@ -128,6 +145,26 @@ struct Span {
 }
 
 impl Plan {
+    /// Why the faster variants were skipped, one line for each. `kernel` is the plan's.
+    ///
+    /// ```
+    /// use tilewright_codegen::launch::{Given, Limits, Tensor, plan};
+    /// # use tilewright_codegen::Definition;
+    /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+    /// let tensor = |m: i64, n: i64, mutable| {
+    ///     let (extents, strides) = (vec![m, n], vec![1, m]);
+    ///     let address = if mutable { 1 << 30 } else { 1 << 20 };
+    ///     Given::Tensor(Tensor { elem: kernel.params[0].elem, mutable, extents, strides, len: (m * n) as u64, address })
+    /// };
+    /// let given = [tensor(255, 8, false), tensor(128, 8, false), tensor(255, 128, true)];
+    /// let plan = plan(&kernel, &given, &Limits::HOPPER)?;
+    /// assert_eq!(plan.passed_over(&kernel), ["128 does not divide M, which is 255"]);
+    /// # Ok::<(), tilewright_codegen::launch::Refusal>(())
+    /// ```
+    pub fn passed_over(&self, kernel: &Generated) -> Vec<String> {
+        self.passed_over.iter().enumerate().map(|(variant, why)| why.text(kernel, variant)).collect()
+    }
+
     /// Is there nothing to do?
     pub fn is_empty(&self) -> bool {
         self.grid.contains(&0)
@@ -135,7 +172,7 @@ impl Plan {
 
     /// Is this the plan for other memory too: the argument at each place begins at an address, and its buffer has so many
     /// elements from there on? Everything else must be as it was when the plan was made, remainders of addresses by
-    /// [`alignment`] included. Where it is not, [`plan`] says why.
+    /// [`Rules::alignment`] included. Where it is not, [`plan`] says why.
     pub fn admits(&self, memory: impl Fn(usize) -> (u64, u64)) -> bool {
         let end = |span: &Span| memory(span.arg).0.saturating_add(span.bytes);
         let apart = |one: &Span, other: &Span| {
@@ -147,23 +184,6 @@ impl Plan {
         })
     }
 }
-
-/// Plans depend on the remainders of addresses by this number, and on nothing else of them as long as tensors do not
-/// overlap. This is not so for launches without loops ([`Generated::hollow`]).
-pub fn alignment(kernel: &Generated) -> u64 {
-    let of_facts = |kernel: &Generated| {
-        let facts = kernel.variants.iter().flat_map(|variant| &variant.program.needs);
-        facts.fold(MAPPED, |all, fact| match fact {
-            Fact::Aligned { bytes, .. } => common_multiple(all, u64::from(*bytes)),
-            _ => all,
-        })
-    };
-    let packs = kernel.packs.iter().map(|pack| of_facts(&pack.kernel));
-    packs.fold(of_facts(kernel), common_multiple)
-}
-
-/// Bulk copies need tensors at multiples of so many bytes; elements have no more.
-const MAPPED: u64 = 16;
 
 fn common_multiple(a: u64, b: u64) -> u64 {
     let (mut divisor, mut rest) = (a, b);
@@ -180,7 +200,7 @@ fn spans(given: &[Given]) -> Vec<Span> {
         _ => None,
     });
     let span = |(arg, tensor): (usize, &Tensor)| {
-        let elements = u64::try_from(last_offset(&tensor.extents, &tensor.strides) + 1).unwrap_or(u64::MAX);
+        let elements = u64::try_from(tensor.last_offset() + 1).unwrap_or(u64::MAX);
         let bytes = elements.saturating_mul(u64::from(tensor.elem.bytes()));
         Span { arg, elements, bytes, written: tensor.mutable }
     };
@@ -238,19 +258,7 @@ pub struct Map {
 /// # Ok::<(), tilewright_codegen::launch::Refusal>(())
 /// ```
 pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
-    let (symbols, hollow) = bind::arguments(kernel, given)?;
-    let Some(hollow) = hollow else {
-        return among(kernel, 0..kernel.variants.len(), given, limits, symbols);
-    };
-    let lookup = |symbol: Symbol| value(&symbols, symbol);
-    let variant = kernel.variants.len() + hollow;
-    let program = &kernel.variant(variant).program;
-    if let Some(why) = why_not(kernel.variant(variant), given, limits, &lookup) {
-        return Err(Refusal::new(why));
-    }
-    let (grid, passed) = (grid(program, limits, &lookup)?, passed(program, given, &lookup));
-    let spans = spans(given);
-    Ok(Plan { variant, passed_over: Vec::new(), grid, symbols, passed, packed: Vec::new(), spans })
+    Rules::of(kernel).plan(kernel, given, limits)
 }
 
 /// The same for one of [`Generated::variants`]: it is refused if its facts do not hold.
@@ -264,275 +272,227 @@ pub fn plan_of(
         let count = kernel.variants.len();
         return Err(Refusal::new(format!("there is no variant {}: the kernel has {count}", variant + 1)));
     }
-    match bind::arguments(kernel, given)? {
-        (symbols, None) => among(kernel, variant..variant + 1, given, limits, symbols),
+    let (rules, tensors) = (Rules::of(kernel), tensors(given));
+    match bind::arguments(&rules, kernel, given, &tensors)? {
+        (sizes, None) => {
+            let launch = Launch { rules: &rules, kernel, given, tensors: &tensors, limits };
+            launch.among(variant..variant + 1, sizes).map(|(plan, _)| plan)
+        }
         _ => Err(Refusal::new("a size is 0, and this variant has loops of at least one iteration")),
     }
 }
 
-/// The fastest of some variants.
-fn among(
-    kernel: &Generated,
-    variants: std::ops::Range<usize>,
-    given: &[Given],
-    limits: &Limits,
-    symbols: Vec<(Symbol, i64)>,
-) -> Result<Plan, Refusal> {
-    let lookup = |symbol: Symbol| value(&symbols, symbol);
-    let (before, variants) = (variants.start, &kernel.variants[variants]);
-    // Facts that all variants need are reported once.
-    if let Some(first) = variants.first() {
-        let of_all = |fact: &&Fact| matches!(fact, Fact::AtMost { .. } | Fact::AtLeast { .. });
-        let limits = first.program.needs.iter().filter(of_all);
-        let broken = limits.filter_map(|fact| unmet(fact, &first.program, given, &lookup)).next();
-        broken.map_or(Ok(()), |why| Err(Refusal::new(why)))?;
+impl Rules {
+    /// As [`plan`]: for a kernel that is planned more than once. `kernel` is the one that the rules are of.
+    pub fn plan(&self, kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan, Refusal> {
+        self.timed(kernel, given, limits).map(|(plan, _)| plan)
     }
-    let mut packing = Packing::new(kernel, given, limits);
-    let mut tried: Vec<Result<Candidate, String>> = Vec::new();
-    for variant in variants {
-        let program = &variant.program;
-        let unfit = packing.reads_other_rows(variant).or_else(|| why_not(variant, given, limits, &lookup));
-        let one = match unfit {
-            None => {
-                let clocks = |one: &Candidate, packing: &Packing| {
-                    let symbols = one.symbols.as_ref().unwrap_or(&symbols);
-                    let clocks = cost::clocks(program, limits, &|symbol| value(symbols, symbol))?;
-                    Some(clocks.saturating_add(packing.clocks(one)))
-                };
-                let direct = Candidate::default();
-                let cuts = program.launch.cost.is_some_and(|cost| cost.cut > 0);
-                let packed = if cuts { packing.whole_sectors(variant) } else { None };
-                let faster = |one: &Candidate| clocks(one, &packing) < clocks(&direct, &packing);
-                Ok(packed.filter(faster).unwrap_or(direct))
-            }
-            Some(why) => packing.candidate(variant, &symbols, why),
-        };
-        // Only variants with a cost model compete.
-        let settled = one.is_ok() && program.launch.cost.is_none();
-        tried.push(one);
-        if settled {
-            break;
+
+    /// The same, and the estimated clocks; `None` where the kernel has no cost model.
+    fn timed(
+        &self,
+        kernel: &Generated,
+        given: &[Given],
+        limits: &Limits,
+    ) -> Result<(Plan, Option<u128>), Refusal> {
+        let tensors = tensors(given);
+        let (sizes, hollow) = bind::arguments(self, kernel, given, &tensors)?;
+        let launch = Launch { rules: self, kernel, given, tensors: &tensors, limits };
+        match hollow {
+            None => launch.among(0..kernel.variants.len(), sizes),
+            Some(hollow) => Ok((launch.without_loops(hollow, &sizes)?, None)),
         }
     }
-    let Some(first) = tried.iter().position(Result::is_ok) else {
-        return Err(Refusal::none_fits(&tried.into_iter().filter_map(Result::err).collect::<Vec<_>>()));
-    };
-    let clocks = |(variant, one): (&Variant, &Result<Candidate, String>)| {
-        let one = one.as_ref().ok()?;
-        let symbols = one.symbols.as_ref().unwrap_or(&symbols);
-        let clocks = cost::clocks(&variant.program, limits, &|symbol| value(symbols, symbol))?;
-        Some(clocks.saturating_add(packing.clocks(one)))
-    };
-    let clocks: Vec<Option<u128>> = variants.iter().zip(&tried).map(clocks).collect();
-    let place = cost::quickest(first, &clocks);
-    let passed_over = tried[..place].iter().map(|one| match one {
-        Err(why) => why.clone(),
-        Ok(_) => "another variant takes less time for these sizes".into(),
-    });
-    let passed_over = passed_over.collect();
-    let chosen = tried.swap_remove(place).unwrap_or_default();
-    let packed = packing.packed(&chosen);
-    let symbols = chosen.symbols.unwrap_or(symbols);
-    let lookup = |symbol: Symbol| value(&symbols, symbol);
-    let program = &variants[place].program;
-    let grid = match given.iter().any(Given::is_empty) {
-        true => [0; 3],
-        false => grid(program, limits, &lookup)?,
-    };
-    let passed = passed(program, given, &lookup);
-    Ok(Plan { variant: before + place, passed_over, grid, symbols, passed, packed, spans: spans(given) })
+
+    /// The values of the sizes, with their names.
+    fn symbols(&self, sizes: &Sizes) -> Vec<(Symbol, i64)> {
+        let all = self.symbols.iter().zip(sizes);
+        all.filter_map(|(symbol, bound)| Some((*symbol, bound.as_ref()?.value))).collect()
+    }
 }
 
-/// The value of a symbol.
-fn value(symbols: &[(Symbol, i64)], symbol: Symbol) -> Option<i64> {
-    symbols.iter().find(|known| known.0 == symbol).map(|known| known.1)
+fn tensors(given: &[Given]) -> Vec<Option<&Tensor>> {
+    let tensor = |given| match given {
+        &Given::Tensor(ref tensor) => Some(tensor),
+        Given::Scalar(_) => None,
+    };
+    given.iter().map(tensor).collect()
 }
 
-/// Why a variant cannot run, if it cannot.
-fn why_not(
-    variant: &Variant,
-    given: &[Given],
-    limits: &Limits,
-    lookup: &dyn Fn(Symbol) -> Option<i64>,
-) -> Option<String> {
-    let program = &variant.program;
+/// A launch, while it is planned.
+struct Launch<'l> {
+    rules: &'l Rules,
+    kernel: &'l Generated,
+    given: &'l [Given],
+    tensors: &'l [Option<&'l Tensor>],
+    limits: &'l Limits,
+}
+
+impl Launch<'_> {
+    /// The kernel without loops at this place.
+    fn without_loops(&self, hollow: usize, sizes: &Sizes) -> Result<Plan, Refusal> {
+        let Launch { kernel, tensors, limits, .. } = *self;
+        let number = kernel.variants.len() + hollow;
+        let variant = kernel.variant(number);
+        let rules = Rules::new(std::slice::from_ref(variant), &[]);
+        let value = |symbol: &Symbol| {
+            let known = self.rules.symbols.iter().position(|known| known == symbol);
+            known.and_then(|number| sizes[number])
+        };
+        let own: Sizes = rules.symbols.iter().map(value).collect();
+        let packing = Packing::new(&rules, kernel, tensors, limits, own);
+        if let Some(why) = unsupported(&variant.program, limits).or_else(|| packing.unfit(0)) {
+            return Err(Refusal::new(why.text(kernel, number)));
+        }
+        let launch = Launch { rules: &rules, ..*self };
+        let (packed, own) = packing.packed(0, false);
+        let grid = launch.grid(&variant.program, &rules.variants[0], &own)?;
+        let (symbols, passed) = (self.rules.symbols(sizes), launch.passed(&variant.program, &own));
+        let (passed_over, spans) = (Vec::new(), spans(self.given));
+        Ok(Plan { variant: number, grid, symbols, passed, packed, passed_over, spans })
+    }
+
+    /// The fastest of some variants, and its clocks.
+    fn among(&self, variants: std::ops::Range<usize>, sizes: Sizes) -> Result<(Plan, Option<u128>), Refusal> {
+        let Launch { rules, kernel, tensors, limits, .. } = *self;
+        let before = variants.start;
+        let mut packing = Packing::new(rules, kernel, tensors, limits, sizes);
+        // Facts that all variants need are reported once.
+        if let Some(why) = packing.limit(rules.variants[before].class) {
+            return Err(Refusal::new(why.text(kernel, before)));
+        }
+        let mut tried: Vec<Result<Choice, Why>> = Vec::with_capacity(variants.len());
+        for variant in variants {
+            let (program, alternative) = (&kernel.variants[variant].program, &rules.variants[variant]);
+            let one = match (packing.unfit(alternative.class), unsupported(program, limits)) {
+                (Some(why @ Why::Rows(_)), Some(_)) | (_, Some(why)) => Err(why),
+                (Some(why), None) => match packing.copies(alternative.class) {
+                    true => Ok(packing.choice(variant, true)),
+                    false => Err(why),
+                },
+                (None, None) => {
+                    let direct = packing.choice(variant, false);
+                    let cuts = alternative.cost.as_ref().is_some_and(cost::Rule::cuts);
+                    let whole = cuts && packing.copies(alternative.class);
+                    let packed = whole.then(|| packing.choice(variant, true));
+                    Ok(packed.filter(|packed| packed.clocks < direct.clocks).unwrap_or(direct))
+                }
+            };
+            // Only variants with a cost model compete.
+            let settled = one.is_ok() && alternative.cost.is_none();
+            tried.push(one);
+            if settled {
+                break;
+            }
+        }
+        let Some(first) = tried.iter().position(Result::is_ok) else {
+            let why = tried.into_iter().filter_map(Result::err).zip(before..);
+            let why: Vec<String> = why.map(|(why, variant)| why.text(kernel, variant)).collect();
+            return Err(Refusal::none_fits(&why));
+        };
+        let clocks: Vec<_> = tried.iter().map(|one| one.as_ref().ok()?.clocks).collect();
+        let place = cost::quickest(first, &clocks);
+        let (variant, copies) = (before + place, tried[place].as_ref().is_ok_and(|choice| choice.copies));
+        tried.truncate(place);
+        let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
+        let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
+        let program = &kernel.variants[variant].program;
+        let grid = match self.given.iter().any(Given::is_empty) {
+            true => [0; 3],
+            false => self.grid(program, &rules.variants[variant], &sizes)?,
+        };
+        let (symbols, passed) = (rules.symbols(&sizes), self.passed(program, &sizes));
+        let spans = spans(self.given);
+        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, clocks[place]))
+    }
+
+    fn grid(&self, program: &Kernel, alternative: &Alternative, sizes: &Sizes) -> Result<[u32; 3], Refusal> {
+        if program.launch.persistent {
+            return self.resident(program, alternative, sizes);
+        }
+        let mut grid = [0; 3];
+        for (axis, factors) in alternative.grid.iter().enumerate() {
+            let product = |all: i128, factor: &Size| Some(all * i128::from(factor.evaluate(sizes)?));
+            let blocks = factors.iter().try_fold(1, product);
+            let most = self.limits.grid[axis];
+            grid[axis] = match blocks {
+                Some(blocks) if (0..=i128::from(most)).contains(&blocks) => blocks as u32,
+                Some(blocks) => return Err(Refusal::grid(axis, blocks, most)),
+                None => return Err(Refusal::unknown(&program.launch.grid[axis])),
+            };
+            let cluster = program.launch.cluster[axis].max(1);
+            if grid[axis] % cluster != 0 {
+                return Err(Refusal::cluster(axis, grid[axis], cluster));
+            }
+        }
+        Ok(grid)
+    }
+
+    /// The grid of a persistent kernel: clusters that are resident on the device at once, no more than there are
+    /// tiles.
+    fn resident(
+        &self,
+        program: &Kernel,
+        alternative: &Alternative,
+        sizes: &Sizes,
+    ) -> Result<[u32; 3], Refusal> {
+        let mut tiles = 1i128;
+        for (factor, value) in alternative.grid.iter().flatten().zip(program.launch.grid.iter().flatten()) {
+            match factor.evaluate(sizes) {
+                Some(count) => tiles = tiles.saturating_mul(count.into()),
+                None => return Err(Refusal::unknown(std::slice::from_ref(value))),
+            }
+        }
+        // The tile scheduler's counter of a cluster has 32 bits, its blocks included.
+        let most = i32::MAX as u32 - self.limits.multiprocessors.saturating_mul(64);
+        if tiles > i128::from(most) {
+            return Err(Refusal::grid(0, tiles, most));
+        }
+        let cluster = program.launch.cluster.iter().product::<u32>().max(1);
+        let clusters = self.limits.clusters(cluster, program.launch.blocks_per_sm);
+        let clusters = tiles.clamp(0, i128::from(clusters)) as u32;
+        Ok([clusters * cluster, 1, 1])
+    }
+
+    fn passed(&self, program: &Kernel, sizes: &Sizes) -> Vec<Passed> {
+        let lookup = |symbol: Symbol| self.rules.value(sizes, symbol);
+        let value = |value: Value| value.evaluate(&lookup).unwrap_or_default();
+        let one = |(place, param): (usize, &Param)| match param {
+            Param::Pointer { .. } => Passed::Tensor(place),
+            Param::Scalar { .. } => Passed::Scalar(place),
+            Param::Int { symbol, wide, .. } => {
+                Passed::Int { value: lookup(*symbol).unwrap_or_default(), wide: *wide }
+            }
+            Param::TensorMap { tensor, tile, modes, swizzle, .. } => {
+                let Some(Param::Pointer { shape, stride, elem, .. }) = program.params.get(*tensor as usize)
+                else {
+                    unreachable!("a tensor map describes a pointer");
+                };
+                debug_assert!(self.tensors[*tensor as usize].is_some());
+                let modes = || modes.iter().map(|&mode| usize::from(mode));
+                let bytes = u64::from(elem.bytes());
+                Passed::Map(Map {
+                    arg: *tensor as usize,
+                    extents: modes().map(|mode| value(shape[mode]) as u64).collect(),
+                    strides: modes().skip(1).map(|mode| value(stride[mode]) as u64 * bytes).collect(),
+                    tile: tile.clone(),
+                    swizzle: *swizzle,
+                })
+            }
+        };
+        program.params.iter().enumerate().map(one).collect()
+    }
+}
+
+/// Why a device cannot run a program, if it cannot.
+fn unsupported(program: &Kernel, limits: &Limits) -> Option<Why> {
     if program.arch > limits.arch || (program.arch_specific && program.arch != limits.arch) {
-        let exact = if program.arch_specific { " and no other" } else { " or newer" };
-        return Some(format!(
-            "it is made for compute capability {}{exact}, and the device has {}",
-            capability(program.arch),
-            capability(limits.arch)
-        ));
+        return Some(Why::Capability(limits.arch));
     }
     if program.launch.shared_bytes > limits.shared_bytes {
-        return Some(format!(
-            "a block takes {} bytes of shared memory, and the device gives it {} at most",
-            program.launch.shared_bytes, limits.shared_bytes
-        ));
+        return Some(Why::Shared(limits.shared_bytes));
     }
-    if program.launch.threads > limits.threads {
-        return Some(format!(
-            "a block has {} threads, and {} is the device's most",
-            program.launch.threads, limits.threads
-        ));
-    }
-    program.needs.iter().find_map(|fact| unmet(fact, program, given, lookup))
-}
-
-/// The violated condition of a fact, if it does not hold.
-fn unmet(
-    fact: &Fact,
-    program: &Kernel,
-    given: &[Given],
-    lookup: &dyn Fn(Symbol) -> Option<i64>,
-) -> Option<String> {
-    match fact {
-        Fact::Divides(need) => match need.of.evaluate(lookup) {
-            Some(value) if value % need.divisor == 0 => None,
-            Some(value) => Some(format!("{} does not divide {}, which is {value}", need.divisor, need.of)),
-            None => Some(format!("{} is not known", need.of)),
-        },
-        Fact::AtMost { of, limit } => match of.evaluate(lookup) {
-            Some(value) if value <= *limit => None,
-            Some(value) => Some(format!(
-                "`{of}` is {value}, and the kernel is made for at most {limit}\nhelp: choose larger tiles, so that they hold all of it"
-            )),
-            None => Some(format!("`{of}` is not known")),
-        },
-        Fact::AtLeast { of, limit } => match of.evaluate(lookup) {
-            Some(value) if value >= *limit => None,
-            Some(value) => Some(format!(
-                "`{of}` is {value}, and the kernel is made for at least {limit}\nhelp: choose a smaller bound: more accesses are checked then"
-            )),
-            None => Some(format!("`{of}` is not known")),
-        },
-        Fact::Aligned { param, bytes } => {
-            let (place, tensor) = tensor_of(program, given, *param)?;
-            let over = tensor.address % u64::from(*bytes);
-            (over != 0).then(|| {
-                let name = name(program, place);
-                format!("`{name}` does not begin at a multiple of {bytes} bytes, but {over} bytes past one")
-            })
-        }
-        Fact::Small { param, beyond } => {
-            let (place, tensor) = tensor_of(program, given, *param)?;
-            let Some(Param::Pointer { stride, .. }) = program.params.get(place) else { return None };
-            let extents = tensor.extents.iter().zip(beyond).map(|(n, &more)| n + i64::from(more));
-            // Of a mode with one element the stride that the kernel computes with may be another tensor's.
-            let own = stride.iter().zip(&tensor.strides);
-            let strides = own.map(|(stride, given)| stride.evaluate(lookup).unwrap_or(*given));
-            let last = last_offset(&extents.collect::<Vec<_>>(), &strides.collect::<Vec<_>>());
-            (last > i128::from(i32::MAX)).then(|| {
-                format!("offsets into `{}`, rounded up to whole tiles, need 64 bits", name(program, place))
-            })
-        }
-    }
-}
-
-/// The offset of the last element.
-fn last_offset(extents: &[i64], strides: &[i64]) -> i128 {
-    extents.iter().zip(strides).map(|(n, d)| i128::from(n - 1) * i128::from(*d)).sum()
-}
-
-fn name(program: &Kernel, place: usize) -> &str {
-    match program.params.get(place) {
-        Some(Param::Pointer { name, .. } | Param::Scalar { name, .. }) => name,
-        _ => "",
-    }
-}
-
-/// The argument of a pointer parameter: parameters begin with the arguments, in their order.
-fn tensor_of<'g>(program: &Kernel, given: &'g [Given], param: Id) -> Option<(usize, &'g Tensor)> {
-    let place = param as usize;
-    debug_assert!(matches!(program.params.get(place), Some(Param::Pointer { .. })));
-    match given.get(place) {
-        Some(Given::Tensor(tensor)) => Some((place, tensor)),
-        _ => None,
-    }
-}
-
-/// `9.0`
-fn capability(arch: u32) -> String {
-    format!("{}.{}", arch / 10, arch % 10)
-}
-
-fn grid(
-    program: &Kernel,
-    limits: &Limits,
-    lookup: &dyn Fn(Symbol) -> Option<i64>,
-) -> Result<[u32; 3], Refusal> {
-    if program.launch.persistent {
-        return resident(program, limits, lookup);
-    }
-    let mut grid = [0; 3];
-    for (axis, factors) in program.launch.grid.iter().enumerate() {
-        let values: Option<Vec<i64>> = factors.iter().map(|factor| factor.evaluate(lookup)).collect();
-        let blocks = values.map(|values| values.iter().map(|&n| i128::from(n)).product::<i128>());
-        let most = limits.grid[axis];
-        grid[axis] = match blocks {
-            Some(blocks) if (0..=i128::from(most)).contains(&blocks) => blocks as u32,
-            Some(blocks) => return Err(Refusal::grid(axis, blocks, most)),
-            None => return Err(Refusal::unknown(factors)),
-        };
-        let cluster = program.launch.cluster[axis].max(1);
-        if grid[axis] % cluster != 0 {
-            return Err(Refusal::cluster(axis, grid[axis], cluster));
-        }
-    }
-    Ok(grid)
-}
-
-/// The grid of a persistent kernel: clusters that are resident on the device at once, no more than there are
-/// tiles.
-fn resident(
-    program: &Kernel,
-    limits: &Limits,
-    lookup: &dyn Fn(Symbol) -> Option<i64>,
-) -> Result<[u32; 3], Refusal> {
-    let mut tiles = 1i128;
-    for factor in program.launch.grid.iter().flatten() {
-        match factor.evaluate(lookup) {
-            Some(count) => tiles = tiles.saturating_mul(count.into()),
-            None => return Err(Refusal::unknown(std::slice::from_ref(factor))),
-        }
-    }
-    // The tile scheduler's counter of a cluster has 32 bits, its blocks included.
-    let most = i32::MAX as u32 - limits.multiprocessors.saturating_mul(64);
-    if tiles > i128::from(most) {
-        return Err(Refusal::grid(0, tiles, most));
-    }
-    let cluster = program.launch.cluster.iter().product::<u32>().max(1);
-    let clusters = limits.clusters(cluster, program.launch.blocks_per_sm);
-    let clusters = tiles.clamp(0, i128::from(clusters)) as u32;
-    Ok([clusters * cluster, 1, 1])
-}
-
-fn passed(program: &Kernel, given: &[Given], lookup: &dyn Fn(Symbol) -> Option<i64>) -> Vec<Passed> {
-    let value = |value: tilewright_layout::Value| value.evaluate(lookup).unwrap_or_default();
-    let one = |(place, param): (usize, &Param)| match param {
-        Param::Pointer { .. } => Passed::Tensor(place),
-        Param::Scalar { .. } => Passed::Scalar(place),
-        Param::Int { symbol, wide, .. } => {
-            Passed::Int { value: lookup(*symbol).unwrap_or_default(), wide: *wide }
-        }
-        Param::TensorMap { tensor, tile, modes, swizzle, .. } => {
-            let Some(Param::Pointer { shape, stride, elem, .. }) = program.params.get(*tensor as usize)
-            else {
-                unreachable!("a tensor map describes a pointer");
-            };
-            debug_assert!(matches!(given[*tensor as usize], Given::Tensor(_)));
-            let modes = || modes.iter().map(|&mode| usize::from(mode));
-            let bytes = u64::from(elem.bytes());
-            Passed::Map(Map {
-                arg: *tensor as usize,
-                extents: modes().map(|mode| value(shape[mode]) as u64).collect(),
-                strides: modes().skip(1).map(|mode| value(stride[mode]) as u64 * bytes).collect(),
-                tile: tile.clone(),
-                swizzle: *swizzle,
-            })
-        }
-    };
-    program.params.iter().enumerate().map(one).collect()
+    (program.launch.threads > limits.threads).then_some(Why::Threads(limits.threads))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Arguments that are packed before a kernel runs: copies with aligned rows, where a variant's facts do not
 //! hold of the arguments themselves, and with rows along another mode, where a variant reads these.
 
-use tilewright_layout::Symbol;
-
-use super::{Given, Limits, Plan, Tensor, bind, cost, plan, unmet, value, why_not};
-use crate::definition::{Generated, Pack, Variant};
+use super::cost::Traffic;
+use super::rules::{Broken, Check, Rules, Sizes};
+use super::why::Why;
+use super::{Given, Limits, Plan, Tensor, bind, cost};
+use crate::definition::{Generated, Pack};
 
 /// Copies begin at multiples of so many bytes of the workspace, as allocations do.
 const ALIGNED: u64 = 256;
@@ -19,12 +20,12 @@ pub struct Packed {
     pub pack: usize,
     /// The argument.
     pub arg: usize,
-    /// Why: what does not hold of the argument itself.
-    pub why: String,
     /// The copy, as the kernel reads it. Its address is an offset in the workspace.
     pub copy: Tensor,
     /// The launch that copies, of the pack's kernel on [`Packed::arguments`].
     pub plan: Plan,
+    /// Why: what does not hold of the argument itself.
+    pub(super) why: Why,
 }
 
 impl Plan {
@@ -44,7 +45,7 @@ impl Plan {
     /// let (a, b) = (tensor(4096, 1023, [1023, 1], false), tensor(2048, 1023, [1023, 1], false));
     /// let given = [a, b, tensor(4096, 2048, [1, 4096], true)];
     /// let plan = plan(&kernel, &given, &Limits::HOPPER)?;
-    /// assert_eq!(plan.packed[0].why, "8 does not divide lda, which is 1023");
+    /// assert_eq!(plan.why(&kernel, &plan.packed[0]), "8 does not divide lda, which is 1023");
     /// assert_eq!(plan.workspace(), (4096 + 2048) * 1024 * 2);
     /// let Given::Tensor(a) = &plan.arguments(&given, 1 << 50)[0] else { panic!("a tensor") };
     /// assert_eq!((a.address, &a.strides[..]), (1 << 50, &[1024, 1][..]));
@@ -56,6 +57,11 @@ impl Plan {
             all[packed.arg] = Given::Tensor(packed.placed(workspace));
         }
         all
+    }
+
+    /// Why an argument is packed: what does not hold of the argument itself. `kernel` is the plan's.
+    pub fn why(&self, kernel: &Generated, packed: &Packed) -> String {
+        packed.why.text(kernel, self.variant)
     }
 
     /// Bytes of memory for the copies; the launch owns it until the kernel has ended.
@@ -120,176 +126,217 @@ fn row_of(extent: i64, multiple: i64) -> Option<i64> {
     extent.checked_add(multiple - 1).map(|sum| sum / multiple * multiple)
 }
 
-/// A variant's launch: which arguments are packed.
-#[derive(Default)]
-pub(super) struct Candidate {
-    /// Of the kernel's packs.
+/// What some variants read: the arguments, some of them replaced by copies, and what follows from them.
+struct Operands {
+    form: usize,
+    /// Of the kernel's packs, in the order of the copies.
     packs: Vec<usize>,
-    /// The sizes with these copies; nothing without copies.
-    pub(super) symbols: Option<Vec<(Symbol, i64)>>,
-    /// Why each is packed.
-    why: Vec<String>,
+    sizes: Sizes,
+    /// Which facts do not hold.
+    broken: Vec<Option<Broken>>,
+    traffic: Vec<Traffic>,
 }
 
-/// The copies that variants may read. Each is planned once, and only if a variant needs it.
+/// A variant's launch: does it read copies, and its estimated clocks, copies included; `None` where the kernel has no cost model.
+pub(super) struct Choice {
+    pub(super) copies: bool,
+    pub(super) clocks: Option<u128>,
+}
+
+/// Operands with copies, and why each is made.
+struct Copies {
+    operands: usize,
+    why: Vec<Why>,
+}
+
+/// What variants of a launch may read. All of it is found once, and only if a variant needs it.
 pub(super) struct Packing<'p> {
+    rules: &'p Rules,
     kernel: &'p Generated,
-    given: &'p [Given],
+    tensors: &'p [Option<&'p Tensor>],
     limits: &'p Limits,
+    /// The arguments themselves are the first.
+    operands: Vec<Operands>,
     copies: Vec<Option<Option<(Packed, u128)>>>,
+    /// Of a class of variants: see [`Packing::copies`].
+    of_classes: Vec<Option<Option<Copies>>>,
 }
 
 impl<'p> Packing<'p> {
-    pub(super) fn new(kernel: &'p Generated, given: &'p [Given], limits: &'p Limits) -> Packing<'p> {
-        Packing { kernel, given, limits, copies: vec![None; kernel.packs.len()] }
+    pub(super) fn new(
+        rules: &'p Rules,
+        kernel: &'p Generated,
+        tensors: &'p [Option<&'p Tensor>],
+        limits: &'p Limits,
+        sizes: Sizes,
+    ) -> Packing<'p> {
+        let copies = kernel.packs.iter().map(|_| None).collect();
+        let of_classes = rules.classes.iter().map(|_| None).collect();
+        let operands = vec![Operands::new(rules, 0, Vec::new(), tensors, sizes)];
+        Packing { rules, kernel, tensors, limits, operands, copies, of_classes }
     }
 
-    /// The packs whose copies a variant may read.
-    fn packs_of(&self, variant: &Variant) -> Vec<usize> {
-        let program = &variant.program;
-        let reads = |pack: &Pack| {
-            program.launch.packs.contains(&(pack.arg as u32))
-                && program.params[pack.arg].contiguous() == Some(pack.modes[0])
-        };
-        (0..self.kernel.packs.len()).filter(|&which| reads(&self.kernel.packs[which])).collect()
+    /// Why variants of a class do not read the arguments themselves: rows are along another mode, or a fact does not hold.
+    pub(super) fn unfit(&self, class: usize) -> Option<Why> {
+        let transposes = |which: &&usize| self.kernel.packs[**which].transposes;
+        let rows = self.rules.classes[class].packs.iter().find(transposes);
+        rows.map(|which| Why::Rows(*which)).or_else(|| self.unmet(class, 0))
     }
 
-    /// Why a variant does not read an argument itself, if its rows are along another mode.
-    pub(super) fn reads_other_rows(&self, variant: &Variant) -> Option<String> {
-        let mut packs = self.packs_of(variant).into_iter().map(|which| &self.kernel.packs[which]);
-        let pack = packs.find(|pack| pack.transposes)?;
-        let (name, [to, from]) = (&self.kernel.params[pack.arg].name, [pack.modes[0], pack.modes[1]]);
-        Some(format!("`{name}` is contiguous along mode {from}, and this variant reads it along mode {to}"))
+    /// The first fact that does not hold.
+    fn unmet(&self, class: usize, operands: usize) -> Option<Why> {
+        let broken = &self.operands[operands].broken;
+        let mut needs = self.rules.classes[class].needs.iter().enumerate();
+        needs.find_map(|(place, fact)| Some(Why::Fact(place, broken[*fact]?)))
     }
 
-    /// The copies that a variant cannot do without, since it reads rows along another mode, and the arguments with them.
-    fn reordered(&mut self, variant: &Variant) -> Option<(Candidate, Vec<Given>)> {
-        let (mut chosen, mut given) = (Candidate::default(), self.given.to_vec());
-        for which in self.packs_of(variant) {
+    /// The facts that do not hold, of those of a class.
+    fn broken(&self, class: usize, operands: usize) -> usize {
+        let broken = &self.operands[operands].broken;
+        self.rules.classes[class].needs.iter().filter(|fact| broken[**fact].is_some()).count()
+    }
+
+    /// The first limit of the kernel that an argument exceeds.
+    pub(super) fn limit(&self, class: usize) -> Option<Why> {
+        let needs = &self.rules.classes[class].needs;
+        let limits =
+            |fact: usize| matches!(self.rules.facts[fact], Check::AtMost { .. } | Check::AtLeast { .. });
+        let mut limits = needs.iter().enumerate().filter(|(_, fact)| limits(**fact));
+        limits.find_map(|(place, fact)| Some(Why::Fact(place, self.operands[0].broken[*fact]?)))
+    }
+
+    /// A variant on the arguments themselves, or on the copies that [`Packing::copies`] has found.
+    pub(super) fn choice(&self, variant: usize, copies: bool) -> Choice {
+        let alternative = &self.rules.variants[variant];
+        let of_class = self.of_classes[alternative.class].as_ref().and_then(Option::as_ref);
+        let operands = &self.operands[of_class.filter(|_| copies).map_or(0, |copies| copies.operands)];
+        let clocks = alternative.cost.as_ref().and_then(|cost| {
+            let own = cost.clocks(self.limits, &operands.sizes, &operands.traffic)?;
+            let copies = operands.packs.iter().filter_map(|&which| self.copies[which].as_ref()?.as_ref());
+            Some(own.saturating_add(copies.map(|(_, clocks)| clocks).sum()))
+        });
+        Choice { copies, clocks }
+    }
+
+    /// Are there copies for a class of variants? Where it can run on the arguments themselves, these are copies of the arguments
+    /// whose rows begin in the middle of a sector.
+    pub(super) fn copies(&mut self, class: usize) -> bool {
+        if self.of_classes[class].is_none() {
+            let copies = match self.unfit(class) {
+                None => self.whole_sectors(class),
+                Some(_) => self.candidate(class),
+            };
+            self.of_classes[class] = Some(copies);
+        }
+        self.of_classes[class].as_ref().is_some_and(Option::is_some)
+    }
+
+    /// For a class that cannot run on the arguments themselves: an argument is packed if rows are read along another mode, or if
+    /// more facts hold then.
+    fn candidate(&mut self, class: usize) -> Option<Copies> {
+        let rules = self.rules;
+        let packs = || rules.classes[class].packs.iter().copied();
+        let (mut chosen, mut why) = (Vec::new(), Vec::new());
+        for which in packs() {
             let pack = &self.kernel.packs[which];
-            if !pack.transposes {
-                continue;
+            if pack.transposes {
+                chosen.push(which);
+                why.push(Why::Along(pack.modes[0]));
             }
-            let (arg, along) = (pack.arg, pack.modes[0]);
-            given[arg] = Given::Tensor(self.copy(which)?.clone());
-            chosen.packs.push(which);
-            chosen.why.push(format!("it is read in rows along mode {along}"));
         }
-        if !chosen.packs.is_empty() {
-            chosen.symbols = Some(bind::symbols(variant, &self.kernel.requires, &given).ok()?);
+        let mut operands = self.operands(class, &chosen)?;
+        for which in packs().filter(|which| !self.kernel.packs[*which].transposes) {
+            let mut with = chosen.clone();
+            with.push(which);
+            let Some(other) = self.operands(class, &with) else { continue };
+            if self.broken(class, other) < self.broken(class, operands) {
+                let [before, after] = [operands, other].map(|operands| &self.operands[operands].broken);
+                let mended =
+                    |(_, fact): &(usize, &usize)| before[**fact].is_some() && before[**fact] != after[**fact];
+                let cause = rules.classes[class].needs.iter().enumerate().find(mended);
+                why.extend(cause.and_then(|(place, fact)| Some(Why::Fact(place, before[*fact]?))));
+                (operands, chosen) = (other, with);
+            }
         }
-        Some((chosen, given))
+        (operands > 0 && self.unmet(class, operands).is_none()).then_some(Copies { operands, why })
     }
 
-    /// The launch of a variant that cannot run on the arguments themselves, for this reason: an argument is
-    /// packed if the variant reads rows along another mode, or if more facts hold then.
-    pub(super) fn candidate(
-        &mut self,
-        variant: &Variant,
-        symbols: &[(Symbol, i64)],
-        why: String,
-    ) -> Result<Candidate, String> {
-        let Some((mut chosen, mut given)) = self.reordered(variant) else { return Err(why) };
-        for which in self.packs_of(variant) {
-            let arg = self.kernel.packs[which].arg;
-            if chosen.packs.contains(&which) {
-                continue;
-            }
-            let known = chosen.symbols.as_deref().unwrap_or(symbols);
-            let before = broken(variant, &given, known);
-            let Some(copy) = self.copy(which) else { continue };
-            let mut with = given.clone();
-            with[arg] = Given::Tensor(copy.clone());
-            let Ok(sizes) = bind::symbols(variant, &self.kernel.requires, &with) else { continue };
-            let after = broken(variant, &with, &sizes);
-            if after.len() < before.len() {
-                let cause = before.into_iter().find(|fact| !after.contains(fact)).unwrap_or_default();
-                (given, chosen.symbols) = (with, Some(sizes));
-                chosen.packs.push(which);
-                chosen.why.push(cause);
-            }
-        }
-        match &chosen.symbols {
-            Some(sizes)
-                if why_not(variant, &given, self.limits, &|symbol| value(sizes, symbol)).is_none() =>
-            {
-                Ok(chosen)
-            }
-            _ => Err(why),
-        }
-    }
-
-    /// The launch of a variant that can run on the arguments themselves, with copies of those whose rows begin in the
-    /// middle of a sector; `None` if there are none.
-    pub(super) fn whole_sectors(&mut self, variant: &Variant) -> Option<Candidate> {
-        let mut given = self.given.to_vec();
-        let mut chosen = Candidate::default();
-        for which in self.packs_of(variant) {
-            let arg = self.kernel.packs[which].arg;
-            let Given::Tensor(tensor) = &self.given[arg] else { continue };
-            if !cost::cuts_sectors_of(tensor) {
-                continue;
-            }
-            let why = "its rows begin in the middle of sectors of 32 bytes".to_owned();
-            given[arg] = Given::Tensor(self.copy(which)?.clone());
-            chosen.packs.push(which);
-            chosen.why.push(why);
-        }
-        if chosen.packs.is_empty() {
+    /// For a class that can run on the arguments themselves: copies of those whose rows begin in the middle of a sector;
+    /// `None` if there are none.
+    fn whole_sectors(&mut self, class: usize) -> Option<Copies> {
+        let cuts = |which: &usize| {
+            let tensor = self.tensors[self.kernel.packs[*which].arg];
+            tensor.is_some_and(cost::cuts_sectors)
+        };
+        let packs: Vec<usize> = self.rules.classes[class].packs.iter().copied().filter(cuts).collect();
+        if packs.is_empty() {
             return None;
         }
-        let sizes = bind::symbols(variant, &self.kernel.requires, &given).ok()?;
-        if why_not(variant, &given, self.limits, &|symbol| value(&sizes, symbol)).is_some() {
-            return None;
-        }
-        chosen.symbols = Some(sizes);
-        Some(chosen)
+        let operands = self.operands(class, &packs)?;
+        let why = vec![Why::Sectors; packs.len()];
+        self.unmet(class, operands).is_none().then_some(Copies { operands, why })
     }
 
-    /// An argument's copy, at the start of a workspace.
-    fn copy(&mut self, which: usize) -> Option<&Tensor> {
-        if self.copies[which].is_none() {
-            self.copies[which] = Some(self.planned(which));
+    /// The arguments with copies of these packs, as a class of variants reads them.
+    fn operands(&mut self, class: usize, packs: &[usize]) -> Option<usize> {
+        let form = self.rules.classes[class].form;
+        let same = |known: &Operands| known.packs == packs && (packs.is_empty() || known.form == form);
+        if let Some(known) = self.operands.iter().position(same) {
+            return Some(known);
         }
-        self.copies[which].as_ref()?.as_ref().map(|(packed, _)| &packed.copy)
+        for &which in packs {
+            if self.copies[which].is_none() {
+                self.copies[which] = Some(self.planned(which));
+            }
+        }
+        let mut tensors = self.tensors.to_vec();
+        for &which in packs {
+            let (packed, _) = self.copies[which].as_ref()?.as_ref()?;
+            tensors[packed.arg] = Some(&packed.copy);
+        }
+        let sizes = bind::sizes(self.rules, self.kernel, form, &tensors).ok()?;
+        let operands = Operands::new(self.rules, form, packs.to_vec(), &tensors, sizes);
+        self.operands.push(operands);
+        Some(self.operands.len() - 1)
     }
 
     fn planned(&self, which: usize) -> Option<(Packed, u128)> {
-        let pack = &self.kernel.packs[which];
-        let Given::Tensor(from) = &self.given[pack.arg] else { return None };
+        let (pack, rules) = (&self.kernel.packs[which], &self.rules.packs[which]);
+        let from = self.tensors[pack.arg]?;
         let copy = copy_of(from, &pack.modes)?;
         let to = padded(&Tensor { address: ELSEWHERE, ..copy.clone() }, &pack.modes);
         let given = [permuted(from, &pack.modes), to].map(Given::Tensor);
-        let plan = plan(&pack.kernel, &given, self.limits).ok()?;
-        let program = &pack.kernel.variants[plan.variant].program;
-        let clocks = cost::clocks(program, self.limits, &|symbol| value(&plan.symbols, symbol));
-        Some((Packed { pack: which, arg: pack.arg, why: String::new(), copy, plan }, clocks.unwrap_or(0)))
+        let (plan, clocks) = rules.timed(&pack.kernel, &given, self.limits).ok()?;
+        Some((Packed { pack: which, arg: pack.arg, copy, plan, why: Why::Sectors }, clocks.unwrap_or(0)))
     }
 
-    /// The estimated clocks of the copies.
-    pub(super) fn clocks(&self, candidate: &Candidate) -> u128 {
-        let copies = candidate.packs.iter().filter_map(|&which| self.copies[which].as_ref()?.as_ref());
-        copies.map(|(_, clocks)| clocks).sum()
-    }
-
-    /// The copies, each at its place in the workspace.
-    pub(super) fn packed(&mut self, candidate: &Candidate) -> Vec<Packed> {
+    /// The copies, each at its place in the workspace; and the sizes with them.
+    pub(super) fn packed(mut self, class: usize, copies: bool) -> (Vec<Packed>, Sizes) {
+        let copies = if copies { self.of_classes[class].take().flatten() } else { None };
         let mut next = 0u64;
         let mut all = Vec::new();
-        for (&which, why) in candidate.packs.iter().zip(&candidate.why) {
+        let operands = self.operands.swap_remove(copies.as_ref().map_or(0, |copies| copies.operands));
+        let why = copies.map(|copies| copies.why).unwrap_or_default();
+        for (which, why) in operands.packs.into_iter().zip(why) {
             let Some((mut packed, _)) = self.copies[which].take().flatten() else { continue };
-            packed.copy.address = next;
-            packed.why.clone_from(why);
+            (packed.copy.address, packed.why) = (next, why);
             next = (next + packed.bytes()).next_multiple_of(ALIGNED);
             all.push(packed);
         }
-        all
+        (all, operands.sizes)
     }
 }
 
-/// The facts that do not hold.
-fn broken(variant: &Variant, given: &[Given], symbols: &[(Symbol, i64)]) -> Vec<String> {
-    let lookup = |symbol| value(symbols, symbol);
-    let program = &variant.program;
-    program.needs.iter().filter_map(|fact| unmet(fact, program, given, &lookup)).collect()
+impl Operands {
+    fn new(
+        rules: &Rules,
+        form: usize,
+        packs: Vec<usize>,
+        tensors: &[Option<&Tensor>],
+        sizes: Sizes,
+    ) -> Operands {
+        let broken = rules.facts.iter().map(|fact| fact.broken(tensors, &sizes)).collect();
+        let traffic = rules.reads.iter().map(|reads| Traffic::of(reads, &sizes)).collect();
+        Operands { form, packs, sizes, broken, traffic }
+    }
 }

@@ -84,14 +84,14 @@ impl Launched {
 
     /// Why faster variants could not run, one line for each.
     pub fn passed_over(&self) -> Vec<String> {
-        self.plan.plan.passed_over.clone()
+        self.plan.plan.passed_over(&self.made.generated)
     }
 
     /// Arguments that were copied to aligned rows first, each with what does not hold of the argument itself.
     pub fn packed(&self) -> Vec<(String, String)> {
-        let params = &self.made.generated.params;
-        let packed = self.plan.plan.packed.iter();
-        packed.map(|packed| (params[packed.arg].name.clone(), packed.why.clone())).collect()
+        let (kernel, plan) = (&self.made.generated, &self.plan.plan);
+        let packed = plan.packed.iter();
+        packed.map(|packed| (kernel.params[packed.arg].name.clone(), plan.why(kernel, packed))).collect()
     }
 }
 
@@ -186,7 +186,7 @@ pub(crate) fn launch(
                 Bound { elem, modes, mutable, word: start + first, len }
             }
         };
-        key.push(&one, made.plans.alignment);
+        key.push(&one, made.plans.alignment());
         bound.push(one);
     }
     let bound = bound.as_slice();

@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use tilewright_codegen::launch::{self, Given, Passed, Plan, plan};
+use tilewright_codegen::launch::{Given, Passed, Plan, Rules};
 use tilewright_codegen::thread::Param;
 
 use super::arguments::Bound;
@@ -93,7 +93,7 @@ pub(super) enum Source {
 impl Prepared {
     /// Plans a launch, and loads its kernels.
     pub(super) fn new(made: &Made, device: &Device, given: &[Given]) -> Result<Prepared, Error> {
-        let plan = plan(&made.generated, given, &device.limits())?;
+        let plan = made.plans.rules.plan(&made.generated, given, &device.limits())?;
         let (mut packs, mut kernel, mut time) = (Vec::new(), None, Duration::ZERO);
         if !plan.is_empty() {
             let mut step = |made: &Made, plan: &Plan, sources: &[Source]| {
@@ -140,8 +140,8 @@ impl Step {
 
 /// The plans of a kernel.
 pub(crate) struct Plans {
-    /// See [`launch::alignment`].
-    pub(super) alignment: u64,
+    /// By which they are made.
+    rules: Rules,
     kept: Mutex<Kept>,
 }
 
@@ -170,7 +170,12 @@ impl Kept {
 
 impl Plans {
     pub(crate) fn of(kernel: &tilewright_codegen::Generated) -> Plans {
-        Plans { alignment: launch::alignment(kernel), kept: Mutex::default() }
+        Plans { rules: Rules::of(kernel), kept: Mutex::default() }
+    }
+
+    /// See [`Rules::alignment`].
+    pub(super) fn alignment(&self) -> u64 {
+        self.rules.alignment()
     }
 
     /// The plan for a key.

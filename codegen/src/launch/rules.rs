@@ -1,0 +1,281 @@
+//! What launches of a kernel check and compare, prepared once: sizes by number instead of by name, and whatever several variants
+//! have in common once. It knows no arguments and no device.
+
+use tilewright_layout::{Symbol, Value};
+
+use super::bind::Bound;
+use super::{Tensor, common_multiple, cost, last_offset};
+use crate::definition::{Generated, Pack, Variant};
+use crate::thread::{Fact, Kernel, Param};
+
+/// Values of sizes by their numbers, where they are known.
+pub(super) type Sizes = Vec<Option<Bound>>;
+
+/// A number, or `times * ceil(of / over)` of a numbered size.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Size {
+    Int(i64),
+    Of {
+        times: i64,
+        of: usize,
+        over: u32,
+    },
+    /// Without a value in any launch.
+    Unknown,
+}
+
+impl Size {
+    /// The number of the size, if it is that and nothing else.
+    pub(super) fn plain(self) -> Option<usize> {
+        match self {
+            Size::Of { times: 1, of, over: 1 } => Some(of),
+            _ => None,
+        }
+    }
+
+    /// As [`Value::evaluate`].
+    pub(super) fn evaluate(self, sizes: &[Option<Bound>]) -> Option<i64> {
+        match self {
+            Size::Int(n) => Some(n),
+            Size::Of { times, of, over } => {
+                let value = sizes.get(of).copied().flatten()?.value;
+                let quotient = match i64::from(over) {
+                    1 => value,
+                    over => value.checked_div_euclid(over)? + i64::from(value.rem_euclid(over) != 0),
+                };
+                quotient.checked_mul(times)
+            }
+            Size::Unknown => None,
+        }
+    }
+}
+
+/// The tensors of a variant's parameters, by the places of their arguments.
+#[derive(PartialEq, Debug)]
+pub(super) struct Form {
+    pub(super) tensors: Vec<Shape>,
+}
+
+/// The sizes of a tensor, as a variant takes it.
+#[derive(PartialEq, Debug)]
+pub(super) struct Shape {
+    pub(super) arg: usize,
+    pub(super) extents: Vec<Size>,
+    pub(super) strides: Vec<Size>,
+}
+
+/// A [`Fact`].
+#[derive(PartialEq, Debug)]
+pub(super) enum Check {
+    Divides { of: Size, divisor: i64 },
+    AtMost { of: Size, limit: i64 },
+    AtLeast { of: Size, limit: i64 },
+    Aligned { arg: usize, bytes: u32 },
+    Small { arg: usize, beyond: Vec<u32>, strides: Vec<Size> },
+}
+
+/// A fact that does not hold: the number that it is about, if that is known.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Broken(pub(super) Option<i64>);
+
+impl Check {
+    pub(super) fn broken(&self, tensors: &[Option<&Tensor>], sizes: &[Option<Bound>]) -> Option<Broken> {
+        let size = |of: &Size, holds: &dyn Fn(i64) -> bool| match of.evaluate(sizes) {
+            Some(value) if holds(value) => None,
+            value => Some(Broken(value)),
+        };
+        match self {
+            Check::Divides { of, divisor } => size(of, &|value| value % divisor == 0),
+            Check::AtMost { of, limit } => size(of, &|value| value <= *limit),
+            Check::AtLeast { of, limit } => size(of, &|value| value >= *limit),
+            Check::Aligned { arg, bytes } => {
+                let over = tensors[*arg]?.address % u64::from(*bytes);
+                (over != 0).then_some(Broken(Some(over as i64)))
+            }
+            Check::Small { arg, beyond, strides } => {
+                let tensor = tensors[*arg]?;
+                let extents = tensor.extents.iter().zip(beyond).map(|(n, &more)| n + i64::from(more));
+                // Of a mode with one element the stride that the kernel computes with may be another tensor's.
+                let own = strides.iter().zip(&tensor.strides);
+                let strides = own.map(|(stride, given)| stride.evaluate(sizes).unwrap_or(*given));
+                (last_offset(extents.zip(strides)) > i128::from(i32::MAX)).then_some(Broken(None))
+            }
+        }
+    }
+}
+
+/// What decides whether a variant can run, the device aside. Variants that differ in tiles alone have it in common.
+#[derive(PartialEq, Debug)]
+pub(super) struct Class {
+    /// Of [`Rules::forms`].
+    pub(super) form: usize,
+    /// Of [`Rules::facts`], in the order of the program's.
+    pub(super) needs: Vec<usize>,
+    /// Of the kernel's packs: those whose copies it may read.
+    pub(super) packs: Vec<usize>,
+}
+
+/// A variant.
+#[derive(Debug)]
+pub(super) struct Alternative {
+    /// Of [`Rules::classes`].
+    pub(super) class: usize,
+    /// Blocks along x, y, z, as products.
+    pub(super) grid: [Vec<Size>; 3],
+    pub(super) cost: Option<cost::Rule>,
+}
+
+/// A kernel's launch rules: what each variant requires and costs, and how many blocks it has.
+///
+/// ```
+/// use tilewright_codegen::Definition;
+/// use tilewright_codegen::launch::{Given, Limits, Rules, Tensor, plan};
+/// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+/// let rules = Rules::of(&kernel);
+/// for m in [100, 200, 300] {
+///     let tensor = |m: i64, n: i64, mutable| {
+///         let (extents, strides) = (vec![m, n], vec![1, m]);
+///         let address = if mutable { 1 << 30 } else { 1 << 20 };
+///         Given::Tensor(Tensor { elem: kernel.params[0].elem, mutable, extents, strides, len: (m * n) as u64, address })
+///     };
+///     let given = [tensor(m, 8, false), tensor(128, 8, false), tensor(m, 128, true)];
+///     assert_eq!(rules.plan(&kernel, &given, &Limits::HOPPER), plan(&kernel, &given, &Limits::HOPPER));
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Rules {
+    /// The sizes, by number.
+    pub(super) symbols: Vec<Symbol>,
+    pub(super) forms: Vec<Form>,
+    pub(super) facts: Vec<Check>,
+    /// Tensors that are read, for costs.
+    pub(super) reads: Vec<Vec<cost::Read>>,
+    pub(super) classes: Vec<Class>,
+    pub(super) variants: Vec<Alternative>,
+    /// The rules of the kernel's packs.
+    pub(super) packs: Vec<Rules>,
+    alignment: u64,
+}
+
+/// Bulk copies need tensors at multiples of so many bytes; elements have no more.
+const MAPPED: u64 = 16;
+
+impl Rules {
+    /// The rules of a kernel.
+    pub fn of(kernel: &Generated) -> Rules {
+        let packs: Vec<Rules> = kernel.packs.iter().map(|pack| Rules::of(&pack.kernel)).collect();
+        let alignment = packs.iter().fold(MAPPED, |all, pack| common_multiple(all, pack.alignment));
+        let mut rules = Rules::new(&kernel.variants, &kernel.packs);
+        (rules.alignment, rules.packs) = (common_multiple(rules.alignment, alignment), packs);
+        rules
+    }
+
+    /// The rules of some variants.
+    pub(super) fn new(variants: &[Variant], packs: &[Pack]) -> Rules {
+        let mut rules = Rules {
+            symbols: Vec::new(),
+            forms: Vec::new(),
+            facts: Vec::new(),
+            reads: Vec::new(),
+            classes: Vec::new(),
+            variants: Vec::new(),
+            packs: Vec::new(),
+            alignment: 1,
+        };
+        for (place, variant) in variants.iter().enumerate() {
+            let program = &variant.program;
+            let form = rules.form(program);
+            let form = index(&mut rules.forms, form);
+            let before = variants[..place].iter().zip(&rules.variants).find(|(before, alternative)| {
+                before.program.needs == program.needs && rules.classes[alternative.class].form == form
+            });
+            let needs = match before {
+                Some((_, alternative)) => rules.classes[alternative.class].needs.clone(),
+                None => program.needs.iter().map(|fact| rules.fact(program, fact)).collect(),
+            };
+            let reads = |pack: &Pack| {
+                program.launch.packs.contains(&(pack.arg as u32))
+                    && program.params[pack.arg].contiguous() == Some(pack.modes[0])
+            };
+            let packs = (0..packs.len()).filter(|&which| reads(&packs[which])).collect();
+            let class = index(&mut rules.classes, Class { form, needs, packs });
+            let cost = program.launch.cost.map(|cost| cost::Rule::new(&mut rules, program, cost));
+            let grid = [0, 1, 2].map(|axis| rules.sizes(&program.launch.grid[axis]));
+            rules.variants.push(Alternative { class, grid, cost });
+        }
+        rules
+    }
+
+    /// Plans depend on the remainders of addresses by this number, and on nothing else of them as long as tensors do not
+    /// overlap. This is not so for launches without loops ([`Generated::hollow`]).
+    pub fn alignment(&self) -> u64 {
+        self.alignment
+    }
+
+    /// A size of a program, by number.
+    pub(super) fn size(&mut self, value: Value) -> Size {
+        match value {
+            Value::Int(n) => Size::Int(n),
+            Value::Sym { times, of, over } => Size::Of { times, of: index(&mut self.symbols, of), over },
+            Value::Basis { .. } | Value::Any => Size::Unknown,
+        }
+    }
+
+    pub(super) fn sizes(&mut self, values: &[Value]) -> Vec<Size> {
+        values.iter().map(|value| self.size(*value)).collect()
+    }
+
+    /// The value of a size of a program.
+    pub(super) fn value(&self, sizes: &[Option<Bound>], symbol: Symbol) -> Option<i64> {
+        let number = self.symbols.iter().position(|known| *known == symbol)?;
+        sizes[number].map(|bound| bound.value)
+    }
+
+    /// A size as the kernel's author wrote it.
+    pub(super) fn named(&self, size: Size) -> Value {
+        match size {
+            Size::Int(n) => Value::Int(n),
+            Size::Of { times, of, over } => Value::Sym { times, of: self.symbols[of], over },
+            Size::Unknown => Value::Any,
+        }
+    }
+
+    fn form(&mut self, program: &Kernel) -> Form {
+        let mut tensors = Vec::new();
+        for (arg, param) in program.params.iter().enumerate() {
+            if let Param::Pointer { shape, stride, .. } = param {
+                tensors.push(Shape { arg, extents: self.sizes(shape), strides: self.sizes(stride) });
+            }
+        }
+        Form { tensors }
+    }
+
+    fn fact(&mut self, program: &Kernel, fact: &Fact) -> usize {
+        let check = match fact {
+            Fact::Divides(need) => Check::Divides { of: self.size(need.of), divisor: need.divisor },
+            Fact::AtMost { of, limit } => Check::AtMost { of: self.size(*of), limit: *limit },
+            Fact::AtLeast { of, limit } => Check::AtLeast { of: self.size(*of), limit: *limit },
+            Fact::Aligned { param, bytes } => {
+                self.alignment = common_multiple(self.alignment, u64::from(*bytes));
+                // Parameters begin with the arguments, in their order.
+                Check::Aligned { arg: *param as usize, bytes: *bytes }
+            }
+            Fact::Small { param, beyond } => {
+                let strides = match program.params.get(*param as usize) {
+                    Some(Param::Pointer { stride, .. }) => self.sizes(stride),
+                    _ => unreachable!("the fact is about a tensor"),
+                };
+                Check::Small { arg: *param as usize, beyond: beyond.clone(), strides }
+            }
+        };
+        index(&mut self.facts, check)
+    }
+}
+
+/// The index of an item, which is added if it is new.
+pub(super) fn index<T: PartialEq>(all: &mut Vec<T>, item: T) -> usize {
+    all.iter().position(|known| *known == item).unwrap_or_else(|| {
+        all.push(item);
+        all.len() - 1
+    })
+}
