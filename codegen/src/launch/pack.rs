@@ -158,7 +158,9 @@ pub(super) struct Packing<'p> {
     /// The arguments themselves are the first.
     operands: Vec<Operands>,
     copies: Vec<Option<Option<(Packed, u128)>>>,
-    /// Of a class of variants: see [`Packing::copies`].
+    /// Of classes of variants: see [`Packing::unfit`].
+    unfit: Vec<Option<Why>>,
+    /// Of classes of variants: see [`Packing::copies`].
     of_classes: Vec<Option<Option<Copies>>>,
 }
 
@@ -173,14 +175,19 @@ impl<'p> Packing<'p> {
         let copies = kernel.packs.iter().map(|_| None).collect();
         let of_classes = rules.classes.iter().map(|_| None).collect();
         let operands = vec![Operands::new(rules, 0, Vec::new(), tensors, sizes)];
-        Packing { rules, kernel, tensors, limits, operands, copies, of_classes }
+        let unfit = Vec::with_capacity(rules.classes.len());
+        let mut packing = Packing { rules, kernel, tensors, limits, operands, copies, unfit, of_classes };
+        for (number, class) in rules.classes.iter().enumerate() {
+            let rows = class.packs.iter().find(|which| kernel.packs[**which].transposes);
+            let why = rows.map(|which| Why::Rows(*which)).or_else(|| packing.unmet(number, 0));
+            packing.unfit.push(why);
+        }
+        packing
     }
 
     /// Why variants of a class do not read the arguments themselves: rows are along another mode, or a fact does not hold.
     pub(super) fn unfit(&self, class: usize) -> Option<Why> {
-        let transposes = |which: &&usize| self.kernel.packs[**which].transposes;
-        let rows = self.rules.classes[class].packs.iter().find(transposes);
-        rows.map(|which| Why::Rows(*which)).or_else(|| self.unmet(class, 0))
+        self.unfit[class]
     }
 
     /// The first fact that does not hold.
@@ -246,17 +253,19 @@ impl<'p> Packing<'p> {
         }
         let mut operands = self.operands(class, &chosen)?;
         for which in packs().filter(|which| !self.kernel.packs[*which].transposes) {
-            let mut with = chosen.clone();
-            with.push(which);
-            let Some(other) = self.operands(class, &with) else { continue };
-            if self.broken(class, other) < self.broken(class, operands) {
-                let [before, after] = [operands, other].map(|operands| &self.operands[operands].broken);
-                let mended =
-                    |(_, fact): &(usize, &usize)| before[**fact].is_some() && before[**fact] != after[**fact];
-                let cause = rules.classes[class].needs.iter().enumerate().find(mended);
-                why.extend(cause.and_then(|(place, fact)| Some(Why::Fact(place, before[*fact]?))));
-                (operands, chosen) = (other, with);
-            }
+            chosen.push(which);
+            let other = self.operands(class, &chosen);
+            let before = self.broken(class, operands);
+            let Some(other) = other.filter(|other| self.broken(class, *other) < before) else {
+                chosen.pop();
+                continue;
+            };
+            let [before, after] = [operands, other].map(|operands| &self.operands[operands].broken);
+            let mended =
+                |(_, fact): &(usize, &usize)| before[**fact].is_some() && before[**fact] != after[**fact];
+            let cause = rules.classes[class].needs.iter().enumerate().find(mended);
+            why.extend(cause.and_then(|(place, fact)| Some(Why::Fact(place, before[*fact]?))));
+            operands = other;
         }
         (operands > 0 && self.unmet(class, operands).is_none()).then_some(Copies { operands, why })
     }
@@ -280,7 +289,8 @@ impl<'p> Packing<'p> {
     /// The arguments with copies of these packs, as a class of variants reads them.
     fn operands(&mut self, class: usize, packs: &[usize]) -> Option<usize> {
         let form = self.rules.classes[class].form;
-        let same = |known: &Operands| known.packs == packs && (packs.is_empty() || known.form == form);
+        let same =
+            |known: &Operands| known.packs.iter().eq(packs) && (packs.is_empty() || known.form == form);
         if let Some(known) = self.operands.iter().position(same) {
             return Some(known);
         }

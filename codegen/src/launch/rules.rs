@@ -182,15 +182,17 @@ impl Rules {
             packs: Vec::new(),
             alignment: 1,
         };
-        for (place, variant) in variants.iter().enumerate() {
+        // The first variant of each class.
+        let mut firsts = Vec::new();
+        for variant in variants {
             let program = &variant.program;
             let form = rules.form(program);
             let form = index(&mut rules.forms, form);
-            let before = variants[..place].iter().zip(&rules.variants).find(|(before, alternative)| {
-                before.program.needs == program.needs && rules.classes[alternative.class].form == form
-            });
-            let needs = match before {
-                Some((_, alternative)) => rules.classes[alternative.class].needs.clone(),
+            let same = |(first, class): &(&&Variant, &Class)| {
+                class.form == form && first.program.needs == program.needs
+            };
+            let needs = match firsts.iter().zip(&rules.classes).find(same) {
+                Some((_, class)) => class.needs.clone(),
                 None => program.needs.iter().map(|fact| rules.fact(program, fact)).collect(),
             };
             let reads = |pack: &Pack| {
@@ -199,6 +201,9 @@ impl Rules {
             };
             let packs = (0..packs.len()).filter(|&which| reads(&packs[which])).collect();
             let class = index(&mut rules.classes, Class { form, needs, packs });
+            if class == firsts.len() {
+                firsts.push(variant);
+            }
             let cost = program.launch.cost.map(|cost| cost::Rule::new(&mut rules, program, cost));
             let grid = [0, 1, 2].map(|axis| rules.sizes(&program.launch.grid[axis]));
             rules.variants.push(Alternative { class, grid, cost });
