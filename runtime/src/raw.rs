@@ -57,6 +57,7 @@ pub fn watched(
     watch: &mut impl Watch,
 ) -> Result<crate::Launched, Error> {
     let made = crate::jit::made(kernel.def())?;
+    watch.end(Part::Checks);
     crate::launch::launch(&made, stream, arguments, false, watch)
 }
 

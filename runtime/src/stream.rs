@@ -36,6 +36,8 @@ struct Inner {
     cuda: Arc<CudaStream>,
     /// Is work of this stream being captured into a graph, by [`Stream::capture`]?
     recording: AtomicBool,
+    /// Has code outside of this crate had the driver's stream?
+    shared: AtomicBool,
     /// Memory for launches that copy arguments first, one launch after the other.
     workspace: Mutex<Option<Arc<Workspace>>>,
     /// The workspaces of launches that are being captured.
@@ -48,14 +50,13 @@ pub(crate) type Workspace = DeviceTensor<u8, 1>;
 impl Stream {
     pub(crate) fn new(device: &Device) -> Result<Stream, Error> {
         let cuda = device.context().new_stream().doing("making a stream")?;
-        Ok(Stream::around(device.clone(), cuda))
+        Ok(Stream::around(device.clone(), cuda, false))
     }
 
-    fn around(device: Device, cuda: Arc<CudaStream>) -> Stream {
-        let (workspace, captured) = Default::default();
-        Stream {
-            inner: Arc::new(Inner { device, cuda, recording: AtomicBool::new(false), workspace, captured }),
-        }
+    fn around(device: Device, cuda: Arc<CudaStream>, shared: bool) -> Stream {
+        let (recording, workspace, captured) = Default::default();
+        let shared = AtomicBool::new(shared);
+        Stream { inner: Arc::new(Inner { device, cuda, recording, shared, workspace, captured }) }
     }
 
     /// A stream of cudarc, or of another library through cudarc.
@@ -70,7 +71,7 @@ impl Stream {
         if is_per_thread(&stream) {
             return Err(per_thread("a stream"));
         }
-        Ok(Stream::around(Device::of(stream.context())?, stream))
+        Ok(Stream::around(Device::of(stream.context())?, stream, true))
     }
 
     /// The device.
@@ -86,6 +87,7 @@ impl Stream {
     /// - foreign work on it is ordered with the tensors that are launched on this stream;
     /// - nobody captures it or its clones into a graph except by [`Stream::capture`].
     pub unsafe fn cuda_stream(&self) -> &Arc<CudaStream> {
+        self.inner.shared.store(true, Ordering::SeqCst);
         self.cuda()
     }
 
@@ -192,6 +194,12 @@ impl Stream {
             locked(&self.inner.captured).push(known.clone());
         }
         submit(workspace.as_ref().map_or(0, |known| known.address()))
+    }
+
+    /// Is work of this stream captured by others than [`Stream::capture`]? They have promised that it is not, and cannot where
+    /// nobody has had the driver's stream.
+    pub(crate) fn is_captured_elsewhere(&self) -> Result<bool, Error> {
+        Ok(self.inner.shared.load(Ordering::SeqCst) && !self.is_recording() && is_capturing(self.cuda())?)
     }
 
     /// Is work of this stream being captured by [`Stream::capture`]?

@@ -126,7 +126,7 @@ pub(crate) fn command() -> Command {
         )
         .subcommand(
             Command::new("jit")
-                .about("How long kernels take from their definition to a binary and from the cache; to a GPU, where there is one")
+                .about("How long kernels take from their definition to a binary and from the cache; and the host for launches, where there is a GPU")
                 .arg(option("arch", "ARCH", "What is compiled for").default_value("sm_90a"))
                 .arg(option("json", "FILE", "Write the results as JSON")),
         )

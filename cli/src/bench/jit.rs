@@ -1,14 +1,12 @@
-//! Compile time of a kernel: from its definition to a binary, from the cache, and to the first launch.
+//! Compile time of a kernel: from its definition to a binary, and from the cache.
 
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tilewright::kernels;
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::words::Words;
 use tilewright_runtime::cache::{Cache, Request};
 use tilewright_runtime::nvrtc::Nvrtc;
-use tilewright_runtime::{Device, DeviceTensor, LaunchMatmul};
 
 use super::Result;
 
@@ -128,50 +126,13 @@ fn compile(
     })
 }
 
-fn middle(mut seconds: Vec<f64>) -> f64 {
+pub(super) fn middle(mut seconds: Vec<f64>) -> f64 {
     seconds.sort_by(f64::total_cmp);
     seconds.get(seconds.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-/// The latency of a program that launches a kernel through the runtime.
-pub(super) struct Launches {
-    /// The first launch: generate, compile or find in the cache, load, check, launch.
-    first: f64,
-    /// Each further launch: check and launch.
-    next: f64,
-}
-
-/// Launches the product family's kernel as a program does. `None` without a device.
-pub(super) fn launches() -> Result<Option<Launches>> {
-    let Ok(device) = Device::open(0) else { return Ok(None) };
-    run_launches(&device).map(Some).map_err(|why| why.to_string())
-}
-
-fn run_launches(device: &Device) -> std::result::Result<Launches, tilewright_runtime::Error> {
-    let stream = device.stream()?;
-    let (a, b) = (
-        DeviceTensor::<f32, 2>::zeros(&stream, [128, 8])?,
-        DeviceTensor::<f32, 2>::zeros(&stream, [128, 8])?,
-    );
-    let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [128, 128])?;
-    let mut launch = || {
-        let start = Instant::now();
-        kernels::MATMUL.launch(&stream, &a, &b, &mut c)?;
-        Ok::<f64, tilewright_runtime::Error>(start.elapsed().as_secs_f64())
-    };
-    let first = launch()?;
-    let mut next = Vec::new();
-    for _ in 0..20 {
-        for _ in 0..20 {
-            next.push(launch()?);
-        }
-        stream.synchronize()?;
-    }
-    Ok(Launches { first, next: middle(next) })
-}
-
 /// For people.
-pub(super) fn table(all: &[Timed], launches: Option<&Launches>) -> String {
+pub(super) fn table(all: &[Timed]) -> String {
     let mut text = format!(
         "{:<48} {:>7} {:>10} {:>10} {:>10} {:>10} {:>9}\n",
         "kernel", "variant", "generate", "NVRTC", "fastest", "cache", "registers"
@@ -191,18 +152,11 @@ pub(super) fn table(all: &[Timed], launches: Option<&Launches>) -> String {
             timed.registers
         );
     }
-    if let Some(Launches { first, next }) = launches {
-        text += &format!(
-            "\nthrough the runtime: first launch {:.1} ms, each further one {:.2} µs of the host\n",
-            first * 1e3,
-            next * 1e6
-        );
-    }
     text
 }
 
 /// For programs.
-pub(super) fn json(all: &[Timed], launches: Option<&Launches>) -> Value {
+pub(super) fn json(all: &[Timed]) -> Value {
     let row = |timed: &Timed| {
         json!({
             "kernel": timed.name,
@@ -216,8 +170,5 @@ pub(super) fn json(all: &[Timed], launches: Option<&Launches>) -> Value {
             "binary_bytes": timed.bytes,
         })
     };
-    json!({
-        "kernels": all.iter().map(row).collect::<Vec<_>>(),
-        "launches": launches.map(|one| json!({ "first_seconds": one.first, "next_seconds": one.next })),
-    })
+    all.iter().map(row).collect()
 }

@@ -9,6 +9,7 @@ mod driver;
 mod form;
 mod gemm;
 mod helpers;
+mod host;
 mod jit;
 mod ladder;
 mod library;
@@ -28,6 +29,7 @@ mod roof;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
+use serde_json::json;
 use tilewright_codegen::Elem;
 use tilewright_runtime::nvrtc::Nvrtc;
 
@@ -211,11 +213,13 @@ fn jit_times(matches: &ArgMatches) -> Result<bool> {
     let nvrtc = Nvrtc::find(&[]).map_err(|why| why.to_string())?;
     let architecture = texts(matches, "arch").concat();
     let all = jit::run(&nvrtc, &architecture)?;
-    let launches = jit::launches()?;
+    let launches = host::launches(&nvrtc)?;
     let (major, minor) = nvrtc.version();
-    say(&format!("NVRTC {major}.{minor}, {architecture}\n\n{}", jit::table(&all, launches.as_ref())))?;
+    let tables = jit::table(&all) + &host::table(&launches);
+    say(&format!("NVRTC {major}.{minor}, {architecture}\n\n{tables}"))?;
     if let Some(file) = matches.get_one::<String>("json") {
-        save(file, &format!("{:#}\n", jit::json(&all, launches.as_ref())))?;
+        let json = json!({ "kernels": jit::json(&all), "launches": host::json(&launches) });
+        save(file, &format!("{json:#}\n"))?;
     }
     Ok(true)
 }

@@ -5,7 +5,8 @@
 //! - buffers are cudarc's own slices and views, all in the context of the stream, none on a per-thread
 //!   stream;
 //! - nothing is captured into a graph, which could run after the buffers are freed: the launch's stream is
-//!   private, and events show reliably whether the streams of the buffers were captured;
+//!   private (where unsafe code has had it, the driver is asked), and events show reliably whether the streams of the
+//!   buffers were captured;
 //! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant; copies
 //!   that it makes of arguments are in a workspace of the stream, which nothing else uses until the kernel has
 //!   ended. It is made once for what it depends on, and kept ([`plans`]); lengths, and that tensors do not overlap, are
@@ -39,7 +40,7 @@ use arguments::Bound;
 pub use map::encode;
 use order::Order;
 pub(crate) use plans::Plans;
-use plans::{Key, Prepared, Step};
+use plans::{Key, Prepared};
 use submit::Passed;
 
 /// The outcome of a launch.
@@ -194,26 +195,28 @@ pub(crate) fn launch(
     watch.end(Part::Checks);
 
     let (plan, prepared) = planned(made, stream, &key, bound)?;
-    let Some(kernel) = &plan.kernel else { return Ok(Launched::of(made, plan, prepared, false)) };
     watch.end(Part::Plan);
+    if plan.steps.is_empty() {
+        return Ok(Launched::of(made, plan, prepared, false));
+    }
     stream.with_workspace(plan.plan.workspace(), |workspace| {
-        let packs = plan.packs.iter().map(|step| Ok((step, Passed::new(step, bound, workspace)?)));
-        let packs: Vec<(&Step, Passed)> = packs.collect::<Result<_, Error>>()?;
-        let last = (kernel, Passed::new(kernel, bound, workspace)?);
+        // Nothing is submitted before the parameters of all steps are known.
+        let mut passed = Passed::new(&plan.steps, bound, workspace)?;
+        let mut left = passed.left();
         watch.end(Part::Checks);
         order.before()?;
         watch.end(Part::Order);
-        for (step, mut passed) in packs.into_iter().chain(Some(last)) {
+        for step in &plan.steps {
             let mut shape = step.shape;
             shape.overlaps &= order.overlaps();
             // SAFETY: the plan holds for these arguments: the kernel accesses nothing outside of them, and they
             // are in this context. They stay allocated until it has ended: they are borrowed for this call, and
             // afterwards freed in the order of their own streams, which wait for the kernel from `after` on;
             // otherwise, or after any error, `after` waits for it. Copies are in the workspace, which is freed in
-            // the order of this stream. `passed` are the step's parameters. A dependent launch is one of
+            // the order of this stream. `left` are the parameters from this step on. A dependent launch is one of
             // our kernels, and waits itself; callers that submit foreign dependent launches to a stream are
             // responsible for their order.
-            let submitted = unsafe { submit::submit(step, &shape, stream, &mut passed) };
+            let submitted = unsafe { submit::submit(step, &shape, stream, &mut left) };
             if let Err(error) = submitted {
                 // The driver may report an earlier error here; it is unknown whether the kernel was submitted.
                 let _ = stream.cuda().synchronize();

@@ -63,7 +63,7 @@ impl<'s> Order<'s> {
         order.check_errors().doing("looking for errors of what cudarc did before")?;
         if stream.is_recording() {
             order.recorded()?;
-        } else if is_capturing(launch)? {
+        } else if stream.is_captured_elsewhere()? {
             return Err(captured("the stream"));
         }
         for other in &order.others {
@@ -135,7 +135,7 @@ impl<'s> Order<'s> {
             .and(self.check_errors())
             .map_err(|error| ("ordering a launch before what its buffers' streams do next", error));
         // Only if the owner of the stream broke the promise that nobody captures it.
-        let captured = if self.stream.is_recording() { Ok(false) } else { is_capturing(launch) };
+        let captured = self.stream.is_captured_elsewhere();
         if ordered.is_ok() && matches!(captured, Ok(false)) && !self.waits {
             return Ok(false);
         }

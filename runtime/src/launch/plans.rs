@@ -55,10 +55,8 @@ impl Key {
 /// A plan, and what a device needs for it.
 pub(crate) struct Prepared {
     pub(super) plan: Plan,
-    /// The kernels that pack arguments, in their order.
-    pub(super) packs: Vec<Step>,
-    /// The kernel, if there is anything to do.
-    pub(super) kernel: Option<Step>,
+    /// The kernels that pack arguments, in their order, then the kernel. Empty if there is nothing to do.
+    pub(super) steps: Vec<Step>,
     /// Time to compile or load the kernels.
     pub(super) time: Duration,
 }
@@ -94,7 +92,7 @@ impl Prepared {
     /// Plans a launch, and loads its kernels.
     pub(super) fn new(made: &Made, device: &Device, given: &[Given]) -> Result<Prepared, Error> {
         let plan = made.plans.rules.plan(&made.generated, given, &device.limits())?;
-        let (mut packs, mut kernel, mut time) = (Vec::new(), None, Duration::ZERO);
+        let (mut steps, mut time) = (Vec::new(), Duration::ZERO);
         if !plan.is_empty() {
             let mut step = |made: &Made, plan: &Plan, sources: &[Source]| {
                 let start = Instant::now();
@@ -105,16 +103,16 @@ impl Prepared {
             let mut sources: Vec<Source> = (0..given.len()).map(Source::Argument).collect();
             for packed in &plan.packed {
                 let copy = Source::Workspace(packed.copy.address);
-                packs.push(step(
+                steps.push(step(
                     &made.packs[packed.pack],
                     &packed.plan,
                     &[Source::Argument(packed.arg), copy],
                 )?);
                 sources[packed.arg] = copy;
             }
-            kernel = Some(step(made, &plan, &sources)?);
+            steps.push(step(made, &plan, &sources)?);
         }
-        Ok(Prepared { plan, packs, kernel, time })
+        Ok(Prepared { plan, steps, time })
     }
 }
 

@@ -13,7 +13,7 @@ use crate::few::Few;
 use crate::raw::{self, Shape};
 use crate::stream::Stream;
 
-/// The parameters of a step, in order.
+/// The parameters of all steps of a launch.
 pub(super) struct Passed {
     /// Addresses, numbers and sizes: their bits, little-endian. Narrower parameters read the low bits. Those of tensor maps
     /// are not used.
@@ -22,33 +22,43 @@ pub(super) struct Passed {
     maps: Few<CUtensorMap, 4>,
 }
 
+/// The parameters of steps that are not submitted yet.
+pub(super) struct Left<'p> {
+    words: &'p mut [u64],
+    maps: &'p mut [CUtensorMap],
+}
+
 impl Passed {
-    /// Those of a step, with copies in a workspace at this address.
-    pub(super) fn new(step: &Step, bound: &[Bound<'_>], workspace: u64) -> Result<Passed, Error> {
-        let (mut words, mut maps) = (Few::new(0), Few::new(CUtensorMap { opaque: [0; 16] }));
+    /// Those of steps, with copies in a workspace at this address.
+    pub(super) fn new(steps: &[Step], bound: &[Bound<'_>], workspace: u64) -> Result<Passed, Error> {
+        let mut passed = Passed { words: Few::new(0), maps: Few::new(CUtensorMap { opaque: [0; 16] }) };
         let address = |source: Source| match source {
             Source::Argument(place) => bound[place].word,
             Source::Workspace(offset) => workspace + offset,
         };
-        for value in &step.values {
-            words.push(match value {
+        for value in steps.iter().flat_map(|step| &step.values) {
+            passed.words.push(match value {
                 Value::Word(word) => *word,
                 Value::Scalar(place) => bound[*place].word,
                 Value::Address(source) => address(*source),
                 Value::Map(map) => {
-                    maps.push(map.at(address(map.source))?);
+                    passed.maps.push(map.at(address(map.source))?);
                     0
                 }
             });
         }
-        Ok(Passed { words, maps })
+        Ok(passed)
+    }
+
+    pub(super) fn left(&mut self) -> Left<'_> {
+        Left { words: self.words.as_mut_slice(), maps: self.maps.as_mut_slice() }
     }
 }
 
-/// Submits a step's kernel.
+/// Submits the next step's kernel.
 ///
 /// # Safety
-/// - `passed` are the step's parameters;
+/// - `left` are the parameters from this step on;
 /// - every address in it is of memory of the stream's context that stays allocated until the kernel has
 ///   ended, and the program, launched on this grid, accesses nothing else;
 /// - `shape` is the step's, and overlaps only where the program allows it and the device supports it.
@@ -56,17 +66,23 @@ pub(super) unsafe fn submit(
     step: &Step,
     shape: &Shape,
     stream: &Stream,
-    passed: &mut Passed,
+    left: &mut Left<'_>,
 ) -> Result<(), Error> {
     let cuda = stream.cuda();
     cuda.context().bind_to_thread().doing("launching a kernel")?;
-    let Passed { words, maps } = passed;
-    let mut maps = maps.as_mut_slice().iter_mut();
+    let Some((words, others)) = std::mem::take(&mut left.words).split_at_mut_checked(step.values.len())
+    else {
+        unreachable!("every parameter of the step is passed")
+    };
+    left.words = others;
     let mut pointers = Few::<*mut c_void, 32>::new(ptr::null_mut());
-    for (value, word) in step.values.iter().zip(words.as_mut_slice()) {
+    for (value, word) in step.values.iter().zip(words) {
         pointers.push(match value {
-            Value::Map(_) => match maps.next() {
-                Some(map) => ptr::from_mut(map).cast(),
+            Value::Map(_) => match std::mem::take(&mut left.maps).split_first_mut() {
+                Some((map, others)) => {
+                    left.maps = others;
+                    ptr::from_mut(map).cast()
+                }
                 None => unreachable!("every tensor map of the step is passed"),
             },
             _ => ptr::from_mut(word).cast(),

@@ -4,6 +4,7 @@
 // Mistakes possible through unsafe functions of cudarc must be refused or survived too.
 #![allow(unsafe_code)]
 
+mod allocations;
 mod captures;
 mod compiler;
 mod faults;

@@ -1,0 +1,120 @@
+//! What launches do on the host: allocations, and questions to the driver.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use tilewright::bf16;
+use tilewright::kernels::MATMUL;
+use tilewright_runtime::{Built, Device, DeviceTensor, LaunchMatmul, Stored, Stream};
+use tilewright_tests::gallery;
+
+use crate::harness::{Fake, Run, mark};
+
+/// The system's allocator, which counts.
+struct Counting;
+
+thread_local! {
+    /// Allocations of this thread.
+    static COUNT: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count() {
+    let _ = COUNT.try_with(|count| count.set(count.get() + 1));
+}
+
+// SAFETY: everything is the system's.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count();
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count();
+        // SAFETY: the caller's.
+        unsafe { System.realloc(memory, layout, size) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+fn stream() -> Stream {
+    Device::open(0).unwrap().stream().unwrap()
+}
+
+/// Allocations of a launch after several of the same shape.
+fn again<T: Stored<Elem = T> + tilewright_codegen::element::Element>(
+    keys: &str,
+    [m, n, k]: [usize; 3],
+) -> usize {
+    // SAFETY: the kernel was generated from keys.
+    let kernel = unsafe { Built::new(gallery::matmul(keys).kernel.unwrap()) };
+    let stream = stream();
+    let zeros = |extents| DeviceTensor::<T, 2>::zeros(&stream, extents).unwrap();
+    let (a, b, mut c) = (zeros([m, k]), zeros([n, k]), zeros([m, n]));
+    let mut launch = || {
+        let (a, b, c) = (a.view(), b.view(), c.view_mut());
+        let (a, b) = if keys.contains("k_major") { (a.row_major(), b.row_major()) } else { (a, b) };
+        let given = &mut [a.into(), b.into(), c.into()];
+        let before = COUNT.get();
+        let launched = kernel.launch_with(&stream, given).unwrap();
+        drop(launched);
+        COUNT.get() - before
+    };
+    assert!(launch() > 0);
+    launch();
+    launch()
+}
+
+#[test]
+fn a_launch_again_allocates_nothing() {
+    let run = Fake::new().run(|| {
+        const ALTERNATIVES: &str = "dtype=bf16 arch=90 a=k_major b=k_major";
+        assert_eq!(again::<f32>("vec=4 bk=16 stages=3", [256, 128, 64]), 0);
+        assert_eq!(again::<bf16>(ALTERNATIVES, [256, 128, 64]), 0);
+        // Two operands are packed.
+        assert_eq!(again::<bf16>(ALTERNATIVES, [256, 128, 71]), 0);
+    });
+    run.sound();
+}
+
+/// Launches on a stream between two marks.
+fn marked(stream: &Stream) {
+    let zeros = |extents| DeviceTensor::<f32, 2>::zeros(stream, extents).unwrap();
+    let (a, b, mut c) = (zeros([128, 8]), zeros([128, 8]), zeros([128, 128]));
+    let mut launch = || MATMUL.launch(stream, &a, &b, &mut c).unwrap();
+    launch();
+    mark(stream.device());
+    launch();
+    mark(stream.device());
+}
+
+#[track_caller]
+fn asks(run: Run, times: usize) {
+    let run = run.sound();
+    assert_eq!(run.marked().filter(|(_, call)| call.name == "cuStreamIsCapturing").count(), times);
+    assert_eq!(run.marked().filter(|(_, call)| call.is_launch()).count(), 1);
+}
+
+#[test]
+fn a_launch_does_not_ask_whether_a_private_stream_is_captured() {
+    asks(Fake::new().run(|| marked(&stream())), 0);
+}
+
+#[test]
+fn a_launch_asks_before_and_after_whether_a_shared_stream_is_captured() {
+    let run = Fake::new().run(|| {
+        let stream = stream();
+        // SAFETY: nothing is submitted to it.
+        let _ = unsafe { stream.cuda_stream() };
+        marked(&stream);
+    });
+    asks(run, 2);
+}
