@@ -8,14 +8,26 @@
 
 use tilewright::prelude::*;
 
-/// c = gelu(a·wᵀ + bias)
-#[kernel(arch = 90)]
-pub fn linear_hopper<const BM: usize = 128, const BN: usize = 256, const BK: usize = 64>(
+/// c = gelu(a·wᵀ + bias). A launch takes the tiles that suit its sizes.
+#[kernel(arch = 90, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER) in [
+    (128, 256, 2, 3, 1), (128, 192, 2, 4, 1), (128, 160, 2, 4, 1), (128, 128, 2, 6, 1), (256, 128, 2, 3, 1),
+    (64, 256, 1, 4, 1), (64, 192, 1, 5, 1), (64, 160, 1, 6, 1), (64, 128, 1, 8, 1), (64, 96, 1, 9, 1),
+    (64, 64, 1, 12, 1), (64, 32, 1, 16, 1), (128, 256, 2, 3, 2), (128, 192, 2, 4, 2), (64, 128, 1, 8, 4),
+]))]
+pub fn linear_hopper<
+    const BM: usize,
+    const BN: usize,
+    const WARPGROUPS: usize,
+    const STAGES: usize,
+    const CLUSTER: usize,
+    const BK: usize = 64,
+>(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
     w: &Tensor<bf16, (N, K), (ldw, _1)>,
     bias: &Tensor<f32, N>,
     c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
 ) {
+    cluster(CLUSTER); // blocks that read rows of w in common copy them once
     persistent(); // as many blocks as are resident; each takes tiles of c in turn
     let ga = tile(a, (BM, BK), (block.x, _)); // (BM, BK, k)
     let gw = tile(w, (BN, BK), (block.y, _)); // (BN, BK, k)
@@ -24,10 +36,10 @@ pub fn linear_hopper<const BM: usize = 128, const BN: usize = 256, const BK: usi
 
     let sa = shared::<bf16>((BM, BK)); // no layout: the swizzle that bulk copies and wgmma share
     let sw = shared::<bf16>((BN, BK));
-    let mma = tiled_mma::<bf16, f32>(warpgroups = 2);
+    let mma = tiled_mma::<bf16, f32>(warpgroups = WARPGROUPS);
     let mut acc = mma.accumulators((BM, BN), 0.0);
 
-    for k in pipelined(0..ga.size(2), stages = 3, producer = warp) {
+    for k in pipelined(0..ga.size(2), stages = STAGES, producer = warp) {
         copy(ga[(_, _, k)], sa);
         copy(gw[(_, _, k)], sw);
         gemm(sa, sw, &mut acc);

@@ -16,25 +16,43 @@ pub enum Policy {
     General,
 }
 
-/// The same kernel as another program, for launches whose facts exclude the earlier ones.
+/// The vector width of accesses where nothing else determines it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Width {
+    /// As many as the widest access moves.
+    Widest,
+    /// One, so that accesses are coalesced where no alignment can be assumed.
+    One,
+}
+
+/// The same kernel as another program, among which a launch chooses.
 pub(crate) struct Alternative {
     pub(crate) program: Program,
+    /// The widths of its accesses to whole tiles.
+    pub(crate) width: Width,
     /// The assumptions of its variants, one after the other.
     pub(crate) policies: Vec<Policy>,
+    /// The constants that make it another one, `BM = 64`, where the author lists their values: it is left out where it
+    /// cannot be made.
+    pub(crate) label: Option<String>,
 }
 
 impl Alternative {
+    /// A program that must be possible, with scalar accesses to whole tiles.
+    pub(crate) fn new(program: Program, policies: Vec<Policy>) -> Alternative {
+        Alternative { program, width: Width::One, policies, label: None }
+    }
+
     /// The same with ever narrower vector accesses, for launches with less alignment; the last serves every
     /// one.
     pub(crate) fn narrower(mut programs: Vec<Program>) -> Vec<Alternative> {
         let last = programs.pop().map(Alternative::last);
-        let between =
-            programs.into_iter().map(|program| Alternative { program, policies: vec![Policy::Aligned] });
+        let between = programs.into_iter().map(|program| Alternative::new(program, vec![Policy::Aligned]));
         between.chain(last).collect()
     }
 
     /// The fallback for every launch.
     pub(crate) fn last(program: Program) -> Alternative {
-        Alternative { program, policies: vec![Policy::Small, Policy::General] }
+        Alternative::new(program, vec![Policy::Small, Policy::General])
     }
 }

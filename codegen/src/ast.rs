@@ -46,6 +46,17 @@ pub struct Kernel {
     pub keys: Vec<Arg>,
     /// Does the attribute enable programmatic dependent launch: `#[kernel(overlaps)]`?
     pub overlaps: bool,
+    /// Values of constants among which a launch chooses: `choose((BM, BN) in [(128, 256), (64, 128)])`.
+    pub choices: Vec<Choice>,
+}
+
+/// Values of some constants among which a launch chooses.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Choice {
+    /// The constants.
+    pub names: Vec<Name>,
+    /// Their values together, one row for each alternative.
+    pub rows: Vec<Vec<i64>>,
 }
 
 /// A function of numbers that kernels share: `#[device] fn soft(x: f32) -> f32 { … }`. Its spans are those of its own
@@ -346,7 +357,8 @@ pub enum Binary {
 wire! {
     struct Span(a);
     struct Name { text, span }
-    struct Kernel { name, is_unsafe, consts, types, params, devices, body, levels, keys, overlaps }
+    struct Kernel { name, is_unsafe, consts, types, params, devices, body, levels, keys, overlaps, choices }
+    struct Choice { names, rows }
     struct Device { name, params, result, devices, body }
     enum Level { 0 Allow, 1 Warn, 2 Deny }
     struct ConstParam { name, default }

@@ -33,6 +33,41 @@ pub struct Settings {
     pub levels: Vec<(Name, Level)>,
 }
 
+impl Settings {
+    /// The settings of each alternative: the values of constants that a kernel lists, in order, the last list varying
+    /// fastest. A list without the values that are set here does not count.
+    pub(crate) fn alternatives(&self, kernel: &ast::Kernel) -> Vec<Settings> {
+        let mut all = vec![self.clone()];
+        for ast::Choice { names, rows } in &kernel.choices {
+            let set = |name: &Name| self.consts.iter().rev().find(|(known, _)| known.text == name.text);
+            let allowed = |row: &&Vec<i64>| {
+                row.len() == names.len()
+                    && names
+                        .iter()
+                        .zip(*row)
+                        .all(|(name, value)| set(name).is_none_or(|(_, set)| set == value))
+            };
+            let rows: Vec<&Vec<i64>> = rows.iter().filter(allowed).collect();
+            if rows.is_empty() {
+                continue;
+            }
+            let with = |one: &Settings, row: &[i64]| {
+                let chosen = names.iter().cloned().zip(row.iter().copied());
+                Settings { consts: one.consts.iter().cloned().chain(chosen).collect(), ..one.clone() }
+            };
+            all = all
+                .iter()
+                .flat_map(|one| rows.iter().map(move |row| with(one, row)))
+                .take(MOST_ALTERNATIVES)
+                .collect();
+        }
+        all
+    }
+}
+
+/// Most alternatives of a kernel.
+pub const MOST_ALTERNATIVES: usize = 64;
+
 wire! {
     enum Definition { 0 Function(a, b), 1 Matmul(a) }
     struct Settings { consts, types, levels }
@@ -83,6 +118,8 @@ pub struct Pack {
 /// One variant of a kernel.
 #[derive(Clone, Debug)]
 pub struct Variant {
+    /// The constants that make it another alternative, `BM = 64, BN = 128`, where the author lists values for them.
+    pub label: Option<String>,
     /// Its CUDA C.
     pub source: String,
     /// The thread program that it was printed from.

@@ -4,12 +4,15 @@ mod pack;
 
 use std::borrow::Cow;
 
+use tilewright_layout::Obligation;
+
 use crate::allocate::allocate;
 use crate::alternative::{Alternative, Policy};
 use crate::ast::{self, Level, Name};
 use crate::check::{self, Checked};
-use crate::definition::{Definition, Generated, Hollow, Outcome, Param, Variant};
+use crate::definition::{Definition, Generated, Hollow, Outcome, Param, Settings, Variant};
 use crate::diagnostic::Diagnostic;
+use crate::estimate;
 use crate::evaluate;
 use crate::hollow;
 use crate::lower::lower_expanded;
@@ -18,18 +21,15 @@ use crate::project;
 use crate::resolve::{self, Width};
 use crate::stack;
 use crate::target::{TARGETS, Target};
-use crate::thread::Kernel;
-use crate::tile::{Arg, Program, Space};
+use crate::thread::{Fact, Kernel, Param as ThreadParam};
+use crate::tile::{Arg, Program, Require, Space};
 use crate::verify::limits;
 
 impl Definition {
     /// Makes the kernel.
     pub fn generate(&self) -> Outcome {
         self.with_room(|| match self {
-            Definition::Function(kernel, settings) => {
-                let (program, diagnostics, levels) = evaluate::program(kernel, settings);
-                finish(program, Vec::new(), diagnostics, &levels)
-            }
+            Definition::Function(kernel, settings) => function(kernel, settings),
             Definition::Matmul(args) => product(args),
         })
     }
@@ -81,6 +81,64 @@ impl Definition {
     }
 }
 
+/// The kernel of a function, with all alternatives of its constants that can be made.
+fn function(kernel: &ast::Kernel, settings: &Settings) -> Outcome {
+    let all = settings.alternatives(kernel);
+    let mut evaluated = all.iter().map(|settings| evaluate::program(kernel, settings));
+    if all.len() == 1
+        && let Some((program, diagnostics, levels)) = evaluated.next()
+    {
+        return finish(program, Vec::new(), diagnostics, &levels);
+    }
+    let mut evaluated: Vec<_> = evaluated.collect();
+    let labels: Vec<String> = all.iter().map(|one| one.chosen(settings)).collect();
+    let mut failed: Option<Outcome> = None;
+    let mut left_out = Vec::new();
+    for (at, label) in labels.iter().enumerate() {
+        let (program, diagnostics, levels) = std::mem::take(&mut evaluated[at]);
+        let mut others = Vec::new();
+        let mut unfit = left_out.clone();
+        for (label, (program, diagnostics, _)) in labels.iter().zip(&evaluated).skip(at + 1) {
+            match diagnostics.iter().find(|said| said.level == Level::Deny) {
+                Some(why) => unfit.push((label.clone(), why.message.clone())),
+                None => others.push((label, program)),
+            }
+        }
+        let of = |width, policies: &[Policy]| {
+            let policies = policies.to_vec();
+            move |(label, program): (&String, &Program)| Alternative {
+                program: program.clone(),
+                width,
+                policies: policies.clone(),
+                label: Some(label.clone()),
+            }
+        };
+        let every = || std::iter::once((label, &program)).chain(others.iter().copied());
+        let wide = every().skip(1).map(of(Width::Widest, &[Policy::Best, Policy::Aligned]));
+        let narrow = every().map(of(Width::One, &[Policy::Small]));
+        let last = every().take(1).map(of(Width::One, &[Policy::General]));
+        let others = wide.chain(narrow).chain(last).collect();
+        let mut outcome = finish_as(Some(label), program.clone(), others, diagnostics, &levels);
+        if let Some(kernel) = &mut outcome.kernel {
+            unfit.append(&mut kernel.report.left_out);
+            kernel.report.left_out = unfit;
+            return outcome;
+        }
+        let why = outcome.diagnostics.iter().find(|said| said.level == Level::Deny);
+        left_out.extend(why.map(|why| (label.clone(), why.message.clone())));
+        failed.get_or_insert(outcome);
+    }
+    failed.unwrap_or(Outcome { kernel: None, diagnostics: Vec::new() })
+}
+
+impl Settings {
+    /// What these settings say beyond others: `BM = 64, BN = 128`.
+    fn chosen(&self, given: &Settings) -> String {
+        let chosen = self.consts[given.consts.len()..].iter();
+        chosen.map(|(name, value)| format!("{} = {value}", name.text)).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// The kernel of a product's keys.
 fn product(args: &[ast::Arg]) -> Outcome {
     match matmul::programs(args) {
@@ -110,6 +168,17 @@ pub(crate) fn finish(
     diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
+    finish_as(None, program, others, diagnostics, levels)
+}
+
+/// The same for the alternative of a label.
+fn finish_as(
+    label: Option<&String>,
+    program: Program,
+    others: Vec<Alternative>,
+    diagnostics: Vec<Diagnostic>,
+    levels: &[(Name, Level)],
+) -> Outcome {
     let refuse = |mut diagnostics: Vec<Diagnostic>, why| {
         diagnostics.push(why);
         Outcome { kernel: None, diagnostics }
@@ -117,15 +186,17 @@ pub(crate) fn finish(
     if diagnostics.iter().any(|said| said.level == Level::Deny) {
         return Outcome { kernel: None, diagnostics };
     }
-    let mut all = std::iter::once(&program).chain(others.iter().map(|other| &other.program));
-    let within = all.try_for_each(limits::program);
-    if let Err(why) = within {
+    if let Err(why) = limits::program(&program) {
         return refuse(diagnostics, why);
     }
-    let mut outcome = match limits::is_deep(&program) {
-        true => crate::stack::with_room(|| checked(program, others, diagnostics, levels)),
-        false => checked(program, others, diagnostics, levels),
+    let mut left_out = LeftOut::default();
+    let others = match left_out.made(others, |other| limits::program(&other.program).map(|()| other)) {
+        Ok(others) => others,
+        Err(why) => return refuse(diagnostics, why),
     };
+    let deep = limits::is_deep(&program);
+    let work = || checked(label, program, others, left_out, diagnostics, levels);
+    let mut outcome = if deep { crate::stack::with_room(work) } else { work() };
     if outcome.kernel.is_none() {
         // Where there is an error, an unread tensor may be its consequence.
         outcome.diagnostics.retain(|said| !matches!(said.lint, Some("unused" | "unread")));
@@ -133,18 +204,51 @@ pub(crate) fn finish(
     outcome
 }
 
+/// Alternatives that cannot be made, and why not.
+#[derive(Default)]
+struct LeftOut(Vec<(String, String)>);
+
+impl LeftOut {
+    /// What is made of each alternative; without those that can be left out and cannot be made.
+    fn made<T>(
+        &mut self,
+        all: Vec<Alternative>,
+        mut make: impl FnMut(Alternative) -> std::result::Result<T, Diagnostic>,
+    ) -> std::result::Result<Vec<T>, Diagnostic> {
+        let mut made = Vec::new();
+        for one in all {
+            let label = one.label.clone();
+            match (make(one), label) {
+                (Ok(one), _) => made.push(one),
+                (Err(why), Some(label)) => self.put(label, why.message),
+                (Err(why), None) => return Err(why),
+            }
+        }
+        Ok(made)
+    }
+
+    fn put(&mut self, label: String, why: String) {
+        if !self.0.iter().any(|(known, _)| *known == label) {
+            self.0.push((label, why));
+        }
+    }
+}
+
 /// Checks, lowers and prints a program that is within limits. `others` are the same kernel for variants that
-/// assume less; without them the program itself serves every launch.
+/// assume less, or with other constants; without them the program itself serves every launch.
 fn checked(
+    label: Option<&String>,
     program: Program,
     others: Vec<Alternative>,
+    mut left_out: LeftOut,
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     let is_open = !program.open.is_empty();
     let hollow = Hollow::all(others.last().map_or(&program, |other| &other.program), general);
-    let (program, others) = match projected(program).and_then(|program| resolved(program, others)) {
+    let made = projected(program).and_then(|program| resolved(program, others, &mut left_out));
+    let (program, others) = match made {
         Ok(all) => all,
         Err(diagnostic) => {
             diagnostics.push(diagnostic);
@@ -171,30 +275,41 @@ fn checked(
     }
     let arch = first.program().arch;
     check::program(first.program(), levels, &mut checked);
-    let others = others.into_iter().map(|other| {
+    let expand = |other: Alternative| {
         let mut program = Expanded::new(other.program)?;
         if is_open {
             program.set_arch(arch);
         }
-        Ok((program, other.policies))
-    });
-    let others = match others.collect::<std::result::Result<Vec<_>, _>>() {
+        Ok((program, other.policies, other.label))
+    };
+    let others = match left_out.made(others, expand) {
         Ok(others) => others,
         Err(why) => return refuse(diagnostics, checked, why),
     };
-    let all = std::iter::once(&first).chain(others.iter().map(|(other, _)| other));
+    let all = std::iter::once(&first).chain(others.iter().map(|(other, ..)| other));
     let packs = pack::kernels(first.program(), all.map(Expanded::program));
     let last = [Policy::Small, Policy::General];
     let last = if others.is_empty() { &last[..] } else { &[] };
-    let own = [Policy::Best, Policy::Aligned].iter().chain(last).map(|&policy| (policy, &first));
-    let others =
-        others.iter().flat_map(|(program, policies)| policies.iter().map(move |&policy| (policy, program)));
+    let own = [Policy::Best, Policy::Aligned].iter().chain(last).map(|&policy| (policy, &first, label));
+    let others = others.iter().flat_map(|(program, policies, label)| {
+        policies.iter().map(move |&policy| (policy, program, label.as_ref()))
+    });
+    let alternatives =
+        others.clone().filter(|(.., label)| label.is_some()).map(|(_, program, _)| program.program());
+    let requires = common(first.program(), alternatives);
     let mut variants: Vec<Variant> = Vec::new();
     let mut before: Option<&Expanded> = None;
-    for (policy, program) in own.chain(others) {
+    for (policy, program, label) in own.chain(others) {
         let again = before.replace(program).is_some_and(|before| std::ptr::eq(before, program));
         match lower_expanded(&program.written, program.program(), policy) {
-            Ok(kernel) => {
+            Ok(mut kernel) => {
+                if let Some(label) = label {
+                    if let Err(why) = alike(&requires, program.program(), variants.first(), &mut kernel) {
+                        left_out.put(label.clone(), why);
+                        continue;
+                    }
+                    kernel.launch.cost = estimate::cost(&kernel);
+                }
                 let (needs, launch) = (&kernel.needs, &kernel.launch);
                 let serves = |last: &Kernel| {
                     let same = (&last.launch.cost, &last.launch.grid) == (&launch.cost, &launch.grid);
@@ -204,9 +319,12 @@ fn checked(
                     continue;
                 }
                 let source = crate::cuda::print(&kernel);
-                variants.push(Variant { source, program: kernel });
+                variants.push(Variant { label: label.cloned(), source, program: kernel });
             }
-            Err(why) => return refuse(diagnostics, checked, why),
+            Err(why) => match label {
+                Some(label) if !variants.is_empty() => left_out.put(label.clone(), why.message),
+                _ => return refuse(diagnostics, checked, why),
+            },
         }
     }
     let program = first.program();
@@ -225,13 +343,19 @@ fn checked(
             }
         })
         .collect();
-    let report = check::kernel(program, &variants[0].program, levels, &mut checked);
+    let mut report = check::kernel(program, &variants[0].program, levels, &mut checked);
+    for label in variants.iter().filter_map(|variant| variant.label.as_ref()) {
+        if !report.alternatives.contains(label) {
+            report.alternatives.push(label.clone());
+        }
+    }
+    report.left_out = left_out.0;
     diagnostics.append(&mut checked.diagnostics);
     diagnostics.sort_by_key(|said| said.span);
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
-    let (name, requires) = (program.name.clone(), program.requires.clone());
+    let name = program.name.clone();
     Outcome {
         kernel: Some(Generated { name, params, variants, requires, packs, hollow, report }),
         diagnostics,
@@ -256,7 +380,7 @@ fn alone(program: Program, policy: Policy) -> std::result::Result<Variant, Diagn
         program.set_arch(raised(program.program()));
     }
     let program = lower_expanded(&program.written, program.program(), policy)?;
-    Ok(Variant { source: crate::cuda::print(&program), program })
+    Ok(Variant { label: None, source: crate::cuda::print(&program), program })
 }
 
 /// A program before and after its pipelined loops are lowered and loops without iterations are removed.
@@ -318,6 +442,7 @@ fn projected(program: Program) -> std::result::Result<Program, Diagnostic> {
 fn resolved(
     program: Program,
     others: Vec<Alternative>,
+    left_out: &mut LeftOut,
 ) -> std::result::Result<(Program, Vec<Alternative>), Diagnostic> {
     let resolve = |program: &Program, width| -> std::result::Result<Option<Program>, Diagnostic> {
         let Cow::Owned(resolved) = resolve::resolved(program, width)? else { return Ok(None) };
@@ -327,15 +452,44 @@ fn resolved(
     };
     let others = match others.is_empty() {
         true => resolve(&program, Width::One)?.map(Alternative::last).into_iter().collect(),
-        false => others
-            .into_iter()
-            .map(|other| {
-                Ok(Alternative {
-                    program: resolve(&other.program, Width::One)?.unwrap_or(other.program),
-                    ..other
-                })
-            })
-            .collect::<std::result::Result<_, Diagnostic>>()?,
+        false => left_out.made(others, |other| {
+            // Those of a function with other constants are as they were evaluated.
+            let program = if other.label.is_some() { projected(other.program)? } else { other.program };
+            Ok(Alternative { program: resolve(&program, other.width)?.unwrap_or(program), ..other })
+        })?,
     };
     Ok((resolve(&program, Width::Widest)?.unwrap_or(program), others))
+}
+
+/// What all alternatives assert of sizes, and what a launch cannot check as a fact of one.
+fn common<'p>(first: &Program, others: impl Iterator<Item = &'p Program> + Clone) -> Vec<Require> {
+    let all = |require: &&Require| {
+        require.divides().is_none() || others.clone().all(|other| other.requires.contains(require))
+    };
+    first.requires.iter().filter(all).cloned().collect()
+}
+
+/// Makes the program of an alternative one that a launch can take instead of the first: with the same arguments, and
+/// what it alone asserts of sizes as facts that it needs.
+fn alike(
+    common: &[Require],
+    own: &Program,
+    known: Option<&Variant>,
+    kernel: &mut Kernel,
+) -> std::result::Result<(), String> {
+    let pointer = |param: &ThreadParam| match param {
+        ThreadParam::Pointer { shape, stride, .. } => Some((shape.clone(), stride.clone())),
+        _ => None,
+    };
+    let shapes = |kernel: &Kernel| kernel.params.iter().filter_map(pointer).collect::<Vec<_>>();
+    if known.is_some_and(|known| shapes(&known.program) != shapes(kernel)) {
+        return Err("its arguments have other extents or strides than those of the first alternative".into());
+    }
+    for require in own.requires.iter().filter(|require| !common.contains(require)) {
+        match require.divides() {
+            Some((of, divisor)) => kernel.needs.push(Fact::Divides(Obligation { divisor, of })),
+            None => return Err(format!("it asserts more than the first alternative: {}", require.text)),
+        }
+    }
+    Ok(())
 }

@@ -18,6 +18,7 @@ pub mod definition;
 pub mod diagnostic;
 mod elem;
 pub mod element;
+mod estimate;
 pub mod evaluate;
 pub mod explain;
 mod expr;

@@ -141,9 +141,9 @@ fn by_wgmma(
     let wide = others.remove(0).program;
     // Those whose C threads store.
     let direct = others.split_off(sizes.len() - 1);
-    others.extend(few.into_iter().map(|program| Alternative { program, policies: vec![Policy::Aligned] }));
+    others.extend(few.into_iter().map(|program| Alternative::new(program, vec![Policy::Aligned])));
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
-    others.push(Alternative { program: wide.clone(), policies: vec![Policy::General] });
+    others.push(Alternative::new(wide.clone(), vec![Policy::General]));
     others.extend(direct);
     others.extend(Alternative::narrower(narrower));
     Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None, instead: None })
@@ -154,7 +154,7 @@ fn tiles_of_wgmma(config: &Config, sizes: &[hopper::Sizes]) -> crate::problem::R
     let of = |sizes: &hopper::Sizes, direct: bool, policy: Policy| {
         let mut builder = Builder::new(&config.name);
         hopper::product(&mut builder, config, sizes, direct)?;
-        Ok(Alternative { program: builder.finish(), policies: vec![policy] })
+        Ok(Alternative::new(builder.finish(), vec![policy]))
     };
     // Threads that store single elements have guards and addresses in registers, and so have a bias, C, scales, and
     // sums of single steps.

@@ -13,6 +13,10 @@ pub struct Report {
     pub shared: Vec<(String, u32)>,
     /// One line for each kind of access.
     pub accesses: Vec<Access>,
+    /// The alternatives of constants, among which a launch chooses.
+    pub alternatives: Vec<String>,
+    /// Those that cannot be made, and why not.
+    pub left_out: Vec<(String, String)>,
     /// A product's instruction, and why it is not the fastest that the architecture has for its types.
     pub instruction: Option<String>,
     /// Arithmetic operations for each byte that threads read from or write to global memory, in the main loop.
@@ -96,6 +100,17 @@ impl fmt::Display for Report {
         write!(f, "shared memory  {} bytes", self.shared_bytes)?;
         let parts: Vec<String> = self.shared.iter().map(|(name, bytes)| format!("{name} {bytes}")).collect();
         writeln!(f, "{}{}", if parts.is_empty() { "" } else { ": " }, parts.join(", "))?;
+        for (place, one) in self.alternatives.iter().enumerate() {
+            writeln!(f, "{:<15}{one}", if place == 0 { "alternatives" } else { "" })?;
+        }
+        for (place, (one, why)) in self.left_out.iter().enumerate() {
+            writeln!(
+                f,
+                "{:<15}{one}: {}",
+                if place == 0 { "left out" } else { "" },
+                why.lines().next().unwrap_or_default()
+            )?;
+        }
         if let Some(instruction) = &self.instruction {
             writeln!(f, "instruction    {instruction}")?;
         }

@@ -303,6 +303,7 @@ fn deep_blocks_need_little_stack() {
             levels: vec![],
             keys: vec![],
             overlaps: false,
+            choices: Vec::new(),
         };
         Definition::Function(kernel, Settings::default())
     };

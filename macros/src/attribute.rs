@@ -1,11 +1,13 @@
-//! The arguments of `#[kernel(…)]`: element types, levels of lints, keys, and whether launches overlap.
+//! The arguments of `#[kernel(…)]`: element types, levels of lints, keys, values of constants to choose from, and whether
+//! launches overlap.
 
 use crate::expr::expr;
-use crate::text::Text;
+use crate::keys::number;
+use crate::text::{Place, Text};
 use proc_macro2::TokenStream;
-use syn::parse::ParseStream;
-use syn::{Ident, Token, parenthesized};
-use tilewright_codegen::ast::{Arg, Level, Name, TypeParam};
+use syn::parse::{Parse, ParseStream};
+use syn::{Ident, Token, bracketed, parenthesized};
+use tilewright_codegen::ast::{Arg, Choice, Level, Name, TypeParam};
 use tilewright_codegen::diagnostic::LINTS;
 use tilewright_codegen::evaluate::KEYS;
 
@@ -17,21 +19,31 @@ pub(crate) struct Attribute {
     pub(crate) keys: Vec<Arg>,
     /// `overlaps` is set.
     pub(crate) overlaps: bool,
+    pub(crate) choices: Vec<Choice>,
     /// It has an error of its own: a missing entry may have been meant.
     pub(crate) unreadable: bool,
 }
 
-/// One part of it: `T = f32 | f64`, `threads = 128`, `deny(bank_conflicts)`, `overlaps`.
+/// One part of it: `T = f32 | f64`, `threads = 128`, `deny(bank_conflicts)`, `overlaps`, `choose(BM in [64, 128])`.
 #[allow(clippy::large_enum_variant)]
 enum Part {
     Types(Ident, Vec<Ident>),
     Key(Ident, syn::Expr),
     Level(Ident, Vec<Ident>),
     Overlaps(Ident),
+    Choose(Vec<Listed>),
 }
 
-const PARTS: &str =
-    "write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)` or `overlaps`";
+/// `(BM, BN) in [(128, 256), (64, 128)]`
+struct Listed {
+    names: Vec<Ident>,
+    rows: Vec<syn::Expr>,
+}
+
+const PARTS: &str = "write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)`, `choose(BM in [64, 128])` or `overlaps`";
+/// The word that lists values of constants.
+const CHOOSE: &str = "choose";
+const VALUES: &str = "write `choose(BM in [64, 128])`, or `choose((BM, BN) in [(64, 128), (128, 64)])`";
 /// The word that lets launches overlap.
 const OVERLAPS: &str = "overlaps";
 
@@ -61,6 +73,21 @@ pub(crate) fn attribute(tokens: TokenStream, text: &mut Text) -> Attribute {
                     continue;
                 };
                 read.levels.extend(lints.iter().map(|name| (text.name(name), level)));
+            }
+            Part::Choose(listed) => {
+                for Listed { names, rows } in listed {
+                    let named = read.choices.iter().flat_map(|choice: &Choice| &choice.names);
+                    let known: Vec<String> = named.map(|name| name.text.clone()).collect();
+                    for (at, name) in names.iter().enumerate() {
+                        if known.iter().any(|known| name == known) || names[..at].contains(name) {
+                            let what = format!("the values of `{name}` are listed twice");
+                            text.wrong(name.span(), what, "list them once");
+                        }
+                    }
+                    let rows = rows.iter().filter_map(|row| values(row, names.len(), text)).collect();
+                    read.choices
+                        .push(Choice { names: names.iter().map(|name| text.name(name)).collect(), rows });
+                }
             }
             Part::Overlaps(word) => {
                 if std::mem::replace(&mut read.overlaps, true) {
@@ -103,6 +130,12 @@ fn part(input: ParseStream<'_>) -> syn::Result<Part> {
             format!("`{OVERLAPS}` takes nothing\nhelp: write `#[kernel({OVERLAPS})]`, or leave it out");
         return Err(syn::Error::new(name.span(), said));
     }
+    if name == CHOOSE && input.peek(syn::token::Paren) {
+        let inside;
+        parenthesized!(inside in input);
+        let listed = inside.parse_terminated(listed, Token![,])?;
+        return Ok(Part::Choose(listed.into_iter().collect()));
+    }
     if input.peek(syn::token::Paren) {
         let inside;
         parenthesized!(inside in input);
@@ -122,6 +155,55 @@ fn part(input: ParseStream<'_>) -> syn::Result<Part> {
         allowed.push(element_name(input)?);
     }
     Ok(Part::Types(name, allowed))
+}
+
+/// Constants, and the list of their values.
+fn listed(input: ParseStream<'_>) -> syn::Result<Listed> {
+    let wrong =
+        |error: syn::Error| syn::Error::new(error.span(), format!("this lists no values\nhelp: {VALUES}"));
+    let names = if input.peek(syn::token::Paren) {
+        let inside;
+        parenthesized!(inside in input);
+        inside.parse_terminated(Ident::parse, Token![,]).map_err(wrong)?.into_iter().collect()
+    } else {
+        vec![input.parse::<Ident>().map_err(wrong)?]
+    };
+    input.parse::<Token![in]>().map_err(wrong)?;
+    if !input.peek(syn::token::Bracket) {
+        return Err(wrong(input.error("")));
+    }
+    let inside;
+    let brackets = bracketed!(inside in input);
+    let rows: Vec<syn::Expr> = inside.parse_terminated(syn::Expr::parse, Token![,])?.into_iter().collect();
+    if rows.is_empty() || names.is_empty() {
+        return Err(wrong(syn::Error::new(brackets.span.join(), "")));
+    }
+    Ok(Listed { names, rows })
+}
+
+/// The values of so many constants; errors are recorded in the text.
+fn values(from: &syn::Expr, count: usize, text: &mut Text) -> Option<Vec<i64>> {
+    let parts: Vec<&syn::Expr> = match from {
+        syn::Expr::Tuple(tuple) => tuple.elems.iter().collect(),
+        one => vec![one],
+    };
+    if parts.len() != count {
+        let values = if parts.len() == 1 { "value" } else { "values" };
+        let what = format!("{} {values} for {count} constants", parts.len());
+        text.wrong(Place::of(from), what, VALUES);
+        return None;
+    }
+    let of = |part: &syn::Expr, text: &mut Text| {
+        let value = expr(part, text);
+        let known = number(&value).ok();
+        if known.is_none() {
+            text.wrong(Place::of(part), "this is not a size", "write an integer such as `64`");
+        }
+        known
+    };
+    // Every part is read, so that every mistake is reported.
+    let read: Vec<Option<i64>> = parts.into_iter().map(|part| of(part, text)).collect();
+    read.into_iter().collect()
 }
 
 fn element_name(input: ParseStream<'_>) -> syn::Result<Ident> {

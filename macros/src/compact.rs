@@ -24,6 +24,9 @@ pub(crate) fn kernel(k: &Kernel) -> String {
     if k.overlaps {
         text += " overlaps";
     }
+    for choice in &k.choices {
+        text += &format!(" {} in {:?}", names(&choice.names, ", "), choice.rows);
+    }
     text
 }
 

@@ -112,8 +112,16 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     let params = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
     let body = stmt::block(&device::without_uses(&function.block, None, text), text);
     let is_unsafe = sig.unsafety.is_some();
-    let Attribute { levels, keys, overlaps, .. } = attribute;
-    ast::Kernel { name, is_unsafe, consts, types, params, devices: Vec::new(), body, levels, keys, overlaps }
+    for constant in attribute.choices.iter().flat_map(|choice| &choice.names) {
+        if !consts.iter().any(|known| known.name.text == constant.text) {
+            let what = format!("the function has no constant `{}`", constant.text);
+            let instead = format!("add it to the function: `fn name<const {}: usize>(…)`", constant.text);
+            text.wrong(text.place(constant.span), what, &instead);
+        }
+    }
+    let Attribute { levels, keys, overlaps, choices, .. } = attribute;
+    let devices = Vec::new();
+    ast::Kernel { name, is_unsafe, consts, types, params, devices, body, levels, keys, overlaps, choices }
 }
 
 /// Attributes, visibility and name: the tokens before `fn`, and the word after it.

@@ -121,7 +121,7 @@ fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
 }
 
 /// Evaluates arithmetic over literals; otherwise returns the subexpression that is something else.
-fn number(from: &ast::Expr) -> Result<i64, &ast::Expr> {
+pub(crate) fn number(from: &ast::Expr) -> Result<i64, &ast::Expr> {
     match &from.kind {
         ExprKind::Int(value) => Ok(*value),
         ExprKind::Unary(Unary::Neg, inner) => number(inner)?.checked_neg().ok_or(from),

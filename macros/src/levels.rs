@@ -20,7 +20,12 @@ pub(crate) fn levels(value: Option<&str>, text: &mut Text) -> Vec<(Name, Level)>
     };
     let mut own = Text::new(Span::call_site());
     let read = attribute(tokens, &mut own);
-    if !own.problems.is_empty() || !read.types.is_empty() || !read.keys.is_empty() || read.overlaps {
+    if !own.problems.is_empty()
+        || !read.types.is_empty()
+        || !read.keys.is_empty()
+        || read.overlaps
+        || !read.choices.is_empty()
+    {
         wrong(value, text);
     }
     let here = |name: Name| Name { span: Definition::NOWHERE, ..name };

@@ -157,6 +157,11 @@ fn heads() {
     head("overlaps", "fn f()", "fn f() {} overlaps");
     head("arch = sm_90, threads = 32 * W", "fn f()", "fn f() {} arch = sm_90 threads = (32 * W)");
     head("overlaps, deny(a),", "fn f()", "fn f() {} Deny(a) overlaps");
+    head(
+        "choose(M in [1, 2 * 2], (A, B) in [(1, 2)])",
+        "fn f<const M: usize, const A: usize, const B: usize>()",
+        "fn f<M, A, B>() {} M in [[1], [4]] A, B in [[1, 2]]",
+    );
     head("", "fn f(a: &Tensor<f32, (M, K)>)", "fn f(a: &f32(M, K)) {}");
     head("", "fn f(a: &mut Tensor<f32, ((M, _2), K)>)", "fn f(a: &mut f32((M, 2), K)) {}");
     head("", "fn f(a: &Tensor<f32, (M, _8)>)", "fn f(a: &f32(M, 8)) {}");
@@ -358,7 +363,7 @@ fn mistakes_in_heads() {
         "unroll",
         "fn f()",
         "unroll",
-        "`unroll` says nothing here; help: write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)` or `overlaps`",
+        "`unroll` says nothing here; help: write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)`, `choose(BM in [64, 128])` or `overlaps`",
     );
     for given in ["overlaps = true", "overlaps(true)", "overlaps true"] {
         let said = "`overlaps` takes nothing; help: write `#[kernel(overlaps)]`, or leave it out";
@@ -374,7 +379,7 @@ fn mistakes_in_heads() {
         "forbid(x)",
         "fn f()",
         "forbid",
-        "`forbid` is not a level; help: write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)` or `overlaps`",
+        "`forbid` is not a level; help: write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)`, `choose(BM in [64, 128])` or `overlaps`",
     );
     wrong(
         "T = 4",

@@ -121,7 +121,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
     let kernel = Generated {
         name: program.name.clone(),
         params: params.collect(),
-        variants: vec![Variant { source: String::new(), program: program.clone() }],
+        variants: vec![Variant { label: None, source: String::new(), program: program.clone() }],
         requires: Vec::new(),
         packs: Vec::new(),
         hollow: Vec::new(),

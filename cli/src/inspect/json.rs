@@ -28,12 +28,13 @@ fn part(part: &Part) -> Value {
 }
 
 fn variant(generated: &Generated, at: usize) -> Value {
-    let Variant { source, program } = &generated.variants[at];
+    let Variant { label, source, program } = &generated.variants[at];
     let axis = |factors: &Vec<tilewright_layout::Value>| match factors.as_slice() {
         [] => "1".to_owned(),
         factors => factors.iter().map(ToString::to_string).collect::<Vec<_>>().join("*"),
     };
     json!({
+        "alternative": label,
         "architecture": program.arch,
         "architecture_specific": program.arch_specific,
         "threads": program.launch.threads,
@@ -54,6 +55,8 @@ pub(crate) fn report(report: &Report) -> Value {
         .map(|c| json!({ "architecture": c.arch, "registers": c.registers, "spilled_bytes": c.spilled,
                 "inner_loop": c.inner.map(|inner| json!({ "instructions": inner.instructions, "multiply_adds": inner.multiply_adds })) }));
     json!({
+        "alternatives": report.alternatives,
+        "left_out": report.left_out,
         "threads": report.threads,
         "shared_bytes": report.shared_bytes,
         "operations_per_byte": report.intensity,

@@ -188,6 +188,14 @@ pub fn scalar(with: Semiring, elem: Elem) -> Option<&'static Atom> {
     SCALAR.get(&(with, elem)).copied()
 }
 
+impl Operand {
+    /// Bytes that it moves at each address.
+    pub(crate) fn address_bytes(&self) -> i64 {
+        let values = self.tv.parse::<Layout>().and_then(|tv| tv.mode(1)).and_then(|values| values.size());
+        values.unwrap_or(0) * i64::from(self.elem.bytes())
+    }
+}
+
 impl Atom {
     /// Does one thread execute it by itself, in an expression?
     pub fn is_scalar(&self) -> bool {

@@ -1,12 +1,12 @@
 //! Memory accesses of a kernel, and what one costs a warp: the worst of all warps, and of the first few
 //! values of the enclosing loop variables.
 
-use tilewright_layout::{BankReport, Layout, SectorReport, Transfer, WarpAccess};
+use tilewright_layout::{BankReport, SectorReport, Transfer, WarpAccess};
 
 use super::Budget;
 use super::warp::{LANES, Lanes, Warp};
 use crate::ast::Span;
-use crate::atom::{Operand, OperandKind};
+use crate::atom::OperandKind;
 use crate::cuda::Names;
 use crate::index::Ix;
 use crate::report::Access;
@@ -50,12 +50,6 @@ struct Loop {
     from: Ix,
     to: Ix,
     step: i64,
-}
-
-/// Bytes that an operand of an instruction moves at each address.
-pub(super) fn width(operand: &Operand) -> i64 {
-    let values = operand.tv.parse::<Layout>().and_then(|tv| tv.mode(1)).and_then(|values| values.size());
-    values.unwrap_or(0) * i64::from(operand.elem.bytes())
 }
 
 /// All accesses with their costs.
@@ -106,14 +100,14 @@ impl Sites<'_> {
                     operands().filter(|o| !o.0.writes).chain(operands().filter(|o| o.0.writes));
                 for (operand, arg) in sources_first {
                     let AtomArg::At(mem) = arg else { continue };
-                    let bytes = width(operand);
+                    let bytes = operand.address_bytes();
                     let (what, transfer, lanes) = match (row.group, operand.writes) {
                         // Each lane gives the address of a row of 16 bytes, eight lanes for each matrix.
                         (Scope::Warp, _) => {
                             let fragment =
                                 row.operands.iter().find(|o| matches!(o.kind, OperandKind::Frag { .. }));
-                            let rows =
-                                (fragment.map_or(8, |fragment| 2 * width(fragment)) as u32).clamp(8, 32);
+                            let rows = (fragment.map_or(8, |fragment| 2 * fragment.address_bytes()) as u32)
+                                .clamp(8, 32);
                             ("matrix", Transfer::Matrix, lanes & (u32::MAX >> (32 - rows)))
                         }
                         (_, true) => ("copy", Transfer::Store, lanes),

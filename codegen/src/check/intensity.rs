@@ -76,7 +76,7 @@ impl Steps<'_> {
                 };
                 let operations = 2.0 * row.multiply_adds() * together;
                 let bytes = row.operands.iter().zip(args).map(|(operand, arg)| match (operand.kind, arg) {
-                    (OperandKind::GlobalAddress, _) => super::accesses::width(operand) as f64,
+                    (OperandKind::GlobalAddress, _) => operand.address_bytes() as f64,
                     (_, AtomArg::Map { param, .. }) => self.tile(*param),
                     _ => 0.0,
                 });

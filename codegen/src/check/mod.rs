@@ -178,6 +178,8 @@ fn reported(kernel: &Kernel, sites: &[Site], mut undecided: Vec<String>) -> Repo
     };
     let in_memory = names.shared.into_iter().chain(names.bars.into_iter().filter(|name| !name.is_empty()));
     Report {
+        alternatives: Vec::new(),
+        left_out: Vec::new(),
         instruction: None,
         threads: kernel.launch.threads,
         shared_bytes: kernel.launch.shared_bytes,

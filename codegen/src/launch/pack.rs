@@ -203,11 +203,13 @@ impl<'p> Packing<'p> {
         self.rules.classes[class].needs.iter().filter(|fact| broken[**fact].is_some()).count()
     }
 
-    /// The first limit of the kernel that an argument exceeds.
+    /// The first limit of all variants that an argument exceeds.
     pub(super) fn limit(&self, class: usize) -> Option<Why> {
         let needs = &self.rules.classes[class].needs;
-        let limits =
-            |fact: usize| matches!(self.rules.facts[fact], Check::AtMost { .. } | Check::AtLeast { .. });
+        let limits = |fact: usize| {
+            matches!(self.rules.facts[fact], Check::AtMost { .. } | Check::AtLeast { .. })
+                && self.rules.classes.iter().all(|class| class.needs.contains(&fact))
+        };
         let mut limits = needs.iter().enumerate().filter(|(_, fact)| limits(**fact));
         limits.find_map(|(place, fact)| Some(Why::Fact(place, self.operands[0].broken[*fact]?)))
     }

@@ -101,16 +101,16 @@ pub(super) fn among(c: &Config, plans: &[Plan]) -> Result<(Program, Vec<Alternat
         // Copies of single elements of eight bytes are asynchronous too.
         if c.dtype.bytes() > 4 {
             let program = by_copies(c, plan, [c.dtype.bytes().into(); 2], true)?;
-            narrow.push(Alternative { program, policies: vec![Policy::Small] });
+            narrow.push(Alternative::new(program, vec![Policy::Small]));
         }
         more.push(match by_ring(c, plan, false, true)? {
-            Some(program) => Alternative { program, policies: vec![Policy::Aligned] },
+            Some(program) => Alternative::new(program, vec![Policy::Aligned]),
             None => {
                 // Guards take a twentieth of the time of large tiles.
                 let large = plan.tile[0] * plan.tile[1] >= LARGE;
                 let policies =
                     if large { vec![Policy::Best, Policy::Aligned] } else { vec![Policy::Aligned] };
-                Alternative { program: by_copies(c, plan, [WIDE, WIDE], true)?, policies }
+                Alternative::new(by_copies(c, plan, [WIDE, WIDE], true)?, policies)
             }
         });
     }
@@ -133,10 +133,10 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
         let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
         let by_ring = if c.mixed() && sums >= 64 { None } else { by_ring(c, plan, true, competes)? };
         if let Some(program) = by_ring {
-            all.push(Alternative { program, policies: vec![Policy::Small] });
+            all.push(Alternative::new(program, vec![Policy::Small]));
         } else if !usual && sums <= 64 && plan.has_epilogue_tile(c, 1)? {
             let program = by_copies(c, plan, [WIDE, c.out.bytes().into()], true)?;
-            all.push(Alternative { program, policies: vec![Policy::Aligned] });
+            all.push(Alternative::new(program, vec![Policy::Aligned]));
         }
     }
     Ok(all)
@@ -147,7 +147,7 @@ pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> 
     let mut all = Vec::new();
     for plan in plans.iter().rev().filter(|plan| plan.parts() == 1) {
         let program = by_ring(c, plan, false, true)?;
-        all.extend(program.map(|program| Alternative { program, policies: vec![Policy::Aligned] }));
+        all.extend(program.map(|program| Alternative::new(program, vec![Policy::Aligned])));
     }
     if !all.is_empty() {
         all.extend(direct(c, plans, true)?);

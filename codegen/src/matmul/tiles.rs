@@ -137,12 +137,12 @@ pub(super) fn programs(args: &[Arg], config: &Config) -> Result<(Program, Vec<Al
         narrow.extend(all(tile.narrow).iter().filter_map(of(true)));
     }
     let first = aligned.first().cloned().ok_or_else(|| Problem::new("there is no tile"))?;
-    let one = |policy| move |program| Alternative { program, policies: vec![policy] };
+    let one = |policy| move |program| Alternative::new(program, vec![policy]);
     let mut others: Vec<Alternative> = aligned.into_iter().skip(1).map(one(Policy::Aligned)).collect();
     // The first also has 64-bit offsets: vectors of unknown alignment would be copied as single elements, at another cost.
     let mut policies = vec![Policy::Small, Policy::General];
     for program in narrow {
-        others.push(Alternative { program, policies: std::mem::replace(&mut policies, vec![Policy::Small]) });
+        others.push(Alternative::new(program, std::mem::replace(&mut policies, vec![Policy::Small])));
     }
     Ok((first, others))
 }

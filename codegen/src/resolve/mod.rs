@@ -52,6 +52,7 @@ use std::collections::BTreeMap;
 
 use tilewright_layout::{Distribution, Layout, Value as Size};
 
+pub(crate) use crate::alternative::Width;
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::thread::Id;
@@ -64,15 +65,6 @@ pub(crate) use forms::contiguous;
 
 /// Threads of a group by default.
 pub const THREADS: u32 = 256;
-
-/// The vector width of accesses where nothing else determines it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Width {
-    /// As many as the widest access moves.
-    Widest,
-    /// One, so that accesses are coalesced where no alignment can be assumed.
-    One,
-}
 
 /// The program without whole tiles, with accesses as wide as can be.
 ///

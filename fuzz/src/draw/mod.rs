@@ -76,5 +76,6 @@ pub fn kernel(random: &mut Random) -> Kernel {
         levels: Vec::new(),
         keys: Vec::new(),
         overlaps: scene.random.chance(5),
+        choices: Vec::new(),
     }
 }

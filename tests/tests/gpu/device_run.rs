@@ -72,7 +72,7 @@ pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
         name: program.name.clone(),
         params: program.params.iter().filter_map(tensor).collect(),
         requires: Vec::new(),
-        variants: vec![Variant { source, program }],
+        variants: vec![Variant { label: None, source, program }],
         packs: Vec::new(),
         hollow: Vec::new(),
         report: Default::default(),

@@ -105,6 +105,7 @@ pub(super) fn kernel(random: &mut Random) -> Kernel {
         levels: Vec::new(),
         keys: whole.keys,
         overlaps: false,
+        choices: Vec::new(),
     }
 }
 

@@ -1,0 +1,473 @@
+//! The estimated time of a launch, from a thread program: what a step of its main loop takes of each part of a
+//! multiprocessor, how long a step waits where it is alone, and what stands before and after. It knows no kernel;
+//! [`crate::launch`] turns it into clocks for the sizes of a launch.
+
+use std::collections::HashMap;
+
+use tilewright_layout::Value;
+
+use crate::atom::{Done, Effect, OperandKind};
+use crate::elem::Elem;
+use crate::id::Id;
+use crate::index::{Int, Ix};
+use crate::operation::{Bin, Un};
+use crate::scope::Scope;
+use crate::target::{REGISTERS, RESERVED_SHARED, Target, WARP};
+use crate::thread::{AtomArg, Cost, Kernel, Op, Param, Reg, Space, Stmt, Unroll, Val};
+
+/// What a multiprocessor does in a clock, and for how many clocks it waits: of an H100 at 1.98 GHz, measured where
+/// bench/NOTES.md says so.
+mod device {
+    /// Operations of the tensor cores in a clock, as a part of the peak in [`crate::target::Target::tensor`]: the peak is
+    /// that of a lower clock.
+    pub(super) const TENSOR: f64 = 1.1;
+    /// Instructions of warps that are issued in a clock.
+    pub(super) const ISSUE: f64 = 4.0;
+    /// Bytes that a multiprocessor reads from the L2 cache by loads of threads, and writes, in a clock.
+    pub(super) const LOADED: f64 = 40.0;
+    pub(super) const STORED: f64 = 22.0;
+    /// Bytes of a row of a bulk copy.
+    pub(super) const ROW: f64 = 128.0;
+    /// Clocks until an mbarrier that another role completes is seen, and until a barrier of threads is passed.
+    pub(super) const MBARRIER: f64 = 40.0;
+    pub(super) const BARRIER: f64 = 30.0;
+    /// Clocks of a product of a warpgroup, and of one of a warp, beside the part of its time that the next one does not hide.
+    pub(super) const WGMMA: f64 = 25.0;
+    pub(super) const MMA: f64 = 12.0;
+    pub(super) const EXPOSED: f64 = 0.4;
+    /// Clocks until the elements of a load arrive: from global and from shared memory.
+    pub(super) const GLOBAL: f64 = 600.0;
+    pub(super) const SHARED: f64 = 30.0;
+    /// Clocks of a tile beside its work where blocks take tiles in turn; those of a block; those of a launch, and
+    /// further ones of a launch of clusters.
+    pub(super) const TILE: f64 = 1400.0;
+    pub(super) const BLOCK: f64 = 2500.0;
+    pub(super) const LAUNCH: u32 = 3300;
+    pub(super) const CLUSTERS: u32 = 1000;
+}
+
+/// What statements take of a multiprocessor.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+struct Load {
+    /// Clocks of the tensor cores.
+    tensor: f64,
+    /// Clocks of CUDA cores that multiply and add.
+    cores: f64,
+    /// Instructions of warps.
+    issued: f64,
+    /// Wavefronts of shared memory.
+    wavefronts: f64,
+    /// Bytes that threads load from global memory, and that are stored there.
+    loaded: f64,
+    stored: f64,
+    /// Rows of 128 bytes that bulk copies fetch, and those that other blocks of the cluster fetch for this one.
+    rows: f64,
+    received: f64,
+    /// Clocks that pass where nothing else runs.
+    latency: f64,
+}
+
+impl Load {
+    /// Both, one after the other, the second so many times.
+    fn then(self, other: Load, times: f64) -> Load {
+        Load { latency: self.latency + other.latency * times, ..self.beside(other, times) }
+    }
+
+    /// Both at once, by different warps.
+    fn beside(self, other: Load, times: f64) -> Load {
+        Load {
+            tensor: self.tensor + other.tensor * times,
+            cores: self.cores + other.cores * times,
+            issued: self.issued + other.issued * times,
+            wavefronts: self.wavefronts + other.wavefronts * times,
+            loaded: self.loaded + other.loaded * times,
+            stored: self.stored + other.stored * times,
+            rows: self.rows + other.rows * times,
+            received: self.received + other.received * times,
+            latency: self.latency.max(other.latency * times),
+        }
+    }
+
+    /// Clocks of a multiprocessor that does nothing else.
+    fn clocks(&self) -> f64 {
+        let parts = [
+            self.tensor,
+            self.cores,
+            self.issued / device::ISSUE,
+            self.wavefronts,
+            self.loaded / device::LOADED + self.stored / device::STORED,
+        ];
+        parts.into_iter().fold(0.0, f64::max)
+    }
+
+    /// Is there any work?
+    fn size(&self) -> f64 {
+        self.clocks() + self.rows
+    }
+}
+
+/// The load of statements: beside loops of unknown length, and in an iteration of each of these.
+#[derive(Clone, Default)]
+struct Parts {
+    once: Load,
+    loops: Vec<(Value, Load)>,
+}
+
+impl Parts {
+    fn then(&mut self, other: Parts) {
+        self.join(other, Load::then);
+    }
+
+    fn join(&mut self, other: Parts, with: fn(Load, Load, f64) -> Load) {
+        self.once = with(self.once, other.once, 1.0);
+        for (times, load) in other.loops {
+            match self.loops.iter_mut().find(|(known, _)| *known == times) {
+                Some((_, known)) => *known = with(*known, load, 1.0),
+                None => self.loops.push((times, load)),
+            }
+        }
+    }
+}
+
+/// The estimate for a kernel; `None` where nothing is known of how often its main loop runs.
+pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
+    let mut meter = Meter::of(kernel);
+    let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
+    let parts = meter.body(&kernel.body, warps)?;
+    let heaviest = |x: &&(Value, Load), y: &&(Value, Load)| x.1.size().total_cmp(&y.1.size());
+    let (steps, step) =
+        parts.loops.iter().max_by(heaviest).copied().unwrap_or((Value::Int(0), Load::default()));
+    // Other loops run as often as far as anything is known.
+    let clusters = kernel.launch.cluster.iter().product::<u32>() > 1;
+    let launch = device::LAUNCH + if clusters { device::CLUSTERS } else { 0 };
+    let fixed = if kernel.launch.persistent { device::TILE } else { device::BLOCK };
+    let tile = (fixed + parts.once.clocks()) as u32;
+    let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
+    let in_turn = kernel.launch.persistent || step.rows > 0.0;
+    let cost = if in_turn {
+        let alone = step.clocks().max(step.latency);
+        let (rows, received) = (clocks(step.rows), clocks(step.received));
+        Cost {
+            steps,
+            step: clocks(alone),
+            rows,
+            received,
+            beyond: 3 * u32::from(rows > 0),
+            tile,
+            launch,
+            ..Cost::default()
+        }
+    } else {
+        let (step, alone) = (clocks(step.clocks()), clocks(step.latency.max(step.clocks())));
+        Cost { steps, step, alone, resident: resident(kernel), tile, launch, ..Cost::default() }
+    };
+    Some(cost)
+}
+
+/// Blocks that are resident on a multiprocessor at once, with registers for their arrays and some addresses.
+fn resident(kernel: &Kernel) -> u32 {
+    const ADDRESSES: u32 = 40;
+    let (launch, target) = (&kernel.launch, Target::of(kernel.arch));
+    let arrays = kernel.regs.iter().map(Reg::registers).fold(ADDRESSES, u32::saturating_add);
+    let most = [
+        target.threads / launch.threads.max(1),
+        target.shared / (launch.shared_bytes + RESERVED_SHARED),
+        REGISTERS / arrays.min(crate::target::THREAD_REGISTERS).saturating_mul(launch.threads).max(1),
+        target.blocks,
+    ];
+    most.into_iter().min().unwrap_or(1).max(1)
+}
+
+/// Issue slots of a function that the special function unit begins.
+const SPECIAL: f64 = 9.0;
+
+/// Issue slots that a function takes, that of a special function unit included.
+fn slots(of: Un) -> f64 {
+    match of {
+        Un::Gelu | Un::Erf => 24.0,
+        Un::Sin | Un::Cos => 20.0,
+        Un::Exp | Un::Exp2 | Un::Log | Un::Log2 | Un::Recip | Un::Sqrt | Un::Rsqrt | Un::Tanh => SPECIAL,
+        Un::CountOnes | Un::LeadingZeros | Un::Floor | Un::Ceil | Un::Trunc | Un::Round | Un::RoundEven => {
+            2.0
+        }
+        Un::Neg | Un::Abs | Un::Apart | Un::Not => 1.0,
+    }
+}
+
+struct Meter<'k> {
+    kernel: &'k Kernel,
+    named: HashMap<Id, Ix>,
+    target: &'static Target,
+}
+
+impl<'k> Meter<'k> {
+    fn of(kernel: &'k Kernel) -> Meter<'k> {
+        Meter { kernel, named: HashMap::new(), target: Target::of(kernel.arch) }
+    }
+
+    /// The load of statements that so many warps execute.
+    fn body(&mut self, body: &[Stmt], warps: f64) -> Option<Parts> {
+        let mut all = Parts::default();
+        let mut fetched = (false, false);
+        for stmt in body {
+            let one = self.statement(&stmt.op, warps, &mut fetched)?;
+            all.then(one);
+        }
+        Some(all)
+    }
+
+    /// One statement. Loads that follow each other wait once: `fetched` says whether global and shared memory have been
+    /// read since the last wait.
+    fn statement(&mut self, op: &Op, warps: f64, fetched: &mut (bool, bool)) -> Option<Parts> {
+        let once = |load: Load| Some(Parts { once: load, loops: Vec::new() });
+        match op {
+            Op::Let(id, value) => {
+                self.named.insert(*id, *value);
+                once(Load { issued: warps, ..Load::default() })
+            }
+            Op::Set(..) | Op::Arrive { .. } | Op::Leave { .. } | Op::Fence(_) => {
+                once(Load { issued: warps, ..Load::default() })
+            }
+            Op::Take(_, value) | Op::Assign { value, .. } => {
+                *fetched = (false, false);
+                once(self.value(value).times(warps))
+            }
+            Op::Load { to, from, .. } => {
+                let elem = self.elem(from.space);
+                once(self.moved(from.space, elem, to.len, warps, true, fetched))
+            }
+            Op::Store { to, from, .. } => {
+                let elem = self.elem(to.space);
+                once(self.moved(to.space, elem, from.len, warps, false, fetched))
+            }
+            Op::Atomic { to, value, .. } => {
+                let moved = self.moved(to.space, self.elem(to.space), 1, warps, false, fetched);
+                once(self.value(value).times(warps).then(moved, 2.0))
+            }
+            Op::Atom { row, args, .. } => {
+                let mut load = Load { issued: warps, ..Load::default() };
+                let group = match row.group {
+                    Scope::Warpgroup => 4.0,
+                    _ => 1.0,
+                };
+                if let Effect::Mma { m, n, k, .. } = row.effect {
+                    let operations = 2.0 * f64::from(m) * f64::from(n) * f64::from(k) * warps / group;
+                    load.tensor =
+                        operations / self.tensor_rate(row.operand('a').map_or(Elem::F16, |o| o.elem));
+                    let least = if group > 1.0 { device::WGMMA } else { device::MMA };
+                    load.latency = least + load.tensor * device::EXPOSED;
+                }
+                for (operand, arg) in row.operands.iter().zip(args) {
+                    match (operand.kind, arg) {
+                        (_, AtomArg::Map { param, .. }) => {
+                            // One elected thread copies.
+                            let rows = self.box_bytes(*param) / device::ROW;
+                            if row.done == Done::Queue(crate::scope::Queue::Bulk) {
+                                load.stored += rows * device::ROW;
+                            } else {
+                                let shared = row.operand('k').is_some();
+                                let blocks = f64::from(self.kernel.launch.cluster.iter().product::<u32>());
+                                load.rows += rows;
+                                load.received += if shared { rows * (blocks - 1.0) } else { 0.0 };
+                            }
+                        }
+                        (OperandKind::GlobalAddress, AtomArg::At(_)) => {
+                            let bytes = operand.address_bytes() as f64;
+                            load.loaded += bytes * warps * f64::from(WARP);
+                        }
+                        (OperandKind::SharedAddress, AtomArg::At(_)) => {
+                            load.wavefronts += warps * 4.0;
+                        }
+                        _ => {}
+                    }
+                }
+                once(load)
+            }
+            Op::Sync(_) => {
+                *fetched = (false, false);
+                once(Load { issued: warps, latency: device::BARRIER, ..Load::default() })
+            }
+            Op::Await { .. } | Op::AwaitFlag { .. } => {
+                once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() })
+            }
+            Op::WaitQueue { .. } => once(Load { issued: warps, ..Load::default() }),
+            Op::For { from, to, step, unroll, body, .. } => {
+                let inner = self.body(body, warps)?;
+                let overhead = if *unroll == Unroll::Full { 0.0 } else { 2.0 * warps };
+                let inner_once = Load { issued: inner.once.issued + overhead, ..inner.once };
+                let exprs = &self.kernel.exprs;
+                if let (Some(from), Some(to)) = (exprs.constant(*from), exprs.constant(*to)) {
+                    let times = ((to - from).max(0) as f64 / (*step).max(1) as f64).ceil();
+                    let once = Load::default().then(inner_once, times);
+                    let loops =
+                        inner.loops.into_iter().map(|(of, load)| (of, Load::default().then(load, times)));
+                    return Some(Parts { once, loops: loops.collect() });
+                }
+                match self.size(*to) {
+                    // The tiles of a persistent kernel: those of one block count.
+                    _ if self.kernel.launch.persistent && !inner.loops.is_empty() => Some(inner),
+                    Some(times) if *step == 1 && inner.loops.is_empty() => {
+                        Some(Parts { once: Load::default(), loops: vec![(times, inner_once)] })
+                    }
+                    None if self.kernel.launch.persistent => Some(inner),
+                    _ => None,
+                }
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let (then, other) = (self.body(then, warps)?, self.body(other, warps)?);
+                let weight =
+                    |parts: &Parts| parts.once.size() + parts.loops.iter().map(|of| of.1.size()).sum::<f64>();
+                Some(if weight(&then) >= weight(&other) { then } else { other })
+            }
+            Op::Roles(roles) => {
+                let mut all = Parts::default();
+                for role in roles {
+                    let own = self.body(&role.body, f64::from(role.warps.1 - role.warps.0))?;
+                    all.join(own, Load::beside);
+                }
+                Some(all)
+            }
+            Op::Elect(scope, body) => {
+                let elected = match scope {
+                    Scope::Thread | Scope::Warp => warps,
+                    Scope::Warpgroup => (warps / 4.0).max(1.0),
+                    _ => 1.0,
+                };
+                self.body(body, elected)
+            }
+            Op::Comment(_) | Op::Commit(_) | Op::AwaitPrevious | Op::StartNext | Op::InitBarriers(_) => {
+                once(Load::default())
+            }
+        }
+    }
+
+    /// A load or a store of so many elements by each thread.
+    fn moved(
+        &self,
+        space: Space,
+        elem: Elem,
+        len: u32,
+        warps: f64,
+        loads: bool,
+        fetched: &mut (bool, bool),
+    ) -> Load {
+        let bytes = f64::from(elem.bytes() * len * WARP) * warps;
+        let mut load = Load { issued: 2.0 * warps, ..Load::default() };
+        match space {
+            Space::Global(_) if loads => {
+                load.loaded = bytes;
+                load.latency = if std::mem::replace(&mut fetched.0, true) { 0.0 } else { device::GLOBAL };
+            }
+            Space::Global(_) => load.stored = bytes,
+            Space::Shared(_) => {
+                load.wavefronts = (bytes / device::ROW).max(warps);
+                let waits = loads && !std::mem::replace(&mut fetched.1, true);
+                load.latency = if waits { device::SHARED } else { 0.0 };
+            }
+        }
+        load
+    }
+
+    fn elem(&self, space: Space) -> Elem {
+        match space {
+            Space::Global(id) => match &self.kernel.params[id as usize] {
+                Param::Pointer { elem, .. } => *elem,
+                _ => Elem::F32,
+            },
+            Space::Shared(id) => self.kernel.shared[id as usize].elem,
+        }
+    }
+
+    /// Bytes of a box of a bulk copy.
+    fn box_bytes(&self, param: Id) -> f64 {
+        match &self.kernel.params[param as usize] {
+            Param::TensorMap { tensor, tile, .. } => {
+                let elements: f64 = tile.iter().map(|&n| f64::from(n)).product();
+                elements * f64::from(self.elem(Space::Global(*tensor)).bytes())
+            }
+            _ => 0.0,
+        }
+    }
+
+    /// Operations of the tensor cores in a clock, for operands of a type.
+    fn tensor_rate(&self, elem: Elem) -> f64 {
+        let like = match elem {
+            Elem::E4m3 | Elem::E5m2 | Elem::U8 => Elem::I8,
+            Elem::Tf32 | Elem::F32 => Elem::F16,
+            other => other,
+        };
+        let rate = self.target.tensor.iter().find(|(of, _)| *of == like).map_or(1024, |(_, rate)| *rate);
+        let part = if matches!(elem, Elem::Tf32 | Elem::F32) { 0.5 } else { 1.0 };
+        f64::from(rate) * part * device::TENSOR
+    }
+
+    /// What computing a value takes of a warp.
+    fn value(&self, value: &Val) -> Load {
+        let issued = |n: f64| Load { issued: n, ..Load::default() };
+        let all = |of: &[&Val]| of.iter().fold(Load::default(), |sum, of| sum.then(self.value(of), 1.0));
+        match value {
+            Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => Load::default(),
+            Val::Un(with, x) => all(&[x]).then(issued(slots(*with)), 1.0),
+            Val::Bin(Bin::Div, x, y) => all(&[x, y]).then(issued(SPECIAL), 1.0),
+            Val::Cast(_, x) => all(&[x]).then(issued(1.0), 1.0),
+            Val::Bits(_, x) => all(&[x]),
+            Val::Bin(_, x, y) | Val::Cmp(_, x, y) | Val::Guarded(_, x, y) => {
+                all(&[x, y]).then(issued(1.0), 1.0)
+            }
+            Val::Pick(x) => all(&[&x[0], &x[1], &x[2]]).then(issued(1.0), 1.0),
+            Val::ShuffleXor(x, _) => {
+                let shuffle =
+                    Load { issued: 1.0, wavefronts: 1.0, latency: device::SHARED, ..Load::default() };
+                all(&[x]).then(shuffle, 1.0)
+            }
+            Val::Fma(x) => {
+                all(&[&x[0], &x[1], &x[2]]).then(self.multiply_add(self.kernel.type_of(value), 1.0), 1.0)
+            }
+            Val::Product(row, x) => {
+                let own = self.multiply_add(self.kernel.type_of(value), row.multiply_adds().max(1.0));
+                all(&[&x[0], &x[1], &x[2]]).then(own, 1.0)
+            }
+        }
+    }
+
+    /// Multiply-adds of a warp.
+    fn multiply_add(&self, elem: Elem, count: f64) -> Load {
+        let like = if matches!(elem, Elem::F64 | Elem::I32 | Elem::U32) { elem } else { Elem::F32 };
+        let rate = self.target.cores.iter().find(|(of, _)| *of == like).map_or(64, |(_, rate)| *rate);
+        Load { cores: f64::from(WARP) * count / f64::from(rate), issued: 1.0, ..Load::default() }
+    }
+
+    /// The size that an expression is, but for a constant that is added.
+    fn size(&self, at: Ix) -> Option<Value> {
+        let exprs = &self.kernel.exprs;
+        match &exprs.get(at).int {
+            Int::Const(n) => Some(Value::Int(*n)),
+            Int::Param(id) => match &self.kernel.params[*id as usize] {
+                Param::Int { symbol, .. } => Some(Value::Sym { times: 1, of: *symbol, over: 1 }),
+                _ => None,
+            },
+            Int::Var(id) => self.size(*self.named.get(id)?),
+            Int::Add(a, b) | Int::Sub(a, b) => match (exprs.constant(*a), exprs.constant(*b)) {
+                (None, Some(_)) => self.size(*a),
+                (Some(_), None) => self.size(*b),
+                _ => None,
+            },
+            Int::Div(a, by) => self.size(*a)?.ceil_div(exprs.constant(*by)?),
+            Int::Shr(a, by) => self.size(*a)?.ceil_div(1 << exprs.constant(*by)?.clamp(0, 31)),
+            Int::Mul(a, by) => match (exprs.constant(*a), exprs.constant(*by)) {
+                (None, Some(n)) => self.size(*a)?.times(Value::Int(n)),
+                (Some(n), None) => self.size(*by)?.times(Value::Int(n)),
+                _ => None,
+            },
+            // A bound that a size limits.
+            Int::Min(a, b) | Int::Max(a, b) => self.size(*a).or_else(|| self.size(*b)),
+            _ => None,
+        }
+    }
+}
+
+impl Load {
+    fn times(self, times: f64) -> Load {
+        Load::default().beside(self, times)
+    }
+}

@@ -1,0 +1,38 @@
+use tilewright::prelude::*;
+
+#[kernel(choose(BM in 64..128))]
+fn a_range<const BM: usize>(x: &mut Tensor<f32, N>) {
+    fill(tile(x, BM, block.x), 0.0);
+}
+
+#[kernel(choose((BM, BN) in [(64, 128), 64]))]
+fn too_few<const BM: usize, const BN: usize>(x: &mut Tensor<f32, (M, N)>) {
+    fill(tile(x, (BM, BN), (block.x, block.y)), 0.0);
+}
+
+#[kernel(choose(BK in [64, 128]))]
+fn no_such_constant<const BM: usize = 64>(x: &mut Tensor<f32, N>) {
+    fill(tile(x, BM, block.x), 0.0);
+}
+
+#[kernel(choose(BM in [64, 128], BM in [32]))]
+fn listed_twice<const BM: usize>(x: &mut Tensor<f32, N>) {
+    fill(tile(x, BM, block.x), 0.0);
+}
+
+#[kernel(choose(BM in [SIZE, 128]))]
+fn a_name<const BM: usize>(x: &mut Tensor<f32, N>) {
+    fill(tile(x, BM, block.x), 0.0);
+}
+
+#[kernel(choose(BM in []))]
+fn none<const BM: usize>(x: &mut Tensor<f32, N>) {
+    fill(tile(x, BM, block.x), 0.0);
+}
+
+#[kernel(choose(BM in [64, 128]))]
+fn wrong_in_all<const BM: usize>(x: &mut Tensor<f32, N>) {
+    fill(tile(x, BM, block.x), y);
+}
+
+fn main() {}
