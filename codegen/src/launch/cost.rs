@@ -70,7 +70,7 @@ impl Traffic {
             let bytes = u64::from(read.bytes);
             read.strides
                 .iter()
-                .try_fold(0, |all, stride| Some(all | stride.evaluate(sizes)?.unsigned_abs() * bytes))
+                .try_fold(0, |all, stride| Some(all | (stride.evaluate(sizes)?.unsigned_abs() * bytes)))
         };
         let alignment = reads.iter().try_fold(1u64 << 16, |all, read| Some(all | strides(read)?));
         Traffic {

@@ -312,10 +312,12 @@ impl Rules {
 }
 
 fn tensors(given: &[Given]) -> Vec<Option<&Tensor>> {
-    let tensor = |given| match given {
-        &Given::Tensor(ref tensor) => Some(tensor),
-        Given::Scalar(_) => None,
-    };
+    fn tensor(given: &Given) -> Option<&Tensor> {
+        match given {
+            Given::Tensor(tensor) => Some(tensor),
+            Given::Scalar(_) => None,
+        }
+    }
     given.iter().map(tensor).collect()
 }
 
