@@ -69,7 +69,6 @@ impl Evaluator {
                 }
             }
         }
-        tensor.broadcasts_evenly(&threads, &deal)?;
         Ok(Value::View(self.builder.parallelize_over(&tensor, &threads, 0, &deal)?))
     }
 

@@ -55,7 +55,9 @@ impl Fill {
             0 => (Layout::new((fast, slow), (1i64, fast))?, vec![vector, 1]),
             _ => (Layout::new((slow, fast), (fast, 1i64))?, vec![1, vector]),
         };
-        Ok(Fill { threads, deal: Deal { values, ragged, ..Deal::default() }, of: 0, how: How::Derive })
+        // An argument that repeats a row is read beside a result, whose part is limited.
+        let deal = Deal { values, ragged, surplus: true, ..Deal::default() };
+        Ok(Fill { threads, deal, of: 0, how: How::Derive })
     }
 
     /// The thread-value layout of one round of the copy, over a tile of so many rows.

@@ -18,6 +18,9 @@ pub struct Deal {
     pub values: Vec<i64>,
     /// A ragged partition: threads need not divide the extent.
     pub ragged: bool,
+    /// Whether surplus elements of a ragged partition may be copies of others, where the mode repeats one element. Nothing says
+    /// which elements of a thread are surplus, so that a sum of its part would count them.
+    pub surplus: bool,
     /// A swizzle of thread indices before their layout: with the same tiles, other lanes are neighbours.
     pub swizzle: Swizzle,
 }
@@ -107,8 +110,15 @@ impl View {
             {
                 match mode.leaves().collect::<Vec<_>>()[..] {
                     [(_, Value::Int(0))] if extent <= count && values == 1 => spare.push((index, extent)),
-                    // Surplus elements are copies of the others.
-                    [(_, Value::Int(0))] => {}
+                    [(_, Value::Int(0))] if deal.surplus => {}
+                    [(_, Value::Int(0))] => {
+                        return Err(Problem::new(format!(
+                            "elements of `{}` are broadcast along mode {index}, whose extent {extent} the threads do not divide",
+                            self.name
+                        ))
+                        .help("use a number of threads that divides it, or broadcast the part of a thread")
+                        .arg(1));
+                    }
                     [(_, Value::Basis { times, path })] => {
                         let along = usize::from(path.steps()[0]);
                         let reach = extent
@@ -202,28 +212,6 @@ impl View {
 }
 
 impl View {
-    /// A refusal of a ragged partition that would give a thread several elements of a broadcast mode: nothing says which of them
-    /// are surplus, so that a sum of the thread's part would count them.
-    pub(crate) fn broadcasts_evenly(&self, threads: &Layout, deal: &Deal) -> Result<()> {
-        let kept = |mode: usize| deal.keep.as_ref().is_none_or(|keep| keep.get(mode) == Some(&true));
-        let shares = threads.modes().enumerate().filter(|(mode, _)| kept(*mode)).map(|(_, share)| share);
-        for (index, (mode, share)) in self.layout.modes().zip(shares).enumerate() {
-            let values = deal.values.get(index).copied().unwrap_or(1).max(1);
-            let (Ok(extent), count) = (mode.size(), share.size()?) else { continue };
-            let is_broadcast = mode.leaves().all(|(_, stride)| stride == Value::Int(0));
-            let fits = (extent <= count && values == 1) || extent % count.saturating_mul(values) == 0;
-            if deal.ragged && is_broadcast && !fits {
-                return Err(Problem::new(format!(
-                    "elements of `{}` are broadcast along mode {index}, whose extent {extent} the threads do not divide",
-                    self.name
-                ))
-                .help("use a number of threads that divides it, or broadcast the part of a thread")
-                .arg(1));
-            }
-        }
-        Ok(())
-    }
-
     /// A mode of the tensor behind it, and how far it goes along that.
     pub(crate) fn span(&self) -> (usize, i64) {
         let steps = self.layout.leaves().filter_map(|(extent, stride)| match (extent, stride) {
