@@ -7,7 +7,6 @@ mod visit;
 
 use crate::stack::LONGEST_CHAIN;
 use crate::wire::{Bytes, Wire, wire};
-pub(crate) use visit::is_deeper;
 
 /// A source location: an index into a table of the front end that built the tree.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]

@@ -19,7 +19,7 @@ use crate::lower::lower_expanded;
 use crate::matmul::{self, Programs};
 use crate::project;
 use crate::resolve::{self, Width};
-use crate::stack;
+use crate::stack::with_room;
 use crate::target::{TARGETS, Target};
 use crate::thread::{Fact, Kernel, Param as ThreadParam};
 use crate::tile::{Arg, Program, Require, Space};
@@ -28,22 +28,11 @@ use crate::verify::limits;
 impl Definition {
     /// Makes the kernel.
     pub fn generate(&self) -> Outcome {
-        self.with_room(|| match self {
+        // Names stand for their expressions, so these can be far deeper than the text.
+        with_room(|| match self {
             Definition::Function(kernel, settings) => function(kernel, settings),
             Definition::Matmul(args) => product(args),
         })
-    }
-
-    /// Runs a recursive function on a stack that is large enough.
-    fn with_room<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
-        let deep = match self {
-            Definition::Function(kernel, _) => ast::is_deeper(&kernel.body, &kernel.sizes(), stack::ROOM),
-            Definition::Matmul(args) => {
-                let values: Vec<&ast::Expr> = args.iter().map(|arg| &arg.value).collect();
-                ast::is_deeper(&[], &values, stack::ROOM)
-            }
-        };
-        if deep { crate::stack::with_room(work) } else { work() }
     }
 
     /// Its tile program, with whole tiles lowered to parts of threads, before checks and lowering; or its
@@ -55,7 +44,7 @@ impl Definition {
     /// assert_eq!(program.threads(), 256);
     /// ```
     pub fn program(&self) -> Result<Program, Vec<Diagnostic>> {
-        let (program, diagnostics) = self.with_room(|| match self {
+        let (program, diagnostics) = with_room(|| match self {
             Definition::Function(kernel, settings) => {
                 let (program, diagnostics, _) = evaluate::program(kernel, settings);
                 Ok((program, diagnostics))
@@ -196,7 +185,7 @@ fn finish_as(
     };
     let deep = limits::is_deep(&program);
     let work = || checked(label, program, others, left_out, diagnostics, levels);
-    let mut outcome = if deep { crate::stack::with_room(work) } else { work() };
+    let mut outcome = if deep { with_room(work) } else { work() };
     if outcome.kernel.is_none() {
         // Where there is an error, an unread tensor may be its consequence.
         outcome.diagnostics.retain(|said| !matches!(said.lint, Some("unused" | "unread")));

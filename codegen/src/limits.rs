@@ -31,6 +31,9 @@ pub const MOST_VALUES: u64 = 1_000_000;
 /// The most names that are bound at one place: a name is looked for among all of them.
 pub(crate) const MOST_NAMES: usize = 2_000;
 
+/// The most errors that are reported at once.
+pub(crate) const MOST_ERRORS: usize = 100;
+
 /// The cost of a function call, in values: it works on layouts.
 pub(crate) const CALL: u64 = 50;
 
@@ -203,6 +206,20 @@ const MOST_OPERATIONS: u64 = 2_000;
 pub(crate) fn too_long(links: usize) -> Problem {
     Problem::new(format!("this chain has {links} operators, and {LONGEST_CHAIN} is the limit"))
         .help("give parts of it names, with `let`, or let a `map` of its own compute them")
+}
+
+/// The error behind the last one that is reported.
+pub(crate) fn too_many_errors() -> Problem {
+    Problem::new(format!("there are more than {MOST_ERRORS} errors: from here on the kernel is not read"))
+        .help("correct the first ones")
+}
+
+/// The error for a loop that cannot be written out.
+pub(crate) fn too_long_to_unroll(count: u64) -> Problem {
+    Problem::new(format!(
+        "`unroll` writes out each of {count} iterations, and the text of a kernel computes at most {MOST_VALUES} values"
+    ))
+    .help("use a loop that the kernel runs, `for i in 0..n` without `unroll`")
 }
 
 /// The error for too many names.

@@ -1,7 +1,8 @@
-//! Extreme integers in every position of every function: the macros answer or refuse, they never panic, and they never
-//! take long.
+//! Extreme integers in every position of every function, and text of extreme length: the macros answer or refuse, they never
+//! panic, and they never take long. Such tests run in a process of their own, whose time is theirs alone.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::{function, matmul};
@@ -131,11 +132,150 @@ fn fault(case: &Case, with: &dyn Fn(usize) -> Option<usize>) -> Option<String> {
     (took > MOST).then(|| format!("{took:.1?}: {tokens}"))
 }
 
-/// The processor's time that this thread has used, where the system tells it: other processes do not count.
+/// The processor's time that this process has used, where the system tells it.
 fn spent() -> Duration {
-    let known = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
-    let nanoseconds = known.and_then(|text| text.split_whitespace().next()?.parse().ok());
-    Duration::from_nanos(nanoseconds.unwrap_or(0))
+    const TICK: u64 = 10;
+    let known = std::fs::read_to_string("/proc/self/stat").ok();
+    let ticks = known.and_then(|text| {
+        let fields: Vec<&str> = text.rsplit(')').next()?.split_whitespace().collect();
+        // In user mode, and in the kernel.
+        Some(fields.get(11)?.parse::<u64>().ok()? + fields.get(12)?.parse::<u64>().ok()?)
+    });
+    Duration::from_millis(ticks.unwrap_or(0) * TICK)
+}
+
+/// Is this the process of one test? Otherwise starts it, and returns its output where it fails.
+fn alone(test: &str, row: &str) -> Option<Result<(), String>> {
+    const KEY: &str = "TILEWRIGHT_ALONE";
+    match std::env::var(KEY) {
+        Ok(key) if key == row => return None,
+        // The process of another one.
+        Ok(_) => return Some(Ok(())),
+        Err(_) => {}
+    }
+    let test = format!("extremes::{test}");
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", &test, "--nocapture"]).env(KEY, row);
+    let output = command.output().expect("a process");
+    let text = [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    Some(if output.status.success() { Ok(()) } else { Err(format!("{row}: {}", text.concat())) })
+}
+
+/// Text that grows with a number: a name, further arguments, and the body of a kernel that copies `x` to `y`.
+type Growth = (&'static str, fn(usize) -> String, fn(usize) -> String);
+
+fn none(_: usize) -> String {
+    String::new()
+}
+
+/// A text for each number.
+fn each(count: usize, text: impl Fn(usize) -> String) -> String {
+    (0..count).map(text).collect()
+}
+
+const GROWTH: &[Growth] = &[
+    ("let", none, |n| each(n, |i| format!("let a{i} = {i};"))),
+    ("let of one name", none, |n| each(n, |_| "let a = 1;".into())),
+    ("let in a block", none, |n| format!("let z = {{ {} a0 }};", each(n, |i| format!("let a{i} = {i};")))),
+    ("let of a function", none, |n| {
+        format!("map(g, h, |x| {{ {} x }});", each(n, |i| format!("let a{i} = x + {i}.0;")))
+    }),
+    ("let of long numbers of a function", none, |n| {
+        let lets = each(n, |i| format!("let a{i} = x * x + x * {i}.0; let b{i} = a{i} * a{i};"));
+        format!("map(g, h, |x| {{ {lets} x }});")
+    }),
+    ("let of the one before, in a function", none, |n| {
+        format!("map(g, h, |x| {{ {} x }});", each(n, |_| "let x = x + 1.0;".into()))
+    }),
+    ("let of the one before, twice", none, |n| {
+        format!("map(g, h, |x| {{ {} x }});", each(n, |_| "let x = x * x;".into()))
+    }),
+    (
+        "let of an argument",
+        |_| ", s: f32".into(),
+        |n| format!("let s = s; {}", each(n, |_| "let s = s + 1.0;".into())),
+    ),
+    ("conditions", none, |n| {
+        format!("let c = block.x < 1; {}", each(n, |i| format!("let c = c && block.x < {i};")))
+    }),
+    ("integers", none, |n| format!("let a = block.x; {}", each(n, |_| "let a = a / 2 + a % 3;".into()))),
+    (
+        "integers of memory",
+        |_| ", i: &Tensor<i32, N>".into(),
+        |n| {
+            let reads = each(n, |at| format!("let a{} = i[(a{at})];", at + 1));
+            format!("let a0 = i[(0)]; {reads} copy(g, tile(y, 64, a{n}));")
+        },
+    ),
+    ("tuples", none, |n| format!("let a = (1, 2); {}", each(n, |_| "let a = (a, a);".into()))),
+    ("tuple patterns", none, |n| {
+        format!("let ({}) = ({});", each(n, |i| format!("a{i},")), each(n, |i| format!("{i},")))
+    }),
+    ("closures", none, |n| {
+        let values = each(n, |i| format!("let a{i} = {i}.0;"));
+        format!("{values} {}", each(n, |i| format!("let f{i} = |x| x + a{i};")))
+    }),
+    ("closures of closures", none, |n| {
+        let all = each(n, |i| format!("let f{} = |x| f{i}(x) + 1.0;", i + 1));
+        format!("let f0 = |x| x; {all} map(g, h, f{n});")
+    }),
+    ("closures, called", none, |n| {
+        let all = each(n, |i| format!("let f{i} = |x| x + 1.0;"));
+        format!("{all} map(g, h, |x| {{ {} x }});", each(n, |i| format!("let x = f{i}(x);")))
+    }),
+    ("arguments", |n| each(n, |i| format!(", s{i}: f32")), none),
+    ("tensors", |n| each(n, |i| format!(", t{i}: &Tensor<f32, N>")), none),
+    ("at_most", none, |n| each(n, |i| format!("at_most(N, {});", 100_000 + i))),
+    ("assert", none, |n| each(n, |i| format!("assert(N % {} == 0);", i % 50 + 1))),
+    ("views", none, |n| each(n, |i| format!("let v{i} = tile(x, 64, block.x);"))),
+    ("views of views", none, |n| format!("let v = g; {}", each(n, |_| "let v = shift(v, 1);".into()))),
+    ("shared tiles", none, |n| each(n, |i| format!("let s{i} = shared::<f32>(4); fill(s{i}, 1.0);"))),
+    ("statements", none, |n| each(2 * n, |_| "copy(g, h);".into())),
+    ("conditional statements", none, |n| each(n, |i| format!("if block.x == {i} {{ copy(g, h); }}"))),
+    ("arithmetic on tiles", none, |n| {
+        format!("let mut a = full::<f32>(64, 0.0); {} copy(a, h);", each(n, |_| "a += g;".into()))
+    }),
+    ("unroll without a body", none, |_| "for i in unroll(0..2147483648) {}".into()),
+    ("unroll of let", none, |_| "for i in unroll(0..900000) { let z = i; }".into()),
+    ("unroll of views", none, |_| "for i in unroll(0..900000) { let v = tile(x, 64, i); }".into()),
+    ("unroll of layouts", none, |_| {
+        "for i in unroll(0..900000) { let l = zipped_divide(layout!((32, 8)), (4, 2)); }".into()
+    }),
+    ("unroll of unroll", none, |_| {
+        "for i in unroll(0..30000) { for j in unroll(0..30000) { let z = i + j; } }".into()
+    }),
+    ("unknown names", none, |n| each(n, |i| format!("let a{i} = b{i};"))),
+    ("unknown functions", none, |n| each(n, |i| format!("f{i}(x);"))),
+    ("unknown names among many", none, |n| {
+        format!("{} {}", each(n, |i| format!("let a{i} = 1;")), each(n, |i| format!("let b{i} = c{i};")))
+    }),
+];
+
+/// How long the text of a row is.
+const MANY: usize = 950;
+
+#[test]
+fn growth_is_bounded() {
+    let mut faults = Vec::new();
+    for &(name, args, body) in GROWTH {
+        match alone("growth_is_bounded", name) {
+            Some(done) => faults.extend(done.err()),
+            None => {
+                let text = format!(
+                    "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>{}) {{ let (g, h) = (tile(x, 64, block.x), tile(y, 64, block.x)); {} copy(g, h); }}",
+                    args(MANY),
+                    body(MANY)
+                );
+                let tokens: TokenStream = text.parse().expect("tokens");
+                let start = spent();
+                function::expand(TokenStream::new(), tokens, None);
+                let took = spent().saturating_sub(start);
+                assert!(took <= MOST, "{took:.1?}");
+                return;
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{} faults\n{}", faults.len(), faults.join("\n\n"));
 }
 
 #[test]
@@ -152,6 +292,9 @@ fn every_function_is_called() {
 
 #[test]
 fn extreme_integers_are_answered() {
+    if let Some(done) = alone("extreme_integers_are_answered", "integers themselves") {
+        return done.unwrap();
+    }
     let mut faults = Vec::new();
     for case in cases() {
         for place in 0..integers(&case.tokens) {

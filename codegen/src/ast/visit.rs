@@ -1,6 +1,8 @@
-//! The visitor of the author's tree: what expressions and statements contain, and how deep they nest.
+//! The visitor of the author's tree: what expressions and statements contain.
 
-use super::{Device, Expr, ExprKind, Kernel, ParamKind, Span, Stmt, StmtKind};
+use std::collections::BTreeMap;
+
+use super::{Expr, ExprKind, Span, Stmt, StmtKind};
 
 impl Expr {
     /// Its direct subexpressions.
@@ -29,31 +31,18 @@ impl Expr {
 }
 
 impl Expr {
-    /// How often does it mention this name, at most `most` times?
-    pub(crate) fn uses(&self, name: &str, most: usize) -> usize {
-        let (mut count, mut left) = (0, vec![self]);
-        while let (Some(expr), true) = (left.pop(), count < most) {
-            count += usize::from(matches!(&expr.kind, ExprKind::Name(known) if known == name));
-            left.extend(expr.inside());
-        }
-        count
-    }
-
-    /// Does it mention this name, be it that of a value or of a function?
-    pub(crate) fn mentions(&self, name: &str) -> bool {
-        let mut left = vec![self];
+    /// The names that it mentions, those of functions included, and how often as values.
+    pub(crate) fn names(&self) -> BTreeMap<&str, usize> {
+        let (mut all, mut left) = (BTreeMap::new(), vec![self]);
         while let Some(expr) = left.pop() {
-            let own = match &expr.kind {
-                ExprKind::Name(known) => known == name,
-                ExprKind::Call { function, .. } => function.text == name,
-                _ => false,
-            };
-            if own {
-                return true;
+            match &expr.kind {
+                ExprKind::Name(name) => *all.entry(&**name).or_default() += 1,
+                ExprKind::Call { function, .. } => drop(all.entry(&function.text).or_default()),
+                _ => {}
             }
             left.extend(expr.inside());
         }
-        false
+        all
     }
 }
 
@@ -68,26 +57,6 @@ impl Expr {
             }
         }
         None
-    }
-}
-
-impl Kernel {
-    /// The expressions outside of its body: defaults of constants, extents and strides, functions.
-    pub(crate) fn sizes(&self) -> Vec<&Expr> {
-        let defaults = self.consts.iter().filter_map(|constant| constant.default.as_ref());
-        let shapes = self.params.iter().flat_map(|param| match &param.kind {
-            ParamKind::Tensor { shape, stride, .. } => [Some(shape), stride.as_ref()],
-            ParamKind::Scalar => [None, None],
-        });
-        let functions = self.devices.iter().flat_map(Device::bodies);
-        defaults.chain(shapes.flatten()).chain(functions).collect()
-    }
-}
-
-impl Device {
-    /// Its value, and those of the functions that it uses.
-    pub(crate) fn bodies(&self) -> Vec<&Expr> {
-        [&self.body].into_iter().chain(self.devices.iter().flat_map(Device::bodies)).collect()
     }
 }
 
@@ -112,24 +81,4 @@ impl Stmt {
             _ => Vec::new(),
         }
     }
-}
-
-/// Do statements and expressions nest deeper than this? Computed without recursion.
-pub(crate) fn is_deeper(stmts: &[Stmt], exprs: &[&Expr], than: u32) -> bool {
-    let mut exprs: Vec<(&Expr, u32)> = exprs.iter().map(|expr| (*expr, 1)).collect();
-    let mut stmts: Vec<(&Stmt, u32)> = stmts.iter().map(|stmt| (stmt, 1)).collect();
-    while let Some((stmt, depth)) = stmts.pop() {
-        exprs.extend(stmt.exprs().into_iter().map(|expr| (expr, depth + 1)));
-        stmts.extend(stmt.stmts().into_iter().map(|inner| (inner, depth + 1)));
-        if depth > than {
-            return true;
-        }
-    }
-    while let Some((expr, depth)) = exprs.pop() {
-        if depth > than {
-            return true;
-        }
-        exprs.extend(expr.inside().into_iter().map(|inner| (inner, depth + 1)));
-    }
-    false
 }

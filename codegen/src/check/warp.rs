@@ -1,9 +1,11 @@
 //! The values of an index expression in the lanes of a warp, for given block, loop variables and arguments.
 
+use std::collections::HashMap;
+
 use tilewright_layout::{Symbol, Value};
 
 use crate::index::{Int, Ix};
-use crate::thread::{Fact, Kernel, Op, Param, Stmt};
+use crate::thread::{Fact, Id, Kernel, Op, Param, Stmt};
 
 /// How many lanes a warp has.
 pub(super) const LANES: usize = 32;
@@ -53,8 +55,13 @@ impl<'k> Warp<'k> {
 
     /// The value of an expression in each lane.
     pub(super) fn at(&self, at: Ix) -> Lanes {
-        let both = |x: Ix, y: Ix, f: fn(i64, i64) -> i64| {
-            let (mut x, y) = (self.at(x), self.at(y));
+        self.within(at, &mut HashMap::new())
+    }
+
+    /// The same, with the values of names that it has already needed: one name may have others in it several times.
+    fn within(&self, at: Ix, known: &mut HashMap<Id, Lanes>) -> Lanes {
+        let mut both = |x: Ix, y: Ix, f: fn(i64, i64) -> i64| {
+            let (mut x, y) = (self.within(x, known), self.within(y, known));
             let mut lane = 0;
             while lane < LANES {
                 x[lane] = f(x[lane], y[lane]);
@@ -65,7 +72,14 @@ impl<'k> Warp<'k> {
         match self.kernel.exprs.get(at).int {
             Int::Const(n) => [n; LANES],
             Int::Var(id) => match self.names[id as usize] {
-                Some(of) => self.at(of),
+                Some(of) => match known.get(&id) {
+                    Some(lanes) => *lanes,
+                    None => {
+                        let lanes = self.within(of, known);
+                        known.insert(id, lanes);
+                        lanes
+                    }
+                },
                 None => [self.loops[id as usize]; LANES],
             },
             Int::Param(id) => [self.params[id as usize]; LANES],
@@ -96,9 +110,10 @@ impl<'k> Warp<'k> {
             Int::Lt(x, y) => both(x, y, |x, y| i64::from(x < y)),
             Int::Eq(x, y) => both(x, y, |x, y| i64::from(x == y)),
             Int::All(x, y) => both(x, y, |x, y| i64::from(x != 0 && y != 0)),
-            Int::Not(x) => self.at(x).map(|x| i64::from(x == 0)),
+            Int::Not(x) => self.within(x, known).map(|x| i64::from(x == 0)),
             Int::Wrap(at, end, last) => {
-                let (mut at, end, last) = (self.at(at), self.at(end), self.at(last));
+                let (mut at, end, last) =
+                    (self.within(at, known), self.within(end, known), self.within(last, known));
                 let mut lane = 0;
                 while lane < LANES {
                     if at[lane] >= end[lane] {
@@ -109,7 +124,8 @@ impl<'k> Warp<'k> {
                 at
             }
             Int::Select(cond, x, y) => {
-                let (cond, mut x, y) = (self.at(cond), self.at(x), self.at(y));
+                let (cond, mut x, y) =
+                    (self.within(cond, known), self.within(x, known), self.within(y, known));
                 let mut lane = 0;
                 while lane < LANES {
                     if cond[lane] == 0 {

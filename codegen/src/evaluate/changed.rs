@@ -114,7 +114,7 @@ impl Evaluator {
 }
 
 /// The names that a pattern binds.
-fn names(pattern: &Pattern) -> Vec<&str> {
+pub(super) fn names(pattern: &Pattern) -> Vec<&str> {
     match pattern {
         Pattern::Name(name) => vec![&name.text],
         Pattern::Hole(_) => Vec::new(),

@@ -1,5 +1,6 @@
 //! Closures: functions of elements, and `map`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::args::{Args, made_from};
@@ -67,15 +68,13 @@ impl Captured {
 impl Evaluator {
     /// A closure, with its captured names.
     pub(super) fn closure(&mut self, params: &[Pattern], body: &Expr) -> Value {
-        let mut scope: Vec<(String, Value)> = Vec::new();
-        for (place, (name, value)) in self.scope.iter().enumerate().rev() {
-            if body.mentions(name) && !scope.iter().any(|(known, _)| known == name) {
-                if self.callers.is_empty() {
-                    self.uses.used(place);
-                }
-                scope.push((name.clone(), value.clone()));
-            }
+        let mut captured: Vec<usize> =
+            body.names().into_keys().filter_map(|name| self.place_of(name)).collect();
+        captured.sort_unstable_by(|one, other| other.cmp(one));
+        if self.callers.is_empty() {
+            captured.iter().for_each(|place| self.uses.used(*place));
         }
+        let scope = captured.into_iter().map(|place| self.scope[place].clone()).collect();
         Value::Closure(Arc::new(Closure { params: params.to_vec(), body: body.clone(), scope }))
     }
 
@@ -155,7 +154,7 @@ impl Evaluator {
         for (pattern, value) in closure.params.iter().zip(values) {
             self.bind(pattern, value);
         }
-        self.share(bound, &[&closure.body]);
+        self.share(bound, &closure.body.names());
         self.naming = naming;
         let value = self.unsettled(&closure.body);
         self.naming.clear();
@@ -165,14 +164,14 @@ impl Evaluator {
 
     /// Numbers that have been bound since `bound`, in a closure, and are used more than once: those that are long are computed
     /// once, in registers of their own.
-    pub(super) fn share(&mut self, bound: usize, uses: &[&Expr]) {
+    pub(super) fn share(&mut self, bound: usize, uses: &BTreeMap<&str, usize>) {
         if !self.in_closure || self.captured.as_ref().is_none_or(|captured| captured.paused) {
             return;
         }
         for place in bound..self.scope.len() {
             let (name, value) = &self.scope[place];
             let (name, value) = (name.clone(), value.clone());
-            if is_long_value(&value) && uses.iter().map(|of| of.uses(&name, 2)).sum::<usize>() > 1 {
+            if is_long_value(&value) && uses.get(&*name).is_some_and(|count| *count > 1) {
                 self.scope[place].1 = self.shared_value(&name, value);
             }
         }

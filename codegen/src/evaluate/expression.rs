@@ -1,7 +1,10 @@
 //! Expressions: constants, tuples, layouts, coordinates, elements.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use tilewright_layout::{Composed, Layout, Value as Size};
 
+use super::changed::names;
 use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::affine::{Affine, Coord};
@@ -115,11 +118,17 @@ impl Evaluator {
     /// A value behind bindings.
     fn block(&mut self, lets: &[(Pattern, Expr)], value: &Expr) -> Value {
         let depth = self.scope.len();
-        for (place, (pattern, of)) in lets.iter().enumerate() {
+        // How often each binding is used, until the name is bound again.
+        let (mut later, mut uses) = (value.names(), Vec::new());
+        for (pattern, of) in lets.iter().rev() {
+            let bound = names(pattern).into_iter();
+            uses.push(bound.filter_map(|name| later.remove_entry(name)).collect::<BTreeMap<_, _>>());
+            of.names().into_iter().for_each(|(name, count)| *later.entry(name).or_default() += count);
+        }
+        for ((pattern, of), uses) in lets.iter().zip(uses.iter().rev()) {
             let bound = self.scope.len();
             self.bind_let(pattern, of);
-            let rest: Vec<&Expr> = lets[place + 1..].iter().map(|(_, of)| of).chain([value]).collect();
-            self.share(bound, &rest);
+            self.share(bound, uses);
         }
         let value = self.unsettled(value);
         self.scope.truncate(depth);
@@ -143,7 +152,7 @@ impl Evaluator {
     }
 
     fn name(&mut self, name: &str, span: Span) -> Value {
-        if let Some(place) = self.scope.iter().rposition(|(known, _)| known == name) {
+        if let Some(place) = self.place_of(name) {
             if self.callers.is_empty() {
                 self.uses.used(place);
             }
@@ -160,12 +169,10 @@ impl Evaluator {
                 if let Some(Size::Int(n)) = super::heads::static_stride(name) {
                     return Value::Int(n);
                 }
-                let mut names: Vec<&str> = Vec::new();
-                for (known, _) in self.callers.iter().flatten().chain(&self.scope) {
-                    if !names.contains(&known.as_str()) {
-                        names.push(known);
-                    }
-                }
+                let all = self.callers.iter().flatten().chain(&self.scope);
+                let mut known = BTreeSet::new();
+                let names: Vec<&str> =
+                    all.map(|(name, _)| name.as_str()).filter(|name| known.insert(*name)).collect();
                 let at = if self.in_kernel { "in this kernel" } else { "here" };
                 let problem = Problem::new(format!("`{name}` is not known {at}"));
                 let computed = |require: &crate::tile::Require| {

@@ -6,6 +6,7 @@ use crate::affine::{Affine, Arith};
 use crate::ast::{self, Pattern, Span};
 use crate::build::Builder;
 use crate::condition::Test;
+use crate::limits;
 use crate::pipeline::unfit;
 use crate::problem::Problem;
 use crate::thread::Unroll;
@@ -34,6 +35,11 @@ impl Evaluator {
         };
         match (from, to, unrolled) {
             (Value::Int(from), Value::Int(to), true) => {
+                let count = to.saturating_sub(from).max(0).unsigned_abs();
+                if count > limits::MOST_VALUES {
+                    self.complain(range.span, limits::too_long_to_unroll(count));
+                    return;
+                }
                 for n in from..to {
                     let depth = self.scope.len();
                     self.bind(pattern, Value::Int(n));

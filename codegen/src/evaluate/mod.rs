@@ -150,7 +150,12 @@ impl Evaluator {
     }
 
     fn complain(&mut self, span: Span, problem: Problem) -> Value {
-        if problem != Problem::said() {
+        if problem != Problem::said() && self.diagnostics.len() <= limits::MOST_ERRORS {
+            let problem = match self.diagnostics.len() == limits::MOST_ERRORS {
+                true => limits::too_many_errors(),
+                false => problem,
+            };
+            self.work.is_over |= self.diagnostics.len() == limits::MOST_ERRORS;
             self.diagnostics.push(problem.at(self.called_at.unwrap_or(span)));
         }
         Value::Poison
@@ -168,7 +173,12 @@ impl Evaluator {
     }
 
     fn lookup(&self, name: &str) -> Option<&Value> {
-        self.scope.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value)
+        self.place_of(name).map(|place| &self.scope[place].1)
+    }
+
+    /// The place of a name in the scope.
+    fn place_of(&self, name: &str) -> Option<usize> {
+        self.scope.iter().rposition(|(known, _)| known == name)
     }
 
     fn body(&mut self, body: &[ast::Stmt]) {
