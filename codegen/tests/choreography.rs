@@ -39,6 +39,37 @@ fn orders_that_omit_warps() {
     insta::assert_snapshot!("orders", said.join("\n\n"));
 }
 
+/// The diagnostics of two roles that ask for these registers, of 256 and 128 threads.
+fn of_registers(left: Option<u32>, right: Option<u32>) -> Option<String> {
+    let mut b = Builder::new("registers");
+    let y = b.tensor("y", Elem::F32, (Value::symbol("N"),), None, true).unwrap();
+    let (left, right) = (b.group("left", (0, 8), left), b.group("right", (8, 12), right));
+    let y = b.tile(&y, (256,), &[At::Index(tilewright_codegen::affine::Coord::Block(0).into())]).unwrap();
+    let mine = b.parallelize_over(&y, &layout!(256), left, &Deal::default()).unwrap();
+    let body = |b: &mut Builder| b.fill(&mine, Expr::lit(0.0));
+    b.roles(vec![(left, Box::new(body)), (right, Box::new(|_: &mut Builder| Ok(())))]).unwrap();
+    let outcome = generate(b.finish());
+    let all = outcome.diagnostics.iter().map(|d| d.text()).collect::<Vec<_>>().join("\n");
+    outcome.kernel.is_none().then_some(all)
+}
+
+/// A block of 384 threads begins with 168 registers for each.
+#[test]
+fn roles_share_the_registers_that_the_block_begins_with() {
+    for (left, right) in
+        [(Some(232), Some(40)), (Some(168), None), (None, Some(168)), (None, Some(40)), (None, None)]
+    {
+        assert_eq!(of_registers(left, right), None, "{left:?}, {right:?}");
+    }
+    let refused = [
+        of_registers(Some(240), Some(40)),
+        of_registers(Some(232), Some(48)),
+        of_registers(Some(176), None),
+        of_registers(None, Some(176)),
+    ];
+    insta::assert_snapshot!("registers", refused.map(|said| said.expect("a refusal")).join("\n\n"));
+}
+
 #[test]
 fn a_condition_that_differs_between_members() {
     let mut b = Builder::new("order");

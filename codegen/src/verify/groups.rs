@@ -3,6 +3,7 @@
 use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
+use crate::target::{WARP, registers_at_entry};
 use crate::thread::Id;
 use crate::tile::{Across, How, LaunchRule, Multiply, Op, Program, Stmt};
 
@@ -23,7 +24,41 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
         }
     }
     persistent(program)?;
+    for stmt in &program.body {
+        let mut fits = Ok(());
+        stmt.each(&mut |stmt| {
+            if let (Op::Roles(roles), Ok(())) = (&stmt.op, &fits) {
+                fits = registers(program, roles).map_err(|problem| problem.at(stmt.span));
+            }
+        });
+        fits?;
+    }
     statements(program, &program.body, Around::default())
+}
+
+/// Roles take registers (setmaxnreg) of the block's pool: those that its threads have when it starts. A role that asks for more
+/// than the others leave would wait forever.
+fn registers(program: &Program, roles: &[(Id, Vec<Stmt>)]) -> Result<()> {
+    let threads = program.threads();
+    let entry = registers_at_entry(threads, program.blocks_per_sm).next_multiple_of(8);
+    let (mut taken, mut idle, mut asking) = (0, threads, Vec::new());
+    for (id, _) in roles {
+        let group = &program.groups[*id as usize];
+        let own = group.warps.map_or(threads, |(first, end)| (end - first) * WARP);
+        taken += group.registers.unwrap_or(entry) * own;
+        idle = idle.saturating_sub(own);
+        asking
+            .extend(group.registers.map(|each| format!("`{}` asks for {each} in {own} threads", group.name)));
+    }
+    let (all, pool) = (taken + idle * entry, threads * entry);
+    if asking.is_empty() || all <= pool {
+        return Ok(());
+    }
+    Err(Problem::new(format!(
+        "{}: with those of the other threads that is {all} registers, and a block of {threads} threads begins with {entry} for each, {pool} together",
+        asking.join(", ")
+    ))
+    .help("ask for fewer where most are asked for, or let another role give more of its registers back"))
 }
 
 /// A persistent kernel iterates over its tiles. In another each block has one tile, everywhere.
