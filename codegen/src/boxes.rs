@@ -4,6 +4,7 @@
 use tilewright_layout::{Composed, Layout, Value};
 
 use crate::atom::{Atom, Done};
+use crate::elem::Elem;
 use crate::id::Id;
 use crate::problem::{Problem, Result};
 use crate::scope::Queue;
@@ -13,6 +14,15 @@ use crate::view::leaf::{Leaf, leaves};
 
 /// Most elements of a box along a mode.
 const MOST_BOX: i64 = 256;
+
+/// Alignment in bytes of the boxes of bulk tensor copies in shared memory.
+pub(crate) const BOX_ALIGN: u32 = 128;
+
+/// The least number of elements that is at least as many and a multiple of 16 bytes.
+pub(crate) fn whole_groups(elements: i64, bytes: i64) -> i64 {
+    let group = 16 / bytes;
+    (elements + group - 1) / group * group
+}
 
 /// How a tile is divided into boxes.
 pub(crate) struct Boxes {
@@ -73,75 +83,116 @@ fn begins_with_a_group(program: &Program, global: &View, mode: usize) -> Result<
     )))
 }
 
+/// What to write where a tile does not go in bulk.
+const BY_THREADS: &str = "let threads copy it: leave `producer` out";
+
 impl Boxes {
+    /// The bytes of all boxes.
+    pub(crate) fn bytes(&self, elem: Elem) -> i64 {
+        self.sizes.iter().chain(&self.counts).product::<i64>() * i64::from(elem.bytes())
+    }
+
     /// The boxes of a copy by a row of the table.
     pub(crate) fn of(program: &Program, row: &Atom, from: &View, to: &View) -> Result<Boxes> {
         if stores(row) {
-            let boxes = Boxes::between(program, to, from)?;
+            let boxes = Boxes::between(program, to, from, true)?;
             ends_with_a_group(program, to, boxes.order[0])?;
             return Ok(boxes);
         }
         ring(program, to.tensor)?;
-        Boxes::between(program, from, to)
+        Boxes::between(program, from, to, false)
     }
 
     /// As wide as the swizzle or as rows in shared memory, with as many rows as a box can have.
-    fn between(program: &Program, global: &View, shared: &View) -> Result<Boxes> {
+    fn between(program: &Program, global: &View, shared: &View, stores: bool) -> Result<Boxes> {
         let (outer, inner) = (leaves(global), leaves(shared));
         let (source, target) = (program.tensor(global.tensor), program.tensor(shared.tensor));
         let modes: Vec<(Value, Value)> = source.plain().leaves().collect();
         let mut order: Vec<usize> = (0..modes.len()).collect();
         order.sort_by_key(|&mode| modes[mode].1 != Value::Int(1));
         if modes[order[0]].1 != Value::Int(1) {
-            return Err(Problem::new(format!("no mode of `{}` has stride 1", source.name)));
+            return Err(Problem::new(format!(
+                "a bulk copy moves rows of consecutive elements, and no mode of `{}` has stride 1",
+                source.name
+            ))
+            .help(format!("give a mode the stride 1, such as (ld, _1), or {BY_THREADS}")));
         }
         // A mode at one index has no part in the tile.
         let plain = |all: &[Leaf]| all.len() <= order.len() && all.iter().all(|leaf| leaf.step == 1);
         let contiguous = outer.iter().any(|leaf| leaf.mode == order[0]);
         if !plain(&outer) || !plain(&inner) || outer.len() != inner.len() || !contiguous {
             return Err(Problem::new(format!(
-                "a bulk copy moves a tile with a mode for each of the {} modes of `{}`, and this is {} to or from {}",
-                order.len(),
+                "a bulk copy moves a tile of `{}` as it is there, and between `{}`, {}, and `{}`, {}, it would be regrouped, or sliced across its rows",
                 source.name,
+                global.name,
                 global.shape(),
+                shared.name,
                 shared.shape()
             ))
-            .help("copy a whole tile of the tensor to a tile of the same shape"));
+            .help(format!(
+                "copy whole rows to a tile of the same shape, and regroup or slice what reads it; or {BY_THREADS}"
+            )));
         }
         let bytes = i64::from(source.elem.bytes());
         begins_with_a_group(program, global, order[0])?;
         let swizzle = swizzle_bytes(&target.layout, source.elem.bytes())?;
         let extent = |mode: usize| outer.iter().find(|leaf| leaf.mode == mode).map_or(1, |leaf| leaf.extent);
         let first = outer.iter().position(|leaf| leaf.mode == order[0]).unwrap_or(0);
+        let row = target.plain().mode(inner[first].mode)?;
         let widest = match swizzle {
-            0 => MOST_BOX.min(run(&target.plain().mode(inner[first].mode)?)),
+            0 => MOST_BOX.min(run(&row)),
             bytes_of_row => i64::from(bytes_of_row) / bytes,
         };
-        let size = |at: usize| extent(order[at]).min(if at == 0 { widest } else { MOST_BOX });
-        let sizes: Vec<i64> = (0..order.len()).map(size).collect();
-        let counts: Vec<i64> = order.iter().zip(&sizes).map(|(&mode, &size)| extent(mode) / size).collect();
-        let whole = order.iter().zip(&sizes).all(|(&mode, &size)| extent(mode) % size == 0);
-        let row = sizes[0] * bytes;
-        if !whole || row % 16 != 0 {
+        // A row in shared memory may have room for the elements behind those of the tile.
+        let of_row = match stores {
+            true => extent(order[0]),
+            false => whole_groups(extent(order[0]), bytes),
+        };
+        // Each begins at an aligned address.
+        let mut sizes = vec![of_row.min(widest)];
+        for &mode in &order[1..] {
+            let (all, each) = (extent(mode), sizes.iter().product::<i64>() * bytes);
+            let fits =
+                |size: &i64| all % size == 0 && (*size == all || size * each % i64::from(BOX_ALIGN) == 0);
+            let size = (1..=MOST_BOX.min(all)).rev().find(fits);
+            sizes.push(size.ok_or_else(|| {
+                Problem::new(format!(
+                    "a bulk copy moves {MOST_BOX} rows at most, and the {all} of `{}`, {}, do not divide into equal parts that are a multiple of {BOX_ALIGN} bytes",
+                    global.name,
+                    global.shape()
+                ))
+                .help(format!("use a tile of {MOST_BOX} rows at most, or {BY_THREADS}"))
+            })?);
+        }
+        let counts: Vec<i64> =
+            order.iter().zip(&sizes).map(|(&mode, &size)| (extent(mode) + size - 1) / size).collect();
+        let open = || format!("leave the shared layout open, shared::<{}>({})", target.elem, shared.shape());
+        let reach = sizes[0] * counts[0];
+        let adjacent = swizzle > 0 || run(&row) * bytes >= 16.min(extent(order[0]) * bytes);
+        if adjacent && (sizes[0] * bytes % 16 != 0 || reach > of_row.min(row.size()?)) {
             return Err(Problem::new(format!(
-                "a tile of {} elements has no whole boxes of {sizes:?}: their rows are {row} bytes",
-                global.shape()
+                "a bulk copy moves rows of a multiple of 16 bytes, or of a swizzled row, and those of `{}`, {}, are {} bytes, in shared memory {}",
+                global.name,
+                global.shape(),
+                extent(order[0]) * bytes,
+                target.layout
             ))
-            .help(
-                "use a tile whose rows are a multiple of 16 bytes, and of the swizzle where they are longer",
-            ));
+            .help(format!("use a tile with rows of a multiple of 16 bytes, {}, or {BY_THREADS}", open())));
         }
         // A box is dense in shared memory: its rows are consecutive.
         let mut step = 1;
         for (&mode, &size) in order.iter().zip(&sizes) {
             let Some(leaf) = outer.iter().position(|leaf| leaf.mode == mode) else { continue };
             let along = target.plain().mode(inner[leaf].mode)?;
-            if size > 1 && !runs(&along, size, step) {
+            if !adjacent || size > 1 && !runs(&along, size, step) {
                 return Err(Problem::new(format!(
-                    "a bulk copy needs boxes of {sizes:?} elements with consecutive rows in shared memory, and `{}` is {}",
-                    target.name, target.layout
+                    "a bulk copy writes the rows of `{}` one behind the other, and the layout of `{}`, {}, does not have them so",
+                    source.name, target.name, target.layout
                 ))
-                .help("put the mode that is contiguous in global memory first, and make rows consecutive"));
+                .help(format!(
+                    "{}, put the mode first that is contiguous in global memory, with rows of a multiple of 16 bytes one behind the other, or {BY_THREADS}",
+                    open()
+                )));
             }
             step *= size;
         }

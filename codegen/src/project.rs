@@ -15,7 +15,8 @@
 //! copies depend.
 //!
 //! Products of warpgroups are asynchronous. Where a loop only multiplies, the product of one iteration runs while the
-//! next is started, and a slot is released one iteration later; elsewhere a product is waited for at once.
+//! next is started, and a slot is released one iteration later; elsewhere, and where there is one slot, a product is waited
+//! for at once.
 //!
 //! In a cluster, tiles that neighbouring blocks have in common are copied once and [multicast](multicast).
 //!
@@ -28,9 +29,12 @@ mod written;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
+use tilewright_layout::Value;
+
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::atoms;
+use crate::boxes::Boxes;
 use crate::build::{BOX_ALIGN, alignment};
 use crate::condition::Test;
 use crate::diagnostic::Diagnostic;
@@ -40,7 +44,7 @@ use crate::resolve::{THREADS, contiguous};
 use crate::target::{WARP, registers_at_entry};
 use crate::thread::{Id, Unroll};
 use crate::tile::{Ahead, Form, Group, How, LaunchRule, Op, Program, Ring, Space, Stmt};
-use crate::tiled::swizzled_tile;
+use crate::tiled::{rows_of, swizzled_tile};
 use crate::view::View;
 use tiles::over_tiles;
 
@@ -404,13 +408,14 @@ impl Project<'_> {
                 return refuse(said, "use a shared tensor for each copy", fill.span);
             }
             let open = program.open.remove(&to.tensor);
-            let along = contiguous(program, from);
+            let along = contiguous(program, from).or_else(|| of_rows(program, from));
             let tensor = program.tensor(to.tensor);
             let tile: Option<Vec<i64>> = tensor.plain().modes().map(|mode| mode.size().ok()).collect();
             let one = match (open, along, tile.as_deref()) {
                 (true, Some(along), Some(&[rows, columns])) => {
                     swizzled_tile(tensor.elem, [rows, columns], along)
                 }
+                (true, Some(along), Some(tile)) if along < tile.len() => rows_of(tensor.elem, tile, along),
                 _ => Ok(tensor.layout.clone()),
             };
             // Bulk copies write whole boxes, which must be aligned in every slot.
@@ -483,7 +488,7 @@ impl Project<'_> {
                 source.rank()
             )));
         };
-        *bytes += (to.layout.size()? * i64::from(target.elem.bytes())) as u32;
+        *bytes += Boxes::of(self.program, row, &from, &to)?.bytes(target.elem) as u32;
         self.at_slot(&mut to);
         Ok(Op::Copy { from, to, how: How::Atom(row), fill, token })
     }
@@ -511,7 +516,9 @@ impl Project<'_> {
         let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
         let is_staged = body.iter().any(|stmt| self.program.places.contains_key(&stmt.id));
         let alone = [products > 0, products == body.len(), !is_staged].into_iter().all(|holds| holds);
-        let (true, &[ring]) = (alone, rings) else {
+        // The slot of a product in flight stays taken while the next one is filled.
+        let has_next = |ring: Id| self.program.rings[ring as usize].slots > 1;
+        let (true, &[ring]) = (alone && rings.iter().all(|&ring| has_next(ring)), rings) else {
             let around = std::mem::replace(&mut self.inside, rings.to_vec());
             let body = self.body(body, &mut Vec::new());
             self.inside = around;
@@ -582,6 +589,16 @@ impl Project<'_> {
         let Op::Gemm { acc, .. } = op else { return false };
         matches!(self.program.forms.get(&acc.tensor), Some(Form::Sums(mma)) if mma.is_of_warpgroups())
     }
+}
+
+/// The mode of a tile along its tensor's rows, if it has only one element along them.
+fn of_rows(program: &Program, view: &View) -> Option<usize> {
+    let strides: Vec<Value> = program.tensor(view.tensor).plain().leaves().map(|leaf| leaf.1).collect();
+    let is_row = |mode: usize| strides.get(mode) == Some(&Value::Int(1));
+    view.layout.modes().position(|mode| match mode.leaves().next() {
+        Some((_, Value::Basis { path, .. })) => is_row(path.steps()[0].into()),
+        _ => false,
+    })
 }
 
 /// Does the program multiply by instructions of warpgroups?

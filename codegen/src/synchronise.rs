@@ -34,7 +34,7 @@ use crate::tile::{How, Op, Program, Ring, Stmt};
 /// The program with waits and barriers in place of the statements of rings that one group fills and empties, and without
 /// these rings, which are its last ones; and with the commits that waits for copies count.
 pub fn synchronised(program: Program) -> Result<Program, Diagnostic> {
-    commits::placed(without_rings(program))
+    Ok(without_rings(commits::placed(program)?))
 }
 
 fn without_rings(mut program: Program) -> Program {

@@ -12,8 +12,7 @@ use crate::typing::Types;
 use crate::verify::written_whole;
 use crate::view::View;
 
-/// Alignment in bytes of the boxes of bulk tensor copies in shared memory.
-pub(crate) const BOX_ALIGN: u32 = 128;
+pub(crate) use crate::boxes::BOX_ALIGN;
 
 impl Builder {
     /// Copies elements between views of the same shape.

@@ -13,6 +13,9 @@ use crate::tile::{How, Space};
 use crate::view::View;
 use crate::view::leaf::{Leaf, leaves};
 
+/// Registers of a copy from memory to memory that are in flight in a thread, at most.
+const IN_FLIGHT: i64 = 128;
+
 impl Lower<'_> {
     pub(super) fn copy(&mut self, from: &View, to: &View, how: How, fill: Number) -> Result<()> {
         let program = self.program;
@@ -56,8 +59,8 @@ impl Lower<'_> {
         at
     }
 
-    /// Through registers: all loads, then all stores, so that loads are in flight together. Each side has its
-    /// own vector width.
+    /// Through registers: all loads, then all stores, so that loads are in flight together; in batches where these would take
+    /// too many registers. Each side has its own vector width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         let zeros = self.relying(|bounds, needs| bounds.fills_with_zeros(pair, (from, to), fill, needs));
         let may_be_asynchronous = match how {
@@ -67,7 +70,6 @@ impl Lower<'_> {
         if may_be_asynchronous && self.asynchronously(pair, from, to)? {
             return Ok(());
         }
-        let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
         let (load_leaf, load_width) = self.vector(&[(&pair.from, from)], Edges::Whole);
         let mut needs = Vec::new();
         let (store_leaf, store_width) =
@@ -79,13 +81,65 @@ impl Lower<'_> {
         if store_width > 1 {
             self.assumed.rely_on(needs);
         }
+        let (load, store) = ((load_leaf, load_width), (store_leaf, store_width));
+        let (split, batches) = self.batches(pair, from, [load, store]);
+        let names = [("batch".to_owned(), batches)];
+        self.loops(&names, Unroll::No, &mut |lower, batch| {
+            lower.batch(pair, [from, to], [load, store], fill, (split, batches, batch[0]))
+        })
+    }
+
+    /// How a copy through registers is split: which leaf, and into how many batches.
+    fn batches(&self, pair: &Pair, leaves: &[Leaf], vectors: [(usize, i64); 2]) -> (usize, i64) {
+        let elem = |view: &View| self.program.tensor(view.tensor).elem;
+        let (source, target) = (elem(&pair.from), elem(&pair.to));
+        let registers = |elem: crate::elem::Elem| i64::from(elem.bytes().div_ceil(4));
+        let each = registers(source) + if source == target { 0 } else { registers(target) };
+        let all: i64 = leaves.iter().map(|leaf| leaf.extent).product();
+        // Vectors stay whole.
+        let steps = |at: usize| {
+            let own = vectors.iter().filter(|vector| vector.0 == at).map(|vector| vector.1);
+            leaves[at].extent / own.max().unwrap_or(1)
+        };
+        let split = (0..leaves.len()).rev().max_by_key(|&at| steps(at)).unwrap_or(0);
+        let count = if leaves.is_empty() { 1 } else { steps(split) };
+        let fits = |parts: &i64| count % parts == 0 && all / parts * each <= IN_FLIGHT;
+        (split, (1..=count).find(fits).unwrap_or(count))
+    }
+
+    /// One batch of a copy through registers: part `index` of a leaf.
+    fn batch(
+        &mut self,
+        pair: &Pair,
+        [from, to]: [&[Leaf]; 2],
+        [(load_leaf, load_width), (store_leaf, store_width)]: [(usize, i64); 2],
+        fill: Number,
+        (split, batches, index): (usize, i64, Ix),
+    ) -> Result<()> {
+        let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));
+        let part = |leaves: &[Leaf]| {
+            let mut part = leaves.to_vec();
+            part.iter_mut().skip(split).take(1).for_each(|leaf| leaf.extent /= batches);
+            part
+        };
+        let (from_part, to_part) = (part(from), part(to));
+        let whole = |lower: &mut Self, leaves: &[Leaf], at: &[Ix]| {
+            let mut at = at.to_vec();
+            if let (Some(at), Some(leaf)) = (at.get_mut(split), leaves.get(split)) {
+                let by = lower.int(leaf.extent);
+                let first = lower.exprs().mul(index, by);
+                *at = lower.exprs().add(first, *at);
+            }
+            at
+        };
         let first = if load_width > 1 { load_leaf } else { store_leaf };
-        let count: i64 = from.iter().map(|leaf| leaf.extent).product();
+        let count: i64 = from_part.iter().map(|leaf| leaf.extent).product();
         let name = format!("{}_in_flight", pair.to.name);
         let reg = self.register(name, source.elem, count as u32, false);
-        self.loops(&self.extents(from, load_leaf, load_width), Unroll::Full, &mut |lower, at| {
-            let elements = lower.elements(at, load_leaf, load_width);
-            let to_reg = Frag { reg, at: lower.staged(from, first, &elements)?, len: load_width as u32 };
+        self.loops(&self.extents(&from_part, load_leaf, load_width), Unroll::Full, &mut |lower, at| {
+            let own = lower.elements(at, load_leaf, load_width);
+            let to_reg = Frag { reg, at: lower.staged(&from_part, first, &own)?, len: load_width as u32 };
+            let elements = whole(lower, &from_part, &own);
             let guard = lower.guard(&pair.from, from, &elements);
             let place = lower.place(&pair.from, from, &elements);
             lower.emit(Op::Load { to: to_reg, from: place, guard, fill, stays: None });
@@ -101,10 +155,11 @@ impl Lower<'_> {
                 Ok(())
             })?;
         }
-        self.loops(&self.extents(to, store_leaf, store_width), Unroll::Full, &mut |lower, at| {
-            let elements = lower.elements(at, store_leaf, store_width);
+        self.loops(&self.extents(&to_part, store_leaf, store_width), Unroll::Full, &mut |lower, at| {
+            let own = lower.elements(at, store_leaf, store_width);
             let from_reg =
-                Frag { reg: converted, at: lower.staged(to, first, &elements)?, len: store_width as u32 };
+                Frag { reg: converted, at: lower.staged(&to_part, first, &own)?, len: store_width as u32 };
+            let elements = whole(lower, &to_part, &own);
             let guard = lower.guard(&pair.to, to, &elements);
             let place = lower.place(&pair.to, to, &elements);
             lower.emit(Op::Store { to: place, from: from_reg, guard });

@@ -29,6 +29,7 @@
 //! while those of this one are multiplied. Inside a loop that copies the tiles, both are one pipeline; see
 //! `steps`.
 
+mod fetches;
 mod fill;
 mod fragments;
 mod partial;
@@ -46,8 +47,10 @@ use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::synchronise::synchronised;
 use crate::thread::Id;
-use crate::tile::{Ahead, How, Op, Program, Space, Stmt};
+use crate::tile::{Ahead, Op, Program, Space, Stmt};
 use crate::view::View;
+use fetches::Level;
+pub(crate) use fetches::{Fetches, is_in_flight};
 use schedule::Schedule;
 
 /// More stages than this hide no more latency.
@@ -141,60 +144,6 @@ pub(crate) fn slots_apart(tile: &Composed, stages: i64, least: i64) -> Result<Co
     })?)
 }
 
-/// What a pipelined loop fetches.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Level {
-    /// Tiles, from global to shared memory.
-    Tiles,
-    /// Fragments, from shared memory to registers.
-    Fragments,
-}
-
-impl Level {
-    /// What the loop of this body fetches: tiles, unless it copies none.
-    fn of(program: &Program, body: &[Stmt]) -> Level {
-        let copies = |level| body.iter().any(|stmt| fetches(program, stmt, level));
-        match !copies(Level::Tiles) && copies(Level::Fragments) {
-            true => Level::Fragments,
-            false => Level::Tiles,
-        }
-    }
-
-    /// Does a copy fetch that?
-    fn takes(self, program: &Program, [from, to]: [&View; 2], how: &How) -> bool {
-        match (self, program.tensor(from.tensor).space, program.tensor(to.tensor).space) {
-            (Level::Tiles, Space::Global { .. }, Space::Shared { .. }) => {
-                matches!(how, How::Derive | How::Async | How::Staged)
-            }
-            (Level::Fragments, Space::Shared { .. }, Space::Registers { .. }) => {
-                !matches!(how, How::Async | How::Staged)
-            }
-            _ => false,
-        }
-    }
-}
-
-/// Does this statement only copy what a loop of this level fetches?
-fn fetches(program: &Program, stmt: &Stmt, level: Level) -> bool {
-    match &stmt.op {
-        Op::Copy { from, to, how, token: None, .. } => level.takes(program, [from, to], how),
-        Op::For { body, .. } => !body.is_empty() && body.iter().all(|stmt| fetches(program, stmt, level)),
-        Op::If { then, other, .. } | Op::When { then, other, .. } => {
-            then.len() + other.len() > 0 && then.iter().chain(other).all(|stmt| fetches(program, stmt, level))
-        }
-        _ => false,
-    }
-}
-
-/// The tensors that a loop's body fetches.
-fn fetched(program: &Program, body: &[Stmt], level: Level) -> Vec<Id> {
-    let mut all = Vec::new();
-    for stmt in body.iter().filter(|stmt| fetches(program, stmt, level)) {
-        stmt.each(&mut |stmt| all.extend(stmt.writes().into_iter().map(|to| to.tensor)));
-    }
-    all
-}
-
 /// Why no loop can be pipelined like this.
 pub(crate) fn unfit(ahead: &Ahead) -> Option<Problem> {
     let Ahead { stages, fragments, .. } = *ahead;
@@ -216,17 +165,17 @@ pub(crate) fn unfit(ahead: &Ahead) -> Option<Problem> {
 
 /// Checks the pipelined loops of a statement and lists what they fill, with the number of stages.
 fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
-    if let Op::Pipelined { ahead: ahead @ Ahead { stages, .. }, body, .. } = &stmt.op {
+    if let Op::Pipelined { var, ahead: ahead @ Ahead { stages, .. }, body } = &stmt.op {
         if let Some(problem) = unfit(ahead) {
             return Err(problem.at(stmt.span));
         }
-        let buffers = fetched(program, body, Level::of(program, body));
+        let fetches = Fetches::of(program, *var, ahead, body);
+        let buffers = fetches.tensors(body);
         if buffers.is_empty() {
-            let problem = Problem::new("this pipelined loop copies nothing from global to shared memory");
-            return Err(problem.help("write a plain loop, or copy its tiles in its body").at(stmt.span));
+            return Err(fetches.none(body).at(stmt.span));
         }
-        check(program, body, &buffers, *stages).map_err(|(problem, span)| problem.at(span))?;
-        if Level::of(program, body) == Level::Fragments {
+        check(&fetches, body, &buffers, *stages).map_err(|(problem, span)| problem.at(span))?;
+        if fetches.level == Level::Fragments {
             steps::unfit(program, stmt).map_or(Ok(()), |problem| Err(problem.at(stmt.span)))?;
         }
         found.extend(buffers.iter().map(|id| (*id, i64::from(*stages))));
@@ -244,19 +193,20 @@ pub(crate) fn written_in_the_loop(name: &str) -> Problem {
 
 /// Checks that the copies of this body can be issued ahead of its other statements.
 fn check(
-    program: &Program,
+    fetches: &Fetches<'_>,
     body: &[Stmt],
     buffers: &[Id],
     stages: u32,
 ) -> std::result::Result<(), (Problem, Span)> {
+    let (program, level) = (fetches.program, fetches.level);
     let name = |view: &View| &program.tensor(view.tensor).name;
+    let waits = fetches.others_in_flight(body);
     let mut refusal: Option<(Problem, Span)> = None;
     let mut refuse = |problem: Problem, span: Span| {
         refusal.get_or_insert((problem, span));
     };
-    let level = Level::of(program, body);
     for (place, stmt) in body.iter().enumerate() {
-        let ahead = fetches(program, stmt, level);
+        let ahead = fetches.takes(stmt);
         stmt.each(&mut |inner| match &inner.op {
             Op::Copy { from, to, .. } if ahead => {
                 let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
@@ -285,9 +235,15 @@ fn check(
                     refuse(problem.help("copy first, then write, or write a plain loop"), inner.span);
                 }
             }
+            // The loop counts groups of copies in flight; a wait for all of them needs no count.
+            Op::WaitCopies { pending: 0 } if level == Level::Tiles && waits => {}
             Op::WaitCopies { .. } | Op::CommitCopies if level == Level::Tiles => {
                 let problem = Problem::new("a pipelined loop waits for its copies by itself");
-                refuse(problem.help("leave the wait out"), inner.span);
+                let help = match waits {
+                    true => "wait for other copies with cp_async_wait_all(), which needs no groups",
+                    false => "leave the wait out",
+                };
+                refuse(problem.help(help), inner.span);
             }
             _ => {
                 let written = inner.writes().into_iter().find(|to| buffers.contains(&to.tensor) && !ahead);
@@ -298,7 +254,7 @@ fn check(
                     ));
                     refuse(problem.help("use another tensor for it"), inner.span);
                 }
-                let later = fetched(program, &body[place..], level);
+                let later = fetches.tensors(&body[place..]);
                 if let Some(from) = inner.reads().into_iter().find(|from| later.contains(&from.tensor)) {
                     let problem = Problem::new(format!(
                         "`{}` is read here before the copy that fills it: an iteration sees only its own copies",
@@ -309,7 +265,7 @@ fn check(
             }
         });
     }
-    refusal.map_or_else(|| reads::check(program, body), Err)
+    refusal.map_or_else(|| reads::check(fetches, body), Err)
 }
 
 /// Checks that what a pipelined loop fills is used in such loops only.
@@ -329,7 +285,9 @@ fn alone(
         }
     }
     let inside = match &stmt.op {
-        Op::Pipelined { body, .. } => [inside, &fetched(program, body, Level::of(program, body))].concat(),
+        Op::Pipelined { var, ahead, body } => {
+            [inside, &Fetches::of(program, *var, ahead, body).tensors(body)].concat()
+        }
         _ => inside.to_vec(),
     };
     stmt.bodies().into_iter().flatten().try_for_each(|stmt| alone(program, stmt, buffers, &inside))

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Level, fetches};
+use super::Fetches;
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::problem::Problem;
@@ -61,9 +61,10 @@ fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTree
 
 /// Splits a loop's body into the prefetch and the work. A number that both depend on is read twice. On one that the prefetch
 /// depends on so does what its copies bring, as to which elements lie beyond an edge.
-pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
+pub(super) fn apart(fetches: &Fetches<'_>, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
+    let program = fetches.program;
     let takes = |stmt: &Stmt| matches!(stmt.op, Op::Take { .. });
-    let early = needed(program, &body, &|stmt| fetches(program, stmt, Level::Tiles));
+    let early = needed(program, &body, &|stmt| fetches.takes(stmt));
     let late = needed(program, &body, &|stmt| !takes(stmt));
     let (mut ahead, mut work) = (Vec::new(), Vec::new());
     for stmt in body {
@@ -76,7 +77,7 @@ pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>
                     work.push(stmt);
                 }
             }
-            _ if fetches(program, &stmt, Level::Tiles) => ahead.push(stmt),
+            _ if fetches.takes(&stmt) => ahead.push(stmt),
             _ => work.push(stmt),
         }
     }
@@ -85,8 +86,9 @@ pub(super) fn apart(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>
 
 /// Checks the numbers that copies of later iterations depend on: they must be in memory that the loop does
 /// not write.
-pub(super) fn check(program: &Program, body: &[Stmt]) -> Result<(), (Problem, Span)> {
-    let early = needed(program, body, &|stmt| fetches(program, stmt, Level::Tiles));
+pub(super) fn check(fetches: &Fetches<'_>, body: &[Stmt]) -> Result<(), (Problem, Span)> {
+    let program = fetches.program;
+    let early = needed(program, body, &|stmt| fetches.takes(stmt));
     let mut late = None;
     body.iter().for_each(|stmt| {
         stmt.each(&mut |stmt| {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fill::{self, Fill};
 use super::steps::{self, Steps};
-use super::{Level, fetched, fragments, partial, reads, stages};
+use super::{Fetches, fragments, partial, reads, stages};
 use crate::affine::{Affine, Coord};
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
@@ -114,12 +114,14 @@ impl Schedule {
     fn pipelined(
         &mut self,
         var: Id,
-        Ahead { stages, fragments, exits, sums_are_added, .. }: Ahead,
+        ahead: Ahead,
         body: Vec<Stmt>,
         (span, by): (Span, Id),
     ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
-        let buffers = fetched(&self.program, &body, Level::Tiles);
-        let (mut copies, mut work) = reads::apart(&self.program, body);
+        let Ahead { stages, fragments, exits, sums_are_added, .. } = ahead;
+        let fetches = Fetches::of(&self.program, var, &ahead, &body);
+        let buffers = fetches.tensors(&body);
+        let (mut copies, mut work) = reads::apart(&fetches, body);
         let steps = |schedule: &Schedule, work: &[Stmt]| match work {
             [stmt] if stages > 1 => Steps::of(&schedule.program, stmt).map_err(|problem| problem.at(span)),
             _ => Ok(None),

@@ -41,8 +41,8 @@
 
 use tilewright_layout::{Composed, Layout, Value};
 
+use super::fetches::{Fetches, Level};
 use super::schedule::{Schedule, Slot};
-use super::{Level, fetched, fetches};
 use crate::affine::{Affine, Coord};
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
@@ -102,11 +102,12 @@ impl Steps {
     /// The loop of a statement, if it is one that loads fragments.
     pub(super) fn of(program: &Program, stmt: &Stmt) -> Result<Option<Steps>> {
         let Op::Pipelined { var, ahead, body } = &stmt.op else { return Ok(None) };
-        if Level::of(program, body) != Level::Fragments {
+        let fetches = Fetches::of(program, *var, ahead, body);
+        if fetches.level != Level::Fragments {
             return Ok(None);
         }
         let Some(Value::Int(count)) = program.vars[*var as usize].extent() else { return Ok(None) };
-        let registers = fetched(program, body, Level::Fragments);
+        let registers = fetches.tensors(body);
         let mut body = body.clone();
         if ahead.stages > 1 {
             let step = Affine::from(Coord::Var(*var));
@@ -118,8 +119,7 @@ impl Steps {
                 });
             }
         }
-        let (loads, work): (Vec<Stmt>, Vec<Stmt>) =
-            body.into_iter().partition(|stmt| fetches(program, stmt, Level::Fragments));
+        let (loads, work): (Vec<Stmt>, Vec<Stmt>) = body.into_iter().partition(|stmt| fetches.takes(stmt));
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
         // Edges and coordinates of elements are found per statement in terms of the loop's variable, which k-steps that
         // are written out replace.

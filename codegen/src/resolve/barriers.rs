@@ -6,9 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::affine::Coord;
 use crate::flow::{Edit, Forward, forward};
+use crate::pipeline::{Fetches, is_in_flight};
 use crate::thread::Id;
 use crate::tile::whole;
-use crate::tile::{How, Op, Program, Space, Stmt};
+use crate::tile::{Op, Program, Space, Stmt};
 use crate::view::View;
 
 /// Accesses to a tensor since the last barrier.
@@ -45,28 +46,14 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight
     let mut filled: BTreeSet<Id> =
         program.rings.iter().flat_map(|ring| ring.buffers.iter().copied()).collect();
     super::each(&body, &mut |stmt| {
-        if let Op::Pipelined { body, .. } = &stmt.op {
+        if let Op::Pipelined { var, ahead, body } = &stmt.op {
             // The loop itself waits for its copies.
-            filled.extend(
-                body.iter()
-                    .filter(|stmt| is_asynchronous(program, stmt))
-                    .flat_map(Stmt::writes)
-                    .map(|to| to.tensor),
-            );
+            filled.extend(Fetches::of(program, *var, ahead, body).tensors(body));
         }
     });
     let mut barriers = Barriers { program, filled, in_flight: InFlight::default() };
     let body = forward(&mut barriers, program, body, State::new());
     (body, barriers.in_flight)
-}
-
-/// Is it an asynchronous copy from global to shared memory, in flight until a wait?
-fn is_asynchronous(program: &Program, stmt: &Stmt) -> bool {
-    let Op::Copy { from, to, how: How::Derive | How::Async | How::Staged, token: None, .. } = &stmt.op else {
-        return false;
-    };
-    let space = |id: Id| program.tensor(id).space;
-    matches!((space(from.tensor), space(to.tensor)), (Space::Global { .. }, Space::Shared { .. }))
 }
 
 struct Barriers<'p> {
@@ -169,7 +156,7 @@ impl Barriers<'_> {
     fn record(&self, stmt: &Stmt, state: &mut State) {
         let (reads, writes) = self.touched(stmt);
         // A pipelined loop waits for its copies.
-        let flies = is_asynchronous(self.program, stmt)
+        let flies = is_in_flight(self.program, stmt)
             && stmt.writes().iter().all(|to| !self.filled.contains(&to.tensor));
         for id in reads {
             let since = state.entry(id).or_default();

@@ -4,17 +4,18 @@ use tilewright_layout::{Distribution, Layout, Tuple};
 
 use super::forms::{kept, spread};
 use super::part::{self, seen, wanted};
-use super::{Resolve, Width, extents};
+use super::{Resolve, extents};
+use crate::alternative::Policy;
+use crate::bounds::Assumed;
 use crate::build::Builder;
 use crate::elem::Elem;
 use crate::number::Number;
+use crate::pair::align;
 use crate::problem::{Cause, Problem, Result};
 use crate::thread::{Bin, Id};
 use crate::tile::{Across, Digits, Expr, How, Op, Space, Stmt, Tensor, Update};
 use crate::view::View;
-
-/// Bytes of the narrowest asynchronous copy.
-const WORD: u32 = 4;
+use crate::view::leaf::leaves;
 
 impl Resolve {
     /// Every tile in registers becomes the fragment of a thread.
@@ -69,7 +70,7 @@ impl Resolve {
                     _ => None,
                 };
                 let how = match (how, &epilogue) {
-                    (How::Derive, None) => self.mechanism(from, to),
+                    (How::Derive, None) => self.mechanism(stmt.by, from, to, &d)?,
                     _ => *how,
                 };
                 let ins = match &epilogue {
@@ -130,13 +131,20 @@ impl Resolve {
         Ok(())
     }
 
-    /// How a whole tile is copied. Single elements that cp.async does not move go through registers, and the loads of a
-    /// pipelined loop are issued early.
-    fn mechanism(&self, from: &View, to: &View) -> How {
-        let [from, to] = [from, to].map(|view| self.program.tensor(view.tensor));
-        let fills = matches!((from.space, to.space), (Space::Global { .. }, Space::Shared { .. }));
-        let narrow = self.width == Width::One && from.elem.bytes() < WORD;
-        if fills && narrow && from.elem == to.elem { How::Staged } else { How::Derive }
+    /// How a whole tile is copied. Elements that cp.async does not move, because too few are contiguous, go through registers,
+    /// and the loads of a pipelined loop are issued early.
+    fn mechanism(&self, by: Id, from: &View, to: &View, d: &Distribution) -> Result<How> {
+        let [source, target] = [from, to].map(|view| self.program.tensor(view.tensor));
+        let fills = matches!((source.space, target.space), (Space::Global { .. }, Space::Shared { .. }));
+        if !fills || source.elem != target.elem {
+            return Ok(How::Derive);
+        }
+        let part = |view, stores| part::of_memory(view, d, by, stores);
+        let pair = align(&part(from, false)?, &part(to, true)?)?;
+        let sides = (&leaves(&pair.from)[..], &leaves(&pair.to)[..]);
+        let assumed = Assumed::new(&self.program, Policy::Best);
+        let vector = assumed.bounds(&[]).asynchronous(&pair, sides, &mut Vec::new());
+        Ok(if vector.is_none() { How::Staged } else { How::Derive })
     }
 
     pub(super) fn push(&mut self, stmt: &Stmt, op: Op) {

@@ -52,6 +52,10 @@ impl Forward<Program> for Commits<'_> {
                 }
             }
             Op::CommitCopies => groups.commit(),
+            // A ring counts the groups of its own slots: what its waits count has been committed.
+            Op::Publish { ring, .. } if self.program.rings[*ring as usize].is_of_one_group() => {
+                groups.commit()
+            }
             Op::WaitCopies { pending } => {
                 groups.commit();
                 if *pending > 0 && before.open {

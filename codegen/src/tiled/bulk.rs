@@ -1,7 +1,8 @@
 //! Layouts of shared tiles that bulk copies fill and wgmma reads: rows of at most 128 bytes with the hardware swizzle.
 
-use tilewright_layout::{Composed, Layout, Swizzle};
+use tilewright_layout::{Composed, Layout, Swizzle, Tuple};
 
+use crate::boxes::whole_groups;
 use crate::build::BOX_ALIGN;
 use crate::elem::Elem;
 use crate::problem::Result;
@@ -17,27 +18,42 @@ pub(crate) fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Compose
 }
 
 /// A tile whose mode `along` is contiguous, in blocks of a swizzled row. Each block is a box of a bulk copy, and begins at a
-/// multiple of 128 bytes.
+/// multiple of 128 bytes. Rows that are no multiple of 16 bytes are longer than the tile's.
 ///
 /// ```
 /// use tilewright_codegen::{Elem, tiled::swizzled_tile};
 /// assert_eq!(swizzled_tile(Elem::Bf16, [128, 64], 1)?.to_string(), "Sw<3,3,3> o 0 o (128,64):(64,1)");
 /// assert_eq!(swizzled_tile(Elem::F64, [10, 7], 0)?.to_string(), "((2,5),7):((1,16),2)");
 /// assert_eq!(swizzled_tile(Elem::Bf16, [128, 64], 0)?.to_string(), "Sw<3,3,3> o 0 o ((64,2),64):((1,4096),64)");
+/// assert_eq!(swizzled_tile(Elem::F16, [24, 5], 1)?.to_string(), "(24,8):(8,1)");
 /// # Ok::<(), tilewright_codegen::problem::Problem>(())
 /// ```
 pub fn swizzled_tile(elem: Elem, [rows, columns]: [i64; 2], along: usize) -> Result<Composed> {
     let bytes = i64::from(elem.bytes());
     let [run_of, others] = if along == 1 { [columns, rows] } else { [rows, columns] };
+    let run_of = whole_groups(run_of, bytes);
     let run = row_of(run_of, bytes);
     let block =
         (others * run * bytes).cast_unsigned().next_multiple_of(BOX_ALIGN.into()).cast_signed() / bytes;
     let layout = match along {
-        1 if run == columns => Layout::new((rows, columns), (columns, 1i64))?,
-        1 => Layout::new((rows, (run, columns / run)), (run, (1i64, block)))?,
-        _ => Layout::new(((run, rows / run), columns), ((1i64, block), run))?,
+        1 if run == run_of => Layout::new((rows, run), (run, 1i64))?,
+        1 => Layout::new((rows, (run, run_of / run)), (run, (1i64, block)))?,
+        _ => Layout::new(((run, run_of / run), columns), ((1i64, block), run))?,
     };
     swizzled(elem, run * bytes, layout)
+}
+
+/// A tile of any modes, that one contiguous and the others behind it in order, in rows of a multiple of 16 bytes.
+pub(crate) fn rows_of(elem: Elem, tile: &[i64], along: usize) -> Result<Composed> {
+    let mut extents = tile.to_vec();
+    extents[along] = whole_groups(extents[along], elem.bytes().into());
+    let mut strides = vec![1; extents.len()];
+    let mut next = extents[along];
+    for mode in (0..extents.len()).filter(|&mode| mode != along) {
+        strides[mode] = next;
+        next *= extents[mode];
+    }
+    Ok(Layout::new(Tuple::flat(&extents), Tuple::flat(&strides))?.into())
 }
 
 /// Elements of a row: as many as the widest swizzle that divides the extent; 16 bytes where none does.

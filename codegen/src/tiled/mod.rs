@@ -62,7 +62,7 @@ use crate::view::View;
 
 pub use crate::tiled_mma::TiledMma;
 pub use bulk::swizzled_tile;
-pub(crate) use bulk::{SWIZZLED, row_of, swizzled};
+pub(crate) use bulk::{SWIZZLED, row_of, rows_of, swizzled};
 pub use epilogue::EpilogueTile;
 pub use fill::Fill;
 pub use operand::Route;

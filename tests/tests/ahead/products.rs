@@ -1,0 +1,97 @@
+//! Products of warpgroups: rings of one slot, and edges of tiles that take nearly all registers.
+
+use tilewright::KernelDef;
+use tilewright::prelude::*;
+use tilewright_codegen::element::Element;
+use tilewright_sim::Arg;
+
+use crate::{compiled, numbers, results};
+
+/// c = a b^T, for sizes with and without edges.
+#[track_caller]
+fn check<T: Element>(def: &KernelDef, number: fn(f32) -> T, sizes: &[[usize; 3]]) {
+    let kernel = compiled(def);
+    for &[m, n, k] in sizes {
+        let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
+        let bits = |x: &[f32]| x.iter().map(|x| bf16::from_f32(*x)).collect::<Vec<_>>();
+        let args = [
+            Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
+            Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
+            Arg::output::<T>([m, n]).strides([n, 1]),
+        ];
+        let sum = |at: usize| {
+            let (row, column) = (&a[at / n * k..][..k], &b[at % n * k..][..k]);
+            number(row.iter().zip(column).map(|(a, b)| a * b).sum())
+        };
+        let wanted: Vec<u64> = (0..m * n).map(|at| sum(at).to_raw()).collect();
+        for c in results::<T>(&kernel, &args, "c") {
+            let raw: Vec<u64> = c.into_iter().map(Element::to_raw).collect();
+            assert_eq!(raw, wanted, "{m}x{n}x{k}\n{}", kernel.source());
+        }
+    }
+}
+
+macro_rules! products {
+    ($($name:ident: $c:ty, $bm:tt x $bn:tt by $groups:tt, $stages:tt;)+) => {$(
+        #[kernel(arch = 90)]
+        fn $name(
+            a: &Tensor<bf16, (M, K), (lda, _1)>,
+            b: &Tensor<bf16, (N, K), (ldb, _1)>,
+            c: &mut Tensor<$c, (M, N), (ldc, _1)>,
+        ) {
+            let (ga, gb) = (tile(a, ($bm, 64), (block.x, _)), tile(b, ($bn, 64), (block.y, _)));
+            let (sa, sb) = (shared::<bf16>(($bm, 64)), shared::<bf16>(($bn, 64)));
+            let mma = tiled_mma::<bf16, f32>(warpgroups = $groups);
+            let mut acc = mma.accumulators(($bm, $bn), 0.0);
+            for k in pipelined(0..ga.size(2), stages = $stages, producer = warp) {
+                copy(ga[(_, _, k)], sa);
+                copy(gb[(_, _, k)], sb);
+                gemm(sa, sb, &mut acc);
+            }
+            copy(acc, tile(c, ($bm, $bn), (block.x, block.y)));
+        }
+    )+};
+}
+
+products! {
+    one_slot: f32, 64 x 64 by 1, 1;
+    one_slot_of_two: bf16, 128 x 64 by 2, 1;
+    wide_to_bf16: bf16, 256 x 136 by 2, 2;
+    wide_to_f16: f16, 256 x 136 by 2, 2;
+    widest_to_bf16: bf16, 256 x 192 by 2, 2;
+}
+
+/// A product, and other work on its slot.
+#[kernel(arch = 90)]
+fn one_slot_with_sums(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((64, 64)));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 1).accumulators((64, 64), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 1, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+        gemm(sa, sb, &mut acc);
+    }
+    copy(0.5 * acc, tile(c, (64, 64), (block.x, block.y)));
+}
+
+#[test]
+fn rings_of_one_slot() {
+    let sizes = [[128, 128, 256], [100, 72, 136], [1, 8, 8], [65, 64, 64]];
+    check::<f32>(one_slot().def(), |x| x, &sizes);
+    check::<bf16>(one_slot_of_two().def(), bf16::from_f32, &sizes);
+    check::<f32>(one_slot_with_sums().def(), |x| x, &sizes);
+}
+
+#[test]
+fn edges_of_tiles_that_take_most_registers() {
+    let sizes = [[256, 136, 128], [250, 130, 72], [257, 137, 8], [3, 1, 64]];
+    check::<bf16>(wide_to_bf16().def(), bf16::from_f32, &sizes);
+    check::<f16>(wide_to_f16().def(), f16::from_f32, &sizes);
+    check::<bf16>(widest_to_bf16().def(), bf16::from_f32, &sizes);
+}
