@@ -68,7 +68,9 @@ pub(super) fn choose(
         // The largest first: smaller statements mostly follow from it.
         let open = |stmt: &&&Stmt| choice.settles(stmt);
         let Some(largest) = stmts.iter().filter(open).max_by_key(|stmt| choice.size(stmt)) else { break };
-        choice.begin(largest).map_err(|problem| super::blamed(program, largest, problem))?;
+        if !choice.begin(largest).map_err(|problem| super::blamed(program, largest, problem))? {
+            break;
+        }
     }
     // Tiles that no statement uses.
     for id in program.forms.keys().filter(|id| !choice.forms.contains_key(id)).collect::<Vec<_>>() {
@@ -146,14 +148,15 @@ impl Choice<'_> {
                 self.give(&[to], &all.projected(&kept(from, to)?))
             }
             Op::Scan { from, to, carry, how } => {
-                let mut known =
-                    from.iter().chain(to).filter_map(|view| Some((view, self.forms.get(&view.tensor)?)));
-                let Some((view, own)) = known.next() else { return Ok(false) };
-                let Some(all) = seen(view, own)? else { return Ok(false) };
-                let keep: Vec<bool> =
-                    (0..all.tile().len()).map(|mode| !how.modes().contains(&mode)).collect();
-                let any = self.take(&from.iter().chain(to).collect::<Vec<_>>(), &all)?;
-                Ok(self.take(&carry.iter().collect::<Vec<_>>(), &all.projected(&keep))? || any)
+                for view in from.iter().chain(to) {
+                    let Some(own) = self.forms.get(&view.tensor) else { continue };
+                    let Some(all) = seen(view, own)? else { continue };
+                    let keep: Vec<bool> =
+                        (0..all.tile().len()).map(|mode| !how.modes().contains(&mode)).collect();
+                    let any = self.take(&from.iter().chain(to).collect::<Vec<_>>(), &all)?;
+                    return Ok(self.take(&carry.iter().collect::<Vec<_>>(), &all.projected(&keep))? || any);
+                }
+                Ok(false)
             }
             Op::Fold { from, to, .. } => {
                 for view in from {
@@ -188,14 +191,14 @@ impl Choice<'_> {
         Ok(any)
     }
 
-    /// Chooses a distribution for a statement that has none.
-    fn begin(&mut self, stmt: &Stmt) -> Result<()> {
+    /// Chooses a distribution for a statement that has none. Returns whether it is that of any tile.
+    fn begin(&mut self, stmt: &Stmt) -> Result<bool> {
         let views = whole::views(&stmt.op);
         if let Op::Gemm { a, acc, .. } = &stmt.op
             && let Some(left) = self.left(a, acc)
             && !self.is_open(acc)
         {
-            return self.take(&[a], &left).map(|_| ());
+            return self.take(&[a], &left);
         }
         let all = match &stmt.op {
             Op::Gemm { acc, .. } => outer(&extents(acc)?, self.threads(stmt.by)),
@@ -212,11 +215,11 @@ impl Choice<'_> {
         let views: Vec<&View> = match &stmt.op {
             Op::Gemm { acc, .. } => vec![acc],
             Op::Reduce { from, .. } => vec![from],
-            Op::Scan { from, .. } => from.iter().collect(),
+            Op::Scan { from, to, .. } => from.iter().chain(to).collect(),
             Op::Fold { from, .. } => from.iter().collect(),
             _ => views,
         };
-        self.take(&views, &all).map(|_| ())
+        self.take(&views, &all)
     }
 
     fn threads(&self, by: Id) -> i64 {

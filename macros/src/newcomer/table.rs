@@ -43,6 +43,10 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     ),
     (
         Kernel,
+        "fn k(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, _1)>) { let total = sum(tile(x, (1, 64), (block.x, 0))); let all = scan(broadcast(total, (_, 3, _)), 0.0, |a, b| a + b, mode = 0); copy(total, tile(y, (1, 1), (block.x, 0))); }",
+    ),
+    (
+        Kernel,
         "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let mut s = shared::<f32>(64); copy(tile(x, 64, block.x), s); let i = s[(0)]; copy(full::<f32>(64, i), tile(y, 64, block.x)); }",
     ),
     (
