@@ -55,6 +55,7 @@ const TRANSFER: &str = "codegen/src/lower/transfer.rs";
 const PARTITION: &str = "codegen/src/view/partition.rs";
 const VIEW: &str = "codegen/src/view.rs";
 const WRITTEN: &str = "codegen/src/origin/written.rs";
+const ORIGIN: &str = "codegen/src/origin.rs";
 
 /// All of them.
 pub const FAULTS: &[Fault] = &[
@@ -499,6 +500,25 @@ pub const FAULTS: &[Fault] = &[
         "the last raster band is not clipped",
         "let height = self.exprs().min(rest, width);",
         "let height = width;\n                let _ = rest;",
+    ),
+    fault(
+        PARTITION,
+        "all threads have the element of a mode that `along` adds",
+        "[(_, Value::Int(0))] if extent <= count && values == 1 => spare.push((index, extent)),",
+        "[(_, Value::Int(0))] if extent <= count && values == 1 => spare.clear(),",
+    ),
+    of_whole_tiles(
+        ORIGIN,
+        "coordinates and edges follow from loops that have iterations alone",
+        "let before = state.clone();
+        self.iterate(&[var], body, state);
+        if self",
+        "let before = state.clone();
+        if self.program.zero.is_some_and(|size| hollow::is_empty(self.program, var, size)) {
+            return;
+        }
+        self.iterate(&[var], body, state);
+        if self",
     ),
     of_whole_tiles(
         BARRIERS,

@@ -3,7 +3,7 @@
 use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind};
 
 use super::element;
-use super::value::{Elements, Value};
+use super::value::{Cell, Elements, Value};
 use super::{Block, MOST_STEPS, Result, undefined};
 
 impl<'k> Block<'k> {
@@ -50,23 +50,14 @@ impl<'k> Block<'k> {
                 let outer = std::mem::replace(&mut self.integers, true);
                 let condition = self.value(condition);
                 self.integers = outer;
-                if self.supposed {
-                    self.suppose(|block| block.body(then));
-                    self.suppose(|block| block.body(other));
-                    return Ok(());
-                }
-                match condition? {
-                    Value::Bool(true) => {
-                        self.body(then)?;
-                        self.suppose(|block| block.body(other));
-                        Ok(())
-                    }
-                    Value::Bool(false) => {
-                        self.suppose(|block| block.body(then));
-                        self.body(other)
-                    }
-                    _ => undefined("a condition is not known"),
-                }
+                let then_runs = match condition {
+                    _ if self.supposed => true,
+                    Ok(Value::Bool(holds)) => holds,
+                    Ok(_) => return undefined("a condition is not known"),
+                    Err(why) => return Err(why),
+                };
+                let (runs, not) = if then_runs { (then, other) } else { (other, then) };
+                self.either(|block| block.body(runs), |block| block.body(not))
             }
             _ => undefined("a statement that is not supported"),
         }
@@ -81,12 +72,44 @@ impl<'k> Block<'k> {
 
     /// Runs what does not run, for what it says of coordinates and edges.
     fn suppose(&mut self, run: impl FnOnce(&mut Self) -> Result<()>) {
+        let _ = self.either(|_| Ok(()), run);
+    }
+
+    /// Runs the first of two paths. What is known of elements behind both is what they agree on.
+    fn either(
+        &mut self,
+        runs: impl FnOnce(&mut Self) -> Result<()>,
+        not: impl FnOnce(&mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let before: Vec<_> = self.stores.iter().map(|store| store.cells().cloned()).collect();
+        runs(self)?;
+        let first = self.exchanged(before);
         let outer = (self.supposed, self.integers, self.in_closure, self.scope.len());
         self.supposed = true;
         // What cannot be computed says nothing.
-        let _ = run(self);
+        let _ = not(self);
         (self.supposed, self.integers, self.in_closure) = (outer.0, outer.1, outer.2);
         self.scope.truncate(outer.3);
+        let second = self.exchanged(first);
+        for (store, second) in self.stores.iter_mut().zip(second) {
+            let Some((cells, second)) = store.cells_mut().zip(second) else { continue };
+            for (cell, second) in cells.iter_mut().zip(second) {
+                match (cell, second) {
+                    (Some(cell), Some(second)) => cell.joined(&second),
+                    (cell @ None, second) => *cell = second,
+                    (Some(_), None) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Replaces the elements of memory that is not global, and returns them.
+    fn exchanged(&mut self, by: Vec<Option<Vec<Option<Cell>>>>) -> Vec<Option<Vec<Option<Cell>>>> {
+        let pairs = self.stores.iter_mut().zip(by);
+        pairs
+            .map(|(store, by)| store.cells_mut().zip(by).map(|(cells, by)| std::mem::replace(cells, by)))
+            .collect()
     }
 
     /// Registers that get a second name are copied: the first name's may change.

@@ -119,6 +119,24 @@ pub(super) enum Store {
     Registers(Vec<Option<Cell>>),
 }
 
+impl Store {
+    /// Its elements, if blocks or threads have it for themselves.
+    pub(super) fn cells(&self) -> Option<&Vec<Option<Cell>>> {
+        match self {
+            Store::Global(_) => None,
+            Store::Shared(cells) | Store::Registers(cells) => Some(cells),
+        }
+    }
+
+    /// The same, to change them.
+    pub(super) fn cells_mut(&mut self) -> Option<&mut Vec<Option<Cell>>> {
+        match self {
+            Store::Global(_) => None,
+            Store::Shared(cells) | Store::Registers(cells) => Some(cells),
+        }
+    }
+}
+
 /// A value.
 #[derive(Clone)]
 pub(super) enum Value<'k> {

@@ -98,10 +98,7 @@ impl<'k> Block<'k> {
                 Store::Shared(cells) | Store::Registers(cells) => {
                     let at = view.stored(from, &cell.at);
                     let cell = Cell { at, supposed: self.supposed, ..cell.clone() };
-                    match &mut cells[to] {
-                        Some(known) if self.supposed => known.joined(&cell),
-                        known => *known = Some(cell),
-                    }
+                    cells[to] = Some(cell);
                 }
             }
         }
@@ -312,11 +309,12 @@ impl View {
 
 impl Cell {
     /// What is known of an element that may also be this one.
-    fn joined(&mut self, other: &Cell) {
-        let fresh = self.at.is_none();
+    pub(super) fn joined(&mut self, other: &Cell) {
+        let (fresh, other_fresh) = (self.at.is_none(), other.at.is_none());
         self.beyond = match (self.beyond, other.beyond) {
             (own, other) if own == other => own,
             (Beyond::No, Beyond::Yes) if fresh => Beyond::Yes,
+            (Beyond::Yes, Beyond::No) if other_fresh => Beyond::Yes,
             _ => Beyond::Perhaps,
         };
         self.at = match (&self.at, &other.at) {
