@@ -9,7 +9,7 @@
 use tilewright::prelude::*;
 
 /// c = gelu(a·wᵀ + bias). A launch takes the tiles that suit its sizes.
-#[kernel(arch = 90, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER) in [
+#[kernel(arch = 90, overlaps, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER) in [
     (128, 256, 2, 3, 1), (128, 192, 2, 4, 1), (128, 160, 2, 4, 1), (128, 128, 2, 6, 1), (256, 128, 2, 3, 1),
     (64, 256, 1, 4, 1), (64, 192, 1, 5, 1), (64, 160, 1, 6, 1), (64, 128, 1, 8, 1), (64, 96, 1, 9, 1),
     (64, 64, 1, 12, 1), (64, 32, 1, 16, 1), (128, 256, 2, 3, 2), (128, 192, 2, 4, 2), (64, 128, 1, 8, 4),

@@ -31,6 +31,8 @@ mod device {
     /// Clocks until an mbarrier that another role completes is seen, and until a barrier of threads is passed.
     pub(super) const MBARRIER: f64 = 40.0;
     pub(super) const BARRIER: f64 = 30.0;
+    /// Clocks of a step in which the blocks of a cluster wait for each other's slots.
+    pub(super) const PEERS: f64 = 47.0;
     /// Clocks of a product of a warpgroup, and of one of a warp, beside the part of its time that the next one does not hide.
     pub(super) const WGMMA: f64 = 25.0;
     pub(super) const MMA: f64 = 12.0;
@@ -145,7 +147,8 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
     let in_turn = kernel.launch.persistent || step.rows > 0.0;
     let cost = if in_turn {
-        let alone = step.clocks().max(step.latency);
+        let peers = if step.received > 0.0 { device::PEERS } else { 0.0 };
+        let alone = step.clocks().max(step.latency) + peers;
         let (rows, received) = (clocks(step.rows), clocks(step.received));
         Cost {
             steps,

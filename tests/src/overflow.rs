@@ -12,6 +12,8 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("product_of_coordinates", product_of_coordinates().def().clone()),
         ("magnitude", magnitude().def().clone()),
         ("absolute", absolute().def().clone()),
+        ("mirrored", mirrored().def().clone()),
+        ("below_zero", below_zero().def().clone()),
         ("strided_row", strided_row().def().clone()),
         ("difference", difference().def().clone()),
         ("multiply_add", multiply_add().def().clone()),
@@ -63,6 +65,18 @@ pub fn magnitude(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
 #[kernel]
 pub fn absolute(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
     scatter(tile(i, 256, block.x), y, |i| (abs(i), 1.0));
+}
+
+/// Positions that are the greater of a number and its opposite.
+#[kernel]
+pub fn mirrored(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| (max(i, -i), 1.0));
+}
+
+/// Positions that are differences from 0 where they are negative.
+#[kernel]
+pub fn below_zero(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| (if i < 0 { 0 - i } else { i }, 1.0));
 }
 
 /// Every 4096th element.

@@ -245,6 +245,9 @@ impl Printer<'_> {
     }
 
     fn two(&mut self, function: Bin, x: &Val, y: &Val) -> Typed {
+        if function == Bin::Sub && *x == Val::lit(0, Elem::I32) {
+            return self.one(Un::Neg, y);
+        }
         let ranges = [x, y].map(|of| self.kernel.interval_of(of));
         let (x, y) = (self.operand(x), self.operand(y));
         let elem = x.elem;

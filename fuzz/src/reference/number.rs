@@ -236,6 +236,8 @@ impl Num {
                 Num { value, error }
             }
             Bin::CopySign if b.abs() > y.error => Num { value: a.abs().copysign(b), error: x.error },
+            // Of either sign.
+            Bin::CopySign => Num { value: 0.0, error: a.abs() + x.error },
             Bin::Pow if x.is_exact() && y.is_exact() && a > 0.0 => {
                 let value = a.powf(b);
                 let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };

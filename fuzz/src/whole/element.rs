@@ -142,8 +142,14 @@ pub(super) fn common(all: &[&Elements]) -> Result<Option<Elem>> {
 
 /// A function of operands of one type.
 pub(super) fn alike(all: &[&Elements], of: &dyn Fn(&[Num], Elem) -> Num) -> Result<Elements> {
-    // Literals alone get their type from the rest of the expression, which is not known here.
-    let Some(elem) = common(all)? else { return each(all, Type::Literal, &|_| Num::UNKNOWN) };
+    let Some(elem) = common(all)? else {
+        // Literals alone get their type from the rest of the expression, which is not known here: all have small integers.
+        let is_small = |x: &Num| x.is_exact() && x.value.fract() == 0.0 && x.value.abs() <= 256.0;
+        return each(all, Type::Literal, &|x| match x.iter().all(is_small) {
+            true => Some(of(x, Elem::F64)).filter(is_small).unwrap_or(Num::UNKNOWN),
+            false => Num::UNKNOWN,
+        });
+    };
     let all: Vec<Elements> = all.iter().map(|of| of.as_type(elem)).collect::<Result<_>>()?;
     each(&all.iter().collect::<Vec<_>>(), Type::Elem(elem), &|x| of(x, elem))
 }

@@ -23,6 +23,18 @@ fn guards_of_positions_that_overflow() {
     all_guards_are_there(overflow::all());
 }
 
+/// The assembler takes the result of this instruction to be positive, and drops comparisons with 0: that of the least number is
+/// not.
+#[test]
+fn no_position_is_an_absolute_value_to_the_assembler() {
+    let Some(nvrtc) = nvrtc() else { return };
+    none_is_wrong(&overflow::all(), |(name, def)| {
+        let kernel = def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let ptx = nvrtc.ptx(kernel.source(), &kernel.name, "sm_90a").unwrap_or_else(|why| panic!("{why}"));
+        ptx.contains("abs.s32").then(|| format!("{name}:\n{ptx}")).into_iter().collect()
+    });
+}
+
 #[test]
 fn guards_of_kernels_with_integers() {
     all_guards_are_there([integers::all(), views::all(), places::all(), arithmetic::all()].concat());
@@ -105,7 +117,9 @@ fn definitions(source: &str) -> Vec<(&str, &str)> {
         let (start, end) = of(pair)?;
         Some((&pair[0][start..end], pair[1].trim().trim_start_matches("return ").trim_end_matches(';')))
     });
-    found.collect()
+    // An instruction, which the compiler does not compare with the expression that it is.
+    let negated = source.contains("int wrapping_neg(").then_some(("wrapping_neg", "(int)(0u - (unsigned)a)"));
+    found.chain(negated).collect()
 }
 
 /// A source whose kernel has expressions of `a` and `b` in the place of calls.

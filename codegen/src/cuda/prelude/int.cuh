@@ -11,8 +11,12 @@ __device__ __forceinline__ int wrapping_mul(int a, int b) {
     return (int)((unsigned)a * (unsigned)b);
 }
 
+// Not an expression, of which compilers make an absolute value where it is one: they take that to be positive, and that of
+// the least number is not.
 __device__ __forceinline__ int wrapping_neg(int a) {
-    return (int)(0u - (unsigned)a);
+    int negated;
+    asm("neg.s32 %0, %1;" : "=r"(negated) : "r"(a));
+    return negated;
 }
 
 __device__ __forceinline__ int wrapping_abs(int a) {
