@@ -281,7 +281,13 @@ fn boxes_of_tensors() {
             let x = b.reg("x", F32, 1);
             let mut body = b.start(&[bar]);
             // The box begins inside and ends out of bounds of every mode.
-            let at: Vec<_> = tile.iter().map(|&n| b.int(i64::from(n) - 3)).collect();
+            // Along the contiguous mode it begins with a group of 16 bytes.
+            let first = i64::from(tile[0]) - 4;
+            let at: Vec<_> = tile
+                .iter()
+                .enumerate()
+                .map(|(mode, &n)| b.int(i64::from(n) - if mode == 0 { 4 } else { 3 }))
+                .collect();
             let load = vec![
                 AtomArg::At(mem(buffer, zero)),
                 AtomArg::Map { param: source, at: at.clone() },
@@ -338,7 +344,7 @@ fn boxes_of_tensors() {
                 };
                 let byte = n * 4;
                 let at = (byte ^ (byte >> 7 & mask) << 4) / 4;
-                let value = place(i64::from(tile[0]) - 3).map_or(0.0, |offset| numbers[offset]);
+                let value = place(first).map_or(0.0, |offset| numbers[offset]);
                 assert_eq!(seen[at], value, "{rank} modes, swizzle {swizzle}: element {n} of the box");
                 if let Some(offset) = place(i64::from(tile[0])) {
                     wanted[offset] = value;
