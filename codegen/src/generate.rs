@@ -46,7 +46,8 @@ impl Definition {
     pub fn program(&self) -> Result<Program, Vec<Diagnostic>> {
         let (program, diagnostics) = with_room(|| match self {
             Definition::Function(kernel, settings) => {
-                let (program, diagnostics, _) = evaluate::program(kernel, settings);
+                let all = settings.alternatives(kernel);
+                let (program, diagnostics, _) = evaluate::program(kernel, all.first().unwrap_or(settings));
                 Ok((program, diagnostics))
             }
             Definition::Matmul(args) => {

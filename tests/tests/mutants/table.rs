@@ -299,7 +299,8 @@ fn wgmma_ring() -> Of {
         .m("copies write into the same slot", "Race | InFlight | MissingFence | Unwritten", |k| {
             k.remainder(atom, 1, 2, 1)
         })
-        .m("a box is off by one column", "wrong result", |k| k.shift(atom, 1, 1, 1))
+        .m("a box is off by one column", "Misaligned", |k| k.shift(atom, 1, 1, 1))
+        .m("a box is off by eight columns", "wrong result", |k| k.shift(atom, 1, 1, 8))
         .m("a box is off by one row", "wrong result", |k| k.shift(atom, 2, 2, 1))
         // In 32 bits it is the same coordinate.
         .m("a coordinate that 32 bits do not hold", "Malformed", |k| k.shift(atom, 1, 1, 1 << 32))

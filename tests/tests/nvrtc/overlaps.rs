@@ -1,11 +1,12 @@
 //! Programmatic dependent launch in machine code: such a kernel accesses no memory before
 //! griddepcontrol.wait, however the compiler reorders instructions.
 
-use tilewright::kernels::FASTEST;
-use tilewright_codegen::cuda;
+use tilewright::kernels::{self, FASTEST};
 use tilewright_codegen::thread::Kernel;
+use tilewright_codegen::tile::Program;
+use tilewright_codegen::{Definition, Generated, Outcome, ast, cuda};
 use tilewright_runtime::nvrtc::Nvrtc;
-use tilewright_tests::gallery;
+use tilewright_tests::{gallery, programs};
 
 use crate::{ARCHITECTURES, DISASSEMBLED, machine_code, none_is_wrong, nvrtc};
 
@@ -13,8 +14,24 @@ use crate::{ARCHITECTURES, DISASSEMBLED, machine_code, none_is_wrong, nvrtc};
 const BEGIN: &str = "PREEXIT";
 const WAIT: &str = "ACQBULK";
 
-/// Kernels that do not use programmatic dependent launch by default.
-const MADE_TO: [&str; 4] = ["wgmma_ring", "mma_sync", "softmax", "tutorial"];
+/// Kernels that do not use programmatic dependent launch by default, made to: roles, bulk copies and reductions wait like any
+/// other.
+fn made_to() -> Vec<(String, Generated)> {
+    let built = [("wgmma_ring", programs::wgmma_ring()), ("mma_sync", programs::mma_sync())];
+    let built = built.map(|(name, program)| {
+        let program = program.unwrap_or_else(|problem| panic!("{}", problem.message));
+        (name, tilewright_codegen::generate(Program { overlaps: true, ..program }))
+    });
+    let written = ["softmax", "tutorial"].map(|name| {
+        let shipped = kernels::named(name).unwrap_or_else(|| panic!("{name} is shipped"));
+        let Some(Definition::Function(kernel, settings)) = shipped.def.definition() else { panic!("{name}") };
+        (name, Definition::Function(ast::Kernel { overlaps: true, ..kernel }, settings).generate())
+    });
+    let kernel = |(name, outcome): (&str, Outcome)| {
+        (name.to_owned(), outcome.kernel.unwrap_or_else(|| panic!("{name}: {:?}", outcome.diagnostics)))
+    };
+    built.into_iter().chain(written).map(kernel).collect()
+}
 
 /// A product in clusters, whose blocks let the next kernel start before they end.
 const CLUSTER: &str = "dtype=bf16 arch=90 a=k_major b=k_major bm=128 bn=128 cluster=2";
@@ -62,13 +79,11 @@ fn nothing_is_touched_before_the_wait() {
     let others = FASTEST.iter().chain([&CLUSTER]).filter(|keys| !gallery::MATMULS.contains(keys));
     let others = others.filter_map(|keys| Some((keys.to_string(), gallery::matmul(keys).kernel?)));
     let mut kernels = Vec::new();
-    for (name, kernel) in gallery::all().into_iter().chain(others) {
+    for (_, kernel) in gallery::all().into_iter().chain(others).chain(made_to()) {
         // The fastest variant and the most general one.
         let last = (kernel.variants.len() > 1).then(|| kernel.variants.last()).flatten();
         for variant in kernel.variants.first().into_iter().chain(last) {
-            let mut program = variant.program.clone();
-            // Roles, bulk copies and reductions wait like any other.
-            program.launch.overlaps |= MADE_TO.contains(&name.as_str());
+            let program = &variant.program;
             let specific = program.arch_specific;
             let runs = |number: u32| if specific { program.arch == number } else { program.arch <= number };
             let archs = ARCHITECTURES
