@@ -24,11 +24,13 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
         }
     }
     persistent(program)?;
+    let entry = registers_at_entry(program.threads(), program.blocks_per_sm).next_multiple_of(8);
+    let mut held = vec![entry; program.threads().div_ceil(WARP) as usize];
     for stmt in &program.body {
         let mut fits = Ok(());
         stmt.each(&mut |stmt| {
             if let (Op::Roles(roles), Ok(())) = (&stmt.op, &fits) {
-                fits = registers(program, roles).map_err(|problem| problem.at(stmt.span));
+                fits = registers(program, roles, (entry, &mut held)).map_err(|problem| problem.at(stmt.span));
             }
         });
         fits?;
@@ -37,20 +39,18 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
 }
 
 /// Roles take registers (setmaxnreg) of the block's pool: those that its threads have when it starts. A role that asks for more
-/// than the others leave would wait forever.
-fn registers(program: &Program, roles: &[(Id, Vec<Stmt>)]) -> Result<()> {
+/// than the others leave would wait forever. Each warp keeps what it has from roles before.
+fn registers(program: &Program, roles: &[(Id, Vec<Stmt>)], (entry, held): (u32, &mut [u32])) -> Result<()> {
     let threads = program.threads();
-    let entry = registers_at_entry(threads, program.blocks_per_sm).next_multiple_of(8);
-    let (mut taken, mut idle, mut asking) = (0, threads, Vec::new());
+    let mut asking = Vec::new();
     for (id, _) in roles {
         let group = &program.groups[*id as usize];
-        let own = group.warps.map_or(threads, |(first, end)| (end - first) * WARP);
-        taken += group.registers.unwrap_or(entry) * own;
-        idle = idle.saturating_sub(own);
-        asking
-            .extend(group.registers.map(|each| format!("`{}` asks for {each} in {own} threads", group.name)));
+        let Some(each) = group.registers else { continue };
+        let (first, end) = group.warps.unwrap_or((0, threads / WARP));
+        held.iter_mut().take(end as usize).skip(first as usize).for_each(|of| *of = each);
+        asking.push(format!("`{}` asks for {each} in {} threads", group.name, (end - first) * WARP));
     }
-    let (all, pool) = (taken + idle * entry, threads * entry);
+    let (all, pool) = (held.iter().sum::<u32>() * WARP, threads * entry);
     if asking.is_empty() || all <= pool {
         return Ok(());
     }
