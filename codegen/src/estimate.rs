@@ -139,7 +139,6 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     let heaviest = |x: &&(Value, Load), y: &&(Value, Load)| x.1.size().total_cmp(&y.1.size());
     let (steps, step) =
         parts.loops.iter().max_by(heaviest).copied().unwrap_or((Value::Int(0), Load::default()));
-    // Other loops run as often as far as anything is known.
     let clusters = kernel.launch.cluster.iter().product::<u32>() > 1;
     let launch = device::LAUNCH + if clusters { device::CLUSTERS } else { 0 };
     let fixed = if kernel.launch.persistent { device::TILE } else { device::BLOCK };
