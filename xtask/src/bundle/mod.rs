@@ -11,37 +11,34 @@ use std::process::Command;
 /// The default folder; git ignores it.
 const FOLDER: &str = ".bundle";
 /// The size limit: the bundle is uploaded for every change.
-const MOST_BYTES: u64 = 40 << 20;
+const MOST_BYTES: u64 = 25 << 20;
 const SCRIPT: &str = include_str!("run.sh");
+/// All programs, compressed; `run.sh` unpacks them. They have most of their code in common.
+const ARCHIVE: &str = "programs.tar.gz";
 
-/// A cargo build for the bundle.
-struct Build {
+/// What is built for the bundle.
+struct Part {
     what: &'static str,
+    /// Words of `cargo build`.
     arguments: &'static [&'static str],
     /// Without this file there is nothing to build.
     source: &'static str,
 }
 
-const BUILDS: &[Build] = &[
-    Build { what: "the command", arguments: &["build", "-p", "tilewright-cli"], source: "cli/src/main.rs" },
-    Build {
+const PARTS: &[Part] = &[
+    Part {
+        what: "the command",
+        arguments: &["-p", "tilewright-cli", "--bin", "tilewright"],
+        source: "cli/src/main.rs",
+    },
+    Part {
         what: "the examples that launch kernels",
-        arguments: &[
-            "build",
-            "-p",
-            "tilewright",
-            "--example",
-            "cudarc_program",
-            "--example",
-            "matmul",
-            "--example",
-            "own_kernel",
-        ],
+        arguments: &["-p", "tilewright", "--example", "cudarc_program", "--example", "matmul"],
         source: "examples",
     },
-    Build {
+    Part {
         what: "the tests that need a GPU",
-        arguments: &["test", "--no-run", "-p", "tilewright-tests", "--test", "gpu"],
+        arguments: &["-p", "tilewright-tests", "--test", "gpu"],
         source: "tests/tests/gpu/main.rs",
     },
 ];
@@ -66,18 +63,23 @@ pub(crate) fn make(folder: &Path) -> Outcome {
             folder.display()
         ));
     }
-    let mut programs = Vec::new();
-    for build in BUILDS {
-        if root().join(build.source).exists() {
-            programs.extend(step(&format!("build {}", build.what), || built(build))?);
+    // One build, so that crates which programs have in common are built once, beside others.
+    let mut command = cargo(["build", "--release", "--message-format=json-render-diagnostics"]);
+    for part in PARTS {
+        if root().join(part.source).exists() {
+            command.args(part.arguments);
         } else {
-            eprintln!("    left out: {}, because there is no {}", build.what, build.source);
+            eprintln!("    left out: {}, because there is no {}", part.what, part.source);
         }
     }
+    let programs = step("build", || built(command))?;
     step("bundle", || {
         let _ = fs::remove_dir_all(folder);
-        put(folder, &programs)?;
-        weigh(folder)
+        let staging = root().join("target/bundle");
+        let _ = fs::remove_dir_all(&staging);
+        put(&staging, &programs)?;
+        pack(&staging, folder)?;
+        weigh(&staging, folder)
     })
 }
 
@@ -86,32 +88,43 @@ fn has_content(folder: &Path) -> bool {
 }
 
 /// The programs that a build makes: their names, and where they are.
-fn built(build: &Build) -> Outcome<Vec<(String, PathBuf)>> {
-    let mut command = cargo([]);
-    command.args(build.arguments).args(["--release", "--message-format=json-render-diagnostics"]);
+fn built(mut command: Command) -> Outcome<Vec<(String, PathBuf)>> {
     let output = capture(command.stderr(std::process::Stdio::inherit()))?;
     crate::shell::judge(&command, output.status)?;
     Ok(artifacts::programs(&String::from_utf8_lossy(&output.stdout)))
 }
 
+fn cannot_write(path: &Path, why: &std::io::Error) -> String {
+    format!("cannot write {}: {why}", path.display())
+}
+
+/// Copies programs to a folder, without symbols, which are only useful to a debugger.
 fn put(folder: &Path, programs: &[(String, PathBuf)]) -> Outcome {
-    let cannot = |path: &Path, why: std::io::Error| format!("cannot write {}: {why}", path.display());
-    fs::create_dir_all(folder).map_err(|why| cannot(folder, why))?;
+    fs::create_dir_all(folder).map_err(|why| cannot_write(folder, &why))?;
     for (name, program) in programs {
         let to = folder.join(name);
-        fs::copy(program, &to).map_err(|why| cannot(&to, why))?;
-        // Symbols are only useful to a debugger; without `strip` the bundle is only larger.
+        fs::copy(program, &to).map_err(|why| cannot_write(&to, &why))?;
+        // Without `strip` the bundle is only larger.
         let _ = capture(Command::new("strip").arg(&to));
     }
+    Ok(())
+}
+
+/// The folder of the bundle: programs as one file, and scripts.
+fn pack(programs: &Path, folder: &Path) -> Outcome {
+    fs::create_dir_all(folder).map_err(|why| cannot_write(folder, &why))?;
+    let mut tar = Command::new("tar");
+    tar.arg("-czf").arg(folder.join(ARCHIVE)).arg("-C").arg(programs).arg(".");
+    crate::shell::run(&mut tar)?;
     for file in FILES {
         let from = root().join(file);
         let to = folder.join(from.file_name().unwrap_or_default());
         if from.exists() {
-            fs::copy(&from, &to).map_err(|why| cannot(&to, why))?;
+            fs::copy(&from, &to).map_err(|why| cannot_write(&to, &why))?;
         }
     }
     let script = folder.join("run.sh");
-    fs::write(&script, SCRIPT).map_err(|why| cannot(&script, why))?;
+    fs::write(&script, SCRIPT).map_err(|why| cannot_write(&script, &why))?;
     executable(&script)
 }
 
@@ -128,23 +141,18 @@ fn executable(_: &Path) -> Outcome {
     Ok(())
 }
 
-/// Prints what is in the folder, its size, and the C library that it needs.
-fn weigh(folder: &Path) -> Outcome {
-    let mut total = 0;
-    let mut files: Vec<PathBuf> = fs::read_dir(folder)
-        .map_err(|why| format!("cannot read {}: {why}", folder.display()))?
-        .flatten()
-        .map(|entry| entry.path())
-        .collect();
-    files.sort();
-    for file in files {
-        let bytes = fs::metadata(&file).map(|known| known.len()).unwrap_or(0);
-        total += bytes;
-        let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+/// Prints the programs, the C library that each needs, and what the folder weighs.
+fn weigh(programs: &Path, folder: &Path) -> Outcome {
+    for (file, bytes) in sizes(programs)? {
         let needs = needed_glibc(&file).map_or(String::new(), |version| format!(", needs glibc {version}"));
-        eprintln!("    {name:<24} {:>6.2} MiB{needs}", mebibytes(bytes));
+        show(&file, bytes, &needs);
     }
-    eprintln!("    {:<24} {:>6.2} MiB in {}", "all", mebibytes(total), folder.display());
+    let mut total = 0;
+    for (file, bytes) in sizes(folder)? {
+        show(&file, bytes, "");
+        total += bytes;
+    }
+    eprintln!("    {:<24} {:>6.2} MiB in {}", "all files", mebibytes(total), folder.display());
     if total > MOST_BYTES {
         return Err(format!(
             "the bundle weighs {:.1} MiB, and {} MiB is the most; leave a program out, or strip them",
@@ -153,6 +161,22 @@ fn weigh(folder: &Path) -> Outcome {
         ));
     }
     Ok(())
+}
+
+/// The files in a folder and how long they are, sorted.
+fn sizes(folder: &Path) -> Outcome<Vec<(PathBuf, u64)>> {
+    let entries = fs::read_dir(folder).map_err(|why| format!("cannot read {}: {why}", folder.display()))?;
+    let mut files: Vec<(PathBuf, u64)> = entries
+        .flatten()
+        .map(|entry| (entry.path(), entry.metadata().map_or(0, |known| known.len())))
+        .collect();
+    files.sort();
+    Ok(files)
+}
+
+fn show(file: &Path, bytes: u64, note: &str) {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    eprintln!("    {name:<24} {:>6.2} MiB{note}", mebibytes(bytes));
 }
 
 fn mebibytes(bytes: u64) -> f64 {

@@ -4,13 +4,12 @@
 # results.tar.gz, which is there even if a run is cut short.
 #
 #   ./run.sh [tests] [sanitize] [sanitize-tests] [bench] [counters]      without a word: tests and bench
+#   ./run.sh unpack                                                      only unpacks the programs, beside this script
 #
 # Without a GPU it says so and succeeds; TILEWRIGHT_REQUIRE_GPU=1 makes that a failure.
 set -uo pipefail
 here="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
 results="${OUT:-$PWD/results}"
-mkdir -p "$results"
-[ "${PACK:-0}" = 1 ] && out="$(mktemp -d)" || out="$results"
 failed=()
 
 say() { printf '\n==> %s\n' "$*"; }
@@ -26,6 +25,20 @@ find_library() {
     done
 }
 
+# The programs are unpacked beside this script, if one may write there, and again when the archive is another one.
+programs="$here"
+if [ -e "$here/programs.tar.gz" ]; then
+    sum="$(cksum <"$here/programs.tar.gz")"
+    if [ "$(cat "$here/.unpacked" 2>/dev/null)" != "$sum" ]; then
+        [ -w "$here" ] || programs="$(mktemp -d)"
+        tar -xzf "$here/programs.tar.gz" -C "$programs" || exit 1
+        echo "$sum" >"$programs/.unpacked"
+    fi
+fi
+[ "$*" != unpack ] || { echo "programs are in $programs"; exit; }
+mkdir -p "$results"
+[ "${PACK:-0}" = 1 ] && out="$(mktemp -d)" || out="$results"
+
 has_gpu() { [[ "$(nvidia-smi -L 2>/dev/null)" == GPU* ]]; }
 
 if ! has_gpu; then
@@ -38,7 +51,7 @@ export TILEWRIGHT_REQUIRE_GPU=1
 [ -n "${TILEWRIGHT_CUBLASLT:-}" ] || { folder="$(find_library libcublasLt.so.13)"; [ -n "$folder" ] && export TILEWRIGHT_CUBLASLT="$folder"; }
 # An empty cache of our own, so that what is measured is what lies here.
 export TILEWRIGHT_CACHE_DIR="${TILEWRIGHT_CACHE_DIR:-$(mktemp -d)}"
-tilewright="$here/tilewright"
+tilewright="$programs/tilewright"
 
 pack() {
     [ "$out" = "$results" ] || tar -czf "$results/results.tar.gz" -C "$out" .
@@ -62,8 +75,8 @@ logged() {
 }
 
 tests() {
-    if [ -x "$here/gpu-tests" ]; then
-        logged tests "$here/gpu-tests" --test-threads=4
+    if [ -x "$programs/gpu-tests" ]; then
+        logged tests "$programs/gpu-tests" --test-threads=4
     else
         echo "skipped: no tests in this bundle"
     fi
@@ -86,7 +99,7 @@ sanitize() {
     for tool in memcheck racecheck synccheck; do
         [ "$tool" = memcheck ] && unset TILEWRIGHT_ARCH || export TILEWRIGHT_ARCH=80
         TILEWRIGHT_KERNELS="${TILEWRIGHT_KERNELS:-60}" LINES_SHOWN=4 logged "drawn_$tool" "$sanitizer" --tool "$tool" \
-            --error-exitcode 9 "$here/gpu-tests" drawn::kernels_drawn drawn::kernels_of --test-threads=1
+            --error-exitcode 9 "$programs/gpu-tests" drawn::kernels_drawn drawn::kernels_of --test-threads=1
     done
     unset TILEWRIGHT_ARCH
     for tool in memcheck racecheck initcheck synccheck; do
@@ -97,7 +110,7 @@ sanitize() {
 # All tests again, with every access watched: minutes.
 sanitize-tests() {
     has_sanitizer || return
-    LINES_SHOWN=4 logged tests_memcheck "$sanitizer" --tool memcheck --error-exitcode 9 "$here/gpu-tests" --test-threads=1
+    LINES_SHOWN=4 logged tests_memcheck "$sanitizer" --tool memcheck --error-exitcode 9 "$programs/gpu-tests" --test-threads=1
 }
 
 bench() {
