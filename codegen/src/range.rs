@@ -8,6 +8,7 @@ use tilewright_layout::{Symbol, Value};
 use crate::affine::{Affine, Arith, Coord};
 use crate::condition::Test;
 use crate::elem::Elem;
+use crate::hollow;
 use crate::id::Id;
 use crate::index::gcd;
 use crate::number;
@@ -121,6 +122,9 @@ impl Program {
 
     /// Does a loop run at least once, whatever the sizes?
     pub(crate) fn runs(&self, var: Id) -> bool {
+        if self.zero.is_some_and(|size| hollow::is_empty(self, var, size)) {
+            return false;
+        }
         let var = &self.vars[var as usize];
         var.to.plus(&var.from, -1).is_some_and(|count| self.range(&count).lo >= 1)
     }

@@ -176,6 +176,34 @@ fn loops_that_write_elements_of_which_there_are_none() {
     }
 }
 
+/// A tile that is filled ahead of a loop, and read behind it by other threads. The loop has a barrier, and no iteration.
+#[kernel(threads = 256, allow(uncoalesced))]
+fn filled_ahead(g: &Tensor<f32, (_32, K), (ldg, _1)>, y: &mut Tensor<f32, (_32, _32), (_1, _32)>) {
+    let tiles = tile(g, (32, 32), (0, _));
+    let (s, other) = (shared::<f32>((32, 32)), shared::<f32>((32, 32)));
+    fill(s, 1.0);
+    let mut sums = full::<f32>((32, 32), 0.0);
+    for k in 0..tiles.size(2) {
+        copy(tiles[(_, _, k)], other);
+        sums += permute(other, (1, 0));
+    }
+    copy(sums + s * permute(s, (1, 0)) + 1.0, y);
+}
+
+#[test]
+fn barriers_of_loops_without_iterations() {
+    let kernel = filled_ahead().def().generate().unwrap();
+    for k in [0, 1, 40] {
+        let given = vec![0.0f32; 32 * k];
+        let args = [Arg::tensor(&given, [32, k]).strides([k.max(1), 1]), Arg::output::<f32>([32, 32])];
+        for seed in 0..10 {
+            let done = run(&kernel, &args, &Options { seed, ..Options::default() });
+            let done = done.unwrap_or_else(|why| panic!("K = {k}: {why}"));
+            assert_eq!(done.get::<f32>("y").unwrap(), [2.0; 1024]);
+        }
+    }
+}
+
 /// What elements of a sum of nothing know: their coordinates, and which of them are out of bounds.
 mod known {
     use tilewright::prelude::*;

@@ -9,7 +9,7 @@ use crate::flow::{Edit, Forward, forward};
 use crate::pipeline::{Fetches, is_in_flight};
 use crate::thread::Id;
 use crate::tile::whole;
-use crate::tile::{Op, Program, Space, Stmt};
+use crate::tile::{Op, Program, Ring, Space, Stmt};
 use crate::view::View;
 
 /// Accesses to a tensor since the last barrier.
@@ -42,12 +42,10 @@ impl InFlight {
 
 /// The statements with waits and barriers, and what is in flight between them.
 pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight) {
-    // Rings wait for their slots.
-    let mut filled: BTreeSet<Id> =
-        program.rings.iter().flat_map(|ring| ring.buffers.iter().copied()).collect();
+    let mut filled = BTreeSet::new();
     super::each(&body, &mut |stmt| {
         if let Op::Pipelined { var, ahead, body } = &stmt.op {
-            // The loop itself waits for its copies.
+            // The loop itself waits for its copies, and nothing else writes there.
             filled.extend(Fetches::of(program, *var, ahead, body).tensors(body));
         }
     });
@@ -99,6 +97,12 @@ impl Forward<Program> for Barriers<'_> {
                 landed(state);
                 Edit::Keep
             }
+            // Another slot, or the same one behind a wait of the producer for all threads that have accessed it.
+            Op::Await { ring, .. } => {
+                let buffers = &self.program.rings[*ring as usize].buffers;
+                state.retain(|id, _| !buffers.contains(id));
+                Edit::Keep
+            }
             _ => {
                 let placed = meet(self.conflict(stmt, state), stmt, state);
                 let arriving = state.iter().filter(|(_, since)| since.arriving);
@@ -112,10 +116,14 @@ impl Forward<Program> for Barriers<'_> {
 
 impl Barriers<'_> {
     /// The tensors that a statement reads and those that it writes, as far as other threads can see the
-    /// writes; without those that pipelined loops fill.
+    /// writes; without those that pipelined loops fill, and slots of rings that other threads fill.
     fn touched<'s>(&self, stmt: &'s Stmt) -> (Vec<Id>, Vec<&'s View>) {
+        let fills = |id: &Id| {
+            let others = |ring: &Ring| ring.to != stmt.by || ring.from == ring.to;
+            self.program.rings.iter().any(|ring| others(ring) && ring.buffers.contains(id))
+        };
         let ours = |id: &Id| match self.program.tensor(*id).space {
-            Space::Shared { .. } => !self.filled.contains(id),
+            Space::Shared { .. } => !self.filled.contains(id) && !fills(id),
             Space::Global { mutable } => mutable,
             Space::Registers { .. } => false,
         };

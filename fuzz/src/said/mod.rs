@@ -191,16 +191,20 @@ impl Reader<'_> {
     }
 
     fn repeat(&mut self, var: &str, range: &Expr, body: &[Stmt]) -> Option<()> {
-        let (range, unrolled) = match &range.kind {
-            ExprKind::Call { function, args, .. } => (&args[0].value, function.text == "unroll"),
-            _ => (range, false),
+        let (range, unrolled, pipelined) = match &range.kind {
+            ExprKind::Call { function, args, .. } => {
+                (&args[0].value, function.text == "unroll", function.text == "pipelined")
+            }
+            _ => (range, false, false),
         };
         let Value::Range(begin, end) = self.value(range)? else { return None };
         // It has no effect, and where its ends are known while compiling it is not in the program.
         if begin >= end && !unrolled && !self.kept.contains(&var) {
             return Some(());
         }
-        let iterations = if unrolled { 0..end } else { self.iteration()..self.iteration() + 1 };
+        // Programs count iterations of pipelined loops from 0.
+        let sampled = self.iteration() + if pipelined { begin } else { 0 };
+        let iterations = if unrolled { 0..end } else { sampled..sampled + 1 };
         self.loops += usize::from(!unrolled);
         for iteration in iterations {
             self.scope.push((var.to_owned(), Value::Number(iteration)));

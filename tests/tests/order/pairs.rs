@@ -23,6 +23,8 @@ const TIMES: usize = 3;
 enum Memory {
     Shared,
     Global,
+    /// What the copies of a pipelined loop fill, in that loop.
+    Filled,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -132,6 +134,7 @@ fn tile(of: impl Fn(usize, usize) -> f32) -> Tile {
 struct Model {
     shared: Tile,
     global: Tile,
+    filled: Tile,
     fetched: Tile,
     outs: Vec<Tile>,
 }
@@ -140,7 +143,7 @@ impl Model {
     fn new() -> Model {
         let zeros = [[0.0; T]; T];
         let (shared, global) = (tile(|_, _| 1.0), tile(|i, j| (i + j) as f32));
-        Model { shared, global, fetched: zeros, outs: vec![zeros; 3] }
+        Model { shared, global, filled: given(), fetched: zeros, outs: vec![zeros; 3] }
     }
 
     fn run(&mut self, access: Access, memory: Memory, place: usize) {
@@ -148,6 +151,7 @@ impl Model {
         let own = match memory {
             Memory::Shared => &mut self.shared,
             Memory::Global => &mut self.global,
+            Memory::Filled => &mut self.filled,
         };
         let before = *own;
         let out = &mut self.outs[place];
@@ -183,6 +187,8 @@ struct Scene {
     global: View,
     /// All of the tensor in global memory.
     whole: View,
+    /// What a pipelined loop fills, in that loop.
+    filled: Option<View>,
     other: View,
     fetched: View,
     registers: View,
@@ -233,13 +239,15 @@ impl Scene {
         b.fill(&shared, Expr::lit(1.0))?;
         b.fill(&fetched, Expr::lit(0.0))?;
         b.copy(&registers, &other)?;
-        Ok(Scene { b, given, shared, global, whole, other, fetched, registers, places, outs, late: None })
+        let (filled, late) = (None, None);
+        Ok(Scene { b, given, shared, global, whole, filled, other, fetched, registers, places, outs, late })
     }
 
     fn perform(&mut self, access: Access, memory: Memory, place: usize) -> Result<()> {
         let own = match memory {
             Memory::Shared => self.shared.clone(),
             Memory::Global => self.global.clone(),
+            Memory::Filled => self.filled.clone().expect("a pipelined loop"),
         };
         let b = &mut self.b;
         let permuted = b.permute(&own, &[1, 0])?;
@@ -247,7 +255,7 @@ impl Scene {
             b.tile(&own, (T as i64, T as i64 / 2), &[At::Index(0.into()), At::Index(at.into())])
         };
         let (all, at) = match memory {
-            Memory::Shared => (own.clone(), [self.places[0].clone(), self.places[1].clone()]),
+            Memory::Shared | Memory::Filled => (own.clone(), [self.places[0].clone(), self.places[1].clone()]),
             Memory::Global => (self.whole.clone(), [self.places[0].clone(), self.places[2].clone()]),
         };
         let own_tile = |b: &mut Builder| b.distributed("own", Elem::F32, &[T as i64; 2]);
@@ -328,6 +336,7 @@ impl Scene {
                 scene.b.copy(&given, &copied)?;
                 let out = scene.outs[2].clone();
                 scene.b.copy(&copied, &out)?;
+                scene.filled = Some(copied);
                 body(scene)
             },
         )
@@ -412,7 +421,7 @@ fn program(one: Access, two: Access, memory: Memory, around: Around) -> Result<P
 fn expected(one: Access, two: Access, memory: Memory, around: Around, block: usize) -> Model {
     let mut model = Model::new();
     let is_first = block == 0;
-    let mut run = |first: bool, second: bool| {
+    let run = |model: &mut Model, first: bool, second: bool| {
         for (access, place, runs) in [(one, 0, first), (two, 1, second)] {
             if runs {
                 model.run(access, memory, place);
@@ -420,16 +429,20 @@ fn expected(one: Access, two: Access, memory: Memory, around: Around, block: usi
         }
     };
     match around {
-        Straight => run(true, true),
-        IfFirst => run(is_first, true),
-        IfSecond => run(true, is_first),
-        Loop | Pipelined(_) | Produced | Staged => (0..TIMES).for_each(|_| run(true, true)),
-        LoopIfFirst => (0..TIMES).for_each(|k| run(k == 0, true)),
-        LoopIfSecond => (0..TIMES).for_each(|k| run(true, k == 0)),
+        Straight => run(&mut model, true, true),
+        IfFirst => run(&mut model, is_first, true),
+        IfSecond => run(&mut model, true, is_first),
+        Loop | Staged => (0..TIMES).for_each(|_| run(&mut model, true, true)),
+        Pipelined(_) | Produced => (0..TIMES).for_each(|_| {
+            model.filled = given();
+            run(&mut model, true, true);
+        }),
+        LoopIfFirst => (0..TIMES).for_each(|k| run(&mut model, k == 0, true)),
+        LoopIfSecond => (0..TIMES).for_each(|k| run(&mut model, true, k == 0)),
         Loops | BeforeProduced => {
             let times = if around == Loops { TIMES } else { 1 };
-            (0..times).for_each(|_| run(true, false));
-            (0..TIMES).for_each(|_| run(false, true));
+            (0..times).for_each(|_| run(&mut model, true, false));
+            (0..TIMES).for_each(|_| run(&mut model, false, true));
         }
     }
     if let Some(place) = [one, two].iter().rposition(|access| *access == FetchAhead) {
@@ -513,12 +526,18 @@ const WRITTEN: [&str; 2] =
 
 /// Judges one pair of so many.
 fn check(every: usize) {
-    let pairs = [Memory::Shared, Memory::Global].into_iter().flat_map(|memory| {
+    let pairs = [Memory::Shared, Memory::Global, Memory::Filled].into_iter().flat_map(|memory| {
         let all = move || ALL.into_iter().filter(move |access| is_of(*access, memory));
         all().flat_map(move |one| all().map(move |two| (one, two, memory)))
     });
     let cases = pairs.flat_map(|(one, two, memory)| AROUND.map(|around| (one, two, memory, around)));
-    let cases: Vec<_> = cases.step_by(every).collect();
+    let cases = cases.filter(|(_, _, memory, around)| {
+        *memory != Memory::Filled || matches!(around, Pipelined(_) | Produced)
+    });
+    judge(cases.step_by(every).collect());
+}
+
+fn judge(cases: Vec<(Access, Access, Memory, Around)>) {
     let count = cases.len();
     let (mut refused, mut wrong) = (0, Vec::new());
     for (one, two, memory, around) in cases {
@@ -536,6 +555,15 @@ fn check(every: usize) {
     }
     assert!(wrong.is_empty(), "{} of {count} are wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(refused * 4 < count, "{refused} of {count} are refused");
+}
+
+/// Threads share what a producer's copies have filled.
+#[test]
+fn pairs_of_accesses_to_what_a_producer_fills() {
+    let writes = |access: &Access| !matches!(access, Out | OutPermuted | Load | Gather | Take | Multiply);
+    let all = || ALL.into_iter().filter(|access| is_of(*access, Memory::Filled));
+    let pairs = all().filter(writes).flat_map(|one| all().map(move |two| (one, two)));
+    judge(pairs.map(|(one, two)| (one, two, Memory::Filled, Produced)).step_by(3).collect());
 }
 
 #[test]
