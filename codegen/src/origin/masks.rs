@@ -83,7 +83,7 @@ impl Origins<'_> {
             let edges = self.edges(view, view, state);
             ends |= edges.is_none_or(|edges| edges.iter().any(|edge| edge.runs_along(1)));
             *holds = match self.program.tensor(view.tensor).space {
-                Space::Global { .. } => Some(fill),
+                Space::Global { .. } => Some(Number::from(fill).value(self.program.tensor(view.tensor).elem)),
                 Space::Shared { .. } | Space::Registers { .. } => {
                     state.get(&view.tensor).and_then(|known| known.holds)
                 }
@@ -102,12 +102,31 @@ impl Origins<'_> {
                 shown_as(fills[0]),
                 shown_as(fills[1])
             ))
-            .help("leave out `fill`: it follows from the product's operations; copy operands of another product to tiles of their own")),
+            .help(self.other_fills(operands, fills))),
             [x, _] => Err(Problem::new(format!(
                 "it is not known what `{}` holds beyond K, and this product would combine it",
                 names[usize::from(x.is_some())]
             ))
-            .help("copy operands from global memory to the tile that is multiplied, or use tiles that divide K")),
+            .help(
+                "copy operands from global memory to the tile that is multiplied, or use tiles that divide K",
+            )),
+        }
+    }
+
+    /// What to write where operands do not hold these values beyond K.
+    fn other_fills(&self, operands: [&View; 2], fills: [f64; 2]) -> String {
+        let elem = |view: &View| self.program.tensor(view.tensor).elem;
+        let lacks = |(view, fill): &(&View, f64)| Number::from(*fill).value(elem(view)) != *fill;
+        match operands.into_iter().zip(fills).find(lacks) {
+            Some((view, fill)) => format!(
+                "{} has no {}: convert `{}` to a type that has it, as in copy(map(x, |x| x as i32), s), or use tiles that divide K",
+                elem(view),
+                shown_as(fill),
+                view.name
+            ),
+            None => "leave out `fill`: it follows from the product's operations; copy operands of another product to \
+                     tiles of their own"
+                .into(),
         }
     }
 

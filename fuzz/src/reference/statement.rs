@@ -180,7 +180,10 @@ impl Cluster<'_> {
     fn gemm(&self, step: &Step<'_>, [a, b, acc]: [&View; 3], with: Semiring) -> Result<Writes> {
         let (x, y, elem) = (self.elem(a), self.elem(b), self.elem(acc));
         let (a, b, acc) = (self.show(a)?, self.show(b)?, self.show(acc)?);
-        let fills = with.fills(elem).unwrap_or_default().map(Num::exact);
+        let fills = with.fills(elem).unwrap_or_default();
+        // Each in its operand's type.
+        let fills =
+            [(fills[0], x), (fills[1], y)].map(|(fill, own)| Num::exact(Number::from(fill).value(own)));
         // Products of sums are exact: they are added without rounding.
         let of_products = if with == Semiring::SUMS { Elem::F64 } else { elem };
         let mut writes = Writes::new();

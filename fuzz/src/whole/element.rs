@@ -246,6 +246,10 @@ pub(super) fn function(name: &str, all: &[&Elements]) -> Result<Elements> {
         ("cos", 1) => one(Un::Cos),
         ("erf", 1) => one(Un::Erf),
         ("gelu", 1) => one(Un::Gelu),
+        // The bits of a literal depend on the type that the rest of the expression gives it.
+        ("count_ones" | "leading_zeros" | "mul_high", _) if common(all)?.is_none() => {
+            each(all, Type::Literal, &|_| Num::UNKNOWN)
+        }
         ("count_ones", 1) => one(Un::CountOnes),
         ("leading_zeros", 1) => one(Un::LeadingZeros),
         ("min", 2) => two(Bin::Min),

@@ -255,7 +255,9 @@ impl Scene {
             b.tile(&own, (T as i64, T as i64 / 2), &[At::Index(0.into()), At::Index(at.into())])
         };
         let (all, at) = match memory {
-            Memory::Shared | Memory::Filled => (own.clone(), [self.places[0].clone(), self.places[1].clone()]),
+            Memory::Shared | Memory::Filled => {
+                (own.clone(), [self.places[0].clone(), self.places[1].clone()])
+            }
             Memory::Global => (self.whole.clone(), [self.places[0].clone(), self.places[2].clone()]),
         };
         let own_tile = |b: &mut Builder| b.distributed("own", Elem::F32, &[T as i64; 2]);
