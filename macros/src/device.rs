@@ -232,7 +232,7 @@ fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Devi
     let qualifiers = [
         (sig.constness.as_ref().map(Place::of), "`const`"),
         (sig.asyncness.as_ref().map(Place::of), "`async`"),
-        (sig.unsafety.as_ref().map(Place::of), "`unsafe`"),
+        (matches!(sig.safety, syn::Safety::Unsafe(_)).then(|| Place::of(&sig.safety)), "`unsafe`"),
         (sig.abi.as_ref().map(Place::of), "`extern`"),
         (sig.variadic.as_ref().map(Place::of), "a variable number of arguments"),
     ];

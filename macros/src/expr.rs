@@ -172,7 +172,7 @@ fn closure(closure: &syn::ExprClosure, text: &mut Text) -> (Place, ExprKind) {
     }
     let params = closure.inputs.iter().filter_map(|input| pattern(input, text)).collect();
     let body = boxed(&closure.body, text);
-    let place = Place::from(closure.or1_token.span).to(text.place(body.span));
+    let place = Place::from(closure.inputs_begin.span).to(text.place(body.span));
     (place, ExprKind::Closure { params, body })
 }
 

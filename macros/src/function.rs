@@ -111,7 +111,7 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
     let (consts, types) = signature::generics(&sig.generics, &attribute, text);
     let params = sig.inputs.iter().filter_map(|input| signature::argument(input, text)).collect();
     let body = stmt::block(&device::without_uses(&function.block, None, text), text);
-    let is_unsafe = sig.unsafety.is_some();
+    let is_unsafe = matches!(sig.safety, syn::Safety::Unsafe(_));
     for constant in attribute.choices.iter().flat_map(|choice| &choice.names) {
         if !consts.iter().any(|known| known.name.text == constant.text) {
             let what = format!("the function has no constant `{}`", constant.text);

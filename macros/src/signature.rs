@@ -31,7 +31,7 @@ pub(crate) fn generics(
                 let name = text.name(&constant.ident);
                 consts.push(ConstParam {
                     name,
-                    default: constant.default.as_ref().map(|value| expr(value, text)),
+                    default: constant.default.as_ref().map(|(_, value)| expr(value, text)),
                 });
             }
             GenericParam::Type(ty) => {
@@ -41,7 +41,7 @@ pub(crate) fn generics(
                         format!("list them in the attribute instead: `#[kernel({name} = f32 | f64)]`");
                     text.wrong(Place::of(&ty.bounds), "element types have no bounds here", &instead);
                 }
-                if let Some(default) = &ty.default {
+                if let Some((_, default)) = &ty.default {
                     let instead = format!(
                         "in the attribute, the first type is the default: `#[kernel({name} = f32 | f64)]`"
                     );

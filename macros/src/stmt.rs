@@ -118,7 +118,7 @@ fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
 /// `role(producer, || { … })`: a call that takes a block.
 fn headed(call: &syn::ExprCall, text: &mut Text) -> Option<Stmt> {
     let mut args = call.args.clone();
-    let Some(Expr::Closure(last)) = args.pop().map(|pair| pair.into_value()) else {
+    let Some(Expr::Closure(last)) = args.pop() else {
         return None;
     };
     let head = Expr::Call(syn::ExprCall { args: syn::punctuated::Punctuated::new(), ..call.clone() });
@@ -127,7 +127,7 @@ fn headed(call: &syn::ExprCall, text: &mut Text) -> Option<Stmt> {
         *empty = arguments(&args, text);
     }
     let body = match &*last.body {
-        Expr::Block(body) => nested(&body.block, last.or1_token.span, text),
+        Expr::Block(body) => nested(&body.block, last.inputs_begin.span, text),
         other => effect(other, text).into_iter().collect(),
     };
     Some(Stmt { span: head.span, kind: StmtKind::Block { head, body } })

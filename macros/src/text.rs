@@ -97,7 +97,7 @@ impl Text {
             let span = self.span(one.span());
             let said = one.to_string();
             // The parser lists all that a type can begin with.
-            self.problems.push(match said.starts_with("expected one of: `for`, parentheses, `fn`") {
+            self.problems.push(match said.starts_with("expected one of: `for`, parentheses, ") {
                 true => Diagnostic::error(span, "a type cannot begin like this").help(EXTENTS),
                 false => Diagnostic::error(span, said),
             });

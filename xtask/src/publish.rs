@@ -27,6 +27,7 @@ pub(crate) fn rehearse() -> Outcome {
                     "--exclude=xtask",
                     "--exclude=tilewright-tests",
                     "--exclude=tilewright-fuzz",
+                    "--exclude=tilewright-bench",
                     "--allow-dirty",
                     "--offline",
                 ])

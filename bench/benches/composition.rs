@@ -8,7 +8,7 @@ use tilewright_layout::{Composed, Layout, Reader, Tiler, layout};
 /// 60,000 random pairs, a third of them without an answer: parsed, composed, and printed as by
 /// `tilewright layout --batch`.
 fn batch(c: &mut Criterion) {
-    let pairs: Vec<(&str, &str)> = include_str!("../tests/vectors/composition_truth.txt")
+    let pairs: Vec<(&str, &str)> = include_str!("../../layout/tests/vectors/composition_truth.txt")
         .lines()
         .map(|line| line.split_once('|').expect("a pair"))
         .map(|(left, rest)| (left, rest.split_once('|').expect("a pair").0))

@@ -1,7 +1,7 @@
 //! Expansion time of `matmul_kernel!` and `#[kernel]`: unoptimised macros, as cargo builds them in every
 //! profile unless configured otherwise, called by the compiler.
 //!
-//! `cargo bench -p tilewright-tests --bench expansion`
+//! `cargo bench -p tilewright-bench --bench expansion`
 
 use std::path::Path;
 use std::time::{Duration, Instant};

@@ -1,7 +1,7 @@
 //! The host's time for a launch, on the stand-in for the driver: a kernel with one program and one with many alternatives,
 //! launched again, and on a shape for the first time; beside the driver's call alone.
 //!
-//! `cargo bench -p tilewright-tests --bench launch`
+//! `cargo bench -p tilewright-bench --bench launch`
 #![allow(unsafe_code)]
 
 use std::env;
