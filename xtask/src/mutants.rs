@@ -12,8 +12,8 @@ pub(crate) fn run(_: &[String]) -> Outcome {
         "--test",
         "mutants",
         "--test",
-        "choreography",
+        "simulated",
     ]);
-    command.args(["--", "--ignored", "--nocapture"]);
+    command.args(["--", "--ignored", "--nocapture", "a_thousand_seeds", "all_of_them_under_200_schedules"]);
     step("mutants", || spawn(&mut command))
 }

@@ -5,7 +5,7 @@ use tilewright_codegen::definition::Generated;
 use tilewright_codegen::element::Element;
 use tilewright_sim::Arg;
 
-use crate::run_all;
+use super::run_all;
 
 /// A product under a condition: its operands are in flight where it is not taken.
 macro_rules! product_under_a_condition {

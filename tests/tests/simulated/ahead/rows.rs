@@ -5,7 +5,7 @@ use tilewright::prelude::*;
 use tilewright_codegen::element::Element;
 use tilewright_sim::Arg;
 
-use crate::{compiled, numbers, results};
+use super::{compiled, numbers, results};
 
 /// Adds the elements of each row of a tensor in tiles along it.
 #[track_caller]

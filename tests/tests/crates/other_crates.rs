@@ -12,7 +12,7 @@ fn folders() -> (PathBuf, PathBuf) {
 }
 
 fn source(file: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/other_crates").join(file)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/crates/other_crates").join(file)
 }
 
 fn text(output: &Output) -> String {

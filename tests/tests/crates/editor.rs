@@ -153,7 +153,7 @@ fn folder() -> PathBuf {
 }
 
 #[test]
-#[ignore = "long: cargo test -p tilewright-tests --test editor -- --ignored"]
+#[ignore = "long: cargo test -p tilewright-tests --test crates -- --ignored editor"]
 fn names_of_a_kernel_resolve_in_an_editor() {
     if !Command::new("rust-analyzer").arg("--version").output().is_ok_and(|run| run.status.success()) {
         println!("skipped: no rust-analyzer");

@@ -42,7 +42,7 @@ fn mixed(n: u32) -> u32 {
 
 #[kernel]
 fn losses(d: f32, x: &Tensor<f32, N>, loss: &mut Tensor<f32, N>, rest: &mut Tensor<f32, N>) {
-    use crate::math::{huber, shrink::soft as shrunk};
+    use crate::device::math::{huber, shrink::soft as shrunk};
     let x = tile(x, 256, block.x);
     let (a, b) = map(x, |x| (huber(x, d), shrunk(x, 2.0 * d)));
     copy(a, tile(loss, 256, block.x));

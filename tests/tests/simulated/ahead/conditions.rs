@@ -4,7 +4,7 @@ use tilewright::KernelDef;
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
-use crate::{compiled, numbers, results};
+use super::{compiled, numbers, results};
 
 const W: usize = 256;
 

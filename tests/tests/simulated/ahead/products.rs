@@ -5,7 +5,7 @@ use tilewright::prelude::*;
 use tilewright_codegen::element::Element;
 use tilewright_sim::Arg;
 
-use crate::{compiled, numbers, results};
+use super::{compiled, numbers, results};
 
 /// c = a b^T, for sizes with and without edges.
 #[track_caller]

@@ -7,7 +7,7 @@ use tilewright_sim::{Arg, Options, run_every};
 
 #[test]
 fn every_function_is_documented() {
-    let page = include_str!("../../src/language/functions.rs");
+    let page = include_str!("../../../src/language/functions.rs");
     let documented =
         page.lines().filter_map(|line| line.trim().strip_prefix("fn ")?.split(['(', '<']).next());
     let mut documented: Vec<_> = documented.collect();
@@ -19,7 +19,7 @@ fn every_function_is_documented() {
 
 #[test]
 fn every_key_of_products_is_documented() {
-    let (page, list) = (include_str!("../../src/language/keys.md"), tilewright_codegen::matmul::page());
+    let (page, list) = (include_str!("../../../src/language/keys.md"), tilewright_codegen::matmul::page());
     assert!(page.ends_with(&list), "this is to be the end of src/language/keys.md:\n{list}");
 }
 

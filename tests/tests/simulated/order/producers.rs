@@ -12,7 +12,7 @@ use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Tuple, Value};
 use tilewright_sim::Arg;
 
-use crate::run_all;
+use super::run_all;
 
 /// Tiles along K are named by integers in memory, and two warpgroups multiply them.
 #[kernel(arch = 90)]

@@ -1,0 +1,7 @@
+//! The product family on tensor cores, in the simulator.
+
+mod hopper;
+mod precision;
+mod tensor;
+mod tensor_drawn;
+mod tensor_keys;

@@ -1,0 +1,30 @@
+//! Kernels of all kinds in the simulator. Tests that need no process of their own are modules of few programs, by subject:
+//! linking a program takes longer than compiling a test.
+
+mod ahead;
+mod alternatives;
+mod choreography;
+mod clusters;
+mod coordinates;
+mod device;
+mod edges;
+mod elements;
+mod empty_sums;
+mod followed;
+mod gallery;
+mod integers;
+mod language;
+mod memory;
+mod narrow;
+mod order;
+mod overflow;
+mod packed;
+mod pipelined;
+mod reductions;
+mod rows;
+mod scalars;
+mod scans;
+mod schedules;
+mod semirings;
+mod stages;
+mod views;
