@@ -335,6 +335,7 @@ impl Nest<'_> {
             Int::Min(a, b) => format!("min({}, {})", self.int(a), self.int(b)),
             Int::Max(a, b) => format!("max({}, {})", self.int(a), self.int(b)),
             Int::Lt(a, b) => format!("{} < {}", self.int(a), self.int(b)),
+            Int::Within(a, b) => format!("0 <= {} < {}", self.int(a), self.int(b)),
             Int::Eq(a, b) => format!("{} == {}", self.int(a), self.int(b)),
             Int::All(a, b) => format!("{} and {}", self.int(a), self.int(b)),
             Int::Not(a) => match self.kernel.exprs.neither(&self.kernel.exprs.get(a).int) {

@@ -57,6 +57,9 @@ pub enum Int {
     Min(Ix, Ix),
     Max(Ix, Ix),
     Lt(Ix, Ix),
+    /// The first is not negative and less than the second, which is not negative: one comparison without signs. Of two with
+    /// signs an assembler drops one where it takes the first to be an absolute value, though the least number has none.
+    Within(Ix, Ix),
     Eq(Ix, Ix),
     /// Both hold.
     All(Ix, Ix),
@@ -81,7 +84,8 @@ impl Int {
             Int::Not(a) => vec![a],
             Int::Add(a, b) | Int::Sub(a, b) | Int::Mul(a, b) | Int::Div(a, b) | Int::Rem(a, b) => vec![a, b],
             Int::And(a, b) | Int::Or(a, b) | Int::Xor(a, b) | Int::Shl(a, b) | Int::Shr(a, b) => vec![a, b],
-            Int::Min(a, b) | Int::Max(a, b) | Int::Lt(a, b) | Int::Eq(a, b) | Int::All(a, b) => vec![a, b],
+            Int::Min(a, b) | Int::Max(a, b) | Int::All(a, b) => vec![a, b],
+            Int::Lt(a, b) | Int::Within(a, b) | Int::Eq(a, b) => vec![a, b],
             Int::Select(a, b, c) | Int::Wrap(a, b, c) => vec![a, b, c],
         }
     }

@@ -59,6 +59,8 @@ pub(crate) enum IntOp {
     Min,
     Max,
     Lt,
+    /// The first is not negative and less than the second.
+    Within,
     Eq,
     All,
     /// The low 32 bits of the first, sign-extended.
@@ -83,6 +85,7 @@ impl IntOp {
             IntOp::Min => a.min(b),
             IntOp::Max => a.max(b),
             IntOp::Lt => i64::from(a < b),
+            IntOp::Within => i64::from((0..b).contains(&a)),
             IntOp::Eq => i64::from(a == b),
             IntOp::All => i64::from(a != 0 && b != 0),
             IntOp::Wrap => i64::from(a as i32),
@@ -113,7 +116,7 @@ impl IntOp {
             IntOp::Shr if a.lo >= 0 => Range { lo: 0, hi: a.hi },
             IntOp::Min => Range { lo: a.lo.min(b.lo), hi: a.hi.min(b.hi) },
             IntOp::Max => Range { lo: a.lo.max(b.lo), hi: a.hi.max(b.hi) },
-            IntOp::Lt | IntOp::Eq | IntOp::All => Range { lo: 0, hi: 1 },
+            IntOp::Lt | IntOp::Within | IntOp::Eq | IntOp::All => Range { lo: 0, hi: 1 },
             IntOp::Wrap => Range::NARROW,
             _ => Range::ALL,
         }

@@ -172,7 +172,8 @@ impl Numbers {
     /// Is it always 1 or 0?
     fn is_truth(&self, x: Num) -> bool {
         let Some(node) = x.node else { return x.add == 0 || x.add == 1 };
-        matches!(self.get(node).node, Node::Two(IntOp::Lt | IntOp::Eq | IntOp::All, ..)) && x.add == 0
+        matches!(self.get(node).node, Node::Two(IntOp::Lt | IntOp::Within | IntOp::Eq | IntOp::All, ..))
+            && x.add == 0
     }
 
     pub(crate) fn select(&mut self, cond: Num, a: Num, b: Num) -> Num {

@@ -14,6 +14,16 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("absolute", absolute().def().clone()),
         ("mirrored", mirrored().def().clone()),
         ("below_zero", below_zero().def().clone()),
+        ("bits_of_sign", bits_of_sign().def().clone()),
+        ("sign_added", sign_added().def().clone()),
+        ("complement", complement().def().clone()),
+        ("unsigned_opposite", unsigned_opposite().def().clone()),
+        ("by_sign", by_sign().def().clone()),
+        ("least", least().def().clone()),
+        ("limited", limited().def().clone()),
+        ("absolute_cells", absolute_cells().def().clone()),
+        ("absolute_counted", absolute_counted().def().clone()),
+        ("absolute_gathered", absolute_gathered().def().clone()),
         ("strided_row", strided_row().def().clone()),
         ("difference", difference().def().clone()),
         ("multiply_add", multiply_add().def().clone()),
@@ -77,6 +87,68 @@ pub fn mirrored(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
 #[kernel]
 pub fn below_zero(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
     scatter(tile(i, 256, block.x), y, |i| (if i < 0 { 0 - i } else { i }, 1.0));
+}
+
+/// Absolute values from the bits of a sign.
+#[kernel]
+pub fn bits_of_sign(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| ((i ^ (i >> 31)) - (i >> 31), 1.0));
+}
+
+/// The same, where the sign is added first.
+#[kernel]
+pub fn sign_added(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| ((i + (i >> 31)) ^ (i >> 31), 1.0));
+}
+
+/// Absolute values from complements.
+#[kernel]
+pub fn complement(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| (if i < 0 { (i ^ -1) + 1 } else { i }, 1.0));
+}
+
+/// Absolute values from numbers without a sign.
+#[kernel]
+pub fn unsigned_opposite(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| {
+        (if i < 0 { ((i as u32) * (4294967295 as u32)) as i32 } else { i }, 1.0)
+    });
+}
+
+/// Absolute values as products with a sign.
+#[kernel]
+pub fn by_sign(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| (i * if i < 0 { -1 } else { 1 }, 1.0));
+}
+
+/// Absolute values as the opposite of the lesser of a number and its opposite.
+#[kernel]
+pub fn least(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| (0 - min(i, 0 - i), 1.0));
+}
+
+/// Absolute values that are at most 5.
+#[kernel]
+pub fn limited(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| (min((i ^ (i >> 31)) - (i >> 31), 5), 1.0));
+}
+
+/// Absolute values along two modes.
+#[kernel]
+pub fn absolute_cells(i: &Tensor<i32, N>, y: &mut Tensor<f32, (V, W), (ldy, _1)>) {
+    scatter(tile(i, 256, block.x), y, |i| (((i ^ (i >> 31)) - (i >> 31), abs(i) % W), 1.0));
+}
+
+/// Absolute values, counted.
+#[kernel]
+pub fn absolute_counted(i: &Tensor<i32, N>, y: &mut Tensor<i32, V>) {
+    scatter(tile(i, 256, block.x), y, |i| ((i ^ (i >> 31)) - (i >> 31), 1), how = "atomic_add");
+}
+
+/// Elements at absolute values.
+#[kernel]
+pub fn absolute_gathered(i: &Tensor<i32, N>, x: &Tensor<f32, V>, y: &mut Tensor<f32, N>) {
+    map(tile(i, 256, block.x), tile(y, 256, block.x), |i| x[((i ^ (i >> 31)) - (i >> 31))]);
 }
 
 /// Every 4096th element.

@@ -108,6 +108,7 @@ impl<'k> Warp<'k> {
             Int::Min(x, y) => both(x, y, i64::min),
             Int::Max(x, y) => both(x, y, i64::max),
             Int::Lt(x, y) => both(x, y, |x, y| i64::from(x < y)),
+            Int::Within(x, y) => both(x, y, |x, y| i64::from((0..y).contains(&x))),
             Int::Eq(x, y) => both(x, y, |x, y| i64::from(x == y)),
             Int::All(x, y) => both(x, y, |x, y| i64::from(x != 0 && y != 0)),
             Int::Not(x) => self.within(x, known).map(|x| i64::from(x == 0)),

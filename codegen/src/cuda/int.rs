@@ -175,10 +175,12 @@ impl Printer<'_> {
             Int::Min(a, b) => self.function("min", [a, b], narrow),
             Int::Max(a, b) => self.function("max", [a, b], narrow),
             Int::Lt(a, b) => self.truth(a, "<", b, Level::Compare),
+            Int::Within(a, b) => self.within(a, "<", b),
             Int::Eq(a, b) => self.truth(a, "==", b, Level::Equal),
             Int::All(a, b) => self.truth(a, "&&", b, Level::And),
             Int::Not(a) => match self.exprs.get(a).int.clone() {
                 Int::Lt(a, b) => self.truth(a, ">=", b, Level::Compare),
+                Int::Within(a, b) => self.within(a, ">=", b),
                 Int::Eq(a, b) => self.truth(a, "!=", b, Level::Equal),
                 all => match self.exprs.neither(&all) {
                     Some((a, b)) => self.truth(a, "||", b, Level::Or),
@@ -247,6 +249,19 @@ impl Printer<'_> {
     fn truth(&mut self, a: Ix, sign: &str, b: Ix, level: Level) -> Piece {
         let (left, right) = (self.int_piece(a), self.int_piece(b));
         Piece { wide: false, ..binary(&left, sign, &right, level) }
+    }
+
+    /// A comparison without signs with a number that is not negative.
+    fn within(&mut self, a: Ix, sign: &str, b: Ix) -> Piece {
+        let is_constant = self.exprs.constant(b).is_some();
+        let (at, end) = (self.int_piece(a), self.int_piece(b));
+        let wide = at.wide || end.wide;
+        let cast = |of: &Piece| match wide {
+            true => of.clone().unsigned(),
+            false => Piece::new(format!("(unsigned){}", of.at(Level::Unary)), Level::Unary),
+        };
+        let end = if is_constant { end } else { cast(&end) };
+        Piece { wide: false, ..binary(&cast(&at), sign, &end, Level::Compare) }
     }
 
     fn function<const N: usize>(&mut self, function: &str, of: [Ix; N], narrow: bool) -> Piece {
@@ -395,6 +410,29 @@ mod tests {
             let outside = e.not(other);
             e.all(inside, outside)
         });
+        // A negative number is a large one without a sign.
+        let before = |e: &mut Exprs, x| {
+            let four = e.int(-4);
+            e.add(x, four)
+        };
+        check("(unsigned)(tid - 4) < (unsigned)M", |e, [tid, _, m, _]| {
+            let at = before(e, tid);
+            e.within(at, m)
+        });
+        check("(unsigned)(tid - 4) >= 64", |e, [tid, ..]| {
+            let (at, end) = (before(e, tid), e.int(64));
+            let inside = e.within(at, end);
+            e.not(inside)
+        });
+        check("(unsigned long long)(tid - 4) < (unsigned long long)ld", |e, [tid, _, _, ld]| {
+            let at = before(e, tid);
+            e.within(at, ld)
+        });
+        check("(unsigned long long)(ld - 4) < (unsigned long long)M", |e, [_, _, m, ld]| {
+            let at = before(e, ld);
+            e.within(at, m)
+        });
+        check("tid < M", |e, [tid, _, m, _]| e.within(tid, m));
         check("tid == bx ? 16 : 0", |e, [tid, bx, ..]| {
             let (same, some, none) = (e.eq(tid, bx), e.int(16), e.int(0));
             e.select(same, some, none)

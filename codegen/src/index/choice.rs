@@ -23,6 +23,26 @@ impl Exprs {
         self.intern(Int::Lt(a, b), (0, 1), 1, same)
     }
 
+    /// `0 <= at < end`: 1 or 0.
+    pub fn within(&mut self, at: Ix, end: Ix) -> Ix {
+        let (x, y) = (self.get(at), self.get(end));
+        if x.hi < 0 || x.lo >= y.hi {
+            return self.int(0);
+        }
+        let (is_signed, has_signed_end) = (x.lo < 0, y.lo < 0);
+        if !is_signed {
+            return self.lt(at, end);
+        }
+        if has_signed_end {
+            let (below, zero) = (self.lt(at, end), self.int(0));
+            let negative = self.lt(at, zero);
+            let inside = self.not(negative);
+            return self.all(below, inside);
+        }
+        let same = self.both(at, end);
+        self.intern(Int::Within(at, end), (0, 1), 1, same)
+    }
+
     /// `a == b`: 1 or 0.
     pub fn eq(&mut self, a: Ix, b: Ix) -> Ix {
         let (x, y) = (self.get(a), self.get(b));

@@ -199,15 +199,17 @@ impl Lower<'_> {
 
     /// The same of all from `first` to `last`.
     fn and_between(&mut self, condition: Ix, (first, last): (Ix, Ix), end: Ix) -> Ix {
-        let below = self.is_below(last, end);
-        let condition = self.exprs().all(condition, below);
         if self.kernel.exprs.get(first).lo >= 0 {
+            let below = self.is_below(last, end);
+            return self.exprs().all(condition, below);
+        }
+        let inside = self.exprs().within(first, end);
+        let condition = self.exprs().all(condition, inside);
+        if first == last {
             return condition;
         }
-        let zero = self.int(0);
-        let negative = self.exprs().lt(first, zero);
-        let inside = self.exprs().not(negative);
-        self.exprs().all(condition, inside)
+        let below = self.is_below(last, end);
+        self.exprs().all(condition, below)
     }
 
     /// `at < end`. Where all but the last iterations of an unrolled loop are known to be below the least that a size can be,

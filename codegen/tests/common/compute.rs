@@ -19,6 +19,7 @@ pub(crate) fn compute(int: &Int, value: &dyn Fn(Ix) -> i64) -> i64 {
         Int::Min(a, b) => value(a).min(value(b)),
         Int::Max(a, b) => value(a).max(value(b)),
         Int::Lt(a, b) => i64::from(value(a) < value(b)),
+        Int::Within(a, b) => i64::from((0..value(b)).contains(&value(a))),
         Int::Eq(a, b) => i64::from(value(a) == value(b)),
         Int::All(a, b) => i64::from(value(a) != 0 && value(b) != 0),
         Int::Not(a) => i64::from(value(a) == 0),

@@ -44,6 +44,7 @@ impl Compiler<'_> {
             Int::Min(a, b) => self.both(Min, a, b),
             Int::Max(a, b) => self.both(Max, a, b),
             Int::Lt(a, b) => self.both(Lt, a, b),
+            Int::Within(a, b) => self.both(Within, a, b),
             Int::Eq(a, b) => self.both(Eq, a, b),
             Int::All(a, b) => self.both(All, a, b),
             Int::Not(a) => {

@@ -57,6 +57,12 @@ fn positions_that_overflow_are_out_of_bounds() {
     check!(absolute, |i| i.wrapping_abs());
     check!(mirrored, |i| i.wrapping_abs());
     check!(below_zero, |i| i.wrapping_abs());
+    check!(bits_of_sign, |i| i.wrapping_abs());
+    check!(sign_added, |i| i.wrapping_abs());
+    check!(complement, |i| i.wrapping_abs());
+    check!(unsigned_opposite, |i| i.wrapping_abs());
+    check!(by_sign, |i| i.wrapping_abs());
+    check!(least, |i| i.wrapping_abs());
     check!(difference, |i| if i > 5 { i.wrapping_add(100) } else { 5i32.wrapping_sub(i) });
 }
 

@@ -136,6 +136,7 @@ pub(crate) fn rebuilt(e: &mut Exprs, at: Ix, replace: Replace<'_>) -> Ix {
         Int::Xor(..) => e.xor(new[0], new[1]),
         Int::Min(..) => e.min(new[0], new[1]),
         Int::Lt(..) => e.lt(new[0], new[1]),
+        Int::Within(..) => e.within(new[0], new[1]),
         Int::Eq(..) => e.eq(new[0], new[1]),
         Int::All(..) => e.all(new[0], new[1]),
         Int::Not(..) => e.not(new[0]),
@@ -339,14 +340,17 @@ pub(crate) trait Cut {
     fn guard_by(&mut self, what: impl Fn(&Op) -> bool, nth: usize, which: Option<usize>, by: i64) {
         let mut seen = 0;
         self.replace(what, nth, &mut |e, at| {
-            let Int::Lt(x, n) = e.get(at).int else { return None };
+            let (Int::Lt(x, n) | Int::Within(x, n)) = e.get(at).int else { return None };
             seen += 1;
             if which.is_some_and(|which| which != seen - 1) {
                 return None;
             }
             let by = e.int(by);
             let n = e.add(n, by);
-            Some(e.lt(x, n))
+            Some(match e.get(at).int {
+                Int::Within(..) => e.within(x, n),
+                _ => e.lt(x, n),
+            })
         });
     }
 
@@ -354,6 +358,11 @@ pub(crate) trait Cut {
     fn unguard(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
         self.replace(what, nth, &mut |e, at| match e.get(at).int {
             Int::Lt(..) => Some(e.int(1)),
+            Int::Within(x, _) => {
+                let zero = e.int(0);
+                let negative = e.lt(x, zero);
+                Some(e.not(negative))
+            }
             _ => None,
         });
     }

@@ -16,23 +16,95 @@ use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_tests::hand::Hand;
 use tilewright_tests::{arithmetic, gallery, integers, overflow, places, views};
 
-use super::{none_is_wrong, nvrtc};
+use super::{machine_code, none_is_wrong, nvrtc};
 
 #[test]
 fn guards_of_positions_that_overflow() {
     all_guards_are_there(overflow::all());
 }
 
-/// The assembler takes the result of this instruction to be positive, and drops comparisons with 0: that of the least number is
-/// not.
+/// Positions that compilers take for absolute values, and assemblers for positive numbers: the least number has no absolute
+/// value.
+const ABSOLUTE: [&str; 14] = [
+    "magnitude",
+    "absolute",
+    "mirrored",
+    "below_zero",
+    "bits_of_sign",
+    "sign_added",
+    "complement",
+    "unsigned_opposite",
+    "by_sign",
+    "least",
+    "limited",
+    "absolute_cells",
+    "absolute_counted",
+    "absolute_gathered",
+];
+
+/// The assembler keeps guards of absolute values: comparisons without signs, as many as the compiler has.
 #[test]
-fn no_position_is_an_absolute_value_to_the_assembler() {
+fn guards_of_absolute_values_are_in_machine_code() {
     let Some(nvrtc) = nvrtc() else { return };
-    none_is_wrong(&overflow::all(), |(name, def)| {
-        let kernel = def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"));
-        let ptx = nvrtc.ptx(kernel.source(), &kernel.name, "sm_90a").unwrap_or_else(|why| panic!("{why}"));
-        ptx.contains("abs.s32").then(|| format!("{name}:\n{ptx}")).into_iter().collect()
-    });
+    for name in ABSOLUTE {
+        let kernel = of_overflow(name);
+        for variant in &kernel.variants {
+            let Some([ptx, code]) = comparisons_without_signs(&nvrtc, &variant.source, &kernel.name) else {
+                return;
+            };
+            assert!(ptx > 0 && code >= ptx, "{name}: {code} of {ptx}\n{}", variant.source);
+        }
+    }
+}
+
+/// With signs, the assembler keeps one comparison of each pair for some of them.
+#[test]
+fn guards_with_signs_are_left_out() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let kernel = of_overflow("bits_of_sign");
+    let signed = with_signs(kernel.source());
+    let compiled =
+        nvrtc.compile(&signed, &kernel.name, "sm_90a", &[]).unwrap_or_else(|why| panic!("{why}\n{signed}"));
+    let Some(code) = machine_code::of(&compiled.cubin) else { return };
+    assert_eq!(code.count("ISETP"), 1, "{signed}\n{:#?}", code.lines());
+}
+
+/// A source with two comparisons in the place of each one without signs.
+fn with_signs(source: &str) -> String {
+    let mut parts = source.split("(unsigned)");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    let mut left: Option<&str> = None;
+    for part in parts {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+        match (left.take(), part.strip_suffix(" < ")) {
+            (None, Some(at)) if at.chars().all(is_name) => {
+                left = Some(at);
+                text += part;
+            }
+            (Some(at), _) => {
+                let end = part.find(|c| !is_name(c)).unwrap_or(part.len());
+                text += &format!("{} && {at} >= 0{}", &part[..end], &part[end..]);
+            }
+            _ => text += &format!("(unsigned){part}"),
+        }
+    }
+    text
+}
+
+fn of_overflow(name: &str) -> Generated {
+    let all = overflow::all();
+    let (_, def) = all.iter().find(|row| row.0 == name).unwrap_or_else(|| panic!("no kernel `{name}`"));
+    def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"))
+}
+
+/// How many comparisons without signs a source has as PTX, and as machine code; `None` without a disassembler.
+fn comparisons_without_signs(nvrtc: &Nvrtc, source: &str, name: &str) -> Option<[usize; 2]> {
+    let ptx = nvrtc.ptx(source, name, "sm_90a").unwrap_or_else(|why| panic!("{why}\n{source}"));
+    let compiled = nvrtc.compile(source, name, "sm_90a", &[]).unwrap_or_else(|why| panic!("{why}\n{source}"));
+    let code = machine_code::of(&compiled.cubin)?;
+    let is_one = |line: &&String| line.starts_with("ISETP") && line.contains(".U32.");
+    let in_ptx = ptx.lines().filter(|line| line.contains("setp.") && line.contains(".u32"));
+    Some([in_ptx.count(), code.lines().iter().filter(is_one).count()])
 }
 
 #[test]
@@ -91,8 +163,12 @@ fn without(nvrtc: &Nvrtc, name: &str, kernel: &Generated) -> Vec<String> {
 
 /// The comparisons that a source of a kernel lacks.
 fn missing(nvrtc: &Nvrtc, kernel: &Kernel, source: &str) -> Option<String> {
-    let unsigned = cuda::print(&unsigned(kernel)?);
-    let [mut own, all] = [source, &unsigned].map(|source| {
+    lacking(nvrtc, kernel, source, &cuda::print(&unsigned(kernel)?))
+}
+
+/// The comparisons of one source that another lacks.
+fn lacking(nvrtc: &Nvrtc, kernel: &Kernel, source: &str, unsigned: &str) -> Option<String> {
+    let [mut own, all] = [source, unsigned].map(|source| {
         let ptx = nvrtc.ptx(source, &kernel.name, "sm_90a");
         Comparisons::of(&ptx.unwrap_or_else(|why| panic!("{why}\n{source}"))).all()
     });
@@ -143,7 +219,8 @@ fn with_macros(source: &str, all: &[(&str, &str)]) -> String {
     source.replacen("extern \"C\" __global__", &format!("{macros}extern \"C\" __global__"), 1)
 }
 
-/// With operators of C in the place of operations that wrap, guards are left out of each of these, and that is found.
+/// With operators of C in the place of operations that wrap, guards with signs are left out of each of these, and that is found.
+/// Those without signs are not left out.
 #[test]
 fn guards_that_are_left_out_are_found() {
     let Some(nvrtc) = nvrtc() else { return };
@@ -155,11 +232,14 @@ fn guards_that_are_left_out_are_found() {
         ("shift_left", "a << b"),
     ];
     let found = |name: &str| {
-        let all = overflow::all();
-        let (_, def) = all.iter().find(|row| row.0 == name).unwrap_or_else(|| panic!("no kernel `{name}`"));
-        let kernel = def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        let kernel = of_overflow(name);
         let variant = &kernel.variants[0];
-        missing(&nvrtc, &variant.program, &with_macros(&variant.source, &undefined)).is_some()
+        let source = with_macros(&variant.source, &undefined);
+        let wanted = cuda::print(&unsigned(&variant.program).expect("operations that wrap"));
+        let lacking = |of: fn(&str) -> String| lacking(&nvrtc, &variant.program, &of(&source), &of(&wanted));
+        // The function of shifts has a comparison of its own.
+        assert_eq!(lacking(str::to_owned).is_some(), name == "shifted", "{name}");
+        lacking(with_signs).is_some()
     };
     let names = [
         "square",

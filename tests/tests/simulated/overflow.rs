@@ -67,6 +67,12 @@ fn positions_that_overflow_are_out_of_bounds() {
     run(square_hash().def(), &|i| i.wrapping_mul(i) % v as i32);
     run(magnitude().def(), &|i| i.wrapping_abs());
     run(absolute().def(), &|i| i.wrapping_abs());
+    run(bits_of_sign().def(), &|i| i.wrapping_abs());
+    run(sign_added().def(), &|i| i.wrapping_abs());
+    run(complement().def(), &|i| i.wrapping_abs());
+    run(unsigned_opposite().def(), &|i| i.wrapping_abs());
+    run(by_sign().def(), &|i| i.wrapping_abs());
+    run(least().def(), &|i| i.wrapping_abs());
     run(difference().def(), &|i| if i > 5 { i.wrapping_add(100) } else { 5i32.wrapping_sub(i) });
 }
 

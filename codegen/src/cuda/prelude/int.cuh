@@ -11,8 +11,8 @@ __device__ __forceinline__ int wrapping_mul(int a, int b) {
     return (int)((unsigned)a * (unsigned)b);
 }
 
-// Not an expression, of which compilers make an absolute value where it is one: they take that to be positive, and that of
-// the least number is not.
+// Not an expression, of which compilers make an absolute value where it is one: assemblers then leave out comparisons with 0,
+// and the least number has no absolute value.
 __device__ __forceinline__ int wrapping_neg(int a) {
     int negated;
     asm("neg.s32 %0, %1;" : "=r"(negated) : "r"(a));
