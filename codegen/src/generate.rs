@@ -15,7 +15,7 @@ use crate::diagnostic::Diagnostic;
 use crate::estimate;
 use crate::evaluate;
 use crate::hollow;
-use crate::lower::lower_expanded;
+use crate::lower::{lower_expanded, verified};
 use crate::matmul::{self, Programs};
 use crate::project;
 use crate::resolve::{self, Width};
@@ -25,13 +25,39 @@ use crate::thread::{Fact, Kernel, Param as ThreadParam};
 use crate::tile::{Arg, Program, Require, Space};
 use crate::verify::limits;
 
+/// What a kernel is made for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// To be launched: every variant is lowered and printed.
+    Launch,
+    /// To be checked: every program is, but one for each policy is lowered, and the first is printed.
+    Check,
+}
+
 impl Definition {
     /// Makes the kernel.
     pub fn generate(&self) -> Outcome {
+        self.made(Purpose::Launch)
+    }
+
+    /// The same messages, report and first variant, sooner: without other variants, and without what packs arguments.
+    ///
+    /// ```
+    /// use tilewright_codegen::Definition;
+    /// let definition = Definition::Matmul(vec![]);
+    /// let (checked, made) = (definition.check().kernel.unwrap(), definition.generate().kernel.unwrap());
+    /// assert_eq!(checked.source(), made.source());
+    /// assert_eq!((checked.variants.len(), made.variants.len()), (1, 4));
+    /// ```
+    pub fn check(&self) -> Outcome {
+        self.made(Purpose::Check)
+    }
+
+    fn made(&self, purpose: Purpose) -> Outcome {
         // Names stand for their expressions, so these can be far deeper than the text.
         with_room(|| match self {
-            Definition::Function(kernel, settings) => function(kernel, settings),
-            Definition::Matmul(args) => product(args),
+            Definition::Function(kernel, settings) => function(kernel, settings, purpose),
+            Definition::Matmul(args) => product(args, purpose),
         })
     }
 
@@ -72,13 +98,13 @@ impl Definition {
 }
 
 /// The kernel of a function, with all alternatives of its constants that can be made.
-fn function(kernel: &ast::Kernel, settings: &Settings) -> Outcome {
+fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outcome {
     let all = settings.alternatives(kernel);
     let mut evaluated = all.iter().map(|settings| evaluate::program(kernel, settings));
     if all.len() == 1
         && let Some((program, diagnostics, levels)) = evaluated.next()
     {
-        return finish(program, Vec::new(), diagnostics, &levels);
+        return finish(None, program, Vec::new(), diagnostics, &levels, purpose);
     }
     let mut evaluated: Vec<_> = evaluated.collect();
     let labels: Vec<String> = all.iter().map(|one| one.chosen(settings)).collect();
@@ -108,7 +134,7 @@ fn function(kernel: &ast::Kernel, settings: &Settings) -> Outcome {
         let narrow = every().map(of(Width::One, &[Policy::Small]));
         let last = every().take(1).map(of(Width::One, &[Policy::General]));
         let others = wide.chain(narrow).chain(last).collect();
-        let mut outcome = finish_as(Some(label), program.clone(), others, diagnostics, &levels);
+        let mut outcome = finish(Some(label), program.clone(), others, diagnostics, &levels, purpose);
         if let Some(kernel) = &mut outcome.kernel {
             unfit.append(&mut kernel.report.left_out);
             kernel.report.left_out = unfit;
@@ -130,10 +156,10 @@ impl Settings {
 }
 
 /// The kernel of a product's keys.
-fn product(args: &[ast::Arg]) -> Outcome {
+fn product(args: &[ast::Arg], purpose: Purpose) -> Outcome {
     match matmul::programs(args) {
         Ok(Programs { wide, others, diagnostics, levels, why, instead }) => {
-            let mut outcome = finish(wide, others, diagnostics, &levels);
+            let mut outcome = finish(None, wide, others, diagnostics, &levels, purpose);
             match (&mut outcome.kernel, instead) {
                 (Some(kernel), _) => kernel.report.instruction = why,
                 // The keys are about tensor cores, not about the threads of a product without them.
@@ -148,26 +174,17 @@ fn product(args: &[ast::Arg]) -> Outcome {
 
 /// The outcome for a program of the builder.
 pub fn generate(program: Program) -> Outcome {
-    finish(program, Vec::new(), Vec::new(), &[])
+    finish(None, program, Vec::new(), Vec::new(), &[], Purpose::Launch)
 }
 
-/// Checks, lowers and prints a program, unless it has errors: see [`checked`].
-pub(crate) fn finish(
-    program: Program,
-    others: Vec<Alternative>,
-    diagnostics: Vec<Diagnostic>,
-    levels: &[(Name, Level)],
-) -> Outcome {
-    finish_as(None, program, others, diagnostics, levels)
-}
-
-/// The same for the alternative of a label.
-fn finish_as(
+/// Checks, lowers and prints a program, unless it has errors: see [`checked`]. A label names an alternative.
+fn finish(
     label: Option<&String>,
     program: Program,
     others: Vec<Alternative>,
     diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
+    purpose: Purpose,
 ) -> Outcome {
     let refuse = |mut diagnostics: Vec<Diagnostic>, why| {
         diagnostics.push(why);
@@ -185,7 +202,7 @@ fn finish_as(
         Err(why) => return refuse(diagnostics, why),
     };
     let deep = limits::is_deep(&program);
-    let work = || checked(label, program, others, left_out, diagnostics, levels);
+    let work = || checked(label, program, others, left_out, diagnostics, levels, purpose);
     let mut outcome = if deep { with_room(work) } else { work() };
     if outcome.kernel.is_none() {
         // Where there is an error, an unread tensor may be its consequence.
@@ -233,6 +250,7 @@ fn checked(
     mut left_out: LeftOut,
     mut diagnostics: Vec<Diagnostic>,
     levels: &[(Name, Level)],
+    purpose: Purpose,
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     let is_open = !program.open.is_empty();
@@ -277,7 +295,10 @@ fn checked(
         Err(why) => return refuse(diagnostics, checked, why),
     };
     let all = std::iter::once(&first).chain(others.iter().map(|(other, ..)| other));
-    let packs = pack::kernels(first.program(), all.map(Expanded::program));
+    let packs = match purpose {
+        Purpose::Launch => pack::kernels(first.program(), all.map(Expanded::program)),
+        Purpose::Check => Vec::new(),
+    };
     let last = [Policy::Small, Policy::General];
     let last = if others.is_empty() { &last[..] } else { &[] };
     let own = [Policy::Best, Policy::Aligned].iter().chain(last).map(|&policy| (policy, &first, label));
@@ -289,7 +310,16 @@ fn checked(
     let requires = common(first.program(), alternatives);
     let mut variants: Vec<Variant> = Vec::new();
     let mut before: Option<&Expanded> = None;
+    let mut lowered: Vec<Policy> = Vec::new();
     for (policy, program, label) in own.chain(others) {
+        // Lowering refuses what no other variant of the same policy has; an alternative with a label is left out if it does.
+        if purpose == Purpose::Check && label.is_none() && lowered.contains(&policy) {
+            match verified(&program.written, program.program(), policy) {
+                Ok(_) => continue,
+                Err(why) => return refuse(diagnostics, checked, why),
+            }
+        }
+        lowered.push(policy);
         let again = before.replace(program).is_some_and(|before| std::ptr::eq(before, program));
         match lower_expanded(&program.written, program.program(), policy) {
             Ok(mut kernel) => {
@@ -308,7 +338,8 @@ fn checked(
                 if variants.last().is_some_and(|last| serves(&last.program)) {
                     continue;
                 }
-                let source = crate::cuda::print(&kernel);
+                let is_shown = purpose == Purpose::Launch || variants.is_empty();
+                let source = if is_shown { crate::cuda::print(&kernel) } else { String::new() };
                 variants.push(Variant { label: label.cloned(), source, program: kernel });
             }
             Err(why) => match label {
@@ -340,6 +371,9 @@ fn checked(
         }
     }
     report.left_out = left_out.0;
+    if purpose == Purpose::Check {
+        variants.truncate(1);
+    }
     diagnostics.append(&mut checked.diagnostics);
     diagnostics.sort_by_key(|said| said.span);
     if errors(&diagnostics) {

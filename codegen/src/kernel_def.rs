@@ -195,7 +195,7 @@ impl KernelDef {
         };
         let mut problems = definition.set(consts, types);
         if problems.is_empty() {
-            let Outcome { kernel, diagnostics } = definition.generate();
+            let Outcome { kernel, diagnostics } = definition.check();
             if let Some(kernel) = kernel {
                 return Ok(KernelDef::of(&kernel, &definition, &places));
             }

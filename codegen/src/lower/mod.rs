@@ -42,7 +42,7 @@ use crate::index::{Exprs, Int, Ix};
 use crate::origin::{self, Found};
 use crate::problem::{Problem, Result};
 use crate::range::MOST_EXTENT;
-use crate::thread::{self, Bar, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
+use crate::thread::{self, Bar, Fact, Id, Kernel, Launch, Op, Param, Reg, Shared, Site, Stmt, Unroll, Var};
 use crate::tile::{self, Arg, Program, Space};
 use scope::Scope;
 
@@ -53,6 +53,16 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
     lower_expanded(&program, crate::pipeline::expand(&program)?.as_ref(), policy)
 }
 
+/// Refuses what lowering cannot do under a policy, and finds where elements come from and what it assumes.
+pub(crate) fn verified(
+    written: &Program,
+    program: &Program,
+    policy: Policy,
+) -> std::result::Result<(Found, Vec<Fact>), Diagnostic> {
+    crate::verify::program(program, policy)?;
+    origin::find(written, policy)
+}
+
 /// The same for a program whose statements have identities, and what writing out its loops has made of it: where elements
 /// come from is found in the former, in which a tile is read by the iteration that copies it.
 pub(crate) fn lower_expanded(
@@ -60,8 +70,7 @@ pub(crate) fn lower_expanded(
     program: &Program,
     policy: Policy,
 ) -> std::result::Result<Kernel, Diagnostic> {
-    crate::verify::program(program, policy)?;
-    let (found, needs) = origin::find(written, policy)?;
+    let (found, needs) = verified(written, program, policy)?;
     let mut lower = Lower::new(Assumed { program, policy, needs }, found);
     lower.start_rings();
     lower.start_places(&program.body);

@@ -106,7 +106,7 @@ impl Words {
                 Definition::Function(kernel, settings)
             }
         };
-        let outcome = definition.generate();
+        let outcome = definition.check();
         let generated = words.made(outcome, &places)?;
         Ok(KernelDef::of(&generated, &definition, &places))
     }

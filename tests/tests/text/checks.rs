@@ -1,7 +1,9 @@
 //! The shipped kernels pass the checks: no finding, and nothing undecided that could be decided at compile
 //! time.
 
-use tilewright_codegen::generate;
+use tilewright::kernels;
+use tilewright_codegen::words::Words;
+use tilewright_codegen::{Definition, generate};
 use tilewright_tests::{gallery, programs};
 
 #[track_caller]
@@ -46,4 +48,20 @@ fn every_layout_of_the_operands() {
 fn programs_of_the_builder() {
     clean("mma_sync", generate(programs::mma_sync().unwrap()));
     clean("wgmma_ring", generate(programs::wgmma_ring().unwrap()));
+}
+
+#[test]
+fn what_a_macro_checks_is_what_is_made() {
+    let shipped = kernels::all().into_iter().map(|shipped| shipped.def.definition().expect("a definition"));
+    let product = |keys: &&str| Definition::Matmul(Words::read(keys).expect("keys").args().to_vec());
+    for definition in shipped.chain(gallery::MATMULS.iter().map(product)) {
+        let (checked, made) = (definition.check(), definition.generate());
+        assert_eq!(checked.diagnostics, made.diagnostics);
+        let (checked, made) = (checked.kernel.expect("a kernel"), made.kernel.expect("a kernel"));
+        let shown =
+            |kernel: &tilewright_codegen::Generated| (kernel.source().to_owned(), kernel.report.to_string());
+        assert_eq!(shown(&checked), shown(&made));
+        assert_eq!((&checked.name, &checked.params), (&made.name, &made.params));
+        assert_eq!(checked.variants.len(), 1, "{}", made.name);
+    }
 }
