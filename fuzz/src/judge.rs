@@ -222,6 +222,11 @@ impl Right {
         if grid.iter().product::<i64>() > MOST_BLOCKS {
             return None;
         }
+        if let Some(kernel) = subject.whole()
+            && !whole::asserted(kernel, &case)
+        {
+            return self.refused_launch(case, seed);
+        }
         let wanted = match subject.whole() {
             Some(kernel) => whole::run(kernel, &case),
             None => wanted(&self.program, &case),
@@ -249,6 +254,9 @@ impl Right {
                 Err(Error::Refused(why)) if variant + 1 == self.kernel.variants.len() && !ran => {
                     self.without_loops(&case, &wanted, &args, &options, &why.to_string())
                 }
+                Err(Error::Refused(why)) if why.to_string().contains("the kernel asserts") => {
+                    Some(format!("a launch is refused, and all assertions hold: {why}"))
+                }
                 Err(Error::Refused(_)) => None,
                 Err(error) => Some(error.to_string()),
             };
@@ -257,6 +265,22 @@ impl Right {
             }
         }
         None
+    }
+
+    /// A launch for which an assertion does not hold, or has no value.
+    fn refused_launch(&mut self, case: Case, seed: u64) -> Option<Verdict> {
+        let args = case.args(&self.program);
+        let options = Options { seed, count: false, threads: 1, ..Options::default() };
+        match run_every(&self.kernel, &args, &options) {
+            Err(Error::Refused(why)) => {
+                self.refused.push(why.to_string());
+                None
+            }
+            _ => {
+                let why = "a launch is accepted whose assertion does not hold".into();
+                Some(Verdict::Wrong(Box::new(Wrong { case: Some(case), variant: 0, why })))
+            }
+        }
     }
 
     /// The run of a kernel that no variant takes: where a size is 0 that only loops run over, it has a program without them.

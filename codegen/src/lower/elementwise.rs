@@ -277,9 +277,18 @@ impl Lower<'_> {
             Expr::Cast(to, x) => {
                 let value = match **x {
                     Expr::Lit(number) => Val::Lit(number, *to),
-                    Expr::Coord(n, mode) => Val::Int(self.coordinate_of(n, mode, here)?, *to),
-                    Expr::At(mode) => Val::Int(self.stands_at(mode, here)?, *to),
-                    Expr::Index(ref at) => Val::Int(self.affine(at), *to),
+                    Expr::Coord(n, mode) => {
+                        let at = self.coordinate_of(n, mode, here)?;
+                        self.integer(at, *to)
+                    }
+                    Expr::At(mode) => {
+                        let at = self.stands_at(mode, here)?;
+                        self.integer(at, *to)
+                    }
+                    Expr::Index(ref at) => {
+                        let at = self.affine(at);
+                        self.integer(at, *to)
+                    }
                     Expr::Size(size) => Val::Int(self.value(size), *to),
                     Expr::In(_)
                     | Expr::Scalar(_)
@@ -299,6 +308,16 @@ impl Lower<'_> {
             }
             Expr::Bits(to, x) => (Val::Bits(*to, inner(x)?.0), Type::Elem(*to)),
         })
+    }
+
+    /// An integer, which is an `i32` among elements, as an element of a type.
+    fn integer(&mut self, at: Ix, to: Elem) -> Val {
+        let known = self.kernel.exprs.get(at);
+        let narrow = known.lo >= i64::from(i32::MIN) && known.hi <= i64::from(i32::MAX);
+        match to.is_float() && !narrow {
+            true => self.converted(Val::Int(at, Elem::I32), Elem::I32, to),
+            false => Val::Int(at, to),
+        }
     }
 
     /// The coordinate of the current element in a mode of the tensor behind an input.

@@ -39,7 +39,7 @@ impl Scene {
     }
 
     /// The name of an argument's extent.
-    fn size(&mut self) -> Option<Expr> {
+    pub(super) fn size(&mut self) -> Option<Expr> {
         let symbols = self.params.iter().filter_map(|param| match &param.kind {
             ParamKind::Tensor { shape, .. } => Some(Extent::symbols(shape)),
             ParamKind::Scalar => None,

@@ -17,6 +17,9 @@ const fn of_whole_tiles(
     Fault { whole: true, ..fault(file, breaks, text, with) }
 }
 
+const AFFINE: &str = "codegen/src/affine.rs";
+const BULK: &str = "codegen/src/lower/bulk.rs";
+const PART: &str = "codegen/src/resolve/part.rs";
 const BARRIERS: &str = "codegen/src/resolve/barriers.rs";
 const OPERATORS: &str = "codegen/src/evaluate/operators.rs";
 const EXCHANGE: &str = "codegen/src/resolve/exchange.rs";
@@ -549,6 +552,37 @@ pub const FAULTS: &[Fault] = &[
         "a producer copies what the kernel has written",
         "        written::check(program)?;\n",
         "",
+    ),
+    of_whole_tiles(
+        PART,
+        "an accumulator takes coordinates of a repeated row",
+        "Some(shown) if tile[*shown] == *extent => match single",
+        "Some(shown) if *extent >= 0 => match single",
+    ),
+    of_whole_tiles(
+        COORDINATES,
+        "elements take coordinates along modes in which their source is repeated",
+        "at.runs_along(mode).then(|| at.clone())",
+        "(at.runs_along(mode) || mode < 9).then(|| at.clone())",
+    ),
+    of_whole_tiles(
+        RING,
+        "four warps run a producer that reads integers",
+        "let alone = self.program.is_of_one_warp(body);",
+        "let mut alone = self.program.is_of_one_warp(body);
+        body.iter().for_each(|stmt| stmt.each(&mut |stmt| alone &= !matches!(stmt.op, tile::Op::Take { .. })));",
+    ),
+    of_whole_tiles(
+        AFFINE,
+        "an assertion without a value holds",
+        "(Arith::Div | Arith::Rem, _, b) if b <= 0 => return Err(Undefined::DividesBy(b)),",
+        "(Arith::Div | Arith::Rem, _, b) if b <= 0 => 0,",
+    ),
+    of_whole_tiles(
+        BULK,
+        "coordinates of bulk copies are not clamped to 32 bits",
+        "if known.lo >= least && known.hi <= i64::from(i32::MAX) {",
+        "if known.lo <= known.hi {",
     ),
     of_whole_tiles(
         OPERATORS,

@@ -34,15 +34,6 @@ impl Cluster<'_> {
         self.function(of, given, own.unwrap_or(Elem::F32))
     }
 
-    /// The value of an index or a coordinate.
-    fn integer(&self, of: &Expr, given: &Operands<'_>) -> Result<i128> {
-        match of {
-            Expr::Coord(n, mode) => Ok(given.ins[usize::from(*n)].2[usize::from(*mode)]),
-            Expr::Index(at) => self.affine(at, given.at, given.thread),
-            _ => Err(Undefined("no index".into())),
-        }
-    }
-
     /// A function's value. Expressions of literals alone have the given type.
     fn function(&self, of: &Expr, given: &Operands<'_>, elem: Elem) -> Result<Num> {
         let inner = |e: &Expr| self.function(e, given, elem);
@@ -59,7 +50,11 @@ impl Cluster<'_> {
                 Num::integer(n.into(), Elem::I32)
             }
             Expr::At(_) => return Err(Undefined("coordinates of elements are not supported".into())),
-            Expr::Coord(..) | Expr::Index(_) => Num::integer(self.integer(of, given)?, Elem::I32),
+            Expr::Coord(n, mode) => {
+                let (_, _, coordinates) = &given.ins[usize::from(*n)];
+                Num::integer(coordinates[usize::from(*mode)], Elem::I32)
+            }
+            Expr::Index(at) => Num::integer(self.affine(at, given.at, given.thread)?, Elem::I32),
             Expr::Un(f, x) => Num::un(*f, inner(x)?, elem),
             Expr::Bin(f, x, y) => Num::bin(*f, inner(x)?, inner(y)?, elem),
             Expr::Fma(x) => Num::fma(inner(&x[0])?, inner(&x[1])?, inner(&x[2])?, elem),
@@ -68,10 +63,6 @@ impl Cluster<'_> {
                 Num::cmp(*f, self.function(x, given, own)?, self.function(y, given, own)?)
             }
             Expr::Pick(x) => Num::pick(self.condition(&x[0], given)?, inner(&x[1])?, inner(&x[2])?),
-            // Whatever its type, it has not been truncated to 32 bits.
-            Expr::Cast(to, x) if matches!(**x, Expr::Index(_) | Expr::Coord(..)) => {
-                Num::integer(self.integer(x, given)?, *to)
-            }
             Expr::Bits(to, x) => {
                 let own = self.own_type(x, given).unwrap_or(*to);
                 self.function(x, given, own)?.bits(own, *to)

@@ -505,7 +505,10 @@ fn statements_of<'k>(of: &'k Expr, see: &mut dyn FnMut(&'k ExprKind)) {
             args.iter().for_each(|arg| statements_of(&arg.value, see));
         }
         ExprKind::Field { base, .. } => statements_of(base, see),
-        ExprKind::Index { base, .. } => statements_of(base, see),
+        ExprKind::Index { base: x, index: y } | ExprKind::Range(x, y) => {
+            statements_of(x, see);
+            statements_of(y, see);
+        }
         ExprKind::Unary(_, x) | ExprKind::Cast(x, _) | ExprKind::Closure { body: x, .. } => {
             statements_of(x, see)
         }

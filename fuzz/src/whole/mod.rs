@@ -1,6 +1,7 @@
 //! A second reference: kernels of whole tiles, evaluated from their text as an array language would, block after
 //! block and statement after statement. It knows no threads, layouts or tile programs.
 
+mod assertions;
 mod constructs;
 mod element;
 mod expression;
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Kernel, ParamKind};
 
+pub use assertions::asserted;
 pub use constructs::{CONSTRUCTS, constructs};
 
 use crate::case::Case;

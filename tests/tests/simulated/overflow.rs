@@ -76,6 +76,39 @@ fn positions_that_overflow_are_out_of_bounds() {
     run(difference().def(), &|i| if i > 5 { i.wrapping_add(100) } else { 5i32.wrapping_sub(i) });
 }
 
+/// The coordinates of elements of tiles that may be anywhere, as numbers of two types.
+#[kernel(allow(uncoalesced))]
+fn located(
+    ids: &Tensor<i32, I>,
+    x: &Tensor<f32, N>,
+    y: &mut Tensor<f32, (I, _64)>,
+    z: &mut Tensor<i32, (I, _64)>,
+) {
+    let i = ids[(block.x)];
+    let x = regroup(tile(x, 64, i), (1, 64));
+    let (y, z) = (tile(y, (1, 64), (block.x, 0)), tile(z, (1, 64), (block.x, 0)));
+    copy(map(x, |x, at| x + at.0 as f32), y);
+    copy(map(x, |x, at| at.0), z);
+}
+
+#[test]
+fn coordinates_among_elements_wrap_whatever_they_become() {
+    let ids = [0, 1, i32::MAX, i32::MIN, 1 << 26, -(1 << 26) - 1];
+    let args = [
+        Arg::tensor(&ids, [ids.len()]),
+        Arg::tensor(&[0.0f32; 100], [100]),
+        Arg::output::<f32>([ids.len(), 64]),
+        Arg::output::<i32>([ids.len(), 64]),
+    ];
+    for outcome in run_every(&generated(located().def()), &args, &Options::default()).unwrap() {
+        let (y, z) = (outcome.get::<f32>("y").unwrap(), outcome.get::<i32>("z").unwrap());
+        for (at, (y, z)) in y.into_iter().zip(z).enumerate() {
+            let wanted = ids[at % ids.len()].wrapping_mul(64).wrapping_add((at / ids.len()) as i32);
+            assert_eq!((y, z), (wanted as f32, wanted), "element {at}");
+        }
+    }
+}
+
 #[test]
 fn bulk_copies_far_out_of_bounds_read_zeros() {
     let ids = [1, i32::MIN, 67_108_864, -67_108_864, 67_108_865, i32::MAX, 0, -1, 2];

@@ -114,7 +114,7 @@ impl Whole {
     }
 
     /// A mode of tiles, summed up.
-    fn repeated_over_tiles(&mut self) {
+    pub(super) fn repeated_over_tiles(&mut self) {
         let elem = self.scene.elem();
         let shape = self.frame.clone();
         let tiles = self.tile(elem, shape.clone(), true);
@@ -129,7 +129,11 @@ impl Whole {
             for _ in 0..whole.scene.random.below(2) {
                 whole.step();
             }
-            if whole.scene.random.chance(10) {
+            if whole.staged {
+                let value = whole.function(std::slice::from_ref(&known), known.elem);
+                whole.made(value, known.elem, known.shape.clone());
+            }
+            if whole.scene.random.chance(if whole.staged { 100 } else { 10 }) {
                 let mut stage = call("stage", vec![int(1)]);
                 if whole.scene.random.chance(30) {
                     stage = with(stage, "place", int(whole.scene.random.within(0, 1)));

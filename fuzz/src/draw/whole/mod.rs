@@ -49,6 +49,8 @@ struct Whole {
     keys: Vec<Arg>,
     /// Warpgroups that multiply; 0 for warps.
     warpgroups: i64,
+    /// Do statements of loops have stages, wherever they can?
+    staged: bool,
 }
 
 /// Extents of tiles.
@@ -91,6 +93,7 @@ pub(super) fn kernel(random: &mut Random) -> Kernel {
         depth: 0,
         keys: Vec::new(),
         warpgroups: 0,
+        staged: false,
     };
     whole.play();
     let mut scene = whole.scene;
@@ -173,6 +176,48 @@ impl Whole {
             self.added_up();
         }
         self.scene.number();
+        if self.scene.random.chance(10) {
+            self.rarity();
+        }
+        if self.scene.random.chance(8) {
+            self.asserted();
+        }
+    }
+
+    /// What other statements seldom make: loops whose statements have stages, what is known of tiles to which repeated ones are
+    /// added, and of reduced ones.
+    fn rarity(&mut self) {
+        match self.scene.random.below(4) {
+            0 | 1 => {
+                self.staged = true;
+                self.repeated_over_tiles();
+                self.staged = false;
+                self.output();
+            }
+            2 => self.with_a_row(),
+            _ => {
+                let from = self.input();
+                self.reduced_of(&from);
+                if let Some(sum) = self.pool.last().cloned() {
+                    self.examined(100, &sum);
+                }
+            }
+        }
+    }
+
+    /// An assertion that holds wherever it has a value.
+    fn asserted(&mut self) {
+        let (Some(a), Some(b)) = (self.scene.size(), self.scene.size()) else { return };
+        let part = binary(self.scene.random.pick(&[Binary::Div, Binary::Rem]), a.clone(), b.clone());
+        let holds = binary(Binary::Le, part.clone(), a.clone());
+        let holds = match self.scene.random.below(3) {
+            0 => binary(Binary::Or, binary(Binary::Eq, b, int(0)), holds),
+            1 => binary(Binary::Or, binary(Binary::Eq, part, int(0)), binary(Binary::Gt, a, int(0))),
+            _ => holds,
+        };
+        if let Some(body) = self.scene.bodies.first_mut() {
+            body.insert(0, super::tree::effect(call("assert", vec![holds])));
+        }
     }
 
     fn shape(&mut self) -> Vec<i64> {

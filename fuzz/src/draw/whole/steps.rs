@@ -301,7 +301,7 @@ impl Whole {
     }
 
     /// A tile that was filled, changed by one that is repeated along some of its modes.
-    fn with_a_row(&mut self) {
+    pub(super) fn with_a_row(&mut self) {
         let (elem, shape) = (self.scene.elem(), self.frame.clone());
         let to = self.full(elem, &shape, 1.0);
         let mode = self.scene.random.below(shape.len());
