@@ -1,51 +1,47 @@
-//! `tilewright choose`: which of the shipped products is predicted to be the fastest for a problem, and why.
+//! `tilewright choose`: which variant of a kernel a launch takes for some sizes, and by which terms.
 
 use std::process::ExitCode;
 
-use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
-use tilewright::kernels::choose::{Choice, DeviceLimits, Problem, Ranking, candidates, rank};
-use tilewright_codegen::Elem;
+use clap::{Arg, ArgMatches, Command, value_parser};
+use tilewright_codegen::Generated;
+use tilewright_codegen::launch::{Limits, Ranked, Ranking, ranking};
+use tilewright_layout::Value;
 
-use crate::bench::{option, sizes, texts, time};
+use crate::bench::{option, time};
+use crate::kernel;
 use crate::output::{self, Failure, Result, finish, print};
+use crate::run::problem::unallocated;
 
 const EXAMPLES: &str = "\
 Examples:
-  tilewright choose 1024 4096x4096x512
-  tilewright choose 2048 --layouts nn,nt,tn,tt
-  tilewright choose 64x256x256x256
-  tilewright choose 4096 --kernel 'vec=4 bk=16' --kernel 'vec=4 bk=16 stages=3' --multiprocessors 114";
+  tilewright choose linear_hopper --size M=16,N=4096,K=4096
+  tilewright choose linear_hopper BM=64 --size 1024,1024,1024
+  tilewright choose matmul dtype=bf16 arch=90 a=k_major b=k_major --size 4096,4096,512
+  tilewright choose tutorial --size 200,100,50 --multiprocessors 114";
 
-const MODEL: &str = "\
-A wave is as many blocks as the multiprocessors hold at once. It takes the clocks before the main loop, those of each iteration,
-and those after it; a launch is its waves one after the other. `tilewright bench gemm` compares this with a GPU.";
+const TERMS: &str = "\
+A launch takes the least of these times: those of its rounds, each with so many blocks at once on a multiprocessor. A round
+takes `tile` clocks and `steps` times those of a step, of which `longest` says what takes longest. What memory delivers
+meanwhile, edges of tiles, the launch itself and copies of arguments come on top. All clocks are those of an H100.";
 
 pub(crate) fn command() -> Command {
     Command::new("choose")
-        .about("Say which matrix product is expected to be the fastest for a size, and why: no GPU needed")
+        .about("Say which variant of a kernel a launch takes for some sizes, and why: no GPU needed")
+        .args(kernel::args())
         .arg(
-            Arg::new("sizes")
-                .value_name("SIZE")
-                .help("n, MxNxK, or LxMxNxK for a batch of L")
-                .num_args(1..)
+            Arg::new("size")
+                .long("size")
+                .visible_alias("sizes")
+                .value_name("M,N,K")
+                .help("Extents, in this order or by name: M=300,K=7")
                 .required(true),
         )
         .arg(
-            option("layouts", "LAYOUTS", "nn, nt, tn, tt: as BLAS writes it, columns of C contiguous")
-                .value_delimiter(',')
-                .default_value("nt"),
-        )
-        .arg(option("dtype", "TYPE", "Element type of A and B").default_value("f32"))
-        .arg(
-            option("kernel", "KEYS", "Keys of `matmul_kernel!`; may be given several times")
-                .action(ArgAction::Append),
-        )
-        .arg(
-            option("multiprocessors", "N", "How many the device has; all else is an H200's")
+            option("multiprocessors", "N", "How many the device has; all else is an H100's")
                 .default_value("132")
                 .value_parser(value_parser!(u32).range(1..)),
         )
-        .after_help(format!("{EXAMPLES}\n\n{MODEL}\n\n{}", output::EXIT_CODES))
+        .after_help(format!("{EXAMPLES}\n\n{TERMS}\n\n{}\n\n{}", output::EXIT_CODES, kernel::help()))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
@@ -53,77 +49,79 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 }
 
 fn show(matches: &ArgMatches) -> Result {
-    let multiprocessors = matches.get_one("multiprocessors").copied().unwrap_or(132);
-    let device = DeviceLimits { multiprocessors, ..DeviceLimits::H200 };
-    let name = texts(matches, "dtype").concat();
-    let elem = Elem::named(&name)
-        .ok_or_else(|| Failure::Refused(format!("`{name}` is no element type; write {}", Elem::names())))?;
-    for size in texts(matches, "sizes") {
-        let parts = if size.split('x').count() == 4 { 4 } else { 3 };
-        for [batch, m, n, k] in sizes(&[size], parts).map_err(Failure::Refused)? {
-            for letters in texts(matches, "layouts") {
-                let problem = Problem::new(elem, m, n, k).layouts(letters).map_err(Failure::of)?;
-                let problem = if parts == 4 { problem.batched(batch) } else { problem };
-                let given = texts(matches, "kernel");
-                let keys = if given.is_empty() { candidates(&problem) } else { given };
-                let ranking = rank(&keys, &problem, &device).map_err(Failure::of)?;
-                print(&format!("{elem} {letters}, {size}\n{}\n", table(&ranking, &problem)))?;
-            }
+    let chosen = kernel::chosen(matches)?;
+    let kernel = &chosen.generated;
+    let sizes = matches.get_one::<String>("size").map_or("", String::as_str);
+    let (sizes, given) = unallocated(kernel, sizes)?;
+    let newest = kernel.variants.iter().map(|variant| variant.program.arch).max();
+    let limits = Limits::of(newest.unwrap_or_default().max(Limits::HOPPER.arch));
+    let multiprocessors = matches.get_one("multiprocessors").copied().unwrap_or(limits.multiprocessors);
+    let ranking = ranking(kernel, &given, &Limits { multiprocessors, ..limits }).map_err(Failure::of)?;
+    let sizes: Vec<String> = sizes.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+    print(&format!("{}: {}\n\n{}", kernel.name, sizes.join(", "), text(kernel, &ranking)))
+}
+
+/// The variants that can run, best first, followed by the others.
+fn text(kernel: &Generated, ranking: &Ranking) -> String {
+    let head =
+        "time clocks rounds blocks steps step longest tile memory edges launch packing variant program";
+    let head = head.split(' ').map(str::to_owned).collect();
+    let rows: Vec<_> =
+        std::iter::once(head).chain(ranking.serves.iter().map(|one| row(kernel, one))).collect();
+    let mut text = output::table(&rows, &[0, 1, 2, 3, 4, 5, 7, 8, 9, 10, 11, 12]);
+    if let [first, _, ..] = &ranking.serves[..]
+        && !first.competes
+    {
+        text += &format!("\nvariant {} is taken as the first that can run\n", first.variant + 1);
+    }
+    let copied = ranking.serves.iter().flat_map(|one| {
+        let why = |(arg, why): &(usize, String)| format!("a copy of `{}`: {why}", kernel.params[*arg].name);
+        one.packed.iter().map(move |packed| (one.variant, why(packed)))
+    });
+    text += &grouped(copied, ["reads", "read"]);
+    text + &grouped(ranking.refused.iter().cloned(), ["cannot run:", "cannot run:"])
+}
+
+/// Variants with what is said of them, those of which the same is said in one line. Variants that differ in tiles alone
+/// often have their reasons in common.
+fn grouped(all: impl Iterator<Item = (usize, String)>, verbs: [&str; 2]) -> String {
+    let mut lines: Vec<(String, Vec<String>)> = Vec::new();
+    for (variant, why) in all {
+        let variant = (variant + 1).to_string();
+        match lines.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, variants)) => variants.push(variant),
+            None => lines.push((why, vec![variant])),
         }
     }
-    Ok(())
-}
-
-/// The candidates, best first, followed by the refused ones.
-fn table(ranking: &Ranking, problem: &Problem) -> String {
-    let heads =
-        "time TFLOP/s tiles blocks waves before iterations iteration after registers shared variant kernel";
-    let operations =
-        2.0 * problem.batch.unwrap_or(1) as f64 * problem.sizes.iter().map(|&n| n as f64).product::<f64>();
-    let row = |Choice { keys, predicted, .. }: &Choice| {
-        let (facts, [before, iteration, after]) = (&predicted.facts, predicted.clocks);
-        vec![
-            time(predicted.seconds),
-            format!("{:.1}", operations / predicted.seconds / 1e12),
-            facts.tiles.to_string(),
-            facts.blocks.to_string(),
-            predicted.waves.to_string(),
-            format!("{before:.0}"),
-            facts.work.iterations.to_string(),
-            format!("{iteration:.0}"),
-            format!("{after:.0}"),
-            facts.registers.to_string(),
-            facts.shared_bytes.to_string(),
-            (facts.variant + 1).to_string(),
-            if keys.is_empty() { "matmul".to_owned() } else { keys.clone() },
-        ]
+    let line = |(why, variants): &(String, Vec<String>)| match &variants[..] {
+        [one] => format!("\nvariant {one} {} {why}", verbs[0]),
+        all => format!("\nvariants {} {} {why}", all.join(", "), verbs[1]),
     };
-    let head = heads.split(' ').map(str::to_owned).collect();
-    let rows: Vec<_> = std::iter::once(head).chain(ranking.choices.iter().map(row)).collect();
-    let mut text = output::table(&rows, &(0..12).collect::<Vec<_>>());
-    ranking.refused.iter().for_each(|(keys, why)| text += &format!("not `{keys}`: {why}\n"));
-    text
+    let text: String = lines.iter().map(line).collect();
+    if text.is_empty() { text } else { text + "\n" }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+fn row(kernel: &Generated, one: &Ranked) -> Vec<String> {
+    let mut row = match &one.estimate {
+        None => vec!["-".to_owned(); 12],
+        Some(of) => {
+            let first = [of.clocks, of.rounds, of.blocks, of.steps, of.step].map(|n| n.to_string());
+            let last = [of.tile, of.memory, of.edges, of.launch, of.packing].map(|n| n.to_string());
+            let longest = one.limit.unwrap_or("-").to_owned();
+            std::iter::once(time(of.seconds())).chain(first).chain([longest]).chain(last).collect()
+        }
+    };
+    row.extend([(one.variant + 1).to_string(), program(kernel, one.variant)]);
+    row
+}
 
-    #[test]
-    fn the_table_of_candidates() {
-        let problem = Problem::new(Elem::F32, 256, 128, 1024);
-        let mut ranking = rank(&["", "bm=64 bnn=64"], &problem, &DeviceLimits::H200).unwrap();
-        let predicted = &mut ranking.choices[0].predicted;
-        (predicted.seconds, predicted.clocks) = (2.04e-4, [6050.0, 3044.4, 2749.0]);
-        (predicted.facts.registers, predicted.facts.shared_bytes) = (104, 8252);
-        let expected = "
-     time  TFLOP/s  tiles  blocks  waves  before  iterations  iteration  after  registers  shared  variant  kernel
-204.00 µs      0.3      2       2      1    6050         128       3044   2749        104    8252        1  matmul
-not `bm=64 bnn=64`: there is no key `bnn`
-  bm=64 bnn=64 dtype=f32 a=m_major b=n_major c=m_major batched=false
-        ^^^
-help: did you mean `bn`?
-";
-        assert_eq!(format!("\n{}", table(&ranking, &problem)), expected);
-    }
+/// The constants that make a variant another alternative, and its grid.
+fn program(kernel: &Generated, variant: usize) -> String {
+    let variant = kernel.variant(variant);
+    let launch = &variant.program.launch;
+    let product = |factors: &Vec<Value>| factors.iter().map(Value::to_string).collect::<Vec<_>>().join("*");
+    let axes: Vec<String> =
+        launch.grid.iter().map(product).filter(|axis| !matches!(&**axis, "" | "1")).collect();
+    let grid = format!("{} threads, {}", launch.threads, axes.join(" x "));
+    variant.label.iter().cloned().chain([grid]).collect::<Vec<_>>().join("; ")
 }

@@ -147,3 +147,32 @@ fn what_cannot_be_drawn() {
         assert_snapshot!(format!("undrawn_{name}"), refused(&[&["draw"], arguments].concat()));
     }
 }
+
+#[test]
+fn choices() {
+    let choose = |line: &str| printed(&[&["choose"], &line.split(' ').collect::<Vec<_>>()[..]].concat());
+    // Variants that compete, copies of arguments, and a kernel that takes the first that can run.
+    assert_snapshot!(
+        "choose_alternatives",
+        choose("linear_hopper CLUSTER=1 BN=128 --size M=16,N=4096,K=4096")
+    );
+    assert_snapshot!("choose_user_constants", choose("tutorial BM=64 --sizes 200,100,50"));
+    let packed = choose("matmul dtype=bf16 arch=90 a=k_major b=k_major --size 512,1023,1023");
+    let copies = packed.lines().find(|line| line.contains("`a`")).unwrap();
+    assert!(
+        copies.starts_with("variants ")
+            && copies.ends_with(" read a copy of `a`: 8 does not divide lda, which is 1023")
+    );
+    // Fewer multiprocessors take more rounds.
+    let rounds = |text: String| {
+        text.lines().nth(3).unwrap().split_whitespace().nth(3).unwrap().parse::<u32>().unwrap()
+    };
+    let line = "linear_hopper BM=128 BN=128 --size 2048,2048,1024 --multiprocessors";
+    assert!(rounds(choose(&format!("{line} 10"))) > rounds(choose(&format!("{line} 132"))));
+    // Loops over nothing.
+    assert!(choose("tutorial --size 200,100,0").contains("  4  256 threads"));
+    assert!(refused(&["choose", "tutorial", "--size", "7,x,3"]).contains("a size is a number"));
+    assert!(
+        refused(&["choose", "tutorial", "--size", "2147483647,8,9"]).contains("coordinates have 32 bits")
+    );
+}

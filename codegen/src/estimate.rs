@@ -48,6 +48,9 @@ mod device {
     pub(super) const CLUSTERS: u32 = 1000;
 }
 
+/// Clocks in a second.
+pub(crate) const HERTZ: f64 = 1.98e9;
+
 /// What statements take of a multiprocessor.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 struct Load {
@@ -90,16 +93,20 @@ impl Load {
         }
     }
 
-    /// Clocks of a multiprocessor that does nothing else.
+    /// Clocks of each part of a multiprocessor that does nothing else.
+    fn parts(&self) -> [(&'static str, f64); 5] {
+        [
+            ("tensor cores", self.tensor),
+            ("CUDA cores", self.cores),
+            ("issue", self.issued / device::ISSUE),
+            ("shared memory", self.wavefronts),
+            ("L2 cache", self.loaded / device::LOADED + self.stored / device::STORED),
+        ]
+    }
+
+    /// Those of the part that takes longest.
     fn clocks(&self) -> f64 {
-        let parts = [
-            self.tensor,
-            self.cores,
-            self.issued / device::ISSUE,
-            self.wavefronts,
-            self.loaded / device::LOADED + self.stored / device::STORED,
-        ];
-        parts.into_iter().fold(0.0, f64::max)
+        self.parts().iter().fold(0.0, |most, part| most.max(part.1))
     }
 
     /// Is there any work?
@@ -131,21 +138,41 @@ impl Parts {
     }
 }
 
-/// The estimate for a kernel; `None` where nothing is known of how often its main loop runs.
-pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
-    let mut meter = Meter::of(kernel);
+/// What a kernel takes once in a tile, and the loop that takes most of a multiprocessor: how often it runs, and an
+/// iteration. `None` where nothing is known of how often.
+fn main_loop(kernel: &Kernel) -> Option<(Load, Value, Load)> {
     let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
-    let parts = meter.body(&kernel.body, warps)?;
+    let parts = Meter::of(kernel).body(&kernel.body, warps)?;
     let heaviest = |x: &&(Value, Load), y: &&(Value, Load)| x.1.size().total_cmp(&y.1.size());
     let (steps, step) =
         parts.loops.iter().max_by(heaviest).copied().unwrap_or((Value::Int(0), Load::default()));
+    Some((parts.once, steps, step))
+}
+
+/// The part of a multiprocessor that decides how long an iteration of the main loop takes, or a tile where there is none.
+pub(crate) fn limit(kernel: &Kernel) -> Option<&'static str> {
+    let (once, _, step) = main_loop(kernel)?;
+    let load = if step.size() > 0.0 { step } else { once };
+    if step.latency > load.clocks() && in_turn(kernel, &step) {
+        return Some("latency");
+    }
+    load.parts().into_iter().max_by(|x, y| x.1.total_cmp(&y.1)).map(|(name, _)| name)
+}
+
+/// Does a block have a multiprocessor for itself, one tile after the other?
+fn in_turn(kernel: &Kernel, step: &Load) -> bool {
+    kernel.launch.persistent || step.rows > 0.0
+}
+
+/// The estimate for a kernel; `None` where nothing is known of how often its main loop runs.
+pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
+    let (once, steps, step) = main_loop(kernel)?;
     let clusters = kernel.launch.cluster.iter().product::<u32>() > 1;
     let launch = device::LAUNCH + if clusters { device::CLUSTERS } else { 0 };
     let fixed = if kernel.launch.persistent { device::TILE } else { device::BLOCK };
-    let tile = (fixed + parts.once.clocks()) as u32;
+    let tile = (fixed + once.clocks()) as u32;
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
-    let in_turn = kernel.launch.persistent || step.rows > 0.0;
-    let cost = if in_turn {
+    let cost = if in_turn(kernel, &step) {
         let peers = if step.received > 0.0 { device::PEERS } else { 0.0 };
         let alone = step.clocks().max(step.latency) + peers;
         let (rows, received) = (clocks(step.rows), clocks(step.received));

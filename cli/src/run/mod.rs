@@ -3,7 +3,7 @@
 
 mod device;
 pub(crate) mod function;
-mod problem;
+pub(crate) mod problem;
 mod product;
 mod reference;
 mod simulated;

@@ -1,6 +1,7 @@
 //! Generated arguments for a kernel: sizes from the command line, contents from a seed.
 
 use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
+use tilewright_codegen::launch::{self, Given};
 use tilewright_codegen::thread::Param;
 use tilewright_codegen::{Elem, Generated};
 use tilewright_layout::{Symbol, Value};
@@ -67,9 +68,7 @@ impl Problem {
         for param in params {
             arguments.push(match param {
                 Param::Pointer { name, elem, write, shape, stride } => {
-                    let shape: Option<Vec<i64>> = shape.iter().map(|n| n.evaluate(&known.lookup())).collect();
-                    let shape = shape.ok_or_else(|| strange(name))?;
-                    let strides = strides(&shape, stride, &mut known).ok_or_else(|| strange(name))?;
+                    let (shape, strides) = known.modes(name, shape, stride)?;
                     let reach = reach(&shape, &strides);
                     let empty = shape.contains(&0);
                     let read = !write || accumulates;
@@ -121,6 +120,25 @@ impl Problem {
     }
 }
 
+/// Extents by name, and the arguments of a launch that is planned and does not run: each begins where an allocation could.
+pub(crate) fn unallocated(kernel: &Generated, sizes: &str) -> Result<(Vec<(String, i64)>, Vec<Given>)> {
+    let params = &kernel.variants[0].program.params[..kernel.params.len()];
+    let mut known = extents(params, Some(sizes))?;
+    let mut given = Vec::new();
+    for (place, param) in params.iter().enumerate() {
+        given.push(match param {
+            Param::Pointer { name, elem, write, shape, stride } => {
+                let (extents, strides) = known.modes(name, shape, stride)?;
+                let (len, address) = (reach(&extents, &strides) as u64, (place as u64 + 1) << 50);
+                Given::Tensor(launch::Tensor { elem: *elem, mutable: *write, extents, strides, len, address })
+            }
+            Param::Scalar { elem, .. } => Given::Scalar(*elem),
+            _ => return Err(strange(&kernel.name)),
+        });
+    }
+    Ok((known.extents, given))
+}
+
 /// The extent of a mode.
 fn along(param: &Param, mode: usize) -> Option<Value> {
     let Param::Pointer { shape, .. } = param else { return None };
@@ -140,9 +158,7 @@ fn fits(params: &[Param], sizes: &Known, memory: i64) -> Result<()> {
     let (mut all, mut parts) = (0i64, Vec::new());
     for param in params {
         let Param::Pointer { name, elem, shape, stride, .. } = param else { continue };
-        let shape: Option<Vec<i64>> = shape.iter().map(|n| n.evaluate(&known.lookup())).collect();
-        let shape = shape.ok_or_else(|| strange(name))?;
-        let strides = strides(&shape, stride, &mut known).ok_or_else(|| strange(name))?;
+        let (shape, strides) = known.modes(name, shape, stride)?;
         let elements = if shape.contains(&0) { 0 } else { reach(&shape, &strides) };
         let bytes = elements.saturating_mul(2 * 8 + i64::from(elem.bytes()));
         all = all.saturating_add(bytes);
@@ -179,6 +195,14 @@ struct Known {
 }
 
 impl Known {
+    /// The extents and strides of a tensor.
+    fn modes(&mut self, name: &str, shape: &[Value], stride: &[Value]) -> Result<(Vec<i64>, Vec<i64>)> {
+        let shape: Option<Vec<i64>> = shape.iter().map(|n| n.evaluate(&self.lookup())).collect();
+        let shape = shape.ok_or_else(|| strange(name))?;
+        let strides = strides(&shape, stride, self).ok_or_else(|| strange(name))?;
+        Ok((shape, strides))
+    }
+
     fn lookup(&self) -> impl Fn(Symbol) -> Option<i64> {
         |symbol: Symbol| {
             let all = self.extents.iter().chain(&self.strides);

@@ -21,6 +21,57 @@ const MEMORY: u128 = 1773;
 /// The part of the shorter of memory and blocks that the other does not hide.
 const WAITING: (u128, u128) = (1, 2);
 
+/// The estimated clocks of a launch, and the terms that they are made of.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Estimate {
+    /// All of them, packing included.
+    pub clocks: u128,
+    /// Waves of blocks, or the tiles that the busiest block takes one after the other.
+    pub rounds: u128,
+    /// Blocks that a multiprocessor runs at once.
+    pub blocks: u128,
+    /// Iterations of the main loop.
+    pub steps: u128,
+    /// Clocks of an iteration.
+    pub step: u128,
+    /// What an iteration, or all of the launch, takes longest for.
+    pub limit: Limit,
+    /// Clocks of a round beside its iterations.
+    pub tile: u128,
+    /// Clocks in which memory delivers what is read.
+    pub memory: u128,
+    /// Further clocks for rows and columns that are out of bounds.
+    pub edges: u128,
+    /// Clocks of a launch that does nothing.
+    pub launch: u128,
+    /// Clocks of the launches that copy arguments before.
+    pub packing: u128,
+}
+
+impl Estimate {
+    /// Seconds, at the clock of an H100.
+    pub fn seconds(&self) -> f64 {
+        self.clocks as f64 / crate::estimate::HERTZ
+    }
+
+    pub(super) fn packed(self, packing: u128) -> Estimate {
+        Estimate { clocks: self.clocks.saturating_add(packing), packing, ..self }
+    }
+}
+
+/// What a launch takes longest for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Limit {
+    /// The instructions of its iterations.
+    Work,
+    /// Waiting, with too few blocks to hide it.
+    Latency,
+    /// Rows that bulk copies fetch from the L2 cache.
+    Rows,
+    /// Bytes from memory.
+    Memory,
+}
+
 /// The cost model of a variant.
 #[derive(Debug)]
 pub(super) struct Rule {
@@ -131,13 +182,13 @@ impl Rule {
         self.cost.cut > 0
     }
 
-    /// The estimated clocks of a launch.
-    pub(super) fn clocks(
+    /// The estimate for a launch.
+    pub(super) fn estimate(
         &self,
         limits: &Limits,
         sizes: &[Option<Bound>],
         traffic: &[Traffic],
-    ) -> Option<u128> {
+    ) -> Option<Estimate> {
         let (reads, bulk) = (traffic[self.reads], traffic[self.bulk]);
         if self.cost.resident > 0 {
             self.in_waves(limits, sizes, reads)
@@ -147,7 +198,7 @@ impl Rule {
     }
 
     /// Those of the waves of blocks that the busiest multiprocessor has at once. The last wave has fewer of them.
-    fn in_waves(&self, limits: &Limits, sizes: &[Option<Bound>], reads: Traffic) -> Option<u128> {
+    fn in_waves(&self, limits: &Limits, sizes: &[Option<Bound>], reads: Traffic) -> Option<Estimate> {
         let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u128);
         let (cost, cluster) = (self.cost, self.cluster);
         let mut blocks = 1u128;
@@ -156,18 +207,33 @@ impl Rule {
         }
         let at_once = |resident: u32| u128::from(limits.clusters(cluster, resident) * cluster);
         let (waves, rest) = (blocks / at_once(cost.resident), blocks % at_once(cost.resident));
-        let steps = count(self.steps)?;
+        let (steps, last) = (count(self.steps)?, rest.div_ceil(at_once(1)));
+        let step = |blocks: u128| blocks.saturating_mul(cost.step.into()).max(cost.alone.into());
         let wave = |blocks: u128| match blocks {
             0 => 0,
-            _ => {
-                let step = blocks.saturating_mul(cost.step.into()).max(cost.alone.into());
-                steps.saturating_mul(step).saturating_add(cost.tile.into())
-            }
+            _ => steps.saturating_mul(step(blocks)).saturating_add(cost.tile.into()),
         };
-        let of_waves =
-            waves.saturating_mul(wave(cost.resident.into())).saturating_add(wave(rest.div_ceil(at_once(1))));
-        let of_memory = reads.bytes? / MEMORY;
-        Some(together(of_waves, of_memory, WAITING).saturating_add(cost.launch.into()))
+        let of_waves = waves.saturating_mul(wave(cost.resident.into())).saturating_add(wave(last));
+        let memory = reads.bytes? / MEMORY;
+        let blocks = if waves > 0 { cost.resident.into() } else { last };
+        let of_work = together(of_waves, memory, WAITING);
+        Some(Estimate {
+            clocks: of_work.saturating_add(cost.launch.into()),
+            rounds: waves + u128::from(last > 0),
+            blocks,
+            steps,
+            step: step(blocks),
+            limit: match memory > of_waves {
+                true => Limit::Memory,
+                false if step(blocks) > blocks * u128::from(cost.step) => Limit::Latency,
+                false => Limit::Work,
+            },
+            tile: cost.tile.into(),
+            memory,
+            edges: 0,
+            launch: cost.launch.into(),
+            packing: 0,
+        })
     }
 
     /// Those of the busiest block's tiles, one of which is an edge tile.
@@ -177,7 +243,7 @@ impl Rule {
         sizes: &[Option<Bound>],
         reads: Traffic,
         bulk: Traffic,
-    ) -> Option<u128> {
+    ) -> Option<Estimate> {
         let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u128);
         let (cost, cluster) = (self.cost, self.cluster);
         let (mut tiles, mut beyond) = (1u128, 0u128);
@@ -213,10 +279,26 @@ impl Rule {
         let step = together(own.into(), copied, EXPOSED);
         let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
         let of_tiles = rounds.saturating_mul(of_tile);
-        let of_memory = if cost.rows > 0 { bulk.bytes? / MEMORY } else { 0 };
-        let of_edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into()) / 10;
-        let of_work = together(of_tiles, of_memory, WAITING);
-        Some(of_work.saturating_add(of_edges).saturating_add(cost.launch.into()))
+        let memory = if cost.rows > 0 { bulk.bytes? / MEMORY } else { 0 };
+        let edges = steps.saturating_mul(beyond).saturating_mul(cost.beyond.into()) / 10;
+        let of_work = together(of_tiles, memory, WAITING);
+        Some(Estimate {
+            clocks: of_work.saturating_add(edges).saturating_add(cost.launch.into()),
+            rounds,
+            blocks: 1,
+            steps,
+            step,
+            limit: match memory > of_tiles {
+                true => Limit::Memory,
+                false if copied > own.into() => Limit::Rows,
+                false => Limit::Work,
+            },
+            tile: cost.tile.into(),
+            memory,
+            edges,
+            launch: cost.launch.into(),
+            packing: 0,
+        })
     }
 }
 

@@ -4,6 +4,7 @@
 mod bind;
 mod cost;
 mod pack;
+mod ranking;
 mod refusal;
 mod rules;
 mod why;
@@ -19,7 +20,9 @@ use pack::{Choice, Packing};
 use rules::{Alternative, Size, Sizes};
 use why::Why;
 
+pub use cost::{Estimate, Limit};
 pub use pack::Packed;
+pub use ranking::{Ranked, Ranking, ranking};
 pub use refusal::Refusal;
 pub use rules::Rules;
 
@@ -336,7 +339,7 @@ impl Launch<'_> {
         let Launch { kernel, tensors, limits, .. } = *self;
         let number = kernel.variants.len() + hollow;
         let variant = kernel.variant(number);
-        let rules = Rules::new(std::slice::from_ref(variant), &[]);
+        let rules = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
         let value = |symbol: &Symbol| {
             let known = self.rules.symbols.iter().position(|known| known == symbol);
             known.and_then(|number| sizes[number])
@@ -359,6 +362,33 @@ impl Launch<'_> {
         let Launch { rules, kernel, tensors, limits, .. } = *self;
         let before = variants.start;
         let mut packing = Packing::new(rules, kernel, tensors, limits, sizes);
+        let (place, mut tried) = self.weighed(variants, &mut packing, false)?;
+        let variant = before + place;
+        let chosen = tried[place].as_ref().ok();
+        let (copies, clocks) = chosen.map_or((false, None), |choice| (choice.copies, choice.clocks()));
+        tried.truncate(place);
+        let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
+        let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
+        let program = &kernel.variants[variant].program;
+        let grid = match self.given.iter().any(Given::is_empty) {
+            true => [0; 3],
+            false => self.grid(program, &rules.variants[variant], &sizes)?,
+        };
+        let (symbols, passed) = (rules.symbols(&sizes), self.passed(program, &sizes));
+        let spans = spans(self.given);
+        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, clocks))
+    }
+
+    /// What each of some variants would take, or why it cannot run, and the place of the fastest. Those after the first
+    /// that is taken without comparison are of interest only if `all` are asked for.
+    fn weighed(
+        &self,
+        variants: std::ops::Range<usize>,
+        packing: &mut Packing<'_>,
+        all: bool,
+    ) -> Result<(usize, Vec<Result<Choice, Why>>), Refusal> {
+        let Launch { rules, kernel, limits, .. } = *self;
+        let before = variants.start;
         // Facts that all variants need are reported once.
         if let Some(why) = packing.limit(rules.variants[before].class) {
             return Err(Refusal::new(why.text(kernel, before)));
@@ -377,13 +407,13 @@ impl Launch<'_> {
                     let cuts = alternative.cost.as_ref().is_some_and(cost::Rule::cuts);
                     let whole = cuts && packing.copies(alternative.class);
                     let packed = whole.then(|| packing.choice(variant, true));
-                    Ok(packed.filter(|packed| packed.clocks < direct.clocks).unwrap_or(direct))
+                    Ok(packed.filter(|packed| packed.clocks() < direct.clocks()).unwrap_or(direct))
                 }
             };
             // Only variants with a cost model compete.
-            let settled = one.is_ok() && alternative.cost.is_none();
+            let settled = one.is_ok() && !alternative.competes;
             tried.push(one);
-            if settled {
+            if settled && !all {
                 break;
             }
         }
@@ -392,20 +422,11 @@ impl Launch<'_> {
             let why: Vec<String> = why.map(|(why, variant)| why.text(kernel, variant)).collect();
             return Err(Refusal::none_fits(&why));
         };
-        let clocks: Vec<_> = tried.iter().map(|one| one.as_ref().ok()?.clocks).collect();
-        let place = cost::quickest(first, &clocks);
-        let (variant, copies) = (before + place, tried[place].as_ref().is_ok_and(|choice| choice.copies));
-        tried.truncate(place);
-        let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
-        let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
-        let program = &kernel.variants[variant].program;
-        let grid = match self.given.iter().any(Given::is_empty) {
-            true => [0; 3],
-            false => self.grid(program, &rules.variants[variant], &sizes)?,
+        let compared = |(place, one): (usize, &Result<Choice, Why>)| {
+            one.as_ref().ok().filter(|_| rules.variants[before + place].competes)?.clocks()
         };
-        let (symbols, passed) = (rules.symbols(&sizes), self.passed(program, &sizes));
-        let spans = spans(self.given);
-        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, clocks[place]))
+        let clocks: Vec<_> = tried.iter().enumerate().map(compared).collect();
+        Ok((cost::quickest(first, &clocks), tried))
     }
 
     fn grid(&self, program: &Kernel, alternative: &Alternative, sizes: &Sizes) -> Result<[u32; 3], Refusal> {

@@ -1,7 +1,7 @@
 //! Arguments that are packed before a kernel runs: copies with aligned rows, where a variant's facts do not
 //! hold of the arguments themselves, and with rows along another mode, where a variant reads these.
 
-use super::cost::Traffic;
+use super::cost::{Estimate, Traffic};
 use super::rules::{Broken, Check, Rules, Sizes};
 use super::why::Why;
 use super::{Given, Limits, Plan, Tensor, bind, cost};
@@ -137,10 +137,16 @@ struct Operands {
     traffic: Vec<Traffic>,
 }
 
-/// A variant's launch: does it read copies, and its estimated clocks, copies included; `None` where the kernel has no cost model.
+/// A variant's launch: does it read copies, and its estimate, copies included; `None` where the kernel has no cost model.
 pub(super) struct Choice {
     pub(super) copies: bool,
-    pub(super) clocks: Option<u128>,
+    pub(super) estimate: Option<Estimate>,
+}
+
+impl Choice {
+    pub(super) fn clocks(&self) -> Option<u128> {
+        self.estimate.map(|estimate| estimate.clocks)
+    }
 }
 
 /// Operands with copies, and why each is made.
@@ -219,12 +225,23 @@ impl<'p> Packing<'p> {
         let alternative = &self.rules.variants[variant];
         let of_class = self.of_classes[alternative.class].as_ref().and_then(Option::as_ref);
         let operands = &self.operands[of_class.filter(|_| copies).map_or(0, |copies| copies.operands)];
-        let clocks = alternative.cost.as_ref().and_then(|cost| {
-            let own = cost.clocks(self.limits, &operands.sizes, &operands.traffic)?;
+        let estimate = alternative.cost.as_ref().and_then(|cost| {
+            let own = cost.estimate(self.limits, &operands.sizes, &operands.traffic)?;
             let copies = operands.packs.iter().filter_map(|&which| self.copies[which].as_ref()?.as_ref());
-            Some(own.saturating_add(copies.map(|(_, clocks)| clocks).sum()))
+            Some(own.packed(copies.map(|(_, clocks)| clocks).sum()))
         });
-        Choice { copies, clocks }
+        Choice { copies, estimate }
+    }
+
+    /// The arguments that a class of variants reads copies of, and why.
+    pub(super) fn copied(&self, class: usize) -> impl Iterator<Item = (usize, Why)> {
+        let copies = self.of_classes[class].as_ref().and_then(Option::as_ref);
+        let of = |copies: &'_ Copies| {
+            let packs =
+                self.operands[copies.operands].packs.iter().map(|&which| self.kernel.packs[which].arg);
+            packs.zip(copies.why.iter().copied()).collect::<Vec<_>>()
+        };
+        copies.map(of).unwrap_or_default().into_iter()
     }
 
     /// Are there copies for a class of variants? Where it can run on the arguments themselves, these are copies of the arguments

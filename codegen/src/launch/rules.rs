@@ -6,7 +6,7 @@ use tilewright_layout::{Symbol, Value};
 use super::bind::Bound;
 use super::{Tensor, common_multiple, cost, last_offset};
 use crate::definition::{Generated, Pack, Variant};
-use crate::thread::{Fact, Kernel, Param};
+use crate::thread::{Cost, Fact, Kernel, Param};
 
 /// Values of sizes by their numbers, where they are known.
 pub(super) type Sizes = Vec<Option<Bound>>;
@@ -123,6 +123,8 @@ pub(super) struct Alternative {
     /// Blocks along x, y, z, as products.
     pub(super) grid: [Vec<Size>; 3],
     pub(super) cost: Option<cost::Rule>,
+    /// Does a launch compare it with others by its cost?
+    pub(super) competes: bool,
 }
 
 /// A kernel's launch rules: what each variant requires and costs, and how many blocks it has.
@@ -163,15 +165,20 @@ const MAPPED: u64 = 16;
 impl Rules {
     /// The rules of a kernel.
     pub fn of(kernel: &Generated) -> Rules {
+        Rules::with(kernel, &|program| program.launch.cost)
+    }
+
+    /// The same, with a cost for each variant that may have none in a launch.
+    pub(super) fn with(kernel: &Generated, cost: &dyn Fn(&Kernel) -> Option<Cost>) -> Rules {
         let packs: Vec<Rules> = kernel.packs.iter().map(|pack| Rules::of(&pack.kernel)).collect();
         let alignment = packs.iter().fold(MAPPED, |all, pack| common_multiple(all, pack.alignment));
-        let mut rules = Rules::new(&kernel.variants, &kernel.packs);
+        let mut rules = Rules::new(&kernel.variants, &kernel.packs, cost);
         (rules.alignment, rules.packs) = (common_multiple(rules.alignment, alignment), packs);
         rules
     }
 
     /// The rules of some variants.
-    pub(super) fn new(variants: &[Variant], packs: &[Pack]) -> Rules {
+    pub(super) fn new(variants: &[Variant], packs: &[Pack], cost: &dyn Fn(&Kernel) -> Option<Cost>) -> Rules {
         let mut rules = Rules {
             symbols: Vec::new(),
             forms: Vec::new(),
@@ -204,9 +211,10 @@ impl Rules {
             if class == firsts.len() {
                 firsts.push(variant);
             }
-            let cost = program.launch.cost.map(|cost| cost::Rule::new(&mut rules, program, cost));
+            let competes = program.launch.cost.is_some();
+            let cost = cost(program).map(|cost| cost::Rule::new(&mut rules, program, cost));
             let grid = [0, 1, 2].map(|axis| rules.sizes(&program.launch.grid[axis]));
-            rules.variants.push(Alternative { class, grid, cost });
+            rules.variants.push(Alternative { class, grid, cost, competes });
         }
         rules
     }

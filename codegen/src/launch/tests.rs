@@ -208,3 +208,39 @@ fn devices_have_limits() {
     let said = plan(&sgemm(), &given, &narrow).unwrap_err().to_string();
     assert!(said.contains("a block has 256 threads, and 128 is the device's most"), "{said}");
 }
+
+/// Kernels whose variants compete, those of which a launch takes the first that can run, and launches without loops.
+#[test]
+fn a_ranking_begins_with_the_variant_of_the_plan() {
+    for keys in ["dtype=bf16 arch=90 a=k_major b=k_major", "arch=90", ""] {
+        let kernel = crate::words::Words::read(keys).unwrap().matmul().unwrap();
+        let rows = keys.contains("k_major");
+        for [m, n, k] in [[16, 4096, 4096], [1000, 1000, 1001], [300, 8, 77], [128, 128, 8], [64, 64, 0]] {
+            let tensors = [[m, k], [n, k], [m, n]].into_iter().zip(&kernel.params).enumerate();
+            let given: Vec<Given> = tensors
+                .map(|(place, (extents, param))| {
+                    let by_rows = rows && place < 2;
+                    let strides = if by_rows { [extents[1].max(1), 1] } else { [1, extents[0]] };
+                    let address = (place as u64 + 1) << 40;
+                    Given::Tensor(tensor(param.elem, &extents, &strides, address, place == 2))
+                })
+                .collect();
+            let (plan, ranking) = (
+                plan(&kernel, &given, &Limits::HOPPER).expect("a plan"),
+                ranking(&kernel, &given, &Limits::HOPPER).expect("a ranking"),
+            );
+            let first = &ranking.serves[0];
+            assert_eq!(first.variant, plan.variant, "{keys}: {m}x{n}x{k}");
+            let packed: Vec<usize> = plan.packed.iter().map(|packed| packed.arg).collect();
+            assert_eq!(first.packed.iter().map(|of| of.0).collect::<Vec<_>>(), packed);
+            if k > 0 {
+                assert_eq!(ranking.serves.len() + ranking.refused.len(), kernel.variants.len());
+            }
+            let clocks = |one: &Ranked| one.estimate.filter(|_| one.competes).map(|of| of.clocks);
+            assert!(ranking.serves.iter().filter_map(clocks).is_sorted());
+            for of in ranking.serves.iter().filter_map(|one| one.estimate) {
+                assert!(of.clocks >= of.memory.max(of.rounds * of.tile) + of.edges + of.launch + of.packing);
+            }
+        }
+    }
+}
