@@ -226,6 +226,36 @@ impl SharedTile {
         Synthesis { plain, padding, swizzle, paddings_tried, swizzles_tried }
     }
 
+    /// The layout without conflicts of [`SharedTile::synthesize`], or, where there is none, the one with the fewest. Paddings
+    /// are not tried where none can be better than the swizzle.
+    ///
+    /// ```
+    /// use tilewright_layout::{SharedTile, Transfer, layout};
+    /// let tile = SharedTile::new(&layout!((64, 64)), 2)?.access(&layout!((32, 8) : (64, 1)), 8, Transfer::Matrix)?;
+    /// assert_eq!(tile.best().to_string(), "Sw<3,3,3> o 0 o (64,64):(1,64)");
+    /// # Ok::<(), tilewright_layout::LayoutError>(())
+    /// ```
+    pub fn best(&self) -> Composed {
+        let plain = self.excess(&|at| at, u32::MAX);
+        let (mut paddings_tried, mut swizzles_tried) = (0, 0);
+        let swizzle = self.swizzle(plain, &mut swizzles_tried);
+        let is_packed = self.offsets.len() as i64 == self.cosize;
+        if plain != Some(0) && swizzle.excess == Some(0) && swizzle.extra <= 0 && is_packed {
+            return swizzle.layout;
+        }
+        let padding = self.pad(plain, &mut paddings_tried);
+        let found = Synthesis { plain, padding, swizzle, paddings_tried, swizzles_tried };
+        if let Some(layout) = found.conflict_free() {
+            return layout;
+        }
+        let (padded, swizzled) = (found.padding.excess, found.swizzle.excess);
+        match (swizzled, padded) {
+            (Some(swizzled), Some(padded)) if padded < swizzled => found.padding.layout.into(),
+            (None, Some(_)) => found.padding.layout.into(),
+            _ => found.swizzle.layout,
+        }
+    }
+
     /// Wavefronts lost, unless a vector is misaligned or there are `limit` or more.
     pub(crate) fn excess(&self, to: &dyn Fn(i64) -> i64, limit: u32) -> Option<u32> {
         let mut excess = 0;

@@ -357,7 +357,11 @@ proptest! {
         prop_assert_eq!(found.padding.excess == Some(0), lost(&tile, &found.padding.layout) == Some(0));
         prop_assert_eq!(found.swizzle.excess == Some(0), lost(&tile, &found.swizzle.layout) == Some(0));
         if let Some(best) = found.conflict_free() {
-            prop_assert_eq!(lost(&tile, best), Some(0));
+            prop_assert_eq!(lost(&tile, &best), Some(0));
+            prop_assert_eq!(tile.best(), best);
+        } else {
+            let fewest = found.padding.excess.into_iter().chain(found.swizzle.excess).min();
+            prop_assert!(fewest.is_none() || lost(&tile, tile.best()) == fewest);
         }
         let room = |layout: &Composed| layout.cosize().unwrap() - plain.cosize().unwrap();
         prop_assert_eq!(found.padding.extra, room(&found.padding.layout.clone().into()));

@@ -43,7 +43,7 @@ impl Compiler {
         fs::create_dir_all(out).expect("a folder for the output");
         let mut command = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
         // Paths in libraries are relative to the workspace, and messages quote what stands there.
-        command.current_dir(workspace());
+        command.current_dir(workspace()).env_remove("RUSTC_BOOTSTRAP");
         command.args(["--edition", "2024"]).args(options).arg("--out-dir").arg(out).arg("-L").arg(out);
         command.arg("--extern").arg(with_prefix("tilewright=", &self.tilewright));
         command.arg("-L").arg(with_prefix("dependency=", &self.libraries)).arg(file);

@@ -43,7 +43,7 @@ impl UserCrate {
         let mut command = Command::new(cargo);
         command.current_dir(&self.dir).args(arguments).arg("--target-dir").arg(target);
         // A user builds without the flags of the test build.
-        command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
+        command.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS").env_remove("RUSTC_BOOTSTRAP");
         command.env("CARGO_TERM_COLOR", "never").output()
     }
 }

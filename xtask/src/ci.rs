@@ -1,5 +1,7 @@
 //! What a change must pass.
 
+use std::time::Instant;
+
 use crate::shell::{Outcome, cargo, run as spawn, step};
 use crate::{publish, test};
 
@@ -14,15 +16,20 @@ const CHECKS: &[Check] = &[
     ("publish", publish::rehearse),
 ];
 
-/// Runs every check even after a failure, so that one run reports all failures.
+/// Runs every check even after a failure, so that one run reports all failures; then how long each took, the longest first.
 pub(crate) fn run(_: &[String]) -> Outcome {
     let mut failed = Vec::new();
+    let mut times = Vec::new();
     for (name, check) in CHECKS {
+        let start = Instant::now();
         if let Err(message) = check() {
             eprintln!("    {message}");
             failed.push(*name);
         }
+        times.push((start.elapsed().as_secs_f64(), name));
     }
+    times.sort_by(|one, other| other.0.total_cmp(&one.0));
+    times.iter().for_each(|(seconds, name)| eprintln!("{seconds:>8.1} s  {name}"));
     if failed.is_empty() {
         eprintln!("==> ci: all {} checks passed", CHECKS.len());
         return Ok(());

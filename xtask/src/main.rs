@@ -19,6 +19,7 @@ mod setup;
 mod shell;
 mod snapshots;
 mod test;
+mod times;
 
 use shell::Outcome;
 use std::process::ExitCode;
@@ -108,6 +109,12 @@ const TASKS: &[Task] = &[
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let Some((word, rest)) = arguments.split_first()
+        && word == times::WORD
+    {
+        eprintln!("error: {}", times::become_test(rest));
+        return ExitCode::FAILURE;
+    }
     match dispatch(&arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {

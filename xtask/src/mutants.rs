@@ -14,6 +14,13 @@ pub(crate) fn run(_: &[String]) -> Outcome {
         "--test",
         "simulated",
     ]);
-    command.args(["--", "--ignored", "--nocapture", "a_thousand_seeds", "all_of_them_under_200_schedules"]);
+    command.args([
+        "--",
+        "--ignored",
+        "--nocapture",
+        "a_thousand_seeds",
+        "few_seeds_catch_what_many_do",
+        "all_of_them_under_200_schedules",
+    ]);
     step("mutants", || spawn(&mut command))
 }

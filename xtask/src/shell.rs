@@ -48,7 +48,7 @@ pub(crate) fn run(command: &mut Command) -> Outcome {
 }
 
 /// Runs a command and shows, of its standard output, only the lines worth showing.
-pub(crate) fn run_filtered(command: &mut Command, worth_showing: fn(&str) -> bool) -> Outcome {
+pub(crate) fn run_filtered(command: &mut Command, mut worth_showing: impl FnMut(&str) -> bool) -> Outcome {
     let mut child = command.stdout(Stdio::piped()).spawn().map_err(|error| cannot_start(command, &error))?;
     let output = child.stdout.take().expect("is piped");
     for bytes in BufReader::new(output).split(b'\n').map_while(Result::ok) {

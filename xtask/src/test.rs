@@ -3,7 +3,8 @@
 use std::process::Command;
 
 use crate::setup;
-use crate::shell::{Outcome, capture, cargo, root, run as spawn, scope, step};
+use crate::shell::{Outcome, capture, cargo, root, run_filtered, scope, step};
+use crate::times::{Slowest, runner};
 
 /// What tests over many cases read: a seed that draws their share, or `all`.
 const SWEEP: &str = "TILEWRIGHT_SWEEP";
@@ -34,6 +35,14 @@ fn all(extra: &[String], cases: &str) -> Outcome {
     let environment = setup::prepare()?;
     // One failing crate must not hide the results of the others.
     let mut command = cargo(["test", "--no-fail-fast"]);
-    command.args(scope(extra)).args(extra).envs(environment).env(SWEEP, cases);
-    step("test", || spawn(&mut command))
+    command.args(runner()).args(scope(extra)).args(extra).envs(environment).env(SWEEP, cases);
+    let mut slowest = Slowest::default();
+    let outcome = step("test", || {
+        run_filtered(&mut command, |line| {
+            slowest.read(line);
+            true
+        })
+    });
+    slowest.show();
+    outcome
 }

@@ -101,16 +101,7 @@ impl SharedUses {
 
     /// The layout without bank conflicts, or, where there is none, the one with the fewest.
     pub fn layout(&self) -> Result<Composed> {
-        let found = self.uses.synthesize();
-        if let Some(layout) = found.conflict_free() {
-            return Ok(layout);
-        }
-        let (padded, swizzled) = (found.padding.excess, found.swizzle.excess);
-        Ok(match (swizzled, padded) {
-            (Some(swizzled), Some(padded)) if padded < swizzled => found.padding.layout.into(),
-            (None, Some(_)) => found.padding.layout.into(),
-            _ => found.swizzle.layout,
-        })
+        Ok(self.uses.best())
     }
 
     /// Wavefronts lost to bank conflicts in a layout, all uses taken together.

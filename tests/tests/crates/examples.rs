@@ -41,7 +41,12 @@ fn built() -> PathBuf {
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
     // The whole workspace, as the tests are built: with other features everything would be compiled again.
-    command.current_dir(root()).args(["build", "--quiet", "--workspace", "--examples"]);
+    command.current_dir(root()).env_remove("RUSTC_BOOTSTRAP").args([
+        "build",
+        "--quiet",
+        "--workspace",
+        "--examples",
+    ]);
     let output = command.arg("--target-dir").arg(&target).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
     target.join("debug/examples")

@@ -77,18 +77,24 @@ fn tally(mutant: &Mutant, subject: &Subject, cases: &[Case], seeds: u64) -> Tall
     tally
 }
 
-/// Runs all mutants; returns a line for each, and the differences from the table.
-fn review(seeds: u64) -> (Vec<String>, Vec<String>) {
-    let (subjects, mutants) = (subjects::all(), table::all());
+/// Runs all mutants.
+fn tallies(mutants: &[Mutant], seeds: u64) -> Vec<Tally> {
+    let subjects = subjects::all();
     let cases: Vec<Vec<Case>> = each(subjects.len(), |at| subjects[at].cases());
     let of = |mutant: &Mutant| {
         let at = subjects.iter().position(|subject| subject.name == mutant.of);
         at.unwrap_or_else(|| panic!("no kernel `{}`", mutant.of))
     };
-    let tallies = each(mutants.len(), |at| {
+    each(mutants.len(), |at| {
         let which = of(&mutants[at]);
         tally(&mutants[at], &subjects[which], &cases[which], seeds)
-    });
+    })
+}
+
+/// Runs all mutants; returns a line for each, and the differences from the table.
+fn review(seeds: u64) -> (Vec<String>, Vec<String>) {
+    let mutants = table::all();
+    let tallies = tallies(&mutants, seeds);
     let (mut lines, mut wrong) = (Vec::new(), Vec::new());
     for (mutant, tally) in mutants.iter().zip(&tallies) {
         let kinds: Vec<&str> = tally.kinds.keys().map(String::as_str).collect();
@@ -223,6 +229,18 @@ fn every_statement_matters() {
 #[test]
 fn correct_kernels_have_no_fault() {
     unbroken(SOME);
+}
+
+/// What the tests above find of what the long version does.
+#[test]
+#[ignore = "takes minutes: `cargo xtask mutants`"]
+fn few_seeds_catch_what_many_do() {
+    let mutants = table::all();
+    let [few, many] = [FEW, MANY / 20].map(|seeds| tallies(&mutants, seeds));
+    let caught = few.iter().filter(|tally| tally.caught > 0).count();
+    let full = many.iter().filter(|tally| tally.caught > 0).count();
+    println!("{FEW} seeds catch {caught} of the {full} mutants that {} seeds catch", MANY / 20);
+    assert!(caught * 100 >= full * 95, "that is less than 95 %");
 }
 
 /// `cargo xtask mutants`.
