@@ -104,7 +104,7 @@ fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outc
     if all.len() == 1
         && let Some((program, diagnostics, levels)) = evaluated.next()
     {
-        return finish(None, program, Vec::new(), diagnostics, &levels, purpose);
+        return finished(None, program, Vec::new(), diagnostics, &levels, purpose);
     }
     let mut evaluated: Vec<_> = evaluated.collect();
     let labels: Vec<String> = all.iter().map(|one| one.chosen(settings)).collect();
@@ -134,7 +134,7 @@ fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outc
         let narrow = every().map(of(Width::One, &[Policy::Small]));
         let last = every().take(1).map(of(Width::One, &[Policy::General]));
         let others = wide.chain(narrow).chain(last).collect();
-        let mut outcome = finish(Some(label), program.clone(), others, diagnostics, &levels, purpose);
+        let mut outcome = finished(Some(label), program.clone(), others, diagnostics, &levels, purpose);
         if let Some(kernel) = &mut outcome.kernel {
             unfit.append(&mut kernel.report.left_out);
             kernel.report.left_out = unfit;
@@ -159,7 +159,7 @@ impl Settings {
 fn product(args: &[ast::Arg], purpose: Purpose) -> Outcome {
     match matmul::programs(args) {
         Ok(Programs { wide, others, diagnostics, levels, why, instead }) => {
-            let mut outcome = finish(None, wide, others, diagnostics, &levels, purpose);
+            let mut outcome = finished(None, wide, others, diagnostics, &levels, purpose);
             match (&mut outcome.kernel, instead) {
                 (Some(kernel), _) => kernel.report.instruction = why,
                 // The keys are about tensor cores, not about the threads of a product without them.
@@ -174,11 +174,22 @@ fn product(args: &[ast::Arg], purpose: Purpose) -> Outcome {
 
 /// The outcome for a program of the builder.
 pub fn generate(program: Program) -> Outcome {
-    finish(None, program, Vec::new(), Vec::new(), &[], Purpose::Launch)
+    finished(None, program, Vec::new(), Vec::new(), &[], Purpose::Launch)
 }
 
-/// Checks, lowers and prints a program, unless it has errors: see [`checked`]. A label names an alternative.
-fn finish(
+/// Checks, lowers and prints a program, unless it has errors.
+#[cfg(test)]
+pub(crate) fn finish(
+    program: Program,
+    others: Vec<Alternative>,
+    diagnostics: Vec<Diagnostic>,
+    levels: &[(Name, Level)],
+) -> Outcome {
+    finished(None, program, others, diagnostics, levels, Purpose::Launch)
+}
+
+/// The same for an alternative with a label, or for one purpose: see [`checked`].
+fn finished(
     label: Option<&String>,
     program: Program,
     others: Vec<Alternative>,
