@@ -333,7 +333,7 @@ impl Seen {
             Op::Wait { .. } => "statement: wait for a token",
             Op::Advance { .. } => "statement: advance",
             Op::Tiles { .. } => "statement: tiles",
-            // Not drawn: tested by programs of the builder in `codegen/tests/choreography`.
+            // Not drawn: tested by programs of the builder in `codegen/tests/all/choreography.rs`.
             Op::Ordered { .. } => return,
             // Cooperating blocks are not drawn either.
             Op::Atomic { .. }

@@ -7,9 +7,9 @@ use tilewright_codegen::generate;
 use tilewright_codegen::tile::Arg;
 use tilewright_layout::{Layout, Swizzle};
 
+use super::interpret::{Memory, run};
+use super::product::{Part, Product};
 use crate::common::{Args, close, numbers, result};
-use crate::interpret::{Memory, run};
-use crate::product::{Part, Product};
 
 /// How many products are drawn; one of every `SIMULATED` that pass is also simulated.
 const DRAWS: u64 = 300;

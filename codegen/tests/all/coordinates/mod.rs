@@ -1,8 +1,6 @@
 //! Checks of coordinates through partitions: programs that are refused with their diagnostics, and programs
 //! that must pass.
 
-#[path = "../common/mod.rs"]
-mod common;
 mod interpret;
 mod mutations;
 mod product;

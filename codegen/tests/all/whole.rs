@@ -1,9 +1,7 @@
 //! Whole tiles: for any extents, number of threads and tensor layouts, statements on tiles compute the same
 //! as plain loops, in every variant, without a race.
 
-mod common;
-
-use common::{Args, numbers, result, rounded};
+use crate::common::{Args, numbers, result, rounded};
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;

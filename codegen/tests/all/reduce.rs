@@ -1,8 +1,6 @@
 //! Reductions: across lanes, warps and blocks of any size, in every element type, at the edges of tensors.
 
-mod common;
-
-use common::{Args, assert_close, close, numbers, result, rounded, run};
+use crate::common::{Args, assert_close, close, numbers, result, rounded, run};
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;

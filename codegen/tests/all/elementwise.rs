@@ -1,9 +1,7 @@
 //! Elementwise functions and copies: every layout of both sides gives the same elements, with the widest
 //! vectors that layouts allow.
 
-mod common;
-
-use common::{Args, assert_close, numbers, result, rounded};
+use crate::common::{Args, assert_close, numbers, result, rounded};
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;

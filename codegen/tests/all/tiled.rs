@@ -1,9 +1,7 @@
 //! Tiled products of the builder: results for every order of operands and many shapes, layouts without bank
 //! conflicts, diagnostics.
 
-mod common;
-
-use common::{Args, assert_close, numbers, result, rounded};
+use crate::common::{Args, assert_close, numbers, result, rounded};
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;

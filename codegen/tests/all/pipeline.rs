@@ -1,8 +1,6 @@
 //! Pipelined loops: results for every number of stages, the printed code, diagnostics.
 
-mod common;
-
-use common::{Args, assert_close, numbers, result};
+use crate::common::{Args, assert_close, numbers, result};
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;

@@ -3,7 +3,7 @@
 #![allow(dead_code, unreachable_pub)]
 
 mod claims;
-mod compute;
+pub(crate) mod compute;
 mod record;
 
 use std::collections::HashMap;

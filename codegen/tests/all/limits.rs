@@ -1,7 +1,5 @@
 //! Limits on input: names, sizes, nesting depth and work, for programs of the builder and for definitions.
 
-mod hostile;
-
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::ast::{self, Arg, Binary, ExprKind, Name, Pattern, Span};
 use tilewright_codegen::build::Builder;
