@@ -31,6 +31,15 @@ pub struct Atom {
     pub effect: Effect,
 }
 
+impl Atom {
+    /// Does it access memory, or order accesses? Compilers keep accesses on their side of it.
+    pub fn clobbers_memory(&self) -> bool {
+        self.operands.iter().any(|operand| {
+            !matches!(operand.kind, OperandKind::Frag { .. } | OperandKind::Int | OperandKind::Immediate)
+        })
+    }
+}
+
 /// An operand of an instruction.
 #[derive(Debug, PartialEq)]
 pub struct Operand {

@@ -364,9 +364,12 @@ impl<'k> Meter<'k> {
                 };
                 self.body(body, elected)
             }
-            Op::Comment(_) | Op::Commit(_) | Op::AwaitPrevious | Op::StartNext | Op::InitBarriers(_) => {
-                once(Load::default())
-            }
+            Op::Comment(_)
+            | Op::Commit(_)
+            | Op::Pin(_)
+            | Op::AwaitPrevious
+            | Op::StartNext
+            | Op::InitBarriers(_) => once(Load::default()),
         }
     }
 

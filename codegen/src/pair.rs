@@ -2,7 +2,7 @@
 
 use tilewright_layout::Layout;
 
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, count};
 use crate::view::View;
 
 /// Two views whose leaves have the same extents.
@@ -62,12 +62,12 @@ pub(crate) fn joint(of: &[View]) -> Result<()> {
 /// Views with different numbers of modes.
 fn other_rank(from: &View, to: &View) -> Problem {
     Problem::new(format!(
-            "`{}` has the shape {} and `{}` has {}: {} modes against {}",
+            "`{}` has the shape {} and `{}` has {}: {} against {}",
             from.name,
             from.shape(),
             to.name,
             to.shape(),
-            from.rank(),
+            count(from.rank(), "mode"),
             to.rank()
         ))
         .help(match (from.rank(), to.rank()) {
@@ -87,8 +87,8 @@ fn other_extent(mode: usize, [one, other]: [&View; 2]) -> Problem {
     let size = |view: &View| view.layout.mode(mode).ok().and_then(|mode| mode.size().ok());
     let has = |view: &View| size(view).map_or("other".into(), |size| size.to_string());
     Problem::new(format!(
-        "mode {mode} has {} elements in `{}`, {}, and {} in `{}`, {}",
-        has(one),
+        "mode {mode} has {} in `{}`, {}, and {} in `{}`, {}",
+        size(one).map_or("other elements".into(), |size| count(size, "element")),
         one.name,
         one.shape(),
         has(other),

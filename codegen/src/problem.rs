@@ -99,3 +99,12 @@ impl From<tilewright_layout::LayoutError> for Problem {
         Problem::new(error.to_string())
     }
 }
+
+/// How many there are, in words: `one mode`, `3 modes`.
+pub(crate) fn count(n: impl TryInto<u64>, of: &str) -> String {
+    match n.try_into() {
+        Ok(1) => format!("one {of}"),
+        Ok(n) => format!("{n} {of}s"),
+        Err(_) => format!("too many {of}s"),
+    }
+}

@@ -10,7 +10,7 @@ use tilewright_layout::{Layout, Path, Tiler, Tuple, Value};
 
 use crate::affine::{Affine, Coord};
 use crate::id::Id;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, count};
 pub use partition::Deal;
 use partition::passes;
 pub(crate) use partition::{Stepped, limit_origin, position, ragged_twice};
@@ -126,9 +126,9 @@ impl View {
     pub fn slice(&self, coord: &[At]) -> Result<View> {
         if coord.len() != self.rank() {
             return Err(Problem::new(format!(
-                "`{}` has {} modes, {}, and the index names {}",
+                "`{}` has {}, {}, and the index names {}",
                 self.name,
-                self.rank(),
+                count(self.rank(), "mode"),
                 self.shape(),
                 coord.len()
             ))
@@ -170,9 +170,9 @@ impl View {
         let (tile, rest) = (divided.mode(0)?, divided.mode(1)?);
         if coord.len() != rest.rank() {
             return Err(Problem::new(format!(
-                "`{}` is divided into {} modes of tiles, and the coordinate names {}",
+                "`{}` is divided into {} of tiles, and the coordinate names {}",
                 self.name,
-                rest.rank(),
+                count(rest.rank(), "mode"),
                 coord.len()
             ))
             .help("write one entry for each mode, with `_` for all tiles along it")

@@ -503,8 +503,9 @@ impl fmt::Display for Condition {
             }
             TilesReachBeyond { mode, period, reach, extent } => write!(
                 f,
-                "tiles repeat every {period} elements and reach over {reach} of them, so the last of {extent} \
+                "tiles repeat every {period} {} and reach over {reach} of them, so the last of {extent} \
                  elements are {} of a tile in mode {mode}",
+                plural(*period as usize, "element"),
                 extent % period
             ),
             NoLayoutThrough { last } => write!(

@@ -339,6 +339,7 @@ impl fmt::Display for Synthesis {
 fn larger(extra: i64) -> String {
     match extra {
         0 => "no larger".to_owned(),
+        1 | -1 => format!("one element {}", if extra > 0 { "larger" } else { "smaller" }),
         _ => format!("{} elements {}", extra.abs(), if extra > 0 { "larger" } else { "smaller" }),
     }
 }

@@ -6,7 +6,7 @@ use tilewright_layout::Composed;
 use crate::advice::Clash;
 use crate::clock::{Component, Order};
 use crate::code::What;
-use crate::fault::{Fault, FaultKind, Party, ranges};
+use crate::fault::{Fault, FaultKind, Party, count, ranges};
 use crate::machine::{Cluster, Context};
 use crate::shadow::{By, Conflict, Stamp};
 use crate::shared::Trouble;
@@ -394,25 +394,33 @@ impl Cluster<'_> {
         };
         let lacks = match mbarrier.missing {
             0 => String::new(),
-            missing => format!(", and {missing} of its {} arrivals are missing", mbarrier.count),
+            missing => format!(
+                ", and {missing} of its {} {} missing",
+                count(mbarrier.count.into(), "arrival"),
+                if missing == 1 { "is" } else { "are" }
+            ),
         };
         match bytes.signum() {
             1 => (
-                format!("{wait}, whose arrivals expect {bytes} bytes more than copies have brought{lacks}"),
-                Some(expect(format!("{bytes} bytes fewer")) + "; or issue the copies that are missing"),
+                format!(
+                    "{wait}, whose arrivals expect {} more than copies have brought{lacks}",
+                    count(bytes, "byte")
+                ),
+                Some(expect(count(bytes, "byte") + " fewer") + "; or issue the copies that are missing"),
             ),
             -1 => (
                 format!(
-                    "{wait}, to which copies have brought {} bytes more than its arrivals expect{lacks}",
-                    -bytes
+                    "{wait}, to which copies have brought {} more than its arrivals expect{lacks}",
+                    count(-bytes, "byte")
                 ),
-                Some(expect(format!("{} bytes more", -bytes))),
+                Some(expect(count(-bytes, "byte") + " more")),
             ),
             _ => {
-                let (missing, count, completed) = (mbarrier.missing, mbarrier.count, mbarrier.completed);
+                let (missing, expected, completed) = (mbarrier.missing, mbarrier.count, mbarrier.completed);
                 (
                     format!(
-                        "{wait}, which has completed {completed} and lacks {missing} of {count} arrivals"
+                        "{wait}, which has completed {completed} and lacks {missing} of {}",
+                        count(expected.into(), "arrival")
                     ),
                     None,
                 )

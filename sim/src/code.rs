@@ -281,6 +281,11 @@ pub(crate) enum Ins {
         pending: u32,
     },
     Fence(Fence),
+    /// A compiler fence for registers of products: cells from, and one past the last.
+    Pin {
+        from: Slot,
+        to: Slot,
+    },
     Sync(Id),
     Arrive {
         bar: Id,

@@ -9,7 +9,7 @@ use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result, Stop};
 use crate::value;
-use crate::warp::{Ints, LANES, Since, Warp};
+use crate::warp::{Ints, LANES, Pin, Since, Warp};
 
 fn each(op: IntOp, a: &Ints, b: &Ints) -> Ints {
     macro_rules! lanes {
@@ -109,6 +109,7 @@ impl Cluster<'_> {
                 Ins::Atom(at) => self.atom(w, at)?,
                 Ins::Commit(queue) => self.commit(w, queue)?,
                 Ins::Fence(fence) => self.fence(w, fence)?,
+                Ins::Pin { from, to } => w.pin(from, to),
                 Ins::Arrive { bar, slot, peer, bytes } => self.arrive(w, bar, slot, peer, bytes)?,
                 Ins::Init(bar) => self.init(w, bar)?,
                 Ins::AwaitPrevious => w.awaited |= w.mask,
@@ -214,6 +215,7 @@ impl Cluster<'_> {
         }
         if !w.since.is_empty() && elem != Elem::F64 {
             self.locked(w, slot, false)?;
+            self.pinned(w, slot, "read")?;
             w.since[slot as usize].read();
         }
         Ok(())
@@ -225,6 +227,7 @@ impl Cluster<'_> {
         if !w.since.is_empty() && elem != Elem::F64 {
             for slot in slot..slot + count {
                 self.locked(w, slot, true)?;
+                self.pinned(w, slot, "written")?;
                 w.since[slot as usize] = Since::Written;
             }
         }
@@ -275,6 +278,27 @@ impl Cluster<'_> {
             parties,
             "wait for the product first",
         ))
+    }
+
+    /// Compilers do not know that a product still writes a register: between the wait for it and the first use stands a pin.
+    fn pinned(&self, w: &mut Warp, slot: Slot, used: &str) -> Result<()> {
+        if w.pins[slot as usize] == Pin::Changed {
+            return Err(self.unpinned(w, slot, used));
+        }
+        w.pins[slot as usize] = Pin::Used;
+        Ok(())
+    }
+
+    #[cold]
+    fn unpinned(&self, w: &Warp, slot: Slot, used: &str) -> Box<crate::fault::Fault> {
+        let name = self.register(slot, Elem::F32);
+        let party = self.party(w, w.mask, format!("use {name}"), self.site(w));
+        self.ctx.fault(
+            FaultKind::MissingFence,
+            format!("{name} is {used}, and compilers may move that ahead of the wait for the matrix product that writes it"),
+            vec![party],
+            "pin the registers of asynchronous products behind each wait",
+        )
     }
 
     fn one(

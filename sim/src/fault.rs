@@ -64,6 +64,11 @@ impl FaultKind {
     }
 }
 
+/// How many there are, in words: `1 byte`, `16 bytes`.
+pub(crate) fn count(n: i64, of: &str) -> String {
+    format!("{n} {of}{}", if n == 1 { "" } else { "s" })
+}
+
 /// Threads that take part in a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Party {

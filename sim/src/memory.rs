@@ -7,7 +7,7 @@ use tilewright_layout::Transfer;
 use crate::clock::lanes_of;
 use crate::code::{Access, Place, Slot, Src};
 use crate::count::Class;
-use crate::fault::FaultKind;
+use crate::fault::{FaultKind, count};
 use crate::global::Span;
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp, Touch};
@@ -313,7 +313,7 @@ impl Cluster<'_> {
         let doing = format!("{verb} {unit} bytes at once from element {at} of `{name}` on");
         self.ctx.fault(
             FaultKind::Misaligned,
-            format!("an access of {unit} bytes begins {past} bytes past a multiple of {unit}"),
+            format!("an access of {unit} bytes begins {} past a multiple of {unit}", count(past, "byte")),
             vec![self.party(w, 1 << lane, doing, access.site)],
             "use a layout whose strides are multiples of the vector, or narrower vectors",
         )

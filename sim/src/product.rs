@@ -20,7 +20,7 @@ use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp};
 use crate::table::Tile;
 use crate::value;
-use crate::warp::{LANES, Lock, Since, Warp};
+use crate::warp::{LANES, Lock, Pin, Since, Warp};
 
 /// Warps of a warpgroup.
 const GROUP: usize = 4;
@@ -276,12 +276,14 @@ impl Cluster<'_> {
                         let alike = |of: u32| ctx.code.atoms[of as usize].row.effect == atom.row.effect;
                         match since {
                             Since::Fenced => {}
+                            Since::Unpinned if !writes => {}
                             Since::Product(of) if writes && alike(of) => {}
                             _ => return Err(self.unfenced_registers(w, slot, fragment.elem, since)),
                         }
                     }
                     if writes {
                         w.since[fragment.slot as usize..end as usize].fill(Since::Product(at));
+                        w.pins[fragment.slot as usize..end as usize].fill(Pin::Changed);
                     }
                     locks.push(Lock {
                         from: fragment.slot,
@@ -369,15 +371,17 @@ impl Cluster<'_> {
             Since::Product(_) => {
                 format!("a matrix product of another shape has added to {name}, and {product}")
             }
+            Since::Unpinned => format!(
+                "{name} is used ahead of the fence of a matrix product that writes it, and compilers may move that behind the fence"
+            ),
             Since::Written | Since::Fenced => format!("{name} has been written, and {product}"),
         };
         let party = self.party(w, w.live, "issue the product", self.site(w));
-        self.ctx.fault(
-            FaultKind::MissingFence,
-            message,
-            vec![party],
-            "execute a fence for registers (wgmma.fence) before the product",
-        )
+        let help = match since {
+            Since::Unpinned => "pin the registers of asynchronous products ahead of each fence",
+            _ => "execute a fence for registers (wgmma.fence) before the product",
+        };
+        self.ctx.fault(FaultKind::MissingFence, message, vec![party], help)
     }
 
     /// Performs the next product of a warpgroup.

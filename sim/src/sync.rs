@@ -4,9 +4,9 @@ use tilewright_codegen::thread::{Bar, Fence, Id, Queue, Scope};
 
 use crate::clock::{Component, Shared, lanes_of};
 use crate::code::Src;
-use crate::fault::{Fault, FaultKind, Party};
+use crate::fault::{Fault, FaultKind, Party, count};
 use crate::machine::{Cluster, Result};
-use crate::warp::{Group, Groups, LANES, Since, Waiting, Warp};
+use crate::warp::{Group, Groups, LANES, Waiting, Warp};
 
 impl Cluster<'_> {
     /// Arrives at a barrier of threads. True when the warp goes on.
@@ -133,7 +133,7 @@ impl Cluster<'_> {
             }
             Fence::Wgmma => {
                 self.together(w, "wgmma.fence")?;
-                w.since.iter_mut().for_each(Since::fence);
+                w.since.iter_mut().zip(&w.pins).for_each(|(since, &pin)| since.fence(pin));
             }
             Fence::Threads(Scope::Warp) => {
                 self.together(w, "bar.warp.sync")?;
@@ -342,10 +342,10 @@ impl Cluster<'_> {
             }
             if mbarrier.missing == 0 {
                 let message = format!(
-                    "`{}` takes {} arrivals in a phase, and another comes before the phase's {} bytes",
+                    "`{}` takes {} in a phase, and another comes before the phase's {}",
                     self.mbarrier_name(at),
-                    self.blocks[block].mbarriers[at].count,
-                    self.blocks[block].mbarriers[at].bytes
+                    count(self.blocks[block].mbarriers[at].count.into(), "arrival"),
+                    count(self.blocks[block].mbarriers[at].bytes, "byte")
                 );
                 let party = self.party(w, 1 << lane, "arrives", self.site(w));
                 return Err(self.ctx.fault(
@@ -442,7 +442,8 @@ impl Cluster<'_> {
         let passes = (completed - phase) & 1 == 1;
         let seen = if passes { "lets the wait pass" } else { "makes the wait last until another" };
         let message = format!(
-            "a wait for phase {phase} of `{name}`, which has completed {completed} phases: hardware tests the phase parity alone and {seen}"
+            "a wait for phase {phase} of `{name}`, which has completed {}: hardware tests the phase parity alone and {seen}",
+            count(completed, "phase")
         );
         let party = self.party(w, 1 << lane, format!("waits for phase {phase}"), self.site(w));
         self.ctx.fault(

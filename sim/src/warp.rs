@@ -51,13 +51,15 @@ pub(crate) enum Since {
     Read,
     Written,
     Fenced,
+    /// A fence has been executed, and no pin stood between it and the last use.
+    Unpinned,
     /// The accumulator of a product, by its row of the code's instructions: another one of that shape needs no fence.
     Product(u32),
 }
 
 impl Since {
-    pub(crate) fn fence(&mut self) {
-        *self = Since::Fenced;
+    pub(crate) fn fence(&mut self, pin: Pin) {
+        *self = if pin == Pin::Used { Since::Unpinned } else { Since::Fenced };
     }
 
     pub(crate) fn read(&mut self) {
@@ -65,6 +67,15 @@ impl Since {
             *self = Since::Read;
         }
     }
+}
+
+/// What a cell has been used for since it was last pinned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Pin {
+    Unused,
+    Used,
+    /// By an asynchronous product, which writes it.
+    Changed,
 }
 
 /// A commit group of asynchronous operations of a warp's lanes.
@@ -120,9 +131,24 @@ pub(crate) struct Warp {
     pub(crate) locks: Vec<Lock>,
     /// The last access to each cell, as far as asynchronous products ask; empty without wgmma.
     pub(crate) since: Vec<Since>,
+    /// The same since its last pin.
+    pub(crate) pins: Vec<Pin>,
 }
 
 impl Warp {
+    /// A compiler fence for cells. Products in flight may change theirs again.
+    pub(crate) fn pin(&mut self, from: Slot, to: Slot) {
+        let Warp { pins, locks, .. } = self;
+        for slot in from..to {
+            let in_flight = |lock: &Lock| !lock.readable && (lock.from..lock.to).contains(&slot);
+            if let Some(pin) = pins.get_mut(slot as usize)
+                && !locks.iter().any(in_flight)
+            {
+                *pin = Pin::Unused;
+            }
+        }
+    }
+
     pub(crate) fn new(code: &Code, block: usize, number: u32, at: [u32; 3], launch: &Launch) -> Warp {
         let (threads, registers) = (launch.threads, launch.registers_at_entry().next_multiple_of(8));
         let warps = threads.div_ceil(LANES as u32);
@@ -154,6 +180,7 @@ impl Warp {
             product_groups: Vec::new(),
             locks: Vec::new(),
             since: if code.uses.wgmma { vec![Since::Start; code.words as usize] } else { Vec::new() },
+            pins: if code.uses.wgmma { vec![Pin::Unused; code.words as usize] } else { Vec::new() },
         };
         for (to, at) in warp.scalars.iter_mut().zip(at) {
             *to = i64::from(at);

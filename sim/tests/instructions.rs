@@ -203,7 +203,8 @@ fn products_of_a_warpgroup() {
                     body.extend([b.load(x, from, at, 1), b.store(shared, place, x, 1)]);
                 }
             }
-            body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync(), b.s(Op::Fence(Fence::Wgmma))]);
+            body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
+            body.extend([b.s(Op::Pin(acc)), b.s(Op::Fence(Fence::Wgmma))]);
             let matrix = |space| AtomArg::Descriptor {
                 at: mem(space, zero),
                 leading: leading as u32,
@@ -220,7 +221,7 @@ fn products_of_a_warpgroup() {
                 AtomArg::Int(bit),
             ];
             body.extend([b.atom("wgmma_m64n16k16_bf16", args), b.s(Op::Commit(Queue::Wgmma))]);
-            body.push(b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }));
+            body.extend([b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }), b.s(Op::Pin(acc))]);
             let tv = atoms::find("wgmma_m64n16k16_bf16").unwrap().tv('d').unwrap();
             for value in 0..8 {
                 let at = b.sum(&[(t, 8)], value);

@@ -218,17 +218,23 @@ impl Trial {
                 _ => args.push(AtomArg::Int(hand.int(i64::from(across)))),
             }
         }
+        let written = row.operands.iter().zip(&args).filter(|(operand, _)| operand.writes);
+        let frags =
+            written.filter_map(|(_, arg)| if let AtomArg::Frag(frag) = arg { Some(frag.reg) } else { None });
+        let accumulators: Vec<_> = frags.collect();
         let mut body = before;
         let mut say = |op| body.push(Stmt { site: 0, op });
         if asynchronous {
             say(Op::Fence(Fence::ProxyAsync));
             say(Op::Sync(0));
+            accumulators.iter().for_each(|&reg| say(Op::Pin(reg)));
             say(Op::Fence(Fence::Wgmma));
         }
         say(Op::Atom { row, args, guard: None });
         if asynchronous {
             say(Op::Commit(Queue::Wgmma));
             say(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 });
+            accumulators.iter().for_each(|&reg| say(Op::Pin(reg)));
         }
         body.extend(after);
         let kernel = hand.done(body);

@@ -4,7 +4,7 @@ use tilewright_layout::{Layout, Tiler, Tuple, Value};
 
 use super::{Builder, Numbered};
 use crate::affine::{Affine, Coord};
-use crate::problem::{Cause, Problem, Result};
+use crate::problem::{Cause, Problem, Result, count};
 use crate::target::BLOCK_THREADS;
 use crate::thread::Id;
 use crate::tile::Space;
@@ -33,8 +33,8 @@ impl Builder {
             && modes.len() > view.rank()
         {
             return Err(Problem::new(format!(
-                "the tile has {} modes, and `{}` has {}: {}",
-                modes.len(),
+                "the tile has {}, and `{}` has {}: {}",
+                count(modes.len(), "mode"),
                 view.name,
                 view.rank(),
                 view.shape()

@@ -3,7 +3,7 @@
 use super::Builder;
 use crate::elem::Elem;
 use crate::number::Number;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, count};
 use crate::range::Range;
 use crate::thread::Bin;
 use crate::tile::{Across, Expr, Op};
@@ -183,8 +183,10 @@ impl Builder {
             let (source, target) = (source.size()?, target.size()?);
             if target != source && target != 1 {
                 return Err(Problem::new(format!(
-                    "mode {mode} has {source} elements in `{}` and {target} in `{}`: it is kept, or combined into one",
-                    from.name, to.name
+                    "mode {mode} has {} in `{}` and {target} in `{}`: it is kept, or combined into one",
+                    count(source, "element"),
+                    from.name,
+                    to.name
                 ))
                 .arg(1));
             }

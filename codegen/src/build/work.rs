@@ -4,7 +4,7 @@ use super::Builder;
 use crate::affine::Affine;
 use crate::elem::Elem;
 use crate::number::Number;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, count};
 use crate::thread::Id;
 use crate::tile::whole::is_cooperative;
 use crate::tile::{Expr, How, Op, Space, Update};
@@ -260,9 +260,9 @@ impl Builder {
         let elems: Vec<Elem> = ins.iter().map(|view| self.elem(view)).collect();
         if value.any(&|part| matches!(part, Expr::At(mode) if usize::from(*mode) >= to.rank())) {
             return Err(Problem::new(format!(
-                "`{}` has {} modes, and this reads a coordinate of another",
+                "`{}` has {}, and this reads a coordinate of another",
                 to.name,
-                to.rank()
+                count(to.rank(), "mode")
             )));
         }
         let types = Types { ins: &elems, scalars: &self.program.scalars };

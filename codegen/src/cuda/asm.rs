@@ -246,10 +246,7 @@ fn function(row: &Atom, by_number: bool) -> String {
         if constants.is_empty() { String::new() } else { format!("template <{}>\n", constants.join(", ")) };
     let params: Vec<String> =
         row.operands.iter().filter_map(|operand| parameter(operand, by_number)).collect();
-    let memory = row.operands.iter().any(|operand| {
-        !matches!(operand.kind, OperandKind::Frag { .. } | OperandKind::Int | OperandKind::Immediate)
-    });
-    let clobber = if memory { "\"memory\"" } else { "" };
+    let clobber = if row.clobbers_memory() { "\"memory\"" } else { "" };
     // Compilers may move or merge what depends on registers alone.
     let pure =
         matches!(row.effect, Effect::Convert | Effect::Unpack(_) | Effect::Multiply | Effect::Subtract);
@@ -313,4 +310,49 @@ fn wrapped(list: &[String]) -> String {
         column += item.len() + 2;
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::atom::Done;
+    use crate::atoms;
+
+    /// Parts of instructions that compute in registers alone.
+    const COMPUTE: [&str; 14] = [
+        "mma.sync", "mov", "mad", "fma", "cvt", "mul", "sub", "add", "and", "or", "xor", "lop3", "prmt",
+        "shr",
+    ];
+
+    /// An instruction that accesses memory or orders accesses, and lets compilers move accesses across it.
+    fn is_porous(row: &Atom) -> bool {
+        let name = |line: &str| line.trim().trim_start_matches('{').trim().to_owned();
+        let computes =
+            |line: &String| COMPUTE.iter().any(|of| line.starts_with(of)) || line.starts_with(".reg");
+        let mut lines = row.ptx.split([';', '\n']).map(name).filter(|line| line.len() > 1);
+        let orders = !lines.all(|line| computes(&line));
+        orders && !function(row, false).contains("\"memory\"")
+    }
+
+    #[test]
+    fn instructions_that_order_memory_clobber_it() {
+        let porous: Vec<_> =
+            atoms::all().filter(|row| is_porous(row)).map(|row| (row.name, row.ptx)).collect();
+        assert!(porous.is_empty(), "{porous:?}");
+        for ptx in ["fence.acq_rel.gpu;", "cp.async.bulk.commit_group;", "st.release.gpu.global.b32 [#a], 1;"]
+        {
+            let planted = Atom {
+                name: "planted",
+                arch: 80,
+                arch_specific: false,
+                group: Scope::Thread,
+                ptx,
+                operands: &[],
+                done: Done::Now,
+                async_proxy: false,
+                effect: Effect::Hint,
+            };
+            assert!(is_porous(&planted), "{ptx}");
+        }
+    }
 }

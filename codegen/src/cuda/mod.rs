@@ -40,7 +40,7 @@ pub use header::needs;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::index::Exprs;
-use crate::mention::{counts, in_flight, widest};
+use crate::mention::{counts, widest};
 use crate::thread::{Id, Kernel};
 pub(crate) use names::{Names, comment};
 
@@ -93,7 +93,6 @@ struct Printer<'k> {
     /// The vector width of the widest access to each.
     widest: BTreeMap<Id, u32>,
     /// Arrays that asynchronous matrix products write.
-    in_flight: Vec<Id>,
     /// Do instructions of the table take shared memory addresses as integers?
     by_number: bool,
     /// The built-in variables that the body uses.
@@ -138,7 +137,6 @@ impl<'k> Printer<'k> {
             undeclared: (0..kernel.regs.len() as Id).collect(),
             uses: counts(&kernel.body),
             widest: widest(&kernel.body),
-            in_flight: in_flight(&kernel.body),
             by_number: asm::loads_matrices(&kernel.body),
             used: Vec::new(),
             role: None,

@@ -118,4 +118,22 @@ mod tests {
         assert!(text.contains("struct bf16") && text.contains("to_bf16("), "{text}");
         assert!(!text.contains("mbarrier") && !text.contains("struct f16"), "{text}");
     }
+
+    /// Assembly that publishes or acquires without a clobber of memory.
+    fn porous(text: &'static str) -> Vec<&'static str> {
+        // Loads alone order nothing, and barriers stand around them.
+        const ORDERS: [&str; 9] =
+            ["bar.", "barrier", "fence", "commit", "wait", "griddepcontrol", "\"red.", "\"st.", "\"cp."];
+        let all = text.split("asm").skip(1).filter_map(|rest| rest.split(");").next());
+        all.filter(|asm| ORDERS.iter().any(|of| asm.contains(of)) && !asm.contains("\"memory\"")).collect()
+    }
+
+    #[test]
+    fn functions_that_order_memory_clobber_it() {
+        for header in HEADERS {
+            assert_eq!(porous(header), [""; 0]);
+        }
+        assert_eq!(porous("asm volatile(\"fence.acq_rel.gpu;\");").len(), 1);
+        assert_eq!(porous("asm volatile(\"mbarrier.init.shared.b64 [%0], 1;\" :: \"r\"(at));").len(), 1);
+    }
 }

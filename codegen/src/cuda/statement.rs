@@ -104,6 +104,7 @@ impl Printer<'_> {
             Op::Commit(queue) => self.commit(*queue),
             Op::WaitQueue { queue, pending } => self.wait(*queue, *pending),
             Op::Fence(fence) => self.fence(*fence),
+            Op::Pin(reg) => self.pin(*reg),
             Op::Sync(bar) => self.sync(*bar),
             Op::Arrive { bar, slot, peer, bytes } => self.arrive(*bar, *slot, *peer, *bytes),
             Op::Await { bar, slot, phase } => self.wait_phase(*bar, *slot, *phase),
@@ -249,20 +250,13 @@ impl Printer<'_> {
             Queue::Wgmma => "wgmma_wait",
         };
         self.line(&format!("{function}<{pending}>();"));
-        if queue == Queue::Wgmma {
-            self.pin();
-        }
     }
 
-    /// A compiler fence for registers of asynchronous products: their uses cannot be moved across this point.
-    fn pin(&mut self) {
-        for reg in self.in_flight.clone() {
-            if self.names.is_visible(Thing::Reg(reg)) {
-                let name = self.names.regs[reg as usize].clone();
-                let function =
-                    if self.kernel.regs[reg as usize].elem == Elem::F32 { "pin" } else { "pin_words" };
-                self.line(&format!("{function}({name});"));
-            }
+    fn pin(&mut self, reg: Id) {
+        if self.names.is_visible(Thing::Reg(reg)) {
+            let name = self.names.regs[reg as usize].clone();
+            let function = if self.kernel.regs[reg as usize].elem == Elem::F32 { "pin" } else { "pin_words" };
+            self.line(&format!("{function}({name});"));
         }
     }
 
@@ -270,10 +264,7 @@ impl Printer<'_> {
         let text = match fence {
             Fence::ProxyAsync => "fence_async_proxy();",
             Fence::MbarrierInit => "fence_mbarrier_init();",
-            Fence::Wgmma => {
-                self.pin();
-                "wgmma_fence();"
-            }
+            Fence::Wgmma => "wgmma_fence();",
             Fence::Threads(Scope::Thread) => return,
             Fence::Threads(Scope::Warp) => "__syncwarp();",
             Fence::Threads(Scope::Warpgroup | Scope::Block) => "__threadfence_block();",

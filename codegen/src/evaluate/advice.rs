@@ -355,14 +355,6 @@ fn clause(value: &Value) -> String {
     if kind.contains(", ") { format!("{kind},") } else { kind }
 }
 
-/// So many things, in words.
-pub(super) fn count(n: usize, of: &str) -> String {
-    match n {
-        1 => format!("one {of}"),
-        n => format!("{n} {of}s"),
-    }
-}
-
 /// What the last parameter of a closure is, where there is one more than there are tiles.
 pub(super) const PLACE: &str = "a parameter more than there are tiles is where the element stands, at.0 and on; for elements of two tiles write map((x, y), |x, y| x + y)";
 

@@ -4,7 +4,7 @@ use super::args::{made_for, made_from};
 use super::value::Value;
 use super::{Evaluator, advice, operators};
 use crate::ast::{self, Binary, Span};
-use crate::problem::Problem;
+use crate::problem::{Problem, count};
 use crate::tile;
 use crate::typing::Scalar;
 use crate::view::View;
@@ -47,7 +47,7 @@ impl Evaluator {
             other => {
                 let problem = Problem::new(format!(
                     "{} are set, and this is {}",
-                    advice::count(targets.len(), "tensor"),
+                    count(targets.len(), "tensor"),
                     other.kind()
                 ));
                 self.complain(value.span, problem.help("write one value for each: (a, b) = (x, y)"));
@@ -125,7 +125,7 @@ impl Evaluator {
             Value::Tuple(values) if values.len() == targets.len() => values,
             Value::Poison => return,
             other => {
-                let set = advice::count(targets.len(), "tensor");
+                let set = count(targets.len(), "tensor");
                 let problem = Problem::new(format!("{set} are set, and this is {}", other.kind()));
                 self.complain(from_span, problem.help("write one value for each: (a, b) = (x, y)"));
                 return;

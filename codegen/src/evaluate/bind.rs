@@ -4,7 +4,7 @@ use super::Evaluator;
 use super::value::Value;
 use crate::ast::{self, Pattern};
 use crate::limits;
-use crate::problem::Problem;
+use crate::problem::{Problem, count};
 
 impl Evaluator {
     pub(super) fn bind_let(&mut self, pattern: &Pattern, value: &ast::Expr) {
@@ -75,7 +75,7 @@ impl Evaluator {
                         Value::View(view) => format!("one tensor, {}", view.shape()),
                         other => other.kind(),
                     };
-                    let problem = Problem::new(format!("{} names for {kind}", patterns.len()));
+                    let problem = Problem::new(format!("{} for {kind}", count(patterns.len(), "name")));
                     self.complain(*span, problem.help("write as many names as there are values"));
                 }
                 for pattern in patterns {

@@ -1,11 +1,11 @@
 //! Functions of numbers that kernels share: checked once where they are defined, inlined where they are called.
 
+use super::Evaluator;
 use super::value::Value;
-use super::{Evaluator, advice};
 use crate::ast::{Arg, Device, Expr, ExprKind, Span};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
-use crate::problem::Problem;
+use crate::problem::{Problem, count};
 use crate::tile;
 use crate::typing::Scalar;
 
@@ -54,7 +54,7 @@ impl Evaluator {
         }
         let mut values: Vec<Value> = args.iter().map(|arg| self.unsettled(&arg.value)).collect();
         if values.len() != device.params.len() {
-            let takes = advice::count(device.params.len(), "number");
+            let takes = count(device.params.len(), "number");
             let problem =
                 Problem::new(format!("`{}` takes {takes}, and is given {}", device.name.text, values.len()));
             return self.complain(span, problem.help(format!("it is `{}`", head(device))));

@@ -8,7 +8,7 @@ use super::value::{Closure, Value};
 use super::{Evaluator, advice, elementwise, integer};
 use crate::ast::{Arg, Expr, Name, Pattern, Span};
 use crate::elem::Elem;
-use crate::problem::Problem;
+use crate::problem::{Problem, count};
 use crate::thread::{Bin, Un};
 use crate::tile;
 use crate::typing::{self, Scalar, Type};
@@ -137,7 +137,7 @@ impl Evaluator {
             return Value::Poison;
         }
         if values.len() != closure.params.len() {
-            let (takes, given) = (advice::count(closure.params.len(), "value"), values.len());
+            let (takes, given) = (count(closure.params.len(), "value"), values.len());
             let problem =
                 Problem::new(format!("the closure `{}` takes {takes}, and is given {given}", function.text));
             return self.complain(span, problem.help("write one argument for each of its parameters"));
@@ -245,7 +245,7 @@ impl Evaluator {
         if let Some(to) = &mapped.to
             && to.len() != values.len()
         {
-            let (gives, given) = (advice::count(values.len(), "value"), advice::count(to.len(), "tensor"));
+            let (gives, given) = (count(values.len(), "value"), count(to.len(), "tensor"));
             let problem = format!("the closure gives {gives}, and `map` writes {given}");
             return Err(Problem::new(problem)
                 .help("write one tensor for each value: map(x, (y, z), |x| (x, -x))")
@@ -427,8 +427,7 @@ pub(super) fn mapped(args: &Args) -> Result<Mapped<'_>, Problem> {
     let at_elements = (closure.params.len() == ins.len() + 1).then(|| ins[0].rank());
     if closure.params.len() != ins.len() && at_elements.is_none() {
         let names = ["x", "y", "z", "u", "v", "w"].get(..ins.len()).map(|names| names.join(", "));
-        let (takes, given) =
-            (advice::count(closure.params.len(), "number"), advice::count(ins.len(), "tensor"));
+        let (takes, given) = (count(closure.params.len(), "number"), count(ins.len(), "tensor"));
         let problem = format!("the closure takes {takes}, and `{}` is given {given}", args.name);
         let help = names.map_or("write one parameter for each".into(), |names| {
             format!("write |{names}| …, or |{names}, at| … with the coordinates of elements, at.0 and on")

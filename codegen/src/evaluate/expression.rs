@@ -12,7 +12,7 @@ use crate::ast::{Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::elem::Elem;
 use crate::limits;
 use crate::number;
-use crate::problem::Problem;
+use crate::problem::{Problem, count};
 use crate::tile;
 use crate::typing::{self, Scalar};
 use crate::view::View;
@@ -296,7 +296,7 @@ impl Evaluator {
                 Some(extent) => (
                     format!(
                         "`{name}` has {} along mode {mode}, numbered from 0",
-                        advice::count(extent as usize, "element")
+                        count(extent as usize, "element")
                     ),
                     (extent - 1).to_string(),
                 ),

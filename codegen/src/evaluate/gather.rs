@@ -7,7 +7,7 @@ use super::{Evaluator, advice};
 use crate::ast::{self, ExprKind, Span};
 use crate::elem::Elem;
 use crate::number::Number;
-use crate::problem::Problem;
+use crate::problem::{Problem, count};
 use crate::thread::Change;
 use crate::tile::{self, Update};
 use crate::typing::{self, Scalar, Type};
@@ -134,7 +134,7 @@ impl Evaluator {
         };
         let entries = if let Value::Tuple(entries) = &at { entries.len() } else { 1 };
         if entries != to.rank() {
-            let (modes, given) = (advice::count(to.rank(), "mode"), advice::count(entries, "coordinate"));
+            let (modes, given) = (count(to.rank(), "mode"), count(entries, "coordinate"));
             let problem =
                 Problem::new(format!("`{}` has {modes}, {}, and the place has {given}", to.name, to.shape()));
             let help = "a place has a coordinate for each mode: scatter(x, y, |x, at| ((at.1, at.0), x))";

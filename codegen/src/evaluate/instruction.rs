@@ -222,8 +222,10 @@ impl Evaluator {
             let (here, there) = (count(left, mode)?, count(right, other)?);
             if here != there {
                 return Err(Problem::new(format!(
-                    "`{}` has {here} instructions along {along}, and `{}` has {there}",
-                    all[left].name, all[right].name
+                    "`{}` has {} along {along}, and `{}` has {there}",
+                    all[left].name,
+                    crate::problem::count(here, "instruction"),
+                    all[right].name
                 ))
                 .help("partition operands and sums of one tile by one `tiled_mma`")
                 .arg(left));

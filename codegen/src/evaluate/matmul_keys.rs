@@ -1,11 +1,11 @@
 //! Values of the keys of `matmul_kernel!`, in the expressions of kernels.
 
+use super::Evaluator;
 use super::value::Value;
-use super::{Evaluator, advice};
 use crate::ast::{self, Span};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
-use crate::problem::Problem;
+use crate::problem::{Problem, count};
 use crate::tile;
 use crate::typing::Type;
 
@@ -87,7 +87,7 @@ impl Keys {
             return None;
         };
         if closure.params.len() != 1 {
-            let takes = advice::count(closure.params.len(), "number");
+            let takes = count(closure.params.len(), "number");
             let problem = Problem::new(format!("this closure takes {takes}, and there is one"));
             self.0.complain(expr.span, problem.help("write |x| …, a function of the sum alone"));
             return None;

@@ -8,7 +8,7 @@ use super::value::{Closure, Value};
 use super::{Evaluator, advice};
 use crate::elem::Elem;
 use crate::number::Number;
-use crate::problem::Problem;
+use crate::problem::{Problem, count};
 use crate::thread::Bin;
 use crate::tile::{self, Across};
 use crate::typing::Scalar;
@@ -218,7 +218,7 @@ impl Evaluator {
         let from = views(given).filter(|from| !from.is_empty()).ok_or_else(|| usage().arg(0))?;
         let nothing = numbers(nothing).ok_or_else(|| usage().arg(1))?;
         if nothing.len() != from.len() {
-            let (has, given) = (advice::count(nothing.len(), "number"), advice::count(from.len(), "tensor"));
+            let (has, given) = (count(nothing.len(), "number"), count(from.len(), "tensor"));
             return Err(Problem::new(format!("what changes nothing has {has}, and {given} are combined"))
                 .help("write one number for each tensor: reduce((x, y), (0.0, 0.0), |(a, b), (c, d)| …)")
                 .arg(1));
@@ -240,7 +240,7 @@ impl Evaluator {
         is_tuple: bool,
     ) -> Result<Option<Vec<tile::Expr>>, Problem> {
         if closure.params.len() != 2 {
-            let takes = advice::count(closure.params.len(), "value");
+            let takes = count(closure.params.len(), "value");
             return Err(Problem::new(format!("the closure takes {takes}, and two are combined"))
                 .help(if is_tuple { "write |(a, b), (c, d)| (…, …)" } else { "write |a, b| …" })
                 .arg(2));
@@ -261,7 +261,7 @@ impl Evaluator {
                 return Err(Problem::new(format!(
                     "the closure gives {}, and {} are combined",
                     value.kind(),
-                    advice::count(elems.len(), "value")
+                    count(elems.len(), "value")
                 ))
                 .help("end it with a tuple of as many numbers")
                 .arg(2));

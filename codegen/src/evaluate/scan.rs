@@ -6,7 +6,7 @@ use super::reduce::{Combiner, named};
 use super::value::Value;
 use super::{Evaluator, advice};
 use crate::ast::Span;
-use crate::problem::Problem;
+use crate::problem::{Problem, count};
 use crate::scan::{Level, Scan};
 use crate::tile::Across;
 use crate::view::View;
@@ -33,7 +33,7 @@ impl Evaluator {
             Some((value, span)) => match views(value).filter(|views| views.len() == from.len()) {
                 Some(views) => views,
                 None => {
-                    let given = advice::count(from.len(), "tensor");
+                    let given = count(from.len(), "tensor");
                     let problem =
                         Problem::new(format!("the carry is {}, and the scan has {given}", value.kind()));
                     return Ok(self.complain(span, problem.help(

@@ -16,6 +16,7 @@ mod gemm;
 mod masks;
 mod numbering;
 mod order;
+mod pins;
 mod previous;
 mod read;
 mod reduce;
@@ -254,6 +255,7 @@ impl<'p> Lower<'p> {
         commits::place(&mut self.kernel);
         tokens::relax(&mut self.kernel, &self.marks);
         fences::place(&mut self.kernel);
+        pins::place(&mut self.kernel);
         previous::place(&mut self.kernel);
         if self.program.groups.iter().any(|group| group.registers.is_some()) {
             // Roles reallocate registers by setmaxnreg, which needs a launch bound and is specific to an architecture.

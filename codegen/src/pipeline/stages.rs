@@ -27,7 +27,7 @@ use super::schedule::{Own, Schedule};
 use crate::affine::{Affine, Coord};
 use crate::condition::Test;
 use crate::diagnostic::Diagnostic;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, count};
 use crate::thread::{Id, Unroll};
 use crate::tile::{Op, Past, Place, Program, Space, Stmt, Var};
 
@@ -165,8 +165,9 @@ impl Schedule {
         if ahead < 1 {
             let name = &self.program.tensor(buffers[0]).name;
             let problem = Problem::new(format!(
-                "statements of stage {last} use the slots that `{name}` has in this loop, so each is in use for {} steps, and of {slots} slots none is free for the next copy",
-                last + 1
+                "statements of stage {last} use the slots that `{name}` has in this loop, so each is in use for {}, and with {} none is free for the next copy",
+                count(last + 1, "step"),
+                count(slots, "slot")
             ));
             return Err(problem.help(format!("write stages = {}", last + 2)).at(at));
         }

@@ -119,6 +119,7 @@ variants! {
         "commit" Commit(queue),
         "wait_queue" WaitQueue { queue, pending },
         "fence" Fence(fence),
+        "pin" Pin(reg),
         "sync" Sync(bar),
         "arrive" Arrive { bar, slot, peer = None, bytes = None },
         "await" Await { bar, slot, phase },

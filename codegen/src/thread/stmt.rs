@@ -102,6 +102,9 @@ pub enum Op {
     },
     /// A memory fence.
     Fence(Fence),
+    /// A compiler fence for a register array of asynchronous products: uses of it stay on their side. The array may be
+    /// declared later.
+    Pin(Id),
     /// Arrives at a barrier of threads and waits for it.
     Sync(Id),
     /// Arrives at an mbarrier; with `bytes`, expects so many transaction bytes of bulk copies.

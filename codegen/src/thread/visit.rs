@@ -74,6 +74,7 @@ macro_rules! simple {
             | Op::Commit(_)
             | Op::WaitQueue { .. }
             | Op::Fence(_)
+            | Op::Pin(_)
             | Op::Sync(_)
             | Op::Arrive { .. }
             | Op::Await { .. }
@@ -145,6 +146,7 @@ impl Op {
             | Op::Store { .. }
             | Op::Atomic { .. }
             | Op::StartNext
+            | Op::Pin(_)
             | Op::InitBarriers(_)
             | Op::For { .. }
             | Op::Leave { .. }
@@ -202,6 +204,7 @@ impl Op {
             | Op::Commit(_)
             | Op::WaitQueue { .. }
             | Op::Fence(_)
+            | Op::Pin(_)
             | Op::Sync(_)
             | Op::AwaitPrevious
             | Op::StartNext

@@ -4,7 +4,7 @@ use tilewright_layout::{Layout, Value};
 
 use super::View;
 use crate::affine::{Affine, Coord};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, count};
 
 impl View {
     /// For each mode of the tensor the first and the last coordinate of an element, counted from the origin, where they are
@@ -87,9 +87,9 @@ impl View {
     pub fn shift(&self, by: &[Affine]) -> Result<View> {
         if by.len() != self.rank() {
             return Err(Problem::new(format!(
-                "`{}` has {} modes, {}, and the shift names {}",
+                "`{}` has {}, {}, and the shift names {}",
                 self.name,
-                self.rank(),
+                count(self.rank(), "mode"),
                 self.shape(),
                 by.len()
             ))

@@ -5,7 +5,7 @@ use tilewright_layout::{Layout, Swizzle, Tiler, Value};
 use super::{At, View, slice_mode};
 use crate::affine::Affine;
 use crate::limits;
-use crate::problem::{Cause, Problem, Result};
+use crate::problem::{Cause, Problem, Result, count};
 
 /// How a view is partitioned over threads.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -44,8 +44,8 @@ impl View {
             && keep.len() != modes.len()
         {
             return Err(Problem::new(format!(
-                "the projection names {} modes, and the thread layout {threads} has {}",
-                keep.len(),
+                "the projection names {}, and the thread layout {threads} has {}",
+                count(keep.len(), "mode"),
                 modes.len()
             ))
             .help("write one entry for each mode of the thread layout: `_` for modes whose threads have the same part")
@@ -56,8 +56,8 @@ impl View {
             modes.iter().enumerate().filter(|(i, _)| kept(*i)).map(|(_, mode)| mode).collect();
         if projected.len() > self.rank() {
             return Err(Problem::new(format!(
-                "the thread layout {threads} has {} modes after the projection, and `{}` has {}: {}",
-                projected.len(),
+                "the thread layout {threads} has {} after the projection, and `{}` has {}: {}",
+                count(projected.len(), "mode"),
                 self.name,
                 self.rank(),
                 self.shape()

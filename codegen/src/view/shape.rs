@@ -4,7 +4,7 @@ use tilewright_layout::{Layout, Tuple, Value};
 
 use super::View;
 use crate::limits::{self, MOST_MODES};
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, count};
 
 impl View {
     /// A refusal of a view that is too large; otherwise the number of its parts.
@@ -38,8 +38,9 @@ impl View {
             };
             let example = example.unwrap_or_else(|| format!("({have})"));
             return Err(Problem::new(format!(
-                "`{}` has {have} elements, {}, and the shape {shape} has {}",
+                "`{}` has {}, {}, and the shape {shape} has {}",
                 self.name,
+                count(have, "element"),
                 self.shape(),
                 want.map_or_else(|| "a size known at launch".into(), |n| n.to_string())
             ))
@@ -57,9 +58,9 @@ impl View {
             let given: Vec<String> = order.iter().map(usize::to_string).collect();
             let plain: Vec<String> = (0..self.rank()).rev().map(|mode| mode.to_string()).collect();
             return Err(Problem::new(format!(
-                "({}) is no order of the {} modes of `{}`, {}",
+                "({}) is no order of the {} of `{}`, {}",
                 given.join(", "),
-                self.rank(),
+                count(self.rank(), "mode"),
                 self.name,
                 self.shape()
             ))
@@ -102,8 +103,8 @@ impl View {
         if self.rank() != 1 {
             let (name, shape) = (&self.name, self.shape());
             let problem = Problem::new(format!(
-                "`along` takes a vector, and `{name}` has {} modes: {shape}",
-                self.rank()
+                "`along` takes a vector, and `{name}` has {}: {shape}",
+                count(self.rank(), "mode")
             ));
             let help = "leave it out: modes of extent 1 are as wide as those of other tiles";
             return Err(match shape.to_string().strip_suffix(')') {
@@ -157,10 +158,11 @@ impl View {
         let own = shape.iter().filter(|extent| extent.is_none()).count();
         if own != self.rank() {
             return Err(Problem::new(format!(
-                "`{}` has {} modes, {}, and the shape has {own} places for them",
+                "`{}` has {}, {}, and the shape has {} for them",
                 self.name,
-                self.rank(),
-                self.shape()
+                count(self.rank(), "mode"),
+                self.shape(),
+                count(own, "place")
             ))
             .help("write `_` for each mode of the tensor, and the extents of the others: broadcast(bias, (BM, _))")
             .arg(1));

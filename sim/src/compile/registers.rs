@@ -11,12 +11,24 @@ use tilewright_codegen::thread::Kernel;
 use super::{Asking, Malformed, Result};
 use crate::code::*;
 
-/// Checks that roles request the registers that their arrays need.
+/// Checks that roles request the registers that their arrays need, and that launch bounds allow those of kernels without roles.
 pub(super) fn check(kernel: &Kernel, code: &Code, asking: &[Asking]) -> Result<()> {
-    if asking.is_empty() {
-        return Ok(());
-    }
     let bytes = bytes(kernel, code);
+    let all = 0..code.ins.len();
+    // Others may be kept in memory, accumulators in flight may not.
+    if asking.is_empty() && code.uses.wgmma {
+        let (needed, there) =
+            (Live::new(code, &bytes).most(all).div_ceil(4), kernel.launch.registers_at_entry());
+        if needed > there {
+            return Err(Malformed {
+                site: 0,
+                message: format!(
+                    "launch bounds allow each thread {there} registers, and arrays around asynchronous products need {needed} at once"
+                ),
+                help: "lower `blocks_per_sm`, or use smaller register tiles".into(),
+            });
+        }
+    }
     for role in asking {
         let needed = Live::new(code, &bytes).most(role.from as usize..role.to as usize).div_ceil(4);
         if needed > role.registers {

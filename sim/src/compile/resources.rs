@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use tilewright_codegen::thread::{Bar, Id, Kernel, Role};
+use tilewright_codegen::target::{RESERVED_SHARED, TARGETS, Target};
+use tilewright_codegen::thread::{Bar, Id, Kernel, Launch, Role};
 
 use super::{Malformed, Result};
 
@@ -44,6 +45,7 @@ pub(super) fn check(kernel: &Kernel) -> Result<()> {
     if let Err(wrong) = kernel.check_widths() {
         return malformed(wrong.site, wrong.to_string(), "declare it with 64 bits, or bound its value");
     }
+    bounds(kernel)?;
     let arrays = kernel.shared.iter().map(|array| {
         let bytes = array.offset..array.offset + array.bytes();
         Part { name: &array.name, bytes, mbarriers: false }
@@ -65,6 +67,26 @@ pub(super) fn check(kernel: &Kernel) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Launch bounds: the blocks of a multiprocessor, for which compilers leave registers.
+fn bounds(kernel: &Kernel) -> Result<()> {
+    let Launch { threads, blocks_per_sm: blocks, shared_bytes, .. } = kernel.launch;
+    let shared = shared_bytes.saturating_add(RESERVED_SHARED).saturating_mul(blocks);
+    let has_room = |of: &&Target| {
+        blocks <= of.blocks && blocks.saturating_mul(threads) <= of.threads && shared <= of.shared
+    };
+    // The source is the same for all of them.
+    if blocks < 2 || TARGETS.iter().filter(|of| of.arch >= kernel.arch).any(|of| has_room(&of)) {
+        return Ok(());
+    }
+    malformed(
+        0,
+        format!(
+            "the launch bounds ask for {blocks} blocks of {threads} threads on a multiprocessor, and none has room for them"
+        ),
+        "lower `blocks_per_sm`, or use fewer threads or less shared memory",
+    )
 }
 
 fn inside(kernel: &Kernel, part: &Part<'_>) -> Result<()> {

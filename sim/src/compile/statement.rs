@@ -62,6 +62,15 @@ impl Compiler<'_> {
                 self.emit(Ins::WaitQueue { queue: *queue, pending: *pending });
             }
             Op::Fence(fence) => self.emit(Ins::Fence(*fence)),
+            Op::Pin(reg) => {
+                let Some(reg) = self.code.regs.get(*reg as usize) else {
+                    return self.malformed("a pin names no registers");
+                };
+                let (from, to) = (reg.at, reg.at + reg.len);
+                if !is_double(reg.elem) {
+                    self.emit(Ins::Pin { from, to });
+                }
+            }
             Op::Sync(bar) => self.emit(Ins::Sync(*bar)),
             Op::Arrive { bar, slot, peer, bytes } => {
                 let (slot, peer) = (self.operand(*slot), peer.map(|peer| self.operand(peer)));

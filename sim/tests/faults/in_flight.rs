@@ -161,7 +161,7 @@ fn mbarriers() {
     check(
         Boxes { arrivals: 2, ..RIGHT },
         FaultKind::Mbarrier,
-        "`full[0]` takes 1 arrivals in a phase, and another comes before the phase's 1024 bytes",
+        "`full[0]` takes 1 arrival in a phase, and another comes before the phase's 1024 bytes",
     );
     let found = fault(&boxes(&Boxes { waits: false, ..RIGHT }), &boxed_args());
     assert!(matches!(found.kind(), FaultKind::InFlight | FaultKind::Unwritten), "{found}");
@@ -338,7 +338,7 @@ fn product(fence: bool, waits: bool, proxy: bool) -> Kernel {
     }
     body.push(b.sync());
     if fence {
-        body.push(b.s(Op::Fence(Fence::Wgmma)));
+        body.extend([b.s(Op::Pin(acc)), b.s(Op::Fence(Fence::Wgmma))]);
     }
     let matrix = || AtomArg::Descriptor { at: mem(tile, zero), leading: 16, stride: 1024, mode: 1 };
     let args = vec![
@@ -351,7 +351,7 @@ fn product(fence: bool, waits: bool, proxy: bool) -> Kernel {
     ];
     body.extend([b.atom("wgmma_m64n8k16_bf16", args), b.s(Op::Commit(Queue::Wgmma))]);
     if waits {
-        body.push(b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }));
+        body.extend([b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }), b.s(Op::Pin(acc))]);
     }
     let at = b.sum(&[(t, 4)], 0);
     body.push(b.store(to, at, acc, 4));

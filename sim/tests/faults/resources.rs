@@ -1,7 +1,7 @@
 //! Hardware resources of a block: places in shared memory, barrier numbers, registers of roles.
 
 use super::common::*;
-use tilewright_codegen::Elem::F32;
+use tilewright_codegen::Elem::{Bf16, F32};
 use tilewright_codegen::thread::*;
 use tilewright_sim::{Arg, FaultKind};
 
@@ -195,5 +195,40 @@ fn roles_take_registers_that_others_give_back() {
             "the role `worker` asks for registers, and the kernel has no launch bound of blocks for each multiprocessor: without one the compiler ignores setmaxnreg"
         ),
         "{found}"
+    );
+}
+
+/// Accumulators in flight stay in registers, which launch bounds limit.
+#[test]
+fn accumulators_fit_launch_bounds() {
+    let with = |blocks: u32| {
+        let mut b = Build::new(128);
+        let to = b.tensor("to", F32, true);
+        let tile = b.shared("tile", Bf16, 256 * 64, "");
+        let (acc, zero, one) = (b.reg("acc", F32, 128), b.int(0), b.int(1));
+        let matrix = || AtomArg::Descriptor { at: mem(tile, zero), leading: 16, stride: 1024, mode: 1 };
+        let ints = [one, zero, zero].map(AtomArg::Int);
+        let args =
+            [AtomArg::Frag(frag(acc, zero, 128)), matrix(), matrix()].into_iter().chain(ints).collect();
+        let mut body = b.fill(acc, 128, 0.0, F32);
+        body.extend([b.s(Op::Pin(acc)), b.s(Op::Fence(Fence::Wgmma))]);
+        body.extend([b.atom("wgmma_m64n256k16_bf16", args), b.s(Op::Commit(Queue::Wgmma))]);
+        body.extend([b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }), b.s(Op::Pin(acc))]);
+        body.push(b.store(to, zero, acc, 4));
+        let mut kernel = b.done(body);
+        kernel.launch.blocks_per_sm = blocks;
+        kernel.launch.shared_bytes = 40 << 10;
+        kernel
+    };
+    let args = [Arg::output::<f32>([4])];
+    assert_ne!(fault(&with(3), &args).kind(), FaultKind::Malformed);
+    let found = fault(&with(5), &args);
+    assert_eq!(found.kind(), FaultKind::Malformed, "{found}");
+    assert_eq!(
+        (found.message(), found.help()),
+        (
+            "launch bounds allow each thread 96 registers, and arrays around asynchronous products need 128 at once",
+            "lower `blocks_per_sm`, or use smaller register tiles"
+        )
     );
 }

@@ -13,10 +13,12 @@ fn product(b: &mut Build, tile: Space, acc: Id) -> Vec<Stmt> {
     let ints = [one, zero, zero].map(AtomArg::Int);
     let args = [AtomArg::Frag(frag(acc, zero, 4)), matrix(), matrix()].into_iter().chain(ints).collect();
     vec![
+        b.s(Op::Pin(acc)),
         b.s(Op::Fence(Fence::Wgmma)),
         b.atom("wgmma_m64n8k16_bf16", args),
         b.s(Op::Commit(Queue::Wgmma)),
         b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }),
+        b.s(Op::Pin(acc)),
     ]
 }
 
@@ -57,7 +59,7 @@ fn writes_are_ordered_before_every_warp_of_a_product() {
 kernel `probe`: a race
   nothing orders two accesses to element 0 of `tile`
   threads 32-127 of block (0, 0, 0) read element 0 of `tile` by a matrix product
-    at probe.rs:19
+    at probe.rs:20
   thread 0 of block (0, 0, 0) writes it
     at probe.rs:13
 help: a matrix product reads for all four warps, and the writes must be ordered before each of them: put a barrier, sync_threads(), between the writes and the product

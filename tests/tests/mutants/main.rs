@@ -178,6 +178,10 @@ const IDLE: &[(&str, &str)] = &[
     ("bulk epilogue: Arrive", "the same"),
     ("bulk epilogue: (Arrive", "each block has one tile here, and the last slot is not refilled"),
     (
+        "bulk epilogue: Pin",
+        "nothing uses the registers between that wait and the pin ahead of the next fence",
+    ),
+    (
         "bulk stores",
         "the last store has read shared memory already, and its writes complete before the kernel ends",
     ),

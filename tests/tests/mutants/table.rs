@@ -275,13 +275,13 @@ fn wgmma_ring() -> Of {
         })
         .m("every thread releases", "Mbarrier", |k| k.unelect(1))
         .m("a slot is released before the product is waited for", "InFlight", |k| {
-            // Before the syncwarp, and before the wait.
-            for _ in 0..2 {
+            // Before the syncwarp, the pin, and the wait.
+            for _ in 0..3 {
                 k.earlier(elect, 1);
             }
         })
         .m("a slot is released before the product", "InFlight", |k| {
-            for _ in 0..4 {
+            for _ in 0..5 {
                 k.earlier(elect, 1);
             }
         })

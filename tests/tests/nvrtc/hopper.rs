@@ -90,7 +90,8 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
     let mut consume = vec![b.repeat("i", 64, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
     consume.push(b.until("k", steps, Unroll::No, |b, step| {
         let (slot, phase) = (b.e().rem(step, stages), b.e().div(step, stages));
-        let mut body = vec![s(Op::Await { bar: full, slot, phase }), s(Op::Fence(Fence::Wgmma))];
+        let mut body =
+            vec![s(Op::Await { bar: full, slot, phase }), s(Op::Pin(acc)), s(Op::Fence(Fence::Wgmma))];
         body.push(b.repeat("kk", 4, |b, kk| {
             let from_a = b.sum(&[(slot, 8192), (group, 4096), (kk, 16)], 0);
             let from_b = b.sum(&[(slot, 8192), (kk, 16)], 0);
@@ -105,7 +106,7 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
             vec![atom(&format!("wgmma_m64n128k16_{elem}"), vec![acc, a, bt, one, zero.clone(), zero])]
         }));
         body.push(s(Op::Commit(Queue::Wgmma)));
-        body.push(s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }));
+        body.extend([s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }), s(Op::Pin(acc))]);
         let arrive = s(Op::Arrive { bar: empty, slot, peer: None, bytes: None });
         body.push(s(Op::Elect(Scope::Warpgroup, vec![arrive])));
         body

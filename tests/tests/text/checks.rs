@@ -4,7 +4,7 @@
 use tilewright::kernels;
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, generate};
-use tilewright_tests::{gallery, programs};
+use tilewright_tests::{gallery, programs, views};
 
 #[track_caller]
 fn clean(name: &str, outcome: tilewright_codegen::Outcome) {
@@ -64,4 +64,23 @@ fn what_a_macro_checks_is_what_is_made() {
         assert_eq!((&checked.name, &checked.params), (&made.name, &made.params));
         assert_eq!(checked.variants.len(), 1, "{}", made.name);
     }
+}
+
+/// No guard asks the same twice.
+#[test]
+fn conditions_are_not_repeated() {
+    let own = views::all().into_iter().map(|(name, def)| {
+        let kernel = def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"));
+        (name.to_owned(), kernel)
+    });
+    let mut wrong = Vec::new();
+    for (name, kernel) in own.chain(gallery::all()) {
+        for line in kernel.variants.iter().flat_map(|variant| variant.source.lines()) {
+            let parts: Vec<&str> =
+                line.split(" && ").map(|part| part.trim_matches(['(', ')', ' '])).collect();
+            let repeats = (1..parts.len()).any(|at| parts[..at].contains(&parts[at]));
+            wrong.extend(repeats.then(|| format!("{name}: {}", line.trim())));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -2,4 +2,5 @@
 
 mod checks;
 mod explain;
+mod plurals;
 mod programs;

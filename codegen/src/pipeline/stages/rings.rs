@@ -4,7 +4,7 @@
 use super::{Item, Staged, Step, uses, waits};
 use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;
-use crate::problem::{Problem, Result};
+use crate::problem::{Problem, Result, count};
 use crate::thread::Id;
 use crate::tile::{Op, Place, Program, Stmt};
 
@@ -89,9 +89,9 @@ impl Staged {
                 let name = of.buffers.iter().find(|id| uses(&items[user].stmt, &[**id]));
                 let name = name.map_or(of.name.as_str(), |id| &program.tensor(*id).name);
                 let problem = Problem::new(format!(
-                    "`{name}` is used {} steps after its slot is first used, and {} slots are too few for that",
-                    stage - begin,
-                    of.slots
+                    "`{name}` is used {} after its slot is first used, which takes more than {}",
+                    count(stage - begin, "step"),
+                    count(of.slots, "slot")
                 ));
                 let help = format!("write stages = {} in this loop", stage - begin + 2);
                 return Err(problem.help(help).at(items[user].stmt.span));

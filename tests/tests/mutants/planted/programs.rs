@@ -30,10 +30,12 @@ fn product(b: &mut Build, row: &str, tile: Space, at: Ix, (acc, len): (Id, u32))
     let ints = [one, zero, zero].map(AtomArg::Int);
     let args = [AtomArg::Frag(frag(acc, zero, len)), matrix(), matrix()].into_iter().chain(ints).collect();
     vec![
+        b.s(Op::Pin(acc)),
         b.s(Op::Fence(Fence::Wgmma)),
         b.atom(row, args),
         b.s(Op::Commit(Queue::Wgmma)),
         b.s(Op::WaitQueue { queue: Queue::Wgmma, pending: 0 }),
+        b.s(Op::Pin(acc)),
     ]
 }
 
@@ -498,7 +500,7 @@ pub(crate) fn sums_between() -> Program {
     body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
     for round in 0..2 {
         let mut products = product(&mut b, "wgmma_m64n8k16_bf16", tile, zero, (acc, 4));
-        if let Op::Atom { args, .. } = &mut products[1].op {
+        if let Op::Atom { args, .. } = &mut products[2].op {
             args[3] = AtomArg::Int(b.int(round));
         }
         body.extend(products);

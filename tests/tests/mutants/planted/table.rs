@@ -134,6 +134,10 @@ fn init_fence(op: &Op) -> bool {
     matches!(op, Op::Fence(Fence::MbarrierInit))
 }
 
+fn pin(op: &Op) -> bool {
+    matches!(op, Op::Pin(_))
+}
+
 fn wgmma_fence(op: &Op) -> bool {
     matches!(op, Op::Fence(Fence::Wgmma))
 }
@@ -325,7 +329,11 @@ fn ring() -> Of {
             k.elects(1, Scope::Warpgroup);
             k.arrivals(2, 1);
         })
-        .p("slots are released before the wait for the product", "InFlight", |k| k.earlier(elect, 1))
+        .p("slots are released before the wait for the product", "InFlight", |k| {
+            // Before the pin, and the wait.
+            k.earlier(elect, 1);
+            k.earlier(elect, 1);
+        })
         .p("a product is left in flight", "InFlight | Locked", |k| k.pending(0, 1))
         .p("slots are released before the wait for them", "Mbarrier | InFlight | Race", |k| {
             k.list(elect, 1, |_, list, at| {
@@ -349,7 +357,7 @@ fn ring() -> Of {
         .says(&[
             "and the wait for phase -1 of `full[0]` passed at once: a new mbarrier counts as complete",
             "help: wait for phase 0 of `full[0]`, which this copy completes: the last wait was for phase -1",
-            "a wait for phase -1 of `full[0]`, which has completed 1 phases",
+            "a wait for phase -1 of `full[0]`, which has completed 1 phase:",
         ])
         .p("the copy lands in the other slot", "InFlight | Race", |k| {
             k.op(atom, 1, |e, op| {
@@ -402,6 +410,20 @@ fn filled() -> Of {
         .p("no wgmma.fence", "MissingFence", |k| k.drop(wgmma_fence, 0))
         .says(&["a missing fence\n  element 0 of the registers `acc` has been written, and an asynchronous matrix product uses it without a fence in between"])
         .p("the wgmma.fence is after the product", "MissingFence", |k| k.later(wgmma_fence, 0))
+        .p("no pin ahead of the wgmma.fence", "MissingFence", |k| k.drop(pin, 0))
+        .says(&["element 0 of the registers `acc` is used ahead of the fence of a matrix product that writes it, and compilers may move that behind the fence"])
+        .p("the pin is behind the wgmma.fence", "MissingFence", |k| k.later(pin, 0))
+        .p("other registers are pinned", "MissingFence", |k| k.becomes(pin, 0, Op::Pin(1)))
+        .p("no pin behind the wait", "MissingFence", |k| k.drop(pin, 1))
+        .says(&["element 0 of the registers `acc` is read, and compilers may move that ahead of the wait for the matrix product that writes it"])
+        .p("the pin is ahead of the wait", "MissingFence", |k| k.earlier(pin, 1))
+        .p("launch bounds ask for more threads than a multiprocessor holds", "Malformed", |k| {
+            k.launch.blocks_per_sm = 17;
+        })
+        .says(&["the launch bounds ask for 17 blocks of 128 threads on a multiprocessor, and none has room for them"])
+        .p("launch bounds ask for more shared memory than a multiprocessor has", "Malformed", |k| {
+            (k.launch.blocks_per_sm, k.launch.shared_bytes) = (2, 120 << 10);
+        })
 }
 
 fn registers() -> Of {
@@ -428,9 +450,17 @@ fn sums_between() -> Of {
         .p("the sums are read after the fence", "MissingFence", |k| {
             k.list(store, 4, |_, list, at| {
                 let moved = list.remove(at);
+                list.insert(at + 2, moved);
+            });
+        })
+        .says(&["element 0 of the registers `acc` has been read, and an asynchronous matrix product uses it"])
+        .p("the sums are read after the pin", "MissingFence", |k| {
+            k.list(store, 4, |_, list, at| {
+                let moved = list.remove(at);
                 list.insert(at + 1, moved);
             });
         })
+        .says(&["element 0 of the registers `acc` is used ahead of the fence"])
         .p("a product of another shape adds to the sums", "MissingFence", |k| {
             k.drop(wgmma_fence, 1);
             k.drop(store, 4);
