@@ -3,7 +3,7 @@
 use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind};
 
 use super::element;
-use super::value::{Cell, Elements, Value};
+use super::value::{Beyond, Cell, Elements, Store, Value};
 use super::{Block, MOST_STEPS, Result, undefined};
 
 impl<'k> Block<'k> {
@@ -41,8 +41,17 @@ impl<'k> Block<'k> {
                 }
                 // Two more: what differs between iterations is not known behind the loop.
                 let last = to.max(from);
+                let before: Vec<bool> = self.stores.iter().map(is_outside).collect();
                 for n in last..last + if from < to { 1 } else { 2 } {
                     self.suppose(|block| block.iteration(&name.text, n, body));
+                }
+                // Where the size is 0 that the loop runs over, all is out of bounds, also along modes whose edges differ between
+                // iterations, which are not known behind the loop.
+                for (store, before) in self.stores.iter_mut().zip(before) {
+                    if from >= to && !before && is_outside(store) {
+                        let cells = store.cells_mut().into_iter().flatten().flatten();
+                        cells.for_each(|cell| cell.beyond = Beyond::Perhaps);
+                    }
                 }
                 Ok(())
             }
@@ -163,4 +172,10 @@ impl<'k> Block<'k> {
         let value = value.as_type(to.elem)?;
         self.write(&to, &value)
     }
+}
+
+/// Are all elements out of bounds?
+fn is_outside(store: &Store) -> bool {
+    let outside = |cell: &Option<Cell>| cell.as_ref().is_some_and(|cell| cell.beyond == Beyond::Yes);
+    store.cells().is_some_and(|cells| cells.iter().all(outside))
 }
