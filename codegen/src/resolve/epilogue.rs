@@ -3,8 +3,9 @@
 
 use tilewright_layout::{Digit, Distribution, Tiler, Transfer, Tuple, Value, WarpAccess};
 
+use super::bulk::BulkEpilogue;
 use super::forms::{contiguous, spread};
-use super::{Resolve, part, shared};
+use super::{Resolve, Width, part, shared};
 use crate::affine::Affine;
 use crate::elem::Elem;
 use crate::problem::Result;
@@ -23,6 +24,13 @@ const PARTS: i64 = 8;
 /// The most accesses to global memory of a thread for each part: the other parts' elements are in registers meanwhile.
 const ACCESSES: i64 = 16;
 
+/// How a tile reaches global memory.
+pub(super) enum Epilogue {
+    /// Threads copy it from shared memory.
+    Threads(EpilogueTile),
+    Bulk(BulkEpilogue),
+}
+
 /// A tile on its way to global memory, whole or part after part.
 pub(super) struct EpilogueTile {
     /// A part in shared memory.
@@ -34,15 +42,15 @@ pub(super) struct EpilogueTile {
     parts: (usize, i64),
 }
 
-impl EpilogueTile {
-    /// Does the tile leave in parts?
-    pub(super) fn in_parts(&self) -> bool {
-        self.parts.1 > 1
+impl Epilogue {
+    /// Do threads copy it part after part?
+    pub(super) fn is_in_parts(&self) -> bool {
+        matches!(self, Epilogue::Threads(tile) if tile.parts.1 > 1)
     }
 }
 
 /// A part of a view of a tile that is divided along a mode, or of a thread's elements of it.
-fn part_at(view: &View, (mode, count): (usize, i64), at: &Affine) -> Result<View> {
+pub(super) fn part_at(view: &View, (mode, count): (usize, i64), at: &Affine) -> Result<View> {
     let extents = super::extents(view)?;
     let within = |own: usize, extent: i64| if own == mode { (extent / count).max(1) } else { extent };
     let tiler: Vec<i64> = extents.iter().enumerate().map(|(own, extent)| within(own, *extent)).collect();
@@ -53,7 +61,7 @@ fn part_at(view: &View, (mode, count): (usize, i64), at: &Affine) -> Result<View
 }
 
 /// A tile in so many parts along a mode: the distribution of a part, if each thread has as much of every part.
-fn in_parts(d: &Distribution, mode: usize, count: i64) -> Option<Distribution> {
+pub(super) fn in_parts(d: &Distribution, mode: usize, count: i64) -> Option<Distribution> {
     if count == 1 {
         return Some(d.clone());
     }
@@ -79,7 +87,7 @@ impl Resolve {
         ins: &[&View],
         to: &View,
         d: &Distribution,
-    ) -> Result<Option<EpilogueTile>> {
+    ) -> Result<Option<Epilogue>> {
         let (elem, space) = (self.program.tensor(to.tensor).elem, self.program.tensor(to.tensor).space);
         let distributed = ins.iter().any(|view| self.forms.contains_key(&view.tensor));
         if !distributed || self.divergent > 0 || !matches!(space, Space::Global { .. }) {
@@ -87,6 +95,12 @@ impl Resolve {
         }
         let Some(fast) = contiguous(&self.program, to) else { return Ok(None) };
         let threads = i64::from(self.program.groups[stmt.by as usize].threads);
+        if self.width == Width::Widest
+            && is_worth_it(d, &spread(&self.program, &[to], threads, self.width)?, fast, elem)?
+            && let Some(bulk) = self.bulk_epilogue(stmt, ins, to, d)?
+        {
+            return Ok(Some(Epilogue::Bulk(bulk)));
+        }
         let ways = (0..).map(|bit| 1 << bit).take_while(|count| *count <= PARTS);
         // Parts of whole rows where that is possible.
         let modes = d.tile().len();
@@ -98,8 +112,7 @@ impl Resolve {
                 _ => part_at(to, parts, &0.into())?,
             };
             let wide = spread(&self.program, &[&first], threads, self.width)?;
-            let (before, after) = (efficiency(&narrow, fast, elem)?, efficiency(&wide, fast, elem)?);
-            if first.layout.size()? < threads || before * GAIN > after {
+            if first.layout.size()? < threads || !is_worth_it(&narrow, &wide, fast, elem)? {
                 continue;
             }
             let accesses = wide.values() / shared::vector(&wide, fast, i64::from(16 / elem.bytes()));
@@ -111,7 +124,7 @@ impl Resolve {
             let fits = part::of_memory(&first, &wide, stmt.by, true).is_ok();
             if fits && self.has_room(stmt, layout.cosize()? * i64::from(elem.bytes())) {
                 let tile = self.scratch(stmt, &format!("{}_staged", to.name), elem, layout)?;
-                return Ok(Some(EpilogueTile { tile, narrow, wide, parts }));
+                return Ok(Some(Epilogue::Threads(EpilogueTile { tile, narrow, wide, parts })));
             }
         }
         Ok(None)
@@ -122,14 +135,18 @@ impl Resolve {
         &mut self,
         stmt: &Stmt,
         (to, d): (&View, &Distribution),
-        epilogue: Option<EpilogueTile>,
+        epilogue: Option<Epilogue>,
         ins: &[View],
         make: impl Fn(&[View], View) -> Op,
     ) -> Result<()> {
-        let Some(epilogue) = epilogue else {
-            let to = self.side(stmt, to, d, true)?;
-            self.push(stmt, make(ins, to));
-            return Ok(());
+        let epilogue = match epilogue {
+            Some(Epilogue::Threads(tile)) => tile,
+            Some(Epilogue::Bulk(bulk)) => return self.written_in_bulk(stmt, to, &bulk, ins, make),
+            None => {
+                let to = self.side(stmt, to, d, true)?;
+                self.push(stmt, make(ins, to));
+                return Ok(());
+            }
         };
         let (count, looped) = (epilogue.parts.1, self.loops > 0);
         let shares = |ins: &[View], to: &View| -> Result<[Op; 2]> {
@@ -158,6 +175,11 @@ impl Resolve {
             })
         })
     }
+}
+
+/// Is a wide, coalesced store worth the way through shared memory?
+fn is_worth_it(narrow: &Distribution, wide: &Distribution, fast: usize, elem: Elem) -> Result<bool> {
+    Ok(efficiency(narrow, fast, elem)? * GAIN <= efficiency(wide, fast, elem)?)
 }
 
 /// The part of the bytes moved to global memory that a warp's stores use, where one mode is contiguous.

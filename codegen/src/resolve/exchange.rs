@@ -1,7 +1,7 @@
 //! Elements of register tiles change threads through shared memory: for a statement that needs another distribution, or as
 //! an operand of an instruction.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Distribution, Tuple};
 
@@ -21,6 +21,8 @@ const BARRIERS: i64 = 1024;
 pub(super) struct Uses {
     /// The last statement, and whether it reads the tensor.
     last: BTreeMap<Id, (Id, bool)>,
+    /// How many statements access a tensor.
+    statements: BTreeMap<Id, usize>,
     /// Slots of what pipelined loops fill.
     slots: BTreeMap<Id, i64>,
     /// Is every access a statement of this program, in its order? Not those of rings, roles and other blocks.
@@ -34,6 +36,9 @@ impl Uses {
         let mut uses = Uses { in_order, ..Uses::default() };
         each(body, &mut |stmt| {
             uses.in_order &= stmt.reads().into_iter().chain(stmt.writes()).all(|view| view.peer.is_none());
+            let touched: BTreeSet<Id> =
+                stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor).collect();
+            touched.into_iter().for_each(|id| *uses.statements.entry(id).or_default() += 1);
             for view in stmt.writes() {
                 uses.last.insert(view.tensor, (stmt.id, false));
             }
@@ -46,6 +51,11 @@ impl Uses {
             }
         });
         uses
+    }
+
+    /// How many statements access a tensor?
+    pub(super) fn statements(&self, id: Id) -> usize {
+        self.statements.get(&id).copied().unwrap_or(0)
     }
 
     /// Is a tensor read for the last time before this statement? A copy that no one waits for may still be

@@ -35,6 +35,7 @@
 //! ```
 
 mod barriers;
+mod bulk;
 mod epilogue;
 mod exchange;
 mod forms;
@@ -113,10 +114,22 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     shared::choose(&mut program, &body, &forms, width)?;
     let uses = exchange::Uses::of(&program, &body);
     let bounded = bounded(&program, &body, &forms);
-    let mut resolve =
-        Resolve { program, forms, bounded, uses, in_flight, width, loops: 0, divergent: 0, body: Vec::new() };
+    let mut resolve = Resolve {
+        program,
+        forms,
+        bounded,
+        uses,
+        in_flight,
+        width,
+        loops: 0,
+        repeats: 0,
+        divergent: 0,
+        stores: Vec::new(),
+        body: Vec::new(),
+    };
     resolve.fragments()?;
-    let body = resolve.statements(body)?;
+    let mut body = resolve.statements(body)?;
+    body.append(&mut resolve.stores);
     let mut program = resolve.program;
     program.body = body;
     program.forms.clear();
@@ -139,10 +152,13 @@ struct Resolve {
     uses: exchange::Uses,
     in_flight: barriers::InFlight,
     width: Width,
-    /// Loops around the current statement.
+    /// Loops around the current statement, and those of them that are not over the tiles of a persistent kernel.
     loops: u32,
+    repeats: u32,
     /// Conditions and loops around it that may differ from thread to thread.
     divergent: u32,
+    /// Waits for bulk stores, which a group owes at its end: a block must not exit before they have read shared memory.
+    stores: Vec<Stmt>,
     /// The statements of the current block so far.
     body: Vec<Stmt>,
 }
@@ -163,12 +179,19 @@ impl Resolve {
             let stmt_at = Stmt { id: 0, span: stmt.span, by: stmt.by, op: Op::Sync };
             let loops = matches!(stmt.op, Op::For { .. } | Op::Pipelined { .. } | Op::Tiles { .. });
             let divergent = self.program.diverges(&stmt.op);
+            let repeats = loops && !matches!(stmt.op, Op::Tiles { .. });
             self.loops += u32::from(loops);
+            self.repeats += u32::from(repeats);
             self.divergent += u32::from(divergent);
+            let roles = matches!(stmt.op, Op::Roles(_));
             for inner in stmt.bodies_mut() {
                 *inner = self.statements(std::mem::take(inner))?;
+                if roles {
+                    inner.append(&mut self.stores);
+                }
             }
             self.loops -= u32::from(loops);
+            self.repeats -= u32::from(repeats);
             self.divergent -= u32::from(divergent);
             for view in stmt.views_mut() {
                 if self.forms.contains_key(&view.tensor) {

@@ -2,6 +2,7 @@
 
 use tilewright_layout::{Distribution, Layout, Tuple};
 
+use super::epilogue::Epilogue;
 use super::forms::{kept, spread};
 use super::part::{self, seen, wanted};
 use super::{Resolve, extents};
@@ -53,6 +54,12 @@ impl Resolve {
         Ok(into)
     }
 
+    /// A fragment of packed elements for a tile that is distributed so.
+    pub(super) fn packed(&mut self, name: &str, elem: Elem, d: &Distribution) -> Result<Id> {
+        let layout = fragment(name, elem, d)?;
+        Ok(self.tensor(name, elem, Space::Registers { words: true }, layout))
+    }
+
     pub(super) fn tensor(&mut self, name: &str, elem: Elem, space: Space, layout: Layout) -> Id {
         let span = Default::default();
         self.program.tensors.push(Tensor { name: name.into(), elem, space, layout: layout.into(), span });
@@ -69,12 +76,20 @@ impl Resolve {
                     (How::Derive, None) => self.epilogue_tile(stmt, &[from], to, &d)?,
                     _ => None,
                 };
+                if let Some(Epilogue::Bulk(bulk)) = &epilogue
+                    && let Some((ins, value)) = self.computed_before(from)
+                {
+                    let [own, wanted] = [from, to].map(|view| self.program.tensor(view.tensor).elem);
+                    let value = if own == wanted { value } else { value.cast(wanted) };
+                    let make = |ins: &[View], to| Op::Map { ins: ins.to_vec(), to, value: value.clone() };
+                    return self.written_in_bulk(stmt, to, bulk, &ins, make);
+                }
                 let how = match (how, &epilogue) {
                     (How::Derive, None) => self.mechanism(stmt.by, from, to, &d)?,
                     _ => *how,
                 };
                 let ins = match &epilogue {
-                    Some(epilogue) if epilogue.in_parts() => [self.narrowed(stmt, from, to, &d)?],
+                    Some(epilogue) if epilogue.is_in_parts() => [self.narrowed(stmt, from, to, &d)?],
                     _ => [self.side(stmt, from, &d, from.is_same(to))?],
                 };
                 self.written(stmt, (to, &d), epilogue, &ins, |ins, to| Op::Copy {

@@ -1,0 +1,268 @@
+//! Results that bulk stores write from shared memory, part after part, while the threads go on: to the next part, and in a
+//! persistent kernel to the next tile. Two buffers take the parts in turn.
+
+use tilewright_layout::{Digit, Distribution, Layout, Path, Value};
+
+use super::epilogue::{in_parts, part_at};
+use super::forms::contiguous;
+use super::{Resolve, part};
+use crate::affine::Affine;
+use crate::atom::Atom;
+use crate::atoms;
+use crate::boxes::Boxes;
+use crate::build::{BOX_ALIGN, Builder, alignment};
+use crate::pipeline::slots_apart;
+use crate::problem::{Problem, Result};
+use crate::thread::{Id, Unroll};
+use crate::tile::{Expr, How, Op, Space, Stmt};
+use crate::tiled::{SWIZZLED, swizzled_tile};
+use crate::view::{At, View};
+
+/// Buffers: one is written while a bulk store reads the other.
+const BUFFERS: i64 = 2;
+/// Columns of a part where rows of its tile are contiguous, so that it is one box for each block of rows.
+const COLUMNS: [i64; 3] = [64, 32, 16];
+/// The most bytes of an argument that a thread loads ahead of waits.
+const EARLY: i64 = 256;
+/// Stores of 8x8 matrices by a warp, four at a time: along the second mode of a tile, and along the first.
+const MATRICES: [&str; 2] = ["stmatrix_x4_trans", "stmatrix_x4"];
+
+/// A tile on its way to global memory by bulk stores.
+pub(super) struct BulkEpilogue {
+    /// The buffers, a mode behind those of the part.
+    buffers: View,
+    count: i64,
+    /// Which thread has which elements of a part.
+    own: Distribution,
+    /// The mode along which the tile is divided into parts, and how many there are.
+    parts: (usize, i64),
+    /// The rows that each lane gives to an instruction that stores matrices, if there is one for these elements.
+    matrices: Option<(&'static Atom, Distribution)>,
+    store: &'static Atom,
+    token: Id,
+}
+
+impl Resolve {
+    /// Buffers for what a statement writes to global memory, where bulk stores can write it and nothing else accesses the
+    /// tensor: they are not ordered with other accesses.
+    pub(super) fn bulk_epilogue(
+        &mut self,
+        stmt: &Stmt,
+        ins: &[&View],
+        to: &View,
+        d: &Distribution,
+    ) -> Result<Option<BulkEpilogue>> {
+        let tensor = self.program.tensor(to.tensor).clone();
+        let alone = self.uses.statements(to.tensor) == 1 && self.repeats == 0;
+        let store = atoms::bulk_store(tensor.rank()).filter(|row| row.arch <= self.program.arch);
+        let (Some(store), Some(fast), [rows, columns]) = (store, contiguous(&self.program, to), d.tile())
+        else {
+            return Ok(None);
+        };
+        // What the statement reads of the tensor must be what it then writes.
+        let replaced = ins.iter().all(|view| view.tensor != to.tensor || view.is_same(to));
+        if !alone || !replaced || stmt.by as usize >= self.program.groups.len() {
+            return Ok(None);
+        }
+        let bytes = i64::from(tensor.elem.bytes());
+        // Along the contiguous mode a part is as wide as a swizzle.
+        let widths = match fast {
+            1 => [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|wide| wide / bytes),
+            _ => COLUMNS,
+        };
+        let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
+        for count in divided.chain([1]) {
+            let Some(own) = in_parts(d, 1, count) else { continue };
+            let layout = swizzled_tile(tensor.elem, [*rows, columns / count], fast)?;
+            let buffers = count.min(BUFFERS);
+            let all = slots_apart(&layout, buffers, i64::from(BOX_ALIGN) / bytes)?;
+            if !self.has_room(stmt, all.cosize()? * bytes) {
+                continue;
+            }
+            let first = part_at(to, (1, count), &0.into())?;
+            let place = self.program.tensors.len();
+            let align = alignment(&all, tensor.elem).max(BOX_ALIGN);
+            let name = format!("{}_staged", to.name);
+            let id = self.tensor(&name, tensor.elem, Space::Shared { align }, Layout::compact(1)?);
+            self.program.tensors[place].layout = all.clone();
+            let whole = View::whole(id, &name, &all.shape())?;
+            let buffer = slot(&whole, &0.into())?;
+            if Boxes::of(&self.program, store, &buffer, &first).is_err() {
+                self.program.tensors.truncate(place);
+                continue;
+            }
+            let matrices = match bytes {
+                2 => rows_of_matrices(&own, fast).and_then(|rows| Some((atoms::find(MATRICES[fast])?, rows))),
+                _ => None,
+            };
+            self.program.tokens += 1;
+            let token = self.program.tokens - 1;
+            let stmt = Stmt { id: 0, op: Op::Wait { token, but: 0 }, ..stmt.clone() };
+            self.stores.push(stmt);
+            return Ok(Some(BulkEpilogue {
+                buffers: whole,
+                count: buffers,
+                own,
+                parts: (1, count),
+                matrices,
+                store,
+                token,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// The function of elements that a copied tile holds, where the statement before computed it and nothing else reads it:
+    /// each part is computed on its way.
+    pub(super) fn computed_before(&mut self, from: &View) -> Option<(Vec<View>, Expr)> {
+        let once = self.forms.contains_key(&from.tensor) && self.uses.statements(from.tensor) == 2;
+        let Some(Stmt { op: Op::Map { ins, to, value }, .. }) = self.body.last().filter(|_| once) else {
+            return None;
+        };
+        if to.tensor != from.tensor || value.any(&|part| matches!(part, Expr::At(_))) {
+            return None;
+        }
+        let computed = (ins.clone(), value.clone());
+        self.body.pop();
+        Some(computed)
+    }
+
+    /// Loads of arguments of which a thread needs few elements are issued before the last products are waited for.
+    fn loaded_early(&mut self, stmt: &Stmt, ins: &[View]) -> Result<Vec<View>> {
+        let waits = |op: &Op| matches!(op, Op::Wait { .. } | Op::Release { .. } | Op::WaitCopies { .. });
+        let only_waits = |stmt: &Stmt| match &stmt.op {
+            Op::If { then, other, .. } => then.iter().chain(other).all(|stmt| waits(&stmt.op)),
+            op => waits(op),
+        };
+        let first = self.body.iter().rposition(|stmt| !only_waits(stmt)).map_or(0, |last| last + 1);
+        let waits = self.body.split_off(first);
+        let mut made = Vec::new();
+        for view in ins {
+            let tensor = self.program.tensor(view.tensor);
+            let count = view.layout.filter().size()?;
+            let few = count * i64::from(tensor.elem.bytes()) <= EARLY && count < view.layout.size()?;
+            let reads = matches!(tensor.space, Space::Global { mutable: false });
+            made.push(view.clone());
+            if few && reads {
+                self.built(stmt, |b| {
+                    *made.last_mut().ok_or_else(Problem::said)? = b.load_part(view)?;
+                    Ok(())
+                })?;
+            }
+        }
+        self.body.extend(waits);
+        Ok(made)
+    }
+
+    /// Writes elements of a thread where they belong, by the operation that is made of `ins` and the target.
+    pub(super) fn written_in_bulk(
+        &mut self,
+        stmt: &Stmt,
+        to: &View,
+        bulk: &BulkEpilogue,
+        ins: &[View],
+        make: impl Fn(&[View], View) -> Op,
+    ) -> Result<()> {
+        let BulkEpilogue { buffers, count, own, parts, matrices, store, token } = bulk;
+        let packed = match matrices {
+            Some(_) => {
+                let elem = self.program.tensor(to.tensor).elem;
+                Some(self.packed(&format!("{}_packed", to.name), elem, own)?)
+            }
+            None => None,
+        };
+        let (by, looped) = (stmt.by, self.loops > 0);
+        let ins = &self.loaded_early(stmt, ins)?[..];
+        self.built(stmt, |b| {
+            if looped && parts.1 % count != 0 {
+                // The last part of the tile before is in the first buffer.
+                b.wait(*token);
+            }
+            let part = |b: &mut Builder, at: Affine| -> Result<()> {
+                let ins: Vec<View> =
+                    ins.iter().map(|view| part_at(view, *parts, &at)).collect::<Result<_>>()?;
+                let buffer = slot(buffers, &at.digit(1, Some(*count)))?;
+                let freed = [Op::Wait { token: *token, but: *count as u32 - 1 }, Op::Sync];
+                let freed = if looped || parts.1 > 1 { &freed[..] } else { &[] };
+                match (matrices, packed) {
+                    (Some((row, rows)), Some(packed)) => {
+                        let whole = View::whole(packed, &buffer.name, &buffer.shape())?.with_name("packed");
+                        b.statement(make(&ins, part::of_tile(&whole, own.tile(), own, packed)?));
+                        freed.iter().for_each(|op| b.statement(op.clone()));
+                        let from = in_matrices(&whole, own, packed)?;
+                        let rows = by_digits(&part::of_memory(&buffer, rows, by, true)?, rows)?;
+                        b.copy_how(&from, &rows, How::Atom(row), None)?;
+                    }
+                    _ => {
+                        freed.iter().for_each(|op| b.statement(op.clone()));
+                        b.statement(make(&ins, part::of_memory(&buffer, own, by, true)?));
+                    }
+                }
+                b.statement(Op::Sync);
+                b.copy_how(&buffer, &part_at(to, *parts, &at)?, How::Atom(store), Some(*token))
+            };
+            match parts.1 {
+                1 => part(b, 0.into()),
+                count => b.repeat("part", Value::Int(count), Unroll::Full, part),
+            }
+        })
+    }
+}
+
+/// One of the buffers.
+fn slot(buffers: &View, at: &Affine) -> Result<View> {
+    buffers.slice(&[At::All, At::All, At::Index(at.clone())])
+}
+
+/// The rows of 8x8 matrices that the lanes of a warp address, four matrices at a time, if threads have the elements as the
+/// instruction takes them: pairs along the columns, and eight rows and then eight columns further on.
+fn rows_of_matrices(own: &Distribution, fast: usize) -> Option<Distribution> {
+    let digit = |mode, extent, step| Digit { mode, extent, step };
+    let (threads, values) = (own.thread_digits(), own.value_digits());
+    let (lanes, warps) = threads.split_at_checked(2)?;
+    let (first, rest) = values.split_at_checked(3)?;
+    let matrices = first[2].extent % 2 == 0 && (first[2].mode, first[2].step) == (1, 8);
+    if lanes != [digit(1, 4, 2), digit(0, 8, 1)]
+        || first[..2] != [digit(1, 2, 1), digit(0, 2, 8)]
+        || !matrices
+    {
+        return None;
+    }
+    let lanes = [digit(1 - fast, 8, 1), digit(0, 2, 8), digit(1, 2, 8)];
+    let further = digit(1, first[2].extent / 2, 16);
+    let threads = lanes.into_iter().chain(warps.iter().copied()).collect();
+    let values = [digit(fast, 8, 1), further].into_iter().chain(rest.iter().copied()).collect();
+    Some(Distribution::new(own.tile(), threads, values))
+}
+
+/// A thread's elements by matrices: those that an instruction takes, then the others.
+fn in_matrices(whole: &View, own: &Distribution, fragment: Id) -> Result<View> {
+    let along = |place: usize, extent: i64, times: i64| -> Result<Layout> {
+        let path = Path::new(&[place]).ok_or_else(Problem::said)?;
+        Ok(Layout::new(extent, Value::Basis { times, path })?)
+    };
+    let [_, _, third, rest @ ..] = own.value_digits() else { return Err(Problem::said()) };
+    let at_once = Layout::from_modes([along(0, 2, 1)?, along(1, 2, 1)?, along(2, 2, 1)?])?;
+    let mut modes = vec![at_once];
+    if third.extent > 2 {
+        modes.push(along(2, third.extent / 2, 2)?);
+    }
+    for (place, digit) in rest.iter().enumerate() {
+        modes.push(along(place + 3, digit.extent, 1)?);
+    }
+    let part = part::of_tile(whole, own.tile(), own, fragment)?;
+    Ok(part.rearranged(Layout::from_modes(modes)?))
+}
+
+/// A thread's part with a mode for each digit of its values.
+fn by_digits(part: &View, d: &Distribution) -> Result<View> {
+    let mut along: Vec<_> = Vec::new();
+    for mode in part.layout.modes() {
+        along.push(mode.leaves().collect::<Vec<_>>().into_iter());
+    }
+    let modes = d.value_digits().iter().map(|digit| {
+        let (extent, stride) = along[digit.mode].next().ok_or_else(Problem::said)?;
+        Ok(Layout::new(extent, stride)?)
+    });
+    Ok(part.rearranged(Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?))
+}
