@@ -290,7 +290,7 @@ impl<'k> Meter<'k> {
                     match (operand.kind, arg) {
                         (_, AtomArg::Map { param, .. }) => {
                             // One elected thread copies.
-                            let rows = self.box_bytes(*param) / device::ROW;
+                            let rows = self.box_rows(*param);
                             if row.done == Done::Queue(crate::scope::Queue::Bulk) {
                                 load.stored += rows * device::ROW;
                             } else {
@@ -410,12 +410,14 @@ impl<'k> Meter<'k> {
         }
     }
 
-    /// Bytes of a box of a bulk copy.
-    fn box_bytes(&self, param: Id) -> f64 {
+    /// Rows of at most 128 bytes of a box of a bulk copy.
+    fn box_rows(&self, param: Id) -> f64 {
         match &self.kernel.params[param as usize] {
             Param::TensorMap { tensor, tile, .. } => {
-                let elements: f64 = tile.iter().map(|&n| f64::from(n)).product();
-                elements * f64::from(self.elem(Space::Global(*tensor)).bytes())
+                let bytes = f64::from(self.elem(Space::Global(*tensor)).bytes());
+                let (run, others) = tile.split_first().map_or((1, &tile[..]), |(run, others)| (*run, others));
+                let others: f64 = others.iter().map(|&n| f64::from(n)).product();
+                others * (f64::from(run) * bytes / device::ROW).ceil()
             }
             _ => 0.0,
         }

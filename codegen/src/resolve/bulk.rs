@@ -14,7 +14,7 @@ use crate::build::{BOX_ALIGN, Builder, alignment};
 use crate::pipeline::slots_apart;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Expr, How, Op, Space, Stmt};
+use crate::tile::{Expr, Group, How, Op, Space, Stmt};
 use crate::tiled::{SWIZZLED, swizzled_tile};
 use crate::view::{At, View};
 
@@ -29,10 +29,15 @@ const MATRICES: [&str; 2] = ["stmatrix_x4_trans", "stmatrix_x4"];
 
 /// A tile on its way to global memory by bulk stores.
 pub(super) struct BulkEpilogue {
-    /// The buffers, a mode behind those of the part.
+    /// The function by which its elements are computed, where they are of no other use.
+    pub(super) computed: Option<(Vec<View>, Expr)>,
+    /// The threads that store parts together, and how their members divide the tile: a mode, and into how many.
+    by: Id,
+    members: (usize, i64),
+    /// The buffers of all members, a mode behind those of a part, and how many a member has.
     buffers: View,
     count: i64,
-    /// Which thread has which elements of a part.
+    /// Which thread of a member has which elements of its part.
     own: Distribution,
     /// The mode along which the tile is divided into parts, and how many there are.
     parts: (usize, i64),
@@ -53,17 +58,33 @@ impl Resolve {
         d: &Distribution,
     ) -> Result<Option<BulkEpilogue>> {
         let tensor = self.program.tensor(to.tensor).clone();
-        let alone = self.uses.statements(to.tensor) == 1 && self.repeats == 0;
         let store = atoms::bulk_store(tensor.rank()).filter(|row| row.arch <= self.program.arch);
-        let (Some(store), Some(fast), [rows, columns]) = (store, contiguous(&self.program, to), d.tile())
-        else {
+        let (Some(store), Some(fast), 0) = (store, contiguous(&self.program, to), self.repeats) else {
             return Ok(None);
         };
-        // What the statement reads of the tensor must be what it then writes.
-        let replaced = ins.iter().all(|view| view.tensor != to.tensor || view.is_same(to));
-        if !alone || !replaced || stmt.by as usize >= self.program.groups.len() {
+        // What else reads the tensor is the function of the elements that replace it.
+        let computed = match (&stmt.op, ins) {
+            (Op::Copy { .. }, [from]) => self.computed_before(from),
+            _ => None,
+        };
+        let replaces = match &computed {
+            Some((ins, _)) => {
+                let own = part::of_memory(to, d, stmt.by, false)?;
+                let mut reads = ins.iter().filter(|view| view.tensor == to.tensor).peekable();
+                let accesses = 1 + usize::from(reads.peek().is_some());
+                self.uses.statements(to.tensor) == accesses && reads.all(|view| view.is_same(&own))
+            }
+            None => {
+                let mut reads = ins.iter().filter(|view| view.tensor == to.tensor);
+                self.uses.statements(to.tensor) == 1 && reads.all(|view| view.is_same(to))
+            }
+        };
+        if !replaces || d.tile().len() != 2 {
             return Ok(None);
         }
+        let (by, members, d) = self.members(stmt.by, d);
+        let [rows, columns] = d.tile()[..] else { return Ok(None) };
+        let own = part_at(to, members, &0.into())?;
         let bytes = i64::from(tensor.elem.bytes());
         // Along the contiguous mode a part is as wide as a swizzle.
         let widths = match fast {
@@ -72,14 +93,14 @@ impl Resolve {
         };
         let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
         for count in divided.chain([1]) {
-            let Some(own) = in_parts(d, 1, count) else { continue };
-            let layout = swizzled_tile(tensor.elem, [*rows, columns / count], fast)?;
+            let Some(d) = in_parts(&d, 1, count) else { continue };
+            let layout = swizzled_tile(tensor.elem, [rows, columns / count], fast)?;
             let buffers = count.min(BUFFERS);
-            let all = slots_apart(&layout, buffers, i64::from(BOX_ALIGN) / bytes)?;
+            let all = slots_apart(&layout, buffers * members.1, i64::from(BOX_ALIGN) / bytes)?;
             if !self.has_room(stmt, all.cosize()? * bytes) {
                 continue;
             }
-            let first = part_at(to, (1, count), &0.into())?;
+            let first = part_at(&own, (1, count), &0.into())?;
             let place = self.program.tensors.len();
             let align = alignment(&all, tensor.elem).max(BOX_ALIGN);
             let name = format!("{}_staged", to.name);
@@ -92,17 +113,24 @@ impl Resolve {
                 continue;
             }
             let matrices = match bytes {
-                2 => rows_of_matrices(&own, fast).and_then(|rows| Some((atoms::find(MATRICES[fast])?, rows))),
+                2 => rows_of_matrices(&d, fast).and_then(|rows| Some((atoms::find(MATRICES[fast])?, rows))),
                 _ => None,
             };
             self.program.tokens += 1;
             let token = self.program.tokens - 1;
-            let stmt = Stmt { id: 0, op: Op::Wait { token, but: 0 }, ..stmt.clone() };
+            let stmt = Stmt { id: 0, span: stmt.span, by, op: Op::Wait { token, but: 0 } };
             self.stores.push(stmt);
+            if computed.is_some() {
+                let place = self.body.iter().rposition(|stmt| stmt.op != Op::Sync);
+                place.map(|place| self.body.remove(place));
+            }
             return Ok(Some(BulkEpilogue {
+                computed,
+                by,
+                members,
                 buffers: whole,
                 count: buffers,
-                own,
+                own: d,
                 parts: (1, count),
                 matrices,
                 store,
@@ -112,19 +140,36 @@ impl Resolve {
         Ok(None)
     }
 
+    /// The warpgroups of a group, if each has a part of the tile for itself: they need not wait for each other. Which thread
+    /// of one has which elements of its part.
+    fn members(&self, by: Id, d: &Distribution) -> (Id, (usize, i64), Distribution) {
+        let of = &self.program.groups[by as usize];
+        let is_family = |group: &Group| {
+            group.members > 1 && group.warps == of.warps && group.threads * group.members == of.threads
+        };
+        let (Some(family), Some((last, threads))) =
+            (self.program.groups.iter().position(is_family), d.thread_digits().split_last())
+        else {
+            return (by, (0, 1), d.clone());
+        };
+        let members = i64::from(self.program.groups[family].members);
+        let mut tile = d.tile().to_vec();
+        if last.extent != members || last.step * members != tile[last.mode] {
+            return (by, (0, 1), d.clone());
+        }
+        tile[last.mode] = last.step;
+        let own = Distribution::new(&tile, threads.to_vec(), d.value_digits().to_vec());
+        (family as Id, (last.mode, members), own)
+    }
+
     /// The function of elements that a copied tile holds, where the statement before computed it and nothing else reads it:
     /// each part is computed on its way.
-    pub(super) fn computed_before(&mut self, from: &View) -> Option<(Vec<View>, Expr)> {
+    fn computed_before(&self, from: &View) -> Option<(Vec<View>, Expr)> {
         let once = self.forms.contains_key(&from.tensor) && self.uses.statements(from.tensor) == 2;
-        let Some(Stmt { op: Op::Map { ins, to, value }, .. }) = self.body.last().filter(|_| once) else {
-            return None;
-        };
-        if to.tensor != from.tensor || value.any(&|part| matches!(part, Expr::At(_))) {
-            return None;
-        }
-        let computed = (ins.clone(), value.clone());
-        self.body.pop();
-        Some(computed)
+        let before = self.body.iter().rev().find(|stmt| stmt.op != Op::Sync).filter(|_| once)?;
+        let Op::Map { ins, to, value } = &before.op else { return None };
+        let whole = to.tensor == from.tensor && !value.any(&|part| matches!(part, Expr::At(_)));
+        whole.then(|| (ins.clone(), value.clone()))
     }
 
     /// Loads of arguments of which a thread needs few elements are issued before the last products are waited for.
@@ -163,7 +208,7 @@ impl Resolve {
         ins: &[View],
         make: impl Fn(&[View], View) -> Op,
     ) -> Result<()> {
-        let BulkEpilogue { buffers, count, own, parts, matrices, store, token } = bulk;
+        let BulkEpilogue { by, members, buffers, count, own, parts, matrices, store, token, .. } = bulk;
         let packed = match matrices {
             Some(_) => {
                 let elem = self.program.tensor(to.tensor).elem;
@@ -171,9 +216,12 @@ impl Resolve {
             }
             None => None,
         };
-        let (by, looped) = (stmt.by, self.loops > 0);
+        let looped = self.loops > 0;
         let ins = &self.loaded_early(stmt, ins)?[..];
-        self.built(stmt, |b| {
+        self.built(&Stmt { by: *by, ..stmt.clone() }, |b| {
+            let member = b.member(*by);
+            let to = part_at(to, *members, &member)?;
+            let first = member.times(*count).ok_or_else(Problem::said)?;
             if looped && parts.1 % count != 0 {
                 // The last part of the tile before is in the first buffer.
                 b.wait(*token);
@@ -181,7 +229,8 @@ impl Resolve {
             let part = |b: &mut Builder, at: Affine| -> Result<()> {
                 let ins: Vec<View> =
                     ins.iter().map(|view| part_at(view, *parts, &at)).collect::<Result<_>>()?;
-                let buffer = slot(buffers, &at.digit(1, Some(*count)))?;
+                let buffer = first.plus(&at.digit(1, Some(*count)), 1).ok_or_else(Problem::said)?;
+                let buffer = slot(buffers, &buffer)?;
                 let freed = [Op::Wait { token: *token, but: *count as u32 - 1 }, Op::Sync];
                 let freed = if looped || parts.1 > 1 { &freed[..] } else { &[] };
                 match (matrices, packed) {
@@ -190,16 +239,16 @@ impl Resolve {
                         b.statement(make(&ins, part::of_tile(&whole, own.tile(), own, packed)?));
                         freed.iter().for_each(|op| b.statement(op.clone()));
                         let from = in_matrices(&whole, own, packed)?;
-                        let rows = by_digits(&part::of_memory(&buffer, rows, by, true)?, rows)?;
+                        let rows = by_digits(&part::of_memory(&buffer, rows, *by, true)?, rows)?;
                         b.copy_how(&from, &rows, How::Atom(row), None)?;
                     }
                     _ => {
                         freed.iter().for_each(|op| b.statement(op.clone()));
-                        b.statement(make(&ins, part::of_memory(&buffer, own, by, true)?));
+                        b.statement(make(&ins, part::of_memory(&buffer, own, *by, true)?));
                     }
                 }
                 b.statement(Op::Sync);
-                b.copy_how(&buffer, &part_at(to, *parts, &at)?, How::Atom(store), Some(*token))
+                b.copy_how(&buffer, &part_at(&to, *parts, &at)?, How::Atom(store), Some(*token))
             };
             match parts.1 {
                 1 => part(b, 0.into()),

@@ -77,7 +77,7 @@ impl Resolve {
                     _ => None,
                 };
                 if let Some(Epilogue::Bulk(bulk)) = &epilogue
-                    && let Some((ins, value)) = self.computed_before(from)
+                    && let Some((ins, value)) = bulk.computed.clone()
                 {
                     let [own, wanted] = [from, to].map(|view| self.program.tensor(view.tensor).elem);
                     let value = if own == wanted { value } else { value.cast(wanted) };

@@ -73,8 +73,8 @@ impl Launch {
 impl Kernel {
     /// The minimum blocks of `__launch_bounds__`: how many blocks fit a multiprocessor if each thread gets
     /// the registers of its arrays and of so many addresses. The compiler schedules for that many. 0 leaves
-    /// it to the compiler: where arrays are small and shared memory has room for more blocks, and where roles
-    /// redistribute registers themselves (setmaxnreg).
+    /// it to the compiler: where arrays are small, or threads have roles of their own, and shared memory has room for more
+    /// blocks.
     pub(crate) fn resident(&self, addresses: u32) -> u32 {
         const SMALL: u32 = 64;
         // The compiler is never limited to fewer registers than this.
@@ -89,7 +89,8 @@ impl Kernel {
         let by_shared = shared / self.launch.shared_bytes.max(1);
         // Where shared memory has room for few blocks, the compiler would spill to have registers for more.
         let is_small = arrays < SMALL && by_shared > of(LEAST);
-        if specialised || is_small { 0 } else { of(each).min(by_shared).clamp(1, MOST_BLOCKS) }
+        let leaves_it = if specialised { by_shared > 1 } else { is_small };
+        if leaves_it { 0 } else { of(each).min(by_shared).clamp(1, MOST_BLOCKS) }
     }
 }
 
