@@ -9,10 +9,14 @@
 use tilewright::prelude::*;
 
 /// c = gelu(a·wᵀ + bias). A launch takes the tiles that suit its sizes.
-#[kernel(arch = 90, overlaps, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER) in [
-    (128, 256, 2, 4, 1), (128, 192, 2, 4, 1), (128, 160, 2, 5, 1), (128, 128, 2, 6, 1), (256, 128, 2, 4, 1),
-    (64, 256, 1, 5, 1), (64, 192, 1, 6, 1), (64, 160, 1, 7, 1), (64, 128, 1, 8, 1), (64, 96, 1, 10, 1),
-    (64, 64, 1, 13, 1), (64, 32, 1, 16, 1), (128, 256, 2, 4, 2), (128, 192, 2, 4, 2), (64, 128, 1, 8, 4),
+#[kernel(arch = 90, overlaps, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER, SPLIT) in [
+    (128, 256, 2, 4, 1, 1), (128, 192, 2, 4, 1, 1), (128, 160, 2, 5, 1, 1), (128, 128, 2, 6, 1, 1),
+    (256, 128, 2, 4, 1, 1), (64, 256, 1, 5, 1, 1), (64, 192, 1, 6, 1, 1), (64, 160, 1, 7, 1, 1),
+    (64, 128, 1, 8, 1, 1), (64, 96, 1, 10, 1, 1), (64, 64, 1, 13, 1, 1), (64, 32, 1, 16, 1, 1),
+    (128, 256, 2, 4, 2, 1), (128, 192, 2, 4, 2, 1), (64, 128, 1, 8, 4, 1), (64, 64, 1, 14, 1, 2),
+    (64, 64, 1, 14, 1, 4), (64, 64, 1, 14, 1, 8), (64, 128, 1, 9, 1, 2), (64, 128, 1, 9, 1, 4),
+    (64, 192, 1, 7, 1, 2), (64, 192, 1, 7, 1, 4), (128, 128, 2, 7, 1, 2), (128, 128, 2, 7, 1, 4),
+    (128, 192, 2, 5, 1, 4), (64, 32, 1, 16, 1, 2), (64, 32, 1, 16, 1, 4), (64, 32, 1, 16, 1, 8),
 ]))]
 pub fn linear_hopper<
     const BM: usize,
@@ -20,6 +24,7 @@ pub fn linear_hopper<
     const WARPGROUPS: usize,
     const STAGES: usize,
     const CLUSTER: usize,
+    const SPLIT: usize,
     const BK: usize = 64,
 >(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
@@ -39,7 +44,7 @@ pub fn linear_hopper<
     let mma = tiled_mma::<bf16, f32>(warpgroups = WARPGROUPS);
     let mut acc = mma.accumulators((BM, BN), 0.0);
 
-    for k in pipelined(0..ga.size(2), stages = STAGES, producer = warp) {
+    for k in pipelined(0..ga.size(2), stages = STAGES, producer = warp, split = cluster(SPLIT)) {
         copy(ga[(_, _, k)], sa);
         copy(gw[(_, _, k)], sw);
         gemm(sa, sw, &mut acc);

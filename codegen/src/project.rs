@@ -23,6 +23,7 @@
 //! The body of a persistent kernel runs for each tile of its grid: block indices become those of the tile.
 
 mod multicast;
+mod split;
 mod tiles;
 mod written;
 
@@ -57,6 +58,13 @@ const MOST_REGISTERS: u32 = 240;
 
 /// The program as roles; as it is where it has no producer and is no persistent kernel over its whole grid.
 pub(crate) fn projected(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    match split::over_cluster(program)? {
+        Cow::Borrowed(program) => in_roles(program),
+        Cow::Owned(split) => Ok(Cow::Owned(in_roles(&split)?.into_owned())),
+    }
+}
+
+fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let (mut loops, mut tiles) = (Vec::new(), false);
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
@@ -100,8 +108,8 @@ fn is_fill(program: &Program, stmt: &Stmt) -> bool {
     }
 }
 
-/// The shared tensors that producers fill.
-fn filled(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
+/// The shared tensors that pipelined loops fill, of those that pass a test.
+fn filled(program: &Program, body: &[Stmt], which: fn(&Stmt) -> bool) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     let mut fills = |body: &[Stmt]| {
         let fills = body.iter().filter(|stmt| is_fill(program, stmt));
@@ -109,7 +117,7 @@ fn filled(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
     };
     for stmt in body {
         stmt.each(&mut |stmt| match &stmt.op {
-            Op::Pipelined { body, .. } if is_produced(stmt) => fills(body),
+            Op::Pipelined { body, .. } if which(stmt) => fills(body),
             _ => {}
         });
     }
@@ -150,12 +158,21 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
     let mut project = Project::new(program).map_err(|problem| problem.at(span))?;
     let body = std::mem::take(&mut project.program.body);
     project.needed = needed(project.program, &body);
-    project.filled = filled(project.program, &body);
+    project.filled = filled(project.program, &body, is_produced);
     let mut produced = Vec::new();
-    let consumed = project.body(body, &mut produced)?;
+    let mut consumed = project.body(body, &mut produced)?;
     let Project { program, producer, consumers, .. } = project;
     multicast::multicast(program, &mut produced);
-    Ok(vec![Stmt { id: 0, span, by: 0, op: Op::Roles(vec![(producer, produced), (consumers, consumed)]) }])
+    // All threads of the cluster meet in a barrier of it; behind it there is nothing to produce.
+    let meet = consumed.iter().position(|stmt| stmt.op == Op::SyncCluster);
+    let after = meet.map_or(Vec::new(), |meet| consumed.split_off(meet));
+    let of = |op| Stmt { id: 0, span, by: 0, op };
+    let mut body = vec![of(Op::Roles(vec![(producer, produced), (consumers, consumed)]))];
+    for (met, stmts) in after.chunk_by(|_, next| next.op != Op::SyncCluster).map(|all| all.split_at(1)) {
+        body.extend(met.iter().map(|_| of(Op::SyncCluster)));
+        body.push(of(Op::Roles(vec![(consumers, stmts.to_vec())])));
+    }
+    Ok(body)
 }
 
 /// A tensor of a ring.
@@ -193,7 +210,9 @@ impl Project<'_> {
             return Err(problem.help("use a multiple of 32 threads, or of 128 for products of warpgroups"));
         }
         // Registers move between whole warpgroups; a single one has as many as it needs.
-        let shares = multiply && warps > WARPGROUP;
+        // Behind a barrier of the cluster all threads are alike.
+        let meet = program.body.iter().any(|stmt| stmt.op == Op::SyncCluster);
+        let shares = multiply && warps > WARPGROUP && !meet;
         let (more, own) = match shares {
             true => (WARPGROUP, Some(OF_PRODUCER)),
             false => (1, None),

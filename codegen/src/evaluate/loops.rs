@@ -74,7 +74,8 @@ impl Evaluator {
     /// The range of `pipelined(0..n, stages = 3, fragments = 2)`, and its stages.
     pub(super) fn pipelined(&mut self, args: &[ast::Arg], span: Span) -> Option<(Value, Ahead)> {
         const USAGE: &str = "write for k in pipelined(0..tensor.size(2), stages = 3)";
-        let (mut range, mut stages, mut fragments, mut exits, mut producer) = (None, None, None, None, false);
+        let (mut range, mut stages, mut fragments, mut exits) = (None, None, None, None);
+        let (mut producer, mut split) = (false, 1);
         for arg in args {
             if arg.name.as_ref().is_some_and(|name| name.text == "producer") {
                 if !matches!(&arg.value.kind, ast::ExprKind::Name(name) if name == "warp") {
@@ -83,6 +84,10 @@ impl Evaluator {
                     return None;
                 }
                 producer = true;
+                continue;
+            }
+            if arg.name.as_ref().is_some_and(|name| name.text == "split") {
+                split = self.split(&arg.value)?;
                 continue;
             }
             let value = self.expr(&arg.value);
@@ -107,7 +112,7 @@ impl Evaluator {
             (Some(range), Some((stages, at_stages))) => {
                 let (fragments, at_fragments) = fragments.unwrap_or((1, at_stages));
                 let exits = exits.unwrap_or(true);
-                let ahead = Ahead { stages, fragments, exits, producer, sums_are_added: false };
+                let ahead = Ahead { stages, fragments, exits, producer, split, sums_are_added: false };
                 match unfit(&ahead) {
                     None => Some((range, ahead)),
                     Some(problem) => {
@@ -119,6 +124,31 @@ impl Evaluator {
             _ => {
                 let problem = Problem::new("a pipelined loop needs a range and its stages");
                 self.complain(span, problem.help(USAGE));
+                None
+            }
+        }
+    }
+
+    /// The blocks that share a loop: `cluster(4)`.
+    fn split(&mut self, value: &ast::Expr) -> Option<u32> {
+        let of = match &value.kind {
+            ast::ExprKind::Call { function, args, .. } if function.text == "cluster" && args.len() == 1 => {
+                Some(self.expr(&args[0].value))
+            }
+            _ => None,
+        };
+        match of {
+            Some(Value::Int(blocks)) if (1..=i64::from(limits::MOST_BLOCKS)).contains(&blocks) => {
+                self.builder.arch(if blocks > 1 { 90 } else { 0 });
+                Some(blocks as u32)
+            }
+            Some(Value::Poison) => None,
+            _ => {
+                let problem = Problem::new(format!(
+                    "a loop is split over the blocks of a cluster, 1 to {} of them",
+                    limits::MOST_BLOCKS
+                ));
+                self.complain(value.span, problem.help("write split = cluster(4)"));
                 None
             }
         }

@@ -267,7 +267,7 @@ impl Reader<'_> {
         let threads = tc.as_layout()?.size().ok()?;
         let copies = self.copies(tile, sides, threads, types.dtype)?;
         let fragments = fragments as u32;
-        let ahead = Ahead { stages, fragments, exits, producer: false, sums_are_added: true };
+        let ahead = Ahead { stages, fragments, exits, producer: false, split: 1, sums_are_added: true };
         let ahead = self.ahead(ahead);
         let order = Order::ALL[self.choice("order", &Order::ALL.map(|(name, _)| name))].1;
         let (alpha_beta, batched) = (self.flag("alpha_beta"), self.flag("batched"));

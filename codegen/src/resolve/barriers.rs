@@ -89,7 +89,7 @@ impl Forward<Program> for Barriers<'_> {
                 super::each(body, &mut |inner| meets = meets.or(self.conflict(inner, state)));
                 Edit::Ahead(meet(meets, stmt, state))
             }
-            Op::Sync => {
+            Op::Sync | Op::SyncCluster => {
                 synchronised(state);
                 Edit::Keep
             }

@@ -99,7 +99,7 @@ records! {
     Read { name, elem, per_thread = false }
     Require { test, text, of = None }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None }
-    Ahead { stages, fragments = 1, exits = true, producer = false, sums_are_added = false }
+    Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
     Scan { with, nothing, levels, exclusive = false }
     Semiring { add, mul }
     Digit { extent, mode, step }

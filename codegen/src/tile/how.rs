@@ -53,6 +53,8 @@ pub struct Ahead {
     pub exits: bool,
     /// A producer of its own issues the copies, in bulk, into a ring.
     pub producer: bool,
+    /// Blocks of a cluster that share the iterations; 1 where each block runs all of them.
+    pub split: u32,
     /// The sums of all threads and blocks that share a result are added, so any of them may sum any part of K.
     pub sums_are_added: bool,
 }
@@ -60,7 +62,7 @@ pub struct Ahead {
 impl From<u32> for Ahead {
     /// So many stages.
     fn from(stages: u32) -> Ahead {
-        Ahead { stages, fragments: 1, exits: true, producer: false, sums_are_added: false }
+        Ahead { stages, fragments: 1, exits: true, producer: false, split: 1, sums_are_added: false }
     }
 }
 

@@ -7,4 +7,5 @@ mod elements;
 mod linear;
 mod reductions;
 mod short;
+mod split;
 mod staged;

@@ -1,0 +1,115 @@
+//! Loops whose iterations the blocks of a cluster share.
+
+use tilewright::prelude::*;
+use tilewright_codegen::Generated;
+use tilewright_sim::{Arg, Outcome, run_every};
+
+use crate::elements::{bits, numbers, options};
+
+/// c = 2·a·bᵀ + bias in batches, by wgmma and a producer.
+#[kernel(arch = 90, choose((BM, BN, SPLIT) in [(64, 64, 2), (128, 32, 4), (64, 16, 8), (192, 48, 3), (64, 64, 1)]))]
+fn batched<const BM: usize, const BN: usize, const SPLIT: usize>(
+    a: &Tensor<bf16, (M, K, L), (lda, _1, a_2)>,
+    b: &Tensor<bf16, (N, K, L), (ldb, _1, b_2)>,
+    bias: &Tensor<f32, N>,
+    c: &mut Tensor<f32, (M, N, L), (ldc, _1, c_2)>,
+) {
+    persistent();
+    let (a, b, c) = (a[(_, _, block.z)], b[(_, _, block.z)], c[(_, _, block.z)]);
+    let (ga, gb) = (tile(a, (BM, 64), (block.x, _)), tile(b, (BN, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((BM, 64)), shared::<bf16>((BN, 64)));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = BM / 64).accumulators((BM, BN), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 2, producer = warp, split = cluster(SPLIT)) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    let row = tile(bias, BN, block.y).along(1);
+    copy(map((acc, row), |x, r| 2.0 * x + r), tile(c, (BM, BN), (block.x, block.y)));
+}
+
+/// c = a·bᵀ − a·b₂ᵀ by mma.sync, into contiguous columns, without a producer.
+#[kernel(arch = 90, threads = 128, choose(SPLIT in [2, 4, 1]))]
+fn of_two<const SPLIT: usize>(
+    a: &Tensor<f16, (M, K), (lda, _1)>,
+    b: &Tensor<f16, (N, K), (ldb, _1)>,
+    b2: &Tensor<f16, (N, K), (ldb2, _1)>,
+    c: &mut Tensor<f16, (M, N)>,
+) {
+    let ga = tile(a, (64, 32), (block.x, _));
+    let (gb, gb2) = (tile(b, (32, 32), (block.y, _)), tile(b2, (32, 32), (block.y, _)));
+    let (sa, sb, sb2) = (shared::<f16>((64, 32)), shared::<f16>((32, 32)), shared::<f16>((32, 32)));
+    let mma = tiled_mma::<f16, f32>();
+    let mut acc = mma.accumulators((64, 32), 0.0);
+    let mut acc2 = mma.accumulators((64, 32), 0.0);
+    for k in pipelined(0..ga.size(2), stages = 2, split = cluster(SPLIT)) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        copy(gb2[(_, _, k)], sb2);
+        gemm(sa, sb, &mut acc);
+        gemm(sa, sb2, &mut acc2);
+    }
+    let difference = acc - acc2;
+    copy(difference, tile(c, (64, 32), (block.x, block.y)));
+}
+
+fn small(count: usize, seed: usize) -> Vec<f32> {
+    numbers(count, seed).iter().map(|x| x.clamp(-2.0, 2.0)).collect()
+}
+
+#[track_caller]
+fn check(kernel: &Generated, args: &[Arg], right: &dyn Fn(&Outcome)) {
+    let mut seen = Vec::new();
+    for outcome in run_every(kernel, args, &options()).unwrap_or_else(|e| panic!("{e}")) {
+        right(&outcome);
+        seen.push(outcome.variant());
+    }
+    assert!(!seen.is_empty());
+}
+
+#[test]
+fn batches_by_a_producer() {
+    let kernel = batched().def().generate().unwrap();
+    assert_eq!(kernel.report.left_out, [], "{}", kernel.report);
+    assert!(kernel.source().contains("cluster_sync();"));
+    for (m, n, k, l) in [(128, 64, 512, 2), (70, 40, 200, 3), (200, 88, 8, 1), (1, 1, 700, 2), (64, 64, 0, 1)]
+    {
+        let (a, b, bias) = (small(m * k * l, 1), small(n * k * l, 2), small(n, 3));
+        let args = [
+            Arg::tensor(&bits(&a), [m, k, l]).strides([k, 1, m * k]),
+            Arg::tensor(&bits(&b), [n, k, l]).strides([k, 1, n * k]),
+            Arg::tensor(&bias, [n]),
+            Arg::output::<f32>([m, n, l]).strides([n, 1, m * n]),
+        ];
+        let at = |batch: usize, i: usize, j: usize| {
+            let of = |all: &[f32], rows: usize, row: usize, x: usize| all[(batch * rows + row) * k + x];
+            2.0 * (0..k).map(|x| of(&a, m, i, x) * of(&b, n, j, x)).sum::<f32>() + bias[j]
+        };
+        let wanted: Vec<f32> = (0..l * m * n).map(|p| at(p / (m * n), p / n % m, p % n)).collect();
+        check(&kernel, &args, &|outcome| {
+            assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{m} {n} {k} {l}, {}", outcome.variant());
+        });
+    }
+}
+
+#[test]
+fn two_products_without_a_producer() {
+    let kernel = of_two().def().generate().unwrap();
+    assert_eq!(kernel.report.left_out, [], "{}", kernel.report);
+    for (m, n, k) in [(64, 64, 256), (70, 40, 200), (130, 33, 9), (1, 1, 300)] {
+        let half = |all: &[f32]| all.iter().map(|x| f16::from_f32(*x)).collect::<Vec<_>>();
+        let (a, b, b2) = (small(m * k, 1), small(n * k, 2), small(n * k, 5));
+        let args = [
+            Arg::tensor(&half(&a), [m, k]).strides([k, 1]),
+            Arg::tensor(&half(&b), [n, k]).strides([k, 1]),
+            Arg::tensor(&half(&b2), [n, k]).strides([k, 1]),
+            Arg::output::<f16>([m, n]).strides([1, m]),
+        ];
+        let at =
+            |i: usize, j: usize| (0..k).map(|x| a[i * k + x] * (b[j * k + x] - b2[j * k + x])).sum::<f32>();
+        let wanted: Vec<f32> = (0..m * n).map(|p| at(p % m, p / m)).collect();
+        check(&kernel, &args, &|outcome| {
+            assert_eq!(outcome.get::<f16>("c").unwrap(), half(&wanted), "{m} {n} {k}, {}", outcome.variant());
+        });
+    }
+}
