@@ -26,6 +26,10 @@ mod device {
     /// Bytes that a multiprocessor reads from the L2 cache by loads of threads, and writes, in a clock.
     pub(super) const LOADED: f64 = 40.0;
     pub(super) const STORED: f64 = 22.0;
+    /// Bytes that a multiprocessor reads from the shared memory of others, in a clock.
+    pub(super) const REMOTE: f64 = 10.0;
+    /// The part of the time of a tile's stores that its other work does not hide.
+    pub(super) const STORING: f64 = 0.6;
     /// Bytes of a row of a bulk copy.
     pub(super) const ROW: f64 = 128.0;
     /// Clocks until an mbarrier that another role completes is seen, and until a barrier of threads is passed.
@@ -65,6 +69,8 @@ struct Load {
     /// Bytes that threads load from global memory, and that are stored there.
     loaded: f64,
     stored: f64,
+    /// Bytes from the shared memory of other blocks.
+    remote: f64,
     /// Rows of 128 bytes that bulk copies fetch, and those that other blocks of the cluster fetch for this one.
     rows: f64,
     received: f64,
@@ -87,6 +93,7 @@ impl Load {
             wavefronts: self.wavefronts + other.wavefronts * times,
             loaded: self.loaded + other.loaded * times,
             stored: self.stored + other.stored * times,
+            remote: self.remote + other.remote * times,
             rows: self.rows + other.rows * times,
             received: self.received + other.received * times,
             latency: self.latency.max(other.latency * times),
@@ -94,19 +101,26 @@ impl Load {
     }
 
     /// Clocks of each part of a multiprocessor that does nothing else.
-    fn parts(&self) -> [(&'static str, f64); 5] {
+    fn parts(&self) -> [(&'static str, f64); 6] {
         [
             ("tensor cores", self.tensor),
             ("CUDA cores", self.cores),
             ("issue", self.issued / device::ISSUE),
             ("shared memory", self.wavefronts),
             ("L2 cache", self.loaded / device::LOADED + self.stored / device::STORED),
+            ("other blocks' memory", self.remote / device::REMOTE),
         ]
     }
 
     /// Those of the part that takes longest.
     fn clocks(&self) -> f64 {
         self.parts().iter().fold(0.0, |most, part| most.max(part.1))
+    }
+
+    /// Those where stores are only partly hidden.
+    fn clocks_with_stores(&self) -> f64 {
+        let (others, stores) = (Load { stored: 0.0, ..*self }.clocks(), self.stored / device::STORED);
+        others.max(stores) + others.min(stores) * device::STORING
     }
 
     /// Is there any work?
@@ -168,9 +182,13 @@ fn in_turn(kernel: &Kernel, step: &Load) -> bool {
 pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     let (once, steps, step) = main_loop(kernel)?;
     let clusters = kernel.launch.cluster.iter().product::<u32>() > 1;
-    let launch = device::LAUNCH + if clusters { device::CLUSTERS } else { 0 };
-    let fixed = if kernel.launch.persistent { device::TILE } else { device::BLOCK };
-    let tile = (fixed + once.clocks()) as u32;
+    // Each round of clusters waits until multiprocessors are free for all of their blocks.
+    let more = if clusters { device::CLUSTERS } else { 0 };
+    let (fixed, launch) = match kernel.launch.persistent {
+        true => (device::TILE, device::LAUNCH + more),
+        false => (device::BLOCK + f64::from(more), device::LAUNCH),
+    };
+    let tile = (fixed + once.clocks_with_stores()) as u32;
     let clocks = |x: f64| x.ceil().min(f64::from(u32::MAX)) as u32;
     let cost = if in_turn(kernel, &step) {
         let peers = if step.received > 0.0 { device::PEERS } else { 0.0 };
@@ -263,7 +281,9 @@ impl<'k> Meter<'k> {
             }
             Op::Load { to, from, .. } => {
                 let elem = self.elem(from.space);
-                once(self.moved(from.space, elem, to.len, warps, true, fetched))
+                let moved = self.moved(from.space, elem, to.len, warps, true, fetched);
+                let remote = f64::from(elem.bytes() * to.len * WARP) * warps;
+                once(Load { remote: if from.peer.is_some() { remote } else { 0.0 }, ..moved })
             }
             Op::Store { to, from, .. } => {
                 let elem = self.elem(to.space);

@@ -210,11 +210,17 @@ fn exchanged(
             rows.of(&of)
         });
         let parts = parts.collect::<Result<Vec<View>>>()?;
-        let name = format!("{}_total", acc.name);
-        let total = b.distributed(&name, b.elem(acc), &[extents[0] / rows.blocks, extents[1]])?;
-        let sum = (1..parts.len() as u8)
+        let (elem, tile) = (b.elem(acc), [extents[0] / rows.blocks, extents[1]]);
+        // All are loaded before they are added.
+        let mut loaded = Vec::new();
+        for (next, part) in parts.iter().enumerate() {
+            loaded.push(b.distributed(&format!("{}_part_{next}", acc.name), elem, &tile)?);
+            b.copy(part, &loaded[next])?;
+        }
+        let total = b.distributed(&format!("{}_total", acc.name), elem, &tile)?;
+        let sum = (1..loaded.len() as u8)
             .fold(Expr::In(0), |sum, next| Expr::Bin(Bin::Add, Box::new(sum), Box::new(Expr::In(next))));
-        b.map(&parts, &total, sum)?;
+        b.map(&loaded, &total, sum)?;
         rows.tiles.insert(acc.tensor, total);
     }
     Ok(())
