@@ -29,7 +29,7 @@ mod device {
     /// Bytes that a multiprocessor reads from the shared memory of others, in a clock.
     pub(super) const REMOTE: f64 = 10.0;
     /// The part of the time of a tile's stores that its other work does not hide.
-    pub(super) const STORING: f64 = 0.6;
+    pub(super) const STORING: f64 = 0.3;
     /// Bytes of a row of a bulk copy.
     pub(super) const ROW: f64 = 128.0;
     /// Clocks until an mbarrier that another role completes is seen, and until a barrier of threads is passed.
@@ -144,12 +144,23 @@ impl Parts {
     fn join(&mut self, other: Parts, with: fn(Load, Load, f64) -> Load) {
         self.once = with(self.once, other.once, 1.0);
         for (times, load) in other.loops {
-            match self.loops.iter_mut().find(|(known, _)| *known == times) {
-                Some((_, known)) => *known = with(*known, load, 1.0),
+            let known = self.loops.iter_mut().find_map(|(of, known)| Some((ratio(times, *of)?, known)));
+            match known {
+                Some((often, known)) => *known = with(*known, load, often),
                 None => self.loops.push((times, load)),
             }
         }
     }
+}
+
+/// How many times as large one count of iterations is, where both are of one size.
+fn ratio(one: Value, other: Value) -> Option<f64> {
+    let parts = |of: Value| match of {
+        Value::Sym { times, of, over } => Some((of, times as f64 / f64::from(over))),
+        _ => None,
+    };
+    let ((of, one), (same, other)) = (parts(one)?, parts(other)?);
+    (of == same && other > 0.0).then(|| one / other)
 }
 
 /// What a kernel takes once in a tile, and the loop that takes most of a multiprocessor: how often it runs, and an
@@ -301,18 +312,22 @@ impl<'k> Meter<'k> {
                 };
                 if let Effect::Mma { m, n, k, .. } = row.effect {
                     let operations = 2.0 * f64::from(m) * f64::from(n) * f64::from(k) * warps / group;
-                    load.tensor =
-                        operations / self.tensor_rate(row.operand('a').map_or(Elem::F16, |o| o.elem));
+                    let of = row.operand('a').map_or(Elem::F16, |o| o.elem);
+                    // For warps, Hopper multiplies floats of 8 bits as f16, and converts them.
+                    let converts = group == 1.0 && of.bytes() == 1 && of.is_float() && self.kernel.arch >= 90;
+                    let rate =
+                        if converts { self.tensor_rate(Elem::F16) / 2.0 } else { self.tensor_rate(of) };
+                    load.tensor = operations / rate;
                     let least = if group > 1.0 { device::WGMMA } else { device::MMA };
                     load.latency = least + load.tensor * device::EXPOSED;
                 }
                 for (operand, arg) in row.operands.iter().zip(args) {
                     match (operand.kind, arg) {
                         (_, AtomArg::Map { param, .. }) => {
-                            // One elected thread copies.
-                            let rows = self.box_rows(*param);
+                            // One elected thread copies. Parts of a line that are stored together are one.
+                            let (rows, bytes) = self.box_rows(*param);
                             if row.done == Done::Queue(crate::scope::Queue::Bulk) {
-                                load.stored += rows * device::ROW;
+                                load.stored += bytes;
                             } else {
                                 let shared = row.operand('k').is_some();
                                 let blocks = f64::from(self.kernel.launch.cluster.iter().product::<u32>());
@@ -345,7 +360,12 @@ impl<'k> Meter<'k> {
                 let overhead = if *unroll == Unroll::Full { 0.0 } else { 2.0 * warps };
                 let inner_once = Load { issued: inner.once.issued + overhead, ..inner.once };
                 let exprs = &self.kernel.exprs;
-                if let (Some(from), Some(to)) = (exprs.constant(*from), exprs.constant(*to)) {
+                // The rest of a loop that is written out in part has half of its iterations on average.
+                let count = |at: Ix| match exprs.get(at).int {
+                    Int::Rem(_, by) => exprs.constant(by).map(|by| by / 2),
+                    _ => exprs.constant(at),
+                };
+                if let (Some(from), Some(to)) = (count(*from), count(*to)) {
                     let times = ((to - from).max(0) as f64 / (*step).max(1) as f64).ceil();
                     let once = Load::default().then(inner_once, times);
                     let loops =
@@ -382,7 +402,12 @@ impl<'k> Meter<'k> {
                     Scope::Warpgroup => (warps / 4.0).max(1.0),
                     _ => 1.0,
                 };
-                self.body(body, elected)
+                let mut all = self.body(body, elected)?;
+                if *scope == Scope::Warpgroup {
+                    // Each one stores a tile of its own.
+                    all.once.stored *= elected;
+                }
+                Some(all)
             }
             Op::Comment(_)
             | Op::Commit(_)
@@ -430,16 +455,17 @@ impl<'k> Meter<'k> {
         }
     }
 
-    /// Rows of at most 128 bytes of a box of a bulk copy.
-    fn box_rows(&self, param: Id) -> f64 {
+    /// Rows of at most 128 bytes of a box of a bulk copy, and its bytes.
+    fn box_rows(&self, param: Id) -> (f64, f64) {
         match &self.kernel.params[param as usize] {
             Param::TensorMap { tensor, tile, .. } => {
                 let bytes = f64::from(self.elem(Space::Global(*tensor)).bytes());
                 let (run, others) = tile.split_first().map_or((1, &tile[..]), |(run, others)| (*run, others));
                 let others: f64 = others.iter().map(|&n| f64::from(n)).product();
-                others * (f64::from(run) * bytes / device::ROW).ceil()
+                let row = f64::from(run) * bytes;
+                (others * (row / device::ROW).ceil(), others * row)
             }
-            _ => 0.0,
+            _ => (0.0, 0.0),
         }
     }
 

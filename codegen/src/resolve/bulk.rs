@@ -22,6 +22,8 @@ use crate::view::{At, View};
 const BUFFERS: i64 = 2;
 /// Columns of a part where rows of its tile are contiguous, so that it is one box for each block of rows.
 const COLUMNS: [i64; 3] = [64, 32, 16];
+/// Parts along the rows, if whole columns of a tile take too much shared memory.
+const ROWS: [i64; 3] = [1, 2, 4];
 /// The most bytes of an argument that a thread loads ahead of waits.
 const EARLY: i64 = 256;
 /// Stores of 8x8 matrices by a warp, four at a time: along the second mode of a tile, and along the first.
@@ -39,8 +41,8 @@ pub(super) struct BulkEpilogue {
     count: i64,
     /// Which thread of a member has which elements of its part.
     own: Distribution,
-    /// The mode along which the tile is divided into parts, and how many there are.
-    parts: (usize, i64),
+    /// How many parts there are along the rows and along the columns of a member's tile.
+    parts: [i64; 2],
     /// The rows that each lane gives to an instruction that stores matrices, if there is one for these elements.
     matrices: Option<(&'static Atom, Distribution)>,
     store: &'static Atom,
@@ -92,15 +94,17 @@ impl Resolve {
             _ => COLUMNS,
         };
         let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
-        for count in divided.chain([1]) {
-            let Some(d) = in_parts(&d, 1, count) else { continue };
-            let layout = swizzled_tile(tensor.elem, [rows, columns / count], fast)?;
-            let buffers = count.min(BUFFERS);
+        let ways = divided.chain([1]).flat_map(|across| ROWS.map(|down| [down, across]));
+        for parts @ [down, across] in ways {
+            let by_rows = in_parts(&d, 0, down).filter(|_| rows % down == 0);
+            let Some(d) = by_rows.and_then(|d| in_parts(&d, 1, across)) else { continue };
+            let layout = swizzled_tile(tensor.elem, [rows / down, columns / across], fast)?;
+            let buffers = (down * across).min(BUFFERS);
             let all = slots_apart(&layout, buffers * members.1, i64::from(BOX_ALIGN) / bytes)?;
             if !self.has_room(stmt, all.cosize()? * bytes) {
                 continue;
             }
-            let first = part_at(&own, (1, count), &0.into())?;
+            let first = part_of(&own, parts, &0.into())?;
             let place = self.program.tensors.len();
             let align = alignment(&all, tensor.elem).max(BOX_ALIGN);
             let name = format!("{}_staged", to.name);
@@ -131,7 +135,7 @@ impl Resolve {
                 buffers: whole,
                 count: buffers,
                 own: d,
-                parts: (1, count),
+                parts,
                 matrices,
                 store,
                 token,
@@ -216,23 +220,23 @@ impl Resolve {
             }
             None => None,
         };
-        let looped = self.loops > 0;
+        let (looped, all) = (self.loops > 0, parts[0] * parts[1]);
         let ins = &self.loaded_early(stmt, ins)?[..];
         self.built(&Stmt { by: *by, ..stmt.clone() }, |b| {
             let member = b.member(*by);
             let to = part_at(to, *members, &member)?;
             let first = member.times(*count).ok_or_else(Problem::said)?;
-            if looped && parts.1 % count != 0 {
+            if looped && all % count != 0 {
                 // The last part of the tile before is in the first buffer.
                 b.wait(*token);
             }
             let part = |b: &mut Builder, at: Affine| -> Result<()> {
                 let ins: Vec<View> =
-                    ins.iter().map(|view| part_at(view, *parts, &at)).collect::<Result<_>>()?;
+                    ins.iter().map(|view| part_of(view, *parts, &at)).collect::<Result<_>>()?;
                 let buffer = first.plus(&at.digit(1, Some(*count)), 1).ok_or_else(Problem::said)?;
                 let buffer = slot(buffers, &buffer)?;
                 let freed = [Op::Wait { token: *token, but: *count as u32 - 1 }, Op::Sync];
-                let freed = if looped || parts.1 > 1 { &freed[..] } else { &[] };
+                let freed = if looped || all > 1 { &freed[..] } else { &[] };
                 match (matrices, packed) {
                     (Some((row, rows)), Some(packed)) => {
                         let whole = View::whole(packed, &buffer.name, &buffer.shape())?.with_name("packed");
@@ -248,14 +252,23 @@ impl Resolve {
                     }
                 }
                 b.statement(Op::Sync);
-                b.copy_how(&buffer, &part_at(&to, *parts, &at)?, How::Atom(store), Some(*token))
+                b.copy_how(&buffer, &part_of(&to, *parts, &at)?, How::Atom(store), Some(*token))
             };
-            match parts.1 {
+            match all {
                 1 => part(b, 0.into()),
                 count => b.repeat("part", Value::Int(count), Unroll::Full, part),
             }
         })
     }
+}
+
+/// A part of a view of a member's tile, or of a thread's elements of it.
+fn part_of(view: &View, [down, across]: [i64; 2], at: &Affine) -> Result<View> {
+    let [row, column] = match (down, across) {
+        (1, _) => [0.into(), at.clone()],
+        _ => [at.digit(across, None), at.digit(1, Some(across))],
+    };
+    part_at(&part_at(view, (0, down), &row)?, (1, across), &column)
 }
 
 /// One of the buffers.
