@@ -14,7 +14,6 @@ pub mod attention;
 #[allow(dead_code)]
 #[path = "../examples/attention_hopper.rs"]
 pub mod attention_hopper;
-pub mod choose;
 #[allow(dead_code)]
 #[path = "../examples/ladder/steps.rs"]
 pub mod ladder;

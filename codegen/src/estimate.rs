@@ -2,7 +2,7 @@
 //! multiprocessor, how long a step waits where it is alone, and what stands before and after. It knows no kernel;
 //! [`crate::launch`] turns it into clocks for the sizes of a launch.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tilewright_layout::Value;
 
@@ -10,9 +10,11 @@ use crate::atom::{Done, Effect, OperandKind};
 use crate::elem::Elem;
 use crate::id::Id;
 use crate::index::{Int, Ix};
+use crate::mention;
 use crate::operation::{Bin, Un};
 use crate::scope::Scope;
 use crate::target::{REGISTERS, RESERVED_SHARED, Target, WARP};
+use crate::thread::visit::Access;
 use crate::thread::{AtomArg, Cost, Kernel, Op, Param, Reg, Space, Stmt, Unroll, Val};
 
 /// What a multiprocessor does in a clock, and for how many clocks it waits: of an H100 at 1.98 GHz, measured where
@@ -236,6 +238,9 @@ fn resident(kernel: &Kernel) -> u32 {
     most.into_iter().min().unwrap_or(1).max(1)
 }
 
+/// Issue slots of a guard: two comparisons.
+const GUARD: f64 = 2.0;
+
 /// Issue slots of a function that the special function unit begins.
 const SPECIAL: f64 = 9.0;
 
@@ -255,53 +260,100 @@ fn slots(of: Un) -> f64 {
 struct Meter<'k> {
     kernel: &'k Kernel,
     named: HashMap<Id, Ix>,
+    /// Variables that are numbers once loops are written out.
+    folded: HashSet<Id>,
+    /// The clock of a block that is alone, and when elements that were loaded into an array are there.
+    now: f64,
+    arrivals: HashMap<Id, f64>,
+    /// Clocks that were waited for such elements.
+    waited: f64,
     target: &'static Target,
 }
 
 impl<'k> Meter<'k> {
     fn of(kernel: &'k Kernel) -> Meter<'k> {
-        Meter { kernel, named: HashMap::new(), target: Target::of(kernel.arch) }
+        Meter {
+            kernel,
+            named: HashMap::new(),
+            folded: HashSet::new(),
+            now: 0.0,
+            arrivals: HashMap::new(),
+            waited: 0.0,
+            target: Target::of(kernel.arch),
+        }
+    }
+
+    /// Is an expression a number once loops are written out?
+    fn is_folded(&self, at: Ix) -> bool {
+        let varies = |int: &Int| match int {
+            Int::Var(id) => !self.folded.contains(id),
+            Int::Param(_) | Int::Thread | Int::Block(_) | Int::Grid(_) | Int::ClusterRank => true,
+            _ => false,
+        };
+        !self.kernel.exprs.any(at, &varies)
     }
 
     /// The load of statements that so many warps execute.
     fn body(&mut self, body: &[Stmt], warps: f64) -> Option<Parts> {
         let mut all = Parts::default();
-        let mut fetched = (false, false);
         for stmt in body {
-            let one = self.statement(&stmt.op, warps, &mut fetched)?;
+            let wait = self.wait(&stmt.op);
+            let before = self.now;
+            let mut one = self.statement(&stmt.op, warps)?;
+            self.now = before + one.once.clocks().max(one.once.latency);
+            one.once.latency += wait;
             all.then(one);
         }
         Some(all)
     }
 
-    /// One statement. Loads that follow each other wait once: `fetched` says whether global and shared memory have been
-    /// read since the last wait.
-    fn statement(&mut self, op: &Op, warps: f64, fetched: &mut (bool, bool)) -> Option<Parts> {
+    /// Clocks until the elements are there that a statement reads.
+    fn wait(&mut self, op: &Op) -> f64 {
+        let mut ready = self.now;
+        op.each_use(&mut |used| {
+            if let Some((id, access)) = mention::array(used)
+                && access != Access::Write
+                && let Some(arrival) = self.arrivals.get(&id)
+            {
+                ready = ready.max(*arrival);
+            }
+        });
+        let wait = ready - self.now;
+        (self.now, self.waited) = (ready, self.waited + wait);
+        wait
+    }
+
+    /// One statement, its elements being there.
+    fn statement(&mut self, op: &Op, warps: f64) -> Option<Parts> {
         let once = |load: Load| Some(Parts { once: load, loops: Vec::new() });
         match op {
             Op::Let(id, value) => {
                 self.named.insert(*id, *value);
+                if self.is_folded(*value) {
+                    self.folded.insert(*id);
+                    return once(Load::default());
+                }
                 once(Load { issued: warps, ..Load::default() })
             }
             Op::Set(..) | Op::Arrive { .. } | Op::Leave { .. } | Op::Fence(_) => {
                 once(Load { issued: warps, ..Load::default() })
             }
-            Op::Take(_, value) | Op::Assign { value, .. } => {
-                *fetched = (false, false);
-                once(self.value(value).times(warps))
-            }
-            Op::Load { to, from, .. } => {
-                let elem = self.elem(from.space);
-                let moved = self.moved(from.space, elem, to.len, warps, true, fetched);
-                let remote = f64::from(elem.bytes() * to.len * WARP) * warps;
+            Op::Take(_, value) | Op::Assign { value, .. } => once(self.value(value).times(warps)),
+            Op::Load { to, from, guard, .. } => {
+                let latency = match from.space {
+                    Space::Global(_) => device::GLOBAL,
+                    Space::Shared(_) => device::SHARED,
+                };
+                self.arrivals.insert(to.reg, self.now + latency);
+                let moved = self.moved(from.space, to.len, guard.is_some(), warps, true);
+                let remote = f64::from(self.elem(from.space).bytes() * to.len * WARP) * warps;
                 once(Load { remote: if from.peer.is_some() { remote } else { 0.0 }, ..moved })
             }
-            Op::Store { to, from, .. } => {
-                let elem = self.elem(to.space);
-                once(self.moved(to.space, elem, from.len, warps, false, fetched))
+            Op::Store { to, from, guard } => {
+                once(self.moved(to.space, from.len, guard.is_some(), warps, false))
             }
-            Op::Atomic { to, value, .. } => {
-                let moved = self.moved(to.space, self.elem(to.space), 1, warps, false, fetched);
+            Op::Atomic { to, value, guard, .. } => {
+                let moved = self.moved(to.space, 1, guard.is_some(), warps, false);
                 once(self.value(value).times(warps).then(moved, 2.0))
             }
             Op::Atom { row, args, .. } => {
@@ -347,15 +399,16 @@ impl<'k> Meter<'k> {
                 }
                 once(load)
             }
-            Op::Sync(_) => {
-                *fetched = (false, false);
-                once(Load { issued: warps, latency: device::BARRIER, ..Load::default() })
-            }
+            Op::Sync(_) => once(Load { issued: warps, latency: device::BARRIER, ..Load::default() }),
             Op::Await { .. } | Op::AwaitFlag { .. } => {
                 once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() })
             }
             Op::WaitQueue { .. } => once(Load { issued: warps, ..Load::default() }),
-            Op::For { from, to, step, unroll, body, .. } => {
+            Op::For { var, from, to, step, unroll, body } => {
+                if *unroll == Unroll::Full {
+                    self.folded.insert(*var);
+                }
+                let waited = self.waited;
                 let inner = self.body(body, warps)?;
                 let overhead = if *unroll == Unroll::Full { 0.0 } else { 2.0 * warps };
                 let inner_once = Load { issued: inner.once.issued + overhead, ..inner.once };
@@ -367,7 +420,10 @@ impl<'k> Meter<'k> {
                 };
                 if let (Some(from), Some(to)) = (count(*from), count(*to)) {
                     let times = ((to - from).max(0) as f64 / (*step).max(1) as f64).ceil();
-                    let once = Load::default().then(inner_once, times);
+                    // Loads of a loop that is written out wait together.
+                    let together = if *unroll == Unroll::Full { self.waited - waited } else { 0.0 };
+                    let each = Load { latency: inner_once.latency - together, ..inner_once };
+                    let once = Load { latency: together, ..Load::default() }.then(each, times);
                     let loops =
                         inner.loops.into_iter().map(|(of, load)| (of, Load::default().then(load, times)));
                     return Some(Parts { once, loops: loops.collect() });
@@ -418,29 +474,15 @@ impl<'k> Meter<'k> {
         }
     }
 
-    /// A load or a store of so many elements by each thread.
-    fn moved(
-        &self,
-        space: Space,
-        elem: Elem,
-        len: u32,
-        warps: f64,
-        loads: bool,
-        fetched: &mut (bool, bool),
-    ) -> Load {
-        let bytes = f64::from(elem.bytes() * len * WARP) * warps;
-        let mut load = Load { issued: 2.0 * warps, ..Load::default() };
+    /// A load or a store of so many elements by each thread: its instruction, the address, and a guard.
+    fn moved(&self, space: Space, len: u32, guarded: bool, warps: f64, loads: bool) -> Load {
+        let bytes = f64::from(self.elem(space).bytes() * len * WARP) * warps;
+        let issued = if guarded { 2.0 + GUARD } else { 2.0 };
+        let mut load = Load { issued: issued * warps, ..Load::default() };
         match space {
-            Space::Global(_) if loads => {
-                load.loaded = bytes;
-                load.latency = if std::mem::replace(&mut fetched.0, true) { 0.0 } else { device::GLOBAL };
-            }
+            Space::Global(_) if loads => load.loaded = bytes,
             Space::Global(_) => load.stored = bytes,
-            Space::Shared(_) => {
-                load.wavefronts = (bytes / device::ROW).max(warps);
-                let waits = loads && !std::mem::replace(&mut fetched.1, true);
-                load.latency = if waits { device::SHARED } else { 0.0 };
-            }
+            Space::Shared(_) => load.wavefronts = (bytes / device::ROW).max(warps),
         }
         load
     }

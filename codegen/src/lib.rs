@@ -68,7 +68,6 @@ pub mod view;
 pub mod wire;
 pub mod words;
 
-pub use check::{Counts, Work, work};
 pub use definition::{Definition, Generated, Outcome, Settings};
 pub use elem::Elem;
 pub use generate::generate;

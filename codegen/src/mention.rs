@@ -50,7 +50,7 @@ pub(crate) fn counts<'s>(stmts: impl IntoIterator<Item = &'s Stmt>) -> BTreeMap<
     all
 }
 
-fn array(used: Use) -> Option<(Id, Access)> {
+pub(crate) fn array(used: Use) -> Option<(Id, Access)> {
     match used {
         Use::Registers(id, access) => Some((id, access)),
         Use::Integer(_) | Use::Operand(_) | Use::Memory { .. } => None,

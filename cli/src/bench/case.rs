@@ -50,7 +50,7 @@ pub(super) struct Row {
     pub(super) right: bool,
     /// Lowest clock and highest power sampled between rounds.
     pub(super) state: Option<Reading>,
-    /// The predicted seconds of the chooser.
+    /// The estimated seconds of the launch.
     pub(super) predicted: Option<f64>,
 }
 

@@ -5,7 +5,6 @@
 use std::ffi::{CStr, c_void};
 use std::rc::Rc;
 
-use tilewright::kernels::choose::DeviceLimits;
 use tilewright_codegen::Elem;
 use tilewright_codegen::launch::{Limits, Map};
 use tilewright_codegen::narrow::Int4;
@@ -27,8 +26,6 @@ pub(super) struct Device {
     /// CUDA version of the driver: `13.0`.
     pub(super) driver: String,
     pub(super) limits: Limits,
-    /// The limits for the chooser.
-    pub(super) holds: DeviceLimits,
     pub(super) nvml: Option<Nvml>,
     stream: sys::CUstream,
     events: [sys::CUevent; 2],
@@ -66,7 +63,6 @@ impl Device {
             cache: properties.l2_bytes as usize,
             driver: format!("{major}.{minor}"),
             limits: runtime.limits(),
-            holds: DeviceLimits::of(&runtime),
             nvml: Nvml::open(&pci),
             stream: stream.map_err(call("making a stream"))?,
             events: [event()?, event()?],

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use tilewright::kernels::choose::{Model, Problem as Wanted, facts};
 use tilewright_codegen::ast::Arg;
 use tilewright_codegen::definition::Generated;
 use tilewright_runtime::nvrtc::Nvrtc;
@@ -68,7 +67,7 @@ pub(super) struct Task<'k> {
     pub(super) sizes: [i64; 4],
     /// All of forms with the same peer.
     pub(super) ours: &'k [Ours],
-    /// Are they products that the chooser knows?
+    /// Are their estimated times of interest?
     pub(super) predict: bool,
 }
 
@@ -82,8 +81,13 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
         None => None,
     };
     let mut contenders: Vec<Contender> = peer.iter().map(|peer| peer.contender(on)).collect();
+    let mut estimates = Vec::new();
     for ours in task.ours {
-        contenders.push(contender(place, ours, common.of(on, ours.form, task.sizes)?, task.sizes)?);
+        let operands = common.of(on, ours.form, task.sizes)?;
+        let single = task.predict && (task.sizes[0] == 1 || ours.is_batched());
+        let first = single.then(|| arguments(ours, &operands.sets[0], task.sizes, 0)).transpose()?;
+        estimates.push(first.and_then(|first| Loaded::new(&ours.kernel).estimated(device, &first)));
+        contenders.push(contender(place, ours, operands, task.sizes)?);
     }
     let [batch, m, n, k] = task.sizes;
     let [batch_f, m_f, n_f, k_f] = task.sizes.map(|n| n as f64);
@@ -95,10 +99,8 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
         contenders,
     };
     let mut rows = case::run(device, place.helpers, &case, &place.effort)?;
-    if task.predict {
-        for (row, ours) in rows.iter_mut().rev().zip(task.ours.iter().rev()) {
-            row.predicted = predicted(device, ours, task.sizes);
-        }
+    for (row, estimate) in rows.iter_mut().rev().zip(estimates.into_iter().rev()) {
+        row.predicted = estimate;
     }
     Ok(rows)
 }
@@ -132,33 +134,20 @@ fn contender<'a>(
     })
 }
 
-/// The chooser's predicted seconds for a kernel here; `None` where it takes several launches, or more arguments than the
-/// chooser knows, or has a cost model of its own: the chooser's is about products on CUDA cores.
-fn predicted(device: &Device, ours: &Ours, [batch, m, n, k]: [i64; 4]) -> Option<f64> {
-    if ours.kernel.variants.iter().any(|variant| variant.program.launch.cost.is_some()) {
-        return None;
-    }
-    let Order { a_rows, b_rows, c_rows } = ours.form.order;
-    let wanted = Wanted {
-        batch: ours.is_batched().then_some(batch),
-        a_k_major: a_rows,
-        b_k_major: b_rows,
-        c_n_major: c_rows,
-        ..Wanted::new(ours.form.a, m, n, k)
-    };
-    let facts = facts(&ours.kernel, &wanted, &device.holds).ok()?;
-    (batch == 1 || ours.is_batched()).then(|| Model::FITTED.predict(&facts, &device.holds).seconds)
-}
-
 /// One of our kernels on one product of a set, or on all of them.
 fn prepare(
     place: &Place,
     loaded: &mut Loaded,
     ours: &Ours,
     set: &Set,
-    [batch, m, n, k]: [i64; 4],
+    sizes: [i64; 4],
     at: i64,
 ) -> Result<Prepared> {
+    loaded.prepare(place.device, place.nvrtc, &arguments(ours, set, sizes, at)?, None)
+}
+
+/// The arguments of one of our kernels, for one product of a set or for all of them.
+fn arguments(ours: &Ours, set: &Set, [batch, m, n, k]: [i64; 4], at: i64) -> Result<Vec<Operand>> {
     let Order { a_rows, b_rows, c_rows } = ours.form.order;
     let matrix = |memory: &Rc<Memory>, [rows, columns]: [i64; 2], rows_contiguous: bool| {
         let strides = if rows_contiguous { [columns, 1] } else { [1, rows] };
@@ -199,8 +188,7 @@ fn prepare(
         Role::Beta => Some(Operand::Scalar(0.0)),
     };
     let operands: Option<Vec<Operand>> = ours.roles.iter().map(operand).collect();
-    let operands = operands.ok_or_else(|| format!("`{}` takes more than a product does", ours.name))?;
-    loaded.prepare(place.device, place.nvrtc, &operands, None)
+    operands.ok_or_else(|| format!("`{}` takes more than a product does", ours.name))
 }
 
 /// The number of algorithms of the heuristic's list that are tried.

@@ -1,8 +1,7 @@
 //! What a comparison of products measures: kernels, grouped by their peer, and sizes.
 
 use clap::ArgMatches;
-use tilewright::kernels::choose::{self, Problem, candidates};
-use tilewright::kernels::{self, DOUBLE, FASTEST};
+use tilewright::kernels::{self, DOUBLE, FASTEST, PRODUCTS};
 use tilewright_codegen::Elem;
 use tilewright_codegen::words::Words;
 
@@ -44,6 +43,57 @@ fn elem(matches: &ArgMatches) -> Result<Elem> {
     elem.ok_or_else(|| format!("`{name}` is no element type of a product; write one of {}", known()))
 }
 
+/// What the products of a comparison have in common: the keys that contenders leave open.
+#[derive(Clone, Copy)]
+struct Problem {
+    elem: Elem,
+    /// The layouts of A and B in BLAS letters, for a C with contiguous columns: `n` is not transposed, `t` is.
+    letters: &'static str,
+    batched: bool,
+}
+
+const LAYOUTS: [&str; 4] = ["nn", "nt", "tn", "tt"];
+
+impl Problem {
+    fn new(elem: Elem, letters: &str) -> Result<Problem> {
+        let known = LAYOUTS.into_iter().find(|known| *known == letters);
+        let letters = known.ok_or_else(|| {
+            format!("`{letters}` is no layout of a product; write one of {}", LAYOUTS.join(", "))
+        })?;
+        Ok(Problem { elem, letters, batched: false })
+    }
+
+    fn keys(&self) -> [(&'static str, &'static str); 5] {
+        let major = |k: bool, other| if k { "k_major" } else { other };
+        [
+            ("dtype", self.elem.name()),
+            ("a", major(self.letters.starts_with('t'), "m_major")),
+            ("b", major(self.letters.ends_with('n'), "n_major")),
+            ("c", "m_major"),
+            ("batched", if self.batched { "true" } else { "false" }),
+        ]
+    }
+
+    /// The shipped products of the type and batch: the fastest, and those made for another type than f32 or for batches.
+    fn candidates(&self) -> Vec<&'static str> {
+        let words = |of: &'static str| of.split_whitespace().filter_map(|word| word.split_once('='));
+        let agrees = |of: &&&'static str| {
+            let wanted = self.keys();
+            let typed = self.elem == Elem::F32 || words(of).any(|(key, _)| key == "dtype");
+            let differs = |(key, value): (&str, &str)| wanted.iter().any(|(k, v)| *k == key && *v != value);
+            typed && !words(of).any(differs)
+        };
+        let special = |of: &&&'static str| words(of).any(|(key, _)| key == "dtype" || key == "batched");
+        let mut all: Vec<&str> = Vec::new();
+        for keys in FASTEST.iter().chain(PRODUCTS.iter().filter(special)).filter(agrees) {
+            if !all.contains(keys) {
+                all.push(keys);
+            }
+        }
+        all
+    }
+}
+
 /// Products that are written as a `#[kernel]`: the name, and keys that say what they compute besides their arguments.
 const WRITTEN: &[(&str, &str)] = &[("linear", "epilogue=gelu"), ("linear_hopper", "epilogue=gelu")];
 
@@ -58,8 +108,13 @@ fn product(keys: &str, problem: &Problem) -> Result<Ours> {
         let kernel = def.generate().map_err(|why| why.to_string())?;
         return Ours::new(keys, kernel, read(meaning)?.args());
     }
-    let (_, kernel) = choose::kernel(keys, problem).map_err(|why| why.to_string())?;
-    Ours::new(if keys.is_empty() { "matmul" } else { keys }, kernel, read(keys)?.args())
+    let written = read(keys)?;
+    let is_written =
+        |key: &str| written.args().iter().any(|arg| arg.name.as_ref().is_some_and(|of| of.text == key));
+    let open = problem.keys().into_iter().filter(|(key, _)| !is_written(key));
+    let all = open.fold(keys.to_owned(), |all, (key, value)| format!("{all} {key}={value}"));
+    let kernel = read(&all)?.matmul().map_err(|why| why.to_string())?;
+    Ours::new(if keys.is_empty() { "matmul" } else { keys }, kernel, written.args())
 }
 
 /// The products of these keys, with short names.
@@ -77,10 +132,10 @@ pub(super) fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     let given = texts(matches, "kernel");
     let usual = BEST.iter().find(|(known, _)| *known == elem).map_or(&[][..], |(_, keys)| keys);
     let mut keys = if given.is_empty() { usual.to_vec() } else { given.clone() };
-    // The chooser's candidates take part, unless they are already there under another spelling.
+    // Shipped products take part, unless they are already there under another spelling.
     let typed = format!("dtype={elem} ");
-    let more =
-        candidates(&Problem::new(elem, 1, 1, 1)).into_iter().map(|keys| keys.trim_start_matches(&typed));
+    let candidates = Problem::new(elem, "nt")?.candidates();
+    let more = candidates.into_iter().map(|keys| keys.trim_start_matches(&typed));
     keys.extend(more.filter(|keys| given.is_empty() && !usual.contains(keys)));
     let mut layouts = texts(matches, "layouts");
     if layouts.is_empty() {
@@ -90,8 +145,7 @@ pub(super) fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     }
     let mut groups = Vec::new();
     for letters in layouts {
-        let problem = Problem::new(elem, 1, 1, 1).layouts(letters).map_err(|why| why.to_string())?;
-        groups.extend(by_peer("gemm", products(&keys, &problem)?));
+        groups.extend(by_peer("gemm", products(&keys, &Problem::new(elem, letters)?)?));
     }
     plan(groups, sizes(&texts(matches, "sizes"), 3)?, None)
 }
@@ -104,12 +158,13 @@ pub(super) fn ladder_tasks(matches: &ArgMatches) -> Result<Plan> {
 pub(super) fn batched_tasks(matches: &ArgMatches) -> Result<Plan> {
     let elem = elem(matches)?;
     let given = texts(matches, "kernel");
-    let one = Problem::new(elem, 1, 1, 1);
+    let one = Problem::new(elem, "nt")?;
+    let batch = Problem { batched: true, ..one };
     let (keys, problem) = match given.is_empty() {
         true => {
             let usual = BEST.iter().find(|(known, _)| *known == elem).map_or(&[][..], |(_, keys)| keys);
             let hopper = usual.iter().filter(|keys| **keys == HOPPER).copied();
-            (hopper.chain(candidates(&one.batched(1))).collect(), one.batched(1))
+            (hopper.chain(batch.candidates()).collect(), batch)
         }
         false => (given, one),
     };
@@ -181,7 +236,7 @@ mod tests {
     #[test]
     fn written_kernels_stand_beside_products() {
         let product = "dtype=bf16 a=k_major b=k_major c=n_major bias=columns epilogue=gelu mma=mma_sync";
-        let problem = Problem::new(Elem::F32, 1, 1, 1);
+        let problem = Problem::new(Elem::F32, "nt").unwrap();
         let groups = by_peer("gemm", products(&["linear BM=128", product], &problem).unwrap());
         let names: Vec<&str> = groups[0].1.iter().map(|ours| &*ours.name).collect();
         assert_eq!((groups.len(), names), (1, vec!["linear BM=128", "bias=columns epilogue=gelu …"]));

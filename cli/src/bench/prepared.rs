@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use tilewright_codegen::definition::Generated;
-use tilewright_codegen::launch::{Given, Passed, Plan, Tensor, plan, plan_of};
+use tilewright_codegen::launch::{Given, Passed, Plan, Tensor, plan, plan_of, ranking};
 use tilewright_codegen::number::Number;
 use tilewright_codegen::{Elem, cuda};
 use tilewright_runtime::nvrtc::Nvrtc;
@@ -56,6 +56,14 @@ impl<'k> Loaded<'k> {
             packs,
             workspace: None,
         }
+    }
+
+    /// The estimated seconds of a launch.
+    pub(super) fn estimated(&self, device: &Device, operands: &[Operand]) -> Option<f64> {
+        let given: Vec<Given> =
+            self.kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
+        let ranking = ranking(self.kernel, &given, &device.limits).ok()?;
+        Some(ranking.serves.first()?.estimate?.seconds())
     }
 
     /// Plans a launch, of one variant if it is given, and compiles its variant, and the kernels that pack its arguments.

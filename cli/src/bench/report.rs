@@ -106,7 +106,7 @@ pub(super) fn table(rows: &[Row]) -> String {
     text + &chosen(rows)
 }
 
-/// The chooser's pick among several, and its time relative to the fastest of them.
+/// The one of several with the least estimate, and its time relative to the fastest of them.
 fn chosen(rows: &[Row]) -> String {
     let guessed: Vec<(&Row, f64)> = rows.iter().filter_map(|row| Some((row, row.predicted?))).collect();
     let Some((choice, _)) = guessed.iter().min_by(|x, y| x.1.total_cmp(&y.1)).filter(|_| guessed.len() > 1)

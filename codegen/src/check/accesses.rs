@@ -37,8 +37,6 @@ pub(super) struct Site {
     lanes: u32,
     conditions: Vec<(Ix, bool)>,
     pub(super) guarded: bool,
-    /// A volatile load, whose values are used later.
-    pub(super) ahead: bool,
     loops: Vec<Loop>,
     warps: (u32, u32),
 }
@@ -54,13 +52,8 @@ struct Loop {
 
 /// All accesses with their costs.
 pub(super) fn measure(kernel: &Kernel, budget: &mut Budget) -> Vec<Site> {
-    measure_in(kernel, &kernel.body, budget)
-}
-
-/// The accesses in some of a kernel's statements.
-pub(super) fn measure_in(kernel: &Kernel, body: &[Stmt], budget: &mut Budget) -> Vec<Site> {
     let mut found = Sites { kernel, all: Vec::new(), loops: Vec::new(), conditions: Vec::new() };
-    found.of(body, (0, kernel.launch.threads.div_ceil(32)), u32::MAX);
+    found.of(&kernel.body, (0, kernel.launch.threads.div_ceil(32)), u32::MAX);
     let mut warp = Warp::new(kernel);
     let mut all = found.all;
     for site in &mut all {
@@ -85,11 +78,8 @@ impl Sites<'_> {
 
     fn statement(&mut self, stmt: &Stmt, warps: (u32, u32), lanes: u32) {
         match &stmt.op {
-            Op::Load { to, from, guard, stays, .. } => {
+            Op::Load { to, from, guard, .. } => {
                 self.vector("load", from, to, Transfer::Load, *guard, stmt.site, warps, lanes);
-                if let Some(site) = self.all.last_mut() {
-                    site.ahead = stays.is_some();
-                }
             }
             Op::Store { to, from, guard } => {
                 self.vector("store", to, from, Transfer::Store, *guard, stmt.site, warps, lanes);
@@ -192,7 +182,6 @@ impl Sites<'_> {
             lanes,
             conditions,
             guarded: guard.is_some(),
-            ahead: false,
             loops: self.loops.clone(),
             warps,
         });
@@ -228,11 +217,6 @@ fn tensor(kernel: &Kernel, space: Space) -> String {
 }
 
 impl Site {
-    /// The bounds and steps of the loops around it.
-    pub(super) fn loops(&self) -> impl Iterator<Item = (Ix, Ix, i64)> + '_ {
-        self.loops.iter().map(|around| (around.from, around.to, around.step))
-    }
-
     /// Evaluates it for every warp at the beginning of its loops, then for the first warp in later iterations
     /// of each loop, and in the next block.
     fn measure(&mut self, kernel: &Kernel, warp: &mut Warp<'_>, budget: &mut Budget) {

@@ -20,7 +20,6 @@ mod touch;
 mod unread;
 mod unwritten;
 mod warp;
-mod work;
 
 use crate::ast::{Level, Name, Span};
 use crate::cuda::Names;
@@ -30,7 +29,6 @@ use crate::report::{Access, Report};
 use crate::thread::{Id, Kernel, Param};
 use crate::tile::Program;
 use accesses::Site;
-pub use work::{Counts, Work, work};
 
 /// Evaluations of one kernel: the value of one expression or one element for one thread.
 pub(crate) const MOST_EVALUATIONS: u32 = 60_000;

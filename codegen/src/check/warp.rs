@@ -43,11 +43,6 @@ impl<'k> Warp<'k> {
         Warp { kernel, names, loops: vec![0; kernel.vars.len()], params, first: 0, block: 0 }
     }
 
-    /// With the parameters of a launch instead of representative ones.
-    pub(super) fn passing(self, params: Vec<i64>) -> Warp<'k> {
-        Warp { params, ..self }
-    }
-
     /// The value of a size or stride.
     pub(super) fn value(&self, value: Value) -> Option<i64> {
         value.evaluate(&|symbol| Some(representative(self.kernel, symbol)))
