@@ -120,8 +120,11 @@ impl Problem {
     }
 }
 
+/// Extents by name.
+type Sizes = Vec<(String, i64)>;
+
 /// Extents by name, and the arguments of a launch that is planned and does not run: each begins where an allocation could.
-pub(crate) fn unallocated(kernel: &Generated, sizes: &str) -> Result<(Vec<(String, i64)>, Vec<Given>)> {
+pub(crate) fn unallocated(kernel: &Generated, sizes: &str) -> Result<(Sizes, Vec<Given>)> {
     let params = &kernel.variants[0].program.params[..kernel.params.len()];
     let mut known = extents(params, Some(sizes))?;
     let mut given = Vec::new();
