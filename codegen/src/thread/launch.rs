@@ -1,7 +1,7 @@
 //! How kernels are launched, and what the host checks before.
 
 use super::{Id, Kernel, Op, Reg};
-use crate::target::{self, REGISTERS, Target};
+use crate::target::{self, REGISTERS, RESERVED_SHARED, Target};
 use tilewright_layout::{Obligation, Value};
 
 /// How it is launched. Each axis of the grid is a product.
@@ -81,12 +81,12 @@ impl Kernel {
         const LEAST: u32 = 128;
         const MOST_BLOCKS: u32 = 16;
         // Launch bounds are part of the source, which is the same for all targets.
-        let shared = Target::of(90).block_shared;
+        let target = Target::of(90);
         let arrays = self.regs.iter().map(Reg::registers).fold(0, u32::saturating_add);
         let each = arrays.saturating_add(addresses).clamp(LEAST, REGISTERS).next_multiple_of(8);
         let specialised = self.body.iter().any(|stmt| matches!(stmt.op, Op::Roles(_)));
         let of = |each: u32| REGISTERS / each.saturating_mul(self.launch.threads).max(1);
-        let by_shared = shared / self.launch.shared_bytes.max(1);
+        let by_shared = target.shared / self.launch.shared_bytes.saturating_add(RESERVED_SHARED);
         // Where shared memory has room for few blocks, the compiler would spill to have registers for more.
         let is_small = arrays < SMALL && by_shared > of(LEAST);
         let leaves_it = if specialised { by_shared > 1 } else { is_small };
