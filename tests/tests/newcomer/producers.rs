@@ -96,7 +96,7 @@ fn two_products(
     copy(map((even, odd), |x, y| 0.5 * (x + y)), tile(c, (128, 32), (block.x, block.y)));
 }
 
-/// Four slots leave no room for all of c in shared memory, so it leaves in two parts.
+/// Four slots leave no room for all of c in shared memory: bulk stores write it in four parts, or threads in eight.
 #[kernel(arch = 90)]
 fn leaves_in_parts(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
@@ -119,7 +119,12 @@ fn leaves_in_parts(
 #[test]
 fn tiles_leave_in_parts() {
     let kernel = generated!(leaves_in_parts());
-    assert!(kernel.source().contains("for (int part = 0; part < 2; ++part)"), "{}", kernel.source());
+    let parts = |variant: usize, count: u32| {
+        let source = &kernel.variants[variant].source;
+        assert!(source.contains(&format!("for (int part = 0; part < {count}; ++part)")), "{source}");
+    };
+    parts(0, 4);
+    parts(kernel.variants.len() - 1, 8);
     for [m, n, k] in [[128, 256, 64], [200, 300, 72], [130, 264, 136]] {
         let (a, b) = (halves(m * k, 1), halves(n * k, 2));
         let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);

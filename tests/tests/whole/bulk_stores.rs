@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
-use tilewright_sim::{Arg, run_every};
+use tilewright_sim::{Arg, Outcome, run_every};
 
 use crate::elements::{bits, numbers, options};
 
@@ -90,13 +90,12 @@ fn by_warps<const BM: usize = 64, const BN: usize = 64>(
 const SIZES: [(usize, usize, usize); 5] =
     [(256, 192, 64), (130, 200, 72), (300, 88, 8), (65, 67, 130), (1, 1, 1)];
 
+/// Compares a result with the sums of a product of (m, n).
+type Right<'r> = dyn Fn(&Outcome, &[f32], usize, usize) + 'r;
+
 /// Small integers, the product and what every variant makes of it.
 #[track_caller]
-fn check(
-    kernel: &Generated,
-    outputs: &dyn Fn(usize, usize) -> Vec<Arg>,
-    right: &dyn Fn(&tilewright_sim::Outcome, &[f32], usize, usize),
-) {
+fn check(kernel: &Generated, outputs: &dyn Fn(usize, usize) -> Vec<Arg>, right: &Right<'_>) {
     for (m, n, k) in SIZES {
         let small =
             |count, seed| numbers(count, seed).iter().map(|x| x.clamp(-1.0, 1.0)).collect::<Vec<f32>>();
