@@ -47,7 +47,7 @@ impl Definition {
     /// let definition = Definition::Matmul(vec![]);
     /// let (checked, made) = (definition.check().kernel.unwrap(), definition.generate().kernel.unwrap());
     /// assert_eq!(checked.source(), made.source());
-    /// assert_eq!((checked.variants.len(), made.variants.len()), (1, 4));
+    /// assert!(checked.variants.len() < made.variants.len());
     /// ```
     pub fn check(&self) -> Outcome {
         self.made(Purpose::Check)
