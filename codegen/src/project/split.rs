@@ -9,6 +9,7 @@
 //! ```
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Layout, Tiler, Tuple};
@@ -67,10 +68,14 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
             .at(span));
     }
     program.cluster[AXIS] = blocks as u32;
-    let sums = summed(program, shared).map_err(|problem| problem.at(span))?;
+    let sums = summed(program, shared)?;
+    let (_, before) = body.split_last().ok_or_else(|| Problem::said().at(span))?;
+    begin_at_zero(before, &sums)?;
+    let Some(shared) = body.last_mut() else { return Ok(()) };
     part_of_steps(program, shared, blocks).map_err(|problem| problem.at(span))?;
     let ring = filled(program, std::slice::from_ref(shared), |_| true);
-    let mut rows = Rows { blocks, tiles: BTreeMap::new(), written: written(&after) };
+    let mut rows =
+        Rows { blocks, tiles: BTreeMap::new(), written: written(&after), targets: BTreeMap::new() };
     let mut built = |stmt: &Stmt, make: &mut dyn FnMut(&mut Builder) -> Result<()>| {
         let (made, stmts) = Builder::resumed(std::mem::take(program), stmt.span, stmt.by, make);
         *program = made;
@@ -91,14 +96,18 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
     if all {
         program.more[AXIS].push(blocks.into());
         let own = Affine::from(Coord::Block(AXIS as u8)).digit(blocks, None);
+        let passes = Cell::new(false);
         let swap = |at: &mut Affine| match at.with(&Coord::Block(AXIS as u8), &own) {
             Some(swapped) => *at = swapped,
-            None => *at = Affine::default(),
+            None => passes.set(true),
         };
         body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
         for var in &mut program.vars {
             swap(&mut var.from);
             swap(&mut var.to);
+        }
+        if passes.get() {
+            return Err(far().at(span));
         }
     } else {
         program.grid[AXIS] = Some(blocks.into());
@@ -110,8 +119,8 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
 }
 
 /// The accumulators of a loop that does nothing but copy tiles and multiply them.
-fn summed(program: &Program, stmt: &Stmt) -> Result<Vec<View>> {
-    let Op::Pipelined { body, .. } = &stmt.op else { return Err(Problem::said()) };
+fn summed(program: &Program, stmt: &Stmt) -> std::result::Result<Vec<View>, Diagnostic> {
+    let Op::Pipelined { body, .. } = &stmt.op else { return Ok(Vec::new()) };
     let mut sums: Vec<View> = Vec::new();
     for stmt in body {
         match &stmt.op {
@@ -126,24 +135,46 @@ fn summed(program: &Program, stmt: &Stmt) -> Result<Vec<View>> {
                 return Err(Problem::new(
                     "a loop that the blocks of a cluster share copies tiles and adds products of them to accumulators, and this one does more",
                 )
-                .help("leave `split` out, or move the other statements behind the loop"));
+                .help("leave `split` out, or move this behind the loop")
+                .at(stmt.span));
             }
         }
     }
     Ok(sums)
 }
 
-/// A loop over this block's part of the iterations. Those beyond the last one copy zeros.
+/// Every block has accumulators of its own, and all of them are added: they must begin at 0.
+fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diagnostic> {
+    let is_sum = |to: &&View| sums.iter().any(|acc| acc.tensor == to.tensor);
+    let is_zero = |op: &Op| matches!(op, Op::Fill { value: Expr::Lit(number), .. } if number.is_zero());
+    let mut wrong = None;
+    before.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            let written = stmt.writes().into_iter().find(is_sum).filter(|_| !is_zero(&stmt.op));
+            wrong = wrong.take().or(written.map(|to| (to.name.clone(), stmt.span)));
+        });
+    });
+    let Some((name, span)) = wrong else { return Ok(()) };
+    let problem = Problem::new(format!(
+        "the blocks of a cluster add their `{name}`, and what it holds ahead of the loop would be added once for each of them"
+    ));
+    Err(problem.help("begin at 0.0, and add the rest behind the loop").at(span))
+}
+
+/// A loop over this block's part of the iterations; the last block may have fewer.
 fn part_of_steps(program: &mut Program, stmt: &mut Stmt, blocks: i64) -> Result<()> {
     let Op::Pipelined { var, ahead, body } = &mut stmt.op else { return Err(Problem::said()) };
     ahead.split = 1;
     ahead.sums_are_added = true;
     let to = &mut program.vars[*var as usize].to;
-    *to = match to.size() {
-        Some(count) => count.ceil_div(blocks).ok_or_else(far)?.into(),
+    let most = match to.size() {
+        Some(count) => Affine::from(count.ceil_div(blocks).ok_or_else(far)?),
         None => to.plus(&(blocks - 1).into(), 1).ok_or_else(far)?.digit(blocks, None),
     };
-    let before = Affine::two(Arith::Mul, &Coord::ClusterRank.into(), to).ok_or_else(far)?;
+    let before = Affine::two(Arith::Mul, &Coord::ClusterRank.into(), &most).ok_or_else(far)?;
+    let left = to.plus(&before, -1).ok_or_else(far)?;
+    let own = Affine::two(Arith::Min, &most, &left).ok_or_else(far)?;
+    *to = Affine::two(Arith::Max, &own, &0.into()).ok_or_else(far)?;
     let own = Affine::from(Coord::Var(*var)).plus(&before, 1).ok_or_else(far)?;
     let mut passes = false;
     for stmt in body {
@@ -249,6 +280,8 @@ struct Rows {
     tiles: BTreeMap<Id, View>,
     /// The tensors that the statements behind the loop write.
     written: BTreeSet<Id>,
+    /// The part of each tensor in global memory that they write: other parts may be those of other blocks.
+    targets: BTreeMap<Id, View>,
 }
 
 impl Rows {
@@ -281,17 +314,30 @@ impl Rows {
             let extents = view.extents().unwrap_or_default();
             let elem = b.elem(view);
             let is_tile = b.program().forms.contains_key(&view.tensor);
+            if matches!(b.program().tensor(view.tensor).space, Space::Shared { .. }) {
+                return Err(refuse(&format!("each has a `{}` of its own in shared memory", view.name)));
+            }
+            if !is_tile && self.written.contains(&view.tensor) {
+                let target = self.targets.entry(view.tensor).or_insert_with(|| view.clone());
+                if !target.is_same(view) {
+                    return Err(refuse(&format!(
+                        "other rows of `{}` may be written by other blocks",
+                        view.name
+                    )));
+                }
+            }
             let whole = View::whole(view.tensor, &view.name, &view.shape())?;
+            let divides = extents.len() == 2 && extents[0] % self.blocks == 0;
             *view = match self.tiles.get(&view.tensor) {
                 Some(rows) if whole.is_same(view) => rows.clone().with_name(&view.name),
-                None if is_tile && whole.is_same(view) && self.written.contains(&view.tensor) => {
+                None if is_tile && divides && whole.is_same(view) && self.written.contains(&view.tensor) => {
                     let mut tile = extents;
                     tile[0] /= self.blocks;
                     let rows = b.distributed(&view.name, elem, &tile)?;
                     self.tiles.insert(view.tensor, rows.clone());
                     rows
                 }
-                None if !is_tile && extents.len() == 2 && extents[0] % self.blocks == 0 => self.of(view)?,
+                None if !is_tile && divides => self.of(view)?,
                 _ => return Err(refuse(&format!("`{}` is not divided by rows", view.name))),
             };
         }

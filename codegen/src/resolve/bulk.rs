@@ -66,7 +66,7 @@ impl Resolve {
         };
         // What else reads the tensor is the function of the elements that replace it.
         let computed = match (&stmt.op, ins) {
-            (Op::Copy { .. }, [from]) => self.computed_before(from),
+            (Op::Copy { .. }, [from]) => self.computed_before(from, to.tensor),
             _ => None,
         };
         let replaces = match &computed {
@@ -168,12 +168,19 @@ impl Resolve {
 
     /// The function of elements that a copied tile holds, where the statement before computed it and nothing else reads it:
     /// each part is computed on its way.
-    fn computed_before(&self, from: &View) -> Option<(Vec<View>, Expr)> {
+    fn computed_before(&self, from: &View, target: Id) -> Option<(Vec<View>, Expr)> {
         let once = self.forms.contains_key(&from.tensor) && self.uses.statements(from.tensor) == 2;
         let before = self.body.iter().rev().find(|stmt| stmt.op != Op::Sync).filter(|_| once)?;
         let Op::Map { ins, to, value } = &before.op else { return None };
+        // What others may write behind the barriers in between is not read there.
+        let is_own = |view: &View| match self.program.tensor(view.tensor).space {
+            Space::Registers { .. } | Space::Global { mutable: false } => true,
+            Space::Global { mutable: true } => view.tensor == target,
+            Space::Shared { .. } => false,
+        };
+        let stays = self.body.last().is_some_and(|stmt| stmt.op != Op::Sync) || ins.iter().all(is_own);
         let whole = to.tensor == from.tensor && !value.any(&|part| matches!(part, Expr::At(_)));
-        whole.then(|| (ins.clone(), value.clone()))
+        (whole && stays).then(|| (ins.clone(), value.clone()))
     }
 
     /// Loads of arguments of which a thread needs few elements are issued before the last products are waited for.

@@ -113,3 +113,42 @@ fn two_products_without_a_producer() {
         });
     }
 }
+
+/// The first three tiles along K alone, and above the diagonal alone.
+#[kernel(arch = 90, choose(SPLIT in [2, 4]))]
+fn upper<const SPLIT: usize>(
+    a: &Tensor<bf16, (M, K), (lda, _1)>,
+    b: &Tensor<bf16, (N, K), (ldb, _1)>,
+    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+) {
+    let (ga, gb) = (tile(a, (64, 64), (block.x, _)), tile(b, (32, 64), (block.y, _)));
+    let (sa, sb) = (shared::<bf16>((64, 64)), shared::<bf16>((32, 64)));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 1).accumulators((64, 32), 0.0);
+    for k in pipelined(0..min(ga.size(2), 3), stages = 2, producer = warp, split = cluster(SPLIT)) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    let masked = map(acc, |x, at| if at.0 <= at.1 { x } else { 0.0 });
+    copy(masked, tile(c, (64, 32), (block.x, block.y)));
+}
+
+#[test]
+fn a_part_of_k_above_the_diagonal() {
+    let kernel = upper().def().generate().unwrap();
+    assert_eq!(kernel.report.left_out, [], "{}", kernel.report);
+    for (m, n, k) in [(128, 64, 512), (70, 100, 328), (65, 33, 72)] {
+        let (a, b) = (small(m * k, 1), small(n * k, 2));
+        let args = [
+            Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
+            Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
+            Arg::output::<f32>([m, n]).strides([n, 1]),
+        ];
+        let at = |i: usize, j: usize| (0..k.min(192)).map(|x| a[i * k + x] * b[j * k + x]).sum::<f32>();
+        let wanted: Vec<f32> =
+            (0..m * n).map(|p| if p / n <= p % n { at(p / n, p % n) } else { 0.0 }).collect();
+        check(&kernel, &args, &|outcome| {
+            assert_eq!(outcome.get::<f32>("c").unwrap(), wanted, "{m} {n} {k}, {}", outcome.variant());
+        });
+    }
+}
