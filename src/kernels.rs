@@ -37,10 +37,10 @@ pub const MATMUL: MatmulKernel<f32> = matmul_kernel!();
 /// Keys of `matmul_kernel!` whose generated kernels are under review: each key by itself, and fast
 /// combinations.
 pub const PRODUCTS: &[&str] = &[
-    "",
+    PLAIN,
     "bk=16 vec=4",
     "bm=64 bn=64 bk=16 tc=(8,8)",
-    "a=k_major b=k_major c=n_major",
+    "bm=128 bn=128 a=k_major b=k_major c=n_major",
     "a=k_major b=n_major c=n_major vec=4 bk=16",
     "stages=3 bk=16 vec=4",
     "values=(4,4) stages=3 fragments=2 bk=16 vec=4",
@@ -54,7 +54,7 @@ pub const PRODUCTS: &[&str] = &[
     "name=tensor_small dtype=f16 arch=90 a=k_major b=k_major c=n_major bm=64 bn=128 alpha_beta=true",
     "staged=both a=k_major values=(4,4) vec=4 stages=2 fragments=2",
     "staged=transposed a=k_major b=k_major values=(4,4) vec=4 stages=2 fragments=2",
-    "alpha_beta=true",
+    "bm=128 bn=128 alpha_beta=true",
     "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",
     "dtype=f64 bm=64 bn=64",
     "dtype=i32 bm=64 bn=64",
@@ -62,6 +62,9 @@ pub const PRODUCTS: &[&str] = &[
     "dtype=bf16 bm=64 bn=64",
     "dtype=i8 bm=64 bn=64 mma=none",
 ];
+
+/// A tile of 128×128 for 256 threads, and nothing else: a kernel to read.
+pub const PLAIN: &str = "bm=128 bn=128 bk=8 tc=(16,16)";
 
 /// The fastest for large matrices: 8 warps compute a 128×256 tile, 16×8 results for each thread. The swizzle
 /// of the thread layout keeps neighbouring lanes from reading the same words at once, which stalls their
@@ -112,7 +115,7 @@ pub const TENSOR: &str = "name=tensor dtype=bf16 arch=90 a=k_major b=k_major";
 
 /// The f32 products that benchmarks compare with a library's: which one is the fastest depends on sizes and
 /// layouts.
-pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, FEW, FEWEST, ""];
+pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, FEW, FEWEST, PLAIN];
 
 /// A shipped kernel.
 #[derive(Clone, Debug)]

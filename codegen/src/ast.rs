@@ -307,6 +307,15 @@ pub struct Arg {
     pub value: Expr,
 }
 
+impl Arg {
+    /// `name = value`, at no place in a text.
+    pub(crate) fn of_number(name: &str, value: i64) -> Arg {
+        let span = Span::default();
+        let name = Name { text: name.to_owned(), span };
+        Arg { name: Some(name), value: Expr { kind: ExprKind::Int(value), span } }
+    }
+}
+
 /// Operators with one operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unary {

@@ -343,7 +343,8 @@ fn checked(
                 }
                 let (needs, launch) = (&kernel.needs, &kernel.launch);
                 let serves = |last: &Kernel| {
-                    let same = (&last.launch.cost, &last.launch.grid) == (&launch.cost, &launch.grid);
+                    let same = (&last.launch.cost, &last.launch.grid, last.arch)
+                        == (&launch.cost, &launch.grid, kernel.arch);
                     last.needs == *needs && (again || same)
                 };
                 if variants.last().is_some_and(|last| serves(&last.program)) {

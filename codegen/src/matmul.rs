@@ -44,8 +44,36 @@ pub(crate) struct Programs {
     pub(crate) instead: Option<Diagnostic>,
 }
 
-/// The programs of a set of keys, or the diagnostics if there are none.
+/// The programs of a set of keys, or the diagnostics if there are none. Where no key is about the architecture, tiles, threads or
+/// the instruction, each of some architectures has its programs, the newest first.
 pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let mut keys = Keys::new();
+    let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
+    let Some(architectures) = reader.architectures() else { return of_one(args) };
+    let of = |arch: u32| of_one(&[args, &[Arg::of_number("arch", arch.into())]].concat());
+    let mut made = architectures.into_iter().map(of);
+    let Some(first) = made.next() else { return of_one(args) };
+    made.fold(first, |all, older| match (all, older) {
+        (Ok(all), Ok(older)) => Ok(all.and(older)),
+        // What one architecture cannot multiply another one may.
+        (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
+        (Err(_), Err(why)) => Err(why),
+    })
+}
+
+impl Programs {
+    /// The same, and programs for an older architecture.
+    fn and(mut self, older: Programs) -> Programs {
+        let last: &[Policy] = if older.others.is_empty() { &[Policy::Small, Policy::General] } else { &[] };
+        let policies = [&[Policy::Best, Policy::Aligned], last].concat();
+        self.others.push(Alternative::new(older.wide, policies));
+        self.others.extend(older.others);
+        self
+    }
+}
+
+/// The programs of keys that give an architecture, or of those for its default.
+fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let mut keys = Keys::new();
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
     let config = reader.config(false);

@@ -4,12 +4,11 @@
 
 use std::time::Instant;
 
-use tilewright_codegen::Definition;
+use tilewright_codegen::words::Words;
 use tilewright_sim::{Arg, Options, run};
 
 fn main() {
-    let kernel =
-        Definition::Matmul(vec![]).generate().kernel.expect("the kernel with every key at its default");
+    let kernel = Words::read("bm=128 bn=128 bk=8 tc=(16,16)").and_then(Words::matmul).expect("a product");
     let sizes: Vec<usize> = std::env::args().skip(1).filter_map(|text| text.parse().ok()).collect();
     let all = [(256, true), (1024, false)];
     let given: Vec<(usize, bool)> = sizes.into_iter().flat_map(|n| [(n, true), (n, false)]).collect();

@@ -23,8 +23,7 @@ pub(super) struct Named {
 pub(super) fn kernels(names: &[&str]) -> Result<Vec<Named>> {
     if names.is_empty() {
         let shipped = kernels::all().into_iter().map(|shipped| shipped.name.to_owned());
-        let products =
-            kernels::PRODUCTS.iter().filter(|keys| !keys.is_empty()).map(|keys| (*keys).to_owned());
+        let products = kernels::PRODUCTS.iter().map(|keys| (*keys).to_owned());
         return shipped.chain(products).map(|name| named(&name)).collect();
     }
     names.iter().map(|name| named(name)).collect()

@@ -58,7 +58,7 @@ mod tests {
     /// Two elements of eight bits are half a word: the other half has an address of its own.
     #[test]
     fn a_part_of_a_word_has_its_own_address() {
-        let keys = "dtype=bf16 b_dtype=i8 a=k_major b=k_major";
+        let keys = "dtype=bf16 b_dtype=i8 arch=80 a=k_major b=k_major";
         let kernel = Words::read(keys).and_then(Words::matmul).unwrap();
         let loads = "*(unsigned short*)&((signed char*)sb_frag)[j * 2 + l * 4 + m * 8]";
         assert!(kernel.source().contains(loads), "{}", kernel.source());

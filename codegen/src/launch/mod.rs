@@ -152,8 +152,8 @@ impl Plan {
     ///
     /// ```
     /// use tilewright_codegen::launch::{Given, Limits, Tensor, plan};
-    /// # use tilewright_codegen::Definition;
-    /// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+    /// use tilewright_codegen::words::Words;
+    /// let kernel = Words::read("bm=128 bn=128 bk=8 tc=(16,16)").unwrap().matmul().unwrap();
     /// let tensor = |m: i64, n: i64, mutable| {
     ///     let (extents, strides) = (vec![m, n], vec![1, m]);
     ///     let address = if mutable { 1 << 30 } else { 1 << 20 };
@@ -247,8 +247,8 @@ pub struct Map {
 ///
 /// ```
 /// use tilewright_codegen::launch::{Given, Limits, Tensor, plan};
-/// # use tilewright_codegen::Definition;
-/// let kernel = Definition::Matmul(vec![]).generate().kernel.unwrap();
+/// use tilewright_codegen::words::Words;
+/// let kernel = Words::read("bm=128 bn=128 bk=8 tc=(16,16)").unwrap().matmul().unwrap();
 /// let tensor = |m: i64, n: i64, mutable| {
 ///     let (extents, strides) = (vec![m, n], vec![1, m]);
 ///     let address = if mutable { 1 << 30 } else { 1 << 20 };
@@ -394,8 +394,17 @@ impl Launch<'_> {
             return Err(Refusal::new(why.text(kernel, before)));
         }
         let mut tried: Vec<Result<Choice, Why>> = Vec::with_capacity(variants.len());
+        // The architecture of those that can run. Variants for an older one are for devices that have none newer.
+        let mut newest = None;
         for variant in variants {
             let (program, alternative) = (&kernel.variants[variant].program, &rules.variants[variant]);
+            if newest.is_some_and(|newest| program.arch < newest) {
+                if !all {
+                    break;
+                }
+                tried.push(Err(Why::Older));
+                continue;
+            }
             let one = match (packing.unfit(alternative.class), unsupported(program, limits)) {
                 (Some(why @ Why::Rows(_)), Some(_)) | (_, Some(why)) => Err(why),
                 (Some(why), None) => match packing.copies(alternative.class) {
@@ -412,6 +421,7 @@ impl Launch<'_> {
             };
             // Only variants with a cost model compete.
             let settled = one.is_ok() && !alternative.competes;
+            newest = newest.or(one.is_ok().then_some(program.arch));
             tried.push(one);
             if settled && !all {
                 break;

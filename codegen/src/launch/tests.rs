@@ -1,10 +1,10 @@
 //! Every way in which a launch can be wrong, and what is said.
 
 use super::*;
-use crate::definition::Definition;
+use crate::words::Words;
 
 fn sgemm() -> Generated {
-    Definition::Matmul(Vec::new()).generate().kernel.expect("the default product")
+    Words::read("bm=128 bn=128 bk=8 tc=(16,16)").and_then(Words::matmul).expect("a product")
 }
 
 fn tensor(elem: Elem, extents: &[i64], strides: &[i64], address: u64, mutable: bool) -> Tensor {
@@ -212,7 +212,7 @@ fn devices_have_limits() {
 /// Kernels whose variants compete, those of which a launch takes the first that can run, and launches without loops.
 #[test]
 fn a_ranking_begins_with_the_variant_of_the_plan() {
-    for keys in ["dtype=bf16 arch=90 a=k_major b=k_major", "arch=90", ""] {
+    for keys in ["dtype=bf16 arch=90 a=k_major b=k_major", "arch=90", "bm=128", ""] {
         let kernel = crate::words::Words::read(keys).unwrap().matmul().unwrap();
         let rows = keys.contains("k_major");
         for [m, n, k] in [[16, 4096, 4096], [1000, 1000, 1001], [300, 8, 77], [128, 128, 8], [64, 64, 0]] {

@@ -21,6 +21,8 @@ pub(super) enum Why {
     Along(usize),
     /// An argument is copied, since its rows begin in the middle of sectors.
     Sectors,
+    /// Another variant, for a newer architecture, can run.
+    Older,
     /// It can run.
     Slower,
 }
@@ -51,6 +53,7 @@ impl Why {
             }
             Why::Along(mode) => format!("it is read in rows along mode {mode}"),
             Why::Sectors => "its rows begin in the middle of sectors of 32 bytes".into(),
+            Why::Older => "another variant is made for a newer architecture that the device has".into(),
             Why::Slower => "another variant takes less time for these sizes".into(),
         }
     }

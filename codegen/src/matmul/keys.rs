@@ -10,12 +10,12 @@ const SUBJECTS: &[(&str, &[Key])] = &[
         &[
             (
                 "bm",
-                "128; on tensor cores, and in f32 where `arch` is given, tiles among which a launch chooses",
+                "tiles among which a launch chooses; 128 on CUDA cores where a key is about tiles or threads, and for types other than f32",
                 "rows of C that a block computes",
             ),
             (
                 "bn",
-                "128; on tensor cores, and in f32 where `arch` is given, tiles among which a launch chooses",
+                "tiles among which a launch chooses; 128 on CUDA cores where a key is about tiles or threads, and for types other than f32",
                 "columns of C that a block computes",
             ),
             (
@@ -136,7 +136,11 @@ const SUBJECTS: &[(&str, &[Key])] = &[
     (
         "Architecture, instructions, launch",
         &[
-            ("arch", "80", "oldest compute capability"),
+            (
+                "arch",
+                "90 first, then the oldest with an instruction for the types, 80 or 89 (e4m3, e5m2), in one list of variants; 80 where a key is about tiles, threads or the instruction",
+                "oldest compute capability: a device runs variants for the newest that it has",
+            ),
             (
                 "mma",
                 "auto",

@@ -2,7 +2,7 @@
 
 use super::blame::follows;
 use super::warps::{Warps, arranged, sharing};
-use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor};
+use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor, tiles};
 use crate::ast::{ExprKind, Span};
 use crate::atom::{Atom, Effect};
 use crate::atoms;
@@ -16,6 +16,10 @@ use crate::tiled::TiledMma;
 /// Keys about the threads of a product on CUDA cores.
 pub(super) const OF_THREADS: [&str; 12] =
     ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
+
+/// The architectures of products whose keys leave it open: the newest with an instruction of its own, the oldest with instructions
+/// for any type, and where the latter does not multiply some, the oldest that does.
+const ARCHITECTURES: [u32; 3] = [90, 89, 80];
 
 /// Most warps of a product by mma.sync where their number is not given.
 const MOST_WARPS: i64 = 8;
@@ -41,6 +45,25 @@ enum Wanted {
 }
 
 impl Reader<'_> {
+    /// The architectures for which a product has programs, where no key chooses one, tiles, threads or an instruction. Products that
+    /// are the same on all of them have those of the oldest.
+    pub(super) fn architectures(&mut self) -> Option<Vec<u32>> {
+        let pins = OF_THREADS.iter().chain(&OF_WGMMA).chain(&["arch", "mma", "warps", "swizzle"]);
+        if pins.into_iter().any(|key| self.find(key).is_some()) {
+            return None;
+        }
+        let config = self.config(false).filter(|_| self.errors.is_empty())?;
+        let [newest, .., oldest] = ARCHITECTURES;
+        let has = |arch: &u32| TiledMma::row(config.multiplied(), config.acc, *arch).is_some();
+        let first = ARCHITECTURES.into_iter().rev().find(has);
+        let mut all = match first {
+            None if !tiles::suit(self, &config) => Vec::new(),
+            first => vec![newest, first.unwrap_or(oldest)],
+        };
+        all.extend((!all.contains(&oldest)).then_some(oldest));
+        Some(all)
+    }
+
     /// The instruction, by the keys; errors are collected.
     pub(super) fn machine(&mut self, config: &Config) -> Machine {
         let wanted = self.wanted();

@@ -117,11 +117,10 @@ const EXCHANGE: i64 = 1930;
 /// Clocks of a launch, and further ones of a launch of clusters.
 const LAUNCH: [u32; 2] = [4340, 650];
 
-/// Has a product of these keys the tiles of the table? It has if it says for which architecture, and no key is about tiles or
-/// threads.
+/// Has a product of these keys the tiles of the table? It has if no key is about tiles or threads.
 pub(super) fn suit(reader: &Reader<'_>, c: &Config) -> bool {
     let given = machine::OF_THREADS.iter().chain(&OF_WGMMA).any(|key| reader.find(key).is_some());
-    reader.find("arch").is_some() && !given && [c.dtype, c.b_dtype, c.acc] == [Elem::F32; 3]
+    !given && [c.dtype, c.b_dtype, c.acc] == [Elem::F32; 3]
 }
 
 /// The programs of all tiles that the architecture has shared memory for: the first one, and the others.

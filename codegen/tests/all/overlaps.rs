@@ -43,9 +43,12 @@ fn check(early: &Generated, ordinary: &Generated) {
 
 #[test]
 fn products() {
-    for keys in
-        ["", "stages=3 bk=16 vec=4", "bm=64 bn=64 bk=64 stages=4 vec=4", "batched=true alpha_beta=true"]
-    {
+    for keys in [
+        "bm=128",
+        "stages=3 bk=16 vec=4",
+        "bm=64 bn=64 bk=64 stages=4 vec=4",
+        "bm=128 batched=true alpha_beta=true",
+    ] {
         check(&product(&format!("{keys} overlaps=true")), &product(keys));
         check(&product(&format!("{keys} overlaps=true")), &product(&format!("{keys} overlaps=false")));
     }

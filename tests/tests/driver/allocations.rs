@@ -3,8 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use crate::MATMUL;
 use tilewright::bf16;
-use tilewright::kernels::MATMUL;
 use tilewright_runtime::{Built, Device, DeviceTensor, LaunchMatmul, Stored, Stream};
 use tilewright_tests::gallery;
 

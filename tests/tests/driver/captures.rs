@@ -1,7 +1,7 @@
 //! Another thread captures a stream of cudarc into a graph around any of our calls: no work on a tensor may
 //! end up in the graph, which could run after the tensor is freed.
 
-use tilewright::kernels::MATMUL;
+use crate::MATMUL;
 use tilewright_runtime::cudarc::driver::sys::CUgraphInstantiate_flags;
 use tilewright_runtime::cudarc::driver::sys::CUstreamCaptureMode::{
     CU_STREAM_CAPTURE_MODE_GLOBAL as GLOBAL, CU_STREAM_CAPTURE_MODE_RELAXED as RELAXED,

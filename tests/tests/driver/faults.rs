@@ -1,7 +1,7 @@
 //! Every driver call fails, one after the other, or the device is lost from that call on: an error, no panic,
 //! no memory freed under a running kernel, and the program can continue.
 
-use tilewright::kernels::MATMUL;
+use crate::MATMUL;
 use tilewright_runtime::{Device, DeviceTensor, Error, LaunchMatmul, TensorMut, TensorRef};
 
 use crate::harness::{Fake, Run};

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs};
 
-use tilewright::kernels::MATMUL;
+use crate::MATMUL;
 use tilewright_runtime::{Device, DeviceTensor, Error, Launch, LaunchMatmul};
 
 use crate::harness::{Fake, Run};

@@ -15,3 +15,8 @@ mod order;
 mod plans;
 mod refusals;
 mod watching;
+
+use tilewright::prelude::*;
+
+/// A product of one tile for every size.
+const MATMUL: MatmulKernel<f32> = matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16));

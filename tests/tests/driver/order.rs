@@ -1,6 +1,6 @@
 //! Launches and drops in every order: nothing is freed or overwritten while a kernel may run.
 
-use tilewright::kernels::MATMUL;
+use crate::MATMUL;
 use tilewright::prelude::*;
 use tilewright_codegen::element::{Element, bf16, f16};
 use tilewright_runtime::cudarc::driver::{CudaContext, CudaSlice, CudaStream};

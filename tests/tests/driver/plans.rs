@@ -1,7 +1,7 @@
 //! Launches whose plans are kept: each is as if it were the first, whatever was launched before it.
 
+use crate::MATMUL;
 use tilewright::bf16;
-use tilewright::kernels::MATMUL;
 use tilewright_codegen::Elem;
 use tilewright_codegen::launch::{Given, Tensor, plan};
 use tilewright_codegen::words::Words;

@@ -2,7 +2,8 @@
 
 use std::mem::ManuallyDrop;
 
-use tilewright::kernels::{MATMUL, ladder, softmax};
+use crate::MATMUL;
+use tilewright::kernels::{ladder, softmax};
 use tilewright::prelude::*;
 use tilewright_codegen::kernel_def::{Handle, KernelDef};
 use tilewright_codegen::words::Words;

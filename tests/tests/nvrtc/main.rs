@@ -17,7 +17,7 @@ mod whole;
 
 use std::path::PathBuf;
 
-use tilewright::kernels;
+use tilewright::kernels::{self, PLAIN};
 use tilewright_codegen::atom::Effect;
 use tilewright_codegen::thread::Kernel;
 use tilewright_codegen::{atoms, cuda};
@@ -188,17 +188,17 @@ fn none_is_wrong<T: Sync>(items: &[T], faults: impl Fn(&T) -> Vec<String> + Sync
 #[test]
 fn reported() {
     let Some(nvrtc) = nvrtc() else { return };
-    let kernel = gallery::matmul("").kernel.expect("the default kernel");
+    let kernel = gallery::matmul(PLAIN).kernel.expect("a kernel");
     let report = tilewright_runtime::report::compiled(&nvrtc, &kernel, &["sm_90a"]).expect("it compiles");
     let text = report.to_string();
     assert!(text.contains("sm_90a") && text.contains("registers, nothing spilled"), "{text}");
-    // An iteration of the default product is 8x8x8.
+    // An iteration of this product is 8x8x8.
     let inner = report.compiled[0].inner.expect("it has a loop");
     assert_eq!(inner.multiply_adds, 512, "{text}");
     assert!(text.contains(" instructions of its inner loop multiply and add, "), "{text}");
     // The disassembler counts as many: outside of loops there are none.
     for (dtype, opcode, most) in [("f32", "FFMA", 512), ("f64", "DFMA", 128)] {
-        let keys = if dtype == "f64" { "dtype=f64 bm=64 bn=64 mma=none" } else { "" };
+        let keys = if dtype == "f64" { "dtype=f64 bm=64 bn=64 mma=none" } else { PLAIN };
         let kernel = gallery::matmul(keys).kernel.expect("a kernel");
         for arch in ["sm_80", "sm_90a"] {
             let compiled = nvrtc.compile(kernel.source(), "matmul", arch, &[]).expect("it compiles");

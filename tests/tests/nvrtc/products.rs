@@ -10,23 +10,25 @@ const ARCHITECTURES: [(&str, u32); 4] = [("sm_80", 80), ("sm_89", 89), ("sm_90a"
 
 /// Keys of products.
 const PRODUCTS: &[&str] = &[
-    "dtype=tf32",
+    "dtype=tf32 arch=80",
     "dtype=tf32 a=k_major b=k_major c=n_major",
     "dtype=e4m3 arch=89 a=k_major b=k_major",
     "dtype=e5m2 arch=89 a=k_major b=k_major out=bf16 c=n_major",
     "dtype=e4m3 arch=89 a=k_major b=k_major acc=f16",
-    "precision=tf32",
-    "precision=f32x3",
-    "precision=f32x3 a=k_major b=k_major c=n_major",
-    "dtype=bf16 alpha_beta=true bias=columns epilogue=gelu",
-    "dtype=f16 bias=rows epilogue=silu c=n_major",
-    "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major",
+    "precision=tf32 arch=80",
+    "precision=f32x3 arch=80",
+    "precision=f32x3 arch=80 a=k_major b=k_major c=n_major",
+    "dtype=bf16 arch=80 alpha_beta=true bias=columns epilogue=gelu",
+    "dtype=f16 arch=80 bias=rows epilogue=silu c=n_major",
+    "dtype=bf16 arch=80 b_dtype=i8 a=k_major b=k_major c=n_major",
     "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major arch=90 mma=mma_sync",
-    "dtype=f16 b_dtype=i4 a=k_major b=k_major c=n_major",
-    "dtype=f16 b_dtype=e4m3 a=k_major b=k_major",
-    "dtype=bf16 b_dtype=u4 group_size=128 zeros=true a=k_major b=k_major c=n_major",
+    "dtype=f16 arch=80 b_dtype=i4 a=k_major b=k_major c=n_major",
+    "dtype=f16 arch=80 b_dtype=e4m3 a=k_major b=k_major",
+    "dtype=bf16 arch=80 b_dtype=u4 group_size=128 zeros=true a=k_major b=k_major c=n_major",
     "dtype=f16 b_dtype=u8 group_size=32 zeros=true a=k_major b=k_major arch=90 mma=mma_sync bm=64 bn=64 bk=48",
     "dtype=f16 b_dtype=u8 group_size=64 zeros=true a=k_major b=k_major arch=90 mma=mma_sync bm=64 bn=64 bk=96",
+    // For all architectures: the newest, and those that the oldest with an instruction has.
+    "dtype=e4m3 out=bf16",
     // On CUDA cores, in all tiles among which a launch chooses.
     "arch=90",
     "arch=90 a=k_major b=k_major c=n_major alpha_beta=true",
@@ -40,7 +42,8 @@ fn products_in_tiles_that_launches_choose() {
         let Some(kernel) = outcome.kernel else { return vec![format!("{keys}: {:?}", outcome.diagnostics)] };
         let mut wrong = Vec::new();
         for (at, variant) in kernel.variants.iter().enumerate() {
-            let claimed = ARCHITECTURES.iter().filter(|row| row.1 >= variant.program.arch);
+            let (made, exact) = (variant.program.arch, variant.program.arch_specific);
+            let claimed = ARCHITECTURES.iter().filter(|row| row.1 == made || row.1 > made && !exact);
             // Of variants for odd sizes, the oldest architecture.
             for (arch, _) in claimed.take(if at == 0 { ARCHITECTURES.len() } else { 1 }) {
                 let mut complain =

@@ -1,5 +1,6 @@
 //! The product family on tensor cores, in the simulator.
 
+mod architectures;
 mod hopper;
 mod precision;
 mod tensor;

@@ -143,10 +143,10 @@ fn rounded_operands_have_eleven_bits() {
 #[test]
 fn strict_is_the_default() {
     let kernel = |keys: &str| Words::read(keys).and_then(|words| words.matmul()).expect("a kernel");
-    for keys in ["", "precision=strict"] {
-        assert!(!kernel(keys).source().contains("mma"), "{keys}");
+    for keys in ["", "bm=128", "precision=strict"] {
+        assert!(!kernel(keys).source().contains("mma_"), "{keys}");
     }
-    for keys in ["precision=tf32", "precision=f32x3", "precision=f32x3 arch=90"] {
+    for keys in ["precision=tf32 arch=80", "precision=f32x3 arch=80", "precision=f32x3 arch=90"] {
         assert!(kernel(keys).source().contains("mma_m16n8k8_tf32"), "{keys}");
     }
     let keys = "precision=f32x3 arch=90 a=k_major b=k_major";

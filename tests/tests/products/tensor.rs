@@ -207,10 +207,10 @@ fn tiles_that_are_chosen_at_launch() {
     ];
     for keys in sweep::share(
         [
-            "dtype=bf16 a=k_major b=k_major",
-            "dtype=tf32 b=k_major",
+            "dtype=bf16 arch=80 a=k_major b=k_major",
+            "dtype=tf32 arch=80 b=k_major",
             "dtype=f64 arch=90",
-            "dtype=i8 a=k_major b=k_major",
+            "dtype=i8 arch=80 a=k_major b=k_major",
         ],
         4,
     ) {
@@ -220,7 +220,7 @@ fn tiles_that_are_chosen_at_launch() {
     }
 }
 
-/// Products in f32 on CUDA cores too, where the architecture is given, and no key is about tiles or threads.
+/// Products in f32 on CUDA cores too, where no key is about tiles or threads.
 #[test]
 fn tiles_of_f32_that_are_chosen_at_launch() {
     let sizes = [
@@ -276,7 +276,7 @@ fn tiles_of_f32_by_sizes() {
 
 #[test]
 fn small_products_and_few_rows_have_small_tiles() {
-    let keys = "dtype=bf16 a=k_major b=k_major";
+    let keys = "dtype=bf16 arch=80 a=k_major b=k_major";
     // Tiles of 128x128, of which a multiprocessor has two blocks.
     assert_eq!(blocks(keys, [4096; 3]), 32 * 32);
     assert_eq!(blocks(keys, [1024; 3]), 16 * 16);
@@ -302,7 +302,7 @@ fn tiles_warps_and_stages() {
         ],
         4,
     ) {
-        let keys = format!("dtype=bf16 {keys}");
+        let keys = format!("dtype=bf16 arch=80 {keys}");
         check(&keys, &[([136, 72, 136], 0), ([131, 67, 45], 0)]);
     }
 }
@@ -686,11 +686,11 @@ fn wgmma_falls_back_to_mma_sync() {
 fn usual_layouts_have_no_bank_conflicts() {
     for keys in sweep::share(
         [
-            "dtype=bf16",
+            "dtype=bf16 arch=80",
             "dtype=f16 bk=64 stages=3",
-            "dtype=f64",
+            "dtype=f64 arch=80",
             "dtype=f64 arch=90",
-            "dtype=i8 a=k_major b=k_major",
+            "dtype=i8 arch=80 a=k_major b=k_major",
         ],
         4,
     ) {

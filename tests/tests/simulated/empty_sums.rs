@@ -35,17 +35,18 @@ fn check(keys: &str) {
 
 #[test]
 fn products_on_cuda_cores() {
-    check("");
-    check("alpha_beta=true a=k_major c=n_major");
+    check("bm=128");
+    check("bm=128 alpha_beta=true a=k_major c=n_major");
+    check("arch=90 bias=rows");
     check("bm=64 bn=64 bk=16 vec=4 stages=3 fragments=2 batched=true bias=rows");
     check("dtype=f64 mma=none scales=both");
 }
 
 #[test]
 fn products_by_mma_sync() {
-    check("dtype=bf16 alpha_beta=true bias=rows");
+    check("dtype=bf16 arch=80 alpha_beta=true bias=rows");
     check("dtype=f16 batched=true a=k_major stages=3");
-    check("dtype=i8 acc=i32 a=k_major b=k_major");
+    check("dtype=i8 arch=80 acc=i32 a=k_major b=k_major");
 }
 
 #[test]
@@ -395,7 +396,8 @@ fn kernels_without_loops_compile() {
         Err(error) => panic!("{error}"),
     };
     let product = |keys: &str| Words::read(keys).and_then(|words| words.matmul()).unwrap();
-    let products = ["", "dtype=bf16 alpha_beta=true", "dtype=bf16 arch=90 a=k_major b=k_major"].map(product);
+    let products =
+        ["bm=128", "dtype=bf16 alpha_beta=true", "dtype=bf16 arch=90 a=k_major b=k_major"].map(product);
     let own = [row_sums().def(), linear().def()].map(|def| def.generate().unwrap());
     for kernel in products.into_iter().chain(own) {
         let without = kernel.hollow.iter().find_map(|of| of.variant()).expect(&kernel.name);

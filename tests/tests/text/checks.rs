@@ -31,6 +31,7 @@ fn every_layout_of_the_operands() {
             for c in ["m_major", "n_major"] {
                 for rest in [
                     "",
+                    "bm=128 bn=128",
                     "bk=16 vec=4",
                     "stages=3 bk=16",
                     "dtype=f64 bm=64 bn=64 mma=none",

@@ -21,7 +21,8 @@ fn auto_takes_tensor_cores_where_it_can() {
     assert_eq!(made(&format!("{ROWS} c=n_major bm=64 bn=96")), Ok(true));
     assert_eq!(made(&format!("{ROWS} mma=none")), Ok(false));
     assert_eq!(made(&format!("{ROWS} order=serpentine")), Ok(false));
-    assert_eq!(made("dtype=bf16 a=k_major b=k_major"), Ok(false));
+    assert_eq!(made("dtype=bf16 arch=80 a=k_major b=k_major"), Ok(false));
+    assert_eq!(made("dtype=bf16 a=k_major b=k_major"), Ok(true));
     assert_eq!(made("dtype=bf16 arch=90"), Ok(true));
     // Tiles that wgmma does not have are multiplied by mma.sync, unless keys are about wgmma.
     for tile in ["bn=48", "bm=24 bn=64", "bk=32", "bm=144 bn=256"] {
@@ -42,7 +43,7 @@ fn auto_takes_tensor_cores_where_it_can() {
         "cannot share a tile of 100x128 by products of 8x16\nhelp: write bm and bn as multiples of 8 and 16"
     ));
     // Bytes that are not K-major are loaded one by one, which is still faster than on CUDA cores.
-    for keys in ["dtype=i8", "dtype=e4m3 arch=89 bn=16 b=k_major"] {
+    for keys in ["dtype=i8 arch=80", "dtype=e4m3 arch=89 bn=16 b=k_major"] {
         let source = Words::read(keys).unwrap().matmul().unwrap().source().to_owned();
         assert!(source.contains("mma_m16n8k32"), "{keys}");
     }
