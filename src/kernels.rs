@@ -58,7 +58,7 @@ pub const PRODUCTS: &[&str] = &[
     "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",
     "dtype=f64 bm=64 bn=64",
     "dtype=i32 bm=64 bn=64",
-    "dtype=f16 vec=8 bk=16",
+    "dtype=f16 vec=8 bk=16 mma=none",
     "dtype=bf16 bm=64 bn=64",
     "dtype=i8 bm=64 bn=64 mma=none",
 ];
@@ -99,7 +99,7 @@ pub const FEWEST: &str = "name=fewest arch=90 staged=both bm=32 bn=32 bk=64 tc=s
 
 /// The fastest for f64: lanes are arranged so that each 16-byte operand load is broadcast to two lanes.
 pub const DOUBLE: &str = "name=double arch=90 dtype=f64 bm=128 bn=128 bk=16 tc=((2,2,2,2),(2,2,2,2)):((1,4,32,64),(2,8,16,128)) values=(2,2) \
-    vec=2 stages=3 fragments=2 order=row_serpentine alpha_beta=true";
+    vec=2 stages=3 fragments=2 order=row_serpentine alpha_beta=true mma=none";
 
 /// For batches of products of about 128: split-K within the block, over two groups of threads.
 pub const BATCH: &str = "name=batch batched=true bm=64 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,2):((1,32),4,64)) values=(4,4) vec=4 stages=2 \

@@ -3,7 +3,7 @@
 //! ```console
 //! $ cargo run -p tilewright-tests --example print                            # the names
 //! $ cargo run -p tilewright-tests --example print wgmma_ring
-//! $ cargo run -p tilewright-tests --example print bm=64 bn=64 'tc=(8,8)' dtype=f64
+//! $ cargo run -p tilewright-tests --example print bm=64 bn=64 'tc=(8,8)' dtype=i32
 //! ```
 
 use std::process::ExitCode;

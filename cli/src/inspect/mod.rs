@@ -17,7 +17,7 @@ const EXAMPLES: &str = "\
 Examples:
   tilewright inspect tutorial
   tilewright inspect tutorial BM=64 BN=64 --report
-  tilewright inspect matmul bm=64 bn=64 'tc=(8,8)' dtype=f64 --explain
+  tilewright inspect matmul bm=64 bn=64 'tc=(8,8)' --explain
   tilewright inspect matmul 'epilogue=|x| max(x, 0.0)' --variant all
   tilewright inspect softmax --layouts
   tilewright inspect tutorial --sass --arch sm_90a";

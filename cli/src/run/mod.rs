@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   tilewright run tutorial
   tilewright run tutorial --size 300,200,100 --seed 7 --schedules 5
-  tilewright run matmul bm=64 bn=64 'tc=(8,8)' dtype=f16 vec=8 --size 128,128,64
+  tilewright run matmul bm=64 bn=64 'tc=(8,8)' dtype=i32 --size 128,128,64
   tilewright run softmax --size M=4,N=3000
   tilewright run tutorial --device cuda:0 --size 2048,2048,256
   tilewright run tutorial --json";

@@ -144,7 +144,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "mma",
                 "auto",
-                "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on) unless a key is about threads: wgmma for arch = 90 and f16, bf16, or K-major tf32, 8-bit numbers and f32 with precision = f32x3, else mma.sync; where these are not K-major, a launch copies them to rows along K if that is faster; operands whose rows or addresses bulk copies do not support are packed first, or multiplied by mma.sync with narrower copies where that takes less time",
+                "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on): wgmma for arch = 90 and f16, bf16, or K-major tf32, 8-bit numbers and f32 with precision = f32x3, else mma.sync; where these are not K-major, a launch copies them to rows along K if that is faster; operands whose rows or addresses bulk copies do not support are packed first, or multiplied by mma.sync with narrower copies where that takes less time",
             ),
             (
                 "warps",

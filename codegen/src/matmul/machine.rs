@@ -87,7 +87,7 @@ impl Reader<'_> {
         match wanted {
             _ if !self.errors.is_empty() => return Machine::Threads(None),
             Wanted::Wgmma => return Machine::Threads(None),
-            Wanted::Auto if threads.is_some() || !takes_mma_sync(config) => {}
+            Wanted::Auto if !takes_mma_sync(config) => {}
             Wanted::Threads => {}
             _ => {
                 if let Some(key) = threads {

@@ -1,4 +1,4 @@
-//! Keys as text, `bm=64 dtype=f64 tc=(8,8)`: the form of a macro's tokens on a command line, in a test or in
+//! Keys as text, `bm=64 dtype=i32 tc=(8,8)`: the form of a macro's tokens on a command line, in a test or in
 //! a tuning record. Mistakes are pointed at in the text itself.
 
 mod read;

@@ -37,6 +37,8 @@ pub(super) fn product(random: &mut Random) -> Definition {
     add(random, 30, &["order=serpentine", "order=rows", "order=row_serpentine"]);
     add(random, 30, &["staged=both", "staged=transposed"]);
     add(random, 30, &["dtype=f64", "dtype=f16", "dtype=bf16", "dtype=i32", "dtype=i8", "dtype=u8"]);
+    // Threads are those of multiply-adds.
+    keys.push("mma=none".to_owned());
     definition(&keys)
 }
 

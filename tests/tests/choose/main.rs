@@ -27,6 +27,8 @@ fn measured() -> Measured {
 fn today(keys: &str) -> String {
     match keys {
         "" | "matmul" | "name=matmul" => PLAIN.to_owned(),
+        // Without tensor cores.
+        _ if keys == "vec=8 bk=16" || keys.contains("dtype=f64") => format!("{keys} mma=none"),
         _ => keys.to_owned(),
     }
 }

@@ -233,7 +233,7 @@ fn fuzz_compiled() {
         let order = if serpentine { "serpentine" } else { "plain" };
         let text = format!(
             "bm={bm} bn={bn} bk={bk} tc={tc} vec={vec} stages={stages} a={a} b={b} c={c} dtype={dtype} order={order} \
-             alpha_beta={scaled}"
+             alpha_beta={scaled} mma=none"
         );
         if let Some(kernel) = gallery::matmul(&text).kernel {
             for variant in &kernel.variants {

@@ -46,7 +46,7 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("mma=mma_sync", "write precision = f32x3, or precision = tf32, or mma = none");
     check("dtype=f64 precision=tf32", "precision = tf32 is about products of f32, and these are of f64");
     check(
-        "precision=f32x3 tc=(8,8)",
+        "precision=f32x3 mma=none tc=(8,8)",
         "`precision` is about products on tensor cores, and this one runs on CUDA",
     );
     check("precision=exact", "`precision` has no such choice\n");
@@ -135,4 +135,40 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "dtype=bf16 arch=90 bm=256 bn=48 bk=96 stages=5",
         "5 stages take 291840 bytes of shared memory, and a block has 232448\n",
     );
+}
+
+/// A key about threads does not turn tensor cores off by itself.
+#[test]
+fn keys_about_threads_name_the_instruction() {
+    const KEYS: [&str; 12] = [
+        "tc=(8,8)",
+        "values=(4,4)",
+        "ta=(32,4)",
+        "tb=(32,4)",
+        "pad=4",
+        "sa=(64,16):(1,64)",
+        "sb=(64,16):(1,64)",
+        "fragments=2",
+        "exits=false",
+        "staged=both",
+        "vec=2",
+        "order=serpentine",
+    ];
+    let made = |keys: &str| Words::read(keys).and_then(|words| words.matmul()).map_err(|why| why.to_string());
+    for key in KEYS {
+        let name = key.split('=').next().unwrap_or_default();
+        for types in ["dtype=f16", "dtype=bf16 arch=90 a=k_major", "dtype=f64", "dtype=i8", "precision=f32x3"]
+        {
+            let said = made(&format!("{types} bm=64 bn=64 bk=16 {key}")).err().unwrap_or_default();
+            let expected = format!("`{name}` is about the threads of a product without tensor cores\n");
+            assert!(said.starts_with(&expected), "{types} {key}: {said}");
+            assert!(said.ends_with("^\nhelp: leave it out, or write mma = none"), "{types} {key}: {said}");
+        }
+        // Where tensor cores do not multiply a type, nothing is turned off.
+        for types in ["", "dtype=i32", "dtype=u32", "dtype=f16 mma=none", "dtype=f64 mma=none"] {
+            let keys = format!("{types} bm=64 bn=64 bk=16 {key}");
+            let said = made(&keys).err().unwrap_or_default();
+            assert!(!said.contains("tensor cores"), "{keys}: {said}");
+        }
+    }
 }

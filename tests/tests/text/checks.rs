@@ -35,7 +35,7 @@ fn every_layout_of_the_operands() {
                     "bk=16 vec=4",
                     "stages=3 bk=16",
                     "dtype=f64 bm=64 bn=64 mma=none",
-                    "dtype=f16 bk=16 vec=8",
+                    "dtype=f16 bk=16 vec=8 mma=none",
                 ] {
                     let keys = format!("a={a} b={b} c={c} {rest}");
                     clean(&keys, gallery::matmul(&keys));

@@ -20,7 +20,10 @@ fn auto_takes_tensor_cores_where_it_can() {
     assert_eq!(made(ROWS), Ok(true));
     assert_eq!(made(&format!("{ROWS} c=n_major bm=64 bn=96")), Ok(true));
     assert_eq!(made(&format!("{ROWS} mma=none")), Ok(false));
-    assert_eq!(made(&format!("{ROWS} order=serpentine")), Ok(false));
+    assert_eq!(
+        made(&format!("{ROWS} order=serpentine")),
+        Err("`order` is about the threads of a product without tensor cores\nhelp: leave it out, or write mma = none".into())
+    );
     assert_eq!(made("dtype=bf16 arch=80 a=k_major b=k_major"), Ok(false));
     assert_eq!(made("dtype=bf16 a=k_major b=k_major"), Ok(true));
     assert_eq!(made("dtype=bf16 arch=90"), Ok(true));
