@@ -9,7 +9,7 @@ use std::error::Error;
 use tilewright::cudarc::driver::{CudaContext, CudaSlice};
 use tilewright::prelude::*;
 
-const SGEMM: MatmulKernel<f32> = matmul_kernel!(bm = 64, bn = 64, bk = 16, tc = (8, 8), vec = 4);
+const SGEMM: MatmulKernel<f32> = matmul_kernel!(bm = 64, bn = 64, bk = 16, tc = (8, 8), schedule = (vec = 4));
 
 const M: usize = 300;
 const N: usize = 200;

@@ -6,7 +6,8 @@
 
 use tilewright::prelude::*;
 
-const SMALL: MatmulKernel<f32> = matmul_kernel!(bm = 64, bn = 64, bk = 16, tc = (16, 16), vec = 4);
+const SMALL: MatmulKernel<f32> =
+    matmul_kernel!(bm = 64, bn = 64, bk = 16, tc = (16, 16), schedule = (vec = 4));
 
 fn main() -> Result<(), tilewright::KernelErrors> {
     // The source and the report are compiled into the program: the macro generates them at compile time.

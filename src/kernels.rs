@@ -38,13 +38,13 @@ pub const MATMUL: MatmulKernel<f32> = matmul_kernel!();
 /// combinations.
 pub const PRODUCTS: &[&str] = &[
     PLAIN,
-    "bk=16 vec=4",
+    "bk=16 schedule=(vec=4)",
     "bm=64 bn=64 bk=16 tc=(8,8)",
     "bm=128 bn=128 a=k_major b=k_major c=n_major",
-    "a=k_major b=n_major c=n_major vec=4 bk=16",
-    "stages=3 bk=16 vec=4",
-    "values=(4,4) stages=3 fragments=2 bk=16 vec=4",
-    "order=serpentine vec=4",
+    "a=k_major b=n_major c=n_major schedule=(vec=4) bk=16",
+    "stages=3 bk=16 schedule=(vec=4)",
+    "schedule=(values=(4,4) fragments=2 vec=4) stages=3 bk=16",
+    "schedule=(order=serpentine vec=4)",
     WIDE,
     DEEP,
     DOUBLE,
@@ -52,13 +52,13 @@ pub const PRODUCTS: &[&str] = &[
     SMALL_BATCH,
     TENSOR,
     "name=tensor_small dtype=f16 arch=90 a=k_major b=k_major c=n_major bm=64 bn=128 alpha_beta=true",
-    "staged=both a=k_major values=(4,4) vec=4 stages=2 fragments=2",
-    "staged=transposed a=k_major b=k_major values=(4,4) vec=4 stages=2 fragments=2",
+    "schedule=(staged=both values=(4,4) vec=4 fragments=2) a=k_major stages=2",
+    "schedule=(staged=transposed values=(4,4) vec=4 fragments=2) a=k_major b=k_major stages=2",
     "bm=128 bn=128 alpha_beta=true",
-    "batched=true bm=64 bn=64 bk=16 tc=(8,8) vec=4 stages=2",
+    "batched=true bm=64 bn=64 bk=16 tc=(8,8) schedule=(vec=4) stages=2",
     "dtype=f64 bm=64 bn=64",
     "dtype=i32 bm=64 bn=64",
-    "dtype=f16 vec=8 bk=16 mma=none",
+    "dtype=f16 schedule=(vec=8) bk=16 mma=none",
     "dtype=bf16 bm=64 bn=64",
     "dtype=i8 bm=64 bn=64 mma=none",
 ];
@@ -69,45 +69,43 @@ pub const PLAIN: &str = "bm=128 bn=128 bk=8 tc=(16,16)";
 /// The fastest for large matrices: 8 warps compute a 128×256 tile, 16×8 results for each thread. The swizzle
 /// of the thread layout keeps neighbouring lanes from reading the same words at once, which stalls their
 /// multiply-adds.
-pub const WIDE: &str = "name=wide arch=90 bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) values=(4,4) vec=4 pad=4 stages=4 \
-    fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+pub const WIDE: &str = "name=wide arch=90 bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) schedule=(values=(4,4) vec=4 pad=4 fragments=2 order=row_serpentine) stages=4 \
+    alpha_beta=true overlaps=true";
 
 /// The same with both operands copied through registers, which transposes operands that are contiguous along
 /// K.
-pub const STAGED: &str = "name=staged arch=90 staged=both bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) values=(4,4) \
-    vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+pub const STAGED: &str = "name=staged arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) \
+    stages=2 alpha_beta=true overlaps=true";
 
 /// The same with a 256×128 tile.
-pub const TURNED: &str = "name=turned arch=90 staged=both bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) values=(4,4) \
-    vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+pub const TURNED: &str = "name=turned arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) \
+    stages=2 alpha_beta=true overlaps=true";
 
 /// Half the threads with half the tile: for sizes that leave wider tiles partly empty.
-pub const SQUARE: &str = "name=square arch=90 staged=both bm=128 bn=128 bk=8 tc=swizzled(2,0,-2,((4,2),(8,2)):((1,32),(4,64))) values=(4,4) \
-    vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+pub const SQUARE: &str = "name=square arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=128 bn=128 bk=8 tc=swizzled(2,0,-2,((4,2),(8,2)):((1,32),(4,64))) \
+    stages=2 alpha_beta=true overlaps=true";
 
 /// For few tiles: split-K within the block, over four groups of threads.
-pub const DEEP: &str = "name=deep arch=90 staged=both bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) values=(4,4) \
-    vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+pub const DEEP: &str = "name=deep arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) \
+    stages=2 alpha_beta=true overlaps=true";
 
 /// For fewer tiles still: half the tile, and split-K over eight groups of threads, one warp each.
-pub const FEW: &str = "name=few arch=90 staged=both bm=64 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32)) values=(4,4) \
-    vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+pub const FEW: &str = "name=few arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=64 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32)) \
+    stages=2 alpha_beta=true overlaps=true";
 
 /// The same with a 32×32 tile, for the fewest tiles.
-pub const FEWEST: &str = "name=fewest arch=90 staged=both bm=32 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32)) values=(4,4) \
-    vec=4 stages=2 fragments=2 order=row_serpentine alpha_beta=true overlaps=true";
+pub const FEWEST: &str = "name=fewest arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=32 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32)) \
+    stages=2 alpha_beta=true overlaps=true";
 
 /// The fastest for f64: lanes are arranged so that each 16-byte operand load is broadcast to two lanes.
-pub const DOUBLE: &str = "name=double arch=90 dtype=f64 bm=128 bn=128 bk=16 tc=((2,2,2,2),(2,2,2,2)):((1,4,32,64),(2,8,16,128)) values=(2,2) \
-    vec=2 stages=3 fragments=2 order=row_serpentine alpha_beta=true mma=none";
+pub const DOUBLE: &str = "name=double arch=90 dtype=f64 bm=128 bn=128 bk=16 tc=((2,2,2,2),(2,2,2,2)):((1,4,32,64),(2,8,16,128)) schedule=(values=(2,2) vec=2 fragments=2 order=row_serpentine) \
+    stages=3 alpha_beta=true mma=none";
 
 /// For batches of products of about 128: split-K within the block, over two groups of threads.
-pub const BATCH: &str = "name=batch batched=true bm=64 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,2):((1,32),4,64)) values=(4,4) vec=4 stages=2 \
-    fragments=2 exits=false order=row_serpentine";
+pub const BATCH: &str = "name=batch batched=true bm=64 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,2):((1,32),4,64)) schedule=(values=(4,4) vec=4 fragments=2 exits=false order=row_serpentine) stages=2";
 
 /// For batches of products of about 64: one warp computes a 64×32 tile.
-pub const SMALL_BATCH: &str = "name=small_batch batched=true bm=64 bn=32 bk=8 tc=swizzled(2,0,-3,(8,4):(1,8)) values=(4,4) vec=4 stages=4 \
-    fragments=2 exits=false order=row_serpentine";
+pub const SMALL_BATCH: &str = "name=small_batch batched=true bm=64 bn=32 bk=8 tc=swizzled(2,0,-3,(8,4):(1,8)) schedule=(values=(4,4) vec=4 fragments=2 exits=false order=row_serpentine) stages=4";
 
 /// On Hopper's tensor cores: a persistent kernel, clusters of two blocks, a producer warp that fills a ring
 /// by bulk copies, and two consumer warpgroups that multiply with wgmma.

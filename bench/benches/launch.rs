@@ -21,7 +21,7 @@ const CHILD: &str = "TILEWRIGHT_FAKE_CHILD";
 
 /// Keys of products, and the number of their programs.
 const KERNELS: [(&str, &str); 2] = [
-    ("plain product", "vec=4 bk=16 stages=3"),
+    ("plain product", "schedule=(vec=4) bk=16 stages=3"),
     ("product with alternatives", "dtype=bf16 arch=90 a=k_major b=k_major"),
 ];
 

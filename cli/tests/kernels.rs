@@ -40,7 +40,7 @@ fn loops_of_other_kernels() {
     assert_snapshot!("explain_softmax", printed(&["inspect", "softmax", "--explain"]));
     assert_snapshot!(
         "explain_stages",
-        printed(&["inspect", "matmul", "stages=3", "bk=16", "vec=4", "--explain"])
+        printed(&["inspect", "matmul", "stages=3", "bk=16", "schedule=(vec=4)", "--explain"])
     );
 }
 
@@ -81,7 +81,7 @@ fn reports_of_variants() {
 fn keys_of_every_form() {
     let source = |keys: &[&str]| printed(&[&["inspect", "matmul"], keys].concat());
     assert!(source(&["epilogue=|x| max(x, 0.0)"]).contains("fmaxf"));
-    assert!(source(&["bm=64", "bn=64", "sa=(64,8):(1,65)"]).contains("(64,8):(1,65)"));
+    assert!(source(&["bm=64", "bn=64", "schedule=(sa=(64,8):(1,65))"]).contains("(64,8):(1,65)"));
     assert!(source(&["bm = 2*32, bn = 64, dtype = f64"]).contains("double"));
     assert!(printed(&["inspect", "shared_tile", "T=i32", "W=16"]).contains("const int* __restrict__ a"));
 }

@@ -8,6 +8,7 @@ use crate::ast::{self, Name, Span};
 use crate::definition::{Definition, Generated, Outcome, Settings};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
+use crate::matmul;
 use crate::wire::{decode, encode, wire};
 use std::borrow::Cow;
 use std::fmt;
@@ -234,15 +235,12 @@ impl Definition {
                 settings.types.extend(set.types);
             }
             Definition::Matmul(args) => {
-                let is_set =
-                    |arg: &ast::Arg, text: &str| arg.name.as_ref().is_some_and(|name| name.text == text);
                 let value = |kind| ast::Expr { span: Definition::NOWHERE, kind };
                 let consts = values.iter().map(|(text, number)| (*text, value(ast::ExprKind::Int(*number))));
                 let types =
                     types.iter().map(|(text, elem)| (*text, value(ast::ExprKind::Name(elem.name().into()))));
                 for (text, value) in consts.chain(types) {
-                    args.retain(|arg| !is_set(arg, text));
-                    args.push(ast::Arg { name: Some(name(text)), value });
+                    matmul::set(args, name(text), value);
                 }
             }
         }

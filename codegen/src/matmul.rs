@@ -13,6 +13,7 @@ mod machine;
 mod product;
 mod reader;
 mod scales;
+mod schedule;
 mod tensor;
 mod threads;
 mod tiles;
@@ -27,10 +28,11 @@ use crate::problem::Problem;
 use crate::tile;
 use blame::put_by_keys;
 use config::{Config, Precision};
-pub use keys::{Key, keys, page};
+pub use keys::{Key, keys, page, schedule};
 use machine::Machine;
 use product::product;
 use reader::Reader;
+pub(crate) use schedule::set;
 
 /// The tile programs of a set of keys, diagnostics, and lint levels.
 pub(crate) struct Programs {
@@ -44,9 +46,21 @@ pub(crate) struct Programs {
     pub(crate) instead: Option<Diagnostic>,
 }
 
-/// The programs of a set of keys, or the diagnostics if there are none. Where no key is about the architecture, tiles, threads or
-/// the instruction, each of some architectures has its programs, the newest first.
+/// The programs of a set of keys, or the diagnostics if there are none.
 pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
+    let (args, mut wrong) = schedule::flat(args);
+    let made = of_keys(&args);
+    if wrong.is_empty() {
+        return made;
+    }
+    wrong.extend(made.err().into_iter().flatten());
+    wrong.sort_by_key(|error| error.span);
+    Err(wrong)
+}
+
+/// Those of keys in one list. Where no key is about the architecture, tiles, threads or the instruction, each of some
+/// architectures has its programs, the newest first.
+fn of_keys(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let mut keys = Keys::new();
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
     let Some(architectures) = reader.architectures() else { return of_one(args) };

@@ -147,12 +147,22 @@ pub fn block_tile_1d<const BM: usize = 64, const BN: usize = 64, const BK: usize
 }
 
 /// 16x16 threads, each with 8x8 elements of C: the kernel of `tutorial.rs`, written with keys.
-pub const BLOCK_TILE_2D: MatmulKernel<f32> =
-    matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16), ta = (32, 8), tb = (32, 8), pad = 1);
+pub const BLOCK_TILE_2D: MatmulKernel<f32> = matmul_kernel!(
+    bm = 128,
+    bn = 128,
+    bk = 8,
+    tc = (16, 16),
+    schedule = (ta = (32, 8), tb = (32, 8), pad = 1)
+);
 
 /// Vectorised copies of 16 bytes: one key, and a padding that keeps columns aligned.
-pub const VECTORS: MatmulKernel<f32> =
-    matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16), ta = (32, 8), tb = (32, 8), pad = 4, vec = 4);
+pub const VECTORS: MatmulKernel<f32> = matmul_kernel!(
+    bm = 128,
+    bn = 128,
+    bk = 8,
+    tc = (16, 16),
+    schedule = (ta = (32, 8), tb = (32, 8), pad = 4, vec = 4)
+);
 
 /// Double buffering: the next tile of each operand is copied while the current one is multiplied.
 pub const DOUBLE_BUFFERED: MatmulKernel<f32> = matmul_kernel!(
@@ -160,10 +170,7 @@ pub const DOUBLE_BUFFERED: MatmulKernel<f32> = matmul_kernel!(
     bn = 128,
     bk = 8,
     tc = (16, 16),
-    ta = (32, 8),
-    tb = (32, 8),
-    pad = 4,
-    vec = 4,
+    schedule = (ta = (32, 8), tb = (32, 8), pad = 4, vec = 4),
     stages = 2
 );
 
@@ -173,11 +180,7 @@ pub const WARP_TILES: MatmulKernel<f32> = matmul_kernel!(
     bn = 128,
     bk = 8,
     tc = layout!(((8, 2), (4, 4)) : ((1, 32), (8, 64))),
-    values = (4, 4),
-    ta = (32, 8),
-    tb = (32, 8),
-    pad = 4,
-    vec = 4,
+    schedule = (values = (4, 4), ta = (32, 8), tb = (32, 8), pad = 4, vec = 4),
     stages = 2
 );
 
@@ -189,12 +192,8 @@ pub const BEST: MatmulKernel<f32> = matmul_kernel!(
     bn = 256,
     bk = 8,
     tc = swizzled(2, 0, -2, layout!(((4, 2), (8, 4)) : ((1, 32), (4, 64)))),
-    values = (4, 4),
-    pad = 4,
-    vec = 4,
+    schedule = (values = (4, 4), pad = 4, vec = 4, fragments = 2, order = row_serpentine),
     stages = 4,
-    fragments = 2,
-    order = row_serpentine,
     alpha_beta = true,
     overlaps = true
 );

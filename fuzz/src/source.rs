@@ -16,8 +16,18 @@ pub fn definition(of: &Definition) -> String {
     match of {
         Definition::Function(of, _) => kernel(of),
         Definition::Matmul(args) => {
-            format!("matmul_kernel!({})\n", args.iter().map(arg).collect::<Vec<_>>().join(", "))
+            format!("matmul_kernel!({})\n", args.iter().map(key).collect::<Vec<_>>().join(", "))
         }
+    }
+}
+
+/// A key of a product; keys in parentheses are a call of it.
+fn key(of: &Arg) -> String {
+    match (&of.name, &of.value.kind) {
+        (Some(name), ExprKind::Call { function, args: keys, .. }) if *function == *name => {
+            format!("{} = ({})", name.text, keys.iter().map(key).collect::<Vec<_>>().join(", "))
+        }
+        _ => arg(of),
     }
 }
 

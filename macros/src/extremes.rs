@@ -16,8 +16,8 @@ const KERNELS: &str = include_str!("../fuzz/functions.rs");
 
 /// Keys of products with integers in them.
 const PRODUCTS: &[&str] = &[
-    "bm = 64, bn = 32, bk = 16, tc = (8, 8), ta = (32, 2), tb = layout!((8, 8)), dtype = f64, mma = none, pad = 2",
-    "bm = 64, bn = 64, bk = 8, tc = (8, 8, 2), values = (2, 2), stages = 2, fragments = 2, vec = 2",
+    "bm = 64, bn = 32, bk = 16, tc = (8, 8), schedule = (ta = (32, 2), tb = layout!((8, 8)), pad = 2), dtype = f64, mma = none",
+    "bm = 64, bn = 64, bk = 8, tc = (8, 8, 2), schedule = (values = (2, 2), fragments = 2, vec = 2), stages = 2",
     "dtype = bf16, arch = 90, bm = 128, bn = 128, bk = 64, stages = 3",
     "dtype = bf16, bm = 64, bn = 64, bk = 32, stages = 2, warps = (2, 2), a = k_major, b = k_major",
     "dtype = f16, b_dtype = u4, group_size = 64, zeros = true, arch = 90, bm = 64, bn = 64, a = k_major, b = k_major",

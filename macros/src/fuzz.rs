@@ -18,9 +18,9 @@ const KERNELS: &[&str] = &[
 
 const KEYS: &[&str] = &[
     "bm = 128, bn = 128, bk = 8, tc = (16, 16)",
-    "bm = 64, bn = 32, bk = 16, tc = (8, 8), ta = (32, 2), tb = layout!((8, 8)), dtype = f64, mma = none, pad = 2",
-    "a = k_major, b = k_major, c = n_major, stages = 3, vec = 4, epilogue = |x| max(x, 0.0), name = relu",
-    "alpha_beta = false, order = serpentine, arch = 80, sa = layout!((128, 8) : (1, 132)), deny = bank_conflicts",
+    "bm = 64, bn = 32, bk = 16, tc = (8, 8), schedule = (ta = (32, 2), tb = layout!((8, 8)), pad = 2), dtype = f64, mma = none",
+    "a = k_major, b = k_major, c = n_major, stages = 3, schedule = (vec = 4), epilogue = |x| max(x, 0.0), name = relu",
+    "alpha_beta = false, schedule = (order = serpentine, sa = layout!((128, 8) : (1, 132))), arch = 80, deny = bank_conflicts",
 ];
 
 /// Replacements for a token.

@@ -1,7 +1,7 @@
 //! `key = value, …`: the arguments of `matmul_kernel!(…)` and of `name!(…)`.
 
 use crate::expr::expr;
-use crate::text::Text;
+use crate::text::{Place, Text};
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
 use syn::{Expr, Ident, Token};
@@ -20,11 +20,43 @@ pub(crate) fn keys(tokens: TokenStream, text: &mut Text) -> Vec<Arg> {
     let mut args: Vec<Arg> = Vec::new();
     for pair in pairs {
         match pair {
-            Ok((name, value)) => args.push(Arg { name: Some(text.name(&name)), value: expr(&value, text) }),
+            Ok((name, value)) => args.push(arg(&name, &value, text)),
             Err(error) => text.unreadable(&error),
         }
     }
     args
+}
+
+/// A key and its value, which may be keys in parentheses: `schedule = (values = (4, 4), vec = 4)`, as a call of the key.
+fn arg(name: &Ident, value: &Expr, text: &mut Text) -> Arg {
+    let items: Vec<&Expr> = match value {
+        Expr::Tuple(tuple) => tuple.elems.iter().collect(),
+        Expr::Paren(paren) => vec![&paren.expr],
+        _ => Vec::new(),
+    };
+    let name = text.name(name);
+    if !items.iter().any(|item| matches!(item, Expr::Assign(_))) {
+        return Arg { name: Some(name), value: expr(value, text) };
+    }
+    let place = Place::of(value);
+    let nested = |item: &&Expr, text: &mut Text| match item {
+        Expr::Assign(assign) if key(&assign.left).is_some() => {
+            key(&assign.left).map(|name| arg(name, &assign.right, text))
+        }
+        other => Some(Arg { name: None, value: expr(other, text) }),
+    };
+    let read = |text: &mut Text| items.iter().filter_map(|item| nested(item, text)).collect::<Vec<_>>();
+    let args = text.deeper(value, read).unwrap_or_default();
+    let kind = ExprKind::Call { function: name.clone(), types: Vec::new(), args };
+    Arg { name: Some(name), value: ast::Expr { span: text.span(place), kind } }
+}
+
+/// The word in front of `=`.
+fn key(of: &Expr) -> Option<&Ident> {
+    match of {
+        Expr::Path(path) => path.path.get_ident(),
+        _ => None,
+    }
 }
 
 fn pairs(input: ParseStream<'_>) -> Vec<Pair> {

@@ -12,6 +12,6 @@ fn transpose(from: &Tensor<f32, (M, N)>, to: &mut Tensor<f32, (N, M)>) {
     copy(parallelize(s, across, thread.x), parallelize(tile(to, (32, 32), (block.y, block.x)), across, thread.x));
 }
 
-const K: MatmulKernel<f32> = matmul_kernel!(sa = layout!((128, 8) : (8, 1)));
+const K: MatmulKernel<f32> = matmul_kernel!(schedule = (sa = layout!((128, 8) : (8, 1))));
 
 fn main() {}

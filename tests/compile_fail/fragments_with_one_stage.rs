@@ -1,6 +1,6 @@
 use tilewright::prelude::*;
 
-const ONE: MatmulKernel<f32> = matmul_kernel!(bk = 16, vec = 4, stages = 1, fragments = 2);
+const ONE: MatmulKernel<f32> = matmul_kernel!(bk = 16, schedule = (vec = 4, fragments = 2), stages = 1);
 
 #[kernel]
 fn fragments_with_one_stage(x: &Tensor<f32, (N,)>, y: &mut Tensor<f32, (N,)>) {

@@ -1,6 +1,6 @@
 use tilewright::prelude::*;
 
-const K: MatmulKernel<f32> = matmul_kernel!(order = diagonal);
+const K: MatmulKernel<f32> = matmul_kernel!(schedule = (order = diagonal));
 
 #[kernel]
 fn order_unknown(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) {

@@ -5,7 +5,7 @@
 use tilewright::prelude::*;
 
 /// A constant.
-pub const SGEMM: MatmulKernel<f32> = matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16), pad = 1);
+pub const SGEMM: MatmulKernel<f32> = matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16), schedule = (pad = 1));
 
 /// A kernel that is never launched.
 #[kernel]

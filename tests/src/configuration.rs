@@ -254,10 +254,10 @@ impl Draw {
         }
         let few = if of.promotes() { rows == 64 } else { rows <= 128 };
         match self.below(6) {
-            0 => keys += &format!(" cluster={}", self.one(&[2, 4])),
-            1 if rows <= 128 && !of.keys.contains("f32x3") => keys += " ping_pong=true",
-            2 if few => keys += &format!(" split_k={}", self.one(&[2, 4, 8])),
-            3 => keys += " band=1",
+            0 => keys += &format!(" schedule=(cluster={})", self.one(&[2, 4])),
+            1 if rows <= 128 && !of.keys.contains("f32x3") => keys += " schedule=(ping_pong=true)",
+            2 if few => keys += &format!(" schedule=(split_k={})", self.one(&[2, 4, 8])),
+            3 => keys += " schedule=(band=1)",
             _ => {}
         }
         keys
@@ -280,7 +280,10 @@ impl Draw {
                 );
                 let (bm, bn) = (over * values.0 * self.one(&[1, 2]), columns * values.1 * self.one(&[1, 2]));
                 let (bm, bn) = (bm.max(16), bn.max(16));
-                format!(" tc=({over},{columns}) values=({},{}) bm={bm} bn={bn} bk=16", values.0, values.1)
+                format!(
+                    " tc=({over},{columns}) schedule=(values=({},{})) bm={bm} bn={bn} bk=16",
+                    values.0, values.1
+                )
             }
             2 => format!(" bm=64 bn=64 bk=16 tc=(8,8,{})", self.one(&[2, 4])),
             _ => {
@@ -289,8 +292,8 @@ impl Draw {
             }
         };
         keys += self.one(&["", "", " stages=2", " stages=3"]);
-        keys += self.one(&["", "", " fragments=2"]);
-        keys += self.one(&["", "", " order=serpentine", " order=rows"]);
+        keys += self.one(&["", "", " schedule=(fragments=2)"]);
+        keys += self.one(&["", "", " schedule=(order=serpentine)", " schedule=(order=rows)"]);
         keys
     }
 
@@ -321,7 +324,7 @@ impl Draw {
         if of.k == 0 {
             keys += &self.threads();
             if arch == 90 && keys.contains("bm=") && self.once_in(3) {
-                keys += &format!(" split_k={}", self.one(&[2, 4, 8]));
+                keys += &format!(" schedule=(split_k={})", self.one(&[2, 4, 8]));
             }
         } else if by_wgmma {
             keys += &self.wgmma(of);
@@ -336,12 +339,12 @@ impl Draw {
             ("alpha_beta=true", 3),
             ("batched=true", 4),
             ("overlaps=true", 8),
-            ("swizzle=none", 16),
-            ("swizzle=(2,4,3)", 16),
+            ("schedule=(swizzle=none)", 16),
+            ("schedule=(swizzle=(2,4,3))", 16),
         ] {
             let of_mma_sync = of.k > 0 && !by_wgmma;
             let suits = match key.split('=').next() {
-                Some("swizzle") => of_mma_sync && !keys.contains("swizzle"),
+                Some("schedule") => of_mma_sync && !keys.contains("swizzle"),
                 Some("c") => !by_wgmma,
                 _ => true,
             };
@@ -373,13 +376,11 @@ impl Draw {
         let whole = of.is_whole();
         let mut keys = self.one(&["", "", "", " residual=before", " residual=after"]).to_owned();
         if !keys.is_empty() && !whole {
-            keys += self.one(&["", "", " residual_dtype=f32", " residual_dtype=bf16"]);
+            keys += self.one(&["", "", "(f32)", "(bf16)"]);
         }
         if has_function && self.once_in(2) {
-            keys += " aux=true";
-            if !whole {
-                keys += self.one(&["", "", " aux_dtype=f32", " aux_dtype=f16"]);
-            }
+            let of = if whole { "true" } else { self.one(&["true", "true", "f32", "f16"]) };
+            keys += &format!(" aux={of}");
         }
         keys
     }

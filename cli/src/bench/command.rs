@@ -22,7 +22,7 @@ Examples:
   tilewright bench gemm --dtype bf16 --sizes 4096,4095x4097x1023 --layouts tn
   tilewright bench gemm --dtype e4m3 --sizes 4096 --kernel 'arch=90 out=bf16' --kernel 'arch=90 out=bf16 fast_accum=true'
   tilewright bench gemm --dtype bf16 --layouts tn --kernel 'arch=90 bias=rows epilogue=gelu'
-  tilewright bench gemm --kernel 'vec=4 bk=16 stages=3' --kernel 'vec=4 bk=16' --layouts nn,nt,tn,tt
+  tilewright bench gemm --kernel 'bk=16 stages=3' --kernel 'bk=16 schedule=(vec=4)' --layouts nn,nt,tn,tt
   tilewright bench ladder --plot ladder.svg
   tilewright bench batched --sizes 64x128x128x128
   tilewright bench attention --sizes 16x4096x4096x128 --kernel 'BM=128 BN=64' --kernel 'BM=64 BN=64'

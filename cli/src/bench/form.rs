@@ -190,7 +190,7 @@ impl Form {
             }),
             bias: vector(Role::Bias),
             residual: elem(Role::Residual).map(|elem| {
-                let after = word(keys, "residual").as_deref() == Some("after");
+                let after = called(keys, "residual").as_deref() == Some("after");
                 Residual { elem, after }
             }),
             aux: elem(Role::Aux),
@@ -386,6 +386,14 @@ fn word(keys: &[Arg], key: &str) -> Option<String> {
     }
 }
 
+/// The value of a key that is a word, or a word with something in parentheses.
+fn called(keys: &[Arg], key: &str) -> Option<String> {
+    match value(keys, key)? {
+        ExprKind::Call { function, .. } => Some(function.text.clone()),
+        _ => word(keys, key),
+    }
+}
+
 fn activation(keys: &[Arg]) -> Result<Activation> {
     let Some(given) = value(keys, "epilogue") else { return Ok(Activation::None) };
     let name = word(keys, "epilogue");
@@ -450,8 +458,8 @@ mod tests {
         check("dtype=bf16 epilogue=|x| max(x, 0.1*x)", "bf16 nt, a closure", 5e-3, "bf16 nt");
         check("dtype=bf16 bias=rows epilogue=tanh", "bf16 nt, bias, tanh", 5e-3, "bf16 nt, bias");
         let before = "bf16 nt, residual of f32, relu";
-        check("dtype=bf16 residual=before residual_dtype=f32 epilogue=relu", before, 5e-3, "bf16 nt, relu");
-        let both = "dtype=bf16 out=f32 epilogue=gelu residual=after aux=true aux_dtype=bf16 batched=true";
+        check("dtype=bf16 residual=before(f32) epilogue=relu", before, 5e-3, "bf16 nt, relu");
+        let both = "dtype=bf16 out=f32 epilogue=gelu residual=after aux=bf16 batched=true";
         let named = "bf16 -> f32 nt, gelu, residual of f32, second result of bf16";
         check(both, named, 5e-3, "bf16 -> f32 nt, gelu");
     }

@@ -17,7 +17,7 @@ use super::jit::middle;
 use super::prepared::{Loaded, Operand};
 
 /// Products with few programs and with many.
-const KERNELS: [&str; 2] = ["vec=4 bk=16 stages=3", "dtype=bf16 arch=90 a=k_major b=k_major"];
+const KERNELS: [&str; 2] = ["schedule=(vec=4) bk=16 stages=3", "dtype=bf16 arch=90 a=k_major b=k_major"];
 
 /// M, N, K.
 const SIZES: [usize; 3] = [128, 128, 64];

@@ -13,9 +13,9 @@ use super::Result;
 /// The compiled kernels: the product family at its defaults, at its largest, and by tensor cores.
 const KEYS: &[&str] = &[
     "",
-    "vec=4 bk=16",
-    "vec=4 bk=16 stages=3",
-    "values=(4,4) vec=4 bk=16 stages=3",
+    "schedule=(vec=4) bk=16",
+    "schedule=(vec=4) bk=16 stages=3",
+    "schedule=(values=(4,4) vec=4) bk=16 stages=3",
     "dtype=f64 bm=64 bn=64",
     "dtype=bf16 bm=64 bn=64",
     "dtype=i8 bm=64 bn=64",

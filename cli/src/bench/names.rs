@@ -58,12 +58,15 @@ fn words(keys: &str) -> Vec<&str> {
             !key.is_empty() && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
         })
     };
-    let mut starts: Vec<usize> = Vec::new();
+    let (mut starts, mut depth): (Vec<usize>, usize) = (Vec::new(), 0);
     for part in keys.split_whitespace() {
         let at = part.as_ptr() as usize - keys.as_ptr() as usize;
-        if starts.is_empty() || begins(part) {
+        if starts.is_empty() || depth == 0 && begins(part) {
             starts.push(at);
         }
+        // Those in parentheses belong to the key in front of them.
+        let count = |sign: char| part.matches(sign).count();
+        depth = (depth + count('(')).saturating_sub(count(')'));
     }
     let ends = starts.iter().skip(1).copied().chain([keys.len()]);
     starts.iter().zip(ends).map(|(&start, end)| keys[start..end].trim()).collect()
@@ -80,7 +83,7 @@ mod tests {
 
     #[test]
     fn names_are_short_and_different() {
-        check(&["vec=4 bk=16"], &["vec=4 bk=16"]);
+        check(&["schedule=(vec=4) bk=16"], &["schedule=(vec=4) bk=16"]);
         check(&["", "bk=16"], &["matmul", "bk=16"]);
         check(&["name=wide arch=90 bm=128", "arch=90 bk=16"], &["wide", "bk=16"]);
         let tensor = "dtype=bf16 arch=90 a=k_major b=k_major";

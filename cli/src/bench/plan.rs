@@ -17,8 +17,8 @@ const HOPPER: &str = "arch=90";
 const BEST: &[(Elem, &[&str])] = &[
     (Elem::F32, FASTEST),
     (Elem::F64, &[HOPPER, DOUBLE, "bm=64 bn=64"]),
-    (Elem::F16, &[HOPPER, "vec=8 bk=16 mma=none"]),
-    (Elem::Bf16, &[HOPPER, "vec=8 bk=16 mma=none"]),
+    (Elem::F16, &[HOPPER, "schedule=(vec=8) bk=16 mma=none"]),
+    (Elem::Bf16, &[HOPPER, "schedule=(vec=8) bk=16 mma=none"]),
     (Elem::I8, &[HOPPER, "bm=64 bn=64"]),
     (Elem::I32, &["bm=64 bn=64"]),
     (Elem::Tf32, &[HOPPER]),

@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches};
 use tilewright::kernels::{self, Shipped};
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::words::Words;
-use tilewright_codegen::{Definition, Generated};
+use tilewright_codegen::{Definition, Generated, matmul};
 
 use crate::output::{Failure, Result};
 pub(crate) use parts::{Part, parts};
@@ -44,11 +44,14 @@ pub(crate) fn help() -> String {
 
 /// The keys of products, for `--help`.
 pub(crate) fn keys() -> String {
-    let row = |(key, default, about): &tilewright_codegen::matmul::Key| {
-        format!("  {key:<12}{about} [default: {default}]")
-    };
-    let rows: Vec<String> = tilewright_codegen::matmul::keys().map(row).collect();
-    format!("Keys of matmul:\n{}", rows.join("\n"))
+    let row = |(key, default, about): &matmul::Key| format!("  {key:<12}{about} [default: {default}]");
+    let [rows, schedule] =
+        [matmul::keys().map(row).collect::<Vec<_>>(), matmul::schedule().map(row).collect::<Vec<_>>()];
+    format!(
+        "Keys of matmul:\n{}\n\nKeys inside its schedule, 'schedule=(values=(4,4) vec=4)':\n{}",
+        rows.join("\n"),
+        schedule.join("\n")
+    )
 }
 
 /// The kernel that the arguments name.

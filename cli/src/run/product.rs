@@ -84,7 +84,10 @@ impl<'p> Product<'p> {
             b,
             more: more.to_vec(),
             function: Function::of(definition)?,
-            after: word("residual") == Some("after"),
+            after: match key(definition, "residual") {
+                Some(ExprKind::Call { function, .. }) => function.text == "after",
+                _ => word("residual") == Some("after"),
+            },
             acc,
             // Integers that become another type are scaled by real numbers.
             scaled: if acc.is_float() || acc == c.elem { acc } else { Elem::F32 },

@@ -89,13 +89,20 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["activation", "relu"], "epilogue"),
 ];
 
+/// Keys whose values are part of another key's.
+const MERGED: [(&str, &str); 2] =
+    [("residual_dtype", "write residual = before(f32)"), ("aux_dtype", "write aux = f32")];
+
 /// The help for an unknown key.
 pub(super) fn instead_of(name: &str) -> String {
     let row = ELSEWHERE.iter().find(|(names, _)| names.contains(&name.to_lowercase().as_str()));
     if let Some((key, _, about)) = row.and_then(|(_, key)| keys::key(key)) {
         return format!("write `{key}`: {about}");
     }
+    if let Some((_, help)) = MERGED.iter().find(|(known, _)| *known == name) {
+        return (*help).to_owned();
+    }
     let keys = || keys::keys().map(|(key, ..)| *key);
-    did_you_mean(name, keys())
+    did_you_mean(name, keys().chain(keys::schedule().map(|(key, ..)| *key)))
         .unwrap_or_else(|| format!("the keys are {}", keys().collect::<Vec<_>>().join(", ")))
 }

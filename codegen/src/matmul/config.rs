@@ -508,36 +508,45 @@ impl Reader<'_> {
         (elem, packed)
     }
 
-    /// What is added to each element of C.
+    /// What is added to each element of C: when, `before`, and of which type if not of that of C, `before(f32)`.
     fn residual(&mut self, out: Elem) -> Option<Residual> {
-        let whens = [When::Before, When::After];
-        let when = self.choice("residual", &["none", "before", "after"]).checked_sub(1).map(|at| whens[at]);
-        let elem = self.elem("residual_dtype", out);
-        if let (Some(span), None) = (self.find("residual_dtype").map(|expr| expr.span), when) {
-            self.error(
-                span,
-                "`residual_dtype` is the type of a residual, and there is none",
-                "write residual = before, to add it before the epilogue's function, or residual = after",
-            );
-        }
-        when.map(|when| Residual { elem, when })
+        const WHENS: [When; 2] = [When::Before, When::After];
+        let given = self.find("residual").cloned()?;
+        let (when, elem) = match given.kind {
+            ExprKind::Call { function, args, .. } if args.len() == 1 => {
+                let elem = self.elem_of("residual", &args[0].value, out);
+                (Expr { kind: ExprKind::Name(function.text), span: function.span }, elem)
+            }
+            kind => (Expr { kind, ..given }, out),
+        };
+        let choice = self.choice_of("residual", &when, &["none", "before", "after"]);
+        choice.checked_sub(1).map(|at| Residual { elem, when: WHENS[at] })
     }
 
-    /// The type of a second result.
+    /// The type of a second result: that of C unless one is given.
     fn aux(&mut self, out: Elem) -> Option<Elem> {
-        let (given, elem) = (self.flag("aux"), self.elem("aux_dtype", out));
-        let span = |key: &str| self.find(key).map(|expr| expr.span);
-        if let (Some(span), false) = (span("aux_dtype"), given) {
-            let message = "`aux_dtype` is the type of a second result, and there is none";
-            self.error(span, message, "write aux = true, or leave aux_dtype out");
-        } else if let (Some(span), true, None) = (span("aux"), given, span("epilogue")) {
+        let given = self.find("aux").cloned()?;
+        let elem = match given.kind {
+            ExprKind::Bool(false) => return None,
+            ExprKind::Bool(true) => out,
+            ExprKind::Name(_) | ExprKind::Path(_) => self.elem_of("aux", &given, out),
+            _ => {
+                self.error(
+                    given.span,
+                    "`aux` is true, or the type of its elements",
+                    "write aux = true, or aux = f32",
+                );
+                return None;
+            }
+        };
+        if self.find("epilogue").is_none() {
             self.error(
-                span,
+                given.span,
                 "`aux` has what the epilogue's function is applied to, and there is no such function",
                 "write epilogue = gelu or another function, or leave aux out",
             );
         }
-        given.then_some(elem)
+        Some(elem)
     }
 
     fn precision(&mut self, dtype: Elem) -> Precision {

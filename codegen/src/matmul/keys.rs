@@ -28,9 +28,6 @@ const SUBJECTS: &[(&str, &[Key])] = &[
                 "(16, 16) or what divides the tiles, along what is contiguous in C",
                 "thread layout of the multiply-adds; a third mode splits K",
             ),
-            ("values", "(1, 1)", "adjacent rows and columns of C that a thread computes"),
-            ("ta", "along what is contiguous", "thread layout of A's copy"),
-            ("tb", "along what is contiguous", "thread layout of B's copy"),
         ],
     ),
     (
@@ -57,32 +54,21 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             ("a", "m_major", "m_major: columns of A contiguous; k_major: rows"),
             ("b", "n_major", "n_major: columns of B contiguous; k_major: rows"),
             ("c", "m_major", "m_major: columns of C contiguous; n_major: rows"),
-            ("pad", "what avoids bank conflicts", "padding between columns of the shared tiles, in elements"),
-            ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
-            ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
         ],
     ),
     (
         "Copies and pipeline",
         &[
             (
+                "schedule",
+                "none",
+                "keys of the table at the end, in parentheses, which record how a kernel was tuned: thread layouts of copies, layouts of shared tiles, loop orders, clusters",
+            ),
+            (
                 "stages",
                 "1, or 2 with 2 fragments, or up to 4 on tensor cores",
                 "stages of shared tiles in flight",
             ),
-            ("fragments", "1", "k-steps in registers: 2 loads the next while one is multiplied"),
-            (
-                "exits",
-                "true",
-                "with 2 fragments: a loop-exit test after each k-step, which keeps nvcc from interleaving k-steps",
-            ),
-            (
-                "staged",
-                "none",
-                "none, transposed or both: which operands are copied through registers, `vec` elements at once; transposed are those that are k_major",
-            ),
-            ("vec", "1", "vector width of copies, in elements"),
-            ("order", "plain", "plain, serpentine, rows or row_serpentine: loop order over the accumulators"),
         ],
     ),
     (
@@ -102,15 +88,13 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "residual",
                 "none",
-                "none, before or after: an argument `residual` after `bias`, a matrix like C with a leading dimension of its own, which is added to it: before the function of `epilogue` is applied, as beta·C is (a ResNet's relu(x + residual), or C and D of cuBLASLt), or after it, as in CUTLASS's LinearCombinationResidualBlock (gelu(x) + residual). It is added in the type of alpha, and C is rounded once",
+                "none, before or after, or with the type of its elements, before(f32): an argument `residual` after `bias`, a matrix like C with a leading dimension of its own, which is added to it: before the function of `epilogue` is applied, as beta·C is (a ResNet's relu(x + residual), or C and D of cuBLASLt), or after it, as in CUTLASS's LinearCombinationResidualBlock (gelu(x) + residual). It is added in the type of alpha, and C is rounded once",
             ),
-            ("residual_dtype", "out", "element type of the residual"),
             (
                 "aux",
                 "false",
-                "true: a second result, the argument `aux` after the others, a matrix like C with a leading dimension of its own: what the function of `epilogue` is applied to, after alpha, beta, bias and a residual = before, for the backward pass of a training step; cuBLASLt's GELU_AUX. It is rounded to its type once, and C is computed from the sum before that",
+                "true, or the type of its elements: a second result, of the type of C unless a type is given, the argument `aux` after the others, a matrix like C with a leading dimension of its own: what the function of `epilogue` is applied to, after alpha, beta, bias and a residual = before, for the backward pass of a training step; cuBLASLt's GELU_AUX. It is rounded to its type once, and C is computed from the sum before that",
             ),
-            ("aux_dtype", "out", "element type of the second result"),
             (
                 "scales",
                 "none",
@@ -152,34 +136,9 @@ const SUBJECTS: &[(&str, &[Key])] = &[
                 "warps that multiply by mma.sync: their number, or as (2, 4) over rows and columns of C, or as (1, 1, 8) with warps that share K",
             ),
             (
-                "swizzle",
-                "what avoids bank conflicts",
-                "none, or (bits, base, shift): the swizzle of both shared tiles of a product by mma.sync, whose rows are compact along what is contiguous in A and B; (3, 3, 3) suits rows of 128 bytes of 16-bit elements. Bulk copies write the hardware's swizzles, so tiles with another one are filled by cp.async",
-            ),
-            (
-                "cluster",
-                "1",
-                "with wgmma: 1, 2 or 4 blocks of a cluster, which multicast the columns that they share",
-            ),
-            (
-                "split_k",
-                "1",
-                "with wgmma, and on CUDA cores for arch = 90: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K; sums are added in one order, whatever the schedule",
-            ),
-            (
-                "ping_pong",
-                "false",
-                "with wgmma: two warpgroups alternate tiles: one multiplies while the other runs its epilogue",
-            ),
-            (
                 "fast_accum",
                 "false",
                 "with wgmma, e4m3 and e5m2: Hopper's tensor cores keep about 13 bits of sums of 8-bit numbers. false adds those of each 128 of K in f32; true leaves the sums in the tensor cores, which is faster and allows larger tiles",
-            ),
-            (
-                "band",
-                "8",
-                "with wgmma: raster order: rows of tiles in a band, before the next column of tiles",
             ),
             (
                 "overlaps",
@@ -191,21 +150,81 @@ const SUBJECTS: &[(&str, &[Key])] = &[
     ),
 ];
 
-/// All keys.
+/// The keys inside `schedule`.
+const SCHEDULE: &[Key] = &[
+    ("values", "(1, 1)", "adjacent rows and columns of C that a thread computes"),
+    ("fragments", "1", "k-steps in registers: 2 loads the next while one is multiplied"),
+    ("order", "plain", "plain, serpentine, rows or row_serpentine: loop order over the accumulators"),
+    (
+        "exits",
+        "true",
+        "with 2 fragments: a loop-exit test after each k-step, which keeps nvcc from interleaving k-steps",
+    ),
+    (
+        "staged",
+        "none",
+        "none, transposed or both: which operands are copied through registers, `vec` elements at once; transposed are those that are k_major",
+    ),
+    ("vec", "1", "vector width of copies, in elements"),
+    ("ta", "along what is contiguous", "thread layout of A's copy"),
+    ("tb", "along what is contiguous", "thread layout of B's copy"),
+    ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
+    ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
+    ("pad", "what avoids bank conflicts", "padding between columns of the shared tiles, in elements"),
+    (
+        "swizzle",
+        "what avoids bank conflicts",
+        "none, or (bits, base, shift): the swizzle of both shared tiles of a product by mma.sync, whose rows are compact along what is contiguous in A and B; (3, 3, 3) suits rows of 128 bytes of 16-bit elements. Bulk copies write the hardware's swizzles, so tiles with another one are filled by cp.async",
+    ),
+    (
+        "cluster",
+        "1",
+        "with wgmma: 1, 2 or 4 blocks of a cluster, which multicast the columns that they share",
+    ),
+    (
+        "split_k",
+        "1",
+        "with wgmma, and on CUDA cores for arch = 90: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K; sums are added in one order, whatever the schedule",
+    ),
+    (
+        "ping_pong",
+        "false",
+        "with wgmma: two warpgroups alternate tiles: one multiplies while the other runs its epilogue",
+    ),
+    ("band", "8", "with wgmma: raster order: rows of tiles in a band, before the next column of tiles"),
+];
+
+/// All keys, but for those inside `schedule`.
 pub fn keys() -> impl Iterator<Item = &'static Key> {
     SUBJECTS.iter().flat_map(|(_, keys)| *keys)
 }
 
-/// A key by its name.
-pub(super) fn key(name: &str) -> Option<&'static Key> {
-    keys().find(|(known, ..)| *known == name)
+/// The keys inside `schedule`.
+pub fn schedule() -> impl Iterator<Item = &'static Key> {
+    SCHEDULE.iter()
 }
 
-/// The table as Markdown, a list for each subject.
+/// A key by its name, also one inside `schedule`.
+pub(super) fn key(name: &str) -> Option<&'static Key> {
+    keys().chain(schedule()).find(|(known, ..)| *known == name)
+}
+
+/// Does a key stand inside `schedule`?
+pub(super) fn is_of_schedule(name: &str) -> bool {
+    schedule().any(|(known, ..)| *known == name)
+}
+
+/// The table as Markdown, a list for each subject, and a table of the keys inside `schedule`.
 pub fn page() -> String {
     let list = |(key, default, about): &Key| format!("- **`{key}`**: {about}. Default: {default}.\n");
     let subject = |(subject, keys): &(&str, &[Key])| {
         format!("\n# {subject}\n\n{}", keys.iter().map(list).collect::<String>())
     };
-    SUBJECTS.iter().map(subject).collect()
+    let row = |(key, default, about): &Key| format!("| **`{key}`** | {about} | {default} |\n");
+    let of_schedule = format!(
+        "\n# Schedule\n\nKeys that record how a kernel was tuned stand inside `schedule`: `schedule = (values = (4, 4), vec = 4)`.\n\n\
+         | key | meaning | default |\n|---|---|---|\n{}",
+        SCHEDULE.iter().map(row).collect::<String>()
+    );
+    SUBJECTS.iter().map(subject).collect::<String>() + &of_schedule
 }

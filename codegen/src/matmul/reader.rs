@@ -90,9 +90,14 @@ impl Reader<'_> {
     }
 
     pub(super) fn elem(&mut self, key: &str, default: Elem) -> Elem {
-        let Some(expr) = self.find(key) else {
-            return default;
-        };
+        match self.find(key).cloned() {
+            Some(expr) => self.elem_of(key, &expr, default),
+            None => default,
+        }
+    }
+
+    /// An element type in the value of a key.
+    pub(super) fn elem_of(&mut self, key: &str, expr: &Expr, default: Elem) -> Elem {
         let (span, name) = (
             expr.span,
             if let ExprKind::Name(name) | ExprKind::Path(name) = &expr.kind {
@@ -120,7 +125,12 @@ impl Reader<'_> {
     }
 
     pub(super) fn choice(&mut self, key: &str, choices: &[&str]) -> usize {
-        let Some(expr) = self.find(key) else { return 0 };
+        let expr = self.find(key).cloned();
+        expr.map_or(0, |expr| self.choice_of(key, &expr, choices))
+    }
+
+    /// A choice in the value of a key.
+    pub(super) fn choice_of(&mut self, key: &str, expr: &Expr, choices: &[&str]) -> usize {
         let span = expr.span;
         let written = match &expr.kind {
             ExprKind::Name(name) | ExprKind::Str(name) => name.clone(),

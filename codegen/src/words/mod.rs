@@ -1,4 +1,4 @@
-//! Keys as text, `bm=64 dtype=i32 tc=(8,8)`: the form of a macro's tokens on a command line, in a test or in
+//! Keys as text, `bm=64 tc=(8,8) schedule=(vec=4)`: the form of a macro's tokens on a command line, in a test or in
 //! a tuning record. Mistakes are pointed at in the text itself.
 
 mod read;
@@ -29,11 +29,12 @@ pub struct Words {
 pub struct Mistakes(String);
 
 impl Words {
-    /// Reads keys. `bm=64`, `bm = 64` and `bm = 64,` are the same; a layout is `(128,8):(1,129)` or `layout!(…)`.
+    /// Reads keys. `bm=64`, `bm = 64` and `bm = 64,` are the same; a layout is `(128,8):(1,129)` or `layout!(…)`, and
+    /// keys of a key stand in parentheses, with or without commas.
     ///
     /// ```
     /// use tilewright_codegen::words::Words;
-    /// let kernel = Words::read("bm=64 bn=64 tc=(8,8) epilogue=|x| max(x, 0.0)")?.matmul()?;
+    /// let kernel = Words::read("bm=64 bn=64 tc=(8,8) schedule=(vec=4) epilogue=|x| max(x, 0.0)")?.matmul()?;
     /// assert!(kernel.source().contains("__launch_bounds__(64, "));
     ///
     /// let said = Words::read("bm=64 bnn=64")?.matmul().unwrap_err().to_string();

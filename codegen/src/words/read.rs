@@ -137,7 +137,36 @@ impl<'t> Reader<'t> {
             return Err((place, said.help(format!("write `{name}=…`"))));
         }
         let name = Name { text: name.to_owned(), span: self.span(place) };
-        Ok(Arg { name: Some(name), value: self.value()? })
+        let value = if self.begins_keys() { self.keys(&name)? } else { self.value()? };
+        Ok(Arg { name: Some(name), value })
+    }
+
+    /// Do keys in parentheses come next: `(values=(4,4) vec=4)`?
+    fn begins_keys(&mut self) -> bool {
+        let start = self.at;
+        let begins = self.take("(") && self.word().is_some() && {
+            let rest = self.rest();
+            rest.starts_with('=') && !rest.starts_with("==")
+        };
+        self.at = start;
+        begins
+    }
+
+    /// Keys in parentheses, as a call of the key that has them.
+    fn keys(&mut self, of: &Name) -> Result<Expr> {
+        self.deeper(|reader| {
+            reader.rest();
+            let (from, mut args) = (reader.at, Vec::new());
+            reader.take("(");
+            while !reader.take(")") {
+                if reader.rest().is_empty() {
+                    return reader.wrong("`)`", "close the parenthesis");
+                }
+                args.push(reader.pair()?);
+                reader.take(",");
+            }
+            Ok(reader.made(from, ExprKind::Call { function: of.clone(), types: Vec::new(), args }))
+        })
     }
 
     /// An expression, a closure, or a layout: a shape and a stride.

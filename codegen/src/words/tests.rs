@@ -59,6 +59,8 @@ fn keys() {
     check("sa=(64,8):(1,65)", "sa=<[64,8]:[1,65]>");
     check("sa=layout!((64, 8) : (1, 65)) sb=layout!((8,8))", "sa=<[64,8]:[1,65]> sb=<[8,8]:->");
     check("sa=swizzled(3,2,3,(64,8):(8,1)) bm=64", "sa=swizzled[3,2,3,<[64,8]:[8,1]>] bm=64");
+    check("schedule=(vec=4 values=(4,4)) bm=64", "schedule=schedule[4,[4,4]] bm=64");
+    check("schedule = (vec = 4, exits = false,)", "schedule=schedule[4,false]");
     check("epilogue=|x| max(x, 0.0) bm=64", "epilogue=fn1 max[x,0.0] bm=64");
     check("epilogue=|x| select(x >= 1e-3, x*2.5, 0.)", "epilogue=fn1 select[(Ge x 0.001),(Mul x 2.5),0.0]");
 }
@@ -135,6 +137,10 @@ fn parse_errors() {
         "`,` or `)` is missing at the end\n  tc=(8,8\n         ^\nhelp: close the parenthesis",
     );
     refused(
+        "schedule=(vec=4",
+        "`)` is missing at the end\n  schedule=(vec=4\n                 ^\nhelp: close the parenthesis",
+    );
+    refused(
         "bm=64k",
         "a blank between a number and a word is expected here\n  bm=64k\n       ^\nhelp: write `bm=64 bn=64`",
     );
@@ -164,6 +170,8 @@ fn constants_of_a_kernel() {
     assert!(other.source().contains("double"));
     let again = Words::specialize(&other, "bm=32").unwrap();
     assert!(again.report().contains("32 divides M"), "{}", again.report());
+    let tuned = again.specialize(&[("vec", 4), ("vec", 2), ("bk", 16)], &[("dtype", Elem::F32)]).unwrap();
+    assert!(tuned.source().contains("cp_async_8"), "{}", tuned.source());
     let said = Words::specialize(&def, "bn=7").unwrap_err().to_string();
     assert!(said.contains("  bn=7\n     ^\n"), "{said}");
 }

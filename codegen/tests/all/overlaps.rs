@@ -45,8 +45,8 @@ fn check(early: &Generated, ordinary: &Generated) {
 fn products() {
     for keys in [
         "bm=128",
-        "stages=3 bk=16 vec=4",
-        "bm=64 bn=64 bk=64 stages=4 vec=4",
+        "stages=3 bk=16 schedule=(vec=4)",
+        "bm=64 bn=64 bk=64 stages=4 schedule=(vec=4)",
         "bm=128 batched=true alpha_beta=true",
     ] {
         check(&product(&format!("{keys} overlaps=true")), &product(keys));

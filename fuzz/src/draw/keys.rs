@@ -14,28 +14,33 @@ pub(super) fn product(random: &mut Random) -> Definition {
         "bm=32 bn=16 bk=8 tc=(8,4)",
         "bm=16 bn=16 bk=4 tc=(8,4)",
         "bm=32 bn=32 bk=8 tc=(8,8)",
-        "bm=32 bn=16 bk=8 tc=(8,4) values=(4,4) stages=2 fragments=2 vec=4",
-        "bm=32 bn=16 bk=16 tc=(8,4,2) values=(4,4) stages=2 fragments=2 vec=4",
+        "bm=32 bn=16 bk=8 tc=(8,4) schedule=(values=(4,4) fragments=2 vec=4) stages=2",
+        "bm=32 bn=16 bk=16 tc=(8,4,2) schedule=(values=(4,4) fragments=2 vec=4) stages=2",
     ];
     let mut keys = vec![random.pick(&plans).to_owned()];
     let mut add = |random: &mut Random, chance, key: &[&str]| {
         if random.chance(chance) {
             let key = random.pick(key);
-            let word = key.split('=').next().unwrap_or_default();
+            // That of `schedule=(vec=2)` is `vec`.
+            let word = key.trim_start_matches("schedule=(").split('=').next().unwrap_or_default();
             if !keys.iter().any(|known| known.contains(&format!("{word}="))) {
                 keys.push(key.to_owned());
             }
         }
     };
     add(random, 50, &["stages=2", "stages=3", "stages=1"]);
-    add(random, 40, &["vec=2", "vec=4"]);
+    add(random, 40, &["schedule=(vec=2)", "schedule=(vec=4)"]);
     add(random, 40, &["a=k_major"]);
     add(random, 40, &["b=k_major"]);
     add(random, 40, &["c=n_major"]);
     add(random, 25, &["alpha_beta=true"]);
     add(random, 25, &["batched=true"]);
-    add(random, 30, &["order=serpentine", "order=rows", "order=row_serpentine"]);
-    add(random, 30, &["staged=both", "staged=transposed"]);
+    add(
+        random,
+        30,
+        &["schedule=(order=serpentine)", "schedule=(order=rows)", "schedule=(order=row_serpentine)"],
+    );
+    add(random, 30, &["schedule=(staged=both)", "schedule=(staged=transposed)"]);
     add(random, 30, &["dtype=f64", "dtype=f16", "dtype=bf16", "dtype=i32", "dtype=i8", "dtype=u8"]);
     // Threads are those of multiply-adds.
     keys.push("mma=none".to_owned());
@@ -56,7 +61,11 @@ const ROWS: ([&str; 3], [&str; 6]) = (
 );
 /// The same of those in any order, whose elements have 16 bits.
 const ORDERS: ([&str; 3], [&str; 6]) = (
-    ["bm=64 bn=64 cluster=1", "bm=128 bn=64 cluster=1", "a=k_major bm=64 bn=64 cluster=1 c=n_major"],
+    [
+        "bm=64 bn=64 schedule=(cluster=1)",
+        "bm=128 bn=64 schedule=(cluster=1)",
+        "a=k_major bm=64 bn=64 schedule=(cluster=1) c=n_major",
+    ],
     [
         "dtype=bf16",
         "dtype=f16",

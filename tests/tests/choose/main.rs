@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use tilewright::codegen::launch::{Given, Limits, Ranked, Tensor, ranking};
+use tilewright::codegen::matmul::schedule;
 use tilewright::codegen::words::Words;
 use tilewright::kernels::{FASTEST, PLAIN, PRODUCTS};
 
@@ -26,11 +27,17 @@ fn measured() -> Measured {
 /// The keys of a kernel as they are written now: those of results are as they were when it was measured.
 fn today(keys: &str) -> String {
     match keys {
-        "" | "matmul" | "name=matmul" => PLAIN.to_owned(),
-        // Without tensor cores.
-        _ if keys == "vec=8 bk=16" || keys.contains("dtype=f64") => format!("{keys} mma=none"),
-        _ => keys.to_owned(),
+        "" | "matmul" | "name=matmul" => return PLAIN.to_owned(),
+        keys if keys.contains("schedule=") => return keys.to_owned(),
+        _ => {}
     }
+    let tuned = |word: &&str| schedule().any(|(key, ..)| word.split('=').next() == Some(*key));
+    let (inside, mut all): (Vec<&str>, Vec<&str>) = keys.split_whitespace().partition(tuned);
+    let inside = format!("schedule=({})", inside.join(" "));
+    all.extend((inside.len() > "schedule=()".len()).then_some(&*inside));
+    // Without tensor cores.
+    all.extend((keys == "vec=8 bk=16" || keys.contains("dtype=f64")).then_some("mma=none"));
+    all.join(" ")
 }
 
 /// What a launch of a product decides. The suite and the sizes are those of a benchmark: `gemm f32 nt` and `2048x2048x256`;
@@ -117,8 +124,13 @@ fn the_chosen_is_among_the_fastest() {
 fn is_shipped(keys: &str) -> bool {
     let words = |keys: &str| -> Vec<String> {
         let open = ["overlaps=", "dtype="];
-        let words = keys.split_whitespace().filter(|word| !open.iter().any(|open| word.starts_with(open)));
-        words.map(str::to_owned).collect()
+        // In any order, those of the schedule as if they stood among the others.
+        let keys = keys.replace("schedule=(", " ").replace(") ", " ") + " ";
+        let words = keys.split_whitespace().map(|word| word.trim_end_matches(')').to_owned());
+        let mut words: Vec<String> =
+            words.filter(|word| !open.iter().any(|open| word.starts_with(open))).collect();
+        words.sort();
+        words
     };
     PRODUCTS.iter().chain(FASTEST).any(|known| words(known) == words(&today(keys)))
 }

@@ -77,7 +77,7 @@ fn again<T: Stored<Elem = T> + tilewright_codegen::element::Element>(
 fn a_launch_again_allocates_nothing() {
     let run = Fake::new().run(|| {
         const ALTERNATIVES: &str = "dtype=bf16 arch=90 a=k_major b=k_major";
-        assert_eq!(again::<f32>("vec=4 bk=16 stages=3", [256, 128, 64]), 0);
+        assert_eq!(again::<f32>("schedule=(vec=4) bk=16 stages=3", [256, 128, 64]), 0);
         assert_eq!(again::<bf16>(ALTERNATIVES, [256, 128, 64]), 0);
         // Two operands are packed.
         assert_eq!(again::<bf16>(ALTERNATIVES, [256, 128, 71]), 0);

@@ -30,7 +30,10 @@ fn products_with_odd_rows() {
         default("dtype=e4m3 arch=90 a=k_major out=bf16 scales=both", [515, 771, 1031]),
         default("dtype=i8 arch=90 c=n_major", [1027, 515, 1031]),
         default("dtype=e4m3 arch=90 a=k_major b=k_major out=bf16 scales=blocks", [515, 385, 1312]),
-        default("dtype=e4m3 arch=90 a=k_major b=k_major out=bf16 scales=blocks cluster=2", [1030, 385, 2600]),
+        default(
+            "dtype=e4m3 arch=90 a=k_major b=k_major out=bf16 scales=blocks schedule=(cluster=2)",
+            [1030, 385, 2600],
+        ),
     ];
     let cases = [
         packed::orders(),

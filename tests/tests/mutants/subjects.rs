@@ -50,7 +50,8 @@ pub(crate) fn all() -> Vec<Subject> {
         Err(problem) => panic!("{}", problem.message),
     };
     let subject = |name, program, sizes| Subject { name, program, sizes, reference: problem::product };
-    let multistage = || gallery::matmul("bm=64 bn=64 bk=8 tc=(8,8) values=(4,4) stages=3 fragments=2 vec=4");
+    let multistage =
+        || gallery::matmul("bm=64 bn=64 bk=8 tc=(8,8) schedule=(values=(4,4) fragments=2 vec=4) stages=3");
     let around = [size(&[("M", 64), ("N", 64), ("K", 40)], 0), size(&[("M", 70), ("N", 37), ("K", 29)], 3)];
     vec![
         subject(
@@ -83,7 +84,7 @@ pub(crate) fn all() -> Vec<Subject> {
             "bulk epilogue",
             variant(
                 gallery::matmul(
-                    "dtype=bf16 arch=90 bm=64 bn=256 stages=2 cluster=1 a=k_major b=k_major c=n_major",
+                    "dtype=bf16 arch=90 bm=64 bn=256 stages=2 schedule=(cluster=1) a=k_major b=k_major c=n_major",
                 ),
                 0,
             ),

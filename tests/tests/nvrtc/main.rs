@@ -232,7 +232,7 @@ fn fuzz_compiled() {
     proptest!(|(((bm, bn, bk), (tc, vec, stages), (a, b, c), (dtype, serpentine, scaled)) in keys)| {
         let order = if serpentine { "serpentine" } else { "plain" };
         let text = format!(
-            "bm={bm} bn={bn} bk={bk} tc={tc} vec={vec} stages={stages} a={a} b={b} c={c} dtype={dtype} order={order} \
+            "bm={bm} bn={bn} bk={bk} tc={tc} schedule=(vec={vec} order={order}) stages={stages} a={a} b={b} c={c} dtype={dtype} \
              alpha_beta={scaled} mma=none"
         );
         if let Some(kernel) = gallery::matmul(&text).kernel {

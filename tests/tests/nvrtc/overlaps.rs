@@ -34,7 +34,7 @@ fn made_to() -> Vec<(String, Generated)> {
 }
 
 /// A product in clusters, whose blocks let the next kernel start before they end.
-const CLUSTER: &str = "dtype=bf16 arch=90 a=k_major b=k_major bm=128 bn=128 cluster=2";
+const CLUSTER: &str = "dtype=bf16 arch=90 a=k_major b=k_major bm=128 bn=128 schedule=(cluster=2)";
 
 /// Does an instruction access memory? Its address is in brackets; constants, `c[0x0][0x28]`, are launch
 /// parameters.

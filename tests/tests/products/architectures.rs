@@ -80,7 +80,7 @@ fn keys_about_tiles_choose_the_architecture() {
         "dtype=bf16 bm=64 bn=64",
         "dtype=bf16 warps=4",
         "dtype=bf16 stages=3",
-        "dtype=bf16 swizzle=none",
+        "dtype=bf16 schedule=(swizzle=none)",
         "dtype=bf16 mma=mma_sync",
     ] {
         let kernel = kernel(keys);

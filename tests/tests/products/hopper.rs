@@ -109,18 +109,22 @@ fn every_order_of_operands_and_result() {
 
 #[test]
 fn two_tiles_of_rows_per_warpgroup() {
-    check("dtype=bf16 arch=90 bm=256 bn=64 c=n_major cluster=1 a=k_major", &[[264, 520, 136]], 2);
+    check("dtype=bf16 arch=90 bm=256 bn=64 c=n_major schedule=(cluster=1) a=k_major", &[[264, 520, 136]], 2);
 }
 
 #[test]
 fn three_warpgroups() {
     for keys in sweep::share(
-        ["bm=192 bn=64 c=n_major b=k_major", "bm=192 bn=192 cluster=2 b=k_major out=f32", "bm=112 bn=192"],
+        [
+            "bm=192 bn=64 c=n_major b=k_major",
+            "bm=192 bn=192 schedule=(cluster=2) b=k_major out=f32",
+            "bm=112 bn=192",
+        ],
         6,
     ) {
         check_numbers(&format!("dtype=bf16 arch=90 a=k_major {keys}"), &sizes(8));
     }
-    check("dtype=bf16 arch=90 bm=96 bn=192 a=k_major b=k_major cluster=2", &[[200, 400, 136]], 3);
+    check("dtype=bf16 arch=90 bm=96 bn=192 a=k_major b=k_major schedule=(cluster=2)", &[[200, 400, 136]], 3);
 }
 
 /// Operands that are not k_major, as tiles that whole swizzles of 128 bytes do not divide, and shared by blocks of a cluster.
@@ -132,7 +136,7 @@ fn columns_of_any_width() {
     }
     for keys in sweep::share(["bm=192 bn=64 b=k_major", "bm=64 bn=96 c=n_major a=k_major", "bm=32 bn=128"], 6)
     {
-        check_with(&format!("dtype=bf16 arch=90 cluster=2 {keys}"), &[[200, 264, 136]], 8, 3);
+        check_with(&format!("dtype=bf16 arch=90 schedule=(cluster=2) {keys}"), &[[200, 264, 136]], 8, 3);
     }
 }
 
@@ -142,7 +146,12 @@ fn clusters_of_four() {
         ["bm=160 bn=64 a=k_major b=k_major", "bm=64 bn=64 b=k_major", "bm=128 bn=128 c=n_major"],
         6,
     ) {
-        check_with(&format!("dtype=bf16 arch=90 cluster=4 {keys}"), &[[200, 328, 136], [264, 72, 8]], 8, 3);
+        check_with(
+            &format!("dtype=bf16 arch=90 schedule=(cluster=4) {keys}"),
+            &[[200, 328, 136], [264, 72, 8]],
+            8,
+            3,
+        );
     }
 }
 
@@ -151,22 +160,22 @@ fn clusters_of_four() {
 fn blocks_of_a_cluster_split_k() {
     for keys in sweep::share(
         [
-            "dtype=bf16 bm=64 bn=64 split_k=8 b=k_major",
-            "dtype=f16 bm=64 bn=128 split_k=4 c=n_major bias=columns a=k_major",
-            "dtype=f16 bm=64 bn=16 split_k=8 c=n_major bias=columns",
-            "dtype=f16 b_dtype=i4 bm=48 bn=64 split_k=8 b=k_major c=n_major bias=rows",
-            "dtype=bf16 bm=64 bn=64 split_k=2 out=f32 alpha_beta=true bias=columns a=k_major b=k_major",
-            "dtype=e4m3 bm=64 bn=64 split_k=2 a=k_major b=k_major out=bf16",
-            "dtype=bf16 bm=128 bn=128 split_k=2 b=k_major bias=rows alpha_beta=true",
-            "dtype=bf16 bm=128 bn=64 split_k=4 c=n_major",
+            "dtype=bf16 bm=64 bn=64 schedule=(split_k=8) b=k_major",
+            "dtype=f16 bm=64 bn=128 schedule=(split_k=4) c=n_major bias=columns a=k_major",
+            "dtype=f16 bm=64 bn=16 schedule=(split_k=8) c=n_major bias=columns",
+            "dtype=f16 b_dtype=i4 bm=48 bn=64 schedule=(split_k=8) b=k_major c=n_major bias=rows",
+            "dtype=bf16 bm=64 bn=64 schedule=(split_k=2) out=f32 alpha_beta=true bias=columns a=k_major b=k_major",
+            "dtype=e4m3 bm=64 bn=64 schedule=(split_k=2) a=k_major b=k_major out=bf16",
+            "dtype=bf16 bm=128 bn=128 schedule=(split_k=2) b=k_major bias=rows alpha_beta=true",
+            "dtype=bf16 bm=128 bn=64 schedule=(split_k=4) c=n_major",
             // Sums need more memory than the ring whose place they take.
-            "dtype=bf16 bm=256 bn=128 split_k=2 stages=2 a=k_major b=k_major",
-            "dtype=bf16 bm=64 bn=64 split_k=2 batched=true bias=rows alpha_beta=true",
-            "dtype=f16 bm=128 bn=32 split_k=4 batched=true c=n_major a=k_major residual=after",
-            "precision=f32x3 bm=64 bn=64 split_k=2 a=k_major b=k_major",
-            "precision=f32x3 bm=64 bn=32 split_k=4 c=n_major batched=true a=k_major b=k_major",
-            "dtype=bf16 b_dtype=i8 bm=64 bn=64 split_k=2 b=k_major",
-            "dtype=f16 b_dtype=u4 bm=64 bn=128 split_k=4 b=k_major out=f32 group_size=32 zeros=true batched=true",
+            "dtype=bf16 bm=256 bn=128 schedule=(split_k=2) stages=2 a=k_major b=k_major",
+            "dtype=bf16 bm=64 bn=64 schedule=(split_k=2) batched=true bias=rows alpha_beta=true",
+            "dtype=f16 bm=128 bn=32 schedule=(split_k=4) batched=true c=n_major a=k_major residual=after",
+            "precision=f32x3 bm=64 bn=64 schedule=(split_k=2) a=k_major b=k_major",
+            "precision=f32x3 bm=64 bn=32 schedule=(split_k=4) c=n_major batched=true a=k_major b=k_major",
+            "dtype=bf16 b_dtype=i8 bm=64 bn=64 schedule=(split_k=2) b=k_major",
+            "dtype=f16 b_dtype=u4 bm=64 bn=128 schedule=(split_k=4) b=k_major out=f32 group_size=32 zeros=true batched=true",
         ],
         6,
     ) {
@@ -177,7 +186,7 @@ fn blocks_of_a_cluster_split_k() {
         sizes[1].0[0] += 16;
         check_numbers(&format!("{keys} arch=90"), &sizes);
     }
-    check("dtype=bf16 arch=90 bm=64 bn=64 split_k=4 a=k_major b=k_major", &[[72, 136, 1000]], 5);
+    check("dtype=bf16 arch=90 bm=64 bn=64 schedule=(split_k=4) a=k_major b=k_major", &[[72, 136, 1000]], 5);
 }
 
 /// Tiles whose rows and steps a warpgroup splits in two terms in one part or several, by vectors of any width.
@@ -198,9 +207,9 @@ fn rings_of_one_slot() {
     for keys in sweep::share(
         [
             "dtype=bf16 bm=64 bn=64 c=n_major",
-            "dtype=f16 bm=64 bn=128 ping_pong=true alpha_beta=true",
-            "dtype=bf16 bm=64 bn=128 cluster=2 bias=rows a=k_major",
-            "dtype=f16 bm=64 bn=64 split_k=2 c=n_major",
+            "dtype=f16 bm=64 bn=128 schedule=(ping_pong=true) alpha_beta=true",
+            "dtype=bf16 bm=64 bn=128 schedule=(cluster=2) bias=rows a=k_major",
+            "dtype=f16 bm=64 bn=64 schedule=(split_k=2) c=n_major",
             "dtype=i8 bm=128 bn=64 a=k_major b=k_major",
             "dtype=e4m3 bm=64 bn=64 out=bf16 a=k_major b=k_major",
             "dtype=e4m3 scales=blocks bm=64 bn=64 a=k_major b=k_major",
@@ -212,13 +221,21 @@ fn rings_of_one_slot() {
         let elements = if keys.contains("e4m3") || keys.contains("i8 bm=128") { 16 } else { 8 };
         check_numbers(&format!("{keys} stages=1 arch=90 mma=wgmma"), &sizes(elements));
     }
-    check("dtype=bf16 arch=90 bm=64 bn=64 stages=1 cluster=2 a=k_major b=k_major", &[[200, 136, 200]], 5);
+    check(
+        "dtype=bf16 arch=90 bm=64 bn=64 stages=1 schedule=(cluster=2) a=k_major b=k_major",
+        &[[200, 136, 200]],
+        5,
+    );
 }
 
 #[test]
 fn one_block_without_a_cluster() {
-    check("dtype=bf16 arch=90 bm=64 bn=96 c=n_major cluster=1 a=k_major b=k_major", &[[200, 104, 72]], 3);
-    check("dtype=bf16 arch=90 bm=96 bn=64 cluster=1 a=k_major b=k_major", &[[104, 200, 72]], 3);
+    check(
+        "dtype=bf16 arch=90 bm=64 bn=96 c=n_major schedule=(cluster=1) a=k_major b=k_major",
+        &[[200, 104, 72]],
+        3,
+    );
+    check("dtype=bf16 arch=90 bm=96 bn=64 schedule=(cluster=1) a=k_major b=k_major", &[[104, 200, 72]], 3);
 }
 
 #[test]
@@ -243,10 +260,10 @@ fn rows_of_c_that_end_inside_a_group_of_16_bytes() {
 
 #[test]
 fn ping_pong_warpgroups() {
-    let keys = "dtype=bf16 arch=90 bm=64 bn=64 ping_pong=true a=k_major b=k_major";
+    let keys = "dtype=bf16 arch=90 bm=64 bn=64 schedule=(ping_pong=true) a=k_major b=k_major";
     check(keys, &[[300, 136, 136], [72, 64, 64]], 5);
     check_with(
-        "dtype=bf16 arch=90 bm=128 bn=64 c=n_major cluster=1 ping_pong=true stages=2",
+        "dtype=bf16 arch=90 bm=128 bn=64 c=n_major schedule=(cluster=1 ping_pong=true) stages=2",
         &[[264, 200, 200]],
         8,
         2,
@@ -337,7 +354,7 @@ fn other_types_of_the_result() {
             "dtype=bf16 out=f32 bm=64 bn=64 a=k_major",
             "dtype=f16 out=f32 bm=128 bn=64 c=n_major alpha_beta=true",
             "dtype=bf16 out=f16 bm=64 bn=64 b=k_major",
-            "dtype=f16 out=f32 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major",
+            "dtype=f16 out=f32 bm=64 bn=64 schedule=(ping_pong=true cluster=2) a=k_major b=k_major",
         ],
         6,
     ) {
@@ -358,10 +375,10 @@ fn steps_of_any_length() {
         [
             "dtype=bf16 bm=64 bn=64 bk=32 a=k_major b=k_major",
             "dtype=bf16 bm=64 bn=128 bk=128 c=n_major a=k_major b=k_major",
-            "dtype=f16 bm=64 bn=64 bk=48 b=k_major cluster=2",
-            "dtype=bf16 bm=64 bn=64 bk=16 cluster=2",
-            "dtype=bf16 bm=32 bn=64 bk=96 ping_pong=true a=k_major out=f32",
-            "dtype=f16 bm=64 bn=64 bk=128 split_k=2 a=k_major b=k_major",
+            "dtype=f16 bm=64 bn=64 bk=48 b=k_major schedule=(cluster=2)",
+            "dtype=bf16 bm=64 bn=64 bk=16 schedule=(cluster=2)",
+            "dtype=bf16 bm=32 bn=64 bk=96 schedule=(ping_pong=true) a=k_major out=f32",
+            "dtype=f16 bm=64 bn=64 bk=128 schedule=(split_k=2) a=k_major b=k_major",
         ],
         6,
     ) {
@@ -392,10 +409,10 @@ fn results_of_any_width() {
             "dtype=u8 out=u8 bm=128 bn=32 c=n_major alpha_beta=true",
             "dtype=e4m3 out=e4m3 bm=64 bn=128 bias=rows",
             "dtype=bf16 out=f64 bm=64 bn=64 residual=before",
-            "dtype=f16 out=f64 bm=128 bn=32 c=n_major cluster=2",
-            "dtype=i8 out=i8 bm=64 bn=128 ping_pong=true batched=true",
+            "dtype=f16 out=f64 bm=128 bn=32 c=n_major schedule=(cluster=2)",
+            "dtype=i8 out=i8 bm=64 bn=128 schedule=(ping_pong=true) batched=true",
             "precision=f32x3 out=f64 bm=64 bn=64",
-            "dtype=bf16 out=e5m2 bm=64 bn=64 split_k=2 c=n_major",
+            "dtype=bf16 out=e5m2 bm=64 bn=64 schedule=(split_k=2) c=n_major",
             "dtype=bf16 b_dtype=i8 out=f32 bm=64 bn=64 c=n_major",
             "dtype=f16 b_dtype=i8 out=f64 bm=64 bn=64 c=n_major bias=columns",
             "dtype=f16 b_dtype=i8 out=e4m3 bm=64 bn=128",
@@ -440,8 +457,8 @@ fn batches_are_a_third_mode_of_tensor_maps() {
     for keys in sweep::share(
         [
             "dtype=bf16 bm=64 bn=64",
-            "dtype=f16 bm=64 bn=64 c=n_major a=k_major b=k_major cluster=2 out=f32",
-            "dtype=bf16 bm=64 bn=64 ping_pong=true a=k_major alpha_beta=true band=1",
+            "dtype=f16 bm=64 bn=64 c=n_major a=k_major b=k_major schedule=(cluster=2) out=f32",
+            "dtype=bf16 bm=64 bn=64 schedule=(ping_pong=true band=1) a=k_major alpha_beta=true",
             "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16",
         ],
         6,
@@ -466,7 +483,7 @@ fn a_bias_is_added_and_scales_multiply() {
             "dtype=e4m3 bm=64 bn=64 a=k_major b=k_major out=bf16 scales=both",
             "dtype=e4m3 bm=128 bn=64 a=k_major b=k_major c=n_major out=bf16 scales=rows bias=columns fast_accum=true",
             "dtype=bf16 bm=64 bn=64 out=f32 scales=columns alpha_beta=true",
-            "dtype=bf16 bm=64 bn=64 ping_pong=true cluster=2 a=k_major b=k_major bias=rows alpha_beta=true batched=true",
+            "dtype=bf16 bm=64 bn=64 schedule=(ping_pong=true cluster=2) a=k_major b=k_major bias=rows alpha_beta=true batched=true",
         ],
         6,
     ) {
@@ -488,10 +505,10 @@ fn blocks_have_scales() {
             "bm=256 bn=64 out=bf16",
             "bm=64 bn=32 out=bf16 bias=rows alpha_beta=true",
             "bm=128 bn=16 c=n_major out=f16 batched=true",
-            "bm=64 bn=64 cluster=2",
-            "bm=64 bn=64 ping_pong=true c=n_major out=bf16",
-            "bm=64 bn=64 split_k=2 out=bf16",
-            "bm=64 bn=64 split_k=4 c=n_major",
+            "bm=64 bn=64 schedule=(cluster=2)",
+            "bm=64 bn=64 schedule=(ping_pong=true) c=n_major out=bf16",
+            "bm=64 bn=64 schedule=(split_k=2) out=bf16",
+            "bm=64 bn=64 schedule=(split_k=4) c=n_major",
         ],
         6,
     ) {
@@ -517,7 +534,7 @@ fn operands_in_two_terms() {
             "bm=64 bn=64",
             "bm=128 bn=128 c=n_major bias=columns",
             "bm=128 bn=64 stages=2 alpha_beta=true",
-            "bm=64 bn=128 cluster=2 batched=true c=n_major out=bf16",
+            "bm=64 bn=128 schedule=(cluster=2) batched=true c=n_major out=bf16",
         ],
         6,
     ) {
@@ -530,7 +547,7 @@ fn operands_in_two_terms() {
 #[test]
 fn sums_of_bytes_stay_in_tensor_cores_where_asked() {
     for keys in sweep::share(
-        ["dtype=e4m3 bm=128 bn=144 c=n_major", "dtype=e5m2 bm=64 bn=64 ping_pong=true out=f16"],
+        ["dtype=e4m3 bm=128 bn=144 c=n_major", "dtype=e5m2 bm=64 bn=64 schedule=(ping_pong=true) out=f16"],
         6,
     ) {
         check_numbers(&format!("{keys} arch=90 a=k_major b=k_major fast_accum=true"), &sizes(16));

@@ -457,8 +457,8 @@ fn scales_of_groups() {
             "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
             "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
             "dtype=f16 b_dtype=u8 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
-            "dtype=bf16 b_dtype=i8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major ping_pong=true",
-            "dtype=bf16 b_dtype=e4m3 group_size=64 bm=32 bn=128 arch=90 mma=wgmma cluster=2",
+            "dtype=bf16 b_dtype=i8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major schedule=(ping_pong=true)",
+            "dtype=bf16 b_dtype=e4m3 group_size=64 bm=32 bn=128 arch=90 mma=wgmma schedule=(cluster=2)",
             // Steps and groups of which neither divides the other, and warps whose part of K has no whole groups.
             "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=96 out=f32",
             "dtype=f16 b_dtype=i8 group_size=128 bm=64 bn=32 bk=48 arch=90 mma=mma_sync batched=true",
@@ -511,7 +511,7 @@ fn zero_points() {
             "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
             "dtype=bf16 b_dtype=u4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
             "dtype=f16 b_dtype=i4 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
-            "dtype=bf16 b_dtype=u8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major ping_pong=true",
+            "dtype=bf16 b_dtype=u8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major schedule=(ping_pong=true)",
         ],
         4,
     ) {
@@ -532,8 +532,8 @@ fn narrow_weights_by_wgmma() {
             "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=128",
             "dtype=f16 b_dtype=u8 bm=64 bn=64 out=f32",
             "dtype=bf16 b_dtype=e4m3 a=k_major bm=128 bn=64 alpha_beta=true bias=columns batched=true",
-            "dtype=f16 b_dtype=e5m2 a=k_major bm=32 bn=128 cluster=2",
-            "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=64 ping_pong=true",
+            "dtype=f16 b_dtype=e5m2 a=k_major bm=32 bn=128 schedule=(cluster=2)",
+            "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=64 schedule=(ping_pong=true)",
             "dtype=bf16 b_dtype=i8 a=k_major c=n_major bm=64 bn=128 bias=columns",
             "dtype=f16 b_dtype=u8 a=k_major c=n_major bm=32 bn=64 alpha_beta=true batched=true",
         ],
@@ -589,15 +589,15 @@ fn residuals_and_second_results() {
             "dtype=i8 out=bf16 bm=64 bn=64 a=k_major b=k_major",
             "dtype=bf16 bm=64 bn=64 arch=90 a=k_major b=k_major",
             "dtype=tf32 bm=128 bn=64 arch=90 a=k_major b=k_major",
-            "dtype=bf16 bm=64 bn=64 split_k=2 mma=wgmma arch=90 a=k_major b=k_major",
+            "dtype=bf16 bm=64 bn=64 schedule=(split_k=2) mma=wgmma arch=90 a=k_major b=k_major",
         ],
         4,
     ) {
         for more in [
             "residual=before aux=true",
-            "residual=after aux=true aux_dtype=f32 alpha_beta=true bias=rows",
-            "residual=after residual_dtype=f32 c=n_major bias=columns",
-            "residual=before residual_dtype=f16 aux=true aux_dtype=f16 c=n_major alpha_beta=true batched=true",
+            "residual=after aux=f32 alpha_beta=true bias=rows",
+            "residual=after(f32) c=n_major bias=columns",
+            "residual=before(f16) aux=f16 c=n_major alpha_beta=true batched=true",
         ] {
             if keys.contains("split_k") && more.contains("batched") {
                 continue;

@@ -36,7 +36,10 @@ fn keys_that_are_invalid_on_tensor_cores() {
     check("dtype=bf16 warps=(8,8)", "a block has at most 32 warps, and these are 64");
     check("dtype=bf16 warps=(2,2,2,2)", "write warps = (2, 4), or warps = (1, 1, 8) for warps that share K");
     check("dtype=bf16 warps=(0,2)", "leaf 0 has the extent 0, and an extent must be at least 1");
-    check("dtype=bf16 mma=mma_sync vec=8", "`vec` is about the threads of a product without tensor cores");
+    check(
+        "dtype=bf16 mma=mma_sync schedule=(vec=8)",
+        "`vec` is about the threads of a product without tensor cores",
+    );
     check(
         "dtype=bf16 mma=mma_sync stages=16",
         "16 stages take 393216 bytes of shared memory, and a block has 166912",
@@ -56,11 +59,17 @@ fn keys_that_are_invalid_on_tensor_cores() {
     );
     check(
         "residual=true",
-        "write residual = none or before or after\nhelp: none, before or after: an argument",
+        "write residual = none or before or after\nhelp: none, before or after, or with the type",
     );
-    check("residual_dtype=f32", "`residual_dtype` is the type of a residual, and there is none");
+    check("residual=between(f32)", "`residual` has no such choice");
+    check("residual=before(float)", "`residual` must be an element type");
+    check("residual_dtype=f32", "there is no key `residual_dtype`\n");
+    check("residual_dtype=f32", "help: write residual = before(f32)");
     check("aux=true", "`aux` has what the epilogue's function is applied to, and there is no such function");
-    check("aux_dtype=f32 epilogue=relu", "write aux = true, or leave aux_dtype out");
+    check("aux=f32", "`aux` has what the epilogue's function is applied to");
+    check("aux=float epilogue=relu", "`aux` must be an element type");
+    check("aux=3 epilogue=relu", "write aux = true, or aux = f32");
+    check("aux_dtype=f32 epilogue=relu", "help: write aux = f32");
     check("epilogue=rleu", "`rleu`");
     check("dtype=f32 b_dtype=i8", "elements of i8 are not converted for products of f32");
     check("dtype=bf16 b_dtype=f16", "write i8, u8, i4, u4, e4m3 or e5m2, with dtype = f16 or bf16");
@@ -105,17 +114,20 @@ fn keys_that_are_invalid_on_tensor_cores() {
         "dtype=f64 mma=none arch=89 bm=64 bn=64 bk=16 tc=(8,8,4)",
         "help: write a smaller third mode of tc",
     );
-    check("split_k=2 bm=64 bn=64", "the blocks of a cluster split K, which sm_90 has first, and arch is 80");
-    check("split_k=2 bm=64 bn=64", "write arch = 90, or split K over the threads of a block");
-    check("split_k=3 arch=90 bm=64 bn=64", "at most 8, and split_k is 3");
-    check("split_k=16 arch=90 bm=64 bn=64", "write split_k = 2, 4 or 8");
     check(
-        "split_k=8 arch=90 bm=64 bn=20",
+        "schedule=(split_k=2) bm=64 bn=64",
+        "the blocks of a cluster split K, which sm_90 has first, and arch is 80",
+    );
+    check("schedule=(split_k=2) bm=64 bn=64", "write arch = 90, or split K over the threads of a block");
+    check("schedule=(split_k=3) arch=90 bm=64 bn=64", "at most 8, and split_k is 3");
+    check("schedule=(split_k=16) arch=90 bm=64 bn=64", "write split_k = 2, 4 or 8");
+    check(
+        "schedule=(split_k=8) arch=90 bm=64 bn=20",
         "each of 8 blocks adds and stores an equal part of a tile, and bn is 20",
     );
-    check("split_k=8 arch=90 bm=20 bn=64 c=n_major", "write bm = 16, or a smaller split_k");
+    check("schedule=(split_k=8) arch=90 bm=20 bn=64 c=n_major", "write bm = 16, or a smaller split_k");
     check(
-        "split_k=2 arch=90 dtype=f64 mma=none bm=128 bn=128 bk=64",
+        "schedule=(split_k=2) arch=90 dtype=f64 mma=none bm=128 bn=128 bk=64",
         "the sums of a tile take 133104 bytes of shared memory beside ",
     );
     check(
@@ -157,6 +169,7 @@ fn keys_about_threads_name_the_instruction() {
     let made = |keys: &str| Words::read(keys).and_then(|words| words.matmul()).map_err(|why| why.to_string());
     for key in KEYS {
         let name = key.split('=').next().unwrap_or_default();
+        let key = if name == "tc" { key.to_owned() } else { format!("schedule=({key})") };
         for types in ["dtype=f16", "dtype=bf16 arch=90 a=k_major", "dtype=f64", "dtype=i8", "precision=f32x3"]
         {
             let said = made(&format!("{types} bm=64 bn=64 bk=16 {key}")).err().unwrap_or_default();
@@ -171,4 +184,60 @@ fn keys_about_threads_name_the_instruction() {
             assert!(!said.contains("tensor cores"), "{keys}: {said}");
         }
     }
+}
+
+/// Keys that record how a kernel was tuned stand inside `schedule`.
+#[test]
+fn keys_of_the_schedule() {
+    #[track_caller]
+    fn check(keys: &str, expected: &str) {
+        let said = Words::read(keys).and_then(|words| words.matmul()).err().expect(keys).to_string();
+        assert_eq!(said, expected);
+    }
+    check(
+        "bm=64 values=(4,4)",
+        "`values` is a key of `schedule`\n  bm=64 values=(4,4)\n        ^^^^^^\nhelp: write schedule = (values = (4, 4))",
+    );
+    let both = "help: write schedule = (vec = 4, order = rows)";
+    check(
+        "vec=4 order=rows",
+        &format!(
+            "`vec` is a key of `schedule`\n  vec=4 order=rows\n  ^^^\n{both}\n`order` is a key of `schedule`\n  vec=4 order=rows\n        ^^^^^\n{both}"
+        ),
+    );
+    check(
+        "schedule=(bm=64 vec=4)",
+        "`bm` is no key of `schedule`\n  schedule=(bm=64 vec=4)\n            ^^\nhelp: write it beside the schedule: bm = 64",
+    );
+    check(
+        "schedule=4",
+        "`schedule` has keys in parentheses\n  schedule=4\n           ^\nhelp: write schedule = (values = (4, 4), vec = 4)",
+    );
+    check(
+        "schedule=(vec=4 vec=2)",
+        "`vec` is given twice\n  schedule=(vec=4 vec=2)\n                  ^^^\nhelp: remove one of them",
+    );
+    check(
+        "schedule=(vecs=4)",
+        "there is no key `vecs`\n  schedule=(vecs=4)\n            ^^^^\nhelp: did you mean `vec`?",
+    );
+    check(
+        "schedule=(vec=3)",
+        "3 elements at once need a shared layout with stride 1 first and multiples of 3 after it, and this is (128,8):(1,128): 128 is not one\n  schedule=(vec=3)\n                ^\nhelp: pad by a multiple of 3, or write vec = 1",
+    );
+    // Mistakes elsewhere are named as well.
+    let said = Words::read("vec=4 dtype=float").and_then(|words| words.matmul()).err().unwrap().to_string();
+    assert!(said.contains("`vec` is a key of") && said.contains("`dtype` must be"), "{said}");
+    // Each in one place or in several.
+    let source = |keys: &str| Words::read(keys).and_then(|words| words.matmul()).unwrap().source().to_owned();
+    let (one, two) =
+        ("schedule=(vec=4 values=(4,4)) bk=16", "schedule=(vec=4), bk=16 schedule=(values = (4, 4),)");
+    assert_eq!(source(one), source(two));
+}
+
+/// Most keys say what is computed, by which tiles and on what.
+#[test]
+fn there_are_fewer_than_thirty_keys() {
+    let (keys, schedule) = (tilewright_codegen::matmul::keys(), tilewright_codegen::matmul::schedule());
+    assert_eq!((keys.count(), schedule.count()), (29, 16));
 }

@@ -38,7 +38,7 @@ fn products_on_cuda_cores() {
     check("bm=128");
     check("bm=128 alpha_beta=true a=k_major c=n_major");
     check("arch=90 bias=rows");
-    check("bm=64 bn=64 bk=16 vec=4 stages=3 fragments=2 batched=true bias=rows");
+    check("bm=64 bn=64 bk=16 schedule=(vec=4 fragments=2) stages=3 batched=true bias=rows");
     check("dtype=f64 mma=none scales=both");
 }
 
@@ -52,7 +52,7 @@ fn products_by_mma_sync() {
 #[test]
 fn products_by_wgmma() {
     check("dtype=bf16 arch=90 a=k_major b=k_major alpha_beta=true bias=columns");
-    check("dtype=f16 arch=90 a=k_major b=k_major split_k=4");
+    check("dtype=f16 arch=90 a=k_major b=k_major schedule=(split_k=4)");
     check("dtype=bf16 arch=90 batched=true out=f32");
     check("dtype=e4m3 arch=90 a=k_major b=k_major");
 }

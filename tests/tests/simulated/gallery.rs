@@ -60,18 +60,18 @@ fn the_gallery_computes_what_it_says() {
 fn k_that_tiles_do_not_divide() {
     const ORDERS: [&str; 3] = ["", "a=k_major", "a=k_major b=k_major c=n_major"];
     const PLANS: [&str; 7] = [
-        "tc=(8,4) stages=2 vec=4",
-        "tc=(8,4) stages=3 vec=4 exits=false",
-        "tc=(8,4) stages=2 vec=4 staged=both",
-        "tc=(8,4) stages=3 alpha_beta=true vec=2 staged=transposed",
-        "tc=(8,4,2) bk=16 stages=2 vec=4 staged=both",
+        "tc=(8,4) stages=2 schedule=(vec=4)",
+        "tc=(8,4) stages=3 schedule=(vec=4 exits=false)",
+        "tc=(8,4) stages=2 schedule=(vec=4 staged=both)",
+        "tc=(8,4) stages=3 alpha_beta=true schedule=(vec=2 staged=transposed)",
+        "tc=(8,4,2) bk=16 stages=2 schedule=(vec=4 staged=both)",
         // The blocks of a cluster share the partial tile; some have nothing of it.
-        "tc=(8,4) stages=2 vec=4 staged=both split_k=2 arch=90",
-        "tc=(8,4,2) bk=16 stages=2 split_k=4 arch=90",
+        "tc=(8,4) stages=2 schedule=(vec=4 staged=both split_k=2) arch=90",
+        "tc=(8,4,2) bk=16 stages=2 schedule=(split_k=4) arch=90",
     ];
     for plan in sweep::share(PLANS, 4) {
         for order in ORDERS {
-            let base = "bm=32 bn=16 values=(4,4) fragments=2";
+            let base = "bm=32 bn=16 schedule=(values=(4,4) fragments=2)";
             let bk = if plan.contains("bk=") { "" } else { "bk=8" };
             let keys = format!("{base} {bk} {plan} {order}");
             let kernel = Words::read(&keys).and_then(|words| words.matmul()).unwrap();

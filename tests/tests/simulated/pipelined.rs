@@ -32,7 +32,7 @@ fn matmul(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, 
 
 #[test]
 fn it_is_the_loop_of_the_product_family() {
-    const FAMILY: MatmulKernel<f32> = matmul_kernel!(bk = 16, stages = 3, vec = 4, pad = 4);
+    const FAMILY: MatmulKernel<f32> = matmul_kernel!(bk = 16, stages = 3, schedule = (vec = 4, pad = 4));
     assert_eq!(matmul().source(), FAMILY.source());
 }
 

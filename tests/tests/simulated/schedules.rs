@@ -15,7 +15,7 @@ use tilewright_tests::tensor::Room;
 /// Products with a pipelined loop: on CUDA cores, and by mma.sync with copies by cp.async.
 const PRODUCTS: &[&str] = &[
     "bm=32 bn=32 bk=8 tc=(8,8) stages=2",
-    "bm=32 bn=64 bk=16 tc=(8,8) stages=2 fragments=2",
+    "bm=32 bn=64 bk=16 tc=(8,8) stages=2 schedule=(fragments=2)",
     "bm=32 bn=32 bk=16 tc=(4,8) dtype=f64 mma=none stages=3",
     "bm=32 bn=32 bk=16 tc=(8,4) dtype=i32",
     "bm=64 bn=32 bk=32 dtype=bf16 arch=80",

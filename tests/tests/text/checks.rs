@@ -32,10 +32,10 @@ fn every_layout_of_the_operands() {
                 for rest in [
                     "",
                     "bm=128 bn=128",
-                    "bk=16 vec=4",
+                    "bk=16 schedule=(vec=4)",
                     "stages=3 bk=16",
                     "dtype=f64 bm=64 bn=64 mma=none",
-                    "dtype=f16 bk=16 vec=8 mma=none",
+                    "dtype=f16 bk=16 schedule=(vec=8) mma=none",
                 ] {
                     let keys = format!("a={a} b={b} c={c} {rest}");
                     clean(&keys, gallery::matmul(&keys));

@@ -21,7 +21,7 @@ fn auto_takes_tensor_cores_where_it_can() {
     assert_eq!(made(&format!("{ROWS} c=n_major bm=64 bn=96")), Ok(true));
     assert_eq!(made(&format!("{ROWS} mma=none")), Ok(false));
     assert_eq!(
-        made(&format!("{ROWS} order=serpentine")),
+        made(&format!("{ROWS} schedule=(order=serpentine)")),
         Err("`order` is about the threads of a product without tensor cores\nhelp: leave it out, or write mma = none".into())
     );
     assert_eq!(made("dtype=bf16 arch=80 a=k_major b=k_major"), Ok(false));
@@ -33,7 +33,7 @@ fn auto_takes_tensor_cores_where_it_can() {
         assert!(kernel.report.instruction.unwrap().starts_with("mma.sync: "), "{tile}");
     }
     assert_eq!(
-        made(&format!("{ROWS} bn=48 cluster=1")),
+        made(&format!("{ROWS} bn=48 schedule=(cluster=1)")),
         Err("a tile has 64 rows for each warpgroup, or twice as many for each of two, and bn is 48\nhelp: write bn = 64, 128, 192 or 256".into())
     );
     // What CUDA cores do not do either is an error about tensor cores.
@@ -51,15 +51,19 @@ fn auto_takes_tensor_cores_where_it_can() {
         assert!(source.contains("mma_m16n8k32"), "{keys}");
     }
     // A swizzle of the author's.
-    let source =
-        Words::read("dtype=bf16 swizzle=(2,3,4) a=k_major").unwrap().matmul().unwrap().source().to_owned();
+    let source = Words::read("dtype=bf16 schedule=(swizzle=(2,3,4)) a=k_major")
+        .unwrap()
+        .matmul()
+        .unwrap()
+        .source()
+        .to_owned();
     assert!(source.contains("Sw<2,3,4>"));
     assert_eq!(
-        made("dtype=bf16 swizzle=128"),
+        made("dtype=bf16 schedule=(swizzle=128)"),
         Err("`swizzle` has three numbers: bits, base and shift\nhelp: write swizzle = (3, 3, 3), swizzle = none, or leave it out".into())
     );
     assert_eq!(
-        made("dtype=bf16 arch=90 mma=wgmma swizzle=none"),
+        made("dtype=bf16 arch=90 mma=wgmma schedule=(swizzle=none)"),
         Err("tiles of wgmma have the swizzles of the hardware\nhelp: leave swizzle out, or write mma = mma_sync".into())
     );
     // Four warps over a tile of 16x16 share K.
@@ -92,11 +96,11 @@ fn default_tiles_go_with_the_keys() {
             kernel.source().lines().find(|line| line.starts_with("// grid")).unwrap_or_default().to_owned();
         grid.split_once("for ").map_or(grid.clone(), |(_, tiles)| tiles.to_owned())
     };
-    assert_eq!(tile("dtype=bf16 band=4"), "ceil(M/128) * ceil(N/256) tiles");
-    assert_eq!(tile("dtype=bf16 ping_pong=true"), "ceil(M/128) * ceil(N/128) tiles");
-    assert_eq!(tile("dtype=bf16 ping_pong=true bm=64"), "ceil(M/64) * ceil(N/256) tiles");
-    assert_eq!(tile("dtype=bf16 ping_pong=true bn=192"), "ceil(M/64) * ceil(N/192) tiles");
-    assert_eq!(tile("dtype=e4m3 scales=blocks ping_pong=true"), "ceil(M/64) * ceil(N/128) tiles");
+    assert_eq!(tile("dtype=bf16 schedule=(band=4)"), "ceil(M/128) * ceil(N/256) tiles");
+    assert_eq!(tile("dtype=bf16 schedule=(ping_pong=true)"), "ceil(M/128) * ceil(N/128) tiles");
+    assert_eq!(tile("dtype=bf16 schedule=(ping_pong=true) bm=64"), "ceil(M/64) * ceil(N/256) tiles");
+    assert_eq!(tile("dtype=bf16 schedule=(ping_pong=true) bn=192"), "ceil(M/64) * ceil(N/192) tiles");
+    assert_eq!(tile("dtype=e4m3 scales=blocks schedule=(ping_pong=true)"), "ceil(M/64) * ceil(N/128) tiles");
     assert_eq!(tile("dtype=tf32 bm=256"), "ceil(M/256) * ceil(N/128) tiles");
 }
 
@@ -119,27 +123,27 @@ fn limits_of_wgmma_are_reported_at_their_key() {
         "8 stages take 393216 bytes of shared memory, and a block has 198656 for them\nhelp: write fewer stages",
     );
     check(
-        "vec=8",
+        "schedule=(vec=8)",
         "`vec` is about the threads of a product without tensor cores\nhelp: leave it out, or write mma = none",
     );
     check(
-        "cluster=3",
+        "schedule=(cluster=3)",
         "a cluster has one block, two or four along the rows of C, and cluster is 3\nhelp: write cluster = 1, 2 or 4",
     );
     check(
-        "bm=64 bn=48 cluster=4",
+        "bm=64 bn=48 schedule=(cluster=4)",
         "each of 4 blocks copies a multiple of 8 of what they share, and bn is 48\nhelp: write bn = 32, or a smaller cluster",
     );
     check(
-        "split_k=3 bm=64",
+        "schedule=(split_k=3) bm=64",
         "K is split over the blocks of a cluster, at most 8, and split_k is 3\nhelp: write split_k = 2, 4 or 8",
     );
     check(
-        "split_k=4 bm=192",
+        "schedule=(split_k=4) bm=192",
         "where K is split, each of a block's warpgroups multiplies 64 rows, 128 in all, and bm is 192\nhelp: write bm = 128",
     );
     check(
-        "split_k=2 bm=64 ping_pong=true",
+        "schedule=(split_k=2 ping_pong=true) bm=64",
         "the blocks of a cluster split K, which does not go together with a ping-pong schedule\nhelp: leave split_k out",
     );
     check(
@@ -152,11 +156,11 @@ fn limits_of_wgmma_are_reported_at_their_key() {
     );
     // Blocks of a cluster share K of an operand that is not k_major, and any width is copied.
     assert_eq!(
-        made("dtype=bf16 arch=90 mma=wgmma c=n_major bm=64 bn=64 bk=16 cluster=4"),
+        made("dtype=bf16 arch=90 mma=wgmma c=n_major bm=64 bn=64 bk=16 schedule=(cluster=4)"),
         Err("each of 4 blocks copies a multiple of 8 of what they share, and bk is 16\nhelp: write bk = 32, or a smaller cluster".into())
     );
-    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=48 c=n_major cluster=4"), Ok(true));
-    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=64 c=n_major cluster=2"), Ok(true));
+    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=48 c=n_major schedule=(cluster=4)"), Ok(true));
+    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=64 c=n_major schedule=(cluster=2)"), Ok(true));
     assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=48 c=n_major"), Ok(true));
     assert_eq!(
         made("dtype=bf16 mma=wgmma"),
@@ -218,8 +222,13 @@ fn sums_that_are_promoted_have_half_as_many_accumulators() {
 #[test]
 fn scales_of_blocks_have_limits() {
     const KEYS: &str = "arch=90 a=k_major b=k_major dtype=e4m3 scales=blocks";
-    for keys in ["", "c=n_major out=bf16", "bm=128 bn=64", "bm=64 bn=64 split_k=2", "cluster=2 batched=true"]
-    {
+    for keys in [
+        "",
+        "c=n_major out=bf16",
+        "bm=128 bn=64",
+        "bm=64 bn=64 schedule=(split_k=2)",
+        "schedule=(cluster=2) batched=true",
+    ] {
         assert_eq!(made(&format!("{KEYS} {keys}")), Ok(true), "{keys}");
     }
     for keys in [
@@ -277,7 +286,7 @@ fn what_has_a_way_is_not_refused() {
         // cp.async does not copy two bytes.
         "dtype=f16 mma=none a=k_major stages=3",
         "dtype=u8 mma=none a=k_major b=k_major bm=64 bn=64 stages=2",
-        "fragments=2",
+        "schedule=(fragments=2)",
     ] {
         assert_eq!(made(keys), Ok(false), "{keys}");
     }
@@ -294,7 +303,9 @@ fn what_has_a_way_is_not_refused() {
 #[test]
 fn products_in_two_terms() {
     const ROWS: &str = "precision=f32x3 arch=90 a=k_major b=k_major";
-    for keys in ["", "bm=128 bn=128", "c=n_major bm=64 bn=96 cluster=2", "alpha_beta=true bias=rows"] {
+    for keys in
+        ["", "bm=128 bn=128", "c=n_major bm=64 bn=96 schedule=(cluster=2)", "alpha_beta=true bias=rows"]
+    {
         assert_eq!(made(&format!("{ROWS} {keys}")), Ok(true), "{keys}");
     }
     for keys in ["precision=f32x3 arch=90 a=k_major", "precision=tf32 arch=90 a=k_major b=k_major"] {
@@ -302,7 +313,7 @@ fn products_in_two_terms() {
     }
     let wrong = |keys: &str| made(&format!("{keys} arch=90 mma=wgmma a=k_major b=k_major")).unwrap_err();
     assert_eq!(
-        wrong("precision=f32x3 ping_pong=true"),
+        wrong("precision=f32x3 schedule=(ping_pong=true)"),
         "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first\nhelp: leave ping_pong out"
     );
     assert_eq!(
@@ -361,14 +372,14 @@ fn the_transposed_product_blames_the_other_key() {
         "wgmma takes 16 to 256 columns in steps of 16, and bm is 100\nhelp: write bm = 128 or bm = 256",
     );
     check_order(
-        "cluster=3",
+        "schedule=(cluster=3)",
         "a cluster has one block, two or four along the columns of C, and cluster is 3\nhelp: write cluster = 1, 2 or 4",
     );
     check_order(
         "bm=192 bn=256",
         "a thread has 192 accumulators of a tile of 192 by 256, and at most 128 fit\nhelp: write bm = 128, or a smaller bn",
     );
-    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=64 cluster=2"), Ok(true));
+    assert_eq!(made("dtype=bf16 arch=90 bm=64 bn=64 schedule=(cluster=2)"), Ok(true));
 }
 
 /// The tile of C that a block computes in a product of these sizes, in rows and columns of wgmma, and the blocks of a cluster.
