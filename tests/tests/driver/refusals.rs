@@ -217,7 +217,7 @@ fn forged_kernels() {
         // C's element type is the caller's choice.
         let outcome = MATMUL.launch(&stream, &kit.a, &kit.b, &mut c);
         refused(Some("c"), "its elements are f32, and f64 were given", outcome);
-        let sums = product::<i8>(matmul("dtype=i8"), &0);
+        let sums = product::<i8>(matmul("dtype=i8 mma=none"), &0);
         let bytes = |extents| DeviceTensor::<i8, 2>::zeros(&stream, extents).unwrap();
         let (a, b, mut c) = (bytes([256, 64]), bytes([128, 64]), bytes([256, 128]));
         refused(Some("c"), "its elements are i32, and i8 were given", sums.launch(&stream, &a, &b, &mut c));
