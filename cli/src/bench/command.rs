@@ -57,7 +57,8 @@ pub(crate) fn command() -> Command {
                     )
                     .value_delimiter(','),
                 )
-                .arg(kernels.clone()),
+                .arg(kernels.clone())
+                .arg(every_variant("a contender, with its estimate: which would have been the fastest?")),
         )
         .subcommand(
             common(Command::new("ladder"))
@@ -112,12 +113,7 @@ pub(crate) fn command() -> Command {
                         .num_args(0..),
                 )
                 .arg(sizes("256x256x64,100x77x33", "n or MxNxK, separated by commas"))
-                .arg(
-                    Arg::new("every-variant")
-                        .long("every-variant")
-                        .help("Each variant that can run at a size, not only the one that a launch takes")
-                        .action(ArgAction::SetTrue),
-                ),
+                .arg(every_variant("launched, not only the one that a launch takes")),
         )
         .subcommand(
             Command::new("counters")
@@ -134,6 +130,11 @@ pub(crate) fn command() -> Command {
 
 pub(crate) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     Arg::new(name).long(name).value_name(value).help(help)
+}
+
+fn every_variant(is: &str) -> Arg {
+    let help = format!("Each variant that can run at a size is {is}");
+    Arg::new("every-variant").long("every-variant").help(help).action(ArgAction::SetTrue)
 }
 
 fn common(command: Command) -> Command {

@@ -1,5 +1,6 @@
 //! Matrix products against cuBLASLt.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use tilewright_codegen::ast::Arg;
@@ -65,10 +66,13 @@ pub(super) struct Task<'k> {
     pub(super) suite: String,
     /// Batch, M, N, K.
     pub(super) sizes: [i64; 4],
-    /// All of forms with the same peer.
+    /// All of forms with the same peer, and what of them is compiled.
     pub(super) ours: &'k [Ours],
+    pub(super) loaded: &'k [RefCell<Loaded<'k>>],
     /// Are their estimated times of interest?
     pub(super) predict: bool,
+    /// Is each variant that can run a contender, not only the one that a launch takes?
+    pub(super) every_variant: bool,
 }
 
 /// Checks and measures one task.
@@ -82,12 +86,21 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
     };
     let mut contenders: Vec<Contender> = peer.iter().map(|peer| peer.contender(on)).collect();
     let mut estimates = Vec::new();
-    for ours in task.ours {
+    for (ours, loaded) in task.ours.iter().zip(task.loaded) {
         let operands = common.of(on, ours.form, task.sizes)?;
         let single = task.predict && (task.sizes[0] == 1 || ours.is_batched());
-        let first = single.then(|| arguments(ours, &operands.sets[0], task.sizes, 0)).transpose()?;
-        estimates.push(first.and_then(|first| Loaded::new(&ours.kernel).estimated(device, &first)));
-        contenders.push(contender(place, ours, operands, task.sizes)?);
+        let first = arguments(ours, &operands.sets[0], task.sizes, 0)?;
+        let ranked = if single { loaded.borrow().ranked(device, &first) } else { Vec::new() };
+        let chosen = ranked.first().and_then(|(_, estimate)| *estimate);
+        let contenders_of = match task.every_variant {
+            true => ranked.into_iter().map(|(variant, estimate)| (Some(variant), estimate)).collect(),
+            false => vec![(None, chosen)],
+        };
+        for (variant, estimate) in contenders_of {
+            estimates.push(estimate);
+            let loaded = &mut loaded.borrow_mut();
+            contenders.push(contender(place, (ours, loaded, variant), operands.clone(), task.sizes)?);
+        }
     }
     let [batch, m, n, k] = task.sizes;
     let [batch_f, m_f, n_f, k_f] = task.sizes.map(|n| n as f64);
@@ -108,17 +121,18 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
 /// One of our kernels on its operands.
 fn contender<'a>(
     place: &Place<'a>,
-    ours: &Ours,
+    (ours, loaded, variant): (&Ours, &mut Loaded, Option<usize>),
     operands: Operands,
     sizes: [i64; 4],
 ) -> Result<Contender<'a>> {
     let (device, on) = (place.device, place.on());
-    let mut loaded = Loaded::new(&ours.kernel);
     let launches = if ours.is_batched() { 1 } else { sizes[0] };
+    let mut prepare =
+        |set: &Set, at: i64| loaded.prepare(device, place.nvrtc, &arguments(ours, set, sizes, at)?, variant);
     let prepared: Vec<Vec<Prepared>> = operands
         .sets
         .iter()
-        .map(|set| (0..launches).map(|at| prepare(place, &mut loaded, ours, set, sizes, at)).collect())
+        .map(|set| (0..launches).map(|at| prepare(set, at)).collect())
         .collect::<Result<_>>()?;
     let note = prepared[0][0].note.clone();
     let begin = Rc::new(move |at: usize| {
@@ -126,24 +140,12 @@ fn contender<'a>(
     });
     let (running, checked, reads_c) = (begin.clone(), begin, ours.reads_c());
     Ok(Contender {
-        name: ours.name.clone(),
+        name: ours.name.clone() + &variant.map_or(String::new(), |variant| format!(" #{}", variant + 1)),
         note,
         begin: Box::new(move |at| running(at)),
         check: Box::new(move || operands.check(on, reads_c, &*checked)),
         bound: ours.form.bound(),
     })
-}
-
-/// One of our kernels on one product of a set, or on all of them.
-fn prepare(
-    place: &Place,
-    loaded: &mut Loaded,
-    ours: &Ours,
-    set: &Set,
-    sizes: [i64; 4],
-    at: i64,
-) -> Result<Prepared> {
-    loaded.prepare(place.device, place.nvrtc, &arguments(ours, set, sizes, at)?, None)
 }
 
 /// The arguments of one of our kernels, for one product of a set or for all of them.

@@ -26,6 +26,7 @@ mod prepared;
 mod report;
 mod roof;
 
+use std::cell::RefCell;
 use std::process::ExitCode;
 
 use clap::ArgMatches;
@@ -43,6 +44,7 @@ use gemm::{Place, Task};
 use helpers::Helpers;
 use measure::Effort;
 use plan::Plan;
+use prepared::Loaded;
 use report::Machine;
 pub(crate) use report::time;
 
@@ -98,8 +100,13 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
 
     let mut all: Vec<Row> = Vec::new();
     for (suite, ours) in &plan.groups {
+        let loaded: Vec<_> = ours.iter().map(|ours| RefCell::new(Loaded::new(&ours.kernel))).collect();
+        if plan.every_variant {
+            loaded.iter().try_for_each(|one| one.borrow_mut().compile(&device, &nvrtc))?;
+        }
         for &sizes in &plan.sizes {
-            let task = Task { suite: suite.clone(), sizes, ours, predict: plan.explain.is_none() };
+            let (predict, every_variant) = (plan.explain.is_none(), plan.every_variant);
+            let task = Task { suite: suite.clone(), sizes, ours, loaded: &loaded, predict, every_variant };
             let rows = gemm::run(&place, &task)?;
             say(&format!("{}\n", report::table(&rows)))?;
             if let Some(explain) = plan.explain {

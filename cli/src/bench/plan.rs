@@ -31,6 +31,8 @@ pub(super) struct Plan {
     pub(super) groups: Vec<(String, Vec<Ours>)>,
     pub(super) sizes: Vec<[i64; 4]>,
     pub(super) explain: Option<Explain>,
+    /// Is each variant that can run a contender?
+    pub(super) every_variant: bool,
 }
 
 /// Explains the rows of one size.
@@ -147,7 +149,8 @@ pub(super) fn gemm_tasks(matches: &ArgMatches) -> Result<Plan> {
     for letters in layouts {
         groups.extend(by_peer("gemm", products(&keys, &Problem::new(elem, letters)?)?));
     }
-    plan(groups, sizes(&texts(matches, "sizes"), 3)?, None)
+    let plan = plan(groups, sizes(&texts(matches, "sizes"), 3)?, None)?;
+    Ok(Plan { every_variant: matches.get_flag("every-variant"), ..plan })
 }
 
 pub(super) fn ladder_tasks(matches: &ArgMatches) -> Result<Plan> {
@@ -193,7 +196,7 @@ fn by_peer(suite: &str, all: Vec<Ours>) -> Vec<(String, Vec<Ours>)> {
 fn plan(groups: Vec<(String, Vec<Ours>)>, sizes: Vec<[i64; 4]>, explain: Option<Explain>) -> Result<Plan> {
     match groups.is_empty() {
         true => Err("there is nothing to measure".into()),
-        false => Ok(Plan { groups, sizes, explain }),
+        false => Ok(Plan { groups, sizes, explain, every_variant: false }),
     }
 }
 

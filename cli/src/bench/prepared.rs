@@ -2,12 +2,14 @@
 #![allow(unsafe_code)]
 
 use std::rc::Rc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::{Given, Passed, Plan, Tensor, plan, plan_of, ranking};
 use tilewright_codegen::number::Number;
+use tilewright_codegen::thread::Kernel;
 use tilewright_codegen::{Elem, cuda};
-use tilewright_runtime::nvrtc::Nvrtc;
+use tilewright_runtime::nvrtc::{Compiled, Nvrtc};
 use tilewright_runtime::raw::Shape;
 
 use super::Result;
@@ -58,12 +60,43 @@ impl<'k> Loaded<'k> {
         }
     }
 
-    /// The estimated seconds of a launch.
-    pub(super) fn estimated(&self, device: &Device, operands: &[Operand]) -> Option<f64> {
+    /// The variants that can run, and the estimated seconds of each; that of a launch is the first.
+    pub(super) fn ranked(&self, device: &Device, operands: &[Operand]) -> Vec<(usize, Option<f64>)> {
         let given: Vec<Given> =
             self.kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
-        let ranking = ranking(self.kernel, &given, &device.limits).ok()?;
-        Some(ranking.serves.first()?.estimate?.seconds())
+        let serves = ranking(self.kernel, &given, &device.limits).map_or(Vec::new(), |all| all.serves);
+        serves.into_iter().map(|one| (one.variant, one.estimate.map(|of| of.seconds()))).collect()
+    }
+
+    /// Compiles all variants that the device runs, on all processors of the host.
+    pub(super) fn compile(&mut self, device: &Device, nvrtc: &Nvrtc) -> Result {
+        let (kernel, next) = (self.kernel, AtomicUsize::new(0));
+        let capability = device.capability;
+        let runs = |of: &Kernel| of.arch <= capability && (!of.arch_specific || of.arch == capability);
+        let architecture = device.architecture();
+        let work = || {
+            let mut own = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(variant) = kernel.variants.get(at) else { return Ok(own) };
+                if runs(&variant.program) {
+                    own.push((at, compile(kernel, at, nvrtc, &architecture)?));
+                }
+            }
+        };
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let compiled: Vec<Result<Vec<_>>> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            all.into_iter()
+                .map(|one| one.join().unwrap_or_else(|_| Err("a compiler stopped".into())))
+                .collect()
+        });
+        for one in compiled {
+            for (at, compiled) in one? {
+                self.functions[at] = Some(load(kernel, at, device, &compiled)?);
+            }
+        }
+        Ok(())
     }
 
     /// Plans a launch, of one variant if it is given, and compiles its variant, and the kernels that pack its arguments.
@@ -126,20 +159,9 @@ impl<'k> Loaded<'k> {
         given: &[Given],
         scalars: &[u64],
     ) -> Result<(Step, String)> {
-        let refused = |why: String| format!("kernel `{}`: {why}", self.kernel.name);
-        let program = &self.kernel.variant(plan.variant).program;
         if self.functions[plan.variant].is_none() {
-            let source = &self.kernel.variant(plan.variant).source;
-            let entry = cuda::entry(program);
-            let compiled = nvrtc
-                .compile(source, &program.name, &device.architecture(), &[])
-                .map_err(|why| refused(why.to_string()))?;
-            let note = compiled.usage_of(&entry).map_or(String::new(), |usage| match usage.spill_stores {
-                0 => format!(", {} registers", usage.registers),
-                spilled => format!(", {} registers, {spilled} bytes spilled", usage.registers),
-            });
-            let function = device.function(&compiled.cubin, &entry, Shape::of(program, [0; 3]))?;
-            self.functions[plan.variant] = Some((function, note));
+            let compiled = compile(self.kernel, plan.variant, nvrtc, &device.architecture())?;
+            self.functions[plan.variant] = Some(load(self.kernel, plan.variant, device, &compiled)?);
         }
         let Some((function, note)) = &self.functions[plan.variant] else {
             unreachable!("it was just loaded")
@@ -160,6 +182,29 @@ impl<'k> Loaded<'k> {
         let arguments = plan.passed.iter().map(argument).collect::<Result<_>>()?;
         Ok((Step { function: function.clone(), grid: plan.grid, arguments }, note.clone()))
     }
+}
+
+fn compile(kernel: &Generated, variant: usize, nvrtc: &Nvrtc, architecture: &str) -> Result<Compiled> {
+    let variant = kernel.variant(variant);
+    nvrtc
+        .compile(&variant.source, &variant.program.name, architecture, &[])
+        .map_err(|why| format!("kernel `{}`: {why}", kernel.name))
+}
+
+/// The function of a variant, and its resources.
+fn load(
+    kernel: &Generated,
+    variant: usize,
+    device: &Device,
+    compiled: &Compiled,
+) -> Result<(Function, String)> {
+    let program = &kernel.variant(variant).program;
+    let entry = cuda::entry(program);
+    let note = compiled.usage_of(&entry).map_or(String::new(), |usage| match usage.spill_stores {
+        0 => format!(", {} registers", usage.registers),
+        spilled => format!(", {} registers, {spilled} bytes spilled", usage.registers),
+    });
+    Ok((device.function(&compiled.cubin, &entry, Shape::of(program, [0; 3]))?, note))
 }
 
 /// Would a launch of a variant be accepted?
