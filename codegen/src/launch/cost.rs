@@ -15,11 +15,11 @@ const ROWS: [(u64, u128, [u128; 2]); 3] = [(32, 29, [20, 27]), (128, 47, [6, 26]
 /// The part of a copied row's clocks at a port that one takes which another block of the cluster copies.
 const RECEIVED: (u128, u128) = (1, 10);
 /// The part of the shorter of copies and products that the other does not hide.
-const EXPOSED: (u128, u128) = (29, 100);
+const EXPOSED: (u128, u128) = (7, 25);
 /// Bytes that memory delivers in a clock, while blocks are busy.
-const MEMORY: u128 = 2913;
+const MEMORY: u128 = 1773;
 /// The part of the shorter of memory and blocks that the other does not hide.
-const WAITING: (u128, u128) = (47, 100);
+const WAITING: (u128, u128) = (1, 2);
 
 /// The estimated clocks of a launch, and the terms that they are made of.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -83,6 +83,7 @@ pub(super) struct Rule {
     cluster: u32,
     persistent: bool,
     blocks_per_sm: u32,
+    shared_bytes: u32,
     /// The tensors that it reads; and those from which bulk copies load. Of [`Rules::reads`].
     reads: usize,
     bulk: usize,
@@ -170,6 +171,7 @@ impl Rule {
             cluster: launch.cluster.iter().product::<u32>().max(1),
             persistent: launch.persistent,
             blocks_per_sm: launch.blocks_per_sm,
+            shared_bytes: launch.shared_bytes,
             reads: index(&mut rules.reads, reads),
             bulk: index(&mut rules.reads, bulk),
         }
@@ -206,8 +208,7 @@ impl Rule {
         let at_once = |resident: u32| u128::from(limits.clusters(cluster, resident) * cluster);
         let (waves, rest) = (blocks / at_once(cost.resident), blocks % at_once(cost.resident));
         let (steps, last) = (count(self.steps)?, rest.div_ceil(at_once(1)));
-        let own = cost.step.saturating_add(if reads.alignment? < SECTOR { cost.cut } else { 0 });
-        let step = |blocks: u128| blocks.saturating_mul(own.into()).max(cost.alone.into());
+        let step = |blocks: u128| blocks.saturating_mul(cost.step.into()).max(cost.alone.into());
         let wave = |blocks: u128| match blocks {
             0 => 0,
             _ => steps.saturating_mul(step(blocks)).saturating_add(cost.tile.into()),
@@ -272,7 +273,9 @@ impl Rule {
         let busy = tiles.saturating_mul(cluster.into()) / rounds.max(1);
         let rows = [cost.rows, cost.received].map(u128::from);
         let copied = copies(busy, paired, rows, bulk.alignment?);
-        let own = cost.step + if reads.alignment? < SECTOR { cost.cut } else { 0 };
+        let two = limits.shared_bytes / 2 >= self.shared_bytes;
+        let own = cost.step.saturating_sub(if two { cost.shared } else { 0 });
+        let own = own + if reads.alignment? < SECTOR { cost.cut } else { 0 };
         let step = together(own.into(), copied, EXPOSED);
         let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
         let of_tiles = rounds.saturating_mul(of_tile);

@@ -291,13 +291,13 @@ impl Rules {
         self.timed(kernel, given, limits).map(|(plan, _)| plan)
     }
 
-    /// The same, and the estimate; `None` where nothing is known of it.
+    /// The same, and the estimated clocks; `None` where the kernel has no cost model.
     fn timed(
         &self,
         kernel: &Generated,
         given: &[Given],
         limits: &Limits,
-    ) -> Result<(Plan, Option<cost::Estimate>), Refusal> {
+    ) -> Result<(Plan, Option<u128>), Refusal> {
         let tensors = tensors(given);
         let (sizes, hollow) = bind::arguments(self, kernel, given, &tensors)?;
         let launch = Launch { rules: self, kernel, given, tensors: &tensors, limits };
@@ -358,18 +358,14 @@ impl Launch<'_> {
     }
 
     /// The fastest of some variants, and its clocks.
-    fn among(
-        &self,
-        variants: std::ops::Range<usize>,
-        sizes: Sizes,
-    ) -> Result<(Plan, Option<cost::Estimate>), Refusal> {
+    fn among(&self, variants: std::ops::Range<usize>, sizes: Sizes) -> Result<(Plan, Option<u128>), Refusal> {
         let Launch { rules, kernel, tensors, limits, .. } = *self;
         let before = variants.start;
         let mut packing = Packing::new(rules, kernel, tensors, limits, sizes);
         let (place, mut tried) = self.weighed(variants, &mut packing, false)?;
         let variant = before + place;
         let chosen = tried[place].as_ref().ok();
-        let (copies, estimate) = chosen.map_or((false, None), |choice| (choice.copies, choice.estimate));
+        let (copies, clocks) = chosen.map_or((false, None), |choice| (choice.copies, choice.clocks()));
         tried.truncate(place);
         let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
         let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
@@ -380,7 +376,7 @@ impl Launch<'_> {
         };
         let (symbols, passed) = (rules.symbols(&sizes), self.passed(program, &sizes));
         let spans = spans(self.given);
-        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, estimate))
+        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, clocks))
     }
 
     /// What each of some variants would take, or why it cannot run, and the place of the fastest. Those after the first
