@@ -51,7 +51,7 @@ pub fn run(kernel: &Generated, args: &[Arg], options: &Options) -> Result<Outcom
 /// let ones = vec![1.0f32; 9];
 /// let args = [Arg::tensor(&ones, [9, 1]), Arg::tensor(&ones, [9, 1]), Arg::output::<f32>([9, 9])];
 /// let refused = run_variant(&kernel, 0, &args, &Options::default()).unwrap_err();
-/// assert_eq!(refused.to_string(), "128 does not divide M, which is 9");
+/// assert_eq!(refused.to_string(), "4 does not divide lda, which is 9");
 /// ```
 pub fn run_variant(
     kernel: &Generated,

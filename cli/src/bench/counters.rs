@@ -29,7 +29,7 @@ pub(super) const CASES: &[Case] = &[
     case("tile in shared memory", "shared_tile", [64, 64, 64]),
     case("columns of results", "block_tile_1d", [128, 64, 32]),
     case("unpadded rows", "a=k_major b=k_major schedule=(pad=0)", [128, 128, 32]),
-    case("padded rows", "a=k_major b=k_major", [128, 128, 32]),
+    case("padded rows", "bm=128 bn=128 bk=8 tc=(16,16) a=k_major b=k_major", [128, 128, 32]),
     case(
         "row-major tiles",
         "bk=32 a=k_major b=k_major schedule=(sa=(128,32):(32,1) sb=(128,32):(32,1))",
