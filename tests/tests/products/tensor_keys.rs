@@ -191,7 +191,7 @@ fn keys_about_threads_name_the_instruction() {
 fn keys_of_the_schedule() {
     #[track_caller]
     fn check(keys: &str, expected: &str) {
-        let said = Words::read(keys).and_then(|words| words.matmul()).err().expect(keys).to_string();
+        let said = Words::read(keys).and_then(|words| words.matmul()).expect_err(keys).to_string();
         assert_eq!(said, expected);
     }
     check(
