@@ -8,9 +8,10 @@
 
 use tilewright::prelude::*;
 
-/// c = gelu(a·wᵀ + bias). A launch takes the tiles that suit its sizes.
+/// c = gelu(a·wᵀ + bias). A launch takes the tiles that suit its sizes; the first are those of the variant for every launch,
+/// whose addresses and guards take registers as well.
 #[kernel(arch = 90, overlaps, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER, SPLIT) in [
-    (128, 256, 2, 4, 1, 1), (128, 192, 2, 4, 1, 1), (128, 160, 2, 5, 1, 1), (128, 128, 2, 6, 1, 1),
+    (128, 128, 2, 6, 1, 1), (128, 256, 2, 4, 1, 1), (128, 192, 2, 4, 1, 1), (128, 160, 2, 5, 1, 1),
     (256, 128, 2, 4, 1, 1), (64, 256, 1, 5, 1, 1), (64, 192, 1, 6, 1, 1), (64, 160, 1, 7, 1, 1),
     (64, 128, 1, 8, 1, 1), (64, 96, 1, 10, 1, 1), (64, 64, 1, 13, 1, 1), (64, 32, 1, 16, 1, 1),
     (128, 256, 2, 4, 2, 1), (128, 192, 2, 4, 2, 1), (64, 128, 1, 8, 4, 1), (64, 64, 1, 14, 1, 2),

@@ -17,7 +17,7 @@ const EXAMPLES: &[(&str, &[&str])] = &[
     ("inspect", &["operations per byte", "sequential", "variant 1:", "which do not divide 72"]),
     ("ladder", &["without a GPU", "10 the best", "all ten are right", "W = TILE_WIDTH) is right"]),
     ("linear", &["mma_m16n8k16_bf16", "ldmatrix_x4", "gelu"]),
-    ("linear_hopper", &["wgmma_m64n256k16_bf16", "bulk_load_2d", "gelu"]),
+    ("linear_hopper", &["wgmma_m64n128k16_bf16", "bulk_load_2d", "gelu"]),
     ("loop_orders", &["ijk", "kij", "ikj, by 16", "block.x in 0..ceil(M/16)"]),
     ("matmul", &["the CUDA C is in", "in the simulator", "is right, to the bit"]),
     ("memory", &["each adds up to 1", "softmax_row", "4 wavefronts"]),
