@@ -43,8 +43,12 @@ pub mod coming_from;
 #[cfg(feature = "kernels")]
 pub mod kernels;
 pub mod language;
+#[cfg(feature = "matmul")]
+pub mod matmul;
 pub mod prelude;
 
+#[cfg(feature = "matmul")]
+pub use matmul::{Host, HostRef, HostTensor, Matmul, matmul, matmul_into};
 pub use tilewright_codegen as codegen;
 pub use tilewright_codegen::Elem;
 pub use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};

@@ -162,13 +162,9 @@ impl KernelDef {
     /// # Ok::<(), tilewright_codegen::kernel_def::KernelErrors>(())
     /// ```
     pub fn generate(&self) -> Result<Generated, KernelErrors> {
-        let refuse = |problems| Err(KernelErrors::new(&self.name, problems, &self.places()));
         match self.definition() {
-            None => refuse(vec![KernelDef::foreign()]),
-            Some(definition) => {
-                let Outcome { kernel, diagnostics } = definition.generate();
-                kernel.map_or_else(|| refuse(diagnostics), Ok)
-            }
+            None => Err(KernelErrors::new(&self.name, vec![KernelDef::foreign()], &self.places())),
+            Some(definition) => definition.kernel(&self.name, &self.places()),
         }
     }
 
@@ -207,6 +203,19 @@ impl KernelDef {
 }
 
 impl Definition {
+    /// The kernel, with all its variants. Errors call it by this name.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Definition, kernel_def::Places};
+    /// let kernel = Definition::Matmul(vec![]).kernel("product", &Places::default())?;
+    /// assert!(kernel.source().contains("__global__"));
+    /// # Ok::<(), tilewright_codegen::kernel_def::KernelErrors>(())
+    /// ```
+    pub fn kernel(&self, name: &str, places: &Places) -> Result<Generated, KernelErrors> {
+        let Outcome { kernel, diagnostics } = self.generate();
+        kernel.ok_or_else(|| KernelErrors::new(name, diagnostics, places))
+    }
+
     /// Sets constants and element types; what was set before is replaced. Returns what is wrong with them.
     fn set(&mut self, consts: &[(&str, usize)], types: &[(&str, Elem)]) -> Vec<Diagnostic> {
         let name = |text: &str| Name { text: text.into(), span: Definition::NOWHERE };

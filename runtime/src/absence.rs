@@ -51,8 +51,7 @@ pub enum Absence {
 }
 
 /// What works without a device.
-const WITHOUT_DEVICE: &str =
-    "Without it everything but running on a GPU works: checking, sources, reports, compiling, simulating.";
+const WITHOUT_DEVICE: &str = "Without it everything but running on a GPU works: checking, sources, reports, compiling, simulating, and products by `Host`.";
 
 impl fmt::Display for Absence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -62,6 +62,51 @@ impl Argument<'_> {
     pub fn scalar<T: Element>(value: T) -> Argument<'static> {
         Argument { kind: Kind::Scalar(T::ELEM, value.to_raw()) }
     }
+
+    /// The type of the elements, or of the number.
+    pub fn elem(&self) -> Elem {
+        match &self.kind {
+            Kind::Tensor(lent) => lent.elem,
+            Kind::Scalar(elem, _) => *elem,
+        }
+    }
+
+    /// The extents of a tensor, one for each mode; a number has none.
+    pub fn extents(&self) -> &[i64] {
+        let modes = self.modes();
+        &modes[..modes.len() / 2]
+    }
+
+    /// The strides of a tensor in elements, one for each mode; a number has none.
+    pub fn strides(&self) -> &[i64] {
+        let modes = self.modes();
+        &modes[modes.len() / 2..]
+    }
+
+    fn modes(&self) -> &[i64] {
+        match &self.kind {
+            Kind::Tensor(lent) => lent.modes.as_slice(),
+            Kind::Scalar(..) => &[],
+        }
+    }
+
+    /// The same tensor with two modes exchanged; nothing is copied. A number stays as it is.
+    ///
+    /// ```no_run
+    /// # use tilewright_runtime::{Argument, DeviceTensor};
+    /// # fn show(b: &DeviceTensor<f32, 3>) {
+    /// let transposed = Argument::from(b).swapped(0, 1); // a transpose for each index of the third mode
+    /// # }
+    /// ```
+    pub fn swapped(mut self, one: usize, other: usize) -> Self {
+        if let Kind::Tensor(lent) = &mut self.kind {
+            let modes = lent.modes.as_mut_slice();
+            let rank = modes.len() / 2;
+            modes.swap(one, other);
+            modes.swap(rank + one, rank + other);
+        }
+        self
+    }
 }
 
 impl<'a, T: Element, const R: usize> From<TensorRef<'a, T, R>> for Argument<'a> {

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
-use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_codegen::kernel_def::{KernelDef, Places};
 use tilewright_codegen::{Definition, Generated, cuda, thread};
 
 use crate::absence::Absence;
@@ -82,7 +82,7 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
         return Ok(made);
     }
     let generated = def.generate()?;
-    let is_unsafe = matches!(def.definition(), Some(Definition::Function(kernel, _)) if kernel.is_unsafe);
+    let is_unsafe = def.definition().as_ref().is_some_and(is_unsafe);
     let mut known = KNOWN.write().unwrap_or_else(PoisonError::into_inner);
     // Another thread may have been faster; loaded functions are found by the number of the stored kernel.
     if let Some(made) = find(&known) {
@@ -112,6 +112,20 @@ impl Hasher for Fingerprint {
     fn write_u128(&mut self, fingerprint: u128) {
         self.0 = fingerprint as u64;
     }
+}
+
+/// Was the kernel written as an `unsafe fn`?
+fn is_unsafe(definition: &Definition) -> bool {
+    matches!(definition, Definition::Function(kernel, _) if kernel.is_unsafe)
+}
+
+/// The kernel of a definition, under a number of its own.
+pub(crate) fn defined(definition: &Definition) -> Result<Arc<Made>, Error> {
+    let name = match definition {
+        Definition::Function(kernel, _) => &kernel.name.text,
+        Definition::Matmul(_) => "matmul",
+    };
+    Ok(numbered(definition.kernel(name, &Places::default())?, is_unsafe(definition)))
 }
 
 /// An already generated kernel. Its number, and the functions loaded under it, are its own.

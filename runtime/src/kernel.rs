@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tilewright_codegen::element::Element;
 use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
 use tilewright_codegen::launch::Refusal;
-use tilewright_codegen::{Elem, Generated};
+use tilewright_codegen::{Definition, Elem, Generated};
 
 use crate::argument::Argument;
 use crate::device::Device;
@@ -74,6 +74,21 @@ pub struct Built {
 }
 
 impl Built {
+    /// The kernel of a definition, generated here.
+    ///
+    /// ```no_run
+    /// use tilewright_codegen::Definition;
+    /// # use tilewright_runtime::{Argument, Built, DeviceTensor, Error, Stream};
+    /// # fn show(stream: &Stream, a: &DeviceTensor<f32, 2>, b: &DeviceTensor<f32, 2>, c: &mut DeviceTensor<f32, 2>) -> Result<(), Error> {
+    /// let kernel = Built::of(&Definition::Matmul(vec![]))?;
+    /// kernel.launch_with(stream, &mut [a.into(), b.into(), c.into()])?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn of(definition: &Definition) -> Result<Built, Error> {
+        Ok(Built { made: jit::defined(definition)? })
+    }
+
     /// Takes a generated kernel.
     ///
     /// # Safety

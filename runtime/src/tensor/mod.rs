@@ -111,9 +111,49 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::from_host_strided(stream, extents, column_major(&extents), values)
     }
 
+    /// A row-major tensor of these values, the last mode running fastest.
+    ///
+    /// ```no_run
+    /// # use tilewright_runtime::{DeviceTensor, Error, Stream};
+    /// # fn show(stream: &Stream) -> Result<(), Error> {
+    /// let a = DeviceTensor::from_host_row_major(stream, [2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+    /// assert_eq!(a.strides(), [3, 1]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn from_host_row_major<S: Stored<Elem = T>>(
+        stream: &Stream,
+        extents: [usize; R],
+        values: &[S],
+    ) -> Result<DeviceTensor<T, R>, Error> {
+        packed::<T>(&extents)?;
+        DeviceTensor::from_host_strided(stream, extents, row_major(&extents), values)
+    }
+
     /// A tensor of values that lie as these strides say, in elements. `values` reaches from the first to the
     /// last.
     pub fn from_host_strided<S: Stored<Elem = T>>(
+        stream: &Stream,
+        extents: [usize; R],
+        strides: [usize; R],
+        values: &[S],
+    ) -> Result<DeviceTensor<T, R>, Error> {
+        DeviceTensor::of_values(stream, extents, strides, values)
+    }
+
+    /// The same where only the type of the elements is known.
+    #[doc(hidden)]
+    pub fn from_elements(
+        stream: &Stream,
+        extents: [usize; R],
+        strides: [usize; R],
+        values: &[T],
+    ) -> Result<DeviceTensor<T, R>, Error> {
+        DeviceTensor::of_values(stream, extents, strides, values)
+    }
+
+    /// `S` is an element type, or one of the same bytes.
+    fn of_values<S: Copy>(
         stream: &Stream,
         extents: [usize; R],
         strides: [usize; R],
@@ -128,7 +168,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
             return Err(Refusal::new(message).into());
         }
         let mut tensor = DeviceTensor::allocated(stream, Place::whole(extents, strides), needed)?;
-        tensor.write(values)?;
+        tensor.copy_from(values)?;
         Ok(tensor)
     }
 
@@ -156,6 +196,17 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
                 .doing(DOING)?;
         }
         Ok(tensor)
+    }
+
+    /// A tensor without gaps, row-major or column-major, with whatever was in its memory: for results.
+    #[doc(hidden)]
+    pub fn for_results(
+        stream: &Stream,
+        extents: [usize; R],
+        rows: bool,
+    ) -> Result<DeviceTensor<T, R>, Error> {
+        let strides = if rows { row_major(&extents) } else { column_major(&extents) };
+        DeviceTensor::allocated(stream, Place::whole(extents, strides), packed::<T>(&extents)?)
     }
 
     /// Memory with whatever was there.
@@ -202,6 +253,11 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 
     /// Copies values into the tensor, as they are stored: as many as [`DeviceTensor::stored_len`] says.
     pub fn write<S: Stored<Elem = T>>(&mut self, values: &[S]) -> Result<(), Error> {
+        self.copy_from(values)
+    }
+
+    /// `S` is an element type, or one of the same bytes.
+    fn copy_from<S: Copy>(&mut self, values: &[S]) -> Result<(), Error> {
         const DOING: &str = "copying to a tensor";
         if values.len() != self.stored_len() {
             let message =

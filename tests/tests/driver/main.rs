@@ -11,6 +11,7 @@ mod faults;
 mod harness;
 mod hopper;
 mod machine;
+mod one_call;
 mod order;
 mod plans;
 mod refusals;

@@ -16,6 +16,7 @@ mod integers;
 mod language;
 mod memory;
 mod narrow;
+mod one_call;
 mod order;
 mod overflow;
 mod packed;

@@ -1,0 +1,321 @@
+//! One call that multiplies matrices: [`matmul`], [`matmul_into`], and [`Matmul`] for what else is computed with it.
+//!
+//! Types, layouts and sizes are those of the tensors: row-major or column-major, transposed views, and with a third mode a
+//! batch of products. The kernel is one of the family of [`matmul_kernel!`](crate::matmul_kernel). It is generated when a form
+//! of product is first needed, by this program, so a program compiles no kernel that it does not use; a launch takes the
+//! fastest alternative for its device and sizes.
+//!
+//! Tensors of the host are multiplied by [`Host`]: on a GPU if there is one, otherwise by the processor, so that a program
+//! runs on any machine.
+//!
+//! ```
+//! use tilewright::{Host, HostTensor, matmul};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let a = HostTensor::row_major([2, 3], vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+//! let b = HostTensor::row_major([3, 2], vec![1.0f32, 0.0, 0.0, 1.0, 1.0, 1.0])?;
+//! let c = matmul(&Host::new(), &a, &b)?;
+//! assert_eq!(c.values(), [4.0, 5.0, 10.0, 11.0]); // row-major, as `a` is
+//! # Ok(())
+//! # }
+//! ```
+#![cfg_attr(
+    feature = "cuda",
+    doc = r#"
+Tensors of a device are multiplied on a stream, and the result stays there:
+
+```no_run
+use tilewright::matmul::{Activation, Matmul};
+use tilewright::prelude::*;
+
+let stream = Device::open(0)?.stream()?;
+let x = DeviceTensor::from_host_row_major(&stream, [64, 256], &vec![bf16::from_f32(0.5); 64 * 256])?;
+let w = DeviceTensor::from_host_row_major(&stream, [1024, 256], &vec![bf16::from_f32(0.25); 1024 * 256])?;
+let bias = DeviceTensor::from_host(&stream, [1024], &vec![bf16::from_f32(1.0); 1024])?;
+let y = Matmul::new().bias(&bias).activation(Activation::Gelu).run(&stream, &x, w.view().transposed())?;
+assert_eq!(y.to_host()?[0], bf16::from_f32(33.0));
+# Ok::<(), Box<dyn std::error::Error>>(())
+```
+"#
+)]
+// Without a device or the simulator, what only they need is left over.
+#![cfg_attr(not(all(feature = "cuda", feature = "sim")), allow(dead_code))]
+
+mod cpu;
+#[cfg(feature = "cuda")]
+mod device;
+mod error;
+mod host;
+mod operand;
+mod product;
+
+use std::marker::PhantomData;
+
+use tilewright_codegen::element::Element;
+use tilewright_codegen::launch::Refusal;
+
+pub use error::Error;
+pub use host::{Host, HostRef, HostTensor, Ran};
+pub use operand::{As, Factor, Matrix, Natural, Operand, Out, Place, Target};
+
+use operand::Lent;
+use product::{Form, Options, Product, Side, When};
+
+/// The product of two matrices, M x K and K x N, in a new tensor, M x N; with a third mode a product for each of its indices.
+/// The result is row-major where the rows of `a` are contiguous, otherwise column-major. Its type is [`Factor::Product`].
+///
+/// `place` is the stream of the operands' device, or [`Host`].
+pub fn matmul<'a, A, B>(
+    place: &A::Place,
+    a: A,
+    b: B,
+) -> Result<A::Result<<A::Elem as Factor>::Product>, Error>
+where
+    A: Matrix<'a, Elem: Factor>,
+    B: Matrix<'a, Elem = A::Elem, Place = A::Place>,
+{
+    Matmul::new().run(place, a, b)
+}
+
+/// The same, written to `c`. Returns how it was computed.
+///
+/// ```
+/// use tilewright::{Host, HostRef, HostTensor, matmul_into};
+///
+/// let a = [1.0f32, 2.0, 3.0, 4.0];
+/// let a = HostRef::row_major([2, 2], &a)?;
+/// let mut c = HostTensor::zeros([2, 2])?;
+/// println!("{}", matmul_into(&Host::new(), a, a.transposed(), &mut c)?); // such as: by the simulator, variant 1 of 30
+/// assert_eq!(c.values(), [5.0, 11.0, 11.0, 25.0]);
+/// # Ok::<(), tilewright::matmul::Error>(())
+/// ```
+pub fn matmul_into<'a, A, B, C>(place: &A::Place, a: A, b: B, c: C) -> Result<<A::Place as Place>::Ran, Error>
+where
+    A: Matrix<'a, Elem: Factor>,
+    B: Matrix<'a, Elem = A::Elem, Place = A::Place>,
+    C: Target<'a, Elem = <A::Elem as Factor>::Product, Place = A::Place>,
+{
+    Matmul::new().run_into(place, a, b, c)
+}
+
+/// A product and what is computed with it: C = activation(alpha·A·B·scales + beta·C + bias + residual) + residual.
+///
+/// ```
+/// use tilewright::matmul::{Activation, Host, HostTensor, Matmul};
+///
+/// let a = HostTensor::row_major([2, 2], vec![1.0f32, 2.0, 3.0, 4.0])?;
+/// let b = HostTensor::row_major([2, 2], vec![1.0f32, 0.0, 0.0, -1.0])?;
+/// let bias = HostTensor::column_major([2], vec![0.5f32, 1.0])?;
+/// let product = Matmul::new().alpha(2.0).bias(&bias).activation(Activation::Relu);
+/// assert_eq!(product.run(&Host::new(), &a, &b)?.values(), [2.5, 0.0, 6.5, 0.0]);
+/// # Ok::<(), tilewright::matmul::Error>(())
+/// ```
+pub struct Matmul<'a, P: Place, O = Natural> {
+    options: Options,
+    alpha: f64,
+    beta: Option<f64>,
+    others: Vec<(&'static str, P::Lent<'a>)>,
+    out: PhantomData<O>,
+}
+
+/// A function that is applied to each element of a result.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[non_exhaustive]
+pub enum Activation {
+    /// max(x, 0)
+    Relu,
+    /// x/2 (1 + erf(x/√2))
+    Gelu,
+    /// x / (1 + exp(-x))
+    Silu,
+}
+
+impl Activation {
+    fn name(self) -> &'static str {
+        match self {
+            Activation::Relu => "relu",
+            Activation::Gelu => "gelu",
+            Activation::Silu => "silu",
+        }
+    }
+}
+
+/// How exactly f32 is multiplied on a device: see [the key of this name](crate::language::keys). The processor multiplies
+/// exactly as f32, whatever it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[non_exhaustive]
+pub enum Precision {
+    /// Multiply-adds of f32.
+    #[default]
+    Strict,
+    /// On tensor cores, operands rounded to 11 significant bits.
+    Tf32,
+    /// On tensor cores, each operand the sum of two such terms.
+    F32x3,
+}
+
+impl Precision {
+    fn name(self) -> &'static str {
+        match self {
+            Precision::Strict => "strict",
+            Precision::Tf32 => "tf32",
+            Precision::F32x3 => "f32x3",
+        }
+    }
+}
+
+impl<P: Place> Default for Matmul<'_, P> {
+    fn default() -> Self {
+        Matmul::new()
+    }
+}
+
+impl<P: Place> Matmul<'_, P> {
+    /// A product, and nothing else.
+    pub fn new() -> Self {
+        Matmul { options: Options::default(), alpha: 1.0, beta: None, others: Vec::new(), out: PhantomData }
+    }
+}
+
+impl<'a, P: Place, O> Matmul<'a, P, O> {
+    /// The product is multiplied by this number.
+    pub fn alpha(mut self, alpha: f64) -> Self {
+        (self.alpha, self.options.alpha_beta) = (alpha, true);
+        self
+    }
+
+    /// What is in the result before, times this number, is added: for [`Matmul::run_into`]. Where it is 0 the result is not
+    /// read.
+    pub fn beta(mut self, beta: f64) -> Self {
+        (self.beta, self.options.alpha_beta) = (Some(beta), true);
+        self
+    }
+
+    /// A vector of N elements is added to each row. It has the type of the result.
+    pub fn bias(mut self, bias: impl Operand<'a, Place = P>) -> Self {
+        self.options.bias = Some(Side::Columns);
+        self.other("bias", bias.lend())
+    }
+
+    /// A vector of M elements is added to each column.
+    pub fn bias_of_rows(mut self, bias: impl Operand<'a, Place = P>) -> Self {
+        self.options.bias = Some(Side::Rows);
+        self.other("bias", bias.lend())
+    }
+
+    /// A function of each element of the result.
+    pub fn activation(mut self, activation: Activation) -> Self {
+        self.options.activation = Some(activation);
+        self
+    }
+
+    /// A matrix like the result is added before the activation.
+    pub fn residual_before(mut self, residual: impl Operand<'a, Place = P>) -> Self {
+        self.options.residual = Some(When::Before);
+        self.other("residual", residual.lend())
+    }
+
+    /// A matrix like the result is added after the activation.
+    pub fn residual_after(mut self, residual: impl Operand<'a, Place = P>) -> Self {
+        self.options.residual = Some(When::After);
+        self.other("residual", residual.lend())
+    }
+
+    /// Factors of the rows of the result: the scales of an `a` that was quantised by rows. They are f32, or f64 for f64.
+    pub fn scale_rows(mut self, scales: impl Operand<'a, Place = P>) -> Self {
+        self.options.scale_rows = true;
+        self.other("scale_rows", scales.lend())
+    }
+
+    /// Factors of the columns of the result: the scales of a `b` that was quantised by columns.
+    pub fn scale_columns(mut self, scales: impl Operand<'a, Place = P>) -> Self {
+        self.options.scale_columns = true;
+        self.other("scale_columns", scales.lend())
+    }
+
+    /// Scales of e4m3 and e5m2 by blocks: of `a`, (M, K/128), for each row and each 128 of K, columns contiguous; of `b`,
+    /// (N/128, K/128), for each 128 x 128, rows contiguous. Extents are rounded up.
+    pub fn scale_blocks(mut self, a: impl Operand<'a, Place = P>, b: impl Operand<'a, Place = P>) -> Self {
+        self.options.scale_blocks = true;
+        self.other("scale_a", a.lend()).other("scale_b", b.lend())
+    }
+
+    /// How exactly f32 is multiplied.
+    pub fn precision(mut self, precision: Precision) -> Self {
+        self.options.precision = precision;
+        self
+    }
+
+    /// Another type of the result: `out::<f32>()`.
+    pub fn out<U: Element>(self) -> Matmul<'a, P, As<U>> {
+        let Matmul { options, alpha, beta, others, .. } = self;
+        Matmul { options, alpha, beta, others, out: PhantomData }
+    }
+
+    /// An operand by the name of the kernel's parameter, once.
+    fn other(mut self, name: &'static str, lent: P::Lent<'a>) -> Self {
+        self.others.retain(|(known, _)| *known != name);
+        self.others.push((name, lent));
+        self
+    }
+
+    /// The same, with operands that are borrowed for less.
+    fn shorter<'s>(self) -> Matmul<'s, P, O>
+    where
+        'a: 's,
+    {
+        let Matmul { options, alpha, beta, others, out } = self;
+        let others = others.into_iter().map(|(name, lent)| (name, P::shorter(lent))).collect();
+        Matmul { options, alpha, beta, others, out }
+    }
+
+    /// Computes it in a new tensor: see [`matmul`].
+    pub fn run<'s, A, B>(self, place: &P, a: A, b: B) -> Result<A::Result<<O as Out<A::Elem>>::Elem>, Error>
+    where
+        A: Matrix<'s, Elem: Factor, Place = P>,
+        B: Matrix<'s, Elem = A::Elem, Place = P>,
+        O: Out<A::Elem>,
+    {
+        if self.beta.is_some() {
+            let message = "`beta` is a factor of what is in the result before, and `run` makes a new one";
+            return Err(Refusal::new(message)
+                .help("call `run_into` with a result, or leave `beta` out")
+                .into());
+        }
+        let (a, b) = (a.lend(), b.lend());
+        let (rows, extents) = result(&a, &b)?;
+        let mut c = A::result::<<O as Out<A::Elem>>::Elem>(place, &extents, rows)?;
+        self.shorter().lent(place, P::shorter(a), P::shorter(b), A::lend_result(&mut c))?;
+        Ok(c)
+    }
+
+    /// Computes it in `c`: see [`matmul_into`].
+    pub fn run_into<'s, A, B, C>(self, place: &P, a: A, b: B, c: C) -> Result<P::Ran, Error>
+    where
+        'a: 's,
+        A: Matrix<'s, Elem: Factor, Place = P>,
+        B: Matrix<'s, Elem = A::Elem, Place = P>,
+        C: Target<'s, Elem = <O as Out<A::Elem>>::Elem, Place = P>,
+        O: Out<A::Elem>,
+    {
+        self.shorter().lent(place, a.lend(), b.lend(), c.lend_mut())
+    }
+
+    fn lent(self, place: &P, a: P::Lent<'a>, b: P::Lent<'a>, c: P::Lent<'a>) -> Result<P::Ran, Error> {
+        let mut operands = vec![("a", a), ("b", b), ("c", c)];
+        operands.extend(self.others);
+        let modes: Vec<_> = operands.iter().map(|(name, lent)| (*name, lent.modes())).collect();
+        let form = Form::of(self.options, &modes)?;
+        place.run(Product { form, alpha: self.alpha, beta: self.beta.unwrap_or(0.0), operands })
+    }
+}
+
+/// Is the result row-major; and its extents. Operands that do not fit are refused with the result, which then has any extents.
+fn result(a: &impl Lent, b: &impl Lent) -> Result<(bool, Vec<usize>), Refusal> {
+    let (a, b) = (a.modes(), b.modes());
+    let extents = [a.extents[0], b.extents[1], a.extents[2]];
+    let rows = a.strides[1] == 1 && a.extents[1] > 1 || a.strides[0] != 1;
+    let count = |extent: &i64| usize::try_from(*extent).unwrap_or(usize::MAX);
+    Form::multiplies(&a, &b)?;
+    Ok((rows, extents[..a.rank].iter().map(count).collect()))
+}

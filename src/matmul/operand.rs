@@ -1,0 +1,169 @@
+//! What can be multiplied, and where: the operands of a product, their types, and the places where they are.
+
+use std::fmt;
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
+
+use super::Error;
+use super::product::Product;
+
+/// Where a product runs, and its operands are: a [`Stream`](crate::Stream) of a device, or the [`Host`](super::Host).
+pub trait Place: sealed::Place + Sized {
+    /// How a product was computed.
+    type Ran: fmt::Display + fmt::Debug;
+    /// An operand, borrowed.
+    #[doc(hidden)]
+    type Lent<'a>: Lent;
+    /// Does what a product says. Everything but the place itself has been checked.
+    #[doc(hidden)]
+    fn run(&self, product: Product<'_, Self>) -> Result<Self::Ran, Error>;
+    /// The same operand, borrowed for less.
+    #[doc(hidden)]
+    fn shorter<'s, 'l: 's>(lent: Self::Lent<'l>) -> Self::Lent<'s>;
+}
+
+/// A borrowed operand of any type and number of modes.
+#[doc(hidden)]
+pub trait Lent: Sized {
+    /// Its type, extents and strides.
+    fn modes(&self) -> Modes;
+    /// The transpose.
+    fn transposed(self) -> Self;
+}
+
+/// A tensor that a product reads.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no operand of a product",
+    label = "not a tensor",
+    note = "pass a `&DeviceTensor` or a `TensorRef` with a stream, and a `&HostTensor` or a `HostRef` with `Host`"
+)]
+pub trait Operand<'a>: sealed::Operand {
+    /// Type of its elements.
+    type Elem: Element;
+    /// Where it is.
+    type Place: Place;
+    /// Borrowed.
+    #[doc(hidden)]
+    fn lend(self) -> <Self::Place as Place>::Lent<'a>;
+}
+
+/// A matrix, or with a third mode a batch of them, that a product reads.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` is no matrix that can be multiplied",
+    label = "neither a tensor of two modes nor a batch of three",
+    note = "pass a `&DeviceTensor` or a `TensorRef` with a stream, and a `&HostTensor` or a `HostRef` with `Host`: `reshaped` \
+            changes the modes of a view"
+)]
+pub trait Matrix<'a>: Operand<'a> {
+    /// A new tensor of as many modes, in the same place.
+    type Result<U: Element>;
+    /// Memory for a result.
+    #[doc(hidden)]
+    fn result<U: Element>(
+        place: &Self::Place,
+        extents: &[usize],
+        rows: bool,
+    ) -> Result<Self::Result<U>, Error>;
+    /// A result, borrowed to be written.
+    #[doc(hidden)]
+    fn lend_result<U: Element>(result: &mut Self::Result<U>) -> <Self::Place as Place>::Lent<'_>;
+}
+
+/// A number of modes.
+#[derive(Debug)]
+pub struct Rank<const R: usize>;
+
+/// The numbers of modes that a matrix, or a batch of matrices, has.
+#[diagnostic::on_unimplemented(
+    message = "a tensor of this many modes cannot be multiplied",
+    label = "neither two modes nor three",
+    note = "`reshaped` changes the modes of a view; the third mode of a batch counts products"
+)]
+pub trait IsMatrix {}
+
+impl IsMatrix for Rank<2> {}
+impl IsMatrix for Rank<3> {}
+
+/// A tensor that a product writes.
+#[diagnostic::on_unimplemented(
+    message = "a product cannot be written to `{Self}`",
+    label = "not a tensor that may be written",
+    note = "pass a `&mut DeviceTensor` or a `TensorMut` with a stream, and a `&mut HostTensor` with `Host`"
+)]
+pub trait Target<'a>: sealed::Operand {
+    /// Type of its elements.
+    type Elem: Element;
+    /// Where it is.
+    type Place: Place;
+    /// Borrowed.
+    #[doc(hidden)]
+    fn lend_mut(self) -> <Self::Place as Place>::Lent<'a>;
+}
+
+pub(super) mod sealed {
+    /// Seals [`super::Place`].
+    pub trait Place {}
+    /// Seals the operands.
+    pub trait Operand {}
+}
+
+/// The type, extents and strides of an operand, in elements. A matrix has two modes, a batch three, a vector one.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Modes {
+    pub elem: Elem,
+    pub rank: usize,
+    pub extents: [i64; 3],
+    pub strides: [i64; 3],
+}
+
+impl Modes {
+    pub fn new(elem: Elem, extents: &[i64], strides: &[i64]) -> Modes {
+        let rank = extents.len();
+        let padded = |all: &[i64], other| [0, 1, 2].map(|mode| all.get(mode).copied().unwrap_or(other));
+        Modes { elem, rank, extents: padded(extents, 1), strides: padded(strides, 0) }
+    }
+}
+
+/// An element type of operands.
+pub trait Factor: Element {
+    /// The element type of their product: the same, but for tf32 and numbers of eight bits, whose products are of the type in
+    /// which they are added.
+    type Product: Element;
+}
+
+macro_rules! factors {
+    ($($factor:ty => $product:ty),* $(,)?) => {
+        $(impl Factor for $factor {
+            type Product = $product;
+        })*
+    };
+}
+
+factors! {
+    f64 => f64, f32 => f32, f16 => f16, bf16 => bf16, i32 => i32, u32 => u32,
+    tf32 => f32, i8 => i32, u8 => i32, e4m3 => f32, e5m2 => f32,
+}
+
+/// The element type of a result: [`Natural`], or one that [`Matmul::out`](super::Matmul::out) names.
+pub trait Out<A: Factor> {
+    /// It.
+    type Elem: Element;
+}
+
+/// The element type that a product has by itself: see [`Factor::Product`].
+#[derive(Clone, Copy, Debug)]
+pub struct Natural;
+
+/// A chosen element type.
+#[derive(Clone, Copy, Debug)]
+pub struct As<U>(std::marker::PhantomData<U>);
+
+impl<A: Factor> Out<A> for Natural {
+    type Elem = A::Product;
+}
+
+impl<A: Factor, U: Element> Out<A> for As<U> {
+    type Elem = U;
+}
