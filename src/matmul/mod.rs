@@ -48,6 +48,7 @@ mod error;
 mod host;
 mod operand;
 mod product;
+mod tensor;
 
 use std::marker::PhantomData;
 
@@ -55,8 +56,9 @@ use tilewright_codegen::element::Element;
 use tilewright_codegen::launch::Refusal;
 
 pub use error::Error;
-pub use host::{Host, HostRef, HostTensor, Ran};
+pub use host::{Host, Ran};
 pub use operand::{As, Factor, Matrix, Natural, Operand, Out, Place, Target};
+pub use tensor::{HostRef, HostTensor};
 
 use operand::Lent;
 use product::{Form, Options, Product, Side, When};

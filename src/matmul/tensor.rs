@@ -1,0 +1,272 @@
+//! Tensors in the host's memory.
+
+use tilewright_codegen::element::Element;
+use tilewright_codegen::launch::Refusal;
+
+use super::Error;
+use super::host::{Host, Operands, Slice, lent};
+use super::operand::{IsMatrix, Matrix, Operand, Rank, Target, sealed};
+
+/// A tensor of `R` modes in the host's memory, which it owns.
+///
+/// ```
+/// use tilewright::HostTensor;
+/// let a = HostTensor::row_major([2, 3], vec![1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0])?;
+/// assert_eq!((a.shape(), a.strides(), a.at([1, 0])), ([2, 3], [3, 1], 4.0));
+/// assert_eq!(a.view().transposed().shape(), [3, 2]);
+/// # Ok::<(), tilewright::matmul::Error>(())
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub struct HostTensor<T: Element, const R: usize> {
+    values: Vec<T>,
+    extents: [usize; R],
+    strides: [usize; R],
+}
+
+/// A tensor of `R` modes in the host's memory, borrowed to be read.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct HostRef<'a, T: Element, const R: usize> {
+    values: &'a [T],
+    extents: [usize; R],
+    strides: [usize; R],
+}
+
+/// Strides of a tensor without gaps.
+fn packed<const R: usize>(extents: &[usize; R], rows: bool) -> [usize; R] {
+    let (mut strides, mut next) = ([1; R], 1usize);
+    for place in 0..R {
+        let mode = if rows { R - 1 - place } else { place };
+        strides[mode] = next;
+        next = next.saturating_mul(extents[mode].max(1));
+    }
+    strides
+}
+
+/// Elements from the first to the last.
+fn reach<const R: usize>(extents: &[usize; R], strides: &[usize; R]) -> usize {
+    if extents.contains(&0) {
+        return 0;
+    }
+    let modes = extents.iter().zip(strides);
+    modes.fold(1, |all: usize, (n, d)| all.saturating_add((n - 1).saturating_mul(*d)))
+}
+
+/// Are there exactly so many values?
+fn counted<const R: usize>(extents: &[usize; R], strides: &[usize; R], values: usize) -> Result<(), Error> {
+    let needed = reach(extents, strides);
+    if needed == values {
+        return Ok(());
+    }
+    let message = format!("a tensor of extents {extents:?} has {needed} elements, and {values} were given");
+    Err(Refusal::new(message).help("give as many values as the product of the extents").into())
+}
+
+/// Have distinct coordinates distinct elements?
+fn distinct<const R: usize>(extents: &[usize; R], strides: &[usize; R]) -> Result<(), Error> {
+    let mut modes: Vec<(usize, usize)> = strides.iter().copied().zip(extents.iter().copied()).collect();
+    modes.retain(|(_, extent)| *extent > 1);
+    modes.sort_unstable();
+    let mut reach = 0usize;
+    for (stride, extent) in modes {
+        if stride <= reach {
+            let message = format!(
+                "extents {extents:?} with strides {strides:?} have one element at several coordinates"
+            );
+            return Err(Refusal::new(message).help("give every element memory of its own").into());
+        }
+        reach += (extent - 1) * stride;
+    }
+    Ok(())
+}
+
+impl<T: Element, const R: usize> HostTensor<T, R> {
+    /// A row-major tensor of these values, the last mode running fastest.
+    pub fn row_major(extents: [usize; R], values: Vec<T>) -> Result<HostTensor<T, R>, Error> {
+        let strides = packed(&extents, true);
+        counted(&extents, &strides, values.len())?;
+        Ok(HostTensor { values, extents, strides })
+    }
+
+    /// A column-major tensor of these values, the first mode running fastest.
+    pub fn column_major(extents: [usize; R], values: Vec<T>) -> Result<HostTensor<T, R>, Error> {
+        let strides = packed(&extents, false);
+        counted(&extents, &strides, values.len())?;
+        Ok(HostTensor { values, extents, strides })
+    }
+
+    /// A tensor of values that lie as these strides say, in elements. `values` reaches from the first to the last, and distinct
+    /// coordinates have distinct elements.
+    pub fn strided(
+        extents: [usize; R],
+        strides: [usize; R],
+        values: Vec<T>,
+    ) -> Result<HostTensor<T, R>, Error> {
+        counted(&extents, &strides, values.len())?;
+        distinct(&extents, &strides)?;
+        Ok(HostTensor { values, extents, strides })
+    }
+
+    /// A row-major tensor of zeros.
+    pub fn zeros(extents: [usize; R]) -> Result<HostTensor<T, R>, Error> {
+        HostTensor::of_zeros(extents, true)
+    }
+
+    fn of_zeros(extents: [usize; R], rows: bool) -> Result<HostTensor<T, R>, Error> {
+        let (strides, mut values) = (packed(&extents, rows), Vec::new());
+        let count = reach(&extents, &strides);
+        if values.try_reserve_exact(count).is_err() {
+            let message = format!("the host has no room for a tensor of extents {extents:?}");
+            return Err(Refusal::new(message).into());
+        }
+        values.resize(count, T::ZERO);
+        Ok(HostTensor { values, extents, strides })
+    }
+
+    /// The values, in the order in which they are stored.
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// The same, for writing.
+    pub fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
+    }
+
+    /// The values, without the tensor.
+    pub fn into_values(self) -> Vec<T> {
+        self.values
+    }
+
+    /// The element at a coordinate. Panics out of bounds.
+    pub fn at(&self, coordinate: [usize; R]) -> T {
+        self.view().at(coordinate)
+    }
+
+    /// Its extents.
+    pub fn shape(&self) -> [usize; R] {
+        self.extents
+    }
+
+    /// Its strides, in elements.
+    pub fn strides(&self) -> [usize; R] {
+        self.strides
+    }
+
+    /// The tensor for reading.
+    pub fn view(&self) -> HostRef<'_, T, R> {
+        HostRef { values: &self.values, extents: self.extents, strides: self.strides }
+    }
+}
+
+impl<'a, T: Element, const R: usize> HostRef<'a, T, R> {
+    /// Row-major values, the last mode running fastest.
+    pub fn row_major(extents: [usize; R], values: &'a [T]) -> Result<HostRef<'a, T, R>, Error> {
+        let strides = packed(&extents, true);
+        counted(&extents, &strides, values.len())?;
+        Ok(HostRef { values, extents, strides })
+    }
+
+    /// Column-major values, the first mode running fastest.
+    pub fn column_major(extents: [usize; R], values: &'a [T]) -> Result<HostRef<'a, T, R>, Error> {
+        let strides = packed(&extents, false);
+        counted(&extents, &strides, values.len())?;
+        Ok(HostRef { values, extents, strides })
+    }
+
+    /// Values with these strides, in elements. There may be more of them than the tensor reaches.
+    pub fn strided(
+        extents: [usize; R],
+        strides: [usize; R],
+        values: &'a [T],
+    ) -> Result<HostRef<'a, T, R>, Error> {
+        let (needed, given) = (reach(&extents, &strides), values.len());
+        if needed > given {
+            let message = format!(
+                "extents {extents:?} with strides {strides:?} reach over {needed} elements, and there are {given}"
+            );
+            return Err(Refusal::new(message).help("give a longer slice, or smaller extents").into());
+        }
+        Ok(HostRef { values: &values[..needed], extents, strides })
+    }
+
+    /// The element at a coordinate. Panics out of bounds.
+    pub fn at(&self, coordinate: [usize; R]) -> T {
+        assert!(
+            coordinate.iter().zip(&self.extents).all(|(at, extent)| at < extent),
+            "there is no element {coordinate:?} in a tensor of extents {:?}",
+            self.extents
+        );
+        self.values[coordinate.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum::<usize>()]
+    }
+
+    /// Its extents.
+    pub fn shape(&self) -> [usize; R] {
+        self.extents
+    }
+
+    /// Its strides, in elements.
+    pub fn strides(&self) -> [usize; R] {
+        self.strides
+    }
+}
+
+impl<T: Element> HostRef<'_, T, 2> {
+    /// The transpose; nothing is copied.
+    pub fn transposed(mut self) -> Self {
+        self.extents.reverse();
+        self.strides.reverse();
+        self
+    }
+}
+
+impl<T: Element, const R: usize> sealed::Operand for &HostTensor<T, R> {}
+impl<T: Element, const R: usize> sealed::Operand for &mut HostTensor<T, R> {}
+impl<T: Element, const R: usize> sealed::Operand for HostRef<'_, T, R> {}
+impl<T: Element, const R: usize> sealed::Operand for &HostRef<'_, T, R> {}
+
+macro_rules! read {
+    ($(<$($life:lifetime),*> $ty:ty, $view:expr;)*) => {
+        $(
+            impl<$($life,)* T: Element, const R: usize> Operand<'a> for $ty {
+                type Elem = T;
+                type Place = Host;
+                fn lend(self) -> Operands<'a> {
+                    let view: fn($ty) -> HostRef<'a, T, R> = $view;
+                    let HostRef { values, extents, strides } = view(self);
+                    lent(Slice::Read(values), extents, strides)
+                }
+            }
+
+            impl<$($life,)* T: Element, const R: usize> Matrix<'a> for $ty
+            where
+                Rank<R>: IsMatrix,
+            {
+                type Result<U: Element> = HostTensor<U, R>;
+                fn result<U: Element>(
+                    _: &Host,
+                    extents: &[usize],
+                    rows: bool,
+                ) -> Result<HostTensor<U, R>, Error> {
+                    HostTensor::of_zeros(std::array::from_fn(|mode| extents[mode]), rows)
+                }
+                fn lend_result<U: Element>(result: &mut HostTensor<U, R>) -> Operands<'_> {
+                    result.lend_mut()
+                }
+            }
+        )*
+    };
+}
+
+read! {
+    <'a> &'a HostTensor<T, R>, |tensor| tensor.view();
+    <'a> HostRef<'a, T, R>, |view| view;
+    <'a, 'b> &'b HostRef<'a, T, R>, |view| *view;
+}
+
+impl<'a, T: Element, const R: usize> Target<'a> for &'a mut HostTensor<T, R> {
+    type Elem = T;
+    type Place = Host;
+    fn lend_mut(self) -> Operands<'a> {
+        lent(Slice::Written(&mut self.values), self.extents, self.strides)
+    }
+}
