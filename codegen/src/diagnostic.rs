@@ -67,6 +67,27 @@ pub const LINTS: &[Lint] = &[
         level: Level::Allow,
         about: "accesses that could not be shown to be ordered",
     },
+    Lint { name: "covered", level: Level::Warn, about: "a loop over fewer tiles than its tensor has" },
+    Lint {
+        name: "unbounded",
+        level: Level::Warn,
+        about: "a tile that is shorter than an extent which nothing bounds",
+    },
+    Lint {
+        name: "contracted",
+        level: Level::Warn,
+        about: "a product whose operands are summed over two sizes that nothing says are equal",
+    },
+    Lint {
+        name: "elementwise",
+        level: Level::Warn,
+        about: "`max` or `min` of a tile and what looks like a mode: the elements of a tile are combined by `maximum` and `minimum`",
+    },
+    Lint {
+        name: "cuda_cores",
+        level: Level::Warn,
+        about: "a product of whole tiles of f16 or bf16 that is computed by multiply-adds, without tensor cores",
+    },
     Lint {
         name: "order_matters",
         level: Level::Warn,

@@ -23,7 +23,7 @@ use crate::stack::with_room;
 use crate::target::{TARGETS, Target};
 use crate::thread::{Fact, Kernel, Param as ThreadParam};
 use crate::tile::{Arg, Program, Require, Space};
-use crate::verify::limits;
+use crate::verify::{bounded, limits};
 
 /// What a kernel is made for.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -215,11 +215,19 @@ fn finished(
     let deep = limits::is_deep(&program);
     let work = || checked(label, program, others, left_out, diagnostics, levels, purpose);
     let mut outcome = if deep { with_room(work) } else { work() };
-    if outcome.kernel.is_none() {
-        // Where there is an error, an unread tensor may be its consequence.
-        outcome.diagnostics.retain(|said| !matches!(said.lint, Some("unused" | "unread")));
+    // Where there is an error, what is unread or left out may be its consequence.
+    if outcome.diagnostics.iter().any(|said| said.level == Level::Deny && said.lint.is_none()) {
+        outcome.diagnostics.retain(|said| !said.lint.is_some_and(is_of_meaning));
     }
     outcome
+}
+
+/// Is the lint about what a kernel does not use, or leaves out?
+fn is_of_meaning(lint: &str) -> bool {
+    matches!(
+        lint,
+        "unused" | "unread" | "covered" | "unbounded" | "contracted" | "elementwise" | "cuda_cores"
+    )
 }
 
 /// Alternatives that cannot be made, and why not.
@@ -264,6 +272,7 @@ fn checked(
     purpose: Purpose,
 ) -> Outcome {
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
+    diagnostics.extend(check::meant(&program, levels));
     let is_open = !program.open.is_empty();
     let hollow = Hollow::all(others.last().map_or(&program, |other| &other.program), general);
     let made = projected(program).and_then(|program| resolved(program, others, &mut left_out));
@@ -278,7 +287,7 @@ fn checked(
     if errors(&diagnostics) {
         return Outcome { kernel: None, diagnostics };
     }
-    let mut checked = check::written(&program);
+    let mut checked = check::written(&program, levels);
     let refuse = |mut diagnostics: Vec<Diagnostic>, mut checked: Checked, why: Diagnostic| {
         diagnostics.append(&mut checked.diagnostics);
         diagnostics.push(why);
@@ -318,7 +327,13 @@ fn checked(
     });
     let alternatives =
         others.clone().filter(|(.., label)| label.is_some()).map(|(_, program, _)| program.program());
-    let requires = common(first.program(), alternatives);
+    let mut requires = common(first.program(), alternatives);
+    let programs = std::iter::once(&first).chain(others.clone().map(|(_, program, _)| program));
+    for require in programs.flat_map(|program| bounded::at_launch(&program.written)) {
+        if !requires.contains(&require) {
+            requires.push(require);
+        }
+    }
     let mut variants: Vec<Variant> = Vec::new();
     let mut before: Option<&Expanded> = None;
     let mut lowered: Vec<Policy> = Vec::new();

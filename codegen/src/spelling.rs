@@ -21,13 +21,6 @@ fn distance(a: &str, b: &str) -> usize {
     above[b.len()]
 }
 
-/// All names, by edit distance to this one; ties in the given order.
-pub(crate) fn by_likeness<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
-    let mut all: Vec<&str> = known.into_iter().collect();
-    all.sort_by_cached_key(|known| distance(name, known));
-    all
-}
-
 /// The known names that are nearest, where any is near enough to have been meant.
 fn nearest<'n>(name: &str, known: impl IntoIterator<Item = &'n str>) -> Vec<&'n str> {
     let close = |known: &str| {
@@ -85,10 +78,5 @@ mod tests {
         check("relu", &["exp", "rsqrt"], "");
         check("x", &["y"], "");
         check("", &["y"], "");
-    }
-
-    #[test]
-    fn all_names_in_order() {
-        assert_eq!(by_likeness("gelu", ["tile", "fill", "gemm", "exp"]), ["gemm", "tile", "fill", "exp"]);
     }
 }

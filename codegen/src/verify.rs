@@ -3,6 +3,7 @@
 //! Front ends refuse most of this with a better span; lowering relies on it.
 
 mod accesses;
+pub(crate) mod bounded;
 pub(crate) mod collective;
 mod groups;
 pub(crate) mod limits;
@@ -18,7 +19,7 @@ use crate::diagnostic::Diagnostic;
 use crate::problem::{Problem, Result};
 use crate::range::{Range, most};
 use crate::thread::{Id, Unroll};
-use crate::tile::{Expr, Op, Program, Space, Stmt};
+use crate::tile::{Op, Program, Space, Stmt};
 use crate::view::View;
 
 pub(crate) use whole::written_whole;
@@ -98,13 +99,8 @@ fn statements(
             let help = "clamp only views that are read; writes skip what lies outside by themselves";
             return Err(Problem::new(said).help(help).at(stmt.span));
         }
-        let values: Vec<&Expr> = match &stmt.op {
-            Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => vec![value],
-            Op::If { test, .. } => test.scalars(),
-            _ => Vec::new(),
-        };
-        for value in values {
-            values_of_32_bits(program, value).map_err(|problem| problem.at(stmt.span))?;
+        for at in bounded::of_statement(stmt) {
+            bounded::check(program, at).map_err(|problem| problem.at(stmt.span))?;
         }
         for at in stmt.integers() {
             integer(program, at).map_err(|problem| problem.at(stmt.span))?;
@@ -135,7 +131,7 @@ fn integer(program: &Program, at: &Affine) -> Result<()> {
             "this number can be as far off as {} or {}, which 64 bits do not hold",
             range.lo, range.hi
         ))
-        .help("multiply by smaller numbers, or convert first: M as f32 * N as f32"));
+        .help(bounded::bounding(at)));
     }
     known_sizes(program, at)?;
     quotients(program, at)
@@ -153,38 +149,6 @@ fn known_sizes(program: &Program, at: &Affine) -> Result<()> {
             .help("use the sizes of tensors that the kernel is given")),
         None => Ok(()),
     }
-}
-
-/// Integers of the kernel are `i32` in functions of elements, unless they are converted right away.
-fn values_of_32_bits(program: &Program, value: &Expr) -> Result<()> {
-    let mut left = vec![value];
-    while let Some(value) = left.pop() {
-        match value {
-            Expr::Cast(_, inner) if matches!(**inner, Expr::Index(_)) => {}
-            Expr::Index(at) => {
-                let range = program.range(&of_sizes(at));
-                if !range.is_narrow() {
-                    return Err(Problem::new(format!(
-                        "{} counts as an i32 here, and it can be {} to {}",
-                        text(program, at),
-                        range.lo,
-                        range.hi
-                    ))
-                    .help("convert it right where it stands, such as `n as f32`, or bound the size that it depends on, such as at_most(N, 1000000)"));
-                }
-            }
-            other => left.extend(other.parts()),
-        }
-    }
-    Ok(())
-}
-
-/// A sum without the terms that arguments and elements decide: with these it wraps, as arithmetic of their type does. Sizes and
-/// blocks can be as many as a launch allows.
-fn of_sizes(at: &Affine) -> Affine {
-    let given = |coord: &Coord| matches!(coord, Coord::Scalar(_) | Coord::Loaded { .. });
-    let kept = at.terms.iter().filter(|(coord, _)| !Affine::from(coord.clone()).any(&given));
-    Affine { constant: at.constant, terms: kept.cloned().collect() }
 }
 
 /// Divisors must be positive, and the dividend of a number known at launch nonnegative.

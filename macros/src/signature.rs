@@ -36,6 +36,22 @@ pub(crate) fn generics(
             }
             GenericParam::Type(ty) => {
                 let name = ty.ident.to_string();
+                let is_function =
+                    ty.bounds.iter().any(|bound| match bound {
+                        syn::TypeParamBound::Trait(of) => of.path.segments.last().is_some_and(|last| {
+                            ["Fn", "FnMut", "FnOnce"].contains(&&*last.ident.to_string())
+                        }),
+                        _ => false,
+                    });
+                if is_function {
+                    let instead = "write the function where it is used, |x| x * tanh(x), or a `#[device]` function that kernels import; for kernels that differ in it, a `macro_rules!` around `#[kernel]` takes it as an `expr`";
+                    text.wrong(
+                        Place::of(&ty.bounds),
+                        "a kernel takes tensors and numbers, and no functions",
+                        instead,
+                    );
+                    continue;
+                }
                 if !ty.bounds.is_empty() {
                     let instead =
                         format!("list them in the attribute instead: `#[kernel({name} = f32 | f64)]`");

@@ -53,6 +53,9 @@ pub(crate) struct Text {
 /// How extents are written that are no names.
 const EXTENTS: &str = "extents that are computed are in braces around all of them, `Tensor<f32, {(N, N + 1)}>`; integers can have an underscore, `(N, _4)`";
 
+/// How an index is written.
+const INDEX: &str = "an index is one tuple with an entry for each mode: x[(0, _, i)], where `_` keeps a mode and an integer takes one place of it; every second element is a mode of `regroup(x, (2, n))`";
+
 impl Text {
     /// Number 0 is the whole invocation: errors without a narrower place point at it.
     pub(crate) fn new(whole: impl Into<Place>) -> Text {
@@ -97,9 +100,12 @@ impl Text {
             let span = self.span(one.span());
             let said = one.to_string();
             // The parser lists all that a type can begin with.
-            self.problems.push(match said.starts_with("expected one of: `for`, parentheses, ") {
-                true => Diagnostic::error(span, "a type cannot begin like this").help(EXTENTS),
-                false => Diagnostic::error(span, said),
+            self.problems.push(match &*said {
+                said if said.starts_with("expected one of: `for`, parentheses, ") => {
+                    Diagnostic::error(span, "a type cannot begin like this").help(EXTENTS)
+                }
+                "unexpected token, expected `]`" => Diagnostic::error(span, "an index ends here").help(INDEX),
+                said => Diagnostic::error(span, said),
             });
         }
     }

@@ -61,6 +61,7 @@ pub(crate) fn expected_bytes(mbarrier: &str) -> String {
     )
 }
 
+const TWICE: &str = "one statement writes this element twice: combine what it writes, how = \"atomic_add\" or its like, or let one thread write it";
 const BARRIER: &str = "put a barrier, sync_threads(), between the two";
 
 impl Cluster<'_> {
@@ -126,6 +127,7 @@ impl Cluster<'_> {
             }
             (_, true, _) if clash.overlap.is_some() => format!("{BARRIER}, or give the arrays bytes of their own"),
             (_, true, _) => BARRIER.into(),
+            _ if earlier.access == clash.me.access && earlier_writes => TWICE.into(),
             (_, _, true) => "put a barrier between the two, or assign every element to one thread".into(),
             (_, _, false) => "blocks do not wait for each other: assign every element to one of them".into(),
         };

@@ -3,6 +3,7 @@
 //! the order in which host threads run them makes no difference.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::thread::{Change, Scope};
@@ -113,9 +114,39 @@ pub(crate) struct Span {
 /// State common to all of them.
 pub(crate) struct World<'w> {
     pub(crate) buffers: &'w [Buffer],
+    /// Which elements of tensors that the kernel does not write it has read, a bit for each.
+    pub(crate) seen: Vec<Box<[AtomicU64]>>,
     pub(crate) components: Components,
     pub(crate) races: bool,
     pub(crate) written_once: bool,
+}
+
+impl World<'_> {
+    /// Room for what is read of each buffer.
+    pub(crate) fn unseen(buffers: &[Buffer]) -> Vec<Box<[AtomicU64]>> {
+        let words = |buffer: &Buffer| if buffer.written { 0 } else { buffer.len.div_ceil(64) };
+        buffers.iter().map(|buffer| (0..words(buffer)).map(|_| AtomicU64::new(0)).collect()).collect()
+    }
+
+    fn see(&self, Span { buffer, at, len }: Span) {
+        for at in at..at + len {
+            let (word, bit) = (&self.seen[buffer as usize][at / 64], 1 << (at % 64));
+            // Most have been read before, and a load is shared by all threads of the host.
+            if word.load(Ordering::Relaxed) & bit == 0 {
+                word.fetch_or(bit, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// How many elements of a tensor that the kernel does not write it never read, and the first of them.
+    pub(crate) fn never_read(&self, buffer: usize) -> Option<(usize, usize)> {
+        let (of, seen) = (&self.buffers[buffer], &self.seen[buffer]);
+        let unread = |at: &usize| {
+            seen[at / 64].load(Ordering::Relaxed) & 1 << (at % 64) == 0 && of.contains(*at as i64)
+        };
+        let mut all = (0..of.len.min(64 * seen.len())).filter(unread);
+        all.next().map(|first| (1 + all.count(), first))
+    }
 }
 
 impl Overlay {
@@ -153,6 +184,7 @@ impl Overlay {
             }
             let from = span.at * bytes;
             to.copy_from_slice(&buffer.data[from..from + span.len * bytes]);
+            world.see(span);
             return Ok(());
         }
         for n in 0..span.len {

@@ -94,7 +94,7 @@ pub use arg::Arg;
 pub use error::Error;
 pub use fault::{Fault, FaultKind, Party};
 pub use options::{OnProgress, Options, Progress};
-pub use outcome::{AccessCount, Copied, Outcome};
+pub use outcome::{AccessCount, Copied, Outcome, Unread};
 pub use run::{run, run_every, run_program, run_variant};
 
 use tilewright_codegen::kernel_value::Kernel;

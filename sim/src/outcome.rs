@@ -57,6 +57,17 @@ pub struct Copied {
     pub outcome: Outcome,
 }
 
+/// A tensor of which a run read some elements, and not all.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unread {
+    /// The argument.
+    pub argument: String,
+    /// How many of its elements were never read.
+    pub elements: usize,
+    /// The coordinates of the first of them.
+    pub first: Vec<i64>,
+}
+
 /// The outcome of a run. `Display` prints its cost as a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
@@ -68,6 +79,7 @@ pub struct Outcome {
     pub(crate) seed: u64,
     pub(crate) results: Vec<(String, Elem, Vec<u8>)>,
     pub(crate) accesses: Vec<AccessCount>,
+    pub(crate) unread: Vec<Unread>,
     pub(crate) counts: Counts,
 }
 
@@ -128,6 +140,31 @@ impl Outcome {
         &self.accesses
     }
 
+    /// The tensors that the kernel reads, and of which it never read some elements. A test of a kernel that is to read
+    /// everything asserts that there are none.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, generate, view::At};
+    /// # use tilewright_layout::{Tuple, Value, layout};
+    /// use tilewright_sim::{Arg, Options, run};
+    /// # let mut b = Builder::new("first");
+    /// # let n = Tuple::from(Value::symbol("N"));
+    /// # let x = b.tensor("x", Elem::F32, n, None, false)?;
+    /// # let y = b.tensor("y", Elem::F32, 4i64, None, true)?;
+    /// # let x = b.tile(&x, 4i64, &[At::Index(0.into())])?;
+    /// # let (x, y) = (b.parallelize(&x, &layout!(4))?, b.parallelize(&y, &layout!(4))?);
+    /// # b.copy(&x, &y)?;
+    /// # let kernel = generate(b.finish()).kernel.unwrap();
+    /// // A kernel that copies four elements.
+    /// let args = [Arg::tensor(&[1.0f32; 6], [6]), Arg::output::<f32>([4])];
+    /// let done = run(&kernel, &args, &Options::default())?;
+    /// assert_eq!((done.unread()[0].elements, &done.unread()[0].first[..]), (2, &[4][..]));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn unread(&self) -> &[Unread] {
+        &self.unread
+    }
+
     /// Operations of the thread program by kind, counted for each thread that performed them.
     pub fn operations(&self) -> impl Iterator<Item = (&'static str, u64)> {
         Class::NAMES.into_iter().zip(self.counts.operations).filter(|(_, count)| *count > 0)
@@ -152,6 +189,16 @@ impl fmt::Display for Outcome {
             writeln!(f, "{label:<15}{argument}, by {x} x {y} x {z} blocks: {why}")?;
         }
         writeln!(f, "blocks         {x} x {y} x {z}")?;
+        for (place, Unread { argument, elements, first }) in self.unread.iter().enumerate() {
+            let label = if place == 0 { "never read" } else { "" };
+            let first: Vec<String> = first.iter().map(i64::to_string).collect();
+            let s = if *elements == 1 { "" } else { "s" };
+            writeln!(
+                f,
+                "{label:<15}{elements} element{s} of {argument}, the first at ({})",
+                first.join(", ")
+            )?;
+        }
         for (place, (name, count)) in self.operations().enumerate() {
             writeln!(f, "{:<15}{count} {name}", if place == 0 { "operations" } else { "" })?;
         }

@@ -21,7 +21,7 @@ use crate::fault::{Fault, FaultKind, Party};
 use crate::global::{Buffer, Clash, Merged, Overlay, World};
 use crate::machine::{self, Context};
 use crate::options::{Options, Progress};
-use crate::outcome::{AccessCount, Copied, Outcome};
+use crate::outcome::{AccessCount, Copied, Outcome, Unread};
 use crate::shadow::Stamp;
 use crate::table::tables;
 
@@ -213,13 +213,16 @@ fn execute(
         };
         fault(FaultKind::Malformed, message, Vec::new(), &malformed.help)
     })?;
-    let mut first: Option<(Merged, Counts)> = None;
+    let (mut first, mut unread): (Option<(Merged, Counts)>, _) = (None, Vec::new());
     for schedule in 0..options.schedules.max(1) {
         let context = context(program, &code, &plan, &buffers, options, schedule);
         let (merged, counts) = grid(&context, options, schedule)?;
         complete(&context, &merged, args, options)?;
         match &first {
-            None => first = Some((merged, counts)),
+            None => {
+                first = Some((merged, counts));
+                unread = never_read(&context);
+            }
             Some((before, _)) => {
                 if let Some(which) = (0..buffers.len()).find(|&at| before.data[at] != merged.data[at]) {
                     let size = buffers[which].elem.bytes() as usize;
@@ -255,8 +258,23 @@ fn execute(
             .map(|((buffer, data), arg)| (buffer.name.clone(), buffer.elem, arg.with(data)))
             .collect(),
         accesses: accesses(program, &code, &counts, options),
+        unread,
         counts,
     })
+}
+
+/// The tensors that the kernel reads, and not all of them.
+fn never_read(context: &Context<'_>) -> Vec<Unread> {
+    let read = |buffer: &usize| {
+        context.code.accesses.iter().any(|access| access.space == Space::Global(*buffer as u32))
+    };
+    let one = |buffer: usize| {
+        let (elements, first) = context.world.never_read(buffer)?;
+        let of = &context.world.buffers[buffer];
+        let first = of.coordinate(first as i64).unwrap_or_default();
+        Some(Unread { argument: of.name.clone(), elements, first })
+    };
+    (0..context.world.buffers.len()).filter(read).filter_map(one).collect()
 }
 
 /// Tensors by parameter; other parameters have an empty one.
@@ -317,6 +335,7 @@ fn context<'c>(
         code,
         world: World {
             buffers,
+            seen: World::unseen(buffers),
             components: Context::components(program, Context::side_by_side(program, code, plan.grid)),
             races: options.races,
             written_once: options.written_once,

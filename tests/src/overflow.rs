@@ -222,7 +222,7 @@ pub fn masked(i: &Tensor<i32, N>, y: &mut Tensor<f32, V>) {
 }
 
 /// Tiles whose coordinates are read from memory, by bulk copies.
-#[kernel(arch = 90)]
+#[kernel(arch = 90, allow(unbounded))]
 pub fn tiles_by_number(
     a: &Tensor<f32, (M, K), (lda, _1)>,
     ids: &Tensor<i32, I>,

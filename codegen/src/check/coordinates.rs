@@ -20,6 +20,7 @@ use tilewright_layout::Value;
 
 use super::Budget;
 use crate::affine::Affine;
+use crate::ast::{Level, Name};
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::visit::of_order;
@@ -46,16 +47,17 @@ enum Content {
 type State = HashMap<Id, Content>;
 
 /// Walks a program, as its author wrote it.
-pub(super) fn find(program: &Program, budget: &mut Budget) -> Vec<Diagnostic> {
+pub(super) fn find(program: &Program, levels: &[(Name, Level)], budget: &mut Budget) -> Vec<Diagnostic> {
     let threads = program.threads().max(1);
-    let mut walk =
-        Walk { program, threads, budget, said: Vec::new(), found: Vec::new(), followed: HashSet::new() };
+    let (said, found, followed) = (Vec::new(), Vec::new(), HashSet::new());
+    let mut walk = Walk { program, levels, threads, budget, said, found, followed };
     walk.statements(&program.body, &mut State::new());
     walk.found
 }
 
 struct Walk<'p, 'b> {
     program: &'p Program,
+    levels: &'p [(Name, Level)],
     threads: u32,
     budget: &'b mut Budget,
     /// Statements that have been reported.
@@ -326,6 +328,13 @@ impl<'p> Walk<'p, '_> {
         }
         match product::contracted(&a, &b, self.threads, self.budget) {
             Ok(summed) => {
+                if summed.is_empty() && !self.said.contains(&(stmt as *const Stmt)) {
+                    self.said.push(stmt);
+                    let apart = product::apart(self.program, &a, &b);
+                    self.found.extend(
+                        apart.and_then(|apart| words::two_sizes(self.program, self.levels, stmt, apart)),
+                    );
+                }
                 let counts = vec![a.elements.counts[0], b.elements.counts[0]];
                 match self.counts(acc) == Some(counts) {
                     true => Origin::Known(product::sums(&a, &b, &summed)),

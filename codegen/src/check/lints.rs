@@ -205,12 +205,12 @@ fn tile_of(
 
 /// What makes accesses coalesced where the threads' parts are derived, in words.
 fn better_tile(kernel: &Kernel, site: &Site) -> String {
-    const THROUGH: &str = "copy it to shared memory along its contiguous mode, and compute from there";
+    const THROUGH: &str = "copy the whole tile to shared memory, and compute from there";
     let Space::Global(param) = site.mem.space else { return THROUGH.into() };
     let Param::Pointer { stride, .. } = &kernel.params[param as usize] else { return THROUGH.into() };
     match stride.iter().position(|&stride| stride == Value::Int(1)) {
         Some(mode) => format!(
-            "mode {mode} has stride 1: make the tile longer along it, 32 bytes at least, or {THROUGH}"
+            "mode {mode} has stride 1: name 32 bytes of neighbours along it or more, by a longer tile, or by all of a tile instead of a slice; or {THROUGH}"
         ),
         None => "no mode of the tensor has stride 1".into(),
     }

@@ -8,6 +8,8 @@
 mod accesses;
 mod combination;
 mod coordinates;
+mod cores;
+mod coverage;
 mod deterministic;
 mod intensity;
 pub(crate) mod limits;
@@ -92,10 +94,17 @@ pub(crate) fn threads(program: &Program) -> Vec<Diagnostic> {
     threads::find(program)
 }
 
+/// The checks of a program of whole tiles: what is legal, and probably not meant.
+pub(crate) fn meant(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
+    let mut found = coverage::find(program, levels);
+    found.append(&mut cores::find(program, levels));
+    found
+}
+
 /// The check of a program as its author wrote it: coordinates that do not match.
-pub(crate) fn written(program: &Program) -> Checked {
+pub(crate) fn written(program: &Program, levels: &[(Name, Level)]) -> Checked {
     let mut budget = Budget::of(FOR_COORDINATES);
-    let diagnostics = coordinates::find(program, &mut budget);
+    let diagnostics = coordinates::find(program, levels, &mut budget);
     let undecided = budget.short.then(|| {
         "whether elements are stored where they belong: following them takes too many evaluations".to_owned()
     });

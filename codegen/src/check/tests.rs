@@ -524,7 +524,7 @@ fn how_long_it_takes() {
     ];
     for (what, program) in cases {
         let begin = Instant::now();
-        let mut checked = super::written(&program);
+        let mut checked = super::written(&program, &[]);
         let (coordinates, few) = (begin.elapsed(), checked.spent);
         let program = crate::pipeline::expand(&program).unwrap().into_owned();
         let kernel = crate::lower::lower(&program, crate::lower::Policy::Best).unwrap();

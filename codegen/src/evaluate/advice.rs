@@ -8,7 +8,8 @@ use crate::ast::{Binary, Name};
 use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::problem::Problem;
-use crate::spelling::{by_likeness, did_you_mean};
+use crate::spelling::did_you_mean;
+use crate::tile::Expr;
 use crate::typing::Type;
 use crate::view::View;
 
@@ -33,7 +34,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["null", "None", "nullptr", "NULL"], "there is no such value: every argument is given at launch"),
     (&["warpSize", "WARP_SIZE"], "write 32"),
     (&["inf", "INFINITY", "infinity"], "write f32::INFINITY, or f32::NEG_INFINITY"),
-    (&["pi", "PI", "M_PI"], "write 3.14159265"),
+    (&["pi", "PI", "M_PI"], "write f32::consts::PI, or 3.14159265"),
     (
         &["arange", "make_range"],
         "write iota(256) for a tile of these numbers; what they would index has its coordinates already: tile(tensor, (256), (block.x))",
@@ -109,13 +110,44 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "write x / n for an x that is not negative, or floor(x / n) of f32",
     ),
     (
-        &["__shfl_sync", "__shfl_xor_sync", "__shfl_down_sync", "__shfl_up_sync", "__reduce_add_sync"],
+        &[
+            "shuffle",
+            "shuffle_xor",
+            "shuffle_up",
+            "shuffle_down",
+            "shfl",
+            "shfl_xor",
+            "__shfl_sync",
+            "__shfl_xor_sync",
+            "__shfl_down_sync",
+            "__shfl_up_sync",
+            "__reduce_add_sync",
+        ],
         "write sum(x, 1) of a whole tile; of the parts of threads warp_sum(x), warp_reduce(x, 0.0, |a, b| a + b), or warp_scan",
     ),
-    (&["__ballot_sync", "__any_sync", "__all_sync"], "write warp_reduce(x, 0, |a, b| a | b), or a & b"),
+    (
+        &["ballot", "any_sync", "all_sync", "vote", "__ballot_sync", "__any_sync", "__all_sync"],
+        "write warp_reduce(x, 0, |a, b| a | b), or a & b",
+    ),
     (
         &["__ldg", "__ldcs", "__stcs"],
         "write copy(from, to): what is only read is loaded through the read-only path",
+    ),
+    (
+        &["grid_sync", "this_grid", "cooperative_groups", "cg", "cluster_sync"],
+        "blocks of a grid do not wait for one another: end the kernel, and launch another for what follows; the blocks of a cluster combine elements by cluster_sum(x) and its like",
+    ),
+    (
+        &[
+            "__threadfence",
+            "threadfence",
+            "__threadfence_block",
+            "__threadfence_system",
+            "fence",
+            "memory_fence",
+            "__nanosleep",
+        ],
+        "accesses are ordered by sync_threads(), and statements on whole tiles by themselves; what another block wrote is read by another launch",
     ),
     (
         &["atomicCAS", "atomic_cas"],
@@ -214,13 +246,9 @@ pub(super) fn function(name: &str, bound: Option<&Value>) -> String {
         format!("{near}\nhelp: a `#[device]` function needs `use self::{name};` at the top of the kernel")
     });
     elsewhere(name).or(near).unwrap_or_else(|| {
-        let known = by_likeness(name, names())[..LIKELY].join(", ");
-        format!("functions of Rust are not known here: write the arithmetic out, as in |x| x * tanh(x), or for a `#[device]` function `use self::{name};` at the top of the kernel\nhelp: what can be called: {known}, and all that `tilewright::language` lists")
+        format!("functions of Rust are not known here: write the arithmetic out, as in |x| x * tanh(x), or for a `#[device]` function `use self::{name};` at the top of the kernel\nhelp: the page `functions` of `tilewright::language` lists all that can be called")
     })
 }
-
-/// So many functions are named where none is near.
-const LIKELY: usize = 12;
 
 /// The error for a kernel with the name of a function of the language: the prelude imports that, and Rust would call
 /// the name ambiguous.
@@ -240,12 +268,18 @@ pub(super) fn variable(name: &str, scope: &[&str], in_kernel: bool) -> String {
     if let Some(instead) = elsewhere(name) {
         return if in_kernel { instead } else { format!("{instead}, inside a closure: |x| …") };
     }
-    if let Some(near) = did_you_mean(name, known) {
+    // A name in capitals was meant to be a constant.
+    let is_constant = |of: &&str| !of.chars().any(|c| c.is_ascii_lowercase());
+    let near = match shouted && name.len() > 1 {
+        true => did_you_mean(name, known.filter(is_constant)),
+        false => did_you_mean(name, known),
+    };
+    if let Some(near) = near {
         return near;
     }
     match (shouted, in_kernel) {
         (true, true) => format!(
-            "constants outside the kernel cannot be read; write the number, or add `const {name}: usize = …` to the kernel"
+            "a macro sees the kernel's own text, not the constants around it: make it a parameter, `fn name<const {name}: usize = 256>(…)`, whose value a use can set, `name!({name} = 512)`; or write the number"
         ),
         (true, false) => NAMES_IN_KEYS.into(),
         (false, false) => format!("{NAMES_IN_KEYS}; a function of elements is a closure, |{name}| …"),
@@ -389,6 +423,12 @@ pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
     }
     let is_data = |value: &&Value| matches!(value, Value::Number(_) | Value::Float(_));
     match items.iter().find(is_data) {
+        Some(Value::Number(number)) if number.expr.any(&|part| matches!(part, Expr::Pick(_))) => {
+            Problem::new(
+                "a coordinate is an integer that the kernel computes, and this is a choice between two",
+            )
+            .help(CHOSEN)
+        }
         Some(number @ Value::Number(_)) => {
             Problem::new(format!("a coordinate is an integer, and this is {}", number.kind()))
                 .help(COORDINATES)
@@ -404,6 +444,9 @@ pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
         },
     }
 }
+
+/// The counterparts of a choice between coordinates.
+const CHOSEN: &str = "put the statement under `if`, or use min(i, n - 1) and max(i, 0); positions of elements are chosen in a closure, map(ids, y, |i| x[(if i < n { i } else { -1 })])";
 
 /// The counterpart of a slice by a range.
 const RANGES: &str = "parts of a tensor are tiles, tile(a, (64, 8), (block.x, k)); shift(tile(a, (64, 8), (0, k)), (row, 0)) begins at any row";
@@ -432,7 +475,8 @@ pub(super) fn whole(view: &View, function: &str) -> Problem {
             view.name
         ))
     };
-    if !view.per_thread() {
+    let known_extents = view.layout.modes().filter(|mode| mode.size().is_ok()).count();
+    if !view.per_thread() && known_extents == 0 {
         let blocks = ["block.x", "block.y", "block.z"];
         let modes = view.rank().min(blocks.len());
         let (tile, at) = (vec!["64"; modes].join(", "), blocks[..modes].join(", "));
@@ -441,7 +485,8 @@ pub(super) fn whole(view: &View, function: &str) -> Problem {
             view.name
         ));
     }
-    let problem = known("the part that a thread has");
+    let takes = if view.per_thread() { "the part that a thread has" } else { "tiles of known extents" };
+    let problem = known(takes);
     let open = |mode: tilewright_layout::Layout| if mode.size().is_ok() { "_" } else { "k" };
     let at: Vec<&str> = view.layout.modes().map(open).collect();
     problem.help(format!("take one tile at a time, in a loop over k: {}[({})]", view.name, at.join(", ")))

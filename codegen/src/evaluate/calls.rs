@@ -3,12 +3,14 @@
 use super::args::{Args, made_for};
 use super::functions::{FUNCTIONS, Function};
 use super::value::Value;
-use super::{Evaluator, advice};
+use super::{Evaluator, advice, integer};
 use crate::ast::{Arg, Expr, ExprKind, Name, Span};
+use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::limits;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
+use crate::view::View;
 
 impl Evaluator {
     pub(super) fn call(&mut self, function: &Name, types: &[Name], args: &[Arg], span: Span) -> Value {
@@ -106,6 +108,22 @@ impl Evaluator {
         }
     }
 
+    /// Notes `max(x, 1)` of a tile of fractions, where 1 could be a mode.
+    fn of_a_mode(&mut self, name: &str, values: &[&Value], ins: &[View], call: Span) {
+        let (all, [_, Value::Int(mode)]) = (matches!(name, "max" | "min"), values) else { return };
+        let of = ins.iter().find(|view| !integer::is_one(view));
+        let Some(of) = of.filter(|of| all && self.builder.elem(of).is_float()) else { return };
+        if usize::try_from(*mode).is_ok_and(|mode| 0 < mode && mode < of.rank()) {
+            let every = if name == "max" { "maximum" } else { "minimum" };
+            let message = format!("`{name}` compares each element of `{}` with the number {mode}", of.name);
+            let said = Diagnostic::error(call, message).help(format!(
+                "the elements along mode {mode} are combined by {every}({}, {mode}); a number is written with a point, {name}({}, {mode}.0)",
+                of.name, of.name
+            ));
+            self.lints.push(("elementwise", said));
+        }
+    }
+
     /// A function of numbers for each element of tiles; nothing where no argument is a tile, or all are integers.
     fn of_elements_of(&mut self, row: &Function, all: &mut Args) -> Option<Value> {
         if all.values.iter().all(|(value, _)| self.is_integer(value)) {
@@ -113,6 +131,7 @@ impl Evaluator {
         }
         let values: Vec<&Value> = all.values.iter().map(|(value, _)| value).collect();
         let (ins, numbers) = self.joined(&values)?;
+        self.of_a_mode(row.name, &values, &ins, all.call);
         for ((value, _), number) in all.values.iter_mut().zip(numbers) {
             *value = Value::Number(number);
         }

@@ -59,8 +59,7 @@ impl Evaluator {
                 ("fill", Value::Int(n)) => fill = Some((Number::from(*n), *span)),
                 (name, other) => {
                     let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
-                    let help = "write how = \"plain\", how = \"staged\", how = \"atomic_add\", or fill = 0.0";
-                    return Ok(self.complain(*span, problem.help(help)));
+                    return Ok(self.complain(*span, problem.help(usage(name))));
                 }
             }
         }
@@ -91,4 +90,15 @@ impl Evaluator {
         }
         Ok(Value::Unit)
     }
+}
+
+/// What an argument of a copy can be.
+fn usage(name: &str) -> String {
+    if name != "how" {
+        return "write fill = 0.0, or clamp = true".into();
+    }
+    let mut all = vec!["plain".to_owned(), "staged".to_owned()];
+    all.extend(Change::ALL.iter().map(|(name, _)| format!("atomic_{name}")));
+    let all: Vec<String> = all.iter().map(|name| format!("\"{name}\"")).collect();
+    format!("`how` is one of {}, or the name of an instruction that copies", all.join(", "))
 }

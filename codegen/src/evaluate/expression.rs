@@ -1,6 +1,7 @@
 //! Expressions: constants, tuples, layouts, coordinates, elements.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::f64::consts::*;
 
 use tilewright_layout::{Composed, Layout, Value as Size};
 
@@ -96,7 +97,8 @@ impl Evaluator {
     }
 
     fn path(&mut self, path: &str, span: Span) -> Value {
-        if let Some((elem, number)) = special(path) {
+        let named = |of: &str| self.types.iter().find(|(name, _)| name == of).map(|(_, elem)| *elem);
+        if let Some((elem, number)) = special(path, named) {
             return match number {
                 Value::Int(n) if self.in_closure => Value::Number(Scalar::named(n, elem)),
                 Value::Float(x) if self.in_closure => Value::Number(Scalar::named(x, elem)),
@@ -427,11 +429,36 @@ impl Evaluator {
     }
 }
 
-/// `f32::INFINITY`, `i32::MAX` and their like, with the types that they name.
-fn special(path: &str) -> Option<(Elem, Value)> {
+/// Those of `f32::consts`.
+const CONSTANTS: &[(&str, f64)] = &[
+    ("PI", PI),
+    ("TAU", TAU),
+    ("E", E),
+    ("SQRT_2", SQRT_2),
+    ("FRAC_1_SQRT_2", FRAC_1_SQRT_2),
+    ("FRAC_PI_2", FRAC_PI_2),
+    ("FRAC_PI_4", FRAC_PI_4),
+    ("FRAC_1_PI", FRAC_1_PI),
+    ("FRAC_2_PI", FRAC_2_PI),
+    ("LN_2", LN_2),
+    ("LN_10", LN_10),
+    ("LOG2_E", LOG2_E),
+    ("LOG10_E", LOG10_E),
+];
+
+/// `f32::INFINITY`, `i32::MAX`, `T::MIN` of a type parameter, `f32::consts::PI` and their like, with the types that they name.
+fn special(path: &str, parameter: impl Fn(&str) -> Option<Elem>) -> Option<(Elem, Value)> {
     let mut parts = path.rsplit("::").map(str::trim);
-    let (name, of) = (parts.next()?, parts.next()?);
-    let elem = Elem::named(of)?;
+    let (name, mut of) = (parts.next()?, parts.next()?);
+    let is_constant = of == "consts";
+    if is_constant {
+        of = parts.next().unwrap_or("f64");
+    }
+    let elem = Elem::named(of).or_else(|| parameter(of))?;
+    if is_constant {
+        let (_, value) = CONSTANTS.iter().find(|(known, _)| *known == name)?;
+        return elem.is_float().then_some((elem, Value::Float(*value)));
+    }
     if !elem.is_float() {
         let (least, most) = number::range(elem);
         let limit = match name {

@@ -9,6 +9,7 @@ use crate::condition::Test;
 use crate::limits;
 use crate::pipeline::unfit;
 use crate::problem::Problem;
+use crate::spelling::did_you_mean;
 use crate::thread::Unroll;
 use crate::tile::Ahead;
 
@@ -90,6 +91,13 @@ impl Evaluator {
                 split = self.split(&arg.value)?;
                 continue;
             }
+            if let Some(name) = arg.name.as_ref().filter(|name| !PIPELINED.contains(&name.text.as_str())) {
+                let problem = Problem::new(format!("a pipelined loop has no argument named `{}`", name.text));
+                let all = || format!("its named arguments are {}", PIPELINED.join(", "));
+                let near = did_you_mean(&name.text, PIPELINED.iter().copied()).unwrap_or_else(all);
+                self.complain(name.span, problem.help(near));
+                return None;
+            }
             let value = self.expr(&arg.value);
             match (arg.name.as_ref().map(|name| name.text.as_str()), value) {
                 (_, Value::Poison) => return None,
@@ -101,6 +109,12 @@ impl Evaluator {
                     fragments = Some((n as u32, arg.value.span))
                 }
                 (Some("exits"), Value::Bool(leaves)) if exits.is_none() => exits = Some(leaves),
+                (None, Value::Int(n)) => {
+                    let problem =
+                        Problem::new("the arguments of a pipelined loop have names, except its range");
+                    self.complain(arg.value.span, problem.help(format!("write stages = {n}")));
+                    return None;
+                }
                 (_, other) => {
                     let problem = Problem::new(format!("a pipelined loop does not take {}", other.kind()));
                     self.complain(arg.value.span, problem.help(USAGE));
@@ -206,6 +220,9 @@ impl Evaluator {
         self.builder = builder;
     }
 }
+
+/// The named arguments of `pipelined`.
+const PIPELINED: &[&str] = &["stages", "fragments", "exits", "producer", "split"];
 
 /// Is the range between two integers known to be empty?
 fn empty(from: &Affine, to: &Affine) -> bool {

@@ -80,6 +80,11 @@ pub(crate) fn program(
     }
     if !run.diagnostics.iter().any(|said| said.level == Level::Deny) {
         run.diagnostics.extend(run.uses.unused(&levels));
+        for (name, said) in run.lints {
+            let level = Lint::named(name).map_or(Level::Allow, |lint| level(lint, &levels));
+            let said = (level != Level::Allow).then_some(Diagnostic { level, lint: Some(name), ..said });
+            run.diagnostics.extend(said);
+        }
     }
     (run.builder.finish(), run.diagnostics, levels)
 }
@@ -95,6 +100,8 @@ struct Evaluator {
     /// The call of such a function, whose text is elsewhere, under evaluation.
     called_at: Option<Span>,
     diagnostics: Vec<Diagnostic>,
+    /// Lints, whose levels are set last.
+    lints: Vec<(&'static str, Diagnostic)>,
     /// Which names are used.
     uses: uses::Uses,
     /// Which names stand for elements that change.
@@ -132,6 +139,7 @@ impl Evaluator {
             devices: Vec::new(),
             called_at: None,
             diagnostics: Vec::new(),
+            lints: Vec::new(),
             uses: uses::Uses::default(),
             changes: changed::Changes::default(),
             loaded: Vec::new(),

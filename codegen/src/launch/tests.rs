@@ -1,6 +1,14 @@
 //! Every way in which a launch can be wrong, and what is said.
 
+use tilewright_layout::{Tuple, Value as Size, layout};
+
 use super::*;
+use crate::affine::{Affine, Arith};
+use crate::build::Builder;
+use crate::generate::generate;
+use crate::operation::Bin;
+use crate::tile::Expr;
+use crate::view::At;
 use crate::words::Words;
 
 fn sgemm() -> Generated {
@@ -53,6 +61,32 @@ fn other_sizes_take_another_variant_and_say_why() {
     let plan = plan(&kernel, &[a, b, c].map(Given::Tensor), &Limits::HOPPER).expect("a plan");
     assert_eq!(plan.passed_over(&kernel), ["128 does not divide M, which is 255"]);
     assert!(plan.variant > 0);
+}
+
+/// Integers among elements are as wide as sizes make them, and a launch checks that 32 bits hold them.
+#[test]
+fn integers_among_elements_fit_at_launch() {
+    let mut b = Builder::new("product");
+    let size = Size::symbol;
+    let x = b.tensor("x", Elem::I32, Tuple::of([size("B").into(), size("H").into()]), None, false).unwrap();
+    let y = b.tensor("y", Elem::I32, 32i64, None, true).unwrap();
+    let (one, to) = (b.tile(&x, (32i64, 1i64), &[At::Index(0.into()), At::Index(0.into())]).unwrap(), y);
+    let one = b.slice(&one, &[At::All, At::Index(0.into())]).unwrap();
+    let (one, to) = (b.parallelize(&one, &layout!(32)).unwrap(), b.parallelize(&to, &layout!(32)).unwrap());
+    let both = Affine::two(Arith::Mul, &size("B").into(), &size("H").into()).unwrap();
+    let value = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::Index(Box::new(both))));
+    b.map(&[one], &to, value).unwrap();
+    let kernel = generate(b.finish()).kernel.unwrap();
+    let planned = |extents: [i64; 2]| {
+        let x = tensor(Elem::I32, &extents, &[1, extents[0]], 1 << 20, false);
+        let y = tensor(Elem::I32, &[32], &[1], 1 << 50, true);
+        plan(&kernel, &[x, y].map(Given::Tensor), &Limits::HOPPER).map(|plan| plan.grid)
+    };
+    assert_eq!(planned([46_340, 46_340]), Ok([1, 1, 1]));
+    assert_eq!(
+        planned([46_341, 46_341]).unwrap_err().to_string(),
+        "the kernel asserts `B * H <= i32::MAX`: `H` is 46341, the extent 1 of `x`, `B` is 46341, the extent 0 of `x`"
+    );
 }
 
 #[test]

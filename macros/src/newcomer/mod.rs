@@ -46,17 +46,59 @@ fn said(place: In, text: &str) -> String {
     if all.is_empty() {
         all.extend(definition.into_iter().flat_map(|definition| definition.generate().diagnostics));
     }
-    let one = |said: &tilewright_codegen::diagnostic::Diagnostic| {
-        let at = places.place(said.span);
-        let (from, to) = (at.first.start(), at.last.end());
-        let level = match said.level {
-            Level::Deny => "error",
-            Level::Warn => said.lint.unwrap_or("warning"),
-            Level::Allow => "allowed",
-        };
-        format!("{level} at `{}`: {}\n", between(&source, from, to), said.text())
+    all.iter().map(|one| shown(one, &places, &source)).collect()
+}
+
+/// A message with the tokens that it underlines.
+fn shown(said: &tilewright_codegen::diagnostic::Diagnostic, places: &Text, source: &str) -> String {
+    let at = places.place(said.span);
+    let (from, to) = (at.first.start(), at.last.end());
+    let level = match said.level {
+        Level::Deny => "error",
+        Level::Warn => said.lint.unwrap_or("warning"),
+        Level::Allow => "allowed",
     };
-    all.iter().map(one).collect()
+    format!("{level} at `{}`: {}\n", between(source, from, to), said.text())
+}
+
+/// Prints what is said of the kernels in the files of a folder: `TILEWRIGHT_KERNELS=folder cargo test -p tilewright-macros
+/// kernels_of_a_folder -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints messages, to be read"]
+fn kernels_of_a_folder() {
+    use proc_macro2::{Delimiter, TokenTree};
+    let folder = std::env::var("TILEWRIGHT_KERNELS").expect("a folder");
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().flatten().map(|file| file.path()).collect();
+    files.sort();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|of| of == "rs")) {
+        let source = std::fs::read_to_string(file).unwrap();
+        println!("=== {}", file.display());
+        let tokens: Vec<TokenTree> = source.parse::<TokenStream>().unwrap().into_iter().collect();
+        for (at, token) in tokens.iter().enumerate() {
+            let TokenTree::Group(group) = token else { continue };
+            let mut inside = group.stream().into_iter();
+            if group.delimiter() != Delimiter::Bracket
+                || inside.next().is_none_or(|name| name.to_string() != "kernel")
+            {
+                continue;
+            }
+            let attr = match inside.next() {
+                Some(TokenTree::Group(keys)) => keys.stream(),
+                _ => TokenStream::new(),
+            };
+            let is_body = |token: &TokenTree| matches!(token, TokenTree::Group(group) if group.delimiter() == Delimiter::Brace);
+            let end = tokens[at + 1..].iter().position(is_body).map_or(tokens.len(), |body| at + body + 2);
+            let item = tokens[at + 1..end].iter().cloned().collect();
+            let mut places = Text::new(Span::call_site());
+            let kernel = function::read(attr, item, &mut places);
+            let mut all = std::mem::take(&mut places.problems);
+            if all.is_empty() {
+                let made = kernel.map(|kernel| Definition::Function(kernel, Default::default()).generate());
+                all.extend(made.into_iter().flat_map(|made| made.diagnostics));
+            }
+            all.iter().for_each(|one| print!("{}", shown(one, &places, &source)));
+        }
+    }
 }
 
 /// The text from one place to another.

@@ -335,7 +335,7 @@ fn loops_as_long_as_their_block_says() {
 
 /// The greatest product of each row of `a` with the rows of `b` up to its own: coordinates and edges of elements are
 /// followed through the ring and through wgmma.
-#[kernel(arch = 90)]
+#[kernel(arch = 90, allow(unbounded))]
 fn greatest(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
     b: &Tensor<bf16, (N, K), (ldb, _1)>,

@@ -47,7 +47,7 @@ fn pairs(x: &Tensor<f32, (N, _1)>, y: &Tensor<f32, (N, _1)>, z: &mut Tensor<f32,
 
 /// O = (Q·Kᵀ)·V over one tile of keys, all with the same extent: the columns of one product are the K of the
 /// next.
-#[kernel(allow(bank_conflicts, uncoalesced))]
+#[kernel(allow(unbounded, bank_conflicts, uncoalesced))]
 fn mixed(
     q: &Tensor<f32, (S, D)>,
     k: &Tensor<f32, (S, D)>,
@@ -172,7 +172,7 @@ fn exchanged(x: &Tensor<f32, (N)>, y: &mut Tensor<f32, (N)>) {
 }
 
 /// y = A·x with a square A of one tile of columns, by a reduction over the lanes of a row.
-#[kernel(allow(bank_conflicts, uncoalesced))]
+#[kernel(allow(unbounded, bank_conflicts, uncoalesced))]
 fn matrix_vector(
     a: &Tensor<f32, (N, N), (lda, _1)>,
     x: &Tensor<f32, (_1, N), (ldx, _1)>,

@@ -293,7 +293,7 @@ fn tiles_before(x: &Tensor<i32, N>, y: &mut Tensor<i32, (_4, _8)>, z: &mut Tenso
     }
 }
 
-#[kernel]
+#[kernel(allow(unbounded))]
 fn unrolled_tiles_before(x: &Tensor<i32, N>, y: &mut Tensor<i32, (_4, _8)>, z: &mut Tensor<i32, (_4, _8)>) {
     for i in unroll(0..8) {
         copy(tile(x, 4, (i - 5) / 2), tile(y, (4, 1), (0, i))[(_, 0)]);

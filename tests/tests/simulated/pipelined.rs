@@ -37,7 +37,7 @@ fn it_is_the_loop_of_the_product_family() {
 }
 
 /// The difference from the row's maximum; the copy fills out-of-bounds elements.
-#[kernel]
+#[kernel(allow(unbounded))]
 fn row_maxima(x: &Tensor<f32, (N, R)>, y: &mut Tensor<f32, (N, R)>) {
     let part = parallelize(tile(x, (1024, 1), (0, block.x)), layout!((256, 1)), thread.x);
     let out = parallelize(tile(y, (1024, 1), (0, block.x)), layout!((256, 1)), thread.x);
@@ -156,7 +156,7 @@ fn a_wait_counts_groups_that_hold_no_asynchronous_copy() {
 }
 
 /// Columns of K whose rows each thread takes from a place of its own, and another operand that is there as a whole.
-#[kernel(allow(uncoalesced, bank_conflicts))]
+#[kernel(allow(unbounded, uncoalesced, bank_conflicts))]
 fn places_and_a_resident_operand(
     rows: &Tensor<i32, T>,
     x: &Tensor<f32, (M, K)>,

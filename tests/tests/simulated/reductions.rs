@@ -134,7 +134,7 @@ fn mean_and_variance_come_together() {
 }
 
 /// Causal attention scores: the masked softmax of the rows of QKᵀ, through shared memory.
-#[kernel(allow(bank_conflicts))]
+#[kernel(allow(unbounded, bank_conflicts))]
 fn causal(q: &Tensor<f32, (M, D)>, k: &Tensor<f32, (N, D)>, y: &mut Tensor<f32, (M, N)>) {
     let (sq, sk) = (shared::<f32>(layout!((16, 8))), shared::<f32>(layout!((64, 8))));
     let (gq, gk) = (tile(q, (16, 8), (block.x, _)), tile(k, (64, 8), (0, _)));
@@ -310,7 +310,7 @@ fn a_tile_that_is_filled_again_has_no_edge() {
 }
 
 /// A row to which another is added, which may end first: beyond its end it adds nothing.
-#[kernel]
+#[kernel(allow(unbounded))]
 fn of_two_rows(a: &Tensor<f32, M>, b: &Tensor<f32, N>, y: &mut Tensor<f32, _1>) {
     threads(32);
     let mut both = map(tile(a, 64, block.x), |x| x);
@@ -331,7 +331,7 @@ fn an_accumulator_keeps_its_own_edges() {
 }
 
 /// Column sums of rows and a bias: some rows in each thread, or one.
-#[kernel]
+#[kernel(allow(unbounded))]
 fn with_bias<const T: usize = 32>(
     x: &Tensor<f32, (M, N), (ldx, _1)>,
     b: &Tensor<f32, N>,

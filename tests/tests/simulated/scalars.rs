@@ -77,7 +77,7 @@ fn elements_are_converted_where_the_text_says_so() {
 }
 
 /// The same sum at every level: per thread, per warp, per block.
-#[kernel(T = bf16 | f16 | i8 | u8 | f32)]
+#[kernel(T = bf16 | f16 | i8 | u8 | f32, allow(unbounded))]
 fn totals<T>(
     x: &Tensor<T, N>,
     threads: &mut Tensor<f32, _1>,

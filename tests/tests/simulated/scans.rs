@@ -148,7 +148,7 @@ fn parts_of_threads_are_scanned_level_by_level() {
 }
 
 /// Eight lanes together; each has two elements, which are scanned separately.
-#[kernel]
+#[kernel(allow(unbounded))]
 fn by_lanes(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>, totals: &mut Tensor<f32, (M, N)>) {
     let threads = layout!((64, 1));
     let at = (block.x, 0);

@@ -69,7 +69,7 @@ fn transposes_need_no_explicit_barrier() {
 }
 
 /// Whole tiles and per-thread partitions in one kernel: row sums by whole tiles, plus terms added by hand.
-#[kernel]
+#[kernel(allow(unbounded))]
 fn both_levels(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
     threads(64);
     let gx = tile(x, (16, 64), (block.x, 0));

@@ -6,7 +6,7 @@ use tilewright_sim::{Arg, run_every};
 use crate::elements::{numbers, options};
 
 /// y = softmax of each row
-#[kernel]
+#[kernel(allow(unbounded))]
 fn softmax<const R: usize = 4, const W: usize = 1024>(
     x: &Tensor<f32, (M, N), (ldx, _1)>,
     y: &mut Tensor<f32, (M, N), (ldy, _1)>,

@@ -6,6 +6,7 @@ use super::super::Budget;
 use super::elements::{Elements, Mask};
 use super::function::{Function, Verdict, Witness};
 use super::origin::{Axis, Coordinates, Through};
+use crate::tile::Program;
 use crate::view::View;
 
 /// An operand: (rows, k), or (columns, k).
@@ -101,6 +102,32 @@ pub(super) fn contracted(
         (None, Some(mismatch)) if agreeing.is_empty() => Err(mismatch),
         (None, _) => Ok(agreeing),
     }
+}
+
+/// The axes of two different sizes along which both operands run, each along one alone, where nothing says that the sizes are
+/// equal.
+pub(super) fn apart<'s>(
+    program: &Program,
+    a: &'s Side<'_>,
+    b: &'s Side<'_>,
+) -> Option<[&'s Axis<Function>; 2]> {
+    let own = |side: &'s Side<'_>| {
+        let rows: Vec<usize> = (0..side.elements.len()).map(|at| at / side.rows() * side.rows()).collect();
+        let mut running = side.coordinates.axes.iter().filter(|axis| side.runs(axis));
+        let axis = running.next().filter(|_| running.next().is_none())?;
+        let along_k = axis.at.as_ref().is_some_and(|at| at.folds(&rows));
+        let Value::Sym { times: 1, of, over: 1 } = axis.extent else { return None };
+        let computed = program.requires.iter().any(|require| require.of == Some(of));
+        (along_k && !computed).then_some(axis)
+    };
+    let all_known = |side: &Side<'_>| side.coordinates.axes.iter().all(|axis| axis.at.is_some());
+    let (x, y) = (own(a)?, own(b)?);
+    let has = |side: &Side<'_>, extent: Value| {
+        let extent = program.canonical(extent);
+        side.coordinates.axes.iter().any(|axis| program.canonical(axis.extent) == extent)
+    };
+    let known = all_known(a) && all_known(b);
+    (known && !has(b, x.extent) && !has(a, y.extent)).then_some([x, y])
 }
 
 enum Agreement {

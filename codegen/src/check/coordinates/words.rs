@@ -7,7 +7,7 @@ use super::function::Function;
 use super::origin::{Axis, Coordinates, Through};
 use super::product::{Mismatch, Side};
 use super::store::Misplaced;
-use crate::ast::Span;
+use crate::ast::{Level, Name, Span};
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::{Op, Program, Stmt};
@@ -82,6 +82,28 @@ pub(super) fn product(
         }
     };
     Diagnostic::error(place(program, stmt, arg), message).help(help)
+}
+
+/// A product that sums over two sizes.
+pub(super) fn two_sizes(
+    program: &Program,
+    levels: &[(Name, Level)],
+    stmt: &Stmt,
+    [x, y]: [&Axis<Function>; 2],
+) -> Option<Diagnostic> {
+    let message = format!(
+        "this product sums over `{}` of one operand, which has {}, and over `{}` of the other, which has {}",
+        coordinate(program, x.of),
+        x.extent,
+        coordinate(program, y.of),
+        y.extent,
+    );
+    let help = format!(
+        "give both extents one name, or say that they are equal: assert({} == {})",
+        x.extent, y.extent
+    );
+    let said = super::super::lint(place(program, stmt, 1), "contracted", levels, message)?;
+    Some(said.help(help))
 }
 
 /// The stored expression, in the user's terms.

@@ -57,7 +57,7 @@ fn every_other(
 }
 
 /// The condition is a scalar argument, and both arms use the tile or none does.
-#[kernel]
+#[kernel(allow(unbounded))]
 fn by_argument(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
     b: &Tensor<bf16, (N, K), (ldb, _1)>,
