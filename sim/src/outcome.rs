@@ -149,17 +149,17 @@ impl Outcome {
     /// use tilewright_sim::{Arg, Options, run};
     /// # let mut b = Builder::new("first");
     /// # let n = Tuple::from(Value::symbol("N"));
-    /// # let x = b.tensor("x", Elem::F32, n, None, false)?;
-    /// # let y = b.tensor("y", Elem::F32, 4i64, None, true)?;
-    /// # let x = b.tile(&x, 4i64, &[At::Index(0.into())])?;
-    /// # let (x, y) = (b.parallelize(&x, &layout!(4))?, b.parallelize(&y, &layout!(4))?);
-    /// # b.copy(&x, &y)?;
+    /// # let x = b.tensor("x", Elem::F32, n, None, false).unwrap();
+    /// # let y = b.tensor("y", Elem::F32, 4i64, None, true).unwrap();
+    /// # let x = b.tile(&x, 4i64, &[At::Index(0.into())]).unwrap();
+    /// # let (x, y) = (b.parallelize(&x, &layout!(4)).unwrap(), b.parallelize(&y, &layout!(4)).unwrap());
+    /// # b.copy(&x, &y).unwrap();
     /// # let kernel = generate(b.finish()).kernel.unwrap();
     /// // A kernel that copies four elements.
     /// let args = [Arg::tensor(&[1.0f32; 6], [6]), Arg::output::<f32>([4])];
     /// let done = run(&kernel, &args, &Options::default())?;
     /// assert_eq!((done.unread()[0].elements, &done.unread()[0].first[..]), (2, &[4][..]));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # Ok::<(), tilewright_sim::Error>(())
     /// ```
     pub fn unread(&self) -> &[Unread] {
         &self.unread

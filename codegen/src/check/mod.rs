@@ -94,10 +94,12 @@ pub(crate) fn threads(program: &Program) -> Vec<Diagnostic> {
     threads::find(program)
 }
 
-/// The checks of a program of whole tiles: what is legal, and probably not meant.
+/// The checks of a program of whole tiles: what is legal, and probably not meant. A program of the builder has no text to
+/// point at.
 pub(crate) fn meant(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let mut found = coverage::find(program, levels);
     found.append(&mut cores::find(program, levels));
+    found.retain(|said| said.span != Span::default());
     found
 }
 
