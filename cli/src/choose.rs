@@ -7,10 +7,9 @@ use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Limits, Ranked, Ranking, ranking};
 use tilewright_layout::Value;
 
-use crate::bench::{option, time};
 use crate::kernel;
-use crate::output::{self, Failure, Result, finish, print};
-use crate::run::problem::unallocated;
+use crate::output::{self, Failure, Result, finish, option, print, time};
+use crate::run::{self, problem::unallocated};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -34,14 +33,20 @@ pub(crate) fn command() -> Command {
                 .visible_alias("sizes")
                 .value_name("M,N,K")
                 .help("Extents, in this order or by name: M=300,K=7")
-                .required(true),
+                .required_unless_present("input"),
         )
+        .arg(run::inputs())
         .arg(
             option("multiprocessors", "N", "How many the device has; all else is an H100's")
                 .default_value("132")
                 .value_parser(value_parser!(u32).range(1..)),
         )
-        .after_help(format!("{EXAMPLES}\n\n{TERMS}\n\n{}\n\n{}", output::EXIT_CODES, kernel::help()))
+        .after_help(format!(
+            "{}\n\n{TERMS}\n\n{}\n\n{}",
+            kernel::examples(EXAMPLES),
+            output::EXIT_CODES,
+            kernel::help()
+        ))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
@@ -51,8 +56,8 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
 fn show(matches: &ArgMatches) -> Result {
     let chosen = kernel::chosen(matches)?;
     let kernel = &chosen.generated;
-    let sizes = matches.get_one::<String>("size").map_or("", String::as_str);
-    let (sizes, given) = unallocated(kernel, sizes)?;
+    let sizes = matches.get_one::<String>("size").map(String::as_str);
+    let (sizes, given) = unallocated(kernel, sizes, &run::described(matches)?)?;
     let newest = kernel.variants.iter().map(|variant| variant.program.arch).max();
     let limits = Limits::of(newest.unwrap_or_default().max(Limits::HOPPER.arch));
     let multiprocessors = matches.get_one("multiprocessors").copied().unwrap_or(limits.multiprocessors);

@@ -28,7 +28,12 @@ pub(crate) fn command() -> Command {
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     let mut text = Vec::new();
     if let Some(&shell) = matches.get_one::<Shell>("shell") {
-        clap_complete::generate(shell, &mut crate::command(), "tilewright", &mut text);
+        clap_complete::generate(
+            shell,
+            &mut crate::command("tilewright", env!("CARGO_PKG_VERSION"), crate::COMMANDS),
+            "tilewright",
+            &mut text,
+        );
     }
     finish(print(&String::from_utf8_lossy(&text)))
 }

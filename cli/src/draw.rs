@@ -43,7 +43,7 @@ pub(crate) fn command() -> Command {
                 .value_name("FILE")
                 .help("Draw into an SVG file instead (`-`: standard output)"),
         )
-        .after_help(format!("{EXAMPLES}\n\n{}", kernel::help()))
+        .after_help(format!("{}\n\n{}", kernel::examples(EXAMPLES), kernel::help()))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {

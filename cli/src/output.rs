@@ -1,5 +1,6 @@
 //! The output of a subcommand: answers on standard output, errors on standard error, an exit code.
 
+use clap::Arg;
 use std::fmt;
 use std::io::Write;
 use std::process::ExitCode;
@@ -70,6 +71,20 @@ pub(crate) fn write(bytes: &[u8]) -> std::io::Result<()> {
     }
 }
 
+/// An option with a value.
+pub(crate) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
+    Arg::new(name).long(name).value_name(value).help(help)
+}
+
+/// `1.234 ms`
+pub(crate) fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.3} s"),
+        s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
+        s => format!("{:.2} µs", s * 1e6),
+    }
+}
+
 /// Columns two spaces apart. `right` lists the right-aligned columns.
 pub(crate) fn table(rows: &[Vec<String>], right: &[usize]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
@@ -124,6 +139,11 @@ mod tests {
         check(1000, "1.0 kB");
         check(4_236_000, "4.2 MB");
         check(u64::MAX, "18446744.1 TB");
+    }
+
+    #[test]
+    fn times_for_people() {
+        assert_eq!([2.5, 1e-3, 4.167e-5].map(time), ["2.500 s", "1.000 ms", "41.67 µs"]);
     }
 
     #[test]

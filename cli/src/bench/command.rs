@@ -3,6 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{Result, memory};
+use crate::output::option;
 
 const METHOD: &str = "\
 How it is measured:
@@ -126,10 +127,6 @@ pub(crate) fn command() -> Command {
                 .arg(option("arch", "ARCH", "What is compiled for").default_value("sm_90a"))
                 .arg(option("json", "FILE", "Write the results as JSON")),
         )
-}
-
-pub(crate) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name(value).help(help)
 }
 
 fn every_variant(is: &str) -> Arg {

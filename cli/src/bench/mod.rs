@@ -13,7 +13,6 @@ mod host;
 mod jit;
 mod ladder;
 mod library;
-mod measure;
 mod memory;
 mod names;
 mod nvml;
@@ -36,8 +35,10 @@ use tilewright_runtime::nvrtc::Nvrtc;
 
 use crate::output::{self, Failure};
 
+use crate::measure;
+
 use case::Row;
-pub(crate) use command::{command, option, sizes, texts};
+pub(crate) use command::{command, sizes, texts};
 use cublaslt::CublasLt;
 use driver::Device;
 use gemm::{Place, Task};
@@ -46,7 +47,6 @@ use measure::Effort;
 use plan::Plan;
 use prepared::Loaded;
 use report::Machine;
-pub(crate) use report::time;
 
 /// A value, or a message for the person at the terminal.
 type Result<T = ()> = std::result::Result<T, String>;

@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 
+use crate::output::time;
+
 use super::case::Row;
 use super::driver::Device;
 use super::plot::Roof;
@@ -117,15 +119,6 @@ fn chosen(rows: &[Row]) -> String {
     format!("chosen: {}, {:.3} of the fastest's time\n", choice.name, choice.samples.median() / best)
 }
 
-/// `1.234 ms`
-pub(crate) fn time(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.3} s"),
-        s if s >= 1e-3 => format!("{:.3} ms", s * 1e3),
-        s => format!("{:.2} µs", s * 1e6),
-    }
-}
-
 /// All results as JSON, with the keys of short names.
 pub(super) fn json(machine: &Machine, roof: Option<&Roof>, keys: &[(&str, &str)], rows: &[Row]) -> Value {
     let keys: serde_json::Map<String, Value> =
@@ -213,10 +206,5 @@ bk=16 vec=4                                   125.00 µs   0.0%     17.18      1
         let text = table(&[row("bk=8", 1e-4, 1.2e-4), row("bk=16", 1.05e-4, 1.1e-4)]);
         assert!(text.contains("variant 1 of 3; predicted 120.00 µs, 1.20 of it\n"), "{text}");
         assert!(text.ends_with("chosen: bk=16, 1.050 of the fastest's time\n"), "{text}");
-    }
-
-    #[test]
-    fn times_for_people() {
-        assert_eq!([2.5, 1e-3, 4.167e-5].map(time), ["2.500 s", "1.000 ms", "41.67 µs"]);
     }
 }

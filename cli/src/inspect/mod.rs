@@ -10,6 +10,7 @@ use tilewright_codegen::report::Report;
 
 use crate::kernel::{self, Chosen, Part};
 use crate::output::{self, Failure, Result, finish, print};
+#[cfg(feature = "shipped")]
 pub(crate) use compiled::{NO_DISASSEMBLER, disassembler};
 pub(crate) use json::report;
 
@@ -56,7 +57,7 @@ pub(crate) fn command() -> Command {
             flag("json", "All of it, for a program to read")
                 .conflicts_with_all(["source", "report", "layouts", "explain", "tile", "thread", "ptx", "sass", "variant"]),
         )
-        .after_help(format!("{EXAMPLES}\n\n{}\n\n{}", kernel::help(), kernel::keys()))
+        .after_help(format!("{}\n\n{}\n\n{}", kernel::examples(EXAMPLES), kernel::help(), kernel::keys()))
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {

@@ -1,14 +1,14 @@
-//! Kernels on the command line: the name of a shipped one, and its keys.
+//! Kernels on the command line: the name of a listed one, and its keys.
 
 mod parts;
 
 use clap::{Arg, ArgMatches};
-use tilewright::kernels::{self, Shipped};
 use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Generated, matmul};
 
 use crate::output::{Failure, Result};
+use crate::own;
 pub(crate) use parts::{Part, parts};
 
 /// A kernel that the command line names.
@@ -34,16 +34,58 @@ pub(crate) fn args() -> [Arg; 2] {
     ]
 }
 
+/// A kernel that the command line can name.
+pub(crate) struct Listed {
+    pub(crate) name: &'static str,
+    /// What it computes, in one line.
+    pub(crate) about: &'static str,
+    pub(crate) def: KernelDef,
+}
+
+/// The kernels that a program lists, or those that ship with tilewright.
+fn listed() -> Vec<Listed> {
+    match own::listed() {
+        Some(own) => own,
+        None => ours(),
+    }
+}
+
+#[cfg(feature = "shipped")]
+fn ours() -> Vec<Listed> {
+    let all = tilewright::kernels::all().into_iter();
+    all.map(|shipped| Listed { name: shipped.name, about: shipped.about, def: shipped.def }).collect()
+}
+
+#[cfg(not(feature = "shipped"))]
+fn ours() -> Vec<Listed> {
+    Vec::new()
+}
+
+/// Examples for `--help`: of a program's own kernels, one with the first of them.
+pub(crate) fn examples(of_shipped: &str) -> String {
+    let (Some(program), Some(first)) = (own::program(), own::listed().and_then(|all| all.into_iter().next()))
+    else {
+        return of_shipped.to_owned();
+    };
+    let example = of_shipped.lines().nth(1).and_then(|line| line.split_whitespace().nth(1));
+    format!("Examples:\n  {program} {} {}", example.unwrap_or_default(), first.name)
+}
+
 /// The list of kernels, for `--help`.
 pub(crate) fn help() -> String {
-    let all = kernels::all();
-    let width = all.iter().map(|shipped| shipped.name.len() + 1).max().unwrap_or(0);
-    let rows = all.into_iter().map(|Shipped { name, about, .. }| format!("  {name:<width$}{about}"));
+    let all = listed();
+    let width = all.iter().map(|listed| listed.name.len() + 1).max().unwrap_or(0);
+    let rows = all
+        .into_iter()
+        .map(|Listed { name, about, .. }| format!("  {name:<width$}{about}").trim_end().to_owned());
     format!("Kernels:\n{}", rows.collect::<Vec<_>>().join("\n"))
 }
 
 /// The keys of products, for `--help`.
 pub(crate) fn keys() -> String {
+    if own::program().is_some() {
+        return "Constants and element types of a kernel are keys: BM=64 T=f64".to_owned();
+    }
     let row = |(key, default, about): &matmul::Key| format!("  {key:<12}{about} [default: {default}]");
     let [rows, schedule] =
         [matmul::keys().map(row).collect::<Vec<_>>(), matmul::schedule().map(row).collect::<Vec<_>>()];
@@ -64,14 +106,14 @@ pub(crate) fn chosen(matches: &ArgMatches) -> Result<Chosen> {
 
 /// The kernel of a name and keys.
 pub(crate) fn choose(name: &str, keys: &str) -> Result<Chosen> {
-    let Some(shipped) = find(name) else { return Err(unknown(name, keys)) };
+    let Some(listed) = find(name) else { return Err(unknown(name, keys)) };
     let def = match keys {
-        "" => shipped.def,
-        keys => Words::specialize(&shipped.def, keys).map_err(Failure::of)?,
+        "" => listed.def,
+        keys => Words::specialize(&listed.def, keys).map_err(Failure::of)?,
     };
     let generated = def.generate().map_err(Failure::of)?;
     let definition = definition(&def)?;
-    Ok(Chosen { name: shipped.name, def, definition, generated })
+    Ok(Chosen { name: listed.name, def, definition, generated })
 }
 
 fn definition(def: &KernelDef) -> Result<Definition> {
@@ -79,18 +121,21 @@ fn definition(def: &KernelDef) -> Result<Definition> {
 }
 
 /// By its name in the list, or by its name in the source.
-fn find(name: &str) -> Option<Shipped> {
-    kernels::named(name).or_else(|| kernels::all().into_iter().find(|shipped| shipped.def.name() == name))
+fn find(name: &str) -> Option<Listed> {
+    let mut all = listed();
+    let place = all.iter().position(|listed| listed.name == name);
+    let place = place.or_else(|| all.iter().position(|listed| listed.def.name() == name))?;
+    Some(all.swap_remove(place))
 }
 
 fn unknown(name: &str, keys: &str) -> Failure {
     let line = if keys.is_empty() { name.to_owned() } else { format!("{name} {keys}") };
     let carets = "^".repeat(name.chars().count().max(1));
-    let known = kernels::all();
+    let known = listed();
     let help = match name.contains('=') {
         true => format!("name the kernel first: matmul {line}"),
         false => {
-            let names: Vec<&str> = known.iter().map(|shipped| shipped.name).collect();
+            let names: Vec<&str> = known.iter().map(|listed| listed.name).collect();
             match crate::layout::nearest(name, names.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("the kernels are {}", names.join(", ")),

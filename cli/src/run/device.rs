@@ -31,33 +31,48 @@ pub(super) fn run(def: &KernelDef, problem: &Problem, ordinal: usize) -> Result<
 }
 
 fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Result<Ran, runtime::Error> {
-    let mut owned: Vec<Box<dyn Owned>> = Vec::new();
-    for argument in &problem.arguments {
-        owned.push(match argument {
-            Argument::Tensor(tensor) => sent(stream, tensor)?,
-            Argument::Number { elem, value, .. } => Box::new(Number(*elem, *value)),
-        });
-    }
-    let mut launch = || {
-        let mut arguments: Vec<_> = owned.iter_mut().map(|one| one.argument()).collect();
-        def.launch_with(stream, &mut arguments)
-    };
-    let launched = launch()?;
+    let mut launches = Launches::new(stream, def.clone(), problem)?;
+    let launched = launches.launch()?;
     let mut results = Vec::new();
     let mut time = Duration::MAX;
     // Results are read before further launches add to them.
-    for one in &owned {
+    for one in &launches.owned {
         results.extend(one.result()?);
     }
-    let mut launch = || {
-        let mut arguments: Vec<_> = owned.iter_mut().map(|one| one.argument()).collect();
-        def.launch_with(stream, &mut arguments)
-    };
     for _ in 0..TIMED {
-        time = time.min(stream.time(&mut launch)?.1);
+        time = time.min(stream.time(|| launches.launch())?.1);
     }
     let device = stream.device().properties().name.clone();
     Ok(Ran { results, launched, device, time })
+}
+
+/// A kernel and its arguments on a device, to be launched any number of times.
+pub(crate) struct Launches<'s> {
+    stream: &'s Stream,
+    def: KernelDef,
+    owned: Vec<Box<dyn Owned>>,
+}
+
+impl<'s> Launches<'s> {
+    pub(crate) fn new(
+        stream: &'s Stream,
+        def: KernelDef,
+        problem: &Problem,
+    ) -> std::result::Result<Launches<'s>, runtime::Error> {
+        let mut owned: Vec<Box<dyn Owned>> = Vec::new();
+        for argument in &problem.arguments {
+            owned.push(match argument {
+                Argument::Tensor(tensor) => sent(stream, tensor)?,
+                Argument::Number { elem, value, .. } => Box::new(Number(*elem, *value)),
+            });
+        }
+        Ok(Launches { stream, def, owned })
+    }
+
+    pub(crate) fn launch(&mut self) -> std::result::Result<Launched, runtime::Error> {
+        let mut arguments: Vec<_> = self.owned.iter_mut().map(|one| one.argument()).collect();
+        self.def.launch_with(self.stream, &mut arguments)
+    }
 }
 
 /// An argument on the device, of any type.

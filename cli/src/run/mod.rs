@@ -1,8 +1,9 @@
 //! `tilewright run`: a kernel on random inputs, in the simulator or on a device, compared with double
 //! precision.
 
-mod device;
+pub(crate) mod device;
 pub(crate) mod function;
+pub(crate) mod input;
 pub(crate) mod problem;
 mod product;
 mod reference;
@@ -16,8 +17,10 @@ use tilewright_codegen::Generated;
 use crate::inspect;
 use crate::kernel::{self, Chosen};
 use crate::output::{self, Failure, Result, finish, print};
+use input::Input;
 use problem::{Argument, Problem};
 use reference::Comparison;
+pub(crate) use reference::unit;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -47,6 +50,7 @@ pub(crate) fn command() -> Command {
             "M,N,K",
             "Extents, in this order or by name: M=300,K=7 [default: none is divided by tiles]",
         ))
+        .arg(inputs())
         .arg(
             value("device", "sim|cuda:0", "The simulator, or a device by its number")
                 .default_value("sim")
@@ -69,7 +73,21 @@ pub(crate) fn command() -> Command {
                 .action(ArgAction::SetTrue),
         )
         .arg(Arg::new("json").long("json").help("Print what a program can read").action(ArgAction::SetTrue))
-        .after_help(format!("{EXAMPLES}\n\n{}\n\n{}", output::EXIT_CODES, kernel::help()))
+        .after_help(format!("{}\n\n{}\n\n{}", kernel::examples(EXAMPLES), output::EXIT_CODES, kernel::help()))
+}
+
+/// The option that describes arguments.
+pub(crate) fn inputs() -> Arg {
+    Arg::new("input")
+        .long("input")
+        .value_name("INPUT")
+        .help("An argument in words, 'x: f32 [M=4096, N=1000] row-major normal'; may be given several times")
+        .action(ArgAction::Append)
+}
+
+/// What it says.
+pub(crate) fn described(matches: &ArgMatches) -> Result<Vec<Input>> {
+    matches.get_many::<String>("input").into_iter().flatten().map(|text| Input::read(text)).collect()
 }
 
 fn place(text: &str) -> std::result::Result<Where, String> {
@@ -102,7 +120,7 @@ struct Shown {
 fn carry_out(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let seed = *matches.get_one::<u64>("seed").unwrap_or(&0);
     let sizes = matches.get_one::<String>("size").map(String::as_str);
-    let problem = Problem::new(&chosen.generated, sizes, seed)?;
+    let problem = Problem::new(&chosen.generated, sizes, &described(matches)?, seed)?;
     let device = matches.get_one::<Where>("device").copied().unwrap_or(Where::Simulator);
     let shown = match device {
         Where::Simulator => {

@@ -6,13 +6,15 @@ use tilewright_codegen::thread::Param;
 use tilewright_codegen::{Elem, Generated};
 use tilewright_layout::{Symbol, Value};
 
+use super::input::{Contents, Input};
+use crate::layout::nearest;
 use crate::output::{Failure, Result};
 
 /// The default extent: no tile divides it.
 const USUAL: [(&str, i64); 4] = [("M", 200), ("N", 100), ("K", 50), ("L", 3)];
 
 /// The arguments of a launch.
-pub(super) struct Problem {
+pub(crate) struct Problem {
     /// Extents by name, those of products first.
     pub(super) sizes: Vec<(String, i64)>,
     /// One for each parameter of the user's function.
@@ -20,7 +22,7 @@ pub(super) struct Problem {
 }
 
 /// An argument.
-pub(super) enum Argument {
+pub(crate) enum Argument {
     /// A tensor.
     Tensor(Tensor),
     /// A number.
@@ -28,23 +30,28 @@ pub(super) enum Argument {
 }
 
 /// A tensor and its contents.
-pub(super) struct Tensor {
-    pub(super) name: String,
-    pub(super) elem: Elem,
+pub(crate) struct Tensor {
+    pub(crate) name: String,
+    pub(crate) elem: Elem,
     /// The name of its first extent.
     pub(super) along: Option<String>,
-    pub(super) written: bool,
+    pub(crate) written: bool,
     /// Are its initial contents read?
     pub(super) read: bool,
-    pub(super) extents: Vec<usize>,
+    pub(crate) extents: Vec<usize>,
     pub(super) strides: Vec<usize>,
     /// As stored, gaps included; each is a value of the element type.
     pub(super) values: Vec<f64>,
 }
 
 impl Tensor {
+    /// Are its contents read?
+    pub(crate) fn is_read(&self) -> bool {
+        self.read
+    }
+
     /// The value at a coordinate.
-    pub(super) fn at(&self, coord: &[usize]) -> f64 {
+    pub(crate) fn at(&self, coord: &[usize]) -> f64 {
         self.values[self.place(coord)]
     }
 
@@ -55,30 +62,40 @@ impl Tensor {
 }
 
 impl Problem {
-    /// The arguments of a kernel for these sizes.
-    pub(super) fn new(kernel: &Generated, sizes: Option<&str>, seed: u64) -> Result<Problem> {
+    /// The arguments of a kernel for these sizes, as the inputs describe them.
+    pub(crate) fn new(
+        kernel: &Generated,
+        sizes: Option<&str>,
+        inputs: &[Input],
+        seed: u64,
+    ) -> Result<Problem> {
         // Every variant begins with the same parameters, the user's.
         let params = &kernel.variants[0].program.params[..kernel.params.len()];
         let mut known = extents(params, sizes)?;
+        known.described(kernel, params, inputs)?;
         fits(params, &known, memory())?;
         let mut random = Random(seed);
         // With alpha and beta, the result is read as well, but not a second one.
         let mut accumulates = kernel.params.iter().any(|param| param.tensor.is_none());
         let mut arguments = Vec::new();
         for param in params {
+            let contents = |wanted: &str| {
+                inputs.iter().find(|input| input.name == wanted).and_then(|input| input.contents)
+            };
             arguments.push(match param {
                 Param::Pointer { name, elem, write, shape, stride } => {
+                    let contents = contents(name);
                     let (shape, strides) = known.modes(name, shape, stride)?;
                     let reach = reach(&shape, &strides);
                     let empty = shape.contains(&0);
-                    let read = !write || accumulates;
+                    let read = !write || accumulates || contents.is_some();
                     accumulates &= !write;
                     // Numbers of four bits, two in an element.
                     let packed = along(param, 1) == Value::symbol("K").ceil_div(2);
-                    let mut value = || match (read, packed) {
-                        (false, _) => poison(*elem),
-                        (true, true) => (random.next() % 256) as f64,
-                        (true, false) => random.value(*elem),
+                    let mut value = |at: i64| match (read, packed, contents) {
+                        (false, ..) => poison(*elem),
+                        (true, true, None) => (random.next() % 256) as f64,
+                        (true, _, contents) => random.contents(*elem, contents, at),
                     };
                     Argument::Tensor(Tensor {
                         name: name.clone(),
@@ -89,13 +106,14 @@ impl Problem {
                         },
                         written: *write,
                         read,
-                        values: (0..if empty { 0 } else { reach }).map(|_| value()).collect(),
+                        values: (0..if empty { 0 } else { reach }).map(&mut value).collect(),
                         extents: shape.iter().map(|&n| n as usize).collect(),
                         strides: strides.iter().map(|&d| d as usize).collect(),
                     })
                 }
                 Param::Scalar { name, elem } => {
-                    Argument::Number { name: name.clone(), elem: *elem, value: random.value(*elem) }
+                    let value = random.contents(*elem, contents(name), 0);
+                    Argument::Number { name: name.clone(), elem: *elem, value }
                 }
                 _ => return Err(strange(&kernel.name)),
             });
@@ -104,7 +122,7 @@ impl Problem {
     }
 
     /// The tensors.
-    pub(super) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
+    pub(crate) fn tensors(&self) -> impl Iterator<Item = &Tensor> {
         self.arguments.iter().filter_map(|argument| match argument {
             Argument::Tensor(tensor) => Some(tensor),
             Argument::Number { .. } => None,
@@ -112,7 +130,7 @@ impl Problem {
     }
 
     /// A number by its name.
-    pub(super) fn number(&self, wanted: &str) -> Option<f64> {
+    pub(crate) fn number(&self, wanted: &str) -> Option<f64> {
         self.arguments.iter().find_map(|argument| match argument {
             Argument::Number { name, value, .. } if name == wanted => Some(*value),
             _ => None,
@@ -124,9 +142,14 @@ impl Problem {
 type Sizes = Vec<(String, i64)>;
 
 /// Extents by name, and the arguments of a launch that is planned and does not run: each begins where an allocation could.
-pub(crate) fn unallocated(kernel: &Generated, sizes: &str) -> Result<(Sizes, Vec<Given>)> {
+pub(crate) fn unallocated(
+    kernel: &Generated,
+    sizes: Option<&str>,
+    inputs: &[Input],
+) -> Result<(Sizes, Vec<Given>)> {
     let params = &kernel.variants[0].program.params[..kernel.params.len()];
-    let mut known = extents(params, Some(sizes))?;
+    let mut known = extents(params, sizes)?;
+    known.described(kernel, params, inputs)?;
     let mut given = Vec::new();
     for (place, param) in params.iter().enumerate() {
         given.push(match param {
@@ -157,7 +180,7 @@ fn reach(shape: &[i64], strides: &[i64]) -> i64 {
 /// Refuses sizes whose tensors do not fit free memory. Each element is generated as a double, converted for
 /// the kernel and, for a result, read back.
 fn fits(params: &[Param], sizes: &Known, memory: i64) -> Result<()> {
-    let mut known = Known { extents: sizes.extents.clone(), strides: Vec::new() };
+    let mut known = Known { extents: sizes.extents.clone(), ..Known::default() };
     let (mut all, mut parts) = (0i64, Vec::new());
     for param in params {
         let Param::Pointer { name, elem, shape, stride, .. } = param else { continue };
@@ -192,18 +215,99 @@ fn strange(name: &str) -> Failure {
 }
 
 /// Sizes so far.
+#[derive(Default)]
 struct Known {
     extents: Vec<(String, i64)>,
     strides: Vec<(String, i64)>,
+    /// Tensors that are to be row-major, or column-major.
+    rows: Vec<(String, bool)>,
 }
 
 impl Known {
+    /// Takes over what is said of arguments.
+    fn described(&mut self, kernel: &Generated, params: &[Param], inputs: &[Input]) -> Result {
+        let refuse = |message: String| Err(Failure::Refused(message));
+        let mut set: Vec<(&str, i64)> = Vec::new();
+        for input in inputs {
+            let Input { name, .. } = input;
+            let place = kernel.params.iter().position(|param| param.name == *name);
+            let Some((param, known)) = place.map(|place| (&params[place], &kernel.params[place])) else {
+                let names: Vec<&str> = kernel.params.iter().map(|param| param.name.as_str()).collect();
+                let help = match nearest(name, names.iter().copied()) {
+                    Some(near) => format!("did you mean `{near}`?"),
+                    None => format!("its arguments are {}", names.join(", ")),
+                };
+                return refuse(format!("the kernel has no argument `{name}`\nhelp: {help}"));
+            };
+            if let Some(elem) = input.elem.filter(|elem| *elem != known.elem) {
+                return refuse(format!(
+                    "`{name}` is of {elem} here, and the kernel takes {}\nhelp: write {}, or choose another element type by a \
+                     key, where the kernel has one",
+                    known.elem, known.elem
+                ));
+            }
+            let Param::Pointer { shape, .. } = param else {
+                if input.extents.is_empty() && input.rows.is_none() {
+                    continue;
+                }
+                return refuse(format!("`{name}` is a number\nhelp: write `{name}: 0.5`"));
+            };
+            if !input.extents.is_empty() && input.extents.len() != shape.len() {
+                let (given, modes) = (input.extents.len(), shape.len());
+                return refuse(format!("`{name}` has {given} extents here, and the kernel's has {modes}"));
+            }
+            for ((said, extent), value) in input.extents.iter().zip(shape) {
+                match value {
+                    Value::Sym { times: 1, of, over: 1 }
+                        if said.as_deref().is_none_or(|said| said == of.name()) =>
+                    {
+                        if let Some((_, other)) = set
+                            .iter()
+                            .find(|(size, _)| *size == of.name())
+                            .filter(|(_, other)| other != extent)
+                        {
+                            return refuse(format!(
+                                "{} is {extent} in `{name}`, and {other} in another input",
+                                of.name()
+                            ));
+                        }
+                        set.push((of.name(), *extent));
+                    }
+                    Value::Int(n) if n == extent => {}
+                    _ => {
+                        return refuse(format!(
+                            "`{name}` has an extent {extent} here where the kernel's is `{value}`"
+                        ));
+                    }
+                }
+            }
+            self.rows.extend(input.rows.map(|rows| (name.clone(), rows)));
+        }
+        for (name, value) in set {
+            self.extents
+                .iter_mut()
+                .filter(|(known, _)| known == name)
+                .for_each(|(_, extent)| *extent = value);
+        }
+        Ok(())
+    }
+
     /// The extents and strides of a tensor.
     fn modes(&mut self, name: &str, shape: &[Value], stride: &[Value]) -> Result<(Vec<i64>, Vec<i64>)> {
         let shape: Option<Vec<i64>> = shape.iter().map(|n| n.evaluate(&self.lookup())).collect();
         let shape = shape.ok_or_else(|| strange(name))?;
-        let strides = strides(&shape, stride, self).ok_or_else(|| strange(name))?;
-        Ok((shape, strides))
+        let rows = self.rows.iter().find(|(known, _)| known == name).map(|(_, rows)| *rows);
+        let strides = strides(&shape, stride, rows == Some(true), self).ok_or_else(|| strange(name))?;
+        let contiguous = |mode: usize| strides[mode] == 1 || shape[mode] <= 1;
+        match rows {
+            Some(true) if !contiguous(shape.len() - 1) => Err(Failure::Refused(format!(
+                "`{name}` cannot be row-major: the kernel fixes its strides\nhelp: write column-major, or leave it out"
+            ))),
+            Some(false) if !contiguous(0) => Err(Failure::Refused(format!(
+                "`{name}` cannot be column-major: the kernel fixes its strides\nhelp: write row-major, or leave it out"
+            ))),
+            _ => Ok((shape, strides)),
+        }
     }
 
     fn lookup(&self) -> impl Fn(Symbol) -> Option<i64> {
@@ -231,7 +335,7 @@ fn extents(params: &[Param], text: Option<&str>) -> Result<Known> {
     names.sort_by_key(|name| place(name));
     let usual = |name: &str| USUAL.get(place(name)).map_or(64, |(_, value)| *value);
     let mut extents: Vec<(String, i64)> = names.iter().map(|name| (name.to_string(), usual(name))).collect();
-    let Some(text) = text else { return Ok(Known { extents, strides: Vec::new() }) };
+    let Some(text) = text else { return Ok(Known { extents, ..Known::default() }) };
     let wrong = |word: &str, what: String| {
         let at = word.as_ptr() as usize - text.as_ptr() as usize;
         let indent = " ".repeat(text[..at].chars().count());
@@ -264,17 +368,19 @@ fn extents(params: &[Param], text: Option<&str>) -> Result<Known> {
             _ => return Err(wrong(number, "a size is a number from 0 to 2147483647".into())),
         }
     }
-    Ok(Known { extents, strides: Vec::new() })
+    Ok(Known { extents, ..Known::default() })
 }
 
-/// Strides of a tensor: named strides are as small as possible, in the order of modes.
-fn strides(shape: &[i64], strides: &[Value], known: &mut Known) -> Option<Vec<i64>> {
+/// Strides of a tensor: named strides are as small as possible, in the order of modes, or from the last one on.
+fn strides(shape: &[i64], strides: &[Value], from_last: bool, known: &mut Known) -> Option<Vec<i64>> {
     let fixed = |value: &Value| value.int();
     let reach = |n: i64, d: i64| (n - 1).max(0).saturating_mul(d).saturating_add(1);
     let mut far: i64 =
         shape.iter().zip(strides).filter_map(|(n, d)| Some(reach(*n, fixed(d)?))).max().unwrap_or(1);
-    let mut all = Vec::new();
-    for (extent, stride) in shape.iter().zip(strides) {
+    let mut all = vec![0; shape.len()];
+    for place in 0..shape.len() {
+        let mode = if from_last { shape.len() - 1 - place } else { place };
+        let (extent, stride) = (&shape[mode], &strides[mode]);
         let found = stride.evaluate(&known.lookup());
         let value = match found {
             Some(value) => value,
@@ -287,7 +393,7 @@ fn strides(shape: &[i64], strides: &[Value], known: &mut Known) -> Option<Vec<i6
         if fixed(stride).is_none() {
             far = far.max((*extent.max(&1)).saturating_mul(value));
         }
-        all.push(value);
+        all[mode] = value;
     }
     Some(all)
 }
@@ -311,6 +417,24 @@ impl Random {
             Elem::I32 | Elem::I8 => (bits % 9) as f64 - 4.0,
             Elem::U32 | Elem::U8 => (bits % 9) as f64,
             _ => rounded(elem, (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0),
+        }
+    }
+}
+
+impl Random {
+    /// An element with these contents, by its number in memory.
+    fn contents(&mut self, elem: Elem, contents: Option<Contents>, at: i64) -> f64 {
+        match contents {
+            None | Some(Contents::Uniform) => self.value(elem),
+            // Box and Muller's.
+            Some(Contents::Normal) => {
+                let mut uniform = || ((self.next() >> 11) as f64 + 1.0) / (1u64 << 53) as f64;
+                let (radius, angle) =
+                    ((-2.0 * uniform().ln()).sqrt(), 2.0 * std::f64::consts::PI * uniform());
+                rounded(elem, radius * angle.cos())
+            }
+            Some(Contents::Constant(value)) => rounded(elem, value),
+            Some(Contents::Index) => rounded(elem, at as f64),
         }
     }
 }
@@ -399,7 +523,7 @@ mod tests {
     #[track_caller]
     fn check(name: &str, keys: &str, sizes: Option<&str>, expected: &str) {
         let generated = kernel::choose(name, keys).ok().map(|chosen| chosen.generated).expect("a kernel");
-        let said = match Problem::new(&generated, sizes, 1) {
+        let said = match Problem::new(&generated, sizes, &[], 1) {
             Ok(problem) => {
                 let one =
                     |t: &Tensor| format!("{} {:?}:{:?} {}", t.name, t.extents, t.strides, t.values.len());
@@ -422,6 +546,54 @@ mod tests {
             "batched=true",
             Some("7,5,3,2"),
             "a [7, 3, 2]:[1, 7, 21] 42\nb [5, 3, 2]:[1, 5, 15] 30\nc [7, 5, 2]:[1, 7, 35] 70",
+        );
+    }
+
+    #[track_caller]
+    fn check_inputs(name: &str, inputs: &[&str], expected: &str) {
+        let generated = kernel::choose(name, "").ok().map(|chosen| chosen.generated).expect("a kernel");
+        let inputs: Vec<Input> = inputs.iter().map(|text| Input::read(text).expect(text)).collect();
+        let said = match Problem::new(&generated, None, &inputs, 1) {
+            Ok(problem) => {
+                let one =
+                    |t: &Tensor| format!("{} {:?}:{:?} {:?}", t.name, t.extents, t.strides, t.values.first());
+                problem.tensors().map(one).collect::<Vec<_>>().join("\n")
+            }
+            Err(Failure::Refused(why)) => why,
+            Err(Failure::Wrong) => String::new(),
+        };
+        assert_eq!(said, expected);
+    }
+
+    #[test]
+    fn inputs_describe_arguments() {
+        check_inputs(
+            "softmax",
+            &["x: f32 [M=4, N=7] row-major ones"],
+            "x [4, 7]:[7, 1] Some(1.0)\ny [4, 7]:[7, 1] Some(NaN)",
+        );
+        check_inputs(
+            "tutorial",
+            &["a: [3, 2] index", "b: [N=5, K=2] zeros"],
+            "a [3, 2]:[1, 3] Some(0.0)\nb [5, 2]:[1, 5] Some(0.0)\nc [3, 5]:[1, 3] Some(NaN)",
+        );
+        check_inputs(
+            "softmax",
+            &["z: zeros"],
+            "the kernel has no argument `z`\nhelp: its arguments are x, y",
+        );
+        check_inputs(
+            "softmax",
+            &["x: f64"],
+            "`x` is of f64 here, and the kernel takes f32\nhelp: write f32, or choose another element type by a key, where the kernel has one",
+        );
+        check_inputs("softmax", &["x: [4]"], "`x` has 1 extents here, and the kernel's has 2");
+        check_inputs("softmax", &["x: [N=4, M=5]"], "`x` has an extent 4 here where the kernel's is `M`");
+        check_inputs("softmax", &["x: [4, 5]", "y: [5, 5]"], "M is 5 in `y`, and 4 in another input");
+        check_inputs(
+            "softmax",
+            &["x: [4, 5] column-major"],
+            "`x` cannot be column-major: the kernel fixes its strides\nhelp: write row-major, or leave it out",
         );
     }
 

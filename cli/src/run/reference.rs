@@ -4,6 +4,7 @@ use tilewright_codegen::{Definition, Elem};
 
 use super::problem::{Problem, Tensor};
 use super::product::Product;
+use crate::own;
 
 /// A comparison with the reference.
 #[derive(Debug, PartialEq)]
@@ -52,6 +53,17 @@ pub(super) fn compare(
 ) -> Option<Comparison> {
     let tensors: Vec<&Tensor> = problem.tensors().collect();
     let written = tensors.iter().filter(|tensor| tensor.written).zip(results);
+    if let Some(reference) = own::reference(name) {
+        let mut expected = own::Results::of(problem);
+        reference(&own::Inputs::of(problem), &mut expected);
+        let all = written.filter_map(|(result, values)| {
+            let (right, allowed) = expected.take(result)?;
+            let place =
+                |at: &[usize]| at.iter().zip(&result.extents).rev().fold(0, |all, (at, n)| all * n + at);
+            Some(compared(result, values, 1, |at| (right[place(at)], allowed(right[place(at)]))))
+        });
+        return all.reduce(Comparison::and);
+    }
     if let ("softmax", &[x, _]) = (name, &tensors[..]) {
         let rows: Vec<Row> = (0..x.extents[0]).map(|row| Row::of(x, row)).collect();
         return written.map(|(y, values)| compared(y, values, 1, |at| rows[at[0]].softmax(x, at))).next();
@@ -113,7 +125,7 @@ fn compared(
 }
 
 /// Half a unit in the last place of 1.
-pub(super) fn unit(elem: Elem) -> f64 {
+pub(crate) fn unit(elem: Elem) -> f64 {
     match elem {
         Elem::F64 => 2f64.powi(-53),
         Elem::F16 => 2f64.powi(-11),
@@ -159,7 +171,7 @@ mod tests {
         change: impl Fn(usize, f64) -> f64,
     ) -> Option<Comparison> {
         let Chosen { name, definition, generated, .. } = kernel::choose(name, keys).ok()?;
-        let problem = Problem::new(&generated, Some(sizes), 7).ok()?;
+        let problem = Problem::new(&generated, Some(sizes), &[], 7).ok()?;
         let result = problem.tensors().find(|tensor| tensor.written)?;
         let zeros = vec![0.0; result.values.len()];
         compare(name, &definition, &problem, std::slice::from_ref(&zeros))?;

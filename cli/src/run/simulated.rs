@@ -101,7 +101,7 @@ mod tests {
     #[test]
     fn a_fault_names_its_seed() {
         let kernel = mistaken().def().generate().unwrap();
-        let Ok(problem) = Problem::new(&kernel, Some("70,40"), 3) else { panic!("there is a problem") };
+        let Ok(problem) = Problem::new(&kernel, Some("70,40"), &[], 3) else { panic!("there is a problem") };
         let wanted = Wanted { seed: 3, schedules: 2, places: mistaken().def().places() };
         let Err(Error::Fault(fault)) = run(&kernel, &problem, &wanted) else { panic!("it has a fault") };
         let said = fault.to_string();

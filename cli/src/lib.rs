@@ -1,0 +1,125 @@
+//! The commands that inspect, run, draw and measure kernels: of the `tilewright` command, and for kernels of one's own.
+//!
+//! A program with kernels has them in a binary of its own, say `src/bin/kernels.rs`:
+//!
+//! ```no_run
+//! # use std::process::ExitCode;
+//! # mod mine {
+//! #     use tilewright::prelude::*;
+//! #     #[kernel]
+//! #     pub fn shifted(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+//! #         map(tile(x, 1024, block.x), tile(y, 1024, block.x), |x| x + 1.0);
+//! #     }
+//! # }
+//! # use mine::shifted;
+//! fn main() -> ExitCode {
+//!     tilewright_cli::main(&[&shifted()])
+//! }
+//! ```
+//!
+//! `cargo run --bin kernels -- inspect shifted --report` shows it, and so do `run`, `draw`, `choose` and `bench`; `--help` has
+//! them all. With `default-features = false` nothing that ships with tilewright is compiled. [`Commands`] adds what `run`
+//! compares results with.
+
+#[cfg(feature = "shipped")]
+mod bench;
+mod cache;
+mod choose;
+#[cfg(feature = "shipped")]
+mod completions;
+#[cfg(feature = "shipped")]
+mod doctor;
+mod draw;
+mod inspect;
+mod kernel;
+mod layout;
+mod measure;
+mod output;
+mod own;
+mod run;
+
+use clap::{ArgMatches, Command};
+use std::process::ExitCode;
+
+use tilewright::Kernel;
+
+pub use own::{Commands, Inputs, Results};
+
+/// A subcommand: its arguments, and its function.
+struct Subcommand {
+    command: fn() -> Command,
+    run: fn(&ArgMatches) -> ExitCode,
+}
+
+/// All subcommands, in the order of `--help`.
+#[cfg(feature = "shipped")]
+const COMMANDS: &[Subcommand] = &[
+    Subcommand { command: layout::command, run: layout::run },
+    Subcommand { command: draw::command, run: draw::run },
+    Subcommand { command: inspect::command, run: inspect::run },
+    Subcommand { command: run::command, run: run::run },
+    Subcommand { command: choose::command, run: choose::run },
+    Subcommand { command: bench::command, run: bench::run },
+    Subcommand { command: doctor::command, run: doctor::run },
+    Subcommand { command: cache::command, run: cache::run },
+    Subcommand { command: completions::command, run: completions::run },
+];
+
+/// The subcommands for kernels of one's own.
+const OWN: &[Subcommand] = &[
+    Subcommand { command: inspect::command, run: inspect::run },
+    Subcommand { command: run::command, run: run::run },
+    Subcommand { command: draw::command, run: draw::run },
+    Subcommand { command: choose::command, run: choose::run },
+    Subcommand { command: own::bench::command, run: own::bench::run },
+    Subcommand { command: layout::command, run: layout::run },
+    Subcommand { command: cache::command, run: cache::run },
+];
+
+/// The `tilewright` command.
+#[cfg(feature = "shipped")]
+pub fn shipped() -> ExitCode {
+    parsed(command("tilewright", env!("CARGO_PKG_VERSION"), COMMANDS), COMMANDS)
+}
+
+/// The subcommands for these kernels: what a program's `main` returns. See [`Commands`] for more.
+pub fn main(kernels: &[&dyn Kernel]) -> ExitCode {
+    Commands::of(kernels).main()
+}
+
+fn parsed(command: Command, all: &[Subcommand]) -> ExitCode {
+    let matches = command.get_matches();
+    let chosen = matches.subcommand().and_then(|(name, inner)| {
+        let row = all.iter().find(|row| (row.command)().get_name() == name)?;
+        Some((row.run)(inner))
+    });
+    chosen.unwrap_or(ExitCode::FAILURE) // clap requires a subcommand
+}
+
+fn command(name: &'static str, version: &'static str, all: &[Subcommand]) -> Command {
+    let command = Command::new(name)
+        .version(version)
+        .about("Tile layouts in, readable CUDA C out")
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .after_help(output::EXIT_CODES);
+    all.iter().fold(command, |command, row| command.subcommand((row.command)()))
+}
+
+#[cfg(all(test, feature = "shipped"))]
+mod tests {
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::command("tilewright", "0", super::COMMANDS).debug_assert();
+        super::command("own", "0", super::OWN).debug_assert();
+    }
+
+    #[test]
+    fn every_subcommand_shows_examples() {
+        for row in super::COMMANDS.iter().chain(super::OWN) {
+            let mut command = (row.command)();
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Examples:\n  tilewright "), "{}: {help}", command.get_name());
+        }
+    }
+}

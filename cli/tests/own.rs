@@ -1,0 +1,91 @@
+//! The commands for kernels of one's own, as `examples/own_kernels.rs` has them; on a device that a library stands in for.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use common::text;
+use insta::assert_snapshot;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::{env, fs};
+
+/// The program, on a machine with the fake driver and compiler. Cargo builds both beside the tests.
+fn run(arguments: &[&str]) -> Output {
+    let here = env::current_exe().unwrap();
+    let folder: PathBuf =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("own-driver-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    let library = here.with_file_name("libtilewright_fake_driver.so");
+    for name in ["libcuda.so", "libcuda.so.1", "libnvrtc.so.13"] {
+        // Another test of this process may have created it.
+        let _ = std::os::unix::fs::symlink(&library, folder.join(name));
+    }
+    let program = here.parent().and_then(Path::parent).unwrap().join("examples/own_kernels");
+    Command::new(program)
+        .args(arguments)
+        .env("LD_LIBRARY_PATH", &folder)
+        .env("TILEWRIGHT_NVRTC", &folder)
+        .env("TILEWRIGHT_CACHE_DIR", folder.join("cache"))
+        .output()
+        .unwrap()
+}
+
+#[track_caller]
+fn printed(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{}{}", text(output.stdout), text(output.stderr));
+    text(output.stdout)
+}
+
+#[test]
+fn the_help_lists_the_programs_kernels() {
+    assert_snapshot!("own_help", printed(&["run", "--help"]));
+}
+
+#[test]
+fn results_are_compared_with_the_programs_reference() {
+    let said = printed(&["run", "scaled", "--size", "M=13,N=300", "--check"]);
+    assert!(
+        said.starts_with("scaled on the simulator: M = 13, N = 300, seed 0\nright: 3900 elements, "),
+        "{said}"
+    );
+    let said = printed(&[
+        "run",
+        "scaled",
+        "--check",
+        "--input",
+        "x: f32 [M=5, N=64] row-major normal",
+        "--input",
+        "by: 2",
+    ]);
+    assert!(said.contains("\nright: 320 elements, largest error 0.000e0, "), "{said}");
+    // Nothing is computed on this device, so the result is wrong.
+    let output = run(&["run", "scaled", "--device", "cuda:0", "--size", "M=13,N=300"]);
+    assert_eq!(output.status.code(), Some(3));
+    assert!(text(output.stdout).contains("WRONG: 3900 of 3900 elements"));
+}
+
+#[test]
+fn a_kernel_is_measured_beside_a_copy() {
+    let said = printed(&["bench", "scaled", "--size", "M=64,N=256", "--quick", "--against", "scaled W=128"]);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], "Fake GPU 0, 131.3 kB", "{said}");
+    let names: Vec<&str> = lines[2..].iter().filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(names, ["scaled", "scaled W=128", "copy"], "{said}");
+    let json = printed(&["bench", "scaled", "--size", "M=64,N=256", "--quick", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((json["bytes"].as_u64(), json["rows"].as_array().map(Vec::len)), (Some(131_328), Some(2)));
+}
+
+#[test]
+fn other_kernels_are_not_known() {
+    let output = run(&["inspect", "tutorial"]);
+    assert_eq!(
+        text(output.stderr),
+        "error: there is no kernel `tutorial`\n  tutorial\n  ^^^^^^^^\nhelp: the kernels are scaled\n"
+    );
+    assert!(printed(&["inspect", "scaled", "W=128"]).contains("__global__"));
+    assert!(
+        printed(&["choose", "scaled", "--input", "x: [100, 200]"]).starts_with("scaled: M = 100, N = 200\n")
+    );
+}
