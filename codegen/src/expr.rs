@@ -115,6 +115,21 @@ impl Expr {
         }
     }
 
+    /// Two operands of a comparison as integers of the kernel, if both are such or literals and one is no literal: they are
+    /// compared exactly, also where they are no `i32`.
+    pub(crate) fn compared(x: &Expr, y: &Expr) -> Option<[Affine; 2]> {
+        let of = |expr: &Expr| match expr {
+            Expr::Index(at) => Some((**at).clone()),
+            Expr::Cast(Elem::I32, inner) => match **inner {
+                Expr::Lit(number) => i64::try_from(number.int()?).ok().map(Affine::from),
+                _ => None,
+            },
+            _ => None,
+        };
+        let both = [of(x)?, of(y)?];
+        [x, y].into_iter().any(|expr| matches!(expr, Expr::Index(_))).then_some(both)
+    }
+
     /// The integers of the kernel in it.
     ///
     /// ```

@@ -121,9 +121,9 @@ fn reads_elements(of: &Expr) -> bool {
 /// A condition on integers as one between elements.
 pub(super) fn as_number(test: &Test) -> Scalar {
     fn expr(test: &Test) -> Expr {
-        let index = |at: &Affine| match at.constant() {
-            Some(n) => Expr::lit(n).cast(crate::elem::Elem::I32),
-            None => Expr::Index(Box::new(at.clone())),
+        let index = |at: &Affine| match at.constant().map(i32::try_from) {
+            Some(Ok(n)) => Expr::lit(n).cast(Elem::I32),
+            Some(Err(_)) | None => Expr::Index(Box::new(at.clone())),
         };
         let compare = |how, a: &Affine, b: &Affine| Expr::Cmp(how, Box::new(index(a)), Box::new(index(b)));
         let two = |f, both: &[Test; 2]| Expr::Bin(f, Box::new(expr(&both[0])), Box::new(expr(&both[1])));
@@ -287,9 +287,12 @@ impl Evaluator {
         if y.constant().is_some_and(|n| n < 1) {
             return None;
         }
-        let made = Expr::Index(Box::new(Affine::two(with, &x, &y)?));
+        let made = Affine::two(with, &x, &y)?;
+        let is_narrow = self.builder.program().range(&made).is_narrow();
+        let made = Expr::Index(Box::new(made));
+        // A number of its type, also where it is compared with another.
         Some(Value::Number(Scalar {
-            expr: if elem == Elem::I32 { made } else { made.cast(elem) },
+            expr: if elem == Elem::I32 && is_narrow { made } else { made.cast(elem) },
             ty: Some(Type::Elem(elem)),
         }))
     }

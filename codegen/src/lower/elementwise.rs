@@ -264,7 +264,12 @@ impl Lower<'_> {
                 (Val::Fma(Box::new([*x, *y, *z])), ty)
             }
             Expr::Cmp(f, x, y) => {
-                let (mut x, y) = (inner(x)?.0, inner(y)?.0);
+                if let Some(holds) = self.wide_comparison(*f, x, y) {
+                    let [holds, none] = [Val::Int(holds, Elem::I32), Val::lit(0, Elem::I32)];
+                    return Ok((Val::Cmp(Cmp::Ne, Box::new(holds), Box::new(none)), Type::Condition));
+                }
+                let mut inner = |e: &Expr| self.function(e, values, here).map(|(value, _)| Box::new(value));
+                let (mut x, y) = (inner(x)?, inner(y)?);
                 if let (Cmp::Lt, Val::Int(at, _), &Val::Int(end, _)) = (f, &mut *x, &*y) {
                     *at = self.start_of_vector(*at, end);
                 }
@@ -310,11 +315,35 @@ impl Lower<'_> {
         })
     }
 
+    /// A comparison of integers of which one may be no `i32`.
+    fn wide_comparison(&mut self, how: Cmp, x: &Expr, y: &Expr) -> Option<Ix> {
+        let [x, y] = Expr::compared(x, y)?.map(|at| self.affine(&at));
+        if [x, y].into_iter().all(|at| self.is_narrow(at)) {
+            return None;
+        }
+        Some(match how {
+            Cmp::Lt => self.exprs().lt(x, y),
+            Cmp::Le => {
+                let above = self.exprs().lt(y, x);
+                self.exprs().not(above)
+            }
+            Cmp::Eq => self.exprs().eq(x, y),
+            Cmp::Ne => {
+                let same = self.exprs().eq(x, y);
+                self.exprs().not(same)
+            }
+        })
+    }
+
+    /// Is an integer an `i32`?
+    fn is_narrow(&self, at: Ix) -> bool {
+        let known = self.kernel.exprs.get(at);
+        known.lo >= i64::from(i32::MIN) && known.hi <= i64::from(i32::MAX)
+    }
+
     /// An integer, which is an `i32` among elements, as an element of a type.
     fn integer(&mut self, at: Ix, to: Elem) -> Val {
-        let known = self.kernel.exprs.get(at);
-        let narrow = known.lo >= i64::from(i32::MIN) && known.hi <= i64::from(i32::MAX);
-        match to.is_float() && !narrow {
+        match to.is_float() && !self.is_narrow(at) {
             true => self.converted(Val::Int(at, Elem::I32), Elem::I32, to),
             false => Val::Int(at, to),
         }

@@ -55,8 +55,8 @@ impl Origins<'_> {
         for (from, to) in from.iter().zip(to) {
             let edges = self.edges(from, to, state);
             let at = self.at(from, to, state);
-            let age = self.loops.len();
-            self.update(to, Beyond { edges, holds: None, begun: None, at, age }, state);
+            let (age, begun) = (self.loops.len(), state.get(&from.tensor).and_then(|of| of.begun));
+            self.update(to, Beyond { edges, holds: None, begun, at, age }, state);
         }
     }
 
@@ -106,7 +106,9 @@ impl Origins<'_> {
         let kept =
             at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && !differs(at)));
         let at = Some(self.stored(kept.collect(), to));
-        state.insert(to.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
+        // Where nothing but the fill is combined, no result is out of bounds.
+        let begun = source.begun.filter(|_| edges.as_ref().is_some_and(|edges| !edges.is_empty()));
+        state.insert(to.tensor, Beyond { edges, holds, begun, at, age: before.age });
     }
 
     /// What is known about a view's elements.

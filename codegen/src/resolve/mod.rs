@@ -35,6 +35,7 @@
 //! ```
 
 mod barriers;
+mod bounded;
 mod bulk;
 mod epilogue;
 mod exchange;
@@ -51,7 +52,7 @@ mod statement;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use tilewright_layout::{Distribution, Layout, Value as Size};
+use tilewright_layout::Distribution;
 
 pub(crate) use crate::alternative::Width;
 use crate::diagnostic::Diagnostic;
@@ -60,7 +61,7 @@ use crate::thread::Id;
 use crate::tile::whole::is_cooperative;
 use crate::tile::{Op, Program, Stmt};
 use crate::verify::collective;
-use crate::view::View;
+use bounded::Bounded;
 
 pub(crate) use forms::contiguous;
 
@@ -113,7 +114,7 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     let forms = forms::choose(&program, &body, width)?;
     shared::choose(&mut program, &body, &forms, width)?;
     let uses = exchange::Uses::of(&program, &body);
-    let bounded = bounded(&program, &body, &forms);
+    let bounded = Bounded::of(&program, &body, &forms);
     let mut resolve = Resolve {
         program,
         forms,
@@ -147,8 +148,7 @@ struct Resolve {
     program: Program,
     /// How each tile in registers is distributed.
     forms: BTreeMap<Id, Distribution>,
-    /// See [`bounded`].
-    bounded: BTreeMap<Id, Vec<bool>>,
+    bounded: Bounded,
     uses: exchange::Uses,
     in_flight: barriers::InFlight,
     width: Width,
@@ -194,56 +194,15 @@ impl Resolve {
             self.repeats -= u32::from(repeats);
             self.divergent -= u32::from(divergent);
             for view in stmt.views_mut() {
-                if self.forms.contains_key(&view.tensor) {
-                    *view = part::one(view).map_err(|problem| blamed(&self.program, &stmt_at, problem))?;
+                if let Some(own) = self.forms.get(&view.tensor) {
+                    *view = part::one(view, own.tile())
+                        .map_err(|problem| blamed(&self.program, &stmt_at, problem))?;
                 }
             }
             self.body.push(stmt);
         }
         Ok(std::mem::replace(&mut self.body, outer))
     }
-}
-
-/// For each tile in registers the modes along which something that it is computed from is loaded from memory: there it is
-/// known where the tile ends. Tiles that are filled or numbered have no such mode.
-fn bounded(program: &Program, body: &[Stmt], forms: &BTreeMap<Id, Distribution>) -> BTreeMap<Id, Vec<bool>> {
-    let mut known: BTreeMap<Id, Vec<bool>> =
-        forms.iter().map(|(id, d)| (*id, vec![false; d.tile().len()])).collect();
-    // Each round finds a mode, or is the last.
-    let mut changed = true;
-    while changed {
-        changed = false;
-        each(body, &mut |stmt| {
-            let given: Vec<&View> = match &stmt.op {
-                Op::Map { ins, .. } => ins.iter().collect(),
-                Op::Gather { at, .. } => at.iter().map(|(_, view)| view).collect(),
-                Op::Fill { .. } => Vec::new(),
-                _ => stmt.reads(),
-            };
-            for to in stmt.writes() {
-                let Some(ends) = known.get(&to.tensor).cloned() else { continue };
-                let bounds = |mode: usize| {
-                    given.iter().filter(|from| !program.is_coordinates(from.tensor)).any(|from| {
-                        // A broadcast has no end of its own.
-                        let steps = |own: Layout| {
-                            own.leaves().any(|(extent, step)| extent != Size::Int(1) && step != Size::Int(0))
-                        };
-                        let runs = from.layout.mode(mode).is_ok_and(steps);
-                        match known.get(&from.tensor) {
-                            Some(of) if of.len() == from.rank() => runs && of[mode],
-                            _ => runs,
-                        }
-                    })
-                };
-                let now: Vec<bool> = (0..ends.len())
-                    .map(|mode| ends[mode] || to.rank() != ends.len() || bounds(mode))
-                    .collect();
-                changed |= now != ends;
-                known.insert(to.tensor, now);
-            }
-        });
-    }
-    known
 }
 
 /// Places a problem at the argument that caused it, or else at the statement.

@@ -263,7 +263,15 @@ pub(super) fn combined(d: &Distribution, keep: &[bool]) -> Vec<i64> {
 }
 
 /// A tile of one element in a statement over parts of threads: every thread has it.
-pub(super) fn one(view: &View) -> Result<View> {
+pub(super) fn one(view: &View, tile: &[i64]) -> Result<View> {
+    let elements: i64 = tile.iter().product();
+    if view.layout.size()? == 1 && elements > 1 {
+        return Err(Problem::new(format!(
+            "`{}` is one element of a whole tile of {elements}, which threads share in registers, and this statement takes the part of one thread",
+            view.name
+        ))
+        .help(format!("copy the tile to shared memory first, and read the element there: copy({}, s), then s[(i)]", view.name)));
+    }
     if view.layout.size()? != 1 {
         return Err(Problem::new(format!(
             "`{}`, {}, is a whole tile that all threads share, and this statement takes the part of one thread",

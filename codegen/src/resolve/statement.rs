@@ -297,7 +297,7 @@ impl Resolve {
     ) -> Result<View> {
         let part = self.side(stmt, from, d, false)?;
         let ends = !said
-            && self.bounded.get(&from.tensor).is_none_or(|ends| {
+            && self.bounded.modes(stmt, from.tensor).is_some_and(|ends| {
                 let overshoots = |mode: usize| d.reach(mode) > d.tile()[mode];
                 // Modes of a view in another shape are not those of the tile.
                 let same = ends.len() == d.tile().len();

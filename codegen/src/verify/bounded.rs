@@ -11,7 +11,7 @@ use crate::tile::{Op, Program, Require, Stmt};
 /// One more than the largest `i32`.
 const LIMIT: i64 = 1 << 31;
 
-/// The integers of a statement's functions that are not converted right where they stand.
+/// The integers of a statement's functions that are neither converted right where they stand nor compared with one another.
 pub(super) fn of_statement(stmt: &Stmt) -> Vec<&Affine> {
     let mut left: Vec<&Expr> = match &stmt.op {
         Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => vec![value],
@@ -22,6 +22,7 @@ pub(super) fn of_statement(stmt: &Stmt) -> Vec<&Affine> {
     while let Some(value) = left.pop() {
         match value {
             Expr::Cast(_, inner) if matches!(**inner, Expr::Index(_)) => {}
+            Expr::Cmp(_, x, y) if Expr::compared(x, y).is_some() => {}
             Expr::Index(at) => found.push(&**at),
             other => left.extend(other.parts()),
         }

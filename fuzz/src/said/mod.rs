@@ -44,6 +44,8 @@ struct Reader<'r> {
     made: usize,
     /// Variables of the program's loops.
     kept: Vec<&'r str>,
+    /// Was a condition met that is not evaluated here?
+    undecided: bool,
 }
 
 /// The first difference between a program and its text.
@@ -53,8 +55,7 @@ pub fn differs(
     symbols: &[(Symbol, i64)],
     moment: &Moment,
 ) -> Option<String> {
-    let is_branch = |stmt: &Stmt| matches!(stmt.kind, StmtKind::If { .. });
-    if decides(program) || kernel.body.iter().any(is_branch) {
+    if decides(program) {
         return None;
     }
     let mut reader = Reader {
@@ -65,6 +66,7 @@ pub fn differs(
         loops: 0,
         made: 0,
         kept: kept(program),
+        undecided: false,
     };
     for param in &kernel.params {
         let ParamKind::Tensor { shape, .. } = &param.kind else { continue };
@@ -76,8 +78,10 @@ pub fn differs(
             Value::View(Part { modes, base: vec![0; rank], beyond: false, made: None }),
         ));
     }
-    if reader.body(&kernel.body).is_none() {
-        return Some("the text is not supported".into());
+    match reader.body(&kernel.body) {
+        None if reader.undecided => return None,
+        None => return Some("the text is not supported".into()),
+        Some(()) => {}
     }
     let mut ops = Vec::new();
     for stmt in &program.body {
@@ -183,6 +187,14 @@ impl Reader<'_> {
                 StmtKind::For { pattern: Pattern::Name(name), range, body } => {
                     self.repeat(&name.text, range, body)?
                 }
+                // The program has none: conditions are known while compiling.
+                StmtKind::If { condition, then, other } => match self.value(condition)? {
+                    Value::Number(holds) => self.body(if holds != 0 { then } else { other })?,
+                    _ => {
+                        self.undecided = true;
+                        return None;
+                    }
+                },
                 _ => return None,
             }
         }
@@ -264,19 +276,16 @@ impl Reader<'_> {
                     Value::Number(self.moment.block[axis].into())
                 }
             },
-            ExprKind::Unary(Unary::Neg, inner) => match self.value(inner)? {
-                Value::Number(n) => Value::Number(-n),
+            ExprKind::Bool(holds) => Value::Number((*holds).into()),
+            ExprKind::Unary(op, inner) => match (op, self.value(inner)?) {
+                (Unary::Neg, Value::Number(n)) => Value::Number(-n),
+                (Unary::Not, Value::Number(n)) => Value::Number(1 - n),
                 _ => Value::Other,
             },
-            ExprKind::Binary(op, x, y) => match (self.value(x)?, self.value(y)?) {
-                (Value::Number(x), Value::Number(y)) => Value::Number(match op {
-                    Binary::Add => x + y,
-                    Binary::Sub => x - y,
-                    Binary::Mul => x * y,
-                    Binary::Div => x.div_euclid(y),
-                    Binary::Rem => x.rem_euclid(y),
-                    _ => return None,
-                }),
+            ExprKind::Binary(op, x, y) => match (op, self.value(x)?, self.value(y)?) {
+                (Binary::And, Value::Number(0), _) | (Binary::And, _, Value::Number(0)) => Value::Number(0),
+                (Binary::Or, Value::Number(1), _) | (Binary::Or, _, Value::Number(1)) => Value::Number(1),
+                (op, Value::Number(x), Value::Number(y)) => Value::Number(binary(*op, x, y)?),
                 _ => Value::Other,
             },
             ExprKind::Range(from, to) => Value::Range(self.number(from)?, self.number(to)?),
@@ -483,4 +492,25 @@ impl Reader<'_> {
         self.said.push(Said { what: "function of", views });
         Some(Value::View(to))
     }
+}
+
+/// An operator on integers, or on conditions, which are 1 or 0.
+fn binary(op: Binary, x: i128, y: i128) -> Option<i128> {
+    Some(match op {
+        Binary::Add => x + y,
+        Binary::Sub => x - y,
+        Binary::Mul => x * y,
+        Binary::Div => x.div_euclid(y),
+        Binary::Rem => x.rem_euclid(y),
+        Binary::Lt => (x < y).into(),
+        Binary::Le => (x <= y).into(),
+        Binary::Gt => (x > y).into(),
+        Binary::Ge => (x >= y).into(),
+        Binary::Eq => (x == y).into(),
+        Binary::Ne => (x != y).into(),
+        Binary::And => x & y,
+        Binary::Or => x | y,
+        Binary::Xor => x ^ y,
+        Binary::Shl | Binary::Shr => return None,
+    })
 }

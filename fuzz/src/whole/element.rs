@@ -86,7 +86,8 @@ pub(super) fn each(all: &[&Elements], ty: Type, of: &dyn Fn(&[Num]) -> Num) -> R
             beyond = Beyond::Perhaps;
         }
         let at = located(all, &given, &sizes);
-        cells.push(Cell { beyond, at, ..Cell::of(num) });
+        let outside = given.iter().find_map(|cell| cell.outside.clone());
+        cells.push(Cell { beyond, at, outside, ..Cell::of(num) });
     }
     let argument = all.iter().all(|of| of.argument);
     Ok(Elements { sizes, ty, cells, argument })

@@ -6,6 +6,7 @@ use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Pattern, Unary};
 use super::element;
 use super::value::{Beyond, Elements, Type, Value, View};
 use super::{Block, Result, undefined};
+use crate::number::range;
 use crate::reference::Num;
 
 impl<'k> Block<'k> {
@@ -68,9 +69,11 @@ impl<'k> Block<'k> {
                     Value::Integer(n) => {
                         Value::Elements(Elements::number(Type::Elem(to), Num::integer(n, to)))
                     }
-                    // One element of memory becomes an integer of the kernel.
+                    // One element of memory becomes an integer of the kernel; a number with a point has no sign as an element.
                     Value::View(view)
-                        if !self.in_closure && view.is_one() && matches!(to, Elem::I32 | Elem::U32) =>
+                        if !self.in_closure
+                            && view.is_one()
+                            && (to == Elem::I32 || to == Elem::U32 && !view.elem.is_float()) =>
                     {
                         match view.spots[0].place {
                             // Among elements: what it is there is unspecified.
@@ -78,10 +81,21 @@ impl<'k> Block<'k> {
                                 Value::Elements(Elements::number(Type::Elem(to), Num::UNKNOWN))
                             }
                             None => Value::Integer(-1),
-                            Some(_) => match Value::Elements(self.read(&view, 0.0)?.cast(Elem::I32)?).int() {
-                                Some(n) => Value::Integer(n),
-                                None => return undefined("no integer"),
-                            },
+                            Some(_) => {
+                                let cast = self.read(&view, 0.0)?.cast(to)?;
+                                let wraps = match to {
+                                    Elem::U32 => range(view.elem).0 < 0.0,
+                                    _ => view.elem == Elem::U32,
+                                };
+                                match Value::Elements(cast.clone()).int() {
+                                    // A number of the type as well.
+                                    Some(_) if wraps => {
+                                        Value::Elements(Elements::argument(cast.ty, cast.cells[0].num))
+                                    }
+                                    Some(n) => Value::Integer(n),
+                                    None => return undefined("no integer"),
+                                }
+                            }
                         }
                     }
                     other => Value::Elements(self.elements(&other)?.cast(to)?),
@@ -344,7 +358,7 @@ fn quotient<'k>(op: Binary, x: &Elements, y: &Elements) -> Result<Option<Value<'
 }
 
 /// Integers of the kernel: quotients are rounded down, remainders are never negative.
-fn integers<'k>(op: Binary, a: i128, b: i128, literal: bool) -> Result<Value<'k>> {
+pub(super) fn integers<'k>(op: Binary, a: i128, b: i128, literal: bool) -> Result<Value<'k>> {
     let number = |n: i128| Ok(if literal { Value::Int(n) } else { Value::Integer(n) });
     match op {
         Binary::Add => number(a + b),

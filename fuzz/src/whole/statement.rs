@@ -1,10 +1,10 @@
 //! Statements of the text.
 
-use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind};
+use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind, Unary};
 
 use super::element;
 use super::value::{Beyond, Cell, Elements, Store, Value};
-use super::{Block, MOST_STEPS, Result, undefined};
+use super::{Block, MOST_STEPS, Result, expression, undefined};
 
 impl<'k> Block<'k> {
     pub(super) fn body(&mut self, body: &'k [Stmt]) -> Result<()> {
@@ -56,6 +56,10 @@ impl<'k> Block<'k> {
                 Ok(())
             }
             StmtKind::If { condition, then, other } => {
+                // One that is known while compiling leaves one path in the program.
+                if let Some(holds) = self.constant(condition) {
+                    return self.body(if holds != 0 { then } else { other });
+                }
                 let outer = std::mem::replace(&mut self.integers, true);
                 let condition = self.value(condition);
                 self.integers = outer;
@@ -69,6 +73,55 @@ impl<'k> Block<'k> {
                 self.either(|block| block.body(runs), |block| block.body(not))
             }
             _ => undefined("a statement that is not supported"),
+        }
+    }
+
+    /// An integer that is known while compiling, or a condition, as 1 or 0.
+    fn constant(&self, of: &'k Expr) -> Option<i128> {
+        let truth = |of: &Expr| match &of.kind {
+            ExprKind::Bool(_) | ExprKind::Unary(Unary::Not, _) => true,
+            ExprKind::Binary(op, ..) => !matches!(
+                op,
+                Binary::Add
+                    | Binary::Sub
+                    | Binary::Mul
+                    | Binary::Div
+                    | Binary::Rem
+                    | Binary::Shl
+                    | Binary::Shr
+            ),
+            _ => false,
+        };
+        match &of.kind {
+            ExprKind::Int(n) => Some((*n).into()),
+            ExprKind::Bool(holds) => Some((*holds).into()),
+            ExprKind::Name(name) => match self.scope.iter().rev().find(|(known, _)| known == name) {
+                Some((_, Value::Int(n))) => Some(*n),
+                _ => None,
+            },
+            ExprKind::Unary(Unary::Neg, x) => Some(-self.constant(x)?),
+            ExprKind::Unary(Unary::Not, x) => Some(1 - self.constant(x)?),
+            ExprKind::Call { function, args, .. } => {
+                let [x, y] = &args[..] else { return None };
+                let (x, y) = (self.constant(&x.value)?, self.constant(&y.value)?);
+                match function.text.as_str() {
+                    "min" => Some(x.min(y)),
+                    "max" => Some(x.max(y)),
+                    _ => None,
+                }
+            }
+            ExprKind::Binary(op, x, y) => match (op, self.constant(x), self.constant(y)) {
+                (Binary::Mul, Some(0), _) | (Binary::Mul, _, Some(0)) => Some(0),
+                (Binary::And, Some(0), _) | (Binary::And, _, Some(0)) if truth(x) && truth(y) => Some(0),
+                (Binary::Or, Some(1), _) | (Binary::Or, _, Some(1)) if truth(x) && truth(y) => Some(1),
+                (op, Some(x), Some(y)) => match expression::integers(*op, x, y, true).ok()? {
+                    Value::Int(n) => Some(n),
+                    Value::Bool(holds) => Some(holds.into()),
+                    _ => None,
+                },
+                _ => None,
+            },
+            _ => None,
         }
     }
 

@@ -24,7 +24,14 @@ pub(super) struct Cell {
     pub(super) at: At,
     /// Was it written only by what is supposed to run?
     pub(super) supposed: bool,
+    /// The coordinates in an argument that are out of bounds, if it was loaded there.
+    pub(super) outside: Outside,
+    /// The same of what was added first, if it is an accumulator that was only filled before.
+    pub(super) taken: Outside,
 }
+
+/// For each mode of an argument a coordinate out of bounds, if it is.
+pub(super) type Outside = Option<Rc<[Option<i128>]>>;
 
 /// A coordinate of an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +48,7 @@ pub(super) type At = Option<Rc<[Along]>>;
 
 impl Cell {
     pub(super) fn of(num: Num) -> Cell {
-        Cell { num, beyond: Beyond::No, at: None, supposed: false }
+        Cell { num, beyond: Beyond::No, at: None, supposed: false, outside: None, taken: None }
     }
 }
 

@@ -60,11 +60,11 @@ impl<'k> Block<'k> {
             let Some(place) = spot.place else {
                 let num = Num::literal(fill, view.elem);
                 // Of an argument; out of bounds of other memory nothing is promised but the value.
-                let (beyond, at) = match &self.stores[view.store] {
-                    Store::Global(_) => (Beyond::Yes, view.coordinates(spot)),
-                    _ => (Beyond::Perhaps, view.unclear()),
+                let (beyond, at, outside) = match &self.stores[view.store] {
+                    Store::Global(_) => (Beyond::Yes, view.coordinates(spot), Some(view.outside(spot))),
+                    _ => (Beyond::Perhaps, view.unclear(), None),
                 };
-                return Ok(Cell { beyond, at, ..Cell::of(num) });
+                return Ok(Cell { beyond, at, outside, ..Cell::of(num) });
             };
             match &self.stores[view.store] {
                 Store::Global(buffer) => match buffer.all[buffer.place(place)] {
@@ -212,6 +212,12 @@ impl View {
         Some(self.modes.iter().map(one).collect())
     }
 
+    /// The coordinates of an element of an argument that are out of bounds.
+    fn outside(&self, spot: &Spot) -> Rc<[Option<i128>]> {
+        let one = |(at, extent): (&i128, &i64)| Some(*at).filter(|at| !(0..i128::from(*extent)).contains(at));
+        spot.at.iter().zip(self.extents.iter()).map(one).collect()
+    }
+
     fn unclear(&self) -> At {
         Some(vec![Along::Unclear; self.sizes.len()].into())
     }
@@ -334,8 +340,8 @@ pub(super) fn both((one, other): (&Along, &Along)) -> Along {
 }
 
 impl Elements {
-    /// What `made`, this tile changed by `other`, is known to be: a tile that was only filled has the edges of the other, and
-    /// coordinates that differ are none.
+    /// What `made`, this tile changed by `other`, is known to be: a tile that was only filled has the edges of the other where
+    /// all that is added to it has the same, and coordinates that differ are none.
     pub(super) fn accumulated(&self, other: &Elements, made: &mut Elements) -> Result<()> {
         for n in 0..made.cells.len() {
             let own = &self.cells[self.broadcast(&made.sizes, n)?];
@@ -345,9 +351,16 @@ impl Elements {
             let Some(own_at) = &own.at else {
                 if own.beyond == Beyond::No && by.beyond == Beyond::Yes {
                     made_of.beyond = Beyond::Yes;
+                    made_of.taken = by.outside.clone();
                 }
                 continue;
             };
+            if own.taken.is_some() {
+                made_of.taken = own.taken.clone();
+                if own.taken != by.outside {
+                    made_of.beyond = Beyond::Perhaps;
+                }
+            }
             let Some(at) = &mut made_of.at else { continue };
             if other.sizes.len() != made.sizes.len() {
                 continue;

@@ -174,3 +174,47 @@ fn variables_are_as_wide_as_their_values() {
     }
     assert!(found > 100, "{found}");
 }
+
+/// Sums that may be no `i32` decide which number is stored, and whether a statement runs.
+#[kernel(threads = 32)]
+fn decided_by_sums(
+    x: &Tensor<i32, N>,
+    y: &Tensor<i32, N>,
+    chosen: &mut Tensor<i32, N>,
+    run: &mut Tensor<i32, N>,
+    far: &mut Tensor<i32, N>,
+    s: i32,
+) {
+    let (x, y) = (tile(x, 1, block.x), tile(y, 1, block.x));
+    copy(if x + y >= 0 { x } else { y }, tile(chosen, 1, block.x));
+    copy(if x + y == 4294967294 { x } else { x - x + s }, tile(far, 1, block.x));
+    let v = full::<i32>(1, 0);
+    copy(y, v);
+    if x + y >= 0 {
+        copy(x, v);
+    }
+    copy(v, tile(run, 1, block.x));
+}
+
+#[test]
+fn integers_are_compared_exactly_among_elements_too() {
+    let (x, y) = pairs(&EDGES);
+    let n = x.len();
+    let wanted =
+        |of: &dyn Fn(i32, i32) -> i32| -> Vec<i32> { x.iter().zip(&y).map(|(&x, &y)| of(x, y)).collect() };
+    let args = [
+        Arg::tensor(&x, [n]),
+        Arg::tensor(&y, [n]),
+        Arg::output::<i32>([n]),
+        Arg::output::<i32>([n]),
+        Arg::output::<i32>([n]),
+        Arg::number(5i32),
+    ];
+    let positive = |x: i32, y: i32| if i64::from(x) + i64::from(y) >= 0 { x } else { y };
+    let far = |x: i32, y: i32| if (x, y) == (i32::MAX, i32::MAX) { x } else { 5 };
+    for outcome in run_every(&generated(decided_by_sums().def()), &args, &Options::default()).unwrap() {
+        assert_eq!(outcome.get::<i32>("chosen").unwrap(), wanted(&positive));
+        assert_eq!(outcome.get::<i32>("run").unwrap(), wanted(&positive));
+        assert_eq!(outcome.get::<i32>("far").unwrap(), wanted(&far));
+    }
+}

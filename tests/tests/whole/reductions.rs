@@ -78,3 +78,32 @@ fn tuples_at_the_edge_of_one_tile_are_left_out_of_scans() {
         }
     }
 }
+
+/// A tile is summed while it is only filled, and is loaded from memory afterwards.
+#[kernel(threads = 96, allow(uncoalesced))]
+fn filled_first(x: &Tensor<i32, (_3, N)>, y: &mut Tensor<f32, 2>, z: &mut Tensor<f16, (_3, N)>) {
+    let v = full::<f16>((3, 8), 1.0);
+    let w = full::<f16>((3, 8), 2.0);
+    let (before, most) = (sum(v), maximum(w, 0));
+    for _k in 0..2 {
+        v = tile(x, (3, 8), (0, block.y)) as f16;
+    }
+    w = v;
+    copy(before, tile(y, 1, 0));
+    copy(sum(most) as f32, tile(y, 1, 1));
+    copy(w, tile(z, (3, 8), (0, block.y)));
+}
+
+#[test]
+fn threads_beyond_a_tile_that_is_only_filled_have_no_part_in_its_sum() {
+    let kernel = filled_first().def().generate().unwrap();
+    for n in [5, 8] {
+        let x: Vec<i32> = (0..3 * n as i32).collect();
+        let args = [Arg::tensor(&x, [3, n]), Arg::output::<f32>([2]), Arg::output::<f16>([3, n])];
+        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{n}: {e}")) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), [24.0, 16.0], "{n}");
+            let wanted: Vec<f16> = x.iter().map(|&x| f16::from_f32(x as f32)).collect();
+            assert_eq!(outcome.get::<f16>("z").unwrap(), wanted, "{n}");
+        }
+    }
+}
