@@ -1,14 +1,14 @@
 //! Mutation testing: faults in the generator, one at a time, that random kernels must detect. The crates are
 //! copied to a separate folder, changed there, built and run.
 
-mod table;
+mod faults;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
-pub use table::FAULTS;
+pub use faults::faults;
 
 /// A fault: a text that occurs exactly once in a file, and its replacement.
 #[derive(Clone, Copy, Debug)]
@@ -38,7 +38,7 @@ impl Fault {
             1 => Ok(text.replacen(self.text, self.with, 1)),
             count => Err(format!(
                 "{}: the text of the fault \"{}\" occurs {count} times, and must occur exactly once; adapt it in \
-                 fuzz/src/planted/table.rs:\n{}",
+                 fuzz/src/planted/faults:\n{}",
                 self.file, self.breaks, self.text
             )),
         }
@@ -51,7 +51,7 @@ pub fn misfits(root: &Path) -> Vec<String> {
         Ok(text) => fault.plant(&text).err(),
         Err(why) => Some(format!("{}: {why}", fault.file)),
     };
-    FAULTS.iter().filter_map(wrong).collect()
+    faults().filter_map(wrong).collect()
 }
 
 /// Options of the search.
@@ -83,7 +83,7 @@ pub fn search(of: &Search) -> Result<usize, String> {
         }
     }
     let (mut missed, mut all) = (0, 0);
-    for fault in FAULTS {
+    for fault in faults() {
         let named =
             |word: &String| fault.breaks.contains(word.as_str()) || fault.file.contains(word.as_str());
         if !(of.only.is_empty() || of.only.iter().any(named)) {

@@ -129,9 +129,11 @@ fn of_subject(subject: &Subject, seed: u64, oracle: Oracle) -> Result<u32, Strin
 }
 
 /// Kernels with data-dependent integers, and with arithmetic on tiles, on random data: whatever the integers are, no access is out of
-/// bounds.
+/// bounds. `TILEWRIGHT_KERNELS` is the most runs of all of them together, one at least of each.
 #[test]
 fn kernels_with_integers() {
+    /// How often each is run.
+    const RUNS: u64 = 12;
     if stream().is_none() {
         return;
     }
@@ -140,15 +142,46 @@ fn kernels_with_integers() {
     let all = all.map(|(name, def)| (name, def, reference as Oracle));
     let places = places::all().into_iter().chain(arithmetic::all());
     let places = places.map(|(name, def)| (name, def, simulated as Oracle));
-    for (name, def, oracle) in all.chain(places) {
-        let source = Source::Text(def.definition().expect("a definition of this version"));
-        let subject = Subject { source, changes: Vec::new() };
-        let ran: u32 = (0..12)
-            .map(|seed| of_subject(&subject, seed, oracle).unwrap_or_else(|why| panic!("{name}: {why}")))
-            .sum();
-        assert!(ran > 0, "{name} never ran");
+    let all: Vec<(&str, Subject, Oracle)> = all
+        .chain(places)
+        .map(|(name, def, oracle)| {
+            let source = Source::Text(def.definition().expect("a definition of this version"));
+            (name, Subject { source, changes: Vec::new() }, oracle)
+        })
+        .collect();
+    let kernels = all.len() as u64;
+    let runs = asked().map_or(RUNS, |most| (most / kernels).clamp(1, RUNS));
+    let judged = on_threads(kernels * runs, &|at| {
+        let (name, subject, oracle) = &all[(at % kernels) as usize];
+        of_subject(subject, at / kernels, *oracle).map_err(|why| format!("{name}: {why}"))
+    });
+    let mut ran = vec![0; all.len()];
+    for (at, of) in judged {
+        ran[(at % kernels) as usize] += of.unwrap_or_else(|why| panic!("{why}"));
+    }
+    for ((name, ..), ran) in all.iter().zip(ran) {
+        assert!(ran > 0 || runs < RUNS, "{name} never ran");
         eprintln!("{name}: {ran} runs of variants");
     }
+}
+
+/// What `TILEWRIGHT_KERNELS` asks for.
+fn asked() -> Option<u64> {
+    std::env::var("TILEWRIGHT_KERNELS").ok().and_then(|text| text.parse().ok())
+}
+
+/// Judges on several threads of the host: compilation dominates the time.
+fn on_threads(
+    count: u64,
+    judge: &(dyn Fn(u64) -> Result<u32, String> + Sync),
+) -> Vec<(u64, Result<u32, String>)> {
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(8) as u64;
+    let work =
+        |first: u64| (first..count).step_by(threads as usize).map(|at| (at, judge(at))).collect::<Vec<_>>();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..threads).map(|first| scope.spawn(move || work(first))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a worker does not panic")).collect()
+    })
 }
 
 /// Only kernels for this architecture or older, `TILEWRIGHT_ARCH=80`: a tool may not know what newer ones execute.
@@ -171,24 +204,14 @@ fn drawn(subject: fn(u64) -> Subject, oracle: Oracle, least: f64) {
     if stream().is_none() {
         return;
     }
-    let asked = std::env::var("TILEWRIGHT_KERNELS").ok().and_then(|text| text.parse().ok());
-    let count = asked.unwrap_or(KERNELS);
-    // Compilation dominates the time.
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get()).min(8) as u64;
+    let count = asked().unwrap_or(KERNELS);
     let (mut ran, mut wrong) = (0, Vec::new());
-    std::thread::scope(|scope| {
-        let judge = move |seed: u64| of_subject(&subject(seed), seed, oracle);
-        let work = move |first: u64| (first..count).step_by(threads as usize).map(judge).collect::<Vec<_>>();
-        let workers: Vec<_> = (0..threads).map(|first| scope.spawn(move || work(first))).collect();
-        for worker in workers {
-            for judged in worker.join().expect("a worker does not panic") {
-                match judged {
-                    Ok(runs) => ran += runs,
-                    Err(why) => wrong.push(why),
-                }
-            }
+    for (_, judged) in on_threads(count, &|seed| of_subject(&subject(seed), seed, oracle)) {
+        match judged {
+            Ok(runs) => ran += runs,
+            Err(why) => wrong.push(why),
         }
-    });
+    }
     eprintln!("{count} kernels: {ran} runs of variants");
     assert!(wrong.is_empty(), "{} kernels are wrong\n\n{}", wrong.len(), wrong.join("\n\n"));
     let enough = newest().is_some() || f64::from(ran) > count as f64 * least;

@@ -5,4 +5,6 @@ mod hopper;
 mod precision;
 mod tensor;
 mod tensor_drawn;
+mod tensor_epilogues;
 mod tensor_keys;
+mod tensor_weights;

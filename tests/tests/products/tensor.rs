@@ -9,20 +9,20 @@ use tilewright_tests::problem::{Finish, Problem, Setting, Values};
 use tilewright_tests::sweep;
 use tilewright_tests::tensor::Room;
 
-fn kernel(keys: &str) -> Generated {
+pub(crate) fn kernel(keys: &str) -> Generated {
     Words::read(keys).and_then(|words| words.matmul()).unwrap_or_else(|why| panic!("{keys}: {why}"))
 }
 
 /// M, N, K, and the padding of every leading dimension.
-type Size = ([usize; 3], usize);
+pub(crate) type Size = ([usize; 3], usize);
 
 /// Whole tiles, partial tiles, and sizes at which copies are narrow.
-const SIZES: [Size; 5] =
+pub(crate) const SIZES: [Size; 5] =
     [([128, 128, 64], 0), ([72, 136, 48], 8), ([130, 70, 46], 2), ([67, 33, 45], 1), ([1, 1, 1], 0)];
 
 /// Runs every variant that accepts a size; returns which did.
 #[track_caller]
-fn check(keys: &str, sizes: &[Size]) -> Vec<bool> {
+pub(crate) fn check(keys: &str, sizes: &[Size]) -> Vec<bool> {
     let kernel = kernel(keys);
     let mut ran = vec![false; kernel.variants.len()];
     for &([m, n, k], gap) in sizes {
@@ -43,7 +43,7 @@ fn check(keys: &str, sizes: &[Size]) -> Vec<bool> {
 
 /// The same; asserts that every variant uses mma.sync and has run.
 #[track_caller]
-fn check_all(keys: &str) {
+pub(crate) fn check_all(keys: &str) {
     let ran = check(keys, &SIZES);
     let kernel = kernel(keys);
     for (at, variant) in kernel.variants.iter().enumerate() {
@@ -53,7 +53,7 @@ fn check_all(keys: &str) {
     }
 }
 
-const ORDERS: [&str; 8] = [
+pub(crate) const ORDERS: [&str; 8] = [
     "",
     "a=k_major",
     "b=k_major",
@@ -321,48 +321,6 @@ fn warps_of_tiles_of_odd_extents() {
     check("dtype=f16 bm=104 bn=80 bk=32 a=k_major c=n_major", &SIZES);
 }
 
-#[test]
-fn epilogues_batches_and_types_of_the_result() {
-    for keys in sweep::share(
-        [
-            "alpha_beta=true",
-            "alpha_beta=true c=n_major a=k_major",
-            "epilogue=|x|x+1.0-1.0",
-            "batched=true",
-            "batched=true alpha_beta=true b=k_major",
-            "out=f32",
-            "out=f32 c=n_major alpha_beta=true",
-            "out=f16",
-        ],
-        4,
-    ) {
-        check(
-            &format!("dtype=bf16 bm=64 bn=64 {keys}"),
-            &[([64, 64, 64], 0), ([72, 136, 40], 8), ([67, 33, 45], 1)],
-        );
-    }
-}
-
-/// Weights of eight bits, converted in registers, with a scale for each column of C.
-#[test]
-fn narrow_weights() {
-    for order in ORDERS {
-        check_all(&format!("dtype=bf16 b_dtype=i8 bm=64 bn=32 out=f32 {order}"));
-    }
-    for keys in sweep::share(
-        [
-            "dtype=f16 b_dtype=u8 out=f32 b=k_major",
-            "dtype=bf16 b_dtype=e4m3 out=f32 a=k_major b=k_major",
-            "dtype=f16 b_dtype=e5m2 out=f32 c=n_major",
-            "dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major alpha_beta=true bias=columns batched=true",
-        ],
-        4,
-    ) {
-        check(&format!("bm=64 bn=32 {keys}"), &[([64, 72, 40], 8), ([67, 33, 45], 1)]);
-    }
-    check("dtype=bf16 b_dtype=i8 out=f32 arch=90 a=k_major b=k_major", &[([40, 72, 64], 0)]);
-}
-
 /// Few rows: warps share K, and their sums are added in shared memory; rows from which bulk copies load, and others.
 #[test]
 fn warps_share_k() {
@@ -404,268 +362,6 @@ fn sums_of_parts_of_k_take_turns() {
         let parts = kernel.variants[0].program.shared.iter().find(|of| of.name == "parts").expect("sums");
         // The last row has no padding.
         assert_eq!(parts.len + 8, len, "{keys}");
-    }
-}
-
-/// Numbers of four bits, two in a byte, with an odd K too.
-#[test]
-fn weights_of_four_bits() {
-    for keys in sweep::share(
-        [
-            "dtype=bf16 b_dtype=i4 out=f32 bm=64 bn=64",
-            "dtype=f16 b_dtype=i4 c=n_major bm=64 bn=64 alpha_beta=true",
-            "dtype=bf16 b_dtype=i4 bm=64 bn=64 bk=64 arch=90 mma=mma_sync",
-            "dtype=bf16 b_dtype=i4 bm=16 bn=32 bk=128 warps=(1,1,4) out=f32",
-            "dtype=f16 b_dtype=i4 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
-            "dtype=bf16 b_dtype=i4 bm=64 bn=128 arch=90 mma=wgmma",
-            "dtype=f16 b_dtype=i4 bm=64 bn=64 arch=90 mma=wgmma out=f32 bias=rows",
-        ],
-        4,
-    ) {
-        let keys = format!("a=k_major b=k_major {keys}");
-        let ran = check(&keys, &[([128, 256, 512], 0), ([72, 144, 96], 16), ([67, 33, 45], 1)]);
-        assert!(ran[0], "{keys}");
-    }
-}
-
-/// Narrow copies have other warps, whose columns are converted in pairs too.
-#[test]
-fn pairs_of_columns_of_weights_of_four_bits() {
-    for dtype in sweep::share(["bf16", "f16"], 4) {
-        let keys = format!(
-            "dtype={dtype} b_dtype=i4 bm=144 bn=80 arch=89 mma=mma_sync a=k_major b=k_major c=n_major bias=columns"
-        );
-        let ran = check(&keys, &[([144, 80, 96], 0), ([67, 33, 45], 1)]);
-        assert!(ran[0], "{keys}");
-    }
-}
-
-/// Scales in groups along K, of every narrow type: by cp.async, from rings, by warps that share K and by wgmma; groups that are
-/// shorter and longer than a step, a last one of a part of K, and odd extents.
-#[test]
-fn scales_of_groups() {
-    let sizes = [([64, 128, 768], 0), ([72, 144, 176], 16), ([67, 33, 45], 1), ([20, 40, 330], 8)];
-    for keys in sweep::share(
-        [
-            "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=64 out=f32",
-            "dtype=bf16 b_dtype=i8 group_size=32 bm=64 bn=64 bk=64 c=n_major",
-            "dtype=f16 b_dtype=e5m2 group_size=64 bm=64 bn=64 bk=32 batched=true alpha_beta=true",
-            "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=64 arch=90 mma=mma_sync scales=rows",
-            "dtype=f16 b_dtype=u8 group_size=128 bm=64 bn=64 bk=64 arch=90 mma=mma_sync batched=true c=n_major",
-            "dtype=bf16 b_dtype=i4 group_size=32 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
-            "dtype=bf16 b_dtype=i4 group_size=128 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90",
-            "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
-            "dtype=bf16 b_dtype=i4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
-            "dtype=f16 b_dtype=u8 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
-            "dtype=bf16 b_dtype=i8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major schedule=(ping_pong=true)",
-            "dtype=bf16 b_dtype=e4m3 group_size=64 bm=32 bn=128 arch=90 mma=wgmma schedule=(cluster=2)",
-            // Steps and groups of which neither divides the other, and warps whose part of K has no whole groups.
-            "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=96 out=f32",
-            "dtype=f16 b_dtype=i8 group_size=128 bm=64 bn=32 bk=48 arch=90 mma=mma_sync batched=true",
-            "dtype=bf16 b_dtype=i4 group_size=32 bm=64 bn=32 bk=96 warps=(2,1,2) arch=90 mma=mma_sync",
-            "dtype=bf16 b_dtype=u8 group_size=32 bm=64 bn=32 bk=96 warps=(2,1,2)",
-        ],
-        4,
-    ) {
-        let keys = format!("a=k_major b=k_major {keys}");
-        let ran = check(&keys, &sizes);
-        assert!(ran[0], "{keys}");
-    }
-}
-
-/// More threads than a slot of the ring has scales: those beyond it copy nothing into the slot after it.
-#[test]
-fn scales_of_few_columns() {
-    let keys = "dtype=bf16 b_dtype=u4 b=k_major arch=80 mma=mma_sync bm=32 bn=128 bk=96 stages=1 warps=(1,1) group_size=256";
-    let ran = check(keys, &[([64, 128, 768], 0), ([67, 33, 45], 1)]);
-    assert!(ran[0]);
-}
-
-/// The epilogue's tile has the memory of all that a step fills, scales and zero points included.
-#[test]
-fn the_epilogue_reuses_the_memory_of_scales() {
-    for keys in sweep::share(["group_size=32", "group_size=32 zeros=true"], 4) {
-        let keys = format!("dtype=bf16 b_dtype=i8 a=k_major b=k_major bm=64 bn=64 bk=32 stages=2 {keys}");
-        let [with, without] =
-            [keys.as_str(), "dtype=bf16 b_dtype=i8 a=k_major b=k_major bm=64 bn=64 bk=32 stages=2"]
-                .map(|keys| kernel(keys).variants[0].program.launch.shared_bytes);
-        assert!(
-            with <= without.max(2 * 64 * (64 + 32 + 2 + 2)),
-            "{keys}: {with} bytes, and {without} without scales"
-        );
-    }
-}
-
-/// Zero points of groups, of every narrow integer, wherever there are scales of groups.
-#[test]
-fn zero_points() {
-    let sizes = [([64, 128, 768], 0), ([72, 144, 176], 16), ([67, 33, 45], 1), ([20, 40, 330], 8)];
-    for keys in sweep::share(
-        [
-            "dtype=bf16 b_dtype=u4 group_size=128 bm=64 bn=64 out=f32",
-            "dtype=bf16 b_dtype=i8 group_size=32 bm=64 bn=64 bk=64 c=n_major",
-            "dtype=f16 b_dtype=u8 group_size=64 bm=64 bn=64 bk=96 batched=true alpha_beta=true",
-            "dtype=f16 b_dtype=u4 group_size=64 bm=64 bn=64 bk=64 arch=90 mma=mma_sync scales=rows",
-            "dtype=f16 b_dtype=u8 group_size=128 bm=64 bn=64 bk=64 arch=90 mma=mma_sync batched=true c=n_major",
-            "dtype=bf16 b_dtype=u4 group_size=32 bm=16 bn=32 bk=256 warps=(1,1,8) arch=90 c=n_major",
-            "dtype=f16 b_dtype=i8 group_size=256 bm=16 bn=32 bk=128 warps=(1,1,4)",
-            "dtype=bf16 b_dtype=u4 group_size=128 bm=64 bn=128 arch=90 mma=wgmma bias=rows",
-            "dtype=f16 b_dtype=i4 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
-            "dtype=bf16 b_dtype=u8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major schedule=(ping_pong=true)",
-        ],
-        4,
-    ) {
-        let keys = format!("a=k_major b=k_major zeros=true {keys}");
-        let ran = check(&keys, &sizes);
-        assert!(ran[0], "{keys}");
-        let params: Vec<String> = kernel(&keys).params.iter().map(|param| param.name.clone()).collect();
-        let scale = params.iter().position(|name| name == "scale").expect("scales");
-        assert_eq!(params[scale + 1], "zero");
-    }
-}
-
-/// By wgmma: weights are converted into registers, from which it reads the left operand.
-#[test]
-fn narrow_weights_by_wgmma() {
-    for keys in sweep::share(
-        [
-            "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=128",
-            "dtype=f16 b_dtype=u8 bm=64 bn=64 out=f32",
-            "dtype=bf16 b_dtype=e4m3 a=k_major bm=128 bn=64 alpha_beta=true bias=columns batched=true",
-            "dtype=f16 b_dtype=e5m2 a=k_major bm=32 bn=128 schedule=(cluster=2)",
-            "dtype=bf16 b_dtype=i8 a=k_major bm=64 bn=64 schedule=(ping_pong=true)",
-            "dtype=bf16 b_dtype=i8 a=k_major c=n_major bm=64 bn=128 bias=columns",
-            "dtype=f16 b_dtype=u8 a=k_major c=n_major bm=32 bn=64 alpha_beta=true batched=true",
-        ],
-        4,
-    ) {
-        let keys = format!("b=k_major arch=90 mma=wgmma {keys}");
-        let ran = check(&keys, &[([128, 256, 256], 0), ([72, 144, 80], 16), ([67, 33, 45], 1)]);
-        let by_wgmma = kernel(&keys).variants[0].source.contains("wgmma.mma_async");
-        assert!(ran[0] && by_wgmma, "{keys}");
-    }
-}
-
-/// Without keys of tiles, a launch chooses the tile.
-#[test]
-fn few_rows_have_tiles_of_their_own() {
-    for (arch, rows) in [(80, 16), (90, 16), (90, 30), (90, 60)] {
-        let keys = format!("dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major arch={arch}");
-        check(&keys, &[([rows, 96, 512], 0)]);
-    }
-}
-
-/// A bias, alone and with everything else, on tensor cores and on threads.
-#[test]
-fn a_bias_is_added() {
-    let sizes = [([64, 72, 40], 8), ([67, 33, 45], 1)];
-    for keys in sweep::share(
-        ["dtype=bf16 out=f32", "dtype=f16", "dtype=i8 a=k_major b=k_major", "", "mma=none tc=(8,8,2)"],
-        4,
-    ) {
-        for bias in ["bias=rows", "bias=columns"] {
-            for more in ["", "alpha_beta=true", "c=n_major", "batched=true c=n_major alpha_beta=true"] {
-                let exact = if more.contains("alpha") && keys.contains("i8") { continue } else { more };
-                check(&format!("bm=64 bn=32 {keys} {bias} {exact}"), &sizes);
-            }
-        }
-    }
-    check("dtype=bf16 arch=90 a=k_major b=k_major bias=rows", &[([40, 72, 64], 0)]);
-}
-
-/// A residual before or after the function, and what that is applied to as a second result: on threads, by mma.sync with
-/// copies and with a ring, by wgmma, with K split over warps and over blocks.
-#[test]
-fn residuals_and_second_results() {
-    let sizes = [([64, 72, 40], 8), ([67, 33, 45], 1)];
-    for keys in sweep::share(
-        [
-            "bm=64 bn=32",
-            "mma=none tc=(8,8,2) bm=64 bn=32",
-            "dtype=bf16 bm=64 bn=32",
-            "dtype=f16 out=f32 bm=64 bn=32 mma=mma_sync arch=90",
-            "dtype=bf16 bm=64 bn=64 mma=mma_sync arch=90 a=k_major b=k_major",
-            "dtype=bf16 bm=64 bn=32 bk=128 warps=(1,1,8)",
-            "dtype=i8 out=bf16 bm=64 bn=64 a=k_major b=k_major",
-            "dtype=bf16 bm=64 bn=64 arch=90 a=k_major b=k_major",
-            "dtype=tf32 bm=128 bn=64 arch=90 a=k_major b=k_major",
-            "dtype=bf16 bm=64 bn=64 schedule=(split_k=2) mma=wgmma arch=90 a=k_major b=k_major",
-        ],
-        4,
-    ) {
-        for more in [
-            "residual=before aux=true",
-            "residual=after aux=f32 alpha_beta=true bias=rows",
-            "residual=after(f32) c=n_major bias=columns",
-            "residual=before(f16) aux=f16 c=n_major alpha_beta=true batched=true",
-        ] {
-            if keys.contains("split_k") && more.contains("batched") {
-                continue;
-            }
-            let keys = format!("{keys} {more} epilogue=relu");
-            let kernel = kernel(&keys);
-            for ([m, n, k], gap) in sizes {
-                let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 2)];
-                let rooms = &[Room::new(gap, 0)];
-                let values = Values::Whole;
-                let setting = Setting { sizes, rooms, values, seed: 1, alpha: 0.5, beta: 2.0 };
-                let function = Some((|x: f64| x.max(0.0)) as fn(f64) -> f64).map(|of| (of, 1.0));
-                let finish = Finish { function, after: more.contains("after"), ..Finish::default() };
-                let problem = Problem::of(&kernel, &setting).finished(values, &finish);
-                assert_eq!(problem.aux.is_empty(), !more.contains("aux"));
-                let outcomes = run_every(&kernel, &problem.args(), &Options::default())
-                    .unwrap_or_else(|error| panic!("{keys}, {sizes:?}: {error}"));
-                for outcome in outcomes {
-                    let wrong = problem.wrong_outcome(&outcome);
-                    assert!(wrong.is_none(), "{keys}, {sizes:?}: {wrong:?}");
-                }
-            }
-        }
-    }
-}
-
-/// Sums of two results stay in the registers of the accumulators: others would not fit beside those of the largest tiles.
-#[test]
-fn second_results_of_integers() {
-    let keys = "dtype=i8 arch=120 a=k_major b=k_major c=n_major alpha_beta=true aux=true epilogue=|x| (x + 1.0) * (x + 1.0)";
-    let kernel = kernel(keys);
-    let sizes: &[(&str, usize)] = &[("M", 1), ("N", 8), ("K", 24)];
-    let values = Values::Whole;
-    let setting = Setting { sizes, rooms: &[Room::new(8, 0)], values, seed: 1, alpha: 3.0, beta: -2.0 };
-    let function = Some((|x: f64| (x + 1.0) * (x + 1.0)) as fn(f64) -> f64).map(|of| (of, 1.0));
-    let problem = Problem::of(&kernel, &setting).finished(values, &Finish { function, ..Finish::default() });
-    let options = Options { limits: tilewright_codegen::launch::Limits::of(120), ..Options::default() };
-    let outcomes = run_every(&kernel, &problem.args(), &options);
-    for outcome in outcomes.unwrap_or_else(|error| panic!("{error}")) {
-        assert_eq!(problem.wrong_outcome(&outcome), None);
-    }
-}
-
-/// Functions by their names are closures of them, after everything else.
-#[test]
-fn activations_by_name() {
-    for keys in sweep::share(["dtype=bf16 bm=64 bn=64", "bm=64 bn=64"], 4) {
-        for (name, closure) in [
-            ("relu", "|x|max(x,0.0)"),
-            ("gelu", "|x|gelu(x)"),
-            ("silu", "|x|silu(x)"),
-            ("tanh", "|x|tanh(x)"),
-        ] {
-            let keys = format!("{keys} alpha_beta=true bias=columns");
-            let [named, closed] = [name, closure].map(|key| kernel(&format!("{keys} epilogue={key}")));
-            assert_eq!(named.source(), closed.source(), "{keys} {name}");
-        }
-    }
-    // Negative results are cut off after bias and beta.
-    let keys = "dtype=bf16 out=f32 bm=64 bn=64 alpha_beta=true bias=rows";
-    let sizes: &[(&str, usize)] = &[("M", 40), ("N", 70), ("K", 33)];
-    let setting =
-        Setting { sizes, rooms: &[Room::default()], values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
-    let mut problem = Problem::of(&kernel(keys), &setting);
-    problem.wanted.iter_mut().for_each(|wanted| wanted.value = wanted.value.max(0.0));
-    let outcomes = run_every(&kernel(&format!("{keys} epilogue=relu")), &problem.args(), &Options::default());
-    for outcome in outcomes.unwrap_or_else(|error| panic!("{error}")) {
-        assert_eq!(problem.wrong_outcome(&outcome), None);
     }
 }
 

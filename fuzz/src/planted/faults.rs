@@ -1,0 +1,18 @@
+//! The faults. A text must occur exactly once in its file; if the generator has changed,
+//! `cargo test -p tilewright-fuzz` reports which row to adapt.
+
+mod integers;
+mod rings;
+mod statements;
+mod whole;
+
+use super::Fault;
+
+/// All of them.
+pub fn faults() -> impl Iterator<Item = &'static Fault> {
+    [integers::FAULTS, rings::FAULTS, statements::FAULTS, whole::FAULTS].into_iter().flatten()
+}
+
+const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
+    Fault { file, text, with, breaks, whole: false }
+}

@@ -1,0 +1,102 @@
+//! Faults that kernels of whole tiles must find.
+
+use super::{Fault, fault as of_parts};
+
+const AFFINE: &str = "codegen/src/affine.rs";
+const BULK: &str = "codegen/src/lower/bulk.rs";
+const PART: &str = "codegen/src/resolve/part.rs";
+const BARRIERS: &str = "codegen/src/resolve/barriers.rs";
+const OPERATORS: &str = "codegen/src/evaluate/operators.rs";
+const EXCHANGE: &str = "codegen/src/resolve/exchange.rs";
+const OVERLAP: &str = "codegen/src/resolve/overlap.rs";
+const PROJECT: &str = "codegen/src/project.rs";
+const COORDINATES: &str = "codegen/src/origin/coordinates.rs";
+const RING: &str = "codegen/src/lower/ring.rs";
+const ORIGIN: &str = "codegen/src/origin.rs";
+
+const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
+    Fault { whole: true, ..of_parts(file, breaks, text, with) }
+}
+
+pub(super) const FAULTS: &[Fault] = &[
+    fault(
+        ORIGIN,
+        "coordinates and edges follow from loops that have iterations alone",
+        "let before = state.clone();
+        self.iterate(&[var], body, state);
+        if self",
+        "let before = state.clone();
+        if self.program.zero.is_some_and(|size| hollow::is_empty(self.program, var, size)) {
+            return;
+        }
+        self.iterate(&[var], body, state);
+        if self",
+    ),
+    fault(
+        BARRIERS,
+        "no barrier before an element of a whole tile is read as an integer",
+        "matches!(&stmt.op, Op::Take { from, .. } if since(&from.tensor).whole)",
+        "false",
+    ),
+    fault(
+        BARRIERS,
+        "what a copy in flight reads is overwritten",
+        "since.departing |= flies;",
+        "since.departing = false;",
+    ),
+    fault(
+        EXCHANGE,
+        "an epilogue is staged where a copy is in flight",
+        "if self.in_flight.any(stmt, &free) {",
+        "if self.in_flight.any(stmt, &free) && free.is_empty() {",
+    ),
+    fault(
+        OVERLAP,
+        "a tile is copied to another view of itself without registers between",
+        "if writes.iter().all(|to| to.is_same(view) || to.is_apart(view)) {",
+        "if writes.len() < 9 {",
+    ),
+    fault(
+        PROJECT,
+        "a producer copies what the kernel has written",
+        "        written::check(program)?;\n",
+        "",
+    ),
+    fault(
+        PART,
+        "an accumulator takes coordinates of a repeated row",
+        "Some(shown) if tile[*shown] == *extent => match single",
+        "Some(shown) if *extent >= 0 => match single",
+    ),
+    fault(
+        COORDINATES,
+        "elements take coordinates along modes in which their source is repeated",
+        "at.runs_along(mode).then(|| at.clone())",
+        "(at.runs_along(mode) || mode < 9).then(|| at.clone())",
+    ),
+    fault(
+        RING,
+        "four warps run a producer that reads integers",
+        "let alone = self.program.is_of_one_warp(body);",
+        "let mut alone = self.program.is_of_one_warp(body);
+        body.iter().for_each(|stmt| stmt.each(&mut |stmt| alone &= !matches!(stmt.op, tile::Op::Take { .. })));",
+    ),
+    fault(
+        AFFINE,
+        "an assertion without a value holds",
+        "(Arith::Div | Arith::Rem, _, b) if b <= 0 => return Err(Undefined::DividesBy(b)),",
+        "(Arith::Div | Arith::Rem, _, b) if b <= 0 => 0,",
+    ),
+    fault(
+        BULK,
+        "coordinates of bulk copies are not clamped to 32 bits",
+        "if known.lo >= least && known.hi <= i64::from(i32::MAX) {",
+        "if known.lo <= known.hi {",
+    ),
+    fault(
+        OPERATORS,
+        "remainders that are known while compiling may be negative",
+        "Value::Int(x.checked_rem_euclid(y)?)",
+        "Value::Int(x.checked_rem(y)?)",
+    ),
+];
