@@ -15,43 +15,57 @@ use crate::operation::{Bin, Un};
 use crate::scope::Scope;
 use crate::target::{REGISTERS, RESERVED_SHARED, Target, WARP};
 use crate::thread::visit::Access;
-use crate::thread::{AtomArg, Cost, Kernel, Op, Param, Reg, Space, Stmt, Unroll, Val};
+use crate::thread::{AtomArg, Cost, Kernel, Mem, Op, Param, Reg, Space, Stmt, Unroll, Val};
 
-/// What a multiprocessor does in a clock, and for how many clocks it waits: of an H100 at 1.98 GHz, measured where
-/// bench/NOTES.md says so.
+/// What a multiprocessor does in a clock, and for how many clocks it waits: of an H100 at 1.98 GHz, fitted to the times of
+/// all variants of eleven kinds of products at sixty sizes; see bench/NOTES.md, "One estimate".
 mod device {
-    /// Operations of the tensor cores in a clock, as a part of the peak in [`crate::target::Target::tensor`]: the peak is
-    /// that of a lower clock.
-    pub(super) const TENSOR: f64 = 1.1;
+    /// Operations of the tensor cores in a clock, as a part of the peak in [`crate::target::Target::tensor`].
+    pub(super) const TENSOR: f64 = 0.93;
     /// Instructions of warps that are issued in a clock.
     pub(super) const ISSUE: f64 = 4.0;
-    /// Bytes that a multiprocessor reads from the L2 cache by loads of threads, and writes, in a clock.
-    pub(super) const LOADED: f64 = 40.0;
-    pub(super) const STORED: f64 = 22.0;
+    /// Clocks between two instructions of a warp.
+    pub(super) const TURN: f64 = 2.0;
+    /// Issue slots of an access of threads to global memory, with its address: further ones of an address of 64 bits, of a
+    /// coordinate that is wrapped at an edge, and of a guard.
+    pub(super) const ACCESS: f64 = 21.6;
+    pub(super) const WIDE: f64 = 13.8;
+    pub(super) const WRAP: f64 = 18.6;
+    pub(super) const GUARD: f64 = 2.3;
+    /// Clocks in which a warp's access to global memory begins.
+    pub(super) const BEGIN: f64 = 1.3;
+    /// Bytes of sectors that a multiprocessor reads from the L2 cache by loads of threads, and writes, in a clock.
+    pub(super) const LOADED: f64 = 52.0;
+    pub(super) const STORED: f64 = 13.6;
+    /// Further wavefronts of shared memory for each byte of vectors of 16 bytes whose rows begin in the middle of a sector.
+    pub(super) const CUT: f64 = 0.018;
     /// Bytes that a multiprocessor reads from the shared memory of others, in a clock.
     pub(super) const REMOTE: f64 = 10.0;
     /// The part of the time of a tile's stores that its other work does not hide.
-    pub(super) const STORING: f64 = 0.3;
-    /// Bytes of a row of a bulk copy.
+    pub(super) const STORING: f64 = 0.33;
+    /// Bytes of a row of a bulk copy, and of a sector.
     pub(super) const ROW: f64 = 128.0;
+    pub(super) const SECTOR: i64 = 32;
     /// Clocks until an mbarrier that another role completes is seen, and until a barrier of threads is passed.
-    pub(super) const MBARRIER: f64 = 40.0;
-    pub(super) const BARRIER: f64 = 30.0;
+    pub(super) const MBARRIER: f64 = 25.0;
+    pub(super) const BARRIER: f64 = 125.0;
     /// Clocks of a step in which the blocks of a cluster wait for each other's slots.
-    pub(super) const PEERS: f64 = 47.0;
+    pub(super) const PEERS: f64 = 87.0;
     /// Clocks of a product of a warpgroup, and of one of a warp, beside the part of its time that the next one does not hide.
-    pub(super) const WGMMA: f64 = 25.0;
+    pub(super) const WGMMA: f64 = 40.0;
     pub(super) const MMA: f64 = 12.0;
-    pub(super) const EXPOSED: f64 = 0.4;
+    pub(super) const EXPOSED: f64 = 0.43;
     /// Clocks until the elements of a load arrive: from global and from shared memory.
-    pub(super) const GLOBAL: f64 = 600.0;
-    pub(super) const SHARED: f64 = 30.0;
+    pub(super) const GLOBAL: f64 = 860.0;
+    pub(super) const SHARED: f64 = 29.0;
+    /// Clocks between two loads of a warp from shared memory.
+    pub(super) const LOAD: f64 = 4.0;
     /// Clocks of a tile beside its work where blocks take tiles in turn; those of a block; those of a launch, and
     /// further ones of a launch of clusters.
-    pub(super) const TILE: f64 = 1400.0;
-    pub(super) const BLOCK: f64 = 2500.0;
-    pub(super) const LAUNCH: u32 = 3300;
-    pub(super) const CLUSTERS: u32 = 1000;
+    pub(super) const TILE: f64 = 790.0;
+    pub(super) const BLOCK: f64 = 4480.0;
+    pub(super) const LAUNCH: u32 = 1950;
+    pub(super) const CLUSTERS: u32 = 2190;
 }
 
 /// Clocks in a second.
@@ -68,8 +82,11 @@ struct Load {
     issued: f64,
     /// Wavefronts of shared memory.
     wavefronts: f64,
-    /// Bytes that threads load from global memory, and that are stored there.
+    /// Accesses of warps to global memory; bytes of the sectors that they load, those of vectors of 16 bytes, and those that
+    /// are stored.
+    accesses: f64,
     loaded: f64,
+    vectors: f64,
     stored: f64,
     /// Bytes from the shared memory of other blocks.
     remote: f64,
@@ -93,7 +110,9 @@ impl Load {
             cores: self.cores + other.cores * times,
             issued: self.issued + other.issued * times,
             wavefronts: self.wavefronts + other.wavefronts * times,
+            accesses: self.accesses + other.accesses * times,
             loaded: self.loaded + other.loaded * times,
+            vectors: self.vectors + other.vectors * times,
             stored: self.stored + other.stored * times,
             remote: self.remote + other.remote * times,
             rows: self.rows + other.rows * times,
@@ -103,11 +122,12 @@ impl Load {
     }
 
     /// Clocks of each part of a multiprocessor that does nothing else.
-    fn parts(&self) -> [(&'static str, f64); 6] {
+    fn parts(&self) -> [(&'static str, f64); 7] {
         [
             ("tensor cores", self.tensor),
             ("CUDA cores", self.cores),
             ("issue", self.issued / device::ISSUE),
+            ("accesses", self.accesses * device::BEGIN),
             ("shared memory", self.wavefronts),
             ("L2 cache", self.loaded / device::LOADED + self.stored / device::STORED),
             ("other blocks' memory", self.remote / device::REMOTE),
@@ -119,10 +139,38 @@ impl Load {
         self.parts().iter().fold(0.0, |most, part| most.max(part.1))
     }
 
+    /// Further ones where rows begin in the middle of a sector.
+    fn cut(&self) -> f64 {
+        Load { wavefronts: self.wavefronts + self.vectors * device::CUT, ..*self }.clocks() - self.clocks()
+    }
+
     /// Those where stores are only partly hidden.
     fn clocks_with_stores(&self) -> f64 {
         let (others, stores) = (Load { stored: 0.0, ..*self }.clocks(), self.stored / device::STORED);
         others.max(stores) + others.min(stores) * device::STORING
+    }
+
+    /// Nothing is executed less often than never.
+    fn executed(self) -> Load {
+        let Load { tensor, cores, issued, wavefronts, accesses, loaded, vectors, stored, .. } = self;
+        let [tensor, cores, issued, wavefronts] = [tensor, cores, issued, wavefronts].map(|x| x.max(0.0));
+        let [accesses, loaded, vectors, stored] = [accesses, loaded, vectors, stored].map(|x| x.max(0.0));
+        let [remote, rows] = [self.remote, self.rows].map(|x| x.max(0.0));
+        let [received, latency] = [self.received, self.latency].map(|x| x.max(0.0));
+        Load {
+            tensor,
+            cores,
+            issued,
+            wavefronts,
+            accesses,
+            loaded,
+            vectors,
+            stored,
+            remote,
+            rows,
+            received,
+            latency,
+        }
     }
 
     /// Is there any work?
@@ -136,6 +184,8 @@ impl Load {
 struct Parts {
     once: Load,
     loops: Vec<(Value, Load)>,
+    /// What the last iterations of the loop around it do not execute, since they would work ahead of its end.
+    omitted: Load,
 }
 
 impl Parts {
@@ -145,6 +195,7 @@ impl Parts {
 
     fn join(&mut self, other: Parts, with: fn(Load, Load, f64) -> Load) {
         self.once = with(self.once, other.once, 1.0);
+        self.omitted = self.omitted.beside(other.omitted, 1.0);
         for (times, load) in other.loops {
             let known = self.loops.iter_mut().find_map(|(of, known)| Some((ratio(times, *of)?, known)));
             match known {
@@ -165,11 +216,18 @@ fn ratio(one: Value, other: Value) -> Option<f64> {
     (of == same && other > 0.0).then(|| one / other)
 }
 
+/// Where a tile is: accesses with guards are executed inside of tensors alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Edges {
+    Inside,
+    Outside,
+}
+
 /// What a kernel takes once in a tile, and the loop that takes most of a multiprocessor: how often it runs, and an
 /// iteration. `None` where nothing is known of how often.
-fn main_loop(kernel: &Kernel) -> Option<(Load, Value, Load)> {
+fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Value, Load)> {
     let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
-    let parts = Meter::of(kernel).body(&kernel.body, warps)?;
+    let parts = Meter::of(kernel, edges).body(&kernel.body, warps)?;
     let heaviest = |x: &&(Value, Load), y: &&(Value, Load)| x.1.size().total_cmp(&y.1.size());
     let (steps, step) =
         parts.loops.iter().max_by(heaviest).copied().unwrap_or((Value::Int(0), Load::default()));
@@ -178,7 +236,7 @@ fn main_loop(kernel: &Kernel) -> Option<(Load, Value, Load)> {
 
 /// The part of a multiprocessor that decides how long an iteration of the main loop takes, or a tile where there is none.
 pub(crate) fn limit(kernel: &Kernel) -> Option<&'static str> {
-    let (once, _, step) = main_loop(kernel)?;
+    let (once, _, step) = main_loop(kernel, Edges::Inside)?;
     let load = if step.size() > 0.0 { step } else { once };
     if step.latency > load.clocks() && in_turn(kernel, &step) {
         return Some("latency");
@@ -193,7 +251,8 @@ fn in_turn(kernel: &Kernel, step: &Load) -> bool {
 
 /// The estimate for a kernel; `None` where nothing is known of how often its main loop runs.
 pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
-    let (once, steps, step) = main_loop(kernel)?;
+    let (once, steps, step) = main_loop(kernel, Edges::Inside)?;
+    let once = once.executed();
     let clusters = kernel.launch.cluster.iter().product::<u32>() > 1;
     // Each round of clusters waits until multiprocessors are free for all of their blocks.
     let more = if clusters { device::CLUSTERS } else { 0 };
@@ -210,6 +269,7 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
         Cost {
             steps,
             step: clocks(alone),
+            cut: clocks(step.cut()),
             rows,
             received,
             beyond: 3 * u32::from(rows > 0),
@@ -218,8 +278,23 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
             ..Cost::default()
         }
     } else {
-        let (step, alone) = (clocks(step.clocks()), clocks(step.latency.max(step.clocks())));
-        Cost { steps, step, alone, resident: resident(kernel), tile, launch, ..Cost::default() }
+        let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
+        let issued = step.issued / warps * device::TURN;
+        let (cut, alone) = (clocks(step.cut()), clocks(step.latency.max(issued)));
+        let (outside, _, step_outside) = main_loop(kernel, Edges::Outside)?;
+        let guarded_tile = once.clocks_with_stores() - outside.executed().clocks_with_stores();
+        Cost {
+            steps,
+            step: clocks(step.clocks()),
+            guarded_step: clocks(step.clocks() - step_outside.clocks()),
+            cut,
+            alone,
+            resident: resident(kernel),
+            tile,
+            guarded_tile: clocks(guarded_tile),
+            launch,
+            ..Cost::default()
+        }
     };
     Some(cost)
 }
@@ -238,9 +313,6 @@ fn resident(kernel: &Kernel) -> u32 {
     most.into_iter().min().unwrap_or(1).max(1)
 }
 
-/// Issue slots of a guard: two comparisons.
-const GUARD: f64 = 2.0;
-
 /// Issue slots of a function that the special function unit begins.
 const SPECIAL: f64 = 9.0;
 
@@ -257,9 +329,18 @@ fn slots(of: Un) -> f64 {
     }
 }
 
+/// Lanes of a warp.
+const LANES: usize = WARP as usize;
+
+/// Bytes of the widest access of a thread.
+const VECTOR: u32 = 16;
+
 struct Meter<'k> {
     kernel: &'k Kernel,
+    edges: Edges,
     named: HashMap<Id, Ix>,
+    /// Values of expressions in the lanes of a warp.
+    lanes: HashMap<Ix, [i64; LANES]>,
     /// Variables that are numbers once loops are written out.
     folded: HashSet<Id>,
     /// The clock of a block that is alone, and when elements that were loaded into an array are there.
@@ -271,10 +352,12 @@ struct Meter<'k> {
 }
 
 impl<'k> Meter<'k> {
-    fn of(kernel: &'k Kernel) -> Meter<'k> {
+    fn of(kernel: &'k Kernel, edges: Edges) -> Meter<'k> {
         Meter {
             kernel,
+            edges,
             named: HashMap::new(),
+            lanes: HashMap::new(),
             folded: HashSet::new(),
             now: 0.0,
             arrivals: HashMap::new(),
@@ -325,7 +408,7 @@ impl<'k> Meter<'k> {
 
     /// One statement, its elements being there.
     fn statement(&mut self, op: &Op, warps: f64) -> Option<Parts> {
-        let once = |load: Load| Some(Parts { once: load, loops: Vec::new() });
+        let once = |load: Load| Some(Parts { once: load, ..Parts::default() });
         match op {
             Op::Let(id, value) => {
                 self.named.insert(*id, *value);
@@ -345,15 +428,13 @@ impl<'k> Meter<'k> {
                     Space::Shared(_) => device::SHARED,
                 };
                 self.arrivals.insert(to.reg, self.now + latency);
-                let moved = self.moved(from.space, to.len, guard.is_some(), warps, true);
+                let moved = self.moved(from, to.len, guard.is_some(), warps, true);
                 let remote = f64::from(self.elem(from.space).bytes() * to.len * WARP) * warps;
                 once(Load { remote: if from.peer.is_some() { remote } else { 0.0 }, ..moved })
             }
-            Op::Store { to, from, guard } => {
-                once(self.moved(to.space, from.len, guard.is_some(), warps, false))
-            }
+            Op::Store { to, from, guard } => once(self.moved(to, from.len, guard.is_some(), warps, false)),
             Op::Atomic { to, value, guard, .. } => {
-                let moved = self.moved(to.space, 1, guard.is_some(), warps, false);
+                let moved = self.moved(to, 1, guard.is_some(), warps, false);
                 once(self.value(value).times(warps).then(moved, 2.0))
             }
             Op::Atom { row, args, .. } => {
@@ -370,8 +451,12 @@ impl<'k> Meter<'k> {
                     let rate =
                         if converts { self.tensor_rate(Elem::F16) / 2.0 } else { self.tensor_rate(of) };
                     load.tensor = operations / rate;
-                    let least = if group > 1.0 { device::WGMMA } else { device::MMA };
-                    load.latency = least + load.tensor * device::EXPOSED;
+                    // A warp waits for its own products and those of its scheduler's tensor core.
+                    let (least, own) = match group > 1.0 {
+                        true => (device::WGMMA, load.tensor),
+                        false => (device::MMA, load.tensor * (device::ISSUE / warps).min(1.0)),
+                    };
+                    load.latency = least + own * device::EXPOSED;
                 }
                 for (operand, arg) in row.operands.iter().zip(args) {
                     match (operand.kind, arg) {
@@ -387,9 +472,9 @@ impl<'k> Meter<'k> {
                                 load.received += if shared { rows * (blocks - 1.0) } else { 0.0 };
                             }
                         }
-                        (OperandKind::GlobalAddress, AtomArg::At(_)) => {
-                            let bytes = operand.address_bytes() as f64;
-                            load.loaded += bytes * warps * f64::from(WARP);
+                        (OperandKind::GlobalAddress, AtomArg::At(at)) => {
+                            let own = self.accessed(at, operand.address_bytes() as u32, true).times(warps);
+                            load = load.beside(Load { issued: 0.0, ..own }, 1.0);
                         }
                         (OperandKind::SharedAddress, AtomArg::At(_)) => {
                             load.wavefronts += warps * 4.0;
@@ -426,13 +511,14 @@ impl<'k> Meter<'k> {
                     let once = Load { latency: together, ..Load::default() }.then(each, times);
                     let loops =
                         inner.loops.into_iter().map(|(of, load)| (of, Load::default().then(load, times)));
-                    return Some(Parts { once, loops: loops.collect() });
+                    return Some(Parts { once, loops: loops.collect(), ..Parts::default() });
                 }
                 match self.size(*to) {
                     // The tiles of a persistent kernel: those of one block count.
                     _ if self.kernel.launch.persistent && !inner.loops.is_empty() => Some(inner),
                     Some(times) if *step == 1 && inner.loops.is_empty() => {
-                        Some(Parts { once: Load::default(), loops: vec![(times, inner_once)] })
+                        let once = Load { latency: 0.0, ..Load::default().beside(inner.omitted, -1.0) };
+                        Some(Parts { once, loops: vec![(times, inner_once)], ..Parts::default() })
                     }
                     None if self.kernel.launch.persistent => Some(inner),
                     _ => None,
@@ -442,7 +528,11 @@ impl<'k> Meter<'k> {
                 let (then, other) = (self.body(then, warps)?, self.body(other, warps)?);
                 let weight =
                     |parts: &Parts| parts.once.size() + parts.loops.iter().map(|of| of.1.size()).sum::<f64>();
-                Some(if weight(&then) >= weight(&other) { then } else { other })
+                let mut most = if weight(&then) >= weight(&other) { then } else { other };
+                if let Op::If { cond, .. } = op {
+                    most.omitted = Load::default().beside(most.once, self.ahead(*cond));
+                }
+                Some(most)
             }
             Op::Roles(roles) => {
                 let mut all = Parts::default();
@@ -474,17 +564,117 @@ impl<'k> Meter<'k> {
         }
     }
 
+    /// How many iterations ahead of a loop's end a condition ends to hold: 3 of `k + 3 < steps`.
+    fn ahead(&self, cond: Ix) -> f64 {
+        let exprs = &self.kernel.exprs;
+        let Int::Lt(at, _) = exprs.get(cond).int else { return 0.0 };
+        let Int::Add(a, b) = exprs.get(at).int else { return 0.0 };
+        let is_variable = |at: Ix| matches!(exprs.get(at).int, Int::Var(_));
+        let iterations = exprs.constant(b).filter(|_| is_variable(a));
+        iterations.or(exprs.constant(a).filter(|_| is_variable(b))).map_or(0.0, |n| n.max(0) as f64)
+    }
+
     /// A load or a store of so many elements by each thread: its instruction, the address, and a guard.
-    fn moved(&self, space: Space, len: u32, guarded: bool, warps: f64, loads: bool) -> Load {
-        let bytes = f64::from(self.elem(space).bytes() * len * WARP) * warps;
-        let issued = if guarded { 2.0 + GUARD } else { 2.0 };
-        let mut load = Load { issued: issued * warps, ..Load::default() };
-        match space {
-            Space::Global(_) if loads => load.loaded = bytes,
-            Space::Global(_) => load.stored = bytes,
-            Space::Shared(_) => load.wavefronts = (bytes / device::ROW).max(warps),
+    fn moved(&mut self, at: &Mem, len: u32, guarded: bool, warps: f64, loads: bool) -> Load {
+        let size = self.elem(at.space).bytes();
+        let guard = if guarded { device::GUARD } else { 0.0 };
+        match at.space {
+            Space::Global(_) if guarded && self.edges == Edges::Outside => {
+                Load { issued: guard * warps, ..Load::default() }
+            }
+            Space::Global(_) => {
+                let own = self.accessed(at, size * len, loads).times(warps);
+                Load { issued: own.issued + guard * warps, ..own }
+            }
+            Space::Shared(_) => {
+                let bytes = f64::from(size * len * WARP) * warps;
+                let wavefronts = (bytes / device::ROW).max(warps);
+                let latency = if loads { device::LOAD } else { 0.0 };
+                Load { issued: (2.0 + guard) * warps, wavefronts, latency, ..Load::default() }
+            }
         }
-        load
+    }
+
+    /// An access of a warp to global memory, each lane so many bytes from an element on.
+    fn accessed(&mut self, at: &Mem, bytes: u32, loads: bool) -> Load {
+        let exprs = &self.kernel.exprs;
+        let wide = if exprs.get(at.index).is_narrow() { 0.0 } else { device::WIDE };
+        let wraps = exprs.any(at.index, &|int: &Int| matches!(int, Int::Wrap(..)));
+        let wrap = if wraps { device::WRAP } else { 0.0 };
+        let moved = self.sectors(at, bytes.into()) as f64 * device::SECTOR as f64;
+        let of = |of: bool| if of { moved } else { 0.0 };
+        Load {
+            issued: device::ACCESS + wide + wrap,
+            accesses: 1.0,
+            loaded: of(loads),
+            vectors: of(loads && bytes >= VECTOR),
+            stored: of(!loads),
+            ..Load::default()
+        }
+    }
+
+    /// Sectors that such an access moves.
+    fn sectors(&mut self, at: &Mem, bytes: i64) -> usize {
+        let size = i64::from(self.elem(at.space).bytes());
+        let sectors = self.lanes(at.index).into_iter().flat_map(|first| {
+            let from = first.wrapping_mul(size);
+            [from, from.wrapping_add(bytes - 1)].map(|byte| byte.div_euclid(device::SECTOR))
+        });
+        sectors.collect::<HashSet<i64>>().len()
+    }
+
+    /// The values of an expression in the lanes of the first warp of the first block, at the beginning of loops. Sizes are large.
+    fn lanes(&mut self, at: Ix) -> [i64; LANES] {
+        if let Some(known) = self.lanes.get(&at) {
+            return *known;
+        }
+        let int = self.kernel.exprs.get(at).int.clone();
+        let all = match int {
+            Int::Const(n) => [n; LANES],
+            Int::Thread => std::array::from_fn(|lane| lane as i64),
+            Int::Var(id) => match self.named.get(&id) {
+                Some(value) => self.lanes(*value),
+                None => [0; LANES],
+            },
+            Int::Param(_) => [1 << 20; LANES],
+            Int::Block(_) | Int::ClusterRank => [0; LANES],
+            Int::Grid(_) => [1; LANES],
+            int => {
+                let parts: Vec<[i64; LANES]> = int.parts().into_iter().map(|part| self.lanes(part)).collect();
+                std::array::from_fn(|lane| {
+                    let at = |part: usize| parts[part][lane];
+                    match int {
+                        Int::Add(..) => at(0).wrapping_add(at(1)),
+                        Int::Sub(..) => at(0).wrapping_sub(at(1)),
+                        Int::Mul(..) => at(0).wrapping_mul(at(1)),
+                        Int::Div(..) => at(0).checked_div(at(1)).unwrap_or(0),
+                        Int::Rem(..) => at(0).checked_rem(at(1)).unwrap_or(0),
+                        Int::And(..) => at(0) & at(1),
+                        Int::Or(..) => at(0) | at(1),
+                        Int::Xor(..) => at(0) ^ at(1),
+                        Int::Shl(..) => at(0).wrapping_shl(at(1) as u32),
+                        Int::Shr(..) => at(0).wrapping_shr(at(1) as u32),
+                        Int::Min(..) => at(0).min(at(1)),
+                        Int::Max(..) => at(0).max(at(1)),
+                        Int::Lt(..) => i64::from(at(0) < at(1)),
+                        Int::Within(..) => i64::from((0..at(1)).contains(&at(0))),
+                        Int::Eq(..) => i64::from(at(0) == at(1)),
+                        Int::All(..) => i64::from(at(0) != 0 && at(1) != 0),
+                        Int::Not(..) => i64::from(at(0) == 0),
+                        Int::Select(..) => {
+                            if at(0) != 0 {
+                                at(1)
+                            } else {
+                                at(2)
+                            }
+                        }
+                        _ => at(0),
+                    }
+                })
+            }
+        };
+        self.lanes.insert(at, all);
+        all
     }
 
     fn elem(&self, space: Space) -> Elem {

@@ -354,6 +354,8 @@ fn checked(
                         left_out.put(label.clone(), why);
                         continue;
                     }
+                }
+                if label.is_some() || program.program().competes {
                     kernel.launch.cost = estimate::cost(&kernel);
                 }
                 let (needs, launch) = (&kernel.needs, &kernel.launch);

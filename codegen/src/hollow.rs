@@ -39,7 +39,7 @@ impl Hollow {
             Arg::Scalar(_) => None,
         };
         let idle = program.args.iter().enumerate().filter_map(idle).collect();
-        let program = Program { zero: Some(size), cost: None, packs: Vec::new(), ..program.clone() };
+        let program = Program { zero: Some(size), competes: false, packs: Vec::new(), ..program.clone() };
         Some(Hollow::new(size, idle, program, lower))
     }
 }

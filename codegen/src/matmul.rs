@@ -167,7 +167,7 @@ fn by_wgmma(
     let mut reader = Reader { args: &plain, keys: &mut keys, errors: Vec::new() };
     let wrong = |problem: Problem| vec![problem.at(Span::default())];
     // Tiles of the author's choice are multiplied by wgmma wherever that is possible.
-    let measured = sizes.iter().all(|sizes| sizes.clocks.is_some());
+    let measured = sizes.iter().all(|sizes| sizes.shipped);
     let plan = reader.by_mma_sync(&config).map_err(wrong)?;
     let mut plans = if measured && config.mixed() { reader.with_others(&config, plan) } else { vec![plan] };
     let plan = plans.pop().ok_or_else(Vec::new)?;

@@ -5,7 +5,6 @@ use tilewright_layout::Value;
 use super::Builder;
 use crate::problem::{Problem, Result};
 use crate::target::BLOCK_THREADS;
-use crate::thread::Cost;
 use crate::tile::LaunchRule;
 use crate::view::View;
 
@@ -138,18 +137,16 @@ impl Builder {
         self
     }
 
-    /// The cost model's clocks of a tile, where several programs serve the same launch and the fastest is to
-    /// be chosen.
+    /// Of several programs that serve the same launch, the one with the least estimate is to be chosen.
     ///
     /// ```
-    /// # use tilewright_codegen::{build::Builder, thread::Cost};
-    /// # use tilewright_layout::Value;
+    /// # use tilewright_codegen::build::Builder;
     /// let mut b = Builder::new("product");
-    /// b.cost(Cost { steps: Value::symbol("K").ceil_div(64).unwrap(), step: 1024, tile: 3000, launch: 2000, ..Cost::default() });
-    /// assert!(b.finish().cost.is_some());
+    /// b.competes();
+    /// assert!(b.finish().competes);
     /// ```
-    pub fn cost(&mut self, cost: Cost) -> &mut Builder {
-        self.program.cost = Some(cost);
+    pub fn competes(&mut self) -> &mut Builder {
+        self.program.competes = true;
         self
     }
 

@@ -5,6 +5,7 @@ use tilewright_layout::Value;
 use super::bind::Bound;
 use super::rules::{Rules, Size, index};
 use super::{Limits, Tensor};
+use crate::target::WARP;
 use crate::thread::{Cost, Kernel, Param};
 
 /// Where rows of 128 bytes begin at multiples of fewer bytes than the first number: how many the L2 cache delivers to all
@@ -15,11 +16,11 @@ const ROWS: [(u64, u128, [u128; 2]); 3] = [(32, 29, [20, 27]), (128, 47, [6, 26]
 /// The part of a copied row's clocks at a port that one takes which another block of the cluster copies.
 const RECEIVED: (u128, u128) = (1, 10);
 /// The part of the shorter of copies and products that the other does not hide.
-const EXPOSED: (u128, u128) = (7, 25);
+const EXPOSED: (u128, u128) = (29, 100);
 /// Bytes that memory delivers in a clock, while blocks are busy.
-const MEMORY: u128 = 1773;
+const MEMORY: u128 = 2913;
 /// The part of the shorter of memory and blocks that the other does not hide.
-const WAITING: (u128, u128) = (1, 2);
+const WAITING: (u128, u128) = (47, 100);
 
 /// The estimated clocks of a launch, and the terms that they are made of.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -77,13 +78,15 @@ pub enum Limit {
 pub(super) struct Rule {
     cost: Cost,
     steps: Size,
+    /// What the iterations run over, and how many elements of it one has.
+    extent: Option<(Size, u32)>,
     /// All axes: each factor, and what it is without rounding where it counts tiles, with the elements of a tile.
     grid: Vec<(Size, Option<(Size, u32)>)>,
     /// Blocks of a cluster.
     cluster: u32,
     persistent: bool,
     blocks_per_sm: u32,
-    shared_bytes: u32,
+    warps: u32,
     /// The tensors that it reads; and those from which bulk copies load. Of [`Rules::reads`].
     reads: usize,
     bulk: usize,
@@ -142,6 +145,7 @@ impl Rule {
             (rules.size(*factor), extent)
         };
         let grid = launch.grid.iter().flatten().map(&mut factor).collect();
+        let (steps, extent) = factor(&cost.steps);
         let (mut reads, mut bulk) = (Vec::new(), Vec::new());
         for param in &program.params {
             match param {
@@ -166,12 +170,13 @@ impl Rule {
         }
         Rule {
             cost,
-            steps: rules.size(cost.steps),
+            steps,
+            extent,
             grid,
             cluster: launch.cluster.iter().product::<u32>().max(1),
             persistent: launch.persistent,
             blocks_per_sm: launch.blocks_per_sm,
-            shared_bytes: launch.shared_bytes,
+            warps: launch.threads.div_ceil(WARP),
             reads: index(&mut rules.reads, reads),
             bulk: index(&mut rules.reads, bulk),
         }
@@ -202,16 +207,40 @@ impl Rule {
         let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u128);
         let (cost, cluster) = (self.cost, self.cluster);
         let mut blocks = 1u128;
-        for (factor, _) in &self.grid {
-            blocks = blocks.saturating_mul(count(*factor)?);
+        // Along each axis of tiles, the part of the busiest one that is inside: all of it unless there is one tile.
+        let mut inside = Vec::new();
+        for (factor, extent) in &self.grid {
+            let along = count(*factor)?;
+            blocks = blocks.saturating_mul(along);
+            if let Some((extent, over)) = *extent {
+                inside.push((count(extent)? as f64 / f64::from(over)).min(1.0));
+            }
         }
+        // Warps that skip all leave their scheduler to others, but one warp of each is as long as before.
+        let executed = |clocks: u32, inside: f64| {
+            (f64::from(clocks) * inside.max(SCHEDULERS / f64::from(self.warps)).min(1.0)) as u128
+        };
+        let steps = count(self.steps)?;
+        let along = match self.extent {
+            Some((extent, over)) => count(extent)? as f64 / (steps.max(1) as f64 * f64::from(over)),
+            None => 1.0,
+        };
+        // A copy is guarded along one axis on average, a result along all.
+        let copied = inside.iter().sum::<f64>() / inside.len().max(1) as f64 * along;
+        let stored = inside.iter().product();
+        let outside = |clocks: u32, inside: f64| u128::from(clocks) - executed(clocks, inside);
+        let tile = u128::from(cost.tile) - outside(cost.guarded_tile, stored);
+        let skipped = outside(cost.guarded_step, copied);
         let at_once = |resident: u32| u128::from(limits.clusters(cluster, resident) * cluster);
         let (waves, rest) = (blocks / at_once(cost.resident), blocks % at_once(cost.resident));
-        let (steps, last) = (count(self.steps)?, rest.div_ceil(at_once(1)));
-        let step = |blocks: u128| blocks.saturating_mul(cost.step.into()).max(cost.alone.into());
+        let last = rest.div_ceil(at_once(1));
+        let cut = if reads.alignment? < SECTOR { cost.cut } else { 0 };
+        let own = u128::from(cost.step.saturating_add(cut)) - skipped;
+        let alone = u128::from(cost.alone.saturating_add(cut));
+        let step = |blocks: u128| blocks.saturating_mul(own).max(alone);
         let wave = |blocks: u128| match blocks {
             0 => 0,
-            _ => steps.saturating_mul(step(blocks)).saturating_add(cost.tile.into()),
+            _ => steps.saturating_mul(step(blocks)).saturating_add(tile),
         };
         let of_waves = waves.saturating_mul(wave(cost.resident.into())).saturating_add(wave(last));
         let memory = reads.bytes? / MEMORY;
@@ -225,10 +254,10 @@ impl Rule {
             step: step(blocks),
             limit: match memory > of_waves {
                 true => Limit::Memory,
-                false if step(blocks) > blocks * u128::from(cost.step) => Limit::Latency,
+                false if step(blocks) > blocks * own => Limit::Latency,
                 false => Limit::Work,
             },
-            tile: cost.tile.into(),
+            tile,
             memory,
             edges: 0,
             launch: cost.launch.into(),
@@ -273,9 +302,7 @@ impl Rule {
         let busy = tiles.saturating_mul(cluster.into()) / rounds.max(1);
         let rows = [cost.rows, cost.received].map(u128::from);
         let copied = copies(busy, paired, rows, bulk.alignment?);
-        let two = limits.shared_bytes / 2 >= self.shared_bytes;
-        let own = cost.step.saturating_sub(if two { cost.shared } else { 0 });
-        let own = own + if reads.alignment? < SECTOR { cost.cut } else { 0 };
+        let own = cost.step + if reads.alignment? < SECTOR { cost.cut } else { 0 };
         let step = together(own.into(), copied, EXPOSED);
         let of_tile = steps.saturating_mul(step).saturating_add(cost.tile.into());
         let of_tiles = rounds.saturating_mul(of_tile);
@@ -315,6 +342,9 @@ fn copies(blocks: u128, paired: bool, [rows, received]: [u128; 2], alignment: u6
         (blocks.saturating_mul(rows) / in_a_clock).max((rows * alone).max(at_port) / 10)
     })
 }
+
+/// Schedulers of a multiprocessor.
+const SCHEDULERS: f64 = 4.0;
 
 /// Bytes of a sector.
 const SECTOR: u64 = 32;

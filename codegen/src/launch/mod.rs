@@ -291,13 +291,13 @@ impl Rules {
         self.timed(kernel, given, limits).map(|(plan, _)| plan)
     }
 
-    /// The same, and the estimated clocks; `None` where the kernel has no cost model.
+    /// The same, and the estimate; `None` where nothing is known of it.
     fn timed(
         &self,
         kernel: &Generated,
         given: &[Given],
         limits: &Limits,
-    ) -> Result<(Plan, Option<u128>), Refusal> {
+    ) -> Result<(Plan, Option<cost::Estimate>), Refusal> {
         let tensors = tensors(given);
         let (sizes, hollow) = bind::arguments(self, kernel, given, &tensors)?;
         let launch = Launch { rules: self, kernel, given, tensors: &tensors, limits };
@@ -358,14 +358,18 @@ impl Launch<'_> {
     }
 
     /// The fastest of some variants, and its clocks.
-    fn among(&self, variants: std::ops::Range<usize>, sizes: Sizes) -> Result<(Plan, Option<u128>), Refusal> {
+    fn among(
+        &self,
+        variants: std::ops::Range<usize>,
+        sizes: Sizes,
+    ) -> Result<(Plan, Option<cost::Estimate>), Refusal> {
         let Launch { rules, kernel, tensors, limits, .. } = *self;
         let before = variants.start;
         let mut packing = Packing::new(rules, kernel, tensors, limits, sizes);
         let (place, mut tried) = self.weighed(variants, &mut packing, false)?;
         let variant = before + place;
         let chosen = tried[place].as_ref().ok();
-        let (copies, clocks) = chosen.map_or((false, None), |choice| (choice.copies, choice.clocks()));
+        let (copies, estimate) = chosen.map_or((false, None), |choice| (choice.copies, choice.estimate));
         tried.truncate(place);
         let passed_over = tried.into_iter().map(|one| one.err().unwrap_or(Why::Slower)).collect();
         let (packed, sizes) = packing.packed(rules.variants[variant].class, copies);
@@ -376,7 +380,7 @@ impl Launch<'_> {
         };
         let (symbols, passed) = (rules.symbols(&sizes), self.passed(program, &sizes));
         let spans = spans(self.given);
-        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, clocks))
+        Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, estimate))
     }
 
     /// What each of some variants would take, or why it cannot run, and the place of the fastest. Those after the first

@@ -335,8 +335,9 @@ impl<'p> Packing<'p> {
         let copy = copy_of(from, &pack.modes)?;
         let to = padded(&Tensor { address: ELSEWHERE, ..copy.clone() }, &pack.modes);
         let given = [permuted(from, &pack.modes), to].map(Given::Tensor);
-        let (plan, clocks) = rules.timed(&pack.kernel, &given, self.limits).ok()?;
-        Some((Packed { pack: which, arg: pack.arg, copy, plan, why: Why::Sectors }, clocks.unwrap_or(0)))
+        let (plan, estimate) = rules.timed(&pack.kernel, &given, self.limits).ok()?;
+        let clocks = estimate.map_or(0, |of| of.clocks);
+        Some((Packed { pack: which, arg: pack.arg, copy, plan, why: Why::Sectors }, clocks))
     }
 
     /// The copies, each at its place in the workspace; and the sizes with them.

@@ -138,7 +138,7 @@ impl<'p> Lower<'p> {
                 blocks_per_sm: program.blocks_per_sm,
                 overlaps: program.overlaps,
                 persistent: program.launch == tile::LaunchRule::Persistent,
-                cost: program.cost,
+                cost: None,
                 packs: Vec::new(),
             },
             needs: Vec::new(),

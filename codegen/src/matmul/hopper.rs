@@ -122,7 +122,7 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
     // Promoted sums alternate between two partial sums: an even number of steps, the last of zeros.
     let pairs = count(k, 2 * bk * sizes.split_k)?;
     let steps = if c.promotes() { twice(pairs)? } else { count(k, bk * sizes.split_k)? };
-    b.cost(sizes.cost(c, steps));
+    b.competes();
     let multiply = row(c, bn).ok_or_else(|| Problem::new("no such product"))?;
     let split = match c.precision.terms() {
         Terms::One => None,

@@ -447,7 +447,7 @@ impl Reader<'_> {
                 split_k: split_k.unwrap_or(usual.split_k),
                 band: band.unwrap_or(usual.band.into()) as u32,
                 ping_pong,
-                clocks: None,
+                shipped: false,
             };
             hopper::Sizes { stages: sizes.most_stages(config), ..sizes }
         };

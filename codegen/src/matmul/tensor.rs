@@ -22,7 +22,7 @@ use crate::elem::Elem;
 use crate::pipeline::with_slots;
 use crate::problem::{Problem, Result};
 use crate::target::Target;
-use crate::thread::{Bin, Cmp, Cost};
+use crate::thread::{Bin, Cmp};
 use crate::tile::{Expr, How, Program, Raster};
 use crate::tiled::{Fill, Gathered, Scaling, SharedUses, Terms, TiledMma};
 use crate::view::{At, View};
@@ -38,7 +38,7 @@ const BAND: i64 = 2048;
 const LARGE: i64 = 128 * 128;
 
 /// The programs of a plan, from bulk copies and copies of 16 bytes to those of single elements.
-/// With `competes` they have a cost model, where other programs serve the same launches.
+/// With `competes` other programs serve the same launches.
 pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Program>> {
     let mut all: Vec<_> = by_ring(c, plan, false, competes)?.into_iter().collect();
     let mut copies = copies(c, plan);
@@ -157,8 +157,7 @@ pub(super) fn of_copies(c: &Config, plans: &[Plan]) -> Result<Vec<Alternative>> 
 
 /// The program with a ring that bulk copies fill, if there is one. With `direct`, threads store C.
 fn by_ring(c: &Config, plan: &Plan, direct: bool, competes: bool) -> Result<Option<Program>> {
-    let cost = if competes { Some(Cost { shared: 0, cut: 0, ..plan.cost(c, WIDE)? }) } else { None };
-    Ok(ring::program(c, plan, direct)?.map(|program| Program { cost, ..program }))
+    Ok(ring::program(c, plan, direct)?.map(|program| Program { competes, ..program }))
 }
 
 /// The program with copies of so many bytes, of operands and of C.
@@ -166,7 +165,7 @@ fn by_copies(c: &Config, plan: &Plan, widths: [i64; 2], competes: bool) -> Resul
     let mut b = Builder::new(&c.name);
     product(&mut b, c, plan, widths, competes)?;
     if competes {
-        b.cost(plan.cost(c, widths[0])?);
+        b.competes();
     }
     Ok(b.finish())
 }

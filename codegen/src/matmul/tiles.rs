@@ -1,7 +1,5 @@
 //! Products in f32 on CUDA cores where no keys choose a tile: the tiles among which a launch chooses, each with its schedule as
-//! keys, and what it costs. It knows nothing of how a product is computed.
-
-use tilewright_layout::Value as Size;
+//! keys. It knows nothing of how a product is computed.
 
 use super::product::{CLUSTERS, product};
 use super::{Config, OF_WGMMA, Reader, machine};
@@ -11,7 +9,6 @@ use crate::build::Builder;
 use crate::elem::Elem;
 use crate::evaluate::Keys;
 use crate::problem::{Problem, Result};
-use crate::thread::Cost;
 use crate::tile::Program;
 use crate::words::Words;
 
@@ -27,10 +24,6 @@ struct Tile {
     narrow: &'static [i64],
     /// Blocks that a multiprocessor has room for.
     resident: u32,
-    /// Clocks of a multiprocessor in which each of them computes a step, and those of a step of one by itself.
-    clocks: [u32; 2],
-    /// Thousandths of a clock for each element that a step transposes: of operands that are contiguous along K.
-    transposed: u32,
 }
 
 /// The schedule of tiles that have variants for rows that are not aligned: both operands are copied through registers, which
@@ -38,19 +31,12 @@ struct Tile {
 const STAGED: &str = "staged=both values=(4,4) vec=4 stages=2 fragments=2 order=row_serpentine";
 
 /// A tile with the schedule [`STAGED`].
-const fn tile(
-    keys: &'static str,
-    [splits, narrow]: [&'static [i64]; 2],
-    resident: u32,
-    clocks: [u32; 2],
-    transposed: u32,
-) -> Tile {
-    Tile { keys, is_staged: true, splits, narrow, resident, clocks, transposed }
+const fn tile(keys: &'static str, [splits, narrow]: [&'static [i64]; 2], resident: u32) -> Tile {
+    Tile { keys, is_staged: true, splits, narrow, resident }
 }
 
-/// The tiles, with clocks that fit measurements on an H200 at 1.98 GHz: see bench/NOTES.md. Wide tiles with many results for each
-/// thread read shared memory least; smaller ones fill all multiprocessors. Third modes of thread layouts, and clusters, split K where
-/// there are few tiles; thin tiles are for few rows or columns.
+/// The tiles. Wide tiles with many results for each thread read shared memory least; smaller ones fill all multiprocessors. Third
+/// modes of thread layouts, and clusters, split K where there are few tiles; thin tiles are for few rows or columns.
 const TILES: [Tile; 9] = [
     Tile {
         is_staged: false,
@@ -59,63 +45,17 @@ const TILES: [Tile; 9] = [
          fragments=2 order=row_serpentine",
             [&[1], &[]],
             1,
-            [2304, 2304],
-            0,
         )
     },
-    tile(
-        "bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64)))",
-        [&[1], &[1]],
-        1,
-        [2325, 2325],
-        49,
-    ),
-    tile(
-        "bm=128 bn=128 bk=8 tc=swizzled(2,0,-2,((4,2),(8,2)):((1,32),(4,64)))",
-        [&[1], &[]],
-        2,
-        [1245, 1396],
-        131,
-    ),
-    tile(
-        "bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64))",
-        [&[1, 2], &[1]],
-        1,
-        [2400, 2400],
-        86,
-    ),
-    tile(
-        "bm=64 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,2):((1,32),4,64))",
-        [&[1], &[1]],
-        3,
-        [1427, 1585],
-        132,
-    ),
-    tile(
-        "bm=64 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32))",
-        [&[1], &[]],
-        1,
-        [1577, 1577],
-        141,
-    ),
-    tile(
-        "bm=64 bn=32 bk=32 tc=swizzled(2,0,-2,((4,2),4,4):((1,16),4,32))",
-        [&[2, 4, 8], &[2, 8]],
-        3,
-        [756, 1304],
-        77,
-    ),
-    tile("bm=16 bn=64 bk=32 tc=(2,8,8):(1,2,16)", [&[1, 4, 8], &[4]], 3, [137, 1140], 140),
-    tile("bm=64 bn=16 bk=32 tc=(8,2,8):(1,8,16)", [&[1, 4, 8], &[4]], 3, [232, 1216], 104),
+    tile("bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64)))", [&[1], &[1]], 1),
+    tile("bm=128 bn=128 bk=8 tc=swizzled(2,0,-2,((4,2),(8,2)):((1,32),(4,64)))", [&[1], &[]], 2),
+    tile("bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64))", [&[1, 2], &[1]], 1),
+    tile("bm=64 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,2):((1,32),4,64))", [&[1], &[1]], 3),
+    tile("bm=64 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32))", [&[1], &[]], 1),
+    tile("bm=64 bn=32 bk=32 tc=swizzled(2,0,-2,((4,2),4,4):((1,16),4,32))", [&[2, 4, 8], &[2, 8]], 3),
+    tile("bm=16 bn=64 bk=32 tc=(2,8,8):(1,2,16)", [&[1, 4, 8], &[4]], 3),
+    tile("bm=64 bn=16 bk=32 tc=(8,2,8):(1,8,16)", [&[1, 4, 8], &[4]], 3),
 ];
-/// Thousandths of a clock for each element of a step where elements are copied one by one.
-const ONE_BY_ONE: i64 = 75;
-/// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
-const TILE: [i64; 2] = [2500, 160];
-/// Clocks in which the blocks of a cluster add their sums.
-const EXCHANGE: i64 = 1930;
-/// Clocks of a launch, and further ones of a launch of clusters.
-const LAUNCH: [u32; 2] = [4340, 650];
 
 /// Has a product of these keys the tiles of the table? It has if no key is about tiles or threads.
 pub(super) fn suit(reader: &Reader<'_>, c: &Config) -> bool {
@@ -167,26 +107,7 @@ impl Tile {
         let config = Config { overlaps, ..config };
         let mut b = Builder::new(&config.name);
         product(&mut b, &config).map_err(|(problem, _)| problem)?;
-        b.cost(self.cost(&config)?);
+        b.competes();
         Ok(b.finish())
-    }
-
-    /// The cost model.
-    fn cost(&self, c: &Config) -> Result<Cost> {
-        let of_k = |rows: bool, extent: i64| if rows { extent * c.bk } else { 0 };
-        let transposed = of_k(c.a_rows, c.bm) + of_k(c.b_rows, c.bn);
-        let copied = if c.narrow { (c.bm + c.bn) * c.bk } else { 0 };
-        let more = (transposed * i64::from(self.transposed) + copied * ONE_BY_ONE) / 1000;
-        let [step, alone] = self.clocks.map(|clocks| clocks + more as u32);
-        let elements = c.bm * c.bn;
-        let (exchange, clusters) = match c.split_k {
-            1 => (0, 0),
-            _ => (EXCHANGE, LAUNCH[1]),
-        };
-        let tile = (TILE[0] + TILE[1] * elements / 1000 + exchange) as u32;
-        let steps = Size::symbol("K").ceil_div(c.bk * c.split_k);
-        let steps = steps.ok_or_else(|| Problem::new("no such tiles"))?;
-        let launch = LAUNCH[0] + clusters;
-        Ok(Cost { steps, step, alone, resident: self.resident, tile, launch, ..Cost::default() })
     }
 }

@@ -27,7 +27,7 @@ pub struct Launch {
     /// attribute, run one kernel after the other. The simulator runs one launch at a time, and requires the
     /// wait ([`Op::AwaitPrevious`]).
     pub overlaps: bool,
-    /// The cost model; of several variants that fit a launch and have one, the fastest is chosen.
+    /// The estimate; of several variants that fit a launch and have one, the fastest is chosen.
     pub cost: Option<Cost>,
     /// Arguments of which it may read a copy with aligned rows, made by a launch before it where its facts do
     /// not hold of the argument, or where it reads rows along another mode.
@@ -41,8 +41,8 @@ pub struct Cost {
     pub steps: Value,
     /// Clocks of an iteration.
     pub step: u32,
-    /// Clocks of an iteration that another block hides where a multiprocessor has shared memory for two.
-    pub shared: u32,
+    /// Those of accesses with guards among them, which are not executed out of bounds.
+    pub guarded_step: u32,
     /// Blocks that are resident on a multiprocessor at once, where `step` has the clocks of a multiprocessor for each of them. 0 where
     /// tiles follow one after the other.
     pub resident: u32,
@@ -59,6 +59,8 @@ pub struct Cost {
     pub received: u32,
     /// Further clocks of a tile.
     pub tile: u32,
+    /// Those of accesses with guards among them.
+    pub guarded_tile: u32,
     /// Further clocks of a launch.
     pub launch: u32,
 }

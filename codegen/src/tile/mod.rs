@@ -20,7 +20,6 @@ use crate::elem::Elem;
 pub use crate::expr::{Expr, Scalar};
 use crate::id::Id;
 use crate::problem::Result;
-use crate::thread::Cost;
 use crate::tiled_mma::TiledMma;
 use crate::view::View;
 pub use how::{Ahead, How, Multiply, Order, Past, Place, Update};
@@ -72,8 +71,8 @@ pub struct Program {
     pub blocks_per_sm: u32,
     /// Programmatic dependent launch; see [`crate::thread::Launch::overlaps`].
     pub overlaps: bool,
-    /// The cost model, for a choice among programs that fit the same launch.
-    pub cost: Option<Cost>,
+    /// Does a launch compare its estimate with those of others that fit?
+    pub competes: bool,
     /// Arguments of which a launch may pass a copy with aligned rows; see [`crate::thread::Launch::packs`].
     pub packs: Vec<Id>,
     /// Oldest compute capability.

@@ -4,10 +4,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use tilewright::codegen::definition::Generated;
 use tilewright::codegen::launch::{Given, Limits, Ranked, Tensor, ranking};
 use tilewright::codegen::matmul::schedule;
 use tilewright::codegen::words::Words;
 use tilewright::kernels::{FASTEST, PLAIN, PRODUCTS};
+use tilewright_tests::sweep;
 
 /// The measurements of one problem: keys, and seconds.
 type Measured = BTreeMap<(String, String), Vec<(String, f64)>>;
@@ -78,6 +80,106 @@ fn decided(suite: &str, sizes: &str, keys: &str) -> Option<Ranked> {
         Given::Tensor(Tensor { elem: param.elem, mutable, extents, strides, len, address })
     });
     Some(ranking(&kernel, &given.collect::<Vec<_>>(), &Limits::HOPPER).unwrap().serves.remove(0))
+}
+
+/// The order of operands and the keys of a product, and the microseconds of its variants by sizes.
+struct Product<'t> {
+    order: &'t str,
+    keys: &'t str,
+    rows: Vec<([i64; 3], BTreeMap<usize, f64>)>,
+}
+
+/// Every variant of these products was measured on an H100.
+fn products(text: &str) -> Vec<Product<'_>> {
+    let mut all: Vec<Product> = Vec::new();
+    for line in text.lines() {
+        if let Some((order, keys)) = line.strip_prefix("# ").and_then(|heading| heading.split_once(' ')) {
+            all.push(Product { order, keys, rows: Vec::new() });
+        } else if let (Some(product), Some((sizes, times))) = (all.last_mut(), line.split_once(": ")) {
+            let sizes: Vec<i64> = sizes.split('x').map(|n| n.parse().unwrap()).collect();
+            let times = times.split(' ').map(|one| {
+                let (number, took) = one.split_once('=').unwrap();
+                (number.parse::<usize>().unwrap() - 1, took.parse().unwrap())
+            });
+            product.rows.push((sizes.try_into().unwrap(), times.collect()));
+        }
+    }
+    all
+}
+
+impl Product<'_> {
+    fn kernel(&self) -> Generated {
+        let [a, b] = [
+            if self.order.starts_with('t') { "k_major" } else { "m_major" },
+            if self.order.ends_with('n') { "k_major" } else { "n_major" },
+        ];
+        Words::read(&format!("{} a={a} b={b}", self.keys)).unwrap().matmul().unwrap()
+    }
+
+    fn given(&self, kernel: &Generated, [m, n, k]: [i64; 3]) -> Vec<Given> {
+        let matrix = |rows: i64, columns: i64, by_rows: bool| {
+            (vec![rows, columns], if by_rows { vec![columns, 1] } else { vec![1, rows] })
+        };
+        let given = kernel.params.iter().enumerate().map(|(place, param)| {
+            let Some((mutable, rank)) = param.tensor else { return Given::Scalar(param.elem) };
+            let (extents, strides) = match place {
+                _ if rank == 1 => (vec![n], vec![1]),
+                0 => matrix(m, k, self.order.starts_with('t')),
+                1 => matrix(n, k, self.order.ends_with('n')),
+                _ => matrix(m, n, self.keys.contains("c=n_major")),
+            };
+            let len = extents.iter().product::<i64>() as u64;
+            let address = (place as u64 + 1) << 50;
+            Given::Tensor(Tensor { elem: param.elem, mutable, extents, strides, len, address })
+        });
+        given.collect()
+    }
+}
+
+/// The variant that a launch chooses, compared with the fastest of all variants.
+#[test]
+fn variants_with_the_least_estimate_are_among_the_fastest() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../bench/results/h100/variants.txt");
+    let text = std::fs::read_to_string(path).unwrap();
+    let mut losses = Vec::new();
+    for product in sweep::share(products(&text), 4) {
+        let kernel = product.kernel();
+        for (sizes, times) in &product.rows {
+            let ranking = ranking(&kernel, &product.given(&kernel, *sizes), &Limits::HOPPER).unwrap();
+            let micros = |at: usize| {
+                let one = ranking.serves.iter().find(|one| one.variant == at);
+                one.and_then(|one| one.estimate).map_or(f64::NAN, |of| of.seconds() * 1e6)
+            };
+            let Some(chosen) = ranking.serves.iter().map(|one| one.variant).find(|at| times.contains_key(at))
+            else {
+                continue;
+            };
+            let (best, took) = times.iter().min_by(|x, y| x.1.total_cmp(y.1)).unwrap();
+            let loss = times[&chosen] / took;
+            println!(
+                "{loss:.3} {} {} {sizes:?}: {} takes {:.2} us, estimated {:.2}; {} takes {took:.2}, estimated {:.2}",
+                product.order,
+                product.keys,
+                chosen + 1,
+                times[&chosen],
+                micros(chosen),
+                best + 1,
+                micros(*best),
+            );
+            losses.push(loss);
+        }
+    }
+    losses.sort_by(f64::total_cmp);
+    let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+    let tenth = losses[losses.len() * 9 / 10];
+    println!(
+        "{} problems, mean {mean:.4}, of a tenth {tenth:.3} and more, at worst {:.3}",
+        losses.len(),
+        losses[losses.len() - 1]
+    );
+    let most = if sweep::is_full() { [1.045, 1.13] } else { [1.11, 1.3] };
+    assert!(mean <= most[0], "the chosen take {mean:.3} of the fastest's time");
+    assert!(tenth <= most[1], "a tenth of the chosen take {tenth:.3} of the fastest's time");
 }
 
 fn geometric_mean(of: impl Iterator<Item = f64>) -> f64 {

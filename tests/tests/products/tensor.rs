@@ -263,8 +263,8 @@ fn tiles_of_f32_by_sizes() {
         ([1000, 1000, 1000], 8 * 16),
         ([512, 512, 512], 8 * 16),
         ([256, 256, 4096], 4 * 8 * 8),
-        ([16, 4096, 4096], 64 * 4),
-        ([4096, 16, 4096], 64 * 4),
+        ([16, 4096, 4096], 64 * 8),
+        ([4096, 16, 4096], 64 * 8),
         ([768, 1280, 5120], 6 * 20),
         ([64, 4096, 4096], 128 * 2),
         ([1001, 1001, 1001], 8 * 16),
@@ -277,8 +277,8 @@ fn tiles_of_f32_by_sizes() {
 #[test]
 fn small_products_and_few_rows_have_small_tiles() {
     let keys = "dtype=bf16 arch=80 a=k_major b=k_major";
-    // Tiles of 128x128, of which a multiprocessor has two blocks.
-    assert_eq!(blocks(keys, [4096; 3]), 32 * 32);
+    // Tiles of 256x128: 288 us on an H100, those of 128x128 take 309.
+    assert_eq!(blocks(keys, [4096; 3]), 16 * 32);
     assert_eq!(blocks(keys, [1024; 3]), 16 * 16);
     assert!(blocks(keys, [512; 3]) >= 64);
     assert!(blocks(keys, [16, 4096, 4096]) >= 64);

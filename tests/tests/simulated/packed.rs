@@ -167,12 +167,12 @@ fn check_packs(keys: &str, [m, n, k]: [usize; 3], expected: usize) {
 }
 
 #[test]
-fn small_products_are_not_packed() {
+fn products_with_odd_rows_are_packed() {
     let keys = "dtype=bf16 arch=90 a=k_major b=k_major";
     check_packs(keys, [1023, 1025, 513], 2);
     check_packs(keys, [1024, 1024, 1024], 0);
-    // Copies would take longer than the product by mma.sync.
-    check_packs(keys, [33, 33, 33], 0);
+    // Element by element it takes 6.3 us on an H100, behind two copies 4.6.
+    check_packs(keys, [33, 33, 33], 2);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn large_products_by_mma_sync_are_packed() {
             }
         }
     }
-    check_packs("dtype=bf16 mma=mma_sync arch=90 a=k_major b=k_major", [33, 33, 33], 0);
+    check_packs("dtype=bf16 mma=mma_sync arch=90 a=k_major b=k_major", [33, 33, 33], 2);
     check_packs("dtype=bf16 mma=mma_sync arch=90", [4096, 4096, 4096], 0);
     check_packs("dtype=tf32 mma=mma_sync arch=90", [4096, 4096, 4096], 2);
     check_packs("precision=f32x3 mma=mma_sync arch=90 b=k_major", [4096, 4096, 4096], 1);
@@ -206,11 +206,12 @@ fn large_products_by_mma_sync_are_packed() {
     check_packs("dtype=tf32 mma=mma_sync arch=90", [64, 64, 64], 0);
 }
 
-/// Where cp.async copies operands, rows that begin in the middle of a sector take longer.
+/// Where cp.async copies operands, rows that begin in the middle of a sector take longer, but less than copies: 158 us on an
+/// H100, 34 more for both copies.
 #[test]
-fn rows_that_cut_sectors_are_packed_for_cp_async() {
+fn rows_that_cut_sectors_are_not_packed_for_cp_async() {
     let keys = "dtype=bf16 arch=80 a=k_major b=k_major";
-    check_packs(keys, [3000, 3000, 3000], 2);
+    check_packs(keys, [3000, 3000, 3000], 0);
     check_packs(keys, [3008, 3008, 3008], 0);
     check_packs(keys, [1000, 64, 1000], 0);
 }

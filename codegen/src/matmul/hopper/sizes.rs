@@ -1,7 +1,5 @@
 //! Sizes of the product by wgmma: tiles, the ring, the epilogue's buffers, and what the hardware allows.
 
-use tilewright_layout::Value as Size;
-
 use super::{ROWS, SWIZZLED, row_of};
 use crate::atom::Atom;
 use crate::atoms;
@@ -11,7 +9,6 @@ use crate::matmul::block_scales::BLOCK;
 use crate::matmul::scales::Grouped;
 use crate::problem::Problem;
 use crate::target::Target;
-use crate::thread::Cost;
 use crate::tiled::Terms;
 
 /// Bytes of K that an instruction takes at once.
@@ -38,77 +35,57 @@ pub(in crate::matmul) struct Sizes {
     pub(in crate::matmul) band: u32,
     /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
     pub(in crate::matmul) ping_pong: bool,
-    /// Measured clocks of a main loop step, if any.
-    pub(in crate::matmul) clocks: Option<u32>,
+    /// Is it one of those among which a launch chooses?
+    pub(in crate::matmul) shipped: bool,
 }
 
-/// Tiles of the default variants, rows and columns, the blocks of a cluster that share columns, those that share K, and the
-/// clocks of a step beside its copies: of an H100 and an H200 at 1.98 GHz, see bench/NOTES.md. Many widths, so that the tiles
-/// of a product nearly fill all multiprocessors; small ones for products of few rows, which memory limits; clusters, which
-/// copy fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split K, for products of few
-/// tiles.
-const SHIPPED: [([i64; 2], [i64; 2], u32); 41] = [
-    ([128, 256], [1, 1], 917),
-    ([128, 224], [1, 1], 815),
-    ([128, 192], [1, 1], 688),
-    ([128, 160], [1, 1], 576),
-    ([128, 128], [1, 1], 491),
-    ([128, 96], [1, 1], 369),
-    ([256, 128], [1, 1], 936),
-    ([64, 256], [1, 1], 460),
-    ([64, 192], [1, 1], 367),
-    ([64, 176], [1, 1], 388),
-    ([64, 160], [1, 1], 279),
-    ([64, 128], [1, 1], 241),
-    ([64, 96], [1, 1], 240),
-    ([64, 64], [1, 1], 195),
-    ([64, 32], [1, 1], 194),
-    ([64, 16], [1, 1], 178),
-    ([192, 192], [1, 1], 1062),
-    ([192, 96], [1, 1], 610),
-    ([128, 256], [2, 1], 917),
-    ([128, 128], [2, 1], 491),
-    ([64, 128], [2, 1], 241),
-    ([128, 192], [2, 1], 688),
-    ([192, 192], [2, 1], 1062),
-    ([64, 96], [4, 1], 240),
-    ([64, 128], [4, 1], 241),
-    ([64, 160], [4, 1], 279),
-    ([64, 192], [4, 1], 367),
-    ([64, 256], [4, 1], 460),
-    ([128, 160], [4, 1], 576),
-    ([128, 192], [4, 1], 688),
-    ([64, 64], [1, 2], 195),
-    ([64, 64], [1, 4], 195),
-    ([64, 64], [1, 8], 195),
-    ([64, 128], [1, 2], 241),
-    ([64, 128], [1, 4], 241),
-    ([64, 160], [1, 2], 279),
-    ([64, 192], [1, 2], 367),
-    ([64, 192], [1, 4], 367),
-    ([128, 128], [1, 2], 491),
-    ([128, 128], [1, 4], 491),
-    ([128, 192], [1, 4], 688),
+/// Tiles of the default variants, rows and columns, the blocks of a cluster that share columns, and those that share K. Many
+/// widths, so that the tiles of a product nearly fill all multiprocessors; small ones for products of few rows, which memory
+/// limits; clusters, which copy fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split
+/// K, for products of few tiles.
+const SHIPPED: [([i64; 2], [i64; 2]); 41] = [
+    ([128, 256], [1, 1]),
+    ([128, 224], [1, 1]),
+    ([128, 192], [1, 1]),
+    ([128, 160], [1, 1]),
+    ([128, 128], [1, 1]),
+    ([128, 96], [1, 1]),
+    ([256, 128], [1, 1]),
+    ([64, 256], [1, 1]),
+    ([64, 192], [1, 1]),
+    ([64, 176], [1, 1]),
+    ([64, 160], [1, 1]),
+    ([64, 128], [1, 1]),
+    ([64, 96], [1, 1]),
+    ([64, 64], [1, 1]),
+    ([64, 32], [1, 1]),
+    ([64, 16], [1, 1]),
+    ([192, 192], [1, 1]),
+    ([192, 96], [1, 1]),
+    ([128, 256], [2, 1]),
+    ([128, 128], [2, 1]),
+    ([64, 128], [2, 1]),
+    ([128, 192], [2, 1]),
+    ([192, 192], [2, 1]),
+    ([64, 96], [4, 1]),
+    ([64, 128], [4, 1]),
+    ([64, 160], [4, 1]),
+    ([64, 192], [4, 1]),
+    ([64, 256], [4, 1]),
+    ([128, 160], [4, 1]),
+    ([128, 192], [4, 1]),
+    ([64, 64], [1, 2]),
+    ([64, 64], [1, 4]),
+    ([64, 64], [1, 8]),
+    ([64, 128], [1, 2]),
+    ([64, 128], [1, 4]),
+    ([64, 160], [1, 2]),
+    ([64, 192], [1, 2]),
+    ([64, 192], [1, 4]),
+    ([128, 128], [1, 2]),
+    ([128, 128], [1, 4]),
+    ([128, 192], [1, 4]),
 ];
-/// Clocks of a step in which its sums are multiplied by scales of blocks.
-const SCALES: i64 = 40;
-/// Clocks of a step of tiles that have not been measured: a part of its elements, and a constant.
-const STEP: [u32; 2] = [40, 20];
-/// Tenths of a clock of a step for each row of a box that is out of bounds, which the copy fills with zeros.
-const BEYOND: u32 = 3;
-/// Clocks of a step in which the blocks of a cluster wait for each other's slots.
-const SHARED: u32 = 47;
-/// Clocks of a tile beside its steps: a constant, and so many for 1000 of its elements.
-const TILE: [u32; 2] = [1391, 112];
-/// Clocks in which the blocks of a cluster add their sums: a constant, and for each of them so many for 1000 elements of the
-/// tile.
-const EXCHANGE: [u32; 2] = [4000, 30];
-/// Clocks of a launch beside its tiles, and further ones of a launch of clusters.
-const LAUNCH: [u32; 2] = [3284, 1000];
-
-/// Clocks in which a warpgroup converts its part of a step.
-const CONVERT: i64 = 250;
-
 /// Most accumulators of a thread: half as many where those of a step have registers of their own.
 const MOST_SUMS: i64 = 128;
 /// The same, where three warpgroups share the registers.
@@ -117,10 +94,9 @@ const MOST_SUMS_OF_THREE: i64 = 96;
 impl Sizes {
     /// The default sizes, among which a launch chooses.
     pub(in crate::matmul) fn shipped(c: &Config) -> Vec<Sizes> {
-        let of = |([bm, bn], [cluster, split_k], step): ([i64; 2], [i64; 2], u32)| {
+        let of = |([bm, bn], [cluster, split_k]): ([i64; 2], [i64; 2])| {
             let tile = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
-            let clocks = Some(step);
-            let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, clocks };
+            let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, shipped: true };
             Sizes { stages: sizes.most_stages(c), ..sizes }
         };
         // Tiles for which narrower rows than those of 128 bytes are copied, and more of them than of the left operand or of
@@ -137,30 +113,7 @@ impl Sizes {
 
     /// Defaults of keys that are not given.
     pub(in crate::matmul) fn usual(c: &Config) -> Sizes {
-        Sizes { clocks: None, ..Sizes::shipped(c).swap_remove(0) }
-    }
-
-    /// The cost model, with K in so many steps. It is the same where threads store C: that takes no longer.
-    pub(super) fn cost(&self, c: &Config, steps: Size) -> Cost {
-        let elements = (self.tile[0] * self.tile[1]) as u32;
-        let step = self.clocks.unwrap_or(elements / STEP[0] + STEP[1]);
-        // Sums of a step are added. Of the three products of two terms, the clocks above have one.
-        let more = match c.precision.terms() {
-            Terms::Two => 2 * (i64::from(elements) / 32 + self.sums()),
-            Terms::One if c.promotes() => self.sums() + if c.block_scales { SCALES } else { 0 },
-            // Warpgroups convert their parts, and operands in registers are read more slowly.
-            Terms::One if c.mixed() => CONVERT + i64::from(step) * 2 / 3,
-            Terms::One => 0,
-        };
-        let step = step + more as u32 + if self.cluster > 1 { SHARED } else { 0 };
-        let sums = elements * self.split_k as u32;
-        let exchange = if self.split_k > 1 { EXCHANGE[0] + EXCHANGE[1] * sums / 1000 } else { 0 };
-        let tile = TILE[0] + TILE[1] * elements / 1000 + exchange;
-        let right = self.rows_of_right(c) / self.cluster;
-        let rows = (self.tile[0] + right) as u32;
-        let received = (right * (self.cluster - 1)) as u32;
-        let launch = LAUNCH[0] + if self.cluster * self.split_k > 1 { LAUNCH[1] } else { 0 };
-        Cost { steps, step, beyond: BEYOND, rows, received, tile, launch, ..Cost::default() }
+        Sizes { shipped: false, ..Sizes::shipped(c).swap_remove(0) }
     }
 
     /// Rows in which a step's part of the right operand is copied: along K, or along the columns, of a swizzle that divides

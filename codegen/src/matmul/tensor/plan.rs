@@ -1,7 +1,4 @@
-//! Plans of products by mma.sync: tiles, warps and stages, which of them a launch chooses among, what each costs, and
-//! the limits of all.
-
-use tilewright_layout::Value as Size;
+//! Plans of products by mma.sync: tiles, warps and stages, which of them a launch chooses among, and the limits of all.
 
 use super::{Config, WIDE, ring};
 use crate::atom::Atom;
@@ -10,14 +7,10 @@ use crate::matmul::block_scales::BLOCK;
 use crate::matmul::bulk::SWIZZLED;
 use crate::problem::{Problem, Result};
 use crate::target::{Target, WARP};
-use crate::thread::Cost;
 use crate::tiled::{Terms, TiledMma};
 
 /// Most registers of a thread for sums, beside which there is room for fragments.
 pub(in crate::matmul) const MOST_SUMS: i64 = 224;
-/// Clocks of a tile beside its steps, a constant and so many for 1000 of its elements, and of a launch beside its tiles.
-const TILE: [u32; 2] = [182, 94];
-const LAUNCH: u32 = 4130;
 
 /// The configuration of a product by mma.sync.
 #[derive(Clone, Debug)]
@@ -81,8 +74,6 @@ const FEW_ROWS: [[i64; 3]; 3] = [[16, 32, 512], [32, 32, 512], [64, 32, 512]];
 const FEW_WIDE: [[i64; 3]; 3] = [[16, 32, 512], [32, 32, 512], [16, 16, 1024]];
 /// Warps that share K there.
 const OVER_K: i64 = 8;
-/// Clocks of the barrier of a step, and what remains of them where another block of the multiprocessor hides it.
-const BARRIER: [i64; 2] = [150, 20];
 /// Most stages there.
 const FEW_STAGES: i64 = 8;
 
@@ -169,53 +160,6 @@ impl Plan {
     pub(in crate::matmul) fn bytes(&self, c: &Config) -> i64 {
         let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
         (bm * a * bk + bn * b * c.k_of_b(bk) + c.bytes_of_scales(bn, bk, self.parts())) * self.stages
-    }
-
-    /// The cost model on Hopper, with copies of `width` bytes. A block copies 2.25 vectors of the ring in a
-    /// clock, or multiplies at half of the peak, both as measured for bf16.
-    pub(super) fn cost(&self, c: &Config, width: i64) -> Result<Cost> {
-        let [bm, bn, bk] = self.tile;
-        let [a, b] = [bm * bk * i64::from(c.dtype.bytes()), bn * c.k_of_b(bk) * i64::from(c.b_dtype.bytes())];
-        let steps = Size::symbol("K").ceil_div(bk).ok_or_else(|| Problem::new("no such tiles"))?;
-        let [rest, elements] = TILE.map(i64::from);
-        // Weights, or the longer operand, come from memory, the other mostly from the L2 cache.
-        let (near, far) = if c.mixed() { (a, b) } else { (a.min(b), a.max(b)) };
-        let (copies, tile) = match c.mixed() || self.mma.parts_of_k()? > 1 {
-            false => ((a + b) / width * 4 / 9, rest + elements * bm * bn / 1000),
-            // Elements of eight bytes arrive more slowly than warps that share K multiply them.
-            true if c.dtype.bytes() > 4 => ((a + b) * WIDE / width / 26, 1500),
-            true => (far * WIDE / width / 13 + near * WIDE / width / 45, 1500),
-        };
-        // Multiply-adds of elements of two bytes in a clock.
-        let rate = match c.dtype {
-            // Conversions take as long as products.
-            _ if c.mixed() => 320,
-            Elem::E4m3 | Elem::E5m2 => 400,
-            Elem::F64 => 450,
-            _ if c.precision.terms() == Terms::Two => 300,
-            _ => 900,
-        };
-        // ldmatrix transposes elements of two bytes; others are loaded one by one where they are not contiguous along K.
-        let one_by_one = c.dtype.bytes() != 2 && !(c.a_rows && c.b_rows);
-        let rate = if one_by_one { rate * 2 / 3 } else { rate };
-        let products = bm * bn * bk * i64::from(c.dtype.bytes()) / 2 / rate;
-        let step = (BARRIER[0] + copies.max(products)) as u32;
-        // Blocks whose warps have few sums wait for fragments, not for the barrier.
-        let threads = self.mma.threads()?;
-        let sums = bm * bn / (threads / i64::from(WARP));
-        // With so many sums, registers suffice for two blocks of four warps.
-        let two = sums >= 64 * 64 && threads <= 4 * i64::from(WARP);
-        let shared = if c.arch < ring::BULK && two { (BARRIER[0] - BARRIER[1]) as u32 } else { 0 };
-        // Rows that begin in the middle of a sector of 32 bytes take one more for each 128 bytes, and measurably longer.
-        let cut = if width == WIDE || c.dtype.bytes() > 4 {
-            (copies * 11 / 5).max(products) - copies.max(products)
-        } else {
-            0
-        };
-        // The copies of the first step and the products of the last one do not overlap.
-        let tile = if c.mixed() || self.mma.parts_of_k()? > 1 { tile } else { tile + copies.min(products) };
-        let (cut, tile, launch) = (cut as u32, tile as u32, LAUNCH);
-        Ok(Cost { steps, step, shared, cut, tile, launch, ..Cost::default() })
     }
 
     /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
