@@ -10,6 +10,7 @@
 //! - [Keys of products](keys): all keys of `matmul_kernel!`, by subject.
 //! - [Types](types): conversions, literals, accumulators, and the accuracy of functions.
 //! - [Lints](lints): warnings with names, and their levels.
+//! - [Limits](limits): what the language leaves out, and what to write instead.
 //!
 //! The items below carry the documentation of their names, in an editor as well. Inside `#[kernel]` the generator
 //! evaluates them; elsewhere they cannot be called, because nothing outside of a kernel has their arguments.
@@ -39,3 +40,5 @@ pub mod keys {}
 pub mod types {}
 #[doc = include_str!("language/lints.md")]
 pub mod lints {}
+#[doc = include_str!("language/limits.md")]
+pub mod limits {}

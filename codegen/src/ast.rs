@@ -176,6 +176,15 @@ pub enum StmtKind {
         /// Where it does not.
         other: Vec<Stmt>,
     },
+    /// `while condition { … }`; `loop { … }` has the condition `true`.
+    While {
+        /// What holds at the beginning of each iteration.
+        condition: Expr,
+        /// The statements.
+        body: Vec<Stmt>,
+    },
+    /// `break;`
+    Break,
     /// `role(name) { … }` and other calls that take a block: the call, and its statements.
     Block {
         /// The call in front of the block.
@@ -375,7 +384,7 @@ wire! {
     enum ParamKind { 0 Tensor { mutable, shape, stride }, 1 Scalar }
     enum StmtKind {
         0 Let { pattern, value }, 1 Assign { target, op, value }, 2 For { pattern, range, body },
-        3 If { condition, then, other }, 4 Block { head, body }, 5 Expr(a),
+        3 If { condition, then, other }, 4 Block { head, body }, 5 Expr(a), 6 While { condition, body }, 7 Break,
     }
     enum ExprKind {
         0 Int(a), 1 Float(a), 2 Bool(a), 3 Str(a), 4 Name(a), 5 Path(a), 6 Hole, 7 Tuple(a),

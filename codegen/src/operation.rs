@@ -156,6 +156,14 @@ pub enum MemoryOrder {
 }
 
 impl MemoryOrder {
+    /// All of them, by the names that kernels use.
+    pub const ALL: [(&'static str, MemoryOrder); 4] = [
+        ("relaxed", MemoryOrder::Relaxed),
+        ("acquire", MemoryOrder::Acquire),
+        ("release", MemoryOrder::Release),
+        ("acq_rel", MemoryOrder::Both),
+    ];
+
     /// Is it an acquire?
     pub fn acquires(self) -> bool {
         matches!(self, MemoryOrder::Acquire | MemoryOrder::Both)

@@ -67,6 +67,7 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
         masks: BTreeMap::new(),
         coordinates: BTreeMap::new(),
         loops: Vec::new(),
+        left: Vec::new(),
         followed: BTreeSet::new(),
         idle: BTreeSet::new(),
         operands: BTreeSet::new(),
@@ -131,6 +132,8 @@ struct Origins<'p> {
     coordinates: BTreeMap<Id, std::result::Result<Coordinates, Diagnostic>>,
     /// Loops around the current statement.
     loops: Vec<Id>,
+    /// States at early exits of loops.
+    left: Vec<(Id, State)>,
     /// Sums whose products whole tiles have stated; see [`Op::Follows`].
     followed: BTreeSet<Id>,
     /// Tensors whose edges are known after a loop if it has an iteration, and it may have none.
@@ -262,7 +265,8 @@ impl Origins<'_> {
             Op::Ordered { body, .. } => self.walk(body, state),
             Op::Take { number, .. } => forget(state, &|coord| is_number(coord, *number)),
             Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
-            Op::Leave { .. } | of_order!() => {}
+            Op::Leave { of, .. } => self.left.push((*of, state.clone())),
+            of_order!() => {}
         }
     }
 
@@ -312,7 +316,15 @@ impl Origins<'_> {
             self.loops.truncate(self.loops.len() - vars.len());
             leave(body, vars, state);
             let again = join(&entry, state);
+            // Where it is left early.
+            let (own, others) =
+                std::mem::take(&mut self.left).into_iter().partition(|(of, _)| vars.contains(of));
+            self.left = others;
             if again == entry {
+                for (_, mut left) in own {
+                    leave(body, vars, &mut left);
+                    *state = join(state, &left);
+                }
                 return;
             }
             entry = again;

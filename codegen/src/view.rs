@@ -39,6 +39,8 @@ pub struct View {
     pub nearest: Vec<usize>,
     /// The cluster rank of the block whose shared memory is accessed; the thread's own block without.
     pub peer: Option<Affine>,
+    /// Is it the part of a thread, also where all threads have the same part?
+    pub of_thread: bool,
 }
 
 /// A coordinate of a slice: a number, or the whole mode.
@@ -79,6 +81,7 @@ impl View {
             wraps: false,
             nearest: Vec::new(),
             peer: None,
+            of_thread: false,
         })
     }
 

@@ -158,7 +158,7 @@ impl Change {
             }
             (Change::Leave(_, before, more, end), Op::For { var, body, .. }) if *before <= body.len() => {
                 if let Some(left) = Affine::from(Coord::Var(*var)).plus(&(*more).into(), 1) {
-                    let op = Op::Leave { of: *var, left, right: Value::Int(*end) };
+                    let op = Op::Leave { of: *var, test: Test::less(left, *end).negated() };
                     body.insert(*before, Stmt { id: 0, span, by, op });
                 }
             }

@@ -291,8 +291,8 @@ impl Seen {
                 self.repeat(program, *var, *unroll);
                 "statement: for"
             }
-            Op::Leave { left, .. } => {
-                self.coordinates(left);
+            Op::Leave { test, .. } => {
+                test.integers().into_iter().for_each(|at| self.coordinates(at));
                 "statement: leave"
             }
             Op::Pipelined { .. } => "statement: pipelined",

@@ -203,7 +203,8 @@ impl Edit {
                     self.list(then);
                     self.list(other);
                 }
-                StmtKind::Block { body, .. } => self.list(body),
+                StmtKind::While { body, .. } | StmtKind::Block { body, .. } => self.list(body),
+                StmtKind::Break => {}
             }
         }
     }
@@ -343,7 +344,10 @@ fn renamed(of: &mut Kernel, elem: &str) {
                 StmtKind::Let { value, .. } | StmtKind::Expr(value) | StmtKind::Assign { value, .. } => {
                     all(value, name);
                 }
-                StmtKind::For { body, .. } | StmtKind::Block { body, .. } => list(body, name),
+                StmtKind::For { body, .. } | StmtKind::While { body, .. } | StmtKind::Block { body, .. } => {
+                    list(body, name);
+                }
+                StmtKind::Break => {}
                 StmtKind::If { then, other, .. } => {
                     list(then, name);
                     list(other, name);

@@ -109,6 +109,12 @@ fn statement(of: &Stmt, depth: usize, text: &mut String) {
             }
             String::from("}")
         }
+        StmtKind::While { condition, body: inner } => {
+            let _ = writeln!(text, "{indent}while {} {{", expr(condition));
+            body(inner, depth + 1, text);
+            String::from("}")
+        }
+        StmtKind::Break => String::from("break;"),
         StmtKind::Block { head, body: inner } => {
             let _ = writeln!(text, "{indent}{} {{", expr(head));
             body(inner, depth + 1, text);

@@ -62,6 +62,8 @@ fn stmt(s: &Stmt) -> String {
         StmtKind::If { condition, then, other } => {
             format!("if {} {} else {}", expr(condition), block(then), block(other))
         }
+        StmtKind::While { condition, body } => format!("while {} {}", expr(condition), block(body)),
+        StmtKind::Break => "break;".into(),
         StmtKind::Block { head, body } => format!("{} {}", expr(head), block(body)),
         StmtKind::Expr(value) => format!("{};", expr(value)),
     }

@@ -229,15 +229,17 @@ fn chain(last: &syn::ExprBinary, text: &mut Text) -> Option<(Place, ExprKind)> {
 fn refusal(from: &Expr) -> (Place, &'static str, &'static str) {
     let first = first(from);
     let (what, instead) = match from {
-        Expr::While(_) | Expr::Loop(_) => ("a kernel's loops are counted", "write `for k in 0..n { … }`"),
-        Expr::ForLoop(_) => ("a loop is a statement, not a value", "write it on a line of its own"),
+        Expr::While(_) | Expr::Loop(_) | Expr::ForLoop(_) => {
+            ("a loop is a statement, not a value", "write it on a line of its own")
+        }
         Expr::Match(_) => ("there is no `match` in a kernel", "write `if … { … } else { … }`"),
         Expr::Let(_) => ("there are no patterns to test in a kernel", "write a comparison such as `k == 0`"),
         Expr::Return(_) => {
             ("a kernel returns nothing", "let the statements end, or put the rest under an `if`")
         }
-        Expr::Break(_) | Expr::Continue(_) => {
-            ("a loop runs to its end", "put the rest of its body under an `if`")
+        Expr::Break(_) => ("`break` is a statement without a value", "write `break;` on a line of its own"),
+        Expr::Continue(_) => {
+            ("an iteration runs to its end", "put the rest of the loop's body under an `if`")
         }
         Expr::Assign(_) => ("an assignment is a statement, not a value", "write it on a line of its own"),
         Expr::Block(_) => ("blocks have no labels here", "leave the label out"),

@@ -129,6 +129,11 @@ impl<'t> Shadow<'t> {
                 let (condition, then, other) = (self.uses(condition), self.block(then), self.block(other));
                 quote!(#condition #then #other)
             }
+            StmtKind::While { condition, body } => {
+                let (condition, body) = (self.uses(condition), self.block(body));
+                quote!(#condition #body)
+            }
+            StmtKind::Break => TokenStream::new(),
             StmtKind::Block { head, body } => {
                 let (head, body) = (self.uses(head), self.block(body));
                 quote!(#head #body)

@@ -68,14 +68,26 @@ pub(crate) fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
 fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
     let (place, kind) = match from {
         Expr::ForLoop(x) => {
-            attributes(&x.attrs, text);
-            if let Some(label) = &x.label {
-                text.wrong(Place::of(label), "loops have no labels here", "leave the label out");
-            }
-            let start = Place::from(x.for_token.span);
+            let start = looped(&x.attrs, x.label.as_ref(), x.for_token.span, text);
             let (pattern, range) = (pattern(&x.pat, text), expr(&x.expr, text));
             let body = nested(&x.body, x.for_token.span, text);
             (start.to(text.place(range.span)), StmtKind::For { pattern: pattern?, range, body })
+        }
+        Expr::While(x) => {
+            let start = looped(&x.attrs, x.label.as_ref(), x.while_token.span, text);
+            let condition = expr(&x.cond, text);
+            let body = nested(&x.body, x.while_token.span, text);
+            (start.to(text.place(condition.span)), StmtKind::While { condition, body })
+        }
+        Expr::Loop(x) => {
+            let start = looped(&x.attrs, x.label.as_ref(), x.loop_token.span, text);
+            let condition = ast::Expr { span: text.span(start), kind: ast::ExprKind::Bool(true) };
+            let body = nested(&x.body, x.loop_token.span, text);
+            (start, StmtKind::While { condition, body })
+        }
+        Expr::Break(x) if x.label.is_none() && x.expr.is_none() => {
+            attributes(&x.attrs, text);
+            (Place::from(x.break_token.span), StmtKind::Break)
         }
         Expr::If(x) => {
             attributes(&x.attrs, text);
@@ -113,6 +125,24 @@ fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
         }
     };
     Some(Stmt { span: text.span(place), kind })
+}
+
+/// The keyword of a loop.
+fn looped(
+    attrs: &[syn::Attribute],
+    label: Option<&syn::Label>,
+    keyword: proc_macro2::Span,
+    text: &mut Text,
+) -> Place {
+    attributes(attrs, text);
+    if let Some(label) = label {
+        text.wrong(
+            Place::of(label),
+            "loops have no labels here",
+            "leave the label out: `break` leaves the innermost loop",
+        );
+    }
+    Place::from(keyword)
 }
 
 /// `role(producer, || { … })`: a call that takes a block.

@@ -139,6 +139,10 @@ language! {
     /// for the types that the hardware supports. Out-of-bounds elements are skipped. Floating-point sums are
     /// rounded in the order of arrival, so they differ from run to run: `#[kernel(deny(deterministic))]`
     /// refuses them.
+    ///
+    /// `let before = copy(1, count[(0)], how = "atomic_add")` keeps what was there before. Such an update releases what the
+    /// block has done and acquires what others have; `order = "relaxed"`, `"acquire"`, `"release"` or `"acq_rel"` says otherwise.
+    /// See [Between blocks](super::control#between-blocks).
     fn copy(from: View, to: View);
     /// Sets every element to a number, or to that of a tile of one element.
     fn fill(tile: View, value: Number);
@@ -259,6 +263,12 @@ language! {
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(cluster_scan(x, 0.0, |a, b| a + b), y);",
             f32 [3.0, 4.0];
+    /// Raises a flag, one `i32` of a tensor, by 1 or by so much: what the block has done before is visible to blocks that wait
+    /// for it. See [Between blocks](super::control#between-blocks).
+    fn signal(flag: View, add: Number);
+    /// Waits until a flag has been raised so far, `wait(flags[(i)], 1)`, and sees what was done before that. A flag out of
+    /// bounds is not waited for. See [Between blocks](super::control#between-blocks).
+    fn wait(flag: View, least: Number);
     /// Statements of a loop's body from here on are of a later stage: `stage(1)` runs them one step later than those of stage 0,
     /// beside statements of the next iteration; `stage(1, place = 0)` says where in a step. See
     /// [Stages](super::control#stages).

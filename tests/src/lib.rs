@@ -1,6 +1,8 @@
 //! Shared parts of the tests: kernels, their inputs and expected results, and user crates.
 
 pub mod arithmetic;
+#[path = "../../examples/between_blocks.rs"]
+pub mod between;
 pub mod casts;
 pub mod choreography;
 mod compiler;

@@ -67,16 +67,20 @@ impl Stmt {
             StmtKind::Let { value: one, .. }
             | StmtKind::For { range: one, .. }
             | StmtKind::If { condition: one, .. }
+            | StmtKind::While { condition: one, .. }
             | StmtKind::Block { head: one, .. }
             | StmtKind::Expr(one) => vec![one],
             StmtKind::Assign { target, value, .. } => vec![target, value],
+            StmtKind::Break => Vec::new(),
         }
     }
 
     /// Its direct substatements.
     pub(crate) fn stmts(&self) -> Vec<&Stmt> {
         match &self.kind {
-            StmtKind::For { body, .. } | StmtKind::Block { body, .. } => body.iter().collect(),
+            StmtKind::For { body, .. } | StmtKind::While { body, .. } | StmtKind::Block { body, .. } => {
+                body.iter().collect()
+            }
             StmtKind::If { then, other, .. } => then.iter().chain(other).collect(),
             _ => Vec::new(),
         }

@@ -72,6 +72,21 @@ impl Builder {
         done
     }
 
+    /// Leaves the loop of a variable where a condition holds, which is the same for all threads of the group.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{affine::Coord, build::Builder, condition::Test, thread::Unroll};
+    /// # let mut b = Builder::new("example");
+    /// b.repeat_over("k", 0, 10, Unroll::No, |b, k| {
+    ///     let [(Coord::Var(of), _)] = k.terms[..] else { return };
+    ///     b.leave(of, Test::less(Coord::Block(0), k));
+    /// });
+    /// assert_eq!(b.finish().body.len(), 1);
+    /// ```
+    pub fn leave(&mut self, of: Id, test: Test) {
+        self.push(Op::Leave { of, test });
+    }
+
     /// A loop's variable and body, and what the closure returned.
     fn loop_body<T>(
         &mut self,

@@ -50,7 +50,8 @@ type State = HashMap<Id, Content>;
 pub(super) fn find(program: &Program, levels: &[(Name, Level)], budget: &mut Budget) -> Vec<Diagnostic> {
     let threads = program.threads().max(1);
     let (said, found, followed) = (Vec::new(), Vec::new(), HashSet::new());
-    let mut walk = Walk { program, levels, threads, budget, said, found, followed };
+    let left = Vec::new();
+    let mut walk = Walk { program, levels, threads, budget, said, found, followed, left };
     walk.statements(&program.body, &mut State::new());
     walk.found
 }
@@ -65,6 +66,8 @@ struct Walk<'p, 'b> {
     found: Vec<Diagnostic>,
     /// Sums whose products whole tiles have stated; see [`Op::Follows`].
     followed: HashSet<Id>,
+    /// States at early exits of loops.
+    left: Vec<(Id, State)>,
 }
 
 impl<'p> Walk<'p, '_> {
@@ -154,9 +157,11 @@ impl<'p> Walk<'p, '_> {
                     self.write(stmt, carry, Origin::Any, state);
                 }
             }
-            Op::For { body, .. } | Op::Pipelined { body, .. } | Op::Tiles { body, .. } => {
-                self.repeated(body, state)
+            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
+                self.repeated(body, state);
+                self.joined(*var, state);
             }
+            Op::Tiles { body, .. } => self.repeated(body, state),
             Op::Step { body, past, .. } => {
                 let before = state.clone();
                 self.statements(body, state);
@@ -175,7 +180,8 @@ impl<'p> Walk<'p, '_> {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }
             Op::Take { .. } | Op::Holds { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
-            Op::Leave { .. } | of_order!() => {}
+            Op::Leave { of, .. } => self.left.push((*of, state.clone())),
+            of_order!() => {}
         }
     }
 
@@ -190,6 +196,15 @@ impl<'p> Walk<'p, '_> {
             }
         }
         self.forget(body, state);
+    }
+
+    /// The state behind a loop, with those where it is left early.
+    fn joined(&mut self, var: Id, state: &mut State) {
+        let (own, others) = std::mem::take(&mut self.left).into_iter().partition(|(of, _)| *of == var);
+        self.left = others;
+        for (_, left) in own {
+            *state = join(state, &left);
+        }
     }
 
     fn forget(&self, body: &[Stmt], state: &mut State) {

@@ -11,6 +11,7 @@ mod coordinates;
 mod cores;
 mod coverage;
 mod deterministic;
+mod flags;
 mod intensity;
 pub(crate) mod limits;
 mod lints;
@@ -99,6 +100,7 @@ pub(crate) fn threads(program: &Program) -> Vec<Diagnostic> {
 pub(crate) fn meant(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let mut found = coverage::find(program, levels);
     found.append(&mut cores::find(program, levels));
+    found.append(&mut flags::find(program));
     found.retain(|said| said.span != Span::default());
     found
 }

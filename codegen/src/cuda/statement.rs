@@ -136,6 +136,7 @@ impl Printer<'_> {
                 }
             }
             Op::Leave { of, cond } => {
+                let always = self.kernel.exprs.constant(*cond).is_some_and(|holds| holds != 0);
                 let cond = self.int(*cond);
                 let label = match self.loops.last() {
                     Some((innermost, _)) if innermost == of => None,
@@ -147,7 +148,8 @@ impl Printer<'_> {
                         .and_then(|(_, label)| label.as_ref()),
                 };
                 let leave = label.map_or("break".to_owned(), |label| format!("goto {label}"));
-                self.line(&format!("if ({cond}) {leave};"));
+                let cond = if always { String::new() } else { format!("if ({cond}) ") };
+                self.line(&format!("{cond}{leave};"));
             }
             Op::If { cond, then, other } => {
                 let cond = self.int(*cond);

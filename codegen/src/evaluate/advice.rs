@@ -135,7 +135,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     ),
     (
         &["grid_sync", "this_grid", "cooperative_groups", "cg", "cluster_sync"],
-        "blocks of a grid do not wait for one another: end the kernel, and launch another for what follows; the blocks of a cluster combine elements by cluster_sum(x) and its like",
+        "end the kernel, and launch another for what follows; or let the last block to arrive do it: let before = copy(1, count[(0)], how = \"atomic_add\"); blocks wait for flags by wait(flag, 1), and the blocks of a cluster combine elements by cluster_sum(x)",
     ),
     (
         &[
@@ -147,7 +147,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "memory_fence",
             "__nanosleep",
         ],
-        "accesses are ordered by sync_threads(), and statements on whole tiles by themselves; what another block wrote is read by another launch",
+        "accesses of a block are ordered by sync_threads(), and statements on whole tiles by themselves; what a block has written is released by signal(flag) and acquired by wait(flag, 1), or by an atomic update whose value has a name, let before = copy(1, count[(0)], how = \"atomic_add\")",
     ),
     (
         &["atomicCAS", "atomic_cas"],
@@ -172,7 +172,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["softmax"], "write e / sum(e, 1), where `let e = exp(x - maximum(x, 1));`"),
     (
         &["atomic_add", "atomicAdd", "atomic_max", "atomicMax"],
-        "write copy(x, y, how = \"atomic_add\"), or \"atomic_max\" and its like; at places that elements name, scatter(x, y, |x| (place, 1), how = \"atomic_add\")",
+        "write copy(x, y, how = \"atomic_add\"), or \"atomic_max\" and its like, and `let old = copy(…)` for what was there before; at places that elements name, scatter(x, y, |x| (place, 1), how = \"atomic_add\")",
     ),
 ];
 
@@ -323,7 +323,7 @@ pub(super) fn method(name: &str, of: &Value) -> String {
 }
 
 /// What `if` can be.
-const CONDITIONS: &str = "`if` is decided by integers: constants, `block.x`, loop variables, sizes, scalar arguments, and single elements of integer type, such as ids[(block.x)], or x[(0)] as i32";
+const CONDITIONS: &str = "`if` is decided by integers: constants, `block.x`, loop variables, sizes, scalar arguments, and single elements, such as ids[(block.x)], or those of a tile that all threads have, sum(x) > 0.0";
 
 /// The counterpart of `if` for elements.
 const CHOICES: &str =

@@ -40,6 +40,26 @@ impl Evaluator {
         Ok(Value::Unit)
     }
 
+    /// `signal(flags[(i)])`, `signal(flags[(i)], 2)`
+    pub(super) fn signal_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let flag = args.view(0)?;
+        let add = if args.get(1).is_some() { args.integer(1)? } else { 1 };
+        self.builder.signal(&flag, add)?;
+        Ok(Value::Unit)
+    }
+
+    /// `wait(flags[(i)], 1)`
+    pub(super) fn wait_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let flag = args.view(0)?;
+        let least = args.get(1).cloned().ok_or_else(|| args.needs(1, "the least value to wait for"))?;
+        let least = match self.coordinates(least, args.span(1)) {
+            Value::Poison => return Ok(Value::Poison),
+            least => self.integer(&least).ok_or_else(|| args.needs(1, "an integer"))?,
+        };
+        self.builder.await_flag(&flag, &least)?;
+        Ok(Value::Unit)
+    }
+
     /// `stage(1, place = 0)`
     pub(super) fn stage_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let stage = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "the number of a stage"))?;

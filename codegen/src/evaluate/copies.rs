@@ -3,11 +3,12 @@
 use super::args::Args;
 use super::value::Value;
 use super::{Evaluator, instruction, integer};
+use crate::ast::Span;
 use crate::atoms;
 use crate::number::Number;
 use crate::problem::Problem;
-use crate::thread::Change;
-use crate::tile::How;
+use crate::thread::{Change, MemoryOrder};
+use crate::tile::{How, Update};
 use crate::typing::Type;
 use crate::view::View;
 
@@ -37,17 +38,17 @@ impl Evaluator {
             }
             args.part(1)?;
         }
-        let (mut how, mut fill, mut clamps, mut update) = (How::Derive, None, false, None);
-        let change = |text: &str| {
-            let name = text.strip_prefix("atomic_")?;
-            Change::ALL.iter().find(|row| row.0 == name).map(|row| row.1)
-        };
+        let (mut how, mut fill, mut clamps, mut update, mut order) = (How::Derive, None, false, None, None);
         for (name, value, span) in &args.named {
             match (name.text.as_str(), value) {
                 ("how", Value::Text(text)) if text == "plain" => how = How::Plain,
                 ("how", Value::Text(text)) if text == "staged" => how = How::Staged,
                 ("clamp", Value::Bool(yes)) => clamps = *yes,
                 ("how", Value::Text(text)) if change(text).is_some() => update = change(text),
+                ("order", _) => match memory_order(value, *span) {
+                    Ok(known) => order = Some(known),
+                    Err(problem) => return Ok(self.complain(*span, problem)),
+                },
                 ("how", Value::Text(text)) if atoms::find(text).is_some() => {
                     let row = match instruction::copy_row(text) {
                         Ok(row) => row,
@@ -69,9 +70,15 @@ impl Evaluator {
         }
         let modes = if clamps { 0..from.base.len() } else { 0..0 };
         let from = modes.fold(from, View::nearest);
-        if let (Some(update), None) = (update, &fill) {
+        if let (None, Some((_, span))) = (update, order) {
+            let problem = Problem::new("the order of a copy is that of an atomic update");
+            return Ok(self.complain(span, problem.help("write how = \"atomic_add\" or its like as well")));
+        }
+        if let (Some(change), None) = (update, &fill) {
+            let update = self.update(change, order, &to, args)?;
+            let old = update.old.clone();
             self.builder.atomic(&from, &to, update)?;
-            return Ok(Value::Unit);
+            return Ok(old.map_or(Value::Unit, Value::View));
         }
         match (how, fill) {
             _ if update.is_some() => {
@@ -90,6 +97,47 @@ impl Evaluator {
         }
         Ok(Value::Unit)
     }
+}
+
+impl Evaluator {
+    /// An atomic update. A name for its value keeps what was there before, and such an update orders what stands around it,
+    /// unless its author says otherwise.
+    pub(super) fn update(
+        &mut self,
+        with: Change,
+        order: Option<(MemoryOrder, Span)>,
+        like: &View,
+        args: &Args,
+    ) -> Result<Update, Problem> {
+        let old = match &args.naming[..] {
+            [] => None,
+            [name, ..] => {
+                let elem = self.builder.elem(like);
+                Some(self.room_for(name, elem, std::slice::from_ref(like))?.with_name(name))
+            }
+        };
+        let usual = if old.is_some() { MemoryOrder::Both } else { MemoryOrder::Relaxed };
+        Ok(Update { order: order.map_or(usual, |(order, _)| order), old, ..with.into() })
+    }
+}
+
+/// `atomic_add` and its like.
+pub(super) fn change(text: &str) -> Option<Change> {
+    let name = text.strip_prefix("atomic_")?;
+    Change::ALL.iter().find(|row| row.0 == name).map(|row| row.1)
+}
+
+/// `order = "release"`
+pub(super) fn memory_order(value: &Value, span: Span) -> Result<(MemoryOrder, Span), Problem> {
+    let known = match value {
+        Value::Text(text) => MemoryOrder::ALL.iter().find(|(name, _)| name == text),
+        _ => None,
+    };
+    known.map(|(_, order)| (*order, span)).ok_or_else(|| {
+        let all: Vec<String> = MemoryOrder::ALL.iter().map(|(name, _)| format!("\"{name}\"")).collect();
+        Problem::new(format!("`order` cannot be {}", value.kind()))
+            .help(format!("it is one of {}", all.join(", ")))
+    })
 }
 
 /// What an argument of a copy can be.

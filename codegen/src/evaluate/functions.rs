@@ -78,7 +78,7 @@ pub const FUNCTIONS: &[Function] = &[
     row(
         "copy",
         "copy(from, to), with fill = 0.0, how = \"staged\" or how = \"atomic_add\"",
-        &["how", "fill", "clamp"],
+        &["how", "fill", "clamp", "order"],
         2,
         Evaluator::copy_call,
     ),
@@ -100,10 +100,12 @@ pub const FUNCTIONS: &[Function] = &[
     row(
         "scatter",
         "scatter(x, y, |x, at| ((at.1, at.0), x)), with how = \"atomic_add\"",
-        &["how", "beyond"],
+        &["how", "beyond", "order"],
         3,
         Evaluator::scatter_call,
     ),
+    row("signal", "signal(flags[(i)]), or signal(flags[(i)], 2)", &[], 2, Evaluator::signal_call),
+    row("wait", "wait(flags[(i)], 1)", &[], 2, Evaluator::wait_call),
     row(
         "sum",
         "sum(fragment, 1), with acc = f32 or beyond = 0.0",

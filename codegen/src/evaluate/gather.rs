@@ -1,6 +1,7 @@
 //! Elements at places of their own: loaded inside a closure, and stored by `scatter`.
 
 use super::args::Args;
+use super::copies::{change, memory_order};
 use super::elements::mapped;
 use super::value::Value;
 use super::{Evaluator, advice};
@@ -8,8 +9,8 @@ use crate::ast::{self, ExprKind, Span};
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::problem::{Problem, count};
-use crate::thread::Change;
-use crate::tile::{self, Update};
+use crate::thread::{Change, MemoryOrder};
+use crate::tile;
 use crate::typing::{self, Scalar, Type};
 use crate::view::{At, View};
 
@@ -106,7 +107,7 @@ impl Evaluator {
             );
         };
         let to = to.clone();
-        let (update, beyond) = scattered_how(args)?;
+        let (change, order, beyond) = scattered_how(args)?;
         mapped.to = None;
         if let Some(view) = mapped.ins.iter().find(|view| view.extents().is_none()) {
             return Err(advice::whole(view, "scatter").arg(0));
@@ -149,10 +150,12 @@ impl Evaluator {
             numbers.push(self.computed(&format!("{}_index", to.name), &mapped.ins, place, Elem::I32)?);
         }
         let from = self.computed(&format!("{}_value", to.name), &mapped.ins, value, elem)?;
+        let update = change.map(|change| self.update(change, order, &from, args)).transpose()?;
+        let old = update.as_ref().and_then(|update| update.old.clone());
         self.builder
             .scatter_beyond(&from, &numbers, &to, update, beyond)
             .map_err(|problem| problem.arg(1))?;
-        Ok(Value::Unit)
+        Ok(old.map_or(Value::Unit, Value::View))
     }
 }
 
@@ -168,16 +171,18 @@ fn pair(body: &ast::Expr) -> Option<[Span; 2]> {
 }
 
 /// How a scatter writes, and whether its author says that elements from beyond a tensor have no place.
-fn scattered_how(args: &Args) -> Result<(Option<Update>, bool), Problem> {
-    let (mut update, mut beyond) = (None, false);
-    for (name, value, _) in &args.named {
-        let change = match value {
-            Value::Text(text) => text.strip_prefix("atomic_"),
+#[allow(clippy::type_complexity)]
+fn scattered_how(args: &Args) -> Result<(Option<Change>, Option<(MemoryOrder, Span)>, bool), Problem> {
+    let (mut update, mut order, mut beyond) = (None, None, false);
+    for (name, value, span) in &args.named {
+        let known = match value {
+            Value::Text(text) => change(text),
             _ => None,
         };
-        match (name.text.as_str(), value, Change::ALL.iter().find(|row| Some(row.0) == change)) {
+        match (name.text.as_str(), value, known) {
             ("beyond", Value::Int(-1), _) => beyond = true,
-            ("how", _, Some((_, change))) => update = Some((*change).into()),
+            ("how", _, Some(change)) => update = Some(change),
+            ("order", ..) => order = Some(memory_order(value, *span)?),
             ("beyond", ..) => {
                 return Err(Problem::new(format!("`beyond` cannot be {}", value.kind()))
                     .help("write beyond = -1 where elements from beyond a tensor get places out of bounds"));
@@ -188,7 +193,7 @@ fn scattered_how(args: &Args) -> Result<(Option<Update>, bool), Problem> {
             }
         }
     }
-    Ok((update, beyond))
+    Ok((update, order, beyond))
 }
 
 fn no_pair() -> Problem {

@@ -1,8 +1,8 @@
 //! Loops and conditions of the kernel.
 
-use super::Evaluator;
 use super::value::Value;
-use crate::affine::{Affine, Arith};
+use super::{Evaluator, advice, integer};
+use crate::affine::{Affine, Arith, Coord};
 use crate::ast::{self, Pattern, Span};
 use crate::build::Builder;
 use crate::condition::Test;
@@ -10,8 +10,9 @@ use crate::limits;
 use crate::pipeline::unfit;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
-use crate::thread::Unroll;
+use crate::thread::{Id, Unroll};
 use crate::tile::Ahead;
+use crate::view::At;
 
 impl Evaluator {
     pub(super) fn repeat(&mut self, pattern: &Pattern, range: &ast::Expr, body: &[ast::Stmt]) {
@@ -44,7 +45,9 @@ impl Evaluator {
                 for n in from..to {
                     let depth = self.scope.len();
                     self.bind(pattern, Value::Int(n));
+                    self.around.push(Around::Unrolled);
                     self.body(body);
+                    self.around.pop();
                     self.scope.truncate(depth);
                     if !self.goes_on(1, range.span) {
                         break;
@@ -192,7 +195,12 @@ impl Evaluator {
             std::mem::swap(&mut self.builder, inner);
             let depth = self.scope.len();
             self.bind(pattern, first.plus(&var, 1).map_or(Value::Poison, Value::Index));
+            self.around.push(match (ahead, &var.terms[..]) {
+                (None, [(Coord::Var(var), 1)]) => Around::Loop(*var),
+                _ => Around::Pipelined,
+            });
             self.body(body);
+            self.around.pop();
             self.scope.truncate(depth);
             std::mem::swap(&mut self.builder, inner);
         };
@@ -201,6 +209,89 @@ impl Evaluator {
             None => builder.repeat_over(&name, from, to, Unroll::No, iteration),
         }
         self.builder = builder;
+    }
+
+    /// What a condition of a statement is: known while compiling, or a test of integers. Elements that all threads have become
+    /// one; nothing after an error.
+    pub(super) fn decided(&mut self, condition: &ast::Expr) -> Option<Decided> {
+        let found = self.expr(condition);
+        match found {
+            Value::Bool(known) => return Some(Decided::Known(known)),
+            Value::Poison => return None,
+            Value::Elements(of) if of.ins.iter().all(integer::is_one) && of.tile.is_some() => {
+                let tile = of.tile?;
+                let whole = match tile.rank() {
+                    1 => tile,
+                    rank => self.builder.slice(&tile, &vec![At::Index(0.into()); rank]).ok()?,
+                };
+                let Value::Index(holds) = self.take(&whole, condition.span) else { return None };
+                return Some(Decided::Test(Test::Equal(holds, 0.into()).negated()));
+            }
+            _ => {}
+        }
+        match integer::test(&found) {
+            Some(test) => Some(Decided::Test(test)),
+            None => {
+                self.complain(condition.span, advice::condition(&found));
+                None
+            }
+        }
+    }
+
+    /// `while condition { … }`, also `loop { … }`: a loop that is left where the condition does not hold.
+    pub(super) fn repeat_while(&mut self, condition: &ast::Expr, body: &[ast::Stmt], span: Span) {
+        if body.is_empty() {
+            let problem = Problem::new("this loop changes nothing, so it never ends");
+            self.complain(span, problem.help("what another block has written is awaited by wait(flag, 1), which sees what that block did before signal(flag)"));
+            return;
+        }
+        if matches!(condition.kind, ast::ExprKind::Bool(true)) && !body.iter().any(breaks) {
+            let problem = Problem::new("nothing ends this loop");
+            self.complain(
+                span,
+                problem.help("write `while condition { … }`, or `if condition { break; }` in it"),
+            );
+            return;
+        }
+        // The builder cannot be borrowed while the body runs through it, so it is swapped out.
+        let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
+        let iteration = |inner: &mut Builder, var: Affine| {
+            std::mem::swap(&mut self.builder, inner);
+            if let [(Coord::Var(of), 1)] = var.terms[..] {
+                self.around.push(Around::Loop(of));
+                match self.decided(condition) {
+                    Some(Decided::Test(test)) => self.leave(test.negated(), condition.span),
+                    Some(Decided::Known(false)) => self.leave(always(), condition.span),
+                    Some(Decided::Known(true)) | None => {}
+                }
+                self.body(body);
+                self.around.pop();
+            }
+            std::mem::swap(&mut self.builder, inner);
+        };
+        builder.repeat_over("turn", 0, i64::from(i32::MAX), Unroll::No, iteration);
+        self.builder = builder;
+    }
+
+    /// `break`, where a condition holds.
+    pub(super) fn leave(&mut self, test: Test, span: Span) {
+        let (what, help) = match self.around.last() {
+            Some(Around::Loop(of)) => {
+                self.builder.at(span);
+                self.builder.leave(*of, test);
+                return;
+            }
+            Some(Around::Pipelined) => (
+                "copies of a pipelined loop run ahead, so it runs to its end",
+                "bound its range, or write the loop without `pipelined`",
+            ),
+            Some(Around::Unrolled) => (
+                "an unrolled loop runs to its end",
+                "write the range without `unroll`, or put the rest of its body under an `if`",
+            ),
+            None => ("there is no loop around this", "let the statements end, or put the rest under an `if`"),
+        };
+        self.complain(span, Problem::new(what).help(help));
     }
 
     /// A condition that is decided at run time.
@@ -219,6 +310,37 @@ impl Evaluator {
         builder.arms(test, &mut arm);
         self.builder = builder;
     }
+}
+
+/// A loop around a statement.
+#[derive(Clone, Copy)]
+pub(super) enum Around {
+    /// One that the kernel runs, by its variable.
+    Loop(Id),
+    Pipelined,
+    Unrolled,
+}
+
+/// A condition of a statement.
+pub(super) enum Decided {
+    /// Known while compiling.
+    Known(bool),
+    /// Decided at run time.
+    Test(Test),
+}
+
+/// Does a statement leave the loop around it?
+fn breaks(stmt: &ast::Stmt) -> bool {
+    match &stmt.kind {
+        ast::StmtKind::Break => true,
+        ast::StmtKind::If { then, other, .. } => then.iter().chain(other).any(breaks),
+        _ => false,
+    }
+}
+
+/// A test that holds.
+pub(super) fn always() -> Test {
+    Test::Equal(0.into(), 0.into())
 }
 
 /// The named arguments of `pipelined`.

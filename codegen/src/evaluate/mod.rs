@@ -37,7 +37,7 @@ mod views;
 mod whole;
 
 use crate::affine::Affine;
-use crate::ast::{self, Kernel, Level, Name, Span, StmtKind};
+use crate::ast::{self, Kernel, Level, Name, Span, Stmt, StmtKind};
 use crate::build::Builder;
 use crate::definition::Settings;
 use crate::diagnostic::{Diagnostic, Lint};
@@ -51,6 +51,7 @@ pub use advice::elsewhere;
 pub use device::{device, recursive};
 pub use functions::{FUNCTIONS, Function};
 pub use keys::KEYS;
+use loops::{Around, Decided};
 pub(crate) use matmul_keys::Keys;
 use value::Value;
 
@@ -120,6 +121,8 @@ struct Evaluator {
     blocks: u32,
     depth: u32,
     work: Work,
+    /// Loops around the statement under evaluation.
+    around: Vec<Around>,
     /// False for keys, which are read outside of any kernel.
     in_kernel: bool,
     /// Is this a function of elements, where `as` gives literals a type?
@@ -150,6 +153,7 @@ impl Evaluator {
             blocks: 0,
             depth: 0,
             work: Work::default(),
+            around: Vec::new(),
             in_kernel: true,
             in_closure: false,
             captured: None,
@@ -253,17 +257,18 @@ impl Evaluator {
             }
             StmtKind::Assign { target, op, value } => self.assign(target, *op, value, stmt.span),
             StmtKind::For { pattern, range, body } => self.repeat(pattern, range, body),
-            StmtKind::If { condition, then, other } => match self.expr(condition) {
-                Value::Bool(true) => self.body(then),
-                Value::Bool(false) => self.body(other),
-                Value::Poison => {}
-                found => match integer::test(&found) {
-                    Some(test) => self.branch(test, then, other, stmt.span),
-                    None => {
-                        self.complain(condition.span, advice::condition(&found));
-                    }
-                },
+            StmtKind::If { condition, then, other } => match (self.decided(condition), &then[..], &other[..])
+            {
+                (Some(Decided::Known(true)), ..) => self.body(then),
+                (Some(Decided::Known(false)), ..) => self.body(other),
+                (Some(Decided::Test(test)), [Stmt { kind: StmtKind::Break, span }], []) => {
+                    self.leave(test, *span)
+                }
+                (Some(Decided::Test(test)), ..) => self.branch(test, then, other, stmt.span),
+                (None, ..) => {}
             },
+            StmtKind::While { condition, body } => self.repeat_while(condition, body, stmt.span),
+            StmtKind::Break => self.leave(loops::always(), stmt.span),
             StmtKind::Block { head, .. } => {
                 let problem = Problem::new("this block is not a statement of kernels");
                 self.complain(head.span, problem.help("use `for`, `if`, or plain statements"));

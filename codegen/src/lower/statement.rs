@@ -102,9 +102,21 @@ impl Lower<'_> {
             tile::Op::Sync => self.meet(stmt.by),
             tile::Op::Ordered { order, groups, body } => self.ordered(*order, groups, body)?,
             tile::Op::For { var, unroll, body } => self.repeat(*var, *unroll, body)?,
-            tile::Op::Leave { of, left, right } => {
-                let below = self.below(left, *right);
-                let cond = self.exprs().not(below);
+            tile::Op::Leave { of, test } => {
+                let ends = match test {
+                    Test::Not(inner) => match &**inner {
+                        Test::Less(left, right) => right.size().map(|right| (left, right)),
+                        _ => None,
+                    },
+                    _ => None,
+                };
+                let cond = match ends {
+                    Some((left, right)) => {
+                        let below = self.below(left, right);
+                        self.exprs().not(below)
+                    }
+                    None => self.test(test).map_err(problem)?,
+                };
                 if let Some(Int::Var(of)) =
                     self.scope.vars[*of as usize].map(|at| self.kernel.exprs.get(at).int.clone())
                 {

@@ -44,6 +44,7 @@ use tilewright_layout::{Composed, Layout, Value};
 use super::fetches::{Fetches, Level};
 use super::schedule::{Schedule, Slot};
 use crate::affine::{Affine, Coord};
+use crate::condition::Test;
 use crate::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::{Ahead, Op, Past, Program, Stmt};
@@ -299,7 +300,7 @@ impl Exit {
     fn before(&self, k_step: &Affine) -> Result<Op> {
         let left = self.begin.plus(k_step, self.apart);
         let left = left.ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
-        Ok(Op::Leave { of: self.of, left, right: self.extent })
+        Ok(Op::Leave { of: self.of, test: Test::Less(left, self.extent.into()).negated() })
     }
 }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::affine::Coord;
 use crate::flow::{Edit, Forward, forward};
+use crate::operation::MemoryOrder;
 use crate::pipeline::{Fetches, is_in_flight};
 use crate::thread::Id;
 use crate::tile::whole;
@@ -93,6 +94,18 @@ impl Forward<Program> for Barriers<'_> {
                 synchronised(state);
                 Edit::Keep
             }
+            // The group meets at the flag itself; copies are waited for before what they have read or written is released.
+            Op::Signal { .. } => {
+                let flies = state.values().any(|since| since.arriving || since.departing);
+                let wait = flies.then(|| Stmt { op: Op::WaitCopies { pending: 0 }, ..stmt.clone() });
+                landed(state);
+                synchronised(state);
+                Edit::Ahead(wait.into_iter().collect())
+            }
+            Op::AwaitFlag { .. } => {
+                synchronised(state);
+                Edit::Keep
+            }
             Op::WaitCopies { pending: 0 } => {
                 landed(state);
                 Edit::Keep
@@ -133,6 +146,11 @@ impl Barriers<'_> {
 
     /// Is a barrier needed before this? If so, also a wait for copies?
     fn conflict(&self, stmt: &Stmt, state: &State) -> Option<bool> {
+        // An update that releases stands behind all that other threads have done.
+        if is_ordered(&stmt.op) && whole::is_cooperative(self.program, stmt.by, &stmt.op) && !state.is_empty()
+        {
+            return Some(state.values().any(|since| since.arriving || since.departing));
+        }
         let (reads, writes) = self.touched(stmt);
         let since = |id: &Id| state.get(id).copied().unwrap_or_default();
         // An element that is read as an integer is one of a whole tile if a statement on whole tiles has written it.
@@ -179,6 +197,11 @@ impl Barriers<'_> {
             since.arriving |= flies;
         }
     }
+}
+
+/// Is it an atomic update that orders other accesses?
+fn is_ordered(op: &Op) -> bool {
+    matches!(op, Op::Atomic { update, .. } | Op::Scatter { update: Some(update), .. } if update.order != MemoryOrder::Relaxed)
 }
 
 /// The barrier ahead of a statement that needs one, and the wait for copies if it needs that, too.

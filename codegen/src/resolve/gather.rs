@@ -25,8 +25,8 @@ impl Resolve {
                 let d = self.elements(stmt, &places(at), from)?;
                 let (mut at, from) = (self.places(stmt, at, &d)?, self.side(stmt, from, &d, false)?);
                 self.skip_beyond_tile(stmt, &mut at, &d)?;
-                let (to, update) = (to.clone(), update.clone());
-                let op = Op::Scatter { from, at, to, update, beyond: *beyond };
+                let own = update.as_ref().map(|update| self.update(stmt, update, &d)).transpose()?;
+                let op = Op::Scatter { from, at, to: to.clone(), update: own, beyond: *beyond };
                 let op = match first(&d, stmt.by) {
                     Some(test) => {
                         let then = vec![Stmt { id: 0, span: stmt.span, by: stmt.by, op }];
@@ -35,6 +35,7 @@ impl Resolve {
                     None => op,
                 };
                 self.push(stmt, op);
+                update.as_ref().map_or(Ok(()), |update| self.updated(stmt, update))?;
             }
             _ => {}
         }

@@ -129,8 +129,9 @@ impl Resolve {
                 let d = self.elements(stmt, &ins, to)?;
                 let replaced = from.is_same(to);
                 let (from, to) = (self.side(stmt, from, &d, replaced)?, self.side(stmt, to, &d, true)?);
-                let old = update.old.as_ref().map(|old| self.side(stmt, old, &d, true)).transpose()?;
-                push(self, Op::Atomic { from, to, update: Update { old, ..update.clone() } });
+                let own = self.update(stmt, update, &d)?;
+                push(self, Op::Atomic { from, to, update: own });
+                self.updated(stmt, update)?;
             }
             Op::Gather { .. } | Op::Scatter { .. } => self.indexed(stmt)?,
             Op::Scan { from, to, carry, how } => self.scan(stmt, (from, to, carry), how)?,
@@ -144,6 +145,32 @@ impl Resolve {
             _ => self.body.push(stmt.clone()),
         }
         Ok(())
+    }
+
+    /// The update of a thread's part. Where it is skipped, 0 was there before.
+    pub(super) fn update(&mut self, stmt: &Stmt, update: &Update, d: &Distribution) -> Result<Update> {
+        let old = update.old.as_ref().map(|old| self.side(stmt, old, d, true)).transpose()?;
+        if let Some(old) = &old {
+            let elem = self.program.tensor(old.tensor).elem;
+            self.push(stmt, Op::Fill { to: old.clone(), value: Expr::lit(0i64).cast(elem) });
+        }
+        Ok(Update { old, ..update.clone() })
+    }
+
+    /// Behind an atomic update: the thread that made it tells others what was there before, and what it has acquired.
+    pub(super) fn updated(&mut self, stmt: &Stmt, update: &Update) -> Result<()> {
+        let old = update.old.as_ref().map(|old| old.tensor);
+        let own = old.and_then(|old| Some((old, self.forms.get(&old)?.clone())));
+        match own {
+            Some((old, own)) if !own.replicated().is_empty() => {
+                self.through_shared(stmt, old, &own, &own, old)
+            }
+            _ if update.order.acquires() => {
+                self.push(stmt, Op::Sync);
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// How a whole tile is copied. Elements that cp.async does not move, because too few are contiguous, go through registers,

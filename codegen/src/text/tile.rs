@@ -154,7 +154,7 @@ variants! {
         "wait" Wait { token, but },
         "sync" Sync,
         "for" For { var, unroll, body },
-        "leave" Leave { of, left, right },
+        "leave" Leave { of, test },
         "pipelined" Pipelined { var, ahead, body },
         "step" Step { var, at, past, body },
         "if" If { test, then, other = Vec::new() },
@@ -246,6 +246,9 @@ impl Text for View {
         if self.peer.is_some() {
             write_field!(to, "peer", &self.peer);
         }
+        if self.of_thread && !self.per_thread() {
+            write_field!(to, "of_thread", &self.of_thread);
+        }
     }
 
     fn read(from: &mut Reader<'_>) -> Result<View> {
@@ -260,7 +263,8 @@ impl Text for View {
         let wraps = read_field!(from, "wraps", false);
         let nearest = read_field!(from, "nearest", Vec::new());
         let peer = read_field!(from, "peer", None);
-        Ok(View { tensor, name, layout, base, limits, clamped, wraps, nearest, peer })
+        let of_thread = read_field!(from, "of_thread", false);
+        Ok(View { tensor, name, layout, base, limits, clamped, wraps, nearest, peer, of_thread })
     }
 }
 

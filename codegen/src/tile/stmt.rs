@@ -11,7 +11,6 @@ use crate::operation::Bin;
 use crate::scan::Scan;
 use crate::thread::Unroll;
 use crate::view::View;
-use tilewright_layout::Value;
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
@@ -202,14 +201,12 @@ pub enum Op {
         /// What is done.
         body: Vec<Stmt>,
     },
-    /// Leaves an enclosing loop where the left is not smaller than the right; uniform in the group.
+    /// Leaves an enclosing loop where a condition holds; uniform in the group.
     Leave {
         /// The loop's variable.
         of: Id,
-        /// What is compared.
-        left: Affine,
-        /// With what.
-        right: Value,
+        /// The condition.
+        test: Test,
     },
     /// An annotation without code: `acc` accumulates products of `a` and `b`, whole tiles that instructions
     /// multiply. Coordinates and edges of elements are followed through it as through a product by multiply-adds.

@@ -172,11 +172,10 @@ impl Stmt {
     /// The integers that it uses besides those of its views: in conditions, in functions of elements.
     pub fn integers(&self) -> Vec<&Affine> {
         match &self.op {
-            Op::If { test, .. } => {
+            Op::If { test, .. } | Op::Leave { test, .. } => {
                 let scalars = test.scalars().into_iter().flat_map(Expr::integers);
                 test.integers().into_iter().chain(scalars).collect()
             }
-            Op::Leave { left, .. } => vec![left],
             Op::Step { at, .. } => vec![at],
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
             Op::Copy { .. }
@@ -204,8 +203,8 @@ impl Stmt {
     /// The same, mutably.
     pub fn each_integer_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         match &mut self.op {
-            Op::If { test, .. } => test.each_mut(f),
-            Op::Leave { left: at, .. } | Op::Step { at, .. } => f(at),
+            Op::If { test, .. } | Op::Leave { test, .. } => test.each_mut(f),
+            Op::Step { at, .. } => f(at),
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
                 value.each_integer_mut(f)
             }

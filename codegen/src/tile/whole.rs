@@ -21,7 +21,7 @@ pub(crate) fn kind(program: &Program, view: &View) -> Kind {
     }
     match program.tensor(view.tensor).space {
         Space::Registers { .. } => Kind::Part,
-        _ if view.per_thread() => Kind::Part,
+        _ if view.of_thread || view.per_thread() => Kind::Part,
         _ => Kind::Memory,
     }
 }

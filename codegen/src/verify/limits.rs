@@ -178,8 +178,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
         Op::Fold { with, .. } | Op::Scan { how: Scan { with, .. }, .. } => {
             with.iter().map(function).sum::<Result<u64>>()?
         }
-        Op::Leave { right, .. } => symbols([*right]).map(|()| 0)?,
-        Op::If { test, .. } => {
+        Op::If { test, .. } | Op::Leave { test, .. } => {
             test.scalars().into_iter().map(function).sum::<Result<u64>>()? + test.integers().len() as u64
         }
         _ => 0,

@@ -152,7 +152,7 @@ impl View {
             rests.push(if values > 1 { Layout::from_modes([own, rest])? } else { rest });
             stepped.push((index, mode, steps[first..].to_vec()));
         }
-        let mut view = self.moved(Layout::from_modes(rests)?, &steps)?;
+        let mut view = View { of_thread: true, ..self.moved(Layout::from_modes(rests)?, &steps)? };
         for (mode, along, reach) in limits {
             let others: Vec<Stepped> = stepped.iter().filter(|(other, ..)| *other != mode).cloned().collect();
             view.limits[along] = Some((limit_origin(&self.base[along], along, reach, &others)?, reach));

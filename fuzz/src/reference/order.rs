@@ -126,8 +126,8 @@ impl<'l> Cluster<'l> {
                 at.vars[*var as usize] = iteration;
                 return self.list(body, at, to);
             }
-            Op::Leave { of, left, right } => {
-                if self.affine(left, at, 0)? >= i128::from(self.value(*right)?) {
+            Op::Leave { of, test } => {
+                if self.test(test, at)? {
                     return Ok(Some(*of));
                 }
             }

@@ -228,6 +228,13 @@ impl<'k> Uses<'k> {
                     self.body(then);
                     self.body(other);
                 }
+                StmtKind::While { condition, body } => {
+                    self.value(condition);
+                    self.loops += 1;
+                    self.body(body);
+                    self.loops -= 1;
+                }
+                StmtKind::Break => {}
                 StmtKind::Block { body, .. } => self.body(body),
             }
         }
@@ -490,6 +497,11 @@ pub(super) fn statements<'k>(body: &'k [Stmt], see: &mut dyn FnMut(&'k ExprKind)
                 statements(then, see);
                 statements(other, see);
             }
+            StmtKind::While { condition, body } => {
+                statements_of(condition, see);
+                statements(body, see);
+            }
+            StmtKind::Break => {}
             StmtKind::Block { body, .. } => statements(body, see),
         }
     }

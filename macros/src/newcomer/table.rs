@@ -539,7 +539,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "for k in 0..=3 { copy(from, to); }"),
     (Body, "for (i, x) in from.iter().enumerate() { copy(x, to); }"),
     (Body, "for x in from { copy(x, to); }"),
-    (Body, "loop { copy(from, to); break; }"),
+    (Body, "loop { copy(from, to); continue; }"),
     (Body, "for k in 0..8 { if k == 3 { continue; } copy(from, to); }"),
     (Body, "match thread.x { 0 => copy(from, to), _ => {} }"),
     (Body, "if let x = from { copy(x, to); }"),

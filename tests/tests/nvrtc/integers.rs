@@ -1,6 +1,6 @@
 //! Kernels with data-dependent integers, compiled by NVRTC: every variant compiles without spills.
 
-use tilewright_tests::{arithmetic, integers, places, views};
+use tilewright_tests::{arithmetic, between, integers, places, views};
 
 use super::{none_is_wrong, nvrtc};
 
@@ -12,6 +12,7 @@ fn kernels_with_integers_compile() {
         .chain(views::all())
         .chain(places::all())
         .chain(arithmetic::all())
+        .chain(between::all())
         .collect();
     none_is_wrong(&all, |(name, def)| {
         let kernel = def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"));

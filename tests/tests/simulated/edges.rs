@@ -124,7 +124,7 @@ fn nothing_is_launched_for_tensors_without_elements() {
 
 #[test]
 fn elements_of_nested_fragments_are_masked_by_coordinate() {
-    #[kernel(allow(uncoalesced))]
+    #[kernel(allow(unbounded, uncoalesced))]
     fn count(x: &Tensor<f32, (N, P)>, y: &mut Tensor<f32, (N, Q)>) {
         let t = layout!((2, 2));
         let mine = parallelize(tile(x, (150, 1), (block.x, 0)), t, thread.x, values = (2, 1), ragged = true);

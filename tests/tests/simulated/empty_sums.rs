@@ -219,7 +219,7 @@ mod known {
         copy(map(a, |a, at| a + at.0 as f32), regroup(tile(y, 2, block.x), (2, 1)));
     }
 
-    #[kernel(allow(uncoalesced))]
+    #[kernel(allow(unbounded, uncoalesced))]
     pub(super) fn total(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, _1>) {
         let g = tile(x, (64, 8), (0, _));
         let mut a = full::<f32>((64, 1), 1.0);
@@ -230,7 +230,7 @@ mod known {
     }
 
     /// A tile that a loop copies: where it has not, what it was filled with is out of bounds where the tile is.
-    #[kernel(allow(uncoalesced, unread))]
+    #[kernel(allow(unbounded, uncoalesced, unread))]
     pub(super) fn last(x: &Tensor<f32, (M, K)>, z: &Tensor<f32, M>, y: &mut Tensor<f32, _1>) {
         let g = tile(x, (64, 8), (0, _));
         let mut a = full::<f32>((64), 1.0);
@@ -240,7 +240,7 @@ mod known {
         copy(sum(a), tile(y, 1, 0));
     }
 
-    #[kernel(allow(uncoalesced))]
+    #[kernel(allow(unbounded, uncoalesced))]
     pub(super) fn counted(x: &Tensor<f32, (M, K)>, y: &mut Tensor<i32, _1>) {
         let g = tile(x, (64, 8), (0, _));
         let mut a = full::<f32>((64, 1), 1.0);
@@ -250,7 +250,7 @@ mod known {
         copy(sum(map(a, |a, at| if at.0 < M { 1 } else { 1000 })), tile(y, 1, 0));
     }
 
-    #[kernel(allow(uncoalesced))]
+    #[kernel(allow(unbounded, uncoalesced))]
     pub(super) fn running(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, M>, all: &mut Tensor<f32, _1>) {
         let g = tile(x, (64, 8), (0, _));
         let mut a = full::<f32>((64, 1), 1.0);
@@ -263,7 +263,7 @@ mod known {
         copy(most, regroup(tile(all, 1, 0), (1, 1)));
     }
 
-    #[kernel(allow(uncoalesced))]
+    #[kernel(allow(unbounded, uncoalesced))]
     pub(super) fn reversed(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, _64>) {
         let g = tile(x, (64, 8), (0, _));
         let mut a = full::<f32>((64, 1), 1.0);
@@ -273,7 +273,7 @@ mod known {
         scatter(a, y, |a, at| (63 - at.0, a), how = "atomic_add");
     }
 
-    #[kernel]
+    #[kernel(allow(unbounded))]
     pub(super) fn masked(
         a: &Tensor<bf16, (M, K), (lda, _1)>,
         b: &Tensor<bf16, (N, K), (ldb, _1)>,
@@ -293,7 +293,7 @@ mod known {
         copy(sum(causal, 1), regroup(tile(rows, 64, block.x), (64, 1)));
     }
 
-    #[kernel(arch = 90)]
+    #[kernel(arch = 90, allow(unbounded))]
     pub(super) fn produced(
         a: &Tensor<bf16, (M, K), (lda, _1)>,
         b: &Tensor<bf16, (N, K), (ldb, _1)>,

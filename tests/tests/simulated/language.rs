@@ -240,7 +240,7 @@ fn registers_of_another_type_do_not_narrow_accesses() {
 
 #[test]
 fn limits_of_sizes_are_kept() {
-    #[kernel]
+    #[kernel(allow(unbounded))]
     fn doubled(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
         at_most(N, 4);
         let t = layout!((32, 1));
@@ -267,7 +267,7 @@ fn limits_of_sizes_are_kept() {
 /// What all sizes have is not checked.
 #[test]
 fn sizes_have_a_least() {
-    #[kernel]
+    #[kernel(allow(unbounded))]
     fn doubled(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
         at_least(N, 100);
         let t = layout!((1, 32));

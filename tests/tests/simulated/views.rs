@@ -165,7 +165,7 @@ mod along {
     }
 
     /// Elements that threads do not have count in no sum: of 8, and of 8 repeated 30 times.
-    #[kernel]
+    #[kernel(allow(unbounded))]
     pub(super) fn sums(x: &Tensor<f32, N>, y: &mut Tensor<f32, _2>) {
         let t = layout!((8, 32) : (32, 1));
         let v = tile(x, 7, 0);

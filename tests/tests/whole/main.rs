@@ -1,6 +1,7 @@
 //! Kernels on whole tiles, without any thread layout, compared with plain loops.
 
 mod attention;
+mod between;
 mod bulk_stores;
 mod causal;
 mod elements;

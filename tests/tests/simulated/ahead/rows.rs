@@ -54,7 +54,7 @@ fn check<T: Element, S: Element + Into<f64>>(
 
 macro_rules! rows {
     ($($name:ident: $elem:ty => $sum:ty, $zero:expr, $columns:tt, $ahead:tt;)+) => {$(
-        #[kernel(arch = 90, allow(uncoalesced), allow(bank_conflicts))]
+        #[kernel(arch = 90, allow(unbounded, uncoalesced), allow(bank_conflicts))]
         fn $name(x: &Tensor<$elem, (M, N), (ld, _1)>, y: &mut Tensor<$sum, M>) {
             let (g, s) = (tile(x, (24, $columns), (block.x, _)), shared::<$elem>((24, $columns)));
             let mut a = full::<$sum>((24, $columns), $zero);
@@ -76,7 +76,7 @@ rows! {
 
 macro_rules! columns {
     ($($name:ident: $elem:ty => $sum:ty, $zero:expr, $columns:tt, $stages:tt;)+) => {$(
-        #[kernel(arch = 90, allow(uncoalesced), allow(bank_conflicts))]
+        #[kernel(arch = 90, allow(unbounded, uncoalesced), allow(bank_conflicts))]
         fn $name(x: &Tensor<$elem, (M, N), (ld, _1)>, y: &mut Tensor<$sum, _24>) {
             let (g, s) = (tile(x, (24, $columns), (_, 0)), shared::<$elem>((24, $columns)));
             let mut a = full::<$sum>((24, $columns), $zero);

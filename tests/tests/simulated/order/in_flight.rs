@@ -10,7 +10,7 @@ use super::run_all;
 /// A product under a condition: its operands are in flight where it is not taken.
 macro_rules! product_under_a_condition {
     ($name:ident, $elem:ident, $arch:literal) => {
-        #[kernel(arch = $arch)]
+        #[kernel(arch = $arch, allow(unbounded))]
         fn $name(
             a: &Tensor<$elem, (M, K), (lda, _1)>,
             b: &Tensor<$elem, (N, K), (ldb, _1)>,
