@@ -1,7 +1,7 @@
 //! What the blocks of one launch do together: a sum in one launch, cumulative sums in one pass, a product whose blocks share K, and
 //! a queue of tiles. `cargo run --release --example between_blocks`
 //!
-//! Counts and flags are 0 at launch.
+//! Counts and flags are 0 at launch; those of the sum and of the product are 0 again behind it.
 
 use tilewright::KernelDef;
 use tilewright::prelude::*;
@@ -22,6 +22,7 @@ pub fn total(
             all += sum(tile(parts, 256, k));
         }
         copy(all, y);
+        copy(0, arrived); // for the next launch
     }
 }
 
@@ -73,6 +74,7 @@ pub fn split_k<const S: usize = 3>(
             all += tile(parts, (64, 64, 1), (block.x, block.y, s))[(_, _, 0)];
         }
         copy(all, tile(c, (64, 64), (block.x, block.y)));
+        copy(0, arrived[(block.x, block.y)]);
     }
 }
 

@@ -64,9 +64,11 @@ pub struct Choice {
 pub struct Device {
     /// Its name where it is used.
     pub name: Name,
-    /// Its parameters, all scalars.
+    /// Its type parameters, which a call decides.
+    pub types: Vec<Name>,
+    /// Its parameters: numbers of an element type, or tiles, whose type is `View`.
     pub params: Vec<Param>,
-    /// The element type of its value.
+    /// The element type of its value, or `View`.
     pub result: Name,
     /// The functions that it uses.
     pub devices: Vec<Device>,
@@ -376,7 +378,7 @@ wire! {
     struct Name { text, span }
     struct Kernel { name, is_unsafe, consts, types, params, devices, body, levels, keys, overlaps, choices }
     struct Choice { names, rows }
-    struct Device { name, params, result, devices, body }
+    struct Device { name, types, params, result, devices, body }
     enum Level { 0 Allow, 1 Warn, 2 Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }

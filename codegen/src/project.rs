@@ -97,6 +97,30 @@ fn is_produced(stmt: &Stmt) -> bool {
     matches!(&stmt.op, Op::Pipelined { ahead: Ahead { producer: true, .. }, .. })
 }
 
+/// The loops around those whose copies a producer issues: it leaves them where other threads do.
+fn around_produced(body: &[Stmt]) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    for stmt in body {
+        stmt.each(&mut |stmt| {
+            if let Op::For { var, body, .. } = &stmt.op {
+                let mut fills = false;
+                body.iter().for_each(|stmt| stmt.each(&mut |inner| fills |= is_produced(inner)));
+                all.extend(fills.then_some(*var));
+            }
+        });
+    }
+    all
+}
+
+/// Does a statement concern the producer: by a loop whose copies it issues, or by the end of a loop around one?
+fn concerns_producer(stmt: &Stmt, around: &BTreeSet<Id>) -> bool {
+    let mut concerns = false;
+    stmt.each(&mut |inner| {
+        concerns |= is_produced(inner) || matches!(inner.op, Op::Leave { of, .. } if around.contains(&of));
+    });
+    concerns
+}
+
 /// Is it a copy from global to shared memory?
 fn is_fill(program: &Program, stmt: &Stmt) -> bool {
     let space = |view: &View| program.tensor(view.tensor).space;
@@ -129,13 +153,12 @@ fn filled(program: &Program, body: &[Stmt], which: fn(&Stmt) -> bool) -> BTreeSe
 fn needed(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
     let (mut all, mut takes) = (BTreeSet::new(), Vec::new());
     let each = |f: &mut dyn FnMut(&Stmt)| body.iter().for_each(|stmt| stmt.each(f));
+    let left = around_produced(body);
     each(&mut |stmt| {
         if let Op::Take { number, .. } = stmt.op {
             takes.push((number, reads::used(program, stmt)));
         }
-        let mut around = false;
-        stmt.each(&mut |inner| around |= is_produced(inner));
-        if !around {
+        if !concerns_producer(stmt, &left) {
             return;
         }
         all.extend(reads::decide(program, stmt));
@@ -194,6 +217,8 @@ struct Project<'p> {
     inside: Vec<Id>,
     /// The integers read from memory that the producer depends on.
     needed: BTreeSet<Id>,
+    /// The loops around those whose copies it issues.
+    around: BTreeSet<Id>,
 }
 
 impl Project<'_> {
@@ -245,7 +270,8 @@ impl Project<'_> {
         }
         let (filled, buffers, inside, needed) =
             (BTreeSet::new(), BTreeMap::new(), Vec::new(), BTreeSet::new());
-        Ok(Project { program, producer, consumers, filled, buffers, inside, needed })
+        let around = around_produced(&program.body);
+        Ok(Project { program, producer, consumers, filled, buffers, inside, needed, around })
     }
 
     /// The consumers' part of statements; the producer's is appended to `produced`.
@@ -266,8 +292,7 @@ impl Project<'_> {
                 ));
                 return Err(problem.help("use another shared tensor here").at(stmt.span));
             }
-            let mut fills = self.is_replicated(&stmt)?;
-            stmt.each(&mut |inner| fills |= is_produced(inner));
+            let fills = self.is_replicated(&stmt)? || concerns_producer(&stmt, &self.around);
             // Loops and conditions around it, and what they depend on.
             let mut twin = self.twin(&stmt);
             for (inner, own) in stmt.bodies_mut().into_iter().zip(twin.bodies_mut()) {

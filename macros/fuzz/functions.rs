@@ -239,3 +239,22 @@ fn scans(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _
     let r = reduce(v, 0.0, |a, b| a + b, mode = 1, beyond = 0.0);
     copy(s + r, tile(y, (4, 256), (block.x, 0)));
 }
+
+/// Blocks that wait for the one before, in the order in which they begin.
+#[kernel]
+fn in_order(ticket: &mut Tensor<i32, _1>, flags: &mut Tensor<i32, N>, y: &mut Tensor<i32, N>) {
+    let _ = walk(flags.size(0), block.x);
+    let begun = copy(1, ticket, how = "atomic_add", order = "relaxed");
+    let t = begun[(0)];
+    wait(flags[(t - 1)], 1);
+    copy(t, tile(y, 1, t));
+    signal(flags[(t)], 1);
+    let mut n = full::<i32>(1, 4);
+    while n > 0 {
+        n = n / 2;
+        if t > 3 {
+            break;
+        }
+    }
+    copy(n, tile(y, 1, t));
+}

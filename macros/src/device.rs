@@ -241,17 +241,30 @@ fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Devi
             text.wrong(place, format!("{what} means nothing on a function for kernels"), "leave it out");
         }
     }
-    if !sig.generics.params.is_empty() {
-        let instead = "write a function for each type";
-        text.wrong(Place::of(&sig.generics), "a function for kernels has no parameters in `<…>`", instead);
+    let mut types = Vec::new();
+    for generic in &sig.generics.params {
+        if let syn::GenericParam::Type(ty) = generic
+            && ty.bounds.is_empty()
+            && ty.default.is_none()
+        {
+            types.push(text.name(&ty.ident));
+            continue;
+        }
+        let what = "a function for kernels is generic in types of elements alone, without bounds";
+        let instead = "write `fn name<T>(x: T) -> T`; sizes are read off its tiles, x.size(0)";
+        text.wrong(Place::of(generic), what, instead);
     }
     let mut params = Vec::new();
     for input in &sig.inputs {
         match signature::argument(input, text) {
             Some(param) if matches!(param.kind, ParamKind::Scalar) => params.push(param),
             Some(_) => {
-                let what = "a function for kernels takes numbers, and no tensors";
-                text.wrong(Place::of(input), what, "pass elements to it: `map(x, |x| soft(x))`");
+                let what = "a function for kernels takes numbers and tiles, and no tensors";
+                text.wrong(
+                    Place::of(input),
+                    what,
+                    "a tile is `x: View`; or pass elements to it: `map(x, |x| soft(x))`",
+                );
             }
             None => {}
         }
@@ -262,7 +275,7 @@ fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Devi
     };
     let result = element(result, text);
     let body = block_value(&without_uses(&function.block, Some(&sig.ident), text), text);
-    Some(Device { name: text.name(&sig.ident), params, result: result?, devices, body: body? })
+    Some(Device { name: text.name(&sig.ident), types, params, result: result?, devices, body: body? })
 }
 
 /// A function that says where it belongs, for imports, editors and documentation, and the macro beside it.
@@ -275,16 +288,16 @@ fn items(function: &ItemFn, bytes: &[u8], text: &Text) -> TokenStream {
     let exported = format_ident!("__tilewright_{}_{:08x}", name, number as u32, span = Span::call_site());
     let export = matches!(vis, syn::Visibility::Public(_)).then(|| quote!(#[macro_export]));
     // After an error its head may be one that Rust does not accept.
-    let (inputs, output) = match bytes {
-        [] => (None, None),
-        _ => (Some(&sig.inputs), Some(&sig.output)),
+    let (generics, inputs, output) = match bytes {
+        [] => (None, None, None),
+        _ => (Some(&sig.generics), Some(&sig.inputs), Some(&sig.output)),
     };
     let said = format!("`{name}` is called outside of a kernel");
     let bytes = Literal::byte_string(bytes);
     quote! {
         #(#attrs)*
         #[allow(dead_code, unused_variables)]
-        #vis fn #name(#inputs) #output {
+        #vis fn #name #generics(#inputs) #output {
             ::core::panic!(#said)
         }
 

@@ -176,7 +176,21 @@ fn heads() {
 
 #[test]
 fn mistakes_in_bodies() {
-    wrong("while x {}", "while", "a kernel's loops are counted; help: write `for k in 0..n { … }`");
+    wrong(
+        "continue;",
+        "continue",
+        "an iteration runs to its end; help: put the rest of the loop's body under an `if`",
+    );
+    wrong(
+        "let n = loop {};",
+        "loop",
+        "a loop is a statement, not a value; help: write it on a line of its own",
+    );
+    wrong(
+        "break 1;",
+        "break 1",
+        "`break` is a statement without a value; help: write `break;` on a line of its own",
+    );
     wrong("match x {}", "match", "there is no `match` in a kernel; help: write `if … { … } else { … }`");
     wrong(
         "return;",
@@ -391,7 +405,7 @@ fn mistakes_in_heads() {
 
 #[test]
 fn all_mistakes_are_reported() {
-    let text = "fn f(a: &[f32]) -> f32 { while x {} let y: f32 = z?; loop {} }";
+    let text = "fn f(a: &[f32]) -> f32 { continue; let y: f32 = z?; break 1; }";
     assert_eq!(read("nonsense", text).lines().count(), 7, "{}", read("nonsense", text));
 }
 

@@ -78,4 +78,22 @@ fn by_threads(x: &Tensor<f32, (_256, N)>, y: &mut Tensor<f32, _256>) {
     copy(total, parallelize(tile(y, 256, block.x), t, thread.x));
 }
 
+/// The producer does not know the sum.
+#[kernel]
+fn produced(x: &Tensor<bf16, (M, K), (ldx, _1)>, y: &mut Tensor<f32, M>) {
+    let gx = tile(x, (64, 64), (_, _));
+    let s = shared::<bf16>((64, 64));
+    for m in 0..gx.size(2) {
+        let mut total = full::<f32>((64, 1), 0.0);
+        for k in pipelined(0..gx.size(3), stages = 2, producer = warp) {
+            copy(gx[(_, _, m, k)], s);
+            total += sum(s, 1);
+        }
+        copy(total[(_, 0)], tile(y, 64, m));
+        if sum(total) > 100.0 {
+            break;
+        }
+    }
+}
+
 fn main() {}

@@ -83,6 +83,22 @@ fn nowhere(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     map(tile(x, 256, block.x), tile(y, 256, block.x), |x| softer(x));
 }
 
+#[device]
+fn doubled(x: View) -> View {
+    2.0 * x
+}
+
+#[device]
+fn bounded<T: Copy>(x: T) -> T {
+    x
+}
+
+#[kernel]
+fn tiles(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    use self::doubled;
+    map(tile(x, 256, block.x), tile(y, 256, block.x), |x| doubled(x));
+}
+
 fn main() {
     let _ = of_a_broken_one();
 }

@@ -89,7 +89,9 @@ impl Evaluator {
         if !self.goes_on(limits::CALL, span) {
             return Value::Poison;
         }
-        self.builder.at_call(span, all.values.iter().map(|(_, span)| *span).collect());
+        // What a function that kernels share does stands where it is called.
+        let spans = all.values.iter().map(|(_, span)| self.called_at.unwrap_or(*span)).collect();
+        self.builder.at_call(self.called_at.unwrap_or(span), spans);
         if row.of_numbers
             && let Some(made) = self.of_elements_of(row, &mut all)
         {

@@ -1,4 +1,5 @@
-//! Functions of numbers that kernels share: checked once where they are defined, inlined where they are called.
+//! Functions that kernels share, of numbers and of tiles: inlined where they are called. Those of numbers are checked once where
+//! they are defined.
 
 use super::Evaluator;
 use super::value::Value;
@@ -7,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 use crate::elem::Elem;
 use crate::problem::{Problem, count};
 use crate::tile;
-use crate::typing::Scalar;
+use crate::typing::{Scalar, Type};
 
 /// The mistakes of a function, at its own tokens.
 pub fn device(device: &Device) -> Vec<Diagnostic> {
@@ -16,6 +17,14 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
     run.is_name("a function", &device.name.text, device.name.span);
     let names: Vec<_> = device.params.iter().map(|param| (&param.name, "parameter")).collect();
     run.distinct(&names);
+    if device.is_of_tiles() {
+        // What its arguments are decides what it does.
+        if device.body.calls(&device.name.text).is_some() {
+            run.complain(device.name.span, recursive(&device.name.text));
+        }
+        return run.diagnostics;
+    }
+    run.types = device.types.iter().map(|name| (name.text.clone(), Elem::F32)).collect();
     for (n, param) in device.params.iter().enumerate() {
         run.is_name("a parameter", &param.name.text, param.name.span);
         let elem = run.elem(&param.elem);
@@ -44,7 +53,7 @@ pub fn recursive(name: &str) -> Problem {
 }
 
 impl Evaluator {
-    /// A call, whose arguments are numbers of the parameters' types.
+    /// A call, whose arguments are numbers of the parameters' types, or tiles.
     pub(super) fn device_call(&mut self, device: &Device, args: &[Arg], span: Span) -> Value {
         if let Some(name) = args.iter().find_map(|arg| arg.name.as_ref()) {
             let problem =
@@ -59,16 +68,33 @@ impl Evaluator {
                 Problem::new(format!("`{}` takes {takes}, and is given {}", device.name.text, values.len()));
             return self.complain(span, problem.help(format!("it is `{}`", head(device))));
         }
-        // With tiles it is called for each of their elements.
-        let tiles = self.joined(&values.iter().collect::<Vec<_>>());
+        // With tiles a function of numbers is called for each of their elements.
+        let of_tiles = device.is_of_tiles();
+        let tiles = if of_tiles { None } else { self.joined(&values.iter().collect::<Vec<_>>()) };
         let ins = tiles.map(|(ins, numbers)| {
             values = numbers.into_iter().map(Value::Number).collect();
             ins
         });
+        let types = device.types_of(&values);
+        let elem = |name: &str| {
+            let own = types.iter().find(|(known, _)| known == name).map(|(_, elem)| *elem);
+            own.or_else(|| Elem::named(name)).unwrap_or(Elem::F32)
+        };
+        let result = elem(&device.result.text);
         let mut scope = Vec::new();
         for ((value, arg), param) in values.iter().zip(args).zip(&device.params) {
-            let elem = Elem::named(&param.elem.text).unwrap_or(Elem::F32);
-            let value = self.taken(device, value, elem, arg.value.span);
+            let at = arg.value.span;
+            let value = match param.elem.text == TILE {
+                true => match self.settled(value.clone(), &[], at) {
+                    value @ (Value::View(_) | Value::Poison) => value,
+                    other => {
+                        let problem =
+                            format!("`{}` takes a tile here, and this is {}", device.name.text, other.kind());
+                        self.complain(at, Problem::new(problem).help(format!("it is `{}`", head(device))))
+                    }
+                },
+                false => self.taken(device, value, elem(&param.elem.text), at),
+            };
             scope.push((param.name.text.clone(), value));
         }
         if scope.iter().any(|(_, value)| matches!(value, Value::Poison)) {
@@ -79,10 +105,12 @@ impl Evaluator {
         let devices = std::mem::replace(&mut self.devices, device.devices.clone());
         let called = self.called_at;
         self.called_at = called.or(Some(span));
-        let in_closure = std::mem::replace(&mut self.in_closure, true);
+        let in_closure = std::mem::replace(&mut self.in_closure, !of_tiles);
         let captured = self.captured.take();
+        let types = std::mem::replace(&mut self.types, types);
         let value = self.expr(&device.body);
-        let value = self.given(&value, Elem::named(&device.result.text).unwrap_or(Elem::F32), span);
+        let value = if device.result.text == TILE { value } else { self.given(&value, result, span) };
+        self.types = types;
         self.captured = captured;
         self.in_closure = in_closure;
         self.called_at = called;
@@ -131,6 +159,31 @@ impl Evaluator {
             },
             (value, None) => self.complain(at, other(value)),
         }
+    }
+}
+
+/// The type of a parameter that is a tile, and of a result that is one.
+const TILE: &str = "View";
+
+impl Device {
+    /// Has it tiles as parameters, or as its result?
+    fn is_of_tiles(&self) -> bool {
+        self.result.text == TILE || self.params.iter().any(|param| param.elem.text == TILE)
+    }
+
+    /// What its type parameters are in a call: the types of the first numbers that have one.
+    fn types_of(&self, values: &[Value]) -> Vec<(String, Elem)> {
+        let mut all: Vec<(String, Elem)> = Vec::new();
+        for (param, value) in self.params.iter().zip(values) {
+            let name = &param.elem.text;
+            let known = all.iter().any(|(known, _)| known == name);
+            let ty = value.as_number().and_then(|number| number.ty);
+            let is_generic = self.types.iter().any(|of| of.text == *name);
+            if let (true, Some(Type::Elem(elem))) = (is_generic && !known, ty) {
+                all.push((name.clone(), elem));
+            }
+        }
+        all
     }
 }
 

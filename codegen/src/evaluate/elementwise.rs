@@ -129,7 +129,7 @@ impl Evaluator {
             None => (of.number, self.builder.elem(&ins[0])),
         };
         let value = number.into_elem(elem)?;
-        self.builder.at(span);
+        self.builder.at(self.called_at.unwrap_or(span));
         let tile = self.room_for(name, elem, &ins)?.with_name(name);
         self.builder.map(&ins, &tile, value).map_err(|problem| Problem { arg: None, ..problem })?;
         if !is_condition {

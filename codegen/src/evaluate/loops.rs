@@ -291,7 +291,10 @@ impl Evaluator {
             ),
             None => ("there is no loop around this", "let the statements end, or put the rest under an `if`"),
         };
-        self.complain(span, Problem::new(what).help(help));
+        // An unrolled loop meets it in each iteration.
+        if !self.diagnostics.iter().any(|said| said.span == span && said.message == what) {
+            self.complain(span, Problem::new(what).help(help));
+        }
     }
 
     /// A condition that is decided at run time.

@@ -1,6 +1,7 @@
 //! Kernels on a GPU. Without one these tests print so and pass, unless `TILEWRIGHT_REQUIRE_GPU=1`. They read
 //! no file of the workspace, so that the built test binary can be copied to another machine and run there.
 
+mod between;
 mod choreography;
 mod device_run;
 mod drawn;

@@ -19,7 +19,7 @@ fn the_last_block_to_arrive_adds_up() {
         let x: Vec<f32> = (0..n).map(|i| (i % 7) as f32).collect();
         let parts = Arg::in_out(&vec![0.0f32; n.div_ceil(1024)], [n.div_ceil(1024)]);
         let args = [Arg::tensor(&x, [n]), parts, Arg::in_out(&[0i32], [1]), Arg::output::<f32>([1])];
-        for y in every(&total().def(), &args, "y") {
+        for y in every(total().def(), &args, "y") {
             assert_eq!(y, [x.iter().sum::<f32>()]);
         }
     }
@@ -45,7 +45,7 @@ fn a_scan_in_one_pass_waits_for_the_block_before() {
                 sum
             })
             .collect();
-        for y in every(&running_sum().def(), &args, "y") {
+        for y in every(running_sum().def(), &args, "y") {
             assert_eq!(y, wanted);
         }
     }
@@ -67,7 +67,7 @@ fn parts_of_k_are_added_by_the_last_block_to_arrive() {
         ];
         let dot = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[j * k + l]).sum::<f32>();
         let wanted: Vec<f32> = (0..m * n).map(|at| dot(at % m, at / m)).collect();
-        for c in every(&split_k().def(), &args, "c") {
+        for c in every(split_k().def(), &args, "c") {
             assert_eq!(c, wanted);
         }
     }
@@ -77,8 +77,40 @@ fn parts_of_k_are_added_by_the_last_block_to_arrive() {
 fn blocks_take_tiles_from_a_queue() {
     let x: Vec<f32> = (0..3000).map(|i| i as f32).collect();
     let args = [Arg::tensor(&x, [3000]), Arg::in_out(&[0i32], [1]), Arg::output::<f32>([3000])];
-    for y in every(&queued().def(), &args, "y") {
+    for y in every(queued().def(), &args, "y") {
         assert!(y.iter().zip(&x).all(|(y, x)| *y == 2.0 * x));
+    }
+}
+
+/// Sums of rows up to a row that an argument names, with a producer, which leaves the loop as well.
+#[kernel]
+fn rows_up_to(last: i32, x: &Tensor<f32, (M, K), (ldx, _1)>, y: &mut Tensor<f32, M>) {
+    let _ = walk(1, block.x);
+    let gx = tile(x, (32, 32), (_, _));
+    let s = shared::<f32>((32, 32));
+    for m in 0..gx.size(2) {
+        if m > last {
+            break;
+        }
+        let mut total = full::<f32>((32, 1), 0.0);
+        for k in pipelined(0..gx.size(3), stages = 2, producer = warp) {
+            copy(gx[(_, _, m, k)], s);
+            total += sum(s, 1);
+        }
+        copy(total[(_, 0)], tile(y, 32, m));
+    }
+}
+
+#[test]
+fn a_producer_leaves_a_loop_with_the_others() {
+    let (m, k) = (100usize, 70usize);
+    let x: Vec<f32> = (0..m * k).map(|i| (i % 3) as f32).collect();
+    let args =
+        [Arg::number(1i32), Arg::tensor(&x, [m, k]).strides([k, 1]), Arg::in_out(&vec![0.0f32; m], [m])];
+    let row = |i: usize| if i < 64 { x[i * k..(i + 1) * k].iter().sum::<f32>() } else { 0.0 };
+    let wanted: Vec<f32> = (0..m).map(row).collect();
+    for y in every(rows_up_to().def(), &args, "y") {
+        assert_eq!(y, wanted);
     }
 }
 
@@ -102,7 +134,7 @@ fn roots(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, steps: &mut Tensor<i32, { c
 fn a_loop_ends_by_what_it_has_computed() {
     let x: Vec<f32> = (0..600).map(|i| 1.0 + i as f32 / 8.0).collect();
     let args = [Arg::tensor(&x, [600]), Arg::output::<f32>([600]), Arg::output::<i32>([3])];
-    for y in every(&roots().def(), &args, "y") {
+    for y in every(roots().def(), &args, "y") {
         assert!(y.iter().zip(&x).all(|(y, x)| (y * y - x).abs() <= 0.0011));
     }
 }
@@ -146,7 +178,7 @@ fn sums_decide_what_is_copied() {
             }
         }
     }
-    for y in every(&chosen().def(), &args, "y") {
+    for y in every(chosen().def(), &args, "y") {
         assert_eq!(y, wanted);
     }
 }
@@ -231,14 +263,14 @@ fn what_is_not_ordered_is_found() {
     };
     let (x, zeros) = (vec![1.0f32; 2000], Arg::in_out(&[0.0f32; 8], [8]));
     let (count, one) = (Arg::in_out(&[0i32], [1]), Arg::output::<f32>([1]));
-    let said = fault(&unordered().def(), &[Arg::tensor(&x, [2000]), zeros.clone(), count.clone(), one]);
+    let said = fault(unordered().def(), &[Arg::tensor(&x, [2000]), zeros.clone(), count.clone(), one]);
     assert!(said.contains("a race") && said.contains("release"), "{said}");
     let said =
-        fault(&hasty().def(), &[Arg::tensor(&x, [2000]), count.clone(), zeros, Arg::output::<f32>([2000])]);
+        fault(hasty().def(), &[Arg::tensor(&x, [2000]), count.clone(), zeros, Arg::output::<f32>([2000])]);
     assert!(said.contains("a race"), "{said}");
     // More blocks than are resident at once.
     let n = 150;
     let flags = Arg::in_out(&vec![0i32; n], [n]);
-    let said = fault(&backwards().def(), &[count, flags, Arg::output::<i32>([n])]);
+    let said = fault(backwards().def(), &[count, flags, Arg::output::<i32>([n])]);
     assert!(said.contains("a deadlock"), "{said}");
 }
