@@ -264,7 +264,11 @@ fn mistakes_in_bodies() {
         "{",
         "a block of its own has no meaning here; help: write its statements without the braces, or as the last argument of a call: `role(…, || { … })`",
     );
-    wrong("'a: for k in 0..4 {}", "'a:", "loops have no labels here; help: leave the label out");
+    wrong(
+        "'a: for k in 0..4 {}",
+        "'a:",
+        "loops have no labels here; help: leave the label out: `break` leaves the innermost loop",
+    );
     wrong("#[unroll] for k in 0..4 {}", "#[unroll]", "attributes mean nothing here; help: leave it out");
     wrong(
         "let x = |y: f32| y;",
