@@ -67,8 +67,9 @@ const SIGNS: [(Bin, &str, Level); 10] = [
     (Bin::Shr, ">>", Level::Shift),
 ];
 
-/// Operations on integers that C does not define for all operands, as functions that do: of signed and of unsigned ones.
-const DEFINED: [(Bin, &str, &str); 7] = [
+/// Operations on integers that C does not define for all operands, or of which assemblers conclude too much, as functions that
+/// are right for all: of signed and of unsigned ones.
+const DEFINED: [(Bin, &str, &str); 8] = [
     (Bin::Add, "wrapping_add", ""),
     (Bin::Sub, "wrapping_sub", ""),
     (Bin::Mul, "wrapping_mul", ""),
@@ -76,6 +77,7 @@ const DEFINED: [(Bin, &str, &str); 7] = [
     (Bin::Rem, "wrapping_rem", "unsigned_rem"),
     (Bin::Shl, "shift_left", "shift_left"),
     (Bin::Shr, "shift_right", "shift_right"),
+    (Bin::Xor, "signed_xor", ""),
 ];
 
 /// The type in which a type's arithmetic is done.
@@ -306,6 +308,7 @@ fn operation(function: Bin, elem: Elem, [x, y]: [&Piece; 2], [of_x, of_y]: [Inte
     match elem {
         Elem::U32 if unsigned.is_empty() || result.is_some() => plain,
         Elem::U32 => call(unsigned, &[x, y]),
+        _ if function == Bin::Xor && ![of_x, of_y].iter().any(|of| of.has(i32::MIN.into())) => plain,
         // What is shifted to the left may not be negative.
         _ if function == Bin::Shl && of_x.lo < 0 => call(signed, &[x, y]),
         _ if result.is_some_and(|result| result.is_within(Interval::of(Elem::I32))) => plain,

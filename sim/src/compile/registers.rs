@@ -1,12 +1,13 @@
 //! Register pressure of a role's arrays: a liveness analysis over the cells of arrays, in program order.
-//! Addresses and temporaries are not counted, so a compiler needs more than that.
+//! Addresses and temporaries are not counted, so a compiler needs more than that. Beside asynchronous products it may keep
+//! arrays in memory that these do not use.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::atom::Effect;
-use tilewright_codegen::thread::Kernel;
+use tilewright_codegen::atom::{Done, Effect};
+use tilewright_codegen::thread::{Kernel, Queue};
 
 use super::{Asking, Malformed, Result};
 use crate::code::*;
@@ -14,11 +15,12 @@ use crate::code::*;
 /// Checks that roles request the registers that their arrays need, and that launch bounds allow those of kernels without roles.
 pub(super) fn check(kernel: &Kernel, code: &Code, asking: &[Asking]) -> Result<()> {
     let bytes = bytes(kernel, code);
-    let all = 0..code.ins.len();
-    // Others may be kept in memory, accumulators in flight may not.
+    let needed = |part: Range<usize>| {
+        let bytes = of_products(code, part.clone(), &bytes).unwrap_or_else(|| bytes.clone());
+        Live::new(code, &bytes).most(part).div_ceil(4)
+    };
     if asking.is_empty() && code.uses.wgmma {
-        let (needed, there) =
-            (Live::new(code, &bytes).most(all).div_ceil(4), kernel.launch.registers_at_entry());
+        let (needed, there) = (needed(0..code.ins.len()), kernel.launch.registers_at_entry());
         if needed > there {
             return Err(Malformed {
                 site: 0,
@@ -30,7 +32,7 @@ pub(super) fn check(kernel: &Kernel, code: &Code, asking: &[Asking]) -> Result<(
         }
     }
     for role in asking {
-        let needed = Live::new(code, &bytes).most(role.from as usize..role.to as usize).div_ceil(4);
+        let needed = needed(role.from as usize..role.to as usize);
         if needed > role.registers {
             return Err(Malformed {
                 site: role.site,
@@ -54,6 +56,23 @@ fn bytes(kernel: &Kernel, code: &Code) -> Vec<u32> {
         all[first as usize..(first + place.len) as usize].fill(each);
     }
     all
+}
+
+/// The same without arrays that no asynchronous product uses; `None` if there is no such product.
+fn of_products(code: &Code, part: Range<usize>, bytes: &[u32]) -> Option<Vec<u32>> {
+    let mut used = None;
+    for ins in &code.ins[part] {
+        let Ins::Atom(at) = ins else { continue };
+        if code.atoms[*at as usize].row.done != Done::Queue(Queue::Wgmma) {
+            continue;
+        }
+        let used = used.get_or_insert_with(|| vec![0; bytes.len()]);
+        let (writes, reads) = cells(code, ins);
+        for cell in writes.into_iter().chain(reads).flatten() {
+            used[cell as usize] = bytes[cell as usize];
+        }
+    }
+    used
 }
 
 /// Live cells, computed backwards over a part of the code.

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use tilewright::prelude::*;
 use tilewright_codegen::thread::{Bin, Cmp, Frag, Interval, Kernel, Mem, Op, Stmt, Un, Val};
 use tilewright_codegen::{Elem, Generated, cuda};
 use tilewright_fuzz::draw;
@@ -57,12 +58,51 @@ fn guards_of_absolute_values_are_in_machine_code() {
     }
 }
 
+/// Absolute values by operators, and a number where they are negative, as that of the least number is.
+#[kernel]
+fn signs_of_absolute_values(
+    x: &Tensor<i32, N>,
+    a: &mut Tensor<i32, N>,
+    b: &mut Tensor<i32, N>,
+    c: &mut Tensor<i32, N>,
+    d: &mut Tensor<i32, N>,
+) {
+    let x = tile(x, 256, block.x);
+    let by_sign = |x| (x ^ (x >> 31)) - (x >> 31);
+    let added = |x| (x + (x >> 31)) ^ (x >> 31);
+    let chosen = |x| if x < 0 { (x ^ -1) + 1 } else { x };
+    map(x, tile(a, 256, block.x), |x| if by_sign(x) < 0 { 1111111 } else { x });
+    map(x, tile(b, 256, block.x), |x| if added(x) < 0 { 1222222 } else { x });
+    map(x, tile(c, 256, block.x), |x| if chosen(x) < 0 { 1333333 } else { x });
+    map(x, tile(d, 256, block.x), |x| if abs(x) < 0 { 1444444 } else { x });
+}
+
+/// The assembler takes absolute values to be positive, and the least number has none: of comparisons of such values with 0 it keeps those
+/// that instructions of our own hide from it.
+#[test]
+fn signs_of_absolute_values_are_in_machine_code() {
+    let Some(nvrtc) = nvrtc() else { return };
+    let kernel = signs_of_absolute_values();
+    let kept = |source: &str| {
+        let name = &kernel.def().generate().expect("a kernel").name;
+        let compiled =
+            nvrtc.compile(source, name, "sm_90a", &[]).unwrap_or_else(|why| panic!("{why}\n{source}"));
+        let code = machine_code::of(&compiled.cubin)?;
+        let has = |number: &u32| code.lines().iter().any(|line| line.contains(&format!("{number:#x}")));
+        Some([1_111_111, 1_222_222, 1_333_333, 1_444_444].iter().filter(|number| has(number)).count())
+    };
+    let Some(all) = kept(kernel.source()) else { return };
+    assert_eq!(all, 4, "{}", kernel.source());
+    let plain = with_macros(kernel.source(), &[("signed_xor", "a ^ b")]);
+    assert!(kept(&plain) < Some(all), "{plain}");
+}
+
 /// With signs, the assembler keeps one comparison of each pair for some of them.
 #[test]
 fn guards_with_signs_are_left_out() {
     let Some(nvrtc) = nvrtc() else { return };
     let kernel = of_overflow("bits_of_sign");
-    let signed = with_signs(kernel.source());
+    let signed = with_signs(&with_macros(kernel.source(), &[("signed_xor", "a ^ b")]));
     let compiled =
         nvrtc.compile(&signed, &kernel.name, "sm_90a", &[]).unwrap_or_else(|why| panic!("{why}\n{signed}"));
     let Some(code) = machine_code::of(&compiled.cubin) else { return };

@@ -23,6 +23,13 @@ __device__ __forceinline__ int wrapping_abs(int a) {
     return a < 0 ? wrapping_neg(a) : a;
 }
 
+// The same: with it `(x ^ (x >> 31)) - (x >> 31)` and the like are absolute values.
+__device__ __forceinline__ int signed_xor(int a, int b) {
+    int bits;
+    asm("xor.b32 %0, %1, %2;" : "=r"(bits) : "r"(a), "r"(b));
+    return bits;
+}
+
 // A quotient by 0 has all bits set, and its remainder is the dividend.
 __device__ __forceinline__ int wrapping_div(int a, int b) {
     return b == 0 ? -1 : b == -1 ? wrapping_neg(a) : a / b;
