@@ -349,11 +349,11 @@ fn checked(
         let again = before.replace(program).is_some_and(|before| std::ptr::eq(before, program));
         match lower_expanded(&program.written, program.program(), policy) {
             Ok(mut kernel) => {
-                if let Some(label) = label {
-                    if let Err(why) = alike(&requires, program.program(), variants.first(), &mut kernel) {
-                        left_out.put(label.clone(), why);
-                        continue;
-                    }
+                if let Some(label) = label
+                    && let Err(why) = alike(&requires, program.program(), variants.first(), &mut kernel)
+                {
+                    left_out.put(label.clone(), why);
+                    continue;
                 }
                 if label.is_some() || program.program().competes {
                     kernel.launch.cost = estimate::cost(&kernel);
