@@ -215,7 +215,7 @@ pub(super) fn of_tile(view: &View, tile: &[i64], d: &Distribution, fragment: Id)
         wraps: false,
         nearest: Vec::new(),
         peer: None,
-        of_thread: true,
+        of_thread: false,
     })
 }
 
