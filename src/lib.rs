@@ -40,6 +40,9 @@ struct Readme;
 extern crate self as tilewright;
 
 pub mod coming_from;
+#[cfg(all(feature = "cuda", feature = "matmul"))]
+#[doc = include_str!("from_your_program.md")]
+pub mod from_your_program {}
 #[cfg(feature = "kernels")]
 pub mod kernels;
 pub mod language;

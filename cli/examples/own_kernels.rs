@@ -15,7 +15,9 @@ pub fn scaled<const W: usize = 256>(
     copy(map((x, tile(by, 4, block.x).along(0)), |x, by| x * by), y);
 }
 
-fn main() -> ExitCode {
+/// The program.
+#[allow(unreachable_pub)]
+pub fn main() -> ExitCode {
     tilewright_cli::Commands::of(&[&scaled()])
         .about("scaled", "each row times a number")
         .reference("scaled", |inputs, results| {

@@ -17,7 +17,7 @@
 //! }
 //! ```
 //!
-//! `cargo run --bin kernels -- inspect shifted --report` shows it, and so do `run`, `draw`, `choose` and `bench`; `--help` has
+//! `cargo run --bin kernels -- inspect shifted --report` shows it, and so do `run`, `draw`, `choose`, `bench` and `export`; `--help` has
 //! them all. With `default-features = false` nothing that ships with tilewright is compiled. [`Commands`] adds what `run`
 //! compares results with.
 
@@ -30,6 +30,7 @@ mod completions;
 #[cfg(feature = "shipped")]
 mod doctor;
 mod draw;
+mod export;
 mod inspect;
 mod kernel;
 mod layout;
@@ -60,6 +61,7 @@ const COMMANDS: &[Subcommand] = &[
     Subcommand { command: run::command, run: run::run },
     Subcommand { command: choose::command, run: choose::run },
     Subcommand { command: bench::command, run: bench::run },
+    Subcommand { command: export::command, run: export::run },
     Subcommand { command: doctor::command, run: doctor::run },
     Subcommand { command: cache::command, run: cache::run },
     Subcommand { command: completions::command, run: completions::run },
@@ -72,6 +74,7 @@ const OWN: &[Subcommand] = &[
     Subcommand { command: draw::command, run: draw::run },
     Subcommand { command: choose::command, run: choose::run },
     Subcommand { command: own::bench::command, run: own::bench::run },
+    Subcommand { command: export::command, run: export::run },
     Subcommand { command: layout::command, run: layout::run },
     Subcommand { command: cache::command, run: cache::run },
 ];

@@ -1,15 +1,42 @@
-//! The commands for kernels of one's own, as `examples/own_kernels.rs` has them; on a device that a library stands in for.
-#![cfg(target_os = "linux")]
+//! The commands for kernels of one's own, as `examples/own_kernels.rs` has them; on a device that a library stands in for. This
+//! program is both: the tests, and in their child processes the example.
 
 mod common;
+#[path = "../examples/own_kernels.rs"]
+mod own_kernels;
 
 use common::text;
 use insta::assert_snapshot;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, ExitCode, Output};
 use std::{env, fs};
 
-/// The program, on a machine with the fake driver and compiler. Cargo builds both beside the tests.
+/// Set in child processes.
+const CHILD: &str = "TILEWRIGHT_OWN_KERNELS";
+
+const TESTS: &[(&str, fn())] = &[
+    ("the_help_lists_the_programs_kernels", the_help_lists_the_programs_kernels),
+    ("results_are_compared_with_the_programs_reference", results_are_compared_with_the_programs_reference),
+    ("a_kernel_is_measured_beside_a_copy", a_kernel_is_measured_beside_a_copy),
+    ("other_kernels_are_not_known", other_kernels_are_not_known),
+    ("a_kernel_is_exported", a_kernel_is_exported),
+];
+
+fn main() -> ExitCode {
+    if env::var_os(CHILD).is_some() {
+        return own_kernels::main();
+    }
+    let wanted: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    for (name, test) in TESTS {
+        if cfg!(target_os = "linux") && (wanted.is_empty() || wanted.iter().any(|word| name.contains(word))) {
+            println!("test {name}");
+            test();
+        }
+    }
+    ExitCode::SUCCESS
+}
+
+/// The program, on a machine with the fake driver and compiler. Cargo builds these beside the tests.
 fn run(arguments: &[&str]) -> Output {
     let here = env::current_exe().unwrap();
     let folder: PathBuf =
@@ -20,9 +47,11 @@ fn run(arguments: &[&str]) -> Output {
         // Another test of this process may have created it.
         let _ = std::os::unix::fs::symlink(&library, folder.join(name));
     }
-    let program = here.parent().and_then(Path::parent).unwrap().join("examples/own_kernels");
+    let program = folder.join("own_kernels");
+    let _ = std::os::unix::fs::symlink(&here, &program);
     Command::new(program)
         .args(arguments)
+        .env(CHILD, "1")
         .env("LD_LIBRARY_PATH", &folder)
         .env("TILEWRIGHT_NVRTC", &folder)
         .env("TILEWRIGHT_CACHE_DIR", folder.join("cache"))
@@ -37,12 +66,10 @@ fn printed(arguments: &[&str]) -> String {
     text(output.stdout)
 }
 
-#[test]
 fn the_help_lists_the_programs_kernels() {
     assert_snapshot!("own_help", printed(&["run", "--help"]));
 }
 
-#[test]
 fn results_are_compared_with_the_programs_reference() {
     let said = printed(&["run", "scaled", "--size", "M=13,N=300", "--check"]);
     assert!(
@@ -65,7 +92,6 @@ fn results_are_compared_with_the_programs_reference() {
     assert!(text(output.stdout).contains("WRONG: 3900 of 3900 elements"));
 }
 
-#[test]
 fn a_kernel_is_measured_beside_a_copy() {
     let said = printed(&["bench", "scaled", "--size", "M=64,N=256", "--quick", "--against", "scaled W=128"]);
     let lines: Vec<&str> = said.lines().collect();
@@ -77,7 +103,6 @@ fn a_kernel_is_measured_beside_a_copy() {
     assert_eq!((json["bytes"].as_u64(), json["rows"].as_array().map(Vec::len)), (Some(131_328), Some(2)));
 }
 
-#[test]
 fn other_kernels_are_not_known() {
     let output = run(&["inspect", "tutorial"]);
     assert_eq!(
@@ -87,5 +112,26 @@ fn other_kernels_are_not_known() {
     assert!(printed(&["inspect", "scaled", "W=128"]).contains("__global__"));
     assert!(
         printed(&["choose", "scaled", "--input", "x: [100, 200]"]).starts_with("scaled: M = 100, N = 200\n")
+    );
+}
+
+fn a_kernel_is_exported() {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("exported-{}", std::process::id()));
+    let out = folder.to_str().unwrap();
+    let said = printed(&["export", "scaled", "W=128", "--arch", "sm_90,sm_80", "--out", out, "--python"]);
+    let names: Vec<&str> =
+        said.lines().filter_map(|line| line.split(" (").next()?.rsplit('/').next()).collect();
+    assert_eq!(names, ["scaled.h", "scaled.c", "scaled.py"], "{said}");
+    let header = fs::read_to_string(folder.join("scaled.h")).unwrap();
+    assert!(
+        header.contains("    tilewright_tensor x; /* f32 (M, N) with strides (N, 1), read */\n"),
+        "{header}"
+    );
+    let refused =
+        |architecture: &str| text(run(&["export", "scaled", "--arch", architecture, "--out", out]).stderr);
+    assert_eq!(refused("90"), "error: `90` is no architecture\nhelp: write sm_90, or compute_80 for PTX\n");
+    assert_eq!(
+        refused("sm_75"),
+        "error: no variant of `scaled` runs on sm_75: they are for sm_80 and newer\nhelp: leave it out\n"
     );
 }

@@ -149,6 +149,16 @@ impl Hollow {
         Hollow { size, idle, program, lower, made: OnceLock::new() }
     }
 
+    /// The size that is 0.
+    pub(crate) fn size(&self) -> Symbol {
+        self.size
+    }
+
+    /// The arguments that nothing reads or writes.
+    pub(crate) fn idle(&self) -> &[usize] {
+        &self.idle
+    }
+
     /// Does it serve a launch with these sizes, and these arguments without elements?
     pub(crate) fn serves(&self, size: &dyn Fn(Symbol) -> Option<i64>, empty: &[usize]) -> bool {
         size(self.size) == Some(0) && empty.iter().all(|place| self.idle.contains(place))

@@ -106,6 +106,7 @@ results, never wrong addresses.
 #![deny(unsafe_op_in_unsafe_fn)]
 
 pub mod cache;
+pub mod export;
 pub mod nvrtc;
 pub mod report;
 

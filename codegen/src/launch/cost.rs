@@ -12,15 +12,16 @@ use crate::thread::{Cost, Kernel, Param};
 /// multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies one, alone and beside the other one
 /// of its pair, which share a port. Rows are two lines each, and a sector more where the 32 bytes of a sector are cut. The
 /// last is for whole lines. These are between the clocks of an H100 and of an H200: see bench/NOTES.md.
-const ROWS: [(u64, u128, [u128; 2]); 3] = [(32, 29, [20, 27]), (128, 47, [6, 26]), (u64::MAX, 137, [1, 14])];
+pub(super) const ROWS: [(u64, u128, [u128; 2]); 3] =
+    [(32, 29, [20, 27]), (128, 47, [6, 26]), (u64::MAX, 137, [1, 14])];
 /// The part of a copied row's clocks at a port that one takes which another block of the cluster copies.
-const RECEIVED: (u128, u128) = (1, 10);
+pub(super) const RECEIVED: (u128, u128) = (1, 10);
 /// The part of the shorter of copies and products that the other does not hide.
-const EXPOSED: (u128, u128) = (29, 100);
+pub(super) const EXPOSED: (u128, u128) = (29, 100);
 /// Bytes that memory delivers in a clock, while blocks are busy.
-const MEMORY: u128 = 2913;
+pub(super) const MEMORY: u128 = 2913;
 /// The part of the shorter of memory and blocks that the other does not hide.
-const WAITING: (u128, u128) = (47, 100);
+pub(super) const WAITING: (u128, u128) = (47, 100);
 
 /// The estimated clocks of a launch, and the terms that they are made of.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -76,30 +77,30 @@ pub enum Limit {
 /// The cost model of a variant.
 #[derive(Debug)]
 pub(super) struct Rule {
-    cost: Cost,
-    steps: Size,
+    pub(super) cost: Cost,
+    pub(super) steps: Size,
     /// What the iterations run over, and how many elements of it one has.
-    extent: Option<(Size, u32)>,
+    pub(super) extent: Option<(Size, u32)>,
     /// All axes: each factor, and what it is without rounding where it counts tiles, with the elements of a tile.
-    grid: Vec<(Size, Option<(Size, u32)>)>,
+    pub(super) grid: Vec<(Size, Option<(Size, u32)>)>,
     /// Blocks of a cluster.
     cluster: u32,
     persistent: bool,
     blocks_per_sm: u32,
-    warps: u32,
+    pub(super) warps: u32,
     /// The tensors that it reads; and those from which bulk copies load. Of [`Rules::reads`].
-    reads: usize,
-    bulk: usize,
+    pub(super) reads: usize,
+    pub(super) bulk: usize,
 }
 
 /// A tensor that a kernel reads.
 #[derive(PartialEq, Debug)]
 pub(super) struct Read {
-    extents: Vec<Size>,
+    pub(super) extents: Vec<Size>,
     /// Those that are not 1.
-    strides: Vec<Size>,
+    pub(super) strides: Vec<Size>,
     /// Bytes of an element.
-    bytes: u32,
+    pub(super) bytes: u32,
 }
 
 /// What costs depend on, of the tensors that a kernel reads.
@@ -344,7 +345,7 @@ fn copies(blocks: u128, paired: bool, [rows, received]: [u128; 2], alignment: u6
 }
 
 /// Schedulers of a multiprocessor.
-const SCHEDULERS: f64 = 4.0;
+pub(super) const SCHEDULERS: f64 = 4.0;
 
 /// Bytes of a sector.
 const SECTOR: u64 = 32;

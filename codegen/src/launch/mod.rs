@@ -3,6 +3,7 @@
 
 mod bind;
 mod cost;
+mod export;
 mod pack;
 mod ranking;
 mod refusal;
@@ -21,6 +22,7 @@ use rules::{Alternative, Size, Sizes};
 use why::Why;
 
 pub use cost::{Estimate, Limit};
+pub use export::{Exported, Image, export, python};
 pub use pack::Packed;
 pub use ranking::{Ranked, Ranking, ranking};
 pub use refusal::Refusal;

@@ -7,6 +7,7 @@
 mod allocations;
 mod captures;
 mod compiler;
+mod exported;
 mod faults;
 mod harness;
 mod hopper;

@@ -1,0 +1,65 @@
+//! `tilewright export`: a kernel for programs in C, and in Python.
+
+use std::process::ExitCode;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use tilewright_runtime::export;
+
+use crate::kernel;
+use crate::output::{self, Failure, Result, finish, option, print};
+
+const EXAMPLES: &str = "\
+Examples:
+  tilewright export softmax --arch sm_90
+  tilewright export matmul dtype=bf16 name=product --arch sm_90,sm_80,compute_80 --out src/kernels";
+
+const FILES: &str = "\
+NAME.h and NAME.c contain the binaries, and everything that a launch in Rust decides: the checks of arguments, the choice among
+alternatives, tensor maps, copies of arguments. They need a C compiler, or one for C++, and the driver: `cc -c NAME.c`, and
+-lcuda to link. NAME.h says how a launch is planned and made.";
+
+pub(crate) fn command() -> Command {
+    Command::new("export")
+        .about("Compile a kernel and write C files that launch it, without anything but the driver")
+        .args(kernel::args())
+        .arg(
+            option(
+                "arch",
+                "ARCHS",
+                "Architectures, separated by commas; compute_80 is PTX, for newer devices",
+            )
+            .value_delimiter(',')
+            .required(true),
+        )
+        .arg(option("out", "FOLDER", "Where the files are written").default_value("."))
+        .arg(
+            Arg::new("python")
+                .long("python")
+                .help("Write NAME.py too, which launches on tensors of PyTorch")
+                .action(ArgAction::SetTrue),
+        )
+        .after_help(format!(
+            "{}\n\n{FILES}\n\n{}\n\n{}",
+            kernel::examples(EXAMPLES),
+            output::EXIT_CODES,
+            kernel::help()
+        ))
+}
+
+pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
+    finish(write(matches))
+}
+
+fn write(matches: &ArgMatches) -> Result {
+    let chosen = kernel::chosen(matches)?;
+    let architectures: Vec<&str> =
+        matches.get_many::<String>("arch").into_iter().flatten().map(String::as_str).collect();
+    let folder = matches.get_one::<String>("out").map_or(".", String::as_str);
+    let mut paths = export::write(&chosen.def, &architectures, folder).map_err(Failure::of)?.to_vec();
+    if matches.get_flag("python") {
+        paths.push(export::write_python(&chosen.def, folder).map_err(Failure::of)?);
+    }
+    let size = |path: &std::path::PathBuf| std::fs::metadata(path).map_or(0, |of| of.len());
+    let line = |path: &std::path::PathBuf| format!("{} ({})\n", path.display(), output::bytes(size(path)));
+    print(&paths.iter().map(line).collect::<String>())
+}

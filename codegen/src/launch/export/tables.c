@@ -1,0 +1,331 @@
+/* What follows is the same for every kernel: it reads the tables at the end, checks the arguments of a launch, chooses among
+   the alternatives, and calls the driver. Sizes of a launch have numbers; the tables name them by these. */
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The driver's functions that are called. */
+#ifdef __cplusplus
+extern "C" {
+#endif
+int cuCtxGetCurrent(void **context);
+int cuCtxGetDevice(int *device);
+int cuDeviceGetAttribute(int *value, int attribute, int device);
+int cuFuncGetAttribute(int *value, int attribute, void *function);
+int cuFuncSetAttribute(void *function, int attribute, int value);
+int cuGetErrorName(int error, const char **text);
+int cuGetErrorString(int error, const char **text);
+int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
+                   unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra);
+int cuLaunchKernelEx(const void *config, void *function, void **parameters, void **extra);
+int cuModuleGetFunction(void **function, void *module, const char *name);
+int cuModuleLoadData(void **module, const void *image);
+int cuModuleUnload(void *module);
+int cuPointerGetAttribute(void *value, int attribute, unsigned long long address);
+int cuStreamGetCtx(void *stream, void **context);
+int cuStreamIsCapturing(void *stream, int *status);
+int cuTensorMapEncodeTiled(void *map, int type, uint32_t modes, void *address, const uint64_t *extents, const uint64_t *strides,
+                           const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
+#ifdef __cplusplus
+}
+#endif
+
+__extension__ typedef __int128 tw_wide;
+__extension__ typedef unsigned __int128 tw_count;
+
+/* times * ceil(size number `of` / over); of = -1: the number `times`; of = -2: without a value. */
+typedef struct {
+    int64_t times;
+    int of;
+    uint32_t over;
+} tw_size;
+
+/* The value of a size, and what of an argument determined it. */
+typedef struct {
+    int64_t value;
+    int known;
+    int arg;
+    int stride;
+    int mode;
+} tw_bound;
+
+/* The sizes of a tensor as alternatives take it. */
+typedef struct {
+    int arg;
+    int rank;
+    const tw_size *extents;
+    const tw_size *strides;
+} tw_shape;
+
+typedef struct {
+    int count;
+    const tw_shape *shapes;
+} tw_form;
+
+enum { TW_DIVIDES, TW_AT_MOST, TW_AT_LEAST, TW_ALIGNED, TW_SMALL };
+
+/* What an alternative assumes. */
+typedef struct {
+    int kind;
+    const char *name;
+    tw_size of;
+    int64_t number;
+    int arg;
+    const uint32_t *beyond;
+    const tw_size *strides;
+} tw_fact;
+
+/* Alternatives that differ in tiles alone have this in common. */
+typedef struct {
+    int form;
+    int facts;
+    const int *fact;
+    int packs;
+    const int *pack;
+} tw_class;
+
+typedef struct {
+    int rank;
+    const tw_size *extents;
+    int rows;
+    const tw_size *strides;
+    uint32_t bytes;
+} tw_read;
+
+/* Tensors that are read, for estimates. */
+typedef struct {
+    int count;
+    const tw_read *reads;
+} tw_reads;
+
+typedef struct {
+    tw_size count;
+    int tiles;
+    tw_size extent;
+    uint32_t over;
+} tw_factor;
+
+/* The estimate of an alternative, in clocks. */
+typedef struct {
+    tw_factor steps;
+    uint32_t step, guarded_step, resident, alone, cut, beyond, rows, received, tile, guarded_tile, launch;
+    uint32_t warps;
+    int factors;
+    const tw_factor *factor;
+    int reads, bulk;
+} tw_cost;
+
+enum { TW_TENSOR, TW_SCALAR, TW_INT, TW_MAP };
+
+/* A tensor map for bulk copies, innermost mode first. */
+typedef struct {
+    int type;
+    uint32_t bytes;
+    int modes;
+    const tw_size *extents;
+    const tw_size *strides;
+    const uint32_t *box;
+    uint32_t swizzle;
+    const char *name;
+} tw_map;
+
+typedef struct {
+    int kind;
+    int arg;
+    tw_size value;
+    const tw_map *map;
+} tw_parameter;
+
+/* A binary: for its architecture and newer ones with the same first digit, or for that alone; PTX for all newer ones. */
+typedef struct {
+    uint32_t arch;
+    int exact;
+    int ptx;
+    const unsigned char *bytes;
+} tw_image;
+
+typedef struct {
+    const char *entry;
+    int of_class;
+    uint32_t arch;
+    int exact;
+    int competes;
+    const tw_cost *cost;
+    int factors[3];
+    const tw_size *grid[3];
+    const char *grid_text[3];
+    uint32_t cluster[3];
+    uint32_t threads, shared_bytes, blocks_per_sm;
+    int persistent, overlaps;
+    int parameters;
+    const tw_parameter *parameter;
+    int images;
+    const tw_image *image;
+    int function;
+} tw_variant;
+
+struct tw_kernel;
+
+/* An argument that may be copied to aligned rows first. */
+typedef struct {
+    int arg;
+    int rank;
+    const int *modes;
+    int transposes;
+    int64_t multiple;
+    const struct tw_kernel *kernel;
+} tw_pack;
+
+enum {
+    TW_NUMBER, TW_VALUE, TW_TERM, TW_DIGIT, TW_MUL, TW_DIV, TW_REM, TW_MIN, TW_MAX, TW_UNDEFINED,
+    TW_LESS, TW_EQUAL, TW_NOT, TW_BOTH, TW_EITHER, TW_FALSE
+};
+
+/* A node of an integer or of a condition. */
+typedef struct {
+    int op;
+    int a, b;
+    int64_t n, m;
+    tw_size size;
+} tw_node;
+
+typedef struct {
+    int size;
+    int node;
+} tw_equal;
+
+/* A requirement of the author on sizes. */
+typedef struct {
+    const char *text;
+    int of;
+    int test;
+    int computed;
+    int sizes;
+    const int *size;
+    int divides;
+    tw_size divided;
+    int64_t divisor;
+    int equals;
+    const tw_equal *equal;
+} tw_require;
+
+/* The kernel without loops, for launches where a size is 0 that only they run over. */
+typedef struct {
+    int size;
+    uint64_t idle;
+    const struct tw_kernel *kernel;
+    const int *sizes;
+} tw_hollow;
+
+typedef struct {
+    const char *name;
+    int type;
+    int tensor;
+    int writes;
+    int rank;
+} tw_param;
+
+typedef struct tw_kernel {
+    const char *name;
+    int params;
+    const tw_param *param;
+    int sizes;
+    const char *const *size;
+    int forms;
+    const tw_form *form;
+    int facts;
+    const tw_fact *fact;
+    int reads;
+    const tw_reads *read;
+    int classes;
+    const tw_class *of_class;
+    int variants;
+    const tw_variant *variant;
+    int packs;
+    const tw_pack *pack;
+    int requires_;
+    const tw_require *require;
+    const tw_node *node;
+    int hollows;
+    const tw_hollow *hollow;
+    uint64_t alignment;
+} tw_kernel;
+
+/* What a device can hold. */
+typedef struct {
+    uint32_t arch, shared_bytes, threads, grid[3], multiprocessors;
+} tw_limits;
+
+static const struct {
+    const char *name;
+    uint32_t bytes;
+} tw_types[] = {
+    {"f64", 8}, {"f32", 4}, {"f16", 2}, {"bf16", 2}, {"i32", 4}, {"u32", 4},
+    {"i8", 1},  {"u8", 1},  {"tf32", 4}, {"e4m3", 1}, {"e5m2", 1},
+};
+
+/* An error text that is filled from the left. */
+typedef struct {
+    char *at;
+    size_t left;
+} tw_text;
+
+static void tw_put(tw_text *text, const char *format, ...)
+#if defined(__GNUC__)
+    __attribute__((format(printf, 2, 3)))
+#endif
+    ;
+
+static void tw_put(tw_text *text, const char *format, ...) {
+    va_list values;
+    int length;
+    va_start(values, format);
+    length = vsnprintf(text->at, text->left, format, values);
+    va_end(values);
+    if (length > 0) {
+        size_t used = (size_t)length < text->left ? (size_t)length : text->left - 1;
+        text->at += used;
+        text->left -= used;
+    }
+}
+
+#define TW_REFUSE(text, ...) (tw_put((text), __VA_ARGS__), TILEWRIGHT_REFUSED)
+
+static int tw_value(tw_size size, const tw_bound *sizes, int64_t *value) {
+    tw_wide product;
+    if (size.of == -1) {
+        *value = size.times;
+        return 1;
+    }
+    if (size.of < 0 || !sizes[size.of].known) return 0;
+    {
+        int64_t of = sizes[size.of].value, quotient = of;
+        if (size.over > 1) {
+            int64_t over = size.over, rest = ((of % over) + over) % over;
+            quotient = (of - rest) / over + (rest != 0);
+        }
+        product = (tw_wide)quotient * size.times;
+    }
+    if (product > INT64_MAX || product < INT64_MIN) return 0;
+    *value = (int64_t)product;
+    return 1;
+}
+
+static int tw_plain(tw_size size) { return size.of >= 0 && size.times == 1 && size.over == 1; }
+
+static int tw_empty(const tilewright_tensor *tensor) {
+    int mode;
+    for (mode = 0; mode < tensor->rank; ++mode)
+        if (tensor->extents[mode] == 0) return 1;
+    return 0;
+}
+
+/* The offset of the last element. */
+static tw_wide tw_last(const tilewright_tensor *tensor) {
+    tw_wide last = 0;
+    int mode;
+    for (mode = 0; mode < tensor->rank; ++mode) last += (tw_wide)(tensor->extents[mode] - 1) * tensor->strides[mode];
+    return last;
+}

@@ -1,0 +1,453 @@
+//! The rules of launches as tables of C.
+
+use std::fmt::Write;
+
+use super::super::cost;
+use super::super::refusal::Refusal;
+use super::super::rules::{Check, Rules, Size};
+use super::nodes::{Nodes, int, known, number};
+use super::text::literal;
+use super::{Image, constant};
+use crate::affine::Affine;
+use crate::condition::Test;
+use crate::definition::{Generated, Pack, Param as Named, Variant};
+use crate::range::MOST_EXTENT;
+use crate::target::STATIC_SHARED;
+use crate::thread::{Fact, Kernel, Param};
+use crate::tile::Require;
+
+/// The binaries of a variant.
+type Images<'i, E> = &'i mut dyn FnMut(&Variant) -> Result<Vec<Image>, E>;
+
+/// Tables under construction.
+pub(super) struct Tables<'i, E> {
+    images: Images<'i, E>,
+    text: String,
+    arrays: usize,
+    functions: usize,
+    /// The largest number of sizes, facts, reads, packs, classes, parameters and operands of a kernel.
+    most: [usize; 7],
+}
+
+/// A size.
+pub(super) fn size(of: Size) -> String {
+    match of {
+        Size::Int(n) => format!("{{{}, -1, 1}}", int(n)),
+        Size::Of { times, of, over } => format!("{{{}, {of}, {over}}}", int(times)),
+        Size::Unknown => "{0, -2, 1}".into(),
+    }
+}
+
+impl<'i, E: From<Refusal>> Tables<'i, E> {
+    pub(super) fn new(images: Images<'i, E>) -> Tables<'i, E> {
+        Tables { images, text: String::new(), arrays: 0, functions: 0, most: [1; 7] }
+    }
+
+    pub(super) fn text(&self) -> String {
+        self.text.clone()
+    }
+
+    /// Functions of all variants.
+    pub(super) fn functions(&self) -> usize {
+        self.functions.max(1)
+    }
+
+    /// The constants of the interpreter.
+    pub(super) fn limits(&self) -> String {
+        let names = ["SIZES", "FACTS", "READS", "PACKS", "CLASSES", "PARAMS", "OPERANDS"];
+        let mut text = String::from("\n/* Bounds of the tables at the end. */\n");
+        for (name, most) in names.iter().zip(self.most) {
+            let _ = writeln!(text, "#define TW_{name} {most}");
+        }
+        let (waiting, exposed, received) = (cost::WAITING, cost::EXPOSED, cost::RECEIVED);
+        let _ = write!(
+            text,
+            "\n/* The greatest extent and stride, and bytes of shared memory that a block has without asking. */\n\
+             #define TW_MOST {MOST_EXTENT}\n#define TW_STATIC_SHARED {STATIC_SHARED}\n\n\
+             /* Estimates: see the fields of the tables. */\n#define TW_SCHEDULERS {:?}\n#define TW_IDLE {}\n#define TW_MEMORY {}\n\
+             #define TW_WAITING {}\n#define TW_WAITING_OF {}\n#define TW_EXPOSED {}\n#define TW_EXPOSED_OF {}\n\
+             #define TW_RECEIVED {}\n#define TW_RECEIVED_OF {}\nstatic const struct {{\n    uint64_t aligned;\n    \
+             uint32_t in_a_clock, alone, beside;\n}} tw_rows[] = {{",
+            cost::SCHEDULERS,
+            super::super::IDLE,
+            cost::MEMORY,
+            waiting.0,
+            waiting.1,
+            exposed.0,
+            exposed.1,
+            received.0,
+            received.1
+        );
+        for (aligned, in_a_clock, [alone, beside]) in cost::ROWS {
+            let _ = write!(text, "{{UINT64_C({aligned}), {in_a_clock}, {alone}, {beside}}}, ");
+        }
+        text + "};\n"
+    }
+
+    /// A table, and its name.
+    fn array(&mut self, ty: &str, rows: &[String]) -> String {
+        if rows.is_empty() {
+            return "0".into();
+        }
+        let name = format!("tw_{}", self.arrays);
+        self.arrays += 1;
+        let _ = write!(self.text, "static const {ty} {name}[] = {{");
+        let mut width = 100;
+        for row in rows {
+            if width + row.len() > 120 {
+                self.text += "\n    ";
+                width = 4;
+            }
+            let _ = write!(self.text, "{row}, ");
+            width += row.len() + 2;
+        }
+        self.text += "\n};\n";
+        name
+    }
+
+    fn sizes(&mut self, all: &[Size]) -> String {
+        let rows: Vec<String> = all.iter().map(|of| size(*of)).collect();
+        self.array("tw_size", &rows)
+    }
+
+    fn numbers<N: ToString>(&mut self, ty: &str, all: &[N]) -> String {
+        let rows: Vec<String> = all.iter().map(ToString::to_string).collect();
+        self.array(ty, &rows)
+    }
+
+    /// A kernel, and its name.
+    pub(super) fn kernel(&mut self, kernel: &Generated) -> Result<String, E> {
+        let rules = Rules::of(kernel);
+        let mut packs = Vec::new();
+        for pack in &kernel.packs {
+            packs.push(self.pack(pack)?);
+        }
+        let mut hollows = Vec::new();
+        for hollow in &kernel.hollow {
+            let Some(variant) = hollow.variant() else { continue };
+            let own = Rules::new(std::slice::from_ref(variant), &[], &|_| None);
+            let name = self.table(kernel, std::slice::from_ref(variant), &own, &[], &[])?;
+            let sizes: Vec<i64> = own
+                .symbols
+                .iter()
+                .map(|symbol| number(&rules, *symbol).map_or(-1, |place| place as i64))
+                .collect();
+            let sizes = self.numbers("int", &sizes);
+            let size = number(&rules, hollow.size()).map_or(-1, |place| place as i64);
+            let idle: u64 = hollow.idle().iter().map(|place| 1 << place).sum();
+            hollows.push(format!("{{{size}, UINT64_C({idle}), &{name}, {sizes}}}"));
+        }
+        self.table(kernel, &kernel.variants, &rules, &packs, &hollows)
+    }
+
+    fn pack(&mut self, pack: &Pack) -> Result<String, E> {
+        let kernel = self.kernel(&pack.kernel)?;
+        let modes = self.numbers("int", &pack.modes);
+        let (rank, transposes) = (pack.modes.len(), u8::from(pack.transposes));
+        let multiple = Pack::row_multiple(pack.kernel.params[0].elem);
+        Ok(format!("{{{}, {rank}, {modes}, {transposes}, {multiple}, &{kernel}}}", pack.arg))
+    }
+
+    fn table(
+        &mut self,
+        kernel: &Generated,
+        variants: &[Variant],
+        rules: &Rules,
+        packs: &[String],
+        hollows: &[String],
+    ) -> Result<String, E> {
+        let operands = 1 + rules.classes.iter().map(|class| 1 + class.packs.len()).sum::<usize>();
+        let counts = [
+            rules.symbols.len(),
+            rules.facts.len(),
+            rules.reads.len(),
+            packs.len(),
+            rules.classes.len(),
+            kernel.params.len(),
+            operands,
+        ];
+        self.most.iter_mut().zip(counts).for_each(|(most, count)| *most = count.max(*most));
+        let params: Vec<String> = kernel.params.iter().map(param).collect();
+        let names: Vec<String> = rules.symbols.iter().map(|symbol| literal(symbol.name())).collect();
+        let forms = self.forms(rules);
+        let facts = self.facts(variants, rules);
+        let reads: Vec<String> = rules.reads.iter().map(|reads| self.reads(reads)).collect();
+        let mut classes = Vec::new();
+        for class in &rules.classes {
+            let (needs, of) = (self.numbers("int", &class.needs), self.numbers("int", &class.packs));
+            classes.push(format!(
+                "{{{}, {}, {needs}, {}, {of}}}",
+                class.form,
+                class.needs.len(),
+                class.packs.len()
+            ));
+        }
+        let mut rows = Vec::new();
+        for (place, variant) in variants.iter().enumerate() {
+            rows.push(self.variant(rules, place, variant)?);
+        }
+        let (mut nodes, mut requires) = (Nodes::default(), Vec::new());
+        for require in &kernel.requires {
+            requires.push(self.require(rules, &mut nodes, require));
+        }
+        let tables = [
+            (params.len(), self.array("tw_param", &params)),
+            (names.len(), self.array("char *const", &names)),
+            (forms.len(), self.array("tw_form", &forms)),
+            (facts.len(), self.array("tw_fact", &facts)),
+            (reads.len(), self.array("tw_reads", &reads)),
+            (classes.len(), self.array("tw_class", &classes)),
+            (rows.len(), self.array("tw_variant", &rows)),
+            (packs.len(), self.array("tw_pack", packs)),
+            (requires.len(), self.array("tw_require", &requires)),
+        ];
+        let nodes = self.array("tw_node", &nodes.rows);
+        let hollow = (hollows.len(), self.array("tw_hollow", hollows));
+        let listed = |(count, name): &(usize, String)| format!("{count}, {name}");
+        let tables: Vec<String> = tables.iter().map(listed).collect();
+        let name = format!("tw_kernel_{}", self.arrays);
+        self.arrays += 1;
+        let _ = writeln!(
+            self.text,
+            "static const tw_kernel {name} = {{{}, {}, {nodes}, {}, UINT64_C({})}};\n",
+            literal(&kernel.name),
+            tables.join(", "),
+            listed(&hollow),
+            rules.alignment()
+        );
+        Ok(name)
+    }
+
+    fn forms(&mut self, rules: &Rules) -> Vec<String> {
+        let mut all = Vec::new();
+        for form in &rules.forms {
+            let mut shapes = Vec::new();
+            for shape in &form.tensors {
+                let (extents, strides) = (self.sizes(&shape.extents), self.sizes(&shape.strides));
+                shapes.push(format!("{{{}, {}, {extents}, {strides}}}", shape.arg, shape.extents.len()));
+            }
+            all.push(format!("{{{}, {}}}", shapes.len(), self.array("tw_shape", &shapes)));
+        }
+        all
+    }
+
+    /// Facts, each with the name that messages call what it is about: that of the first variant that needs it.
+    fn facts(&mut self, variants: &[Variant], rules: &Rules) -> Vec<String> {
+        let mut all = Vec::new();
+        for (place, check) in rules.facts.iter().enumerate() {
+            let named = variants.iter().zip(&rules.variants).find_map(|(variant, alternative)| {
+                let at = rules.classes[alternative.class].needs.iter().position(|need| *need == place)?;
+                Some(name(&variant.program, &variant.program.needs[at]))
+            });
+            let named = literal(&named.unwrap_or_default());
+            all.push(match check {
+                Check::Divides { of, divisor } => {
+                    format!("{{TW_DIVIDES, {named}, {}, {divisor}, 0, 0, 0}}", size(*of))
+                }
+                Check::AtMost { of, limit } => {
+                    format!("{{TW_AT_MOST, {named}, {}, {}, 0, 0, 0}}", size(*of), int(*limit))
+                }
+                Check::AtLeast { of, limit } => {
+                    format!("{{TW_AT_LEAST, {named}, {}, {}, 0, 0, 0}}", size(*of), int(*limit))
+                }
+                Check::Aligned { arg, bytes } => {
+                    format!("{{TW_ALIGNED, {named}, {}, {bytes}, {arg}, 0, 0}}", size(Size::Unknown))
+                }
+                Check::Small { arg, beyond, strides } => {
+                    let (beyond, strides) = (self.numbers("uint32_t", beyond), self.sizes(strides));
+                    format!("{{TW_SMALL, {named}, {}, 0, {arg}, {beyond}, {strides}}}", size(Size::Unknown))
+                }
+            });
+        }
+        all
+    }
+
+    fn reads(&mut self, reads: &[cost::Read]) -> String {
+        let mut rows = Vec::new();
+        for read in reads {
+            let (extents, strides) = (self.sizes(&read.extents), self.sizes(&read.strides));
+            let (rank, count) = (read.extents.len(), read.strides.len());
+            rows.push(format!("{{{rank}, {extents}, {count}, {strides}, {}}}", read.bytes));
+        }
+        format!("{{{}, {}}}", rows.len(), self.array("tw_read", &rows))
+    }
+
+    fn variant(&mut self, rules: &Rules, place: usize, variant: &Variant) -> Result<String, E> {
+        let (program, alternative) = (&variant.program, &rules.variants[place]);
+        let launch = &program.launch;
+        let cost = alternative.cost.as_ref().map(|cost| self.cost(cost));
+        let cost = cost.map_or("0".into(), |row| format!("&{}[0]", self.array("tw_cost", &[row])));
+        let grid: Vec<String> = alternative.grid.iter().map(|axis| self.sizes(axis)).collect();
+        let counts: Vec<String> = alternative.grid.iter().map(|axis| axis.len().to_string()).collect();
+        let product = |axis: &Vec<tilewright_layout::Value>| {
+            literal(&axis.iter().map(ToString::to_string).collect::<Vec<_>>().join("*"))
+        };
+        let texts: Vec<String> = launch.grid.iter().map(product).collect();
+        let parameters = self.parameters(rules, program);
+        let count = parameters.len();
+        let parameters = self.array("tw_parameter", &parameters);
+        let mut images = Vec::new();
+        for Image { arch, exact, ptx, mut bytes } in (self.images)(variant)? {
+            if ptx {
+                bytes.push(0);
+            }
+            let (exact, ptx) = (u8::from(exact), u8::from(ptx));
+            let name = self.numbers("unsigned char", &bytes);
+            images.push(format!("{{{arch}, {exact}, {ptx}, {name}}}"));
+        }
+        let binaries = self.array("tw_image", &images);
+        let function = self.functions;
+        self.functions += 1;
+        let [x, y, z] = launch.cluster;
+        Ok(format!(
+            "{{{}, {}, {}, {}, {}, {cost}, {{{}}}, {{{}}}, {{{}}}, {{{x}, {y}, {z}}}, {}, {}, {}, {}, {}, {count}, {parameters}, \
+             {}, {binaries}, {function}}}",
+            literal(&crate::cuda::entry(program)),
+            alternative.class,
+            program.arch,
+            u8::from(program.arch_specific),
+            u8::from(alternative.competes),
+            counts.join(", "),
+            grid.join(", "),
+            texts.join(", "),
+            launch.threads,
+            launch.shared_bytes,
+            launch.blocks_per_sm,
+            u8::from(launch.persistent),
+            u8::from(launch.overlaps),
+            images.len(),
+        ))
+    }
+
+    fn cost(&mut self, rule: &cost::Rule) -> String {
+        let factor = |(count, tiles): &(Size, Option<(Size, u32)>)| {
+            let (extent, over) = tiles.unwrap_or((Size::Unknown, 1));
+            format!("{{{}, {}, {}, {over}}}", size(*count), u8::from(tiles.is_some()), size(extent))
+        };
+        let factors: Vec<String> = rule.grid.iter().map(factor).collect();
+        let of = &rule.cost;
+        let clocks = [
+            of.step,
+            of.guarded_step,
+            of.resident,
+            of.alone,
+            of.cut,
+            of.beyond,
+            of.rows,
+            of.received,
+            of.tile,
+            of.guarded_tile,
+            of.launch,
+        ];
+        let clocks = clocks.map(|n| n.to_string()).join(", ");
+        format!(
+            "{{{}, {clocks}, {}, {}, {}, {}, {}}}",
+            factor(&(rule.steps, rule.extent)),
+            rule.warps,
+            factors.len(),
+            self.array("tw_factor", &factors),
+            rule.reads,
+            rule.bulk
+        )
+    }
+
+    fn parameters(&mut self, rules: &Rules, program: &Kernel) -> Vec<String> {
+        let mut all = Vec::new();
+        for (place, param) in program.params.iter().enumerate() {
+            all.push(match param {
+                Param::Pointer { .. } => format!("{{TW_TENSOR, {place}, {}, 0}}", size(Size::Unknown)),
+                Param::Scalar { .. } => format!("{{TW_SCALAR, {place}, {}, 0}}", size(Size::Unknown)),
+                Param::Int { symbol, .. } => {
+                    let value =
+                        known(rules, tilewright_layout::Value::Sym { times: 1, of: *symbol, over: 1 });
+                    format!("{{TW_INT, 0, {value}, 0}}")
+                }
+                Param::TensorMap { tensor, tile, modes, swizzle, .. } => {
+                    let Some(Param::Pointer { name, elem, shape, stride, .. }) =
+                        program.params.get(*tensor as usize)
+                    else {
+                        unreachable!("a tensor map describes a pointer")
+                    };
+                    let of = |values: &[tilewright_layout::Value]| -> Vec<String> {
+                        modes.iter().map(|&mode| known(rules, values[usize::from(mode)])).collect()
+                    };
+                    let (extents, strides) = (of(shape), of(stride));
+                    let extents = self.array("tw_size", &extents);
+                    let strides = self.array("tw_size", &strides);
+                    let tile = self.numbers("uint32_t", tile);
+                    let map = format!(
+                        "{{{}, {}, {}, {extents}, {strides}, {tile}, {swizzle}, {}}}",
+                        constant(*elem),
+                        elem.bytes(),
+                        modes.len(),
+                        literal(name)
+                    );
+                    let map = self.array("tw_map", &[map]);
+                    format!("{{TW_MAP, {tensor}, {}, &{map}[0]}}", size(Size::Unknown))
+                }
+            });
+        }
+        all
+    }
+
+    fn require(&mut self, rules: &Rules, nodes: &mut Nodes, require: &Require) -> String {
+        let test = nodes.test(rules, &require.test);
+        let of = require.of.and_then(|of| number(rules, of)).map_or(-1, |place| place as i64);
+        let computed = match (&require.test, require.of) {
+            (Test::Equal(_, value), Some(_)) => nodes.integer(rules, value) as i64,
+            _ => -1,
+        };
+        let symbols = require.test.integers().into_iter().flat_map(Affine::symbols);
+        let sizes: Vec<usize> = symbols.filter_map(|symbol| number(rules, symbol)).collect();
+        let list = self.numbers("int", &sizes);
+        let (divides, divided, divisor) = match require.divides() {
+            Some((of, n)) => (1, known(rules, of), n),
+            None => (0, size(Size::Unknown), 1),
+        };
+        let mut equals = Vec::new();
+        if let Test::Equal(a, b) = &require.test {
+            // What a size would have to be, from the other side.
+            for (own, other) in [(a, b), (b, a)] {
+                if let Some(tilewright_layout::Value::Sym { times: 1, of, over: 1 }) = own.size()
+                    && let Some(place) = number(rules, of)
+                {
+                    let node = nodes.integer(rules, other);
+                    equals.push(format!("{{{place}, {node}}}"));
+                }
+            }
+        }
+        let equal = self.array("tw_equal", &equals);
+        format!(
+            "{{{}, {of}, {test}, {computed}, {}, {list}, {divides}, {divided}, {}, {}, {equal}}}",
+            literal(&require.text),
+            sizes.len(),
+            int(divisor),
+            equals.len()
+        )
+    }
+}
+
+fn param(Named { name, elem, tensor }: &Named) -> String {
+    let (written, rank) = tensor.unwrap_or((false, 0));
+    format!(
+        "{{{}, {}, {}, {}, {rank}}}",
+        literal(name),
+        constant(*elem),
+        u8::from(tensor.is_some()),
+        u8::from(written)
+    )
+}
+
+/// What a fact is about, as messages call it.
+fn name(program: &Kernel, fact: &Fact) -> String {
+    match fact {
+        Fact::Divides(need) => need.of.to_string(),
+        Fact::AtMost { of, .. } | Fact::AtLeast { of, .. } => of.to_string(),
+        Fact::Aligned { param, .. } | Fact::Small { param, .. } => {
+            match program.params.get(*param as usize) {
+                Some(Param::Pointer { name, .. } | Param::Scalar { name, .. }) => name.clone(),
+                _ => String::new(),
+            }
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! Kernels for programs in other languages: compiled for some architectures, with a header and a source file in C that launch
+//! them by the driver alone. See [`export`].
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use tilewright_codegen::cuda;
+use tilewright_codegen::definition::Variant;
+use tilewright_codegen::kernel_def::KernelErrors;
+use tilewright_codegen::kernel_value::Kernel;
+use tilewright_codegen::launch::{self, Exported, Image, Refusal};
+use tilewright_codegen::thread;
+
+use crate::cache::{Cache, Request};
+use crate::nvrtc::{self, Nvrtc};
+
+/// An architecture to compile for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Target {
+    arch: u32,
+    /// PTX, which newer devices compile when they load it.
+    ptx: bool,
+}
+
+/// Why a kernel was not exported.
+#[derive(Clone)]
+#[non_exhaustive]
+pub enum Error {
+    /// The request is invalid.
+    Refused(Refusal),
+    /// The kernel could not be made from its definition.
+    Kernel(KernelErrors),
+    /// The kernel could not be compiled, or there is no compiler.
+    Compile(nvrtc::Error),
+    /// A file could not be written.
+    File(PathBuf, String),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Refused(refusal) => refusal.fmt(f),
+            Error::Kernel(errors) => errors.fmt(f),
+            Error::Compile(error) => error.fmt(f),
+            Error::File(path, why) => write!(f, "{} could not be written: {why}", path.display()),
+        }
+    }
+}
+
+/// As for people: `unwrap` shows this.
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl std::error::Error for Error {}
+
+impl From<Refusal> for Error {
+    fn from(refusal: Refusal) -> Error {
+        Error::Refused(refusal)
+    }
+}
+
+/// Compiles a kernel for some architectures, `sm_90`, or `compute_80` for PTX, and returns its C files.
+///
+/// ```no_run
+/// # fn show(softmax: &impl tilewright_codegen::kernel_value::Kernel) -> Result<(), tilewright_runtime::export::Error> {
+/// let files = tilewright_runtime::export::export(softmax, &["sm_90", "sm_80", "compute_80"])?;
+/// assert!(files.header.contains("softmax_launch"));
+/// # Ok(())
+/// # }
+/// ```
+pub fn export<K: Kernel + ?Sized>(kernel: &K, architectures: &[&str]) -> Result<Exported, Error> {
+    let targets = architectures.iter().map(|text| Target::read(text)).collect::<Result<Vec<_>, _>>()?;
+    let generated = kernel.def().generate().map_err(Error::Kernel)?;
+    for (target, text) in targets.iter().zip(architectures) {
+        if !generated.variants.iter().any(|variant| target.serves(&variant.program)) {
+            let oldest = generated.variants.iter().map(|variant| variant.program.arch).min().unwrap_or(0);
+            let message = format!(
+                "no variant of `{}` runs on {text}: they are for sm_{oldest} and newer",
+                generated.name
+            );
+            return Err(Refusal::new(message).help("leave it out").into());
+        }
+    }
+    let nvrtc = Nvrtc::find(&[]).map_err(Error::Compile)?;
+    launch::export(&generated, |variant| images(&nvrtc, variant, &targets))
+}
+
+/// The same, written into a folder as `NAME.h` and `NAME.c`: for a `build.rs`. Returns the paths.
+///
+/// ```no_run
+/// # fn show(softmax: &impl tilewright_codegen::kernel_value::Kernel) -> Result<(), Box<dyn std::error::Error>> {
+/// // build.rs
+/// let folder = std::env::var("OUT_DIR")?;
+/// tilewright_runtime::export::write(softmax, &["sm_90"], folder)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn write<K: Kernel + ?Sized>(
+    kernel: &K,
+    architectures: &[&str],
+    folder: impl AsRef<Path>,
+) -> Result<[PathBuf; 2], Error> {
+    let (files, name) = (export(kernel, architectures)?, kernel.def().name());
+    let folder = folder.as_ref();
+    let paths = [folder.join(format!("{name}.h")), folder.join(format!("{name}.c"))];
+    let failed = |path: &Path, why: std::io::Error| Error::File(path.into(), why.to_string());
+    std::fs::create_dir_all(folder).map_err(|why| failed(folder, why))?;
+    for (path, text) in paths.iter().zip([&files.header, &files.source]) {
+        std::fs::write(path, text).map_err(|why| failed(path, why))?;
+    }
+    Ok(paths)
+}
+
+/// Writes the module of Python, `NAME.py`, which launches what [`write()`] has written into the same folder on tensors of
+/// PyTorch. Returns its path.
+pub fn write_python<K: Kernel + ?Sized>(kernel: &K, folder: impl AsRef<Path>) -> Result<PathBuf, Error> {
+    let generated = kernel.def().generate().map_err(Error::Kernel)?;
+    let path = folder.as_ref().join(format!("{}.py", generated.name));
+    std::fs::write(&path, launch::python(&generated))
+        .map_err(|why| Error::File(path.clone(), why.to_string()))?;
+    Ok(path)
+}
+
+impl Target {
+    fn read(text: &str) -> Result<Target, Refusal> {
+        let number =
+            |rest: &str| rest.trim_end_matches('a').parse().ok().filter(|arch| (50..1000).contains(arch));
+        let (sm, compute) = (text.strip_prefix("sm_"), text.strip_prefix("compute_"));
+        let found = match (sm.and_then(number), compute.and_then(number)) {
+            (Some(arch), _) => Some(Target { arch, ptx: false }),
+            (_, Some(arch)) => Some(Target { arch, ptx: true }),
+            _ => None,
+        };
+        found.ok_or_else(|| {
+            Refusal::new(format!("`{text}` is no architecture")).help("write sm_90, or compute_80 for PTX")
+        })
+    }
+
+    fn serves(self, program: &thread::Kernel) -> bool {
+        let exact = !program.arch_specific || program.arch == self.arch;
+        program.arch <= self.arch && exact && !(self.ptx && program.arch_specific)
+    }
+}
+
+fn images(nvrtc: &Nvrtc, variant: &Variant, targets: &[Target]) -> Result<Vec<Image>, Error> {
+    let program = &variant.program;
+    let mut all = Vec::new();
+    for target in targets.iter().filter(|target| target.serves(program)) {
+        let Target { arch, ptx } = *target;
+        let (source, name) = (&variant.source, cuda::entry(program));
+        let bytes = if ptx {
+            nvrtc.ptx(source, &name, &format!("compute_{arch}")).map_err(Error::Compile)?.into_bytes()
+        } else {
+            let architecture = format!("sm_{arch}{}", if program.arch_specific { "a" } else { "" });
+            let request = Request { source, name: &name, arch: &architecture, options: &[] };
+            let found = Cache::open().compile(Ok(nvrtc), &request).map_err(Error::Compile)?;
+            found.compiled.cubin
+        };
+        all.push(Image { arch, exact: program.arch_specific, ptx, bytes });
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn architectures_are_read() {
+        let read =
+            |text| Target::read(text).map(|target| (target.arch, target.ptx)).map_err(|why| why.to_string());
+        assert_eq!(read("sm_90a"), Ok((90, false)));
+        assert_eq!(read("sm_120"), Ok((120, false)));
+        assert_eq!(read("compute_80"), Ok((80, true)));
+        let refused = "`90` is no architecture\nhelp: write sm_90, or compute_80 for PTX";
+        assert_eq!(read("90"), Err(refused.into()));
+    }
+}

@@ -1,0 +1,450 @@
+//! Exported kernels: the C files are compiled, and what they launch is compared with what a launch in Rust decides, on a driver
+//! of a few lines that prints its calls.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tilewright::kernels;
+use tilewright::prelude::*;
+use tilewright_codegen::definition::Variant;
+use tilewright_codegen::launch::{
+    self, Exported, Given, Image, Limits, Map, Passed, Plan, Refusal, Tensor, plan,
+};
+use tilewright_codegen::target::STATIC_SHARED;
+use tilewright_codegen::thread;
+use tilewright_codegen::words::Words;
+use tilewright_codegen::{Elem, Generated};
+use tilewright_tests::fake::Folder;
+use tilewright_tests::sweep::count;
+
+/// Where a launch has its workspace.
+const WORKSPACE: u64 = 1 << 50;
+
+/// A binary that names its variant: a hash of the source.
+fn named(variant: &Variant) -> u64 {
+    variant.source.bytes().fold(7, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+        >> 1
+}
+
+/// Binaries for sm_80 and sm_90, where the variant runs on them, and PTX for newer devices.
+fn images(variant: &Variant) -> Result<Vec<Image>, Refusal> {
+    let program = &variant.program;
+    let runs = |arch: &u32| program.arch <= *arch && (!program.arch_specific || program.arch == *arch);
+    let bytes = named(variant).to_le_bytes().to_vec();
+    let image = |arch| Image { arch, exact: program.arch_specific, ptx: false, bytes: bytes.clone() };
+    let ptx = |arch| Image { arch, exact: false, ptx: true, bytes: named(variant).to_le_bytes().to_vec() };
+    let newer = (!program.arch_specific).then(|| ptx(program.arch));
+    Ok([80, 90].into_iter().filter(runs).map(image).chain(newer).collect())
+}
+
+fn exported(kernel: &Generated) -> Exported {
+    launch::export(kernel, images).unwrap_or_else(|why| panic!("{}: {why}", kernel.name))
+}
+
+/// The driver, and a program that reads launches and prints what becomes of each.
+fn program(kernel: &Generated) -> String {
+    let name = &kernel.name;
+    let read: String = kernel
+        .params
+        .iter()
+        .map(|param| match param.tensor {
+            Some(_) => format!("        read_tensor(&arguments.{});\n", param.name),
+            None => format!("        read_number(&arguments.{0}, sizeof arguments.{0});\n", param.name),
+        })
+        .collect();
+    let tensors = kernel.params.iter().filter(|param| param.tensor.is_some());
+    let moved: String =
+        tensors.map(|param| format!("    arguments.{}.address += by;\n", param.name)).collect();
+    let program = include_str!("exported.c").replace("NAME", name);
+    program.replace("        READ\n", &read).replace("    MOVE\n", &moved)
+}
+
+/// Writes the files of a kernel, and compiles them with the driver. Every compiler must accept them without a warning.
+fn built(folder: &Folder, kernel: &Generated) -> PathBuf {
+    let (files, name, path) = (exported(kernel), &kernel.name, folder.path());
+    std::fs::write(path.join(format!("{name}.h")), &files.header).unwrap();
+    std::fs::write(path.join(format!("{name}.c")), &files.source).unwrap();
+    std::fs::write(path.join("main.c"), program(kernel)).unwrap();
+    std::fs::copy(path.join(format!("{name}.c")), path.join(format!("{name}.cpp"))).unwrap();
+    let compile = |compiler: &str, file: &str, options: &[&str]| {
+        let warnings =
+            ["-Wall", "-Wextra", "-Wpedantic", "-Wshadow", "-Wconversion", "-Wno-sign-conversion", "-Werror"];
+        let mut command = Command::new(compiler);
+        command.current_dir(path).args(warnings).args(options).args(["-c", file]);
+        match command.output() {
+            Ok(output) => {
+                let said = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{compiler} {file}: {said}");
+            }
+            Err(_) => println!("skipped: no {compiler}"),
+        }
+    };
+    let source = format!("{name}.c");
+    compile("clang", &source, &["-std=c11"]);
+    compile("g++", &format!("{name}.cpp"), &["-std=c++11", "-o", "cpp.o"]);
+    compile("gcc", &source, &["-std=c11", "-O1", "-fsanitize=undefined"]);
+    compile("gcc", "main.c", &["-std=c11"]);
+    let objects =
+        [format!("{name}.o"), "main.o".into(), "-o".into(), "launches".into(), "-fsanitize=undefined".into()];
+    let output = Command::new("gcc").current_dir(path).args(objects).output().expect("a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    path.join("launches")
+}
+
+/// A launch.
+struct Case {
+    limits: Limits,
+    given: Vec<Given>,
+    /// The bits of numbers, by argument.
+    numbers: Vec<u64>,
+}
+
+impl Case {
+    /// For the program's input.
+    fn text(&self) -> String {
+        let Limits { arch, shared_bytes, threads, grid: [x, y, z], multiprocessors } = self.limits;
+        let mut text = format!("{arch} {shared_bytes} {threads} {x} {y} {z} {multiprocessors}\n");
+        for (given, number) in self.given.iter().zip(&self.numbers) {
+            match given {
+                Given::Tensor(Tensor { elem, extents, strides, len, address, .. }) => {
+                    let _ = write!(text, "{address} {len} {} {}", *elem as u32, extents.len());
+                    extents.iter().chain(strides).for_each(|n| {
+                        let _ = write!(text, " {n}");
+                    });
+                    text.push('\n');
+                }
+                Given::Scalar(_) => {
+                    let _ = writeln!(text, "{number}");
+                }
+            }
+        }
+        text
+    }
+
+    /// What a launch in Rust does.
+    fn expected(&self, kernel: &Generated) -> String {
+        let plan = match plan(kernel, &self.given, &self.limits) {
+            Ok(plan) => plan,
+            Err(refusal) => {
+                // Messages end where their memory does.
+                let mut said = refusal.to_string();
+                said.truncate(1023);
+                return format!("refused {}", said.replace('\n', " | "));
+            }
+        };
+        if plan.is_empty() {
+            return format!("planned -1 {:?} 0", plan.grid);
+        }
+        let variant = plan.variant.min(kernel.variants.len());
+        let mut text = format!("planned {variant} {:?} {}", plan.grid, plan.workspace());
+        for packed in &plan.packed {
+            let arguments = packed.arguments(kernel, &self.given, WORKSPACE);
+            let given = arguments.map(Given::Tensor);
+            text += &self.step(&kernel.packs[packed.pack].kernel, &packed.plan, &given);
+        }
+        text + &self.step(kernel, &plan, &plan.arguments(&self.given, WORKSPACE))
+    }
+
+    fn step(&self, kernel: &Generated, plan: &Plan, given: &[Given]) -> String {
+        let variant = kernel.variant(plan.variant);
+        let launch = &variant.program.launch;
+        let dynamic = if launch.shared_bytes > STATIC_SHARED { launch.shared_bytes } else { 0 };
+        let cluster = launch.cluster.map(|blocks| blocks.max(1));
+        let overlaps = u8::from(launch.overlaps && self.limits.arch >= 90);
+        let mut text = format!(
+            " ; {} {:?} {} {dynamic} {cluster:?} {overlaps}",
+            named(variant),
+            plan.grid,
+            launch.threads
+        );
+        let address = |place: usize| match &given[place] {
+            Given::Tensor(tensor) => tensor.address,
+            Given::Scalar(_) => 0,
+        };
+        for (passed, param) in plan.passed.iter().zip(&variant.program.params) {
+            let _ = match passed {
+                Passed::Tensor(place) => write!(text, " {}", address(*place)),
+                Passed::Scalar(place) => write!(text, " {}", self.numbers[*place]),
+                Passed::Int { value, .. } => write!(text, " {}", value.cast_unsigned()),
+                Passed::Map(map) => write!(text, " {}", mapped(map, param, address(map.arg))),
+            };
+        }
+        text
+    }
+}
+
+/// A tensor map as the driver prints it.
+fn mapped(map: &Map, param: &thread::Param, address: u64) -> String {
+    assert!(matches!(param, thread::Param::TensorMap { .. }));
+    let stride = |(stride, extent): (&u64, &u64)| if *extent == 1 { 16 } else { *stride };
+    let strides: Vec<u64> = map.strides.iter().zip(&map.extents[1..]).map(stride).collect();
+    format!("map {address} {:?} {strides:?} {:?} {}", map.extents, map.tile, map.swizzle).replace(", ", ",")
+}
+
+/// Random numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 >> 33
+    }
+
+    fn of<T: Copy>(&mut self, all: &[T]) -> T {
+        all[self.next() as usize % all.len()]
+    }
+
+    /// A launch of a kernel: mostly a right one, on sizes of every kind.
+    fn case(&mut self, kernel: &Generated) -> Case {
+        let limits = Limits {
+            multiprocessors: self.of(&[132, 132, 108, 7]),
+            ..Limits::of(self.of(&[90, 90, 90, 80, 75, 86, 100]))
+        };
+        let params = &kernel.variants[0].program.params[..kernel.params.len()];
+        let mut sizes: Vec<(String, i64)> = Vec::new();
+        let (mut given, mut numbers) = (Vec::new(), Vec::new());
+        for (place, param) in params.iter().enumerate() {
+            numbers.push(self.next() % (1 << 31));
+            let thread::Param::Pointer { elem, write, shape, stride, .. } = param else {
+                given.push(Given::Scalar(kernel.params[place].elem));
+                continue;
+            };
+            let extents: Vec<i64> = shape.iter().map(|value| self.extent(*value, &mut sizes)).collect();
+            // Named strides from the tightest on, some with gaps.
+            let mut reach = 1;
+            let strides: Vec<i64> = extents
+                .iter()
+                .zip(stride)
+                .map(|(extent, value)| match value.int() {
+                    Some(n) => {
+                        reach = reach.max(n * extent);
+                        n
+                    }
+                    None => 0,
+                })
+                .collect();
+            let strides: Vec<i64> = strides
+                .into_iter()
+                .zip(&extents)
+                .map(|(known, extent)| {
+                    if known != 0 {
+                        return known;
+                    }
+                    let own = reach + self.of(&[0, 0, 0, 1, 8, 64]);
+                    reach = own * (*extent).max(1);
+                    own
+                })
+                .collect();
+            let shift = self.of(&[0, 0, 0, 16, 8, 4, 64]) / u64::from(elem.bytes()) * u64::from(elem.bytes());
+            let address = ((place as u64 + 1) << 44) + shift;
+            let steps = extents.iter().zip(&strides);
+            let last: i128 = steps.map(|(n, d)| i128::from(n - 1) * i128::from(*d)).sum();
+            let len = if extents.contains(&0) { 0 } else { u64::try_from(last + 1).unwrap_or(0) };
+            given.push(Given::Tensor(Tensor {
+                elem: *elem,
+                mutable: *write,
+                extents,
+                strides,
+                len,
+                address,
+            }));
+        }
+        self.spoil(&mut given);
+        Case { limits, given, numbers }
+    }
+
+    fn extent(&mut self, value: tilewright_layout::Value, sizes: &mut Vec<(String, i64)>) -> i64 {
+        use tilewright_layout::Value;
+        let Value::Sym { times, of, over } = value else { return value.int().unwrap_or(1) };
+        let known = sizes.iter().find(|(name, _)| name == of.name()).map(|(_, value)| *value);
+        let size = known.unwrap_or_else(|| {
+            let size = match self.next() % 8 {
+                0 => 1,
+                1 if self.next().is_multiple_of(4) => 0,
+                2 => self.of(&[1, 2, 3, 7, 33, 100, 129, 1000, 1023, 4097]),
+                3 => self.next() as i64 % 5000 + 1,
+                _ => self.of(&[16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 14336]),
+            };
+            sizes.push((of.name().to_owned(), size));
+            size
+        });
+        times * ((size + i64::from(over) - 1) / i64::from(over.max(1)))
+    }
+
+    /// Makes a launch wrong, sometimes.
+    fn spoil(&mut self, given: &mut [Given]) {
+        let place = self.next() as usize % given.len();
+        let other = self.next() as usize % given.len();
+        let there = match &given[other] {
+            Given::Tensor(tensor) => tensor.address,
+            Given::Scalar(_) => 0,
+        };
+        let what = self.next() % 60;
+        let mode = self.next() as usize;
+        let Given::Tensor(tensor) = &mut given[place] else { return };
+        let mode = mode % tensor.extents.len();
+        match what {
+            0 => tensor.extents[mode] += 1,
+            1 => tensor.strides[mode] += 1,
+            2 => tensor.strides[mode] = 0,
+            3 => tensor.address += 1,
+            4 => tensor.len = tensor.len.saturating_sub(1),
+            5 => tensor.extents[mode] = 1 << 31,
+            6 => tensor.address = there,
+            7 => tensor.extents[mode] = -1,
+            8 => tensor.elem = if tensor.elem == Elem::F64 { Elem::F32 } else { Elem::F64 },
+            9 => tensor.strides[mode] = 1 << 40,
+            10 => {
+                tensor.extents.pop();
+                tensor.strides.pop();
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Launches of a kernel in C and in Rust.
+#[track_caller]
+fn same(kernel: &Generated, cases: u64) {
+    let folder = Folder::new();
+    let launches = built(&folder, kernel);
+    let mut random = Random(kernel.name.len() as u64);
+    let cases: Vec<Case> = (0..cases).map(|_| random.case(kernel)).collect();
+    let mut child = Command::new(launches).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let text: String = cases.iter().map(Case::text).collect();
+    let mut input = child.stdin.take().unwrap();
+    let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = said.lines().collect();
+    let (mut planned, mut packed) = (0, 0);
+    for (at, case) in cases.iter().enumerate() {
+        let expected = case.expected(kernel);
+        planned += usize::from(expected.starts_with("planned"));
+        packed += usize::from(expected.matches(" ; ").count() > 1);
+        let line = lines.get(at).copied().unwrap_or("nothing");
+        assert_eq!(line, expected, "{}, case {at}:\n{}", kernel.name, case.text());
+    }
+    println!("{}: {planned} of {} were launched, {packed} with copies", kernel.name, cases.len());
+    assert!(planned * 5 > cases.len(), "{}: {planned}", kernel.name);
+}
+
+fn shipped(name: &str) -> Generated {
+    kernels::named(name).expect(name).def.generate().expect(name)
+}
+
+fn product(keys: &str) -> Generated {
+    Words::read(keys).expect(keys).matmul().unwrap_or_else(|why| panic!("{keys}: {why}"))
+}
+
+#[test]
+fn kernels_of_the_language() {
+    for name in ["tutorial", "softmax", "attention", "attention_hopper", "linear", "gather_rows", "histogram"]
+    {
+        same(&shipped(name), count(100, 1000));
+    }
+}
+
+/// Requirements of the author, on extents and on strides.
+#[kernel]
+pub fn demanding(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    z: &Tensor<f32, (M, K), (ldz, _1)>,
+    y: &mut Tensor<f32, (M, N), (ldy, _1)>,
+) {
+    assert(ldx % 4 == 0);
+    assert(ldy == 2 * ldx || M * 3 > N / 2);
+    assert(K == min(N, 4096) / 2 + N % 2 || K * N < 100000000);
+    assert(!(M == 7) && 1000 / K < 900);
+    let (x, y) = (tile(x, (4, 128), (block.x, block.y)), tile(y, (4, 128), (block.x, block.y)));
+    copy(map((x, tile(z, (4, 1), (block.x, 0))), |x, z| x * z), y);
+}
+
+#[test]
+fn requirements_of_the_author() {
+    same(&demanding().def().generate().expect("a kernel"), count(2000, 20_000));
+}
+
+#[test]
+fn alternatives_by_their_estimates() {
+    same(&shipped("linear_hopper"), count(300, 5000));
+}
+
+#[test]
+fn products_with_copies() {
+    same(&product("name=half dtype=bf16 a=k_major b=k_major c=n_major"), count(300, 5000));
+    same(&product("name=bytes dtype=i8 a=m_major b=n_major"), count(200, 5000));
+    same(&product("name=single alpha_beta=true"), count(200, 2000));
+    same(&product("name=many dtype=f16 batched=true bias=columns"), count(100, 2000));
+}
+
+/// The module of Python, on a stand-in for PyTorch: the operator launches, and its refusals are errors of Python.
+#[test]
+fn a_module_of_python() {
+    let folder = Folder::new();
+    let (path, kernel) =
+        (folder.path(), product("name=product dtype=bf16 alpha_beta=true a=k_major b=k_major c=n_major"));
+    let files = exported(&kernel);
+    let module = folder.path().join("module");
+    std::fs::create_dir(&module).unwrap();
+    for (name, text) in [
+        ("product.h", files.header.as_str()),
+        ("product.c", &files.source),
+        ("product.py", &launch::python(&kernel)),
+        ("torch.py", include_str!("torch.py")),
+    ] {
+        std::fs::write(module.join(name), text).unwrap();
+    }
+    std::fs::write(path.join("driver.c"), program(&kernel)).unwrap();
+    let options = ["-DWITHOUT_PLAN", "-Imodule", "-shared", "-fPIC", "driver.c", "-o", "libcuda.so.1"];
+    let output = Command::new("gcc").current_dir(path).args(options).output().expect("a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let script = r#"
+import torch, product
+def refused(*arguments, call=product.product):
+    try:
+        call(*arguments)
+    except (TypeError, ValueError) as error:
+        print(type(error).__name__, str(error).replace("\n", " | "))
+def tensor(m, n, dtype=torch.bfloat16, **more):
+    return torch.Tensor([m, n], dtype, **more)
+a, b, c = tensor(256, 64), tensor(128, 64), tensor(256, 128)
+product.product(a, b, c, 1.0, 0.0)
+product.product(tensor(256, 64), b, c, 2.0, 0.0)
+product.product.fake(a, b, c, 1.0, 0.0)
+refused(a, tensor(128, 63), c, 1.0, 0.0)
+refused(a, tensor(128, 63), c, 1.0, 0.0, call=product.product.fake)
+refused(tensor(256, 64, torch.float32), b, c, 1.0, 0.0)
+refused(torch.Tensor([256], torch.bfloat16), b, c, 1.0, 0.0)
+refused(tensor(256, 64, strides=[1, 256]), b, c, 1.0, 0.0)
+refused(tensor(256, 64, kind="cpu"), b, c, 1.0, 0.0)
+refused(*[tensor(*of, kind="cpu") for of in [(256, 64), (128, 64), (256, 128)]], 1.0, 0.0)
+"#;
+    let mut command = Command::new("python3");
+    command.current_dir(&module).env("LD_LIBRARY_PATH", path).args(["-c", script]);
+    let Ok(output) = command.output() else {
+        println!("skipped: no Python");
+        return;
+    };
+    let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{said}{wrong}");
+    let lines: Vec<&str> = said.lines().collect();
+    let [operator, first, second, refusals @ ..] = &lines[..] else { panic!("{said}") };
+    assert_eq!(*operator, "operator tilewright::product writes c");
+    assert!(first.starts_with("launched ") && first == second, "{said}");
+    let shape = "ValueError argument `b`: its extent 1 is 63, and `K` is 64, the extent 1 of `a`";
+    let expected = [
+        shape,
+        shape,
+        "TypeError argument `a`: its elements are torch.float32, and the kernel takes torch.bfloat16",
+        "ValueError argument `a`: it has 1 modes, and the kernel takes 2",
+        "ValueError argument `a`: its stride 1 is 256, and the kernel is made for 1 | help: elements along mode 1 are \
+         neighbours: give it strides such as (64, 1)",
+        "ValueError argument `b`: it is on cuda:0, and others are on cpu:0",
+        "ValueError the tensors are on cpu:0, and the kernel runs on a GPU",
+    ];
+    assert_eq!(refusals, expected);
+}
