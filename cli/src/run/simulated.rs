@@ -91,7 +91,7 @@ mod tests {
     use super::{Problem, Wanted, run};
 
     /// All blocks write the first tile.
-    #[kernel]
+    #[kernel(allow(unbounded))]
     fn mistaken<const T: usize = 32>(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
         let threads = layout!((32, 8));
         let from = parallelize(tile(x, (T, T), (block.x, block.y)), threads, thread.x);
