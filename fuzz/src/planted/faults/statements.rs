@@ -244,7 +244,7 @@ pub(super) const FAULTS: &[Fault] = &[
         "pending: *pending });",
         "pending: *pending + 1 });",
     ),
-    fault(STATEMENT, "a loop exit is inverted", "let cond = self.exprs().not(below);", "let cond = below;"),
+    fault(STATEMENT, "a loop exit is inverted", "self.exprs().not(below)", "below"),
     fault(
         FAMILY,
         "threads of a group are numbered from the block's",
