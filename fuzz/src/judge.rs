@@ -167,6 +167,10 @@ pub fn wanted(program: &Program, case: &Case) -> Result<Vec<Buffer>, Undefined> 
 fn judged(subject: &Subject, plan: &Plan) -> Verdict {
     let (program, kernel) = match prepare(subject) {
         Ok(made) => made,
+        // A check of what the generator has made, and no answer to the author.
+        Err(why) if why.starts_with("internal error") => {
+            return Verdict::Wrong(Box::new(Wrong { case: None, variant: 0, why }));
+        }
         Err(why) => return Verdict::Refused(why),
     };
     let mut right = Right {

@@ -11,7 +11,6 @@ mod hopper;
 mod interop;
 mod kernels;
 mod narrow;
-mod one_call;
 mod ordering;
 mod overflow;
 mod packed;
