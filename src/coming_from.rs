@@ -13,6 +13,10 @@
 //! | `__syncthreads()` | none | `__syncthreads()` | none for whole tiles; [`sync_threads`](crate::language::sync_threads) |
 //! | `__shfl_xor_sync` | `tl.sum(x, 1)` | `__shfl_xor_sync` | [`sum`](crate::language::sum), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
 //! | `atomicAdd` | `tl.atomic_add` | `atomicAdd` | `copy(x, y, how = "atomic_add")` |
+//! | `old = atomicAdd(&n, 1)` | `old = tl.atomic_add(p, 1)` | `atomicAdd` | `let old = copy(1, n, how = "atomic_add")`: [between blocks](crate::language::control#between-blocks) |
+//! | `__threadfence()` and a flag | `sem="release"` | `Barrier` | [`signal`](crate::language::signal), [`wait`](crate::language::wait) |
+//! | `while (err > eps)` | `while err > eps` | `while` | [`while`](crate::language::control#loops-and-conditions) |
+//! | `__device__` | `@triton.jit` | `CUTE_DEVICE` | [`#[device]`](crate::language::closures#functions-that-kernels-share) |
 //! | `x[ids[i]]` | `tl.load(x + i)` | `x(i)` | `map(ids, y, |i| x[(i)])`: [places of their own](crate::language::closures#places-of-their-own) |
 //! | `y[ids[i]] = v` | `tl.store(y + i, v)` | `y(i) = v` | [`scatter`](crate::language::scatter) |
 //! | `__umulhi` | `tl.umulhi` | `__umulhi` | [`mul_high`](crate::language::mul_high) |

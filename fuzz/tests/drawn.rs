@@ -30,7 +30,8 @@ fn drawn_kernels_of_whole_tiles_compute_what_their_text_says() {
 /// themselves, tiles that are read behind writes of other views, parts of K that moved to other threads, mbarriers of loops
 /// without iterations, and their barriers; what a producer fills and consumers change; loops between integers without a sign, which
 /// were not simulated; coordinates of more than 32 bits, and comparisons of such integers; tiles that are reduced while they are only
-/// filled; conditions that are known while compiling; casts of elements with a point; and roles whose arrays may be kept in memory.
+/// filled; conditions that are known while compiling; casts of elements with a point; roles whose arrays may be kept in memory; and
+/// elements that all threads have, in a statement of one thread.
 #[test]
 fn kernels_that_were_wrong_are_right() {
     let text = [70_607, 100_170, 101_283, 102_759, 301_654, 305_700, 307_494, 308_083, 401_611, 401_622]

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
 fn jobs() -> Vec<Job> {
     let mut jobs = Vec::new();
     for (kernel, generated) in gallery::all() {
-        for (place, variant) in generated.variants.into_iter().enumerate() {
+        for (place, variant) in generated.variants.iter().enumerate() {
             let program = &variant.program;
             let runs = |arch: u32| match program.arch_specific {
                 true => arch == program.arch,

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
             println!("{}", of.kernel().source_with_report());
             return ExitCode::SUCCESS;
         }
-        let found = gallery::all().into_iter().find(|(name, _)| *name == text).map(|(_, kernel)| kernel);
+        let found = gallery::all().iter().find(|(name, _)| *name == text).map(|(_, kernel)| kernel.clone());
         if found.is_none() {
             gallery::all().iter().for_each(|(name, _)| println!("{name}"));
             choreographies.iter().for_each(|of| println!("{}", of.name));

@@ -1,5 +1,7 @@
 //! Every kernel that the project ships or shows: the input of snapshot, NVRTC and GPU tests.
 
+use std::sync::OnceLock;
+
 use tilewright::kernels;
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Generated, Outcome};
@@ -34,8 +36,14 @@ fn carried(name: &str, definition: Option<Definition>) -> (String, Generated) {
     }
 }
 
-/// All of them, by name.
-pub fn all() -> Vec<(String, Generated)> {
+/// All of them, by name; generated once in a process.
+pub fn all() -> &'static [(String, Generated)] {
+    static ALL: OnceLock<Vec<(String, Generated)>> = OnceLock::new();
+    ALL.get_or_init(generated)
+}
+
+/// All of them, generated anew.
+pub fn generated() -> Vec<(String, Generated)> {
     // `MATMULS` has the product family, with more keys than the shipped one.
     let shipped = kernels::all().into_iter().filter(|shipped| shipped.name != "matmul");
     let mut all: Vec<_> = shipped.map(|shipped| carried(shipped.name, shipped.def.definition())).collect();

@@ -11,6 +11,7 @@ use tilewright_tests::gallery;
 const EXAMPLES: &[(&str, &[&str])] = &[
     ("attention", &["mma_m16n8k16_bf16", "ldmatrix_x4_trans", "power_of_two", "cp_async_16"]),
     ("attention_hopper", &["wgmma_m64n64k16_ra_bf16", "bulk_load_3d", "power_of_two"]),
+    ("between_blocks", &["the sum: [5000.0]", "Some(5000.0)", "[200.0, 200.0]", "[2.0, 2.0]"]),
     ("cudarc_program", &["help: "]),
     ("device", &["help: "]),
     ("draw", &["(8,8):(8,1)", "T31 V3"]),

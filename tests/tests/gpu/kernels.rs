@@ -47,8 +47,7 @@ fn every_variant_computes_what_it_should() {
     if stream().is_none() {
         return;
     }
-    let all = gallery::all();
-    let wrong = by_all_cores(&all, |(name, kernel)| faults(name, kernel)).concat();
+    let wrong = by_all_cores(gallery::all(), |(name, kernel)| faults(name, kernel)).concat();
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
@@ -102,14 +101,10 @@ fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (S
 #[test]
 fn every_variant_has_a_reference_and_a_size() {
     for (name, kernel) in gallery::all() {
-        assert!(
-            problem::reference(&kernel).is_some(),
-            "{name}: say in `problem::reference` what it computes"
-        );
+        assert!(problem::reference(kernel).is_some(), "{name}: say in `problem::reference` what it computes");
         // Nothing is computed here.
-        let given: Vec<_> =
-            problems(&kernel, |_, _| Vec::new()).map(|(_, problem)| problem.given()).collect();
-        for (place, variant) in device_run::variants(&kernel).iter().enumerate() {
+        let given: Vec<_> = problems(kernel, |_, _| Vec::new()).map(|(_, problem)| problem.given()).collect();
+        for (place, variant) in device_run::variants(kernel).iter().enumerate() {
             let suits = |given: &Vec<_>| plan(variant.generated(), given, &Limits::HOPPER).is_ok();
             assert!(given.iter().any(suits), "{name}, variant {}: no size suits it", place + 1);
         }

@@ -11,6 +11,7 @@ mod hopper;
 mod interop;
 mod kernels;
 mod narrow;
+mod one_call;
 mod ordering;
 mod overflow;
 mod packed;

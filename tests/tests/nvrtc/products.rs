@@ -1,7 +1,7 @@
 //! Products of `matmul_kernel!` on tensor cores, and of f32 in tiles that a launch chooses: every variant compiles on the architectures of its
 //! instruction, and everything stays in registers.
 
-use tilewright_tests::gallery;
+use tilewright_tests::{gallery, sweep};
 
 use super::{none_is_wrong, nvrtc};
 
@@ -41,7 +41,7 @@ fn products_in_tiles_that_launches_choose() {
         let outcome = gallery::matmul(keys);
         let Some(kernel) = outcome.kernel else { return vec![format!("{keys}: {:?}", outcome.diagnostics)] };
         let mut wrong = Vec::new();
-        for (at, variant) in kernel.variants.iter().enumerate() {
+        for (at, variant) in sweep::share(kernel.variants.iter().enumerate(), 3) {
             let (made, exact) = (variant.program.arch, variant.program.arch_specific);
             let claimed = ARCHITECTURES.iter().filter(|row| row.1 == made || row.1 > made && !exact);
             // Of variants for odd sizes, the oldest architecture.

@@ -62,7 +62,7 @@ const TYPES: [(&str, &[u32]); 22] = [
 
 #[test]
 fn the_newest_architecture_comes_first_and_the_oldest_last() {
-    for (keys, expected) in sweep::share(TYPES, 2) {
+    for (keys, expected) in sweep::share(TYPES, 4) {
         let mut found: Vec<u32> = kernel(keys).variants.iter().map(|variant| variant.program.arch).collect();
         found.dedup();
         assert_eq!(found, expected, "{keys}");
@@ -94,7 +94,7 @@ fn keys_about_tiles_choose_the_architecture() {
 /// A device takes what it would take if its architecture were written.
 #[test]
 fn each_device_runs_the_kernel_of_its_architecture() {
-    for (keys, architectures) in sweep::share(TYPES, 6) {
+    for (keys, architectures) in sweep::share(TYPES, 10) {
         let (open, oldest) = (kernel(keys), architectures.last().copied().unwrap_or_default());
         let of = |arch: u32| (arch, kernel(&format!("{keys} arch={arch}")));
         let pinned: Vec<(u32, Generated)> = architectures.iter().copied().map(of).collect();
@@ -115,8 +115,8 @@ fn each_device_runs_the_kernel_of_its_architecture() {
 /// Keys that say nothing of tiles: a variant for sm_80 without assumptions, whatever else they say.
 #[test]
 fn random_keys_without_tiles_have_a_variant_for_every_device() {
-    let mut random = Random::new(5);
-    for _ in 0..sweep::count(10, 60) {
+    for seed in sweep::share(0..60, 15) {
+        let mut random = Random::new(seed);
         let (ty, _) = TYPES[random.word() as usize % TYPES.len()];
         let mut one = |of: &[&'static str]| of[random.word() as usize % of.len()];
         let mut keys = ty.to_owned();

@@ -75,7 +75,8 @@ fn check(keys: &str, sizes: &[[usize; 3]], schedules: u32) {
 
 #[test]
 fn two_warpgroups_of_a_cluster() {
-    check("dtype=bf16 arch=90 a=k_major b=k_major", &[[256, 512, 128], [300, 260, 72]], 2);
+    let sizes = sweep::share([[256, 512, 128], [300, 260, 72]], 2);
+    check("dtype=bf16 arch=90 a=k_major b=k_major", &sizes, 2);
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn sizes_that_bulk_copies_cannot_take_run_on_threads() {
 
 #[test]
 fn every_order_of_operands_and_result() {
-    for order in 0..8 {
+    for order in sweep::share(0..8, 3) {
         let choice = |bit: usize, key: &'static str| if order >> bit & 1 == 1 { key } else { "" };
         let keys = [choice(0, "a=k_major"), choice(1, "b=k_major"), choice(2, "c=n_major")].join(" ");
         let keys = format!("dtype=bf16 arch=90 bm=64 bn=128 {keys}");
@@ -177,7 +178,7 @@ fn blocks_of_a_cluster_split_k() {
             "dtype=bf16 b_dtype=i8 bm=64 bn=64 schedule=(split_k=2) b=k_major",
             "dtype=f16 b_dtype=u4 bm=64 bn=128 schedule=(split_k=4) b=k_major out=f32 group_size=32 zeros=true batched=true",
         ],
-        6,
+        15,
     ) {
         let elements = if keys.contains("e4m3") { 16 } else { 8 };
         let mut sizes = sizes(elements);
@@ -216,7 +217,7 @@ fn rings_of_one_slot() {
             "precision=f32x3 bm=64 bn=64 a=k_major b=k_major",
             "dtype=bf16 b_dtype=i8 bm=64 bn=64 b=k_major",
         ],
-        6,
+        9,
     ) {
         let elements = if keys.contains("e4m3") || keys.contains("i8 bm=128") { 16 } else { 8 };
         check_numbers(&format!("{keys} stages=1 arch=90 mma=wgmma"), &sizes(elements));
@@ -341,7 +342,7 @@ fn bytes_into_wide_sums() {
         "dtype=e4m3 out=f16",
         "dtype=i8 out=f32",
     ];
-    for (at, types) in types.into_iter().enumerate() {
+    for (at, types) in sweep::share(types.into_iter().enumerate(), 3) {
         let tile = tiles[at % tiles.len()];
         check_numbers(&format!("{types} arch=90 a=k_major b=k_major {tile}"), &sizes(16));
     }
@@ -510,7 +511,7 @@ fn blocks_have_scales() {
             "bm=64 bn=64 schedule=(split_k=2) out=bf16",
             "bm=64 bn=64 schedule=(split_k=4) c=n_major",
         ],
-        6,
+        8,
     ) {
         let mut sizes = sizes(16).to_vec();
         // As many rows as columns would not tell scales of rows from those of columns.

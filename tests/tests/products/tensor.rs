@@ -223,14 +223,17 @@ fn tiles_that_are_chosen_at_launch() {
 /// Products in f32 on CUDA cores too, where no key is about tiles or threads.
 #[test]
 fn tiles_of_f32_that_are_chosen_at_launch() {
-    let sizes = [
-        ([128, 256, 128], 0),
-        ([64, 128, 128], 0),
-        ([72, 136, 48], 0),
-        ([65, 72, 48], 0),
-        ([130, 70, 46], 2),
-        ([67, 33, 45], 1),
-    ];
+    let sizes = sweep::share(
+        [
+            ([128, 256, 128], 0),
+            ([64, 128, 128], 0),
+            ([72, 136, 48], 0),
+            ([65, 72, 48], 0),
+            ([130, 70, 46], 2),
+            ([67, 33, 45], 1),
+        ],
+        2,
+    );
     for keys in sweep::share(
         [
             "arch=80",
@@ -246,13 +249,12 @@ fn tiles_of_f32_that_are_chosen_at_launch() {
 }
 
 /// Blocks of a launch on an H100.
-fn blocks(keys: &str, [m, n, k]: [usize; 3]) -> u32 {
-    let kernel = kernel(keys);
+fn blocks(kernel: &Generated, [m, n, k]: [usize; 3]) -> u32 {
     let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k)];
     let rooms = &[Room::new(0, 0)];
     let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
     let problem = Problem::new(&kernel.variants[0].program.params, &setting, |_, _| Vec::new());
-    plan(&kernel, &problem.given(), &Limits::HOPPER).expect("a plan").grid.iter().product()
+    plan(kernel, &problem.given(), &Limits::HOPPER).expect("a plan").grid.iter().product()
 }
 
 /// What launches of products in f32 choose: a tile, by its blocks and those that split K.
@@ -269,22 +271,23 @@ fn tiles_of_f32_by_sizes() {
         ([64, 4096, 4096], 128 * 2),
         ([1001, 1001, 1001], 8 * 16),
     ];
+    let kernel = kernel("arch=90");
     for (sizes, blocks_of) in cases {
-        assert_eq!(blocks("arch=90", sizes), blocks_of, "{sizes:?}");
+        assert_eq!(blocks(&kernel, sizes), blocks_of, "{sizes:?}");
     }
 }
 
 #[test]
 fn small_products_and_few_rows_have_small_tiles() {
-    let keys = "dtype=bf16 arch=80 a=k_major b=k_major";
+    let family = kernel("dtype=bf16 arch=80 a=k_major b=k_major");
     // Tiles of 256x128: 288 us on an H100, those of 128x128 take 309.
-    assert_eq!(blocks(keys, [4096; 3]), 16 * 32);
-    assert_eq!(blocks(keys, [1024; 3]), 16 * 16);
-    assert!(blocks(keys, [512; 3]) >= 64);
-    assert!(blocks(keys, [16, 4096, 4096]) >= 64);
-    assert!(blocks(keys, [4096, 16, 4096]) >= 64);
+    assert_eq!(blocks(&family, [4096; 3]), 16 * 32);
+    assert_eq!(blocks(&family, [1024; 3]), 16 * 16);
+    assert!(blocks(&family, [512; 3]) >= 64);
+    assert!(blocks(&family, [16, 4096, 4096]) >= 64);
+    assert!(blocks(&family, [4096, 16, 4096]) >= 64);
     // Tiles of the author's choice are not replaced.
-    assert_eq!(blocks("dtype=bf16 bm=128 bn=128", [512; 3]), 16);
+    assert_eq!(blocks(&kernel("dtype=bf16 bm=128 bn=128"), [512; 3]), 16);
 }
 
 #[test]

@@ -166,7 +166,7 @@ fn narrow_weights_by_wgmma() {
 /// Without keys of tiles, a launch chooses the tile.
 #[test]
 fn few_rows_have_tiles_of_their_own() {
-    for (arch, rows) in [(80, 16), (90, 16), (90, 30), (90, 60)] {
+    for (arch, rows) in sweep::share([(80, 16), (90, 16), (90, 30), (90, 60)], 4) {
         let keys = format!("dtype=bf16 b_dtype=i8 a=k_major b=k_major c=n_major arch={arch}");
         check(&keys, &[([rows, 96, 512], 0)]);
     }

@@ -49,9 +49,10 @@ fn check(name: &str, kernel: &Generated, place: usize) -> usize {
 
 #[test]
 fn the_gallery_computes_what_it_says() {
-    by_all_cores(&sweep::share(gallery::all(), 6), |(name, kernel)| {
-        let ran: usize = (0..SIZES.len()).map(|place| check(name, kernel, place)).sum();
-        assert!(ran >= 1, "{name} never ran");
+    let sizes = |kernel| (0..SIZES.len()).map(move |place| (kernel, place));
+    by_all_cores(&sweep::share(gallery::all().iter().flat_map(sizes), 18), |((name, kernel), place)| {
+        let ran = check(name, kernel, *place);
+        assert!(ran >= 1 || *place > 0, "{name} never ran");
     });
 }
 

@@ -7,6 +7,7 @@ use tilewright_codegen::Generated;
 use tilewright_codegen::element::bf16;
 use tilewright_sim::{Arg, Options, run, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};
+use tilewright_tests::sweep;
 use tilewright_tests::tensor::Room;
 
 fn kernel(work: Work, elem: Elem, [rows, columns]: [usize; 2]) -> Generated {
@@ -50,17 +51,20 @@ fn all_sizes_have_kernels() {
     let works =
         [Transpose, Softmax, Layernorm, Rmsnorm, RowSums, ColumnSums, CumulativeSums, SumsBefore, Gemv];
     let works = works.into_iter().chain([Gather, Histogram, Stencil5, Stencil7]);
-    let mut seen = std::collections::HashSet::new();
+    let (mut seen, mut chosen) = (std::collections::HashSet::new(), Vec::new());
     for work in works {
         for columns in [1, 16, 100, 257, 3000, 5001, 20_000, 33_001, 262_144, 1_000_000] {
             for (rows, elem) in [(1, Elem::F32), (100, Elem::Bf16), (3000, Elem::F32)] {
                 let choice = choose(work, elem, rows, columns);
                 if seen.insert(choice.to_string()) {
-                    let def = choice.def().unwrap_or_else(|why| panic!("{choice}: {why}"));
-                    def.generate().unwrap_or_else(|why| panic!("{choice}: {why}"));
+                    chosen.push(choice);
                 }
             }
         }
+    }
+    for choice in sweep::share(chosen, 4) {
+        let def = choice.def().unwrap_or_else(|why| panic!("{choice}: {why}"));
+        def.generate().unwrap_or_else(|why| panic!("{choice}: {why}"));
     }
 }
 

@@ -136,7 +136,7 @@ fn all_variants_by_mma_sync_agree() {
 /// have such rows.
 #[test]
 fn operands_that_are_not_along_k() {
-    for case in packed::transposed() {
+    for case in sweep::share(packed::transposed(), 2) {
         let outcome = gallery::matmul(&case.keys);
         let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
         let kernel = outcome.kernel.unwrap_or_else(|| panic!("{case:?}: {}", said.join("\n")));
@@ -156,14 +156,23 @@ fn operands_that_are_not_along_k() {
 
 /// Does the product of these sizes pack its operands? Decided by clocks.
 #[track_caller]
-fn check_packs(keys: &str, [m, n, k]: [usize; 3], expected: usize) {
+fn check_packs(keys: &str, sizes: [usize; 3], expected: usize) {
+    check_packs_at(keys, &[(sizes, expected)]);
+}
+
+/// The same, for several sizes.
+#[track_caller]
+fn check_packs_at(keys: &str, cases: &[([usize; 3], usize)]) {
     let kernel = gallery::matmul(keys).kernel.unwrap();
-    let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k)];
-    let setting = Setting { sizes, rooms: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
-    let params = &kernel.variants[0].program.params;
-    let problem = Problem::new(params, &setting, |_, _| Vec::new());
-    let plan = plan(&kernel, &problem.given(), &Limits::HOPPER).unwrap();
-    assert_eq!(plan.packed.len(), expected, "{keys}, {m} {n} {k}: variant {}", plan.variant + 1);
+    for &([m, n, k], expected) in cases {
+        let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k)];
+        let setting =
+            Setting { sizes, rooms: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
+        let params = &kernel.variants[0].program.params;
+        let problem = Problem::new(params, &setting, |_, _| Vec::new());
+        let plan = plan(&kernel, &problem.given(), &Limits::HOPPER).unwrap();
+        assert_eq!(plan.packed.len(), expected, "{keys}, {m} {n} {k}: variant {}", plan.variant + 1);
+    }
 }
 
 #[test]
@@ -177,11 +186,10 @@ fn products_with_odd_rows_are_packed() {
 
 #[test]
 fn large_products_are_packed_along_k() {
-    check_packs("dtype=tf32 arch=90", [4096, 4096, 4096], 2);
+    check_packs_at("dtype=tf32 arch=90", &[([4096, 4096, 4096], 2), ([64, 64, 64], 0)]);
     check_packs("dtype=tf32 arch=90 b=k_major", [4096, 4096, 4096], 1);
     check_packs("dtype=tf32 arch=90 a=k_major b=k_major", [4096, 4096, 4096], 0);
     check_packs("dtype=i8 arch=90 a=k_major", [2048, 2048, 2048], 1);
-    check_packs("dtype=tf32 arch=90", [64, 64, 64], 0);
 }
 
 /// By mma.sync, in every order: operands that bulk copies do not take, and of four and of one byte those that are not along K.
@@ -193,17 +201,15 @@ fn large_products_by_mma_sync_are_packed() {
     ) {
         for types in ["dtype=bf16", "dtype=tf32", "dtype=i8"] {
             let keys = format!("{types} mma=mma_sync arch=90 {order}");
-            for sizes in [[4095, 4097, 1023], [1111, 2222, 3333], [1001, 1001, 1001]] {
-                check_packs(&keys, sizes, 2);
-            }
+            let sizes = [[4095, 4097, 1023], [1111, 2222, 3333], [1001, 1001, 1001]];
+            check_packs_at(&keys, &sizes.map(|sizes| (sizes, 2)));
         }
     }
     check_packs("dtype=bf16 mma=mma_sync arch=90 a=k_major b=k_major", [33, 33, 33], 2);
     check_packs("dtype=bf16 mma=mma_sync arch=90", [4096, 4096, 4096], 0);
-    check_packs("dtype=tf32 mma=mma_sync arch=90", [4096, 4096, 4096], 2);
+    check_packs_at("dtype=tf32 mma=mma_sync arch=90", &[([4096, 4096, 4096], 2), ([64, 64, 64], 0)]);
     check_packs("precision=f32x3 mma=mma_sync arch=90 b=k_major", [4096, 4096, 4096], 1);
     check_packs("dtype=i8 mma=mma_sync arch=90 a=k_major", [2048, 2048, 2048], 1);
-    check_packs("dtype=tf32 mma=mma_sync arch=90", [64, 64, 64], 0);
 }
 
 /// Where cp.async copies operands, rows that begin in the middle of a sector take longer, but less than copies: 158 us on an
@@ -211,7 +217,5 @@ fn large_products_by_mma_sync_are_packed() {
 #[test]
 fn rows_that_cut_sectors_are_not_packed_for_cp_async() {
     let keys = "dtype=bf16 arch=80 a=k_major b=k_major";
-    check_packs(keys, [3000, 3000, 3000], 0);
-    check_packs(keys, [3008, 3008, 3008], 0);
-    check_packs(keys, [1000, 64, 1000], 0);
+    check_packs_at(keys, &[([3000, 3000, 3000], 0), ([3008, 3008, 3008], 0), ([1000, 64, 1000], 0)]);
 }

@@ -8,9 +8,9 @@ use tilewright_codegen::words::Words;
 use tilewright_codegen::{Definition, Generated, generate};
 use tilewright_fuzz::random::Random;
 use tilewright_sim::{Options, run_every};
-use tilewright_tests::by_all_cores;
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::tensor::Room;
+use tilewright_tests::{by_all_cores, sweep};
 
 /// Products with a pipelined loop: on CUDA cores, and by mma.sync with copies by cp.async.
 const PRODUCTS: &[&str] = &[
@@ -29,6 +29,8 @@ const SIZES: [([(&str, usize); 3], bool); 2] =
 
 /// Schedules of each program.
 const SCHEDULES: u64 = 6;
+/// In a run that is not a sweep.
+const QUICK: u64 = 3;
 
 fn spaces(program: &Program) -> Vec<Space> {
     program.tensors.iter().map(|tensor| tensor.space).collect()
@@ -161,7 +163,7 @@ fn any_stages_give_the_same_bits() {
         let def = shipped.def.specialize(constants, &[]).unwrap_or_else(|why| panic!("{why}"));
         let program = def.definition().expect("its definition").program().expect("a program");
         let wanted = results(&kernel(&program), sizes, 0);
-        let mut legal = 0;
+        let (mut legal, schedules) = (0, sweep::count(QUICK, SCHEDULES));
         for seed in 0..40 {
             let mut other = program.clone();
             restage(&mut other, &mut Random::new(seed));
@@ -176,7 +178,7 @@ fn any_stages_give_the_same_bits() {
             legal += 1;
             let got = results(&made, sizes, seed);
             assert!(got == wanted, "{name}, schedule {seed}: other bits\n{other}");
-            if legal == SCHEDULES {
+            if legal == schedules {
                 break;
             }
         }
@@ -195,7 +197,7 @@ fn any_schedule_gives_the_same_bits() {
         let program = definition.program().unwrap_or_else(|said| panic!("{name}: {said:?}"));
         for (sizes, divides) in SIZES {
             let wanted = results(&kernel(&program), &sizes, 0);
-            for seed in 0..SCHEDULES {
+            for seed in 0..sweep::count(QUICK, SCHEDULES) {
                 let mut other = program.clone();
                 reschedule(&mut other, divides, &mut Random::new(seed));
                 let got = results(&kernel(&other), &sizes, seed);

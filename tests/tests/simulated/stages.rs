@@ -6,6 +6,7 @@ use tilewright::kernels;
 use tilewright::prelude::*;
 use tilewright_codegen::Generated;
 use tilewright_sim::{Options, run_every};
+use tilewright_tests::sweep;
 
 /// The kernel with these constants.
 fn with(kernel: &KernelDef, constants: &[(&str, usize)]) -> Generated {
@@ -76,7 +77,8 @@ fn loops_over_registers() {
 /// Attention, by wgmma with a producer and by mma.sync, with each form of its stages.
 #[test]
 fn attention_with_products_across_stages() {
-    for (m, n, causal) in [(5, 5, 1), (70, 33, 1), (40, 130, 1), (130, 131, 0), (150, 20, 1)] {
+    for (m, n, causal) in sweep::share([(5, 5, 1), (70, 33, 1), (40, 130, 1), (130, 131, 0), (150, 20, 1)], 2)
+    {
         let of =
             |rows, seed| -> Vec<bf16> { numbers(rows * 64, seed).into_iter().map(bf16::from_f32).collect() };
         let rows = |of: &[bf16], rows| Arg::tensor(of, [rows, 64, 1]).strides([64, 1, rows * 64]);

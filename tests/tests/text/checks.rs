@@ -75,7 +75,7 @@ fn conditions_are_not_repeated() {
         (name.to_owned(), kernel)
     });
     let mut wrong = Vec::new();
-    for (name, kernel) in own.chain(gallery::all()) {
+    for (name, kernel) in own.collect::<Vec<_>>().iter().chain(gallery::all()) {
         for line in kernel.variants.iter().flat_map(|variant| variant.source.lines()) {
             let parts: Vec<&str> =
                 line.split(" && ").map(|part| part.trim_matches(['(', ')', ' '])).collect();

@@ -10,7 +10,7 @@ fn loops_of_roles_and_queues() {
         assert!(nest.starts_with("grid ") && nest.contains("\nblock "), "{name}: {nest}");
         assert!(!nest.contains('…') && nest.lines().all(|line| line.trim_end() == line), "{name}: {nest}");
         if ["wgmma_ring", "mma_sync"].contains(&name.as_str()) {
-            insta::assert_snapshot!(name, nest);
+            insta::assert_snapshot!(name.as_str(), nest);
         }
     }
 }

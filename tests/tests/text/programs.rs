@@ -37,8 +37,8 @@ fn tile_programs_are_read_back() {
 #[test]
 fn thread_programs_are_read_back() {
     let choreographies = choreography::all().into_iter().map(|of| (of.name.to_owned(), of.kernel()));
-    for (name, kernel) in gallery::all().into_iter().chain(choreographies) {
-        for variant in kernel.variants {
+    for (name, kernel) in gallery::all().iter().chain(&choreographies.collect::<Vec<_>>()) {
+        for variant in &kernel.variants {
             let text = variant.program.to_string();
             let again: thread::Kernel = text.parse().unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
             assert_eq!(again.to_string(), text, "{name}");

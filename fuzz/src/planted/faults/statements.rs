@@ -244,13 +244,7 @@ pub(super) const FAULTS: &[Fault] = &[
         "pending: *pending });",
         "pending: *pending + 1 });",
     ),
-    fault(
-        STATEMENT,
-        "a loop exit is inverted",
-        "let below = self.below(left, right);
-                        self.exprs().not(below)",
-        "self.below(left, right)",
-    ),
+    fault(STATEMENT, "a loop exit is inverted", "self.exprs().not(below)", "below"),
     fault(
         FAMILY,
         "threads of a group are numbered from the block's",

@@ -4,6 +4,7 @@ use tilewright::KernelDef;
 use tilewright::prelude::*;
 use tilewright_codegen::element::Element;
 use tilewright_sim::Arg;
+use tilewright_tests::sweep;
 
 use super::{compiled, numbers, results};
 
@@ -90,7 +91,7 @@ fn rings_of_one_slot() {
 
 #[test]
 fn edges_of_tiles_that_take_most_registers() {
-    let sizes = [[256, 136, 128], [250, 130, 72], [257, 137, 8], [3, 1, 64]];
+    let sizes = sweep::share([[256, 136, 128], [250, 130, 72], [257, 137, 8], [3, 1, 64]], 3);
     check::<bf16>(wide_to_bf16().def(), bf16::from_f32, &sizes);
     check::<f16>(wide_to_f16().def(), f16::from_f32, &sizes);
     check::<bf16>(widest_to_bf16().def(), bf16::from_f32, &sizes);
