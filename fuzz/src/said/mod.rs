@@ -44,7 +44,7 @@ struct Reader<'r> {
     made: usize,
     /// Variables of the program's loops.
     kept: Vec<&'r str>,
-    /// Was a condition met that is not evaluated here?
+    /// Was a condition or a coordinate met that is not evaluated here?
     undecided: bool,
 }
 
@@ -303,12 +303,19 @@ impl Reader<'_> {
                     Value::Tuple(all) => all,
                     one => vec![one],
                 };
+                self.decided(&at)?;
                 Value::View(view.keep(&view.modes, &at)?)
             }
             ExprKind::Layout { shape, stride } => self.layout(shape, stride.as_deref())?,
             ExprKind::Call { function, args, .. } => self.call(&function.text, args)?,
             _ => Value::Other,
         })
+    }
+
+    /// Coordinates of what the program does not use may be of any kind.
+    fn decided(&mut self, at: &[Value]) -> Option<()> {
+        self.undecided |= at.iter().any(|at| matches!(at, Value::Other));
+        (!self.undecided).then_some(())
     }
 
     fn layout(&mut self, shape: &Expr, stride: Option<&Expr>) -> Option<Value> {
@@ -375,6 +382,7 @@ impl Reader<'_> {
                     Value::Tuple(all) => all,
                     one => vec![one],
                 };
+                self.decided(&at)?;
                 Value::View(view.tiled(&tile, &at)?)
             }
             "parallelize" => {
