@@ -18,10 +18,14 @@ float8_e4m3fn, float8_e5m2 = dtype("float8_e4m3fn", 1), dtype("float8_e5m2", 1)
 
 class Device:
     def __init__(self, kind, index):
-        self.kind, self.index = kind, index
+        self.kind = self.type = kind
+        self.index = index
 
     def __eq__(self, other):
         return (self.kind, self.index) == (other.kind, other.index)
+
+    def __hash__(self):
+        return hash((self.kind, self.index))
 
     def __repr__(self):
         return "%s:%d" % (self.kind, self.index)
@@ -50,6 +54,9 @@ class Tensor:
     def stride(self):
         return self._strides
 
+    def is_inference(self):
+        return False
+
     def data_ptr(self):
         return self._address
 
@@ -71,7 +78,29 @@ def empty(count, dtype, device):
     return Tensor([count], dtype)
 
 
+class nn:
+    class Parameter(Tensor):
+        pass
+
+
+class compiler:
+    @staticmethod
+    def is_compiling():
+        return False
+
+
+class autograd:
+    class graph:
+        @staticmethod
+        def increment_version(tensor):
+            tensor.version = getattr(tensor, "version", 0) + 1
+
+
 class cuda:
+    @staticmethod
+    def current_device():
+        return 0
+
     @staticmethod
     def device(device):
         return contextlib.nullcontext()

@@ -20,6 +20,7 @@ PARAMETERS = [
 PARAMETERS_HERE]
 
 _MODES = 8
+_PLAIN = {torch.Tensor, torch.nn.Parameter, int, float, bool}
 
 
 class _Tensor(ctypes.Structure):
@@ -70,8 +71,8 @@ _lib.NAME_plan.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
 _lib.NAME_open.argtypes = [ctypes.c_void_p]
 _lock = threading.Lock()
 _kernels = {}
-_plans = {}
-_MOST_PLANS = 256
+_calls = {}
+_MOST_CALLS = 256
 
 
 def _zeros(count):
@@ -114,54 +115,95 @@ def _check(values):
     return first
 
 
-def _launch(*values):
-    first = _check(values)
-    if not first.is_cuda:
-        raise ValueError("the tensors are on %s, and the kernel runs on a GPU" % first.device)
-    arguments, key = _Arguments(), [first.device.index]
-    for (name, _, code, _, extents), value in zip(PARAMETERS, values):
-        if extents is None:
-            setattr(arguments, name, value)
-            continue
-        tensor = getattr(arguments, name)
-        tensor.address = value.data_ptr()
-        tensor.elements = value.untyped_storage().nbytes() // value.element_size() - value.storage_offset()
-        tensor.type, tensor.rank = code, value.dim()
-        tensor.extents[: tensor.rank] = value.shape
-        tensor.strides[: tensor.rank] = value.stride()
-        key.append((tuple(value.shape), value.stride()))
-    with torch.cuda.device(first.device), _lock:
-        stream = torch.cuda.current_stream(first.device).cuda_stream
-        kernel = _kernels.get(key[0])
-        if kernel is None:
+class _Call:
+    """A launch of tensors of some types, shapes and strides on a device: its arguments, of which addresses change, and its plan."""
+
+    def __init__(self, values):
+        first = _check(values)
+        if not first.is_cuda:
+            raise ValueError("the tensors are on %s, and the kernel runs on a GPU" % first.device)
+        self.device, self.arguments = first.device, _Arguments()
+        self.plan, self.kept = _zeros(_sizes[1])
+        self.shown = _Plan.from_address(self.plan)
+        for (name, _, code, _, extents), value in zip(PARAMETERS, values):
+            if extents is not None:
+                tensor = getattr(self.arguments, name)
+                tensor.type, tensor.rank = code, value.dim()
+                tensor.extents[: tensor.rank] = value.shape
+                tensor.strides[: tensor.rank] = value.stride()
+        self.kernel = _kernels.get(self.device.index)
+        if self.kernel is None:
             kernel = _zeros(_sizes[0])
             if _lib.NAME_open(kernel[0]) != 0:
                 raise RuntimeError("NAME: no context of CUDA is current")
-            _kernels[key[0]] = kernel
-        key = tuple(key)
-        plan = _plans.get(key)
-        if plan is None:
-            if len(_plans) >= _MOST_PLANS:
-                _plans.clear()
-            plan = _plans[key] = _zeros(_sizes[1])
-        shown = _Plan.from_address(plan[0])
-        status = _lib.NAME_plan(kernel[0], ctypes.byref(arguments), plan[0])
-        workspace = None
+            self.kernel = _kernels[self.device.index] = kernel
+
+    def launch(self, values):
+        for (name, _, _, _, extents), value in zip(PARAMETERS, values):
+            if extents is None:
+                setattr(self.arguments, name, value)
+                continue
+            tensor = getattr(self.arguments, name)
+            tensor.address = value.data_ptr()
+            tensor.elements = value.untyped_storage().nbytes() // value.element_size() - value.storage_offset()
+        status = _lib.NAME_plan(self.kernel[0], ctypes.byref(self.arguments), self.plan)
         if status == 0:
-            if shown.workspace:
-                workspace = torch.empty(shown.workspace, dtype=torch.uint8, device=first.device)
-            address = workspace.data_ptr() if workspace is not None else 0
-            status = _lib.NAME_launch(stream, plan[0], address)
+            stream, workspace, address = _stream(self.device), None, 0
+            if self.shown.workspace:
+                workspace = torch.empty(self.shown.workspace, dtype=torch.uint8, device=self.device)
+                address = workspace.data_ptr()
+            status = _lib.NAME_launch(stream, self.plan, address)
         if status != 0:
-            error = shown.error.decode("utf-8", "replace")
+            error = self.shown.error.decode("utf-8", "replace")
             raise ValueError(error) if status < 0 else RuntimeError(error)
 
 
+def _stream(device):
+    """The current stream: PyTorch's compiled programs ask for it in this way."""
+    raw = getattr(getattr(torch, "_C", None), "_cuda_getCurrentRawStream", None)
+    return raw(device.index) if raw is not None else torch.cuda.current_stream(device).cuda_stream
+
+
+def _launch(*values):
+    key, device = [], None
+    for (_, _, _, _, extents), value in zip(PARAMETERS, values):
+        if extents is not None:
+            device = value.device
+            key.append((device, value.dtype, value.shape, value.stride()))
+    if device.type == "cuda" and torch.cuda.current_device() != device.index:
+        with torch.cuda.device(device):
+            return _planned(tuple(key), values)
+    return _planned(tuple(key), values)
+
+
+def _planned(key, values):
+    with _lock:
+        call = _calls.get(key)
+        if call is None:
+            call = _Call(values)
+            if len(_calls) >= _MOST_CALLS:
+                _calls.clear()
+            _calls[key] = call
+        call.launch(values)
+
+
 @torch.library.custom_op("tilewright::NAME", mutates_args=(WRITTEN_HERE), device_types="cuda")
-def NAME(SIGNATURE_HERE) -> None:
+def _operator(SIGNATURE_HERE) -> None:
     _launch(ARGUMENTS)
 
 
-@NAME.register_fake
+@_operator.register_fake
 def _(SIGNATURE_HERE) -> None:
     _check((ARGUMENTS,))
+
+
+def NAME(SIGNATURE_HERE) -> None:
+    """Launches the kernel; tensors of a program that is being traced go through the operator."""
+    values = (ARGUMENTS,)
+    plain = all(type(value) in _PLAIN for value in values)
+    if not plain or torch.compiler.is_compiling():
+        return _operator(*values)
+    _launch(*values)
+    for (_, _, _, writes, _), value in zip(PARAMETERS, values):
+        if writes and not value.is_inference():
+            torch.autograd.graph.increment_version(value)
