@@ -406,7 +406,7 @@ fn any_order_of_shapes() {
         };
         let mut variants = Vec::new();
         for _ in 0..400 {
-            let [m, n, k] = [draw(&[0, 1, 64, 128, 200]), draw(&[1, 128, 136]), draw(&[0, 64, 65, 72])];
+            let [m, n, k] = [draw(&[0, 1, 64, 200, 1024]), draw(&[1, 128, 136]), draw(&[0, 64, 65, 72])];
             let mut row = |rows: usize, columns: usize| {
                 let stride = columns.max(1) + draw(&[0, 0, 0, 1, 8]);
                 Rows([rows, columns], stride, draw(&[0, 0, 0, 1, 8]))
