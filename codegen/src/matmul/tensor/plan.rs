@@ -121,9 +121,12 @@ pub(in crate::matmul) fn others(c: &Config, row: &'static Atom, overlaps: bool) 
         8 => &FEW_WIDE,
         _ => &[],
     };
-    let mut plans: Vec<Result<Plan>> = few_rows.iter().map(|&tile| few(of_bytes(tile))).collect();
+    // Floats of 8 bits that are loaded one by one take registers before and after their conversion to f16.
+    let converted = matches!(c.dtype, Elem::E4m3 | Elem::E5m2) && !(c.a_rows && c.b_rows);
+    let few_rows = few_rows.iter().filter(|[bm, bn, _]| !converted || bm * bn <= 32 * 32);
+    let mut plans: Vec<Result<Plan>> = few_rows.clone().map(|&tile| few(of_bytes(tile))).collect();
     if !c.mixed() {
-        let turned = few_rows.iter().filter(|[bm, bn, _]| bm != bn || c.dtype.bytes() <= 2);
+        let turned = few_rows.filter(|[bm, bn, _]| bm != bn || c.dtype.bytes() <= 2);
         plans.extend(turned.map(|&[bm, bn, bk]| few(of_bytes([bn, bm, bk]))));
         let [left, right, _] = usual(c).tile;
         let smaller = SMALLER.into_iter().filter(|([bm, bn, _], ..)| bm * bn < left * right);
