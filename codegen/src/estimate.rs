@@ -18,7 +18,7 @@ use crate::thread::visit::Access;
 use crate::thread::{AtomArg, Cost, Kernel, Mem, Op, Param, Reg, Space, Stmt, Unroll, Val};
 
 /// What a multiprocessor does in a clock, and for how many clocks it waits: of an H100 at 1.98 GHz, fitted to the times of
-/// all variants of eleven kinds of products at sixty sizes; see bench/NOTES.md, "One estimate".
+/// all variants of eleven kinds of products at sixty sizes; see bench/log/2026-11-25.md, "One estimate".
 mod device {
     /// Operations of the tensor cores in a clock, as a part of the peak in [`crate::target::Target::tensor`].
     pub(super) const TENSOR: f64 = 0.93;

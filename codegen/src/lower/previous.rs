@@ -17,7 +17,7 @@ pub(super) fn place(kernel: &mut Kernel) {
     let at = if kernel.body[..own].iter().any(inits) { own } else { 0 };
     // The next kernel starts where this kernel's blocks have ended. Blocks that start earlier get whatever multiprocessor is
     // free: neighbours, which share operands, come to lie far apart. A cluster lies together anyway, and takes longer to
-    // launch. Measured: see bench/NOTES.md.
+    // launch. Measured: see bench/log/2026-11-25.md.
     let starts = kernel.launch.cluster.iter().any(|&blocks| blocks > 1).then_some(Op::StartNext);
     let all = starts.into_iter().chain([Op::AwaitPrevious]).map(|op| Stmt { site: 0, op });
     kernel.body.splice(at..at, all);

@@ -304,7 +304,7 @@ fn regenerate() {
 fn documents_say_what_was_measured() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
-    let (notes, readme) = (read("bench/NOTES.md"), read("README.md"));
+    let (notes, readme) = (read("bench/RESULTS.md"), read("README.md"));
     let says = |document: &str, text: String| {
         assert!(document.contains(&text), "no document says what was measured: {text}");
     };

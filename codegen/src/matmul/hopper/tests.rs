@@ -434,7 +434,7 @@ fn check_chosen(keys: &str, expected: &[([i64; 3], &str)]) {
     assert_eq!(found, expected, "{keys}");
 }
 
-/// The sizes of bench/NOTES.md, where these tiles were measured.
+/// The sizes of bench/log/2026-11-25.md, where these tiles were measured.
 #[test]
 fn a_launch_chooses_among_tiles() {
     check_chosen(
