@@ -152,17 +152,7 @@ impl Number {
 
     /// Its value as an element of a type.
     pub fn value(self, elem: Elem) -> f64 {
-        let bits = self.bits(elem);
-        match elem {
-            Elem::F64 => f64::from_bits(bits),
-            Elem::F32 | Elem::Tf32 => f64::from(f32::from_bits(bits as u32)),
-            Elem::F16 => f64::from(narrow::f16_value(bits as u16)),
-            Elem::Bf16 => f64::from(narrow::bf16_value(bits as u16)),
-            Elem::I32 => f64::from(bits as u32 as i32),
-            Elem::I8 => f64::from(bits as u8 as i8),
-            Elem::E4m3 | Elem::E5m2 => f64::from(fp8::value(bits as u8, elem)),
-            Elem::U32 | Elem::U8 => bits as f64,
-        }
+        value(elem, self.bits(elem))
     }
 
     /// An integer whose low bits are those of the element.
@@ -185,6 +175,20 @@ impl Number {
         }
         let x = digits as f64 * 2f64.powi(shift);
         if n < 0 { -x } else { x }
+    }
+}
+
+/// The value of an element of a type, of its bits.
+pub fn value(elem: Elem, bits: u64) -> f64 {
+    match elem {
+        Elem::F64 => f64::from_bits(bits),
+        Elem::F32 | Elem::Tf32 => f64::from(f32::from_bits(bits as u32)),
+        Elem::F16 => f64::from(narrow::f16_value(bits as u16)),
+        Elem::Bf16 => f64::from(narrow::bf16_value(bits as u16)),
+        Elem::I32 => f64::from(bits as u32 as i32),
+        Elem::I8 => f64::from(bits as u8 as i8),
+        Elem::E4m3 | Elem::E5m2 => f64::from(fp8::value(bits as u8, elem)),
+        Elem::U32 | Elem::U8 => bits as f64,
     }
 }
 

@@ -4,7 +4,7 @@
 use std::thread;
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
+use tilewright_codegen::number::{Number, value};
 
 use super::host::{Host, Operands};
 use super::operand::Modes;
@@ -79,37 +79,15 @@ impl Sum for i32 {
     }
 }
 
-/// The number of these bits.
-fn value(elem: Elem, bits: u64) -> f64 {
-    match elem {
-        Elem::F64 => f64::from_raw(bits),
-        Elem::F32 => f32::from_raw(bits).into(),
-        Elem::F16 => f16::from_raw(bits).to_f32().into(),
-        Elem::Bf16 => bf16::from_raw(bits).to_f32().into(),
-        Elem::I32 => i32::from_raw(bits).into(),
-        Elem::U32 => u32::from_raw(bits).into(),
-        Elem::I8 => i8::from_raw(bits).into(),
-        Elem::U8 => u8::from_raw(bits).into(),
-        Elem::Tf32 => tf32::from_raw(bits).to_f32().into(),
-        Elem::E4m3 => e4m3::from_raw(bits).to_f32().into(),
-        Elem::E5m2 => e5m2::from_raw(bits).to_f32().into(),
-    }
-}
-
-/// The bits of the nearest number. Integers wrap around.
+/// The bits of the nearest number. Sums of integers wrap around.
 fn bits(elem: Elem, value: f64) -> u64 {
-    match elem {
-        Elem::F64 => value.to_raw(),
-        Elem::F32 => (value as f32).to_raw(),
-        Elem::F16 => f16::from_f32(value as f32).to_raw(),
-        Elem::Bf16 => bf16::from_f32(value as f32).to_raw(),
-        Elem::I32 | Elem::U32 => (value as i64 as i32).to_raw(),
-        Elem::I8 => (value as i8).to_raw(),
-        Elem::U8 => (value as u8).to_raw(),
-        Elem::Tf32 => tf32::from_f32(value as f32).to_raw(),
-        Elem::E4m3 => e4m3::from_f32(value as f32).to_raw(),
-        Elem::E5m2 => e5m2::from_f32(value as f32).to_raw(),
-    }
+    let number = match elem {
+        Elem::I32 | Elem::U32 => Number::Int((value as i64).into()),
+        Elem::F64 | Elem::I8 | Elem::U8 => Number::Float(value),
+        // As on a device, where sums are f32.
+        _ => Number::Float((value as f32).into()),
+    };
+    number.bits(elem)
 }
 
 /// The offset of a coordinate.

@@ -27,7 +27,7 @@ const THREADS: i64 = 256;
 /// Bytes of a store.
 const STORE: i64 = 16;
 /// Clocks of a block, of which a multiprocessor runs one after the other, and of a launch: for ten bytes read and written in a
-/// clock, and two microseconds. The next kernel is launched while this one runs, which the general estimate does not know.
+/// clock, and 1.2 microseconds. The next kernel is launched while this one runs, which the general estimate does not know.
 const CLOCKS: (u32, u32) = (1640, 2400);
 /// Elements that pass through shared memory one by one in ten clocks of a multiprocessor, where a copy transposes.
 const ELEMENTS: i64 = 34;

@@ -227,7 +227,7 @@ impl Rule {
             None => 1.0,
         };
         // A copy is guarded along one axis on average, a result along all.
-        let copied = inside.iter().sum::<f64>() / inside.len().max(1) as f64 * along;
+        let copied = mean(&inside) * along;
         let stored = inside.iter().product();
         let outside = |clocks: u32, inside: f64| u128::from(clocks) - executed(clocks, inside);
         let tile = u128::from(cost.tile) - outside(cost.guarded_tile, stored);
@@ -330,6 +330,11 @@ impl Rule {
     }
 }
 
+/// The mean part of tiles that is inside, along their axes: all where there are none.
+fn mean(inside: &[f64]) -> f64 {
+    if inside.is_empty() { 1.0 } else { inside.iter().sum::<f64>() / inside.len() as f64 }
+}
+
 /// Clocks of two things that overlap, but for a part of the shorter one.
 fn together(a: u128, b: u128, (part, of): (u128, u128)) -> u128 {
     a.max(b).saturating_add(a.min(b).saturating_mul(part) / of)
@@ -376,6 +381,11 @@ mod tests {
         let first = all.iter().position(Option::is_some).expect("one that serves");
         let clocks: Vec<_> = all.iter().map(|of| of.filter(|&clocks| clocks > 0)).collect();
         assert_eq!(quickest(first, &clocks), expected);
+    }
+
+    #[test]
+    fn blocks_without_tiles_skip_nothing() {
+        assert_eq!([mean(&[]), mean(&[0.5]), mean(&[0.5, 1.0])], [1.0, 0.5, 0.75]);
     }
 
     #[test]

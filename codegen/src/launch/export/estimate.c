@@ -148,7 +148,7 @@ static int tw_in_waves(const tw_variant *variant, const tw_limits *limits, const
         of_steps = (double)extent / ((double)(steps ? steps : 1) * (double)cost->steps.over);
     }
     if (!reads->known_alignment || !reads->known_bytes) return 0;
-    copied = copied / (double)(axes ? axes : 1) * of_steps;
+    copied = (axes ? copied / (double)axes : 1.0) * of_steps;
     tile = cost->tile - tw_outside(cost, cost->guarded_tile, stored);
     own = cost->step;
     alone = cost->alone;

@@ -1,0 +1,154 @@
+//! What statements take of each part of a multiprocessor, once and in the iterations of loops. It knows no statement.
+
+use tilewright_layout::Value;
+
+use super::device;
+
+/// What statements take of a multiprocessor.
+#[derive(Clone, Copy, Default, Debug, PartialEq)]
+pub(super) struct Load {
+    /// Clocks of the tensor cores.
+    pub(super) tensor: f64,
+    /// Clocks of CUDA cores that multiply and add.
+    pub(super) cores: f64,
+    /// Instructions of warps.
+    pub(super) issued: f64,
+    /// Wavefronts of shared memory.
+    pub(super) wavefronts: f64,
+    /// Accesses of warps to global memory; bytes of the sectors that they load, those of vectors of 16 bytes, and those that
+    /// are stored.
+    pub(super) accesses: f64,
+    pub(super) loaded: f64,
+    pub(super) vectors: f64,
+    pub(super) stored: f64,
+    /// Bytes from the shared memory of other blocks.
+    pub(super) remote: f64,
+    /// Rows of 128 bytes that bulk copies fetch, and those that other blocks of the cluster fetch for this one.
+    pub(super) rows: f64,
+    pub(super) received: f64,
+    /// Clocks that pass where nothing else runs.
+    pub(super) latency: f64,
+}
+
+impl Load {
+    pub(super) fn times(self, times: f64) -> Load {
+        Load::default().beside(self, times)
+    }
+
+    /// Both, one after the other, the second so many times.
+    pub(super) fn then(self, other: Load, times: f64) -> Load {
+        Load { latency: self.latency + other.latency * times, ..self.beside(other, times) }
+    }
+
+    /// Both at once, by different warps.
+    pub(super) fn beside(self, other: Load, times: f64) -> Load {
+        Load {
+            tensor: self.tensor + other.tensor * times,
+            cores: self.cores + other.cores * times,
+            issued: self.issued + other.issued * times,
+            wavefronts: self.wavefronts + other.wavefronts * times,
+            accesses: self.accesses + other.accesses * times,
+            loaded: self.loaded + other.loaded * times,
+            vectors: self.vectors + other.vectors * times,
+            stored: self.stored + other.stored * times,
+            remote: self.remote + other.remote * times,
+            rows: self.rows + other.rows * times,
+            received: self.received + other.received * times,
+            latency: self.latency.max(other.latency * times),
+        }
+    }
+
+    /// Clocks of each part of a multiprocessor that does nothing else.
+    pub(super) fn parts(&self) -> [(&'static str, f64); 7] {
+        [
+            ("tensor cores", self.tensor),
+            ("CUDA cores", self.cores),
+            ("issue", self.issued / device::ISSUE),
+            ("accesses", self.accesses * device::BEGIN),
+            ("shared memory", self.wavefronts),
+            ("L2 cache", self.loaded / device::LOADED + self.stored / device::STORED),
+            ("other blocks' memory", self.remote / device::REMOTE),
+        ]
+    }
+
+    /// Those of the part that takes longest.
+    pub(super) fn clocks(&self) -> f64 {
+        self.parts().iter().fold(0.0, |most, part| most.max(part.1))
+    }
+
+    /// Further ones where rows begin in the middle of a sector.
+    pub(super) fn cut(&self) -> f64 {
+        Load { wavefronts: self.wavefronts + self.vectors * device::CUT, ..*self }.clocks() - self.clocks()
+    }
+
+    /// Those where stores are only partly hidden.
+    pub(super) fn clocks_with_stores(&self) -> f64 {
+        let (others, stores) = (Load { stored: 0.0, ..*self }.clocks(), self.stored / device::STORED);
+        others.max(stores) + others.min(stores) * device::STORING
+    }
+
+    /// Nothing is executed less often than never.
+    pub(super) fn executed(self) -> Load {
+        let Load { tensor, cores, issued, wavefronts, accesses, loaded, vectors, stored, .. } = self;
+        let [tensor, cores, issued, wavefronts] = [tensor, cores, issued, wavefronts].map(|x| x.max(0.0));
+        let [accesses, loaded, vectors, stored] = [accesses, loaded, vectors, stored].map(|x| x.max(0.0));
+        let [remote, rows] = [self.remote, self.rows].map(|x| x.max(0.0));
+        let [received, latency] = [self.received, self.latency].map(|x| x.max(0.0));
+        Load {
+            tensor,
+            cores,
+            issued,
+            wavefronts,
+            accesses,
+            loaded,
+            vectors,
+            stored,
+            remote,
+            rows,
+            received,
+            latency,
+        }
+    }
+
+    /// Is there any work?
+    pub(super) fn size(&self) -> f64 {
+        self.clocks() + self.rows
+    }
+}
+
+/// The load of statements: beside loops of unknown length, and in an iteration of each of these.
+#[derive(Clone, Default)]
+pub(super) struct Parts {
+    pub(super) once: Load,
+    pub(super) loops: Vec<(Value, Load)>,
+    /// What the last iterations of the loop around it do not execute, since they would work ahead of its end.
+    pub(super) omitted: Load,
+}
+
+impl Parts {
+    pub(super) fn then(&mut self, other: Parts) {
+        self.join(other, Load::then);
+    }
+
+    pub(super) fn join(&mut self, other: Parts, with: fn(Load, Load, f64) -> Load) {
+        self.once = with(self.once, other.once, 1.0);
+        self.omitted = self.omitted.beside(other.omitted, 1.0);
+        for (times, load) in other.loops {
+            let known = self.loops.iter_mut().find_map(|(of, known)| Some((ratio(times, *of)?, known)));
+            match known {
+                Some((often, known)) => *known = with(*known, load, often),
+                None => self.loops.push((times, load)),
+            }
+        }
+    }
+}
+
+/// How many times as large one count of iterations is, where both are of one size.
+fn ratio(one: Value, other: Value) -> Option<f64> {
+    let parts = |of: Value| match of {
+        Value::Sym { times, of, over } => Some((of, times as f64 / f64::from(over))),
+        _ => None,
+    };
+    let ((of, one), (same, other)) = (parts(one)?, parts(other)?);
+    (of == same && other > 0.0).then(|| one / other)
+}
