@@ -15,8 +15,8 @@ Examples:
 
 const FILES: &str = "\
 NAME.h and NAME.c contain the binaries, and everything that a launch in Rust decides: the checks of arguments, the choice among
-alternatives, tensor maps, copies of arguments. They need a C compiler, or one for C++, and the driver: `cc -c NAME.c`, and
--lcuda to link. NAME.h says how a launch is planned and made.";
+alternatives, tensor maps, copies of arguments. They need a C compiler, or one for C++, `cc -c NAME.c`, and where they run the
+driver, which is loaded when a kernel is opened. NAME.h says how a launch is planned and made.";
 
 pub(crate) fn command() -> Command {
     Command::new("export")
@@ -36,6 +36,12 @@ pub(crate) fn command() -> Command {
             Arg::new("python")
                 .long("python")
                 .help("Write NAME.py too, which launches on tensors of PyTorch")
+                .action(ArgAction::SetTrue),
+        )
+        .arg(
+            Arg::new("rust")
+                .long("rust")
+                .help("Write NAME.rs too, for a program in Rust that links neither tilewright nor NVRTC")
                 .action(ArgAction::SetTrue),
         )
         .after_help(format!(
@@ -58,6 +64,9 @@ fn write(matches: &ArgMatches) -> Result {
     let mut paths = export::write(&chosen.def, &architectures, folder).map_err(Failure::of)?.to_vec();
     if matches.get_flag("python") {
         paths.push(export::write_python(&chosen.def, folder).map_err(Failure::of)?);
+    }
+    if matches.get_flag("rust") {
+        paths.push(export::write_rust(&chosen.def, folder).map_err(Failure::of)?);
     }
     let size = |path: &std::path::PathBuf| std::fs::metadata(path).map_or(0, |of| of.len());
     let line = |path: &std::path::PathBuf| format!("{} ({})\n", path.display(), output::bytes(size(path)));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use tilewright_codegen::cuda;
-use tilewright_codegen::definition::Variant;
+use tilewright_codegen::definition::{Generated, Variant};
 use tilewright_codegen::kernel_def::KernelErrors;
 use tilewright_codegen::kernel_value::Kernel;
 use tilewright_codegen::launch::{self, Exported, Image, Refusal};
@@ -117,10 +117,34 @@ pub fn write<K: Kernel + ?Sized>(
 /// Writes the module of Python, `NAME.py`, which launches what [`write()`] has written into the same folder on tensors of
 /// PyTorch. Returns its path.
 pub fn write_python<K: Kernel + ?Sized>(kernel: &K, folder: impl AsRef<Path>) -> Result<PathBuf, Error> {
+    module(kernel, folder.as_ref(), "py", launch::python)
+}
+
+/// Writes the module of Rust, `NAME.rs`, which launches what [`write()`] has written into the same folder. A program that has it
+/// needs the driver alone. Returns its path.
+///
+/// ```no_run
+/// # fn show(softmax: &impl tilewright_codegen::kernel_value::Kernel) -> Result<(), Box<dyn std::error::Error>> {
+/// // build.rs, followed by `cc::Build::new().file(&source).compile("softmax")`
+/// let folder = std::env::var("OUT_DIR")?;
+/// let [_, source] = tilewright_runtime::export::write(softmax, &["sm_90"], &folder)?;
+/// tilewright_runtime::export::write_rust(softmax, &folder)?;
+/// # Ok(())
+/// # }
+/// ```
+pub fn write_rust<K: Kernel + ?Sized>(kernel: &K, folder: impl AsRef<Path>) -> Result<PathBuf, Error> {
+    module(kernel, folder.as_ref(), "rs", launch::rust)
+}
+
+fn module<K: Kernel + ?Sized>(
+    kernel: &K,
+    folder: &Path,
+    extension: &str,
+    text: fn(&Generated) -> String,
+) -> Result<PathBuf, Error> {
     let generated = kernel.def().generate().map_err(Error::Kernel)?;
-    let path = folder.as_ref().join(format!("{}.py", generated.name));
-    std::fs::write(&path, launch::python(&generated))
-        .map_err(|why| Error::File(path.clone(), why.to_string()))?;
+    let path = folder.join(format!("{}.{extension}", generated.name));
+    std::fs::write(&path, text(&generated)).map_err(|why| Error::File(path.clone(), why.to_string()))?;
     Ok(path)
 }
 

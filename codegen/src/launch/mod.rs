@@ -22,7 +22,7 @@ use rules::{Alternative, Size, Sizes};
 use why::Why;
 
 pub use cost::{Estimate, Limit};
-pub use export::{Exported, Image, export, python};
+pub use export::{Exported, Image, export, python, rust};
 pub use pack::Packed;
 pub use ranking::{Ranked, Ranking, ranking};
 pub use refusal::Refusal;

@@ -26,7 +26,12 @@ static NAME_arguments arguments;
 static tilewright_plan plan;
 static int step; /* the next launch's */
 
-int cuCtxGetCurrent(void **context) { return *context = device, 0; }
+/* What is current, and where streams and memory are: changed by mistakes(). */
+static void *current = device, *of_streams = device;
+static int of_memory, initial;
+
+int cuInit(unsigned flags) { return (void)flags, initial; }
+int cuCtxGetCurrent(void **context) { return *context = current, 0; }
 int cuCtxGetDevice(int *ordinal) { return *ordinal = 0; }
 int cuDeviceGetAttribute(int *value, int attribute, int ordinal) {
     (void)ordinal;
@@ -59,9 +64,9 @@ int cuModuleLoadData(void **module, const void *image) {
 int cuModuleGetFunction(void **function, void *module, const char *name) { return *function = module, !*name; }
 int cuModuleUnload(void *module) { return !module; }
 int cuPointerGetAttribute(void *value, int attribute, unsigned long long address) {
-    return memset(value, 0, sizeof(int)), attribute != 9 || !address;
+    return memcpy(value, &of_memory, sizeof(int)), attribute != 9 || !address;
 }
-int cuStreamGetCtx(void *stream, void **context) { return (void)stream, *context = device, 0; }
+int cuStreamGetCtx(void *stream, void **context) { return (void)stream, *context = of_streams, 0; }
 int cuStreamIsCapturing(void *stream, int *status) { return (void)stream, *status = 0; }
 int cuTensorMapEncodeTiled(void *to, int type, uint32_t modes, void *address, const uint64_t *extents, const uint64_t *strides,
                            const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill) {
@@ -178,10 +183,39 @@ static void move(uint64_t by) {
     MOVE
 }
 
-int main(void) {
-    (void)read_number;
+/* A launch that is right but for one thing, again and again. */
+static void mistakes(void) {
+    int other[9];
+#define MISTAKE(name, setting, call)                          \
+    memset(&plan, 0, sizeof plan);                            \
+    memset(&kernel, 0, sizeof kernel);                        \
+    (void)NAME_open(&kernel);                                 \
+    setting;                                                  \
+    printf("%s: ", name);                                     \
+    if (call) refused(plan.error[0] ? plan.error : kernel.error); \
+    printf("\n");                                             \
+    initial = of_memory = 0, current = of_streams = device;
+#define PLANNED NAME_plan(&kernel, &arguments, &plan)
+#define LAUNCHED(workspace) (PLANNED || NAME_launch(0, &plan, workspace))
+    MISTAKE("no device", initial = 100, NAME_open(&kernel))
+    MISTAKE("no context", current = 0, NAME_open(&kernel))
+    MISTAKE("not open", memset(&kernel, 0, sizeof kernel), PLANNED)
+    MISTAKE("another context is current", current = other, PLANNED)
+    MISTAKE("memory of another device", of_memory = 1, PLANNED)
+    MISTAKE("not planned", (void)0, NAME_launch(0, &plan, 0))
+    MISTAKE("a stream of another context", of_streams = other, LAUNCHED((uint64_t)1 << 50))
+    MISTAKE("no workspace", (void)0, LAUNCHED(0))
+    MISTAKE("a workspace in between", (void)0, LAUNCHED(((uint64_t)1 << 50) + 128))
+}
+
+int main(int count, char **words) {
+    (void)read_number, (void)words;
     while (scanf("%d %d %d %d %d %d %d", &device[0], &device[1], &device[2], &device[3], &device[4], &device[5], &device[6]) == 7) {
         READ
+        if (count > 1) {
+            mistakes();
+            continue;
+        }
         memset(&kernel, 0, sizeof kernel);
         memset(&plan, 0, sizeof plan);
         step = 0;

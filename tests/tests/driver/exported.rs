@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use tilewright::kernels;
@@ -39,12 +39,12 @@ fn images(variant: &Variant) -> Result<Vec<Image>, Refusal> {
     Ok([80, 90].into_iter().filter(runs).map(image).chain(newer).collect())
 }
 
-fn exported(kernel: &Generated) -> Exported {
+pub(crate) fn exported(kernel: &Generated) -> Exported {
     launch::export(kernel, images).unwrap_or_else(|why| panic!("{}: {why}", kernel.name))
 }
 
 /// The driver, and a program that reads launches and prints what becomes of each.
-fn program(kernel: &Generated) -> String {
+pub(crate) fn program(kernel: &Generated) -> String {
     let name = &kernel.name;
     let read: String = kernel
         .params
@@ -62,7 +62,7 @@ fn program(kernel: &Generated) -> String {
 }
 
 /// Writes the files of a kernel, and compiles them with the driver. Every compiler must accept them without a warning.
-fn built(folder: &Folder, kernel: &Generated) -> PathBuf {
+pub(crate) fn built(folder: &Folder, kernel: &Generated) -> PathBuf {
     let (files, name, path) = (exported(kernel), &kernel.name, folder.path());
     std::fs::write(path.join(format!("{name}.h")), &files.header).unwrap();
     std::fs::write(path.join(format!("{name}.c")), &files.source).unwrap();
@@ -82,28 +82,30 @@ fn built(folder: &Folder, kernel: &Generated) -> PathBuf {
         }
     };
     let source = format!("{name}.c");
-    compile("clang", &source, &["-std=c11"]);
+    compile("clang", &source, &["-std=c11", "-o", "clang.o"]);
+    compile("clang++", &format!("{name}.cpp"), &["-std=c++11", "-o", "clang_cpp.o"]);
     compile("g++", &format!("{name}.cpp"), &["-std=c++11", "-o", "cpp.o"]);
-    compile("gcc", &source, &["-std=c11", "-O1", "-fsanitize=undefined"]);
+    // The driver's functions are those of the program.
+    compile("gcc", &source, &["-std=c11", "-O1", "-fsanitize=undefined", "-DTILEWRIGHT_DRIVER=0"]);
     compile("gcc", "main.c", &["-std=c11"]);
-    let objects =
-        [format!("{name}.o"), "main.o".into(), "-o".into(), "launches".into(), "-fsanitize=undefined".into()];
+    let own = format!("{name}.o");
+    let objects = [&*own, "main.o", "-o", "launches", "-fsanitize=undefined", "-rdynamic", "-ldl"];
     let output = Command::new("gcc").current_dir(path).args(objects).output().expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     path.join("launches")
 }
 
 /// A launch.
-struct Case {
-    limits: Limits,
-    given: Vec<Given>,
+pub(crate) struct Case {
+    pub(crate) limits: Limits,
+    pub(crate) given: Vec<Given>,
     /// The bits of numbers, by argument.
-    numbers: Vec<u64>,
+    pub(crate) numbers: Vec<u64>,
 }
 
 impl Case {
     /// For the program's input.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Limits { arch, shared_bytes, threads, grid: [x, y, z], multiprocessors } = self.limits;
         let mut text = format!("{arch} {shared_bytes} {threads} {x} {y} {z} {multiprocessors}\n");
         for (given, number) in self.given.iter().zip(&self.numbers) {
@@ -332,11 +334,11 @@ fn same(kernel: &Generated, cases: u64) {
     assert!(planned * 5 > cases.len(), "{}: {planned}", kernel.name);
 }
 
-fn shipped(name: &str) -> Generated {
+pub(crate) fn shipped(name: &str) -> Generated {
     kernels::named(name).expect(name).def.generate().expect(name)
 }
 
-fn product(keys: &str) -> Generated {
+pub(crate) fn product(keys: &str) -> Generated {
     Words::read(keys).expect(keys).matmul().unwrap_or_else(|why| panic!("{keys}: {why}"))
 }
 
@@ -381,70 +383,16 @@ fn products_with_copies() {
     same(&product("name=many dtype=f16 batched=true bias=columns"), count(100, 2000));
 }
 
-/// The module of Python, on a stand-in for PyTorch: the operator launches, and its refusals are errors of Python.
-#[test]
-fn a_module_of_python() {
-    let folder = Folder::new();
-    let (path, kernel) =
-        (folder.path(), product("name=product dtype=bf16 alpha_beta=true a=k_major b=k_major c=n_major"));
-    let files = exported(&kernel);
-    let module = folder.path().join("module");
-    std::fs::create_dir(&module).unwrap();
-    for (name, text) in [
-        ("product.h", files.header.as_str()),
-        ("product.c", &files.source),
-        ("product.py", &launch::python(&kernel)),
-        ("torch.py", include_str!("torch.py")),
-    ] {
-        std::fs::write(module.join(name), text).unwrap();
-    }
-    std::fs::write(path.join("driver.c"), program(&kernel)).unwrap();
-    let options = ["-DWITHOUT_PLAN", "-Imodule", "-shared", "-fPIC", "driver.c", "-o", "libcuda.so.1"];
-    let output = Command::new("gcc").current_dir(path).args(options).output().expect("a C compiler");
+/// A driver that prints launches of a kernel, as a library in a folder. `header` is where its header is.
+pub(crate) fn driver<'f>(folder: &'f Folder, kernel: &Generated, header: &Path) -> &'f Path {
+    let path = folder.path();
+    std::fs::write(path.join("driver.c"), program(kernel)).unwrap();
+    let library = path.join("libcuda.so.1");
+    // A link to another stand-in.
+    let _ = std::fs::remove_file(&library);
+    let mut command = Command::new("gcc");
+    command.current_dir(path).args(["-DWITHOUT_PLAN", "-shared", "-fPIC", "driver.c", "-I"]).arg(header);
+    let output = command.arg("-o").arg(&library).output().expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let script = r#"
-import torch, product
-def refused(*arguments, call=product.product):
-    try:
-        call(*arguments)
-    except (TypeError, ValueError) as error:
-        print(type(error).__name__, str(error).replace("\n", " | "))
-def tensor(m, n, dtype=torch.bfloat16, **more):
-    return torch.Tensor([m, n], dtype, **more)
-a, b, c = tensor(256, 64), tensor(128, 64), tensor(256, 128)
-product.product(a, b, c, 1.0, 0.0)
-product.product(tensor(256, 64), b, c, 2.0, 0.0)
-product._operator.fake(a, b, c, 1.0, 0.0)
-refused(a, tensor(128, 63), c, 1.0, 0.0)
-refused(a, tensor(128, 63), c, 1.0, 0.0, call=product._operator.fake)
-refused(tensor(256, 64, torch.float32), b, c, 1.0, 0.0)
-refused(torch.Tensor([256], torch.bfloat16), b, c, 1.0, 0.0)
-refused(tensor(256, 64, strides=[1, 256]), b, c, 1.0, 0.0)
-refused(tensor(256, 64, kind="cpu"), b, c, 1.0, 0.0)
-refused(*[tensor(*of, kind="cpu") for of in [(256, 64), (128, 64), (256, 128)]], 1.0, 0.0)
-"#;
-    let mut command = Command::new("python3");
-    command.current_dir(&module).env("LD_LIBRARY_PATH", path).args(["-c", script]);
-    let Ok(output) = command.output() else {
-        println!("skipped: no Python");
-        return;
-    };
-    let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}{wrong}");
-    let lines: Vec<&str> = said.lines().collect();
-    let [operator, first, second, refusals @ ..] = &lines[..] else { panic!("{said}") };
-    assert_eq!(*operator, "operator tilewright::product writes c");
-    assert!(first.starts_with("launched ") && first == second, "{said}");
-    let shape = "ValueError argument `b`: its extent 1 is 63, and `K` is 64, the extent 1 of `a`";
-    let expected = [
-        shape,
-        shape,
-        "TypeError argument `a`: its elements are torch.float32, and the kernel takes torch.bfloat16",
-        "ValueError argument `a`: it has 1 modes, and the kernel takes 2",
-        "ValueError argument `a`: its stride 1 is 256, and the kernel is made for 1 | help: elements along mode 1 are \
-         neighbours: give it strides such as (64, 1)",
-        "ValueError argument `b`: it is on cuda:0, and others are on cpu:0",
-        "ValueError the tensors are on cpu:0, and the kernel runs on a GPU",
-    ];
-    assert_eq!(refusals, expected);
+    path
 }

@@ -7,11 +7,13 @@
 mod allocations;
 mod captures;
 mod compiler;
+mod embedded;
 mod exported;
 mod faults;
 mod harness;
 mod hopper;
 mod machine;
+mod mistakes;
 mod one_call;
 mod order;
 mod plans;

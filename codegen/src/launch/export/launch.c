@@ -4,7 +4,7 @@
 enum {
     TW_ATTRIBUTE_MAJOR = 75, TW_ATTRIBUTE_MINOR = 76, TW_ATTRIBUTE_SHARED = 97, TW_ATTRIBUTE_THREADS = 1,
     TW_ATTRIBUTE_GRID_X = 5, TW_ATTRIBUTE_MULTIPROCESSORS = 16, TW_FUNCTION_THREADS = 0, TW_FUNCTION_SHARED = 8,
-    TW_FUNCTION_CLUSTERS = 14, TW_POINTER_DEVICE = 9, TW_LAUNCH_CLUSTER = 4, TW_LAUNCH_OVERLAPS = 6
+    TW_FUNCTION_CLUSTERS = 14, TW_POINTER_DEVICE = 9, TW_LAUNCH_CLUSTER = 4, TW_LAUNCH_OVERLAPS = 6, TW_NO_DEVICE = 100
 };
 
 /* CUlaunchAttribute and CUlaunchConfig. */
@@ -45,7 +45,14 @@ static void tw_begin(tilewright_plan *plan, tw_text *error) {
 static int tw_open(tilewright_context *context, tw_text *error) {
     static const int attributes[] = {TW_ATTRIBUTE_MAJOR,  TW_ATTRIBUTE_MINOR,      TW_ATTRIBUTE_SHARED,    TW_ATTRIBUTE_THREADS,
                                      TW_ATTRIBUTE_GRID_X, TW_ATTRIBUTE_GRID_X + 1, TW_ATTRIBUTE_GRID_X + 2, TW_ATTRIBUTE_MULTIPROCESSORS};
-    int values[8], at, status = tw_failed(error, "asking for the context", cuCtxGetCurrent(&context->context));
+    int values[8], at, status = tw_driver(error);
+    if (status) return status;
+    status = cuInit(0);
+    if (status == TW_NO_DEVICE)
+        return TW_REFUSE(error, "the NVIDIA driver sees no device\nhelp: see whether `nvidia-smi` lists one, and whether "
+                                "CUDA_VISIBLE_DEVICES hides it");
+    status = tw_failed(error, "starting", status);
+    if (!status) status = tw_failed(error, "asking for the context", cuCtxGetCurrent(&context->context));
     if (status) return status;
     if (!context->context)
         return TW_REFUSE(error, "no context is current\nhelp: call cuCtxSetCurrent, or cudaSetDevice and a function that uses it");
@@ -206,6 +213,15 @@ static int tw_same(const tilewright_plan *plan, const tw_launch *launch, const t
     return 1;
 }
 
+/* Binaries are loaded into the current context. */
+static int tw_current(const tilewright_context *context, tw_text *error) {
+    void *current = 0;
+    int status = tw_failed(error, "asking for the context", cuCtxGetCurrent(&current));
+    if (status || current == context->context) return status;
+    return TW_REFUSE(error, "the kernel was opened in another context than the current one\nhelp: call cuCtxSetCurrent, or open it "
+                            "once in each context");
+}
+
 static int tw_devices(const tw_launch *launch, const tilewright_context *context) {
     int at, device;
     for (at = 0; at < launch->kernel->params; ++at) {
@@ -262,7 +278,8 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     memcpy(limits.grid, context->grid, sizeof limits.grid);
     packing.launch = &launch;
     packing.limits = &limits;
-    status = tw_planned(&packing, &chosen, &operands);
+    status = tw_current(context, &error);
+    if (!status) status = tw_planned(&packing, &chosen, &operands);
     if (!status) status = tw_devices(&launch, context);
     if (status) return status;
     memcpy(plan->grid, chosen.grid, sizeof plan->grid);

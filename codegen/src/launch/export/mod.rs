@@ -4,6 +4,7 @@
 
 mod nodes;
 mod python;
+mod rust;
 mod tables;
 mod text;
 
@@ -13,6 +14,7 @@ use super::Refusal;
 use crate::definition::{Generated, Variant};
 use crate::elem::Elem;
 pub use python::python;
+pub use rust::rust;
 use tables::Tables;
 
 /// A binary of a variant.

@@ -56,11 +56,9 @@ def _library():
     source, library = os.path.join(folder, "NAME.c"), os.path.join(folder, "libNAME.so")
     if not os.path.exists(library) or os.path.getmtime(library) < os.path.getmtime(source):
         made = "%s.%d" % (library, os.getpid())
-        command = [os.environ.get("CC", "cc"), "-O2", "-fPIC", "-shared", source, "-o", made]
+        command = [os.environ.get("CC", "cc"), "-O2", "-fPIC", "-shared", source, "-o", made, "-ldl"]
         subprocess.run(command, check=True)
         os.replace(made, library)
-    # The driver's functions are those of the process.
-    ctypes.CDLL("libcuda.so.1", mode=ctypes.RTLD_GLOBAL)
     return ctypes.CDLL(library)
 
 
@@ -135,7 +133,7 @@ class _Call:
         if self.kernel is None:
             kernel = _zeros(_sizes[0])
             if _lib.NAME_open(kernel[0]) != 0:
-                raise RuntimeError("NAME: no context of CUDA is current")
+                raise RuntimeError(ctypes.string_at(kernel[0]).decode("utf-8", "replace"))
             self.kernel = _kernels[self.device.index] = kernel
 
     def launch(self, values):

@@ -1,36 +1,58 @@
 /* What follows is the same for every kernel: it reads the tables at the end, checks the arguments of a launch, chooses among
    the alternatives, and calls the driver. Sizes of a launch have numbers; the tables name them by these. */
 
+#ifdef _WIN32
+#ifdef __cplusplus
+extern "C" {
+#endif
+__declspec(dllimport) void *__stdcall LoadLibraryA(const char *name);
+__declspec(dllimport) void (*__stdcall GetProcAddress(void *library, const char *name))(void);
+#ifdef __cplusplus
+}
+#endif
+#else
+#include <dlfcn.h>
+#endif
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-/* The driver's functions that are called. */
-#ifdef __cplusplus
-extern "C" {
+/* The library of the driver, which is loaded when a kernel is first opened. Where this is 0, the program has its functions. */
+#ifndef TILEWRIGHT_DRIVER
+#ifdef _WIN32
+#define TILEWRIGHT_DRIVER "nvcuda.dll"
+#else
+#define TILEWRIGHT_DRIVER "libcuda.so.1"
 #endif
-int cuCtxGetCurrent(void **context);
-int cuCtxGetDevice(int *device);
-int cuDeviceGetAttribute(int *value, int attribute, int device);
-int cuFuncGetAttribute(int *value, int attribute, void *function);
-int cuFuncSetAttribute(void *function, int attribute, int value);
-int cuGetErrorName(int error, const char **text);
-int cuGetErrorString(int error, const char **text);
-int cuLaunchKernel(void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y,
-                   unsigned block_z, unsigned shared_bytes, void *stream, void **parameters, void **extra);
-int cuLaunchKernelEx(const void *config, void *function, void **parameters, void **extra);
-int cuModuleGetFunction(void **function, void *module, const char *name);
-int cuModuleLoadData(void **module, const void *image);
-int cuModuleUnload(void *module);
-int cuPointerGetAttribute(void *value, int attribute, unsigned long long address);
-int cuStreamGetCtx(void *stream, void **context);
-int cuStreamIsCapturing(void *stream, int *status);
-int cuTensorMapEncodeTiled(void *map, int type, uint32_t modes, void *address, const uint64_t *extents, const uint64_t *strides,
-                           const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill);
-#ifdef __cplusplus
-}
 #endif
+
+/* Its functions that are called. */
+#define TW_DRIVER(FUNCTION)                                                                                                   \
+    FUNCTION(cuInit, (unsigned flags))                                                                                        \
+    FUNCTION(cuCtxGetCurrent, (void **context))                                                                               \
+    FUNCTION(cuCtxGetDevice, (int *device))                                                                                   \
+    FUNCTION(cuDeviceGetAttribute, (int *value, int attribute, int device))                                                   \
+    FUNCTION(cuFuncGetAttribute, (int *value, int attribute, void *function))                                                 \
+    FUNCTION(cuFuncSetAttribute, (void *function, int attribute, int value))                                                  \
+    FUNCTION(cuGetErrorName, (int error, const char **text))                                                                  \
+    FUNCTION(cuGetErrorString, (int error, const char **text))                                                                \
+    FUNCTION(cuLaunchKernel, (void *function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,            \
+                              unsigned block_y, unsigned block_z, unsigned shared_bytes, void *stream, void **parameters,     \
+                              void **extra))                                                                                  \
+    FUNCTION(cuLaunchKernelEx, (const void *config, void *function, void **parameters, void **extra))                         \
+    FUNCTION(cuModuleGetFunction, (void **function, void *module, const char *name))                                          \
+    FUNCTION(cuModuleLoadData, (void **module, const void *image))                                                            \
+    FUNCTION(cuModuleUnload, (void *module))                                                                                  \
+    FUNCTION(cuPointerGetAttribute, (void *value, int attribute, unsigned long long address))                                 \
+    FUNCTION(cuStreamGetCtx, (void *stream, void **context))                                                                  \
+    FUNCTION(cuStreamIsCapturing, (void *stream, int *status))                                                                \
+    FUNCTION(cuTensorMapEncodeTiled,                                                                                          \
+             (void *map, int type, uint32_t modes, void *address, const uint64_t *extents, const uint64_t *strides,           \
+              const uint32_t *box, const uint32_t *steps, int interleave, int swizzle, int promotion, int fill))
+
+#define TW_POINTER(name, parameters) static int(*name) parameters;
+TW_DRIVER(TW_POINTER)
 
 __extension__ typedef __int128 tw_wide;
 __extension__ typedef unsigned __int128 tw_count;
@@ -292,6 +314,42 @@ static void tw_put(tw_text *text, const char *format, ...) {
 }
 
 #define TW_REFUSE(text, ...) (tw_put((text), __VA_ARGS__), TILEWRIGHT_REFUSED)
+
+static int tw_function(void *library, const char *name, void *function, size_t bytes) {
+#ifdef _WIN32
+    void (*symbol)(void) = GetProcAddress(library, name);
+#else
+    void *symbol = dlsym(library, name);
+#endif
+    if (symbol) memcpy(function, &symbol, bytes);
+    return symbol != 0;
+}
+
+/* Loads the driver, once in a program. */
+static int tw_driver(tw_text *error) {
+    static int loaded;
+    static char busy;
+    const char *missing = 0;
+    void *library;
+    int status = 0;
+    if (__atomic_load_n(&loaded, __ATOMIC_ACQUIRE)) return 0;
+    while (__atomic_test_and_set(&busy, __ATOMIC_ACQUIRE)) continue;
+#ifdef _WIN32
+    library = LoadLibraryA(TILEWRIGHT_DRIVER);
+#else
+    library = dlopen(TILEWRIGHT_DRIVER, RTLD_NOW);
+#endif
+#define TW_LOAD(name, parameters) \
+    if (!missing && !tw_function(library, #name, &name, sizeof name)) missing = #name;
+    if (library) {
+        TW_DRIVER(TW_LOAD)
+    }
+    if (!library) status = TW_REFUSE(error, "there is no NVIDIA driver here\nhelp: install it; in a container, start it with `--gpus all`");
+    else if (missing) status = TW_REFUSE(error, "the driver has no `%s`\nhelp: install a driver for CUDA 12.0 or newer", missing);
+    else __atomic_store_n(&loaded, 1, __ATOMIC_RELEASE);
+    __atomic_clear(&busy, __ATOMIC_RELEASE);
+    return status;
+}
 
 static int tw_value(tw_size size, const tw_bound *sizes, int64_t *value) {
     tw_wide product;

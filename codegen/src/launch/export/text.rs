@@ -20,7 +20,7 @@ fn number(elem: Elem) -> &'static str {
 }
 
 /// `f32 (M, K) with strides (1, lda), read`
-fn described(kernel: &Generated, place: usize) -> String {
+pub(super) fn described(kernel: &Generated, place: usize) -> String {
     let list = |values: &[tilewright_layout::Value]| {
         values.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
     };
@@ -57,13 +57,15 @@ pub(super) fn header(kernel: &Generated, functions: usize) -> String {
        {name}_kernel kernel = {{0}};
        tilewright_plan plan = {{0}};
        {name}_arguments arguments = …;
-       if ({name}_open(&kernel) || {name}_plan(&kernel, &arguments, &plan)) puts(plan.error);
+       if ({name}_open(&kernel)) puts(kernel.error);
+       if ({name}_plan(&kernel, &arguments, &plan)) puts(plan.error);
        if ({name}_launch(stream, &plan, workspace)) puts(plan.error);
 
    Planning checks everything, chooses among the alternatives of the kernel by device, extents, strides and addresses, and loads
    what is needed. Where extents and strides are as before it takes over new addresses and numbers alone. A plan may be launched
    any number of times. Nothing is allocated: where `plan.workspace` is not 0, a launch needs so many bytes of the device's
-   memory, from a multiple of 256 on, until it has ended. One thread at a time may use a kernel or a plan. */
+   memory, from a multiple of 256 on, until it has ended. One thread at a time may use a kernel or a plan. The driver is loaded
+   when a kernel is opened, so there is nothing to link with, but for -ldl before glibc 2.34. */
 #ifndef {guard}
 #define {guard}
 
@@ -78,12 +80,12 @@ typedef struct {name}_arguments {{
 {fields}}} {name}_arguments;
 
 typedef struct {name}_kernel {{
+    char error[TILEWRIGHT_ERROR];
     tilewright_context context;
     tilewright_function functions[{functions}];
-    char error[TILEWRIGHT_ERROR];
 }} {name}_kernel;
 
-/* Opens the kernel in the current context. A failure is in `kernel->error`. */
+/* Loads the driver, and opens the kernel in the current context. A failure is in `kernel->error`. */
 int {name}_open({name}_kernel *kernel);
 
 /* Plans a launch; the kernel's context is current. A failure is in `plan->error`. */

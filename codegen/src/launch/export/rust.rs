@@ -1,0 +1,77 @@
+//! A module of Rust that launches an exported kernel: what embeds it needs neither the generator nor a compiler of CUDA.
+
+use std::fmt::Write;
+
+use super::MOST;
+use super::text::described;
+use crate::definition::{Generated, Param};
+use crate::elem::Elem;
+
+/// Bytes of a message: those of `types.h`.
+const ERROR: usize = 1024;
+
+/// The type of a number in Rust. Those of which Rust has none are passed as their bits.
+fn number(elem: Elem) -> &'static str {
+    match elem {
+        Elem::F64 => "f64",
+        Elem::F32 => "f32",
+        Elem::I32 => "i32",
+        Elem::U32 | Elem::Tf32 => "u32",
+        Elem::I8 => "i8",
+        Elem::U8 | Elem::E4m3 | Elem::E5m2 => "u8",
+        Elem::F16 | Elem::Bf16 => "u16",
+    }
+}
+
+/// The module of a kernel, `NAME.rs`, to be included in a program that links what a C compiler makes of the files of
+/// [`super::export`].
+///
+/// ```
+/// use tilewright_codegen::launch::rust;
+/// use tilewright_codegen::words::Words;
+/// let kernel = Words::read("name=product").unwrap().matmul().unwrap();
+/// assert!(rust(&kernel).contains("pub a: Tensor<2>,"));
+/// ```
+pub fn rust(kernel: &Generated) -> String {
+    let (mut fields, mut passed, mut converted) = (String::new(), String::new(), String::new());
+    for (place, Param { name, elem, tensor }) in kernel.params.iter().enumerate() {
+        let what = described(kernel, place);
+        let _ = match tensor {
+            Some((_, rank)) => {
+                let _ = writeln!(passed, "        {name}: CTensor,");
+                let code = *elem as u32;
+                let _ = writeln!(converted, "                {name}: arguments.{name}.passed({code}),");
+                writeln!(fields, "        /// {what}\n        pub {name}: Tensor<{rank}>,")
+            }
+            None => {
+                let ty = number(*elem);
+                let _ = writeln!(passed, "        {name}: {ty},");
+                let _ = writeln!(converted, "                {name}: arguments.{name},");
+                writeln!(fields, "        /// {what}\n        pub {name}: {ty},")
+            }
+        };
+    }
+    let names: Vec<&str> = kernel.params.iter().map(|param| param.name.as_str()).collect();
+    let [_, modes, ..] = MOST;
+    include_str!("module.rs")
+        .replace("C_FIELDS_HERE", &passed)
+        .replace("FIELDS_HERE", &fields)
+        .replace("CONVERTED_HERE", &converted)
+        .replace("MOST_MODES", &modes.to_string())
+        .replace("ERROR_BYTES", &ERROR.to_string())
+        .replace("ARGUMENTS", &names.join(", "))
+        .replace("NAME", &kernel.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bounds_are_those_of_the_header() {
+        let header = include_str!("types.h");
+        for (name, value) in [("ERROR", ERROR), ("MODES", MOST[1])] {
+            assert!(header.contains(&format!("#define TILEWRIGHT_{name} {value} ")), "{name}");
+        }
+    }
+}
