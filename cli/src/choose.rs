@@ -1,4 +1,4 @@
-//! `tilewright choose`: which variant of a kernel a launch takes for some sizes, and by which terms.
+//! `tilewright choose`, or `explain`: which variant of a kernel a launch takes for some sizes, by which terms, and its loops.
 
 use std::process::ExitCode;
 
@@ -21,11 +21,13 @@ Examples:
 const TERMS: &str = "\
 A launch takes the least of these times: those of its rounds, each with so many blocks at once on a multiprocessor. A round
 takes `tile` clocks and `steps` times those of a step, of which `longest` says what takes longest. What memory delivers
-meanwhile, edges of tiles, the launch itself and copies of arguments come on top. All clocks are those of an H100.";
+meanwhile, edges of tiles, the launch itself and copies of arguments come on top. All clocks are those of an H100. Last come the
+loops of the variant that is taken, which `inspect --explain` shows without sizes.";
 
 pub(crate) fn command() -> Command {
     Command::new("choose")
-        .about("Say which variant of a kernel a launch takes for some sizes, and why: no GPU needed")
+        .visible_alias("explain")
+        .about("Say which variant of a kernel a launch takes for some sizes, why, and what it runs through: no GPU needed")
         .args(kernel::args())
         .arg(
             Arg::new("size")
@@ -84,7 +86,12 @@ fn text(kernel: &Generated, ranking: &Ranking) -> String {
         one.packed.iter().map(move |packed| (one.variant, why(packed)))
     });
     text += &grouped(copied, ["reads", "read"]);
-    text + &grouped(ranking.refused.iter().cloned(), ["cannot run:", "cannot run:"])
+    text += &grouped(ranking.refused.iter().cloned(), ["cannot run:", "cannot run:"]);
+    if let Some(Ranked { variant, .. }) = ranking.serves.first() {
+        let loops = tilewright_codegen::explain::nest(&kernel.variant(*variant).program);
+        text += &format!("\nvariant {} runs through\n{loops}", variant + 1);
+    }
+    text
 }
 
 /// Variants with what is said of them, those of which the same is said in one line. Variants that differ in tiles alone

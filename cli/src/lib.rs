@@ -19,7 +19,7 @@
 //!
 //! `cargo run --bin kernels -- inspect shifted --report` shows it, and so do `run`, `draw`, `choose`, `bench` and `export`; `--help` has
 //! them all. With `default-features = false` nothing that ships with tilewright is compiled. [`Commands`] adds what `run`
-//! compares results with.
+//! compares results with, and what `bench` measures beside a kernel.
 
 #[cfg(feature = "shipped")]
 mod bench;
@@ -44,7 +44,7 @@ use std::process::ExitCode;
 
 use tilewright::Kernel;
 
-pub use own::{Commands, Inputs, Results};
+pub use own::{Commands, Inputs, Operands, Results};
 
 /// A subcommand: its arguments, and its function.
 struct Subcommand {

@@ -171,6 +171,10 @@ fn choices() {
     assert!(rounds(choose(&format!("{line} 10"))) > rounds(choose(&format!("{line} 132"))));
     // Loops over nothing.
     assert!(choose("tutorial --size 200,100,0").contains("  4  256 threads"));
+    // By its other name; the loops at the end are those of the variant that is taken.
+    let explained = printed(&["explain", "tutorial", "--size", "200,100,50"]);
+    let loops = printed(&["inspect", "tutorial", "--explain", "--variant", "2"]);
+    assert!(explained.ends_with(&format!("\nvariant 2 runs through\n{loops}")), "{explained}");
     assert!(refused(&["choose", "tutorial", "--size", "7,x,3"]).contains("a size is a number"));
     assert!(
         refused(&["choose", "tutorial", "--size", "2147483647,8,9"]).contains("coordinates have 32 bits")

@@ -18,13 +18,17 @@ const TESTS: &[(&str, fn())] = &[
     ("the_help_lists_the_programs_kernels", the_help_lists_the_programs_kernels),
     ("results_are_compared_with_the_programs_reference", results_are_compared_with_the_programs_reference),
     ("a_kernel_is_measured_beside_a_copy", a_kernel_is_measured_beside_a_copy),
+    ("a_kernel_is_measured_beside_peers", a_kernel_is_measured_beside_peers),
     ("other_kernels_are_not_known", other_kernels_are_not_known),
     ("a_kernel_is_exported", a_kernel_is_exported),
 ];
 
 fn main() -> ExitCode {
-    if env::var_os(CHILD).is_some() {
-        return own_kernels::main();
+    match env::var(CHILD).as_deref() {
+        Ok("peers") => return with_peers("scaled"),
+        Ok("peers of none") => return with_peers("scled"),
+        Ok(_) => return own_kernels::main(),
+        Err(_) => {}
     }
     let wanted: Vec<String> = env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
     for (name, test) in TESTS {
@@ -36,8 +40,29 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// The example with peers: one that submits a copy, and one that fails.
+fn with_peers(kernel: &str) -> ExitCode {
+    tilewright_cli::Commands::of(&[&own_kernels::scaled()])
+        .peer(kernel, "a library", |stream, operands| {
+            assert_eq!((operands.extents("x"), operands.strides("x")), (&[64, 256][..], &[256, 1][..]));
+            assert_ne!(operands.address("x"), operands.address("y"));
+            let (stream, from) = (stream.clone(), stream.alloc_zeros::<u8>(64)?);
+            let mut to = stream.alloc_zeros::<u8>(64)?;
+            Ok(Box::new(move || Ok(stream.memcpy_dtod(&from, &mut to)?)))
+        })
+        .peer(kernel, "another", |_, operands| match operands.elem("x").bytes() {
+            4 if env::var_os("PEER_FAILS").is_none() => Ok(Box::new(|| Ok(()))),
+            _ => Err("another: no handle".into()),
+        })
+        .main()
+}
+
 /// The program, on a machine with the fake driver and compiler. Cargo builds these beside the tests.
 fn run(arguments: &[&str]) -> Output {
+    run_as("1", arguments).output().unwrap()
+}
+
+fn run_as(program_is: &str, arguments: &[&str]) -> Command {
     let here = env::current_exe().unwrap();
     let folder: PathBuf =
         Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("own-driver-{}", std::process::id()));
@@ -49,14 +74,10 @@ fn run(arguments: &[&str]) -> Output {
     }
     let program = folder.join("own_kernels");
     let _ = std::os::unix::fs::symlink(&here, &program);
-    Command::new(program)
-        .args(arguments)
-        .env(CHILD, "1")
-        .env("LD_LIBRARY_PATH", &folder)
-        .env("TILEWRIGHT_NVRTC", &folder)
-        .env("TILEWRIGHT_CACHE_DIR", folder.join("cache"))
-        .output()
-        .unwrap()
+    let mut command = Command::new(program);
+    command.args(arguments).env(CHILD, program_is).env("LD_LIBRARY_PATH", &folder);
+    command.env("TILEWRIGHT_NVRTC", &folder).env("TILEWRIGHT_CACHE_DIR", folder.join("cache"));
+    command
 }
 
 #[track_caller]
@@ -93,14 +114,42 @@ fn results_are_compared_with_the_programs_reference() {
 }
 
 fn a_kernel_is_measured_beside_a_copy() {
-    let said = printed(&["bench", "scaled", "--size", "M=64,N=256", "--quick", "--against", "scaled W=128"]);
+    let said = printed(&[
+        "bench",
+        "scaled",
+        "--size",
+        "M=64,N=256",
+        "--quick",
+        "--against",
+        "scaled W=128",
+        "--against",
+        "scaled W=64",
+    ]);
     let lines: Vec<&str> = said.lines().collect();
     assert_eq!(lines[0], "Fake GPU 0, 131.3 kB", "{said}");
     let names: Vec<&str> = lines[2..].iter().filter_map(|line| line.split("  ").next()).collect();
-    assert_eq!(names, ["scaled", "scaled W=128", "copy"], "{said}");
+    assert_eq!(names, ["scaled", "scaled W=128", "scaled W=64", "copy"], "{said}");
     let json = printed(&["bench", "scaled", "--size", "M=64,N=256", "--quick", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((json["bytes"].as_u64(), json["rows"].as_array().map(Vec::len)), (Some(131_328), Some(2)));
+}
+
+fn a_kernel_is_measured_beside_peers() {
+    let bench = ["bench", "scaled", "--size", "M=64,N=256", "--quick"];
+    let output = run_as("peers", &bench).output().unwrap();
+    let said = text(output.stdout);
+    let names: Vec<&str> = said.lines().skip(2).filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(names, ["scaled", "a library", "another", "copy"], "{said}{}", text(output.stderr));
+    let notes: Vec<&str> = said.lines().skip(3).filter_map(|line| line.rsplit("  ").next()).collect();
+    // Nothing is computed on this device, so that no result is a number.
+    assert_eq!(notes[..2], ["results differ by NaN"; 2], "{said}");
+    let output = run_as("peers", &bench).env("PEER_FAILS", "1").output().unwrap();
+    assert_eq!(text(output.stderr), "error: another: no handle\n");
+    let output = run_as("peers of none", &bench).output().unwrap();
+    assert_eq!(
+        text(output.stderr),
+        "error: there is no kernel `scled` to describe\nhelp: the kernels are scaled\n"
+    );
 }
 
 fn other_kernels_are_not_known() {

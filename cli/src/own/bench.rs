@@ -1,34 +1,48 @@
-//! `bench` for kernels of one's own: the time of a launch on a device, beside a copy of as many bytes.
+//! `bench` for kernels of one's own: the time of a launch on a device, beside other kernels, peers, and a copy of as many bytes.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use serde_json::json;
+use tilewright::cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT;
+use tilewright::cudarc::driver::{CudaSlice, CudaStream};
 use tilewright_codegen::Elem;
-use tilewright_runtime::{Device, Error, Stream};
+use tilewright_runtime::{Device, Stream};
 
+use super::peer::{self, Failed, Peer};
 use crate::kernel::{self, Chosen};
 use crate::measure::{self, Effort, Samples, Timer};
 use crate::output::{self, Failure, Result, finish, option, print, time};
+use crate::own;
 use crate::run::{self, device::Launches, problem::Problem};
 
 const EXAMPLES: &str = "\
 Examples:
   tilewright bench KERNEL --size M=4096,N=4096
-  tilewright bench KERNEL --input 'x: f32 [M=4096, N=1000] normal'";
+  tilewright bench KERNEL --input 'x: f32 [M=4096, N=1000] normal'
+  tilewright bench KERNEL --size M=4096,N=4096 --against 'KERNEL BM=64' --against OTHER";
 
 const METHOD: &str = "\
-The kernel and a copy of as many bytes as it reads and writes once take turns, A B A B …; times are medians of CUDA events over
-rounds, and the speed is the median of the rounds' ratios. Launches go through the runtime with all its checks, so a kernel
-that takes less than some microseconds waits for the host. Results are not compared: `run --device cuda:0` does that.";
+The kernel, others, the program's peers, and a copy of as many bytes as it reads and writes once take turns, A B A B …; times are
+medians of CUDA events over rounds, and the speed is the median of the rounds' ratios. Launches go through the runtime with all its
+checks, so a kernel that takes less than some microseconds waits for the host. What others wrote in their first launch is compared
+with what the kernel wrote: the largest difference, relative to the mean size. `run --device cuda:0` compares with double precision.";
 
 pub(crate) fn command() -> Command {
     Command::new("bench")
-        .about("Measure a kernel on a GPU, beside a copy of as many bytes")
+        .about("Measure a kernel on a GPU, beside others and a copy of as many bytes")
         .args(kernel::args())
         .arg(option("size", "M,N,K", "Extents, in this order or by name: M=300,K=7"))
         .arg(run::inputs())
-        .arg(option("against", "KERNEL", "Another of these kernels, with its constants: 'other BM=64'"))
+        .arg(
+            option(
+                "against",
+                "KERNEL",
+                "Another of these kernels, with its constants: 'other BM=64'; may be given several times",
+            )
+            .action(ArgAction::Append),
+        )
         .arg(
             option("device", "N", "The device's number")
                 .default_value("0")
@@ -48,47 +62,34 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     finish(kernel::chosen(matches).and_then(|chosen| show(matches, &chosen)))
 }
 
-/// Launches contenders, and copies.
+/// Launches contenders: kernels, then peers, then the copy.
 struct OnDevice<'a> {
     stream: &'a Stream,
     kernels: Vec<Launches<'a>>,
-    copy: Copy,
+    /// Peers and the copy are launched on this stream.
+    other: Arc<CudaStream>,
+    peers: Vec<Peer<'a>>,
+    copy: [CudaSlice<u8>; 2],
 }
 
 impl Timer for OnDevice<'_> {
-    type Error = Error;
+    type Error = Failed;
 
-    fn time(&mut self, contender: usize, _: usize, launches: usize) -> std::result::Result<f64, Error> {
-        let OnDevice { stream, kernels, copy } = self;
-        let Some(kernel) = kernels.get_mut(contender) else { return copy.time(launches) };
-        let work = || (0..launches).try_for_each(|_| kernel.launch().map(|_| ()));
-        Ok(stream.time(work)?.1.as_secs_f64())
-    }
-}
-
-/// A copy on the device, by the driver.
-struct Copy {
-    stream: std::sync::Arc<tilewright::cudarc::driver::CudaStream>,
-    from: tilewright::cudarc::driver::CudaSlice<u8>,
-    to: tilewright::cudarc::driver::CudaSlice<u8>,
-}
-
-impl Copy {
-    /// A copy that reads and writes so many bytes together.
-    fn new(device: &Device, bytes: usize) -> std::result::Result<Copy, Error> {
-        let stream = device.context().new_stream()?;
-        let half = (bytes / 2).max(1);
-        let (from, to) = (stream.alloc_zeros(half)?, stream.alloc_zeros(half)?);
-        Ok(Copy { stream, from, to })
-    }
-
-    fn time(&mut self, launches: usize) -> std::result::Result<f64, Error> {
-        use tilewright::cudarc::driver::sys::CUevent_flags::CU_EVENT_DEFAULT;
-        let start = self.stream.record_event(Some(CU_EVENT_DEFAULT))?;
-        for _ in 0..launches {
-            self.stream.memcpy_dtod(&self.from, &mut self.to)?;
+    fn time(&mut self, contender: usize, _: usize, launches: usize) -> std::result::Result<f64, Failed> {
+        let OnDevice { stream, kernels, other, peers, copy: [from, to] } = self;
+        let kernel_count = kernels.len();
+        if let Some(kernel) = kernels.get_mut(contender) {
+            let work = || (0..launches).try_for_each(|_| kernel.launch().map(|_| ()));
+            return Ok(stream.time(work)?.1.as_secs_f64());
         }
-        let end = self.stream.record_event(Some(CU_EVENT_DEFAULT))?;
+        let start = other.record_event(Some(CU_EVENT_DEFAULT))?;
+        for _ in 0..launches {
+            match peers.get_mut(contender - kernel_count) {
+                Some(peer) => peer.launch()?,
+                None => other.memcpy_dtod(from, to)?,
+            }
+        }
+        let end = other.record_event(Some(CU_EVENT_DEFAULT))?;
         end.synchronize()?;
         Ok(f64::from(start.elapsed_ms(&end)?.max(0.0)) / 1e3)
     }
@@ -107,65 +108,103 @@ fn bytes(problem: &Problem) -> usize {
 fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let (sizes, inputs) = (matches.get_one::<String>("size").map(String::as_str), run::described(matches)?);
     let problem = Problem::new(&chosen.generated, sizes, &inputs, 0)?;
-    let against = matches.get_one::<String>("against").map(|text| {
+    let against = matches.get_many::<String>("against").into_iter().flatten().map(|text| {
         let (name, keys) = text.split_once(' ').unwrap_or((text, ""));
-        kernel::choose(name, keys)
+        Ok((text.clone(), kernel::choose(name, keys)?))
     });
-    let against = against.transpose()?;
+    let against = against.collect::<Result<Vec<_>>>()?;
     let ordinal = matches.get_one("device").copied().unwrap_or(0);
     let device = Device::open(ordinal).map_err(Failure::of)?;
     let stream = device.stream().map_err(Failure::of)?;
-    let bytes = bytes(&problem);
-    let launches =
-        |chosen: &'_ Chosen| Launches::new(&stream, chosen.def.clone(), &problem).map_err(Failure::of);
-    let mut kernels = vec![launches(chosen)?];
-    let mut names = vec![chosen.name.to_owned()];
-    if let Some(other) = &against {
-        kernels.push(launches(other)?);
-        names.push(matches.get_one::<String>("against").cloned().unwrap_or_default());
-    }
-    names.push("copy".to_owned());
-    // The first launch compiles.
-    let notes: Vec<String> = kernels
-        .iter_mut()
-        .map(|kernel| {
-            kernel.launch().map(|launched| {
-                launched.variant.map_or("nothing to do".into(), |variant| {
-                    format!("variant {} of {}", variant + 1, launched.variants)
-                })
-            })
-        })
-        .collect::<std::result::Result<_, _>>()
-        .map_err(Failure::of)?;
-    let mut timer =
-        OnDevice { stream: &stream, kernels, copy: Copy::new(&device, bytes).map_err(Failure::of)? };
+    let (bytes, mut rows) = (bytes(&problem), Vec::new());
+    let mut timer = on_device(&stream, chosen, &against, &problem, bytes, &mut rows).map_err(Failure::of)?;
     let effort = if matches.get_flag("quick") { Effort::QUICK } else { Effort::USUAL };
-    let samples = measure::measure(&mut timer, names.len(), &effort).map_err(Failure::of)?;
+    let samples = measure::measure(&mut timer, rows.len(), &effort).map_err(Failure::of)?;
     let name = &device.properties().name;
     if matches.get_flag("json") {
-        let row = |(name, samples): (&String, &Samples)| json!({ "name": name, "seconds": samples.median(), "spread": samples.spread() });
-        let rows: Vec<_> = names.iter().zip(&samples).map(row).collect();
+        let row = |(Row { name, note, difference }, samples): (&Row, &Samples)| {
+            let (seconds, spread) = (samples.median(), samples.spread());
+            json!({ "name": name, "seconds": seconds, "spread": spread, "note": note, "difference": difference })
+        };
+        let rows: Vec<_> = rows.iter().zip(&samples).map(row).collect();
         return output::json(&json!({ "device": name, "bytes": bytes, "rows": rows }));
     }
-    print(&table(name, bytes, &names, &notes, &samples))
+    print(&table(name, bytes, &rows, &samples))
+}
+
+/// What is known of a contender before it is measured.
+struct Row {
+    name: String,
+    note: String,
+    /// How far its results are from those of the kernel, relative to their mean size.
+    difference: Option<f64>,
+}
+
+/// All contenders, launched once, and their rows.
+fn on_device<'a>(
+    stream: &'a Stream,
+    chosen: &Chosen,
+    against: &[(String, Chosen)],
+    problem: &'a Problem,
+    bytes: usize,
+    rows: &mut Vec<Row>,
+) -> std::result::Result<OnDevice<'a>, Failed> {
+    let (mut kernels, mut results) = (Vec::new(), Vec::new());
+    let first = [(chosen.name.to_owned(), chosen)].into_iter();
+    for (name, one) in first.chain(against.iter().map(|(name, other)| (name.clone(), other))) {
+        let mut launches = Launches::new(stream, one.def.clone(), problem)?;
+        // The first launch compiles.
+        let launched = launches.launch()?;
+        let note = launched.variant.map_or("nothing to do".into(), |variant| {
+            format!("variant {} of {}", variant + 1, launched.variants)
+        });
+        let own = launches.results()?;
+        let difference = (!kernels.is_empty()).then(|| peer::difference(&own, &results));
+        if kernels.is_empty() {
+            results = own;
+        }
+        rows.push(Row { name, note, difference });
+        kernels.push(launches);
+    }
+    let other = stream.device().context().new_stream()?;
+    let mut peers = Vec::new();
+    for (name, prepare) in own::peers(chosen.def.name()) {
+        let mut peer = Peer::new(prepare, &other, problem)?;
+        let difference = Some(peer::difference(&peer.first()?, &results));
+        rows.push(Row { name: name.to_owned(), note: String::new(), difference });
+        peers.push(peer);
+    }
+    rows.push(Row { name: "copy".into(), note: String::new(), difference: None });
+    // It reads and writes so many bytes together.
+    let half = (bytes / 2).max(1);
+    let copy = [other.alloc_zeros(half)?, other.alloc_zeros(half)?];
+    Ok(OnDevice { stream, kernels, other, peers, copy })
 }
 
 /// The times of contenders, the copy last.
-fn table(device: &str, bytes: usize, names: &[String], notes: &[String], samples: &[Samples]) -> String {
+fn table(device: &str, bytes: usize, rows: &[Row], samples: &[Samples]) -> String {
     let head = ["", "time", "spread", "GB/s", "of the copy", ""].map(String::from).to_vec();
     let copy = samples.last();
-    let row = |(place, (name, one)): (usize, (&String, &Samples))| {
+    let row = |(Row { name, note, difference }, one): (&Row, &Samples)| {
         let speed = copy.map_or(f64::NAN, |copy| one.speed_against(copy).0);
+        let apart = difference.map(|apart| match apart {
+            0.0 => "the same results".to_owned(),
+            apart => format!("results differ by {apart:.1e}"),
+        });
+        let notes: Vec<&str> = [note.as_str(), apart.as_deref().unwrap_or("")]
+            .into_iter()
+            .filter(|text| !text.is_empty())
+            .collect();
         vec![
             name.clone(),
             time(one.median()),
             format!("{:.1} %", 100.0 * one.spread()),
             format!("{:.0}", bytes as f64 / one.median() / 1e9),
             format!("{speed:.2}"),
-            notes.get(place).cloned().unwrap_or_default(),
+            notes.join(", "),
         ]
     };
-    let rows: Vec<_> = std::iter::once(head).chain(names.iter().zip(samples).enumerate().map(row)).collect();
+    let rows: Vec<_> = std::iter::once(head).chain(rows.iter().zip(samples).map(row)).collect();
     format!("{device}, {}\n{}", output::bytes(bytes as u64), output::table(&rows, &[1, 2, 3, 4]))
 }
 
@@ -175,13 +214,15 @@ mod tests {
 
     #[test]
     fn tables_compare_with_the_copy() {
-        let samples = [Samples::of(&[2e-6; 3], 1), Samples::of(&[1e-6; 3], 1)];
-        let names = ["mine", "copy"].map(String::from);
-        let text = table("a GPU", 4000, &names, &["variant 1 of 2".into()], &samples);
-        assert_eq!(
-            text,
-            "a GPU, 4.0 kB\n         time  spread  GB/s  of the copy\nmine  2.00 µs   0.0 %     2         0.50  variant 1 of 2\n\
-             copy  1.00 µs   0.0 %     4         1.00\n"
-        );
+        let times = [2e-6, 4e-6, 4e-6, 1e-6].map(|time| Samples::of(&[time; 3], 1));
+        let row =
+            |name: &str, note: &str, difference| Row { name: name.into(), note: note.into(), difference };
+        let rows = [
+            row("mine", "variant 1 of 2", None),
+            row("other", "variant 2 of 2", Some(0.0)),
+            row("a library", "", Some(3.21e-7)),
+            row("copy", "", None),
+        ];
+        insta::assert_snapshot!("own_bench_table", table("a GPU", 4000, &rows, &times));
     }
 }

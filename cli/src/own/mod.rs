@@ -1,6 +1,7 @@
 //! Commands for kernels of one's own: their list, and what their results are compared with.
 
 pub(crate) mod bench;
+pub(crate) mod peer;
 mod reference;
 
 use std::collections::HashMap;
@@ -8,15 +9,18 @@ use std::process::ExitCode;
 use std::sync::{Arc, OnceLock};
 
 use tilewright::Kernel;
+use tilewright::cudarc::driver::CudaStream;
 use tilewright_codegen::kernel_def::KernelDef;
 
 use crate::kernel::Listed;
+pub use peer::Operands;
+use peer::{Failed, Launch, Prepare};
 pub use reference::{Inputs, Results};
 
 /// What a result is compared with.
 pub(crate) type Reference = Arc<dyn Fn(&Inputs<'_>, &mut Results<'_>) + Send + Sync>;
 
-/// The commands for some kernels, and what `run` compares their results with.
+/// The commands for some kernels, what `run` compares their results with, and what `bench` measures beside them.
 ///
 /// ```no_run
 /// # use std::process::ExitCode;
@@ -43,7 +47,11 @@ pub struct Commands {
     kernels: Vec<KernelDef>,
     abouts: HashMap<String, String>,
     references: HashMap<String, Reference>,
+    peers: Vec<Named>,
 }
+
+/// A peer: its kernel, its name, and what prepares it.
+type Named = (String, String, Prepare);
 
 /// The list of the program, once it has one.
 static OWN: OnceLock<Own> = OnceLock::new();
@@ -53,6 +61,7 @@ struct Own {
     /// Names, descriptions and kernels.
     kernels: Vec<(&'static str, &'static str, KernelDef)>,
     references: HashMap<String, Reference>,
+    peers: Vec<Named>,
 }
 
 impl Commands {
@@ -78,11 +87,48 @@ impl Commands {
         self
     }
 
+    /// What `bench` measures beside a kernel: a library's function, or a kernel from elsewhere. The function prepares it for
+    /// arguments on the device, and returns what launches it on the stream. Results of both are compared.
+    ///
+    /// ```no_run
+    /// # use std::process::ExitCode;
+    /// # mod mine {
+    /// #     use tilewright::prelude::*;
+    /// #     #[kernel]
+    /// #     pub fn duplicate(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    /// #         copy(tile(x, 1024, block.x), tile(y, 1024, block.x));
+    /// #     }
+    /// # }
+    /// # use mine::duplicate;
+    /// use tilewright::cudarc::driver::result::memcpy_dtod_async;
+    ///
+    /// fn main() -> ExitCode {
+    ///     tilewright_cli::Commands::of(&[&duplicate()])
+    ///         .peer("duplicate", "the driver's copy", |stream, operands| {
+    ///             let (x, y, stream) = (operands.address("x"), operands.address("y"), stream.clone());
+    ///             let bytes = 4 * operands.extents("x")[0];
+    ///             // SAFETY: both have so many bytes.
+    ///             Ok(Box::new(move || Ok(unsafe { memcpy_dtod_async(y, x, bytes, stream.cu_stream()) }?)))
+    ///         })
+    ///         .main()
+    /// }
+    /// ```
+    pub fn peer(
+        mut self,
+        kernel: &str,
+        name: &str,
+        prepare: impl Fn(&Arc<CudaStream>, &Operands<'_>) -> Result<Launch, Failed> + Send + Sync + 'static,
+    ) -> Commands {
+        self.peers.push((kernel.into(), name.into(), Arc::new(prepare)));
+        self
+    }
+
     /// Does what the program's arguments say. For once in a program, at its end.
     pub fn main(self) -> ExitCode {
-        let Commands { kernels, mut abouts, references } = self;
+        let Commands { kernels, mut abouts, references, peers } = self;
         let known = |name: &String| kernels.iter().any(|kernel| kernel.name() == name);
-        if let Some(name) = abouts.keys().chain(references.keys()).find(|name| !known(name)) {
+        let compared = peers.iter().map(|(kernel, ..)| kernel);
+        if let Some(name) = abouts.keys().chain(references.keys()).chain(compared).find(|name| !known(name)) {
             let names: Vec<&str> = kernels.iter().map(KernelDef::name).collect();
             eprintln!(
                 "error: there is no kernel `{name}` to describe\nhelp: the kernels are {}",
@@ -105,7 +151,7 @@ impl Commands {
             (lasting(kernel.name().to_owned()), lasting(about), kernel)
         };
         let program = lasting(program);
-        let own = Own { program, kernels: kernels.into_iter().map(listed).collect(), references };
+        let own = Own { program, kernels: kernels.into_iter().map(listed).collect(), references, peers };
         if OWN.set(own).is_err() {
             eprintln!("error: the commands of this program run already\nhelp: call `main` once");
             return ExitCode::FAILURE;
@@ -132,4 +178,10 @@ pub(crate) fn program() -> Option<&'static str> {
 /// What the results of a kernel are compared with, if the program says it.
 pub(crate) fn reference(kernel: &str) -> Option<Reference> {
     OWN.get()?.references.get(kernel).cloned()
+}
+
+/// What `bench` measures beside a kernel.
+pub(crate) fn peers(kernel: &str) -> impl Iterator<Item = (&'static str, &'static Prepare)> {
+    let all = OWN.get().into_iter().flat_map(|own| &own.peers);
+    all.filter(move |(of, ..)| of == kernel).map(|(_, name, prepare)| (name.as_str(), prepare))
 }

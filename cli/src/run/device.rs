@@ -33,12 +33,9 @@ pub(super) fn run(def: &KernelDef, problem: &Problem, ordinal: usize) -> Result<
 fn on(stream: &Stream, def: &KernelDef, problem: &Problem) -> std::result::Result<Ran, runtime::Error> {
     let mut launches = Launches::new(stream, def.clone(), problem)?;
     let launched = launches.launch()?;
-    let mut results = Vec::new();
     let mut time = Duration::MAX;
     // Results are read before further launches add to them.
-    for one in &launches.owned {
-        results.extend(one.result()?);
-    }
+    let results = launches.results()?;
     for _ in 0..TIMED {
         time = time.min(stream.time(|| launches.launch())?.1);
     }
@@ -72,6 +69,12 @@ impl<'s> Launches<'s> {
     pub(crate) fn launch(&mut self) -> std::result::Result<Launched, runtime::Error> {
         let mut arguments: Vec<_> = self.owned.iter_mut().map(|one| one.argument()).collect();
         self.def.launch_with(self.stream, &mut arguments)
+    }
+
+    /// The written tensors as stored.
+    pub(crate) fn results(&self) -> std::result::Result<Vec<Vec<f64>>, runtime::Error> {
+        let all = self.owned.iter().map(|one| one.result());
+        all.filter_map(std::result::Result::transpose).collect()
     }
 }
 

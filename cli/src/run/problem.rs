@@ -39,9 +39,9 @@ pub(crate) struct Tensor {
     /// Are its initial contents read?
     pub(super) read: bool,
     pub(crate) extents: Vec<usize>,
-    pub(super) strides: Vec<usize>,
+    pub(crate) strides: Vec<usize>,
     /// As stored, gaps included; each is a value of the element type.
-    pub(super) values: Vec<f64>,
+    pub(crate) values: Vec<f64>,
 }
 
 impl Tensor {
@@ -456,7 +456,7 @@ fn rounded(elem: Elem, value: f64) -> f64 {
 }
 
 /// The bits of a value in an element type.
-pub(super) fn encoded(elem: Elem, value: f64) -> u64 {
+pub(crate) fn encoded(elem: Elem, value: f64) -> u64 {
     match elem {
         Elem::F64 => value.to_bits(),
         Elem::F16 => f16::from_f32(value as f32).to_bits().into(),
@@ -473,7 +473,7 @@ pub(super) fn encoded(elem: Elem, value: f64) -> u64 {
 }
 
 /// The value of bits of an element type.
-pub(super) fn decoded(elem: Elem, bits: u64) -> f64 {
+pub(crate) fn decoded(elem: Elem, bits: u64) -> f64 {
     match elem {
         Elem::F64 => f64::from_bits(bits),
         Elem::F16 => f16::from_bits(bits as u16).to_f32().into(),
