@@ -1,26 +1,34 @@
 #!/bin/sh
-# Exports three kernels for sm_90, and builds programs that check and measure them on a GPU. Needs NVRTC and a C compiler, and no
-# GPU:
+# Exports four kernels for sm_90, as C, for Python and for Rust, and builds programs that check and measure them on a GPU. Needs
+# NVRTC, a C compiler and cargo, and no GPU:
 #
-#     bench/gpu/exported.sh FOLDER [path of the command]
+#     bench/gpu/exported.sh FOLDER
 #
-# Then on a machine with a GPU, in FOLDER: ./matmul_nt && ./product && python3 exported.py
+# Then on a machine with a GPU, with PyTorch and NVRTC: FOLDER/run.sh
 set -e
 here=$(cd "$(dirname "$0")" && pwd)
-out=$1
-command=${2:-"$here/../../target/release/tilewright"}
-mkdir -p "$out"
-"$command" export tutorial --arch sm_90 --python --out "$out"
-"$command" export softmax --arch sm_90 --python --out "$out"
-"$command" export matmul name=product dtype=bf16 a=k_major b=k_major c=n_major --arch sm_90 --python --out "$out"
-cp "$here/exported.c" "$here/exported.py" "$out"
+mkdir -p "$1"
+out=$(cd "$1" && pwd)
+# A program in Rust that embeds the kernels, and launches them from Rust beside that: it has the commands for them, export too.
+cp "$here/../../Cargo.lock" "$here/exported/Cargo.lock"
+cargo build --manifest-path "$here/exported/Cargo.toml" --target-dir "$here/../../target/exported"
+strip -o "$out/exported" "$here/../../target/exported/debug/exported"
+for kernel in matmul_nt softmax attention_hopper product; do
+    "$out/exported" export $kernel --arch sm_90 --python --out "$out"
+    cc -O2 -fPIC -shared "$out/$kernel.c" -o "$out/lib$kernel.so" -ldl
+done
+cp "$here/exported/exported.py" "$here/exported/run.sh" "$out"
 cd "$out"
-# To link with: functions of the driver's names.
-names=$(sed -n 's/^int \(cu[A-Za-z0-9_]*\)(.*/\1/p' exported.c matmul_nt.c | sort -u)
-for name in $names; do echo "int $name(void) { return 1; }"; done >stub.c
+# To link the checks with, which call the driver themselves: functions of the driver's names.
 mkdir -p stub
-cc -shared -fPIC -Wl,-soname,libcuda.so.1 stub.c -o stub/libcuda.so.1
-for kernel in matmul_nt product softmax; do cc -O2 -fPIC -shared $kernel.c -o lib$kernel.so; done
-cc -O2 -DKERNEL=matmul_nt '-DHEADER="matmul_nt.h"' -DBF16=0 -DROWS=0 exported.c matmul_nt.c stub/libcuda.so.1 -o matmul_nt
-cc -O2 -DKERNEL=product '-DHEADER="product.h"' -DBF16=1 -DROWS=1 exported.c product.c stub/libcuda.so.1 -o product
-rm -r stub stub.c
+sed -n 's/^int \(cu[A-Za-z0-9_]*\)(.*/int \1(void) { return 1; }/p' "$here/exported/check.h" >stub/stub.c
+cc -shared -fPIC -Wl,-soname,libcuda.so.1 stub/stub.c -o stub/libcuda.so.1
+check() {
+    cc -O2 -Wall -I. "-DKERNEL=$2" "-DHEADER=\"$2.h\"" $4 "$here/exported/check_$3.c" "$2.c" stub/libcuda.so.1 -lm -ldl -o "$1"
+}
+check check_matmul_nt matmul_nt product '-DBF16=0 -DROWS=0'
+check check_product product product '-DBF16=1 -DROWS=1'
+check check_softmax softmax softmax ''
+check check_attention attention_hopper attention ''
+check check_mistakes softmax mistakes ''
+rm -r stub

@@ -98,20 +98,25 @@ static int tw_load(const tw_variant *variant, tilewright_context *context, tilew
     return 0;
 }
 
-/* Encodes a tensor map at an address. */
+/* Encodes a tensor map at an address, unless it is encoded for that. */
 static int tw_encode(tilewright_map *map, uint64_t address, tw_text *error) {
     static const int types[] = {8, 7, 6, 9, 4, 2, 0, 0, 11, 0, 0};
     static const uint32_t steps[5] = {1, 1, 1, 1, 1};
     int swizzle = map->swizzle == 32 ? 1 : map->swizzle == 64 ? 2 : map->swizzle == 128 ? 3 : 0;
-    return tw_failed(error, "describing a tensor for bulk copies",
-                     cuTensorMapEncodeTiled(map->encoded, types[map->type], map->modes, (void *)(uintptr_t)address, map->extents,
-                                            map->strides, map->box, steps, 0, swizzle, 2, 0));
+    int status;
+    if (map->address == address) return 0;
+    status = tw_failed(error, "describing a tensor for bulk copies",
+                       cuTensorMapEncodeTiled(map->encoded, types[map->type], map->modes, (void *)(uintptr_t)address, map->extents,
+                                              map->strides, map->box, steps, 0, swizzle, 2, 0));
+    map->address = status ? 0 : address;
+    return status;
 }
 
 /* Fills in a map, and says why the encoder would refuse, if it would. */
 static int tw_describe(const tw_map *of, const tw_bound *sizes, tilewright_map *map, uint64_t address, tw_text *error) {
     int mode;
     uint32_t row = of->box[0] * of->bytes;
+    map->address = 0;
     map->type = of->type;
     map->modes = (uint32_t)of->modes;
     map->swizzle = of->swizzle;
@@ -387,9 +392,8 @@ static int tw_run(void *stream, tilewright_plan *plan, uint64_t workspace) {
                          "the launch copies arguments first\nhelp: give it a workspace of %" PRIu64
                          " bytes that begins at a multiple of %d",
                          plan->workspace, TW_COPY_ALIGNED);
-    for (at = 0; at < plan->steps; ++at)
-        if (plan->step[at].overlaps && (status = tw_failed(&error, "asking about the stream", cuStreamIsCapturing(stream, &captured))))
-            return status;
+    for (at = 0; at < plan->steps && !plan->step[at].overlaps; ++at) continue;
+    if (at < plan->steps) status = tw_failed(&error, "asking about the stream", cuStreamIsCapturing(stream, &captured));
     for (at = 0; at < plan->steps && !status; ++at)
         status = tw_submit(plan, &plan->step[at], stream, !captured, workspace, &error);
     return status;

@@ -71,6 +71,7 @@ typedef struct tilewright_map {
     __attribute__((aligned(64)))
 #endif
     uint64_t encoded[16];
+    uint64_t address; /* for which it is encoded, or 0 */
     uint64_t extents[5], strides[5];
     uint32_t box[5], modes, swizzle;
     int type;

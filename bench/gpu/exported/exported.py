@@ -3,11 +3,18 @@
 Run beside the modules that exported.sh writes: python3 exported.py
 """
 
+import ctypes
+import sys
+
 import torch
 
+import attention_hopper
 import matmul_nt
 import product
 import softmax
+
+
+wrong = False
 
 
 def time(work, repeats=50):
@@ -23,7 +30,9 @@ def time(work, repeats=50):
 
 
 def close(name, result, expected, bound):
+    global wrong
     error = ((result.double() - expected.double()).norm() / expected.double().norm()).item()
+    wrong |= not error <= bound
     print("%s: error %.1e %s" % (name, error, "right" if error <= bound else "WRONG"))
 
 
@@ -60,15 +69,54 @@ with torch.cuda.graph(graph):
 graph.replay()
 close("in a graph", y, torch.softmax(x, 1), 1e-5)
 
-for name, call in [
+q, k, v = (torch.randn(32, 4096, 64, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+o = torch.empty_like(q)
+heads = [each.permute(1, 2, 0) for each in (q, k, v, o)]
+attention_hopper.attention_hopper(*heads, 0.125)
+attend = lambda: torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=True)
+close("attention", o, attend()[0], 1e-2)
+print("  %.1f us, PyTorch %.1f us" % (time(lambda: attention_hopper.attention_hopper(*heads, 0.125)), time(attend)))
+
+driver = ctypes.CDLL("libcuda.so.1")
+
+
+def in_another_context(call):
+    own, other = ctypes.c_void_p(), ctypes.c_void_p()
+    driver.cuCtxGetCurrent(ctypes.byref(own))
+    assert driver.cuCtxCreate_v2(ctypes.byref(other), 0, 0) == 0
+    try:
+        call()
+    finally:
+        driver.cuCtxSetCurrent(own)
+
+
+short = torch.randn(64, 77, device="cuda")
+result = torch.empty_like(short)
+mistakes = [
     ("extents", lambda: softmax.softmax(x, y[:, :999])),
     ("types", lambda: softmax.softmax(x.double(), y)),
     ("strides", lambda: softmax.softmax(x.t().contiguous().t(), y)),
     ("memory", lambda: softmax.softmax(x, x)),
     ("places", lambda: softmax.softmax(x.cpu(), y.cpu())),
-]:
+    ("context", lambda: in_another_context(lambda: softmax.softmax(short, result))),
+]
+if torch.cuda.device_count() > 1:
+    there = torch.empty_like(x, device="cuda:1")
+    mistakes.append(("devices", lambda: softmax.softmax(x, there)))
+    mistakes.append(("devices of the operator", lambda: torch.ops.tilewright.softmax(x, there)))
+else:
+    print("devices: not tried, there is one")
+for name, call in mistakes:
     try:
         call()
         print(name, "NOT REFUSED")
+        wrong = True
     except (TypeError, ValueError, RuntimeError, NotImplementedError) as error:
         print(name, type(error).__name__, error)
+softmax.softmax(x, y)
+close("after mistakes", y, torch.softmax(x, 1), 1e-5)
+if torch.cuda.device_count() > 1:
+    there = torch.empty_like(x, device="cuda:1")
+    softmax.softmax(x.to("cuda:1"), there)
+    close("on another device", there.to("cuda:0"), torch.softmax(x, 1), 1e-5)
+sys.exit(wrong)
