@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::case::Sizes;
 use crate::coverage::Coverage;
+use crate::draw::Kind;
 use crate::judge::{Plan, Subject, Verdict, judge};
-use crate::{draw, shrink, source};
+use crate::{shrink, source};
 
 /// A batch.
 #[derive(Clone, Debug)]
@@ -25,8 +26,8 @@ pub struct Batch {
     pub time: Duration,
     /// Whether failures are shrunk.
     pub shrinks: bool,
-    /// Kernels of whole tiles instead of those over parts of threads.
-    pub whole: bool,
+    /// What is drawn.
+    pub kind: Kind,
 }
 
 impl Default for Batch {
@@ -39,7 +40,7 @@ impl Default for Batch {
             most_wrong: 5,
             time: Duration::from_secs(3600),
             shrinks: true,
-            whole: false,
+            kind: Kind::Parts,
         }
     }
 }
@@ -96,7 +97,7 @@ pub fn run(batch: &Batch) -> Tally {
 
 impl Tally {
     fn take(&mut self, batch: &Batch, seed: u64) {
-        let subject = if batch.whole { draw::whole_tiles(seed) } else { draw::subject(seed) };
+        let subject = batch.kind.subject(seed);
         let plan = Plan { seed, runs: 1, sizes: Sizes::default() };
         let count = |to: &mut BTreeMap<String, (u64, u64)>, why: &str| {
             to.entry(words(why)).or_insert((0, seed)).0 += 1;
@@ -122,7 +123,7 @@ impl Tally {
                     true => shrink::smallest(subject, plan, *wrong),
                     false => (subject, plan, *wrong),
                 };
-                let text = failure((seed, batch.whole), &first, &subject, &wrong);
+                let text = failure((seed, batch.kind), &first, &subject, &wrong);
                 self.wrong.insert(seed, text);
             }
         }
@@ -215,16 +216,11 @@ impl Tally {
 }
 
 /// A failure as text.
-fn failure(
-    (seed, whole): (u64, bool),
-    first: &str,
-    subject: &Subject,
-    wrong: &crate::judge::Wrong,
-) -> String {
+fn failure((seed, kind): (u64, Kind), first: &str, subject: &Subject, wrong: &crate::judge::Wrong) -> String {
     let case = wrong.case.as_ref().map_or_else(String::new, |case| format!("sizes: {}\n", case.text()));
-    let option = if whole { " --whole" } else { "" };
+    let option = kind.option();
     format!(
-        "seed {seed} (`cargo xtask fuzz kernels{option} --seed {seed}` repeats it): {first}\nthe smallest like it:\n\n{}\n{case}variant {}: {}\n",
+        "seed {seed} (`cargo xtask fuzz kernels {option} --seed {seed}` repeats it): {first}\nthe smallest like it:\n\n{}\n{case}variant {}: {}\n",
         source::subject(subject),
         wrong.variant + 1,
         wrong.why,

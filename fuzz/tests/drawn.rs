@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use tilewright_codegen::Definition;
+use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::Source;
 use tilewright_fuzz::planted::{faults, misfits};
 use tilewright_fuzz::run::{Batch, run};
@@ -21,7 +22,15 @@ fn drawn_kernels_compute_what_their_tiles_say() {
 /// Kernels of whole tiles, against the evaluator of their text.
 #[test]
 fn drawn_kernels_of_whole_tiles_compute_what_their_text_says() {
-    let tally = run(&Batch { count: 60, whole: true, ..Batch::default() });
+    let tally = run(&Batch { count: 60, kind: Kind::Whole, ..Batch::default() });
+    let complaints = tally.complaints(0);
+    assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
+}
+
+/// Kernels about one interplay, against the same.
+#[test]
+fn drawn_kernels_about_one_interplay_compute_what_their_text_says() {
+    let tally = run(&Batch { first: 100, count: 40, kind: Kind::Targeted, ..Batch::default() });
     let complaints = tally.complaints(0);
     assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
 }
@@ -31,19 +40,21 @@ fn drawn_kernels_of_whole_tiles_compute_what_their_text_says() {
 /// without iterations, and their barriers; what a producer fills and consumers change; loops between integers without a sign, which
 /// were not simulated; coordinates of more than 32 bits, and comparisons of such integers; tiles that are reduced while they are only
 /// filled; conditions that are known while compiling; casts of elements with a point; roles whose arrays may be kept in memory; and
-/// elements that all threads have, in a statement of one thread.
+/// elements that all threads have, in a statement of one thread; coordinates of rows that go through shared memory.
 #[test]
 fn kernels_that_were_wrong_are_right() {
-    let text =
+    let parts =
         [70_607, 100_170, 101_283, 102_759, 301_654, 305_700, 307_494, 308_083, 401_611, 401_622, 500_589]
-            .map(|seed| (seed, false));
+            .map(|seed| (seed, Kind::Parts));
     let whole = [
         83, 241, 492, 1_055, 1_217, 1_349, 1_643, 1_947, 3_023, 5_836, 10_328, 20_149, 20_216, 70_443,
         301_591, 302_408, 302_622, 302_818, 304_774, 304_798, 306_400, 600_599,
     ]
-    .map(|seed| (seed, true));
-    for (first, whole) in text.into_iter().chain(whole) {
-        let tally = run(&Batch { first, whole, count: 1, ..Batch::default() });
+    .map(|seed| (seed, Kind::Whole));
+    // Those that find planted faults, and what a shared row and sums of several threads stand for.
+    let targeted = [5, 19, 47, 83, 881].map(|seed| (seed, Kind::Targeted));
+    for (first, kind) in parts.into_iter().chain(whole).chain(targeted) {
+        let tally = run(&Batch { first, kind, count: 1, ..Batch::default() });
         // Shares of refused kernels and unknown elements are those of many kernels.
         assert!(tally.wrong.is_empty() && tally.refusals() == 0, "{}", tally.text());
     }
@@ -59,8 +70,9 @@ fn kernels_that_were_wrong_are_refused() {
 #[test]
 fn a_seed_draws_the_same_kernel_again() {
     for seed in 0..200 {
-        assert_eq!(source::subject(&draw::subject(seed)), source::subject(&draw::subject(seed)));
-        assert_eq!(source::subject(&draw::whole_tiles(seed)), source::subject(&draw::whole_tiles(seed)));
+        for kind in [Kind::Parts, Kind::Whole, Kind::Targeted] {
+            assert_eq!(source::subject(&kind.subject(seed)), source::subject(&kind.subject(seed)));
+        }
     }
 }
 

@@ -11,6 +11,7 @@ const OPTIONS: &[(&str, bool)] = &[
     ("--unshrunk", false),
     ("--until-wrong", false),
     ("--whole", false),
+    ("--targeted", false),
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {

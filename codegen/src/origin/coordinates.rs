@@ -4,7 +4,7 @@ use tilewright_layout::Value;
 
 use super::Origins;
 use super::beyond::{Beyond, Coordinates, Edge, State, along, taken_over, union};
-use crate::affine::Coord;
+use crate::affine::{Affine, Coord};
 use crate::pair::align;
 use crate::thread::Bin;
 use crate::tile::{Expr, Space};
@@ -158,6 +158,14 @@ impl Edge {
         self
     }
 
+    /// The coordinate of a mode of this extent, which it runs along, be it by one element.
+    pub(super) fn along_mode(mut self, mode: usize, extent: i64) -> Edge {
+        if extent == 1 && self.modes[mode].is_empty() {
+            self.modes[mode] = vec![(1, 1)];
+        }
+        self
+    }
+
     /// That of a view's modes as one of its tensor's modes.
     pub(super) fn stored(self, to: &View) -> Option<Edge> {
         let mut modes = vec![Vec::new(); to.base.len()];
@@ -175,8 +183,10 @@ impl Edge {
         }
         Some(Edge { modes, ..self })
     }
-    /// Of elements of a view of one thread, the same over the whole tensor: they must run along its modes as the view does.
-    pub(super) fn of_whole(&self, view: &View, sizes: &[i64]) -> Option<Edge> {
+
+    /// Of elements of a view of one of so many threads, the same over the whole tensor: they must run along its modes as the
+    /// view does.
+    pub(super) fn of_whole(&self, view: &View, sizes: &[i64], threads: i64) -> Option<Edge> {
         let digits: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
         // Searches the subset of the tensor's modes that have stride 1 along the coordinate.
         (0..1usize << sizes.len().min(6)).find_map(|subset| {
@@ -199,13 +209,38 @@ impl Edge {
                 true => vec![(sizes[mode], 1)],
                 false => Vec::new(),
             });
-            (alike && !base.per_thread()).then(|| Edge {
-                base: base.clone(),
-                modes: modes.collect(),
-                ..self.clone()
-            })
+            let base = if alike { of_storing_threads(base, view, threads)? } else { return None };
+            Some(Edge { base, modes: modes.collect(), ..self.clone() })
         })
     }
+}
+
+/// What a sum of coordinates is in all threads that store an element of this view, if it is the same: those that have copies of
+/// others' elements are beyond its limits.
+fn of_storing_threads(sum: Affine, view: &View, threads: i64) -> Option<Affine> {
+    if !sum.per_thread() {
+        return Some(sum);
+    }
+    let is_own = |(coord, _): &(Coord, i64)| Affine::from(coord.clone()).per_thread();
+    let (own, rest) = sum.terms.into_iter().partition(is_own);
+    let (own, rest) = (Affine { constant: 0, terms: own }, Affine { constant: sum.constant, terms: rest });
+    let limits: Vec<(&Affine, &Affine, i64)> = view
+        .base
+        .iter()
+        .zip(&view.limits)
+        .filter_map(|(base, limit)| limit.as_ref().map(|(origin, extent)| (base, origin, *extent)))
+        .collect();
+    let other = |coord: &Coord| !matches!(coord, Coord::Thread(_) | Coord::Digit { .. });
+    if own.any(&other) || limits.iter().any(|(base, origin, _)| base.any(&other) || origin.any(&other)) {
+        return None;
+    }
+    let at = |of: &Affine, thread: i64| of.eval(&|_| thread);
+    let stores = |thread: &i64| {
+        limits.iter().all(|(base, origin, extent)| at(base, *thread) < at(origin, *thread) + extent)
+    };
+    let mut all = (0..threads).filter(stores).map(|thread| at(&own, thread));
+    let first = all.next()?;
+    all.all(|other| other == first).then(|| rest.plus(&first.into(), 1)).flatten()
 }
 
 /// The tensor mode along which a mode of a view runs, if there is exactly one.
@@ -225,17 +260,12 @@ pub(super) fn shown(view: &View, mode: usize) -> Vec<usize> {
     all.collect()
 }
 
-/// For each mode the first input's coordinate that is known and runs along the mode.
+/// For each mode the first input's coordinate that is known: an input that is repeated along a mode has none there.
 fn first_known(known: &[Beyond], to: &View) -> Option<Coordinates> {
     if known.iter().all(|of| of.at.is_none()) {
         return None;
     }
-    let one = |mode: usize| {
-        known.iter().find_map(|of| {
-            let at = of.at.as_ref()?.get(mode)?.as_ref()?;
-            at.runs_along(mode).then(|| at.clone())
-        })
-    };
+    let one = |mode: usize| known.iter().find_map(|of| of.at.as_ref()?.get(mode)?.clone());
     Some((0..to.rank()).map(one).collect())
 }
 

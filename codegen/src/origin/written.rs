@@ -254,7 +254,7 @@ impl Origins<'_> {
             return None;
         }
         let whole = covers(to, threads, &sizes);
-        let of = |edge: &Edge| edge.of_whole(to, &sizes);
+        let of = |edge: &Edge| edge.of_whole(to, &sizes, threads);
         let edges = match &part.edges {
             Some(edges) => {
                 let stored = edges.iter().filter(|edge| !limits.iter().any(|limit| limit.is_same(edge)));
@@ -266,7 +266,9 @@ impl Origins<'_> {
             let mut all = vec![None; sizes.len()];
             for (mode, at) in at.iter().enumerate().take(to.rank()) {
                 let at = at.as_ref().and_then(of);
-                shown(to, mode).into_iter().for_each(|place| all[place] = at.clone());
+                shown(to, mode)
+                    .into_iter()
+                    .for_each(|place| all[place] = at.clone().map(|at| at.along_mode(place, sizes[place])));
             }
             all
         });

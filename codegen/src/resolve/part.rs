@@ -194,13 +194,12 @@ pub(super) fn of_tile(view: &View, tile: &[i64], d: &Distribution, fragment: Id)
         (None, _) | (_, 0) => still(digit.extent),
         _ => along(digit.extent, 1, digits.next().ok_or_else(far)??),
     })?;
-    let modes = layout.modes().zip(shown.iter().zip(d.tile())).map(|(mode, (shown, extent))| match shown {
-        // A mode of extent 1 where the statement has more is broadcast.
-        Some(shown) if tile[*shown] == *extent => match single(&own, *shown) {
+    let modes = layout.modes().zip(&shown).map(|(mode, shown)| match shown {
+        Some(shown) => match single(&own, *shown) {
             Some(place) => along(1, 1, Path::new(&[place]).ok_or_else(far)?),
             None => Ok(mode),
         },
-        _ => Ok(mode),
+        None => Ok(mode),
     });
     let layout = Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?;
     let rank = fragment_modes(&own).len();

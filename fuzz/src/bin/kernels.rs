@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::run::{Batch, run};
 
 fn main() -> ExitCode {
@@ -10,7 +11,7 @@ fn main() -> ExitCode {
         Ok(read) => read,
         Err(message) => {
             eprintln!(
-                "error: {message}\nusage: kernels [COUNT] [--whole] [--seed FIRST] [--seconds MOST] [--wrong MOST] [--unshrunk] [--until-wrong]"
+                "error: {message}\nusage: kernels [COUNT] [--whole | --targeted] [--seed FIRST] [--seconds MOST] [--wrong MOST] [--unshrunk] [--until-wrong]"
             );
             return ExitCode::FAILURE;
         }
@@ -31,9 +32,16 @@ fn main() -> ExitCode {
     let tally = run(&batch);
     println!("{}", tally.text());
     println!("{:.1} s", begun.elapsed().as_secs_f64());
-    // At least 2 % of all, if there are many; of whole tiles, whose kernels are shorter, 1 in 1000.
-    let share = if batch.whole { 1000 } else { 50 };
-    let least = if tally.drawn() >= 2000 { (tally.drawn() / share) as u32 } else { 0 };
+    // At least 2 % of all, if there are many; of whole tiles, whose kernels are shorter, 1 in 1000; of one interplay, any.
+    let share = match batch.kind {
+        Kind::Parts => Some(50),
+        Kind::Whole => Some(1000),
+        Kind::Targeted => None,
+    };
+    let least = match share {
+        Some(share) if tally.drawn() >= 2000 => (tally.drawn() / share) as u32,
+        _ => 0,
+    };
     let complaints = tally.complaints(least);
     for complaint in &complaints {
         println!("\n{complaint}");
@@ -61,7 +69,9 @@ fn batch() -> Result<(Batch, bool), String> {
             "--wrong" => batch.most_wrong = number("--wrong")? as usize,
             "--until-wrong" => until_wrong = true,
             "--unshrunk" => batch.shrinks = false,
-            "--whole" => batch.whole = true,
+            option if Kind::OPTIONS.iter().any(|of| of.0 == option) => {
+                batch.kind = Kind::OPTIONS.iter().find(|of| of.0 == option).map_or(batch.kind, |of| of.1);
+            }
             count => {
                 batch.count = count.parse().map_err(|_| format!("`{count}` is not a number of kernels"))?;
                 counted = true;

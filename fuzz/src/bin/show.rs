@@ -1,13 +1,20 @@
 //! A subject's text and the CUDA C of one of its variants, those without loops behind the others.
 
-use tilewright_fuzz::{draw, source};
+use tilewright_fuzz::draw::Kind;
+use tilewright_fuzz::source;
 
 fn main() {
-    let (whole, numbers): (Vec<String>, Vec<String>) =
-        std::env::args().skip(1).partition(|word| word == "--whole");
-    let mut numbers = numbers.iter().map(|text| text.parse::<u64>().expect("numbers: SEED VARIANT"));
-    let (seed, variant) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(1));
-    let subject = if whole.is_empty() { draw::subject(seed) } else { draw::whole_tiles(seed) };
+    let mut kind = Kind::Parts;
+    let mut numbers = Vec::new();
+    for word in std::env::args().skip(1) {
+        match Kind::OPTIONS.iter().find(|(option, _)| *option == word) {
+            Some((_, of)) => kind = *of,
+            None => numbers.push(word.parse::<u64>().expect("numbers: SEED VARIANT")),
+        }
+    }
+    let seed = numbers.first().copied().unwrap_or(0);
+    let variant = numbers.get(1).copied().unwrap_or(1);
+    let subject = kind.subject(seed);
     println!("{}", source::subject(&subject));
     match subject.program().and_then(|program| subject.kernel(&program)) {
         Ok(kernel) => println!("{}", kernel.variant(variant as usize - 1).source),

@@ -23,6 +23,37 @@ use crate::random::Random;
 use scene::Scene;
 use tree::word;
 
+/// Kinds of kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Parts of threads, keys of products, programs of the builder.
+    #[default]
+    Parts,
+    /// Whole tiles.
+    Whole,
+    /// Whole tiles in an interplay that the others seldom have.
+    Targeted,
+}
+
+impl Kind {
+    /// The kinds with options of their own.
+    pub const OPTIONS: [(&str, Kind); 2] = [("--whole", Kind::Whole), ("--targeted", Kind::Targeted)];
+
+    /// The option that selects this kind.
+    pub fn option(self) -> &'static str {
+        Kind::OPTIONS.iter().find(|(_, kind)| *kind == self).map_or("", |(option, _)| option)
+    }
+
+    /// The subject of a seed.
+    pub fn subject(self, seed: u64) -> Subject {
+        match self {
+            Kind::Parts => subject(seed),
+            Kind::Whole => whole_tiles(seed),
+            Kind::Targeted => of_text(whole::targeted(&mut Random::new(!seed))),
+        }
+    }
+}
+
 /// The subject of a seed.
 pub fn subject(seed: u64) -> Subject {
     let mut random = Random::new(seed);
@@ -46,9 +77,11 @@ pub fn subject(seed: u64) -> Subject {
 
 /// The subject of a seed, of whole tiles.
 pub fn whole_tiles(seed: u64) -> Subject {
-    let kernel = whole::kernel(&mut Random::new(!seed));
-    let source = Source::Whole(Definition::Function(kernel, Settings::default()));
-    Subject { source, changes: Vec::new() }
+    of_text(whole::kernel(&mut Random::new(!seed)))
+}
+
+fn of_text(kernel: Kernel) -> Subject {
+    Subject { source: Source::Whole(Definition::Function(kernel, Settings::default())), changes: Vec::new() }
 }
 
 /// A program of the builder; a trivial one if it refused.

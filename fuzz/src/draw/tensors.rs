@@ -13,6 +13,31 @@ impl Scene {
     /// An argument with these extents.
     pub(super) fn tensor(&mut self, elem: Elem, extents: &[Extent], mutable: bool) -> String {
         let to = self.fresh(if mutable { "y" } else { "x" });
+        let stride = |scene: &mut Scene| scene.strides(&to, extents, mutable);
+        self.argument(&to, elem, (extents, mutable), stride);
+        to
+    }
+
+    /// An input whose elements along the last mode lie one after another.
+    pub(super) fn rows(&mut self, elem: Elem, extents: &[Extent]) -> String {
+        let to = self.fresh("x");
+        let last = extents.len() - 1;
+        let one = |mode: usize| {
+            let stride = if mode == last { Extent::Int(1) } else { Extent::Symbol(format!("{to}_d{mode}")) };
+            stride.expr()
+        };
+        let stride = tuple((0..extents.len()).map(one).collect());
+        self.argument(&to, elem, (extents, false), |_| Some(stride));
+        to
+    }
+
+    fn argument(
+        &mut self,
+        to: &str,
+        elem: Elem,
+        (extents, mutable): (&[Extent], bool),
+        stride: impl FnOnce(&mut Scene) -> Option<Expr>,
+    ) {
         let shape = tuple(extents.iter().map(Extent::expr).collect());
         for extent in extents {
             if let Extent::Symbol(size) = extent
@@ -21,10 +46,9 @@ impl Scene {
                 self.sizes.push(size.clone());
             }
         }
-        let stride = self.strides(&to, extents, mutable);
+        let stride = stride(self);
         let kind = ParamKind::Tensor { mutable, shape, stride };
-        self.params.push(Param { name: word(&to), elem: word(elem.name()), kind });
-        to
+        self.params.push(Param { name: word(to), elem: word(elem.name()), kind });
     }
 
     /// Explicit strides; `None` for a column-major tensor.

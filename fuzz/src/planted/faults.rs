@@ -7,6 +7,7 @@ mod statements;
 mod whole;
 
 use super::Fault;
+use crate::draw::Kind;
 
 /// All of them.
 pub fn faults() -> impl Iterator<Item = &'static Fault> {
@@ -14,5 +15,5 @@ pub fn faults() -> impl Iterator<Item = &'static Fault> {
 }
 
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
-    Fault { file, text, with, breaks, whole: false }
+    Fault { file, text, with, breaks, kind: Kind::Parts, first: 0 }
 }

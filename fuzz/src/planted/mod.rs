@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use crate::draw::Kind;
+
 pub use faults::faults;
 
 /// A fault: a text that occurs exactly once in a file, and its replacement.
@@ -21,8 +23,10 @@ pub struct Fault {
     pub with: &'static str,
     /// What the replacement breaks.
     pub breaks: &'static str,
-    /// Must kernels of whole tiles find it?
-    pub whole: bool,
+    /// The kernels that must find it.
+    pub kind: Kind,
+    /// The first seed that is drawn: one that finds it, where others seldom do.
+    pub first: u64,
 }
 
 /// The crates that are built.
@@ -77,8 +81,8 @@ pub fn search(of: &Search) -> Result<usize, String> {
     if let Some(why) = built {
         return Err(format!("it cannot be built without a fault\n{why}"));
     }
-    for whole in [false, true] {
-        if let Found::After(kernels) = run(&folder, of.count.min(1000), whole)? {
+    for kind in [Kind::Parts, Kind::Whole, Kind::Targeted] {
+        if let Found::After(kernels) = run(&folder, of.count.min(1000), kind, 0)? {
             return Err(format!("kernel {kernels} is wrong without a fault: see `cargo xtask fuzz kernels`"));
         }
     }
@@ -109,7 +113,7 @@ fn one(fault: &Fault, of: &Search, folder: &Path) -> Result<String, String> {
             eprintln!("\"{}\" cannot be built\n{why}", fault.breaks);
             Ok("CANNOT BE BUILT".into())
         }
-        None => Ok(match run(folder, of.count, fault.whole)? {
+        None => Ok(match run(folder, of.count, fault.kind, fault.first)? {
             Found::After(kernels) => format!("found by kernel {kernels}"),
             Found::Crashed => "found, by a crash".into(),
             Found::Nothing => "NOT FOUND".into(),
@@ -193,9 +197,10 @@ fn build(folder: &Path) -> Result<Option<String>, String> {
     Ok((!output.status.success()).then_some(said))
 }
 
-fn run(folder: &Path, count: u64, whole: bool) -> Result<Found, String> {
+fn run(folder: &Path, count: u64, kind: Kind, first: u64) -> Result<Found, String> {
     let mut command = Command::new(folder.join("target/planted/kernels"));
-    command.args([&count.to_string(), "--until-wrong"]).args(whole.then_some("--whole"));
+    command.args([&count.to_string(), "--until-wrong", "--seed", &first.to_string()]);
+    command.args(Kind::OPTIONS.iter().find(|(_, of)| *of == kind).map(|(option, _)| option));
     let output = command.output().map_err(|why| format!("cannot start the copy: {why}"))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let number = |line: &str| line.strip_prefix("wrong after ")?.split_whitespace().next()?.parse().ok();

@@ -31,6 +31,13 @@ impl<'k> Block<'k> {
             StmtKind::Expr(value) => self.value(value).map(|_| ()),
             StmtKind::Assign { target, op, value } => self.assign(target, *op, value),
             StmtKind::For { pattern: Pattern::Name(name), range, body } => {
+                // One that is known to be empty while compiling is not in the program.
+                if let ExprKind::Range(from, to) = &range.kind
+                    && let (Some(from), Some(to)) = (self.constant(from), self.constant(to))
+                    && from >= to
+                {
+                    return Ok(());
+                }
                 let outer = std::mem::replace(&mut self.integers, true);
                 let range = self.value(range);
                 self.integers = outer;

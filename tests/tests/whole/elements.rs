@@ -167,6 +167,40 @@ fn row_first(x: &Tensor<f32, (M, N)>, y: &mut Tensor<i32, (M, N)>, one: &mut Ten
     copy(map(line, |_, at| at.0 * 1000 + at.1), tile(one, (1, 8), (block.x * 4, block.y)));
 }
 
+/// The first operand gives the coordinates also where it went through shared memory: a row, and sums that several threads have.
+#[kernel(threads = 32, allow(uncoalesced, unread))]
+fn through_shared(x: &Tensor<i32, (M, N)>, y: &mut Tensor<i32, (M, N)>, one: &mut Tensor<i32, (M, N)>) {
+    let row = (block.x * 32, block.y);
+    let s = shared::<i32>((1, 4));
+    copy(tile(x, (1, 4), row), s);
+    let other = tile(x, (1, 4), (0, block.y));
+    copy(map((s, other), |_, _, at| at.0 * 1000 + at.1), tile(one, (1, 4), row));
+    let at = (block.x, block.y);
+    let least = minimum(map(tile(x, (32, 4), at), |x| x), 1);
+    let first = tile(x, (32, 4), (0, block.y));
+    copy(map((least, first), |_, _, at| at.0 * 1000 + at.1), tile(y, (32, 4), at));
+}
+
+#[test]
+fn coordinates_survive_shared_memory() {
+    for (m, n) in [(33, 9), (64, 16), (5, 3)] {
+        let x: Vec<i32> = (0..m * n).map(|x| x as i32).collect();
+        let kernel = through_shared().def().generate().unwrap();
+        let args =
+            [Arg::tensor(&x, [m, n]), Arg::output::<i32>([m, n]), Arg::in_out(&vec![-1; m * n], [m, n])];
+        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
+            let place = |at: usize| ((at % m) * 1000 + at / m) as i32;
+            assert_eq!(
+                outcome.get::<i32>("y").unwrap(),
+                (0..m * n).map(place).collect::<Vec<_>>(),
+                "{m} {n}"
+            );
+            let rows = (0..m * n).map(|at| if at % m % 32 == 0 { place(at) } else { -1 });
+            assert_eq!(outcome.get::<i32>("one").unwrap(), rows.collect::<Vec<_>>(), "{m} {n}");
+        }
+    }
+}
+
 #[test]
 fn repeated_elements_have_no_coordinate_along_what_repeats_them() {
     for (m, n) in [(1, 1), (4, 8), (5, 9), (12, 17)] {

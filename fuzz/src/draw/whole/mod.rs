@@ -7,6 +7,7 @@ mod order;
 mod places;
 mod product;
 mod steps;
+mod targeted;
 mod views;
 
 use tilewright_codegen::Elem;
@@ -51,6 +52,8 @@ struct Whole {
     warpgroups: i64,
     /// Do statements of loops have stages, wherever they can?
     staged: bool,
+    /// Do integers of memory name the tiles of all products?
+    listed: bool,
 }
 
 /// Extents of tiles.
@@ -84,8 +87,17 @@ const EXTENTS: [(u32, i64); 24] = [
 /// Limit of elements of a tile.
 const MOST: i64 = 2048;
 
-/// A kernel as text.
+/// A kernel of any statements.
 pub(super) fn kernel(random: &mut Random) -> Kernel {
+    drawn(random, Whole::play)
+}
+
+/// A kernel about one interplay of statements that others seldom have.
+pub(super) fn targeted(random: &mut Random) -> Kernel {
+    drawn(random, Whole::aim)
+}
+
+fn drawn(random: &mut Random, play: fn(&mut Whole)) -> Kernel {
     let mut whole = Whole {
         scene: Scene::new(random.clone()),
         pool: Vec::new(),
@@ -94,8 +106,9 @@ pub(super) fn kernel(random: &mut Random) -> Kernel {
         keys: Vec::new(),
         warpgroups: 0,
         staged: false,
+        listed: false,
     };
-    whole.play();
+    play(&mut whole);
     let mut scene = whole.scene;
     Kernel {
         name: word("drawn"),
@@ -143,14 +156,7 @@ impl Whole {
         } else {
             self.scene.threads = 256;
         }
-        for mode in 0..self.frame.len() {
-            if self.scene.random.chance(70) {
-                let tile = self.frame[mode];
-                let extent = self.scene.extent(tile);
-                self.scene.axes.push(Axis { extent, tile });
-            }
-        }
-        self.scene.numbered = vec![false; self.scene.axes.len()];
+        self.axes();
         self.launch();
         for _ in 0..self.scene.random.within(if subject == Subject::Anything { 1 } else { 0 }, 2) {
             self.input();
@@ -182,6 +188,18 @@ impl Whole {
         if self.scene.random.chance(8) {
             self.asserted();
         }
+    }
+
+    /// The axes of the grid, which number tiles of the frame along some of its modes.
+    fn axes(&mut self) {
+        for mode in 0..self.frame.len() {
+            if self.scene.random.chance(70) {
+                let tile = self.frame[mode];
+                let extent = self.scene.extent(tile);
+                self.scene.axes.push(Axis { extent, tile });
+            }
+        }
+        self.scene.numbered = vec![false; self.scene.axes.len()];
     }
 
     /// What other statements seldom make: loops whose statements have stages, what is known of tiles to which repeated ones are

@@ -23,7 +23,7 @@ const TYPES: [(u32, (Elem, Elem, bool)); 7] = [
 
 impl Whole {
     /// Needs the newest of the architectures that are drawn.
-    fn hopper(&mut self) {
+    pub(super) fn hopper(&mut self) {
         let is_arch = |key: &Arg| key.name.as_ref().is_some_and(|name| name.text == "arch");
         if !self.keys.iter().any(is_arch) {
             self.keys.push(Arg { name: Some(word("arch")), value: int(90) });
@@ -34,7 +34,11 @@ impl Whole {
     pub(super) fn ahead(&mut self, range: Expr) -> Expr {
         let stages = self.scene.random.within(1, 4);
         let all = with(call("pipelined", vec![range]), "stages", int(stages));
-        let likely = if self.warpgroups > 0 { 90 } else { 30 };
+        let likely = match self.warpgroups {
+            _ if self.listed => 100,
+            0 => 30,
+            _ => 90,
+        };
         if !self.scene.random.chance(likely) {
             return all;
         }
@@ -109,7 +113,7 @@ impl Whole {
             };
             let copies: Vec<Stmt> = tiles.iter().zip(&slots).map(taken).collect();
             let multiplied = effect(call("gemm", vec![name(&slots[0]), name(&slots[1]), name(&acc.name)]));
-            if whole.scene.random.chance(12) {
+            if !whole.listed && whole.scene.random.chance(12) {
                 let all = copies.into_iter().chain([multiplied]).collect();
                 whole.perhaps(100, all);
                 return;
@@ -119,13 +123,13 @@ impl Whole {
         };
         // Products of warpgroups take what producers have copied.
         let bulk = on_cores && self.warpgroups > 0;
-        if self.scene.random.chance(if bulk { 5 } else { 25 }) {
+        if !self.listed && self.scene.random.chance(if bulk { 5 } else { 25 }) {
             let at = self.somewhere();
             steps(self, at);
         } else {
             let var = self.scene.fresh("k");
             let end = method(name(&tiles[0].0), "size", vec![int(2)]);
-            let listed = if self.scene.random.chance(25) { Some(self.listed()) } else { None };
+            let listed = if self.listed || self.scene.random.chance(25) { Some(self.listed()) } else { None };
             let body = self.in_loop(&var, |whole| {
                 let at = match &listed {
                     Some((table, _)) => name(&whole.scene.bind("j", index(name(table), vec![name(&var)]))),
@@ -161,7 +165,10 @@ impl Whole {
     }
 
     fn operand(&mut self, elem: Elem, extents: [Extent; 2], shape: [i64; 2], at: Expr) -> (String, Vec<i64>) {
-        let tensor = self.scene.tensor(elem, &extents, false);
+        let tensor = match self.listed && self.scene.random.chance(75) {
+            true => self.scene.rows(elem, &extents),
+            false => self.scene.tensor(elem, &extents, false),
+        };
         let tiles = call("tile", vec![name(&tensor), list_of(&shape), tuple(vec![at, hole()])]);
         (self.scene.bind("x", tiles), shape.to_vec())
     }

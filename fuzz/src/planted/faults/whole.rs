@@ -1,10 +1,10 @@
 //! Faults that kernels of whole tiles must find.
 
 use super::{Fault, fault as of_parts};
+use crate::draw::Kind;
 
 const AFFINE: &str = "codegen/src/affine.rs";
 const BULK: &str = "codegen/src/lower/bulk.rs";
-const PART: &str = "codegen/src/resolve/part.rs";
 const BARRIERS: &str = "codegen/src/resolve/barriers.rs";
 const OPERATORS: &str = "codegen/src/evaluate/operators.rs";
 const EXCHANGE: &str = "codegen/src/resolve/exchange.rs";
@@ -15,7 +15,18 @@ const RING: &str = "codegen/src/lower/ring.rs";
 const ORIGIN: &str = "codegen/src/origin.rs";
 
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
-    Fault { whole: true, ..of_parts(file, breaks, text, with) }
+    Fault { kind: Kind::Whole, ..of_parts(file, breaks, text, with) }
+}
+
+impl Fault {
+    const fn first(self, first: u64) -> Fault {
+        Fault { first, ..self }
+    }
+
+    /// Kernels about one interplay find it.
+    const fn targeted(self, first: u64) -> Fault {
+        Fault { kind: Kind::Targeted, first, ..self }
+    }
 }
 
 pub(super) const FAULTS: &[Fault] = &[
@@ -63,30 +74,38 @@ pub(super) const FAULTS: &[Fault] = &[
         "",
     ),
     fault(
-        PART,
-        "an accumulator takes coordinates of a repeated row",
-        "Some(shown) if tile[*shown] == *extent => match single",
-        "Some(shown) if *extent >= 0 => match single",
-    ),
-    fault(
         COORDINATES,
         "elements take coordinates along modes in which their source is repeated",
-        "at.runs_along(mode).then(|| at.clone())",
-        "(at.runs_along(mode) || mode < 9).then(|| at.clone())",
-    ),
+        "let Ok(mode) = view.layout.mode(mode) else { return Vec::new() };",
+        "let place = mode;
+    let Ok(mode) = view.layout.mode(mode) else { return Vec::new() };
+    if mode.leaves().all(|(_, stride)| !matches!(stride, Value::Basis { .. })) {
+        return vec![place];
+    }",
+    )
+    .targeted(5),
+    fault(
+        COORDINATES,
+        "coordinates of sums that several threads have are lost in shared memory",
+        "if !sum.per_thread() {",
+        "if sum.constant < i64::MAX {",
+    )
+    .targeted(881),
     fault(
         RING,
         "four warps run a producer that reads integers",
         "let alone = self.program.is_of_one_warp(body);",
         "let mut alone = self.program.is_of_one_warp(body);
         body.iter().for_each(|stmt| stmt.each(&mut |stmt| alone &= !matches!(stmt.op, tile::Op::Take { .. })));",
-    ),
+    )
+    .targeted(47),
     fault(
         AFFINE,
         "an assertion without a value holds",
         "(Arith::Div | Arith::Rem, _, b) if b <= 0 => return Err(Undefined::DividesBy(b)),",
         "(Arith::Div | Arith::Rem, _, b) if b <= 0 => 0,",
-    ),
+    )
+    .first(3_618),
     fault(
         BULK,
         "coordinates of bulk copies are not clamped to 32 bits",
