@@ -207,18 +207,25 @@ pub fn all() -> Vec<Shipped> {
             memory::unaligned_rows::softmax_unaligned().def(),
         ),
         one(
+            "rmsnorm_unaligned",
+            "rmsnorm of each row, rows that are not aligned to vectors",
+            memory::unaligned_rows::rmsnorm_unaligned().def(),
+        ),
+        one(
             "cumulative_sums_vectors",
             "cumulative sums along rows that are not aligned to vectors, by vectors",
             memory::unaligned_rows::cumulative_sums_vectors().def(),
         ),
         one("row_sums", "sums of rows, by blocks", memory::sums::row_sums().def()),
         one("row_sums_short", "sums of rows, by warps", memory::sums::row_sums_short().def()),
+        one("sum_of_all", "the sum of all elements, in one launch", memory::sums::sum_of_all().def()),
         one("column_sums", "sums of pieces of columns", memory::sums::column_sums().def()),
         one("cumulative_sums", "cumulative sums along rows", memory::scans::cumulative_sums().def()),
+        one("piece_sums", "sums of pieces of rows", memory::scans::piece_sums().def()),
         one(
-            "cumulative_sums_from",
-            "cumulative sums along rows, each from a start",
-            memory::scans::cumulative_sums_from().def(),
+            "cumulative_sums_of_pieces",
+            "cumulative sums along rows, from the sums of their pieces",
+            memory::scans::cumulative_sums_of_pieces().def(),
         ),
         one(
             "cumulative_sums_short",
@@ -235,6 +242,7 @@ pub fn all() -> Vec<Shipped> {
         one("stencil_5", "five-point stencil of a matrix", memory::stencils::stencil_5().def()),
         one("stencil_7", "seven-point stencil in three dimensions", memory::stencils::stencil_7().def()),
         one("gemv", "y = A·x", memory::products::gemv().def()),
+        one("gemv_short", "y = A·x for short rows, several to a warp", memory::products::gemv_short().def()),
         one("gravity", "attraction among bodies, all pairs", memory::bodies::gravity().def()),
         one("matmul", "C = A·Bᵀ, the product family; takes the keys of `matmul_kernel!`", MATMUL.def()),
     ]

@@ -2,24 +2,48 @@
 
 use tilewright::prelude::*;
 
-/// y = A·x: one block per row.
+/// y = A·x: one block per row, or a cluster of C, whose blocks read tiles of W elements in turn.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn gemv<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4>(
+pub fn gemv<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4, const C: usize = 1>(
     a: &Tensor<T, (M, N), (lda, _1)>,
     x: &Tensor<T, (_1, N), (ldx, _1)>,
     y: &mut Tensor<T, (M, _1), (_1, ldy)>,
 ) {
+    cluster(C);
+    let (part, i) = walk((C, M), block.x);
     let threads = layout!((1, L));
-    let matrix = parallelize(tile(a, (1, W), (block.x, _)), threads, thread.x, values = (1, V));
+    let matrix = parallelize(tile(a, (1, W), (i, _)), threads, thread.x, values = (1, V));
     let vector = parallelize(tile(x, (1, W), (0, _)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (1, 1), (block.x, 0)), layout!((L, 1)), thread.x, ragged = true);
+    let to = parallelize(tile(y, (1, 1), (i, 0)), layout!((L, 1)), thread.x, ragged = true);
     let mut total = registers::<f32>((1, 1), 0.0);
-    for k in 0..matrix.size(2) {
-        let (row, factors) =
-            (registers_like::<f32>(matrix[(_, _, k)], 0.0), registers_like::<f32>(vector[(_, _, k)], 0.0));
-        copy(matrix[(_, _, k)], row, fill = 0.0);
-        copy(vector[(_, _, k)], factors, fill = 0.0);
+    for k in 0..ceil_div(matrix.size(2), C) {
+        let at = C * k + part;
+        let row = registers_like::<f32>(matrix[(_, _, at)], 0.0);
+        let factors = registers_like::<f32>(vector[(_, _, at)], 0.0);
+        copy(matrix[(_, _, at)], row, fill = 0.0);
+        copy(vector[(_, _, at)], factors, fill = 0.0);
         total = map((total, sum(map((row, factors), |a, x| a * x))), |t, s| t + s);
     }
-    copy(block_sum(total), to);
+    let total = cluster_sum(total);
+    if part == 0 {
+        copy(total, to);
+    }
+}
+
+/// The same for short rows: G neighbouring lanes have R of them.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn gemv_short<T, const W: usize = 256, const R: usize = 2, const V: usize = 4, const G: usize = 32>(
+    a: &Tensor<T, (M, N), (lda, _1)>,
+    x: &Tensor<T, (_1, N), (ldx, _1)>,
+    y: &mut Tensor<T, (M, _1), (_1, ldy)>,
+) {
+    at_most(N, W);
+    let (threads, lanes) = (layout!((256 / G, G) : (G, 1)), layout!((256 / G, 1, G) : (G, 0, 1)));
+    let matrix = parallelize(tile(a, (256 / G * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let vector = parallelize(tile(x, (1, W), (0, 0)), lanes, thread.x, (_, 1, 1), values = (1, V));
+    let to = parallelize(tile(y, (256 / G * R, 1), (block.x, 0)), threads, thread.x, ragged = true);
+    let (rows, factors) = (registers_like::<f32>(matrix, 0.0), registers_like::<f32>(vector, 0.0));
+    copy(matrix, rows, fill = 0.0);
+    copy(vector, factors, fill = 0.0);
+    copy(warp_sum(sum(map((rows, factors), |a, x| a * x), 1), lanes = G), to);
 }

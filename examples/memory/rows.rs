@@ -1,6 +1,6 @@
 //! Rows kept in registers: each is read once and written once. The `…_row` kernels use a cluster of C blocks
-//! for each row, which is one block up to some 16,384 elements; the `…_rows` kernels use one warp for R rows at
-//! a time.
+//! for each row, which is one block up to some 16,384 elements; the `…_rows` kernels use G lanes of a
+//! warp for R rows at a time.
 
 use tilewright::prelude::*;
 
@@ -34,21 +34,22 @@ pub fn softmax_row<
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
 
-/// The same for short rows: each of a block's eight warps has R of them.
+/// The same for short rows: G neighbouring lanes have R of them.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4>(
+pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4, const G: usize = 32>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
 ) {
     at_most(N, W);
-    let threads = layout!((8, 32) : (32, 1));
-    let from = parallelize(tile(x, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
-    let to = parallelize(tile(y, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let threads = layout!((256 / G, G) : (G, 1));
+    let from = parallelize(tile(x, (256 / G * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (256 / G * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let rows = registers_like::<f32>(from, 0.0);
     copy(from, rows, fill = f32::NEG_INFINITY);
-    let most = warp_maximum(maximum(rows, 1, beyond = f32::NEG_INFINITY), beyond = f32::NEG_INFINITY);
+    let most =
+        warp_maximum(maximum(rows, 1, beyond = f32::NEG_INFINITY), lanes = G, beyond = f32::NEG_INFINITY);
     let grown = map((rows, most), |x, most| exp2(1.4426950408889634 * (x - most)));
-    let total = warp_sum(sum(grown, 1, beyond = 0.0), beyond = 0.0);
+    let total = warp_sum(sum(grown, 1, beyond = 0.0), lanes = G, beyond = 0.0);
     let factor = map(total, |total| 1.0 / total);
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
@@ -90,9 +91,15 @@ pub fn layernorm_row<
     copy(map((off, factor, w, b), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
 }
 
-/// The same for short rows: each of a block's eight warps has R of them.
+/// The same for short rows: G neighbouring lanes have R of them.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn layernorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4>(
+pub fn layernorm_rows<
+    T,
+    const W: usize = 256,
+    const R: usize = 2,
+    const V: usize = 4,
+    const G: usize = 32,
+>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
     b: &Tensor<T, (_1, N), (ldb, _1)>,
@@ -100,19 +107,19 @@ pub fn layernorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usiz
     eps: f32,
 ) {
     at_most(N, W);
-    let (threads, lanes) = (layout!((8, 32) : (32, 1)), layout!((8, 1, 32) : (32, 0, 1)));
-    let from = parallelize(tile(x, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let (threads, lanes) = (layout!((256 / G, G) : (G, 1)), layout!((256 / G, 1, G) : (G, 0, 1)));
+    let from = parallelize(tile(x, (256 / G * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let scale = parallelize(tile(w, (1, W), (0, 0)), lanes, thread.x, (_, 1, 1), values = (1, V));
     let bias = parallelize(tile(b, (1, W), (0, 0)), lanes, thread.x, (_, 1, 1), values = (1, V));
-    let to = parallelize(tile(y, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (256 / G * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let (rows, w, b) =
         (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0), registers_like(bias, 0.0));
     copy(from, rows);
     copy(scale, w);
     copy(bias, b);
-    let mean = map(warp_sum(sum(rows, 1)), |total| total / N as f32);
+    let mean = map(warp_sum(sum(rows, 1), lanes = G), |total| total / N as f32);
     let off = map((rows, mean), |x, mean| x - mean);
-    let squares = warp_sum(sum(map(off, |d| d * d), 1));
+    let squares = warp_sum(sum(map(off, |d| d * d), 1), lanes = G);
     let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
     copy(map((off, factor, w, b), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
 }
@@ -148,23 +155,23 @@ pub fn rmsnorm_row<
     copy(map((row, factor, w), |x, f, w| x * f * (w as f32)), to);
 }
 
-/// The same for short rows: each of a block's eight warps has R of them.
+/// The same for short rows: G neighbouring lanes have R of them.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn rmsnorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4>(
+pub fn rmsnorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4, const G: usize = 32>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     w: &Tensor<T, (_1, N), (ldw, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
     eps: f32,
 ) {
     at_most(N, W);
-    let (threads, lanes) = (layout!((8, 32) : (32, 1)), layout!((8, 1, 32) : (32, 0, 1)));
-    let from = parallelize(tile(x, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let (threads, lanes) = (layout!((256 / G, G) : (G, 1)), layout!((256 / G, 1, G) : (G, 0, 1)));
+    let from = parallelize(tile(x, (256 / G * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let scale = parallelize(tile(w, (1, W), (0, 0)), lanes, thread.x, (_, 1, 1), values = (1, V));
-    let to = parallelize(tile(y, (8 * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
+    let to = parallelize(tile(y, (256 / G * R, W), (block.x, 0)), threads, thread.x, values = (1, V));
     let (rows, w) = (registers_like::<f32>(from, 0.0), registers_like(scale, 0.0));
     copy(from, rows);
     copy(scale, w);
-    let squares = warp_sum(sum(map(rows, |x| x * x), 1));
+    let squares = warp_sum(sum(map(rows, |x| x * x), 1), lanes = G);
     let factor = map(squares, |squares| rsqrt(squares / N as f32 + eps));
     copy(map((rows, factor, w), |x, f, w| x * f * (w as f32)), to);
 }

@@ -31,46 +31,73 @@ pub fn cumulative_sums<
     }
 }
 
-/// The same for short rows, through shared memory: each of a block's eight warps scans a row, and its lanes K
-/// neighbouring elements each. An odd K avoids bank conflicts.
+/// The same for short rows, through shared memory: G neighbouring lanes scan a row, K neighbouring elements each. An odd K
+/// avoids bank conflicts.
 #[kernel(T = f32 | f16 | bf16)]
-pub fn cumulative_sums_short<T, const K: usize = 9, const E: usize = 0>(
+pub fn cumulative_sums_short<T, const K: usize = 9, const E: usize = 0, const G: usize = 32>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
 ) {
-    at_most(N, 32 * K);
-    let threads = layout!((8, 32) : (32, 1));
-    let between = shared::<f32>(layout!((8, 32 * K) : (32 * K, 1)));
+    at_most(N, G * K);
+    let threads = layout!((256 / G, G) : (G, 1));
+    let between = shared::<f32>(layout!((256 / G, G * K) : (G * K, 1)));
     let (spread, own) =
         (parallelize(between, threads, thread.x), parallelize(between, threads, thread.x, values = (1, K)));
-    let from = parallelize(tile(x, (8, 32 * K), (block.x, 0)), threads, thread.x);
-    let to = parallelize(tile(y, (8, 32 * K), (block.x, 0)), threads, thread.x);
+    let from = parallelize(tile(x, (256 / G, G * K), (block.x, 0)), threads, thread.x);
+    let to = parallelize(tile(y, (256 / G, G * K), (block.x, 0)), threads, thread.x);
     copy(map(from, |x| x as f32), spread);
     sync_threads();
     let mut all = registers::<f32>((1, 1), 0.0);
     let sums = scan(map(own, |x| x), 0.0, |a, b| a + b, mode = 1, exclusive = E > 0, carry = &mut all);
-    let before = warp_scan(all, 0.0, |a, b| a + b, exclusive = true);
+    let before = warp_scan(all, 0.0, |a, b| a + b, exclusive = true, lanes = G);
     map((sums, before), own, |sum, before| before + sum);
     sync_threads();
     copy(map(spread, |x| x), to);
 }
 
-/// The same from a start for each row: rows that are pieces of longer ones begin with the sum of all pieces
-/// before.
-#[kernel(T = f32 | f16 | bf16)]
-pub fn cumulative_sums_from<T, const W: usize = 8192, const L: usize = 512, const Q: usize = 0>(
+/// Sums of the pieces of each row: L vectors of V elements, of which the first begins up to V - 1 elements before the row, at an
+/// address that is aligned to it.
+#[kernel(T = f32 | f16 | bf16, overlaps)]
+pub fn piece_sums<T, const L: usize = 512, const V: usize = 4>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
-    start: &Tensor<f32, (M, _1), (_1, lds)>,
-    y: &mut Tensor<T, (M, N), (ldy, _1)>,
+    sums: &mut Tensor<f32, { (M, ceil_div(N + V - 1, L * V)) }, (lds, _1)>,
 ) {
-    threads(L);
-    blocks_per_sm(Q);
-    let (from, to) = (tile(x, (1, W), (block.x, _)), tile(y, (1, W), (block.x, _)));
-    let mut total = map(tile(start, (1, 1), (block.x, 0)), |x| x);
-    for k in 0..from.size(2) {
-        let piece = map(from[(_, _, k)], |x| x as f32);
-        copy(scan(piece, 0.0, |a, b| a + b, mode = 1, carry = &mut total), to[(_, _, k)]);
+    let (p, i) = walk((sums.size(1), M), block.x);
+    let before = i * ldx % V;
+    let from = shift(tile(x, (1, L * V), (i, p)), (0, -before));
+    let from = parallelize(from, layout!((1, L)), thread.x, values = (1, V));
+    let to = parallelize(tile(sums, (1, 1), (i, p)), layout!((L, 1)), thread.x, ragged = true);
+    let piece = registers_like::<f32>(from, 0.0);
+    copy(from, piece, fill = 0.0);
+    copy(block_sum(sum(piece)), to);
+}
+
+/// Cumulative sums along rows in a second launch: each block adds up the sums of the pieces before its own.
+#[kernel(T = f32 | f16 | bf16, overlaps)]
+pub fn cumulative_sums_of_pieces<T, const L: usize = 512, const V: usize = 4>(
+    x: &Tensor<T, (M, N), (ld, _1)>,
+    sums: &Tensor<f32, { (M, ceil_div(N + V - 1, L * V)) }, (lds, _1)>,
+    y: &mut Tensor<T, (M, N), (ld, _1)>,
+) {
+    let (p, i) = walk((sums.size(1), M), block.x);
+    let (before, threads) = (i * ld % V, layout!((1, L)));
+    let from = shift(tile(x, (1, L * V), (i, p)), (0, -before));
+    let to = shift(tile(y, (1, L * V), (i, p)), (0, -before));
+    let from = parallelize(from, threads, thread.x, values = (1, V));
+    let piece = registers_like::<f32>(from, 0.0);
+    copy(from, piece);
+    let others = parallelize(tile(sums, (1, L), (i, _)), threads, thread.x);
+    let mut start = registers::<f32>((1, 1), 0.0);
+    for k in 0..ceil_div(p, L) {
+        let earlier = map(others[(_, _, k)], |sum, at| if at.1 < p { sum } else { 0.0 });
+        start = map((start, sum(earlier)), |start, sum| start + sum);
     }
+    let start = block_sum(start);
+    let mut all = registers::<f32>((1, 1), 0.0);
+    let own = scan(piece, 0.0, |a, b| a + b, mode = 1, carry = &mut all);
+    let earlier = block_scan(all, 0.0, |a, b| a + b, exclusive = true);
+    let made = map((own, earlier, start), |own, earlier, start| start + (earlier + own));
+    copy(made, parallelize(to, threads, thread.x, values = (1, V)));
 }
 
 /// Cumulative sums along rows whose starts are not aligned to vectors, through shared memory: global accesses are

@@ -50,7 +50,15 @@ fn all_sizes_have_kernels() {
     use Work::*;
     let works =
         [Transpose, Softmax, Layernorm, Rmsnorm, RowSums, ColumnSums, CumulativeSums, SumsBefore, Gemv];
-    let works = works.into_iter().chain([Gather, Histogram, Stencil5, Stencil7]);
+    let works = works.into_iter().chain([
+        PieceSums,
+        CumulativeSumsOfPieces,
+        Sum,
+        Gather,
+        Histogram,
+        Stencil5,
+        Stencil7,
+    ]);
     let (mut seen, mut chosen) = (std::collections::HashSet::new(), Vec::new());
     for work in works {
         for columns in [1, 16, 100, 257, 3000, 5001, 20_000, 33_001, 262_144, 1_000_000] {
@@ -100,8 +108,8 @@ fn rows_between_vectors() {
     let check = |work, elem, columns, wanted: &str| {
         assert_eq!(choose(work, elem, 4096, columns).to_string(), wanted, "{columns}");
     };
-    check(Work::Softmax, Elem::Bf16, 4097, "softmax_unaligned T=bf16 W=5120 L=128 V=8");
-    check(Work::Softmax, Elem::F32, 4097, "softmax_unaligned T=f32 W=4608 L=288 V=4");
+    check(Work::Softmax, Elem::Bf16, 4097, "softmax_unaligned T=bf16 W=5120 L=128 V=8 C=1");
+    check(Work::Softmax, Elem::F32, 4097, "softmax_unaligned T=f32 W=4608 L=288 V=4 C=1");
     check(Work::CumulativeSums, Elem::Bf16, 4097, "cumulative_sums_vectors T=bf16 L=288 V=8 Q=6");
     check(Work::CumulativeSums, Elem::Bf16, 1001, "cumulative_sums_vectors T=bf16 L=128 V=8 Q=14");
     check(Work::CumulativeSums, Elem::Bf16, 2050, "cumulative_sums_vectors T=bf16 L=160 V=8 Q=11");
@@ -110,7 +118,7 @@ fn rows_between_vectors() {
     check(Work::CumulativeSums, Elem::F32, 6002, "cumulative_sums_unaligned T=f32 L=384");
     // Narrow accesses do not fit a bound of registers.
     check(Work::SumsBefore, Elem::F32, 6002, "cumulative_sums T=f32 W=4096 L=256 E=1");
-    check(Work::SumsBefore, Elem::F32, 6004, "cumulative_sums T=f32 W=6144 L=384 Q=4 E=1");
+    check(Work::SumsBefore, Elem::F32, 6004, "cumulative_sums T=f32 W=6144 L=384 E=1 Q=4");
 }
 
 #[test]
@@ -191,13 +199,65 @@ fn pieces_of_columns() {
 
 #[test]
 fn cumulative_sums() {
-    for work in [Work::CumulativeSums, Work::CumulativeSumsFrom] {
-        for (at, sizes) in SIZES.into_iter().chain([[1, 9000]]).enumerate() {
-            check(work, ELEMS[at % 3], sizes, if at % 2 == 0 { Values::Any } else { Values::Whole });
-        }
+    for (at, sizes) in SIZES.into_iter().chain([[1, 9000]]).enumerate() {
+        let values = if at % 2 == 0 { Values::Any } else { Values::Whole };
+        check(Work::CumulativeSums, ELEMS[at % 3], sizes, values);
     }
     // A cluster for each row.
     check(Work::CumulativeSums, Elem::F32, [1, 20_001], Values::Any);
+}
+
+/// In two launches: the sums of pieces, and each piece from those before it. Rows begin between vectors.
+#[test]
+fn cumulative_sums_in_pieces() {
+    for (rows, columns, gap) in [(1, 1, 0), (3, 257, 0), (2, 1000, 3), (5, 640, 0)] {
+        let stride = columns + gap;
+        let kernel = |work| {
+            let choice = choose(work, Elem::F32, rows, columns);
+            let shipped = kernels::named(choice.kernel).unwrap().def;
+            let def = shipped.specialize(&[("L", 64), ("V", 4)], &[("T", Elem::F32)]);
+            def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"))
+        };
+        let x: Vec<f32> = (0..rows * stride).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
+        let pieces = (columns + 3).div_ceil(256);
+        let given = Arg::tensor(&x, [rows, columns]).strides([stride, 1]);
+        let sums = Arg::output::<f32>([rows, pieces]).strides([pieces, 1]);
+        for first in every(&kernel(Work::PieceSums), &[given.clone(), sums]) {
+            let sums = first.get::<f32>("sums").unwrap();
+            let sums = Arg::tensor(&sums, [rows, pieces]).strides([pieces, 1]);
+            let y = Arg::output::<f32>([rows, columns]).strides([stride, 1]);
+            let args = [given.clone(), sums, y];
+            for second in every(&kernel(Work::CumulativeSumsOfPieces), &args) {
+                let y = second.get::<f32>("y").unwrap();
+                for row in 0..rows {
+                    let mut total = 0.0;
+                    for column in 0..columns {
+                        total += x[row * stride + column];
+                        assert_eq!(y[row * stride + column], total, "{rows}x{columns}: {row}, {column}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// In one launch: the last block to arrive adds up what the others leave.
+#[test]
+fn the_sum_of_all() {
+    for count in [0usize, 1, 31, 4096, 100_003] {
+        let kernel = kernel(Work::Sum, Elem::F32, [1, count]);
+        let x: Vec<f32> = (0..count).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
+        let args = [
+            Arg::tensor(&x, [count]),
+            Arg::output::<f32>([kernels::memory::parts(Elem::F32, count)]),
+            Arg::in_out(&[0i32], [1]),
+            Arg::output::<f32>([1]),
+        ];
+        for outcome in every(&kernel, &args) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), [x.iter().sum::<f32>()], "{count}");
+            assert_eq!(outcome.get::<i32>("arrived").unwrap(), [0]);
+        }
+    }
 }
 
 /// Each sum leaves out its own element; infinities and NaN do not reach back.

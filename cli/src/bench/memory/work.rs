@@ -17,12 +17,10 @@ pub(super) struct Task {
 pub(super) enum Job {
     /// One launch of a kernel.
     One(Work),
-    /// The sum of all elements: sums of rows, and the sum of those.
-    Sum,
     /// The sums of columns: partial sums, and the sums of those.
     ColumnSums,
-    /// Cumulative sums along rows. Few long rows are split into pieces: the sums of pieces, the sums before each
-    /// of them, and each piece from there.
+    /// Cumulative sums along rows. Few long rows are split into pieces: the sums of pieces, and each piece from the sums before
+    /// it.
     CumulativeSums,
     /// The histogram of equal numbers.
     EqualHistogram,
@@ -74,7 +72,7 @@ pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("rmsnorm", Job::One(Work::Rmsnorm), NORMS),
     ("row_sums", Job::One(Work::RowSums), ROWS),
     ("column_sums", Job::ColumnSums, &[[16384, 8192], [65536, 128]]),
-    ("sum", Job::Sum, &[[16384, 8192]]),
+    ("sum", Job::One(Work::Sum), &[[16384, 8192]]),
     ("cumulative_sums", Job::CumulativeSums, &[[16384, 8192], [64, 262144], [65536, 128], [4096, 4097]]),
     ("gemv", Job::One(Work::Gemv), &[[4096, 4096], [28672, 8192]]),
     ("gravity", Job::One(Work::Gravity), &[[4, 65536]]),
@@ -97,22 +95,6 @@ const STENCIL: [f64; 2] = [0.5, 0.125];
 /// Partial sums of each column.
 fn pieces(elem: Elem, rows: i64, columns: i64) -> i64 {
     memory::pieces(elem, rows as usize, columns as usize) as i64
-}
-
-/// The pieces of each row whose cumulative sums are computed, equally long: one where rows, or clusters of blocks
-/// for each, occupy the device.
-fn parts(rows: i64, columns: i64) -> i64 {
-    /// Elements of a piece.
-    const PIECE: i64 = 8192;
-    match rows < 16 && columns > PIECE {
-        true => (columns / PIECE..columns).find(|parts| columns % parts == 0).unwrap_or(1),
-        false => 1,
-    }
-}
-
-/// The number of rows for the sum of all elements.
-fn lines(all: i64) -> i64 {
-    (1..=2048).rev().find(|lines| all % lines == 0).unwrap_or(1)
 }
 
 impl Task {
@@ -146,10 +128,12 @@ impl Task {
         let (elem, all) = (self.elem, m * n);
         match self.work {
             Job::One(Work::Transpose | Work::Softmax) => (vec![(elem, all), (elem, all)], 1),
-            Job::One(Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom)
+            Job::One(
+                Work::CumulativeSums | Work::SumsBefore | Work::PieceSums | Work::CumulativeSumsOfPieces,
+            )
             | Job::CumulativeSums => {
-                let pieces = m * parts(m, n);
-                (vec![(elem, all), (elem, all), (Elem::F32, pieces), (Elem::F32, pieces)], 1)
+                let pieces = memory::pieces_of_rows(elem, m as usize, n as usize).unwrap_or(1);
+                (vec![(elem, all), (elem, all), (Elem::F32, m * pieces as i64)], 1)
             }
             Job::One(Work::Layernorm) => (vec![(elem, all), (elem, n), (elem, n), (elem, all)], 3),
             Job::One(Work::Rmsnorm) => (vec![(elem, all), (elem, n), (elem, all)], 2),
@@ -159,7 +143,9 @@ impl Task {
             Job::One(Work::ColumnSums) | Job::ColumnSums => {
                 (vec![(elem, all), (Elem::F32, n), (Elem::F32, pieces(elem, m, n) * n)], 1)
             }
-            Job::Sum => (vec![(elem, all), (Elem::F32, 1), (Elem::F32, lines(all))], 1),
+            Job::One(Work::Sum) => {
+                (vec![(elem, all), (Elem::F32, 1), (Elem::F32, self.parts()), (Elem::I32, 1)], 1)
+            }
             Job::One(Work::Gather) => (vec![(elem, TABLE * all), (Elem::I32, m), (elem, all)], 2),
             Job::One(Work::Histogram) | Job::EqualHistogram => (vec![(Elem::I32, all), (Elem::I32, BINS)], 1),
             Job::One(Work::Stencil5) => (vec![(elem, all), (elem, all)], 1),
@@ -173,7 +159,9 @@ impl Task {
             (Job::One(Work::Gather), 1) => Contents::Distinct((TABLE * self.sizes[0]) as u64),
             (Job::One(Work::Histogram), 0) => Contents::Below(BINS as u64),
             (Job::EqualHistogram, 0) => Contents::Below(1),
-            (Job::One(Work::Histogram) | Job::EqualHistogram, 1) => Contents::Zeros,
+            (Job::One(Work::Histogram) | Job::EqualHistogram, 1) | (Job::One(Work::Sum), 3) => {
+                Contents::Zeros
+            }
             _ if memory >= self.memories().1 => Contents::Poison,
             _ => Contents::Random,
         }
@@ -219,10 +207,12 @@ impl Task {
             Job::One(Work::Layernorm) => ("layernorm", vec![m, n]),
             Job::One(Work::Rmsnorm) => ("rmsnorm", vec![m, n]),
             Job::One(Work::RowSums) => ("row_sums_of", vec![m, n]),
-            Job::Sum => ("row_sums_of", vec![1, m * n]),
+            Job::One(Work::Sum) => ("row_sums_of", vec![1, m * n]),
             Job::One(Work::Gemv) => ("matrix_vector", vec![m, n]),
             Job::One(Work::Gravity) => ("attraction", vec![n]),
-            Job::One(Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom)
+            Job::One(
+                Work::CumulativeSums | Work::SumsBefore | Work::PieceSums | Work::CumulativeSumsOfPieces,
+            )
             | Job::CumulativeSums => ("cumulative_sums_of", vec![m, n]),
             Job::One(Work::ColumnSums) | Job::ColumnSums => ("column_sums_of", vec![m, n]),
             Job::One(Work::Gather) => ("gathered", vec![m, n]),
@@ -295,41 +285,32 @@ impl Task {
                 let given = vec![between, tensor(1, [n, 1], [1, n])];
                 vec![first, more(Work::ColumnSums, pieces, n, given)]
             }
-            Job::One(Work::CumulativeSums | Work::SumsBefore | Work::CumulativeSumsFrom)
+            Job::One(
+                Work::CumulativeSums | Work::SumsBefore | Work::PieceSums | Work::CumulativeSumsOfPieces,
+            )
             | Job::CumulativeSums => {
-                let parts = parts(m, n);
-                if parts == 1 {
+                let Some(pieces) = memory::pieces_of_rows(self.elem, m as usize, n as usize) else {
                     return vec![one(Work::CumulativeSums, vec![matrix(0), matrix(1)])];
-                }
-                let (pieces, length) = (m * parts, n / parts);
-                let piece = |memory| tensor(memory, [pieces, length], [length, 1]);
-                let of_pieces = |memory| tensor(memory, [pieces, 1], [1, pieces]);
-                let of_rows = |memory| tensor(memory, [m, parts], [parts, 1]);
-                let of = |work, given| Step {
-                    kernel: memory::choose(work, self.elem, pieces as usize, length as usize),
-                    given,
                 };
+                let sums = tensor(2, [m, pieces as i64], [pieces as i64, 1]);
                 vec![
-                    of(Work::RowSums, vec![piece(0), of_pieces(2)]),
-                    more(Work::SumsBefore, m, parts, vec![of_rows(2), of_rows(3)]),
-                    of(Work::CumulativeSumsFrom, vec![piece(0), of_pieces(3), piece(1)]),
+                    one(Work::PieceSums, vec![matrix(0), sums.clone()]),
+                    one(Work::CumulativeSumsOfPieces, vec![matrix(0), sums, matrix(1)]),
                 ]
             }
-            Job::Sum => {
-                let lines = lines(m * n);
-                let length = m * n / lines;
-                let from = tensor(0, [lines, length], [length, 1]);
-                let given = vec![tensor(2, [1, lines], [lines, 1]), tensor(1, [1, 1], [1, 1])];
-                let first = vec![from, tensor(2, [lines, 1], [1, lines])];
-                vec![
-                    Step {
-                        kernel: memory::choose(Work::RowSums, self.elem, lines as usize, length as usize),
-                        given: first,
-                    },
-                    more(Work::RowSums, 1, lines, given),
-                ]
+            Job::One(work @ Work::Sum) => {
+                let parts = tensor(2, [self.parts()], [1]);
+                vec![one(
+                    work,
+                    vec![tensor(0, [m * n], [1]), parts, tensor(3, [1], [1]), tensor(1, [1], [1])],
+                )]
             }
         }
+    }
+
+    /// The sums that the blocks of a sum leave.
+    fn parts(&self) -> i64 {
+        memory::parts(self.elem, (self.sizes[0] * self.sizes[1]) as usize) as i64
     }
 }
 

@@ -1,0 +1,76 @@
+//! Which cumulative sum suits rows of a length.
+
+use super::{BLOCKS, BUSY, Choice, Matrix, OWN, PART, SHORT, WIDEST, Work};
+
+impl Matrix {
+    pub(super) fn scans(&self) -> Choice {
+        let Matrix { work, elem, rows, columns, wide } = *self;
+        let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
+        // Rows begin between the widest vectors.
+        let between = wide * (elem.bytes() as usize) < WIDEST;
+        match work {
+            Work::CumulativeSums | Work::SumsBefore if columns <= 32 * SHORT => {
+                let exclusive = usize::from(work == Work::SumsBefore);
+                if !columns.is_multiple_of(32) {
+                    let lanes = columns.div_ceil(3).next_power_of_two().min(32);
+                    let each = columns.div_ceil(lanes) | 1;
+                    return own("cumulative_sums_short", &[("K", each), ("E", exclusive), ("G", lanes)]);
+                }
+                let rows = (256 * OWN / 2 / columns).max(1);
+                own("cumulative_sums", &[("R", rows), ("W", columns), ("L", 256), ("E", exclusive)])
+            }
+            Work::CumulativeSums | Work::SumsBefore if (32..BUSY).contains(&rows) && columns > PART => {
+                // A cluster scans a row, each of its blocks a tile at a time. While a block waits for its cluster, other
+                // resident ones load.
+                let exclusive = usize::from(work == Work::SumsBefore);
+                let blocks = BUSY.div_ceil(rows).next_power_of_two().min(8);
+                let constants = [("W", 256 * OWN), ("L", 256), ("E", exclusive), ("C", blocks), ("Q", 5)];
+                own("cumulative_sums", &constants)
+            }
+            Work::CumulativeSums | Work::SumsBefore if rows < 32 && columns > PART => {
+                // So few rows leave room for more threads and elements.
+                let exclusive = usize::from(work == Work::SumsBefore);
+                let (each, resident) = if elem.bytes() < 4 { (2 * OWN, 2) } else { (OWN, 3) };
+                let constants =
+                    [("W", 512 * each), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", resident)];
+                own("cumulative_sums", &constants)
+            }
+            Work::CumulativeSums if between && elem.bytes() < 4 && columns > 1000 => {
+                // As few tiles as possible of up to 288 vectors, as full as possible, but two where one would have more than
+                // four warps.
+                let value = WIDEST / elem.bytes() as usize;
+                let vectors = (columns + value - 1).div_ceil(value);
+                let tiles = vectors.div_ceil(288).max(vectors.div_ceil(128).min(2));
+                let threads = vectors.div_ceil(tiles).next_multiple_of(32);
+                // A multiprocessor's threads with 36 registers each.
+                let resident = 1792 / threads;
+                own("cumulative_sums_vectors", &[("L", threads), ("V", value), ("Q", resident)])
+            }
+            Work::CumulativeSums if between => {
+                // As few tiles as possible, as full as possible.
+                let tiles = columns.div_ceil(17 * 512);
+                let threads = columns.div_ceil(17 * tiles).next_multiple_of(32);
+                let mut choice = own("cumulative_sums_unaligned", &[("L", threads)]);
+                if elem.bytes() < 4 {
+                    // Loads of single elements hold fewer bytes in flight: one more block of 256 threads.
+                    choice.constants.push(("Q", (1280 / threads).clamp(1, 32)));
+                }
+                choice
+            }
+            _ => {
+                // A block scans a tile of its row at a time.
+                let most = if between { 256 } else { 512 };
+                let threads = columns.div_ceil(OWN).next_multiple_of(128).min(most);
+                let width = columns.next_multiple_of(threads * wide).min(threads * OWN);
+                let exclusive = usize::from(work == Work::SumsBefore);
+                let mut choice = own("cumulative_sums", &[("W", width), ("L", threads), ("E", exclusive)]);
+                if !between {
+                    // Other blocks load while one waits at its barriers; without a register bound one would be resident.
+                    // Narrow accesses need more registers.
+                    choice.constants.push(("Q", 1536 / threads));
+                }
+                choice
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! Which softmax, layer norm and RMS norm suits rows of a length: by lanes, in registers, in shared memory, or read twice.
+
+use super::{BETWEEN, BLOCKS, Choice, Matrix, OWN, PART, PROCESSORS, WIDEST, Work};
+use crate::Elem;
+
+/// Bytes of shared memory of a multiprocessor.
+const SHARED: usize = 227 * 1024;
+/// Of these, what a block needs besides its part of a row.
+const BESIDE: usize = 1536;
+/// Threads of a multiprocessor with 40 registers each.
+const THREADS: usize = 1536;
+/// Multiprocessors that clusters of 1, 2, 4, 8 and 16 blocks can fill on an H100: its groups of multiprocessors have 18,
+/// 16 or fewer of them.
+const FILLED: [usize; 5] = [132, 132, 128, 112, 104];
+/// Elements for each thread of rows that are on chip all at once.
+const RESIDENT: usize = 128;
+
+impl Matrix {
+    /// Rows that multiprocessors keep on chip, all at once.
+    fn resident(&self, kernel: &'static str) -> Option<Choice> {
+        let Matrix { elem, rows, columns, wide, .. } = *self;
+        // Threads of a block, and how many such blocks a multiprocessor has room for: seven eighths of a row are in shared
+        // memory.
+        let shape = |blocks: usize| {
+            let threads = columns.div_ceil(blocks * RESIDENT).next_multiple_of(32);
+            (threads, SHARED / (threads * RESIDENT / 8 * 7 * elem.bytes() as usize + BESIDE))
+        };
+        // Four bytes an element keep the memory busy between the exchanges of `…_long`, unless weights are read too.
+        if elem.bytes() > 2 && self.work != Work::Layernorm {
+            return None;
+        }
+        // Blocks that occupy three quarters of the device, and are resident at once.
+        let fits = |blocks: &usize| {
+            let (threads, resident) = shape(*blocks);
+            let most = FILLED[blocks.ilog2() as usize] * resident;
+            (3 * PROCESSORS / 4..=most).contains(&(rows * blocks)) && threads <= 1024
+        };
+        let blocks = [1, 2, 4, 8, BLOCKS].into_iter().find(fits)?;
+        let (threads, resident) = shape(blocks);
+        // Shorter parts gain nothing; asynchronous copies have four bytes or more.
+        if threads * RESIDENT <= 2 * PART || wide * (elem.bytes() as usize) < 4 {
+            return None;
+        }
+        // One block of a cluster on each multiprocessor: `…_long` overlaps more, unless it reduces two times.
+        if blocks > 1 && resident == 1 && self.work != Work::Layernorm {
+            return None;
+        }
+        let width = threads * RESIDENT;
+        Some(self.own(kernel, &[("W", width), ("L", threads), ("V", wide), ("C", blocks), ("Q", resident)]))
+    }
+
+    /// Rows that one block does not keep in registers: in the shared memory of clusters, all at once or one after another, or
+    /// read twice.
+    fn longer(&self) -> Option<Choice> {
+        let Matrix { elem, rows, columns, wide, .. } = *self;
+        let [resident, long, streamed] = match self.work {
+            Work::Softmax => ["softmax_resident", "softmax_long", "softmax_streamed"],
+            Work::Layernorm => ["layernorm_resident", "layernorm_long", "layernorm_streamed"],
+            _ => ["rmsnorm_resident", "rmsnorm_long", "rmsnorm_streamed"],
+        };
+        if columns <= PART {
+            return None;
+        }
+        if wide == 1 && columns + WIDEST <= BLOCKS * BETWEEN {
+            return Some(match self.work {
+                Work::Softmax => self.between_vectors("softmax_unaligned", 24),
+                Work::Layernorm => self.in_registers("layernorm_row", 17 * 512, 17),
+                _ => self.between_vectors("rmsnorm_unaligned", 24),
+            });
+        }
+        // Rows of a few blocks stay in registers, where there are enough of them.
+        if wide > 1 && columns <= 3 * PART && rows >= PROCESSORS {
+            let few = columns <= 5 * PART / 4;
+            match (self.work, elem.bytes()) {
+                (Work::Softmax, 4..) => return Some(self.in_registers("softmax_row", 3 * PART / 4, 24)),
+                (Work::Softmax, _) => return Some(self.in_registers("softmax_row", 3 * PART, 40)),
+                (Work::Layernorm, 4..) if few => {
+                    return Some(self.in_registers("layernorm_row", 2 * PART, 40));
+                }
+                (Work::Layernorm, 4..) => return Some(self.in_registers("layernorm_row", 3 * PART / 2, 24)),
+                (Work::Layernorm, _) => {}
+                (_, 4..) => {
+                    let half = columns.div_ceil(2).max(3 * PART / 4);
+                    return Some(self.in_registers("rmsnorm_row", half, 24));
+                }
+                _ => return Some(self.in_registers("rmsnorm_row", 3 * PART / 4, 24)),
+            }
+        }
+        if let Some(choice) = self.resident(resident) {
+            return Some(choice);
+        }
+        // Few rows take as many threads as possible.
+        let limit = if rows * BLOCKS > PROCESSORS { 4 } else { 2 };
+        // Reductions cost fewer threads less; RMS norm has little to reduce, and more of them load its weights.
+        let all = if self.work == Work::Rmsnorm { THREADS } else { THREADS / 2 };
+        let shape = |blocks| long_rows(elem, wide, columns.div_ceil(blocks), (limit, all));
+        let enough = |blocks: &usize| {
+            let resident = if *blocks == 1 && columns <= 20 * 1024 { 2 } else { 3 };
+            rows * blocks >= PROCESSORS && shape(*blocks).2 >= resident
+        };
+        let blocks = [1, 2, 4, 8].into_iter().find(enough).unwrap_or(BLOCKS);
+        let (width, threads, resident) = shape(blocks);
+        // Asynchronous copies have four bytes or more.
+        if resident < 2 || wide * (elem.bytes() as usize) < 4 {
+            // Few rows at a time, so that the L2 cache has them when they are read again.
+            let all = [("W", 1024 * OWN), ("L", 1024), ("V", wide), ("C", BLOCKS), ("Q", 1)];
+            return Some(self.own(streamed, &all));
+        }
+        let most = FILLED[blocks.ilog2() as usize] * resident / blocks;
+        // Single blocks find room anywhere: as many take equally many rows. Clusters overlap more where there are more.
+        let clusters = if blocks == 1 { rows.div_ceil(rows.div_ceil(most)) } else { most };
+        let all =
+            [("W", width), ("L", threads), ("V", wide), ("C", blocks), ("G", clusters), ("Q", resident)];
+        Some(self.own(long, &all))
+    }
+
+    /// Rows that begin between vectors, as vectors that begin before them: about so many elements for each thread.
+    fn between_vectors(&self, kernel: &'static str, elements: usize) -> Choice {
+        let value = WIDEST / self.elem.bytes() as usize;
+        // A row and what is before it in its first vector.
+        let columns = self.columns + value - 1;
+        let least = if columns <= PART { 1 } else { columns.div_ceil(BETWEEN) };
+        // Few rows take several blocks each.
+        let blocks = (2 * PROCESSORS / self.rows).min(columns / 4096).clamp(least, BLOCKS);
+        let part = columns.div_ceil(blocks);
+        let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 1024);
+        let width = part.next_multiple_of(threads * value);
+        self.own(kernel, &[("W", width), ("L", threads), ("V", value), ("C", blocks)])
+    }
+
+    /// Threads of a block that keeps a row in registers, with about this many elements for each.
+    fn keeping(&self, elements: usize) -> usize {
+        self.columns.div_ceil(elements).next_multiple_of(32).clamp(128, 1024)
+    }
+
+    pub(super) fn norms(&self) -> Choice {
+        let Matrix { work, elem, columns, wide, .. } = *self;
+        let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
+        let in_rows = |long, short, threads| self.in_rows(long, short, threads);
+        let keeping = |elements| self.keeping(elements);
+        let kept = keeping(if wide == 1 { 40 } else { OWN });
+        // Elements of two bytes, several in an access.
+        let narrow = elem.bytes() < 4 && wide > 1;
+        match work {
+            // Narrow rows spend more of their time at barriers: fewer threads each, so that more rows are resident, or a
+            // second reading, which takes few registers.
+            Work::Softmax if narrow && (PART / 2 + 1..=PART).contains(&columns) => {
+                let threads = keeping(2 * OWN);
+                let constants =
+                    [("W", threads * OWN), ("L", threads), ("V", wide), ("C", 1), ("Q", THREADS / threads)];
+                own("softmax_streamed", &constants)
+            }
+            Work::Softmax if wide == 1 && (2048..=PART).contains(&columns) => {
+                self.between_vectors("softmax_unaligned", if elem.bytes() < 4 { 40 } else { OWN })
+            }
+            Work::Softmax => self.longer().unwrap_or_else(|| {
+                let few = narrow && columns <= 6144;
+                let threads = if few { keeping(24) } else { kept };
+                let mut choice = in_rows("softmax_row", "softmax_rows", threads);
+                if narrow && !few {
+                    // All threads of a multiprocessor, with 32 registers each.
+                    choice.constants.push(("Q", 2048 / threads));
+                }
+                choice
+            }),
+            Work::Layernorm => self.longer().unwrap_or_else(|| {
+                // Long rows have fewer threads, with twice as many elements each: narrow ones sooner.
+                let least = if narrow { 6144 } else { PART / 2 };
+                let few = wide > 1 && (least + 1..=3 * PART / 4).contains(&columns);
+                let threads = if few { keeping(2 * OWN) } else { kept };
+                let mut choice = in_rows("layernorm_row", "layernorm_rows", threads);
+                if choice.kernel == "layernorm_row" && narrow {
+                    // Converted 16-bit weights take 32-bit registers: without a register bound fewer blocks would
+                    // be resident.
+                    let all = if few { 1024 } else { THREADS };
+                    choice.constants.push(("Q", (all / threads).max(1)));
+                }
+                rows_of_warps(&mut choice, elem, wide, 2);
+                choice
+            }),
+            _ => self.longer().unwrap_or_else(|| {
+                let mut choice = in_rows("rmsnorm_row", "rmsnorm_rows", kept);
+                // Without a register bound two blocks of 512 threads would be resident; accesses of four bytes have
+                // too many addresses for it.
+                if choice.kernel == "rmsnorm_row" && narrow && wide >= 4 {
+                    choice.constants.push(("Q", (THREADS / kept).max(1)));
+                }
+                rows_of_warps(&mut choice, elem, wide, 4);
+                choice
+            }),
+        }
+    }
+}
+
+/// Warps load several rows of odd lengths at once, whose elements of two bytes are loaded one by one.
+fn rows_of_warps(choice: &mut Choice, elem: Elem, wide: usize, least: usize) {
+    if wide == 1 && elem.bytes() < 4 {
+        choice
+            .constants
+            .iter_mut()
+            .filter(|(name, _)| *name == "R")
+            .for_each(|(_, rows)| *rows = (*rows).max(least));
+    }
+}
+
+/// Of a block that keeps so many elements of a row in shared memory, in four pieces: its tile, its threads, and how many
+/// such blocks are resident on a multiprocessor.
+fn long_rows(elem: Elem, wide: usize, part: usize, (limit, all): (usize, usize)) -> (usize, usize, usize) {
+    let resident = |width: usize| SHARED / (width * elem.bytes() as usize + BESIDE);
+    let most = (all / resident(part).clamp(1, limit) / 32 * 32).min(1024);
+    let each = part.div_ceil(4 * wide * most);
+    let threads = part.div_ceil(4 * wide * each).next_multiple_of(32).max(128);
+    let width = 4 * wide * each * threads;
+    (width, threads, resident(width).min(limit).min(all / threads))
+}

@@ -1,0 +1,56 @@
+//! Which tile and threads suit a transpose.
+
+use super::{Choice, WIDEST, dividing};
+use crate::Elem;
+
+/// Bytes of a sector.
+const SECTOR: usize = 32;
+
+/// The kernel for a transpose: reads are coalesced along rows of the matrix, writes along its columns.
+pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
+    let most = WIDEST / elem.bytes() as usize;
+    let (v, u) = (dividing(columns.max(1), most), dividing(rows.max(1), most));
+    let side = if v.min(u) >= 4 { 256 / elem.bytes() as usize } else { 64 };
+    // A short side is one tile; the other one is as much longer.
+    let fit = |extent: usize| match extent {
+        0..=1 => 1,
+        2..=8 => 8,
+        9..=32 => extent.next_multiple_of(16),
+        _ => side,
+    };
+    let other = |short: usize| {
+        (side * side / short).next_power_of_two().clamp(side, if short == 1 { 1024 } else { 512 })
+    };
+    // Columns of the result begin in the middle of sectors.
+    let cut = !(rows * elem.bytes() as usize).is_multiple_of(SECTOR);
+    let (b, e) = match (fit(rows), fit(columns)) {
+        (b, e) if b < side && e < side => (b, e),
+        (b, _) if b < side => (b, other(b)),
+        (_, e) if e < side => (other(e), e),
+        // One tile instead of two.
+        (b, e) if (b + 1..=b + 48).contains(&rows) && v * u > 1 => (rows.next_multiple_of(16), e),
+        // Longer pieces of columns cut fewer sectors.
+        (_, e) if cut => (if elem.bytes() > 2 || rows < 2048 { 128 } else { 256 }, e.min(64)),
+        both => both,
+    };
+    let u = if b.is_power_of_two() { u } else { 1 };
+    // Threads along contiguous elements, so that both modes of the tile are divided.
+    let threads = |along: usize, across: usize, values: usize, whole: bool| {
+        let divides = |n: &usize| along.is_multiple_of(n * values) && across.is_multiple_of(256 / n);
+        // A whole warp writes one piece of a column where pieces cut sectors.
+        let usual = if whole || values == 1 { 32 } else { 32 / values.min(4) };
+        [usual, 2 * usual, usual / 2, 4 * usual, usual / 4, usual / 8, 8 * usual, 1]
+            .into_iter()
+            .find(|n| *n > 0 && divides(n))
+    };
+    let narrower = |along, across, values: usize, whole| {
+        (0..=values.ilog2()).find_map(|k| Some((values >> k, threads(along, across, values >> k, whole)?)))
+    };
+    let (Some((v, c)), Some((u, d))) = (narrower(e, b, v, false), narrower(b, e, u, cut)) else {
+        let constants = vec![("V", 1), ("C", 32), ("U", 1), ("D", 32)];
+        return Choice { kernel: "transpose", elem: Some(elem), constants };
+    };
+    let pad = 4 / elem.bytes() as usize;
+    let constants = vec![("V", v), ("C", c), ("U", u), ("D", d), ("B", b), ("E", e), ("P", pad)];
+    Choice { kernel: "transpose", elem: Some(elem), constants }
+}
