@@ -1,9 +1,13 @@
 //! The one call that multiplies, on a device: which kernel it launches, and what it refuses before anything is submitted.
 
-use tilewright::matmul::{Host, HostTensor, Matmul, Ran};
+use tilewright::Element;
+use tilewright::matmul::{Factor, Host, HostTensor, Matmul, Ran};
 use tilewright::prelude::*;
 use tilewright::{matmul, matmul_into};
+use tilewright_codegen::launch::{self, Given};
+use tilewright_codegen::words::Words;
 use tilewright_runtime::{DeviceTensor, LaunchMatmul, TensorRef};
+use tilewright_tests::sweep::count;
 
 use crate::harness::{Fake, launched};
 
@@ -17,8 +21,6 @@ fn stream() -> Stream {
 fn zeros<T: Element, const R: usize>(stream: &Stream, extents: [usize; R]) -> DeviceTensor<T, R> {
     DeviceTensor::zeros(stream, extents).expect("memory")
 }
-
-use tilewright::Element;
 
 #[test]
 fn the_launch_is_that_of_the_kernel() {
@@ -43,6 +45,89 @@ fn the_launch_is_that_of_the_kernel() {
         assert_eq!((columns.shape(), columns.strides()), ([100, 300], [1, 100]));
     });
     run.sound();
+}
+
+/// Random numbers from a seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % most
+    }
+}
+
+/// Products of some sizes by the call, and what a launch of the kernel of their type and orders decides, which is what `tilewright bench
+/// gemm` measures.
+fn as_the_family<T: Factor>(stream: &Stream, random: &mut Random, shapes: u64) {
+    let orders = [0, 1, 2].map(|_| random.below(2) == 1);
+    let [a, b, c] = orders;
+    let key = |rows: bool, names: [&'static str; 2]| names[usize::from(rows)];
+    let keys = format!(
+        "dtype={} a={} b={} c={}",
+        T::ELEM,
+        key(a, ["m_major", "k_major"]),
+        key(b, ["k_major", "n_major"]),
+        key(c, ["m_major", "n_major"])
+    );
+    let kernel = Words::read(&keys).expect("keys").matmul().unwrap_or_else(|why| panic!("{keys}: {why}"));
+    let limits = stream.device().limits();
+    for _ in 0..shapes {
+        let [m, n, k] = [0, 1, 2].map(|_| match random.below(3) {
+            0 => 2 + random.below(300),
+            1 => 64 << random.below(4),
+            _ => 8 * (1 + random.below(80)),
+        } as usize);
+        let given = |place: u64, elem, mutable, [rows, columns]: [usize; 2], row_major: bool| {
+            let strides = if row_major { [columns, 1] } else { [1, rows] };
+            Given::Tensor(launch::Tensor {
+                elem,
+                mutable,
+                extents: vec![rows as i64, columns as i64],
+                strides: strides.map(|stride| stride as i64).to_vec(),
+                len: (rows * columns) as u64,
+                address: place << 44,
+            })
+        };
+        let planned = launch::plan(
+            &kernel,
+            &[
+                given(1, T::ELEM, false, [m, k], a),
+                given(2, T::ELEM, false, [n, k], !b),
+                given(3, T::Product::ELEM, true, [m, n], c),
+            ],
+            &limits,
+        );
+        let plan = planned.unwrap_or_else(|why| panic!("{keys} {m}x{n}x{k}: {why}"));
+        fn made<E: Element>(stream: &Stream, extents: [usize; 2], rows: bool) -> DeviceTensor<E, 2> {
+            DeviceTensor::for_results(stream, extents, rows).expect("memory")
+        }
+        let (of_a, of_b) = (made::<T>(stream, [m, k], a), made::<T>(stream, [k, n], b));
+        let mut of_c = made::<T::Product>(stream, [m, n], c);
+        let launched = matmul_into(stream, &of_a, &of_b, &mut of_c).expect("a launch");
+        assert_eq!(
+            (launched.variant, launched.grid, launched.variants, launched.packed().len()),
+            (Some(plan.variant), plan.grid, kernel.variants.len(), plan.packed.len()),
+            "{keys} {m}x{n}x{k}"
+        );
+        println!("compared");
+    }
+}
+
+#[test]
+fn plans_are_those_of_the_family() {
+    let shapes = count(10, 34);
+    let run = Fake::new().run(|| {
+        let (stream, mut random) = (stream(), Random(35));
+        as_the_family::<f32>(&stream, &mut random, shapes);
+        as_the_family::<bf16>(&stream, &mut random, shapes);
+        as_the_family::<i8>(&stream, &mut random, shapes);
+        as_the_family::<f64>(&stream, &mut random, shapes);
+        as_the_family::<tf32>(&stream, &mut random, shapes);
+        as_the_family::<e4m3>(&stream, &mut random, shapes);
+    });
+    let run = run.sound();
+    assert_eq!(run.said.matches("compared").count() as u64, 6 * shapes);
 }
 
 #[test]

@@ -234,3 +234,64 @@ fn what_cannot_be_multiplied_is_refused() {
         "a tensor of extents [2, 3] has 6 elements, and 5 were given\nhelp: give as many values as the product of the extents",
     );
 }
+
+/// What is computed with a product, and batches.
+#[test]
+fn what_does_not_belong_to_a_product_is_refused() {
+    let host = Host::cpu();
+    let zeros = |extents| HostTensor::<f32, 2>::zeros(extents).expect("memory");
+    let batch = |extents| HostTensor::<f32, 3>::zeros(extents).expect("memory");
+    let (a, b) = (zeros([2, 3]), zeros([3, 4]));
+    refused(
+        matmul(&host, &batch([2, 3, 5]), &batch([3, 4, 6])),
+        "`a` has 5 matrices, `b` 6 and `c` 5\nhelp: give all three the same third extent",
+    );
+    refused(
+        matmul(&host, &batch([2, 3, 5]), &b),
+        "`a` is 2 x 3 x 5, `b` is 3 x 4 and `c` is 2 x 4 x 5\nhelp: give all three two modes, or all three a third one, which \
+         counts products",
+    );
+    refused(
+        matmul(&host, &zeros([0, 3]), &b),
+        "argument `a`: it is 0 x 3, and its extent 0 is 0: there is nothing to multiply\nhelp: leave the call out where an \
+         extent is 0; a sum over no elements is 0, so fill the result yourself",
+    );
+    refused(
+        Matmul::new().residual_after(&zeros([2, 3])).run(&host, &a, &b),
+        "argument `residual`: it is 2 x 3, and `c` is 2 x 4\nhelp: give it the extents of `c`",
+    );
+    let columns = HostTensor::column_major([2, 4], vec![0.0f32; 8]).expect("as many");
+    refused(
+        Matmul::new().residual_after(&columns).run(&host, &a, &b),
+        "argument `residual`: its rows are not contiguous, and those of `c` are\nhelp: give it the layout of `c`",
+    );
+    let values = [0.0f32; 8];
+    let apart = HostRef::strided([4], [2], &values).expect("long enough");
+    refused(
+        Matmul::new().bias(apart).run(&host, &a, &b),
+        "argument `bias`: its elements are 2 apart\nhelp: copy them to be neighbours",
+    );
+    let three = HostTensor::<f32, 1>::zeros([3]).expect("memory");
+    refused(
+        Matmul::new().scale_rows(&three).run(&host, &a, &b),
+        "argument `scale_rows`: it is 3, and `c` has 2 rows\nhelp: give it one mode of 2 elements",
+    );
+    let small = |extents| HostTensor::<e4m3, 2>::zeros(extents).expect("memory");
+    refused(
+        Matmul::new().scale_blocks(&zeros([2, 1]), &zeros([1, 1])).run(
+            &host,
+            &small([2, 200]),
+            &small([200, 4]),
+        ),
+        "argument `scale_a`: it is 2 x 1, and scales of blocks of 128 are 2 x 2 here\nhelp: give `scale_a` (M, K/128) and \
+         `scale_b` (N/128, K/128), extents rounded up",
+    );
+}
+
+#[test]
+fn a_refused_product_leaves_its_result_alone() {
+    let mut c = HostTensor::row_major([2, 2], vec![7.0f32; 4]).expect("as many");
+    let a = HostTensor::<f32, 2>::zeros([2, 3]).expect("memory");
+    matmul_into(&Host::cpu(), &a, &a, &mut c).expect_err("a refusal");
+    assert_eq!(c.values(), [7.0; 4]);
+}
