@@ -3,12 +3,13 @@
 use std::time::Instant;
 
 use crate::shell::{Outcome, cargo, run as spawn, step};
-use crate::{publish, test};
+use crate::{publish, test, words};
 
 type Check = (&'static str, fn() -> Outcome);
 
 const CHECKS: &[Check] = &[
     ("format", format),
+    ("words", || words::run(&[])),
     ("clippy", clippy),
     ("first run", first_run),
     ("test", || test::run(&[])),

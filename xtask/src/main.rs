@@ -20,6 +20,7 @@ mod shell;
 mod snapshots;
 mod test;
 mod times;
+mod words;
 
 use shell::Outcome;
 use std::process::ExitCode;
@@ -103,6 +104,12 @@ const TASKS: &[Task] = &[
         arguments: "",
         purpose: "only obtain what the tests need (NVRTC, nvdisasm); `test` does this by itself",
         run: setup::run,
+    },
+    Task {
+        word: "words",
+        arguments: "[--bless]",
+        purpose: "words that have a better one, counted against limits that only go down; or lower the limits",
+        run: words::run,
     },
     Task { word: "help", arguments: "", purpose: "print this list", run: help },
 ];
