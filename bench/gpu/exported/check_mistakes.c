@@ -30,7 +30,10 @@ int main(void) {
     expect("another context is current", PLAN(&kernel, &arguments, &plan), plan.error, "opened in another context");
     expect("not planned", LAUNCH(stream, &plan, 0), plan.error, "not planned");
     /* Each takes one from the thread's stack of contexts. */
-    for (other = own; other; DO(cuCtxGetCurrent(&other))) DO(cuCtxSetCurrent(0));
+    do {
+        DO(cuCtxSetCurrent(0));
+        DO(cuCtxGetCurrent(&other));
+    } while (other);
     {
         static JOIN(KERNEL, _kernel) none;
         expect("no context", OPEN(&none), none.error, "no context is current");

@@ -56,10 +56,20 @@ int cuFuncSetAttribute(void *function, int attribute, int value) {
 }
 int cuGetErrorName(int error, const char **text) { return (void)error, *text = "E", 0; }
 int cuGetErrorString(int error, const char **text) { return (void)error, *text = "e", 0; }
-/* Modules and functions are their images. */
+/* Modules and functions are copies of what images begin with: a hash of the bytes after it, and their number. */
 int cuModuleLoadData(void **module, const void *image) {
-    memcpy(module, &image, sizeof image);
-    return 0;
+    static uint64_t modules[1 << 10][2];
+    static unsigned next;
+    uint64_t *made = modules[next++ % (1 << 10)];
+#ifndef WITHOUT_PLAN
+    uint64_t hash = 7;
+    memcpy(made, image, 16);
+    for (uint64_t at = 0; at < made[1]; ++at) hash = (hash ^ ((const unsigned char *)image)[16 + at]) * 0x100000001b3;
+    if (hash >> 1 != made[0]) return 1;
+#else
+    (void)image;
+#endif
+    return *module = made, 0;
 }
 int cuModuleGetFunction(void **function, void *module, const char *name) { return *function = module, !*name; }
 int cuModuleUnload(void *module) { return !module; }

@@ -22,19 +22,33 @@ use tilewright_tests::sweep::count;
 /// Where a launch has its workspace.
 const WORKSPACE: u64 = 1 << 50;
 
-/// A binary that names its variant: a hash of the source.
+fn hash(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(7, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)) >> 1
+}
+
+/// What stands for a variant's code: its source, in part.
+fn code(variant: &Variant) -> Vec<u8> {
+    let source = variant.source.as_bytes();
+    [&hash(source).to_le_bytes(), &source[..source.len().min(3000)]].concat()
+}
+
+/// The name of a variant: a hash of its code.
 fn named(variant: &Variant) -> u64 {
-    variant.source.bytes().fold(7, |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
-        >> 1
+    hash(&code(variant))
+}
+
+/// A binary of a variant: its name, the number of bytes of its code, and the code. The driver compares.
+fn binary(variant: &Variant) -> Vec<u8> {
+    let code = code(variant);
+    [&named(variant).to_le_bytes()[..], &(code.len() as u64).to_le_bytes(), &code].concat()
 }
 
 /// Binaries for sm_80 and sm_90, where the variant runs on them, and PTX for newer devices.
 fn images(variant: &Variant) -> Result<Vec<Image>, Refusal> {
     let program = &variant.program;
     let runs = |arch: &u32| program.arch <= *arch && (!program.arch_specific || program.arch == *arch);
-    let bytes = named(variant).to_le_bytes().to_vec();
-    let image = |arch| Image { arch, exact: program.arch_specific, ptx: false, bytes: bytes.clone() };
-    let ptx = |arch| Image { arch, exact: false, ptx: true, bytes: named(variant).to_le_bytes().to_vec() };
+    let image = |arch| Image { arch, exact: program.arch_specific, ptx: false, bytes: binary(variant) };
+    let ptx = |arch| Image { arch, exact: false, ptx: true, bytes: binary(variant) };
     let newer = (!program.arch_specific).then(|| ptx(program.arch));
     Ok([80, 90].into_iter().filter(runs).map(image).chain(newer).collect())
 }

@@ -68,6 +68,42 @@ static int tw_open(tilewright_context *context, tw_text *error) {
     return 0;
 }
 
+/* A length of a block of LZ4: what its token has of it, and what follows. */
+static size_t tw_length(size_t length, const unsigned char **from) {
+    if (length == 15) {
+        do length += **from;
+        while (*(*from)++ == 255);
+    }
+    return length;
+}
+
+/* Unpacks a block of LZ4. */
+static void tw_unpack(const unsigned char *from, size_t packed, unsigned char *to) {
+    const unsigned char *end = from + packed;
+    for (;;) {
+        unsigned token = *from++;
+        size_t length = tw_length(token >> 4, &from), distance;
+        memcpy(to, from, length);
+        to += length;
+        from += length;
+        if (from == end) return;
+        distance = from[0] | (size_t)from[1] << 8;
+        from += 2;
+        for (length = tw_length(token & 15, &from) + 4; length; --length, ++to) *to = *(to - distance);
+    }
+}
+
+/* Loads a binary, which the driver copies. */
+static int tw_module(const tw_image *image, void **module, tw_text *error) {
+    unsigned char *bytes = (unsigned char *)malloc(image->size);
+    int status;
+    if (!bytes) return TW_REFUSE(error, "there is no memory to unpack a kernel of %" PRIu64 " bytes", (uint64_t)image->size);
+    tw_unpack(image->block, image->packed, bytes);
+    status = tw_failed(error, "loading a kernel", cuModuleLoadData(module, bytes));
+    free(bytes);
+    return status;
+}
+
 /* The function of an alternative, loaded when it is first needed. */
 static int tw_load(const tw_variant *variant, tilewright_context *context, tilewright_function *functions, void **function,
                    tw_text *error) {
@@ -77,7 +113,7 @@ static int tw_load(const tw_variant *variant, tilewright_context *context, tilew
     int threads = 0, status;
     if (!own->function) {
         void *made = 0;
-        status = tw_failed(error, doing, cuModuleLoadData(&own->module, image->bytes));
+        status = tw_module(image, &own->module, error);
         if (!status) status = tw_failed(error, doing, cuModuleGetFunction(&made, own->module, variant->entry));
         if (!status && variant->shared_bytes > TW_STATIC_SHARED)
             status = tw_failed(error, doing, cuFuncSetAttribute(made, TW_FUNCTION_SHARED, (int)variant->shared_bytes));

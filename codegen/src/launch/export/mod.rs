@@ -2,6 +2,7 @@
 //! launches that [`super::plan`] follows, as tables, and one interpreter of these in C. It compiles nothing: whoever exports has
 //! the binaries.
 
+mod lz4;
 mod nodes;
 mod python;
 mod rust;

@@ -16,6 +16,7 @@ __declspec(dllimport) void (*__stdcall GetProcAddress(void *library, const char 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* The library of the driver, which is loaded when a kernel is first opened. Where this is 0, the program has its functions. */
@@ -165,7 +166,8 @@ typedef struct {
     uint32_t arch;
     int exact;
     int ptx;
-    const unsigned char *bytes;
+    size_t size, packed; /* bytes of the binary, and of the block of LZ4 that it is in */
+    const unsigned char *block;
 } tw_image;
 
 typedef struct {

@@ -292,8 +292,9 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                 bytes.push(0);
             }
             let (exact, ptx) = (u8::from(exact), u8::from(ptx));
-            let name = self.numbers("unsigned char", &bytes);
-            images.push(format!("{{{arch}, {exact}, {ptx}, {name}}}"));
+            let block = super::lz4::packed(&bytes);
+            let name = self.numbers("unsigned char", &block);
+            images.push(format!("{{{arch}, {exact}, {ptx}, {}, {}, {name}}}", bytes.len(), block.len()));
         }
         let binaries = self.array("tw_image", &images);
         let function = self.functions;

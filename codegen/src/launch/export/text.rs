@@ -63,8 +63,8 @@ pub(super) fn header(kernel: &Generated, functions: usize) -> String {
 
    Planning checks everything, chooses among the alternatives of the kernel by device, extents, strides and addresses, and loads
    what is needed. Where extents and strides are as before it takes over new addresses and numbers alone. A plan may be launched
-   any number of times. Nothing is allocated: where `plan.workspace` is not 0, a launch needs so many bytes of the device's
-   memory, from a multiple of 256 on, until it has ended. One thread at a time may use a kernel or a plan. The driver is loaded
+   any number of times. Nothing of the device's memory is allocated: where `plan.workspace` is not 0, a launch needs so many bytes
+   of it, from a multiple of 256 on, until it has ended. One thread at a time may use a kernel or a plan. The driver is loaded
    when a kernel is opened, so there is nothing to link with, but for -ldl before glibc 2.34. */
 #ifndef {guard}
 #define {guard}
