@@ -223,6 +223,8 @@ pub struct Expr {
 pub enum ExprKind {
     /// An integer literal.
     Int(i64),
+    /// An integer literal that only `u64` holds.
+    Long(u64),
     /// A floating-point literal.
     Float(f64),
     /// `true` or `false`.
@@ -393,6 +395,7 @@ wire! {
         8 Call { function, types, args }, 9 Method { receiver, method, args }, 10 Field { base, field },
         11 Index { base, index }, 12 Unary(a, b), 13 Binary(a, b, c), 14 Range(a, b), 15 Cast(a, b),
         16 Layout { shape, stride }, 17 Closure { params, body }, 18 If { condition, then, other }, 19 Block { lets, value },
+        20 Long(a),
     }
     struct Arg { name, value }
     enum Unary { 0 Neg, 1 Not }

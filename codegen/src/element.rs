@@ -1,6 +1,7 @@
 //! Element types as types of Rust. The list is closed: what a kernel reads as a number is one.
 
-use crate::elem::Elem;
+#[doc(hidden)]
+pub use crate::elem::Elem;
 use crate::{fp8, narrow};
 
 mod sealed {
@@ -95,9 +96,52 @@ elements! {
     u32 U32 0, u64::from, |bits| bits as u32;
     i8 I8 0, |x| u64::from(x as u8), |bits| bits as i8;
     u8 U8 0, u64::from, |bits| bits as u8;
+    i64 I64 0, i64::cast_unsigned, u64::cast_signed;
+    u64 U64 0, |x| x, |bits| bits;
+    i16 I16 0, |x| u64::from(x as u16), |bits| bits as i16;
+    u16 U16 0, u64::from, |bits| bits as u16;
+    bool Bool false, u64::from, |bits| bits & 0xff != 0;
     tf32 Tf32 tf32(0), |x| u64::from(x.0), |bits| tf32::from_bits(bits as u32);
     e4m3 E4m3 e4m3(0), |x| u64::from(x.0), |bits| e4m3(bits as u8);
     e5m2 E5m2 e5m2(0), |x| u64::from(x.0), |bits| e5m2(bits as u8);
+}
+
+/// An expression with the Rust type of an element type.
+///
+/// ```
+/// use tilewright_codegen::{Elem, element::Element, with_element};
+/// let bytes = |elem| with_element!(elem, T => size_of::<T>());
+/// assert_eq!([Elem::Bf16, Elem::I64].map(bytes), [2, 8]);
+/// assert!(with_element!(Elem::Bool, T => T::from_raw(1).to_raw() == 1));
+/// ```
+#[macro_export]
+macro_rules! with_element {
+    ($elem:expr, $T:ident => $body:expr) => {{
+        macro_rules! with {
+            ($ty:ty) => {{
+                type $T = $ty;
+                $body
+            }};
+        }
+        match $elem {
+            $crate::element::Elem::F64 => with!(f64),
+            $crate::element::Elem::F32 => with!(f32),
+            $crate::element::Elem::F16 => with!($crate::element::f16),
+            $crate::element::Elem::Bf16 => with!($crate::element::bf16),
+            $crate::element::Elem::I32 => with!(i32),
+            $crate::element::Elem::U32 => with!(u32),
+            $crate::element::Elem::I8 => with!(i8),
+            $crate::element::Elem::U8 => with!(u8),
+            $crate::element::Elem::Tf32 => with!($crate::element::tf32),
+            $crate::element::Elem::E4m3 => with!($crate::element::e4m3),
+            $crate::element::Elem::E5m2 => with!($crate::element::e5m2),
+            $crate::element::Elem::I64 => with!(i64),
+            $crate::element::Elem::U64 => with!(u64),
+            $crate::element::Elem::I16 => with!(i16),
+            $crate::element::Elem::U16 => with!(u16),
+            $crate::element::Elem::Bool => with!(bool),
+        }
+    }};
 }
 
 // One impl for each: the compiler shows the line of the one that would have fitted.
@@ -109,6 +153,11 @@ impl Elements<i32> for i32 {}
 impl Elements<u32> for u32 {}
 impl Elements<i8> for i8 {}
 impl Elements<u8> for u8 {}
+impl Elements<i64> for i64 {}
+impl Elements<u64> for u64 {}
+impl Elements<i16> for i16 {}
+impl Elements<u16> for u16 {}
+impl Elements<bool> for bool {}
 impl Elements<tf32> for tf32 {}
 impl Elements<e4m3> for e4m3 {}
 impl Elements<e5m2> for e5m2 {}

@@ -62,7 +62,7 @@ pub(crate) fn integer(n: i64) -> Result<()> {
     let problem =
         format!("the integer {n} is out of range: integers of kernels are at most {LARGEST} in magnitude");
     Err(Problem::new(problem)
-        .help("write a smaller one; where it is a number for elements, write it with a point, `1.0e12`"))
+        .help("write a smaller one; where it is a number for elements, write it with a point, `1.0e12`, or with its type, `… as i64`"))
 }
 
 /// A refusal of a layout that has an integer which is too large, or whose offsets are.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::elem::Elem;
+use crate::elem::{Elem, Kind};
 use crate::problem::{Problem, Result};
 use crate::{fp8, narrow};
 
@@ -82,6 +82,26 @@ impl Number {
         }
     }
 
+    /// Is it the same number? Integers are compared exactly.
+    pub fn is(self, other: Number) -> bool {
+        match (self.int(), other.int()) {
+            (Some(n), Some(m)) => n == m,
+            _ => self.to_f64() == other.to_f64(),
+        }
+    }
+
+    /// The double that stands for it and for no other number of a type: integers of 64 bits that are no doubles have none, but
+    /// for the greatest ones.
+    pub(crate) fn exact(self) -> Option<f64> {
+        match self {
+            Number::Float(x) => Some(x),
+            Number::Int(n) if (n as f64) as i128 == n || [i64::MAX.into(), u64::MAX.into()].contains(&n) => {
+                Some(n as f64)
+            }
+            Number::Int(_) => None,
+        }
+    }
+
     /// Are all its bits 0 in every type? Negative zero is not.
     pub fn is_zero(self) -> bool {
         match self {
@@ -144,9 +164,9 @@ impl Number {
             Elem::Tf32 => u64::from(narrow::tf32_bits(self.for_narrow())),
             Elem::F16 => u64::from(narrow::f16_bits(self.for_narrow())),
             Elem::Bf16 => u64::from(narrow::bf16_bits(self.for_narrow())),
-            Elem::I32 | Elem::U32 => u64::from(self.wrapped(elem) as u32),
-            Elem::I8 | Elem::U8 => u64::from(self.wrapped(elem) as u8),
             Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(self.to_f64(), elem)),
+            // The low bits.
+            _ => self.wrapped(elem) as u64 & (u64::MAX >> (64 - 8 * elem.bytes())),
         }
     }
 
@@ -178,27 +198,41 @@ impl Number {
     }
 }
 
-/// The value of an element of a type, of its bits.
+/// The value of an element of a type, of its bits; the nearest double to an integer of 64 bits.
 pub fn value(elem: Elem, bits: u64) -> f64 {
     match elem {
         Elem::F64 => f64::from_bits(bits),
         Elem::F32 | Elem::Tf32 => f64::from(f32::from_bits(bits as u32)),
         Elem::F16 => f64::from(narrow::f16_value(bits as u16)),
         Elem::Bf16 => f64::from(narrow::bf16_value(bits as u16)),
-        Elem::I32 => f64::from(bits as u32 as i32),
-        Elem::I8 => f64::from(bits as u8 as i8),
         Elem::E4m3 | Elem::E5m2 => f64::from(fp8::value(bits as u8, elem)),
-        Elem::U32 | Elem::U8 => bits as f64,
+        _ => integer(elem, bits) as f64,
+    }
+}
+
+/// The value of an element of an integer type, of its bits; of `bool` 1 or 0.
+///
+/// ```
+/// use tilewright_codegen::{Elem, number::integer};
+/// assert_eq!(integer(Elem::I16, 0xffff), -1);
+/// assert_eq!(integer(Elem::U64, u64::MAX), (1 << 64) - 1);
+/// ```
+pub fn integer(elem: Elem, bits: u64) -> i128 {
+    let unused = 64 - 8 * elem.bytes();
+    match elem.kind() {
+        Kind::Signed => i128::from((bits << unused).cast_signed() >> unused),
+        Kind::Bool => i128::from(bits & 0xff != 0),
+        _ => i128::from(bits << unused >> unused),
     }
 }
 
 /// The least and the greatest number of an integer type.
-pub(crate) fn range(elem: Elem) -> (i128, i128) {
-    match elem {
-        Elem::I32 => (i32::MIN.into(), i32::MAX.into()),
-        Elem::U32 => (0, u32::MAX.into()),
-        Elem::I8 => (i8::MIN.into(), i8::MAX.into()),
-        _ => (0, u8::MAX.into()),
+pub fn range(elem: Elem) -> (i128, i128) {
+    let bits = 8 * elem.bytes();
+    match elem.kind() {
+        Kind::Signed => (-1 << (bits - 1), (1 << (bits - 1)) - 1),
+        Kind::Bool => (0, 1),
+        _ => (0, (1 << bits) - 1),
     }
 }
 
@@ -218,7 +252,7 @@ pub(crate) fn greatest(elem: Elem) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Elem::{Bf16, F16, F32, F64, I8, I32, U8, U32};
+    use Elem::{Bf16, F16, F32, F64, I8, I16, I32, I64, U8, U16, U32, U64};
 
     #[track_caller]
     fn holds(number: impl Into<Number>, elem: Elem, value: f64) {
@@ -239,6 +273,11 @@ mod tests {
         holds(4_294_967_295i64, U32, 4_294_967_295.0);
         holds(-128, I8, -128.0);
         holds(255.0, U8, 255.0);
+        holds(-32768, I16, -32768.0);
+        holds(65535, U16, 65535.0);
+        holds(i64::MIN, I64, -(2f64.powi(63)));
+        holds(u64::MAX, U64, 2f64.powi(64));
+        holds(1, Elem::Bool, 1.0);
         holds(-0.0, I32, 0.0);
         holds(-0.0, F32, -0.0);
         holds(16_777_217, F32, 16_777_216.0);
@@ -269,6 +308,8 @@ mod tests {
             I32,
             "3000000000 is out of range for i32, which holds -2147483648 to 2147483647",
         );
+        refuses(-1, U64, "-1 is out of range for u64, which holds 0 to 18446744073709551615");
+        refuses(2, Elem::Bool, "2 is out of range for bool, which holds 0 to 1");
         refuses(-1, U32, "-1 is out of range for u32, which holds 0 to 4294967295");
         refuses(1e10, I32, "10000000000.0 is out of range for i32, which holds -2147483648 to 2147483647");
         refuses(1.5, I32, "1.5 is not an integer, and i32 is needed here");

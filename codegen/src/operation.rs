@@ -1,6 +1,7 @@
 //! Operations on scalars, and atomic updates of memory.
 
 use crate::elem::Elem;
+use crate::number::{self, Number};
 
 /// Functions of one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,21 +65,22 @@ pub enum Bin {
 impl Bin {
     /// The identity element, for operations that combine elements in any order. For minimum and maximum: the limits
     /// of an integer type, infinities of a floating-point type.
-    pub fn identity(self, elem: Elem) -> Option<f64> {
-        let (least, most) = match elem {
-            Elem::I8 => (-128.0, 127.0),
-            Elem::U8 => (0.0, 255.0),
-            Elem::U32 => (0.0, f64::from(u32::MAX)),
-            Elem::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
-            _ => (f64::NEG_INFINITY, f64::INFINITY),
+    pub fn identity(self, elem: Elem) -> Option<Number> {
+        let (least, most) = match elem.is_float() {
+            true => (Number::Float(f64::NEG_INFINITY), Number::Float(f64::INFINITY)),
+            false => {
+                let (least, most) = number::range(elem);
+                (Number::Int(least), Number::Int(most))
+            }
         };
+        let of = |n: i64| if elem.is_float() { Number::Float(n as f64) } else { Number::Int(n.into()) };
         match self {
-            Bin::Add | Bin::Or | Bin::Xor => Some(0.0),
-            Bin::Mul => Some(1.0),
+            Bin::Add | Bin::Or | Bin::Xor => Some(of(0)),
+            Bin::Mul => Some(of(1)),
             Bin::Max => Some(least),
             Bin::Min => Some(most),
-            Bin::And if matches!(elem, Elem::U8 | Elem::U32) => Some(most),
-            Bin::And => Some(-1.0),
+            Bin::And if elem.is_signed() => Some(of(-1)),
+            Bin::And => Some(most),
             Bin::Sub | Bin::Div | Bin::Rem | Bin::Shl | Bin::Shr => None,
             Bin::Pow | Bin::CopySign | Bin::MulHigh => None,
         }
@@ -129,7 +131,7 @@ impl Change {
 
     /// Does hardware support this atomic on this type?
     pub fn changes(self, elem: Elem) -> bool {
-        let int = matches!(elem, Elem::I32 | Elem::U32);
+        let int = elem.is_word();
         match self {
             Change::Add | Change::Sub => {
                 int || matches!(elem, Elem::F64 | Elem::F32 | Elem::F16 | Elem::Bf16)

@@ -21,6 +21,7 @@ use crate::ast::Span;
 use crate::bounds::Assumed;
 use crate::diagnostic::Diagnostic;
 use crate::hollow;
+use crate::number::Number;
 use crate::problem::Problem;
 use crate::thread::{Bin, Fact, Id};
 use crate::tile::visit::of_order;
@@ -173,7 +174,7 @@ impl Origins<'_> {
                 self.copied(stmt.by, (from, to), *fill, (state, self.loops.len()))
             }
             Op::Fill { to, value } => {
-                let holds = if let Expr::Lit(x) = value { Some(x.to_f64()) } else { None };
+                let holds = if let Expr::Lit(x) = value { x.exact() } else { None };
                 self.written(stmt.by, to, Beyond { holds, age: self.loops.len(), ..Beyond::NOTHING }, state);
             }
             Op::Map { ins, to, value } => {
@@ -236,7 +237,7 @@ impl Origins<'_> {
                 }
             }
             Op::Reduce { from, to, with, across, beyond: said } => {
-                let same = with.identity(self.program.tensor(to.tensor).elem);
+                let same = with.identity(self.program.tensor(to.tensor).elem).map(Number::to_f64);
                 let mask =
                     if said.is_some() { Ok(Vec::new()) } else { self.mask_of_reduction(from, same, state) };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));

@@ -70,11 +70,12 @@ impl Range {
         Range { lo: one.min(other), hi: one.max(other) }
     }
 
-    /// The range of an integer type; of a floating-point type, that of its truncation.
+    /// The range of an element as a coordinate. Fractions are truncated to `i32`, and integers of 64 bits clamped to it: what
+    /// lies outside is out of bounds of every tensor.
     pub fn of(elem: Elem) -> Range {
-        let elem = if elem.is_float() { Elem::I32 } else { elem };
-        let (lo, hi) = number::range(elem);
-        Range { lo, hi }
+        let (lo, hi) = number::range(if elem.is_float() { Elem::I32 } else { elem });
+        let (least, most) = number::range(Elem::I32);
+        if elem.bytes() > 4 { Range { lo: lo.max(least), hi: hi.min(most) } } else { Range { lo, hi } }
     }
 
     /// All results of an operation on two numbers.

@@ -2,6 +2,7 @@
 //! out-of-bounds elements along K that leave sums unchanged.
 
 use crate::elem::Elem;
+use crate::number::{self, Number};
 use crate::operation::Bin;
 use crate::problem::Result;
 use crate::typing::{self, Scalar};
@@ -50,26 +51,42 @@ impl Semiring {
 
     /// A value for each operand whose product changes no sum: the same for both if there is one.
     pub fn fills(self, elem: Elem) -> Option<[f64; 2]> {
-        let nothing = self.add.identity(elem)?;
-        let all = [[nothing, nothing], [nothing, self.mul.identity(elem)?]];
+        let nothing = self.add.identity(elem)?.to_f64();
+        let all = [[nothing, nothing], [nothing, self.mul.identity(elem)?.to_f64()]];
         all.into_iter().find(|[x, y]| self.is_nothing(*x, *y, elem))
     }
 
     /// Does the product of two values change no sum?
     pub fn is_nothing(self, x: f64, y: f64, elem: Elem) -> bool {
-        // Integers that fit in 32 bits are exact, and a product beyond them differs from every identity.
-        let bits = |of: fn(i64, i64) -> i64| of(x as i64, y as i64) as f64;
+        if !elem.is_float() {
+            return self.is_nothing_of_integers(x, y, elem);
+        }
         let product = match self.mul {
             Bin::Add => x + y,
             Bin::Mul => x * y,
             Bin::Min => x.min(y),
             Bin::Max => x.max(y),
-            Bin::And => bits(|x, y| x & y),
-            Bin::Or => bits(|x, y| x | y),
-            Bin::Xor => bits(|x, y| x ^ y),
             _ => return false,
         };
-        self.add.identity(elem) == Some(product)
+        self.add.identity(elem).map(Number::to_f64) == Some(product)
+    }
+
+    /// The same of integers: a product that does not fit differs from every identity.
+    fn is_nothing_of_integers(self, x: f64, y: f64, elem: Elem) -> bool {
+        let (least, most) = number::range(elem);
+        // The nearest double to the greatest number of 64 bits is one more.
+        let [x, y] = [x, y].map(|x| (x as i128).clamp(least, most));
+        let product = match self.mul {
+            Bin::Add => x + y,
+            Bin::Mul => x.saturating_mul(y),
+            Bin::Min => x.min(y),
+            Bin::Max => x.max(y),
+            Bin::And => x & y,
+            Bin::Or => x | y,
+            Bin::Xor => x ^ y,
+            _ => return false,
+        };
+        self.add.identity(elem) == Some(Number::Int(product))
     }
 }
 
@@ -79,7 +96,7 @@ mod tests {
 
     #[test]
     fn every_pair_of_operations_has_fills_that_change_no_sum() {
-        for elem in [Elem::F32, Elem::F64, Elem::F16, Elem::I32, Elem::U32] {
+        for elem in [Elem::F32, Elem::F64, Elem::F16, Elem::I32, Elem::U32, Elem::I64, Elem::U64] {
             let all = Semiring::OPERATIONS.map(|(_, operation)| operation);
             for (add, mul) in all.into_iter().flat_map(|add| all.map(|mul| (add, mul))) {
                 let with = Semiring { add, mul };

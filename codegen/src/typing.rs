@@ -23,6 +23,16 @@ pub enum Type {
     Condition,
 }
 
+impl Type {
+    /// The type of a number.
+    pub fn elem(self) -> Option<Elem> {
+        match self {
+            Type::Elem(elem) => Some(elem),
+            Type::Condition => None,
+        }
+    }
+}
+
 impl fmt::Display for Type {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -71,7 +81,7 @@ impl Types<'_> {
 
     fn inside(&self, of: &Expr) -> Result<Scalar> {
         let unknown = |what: &str| Problem::new(format!("this expression reads {what} that there is not"));
-        let leaf = |elem: Elem| Ok(Scalar::new(of.clone(), elem));
+        let leaf = |elem: Elem| Ok(Scalar::of(of.clone(), elem));
         match of {
             Expr::In(n) => match self.ins.get(usize::from(*n)) {
                 Some(elem) => leaf(*elem),
@@ -110,8 +120,22 @@ impl Types<'_> {
 }
 
 impl Scalar {
-    /// An expression of an element type.
+    /// An expression of an element type. One of `bool` is a condition.
     pub fn new(expr: Expr, elem: Elem) -> Scalar {
+        match expr {
+            expr if elem != Elem::Bool => Scalar::of(expr, elem),
+            Expr::Cast(Elem::Bool, of) if !matches!(*of, Expr::Lit(_)) => {
+                Scalar { expr: *of, ty: Some(Type::Condition) }
+            }
+            expr => {
+                let none = Expr::lit(0).cast(Elem::Bool);
+                Scalar { expr: Expr::Cmp(Cmp::Ne, Box::new(expr), Box::new(none)), ty: Some(Type::Condition) }
+            }
+        }
+    }
+
+    /// An expression of an element type, that of `bool` as it is stored.
+    fn of(expr: Expr, elem: Elem) -> Scalar {
         Scalar { expr, ty: Some(Type::Elem(elem)) }
     }
 
@@ -136,6 +160,17 @@ impl Scalar {
         match self.ty {
             None => settle(self.expr, to),
             Some(Type::Elem(elem)) if elem == to => Ok(self.expr),
+            Some(Type::Condition) if to == Elem::Bool => Ok(match self.expr {
+                // `true` and `false`
+                Expr::Cmp(Cmp::Ne, known, _) if matches!(&*known, Expr::Cast(Elem::Bool, x) if matches!(**x, Expr::Lit(_))) => {
+                    *known
+                }
+                condition => condition.cast(to),
+            }),
+            Some(Type::Elem(elem)) if to == Elem::Bool => {
+                Err(Problem::new(format!("a condition is needed here, and this is {elem}"))
+                    .help("compare it, such as `x != 0`"))
+            }
             Some(Type::Elem(elem)) => Err(Problem::new(format!("{to} is needed here, and this is {elem}"))
                 .help(format!("convert it with `as {to}`"))),
             Some(Type::Condition) => {
@@ -157,7 +192,7 @@ impl Scalar {
     }
 
     /// The literal that it is, with or without a type.
-    fn number(&self) -> Option<Number> {
+    pub(crate) fn literal_number(&self) -> Option<Number> {
         match &self.expr {
             Expr::Lit(number) => Some(*number),
             Expr::Cast(_, inner) => match **inner {
@@ -197,7 +232,7 @@ pub fn agree<const N: usize>(sign: &str, mut operands: [Scalar; N]) -> Result<([
             .help("compare the number with another"));
         };
         let settled = settle(operand.expr.clone(), elem).map_err(|problem| problem.arg(place))?;
-        *operand = Scalar::new(settled, elem);
+        *operand = Scalar::of(settled, elem);
     }
     Ok((operands, Some(ty)))
 }
@@ -239,7 +274,7 @@ fn settle(expr: Expr, elem: Elem) -> Result<Expr> {
             Expr::Un(f, Box::new(inner(*x)?))
         }
         Expr::Bin(f, x, y) => {
-            let y = Scalar::new(inner(*y)?, elem);
+            let y = Scalar::of(inner(*y)?, elem);
             can_two(f, Type::Elem(elem), &y)?;
             Expr::Bin(f, Box::new(inner(*x)?), Box::new(y.expr))
         }
@@ -323,28 +358,30 @@ pub fn cast(to: Elem, x: Scalar) -> Result<Scalar> {
         // The target of a literal's conversion is its type. A fraction is truncated, as it is at run time.
         (None, Expr::Lit(Number::Float(n))) if !to.is_float() => {
             let (least, most) = range(to);
-            Expr::lit((*n as i128).clamp(least, most) as i64).cast(to)
+            Expr::Lit(Number::Int((*n as i128).clamp(least, most))).cast(to)
         }
         (None, Expr::Lit(_)) => settle(x.expr, to)?,
         (None, Expr::Cast(..)) => x.expr.cast(to),
         (None, _) if to.is_float() => settle(x.expr, to)?,
         (None, _) => settle(x.expr, Elem::F64)?.cast(to),
     };
-    Ok(Scalar::new(expr, to))
+    Ok(Scalar::of(expr, to))
 }
 
 const AS_NUMBERS: &str = "make a number of a condition, such as `(x < y) as f32`, which is 1 or 0";
 
-/// The bits of a number of 4 bytes, as another type of 4 bytes.
+/// The bits of a number of 4 or 8 bytes, as another type of as many.
 pub fn bits(to: Elem, x: Scalar) -> Result<Scalar> {
     let problem = match x.ty {
-        Some(Type::Elem(from)) if from.bytes() == 4 && to.bytes() == 4 => {
-            return Ok(Scalar::new(Expr::Bits(to, Box::new(x.expr)), to));
+        Some(Type::Elem(from)) if from.bytes() >= 4 && from.bytes() == to.bytes() => {
+            return Ok(Scalar::of(Expr::Bits(to, Box::new(x.expr)), to));
         }
-        Some(ty) => format!("`bits` reads a number of 4 bytes as {to}, and this is {ty}"),
+        Some(ty) => format!("`bits` reads a number of {} bytes as {to}, and this is {ty}", to.bytes().max(4)),
         None => "`bits` needs a number with a type, and this is a literal".to_owned(),
     };
-    Err(Problem::new(problem).help("the types of 4 bytes are f32, i32 and u32: bits::<u32>(x as f32)"))
+    Err(Problem::new(problem).help(
+        "the types of 4 bytes are f32, i32 and u32, those of 8 bytes f64, i64 and u64: bits::<u32>(x as f32)",
+    ))
 }
 
 /// Functions of one value: what the user calls them.
@@ -408,7 +445,7 @@ fn can_one(f: Un, ty: Type) -> Result<()> {
     let (works_on, help) = match (f, ty) {
         (Un::Not, Type::Condition) | (Un::Abs, Type::Elem(_)) => return Ok(()),
         (Un::Not, Type::Elem(elem)) if !elem.is_float() => return Ok(()),
-        (Un::Neg, Type::Elem(elem)) if !matches!(elem, Elem::U32 | Elem::U8) => return Ok(()),
+        (Un::Neg, Type::Elem(elem)) if elem.is_float() || elem.is_signed() => return Ok(()),
         (Un::Not, _) => ("integers and conditions", "compare the number with 0, such as `x == 0`".to_owned()),
         (Un::Neg, Type::Elem(_)) => {
             ("numbers with a sign", "convert it first, such as `-(x as i32)`".to_owned())
@@ -436,9 +473,9 @@ fn can_two(f: Bin, ty: Type, right: &Scalar) -> Result<()> {
     let bits = matches!(f, Bin::And | Bin::Or | Bin::Xor);
     let shift = matches!(f, Bin::Shl | Bin::Shr);
     let elem = match ty {
-        Type::Elem(Elem::I32 | Elem::U32) if f == Bin::MulHigh => return Ok(()),
+        Type::Elem(elem) if f == Bin::MulHigh && elem.is_word() => return Ok(()),
         Type::Elem(elem) if f == Bin::MulHigh => {
-            return refuse("i32 and u32", elem.name(), "convert them first, such as `x as u32`");
+            return refuse("i32, u32, i64 and u64", elem.name(), "convert them first, such as `x as u32`");
         }
         Type::Condition if bits => return Ok(()),
         Type::Condition => return refuse("numbers", "conditions", AS_NUMBERS),
@@ -455,7 +492,7 @@ fn can_two(f: Bin, ty: Type, right: &Scalar) -> Result<()> {
         return refuse("floating-point numbers", elem.name(), "convert them first, such as `x as f32`");
     }
     let width = i128::from(elem.bytes() * 8);
-    match right.number().and_then(Number::int) {
+    match right.literal_number().and_then(Number::int) {
         Some(0) if matches!(f, Bin::Div | Bin::Rem) => Err(Problem::new("this divides by 0")
             .help("integers have no infinity; divide by another number")
             .arg(1)),

@@ -4,11 +4,10 @@ use std::collections::BTreeMap;
 
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::definition::Generated;
-use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::launch::{self, Given};
 use tilewright_codegen::thread::Fact;
 use tilewright_codegen::tile::{self, Program, Space};
-use tilewright_codegen::{Elem, element::Element};
+use tilewright_codegen::{Elem, element::Element, with_element};
 use tilewright_layout::{Symbol, Value};
 use tilewright_sim::Arg;
 
@@ -394,19 +393,7 @@ impl Tensor {
             let arg = if tensor.written { Arg::in_out(&data, extents) } else { Arg::tensor(&data, extents) };
             arg.strides(sizes(&tensor.strides)).offset(tensor.offset)
         }
-        match self.elem {
-            Elem::F64 => of::<f64>(self),
-            Elem::F32 => of::<f32>(self),
-            Elem::F16 => of::<f16>(self),
-            Elem::Bf16 => of::<bf16>(self),
-            Elem::I32 => of::<i32>(self),
-            Elem::U32 => of::<u32>(self),
-            Elem::I8 => of::<i8>(self),
-            Elem::U8 => of::<u8>(self),
-            Elem::Tf32 => of::<tf32>(self),
-            Elem::E4m3 => of::<e4m3>(self),
-            Elem::E5m2 => of::<e5m2>(self),
-        }
+        with_element!(self.elem, T => of::<T>(self))
     }
 
     /// The bits of each element of a buffer.
@@ -459,17 +446,5 @@ impl Tensor {
 
 fn number_arg(elem: Elem, value: f64) -> Arg {
     let bits = number::bits(elem, value);
-    match elem {
-        Elem::F64 => Arg::number(f64::from_raw(bits)),
-        Elem::F32 => Arg::number(f32::from_raw(bits)),
-        Elem::F16 => Arg::number(f16::from_raw(bits)),
-        Elem::Bf16 => Arg::number(bf16::from_raw(bits)),
-        Elem::I32 => Arg::number(i32::from_raw(bits)),
-        Elem::U32 => Arg::number(u32::from_raw(bits)),
-        Elem::I8 => Arg::number(i8::from_raw(bits)),
-        Elem::U8 => Arg::number(u8::from_raw(bits)),
-        Elem::Tf32 => Arg::number(tf32::from_raw(bits)),
-        Elem::E4m3 => Arg::number(e4m3::from_raw(bits)),
-        Elem::E5m2 => Arg::number(e5m2::from_raw(bits)),
-    }
+    with_element!(elem, T => Arg::number(T::from_raw(bits)))
 }

@@ -229,7 +229,8 @@ impl Seen {
                 Elem::U32 => "element: u32",
                 Elem::I8 => "element: i8",
                 Elem::U8 => "element: u8",
-                Elem::F32 | Elem::Tf32 | Elem::E4m3 | Elem::E5m2 => "element: f32",
+                // The others are not drawn.
+                _ => "element: f32",
             });
         }
         for stmt in &program.body {

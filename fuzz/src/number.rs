@@ -10,11 +10,11 @@ pub fn bits(elem: Elem, value: f64) -> u64 {
         Elem::F32 => u64::from((value as f32).to_bits()),
         Elem::F16 => u64::from(f16::from_f32(value as f32).to_bits()),
         Elem::Bf16 => u64::from(bf16::from_f32(value as f32).to_bits()),
-        Elem::I32 | Elem::U32 => u64::from(value as i64 as u32),
         Elem::Tf32 => u64::from(tf32::from_f32(value as f32).to_bits()),
         Elem::E4m3 => u64::from(e4m3::from_f32(value as f32).to_bits()),
         Elem::E5m2 => u64::from(e5m2::from_f32(value as f32).to_bits()),
-        Elem::I8 | Elem::U8 => u64::from(value as i64 as u8),
+        Elem::U64 => value as u64,
+        _ => value as i64 as u64 & u64::MAX >> (64 - 8 * elem.bytes()),
     }
 }
 
@@ -25,10 +25,11 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
         Elem::F32 => f64::from(f32::from_bits(bits as u32)),
         Elem::F16 => f64::from(f16::from_bits(bits as u16).to_f32()),
         Elem::Bf16 => f64::from(bf16::from_bits(bits as u16).to_f32()),
+        Elem::I64 => bits as i64 as f64,
         Elem::I32 => f64::from(bits as u32 as i32),
-        Elem::U32 => f64::from(bits as u32),
+        Elem::I16 => f64::from(bits as u16 as i16),
         Elem::I8 => f64::from(bits as u8 as i8),
-        Elem::U8 => f64::from(bits as u8),
+        Elem::U64 | Elem::U32 | Elem::U16 | Elem::U8 | Elem::Bool => bits as f64,
         Elem::Tf32 => f64::from(tf32::from_bits(bits as u32).to_f32()),
         Elem::E4m3 => f64::from(e4m3::from_bits(bits as u8).to_f32()),
         Elem::E5m2 => f64::from(e5m2::from_bits(bits as u8).to_f32()),
@@ -50,8 +51,13 @@ pub fn range(elem: Elem) -> (f64, f64) {
     match elem {
         Elem::I32 => (f64::from(i32::MIN), f64::from(i32::MAX)),
         Elem::U32 => (0.0, f64::from(u32::MAX)),
+        Elem::I64 => (i64::MIN as f64, i64::MAX as f64),
+        Elem::U64 => (0.0, u64::MAX as f64),
+        Elem::I16 => (-32768.0, 32767.0),
+        Elem::U16 => (0.0, 65535.0),
         Elem::I8 => (-128.0, 127.0),
         Elem::U8 => (0.0, 255.0),
+        Elem::Bool => (0.0, 1.0),
         _ => (f64::NEG_INFINITY, f64::INFINITY),
     }
 }

@@ -157,6 +157,7 @@ fn operand(of: &Expr) -> String {
 pub fn expr(of: &Expr) -> String {
     match &of.kind {
         ExprKind::Int(n) => n.to_string(),
+        ExprKind::Long(n) => n.to_string(),
         ExprKind::Float(x) => format!("{x:?}"),
         ExprKind::Bool(b) => b.to_string(),
         ExprKind::Str(text) => format!("{text:?}"),

@@ -81,6 +81,7 @@ pub(crate) fn expr(e: &Expr) -> String {
     let list = |items: &[Expr]| items.iter().map(expr).collect::<Vec<_>>().join(", ");
     match &e.kind {
         ExprKind::Int(n) => n.to_string(),
+        ExprKind::Long(n) => n.to_string(),
         ExprKind::Float(x) => format!("{x:?}"),
         ExprKind::Bool(b) => b.to_string(),
         ExprKind::Str(text) => format!("{text:?}"),

@@ -328,6 +328,7 @@ pub(crate) fn around(brackets: proc_macro2::extra::DelimSpan) -> Place {
 fn literal(from: &Lit, text: &mut Text) -> Option<ExprKind> {
     Some(match from {
         Lit::Int(int) => match int.base10_parse::<i64>() {
+            Err(_) if int.base10_parse::<u64>().is_ok() => ExprKind::Long(int.base10_parse().ok()?),
             Err(_) => {
                 text.wrong(int.span(), "this number does not fit into 64 bits", "write a smaller one");
                 return None;

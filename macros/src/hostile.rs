@@ -153,7 +153,7 @@ fn names_are_bounded() {
 fn integers_are_bounded() {
     let check = |text: &str, n: &str| {
         let expected = format!(
-            "the integer {n} is out of range: integers of kernels are at most 68719476736 in magnitude\nhelp: write a smaller one; where it is a number for elements, write it with a point, `1.0e12`"
+            "the integer {n} is out of range: integers of kernels are at most 68719476736 in magnitude\nhelp: write a smaller one; where it is a number for elements, write it with a point, `1.0e12`, or with its type, `… as i64`"
         );
         assert_eq!(said(&body(text)), expected, "{text}");
     };

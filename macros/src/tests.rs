@@ -471,6 +471,6 @@ fn settings_are_read() {
     check_settings("BM = 1 / 0", "5-10: this is not a size; help: write an integer such as `64`");
     check_settings(
         "T = 4",
-        "4-5: this is not an element type; help: the element types are f64, f32, f16, bf16, i32, u32, i8, u8, tf32, e4m3, e5m2",
+        "4-5: this is not an element type; help: the element types are f64, f32, f16, bf16, i32, u32, i8, u8, tf32, e4m3, e5m2, i64, u64, i16, u16, bool",
     );
 }

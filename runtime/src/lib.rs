@@ -150,5 +150,5 @@ pub use self::{
     kernel::{Built, Launch, LaunchMatmul},
     launch::Launched,
     stream::{Graph, Stream},
-    tensor::{DeviceTensor, Lent, LentMut, ReadTensor, Stored, TensorMut, TensorRef, WriteTensor},
+    tensor::{DeviceTensor, Lent, LentMut, Plain, ReadTensor, Stored, TensorMut, TensorRef, WriteTensor},
 };

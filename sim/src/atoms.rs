@@ -128,7 +128,7 @@ impl Cluster<'_> {
         };
         let fragment = Fragment { slot, elem, of: atom.row.operands[at].elem };
         let needed = fragment.registers(values);
-        if needed > len || is_double(elem) != (fragment.of == Elem::F64) {
+        if needed > len || is_double(elem) != is_double(fragment.of) {
             let name = &self.ctx.code.regs[reg as usize].name;
             return self.malformed(
                 w,

@@ -526,5 +526,5 @@ pub(crate) const THREAD: u32 = 0;
 
 /// Is a type stored in the file of 64-bit cells?
 pub(crate) fn is_double(elem: Elem) -> bool {
-    elem == Elem::F64
+    elem.bytes() == 8
 }

@@ -4,7 +4,7 @@
 use tilewright_codegen::Elem;
 use tilewright_codegen::thread::{Bin, Cmp, Scope, Un};
 
-use crate::code::{Ins, IntOp, Slot, Src};
+use crate::code::{Ins, IntOp, Slot, Src, is_double};
 use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result, Stop};
@@ -213,7 +213,7 @@ impl Cluster<'_> {
         if w.initialised(slot, elem) & w.mask != w.mask {
             return Err(self.uninitialised(w, slot, elem));
         }
-        if !w.since.is_empty() && elem != Elem::F64 {
+        if !w.since.is_empty() && !is_double(elem) {
             self.locked(w, slot, false)?;
             self.pinned(w, slot, "read")?;
             w.since[slot as usize].read();
@@ -224,7 +224,7 @@ impl Cluster<'_> {
     /// Checks that no operation in flight uses cells that are about to be written.
     #[inline]
     pub(crate) fn writable(&self, w: &mut Warp, slot: Slot, elem: Elem, count: u32) -> Result<()> {
-        if !w.since.is_empty() && elem != Elem::F64 {
+        if !w.since.is_empty() && !is_double(elem) {
             for slot in slot..slot + count {
                 self.locked(w, slot, true)?;
                 self.pinned(w, slot, "written")?;
@@ -249,13 +249,13 @@ impl Cluster<'_> {
 
     /// A register as text.
     pub(crate) fn register(&self, slot: Slot, elem: Elem) -> String {
-        let double = elem == Elem::F64;
+        let double = is_double(elem);
         let of = self
             .ctx
             .code
             .regs
             .iter()
-            .find(|reg| (reg.elem == Elem::F64) == double && (reg.at..reg.at + reg.len).contains(&slot));
+            .find(|reg| is_double(reg.elem) == double && (reg.at..reg.at + reg.len).contains(&slot));
         match of {
             Some(reg) => format!("element {} of the registers `{}`", slot - reg.at, reg.name),
             // The result of a shuffle from an inactive lane.

@@ -77,7 +77,7 @@ impl Dense {
     fn set(&mut self, at: usize, bits: u64, elem: Elem) {
         match self {
             Dense::Float(all) => all[at] = value::number(bits, elem),
-            Dense::Int(all) => all[at] = value::int(bits as u32, elem),
+            Dense::Int(all) => all[at] = value::int(bits, elem),
         }
     }
 

@@ -17,12 +17,7 @@ use tilewright_codegen::fp8;
 
 /// An element as an integer; fractions are truncated, as `as i64` does.
 pub(crate) fn to_int(bits: u64, elem: Elem) -> i64 {
-    match elem {
-        Elem::U32 | Elem::U8 => bits as i64,
-        Elem::I32 => i64::from(bits as i32),
-        Elem::I8 => i64::from(bits as i8),
-        _ => i64::from(cast(bits, elem, Elem::I32) as i32),
-    }
+    if elem.is_float() { i64::from(cast(bits, elem, Elem::I32) as i32) } else { int(bits, elem) }
 }
 
 /// The bits of an integer as an element.
@@ -30,13 +25,12 @@ pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
     match elem {
         Elem::F64 => (n as f64).to_bits(),
         Elem::F32 => u64::from((n as f32).to_bits()),
-        Elem::Tf32 => u64::from(narrow::tf32_bits(n as f64)),
-        // Through float and through double, of which each is rounded once where it matters.
+        Elem::Tf32 => u64::from(narrow::tf32_bits(to_odd(n.into()))),
+        // Through float, which holds all that is not infinite, and through double, which is rounded to odd.
         Elem::F16 => u64::from(half(n as f32)),
-        Elem::Bf16 => u64::from(narrow::bf16_bits(n as f64)),
-        Elem::I32 | Elem::U32 => u64::from(n as u32),
-        Elem::I8 | Elem::U8 => u64::from(n as u8),
+        Elem::Bf16 => u64::from(narrow::bf16_bits(to_odd(n.into()))),
         Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(n as f64, elem)),
+        _ => low(n.cast_unsigned(), elem),
     }
 }
 
@@ -77,15 +71,37 @@ fn narrowed(x: f32, elem: Elem) -> u32 {
     }
 }
 
-/// An integer element as a number.
+/// The low bits, which an integer type keeps.
 #[inline]
-pub(crate) fn int(bits: u32, elem: Elem) -> i64 {
+fn low(bits: u64, elem: Elem) -> u64 {
+    bits & (u64::MAX >> (64 - 8 * elem.bytes()))
+}
+
+/// An integer element as a number; one of `u64` as the number of the same bits.
+#[inline]
+pub(crate) fn int(bits: u64, elem: Elem) -> i64 {
     match elem {
         Elem::I32 => i64::from(bits as i32),
-        Elem::U32 => i64::from(bits),
         Elem::I8 => i64::from(bits as i8),
-        _ => i64::from(bits as u8),
+        Elem::I16 => i64::from(bits as i16),
+        _ => low(bits, elem).cast_signed(),
     }
+}
+
+/// An integer element as it is.
+fn whole(bits: u64, elem: Elem) -> i128 {
+    if elem == Elem::U64 { bits.into() } else { int(bits, elem).into() }
+}
+
+/// An integer as a double that is rounded to odd: rounded again to fewer bits it is the nearest number.
+fn to_odd(n: i128) -> f64 {
+    let (mut digits, mut shift) = (n.unsigned_abs(), 0);
+    while digits >> 53 != 0 {
+        digits = digits >> 1 | digits & 1;
+        shift += 1;
+    }
+    let x = digits as f64 * 2f64.powi(shift);
+    if n < 0 { -x } else { x }
 }
 
 /// Any element as a double; every type but large integers of 64 bits fits.
@@ -93,19 +109,39 @@ pub(crate) fn number(bits: u64, elem: Elem) -> f64 {
     match elem {
         Elem::F64 => f64::from_bits(bits),
         _ if elem.is_float() => f64::from(float(bits as u32, elem)),
-        _ => int(bits as u32, elem) as f64,
+        _ => whole(bits, elem) as f64,
     }
 }
 
 /// Converts: to floating-point types to nearest, ties to even; from them to integers towards zero, saturated,
 /// NaN to 0; between integers the low bits.
 pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
-    use Elem::{Bf16, E4m3, E5m2, F16, F32, F64, I8, I32, Tf32, U8, U32};
+    use Elem::{Bf16, E4m3, E5m2, F16, F32, F64, Tf32};
     if from == to {
         return bits;
     }
+    if from == Elem::U64 && to.is_float() {
+        return match to {
+            F64 => (bits as f64).to_bits(),
+            F32 => u64::from((bits as f32).to_bits()),
+            F16 => u64::from(half(bits as f32)),
+            Bf16 => u64::from(narrow::bf16_bits(to_odd(bits.into()))),
+            Tf32 => u64::from(narrow::tf32_bits(to_odd(bits.into()))),
+            _ => u64::from(fp8::bits(bits as f64, to)),
+        };
+    }
     if !from.is_float() {
-        return from_int(int(bits as u32, from), to);
+        return from_int(int(bits, from), to);
+    }
+    // Fractions are truncated, and clamped; what is no number is 0.
+    if !to.is_float() {
+        let x = number(bits, if from == Tf32 { F32 } else { from });
+        let bits = if to == Elem::U64 { x as u64 } else { (x as i64).cast_unsigned() };
+        let (least, most) = tilewright_codegen::number::range(to);
+        return match to.bytes() {
+            8 => bits,
+            _ => low((bits.cast_signed() as i128).clamp(least, most) as u64, to),
+        };
     }
     if from == F64 {
         let x = f64::from_bits(bits);
@@ -115,11 +151,7 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
             F16 => u64::from(narrow::f16_bits(x)),
             Bf16 => u64::from(narrow::bf16_bits(x)),
             E4m3 | E5m2 => u64::from(fp8::bits(x, to)),
-            I32 => u64::from((x as i32) as u32),
-            U32 => u64::from(x as u32),
-            I8 => u64::from((x as i8) as u8),
-            U8 => u64::from(x as u8),
-            F64 => bits,
+            _ => bits,
         };
     }
     let x = float(bits as u32, if from == Tf32 { F32 } else { from });
@@ -129,11 +161,7 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
         Tf32 => u64::from(narrow::tf32_bits(f64::from(x))),
         F16 => u64::from(half(x)),
         Bf16 => u64::from(brain(x)),
-        E4m3 | E5m2 => u64::from(fp8::bits(f64::from(x), to)),
-        I32 => u64::from((x as i32) as u32),
-        U32 => u64::from(x as u32),
-        I8 => u64::from((x as i8) as u8),
-        U8 => u64::from(x as u8),
+        _ => u64::from(fp8::bits(f64::from(x), to)),
     }
 }
 
@@ -153,25 +181,21 @@ pub(crate) fn un(f: Un, truth: bool, x: u64, elem: Elem) -> u64 {
         };
         return u64::from(narrowed(y, elem));
     }
-    let n = int(x as u32, elem);
+    let n = int(x, elem);
     from_int(
         match f {
-            Un::Neg => -n,
-            Un::Abs => n.abs(),
+            Un::Neg => n.wrapping_neg(),
+            Un::Abs if elem == Elem::U64 => n,
+            Un::Abs => n.wrapping_abs(),
             Un::Not if truth => i64::from(n == 0),
             Un::Not => !n,
-            Un::CountOnes => i64::from(bits_of(n, elem).count_ones()),
-            Un::LeadingZeros => i64::from(bits_of(n, elem).leading_zeros() + 8 * elem.bytes()) - 32,
+            Un::CountOnes => i64::from(low(x, elem).count_ones()),
+            Un::LeadingZeros => i64::from(low(x, elem).leading_zeros() + 8 * elem.bytes()) - 64,
             // No integer has these.
             _ => n,
         },
         elem,
     )
-}
-
-/// The bits that an integer type has, of 32.
-fn bits_of(n: i64, elem: Elem) -> u32 {
-    if elem.bytes() == 1 { u32::from(n as u8) } else { n as u32 }
 }
 
 fn un_double(f: Un, x: f64) -> f64 {
@@ -271,43 +295,86 @@ pub(crate) fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
         let (x, y) = (float(x as u32, elem), float(y as u32, elem));
         return u64::from(narrowed(float_pair!(f, x, y), elem));
     }
-    let (n, m) = (int(x as u32, elem), int(y as u32, elem));
-    let unsigned = elem == Elem::U32;
+    if elem == Elem::U64 {
+        return bin_unsigned(f, x, y);
+    }
+    let (n, m) = (int(x, elem), int(y, elem));
+    let (unsigned, bits) = (elem == Elem::U32, i64::from(elem.working_bits()));
     from_int(
         match f {
-            Bin::Add => n + m,
-            Bin::Sub => n - m,
+            Bin::Add => n.wrapping_add(m),
+            Bin::Sub => n.wrapping_sub(m),
             Bin::Mul => n.wrapping_mul(m),
             // The hardware's integer division by zero gives all bits set.
-            Bin::Div => n.checked_div(m).unwrap_or(-1),
-            Bin::Rem => n.checked_rem(m).unwrap_or(n),
+            Bin::Div | Bin::Rem if m == 0 => {
+                if f == Bin::Div {
+                    -1
+                } else {
+                    n
+                }
+            }
+            Bin::Div => n.wrapping_div(m),
+            Bin::Rem => n.wrapping_rem(m),
             Bin::Min => n.min(m),
             Bin::Max => n.max(m),
             Bin::And => n & m,
             Bin::Or => n | m,
             Bin::Xor => n ^ m,
-            // Shifts by 32 and more leave the sign alone.
+            // Shifts by all bits and more leave the sign alone.
             Bin::Shl => {
-                if (0..32).contains(&m) {
+                if (0..bits).contains(&m) {
                     n << m
                 } else {
                     0
                 }
             }
             Bin::Shr if unsigned => {
-                if (0..32).contains(&m) {
+                if (0..bits).contains(&m) {
                     n >> m
                 } else {
                     0
                 }
             }
-            Bin::Shr => n >> if (0..32).contains(&m) { m } else { 31 },
-            Bin::MulHigh => ((i128::from(n) * i128::from(m)) >> 32) as i64,
+            Bin::Shr => n >> if (0..bits).contains(&m) { m } else { bits - 1 },
+            Bin::MulHigh => ((i128::from(n) * i128::from(m)) >> bits) as i64,
             // No integer has these.
             Bin::Pow | Bin::CopySign => n,
         },
         elem,
     )
+}
+
+/// A function of two integers of 64 bits without a sign.
+fn bin_unsigned(f: Bin, n: u64, m: u64) -> u64 {
+    match f {
+        Bin::Add => n.wrapping_add(m),
+        Bin::Sub => n.wrapping_sub(m),
+        Bin::Mul => n.wrapping_mul(m),
+        Bin::Div => n.checked_div(m).unwrap_or(u64::MAX),
+        Bin::Rem => n.checked_rem(m).unwrap_or(n),
+        Bin::Min => n.min(m),
+        Bin::Max => n.max(m),
+        Bin::And => n & m,
+        Bin::Or => n | m,
+        Bin::Xor => n ^ m,
+        Bin::Shl => {
+            if m < 64 {
+                n << m
+            } else {
+                0
+            }
+        }
+        Bin::Shr => {
+            if m < 64 {
+                n >> m
+            } else {
+                0
+            }
+        }
+        Bin::MulHigh => ((u128::from(n) * u128::from(m)) >> 64) as u64,
+        // No integer has these.
+        Bin::Pow | Bin::CopySign => n,
+    }
 }
 
 /// `x * y + z`, rounded once.
@@ -331,7 +398,7 @@ pub(crate) fn fma(x: u64, y: u64, z: u64, elem: Elem) -> u64 {
             u64::from(if elem == Elem::F16 { narrow::f16_bits(sum) } else { narrow::bf16_bits(sum) })
         }
         _ => {
-            let [x, y, z] = [x, y, z].map(|bits| int(bits as u32, elem));
+            let [x, y, z] = [x, y, z].map(|bits| int(bits, elem));
             from_int(x.wrapping_mul(y).wrapping_add(z), elem)
         }
     }
@@ -373,7 +440,7 @@ pub(crate) fn cmp(how: Cmp, x: u64, y: u64, elem: Elem) -> bool {
             Cmp::Ne => x != y,
         };
     }
-    let (x, y) = (int(x as u32, elem), int(y as u32, elem));
+    let (x, y) = (whole(x, elem), whole(y, elem));
     match how {
         Cmp::Lt => x < y,
         Cmp::Le => x <= y,
@@ -384,7 +451,7 @@ pub(crate) fn cmp(how: Cmp, x: u64, y: u64, elem: Elem) -> bool {
 
 /// Is it nonzero?
 pub(crate) fn holds(x: u64, elem: Elem) -> bool {
-    if elem.is_float() { number(x, elem) != 0.0 } else { int(x as u32, elem) != 0 }
+    if elem.is_float() { number(x, elem) != 0.0 } else { low(x, elem) != 0 }
 }
 
 #[cfg(test)]
@@ -523,7 +590,7 @@ mod tests {
                 assert_eq!(cast(wide, elem, Elem::U8), u64::from(x as u8));
             }
             for elem in [Elem::I8, Elem::U8] {
-                let n = int(u32::from(bits as u8), elem);
+                let n = int(u64::from(bits as u8), elem);
                 for to in [Elem::F16, Elem::Bf16, Elem::F32, Elem::F64] {
                     assert_eq!(number(cast(u64::from(bits as u8), elem, to), to), n as f64, "exact in {to}");
                 }

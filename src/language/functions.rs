@@ -437,7 +437,7 @@ language! {
     /// The remainder of x after whole multiples of y, with the sign of x: `x % y`, exactly.
     fn fmod(x: Number, y: Number) -> Number
         => f32 [-3.5, 3.5], "map(x, y, |x| fmod(x, 2.0));", f32 [-1.5, 1.5];
-    /// The upper half of the product of two `i32` or `u32`, which has 8 bytes.
+    /// The upper half of the product of two integers of 4 or 8 bytes, which has twice as many.
     fn mul_high(a: Number, b: Number) -> Number
         => i32 [3, 1000000], "map(x, y, |x| mul_high(x, x));", i32 [0, 232];
     /// The number of set bits of an integer.
@@ -446,7 +446,7 @@ language! {
     /// The number of zero bits before the first set bit of an integer; all of them for 0.
     fn leading_zeros(n: Number) -> Number
         => i32 [7, 0], "map(x, y, |x| leading_zeros(x));", i32 [29, 32];
-    /// The bits of a number of 4 bytes, as another type of 4 bytes: `bits::<u32>(x)`, `bits::<f32>(n)`.
+    /// The bits of a number of 4 or 8 bytes, as another type of as many: `bits::<u32>(x)`, `bits::<f64>(n)`.
     fn bits<T>(x: Number) -> Number
         => f32 [1.0, -2.0], "map(x, y, |x| bits::<u32>(x));", u32 [0x3f80_0000, 0xc000_0000];
     /// a·b + c, rounded once.

@@ -37,7 +37,7 @@ fn product(stream: &Stream, a: &DeviceTensor<f64, 2>, b: &[f32], c: &mut DeviceT
 }
 
 fn no_element(stream: &Stream) -> Result<DeviceTensor<f32, 1>, LaunchError> {
-    DeviceTensor::from_host(stream, [2], &[1u64, 2])
+    DeviceTensor::from_host(stream, [2], &[1u128, 2])
 }
 
 fn main() {}

@@ -11,27 +11,17 @@ use tilewright_layout::Value;
 use crate::hand::Hand;
 use crate::number::{Random, value};
 
-/// All element types.
-pub const ALL: [Elem; 11] = [
-    Elem::F64,
-    Elem::F32,
-    Elem::F16,
-    Elem::Bf16,
-    Elem::I32,
-    Elem::U32,
-    Elem::I8,
-    Elem::U8,
-    Elem::Tf32,
-    Elem::E4m3,
-    Elem::E5m2,
-];
+/// All types of numbers.
+pub fn all() -> impl Iterator<Item = Elem> {
+    Elem::all().filter(|elem| *elem != Elem::Bool)
+}
 
 /// Threads per block; each converts one element.
 pub const THREADS: usize = 128;
 
 /// The types that elements of a type are converted to.
 pub fn targets(elem: Elem) -> impl Iterator<Item = Elem> {
-    ALL.into_iter().filter(move |&target| target != elem)
+    all().filter(move |&target| target != elem)
 }
 
 /// The kernel's arguments: `from`, then `to_…` for each other type. Their sizes are multiples of the block.
@@ -127,7 +117,7 @@ fn chosen(elem: Elem) -> Vec<u64> {
     let mask = u64::MAX >> (64 - 8 * elem.bytes());
     let mut all: Vec<u64> = (0..4096).map(|_| word() & mask).collect();
     if !elem.is_float() {
-        all.extend((0..32).flat_map(|bit| [1u64 << bit, (1 << bit) - 1, (1 << bit) + 1]));
+        all.extend((0..8 * elem.bytes()).flat_map(|bit| [1u64 << bit, (1 << bit) - 1, (1 << bit) + 1]));
         all.extend((0..1024).chain(mask - 1024..=mask));
         return all.into_iter().map(|bits| bits & mask).collect();
     }
@@ -159,16 +149,28 @@ fn chosen(elem: Elem) -> Vec<u64> {
 
 /// The bits of a converted element; `None` for NaN, which has several encodings.
 pub fn wanted(bits: u64, from: Elem, to: Elem) -> Option<u64> {
-    let x = value(from, bits);
+    let exact = match from {
+        Elem::I64 => i128::from(bits as i64),
+        Elem::U64 => i128::from(bits),
+        _ => value(from, bits) as i128,
+    };
     if !from.is_float() && !to.is_float() {
-        return Some(x as i64 as u64 & (u64::MAX >> (64 - 8 * to.bytes())));
+        return Some(exact as u64 & (u64::MAX >> (64 - 8 * to.bytes())));
     }
+    if !from.is_float() {
+        return Some(Number::Int(exact).bits(to));
+    }
+    let x = value(from, bits);
     if to.is_float() {
         return (!x.is_nan()).then(|| Number::Float(x).bits(to));
     }
     Some(match to {
+        Elem::I64 => x as i64 as u64,
+        Elem::U64 => x as u64,
         Elem::I32 => u64::from(x as i32 as u32),
         Elem::U32 => u64::from(x as u32),
+        Elem::I16 => u64::from(x as i16 as u16),
+        Elem::U16 => u64::from(x as u16),
         Elem::I8 => u64::from(x as i8 as u8),
         _ => u64::from(x as u8),
     })

@@ -25,6 +25,7 @@ pub mod programs;
 pub mod rows;
 pub mod sweep;
 pub mod tensor;
+pub mod types;
 mod user_crate;
 pub mod views;
 

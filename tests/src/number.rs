@@ -2,6 +2,7 @@
 
 use tilewright::runtime::Stored;
 use tilewright::{Elem, Element, bf16, e4m3, e5m2, f16, tf32};
+use tilewright_codegen::with_element;
 
 /// Element types as numbers.
 pub trait Number: Element + Stored<Elem = Self> {
@@ -38,43 +39,32 @@ numbers! {
     u32: |x| x as i64 as u32, f64::from;
     i8: |x| x as i64 as i8, f64::from;
     u8: |x| x as i64 as u8, f64::from;
-}
-
-/// An expression in which a name is the type of these elements.
-#[macro_export]
-macro_rules! typed {
-    ($elem:expr, $name:ident => $what:expr) => {
-        $crate::typed!(@ $elem, $name, $what, F64 f64, F32 f32, F16 tilewright::f16, Bf16 tilewright::bf16, I32 i32, U32 u32, I8 i8, U8 u8, Tf32 tilewright::tf32, E4m3 tilewright::e4m3, E5m2 tilewright::e5m2)
-    };
-    (@ $elem:expr, $name:ident, $what:expr, $($known:ident $ty:ty),*) => {
-        match $elem {
-            $(tilewright::Elem::$known => {
-                type $name = $ty;
-                $what
-            })*
-        }
-    };
+    i64: |x| x as i64, |x| x as f64;
+    u64: |x| x as u64, |x| x as f64;
+    i16: |x| x as i64 as i16, f64::from;
+    u16: |x| x as i64 as u16, f64::from;
+    bool: |x| x != 0.0, |x| f64::from(u8::from(x));
 }
 
 /// The bits of the nearest element.
 pub fn bits(elem: Elem, value: f64) -> u64 {
-    typed!(elem, T => T::of(value).to_raw())
+    with_element!(elem, T => T::of(value).to_raw())
 }
 
 /// The value of an element's bits.
 pub fn value(elem: Elem, bits: u64) -> f64 {
-    typed!(elem, T => T::from_raw(bits).to())
+    with_element!(elem, T => T::from_raw(bits).to())
 }
 
 /// The nearest element's value.
 pub fn rounded(elem: Elem, value: f64) -> f64 {
-    typed!(elem, T => T::of(value).to())
+    with_element!(elem, T => T::of(value).to())
 }
 
 /// All bits of an element set: NaN for floats, and a conspicuous value for integers.
 pub fn poison(elem: Elem) -> u64 {
     let all = u64::MAX >> (64 - 8 * elem.bytes());
-    typed!(elem, T => Element::to_raw(<T as Element>::from_raw(all)))
+    with_element!(elem, T => Element::to_raw(<T as Element>::from_raw(all)))
 }
 
 /// The relative error of one rounding; 0 for integers.

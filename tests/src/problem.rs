@@ -3,16 +3,15 @@
 
 use tilewright::sim::Outcome;
 use tilewright::{Arg, Elem, Element};
-use tilewright_codegen::Generated;
 use tilewright_codegen::launch::Given;
 use tilewright_codegen::narrow::Int4;
 use tilewright_codegen::thread::Param;
+use tilewright_codegen::{Generated, with_element};
 use tilewright_layout::Value;
 
 use crate::memory;
 use crate::number::{self, Random};
 use crate::tensor::{Room, Tensor};
-use crate::typed;
 
 /// One argument of a kernel.
 #[derive(Clone, Debug)]
@@ -182,7 +181,7 @@ impl Problem {
         let one = |operand: &Operand| match operand {
             Operand::Tensor(tensor) => arg(tensor),
             Operand::Number(elem, value) => {
-                typed!(*elem, T => Arg::number(<T as number::Number>::of(*value)))
+                with_element!(*elem, T => Arg::number(<T as number::Number>::of(*value)))
             }
         };
         self.operands.iter().map(one).collect()
@@ -200,7 +199,7 @@ impl Problem {
     /// The first mismatch of a run in the simulator, if there is one.
     pub fn wrong_outcome(&self, outcome: &Outcome) -> Option<String> {
         let wrong = |result: &Tensor| {
-            let bits: Vec<u64> = typed!(result.elem, T => {
+            let bits: Vec<u64> = with_element!(result.elem, T => {
                 outcome.get::<T>(&result.name).expect("the result").into_iter().map(Element::to_raw).collect()
             });
             let bits = if bits.len() < result.len { result.around(bits) } else { bits };

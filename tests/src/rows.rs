@@ -118,9 +118,8 @@ pub fn value(bits: u64, elem: Elem) -> f64 {
         Elem::Bf16 => f64::from(narrow::bf16_value(bits as u16)),
         Elem::E4m3 | Elem::E5m2 => f64::from(fp8::value(bits as u8, elem)),
         Elem::I32 => f64::from(bits as u32 as i32),
-        Elem::U32 => f64::from(bits as u32),
         Elem::I8 => f64::from(bits as u8 as i8),
-        Elem::U8 => f64::from(bits as u8),
+        _ => bits as f64,
     }
 }
 

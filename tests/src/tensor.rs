@@ -1,12 +1,11 @@
 //! A tensor on the host: elements in a buffer with gaps, and poison everywhere else.
 
 use tilewright::{Arg, Elem, Element};
-use tilewright_codegen::launch;
 use tilewright_codegen::thread::Param;
+use tilewright_codegen::{launch, with_element};
 use tilewright_layout::Value;
 
 use crate::number;
-use crate::typed;
 
 /// Guard elements before and after every tensor, which must not change. Their number keeps addresses aligned.
 pub const GUARD: usize = 128;
@@ -117,7 +116,7 @@ impl Tensor {
     /// The buffer for the simulator.
     pub fn arg(&self) -> Arg {
         let (bits, extents) = (self.bits(), self.extents.clone());
-        let arg = typed!(self.elem, T => {
+        let arg = with_element!(self.elem, T => {
             let buffer: Vec<T> = bits.into_iter().map(T::from_raw).collect();
             if self.written { Arg::in_out(&buffer, extents) } else { Arg::tensor(&buffer, extents) }
         });
@@ -127,7 +126,7 @@ impl Tensor {
     /// An uninitialised result for the simulator, which then detects reads before writes, missing writes and
     /// repeated writes.
     pub fn output(&self) -> Arg {
-        typed!(self.elem, T => Arg::output::<T>(self.extents.clone())).strides(self.strides.clone())
+        with_element!(self.elem, T => Arg::output::<T>(self.extents.clone())).strides(self.strides.clone())
     }
 
     /// The launch plan's view of it, in a buffer at this address.

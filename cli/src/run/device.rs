@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use tilewright_codegen::Elem;
-use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
+use tilewright_codegen::element::Element;
 use tilewright_codegen::kernel_def::KernelDef;
+use tilewright_codegen::{Elem, with_element};
 use tilewright_runtime::{self as runtime, Device, DeviceTensor, Launch, Launched, Stored, Stream};
 
-use super::problem::{Argument, Problem, Tensor, decoded, encoded, typed};
+use super::problem::{Argument, Problem, Tensor, decoded, encoded};
 use crate::output::{Failure, Result};
 
 /// The outcome of a run on a device.
@@ -89,7 +89,7 @@ struct Number(Elem, f64);
 
 impl Owned for Number {
     fn argument(&mut self) -> runtime::Argument<'_> {
-        typed!(self.0, T => runtime::Argument::scalar(T::from_raw(encoded(self.0, self.1))))
+        with_element!(self.0, T => runtime::Argument::scalar(T::from_raw(encoded(self.0, self.1))))
     }
 
     fn result(&self) -> std::result::Result<Option<Vec<f64>>, runtime::Error> {
@@ -120,7 +120,7 @@ impl<T: Element, const R: usize> Owned for Sent<T, R> {
 }
 
 fn sent(stream: &Stream, tensor: &Tensor) -> std::result::Result<Box<dyn Owned>, runtime::Error> {
-    typed!(tensor.elem, T => match tensor.extents.len() {
+    with_element!(tensor.elem, T => match tensor.extents.len() {
         1 => with_rank::<T, 1>(stream, tensor),
         2 => with_rank::<T, 2>(stream, tensor),
         3 => with_rank::<T, 3>(stream, tensor),

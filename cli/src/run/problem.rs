@@ -1,9 +1,8 @@
 //! Generated arguments for a kernel: sizes from the command line, contents from a seed.
 
-use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::launch::{self, Given};
 use tilewright_codegen::thread::Param;
-use tilewright_codegen::{Elem, Generated};
+use tilewright_codegen::{Elem, Generated, number};
 use tilewright_layout::{Symbol, Value};
 
 use super::input::{Contents, Input};
@@ -414,8 +413,9 @@ impl Random {
     fn value(&mut self, elem: Elem) -> f64 {
         let bits = self.next();
         match elem {
-            Elem::I32 | Elem::I8 => (bits % 9) as f64 - 4.0,
-            Elem::U32 | Elem::U8 => (bits % 9) as f64,
+            Elem::Bool => (bits % 2) as f64,
+            elem if elem.is_signed() => (bits % 9) as f64 - 4.0,
+            elem if elem.is_integer() => (bits % 9) as f64,
             _ => rounded(elem, (bits >> 11) as f64 / (1u64 << 52) as f64 - 1.0),
         }
     }
@@ -441,12 +441,13 @@ impl Random {
 
 /// The initial contents of a result.
 fn poison(elem: Elem) -> f64 {
-    match elem {
-        Elem::I32 => f64::from(i32::MIN),
-        Elem::I8 => f64::from(i8::MIN),
-        Elem::U32 => f64::from(u32::MAX),
-        Elem::U8 => f64::from(u8::MAX),
-        _ => f64::NAN,
+    match elem.is_float() {
+        true => f64::NAN,
+        // All bits set, or the sign alone.
+        false => {
+            let (least, most) = number::range(elem);
+            if elem.is_signed() { least as f64 } else { most as f64 }
+        }
     }
 }
 
@@ -457,63 +458,13 @@ fn rounded(elem: Elem, value: f64) -> f64 {
 
 /// The bits of a value in an element type.
 pub(crate) fn encoded(elem: Elem, value: f64) -> u64 {
-    match elem {
-        Elem::F64 => value.to_bits(),
-        Elem::F16 => f16::from_f32(value as f32).to_bits().into(),
-        Elem::Bf16 => bf16::from_f32(value as f32).to_bits().into(),
-        Elem::I32 => (value as i32).cast_unsigned().into(),
-        Elem::U32 => (value as u32).into(),
-        Elem::I8 => (value as i8).cast_unsigned().into(),
-        Elem::U8 => (value as u8).into(),
-        Elem::F32 => (value as f32).to_bits().into(),
-        Elem::Tf32 => tf32::from_f32(value as f32).to_bits().into(),
-        Elem::E4m3 => e4m3::from_f32(value as f32).to_bits().into(),
-        Elem::E5m2 => e5m2::from_f32(value as f32).to_bits().into(),
-    }
+    number::Number::Float(value).bits(elem)
 }
 
 /// The value of bits of an element type.
 pub(crate) fn decoded(elem: Elem, bits: u64) -> f64 {
-    match elem {
-        Elem::F64 => f64::from_bits(bits),
-        Elem::F16 => f16::from_bits(bits as u16).to_f32().into(),
-        Elem::Bf16 => bf16::from_bits(bits as u16).to_f32().into(),
-        Elem::I32 => f64::from(bits as i32),
-        Elem::U32 => f64::from(bits as u32),
-        Elem::I8 => f64::from(bits as i8),
-        Elem::U8 => f64::from(bits as u8),
-        Elem::F32 => f32::from_bits(bits as u32).into(),
-        Elem::Tf32 => tf32::from_bits(bits as u32).to_f32().into(),
-        Elem::E4m3 => e4m3::from_bits(bits as u8).to_f32().into(),
-        Elem::E5m2 => e5m2::from_bits(bits as u8).to_f32().into(),
-    }
+    number::value(elem, bits)
 }
-
-/// The expression with the Rust type of an element type.
-macro_rules! typed {
-    ($elem:expr, $T:ident => $body:expr) => {{
-        macro_rules! with {
-            ($ty:ty) => {{
-                type $T = $ty;
-                $body
-            }};
-        }
-        match $elem {
-            Elem::F64 => with!(f64),
-            Elem::F16 => with!(f16),
-            Elem::Bf16 => with!(bf16),
-            Elem::I32 => with!(i32),
-            Elem::U32 => with!(u32),
-            Elem::I8 => with!(i8),
-            Elem::U8 => with!(u8),
-            Elem::F32 => with!(f32),
-            Elem::Tf32 => with!(tf32),
-            Elem::E4m3 => with!(e4m3),
-            Elem::E5m2 => with!(e5m2),
-        }
-    }};
-}
-pub(super) use typed;
 
 #[cfg(test)]
 mod tests {
@@ -642,8 +593,7 @@ mod tests {
 
     #[test]
     fn values_keep_their_bits() {
-        use Elem::*;
-        for elem in [F64, F32, F16, Bf16, I32, U32, I8, U8, Tf32, E4m3, E5m2] {
+        for elem in Elem::all() {
             let mut random = Random(5);
             for _ in 0..100 {
                 let value = random.value(elem);

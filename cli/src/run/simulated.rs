@@ -4,12 +4,12 @@ use std::io::IsTerminal;
 use std::sync::Arc;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
+use tilewright_codegen::element::Element;
 use tilewright_codegen::kernel_def::Places;
-use tilewright_codegen::{Elem, Generated};
+use tilewright_codegen::{Generated, with_element};
 use tilewright_sim::{Arg, Error, OnProgress, Options, Outcome};
 
-use super::problem::{Argument, Problem, Tensor, decoded, encoded, typed};
+use super::problem::{Argument, Problem, Tensor, decoded, encoded};
 
 /// The command line's settings of a run.
 pub(super) struct Wanted {
@@ -60,9 +60,9 @@ fn bar() -> Option<ProgressBar> {
 fn argument(argument: &Argument) -> Arg {
     match argument {
         Argument::Number { elem, value, .. } => {
-            typed!(*elem, T => Arg::number(T::from_raw(encoded(*elem, *value))))
+            with_element!(*elem, T => Arg::number(T::from_raw(encoded(*elem, *value))))
         }
-        Argument::Tensor(tensor) => typed!(tensor.elem, T => {
+        Argument::Tensor(tensor) => with_element!(tensor.elem, T => {
             let values: Vec<T> =
                 tensor.values.iter().map(|&value| T::from_raw(encoded(tensor.elem, value))).collect();
             let extents = tensor.extents.iter().copied();
@@ -77,7 +77,7 @@ fn argument(argument: &Argument) -> Arg {
 }
 
 fn result(outcome: &Outcome, tensor: &Tensor) -> Result<Vec<f64>, Error> {
-    typed!(tensor.elem, T => {
+    with_element!(tensor.elem, T => {
         let values = outcome.get::<T>(&tensor.name)?;
         Ok(values.into_iter().map(|value| decoded(tensor.elem, value.to_raw())).collect())
     })

@@ -4,6 +4,7 @@ use tilewright_layout::Tuple;
 
 use super::Builder;
 use crate::atom::Atom;
+use crate::elem::Elem;
 use crate::problem::{Cause, Problem, Result};
 use crate::semiring::Semiring;
 use crate::thread::Id;
@@ -208,6 +209,12 @@ impl Builder {
             }
         }
         let (x, y, z) = (self.elem(a), self.elem(b), self.elem(acc));
+        if let Some(flags) = [a, b, acc].into_iter().position(|of| self.elem(of) == Elem::Bool) {
+            let name = &[a, b, acc][flags].name;
+            return Err(Problem::new(format!("`gemm` multiplies numbers, and `{name}` has conditions"))
+                .help(format!("make numbers of them: `{name} as i32`, with sums of i32"))
+                .arg(flags));
+        }
         if x.is_float() != y.is_float()
             || x.is_float() != z.is_float()
             || z.bytes() < x.bytes().max(y.bytes())

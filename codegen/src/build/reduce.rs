@@ -2,9 +2,8 @@
 
 use super::Builder;
 use crate::elem::Elem;
-use crate::number::Number;
+use crate::number::{self, Number};
 use crate::problem::{Problem, Result, count};
-use crate::range::Range;
 use crate::thread::Bin;
 use crate::tile::{Across, Expr, Op};
 use crate::typing::Types;
@@ -56,8 +55,8 @@ impl Builder {
         across: Across,
         beyond: Option<Number>,
     ) -> Result<()> {
-        let nothing = with.identity(self.elem(to)).unwrap_or_default();
-        if let Some(beyond) = beyond.filter(|beyond| beyond.to_f64() != nothing) {
+        let nothing = with.identity(self.elem(to)).unwrap_or(Number::Int(0));
+        if let Some(beyond) = beyond.filter(|beyond| !beyond.is(nothing)) {
             return Err(would_count(beyond, nothing, self.elem(to)));
         }
         self.reducible(from, to)?;
@@ -128,8 +127,8 @@ impl Builder {
         }
         self.combinable(from, &elems, &with, &nothing)?;
         for ((value, nothing), &elem) in beyond.unwrap_or_default().iter().zip(&nothing).zip(&elems) {
-            if value.to_f64() != nothing.to_f64() {
-                return Err(would_count(*value, nothing.to_f64(), elem));
+            if !value.is(*nothing) {
+                return Err(would_count(*value, *nothing, elem));
             }
         }
         let (from, to, beyond) = (from.to_vec(), to.to_vec(), beyond.is_some());
@@ -196,15 +195,16 @@ impl Builder {
 }
 
 /// Elements beyond the edge that are no identity.
-fn would_count(beyond: Number, nothing: f64, elem: Elem) -> Problem {
-    let Range { lo, hi } = Range::of(elem);
-    let nothing = match nothing {
-        f64::INFINITY => format!("{elem}::INFINITY"),
-        f64::NEG_INFINITY => format!("{elem}::NEG_INFINITY"),
-        _ if elem.is_float() => format!("{nothing:?}"),
-        _ if nothing != 0.0 && nothing as i128 == lo => format!("{elem}::MIN"),
-        _ if nothing as i128 == hi => format!("{elem}::MAX"),
-        _ => format!("{nothing}"),
+fn would_count(beyond: Number, nothing: Number, elem: Elem) -> Problem {
+    let (lo, hi) = number::range(elem);
+    let nothing = match (nothing.to_f64(), nothing.int()) {
+        (f64::INFINITY, _) => format!("{elem}::INFINITY"),
+        (f64::NEG_INFINITY, _) => format!("{elem}::NEG_INFINITY"),
+        (x, _) if elem.is_float() => format!("{x:?}"),
+        (_, Some(n)) if n != 0 && n == lo => format!("{elem}::MIN"),
+        (_, Some(n)) if n == hi => format!("{elem}::MAX"),
+        (x, None) => format!("{x}"),
+        (_, Some(n)) => format!("{n}"),
     };
     Problem::new(format!(
         "elements beyond the edge hold {beyond}, which would count: {nothing} changes nothing here"

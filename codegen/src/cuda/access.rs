@@ -26,6 +26,8 @@ fn access(elem: Elem, len: u32) -> Option<Access> {
         (Elem::F64, 2) => whole("double2", 2, elem),
         (Elem::I32, 2) => whole("int2", 2, elem),
         (Elem::I32, 4) => whole("int4", 4, elem),
+        (Elem::I64, 2) => whole("longlong2", 2, elem),
+        (Elem::U64, 2) => whole("ulonglong2", 2, elem),
         // Other widths as words.
         _ => match elem.bytes() * len {
             2 => whole("unsigned short", 1, Elem::U32),
@@ -247,7 +249,7 @@ impl Printer<'_> {
             op => (*op, value.clone()),
         };
         // CUDA's own where there is one, ours for narrow types and for min and max of float.
-        let int = matches!(elem, Elem::I32 | Elem::U32);
+        let int = elem.is_word();
         let (function, native) = match op {
             _ if !op.changes(elem) => return self.impossible(&format!("an atomic {op:?} of {elem}")),
             Change::Add if int || matches!(elem, Elem::F32 | Elem::F64) => ("atomicAdd", true),
@@ -267,8 +269,14 @@ impl Printer<'_> {
             _ => function.to_owned(),
         };
         let fence = if *scope <= Scope::Block { "__threadfence_block();" } else { "__threadfence();" };
+        // Of integers of 64 bits with a sign CUDA has the minimum and the maximum; the others have the same bits without one.
+        let unsigned = elem == Elem::I64 && !matches!(op, Change::Min | Change::Max);
+        let (cast, value) = match unsigned {
+            true => ("(unsigned long long*)", Val::Cast(Elem::U64, Box::new(value))),
+            false => ("", value),
+        };
         let value = self.value(&value);
-        let mut call = format!("{function}({address}, {value});");
+        let mut call = format!("{function}({cast}{address}, {value});");
         if let Some(old) = old {
             if !native {
                 return self.impossible(&format!("the value before an atomic {op:?} of {elem}"));

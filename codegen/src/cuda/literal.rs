@@ -1,7 +1,7 @@
 //! Numbers as C writes them, exactly.
 
-use crate::elem::Elem;
-use crate::number::Number;
+use crate::elem::{Elem, Kind};
+use crate::number::{self, Number};
 
 /// A number of a type.
 pub(super) fn literal(number: Number, elem: Elem) -> String {
@@ -11,11 +11,17 @@ pub(super) fn literal(number: Number, elem: Elem) -> String {
         Elem::F32 | Elem::Tf32 => float(f32::from_bits(bits as u32)),
         Elem::F16 | Elem::Bf16 => in_bits(elem, bits, 4),
         Elem::E4m3 | Elem::E5m2 => in_bits(elem, bits, 2),
-        Elem::U32 | Elem::U8 => format!("{bits}u"),
-        // The least number is no literal of C: its digits alone are out of range.
-        Elem::I32 if bits as u32 as i32 == i32::MIN => "(-2147483647 - 1)".to_string(),
-        Elem::I32 => (bits as u32 as i32).to_string(),
-        Elem::I8 => (bits as u8 as i8).to_string(),
+        elem => {
+            let (n, (least, _)) = (number::integer(elem, bits), number::range(elem));
+            let long = if elem.bytes() > 4 { "ll" } else { "" };
+            match elem.kind() {
+                // The least number is no literal of C: its digits alone are out of range.
+                Kind::Signed if elem.is_word() && n == least => format!("({}{long} - 1)", n + 1),
+                Kind::Signed => format!("{n}{long}"),
+                Kind::Unsigned => format!("{n}u{long}"),
+                _ => n.to_string(),
+            }
+        }
     }
 }
 
@@ -81,6 +87,10 @@ mod tests {
         check(4294967295i64, Elem::U32, "4294967295u");
         check(-128, Elem::I8, "-128");
         check(255, Elem::U8, "255u");
+        check(i64::MIN, Elem::I64, "(-9223372036854775807ll - 1)");
+        check(u64::MAX, Elem::U64, "18446744073709551615ull");
+        check(-32768, Elem::I16, "-32768");
+        check(1, Elem::Bool, "1");
         check(f64::MAX, Elem::I8, "127");
     }
 }

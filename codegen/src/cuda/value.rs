@@ -3,7 +3,8 @@
 use super::Printer;
 use super::int::{Level, Piece, binary};
 use super::literal::{literal, widened};
-use crate::elem::Elem;
+use crate::elem::{Elem, Kind};
+use crate::number;
 use crate::thread::{Bin, Cmp, Interval, Param, Un, Val};
 
 /// A value as text, and its type.
@@ -41,8 +42,8 @@ const PAIRS: [(Bin, &str, &str, &str); 6] = [
     (Bin::Rem, "", "fmodf", "fmod"),
     (Bin::Pow, "", "powf", "pow"),
     (Bin::CopySign, "", "copysignf", "copysign"),
-    // Of unsigned integers `__umulhi`.
-    (Bin::MulHigh, "__mulhi", "", ""),
+    // By width and sign.
+    (Bin::MulHigh, "mulhi", "", ""),
 ];
 
 /// The bits of one type of 4 bytes as another.
@@ -84,7 +85,7 @@ const DEFINED: [(Bin, &str, &str); 8] = [
 fn working(elem: Elem) -> Elem {
     match elem {
         Elem::F16 | Elem::Bf16 | Elem::Tf32 | Elem::E4m3 | Elem::E5m2 => Elem::F32,
-        Elem::I8 | Elem::U8 => Elem::I32,
+        elem if !elem.is_word() && !elem.is_float() => Elem::I32,
         elem => elem,
     }
 }
@@ -124,7 +125,7 @@ impl Printer<'_> {
             Val::Lit(n, elem) => Typed { piece: signed(literal(*n, *elem)), elem: *elem },
             Val::Int(at, elem) => {
                 let piece = self.int_piece(*at);
-                let from = if piece.wide { Elem::F64 } else { Elem::I32 };
+                let from = if piece.wide { Elem::I64 } else { Elem::I32 };
                 Typed { piece: convert_int(&piece, from, *elem), elem: *elem }
             }
             Val::Param(id) => {
@@ -152,6 +153,10 @@ impl Printer<'_> {
                 let piece = match row {
                     Some((.., function)) => call(function, &[&from.piece]),
                     None if held == wanted => from.piece,
+                    None if held == Elem::F64 => cast(*to, &call("__double_as_longlong", &[&from.piece])),
+                    None if wanted == Elem::F64 => {
+                        call("__longlong_as_double", &[&cast(Elem::I64, &from.piece)])
+                    }
                     None => cast(*to, &from.piece),
                 };
                 Typed { piece, elem: *to }
@@ -183,7 +188,7 @@ impl Printer<'_> {
                 let function = if is_bits(x.elem) { "shuffle_xor(" } else { "__shfl_xor_sync(0xffffffff, " };
                 let text = format!("{function}{}, {lanes})", x.piece.text);
                 let piece = Piece::new(text, Level::Primary);
-                let narrow = matches!(x.elem, Elem::I8 | Elem::U8);
+                let narrow = !x.elem.is_word() && !x.elem.is_float();
                 Typed { piece: if narrow { cast(x.elem, &piece) } else { piece }, elem: x.elem }
             }
         }
@@ -210,7 +215,8 @@ impl Printer<'_> {
     fn one(&mut self, function: Un, value: &Val) -> Typed {
         let x = self.operand(value);
         let (elem, double) = (x.elem, x.elem == Elem::F64);
-        let overflows = elem == Elem::I32 && self.kernel.interval_of(value).has(i32::MIN.into());
+        let (least, _) = number::range(elem);
+        let overflows = elem.is_word() && elem.is_signed() && self.kernel.interval_of(value).has(least);
         let prefix = |sign: &str| {
             let operand = x.piece.at(Level::Unary);
             let gap = if operand.starts_with(sign) { " " } else { "" };
@@ -221,7 +227,7 @@ impl Printer<'_> {
                 return Typed { piece: prefix("!"), elem };
             }
             Un::Not => prefix("~"),
-            Un::Neg if overflows => call("wrapping_neg", &[&x.piece]),
+            Un::Neg if overflows => call(&sized("wrapping_neg", elem), &[&x.piece]),
             Un::Neg => prefix("-"),
             Un::Recip => {
                 let one = Piece::new(if double { "1.0" } else { "1.0f" }, Level::Primary);
@@ -234,8 +240,8 @@ impl Printer<'_> {
                 _ if elem.is_float() => call("__fmul_rn", &[&x.piece, &Piece::new("1.0f", Level::Primary)]),
                 _ => return x,
             },
-            Un::Abs if matches!(elem, Elem::U32 | Elem::U8) => return x,
-            Un::Abs if overflows => call("wrapping_abs", &[&x.piece]),
+            Un::Abs if elem.kind() == Kind::Unsigned => return x,
+            Un::Abs if overflows => call(&sized("wrapping_abs", elem), &[&x.piece]),
             Un::Abs if !elem.is_float() => call("abs", &[&x.piece]),
             _ => {
                 let row = FUNCTIONS.iter().find(|row| row.0 == function);
@@ -247,7 +253,9 @@ impl Printer<'_> {
     }
 
     fn two(&mut self, function: Bin, x: &Val, y: &Val) -> Typed {
-        if function == Bin::Sub && *x == Val::lit(0, Elem::I32) {
+        if let (Bin::Sub, Val::Lit(n, Elem::I32 | Elem::I64)) = (function, x)
+            && n.is_zero()
+        {
             return self.one(Un::Neg, y);
         }
         let ranges = [x, y].map(|of| self.kernel.interval_of(of));
@@ -260,8 +268,13 @@ impl Printer<'_> {
                     double
                 } else if elem.is_float() {
                     float
-                } else if function == Bin::MulHigh && elem == Elem::U32 {
-                    "__umulhi"
+                } else if function == Bin::MulHigh {
+                    match (elem.is_signed(), elem.bytes()) {
+                        (true, 8) => "__mul64hi",
+                        (false, 8) => "__umul64hi",
+                        (true, _) => "__mulhi",
+                        (false, _) => "__umulhi",
+                    }
                 } else {
                     int
                 };
@@ -304,30 +317,37 @@ fn operation(function: Bin, elem: Elem, [x, y]: [&Piece; 2], [of_x, of_y]: [Inte
     if elem.is_float() {
         return plain;
     }
-    let result = function.interval(of_x, of_y);
-    match elem {
-        Elem::U32 if unsigned.is_empty() || result.is_some() => plain,
-        Elem::U32 => call(unsigned, &[x, y]),
-        _ if function == Bin::Xor && ![of_x, of_y].iter().any(|of| of.has(i32::MIN.into())) => plain,
+    let result = function.interval(of_x, of_y, elem.working_bits());
+    let all = Interval::of(working(elem));
+    match working(elem).is_signed() {
+        false if unsigned.is_empty() || result.is_some() => plain,
+        false => call(&sized(unsigned, elem), &[x, y]),
+        true if function == Bin::Xor && ![of_x, of_y].iter().any(|of| of.has(all.lo)) => plain,
         // What is shifted to the left may not be negative.
-        _ if function == Bin::Shl && of_x.lo < 0 => call(signed, &[x, y]),
-        _ if result.is_some_and(|result| result.is_within(Interval::of(Elem::I32))) => plain,
-        _ => call(signed, &[x, y]),
+        true if function == Bin::Shl && of_x.lo < 0 => call(&sized(signed, elem), &[x, y]),
+        true if result.is_some_and(|result| result.is_within(all)) => plain,
+        true => call(&sized(signed, elem), &[x, y]),
     }
+}
+
+/// The name of a function for integers of 32 bits, or of its counterpart for 64.
+fn sized(function: &str, elem: Elem) -> String {
+    if elem.bytes() > 4 { format!("{function}_64") } else { function.to_owned() }
 }
 
 /// Bit counts of an integer; of narrow types in their own width.
 fn counted(function: Un, x: &Piece, elem: Elem) -> Typed {
-    let narrow = elem.bytes() == 1;
-    let own =
-        if narrow { binary(x, "&", &Piece::new("255", Level::Primary), Level::BitAnd) } else { x.clone() };
+    let unused = 32u32.saturating_sub(8 * elem.bytes());
+    let number = |n: u32| Piece::new(n.to_string(), Level::Primary);
+    let own = match unused {
+        0 => x.clone(),
+        _ => binary(x, "&", &number(u32::MAX >> unused), Level::BitAnd),
+    };
+    let long = if elem.bytes() > 4 { "ll" } else { "" };
     let count = match function {
-        Un::CountOnes => call("__popc", &[&own]),
-        _ if narrow => {
-            let all = call("__clz", &[&own]);
-            binary(&all, "-", &Piece::new("24", Level::Primary), Level::Sum)
-        }
-        _ => call("__clz", &[&own]),
+        Un::CountOnes => call(&format!("__popc{long}"), &[&own]),
+        _ if unused > 0 => binary(&call("__clz", &[&own]), "-", &number(unused), Level::Sum),
+        _ => call(&format!("__clz{long}"), &[&own]),
     };
     Typed { piece: if elem == Elem::I32 { count } else { cast(elem, &count) }, elem }
 }
@@ -353,19 +373,20 @@ fn rounded(piece: Piece, elem: Elem) -> Piece {
 }
 
 /// An integer in a narrow floating-point type, rounded once: `float` holds all that f16 does not take for infinite, and
-/// types of eight bits for their greatest number; others need `double`.
-fn narrowed_int(piece: &Piece, to: Elem) -> Piece {
+/// types of eight bits for their greatest number; others need `double`, and one of 64 bits more than that.
+fn narrowed_int(piece: &Piece, from: Elem, to: Elem) -> Piece {
     match to {
         Elem::F16 | Elem::E4m3 | Elem::E5m2 => rounded(cast(Elem::F32, piece), to),
+        _ if from.bytes() > 4 => call(&format!("double_to_{to}"), &[&call("long_to_odd", &[piece])]),
         _ => call(&format!("double_to_{to}"), &[&cast(Elem::F64, piece)]),
     }
 }
 
-/// An index as a value. `from` is `I32`, or `F64` for one of 64 bits.
+/// An index as a value. `from` is `I32`, or `I64` for one of 64 bits.
 fn convert_int(piece: &Piece, from: Elem, to: Elem) -> Piece {
     match to {
-        Elem::I32 if from == Elem::I32 => piece.clone(),
-        to if is_narrow(to) => narrowed_int(piece, to),
+        to if to == from => piece.clone(),
+        to if is_narrow(to) => narrowed_int(piece, from, to),
         _ => cast(to, piece),
     }
 }
@@ -387,15 +408,19 @@ fn convert(piece: &Piece, from: Elem, to: Elem) -> Piece {
         (F32, to) if is_narrow(to) => rounded(piece.clone(), to),
         (F64, to) if is_narrow(to) => call(&format!("double_to_{to}"), &[piece]),
         // Exact, and much faster than by way of `double`.
-        (I8 | U8, to) if is_narrow(to) => rounded(cast(F32, piece), to),
-        (_, to) if is_narrow(to) => narrowed_int(piece, to),
+        (from, to) if is_narrow(to) && from.bytes() < 4 => rounded(cast(F32, piece), to),
+        (_, to) if is_narrow(to) => narrowed_int(piece, from, to),
         (F32, I32) => call("__float2int_rz", &[piece]),
         (F32, U32) => call("__float2uint_rz", &[piece]),
         (F64, I32) => call("double_to_int", &[piece]),
         (F64, U32) => call("double_to_unsigned", &[piece]),
-        (F32 | F64, I8 | U8) => {
+        (F32, I64) => call("float_to_long", &[piece]),
+        (F32, U64) => call("float_to_unsigned_long", &[piece]),
+        (F64, I64) => call("double_to_long", &[piece]),
+        (F64, U64) => call("double_to_unsigned_long", &[piece]),
+        (F32 | F64, to) if to.is_integer() => {
             let int = convert(piece, from, I32);
-            let (least, greatest) = if to == I8 { (-128, 127) } else { (0, 255) };
+            let (least, greatest) = number::range(to);
             let clamped = Piece::new(format!("min(max({}, {least}), {greatest})", int.text), Level::Primary);
             cast(to, &clamped)
         }

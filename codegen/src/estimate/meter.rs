@@ -455,7 +455,12 @@ impl<'k> Meter<'k> {
 
     /// Multiply-adds of a warp.
     fn multiply_add(&self, elem: Elem, count: f64) -> Load {
-        let like = if matches!(elem, Elem::F64 | Elem::I32 | Elem::U32) { elem } else { Elem::F32 };
+        let (like, count) = match elem {
+            Elem::F64 | Elem::I32 | Elem::U32 => (elem, count),
+            // In words of 32 bits: three products, and the carry.
+            Elem::I64 | Elem::U64 => (Elem::I32, 4.0 * count),
+            _ => (Elem::F32, count),
+        };
         let rate = self.target.cores.iter().find(|(of, _)| *of == like).map_or(64, |(_, rate)| *rate);
         Load { cores: f64::from(WARP) * count / f64::from(rate), issued: 1.0, ..Load::default() }
     }

@@ -189,6 +189,11 @@ const TYPES_ELSEWHERE: &[(&[&str], Elem)] = &[
     (&["uint", "unsigned", "uint32", "uint32_t"], Elem::U32),
     (&["char", "int8", "int8_t"], Elem::I8),
     (&["uint8", "uint8_t", "byte"], Elem::U8),
+    (&["long", "int64", "int64_t"], Elem::I64),
+    (&["ulong", "uint64", "uint64_t"], Elem::U64),
+    (&["short", "int16", "int16_t"], Elem::I16),
+    (&["ushort", "uint16", "uint16_t"], Elem::U16),
+    (&["boolean", "bool_"], Elem::Bool),
 ];
 
 /// What to write for a name of other languages.
@@ -218,18 +223,10 @@ pub(crate) fn element(name: &str) -> String {
     let usable = Elem::names();
     match (row, name) {
         (Some((_, elem)), _) => format!("write `{elem}`"),
-        (None, "i64" | "u64") => {
-            format!(
-                "there are no elements of 8 bytes but f64, and sizes have no type; the upper half of a product of 8 bytes is mul_high(a, b); use one of {usable}"
-            )
-        }
         (None, "usize" | "isize") => {
             format!(
                 "sizes are read off tensors, such as `a.size(0)`, and integers are indices as they are: x[(i)]; for numbers use one of {usable}"
             )
-        }
-        (None, "bool") => {
-            format!("a flag is an integer, `flag: i32`, and a condition is `flag != 0`; use one of {usable}")
         }
         _ => did_you_mean(name, usable.split(", ")).unwrap_or_else(|| format!("use one of {usable}")),
     }

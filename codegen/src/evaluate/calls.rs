@@ -10,6 +10,7 @@ use crate::elem::Elem;
 use crate::limits;
 use crate::problem::Problem;
 use crate::spelling::did_you_mean;
+use crate::typing::Type;
 use crate::view::View;
 
 impl Evaluator {
@@ -75,6 +76,14 @@ impl Evaluator {
                 (None, _) => format!("its named arguments are {}", allowed.join(", ")),
             };
             return self.complain(name.span, problem.help(help));
+        }
+        if let ("copy", Some((Value::Elements(of), at))) = (row.name, all.values.first().cloned())
+            && of.number.ty == Some(Type::Condition)
+        {
+            match self.flags(*of, all.name_or("condition")) {
+                Ok(flags) => all.values[0].0 = Value::View(flags),
+                Err(problem) => return self.complain(at, problem),
+            }
         }
         let condition = all.values.iter().find(|(value, _)| matches!(value, Value::Elements(_)));
         if let Some((_, at)) = condition

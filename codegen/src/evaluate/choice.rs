@@ -3,13 +3,29 @@
 use super::elementwise::Elements;
 use super::value::Value;
 use super::{Evaluator, advice, integer};
-use crate::ast::{Expr, Span};
+use crate::ast::{self, Span};
+use crate::elem::Elem;
 use crate::problem::Problem;
+use crate::tile::Expr;
 use crate::typing::{self, Scalar};
 
 impl Evaluator {
-    pub(super) fn choice(&mut self, condition: &Expr, then: &Expr, other: &Expr, span: Span) -> Value {
-        match self.unsettled(condition) {
+    pub(super) fn choice(
+        &mut self,
+        condition: &ast::Expr,
+        then: &ast::Expr,
+        other: &ast::Expr,
+        span: Span,
+    ) -> Value {
+        let found = match self.unsettled(condition) {
+            flag if self.is_flag(&flag) => self.read(flag, condition.span),
+            Value::View(view) if self.builder.elem(&view) == Elem::Bool && !self.in_closure => {
+                let number = Scalar::new(Expr::In(0), Elem::Bool);
+                Value::Elements(Box::new(Elements { ins: vec![view], number, tile: None }))
+            }
+            found => found,
+        };
+        match found {
             Value::Bool(true) => self.unsettled(then),
             Value::Bool(false) => self.unsettled(other),
             Value::Poison => Value::Poison,
@@ -21,7 +37,7 @@ impl Evaluator {
     }
 
     /// A choice at run time.
-    fn choice_of(&mut self, test: Scalar, then: &Expr, other: &Expr, span: Span) -> Value {
+    fn choice_of(&mut self, test: Scalar, then: &ast::Expr, other: &ast::Expr, span: Span) -> Value {
         let (x, y) = (self.unsettled(then), self.unsettled(other));
         if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
             return Value::Poison;
@@ -33,7 +49,7 @@ impl Evaluator {
     }
 
     /// A choice for each element of tiles.
-    fn choice_of_tiles(&mut self, test: Elements, then: &Expr, other: &Expr, span: Span) -> Value {
+    fn choice_of_tiles(&mut self, test: Elements, then: &ast::Expr, other: &ast::Expr, span: Span) -> Value {
         let (x, y) = (self.unsettled(then), self.unsettled(other));
         if matches!(x, Value::Poison) || matches!(y, Value::Poison) {
             return Value::Poison;

@@ -5,7 +5,7 @@ use super::value::Value;
 use super::{Evaluator, instruction, integer};
 use crate::ast::Span;
 use crate::atoms;
-use crate::number::Number;
+use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::thread::{Change, MemoryOrder};
 use crate::tile::{How, Update};
@@ -31,6 +31,22 @@ impl Evaluator {
             }
             _ => args.view(0)?,
         };
+        let [held, wanted] = [&from, &to].map(|view| self.builder.elem(view));
+        if (held == Elem::Bool) != (wanted == Elem::Bool) {
+            return Err(if held == Elem::Bool {
+                Problem::new("`copy` converts numbers, and this is a condition")
+                    .help("convert it: (x > 0.0) as f32 is 1 where it is true and 0 elsewhere, and as i32 counts")
+                    .arg(0)
+            } else {
+                Problem::new(format!("`{}` has conditions, and these are elements of {held}", to.name))
+                    .help(format!(
+                        "compare them: copy({} != {}, …)",
+                        from.name,
+                        if held.is_float() { "0.0" } else { "0" }
+                    ))
+                    .arg(0)
+            });
+        }
         let from = if integer::is_one(&to) { self.fitting(from, &to) } else { from };
         if from.rank() == to.rank() {
             if let Some(Value::View(_)) = args.get(0) {
@@ -56,8 +72,7 @@ impl Evaluator {
                     };
                     return self.copy_by(row, &from, &to).map(|()| Value::Unit);
                 }
-                ("fill", Value::Float(x)) => fill = Some((Number::from(*x), *span)),
-                ("fill", Value::Int(n)) => fill = Some((Number::from(*n), *span)),
+                ("fill", value) if value.literal().is_some() => fill = value.literal().zip(Some(*span)),
                 (name, other) => {
                     let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
                     return Ok(self.complain(*span, problem.help(usage(name))));

@@ -107,21 +107,7 @@ impl Evaluator {
     }
 
     fn computed_tile(&mut self, of: Elements, name: &str, span: Span) -> Result<Value, Problem> {
-        if of.ins.len() > MOST_INPUTS {
-            return Err(Problem::new(format!("this reads more than {MOST_INPUTS} tiles"))
-                .help("give parts of it names, with `let`"));
-        }
-        if let Some(whole) = of.ins.iter().find(|view| view.extents().is_none()) {
-            return Err(advice::whole(whole, ""));
-        }
-        // One element is that of all, whatever the rank of the others.
-        let ranks = of.ins.iter().filter(|view| !integer::is_one(view)).map(View::rank);
-        let rank = ranks.max().or_else(|| of.ins.iter().map(View::rank).max()).unwrap_or(1);
-        let fit = |view: &View| match view.rank() != rank && integer::is_one(view) {
-            true => view.everywhere(rank),
-            false => Ok(view.clone()),
-        };
-        let ins: Vec<View> = of.ins.iter().map(fit).collect::<Result<_, _>>()?;
+        let ins = self.inputs(&of.ins)?;
         let is_condition = of.number.ty == Some(Type::Condition);
         let (number, elem) = match of.number.own_type() {
             Some(Type::Elem(elem)) => (of.number, elem),
@@ -136,6 +122,33 @@ impl Evaluator {
             return Ok(Value::View(tile));
         }
         condition(tile)
+    }
+
+    /// A condition as a tile of `bool`.
+    pub(super) fn flags(&mut self, of: Elements, name: &str) -> Result<View, Problem> {
+        let ins = self.inputs(&of.ins)?;
+        let tile = self.room_for(name, Elem::Bool, &ins)?.with_name(name);
+        self.builder.map(&ins, &tile, of.number.into_elem(Elem::Bool)?)?;
+        Ok(tile)
+    }
+
+    /// The tiles that a function reads, with modes for all of it.
+    fn inputs(&self, of: &[View]) -> Result<Vec<View>, Problem> {
+        if of.len() > MOST_INPUTS {
+            return Err(Problem::new(format!("this reads more than {MOST_INPUTS} tiles"))
+                .help("give parts of it names, with `let`"));
+        }
+        if let Some(whole) = of.iter().find(|view| view.extents().is_none()) {
+            return Err(advice::whole(whole, ""));
+        }
+        // One element is that of all, whatever the rank of the others.
+        let ranks = of.iter().filter(|view| !integer::is_one(view)).map(View::rank);
+        let rank = ranks.max().or_else(|| of.iter().map(View::rank).max()).unwrap_or(1);
+        let fit = |view: &View| match view.rank() != rank && integer::is_one(view) {
+            true => view.everywhere(rank),
+            false => Ok(view.clone()),
+        };
+        of.iter().map(fit).collect()
     }
 }
 

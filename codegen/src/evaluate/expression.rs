@@ -12,10 +12,10 @@ use crate::affine::{Affine, Coord};
 use crate::ast::{Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::elem::Elem;
 use crate::limits;
-use crate::number;
+use crate::number::{self, Number};
 use crate::problem::{Problem, count};
 use crate::tile;
-use crate::typing::{self, Scalar};
+use crate::typing::{self, Scalar, Type};
 use crate::view::View;
 
 impl Evaluator {
@@ -51,6 +51,7 @@ impl Evaluator {
     fn value(&mut self, expr: &Expr) -> Value {
         match &expr.kind {
             ExprKind::Int(n) => Value::Int(*n),
+            ExprKind::Long(n) => Value::Number(Scalar::named(*n, Elem::U64)),
             ExprKind::Float(x) => Value::Float(*x),
             ExprKind::Bool(b) => Value::Bool(*b),
             ExprKind::Str(text) => Value::Text(text.clone()),
@@ -100,7 +101,7 @@ impl Evaluator {
         let named = |of: &str| self.types.iter().find(|(name, _)| name == of).map(|(_, elem)| *elem);
         if let Some((elem, number)) = special(path, named) {
             return match number {
-                Value::Int(n) if self.in_closure => Value::Number(Scalar::named(n, elem)),
+                Value::Int(n) if self.in_closure || elem.bytes() > 4 => Value::Number(Scalar::named(n, elem)),
                 Value::Float(x) if self.in_closure => Value::Number(Scalar::named(x, elem)),
                 number => number,
             };
@@ -319,8 +320,14 @@ impl Evaluator {
 
     fn cast(&mut self, inner: &Expr, to: &Name) -> Value {
         self.naming.clear();
-        let value = self.unsettled(inner);
-        let integers = ["usize", "i64", "i32", "u32"].contains(&to.text.as_str());
+        let value = match inner.kind {
+            // A number of elements, which may be larger than the kernel's own.
+            ExprKind::Int(n) if matches!(&*to.text, "i64" | "u64") => {
+                Value::Number(Scalar::named(n, Elem::I64))
+            }
+            _ => self.unsettled(inner),
+        };
+        let integers = ["usize", "i64", "u64", "i32", "u32"].contains(&to.text.as_str());
         let is_size = matches!(value, Value::Size(_)) && to.text == "u32";
         if integers
             && !self.in_closure
@@ -333,6 +340,9 @@ impl Evaluator {
             return Value::Poison;
         };
         let value = self.met(value);
+        if elem == Elem::Bool {
+            return self.cast_condition(value, inner.span);
+        }
         let of_tile =
             self.of_tiles(&[&value], |run, [number]| run.scalar(typing::cast(elem, number), inner.span, &[]));
         match (of_tile, value) {
@@ -352,14 +362,30 @@ impl Evaluator {
         }
     }
 
-    /// An integer as another type of integers, which is itself; but `u32` has no negative numbers, and an element of `u32` may
-    /// be no `i32`.
+    /// A condition is a `bool`; of a number Rust makes none either.
+    fn cast_condition(&mut self, value: Value, span: Span) -> Value {
+        let is_condition = match &value {
+            Value::Test(_) | Value::Bool(_) | Value::Poison => true,
+            Value::Number(number) => number.ty == Some(Type::Condition),
+            Value::Elements(of) => of.number.ty == Some(Type::Condition),
+            Value::View(view) => self.builder.elem(view) == Elem::Bool,
+            _ => false,
+        };
+        if is_condition {
+            return value;
+        }
+        let problem = Problem::new(format!("{} is no condition", value.kind()));
+        self.complain(span, problem.help("compare it, as in Rust: `x != 0`"))
+    }
+
+    /// An integer as another type of integers, which is itself; but unsigned types have no negative numbers, an element of
+    /// `u32` may be no `i32`, and among elements one of 64 bits keeps its type.
     fn cast_integer(&mut self, value: &Value, to: &str, span: Span) -> Option<Value> {
         let (value, of) = match value {
             Value::Int(_) | Value::Size(_) | Value::Index(_) => (value.clone(), None),
             Value::View(view) if integer::is_one(view) => {
                 let elem = self.builder.elem(view);
-                if to == "u32" && elem.is_float() {
+                if to == "u32" && elem.is_float() || to == "u64" || elem.bytes() > 4 || elem == Elem::Bool {
                     return None;
                 }
                 (self.take(&view.clone(), span), Some(elem))
@@ -369,6 +395,8 @@ impl Evaluator {
         let wraps = |at: &Affine| match to {
             "u32" => (self.builder.program().range(at).lo < 0).then_some(Elem::U32),
             "i32" => (of == Some(Elem::U32)).then_some(Elem::I32),
+            "i64" => Some(Elem::I64),
+            "u64" => Some(Elem::U64),
             _ => None,
         };
         Some(match value {
@@ -466,7 +494,13 @@ fn special(path: &str, parameter: impl Fn(&str) -> Option<Elem>) -> Option<(Elem
             "MAX" => most,
             _ => return None,
         };
-        return Some((elem, Value::Int(i64::try_from(limit).ok()?)));
+        return Some((
+            elem,
+            match i64::try_from(limit) {
+                Ok(limit) => Value::Int(limit),
+                Err(_) => Value::Number(Scalar::named(Number::Int(limit), elem)),
+            },
+        ));
     }
     let number = match name {
         "INFINITY" => f64::INFINITY,

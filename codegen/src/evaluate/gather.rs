@@ -9,7 +9,7 @@ use crate::ast::{self, ExprKind, Span};
 use crate::elem::Elem;
 use crate::number::Number;
 use crate::problem::{Problem, count};
-use crate::thread::{Change, MemoryOrder};
+use crate::thread::{Bin, Change, MemoryOrder};
 use crate::tile;
 use crate::typing::{self, Scalar, Type};
 use crate::view::{At, View};
@@ -201,10 +201,21 @@ fn no_pair() -> Problem {
         .help("end it with both: |x, at| (at.0, x), or with two modes |x, at| ((at.1, at.0), x)")
 }
 
+/// An integer of 64 bits as the nearest `i32`: what is not one is out of bounds of every tensor.
+fn clamped(number: Scalar, elem: Elem) -> Result<Scalar, Problem> {
+    if elem.bytes() <= 4 {
+        return Ok(number);
+    }
+    let below = typing::bin(Bin::Min, number, Scalar::literal(i32::MAX))?;
+    if elem.is_signed() { typing::bin(Bin::Max, below, Scalar::literal(i32::MIN)) } else { Ok(below) }
+}
+
 /// A coordinate as an `i32`.
 fn place(number: Scalar) -> Result<tile::Expr, Problem> {
     match number.ty {
-        Some(Type::Elem(elem)) if !elem.is_float() => Ok(typing::cast(Elem::I32, number)?.expr),
+        Some(Type::Elem(elem)) if elem.is_integer() => {
+            Ok(typing::cast(Elem::I32, clamped(number, elem)?)?.expr)
+        }
         // Literals, and a choice of them.
         None if !matches!(number.expr, tile::Expr::Lit(Number::Float(_))) => number.into_elem(Elem::I32),
         ty => Err(advice::no_integer(&Value::Number(Scalar { ty, ..number }).kind())),

@@ -1,6 +1,8 @@
 //! Integers of the kernel, known while compiling, at launch, or at run time, under one arithmetic. Their
 //! comparisons are conditions of `if`.
 
+use tilewright_layout::Tuple;
+
 use super::Evaluator;
 use super::operators::sign;
 use super::value::Value;
@@ -8,8 +10,8 @@ use crate::affine::{Affine, Arith};
 use crate::ast::{Binary, Span, Unary};
 use crate::condition::Test;
 use crate::elem::Elem;
+use crate::number;
 use crate::problem::Problem;
-use crate::range::Range;
 use crate::thread::{Bin, Cmp, Un};
 use crate::tile::{self, Expr};
 use crate::typing::{Scalar, Type};
@@ -115,7 +117,7 @@ pub(super) fn text(test: &Test, program: &tile::Program) -> String {
 
 /// Does a function depend on elements?
 fn reads_elements(of: &Expr) -> bool {
-    of.any(&|part| matches!(part, Expr::In(_) | Expr::Coord(..)))
+    of.any(&|part| matches!(part, Expr::In(_) | Expr::Coord(..) | Expr::At(_)))
 }
 
 /// A condition on integers as one between elements.
@@ -142,18 +144,30 @@ pub(super) fn as_number(test: &Test) -> Scalar {
 /// An integer argument, or arithmetic on such, as an integer of the kernel: sums do not wrap. No quotients are among
 /// them but those of numbers without a sign: others have been computed as integers.
 fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
-    let inner = |x: &Expr| of_scalars(x, program);
+    let wide = |id: &u32| program.scalars.get(*id as usize).is_some_and(|of| of.elem.bytes() > 4);
+    // One of 64 bits is clamped where it is a coordinate: arithmetic on it is that of its own type.
     match of {
-        Expr::Scalar(id) if !program.scalars.get(*id as usize)?.elem.is_float() => {
+        Expr::Scalar(_) => {}
+        _ if !program.scalars.iter().any(|of| of.elem.bytes() > 4) => {}
+        of if of.any(&|part| matches!(part, Expr::Scalar(id) if wide(id))) => return None,
+        _ => {}
+    }
+    affine(of, program)
+}
+
+fn affine(of: &Expr, program: &tile::Program) -> Option<Affine> {
+    let inner = |x: &Expr| affine(x, program);
+    match of {
+        Expr::Scalar(id) if program.scalars.get(*id as usize)?.elem.is_integer() => {
             Some(crate::affine::Coord::Scalar(*id).into())
         }
         Expr::Index(at) => Some((**at).clone()),
         Expr::Size(size) => Some((*size).into()),
         Expr::Lit(number) => number.int().and_then(|n| i64::try_from(n).ok()).map(Affine::from),
         Expr::Cast(to, x) if !to.is_float() => {
-            let (at, all) = (inner(x)?, Range::of(*to));
+            let (at, (least, most)) = (inner(x)?, number::range(*to));
             let own = program.range(&at);
-            if own.lo >= all.lo && own.hi <= all.hi {
+            if own.lo >= least && own.hi <= most {
                 return Some(at);
             }
             // Others wrap around.
@@ -198,6 +212,15 @@ impl Evaluator {
     pub(super) fn read(&mut self, value: Value, span: Span) -> Value {
         match value {
             Value::View(view) if self.is_index(&view) => self.take(&view, span),
+            // Arithmetic on elements of 64 bits.
+            Value::Elements(_) if self.wide(&value).is_some() => {
+                let made = self.settled(value, &[], span);
+                if matches!(&made, Value::View(view) if self.is_index(view)) {
+                    self.read(made, span)
+                } else {
+                    made
+                }
+            }
             Value::Tuple(items) => {
                 Value::Tuple(items.into_iter().map(|item| self.read(item, span)).collect())
             }
@@ -211,8 +234,26 @@ impl Evaluator {
             Value::Tuple(items) => {
                 Value::Tuple(items.into_iter().map(|item| self.coordinates(item, span)).collect())
             }
-            Value::Number(_) => self.integer(&value).map_or(value, Value::Index),
+            Value::Number(ref number) => match self.integer(&value) {
+                Some(at) => Value::Index(at),
+                None if !self.in_closure
+                    && number.ty.and_then(Type::elem).is_some_and(Elem::is_integer)
+                    && !reads_elements(&number.expr) =>
+                {
+                    self.computed_integer(number.clone(), span)
+                }
+                None => value,
+            },
             value => self.read(value, span),
+        }
+    }
+
+    /// A number of scalar arguments as an integer, by a tile of one element.
+    fn computed_integer(&mut self, number: Scalar, span: Span) -> Value {
+        let Some(elem) = number.ty.and_then(Type::elem) else { return Value::Poison };
+        match self.full("number", elem, &Tuple::flat(&[1]), number) {
+            Ok(made) => self.read(made, span),
+            Err(problem) => self.complain(span, problem),
         }
     }
 
@@ -229,20 +270,26 @@ impl Evaluator {
         !self.builder.elem(view).is_float() && is_one(view)
     }
 
-    /// Loads an element as an integer; one of an input that has been loaded in this block is not loaded
-    /// again.
+    /// Is it one `bool` in memory or registers, outside of a closure?
+    pub(super) fn is_flag(&self, value: &Value) -> bool {
+        let one = |view: &View| self.builder.elem(view) == Elem::Bool && is_one(view);
+        !self.in_closure && matches!(value, Value::View(view) if one(view))
+    }
+
+    /// Loads an element as an integer, a `bool` as a condition; one of an input that has been loaded in this block is not
+    /// loaded again.
     pub(super) fn take(&mut self, view: &View, span: Span) -> Value {
-        if let Some((_, known)) = self.loaded.iter().find(|(known, _)| known == view) {
-            return Value::Index(known.clone());
+        let known = self.loaded.iter().find(|(known, _)| known == view).map(|(_, at)| at.clone());
+        let at = match known.map_or_else(|| self.builder.take(&view.name, view), Ok) {
+            Ok(at) => at,
+            Err(problem) => return self.complain(span, problem),
+        };
+        if matches!(self.builder.space(view), tile::Space::Global { mutable: false }) {
+            self.loaded.push((view.clone(), at.clone()));
         }
-        match self.builder.take(&view.name, view) {
-            Ok(at) => {
-                if matches!(self.builder.space(view), tile::Space::Global { mutable: false }) {
-                    self.loaded.push((view.clone(), at.clone()));
-                }
-                Value::Index(at)
-            }
-            Err(problem) => self.complain(span, problem),
+        match self.builder.elem(view) {
+            Elem::Bool => Value::Test(Test::Equal(at, 0.into()).negated()),
+            _ => Value::Index(at),
         }
     }
 
@@ -277,9 +324,7 @@ impl Evaluator {
             _ => return None,
         };
         let signed = |value: &Value| match value {
-            Value::Number(Scalar { ty: Some(Type::Elem(elem)), .. }) => {
-                (Range::of(*elem).lo < 0 && !elem.is_float()).then_some(*elem)
-            }
+            Value::Number(Scalar { ty: Some(Type::Elem(elem)), .. }) => elem.is_signed().then_some(*elem),
             _ => None,
         };
         let elem = signed(left).or_else(|| signed(right))?;

@@ -218,6 +218,10 @@ impl Evaluator {
         match found {
             Value::Bool(known) => return Some(Decided::Known(known)),
             Value::Poison => return None,
+            flag if self.is_flag(&flag) => {
+                let Value::Test(test) = self.read(flag, condition.span) else { return None };
+                return Some(Decided::Test(test));
+            }
             Value::Elements(of) if of.ins.iter().all(integer::is_one) && of.tile.is_some() => {
                 let tile = of.tile?;
                 let whole = match tile.rank() {

@@ -5,6 +5,7 @@ use tilewright_layout::Value as Size;
 use super::value::Value;
 use super::{Evaluator, advice};
 use crate::ast::{Binary, Span, Unary};
+use crate::elem::Elem;
 use crate::problem::Problem;
 use crate::thread::{Bin, Cmp, Un};
 use crate::tile;
@@ -13,7 +14,9 @@ use crate::typing::{self, Scalar, Type};
 impl Evaluator {
     pub(super) fn unary(&mut self, op: Unary, value: Value, span: Span, operand: Span) -> Value {
         let value = match value {
-            Value::View(_) if !self.in_closure && self.is_integer(&value) => self.coordinates(value, operand),
+            Value::View(_) if !self.in_closure && self.is_integer(&value) && self.wide(&value).is_none() => {
+                self.coordinates(value, operand)
+            }
             value => value,
         };
         let of_tile = self.of_tiles(&[&value], |run, [x]| run.unary(op, Value::Number(x), span, operand));
@@ -56,14 +59,32 @@ impl Evaluator {
             }
             _ => (left, right),
         };
-        // An element that meets an integer is loaded.
+        // Integers of the kernel take the type of elements of 64 bits, which are no integers of the kernel as they are.
+        let (left, right) = match (self.wide(&left), self.wide(&right)) {
+            (Some(elem), None) => (left, self.widened(right, elem, operands[1])),
+            (None, Some(elem)) => (self.widened(left, elem, operands[0]), right),
+            _ => (left, right),
+        };
+        // A flag is loaded that meets a condition, and an element that meets an integer.
+        let (left, right) = match [&left, &right].map(|side| self.is_flag(side)) {
+            [true, other] if other || matches!(right, Value::Test(_) | Value::Bool(_) | Value::Number(_)) => {
+                (self.coordinates(left, operands[0]), self.read(right, operands[1]))
+            }
+            [false, true] if matches!(left, Value::Test(_) | Value::Bool(_) | Value::Number(_)) => {
+                (left, self.read(right, operands[1]))
+            }
+            _ => (left, right),
+        };
         let (left, right) = match (&left, &right) {
             (
                 Value::View(_),
                 Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::Number(_) | Value::View(_),
             )
             | (Value::Int(_) | Value::Index(_) | Value::Size(_) | Value::Number(_), Value::View(_))
-                if !self.in_closure && [&left, &right].into_iter().all(|side| self.is_integer(side)) =>
+                if !self.in_closure
+                    && [&left, &right]
+                        .into_iter()
+                        .all(|side| self.is_integer(side) && self.wide(side).is_none()) =>
             {
                 (self.coordinates(left, operands[0]), self.coordinates(right, operands[1]))
             }
@@ -104,7 +125,7 @@ impl Evaluator {
             (Value::Float(x), Value::Float(y)) => floats(op, *x, *y),
             (Value::Float(x), Value::Int(n)) => floats(op, *x, *n as f64),
             (Value::Int(n), Value::Float(x)) => floats(op, *n as f64, *x),
-            _ => match self.whole(op, &left, &right) {
+            _ => match self.whole(op, &left, &right).filter(|_| self.wide(&left).is_none()) {
                 Some(made) => {
                     if matches!(op, Binary::Div | Binary::Rem) {
                         self.divided(op, &right, span);
@@ -121,6 +142,29 @@ impl Evaluator {
             let problem = advice::operator(op, &left, &right);
             self.complain(span, problem)
         })
+    }
+}
+
+impl Evaluator {
+    /// The type of an integer of 64 bits outside of closures: an element, or arithmetic on such.
+    pub(super) fn wide(&self, value: &Value) -> Option<Elem> {
+        let elem = match value {
+            Value::View(view) if super::integer::is_one(view) => self.builder.elem(view),
+            Value::Elements(of) => of.number.ty?.elem()?,
+            Value::Number(number) => number.ty?.elem()?,
+            _ => return None,
+        };
+        (!self.in_closure && elem.is_integer() && elem.bytes() > 4).then_some(elem)
+    }
+
+    /// An integer of the kernel as an element of a type.
+    fn widened(&mut self, value: Value, elem: Elem, span: Span) -> Value {
+        match value {
+            Value::Index(_) | Value::Size(_) => {}
+            _ => return value,
+        }
+        let number = value.as_number().map(|number| typing::cast(elem, number));
+        number.map_or(value, |made| self.scalar(made, span, &[]))
     }
 }
 

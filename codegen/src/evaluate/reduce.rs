@@ -135,7 +135,7 @@ impl Evaluator {
             true => self.builder.distributed(name, elem, &extents)?,
             false => self.builder.registers(name, elem, Tuple::flat(&extents))?,
         };
-        self.builder.fill(&to, tile::Expr::lit(with.identity(elem).unwrap_or_default()))?;
+        self.builder.fill(&to, tile::Expr::lit(with.identity(elem).unwrap_or(Number::Int(0))))?;
         match self.builder.reduce_beyond(from, &to, with, across, beyond) {
             Err(problem) if beyond.is_some() && problem.arg.is_none() => {
                 let at = named(args, "beyond").map_or(args.call, |(_, span)| span);
@@ -288,14 +288,9 @@ impl Evaluator {
 
 /// A number, or a tuple of them.
 fn numbers(value: &Value) -> Option<Vec<Number>> {
-    let number = |value: &Value| match value {
-        Value::Int(n) => Some(Number::from(*n)),
-        Value::Float(x) => Some(Number::from(*x)),
-        _ => None,
-    };
     match value {
-        Value::Tuple(entries) => entries.iter().map(number).collect(),
-        one => number(one).map(|number| vec![number]),
+        Value::Tuple(entries) => entries.iter().map(Value::literal).collect(),
+        one => one.literal().map(|number| vec![number]),
     }
 }
 

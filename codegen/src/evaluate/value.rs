@@ -12,6 +12,7 @@ use crate::atom::Atom;
 use crate::condition::Test;
 use crate::elem::Elem;
 use crate::limits;
+use crate::number::Number;
 use crate::problem::Problem;
 use crate::semiring::Semiring;
 use crate::tile;
@@ -229,6 +230,17 @@ impl Value {
         }
     }
 
+    /// The literal that it is.
+    pub(super) fn literal(&self) -> Option<Number> {
+        match self {
+            Value::Int(n) => Some(Number::from(*n)),
+            Value::Float(x) => Some(Number::from(*x)),
+            Value::Bool(known) => Some(Number::from(i32::from(*known))),
+            Value::Number(number) => number.literal_number().filter(|_| number.ty.is_none()),
+            _ => None,
+        }
+    }
+
     /// As a number of the kernel, sizes included: under `as` or in a closure.
     pub(super) fn as_number(&self) -> Option<Scalar> {
         match self {
@@ -245,6 +257,9 @@ impl Value {
             Value::Number(scalar) => Some(scalar.clone()),
             Value::Index(at) => Some(Scalar::new(tile::Expr::Index(Box::new(at.clone())), Elem::I32)),
             Value::Test(test) => Some(integer::as_number(test)),
+            Value::Bool(known) => {
+                Some(Scalar::new(tile::Expr::lit(i32::from(*known)).cast(Elem::Bool), Elem::Bool))
+            }
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ use crate::elem::Elem;
 use crate::index::{Int, Ix};
 use crate::problem::Result;
 use crate::range::Range;
-use crate::thread::{self, Frag, Id, Op, Stmt, Val};
+use crate::thread::{self, Bin, Cmp, Frag, Id, Op, Stmt, Val};
 use crate::tile::{Arg, Space};
 use crate::view::View;
 use crate::view::leaf::leaves;
@@ -41,7 +41,8 @@ impl Lower<'_> {
         let at = match guard {
             None => at,
             Some(guard) => {
-                let outside = self.int(-1);
+                // A flag beyond the edge is not set.
+                let outside = self.int(if tensor.elem == Elem::Bool { 0 } else { -1 });
                 let chosen = self.exprs().select(guard, at, outside);
                 self.name_here(chosen, &format!("{}_or_none", read.name))
             }
@@ -71,9 +72,28 @@ impl Lower<'_> {
     pub(super) fn taken(&mut self, name: &str, value: Val, elem: Elem, scope: thread::Scope) -> (Op, Ix) {
         let Range { lo, hi } = Range::of(elem);
         let (lo, hi) = (lo as i64, hi as i64);
-        let value = if elem.is_float() { Val::Cast(Elem::I32, Box::new(value)) } else { value };
+        let value = match elem {
+            elem if elem.is_float() => Val::Cast(Elem::I32, Box::new(value)),
+            elem if elem.bytes() > 4 => clamped(value, elem),
+            Elem::Bool => truth(value),
+            _ => value,
+        };
         let var = self.var(name, hi > i64::from(i32::MAX));
         let at = self.exprs().leaf(Int::Var(var), lo, hi, 1, scope);
         (Op::Take(var, value), at)
     }
+}
+
+/// A `bool` of memory as 1 or 0.
+pub(super) fn truth(value: Val) -> Val {
+    Val::Cmp(Cmp::Ne, Box::new(value), Box::new(Val::lit(0, Elem::Bool)))
+}
+
+/// An integer of 64 bits, or the nearest `i32`.
+fn clamped(value: Val, elem: Elem) -> Val {
+    let limit = |function, value, limit: i32| {
+        Val::Bin(function, Box::new(value), Box::new(Val::Lit(limit.into(), elem)))
+    };
+    let below = limit(Bin::Min, value, i32::MAX);
+    if elem.is_signed() { limit(Bin::Max, below, i32::MIN) } else { below }
 }

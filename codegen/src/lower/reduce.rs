@@ -92,9 +92,9 @@ impl Lower<'_> {
         edges: &[Edge],
     ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
-        let neutral = with.identity(elem).unwrap_or_default();
+        let neutral = with.identity(elem).unwrap_or(Number::Int(0));
         let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
-        self.combine(from, to, &[neutral.into()], How::Bin(with), across, edges)
+        self.combine(from, to, &[neutral], How::Bin(with), across, edges)
     }
 
     /// The same for tuples, by functions.

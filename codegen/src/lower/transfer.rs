@@ -4,6 +4,7 @@ use super::Lower;
 use super::numbering::extents_of;
 use crate::atoms;
 use crate::bounds::Edges;
+use crate::elem::Elem;
 use crate::index::{Int, Ix};
 use crate::number::Number;
 use crate::pair::{Pair, align};
@@ -93,7 +94,7 @@ impl Lower<'_> {
     fn batches(&self, pair: &Pair, leaves: &[Leaf], vectors: [(usize, i64); 2]) -> (usize, i64) {
         let elem = |view: &View| self.program.tensor(view.tensor).elem;
         let (source, target) = (elem(&pair.from), elem(&pair.to));
-        let registers = |elem: crate::elem::Elem| i64::from(elem.bytes().div_ceil(4));
+        let registers = |elem: Elem| i64::from(elem.bytes().div_ceil(4));
         let each = registers(source) + if source == target { 0 } else { registers(target) };
         let all: i64 = leaves.iter().map(|leaf| leaf.extent).product();
         // Vectors stay whole.
@@ -391,11 +392,15 @@ impl Lower<'_> {
         })
     }
 
-    pub(super) fn converted(&self, value: Val, from: crate::elem::Elem, to: crate::elem::Elem) -> Val {
-        if from == to { value } else { Val::Cast(to, Box::new(value)) }
+    pub(super) fn converted(&self, value: Val, from: Elem, to: Elem) -> Val {
+        match from {
+            from if from == to => value,
+            Elem::Bool => Val::Cast(to, Box::new(super::read::truth(value))),
+            _ => Val::Cast(to, Box::new(value)),
+        }
     }
 
-    pub(super) fn scratch(&mut self, name: &str, elem: crate::elem::Elem, width: i64) -> u32 {
+    pub(super) fn scratch(&mut self, name: &str, elem: Elem, width: i64) -> u32 {
         let name = format!("{name}_vector");
         self.register(name, elem, width as u32, false)
     }

@@ -25,9 +25,9 @@ impl Origins<'_> {
         let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
         let known = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
         let (holds, begun) = match source.space {
-            Space::Global { .. } => (Some(fill.to_f64()), None),
+            Space::Global { .. } => (fill.exact(), None),
             Space::Shared { .. } | Space::Registers { .. } => {
-                let holds = self.read_as(from, &known, fill.to_f64());
+                let holds = fill.exact().and_then(|fill| self.read_as(from, &known, fill));
                 (holds, known.begun)
             }
         };

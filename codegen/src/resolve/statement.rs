@@ -264,12 +264,12 @@ impl Resolve {
         let combined = self.combined(from, to)?;
         let across = combined.across;
         let out = self.side(stmt, to, &combined.rest, true)?;
-        let is_fresh = self.are_filled(std::slice::from_ref(&out), &[nothing.into()], &combined);
+        let is_fresh = self.are_filled(std::slice::from_ref(&out), &[nothing], &combined);
         let own = match is_fresh {
             true => out.clone(),
-            false => self.accumulator(stmt, to, nothing.into(), &combined)?,
+            false => self.accumulator(stmt, to, nothing, &combined)?,
         };
-        let source = self.combinable(stmt, from, &combined.all, (nothing.into(), beyond.is_some()))?;
+        let source = self.combinable(stmt, from, &combined.all, (nothing, beyond.is_some()))?;
         self.push(stmt, Op::Reduce { from: source, to: own.clone(), with, across, beyond });
         if is_fresh {
             return Ok(());

@@ -9,28 +9,25 @@ use crate::number;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interval {
     /// The least.
-    pub lo: i64,
+    pub lo: i128,
     /// The greatest.
-    pub hi: i64,
+    pub hi: i128,
 }
 
 impl Interval {
     /// All numbers of an integer type; for a floating-point type all of 64 bits.
     pub fn of(elem: Elem) -> Interval {
-        if elem.is_float() {
-            return Interval { lo: i64::MIN, hi: i64::MAX };
-        }
-        let (lo, hi) = number::range(elem);
-        Interval { lo: lo as i64, hi: hi as i64 }
+        let (lo, hi) = number::range(if elem.is_float() { Elem::I64 } else { elem });
+        Interval { lo, hi }
     }
 
     /// One number.
-    pub fn only(n: i64) -> Interval {
+    pub fn only(n: i128) -> Interval {
         Interval { lo: n, hi: n }
     }
 
     /// Is a number among them?
-    pub fn has(self, n: i64) -> bool {
+    pub fn has(self, n: i128) -> bool {
         self.lo <= n && n <= self.hi
     }
 
@@ -44,12 +41,12 @@ impl Interval {
         Interval { lo: self.lo.min(other.lo), hi: self.hi.max(other.hi) }
     }
 
-    fn corners(self, other: Interval, of: impl Fn(i64, i64) -> i64) -> Interval {
+    fn corners(self, other: Interval, of: impl Fn(i128, i128) -> i128) -> Interval {
         let all = [(self.lo, other.lo), (self.lo, other.hi), (self.hi, other.lo), (self.hi, other.hi)];
         let all = all.map(|(x, y)| of(x, y));
         Interval {
-            lo: all.into_iter().fold(i64::MAX, i64::min),
-            hi: all.into_iter().fold(i64::MIN, i64::max),
+            lo: all.into_iter().fold(i128::MAX, i128::min),
+            hi: all.into_iter().fold(i128::MIN, i128::max),
         }
     }
 }
@@ -63,7 +60,7 @@ impl Un {
             Un::Abs if x.lo >= 0 => Some(x),
             Un::Abs if x.hi <= 0 => Some(negated),
             Un::Abs => Some(Interval { lo: 0, hi: x.hi.max(-x.lo) }),
-            Un::CountOnes | Un::LeadingZeros => Some(Interval { lo: 0, hi: 32 }),
+            Un::CountOnes | Un::LeadingZeros => Some(Interval { lo: 0, hi: 64 }),
             Un::Apart => Some(x),
             _ => None,
         }
@@ -72,14 +69,15 @@ impl Un {
 
 impl Bin {
     /// The results for integers, if they were not bounded by a type; `None` where operands are outside of what the operation is
-    /// defined for, or nothing is known of its results.
-    pub fn interval(self, x: Interval, y: Interval) -> Option<Interval> {
+    /// defined for, or nothing is known of its results. Integers have so many bits.
+    pub fn interval(self, x: Interval, y: Interval, bits: u32) -> Option<Interval> {
+        let is_distance = y.is_within(Interval { lo: 0, hi: i128::from(bits) - 1 });
         // All bits up to the highest one of either.
-        let bits = |x: Interval, y: Interval| i64::MAX >> ((x.hi | y.hi).leading_zeros() - 1);
+        let all = |x: Interval, y: Interval| i128::MAX >> ((x.hi | y.hi).leading_zeros() - 1);
         match self {
-            Bin::Add => Some(x.corners(y, i64::saturating_add)),
-            Bin::Sub => Some(x.corners(y, i64::saturating_sub)),
-            Bin::Mul => Some(x.corners(y, i64::saturating_mul)),
+            Bin::Add => Some(x.corners(y, i128::saturating_add)),
+            Bin::Sub => Some(x.corners(y, i128::saturating_sub)),
+            Bin::Mul => Some(x.corners(y, i128::saturating_mul)),
             Bin::Div if y.lo > 0 || y.hi < 0 => Some(x.corners(y, |x, y| x / y)),
             Bin::Rem if y.lo > 0 || y.hi < 0 => {
                 let most = y.lo.abs().max(y.hi.abs()) - 1;
@@ -90,16 +88,11 @@ impl Bin {
             Bin::And if x.lo >= 0 && y.lo >= 0 => Some(Interval { lo: 0, hi: x.hi.min(y.hi) }),
             Bin::And if x.lo >= 0 => Some(Interval { lo: 0, hi: x.hi }),
             Bin::And if y.lo >= 0 => Some(Interval { lo: 0, hi: y.hi }),
-            Bin::Or | Bin::Xor if x.lo >= 0 && y.lo >= 0 => Some(Interval { lo: 0, hi: bits(x, y) }),
-            Bin::Shl if Self::is_distance(y) => Some(x.corners(y, |x, y| x.saturating_mul(1 << y))),
-            Bin::Shr if Self::is_distance(y) => Some(x.corners(y, |x, y| x >> y)),
+            Bin::Or | Bin::Xor if x.lo >= 0 && y.lo >= 0 => Some(Interval { lo: 0, hi: all(x, y) }),
+            Bin::Shl if is_distance => Some(x.corners(y, |x, y| x.saturating_mul(1 << y))),
+            Bin::Shr if is_distance => Some(x.corners(y, |x, y| x >> y)),
             _ => None,
         }
-    }
-
-    /// Are these distances by which 32 bits can be shifted?
-    pub fn is_distance(y: Interval) -> bool {
-        y.is_within(Interval { lo: 0, hi: 31 })
     }
 }
 
@@ -108,7 +101,8 @@ impl Kernel {
     pub fn intervals_of_sum(&self, parts: &[Val; 3]) -> [[Interval; 2]; 2] {
         let all = Interval::of(self.type_of(&parts[2]));
         let [a, b, c] = parts.each_ref().map(|part| self.interval_of(part));
-        let product = Bin::Mul.interval(a, b).filter(|product| product.is_within(all)).unwrap_or(all);
+        let bits = self.type_of(&parts[2]).working_bits();
+        let product = Bin::Mul.interval(a, b, bits).filter(|product| product.is_within(all)).unwrap_or(all);
         [[a, b], [product, c]]
     }
 
@@ -122,16 +116,16 @@ impl Kernel {
         let of = |x: &Val| self.interval_of(x);
         let exact = match value {
             Val::Reg(..) | Val::Param(_) | Val::Bits(..) | Val::Product(..) => None,
-            Val::Lit(n, _) => n.int().and_then(|n| i64::try_from(n).ok()).map(Interval::only),
+            Val::Lit(n, _) => n.int().map(Interval::only),
             Val::Int(at, _) => {
                 let known = self.exprs.get(*at);
-                Some(Interval { lo: known.lo, hi: known.hi })
+                Some(Interval { lo: known.lo.into(), hi: known.hi.into() })
             }
             Val::Un(f, x) => f.interval(of(x)),
-            Val::Bin(f, x, y) => f.interval(of(x), of(y)),
+            Val::Bin(f, x, y) => f.interval(of(x), of(y), elem.working_bits()),
             Val::Fma(parts) => {
                 let [_, [product, c]] = self.intervals_of_sum(parts);
-                Bin::Add.interval(product, c)
+                Bin::Add.interval(product, c, elem.working_bits())
             }
             Val::Cast(_, x) if self.type_of(x).is_float() => None,
             Val::Cast(_, x) => Some(of(x)),
@@ -149,7 +143,7 @@ mod tests {
     use super::*;
 
     /// The result of an operation in mathematics; `None` where there is none.
-    fn exact(f: Bin, x: i64, y: i64) -> Option<i64> {
+    fn exact(f: Bin, x: i128, y: i128) -> Option<i128> {
         match f {
             Bin::Add => Some(x + y),
             Bin::Sub => Some(x - y),
@@ -169,7 +163,7 @@ mod tests {
 
     #[test]
     fn results_are_in_their_ranges() {
-        let ends = [-33i64, -5, -1, 0, 1, 4, 31, 40];
+        let ends = [-33i128, -5, -1, 0, 1, 4, 31, 40];
         let ranges = ends
             .iter()
             .enumerate()
@@ -178,7 +172,7 @@ mod tests {
         use Bin::*;
         for f in [Add, Sub, Mul, Div, Rem, Min, Max, And, Or, Xor, Shl, Shr] {
             for (x, y) in ranges.iter().flat_map(|x| ranges.iter().map(move |y| (*x, *y))) {
-                let Some(range) = f.interval(x, y) else { continue };
+                let Some(range) = f.interval(x, y, 32) else { continue };
                 for (a, b) in (x.lo..=x.hi).flat_map(|a| (y.lo..=y.hi).map(move |b| (a, b))) {
                     // An operation with a range is defined for all operands.
                     let result = exact(f, a, b).unwrap_or_else(|| panic!("{f:?} of {a} and {b}"));

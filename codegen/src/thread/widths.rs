@@ -28,7 +28,7 @@ impl Kernel {
     pub fn check_widths(&self) -> Result<(), TooNarrow> {
         let refuse = |what: String, range| Err(TooNarrow { site: 0, what, range });
         for known in self.exprs.iter() {
-            let range = Interval { lo: known.lo, hi: known.hi };
+            let range = Interval { lo: known.lo.into(), hi: known.hi.into() };
             match known.int {
                 Int::Param(id) => match &self.params[id as usize] {
                     Param::Int { wide: false, name, .. } if !fits(range) => {
@@ -73,7 +73,7 @@ impl Kernel {
             Op::For { var, from, to, step, .. } => {
                 let (from, to) = (self.range(*from), self.range(*to));
                 // The first value that is not below the end is computed too.
-                let last = to.hi.saturating_add(step - 1);
+                let last = to.hi.saturating_add(i128::from(*step) - 1);
                 (*var, Interval { lo: from.lo, hi: from.hi.max(last) })
             }
             _ => return None,
@@ -90,7 +90,7 @@ impl Kernel {
 
     fn range(&self, at: Ix) -> Interval {
         let known = self.exprs.get(at);
-        Interval { lo: known.lo, hi: known.hi }
+        Interval { lo: known.lo.into(), hi: known.hi.into() }
     }
 }
 

@@ -18,6 +18,7 @@ impl<'k> Block<'k> {
     pub(super) fn value(&mut self, of: &'k Expr) -> Result<Value<'k>> {
         Ok(match &of.kind {
             ExprKind::Int(n) => Value::Int((*n).into()),
+            ExprKind::Long(_) => return undefined("an integer of 64 bits"),
             ExprKind::Float(x) => Value::Float(*x),
             ExprKind::Bool(x) => Value::Bool(*x),
             ExprKind::Str(text) => Value::Text(text),

@@ -24,7 +24,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "let p = tile(a, (32, 8), (block.x, block.y)); for k in (0..8).step_by(2) { copy(p, b); }"),
     (Body, "let p = tile(a, (32, 8), (block.x, block.y)); let (m, i) = maximum(p, 1); copy(m, b);"),
     (Body, "let p = tile(a, (32, 8), (block.x, block.y)); copy(concat(p, p), b);"),
-    (Kernel, "fn k(flag: bool, x: &mut Tensor<f32, N>) { if flag { fill(tile(x, 32, block.x), 0.0); } }"),
+    (Kernel, "fn k(flag: char, x: &mut Tensor<f32, N>) { if flag { fill(tile(x, 32, block.x), 0.0); } }"),
     (
         Kernel,
         "fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { let p = tile(x, 256, block.x); scatter((p, shift(p, (1))), y, |x, z, at| (at.0, x + z)); }",
@@ -511,7 +511,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Body, "scatter(from, a, |x, at| ((at.0, at.1), x));"),
     (Body, "scatter(from, b, |x, at| ((at.0, at.1), at.0));"),
     (Body, "let x = map(from, |x| mul_high(x, x));"),
-    (Body, "let x = map(from, |x| (x as u64) >> 32);"),
+    (Body, "let x = map(from, |x| (x as u128) >> 32);"),
     (Body, "let old = atomicAdd(b[(0, 0)], 1.0);"),
     (Body, "let m = maximum(from); let y = from / m;"),
     (Body, "let m = exp(sum(from));"),

@@ -13,6 +13,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use cudarc::driver::{CudaSlice, result};
+use tilewright_codegen::Elem;
 use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
 use tilewright_codegen::launch::Refusal;
 
@@ -32,13 +33,21 @@ pub use view::{Lent, LentMut, TensorMut, TensorRef};
 #[diagnostic::on_unimplemented(
     message = "tensors have no elements of type `{Self}`",
     label = "not an element type",
-    note = "elements are `f64`, `f32`, `f16`, `bf16`, `i32`, `u32`, `i8`, `u8`, `tf32`, `e4m3` and `e5m2`, and with the feature \
-            `half` the types of that crate"
+    note = "elements are `f64`, `f32`, `f16`, `bf16`, `i64`, `u64`, `i32`, `u32`, `i16`, `u16`, `i8`, `u8`, `bool`, `tf32`, `e4m3` and \
+            `e5m2`, and with the feature `half` the types of that crate"
 )]
 pub trait Stored: sealed::Sealed + Copy + Send + Sync + 'static {
     /// The element type.
     type Elem: Element;
 }
+
+/// A type of which all bytes are a value: every element type but `bool`. cudarc reads the memory of slices as it is.
+#[diagnostic::on_unimplemented(
+    message = "slices of `{Self}` cannot be shared with kernels",
+    label = "not every byte is a value of it",
+    note = "a tensor of `bool` is made by `DeviceTensor::from_host`; a slice of `u8` is a tensor of `u8`, and `x != 0` a condition"
+)]
+pub trait Plain: Stored {}
 
 mod sealed {
     pub trait Sealed {}
@@ -51,12 +60,17 @@ macro_rules! stored {
             impl Stored for $ty {
                 type Elem = $elem;
             }
+            impl Plain for $ty {}
         )*
     };
 }
 
 stored!(f64 as f64, f32 as f32, f16 as f16, bf16 as bf16, i32 as i32, u32 as u32, i8 as i8, u8 as u8);
-stored!(tf32 as tf32, e4m3 as e4m3, e5m2 as e5m2);
+stored!(tf32 as tf32, e4m3 as e4m3, e5m2 as e5m2, i64 as i64, u64 as u64, i16 as i16, u16 as u16);
+impl sealed::Sealed for bool {}
+impl Stored for bool {
+    type Elem = bool;
+}
 #[cfg(feature = "half")]
 stored!(half::f16 as f16, half::bf16 as bf16);
 
@@ -216,7 +230,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
     }
 
     /// A column-major tensor that takes over a slice of cudarc. Nothing is copied.
-    pub fn from_slice<S: Stored<Elem = T>>(
+    pub fn from_slice<S: Plain<Elem = T>>(
         slice: CudaSlice<S>,
         extents: [usize; R],
     ) -> Result<DeviceTensor<T, R>, Error> {
@@ -226,7 +240,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 
     /// A tensor that takes over a slice of cudarc, whose elements lie as these strides say. Nothing is
     /// copied.
-    pub fn from_slice_strided<S: Stored<Elem = T>>(
+    pub fn from_slice_strided<S: Plain<Elem = T>>(
         slice: CudaSlice<S>,
         extents: [usize; R],
         strides: [usize; R],
@@ -247,7 +261,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
     }
 
     /// Gives up the tensor for a slice of cudarc: all its elements, as they are stored.
-    pub fn into_slice<S: Stored<Elem = T>>(self) -> Result<CudaSlice<S>, Error> {
+    pub fn into_slice<S: Plain<Elem = T>>(self) -> Result<CudaSlice<S>, Error> {
         self.storage.into_slice()
     }
 
@@ -304,13 +318,22 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 
     /// The elements from the first to the last as they are stored.
     pub fn to_host_stored(&self) -> Result<Vec<T>, Error> {
+        if T::ELEM == Elem::Bool {
+            // Not every byte is a `bool`.
+            return Ok(self.stored(0u8)?.into_iter().map(|byte| T::from_raw(byte.into())).collect());
+        }
+        self.stored(T::ZERO)
+    }
+
+    /// The stored elements as values of a type of the same size, of which all bytes are a value.
+    fn stored<S: Copy>(&self, zero: S) -> Result<Vec<S>, Error> {
         const DOING: &str = "copying from a tensor";
         let len = self.stored_len();
         let mut values = room(len)?;
         if len == 0 {
             return Ok(values);
         }
-        values.resize(len, T::ZERO);
+        values.resize(len, zero);
         let stream = self.storage.copies(&self.device, DOING)?;
         stream.context().bind_to_thread().doing(DOING)?;
         // SAFETY: the tensor owns so many elements at this address, and the stream comes after all that

@@ -10,7 +10,7 @@ use cudarc::driver::sys::cudaError_enum;
 use cudarc::driver::{CudaSlice, CudaStream, DevicePtrMut, DeviceRepr, DriverError};
 use tilewright_codegen::Elem;
 
-use super::{Buffer, Owner, Stored};
+use super::{Buffer, Owner, Plain};
 use crate::device::Device;
 use crate::error::{Error, While};
 use crate::stream::{is_capturing, is_default};
@@ -97,7 +97,11 @@ impl Storage {
             Elem::I32 => slice::<i32>(stream, len),
             Elem::U32 => slice::<u32>(stream, len),
             Elem::I8 => slice::<i8>(stream, len),
-            Elem::U8 | Elem::E4m3 | Elem::E5m2 => slice::<u8>(stream, len),
+            Elem::U8 | Elem::E4m3 | Elem::E5m2 | Elem::Bool => slice::<u8>(stream, len),
+            Elem::I64 => slice::<i64>(stream, len),
+            Elem::U64 => slice::<u64>(stream, len),
+            Elem::I16 => slice::<i16>(stream, len),
+            Elem::U16 => slice::<u16>(stream, len),
         };
         let slice = slice.doing("allocating a tensor")?;
         captured()?;
@@ -148,7 +152,7 @@ impl Storage {
     /// one then.
     ///
     /// The caller passes a type `S` that stores the same elements as the slice's.
-    pub(super) fn into_slice<S: Stored>(mut self) -> Result<CudaSlice<S>, Error> {
+    pub(super) fn into_slice<S: Plain>(mut self) -> Result<CudaSlice<S>, Error> {
         const DOING: &str = "giving up a tensor";
         let own = self.stream().clone();
         if is_default(&own) {

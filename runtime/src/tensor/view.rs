@@ -7,7 +7,7 @@ use cudarc::driver::{CudaSlice, CudaView, CudaViewMut};
 use tilewright_codegen::element::Element;
 
 use super::buffer::{Buffer, Owner};
-use super::{DeviceTensor, Stored, column_major, row_major};
+use super::{DeviceTensor, Plain, column_major, row_major};
 
 /// A tensor of `R` modes that a kernel reads. It borrows its memory and copies nothing.
 ///
@@ -90,13 +90,13 @@ mod sealed {
 macro_rules! lent {
     ($($(#[$doc:meta])* $inner:ident $lent:ident <$($life:lifetime),*> $ty:ty => $make:expr;)*) => {
         $(
-            impl<$($life,)* S: Stored> sealed::$lent<'a> for $ty {
+            impl<$($life,)* S: Plain> sealed::$lent<'a> for $ty {
                 #[allow(private_interfaces)]
                 fn buffer(self) -> Buffer<'a> {
                     ($make)(self)
                 }
             }
-            impl<$($life,)* S: Stored> $lent<'a> for $ty {
+            impl<$($life,)* S: Plain> $lent<'a> for $ty {
                 type Elem = S::Elem;
             }
         )*
@@ -243,7 +243,7 @@ impl<'a, T: Element, const R: usize> From<&'a mut TensorMut<'_, T, R>> for Tenso
 }
 
 /// A slice as a vector.
-impl<'a, S: Stored<Elem = T>, T: Element> From<&'a CudaSlice<S>> for TensorRef<'a, T, 1> {
+impl<'a, S: Plain<Elem = T>, T: Element> From<&'a CudaSlice<S>> for TensorRef<'a, T, 1> {
     fn from(slice: &'a CudaSlice<S>) -> Self {
         let len = slice.len();
         TensorRef::new(slice, [len])
@@ -251,7 +251,7 @@ impl<'a, S: Stored<Elem = T>, T: Element> From<&'a CudaSlice<S>> for TensorRef<'
 }
 
 /// A slice as a vector.
-impl<'a, S: Stored<Elem = T>, T: Element> From<&'a mut CudaSlice<S>> for TensorMut<'a, T, 1> {
+impl<'a, S: Plain<Elem = T>, T: Element> From<&'a mut CudaSlice<S>> for TensorMut<'a, T, 1> {
     fn from(slice: &'a mut CudaSlice<S>) -> Self {
         let len = slice.len();
         TensorMut::new(slice, [len])

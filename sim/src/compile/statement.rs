@@ -159,7 +159,11 @@ impl Compiler<'_> {
         let (x, elem) = self.value(value)?;
         // The cell is set here, so dependent numbers must not be hoisted above.
         let Interval { lo, hi } = Interval::of(if elem.is_float() { Elem::I32 } else { elem });
-        let (to, num) = self.int_cell(Range { lo, hi });
+        // Only integers of 32 bits are taken: others are clamped before.
+        let (to, num) = self.int_cell(Range {
+            lo: i64::try_from(lo).unwrap_or(i64::MIN),
+            hi: i64::try_from(hi).unwrap_or(i64::MAX),
+        });
         self.emit(Ins::ToInt { elem, to, x });
         self.bind(id, num);
         Ok(())

@@ -4,7 +4,9 @@ use crate::MATMUL;
 use tilewright::prelude::*;
 use tilewright_codegen::element::{Element, bf16, f16};
 use tilewright_runtime::cudarc::driver::{CudaContext, CudaSlice, CudaStream};
-use tilewright_runtime::{Device, DeviceTensor, Launch, LaunchMatmul, Stored, Stream, TensorMut, TensorRef};
+use tilewright_runtime::{
+    Device, DeviceTensor, Launch, LaunchMatmul, Plain, Stored, Stream, TensorMut, TensorRef,
+};
 
 use crate::harness::{Fake, mark};
 
@@ -172,7 +174,7 @@ copies! {
 }
 
 /// A buffer that a kernel may still use becomes a slice, which cudarc overwrites on other streams.
-fn overwritten<T: Element + Stored<Elem = T>>(copies: &impl Launch) {
+fn overwritten<T: Element + Plain + Stored<Elem = T>>(copies: &impl Launch) {
     let device = device();
     let stream = device.stream().unwrap();
     let zeros = || DeviceTensor::<T, 1>::zeros(&stream, [1024]).unwrap();

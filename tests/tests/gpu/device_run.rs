@@ -4,11 +4,10 @@ use tilewright::runtime::{Built, Error};
 use tilewright::{Argument, DeviceTensor, Element, Stream, TensorMut, TensorRef};
 use tilewright_codegen::definition::{Param, Variant};
 use tilewright_codegen::thread::{self, Kernel};
-use tilewright_codegen::{Elem, Generated};
+use tilewright_codegen::{Elem, Generated, with_element};
 use tilewright_tests::number::{self, Number};
 use tilewright_tests::problem::{Operand, Problem};
 use tilewright_tests::tensor::Tensor;
-use tilewright_tests::typed;
 
 /// A tensor's buffer, of any element type.
 trait Buffer {
@@ -122,7 +121,7 @@ pub(crate) fn run(
     let tell = |why: Error| why.to_string();
     let uploaded = |tensor: &Tensor| -> Result<Box<dyn Buffer>, Error> {
         let bits = tensor.bits();
-        typed!(tensor.elem, T => {
+        with_element!(tensor.elem, T => {
             let elements: Vec<T> = bits.iter().map(|&bits| T::from_raw(bits)).collect();
             Ok(Box::new(DeviceTensor::<T, 1>::from_host(stream, [tensor.len], &elements)?))
         })
@@ -135,7 +134,9 @@ pub(crate) fn run(
     let mut next = buffers.iter_mut();
     let argument = |operand: &Operand| match operand {
         Operand::Tensor(tensor) => next.next().expect("each tensor has a buffer").lent(tensor),
-        Operand::Number(elem, value) => typed!(*elem, T => Argument::scalar(<T as Number>::of(*value))),
+        Operand::Number(elem, value) => {
+            with_element!(*elem, T => Argument::scalar(<T as Number>::of(*value)))
+        }
     };
     let mut arguments: Vec<Argument<'_>> = operands.iter().map(argument).collect();
     match kernel.launch_with(stream, &mut arguments) {

@@ -12,7 +12,7 @@ use tilewright_fuzz::{draw, source, whole};
 use tilewright_sim::{Options, run_variant};
 use tilewright_tests::problem::Operand;
 use tilewright_tests::tensor::Tensor;
-use tilewright_tests::{arithmetic, integers, places, views};
+use tilewright_tests::{arithmetic, integers, places, types, views};
 
 use super::{device_run, stream};
 
@@ -140,7 +140,9 @@ fn kernels_with_integers() {
     // Scattered rows may collide, which is a race.
     let all = integers::all().into_iter().chain(views::all()).filter(|(name, _)| *name != "scatter_rows");
     let all = all.map(|(name, def)| (name, def, reference as Oracle));
-    let places = places::all().into_iter().chain(arithmetic::all());
+    // Old values depend on the order of updates.
+    let types = types::all().into_iter().filter(|(name, _)| *name != "updates");
+    let places = places::all().into_iter().chain(arithmetic::all()).chain(types);
     let places = places.map(|(name, def)| (name, def, simulated as Oracle));
     let all: Vec<(&str, Subject, Oracle)> = all
         .chain(places)

@@ -10,7 +10,7 @@ use super::{device_run, stream};
 fn conversions_round_once() {
     let Some(stream) = stream() else { return };
     let mut wrong = Vec::new();
-    for from in casts::ALL {
+    for from in casts::all() {
         // As the host encodes them: its 8-bit types have no infinities.
         let given = casts::given(from).into_iter().map(|x| number::bits(from, number::value(from, x)));
         let (program, given) = (casts::kernel(from), given.collect::<Vec<u64>>());

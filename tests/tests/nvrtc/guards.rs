@@ -15,7 +15,7 @@ use tilewright_fuzz::judge::prepare;
 use tilewright_layout::Value;
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_tests::hand::Hand;
-use tilewright_tests::{arithmetic, gallery, integers, overflow, places, sweep, views};
+use tilewright_tests::{arithmetic, gallery, integers, overflow, places, sweep, types, views};
 
 use super::{machine_code, none_is_wrong, nvrtc};
 
@@ -149,7 +149,9 @@ fn comparisons_without_signs(nvrtc: &Nvrtc, source: &str, name: &str) -> Option<
 
 #[test]
 fn guards_of_kernels_with_integers() {
-    all_guards_are_there([integers::all(), views::all(), places::all(), arithmetic::all()].concat());
+    all_guards_are_there(
+        [integers::all(), views::all(), places::all(), arithmetic::all(), types::all()].concat(),
+    );
 }
 
 #[test]
@@ -481,11 +483,11 @@ fn rewritten(kernel: &Kernel, value: &Val, changed: &mut bool) -> Val {
     let fits = |exact: Option<Interval>| exact.is_some_and(|exact| exact.is_within(all));
     let defined = match value {
         Val::Bin(Bin::Shl, x, _) if of(x).lo < 0 => false,
-        Val::Bin(f, x, y) => fits(f.interval(of(x), of(y))),
+        Val::Bin(f, x, y) => fits(f.interval(of(x), of(y), 32)),
         Val::Un(f, x) => fits(f.interval(of(x))),
         Val::Fma(parts) => {
             let [[a, b], [product, c]] = kernel.intervals_of_sum(parts);
-            fits(Bin::Mul.interval(a, b)) && fits(Bin::Add.interval(product, c))
+            fits(Bin::Mul.interval(a, b, 32)) && fits(Bin::Add.interval(product, c, 32))
         }
         _ => true,
     };

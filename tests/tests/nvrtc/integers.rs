@@ -1,6 +1,6 @@
 //! Kernels with data-dependent integers, compiled by NVRTC: every variant compiles without spills.
 
-use tilewright_tests::{arithmetic, between, integers, places, views};
+use tilewright_tests::{arithmetic, between, integers, places, types, views};
 
 use super::{none_is_wrong, nvrtc};
 
@@ -13,6 +13,7 @@ fn kernels_with_integers_compile() {
         .chain(places::all())
         .chain(arithmetic::all())
         .chain(between::all())
+        .chain(types::all())
         .collect();
     none_is_wrong(&all, |(name, def)| {
         let kernel = def.generate().unwrap_or_else(|error| panic!("{name}: {error:?}"));

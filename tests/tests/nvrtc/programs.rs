@@ -47,7 +47,7 @@ pub(crate) fn all() -> Vec<Program> {
         program(small::groups(80), &["BAR.SYNC"]),
         program(small::groups(90), &["BAR.SYNC", "ELECT"]),
     ];
-    for elem in casts::ALL {
+    for elem in casts::all() {
         let keep = matches!(elem, F32 | Bf16);
         all.push(Program { kept: keep, ..program(small::copy(elem), &["LDG.E.128", "STG.E.128"]) });
         all.push(Program {

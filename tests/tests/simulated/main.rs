@@ -28,4 +28,5 @@ mod scans;
 mod schedules;
 mod semirings;
 mod stages;
+mod types;
 mod views;

@@ -2,22 +2,23 @@
 
 use tilewright::Element;
 use tilewright::prelude::*;
+use tilewright_codegen::with_element;
 use tilewright_sim::{Arg, Options, run_every, run_program};
-use tilewright_tests::{casts, typed};
+use tilewright_tests::casts;
 
 #[test]
 fn conversions_round_once() {
-    for from in casts::ALL {
+    for from in casts::all() {
         let given = casts::given(from);
-        let mut args = vec![typed!(from, T => {
+        let mut args = vec![with_element!(from, T => {
             Arg::tensor(&given.iter().map(|&bits| T::from_raw(bits)).collect::<Vec<T>>(), [given.len()])
         })];
-        args.extend(casts::targets(from).map(|to| typed!(to, T => Arg::output::<T>([given.len()]))));
+        args.extend(casts::targets(from).map(|to| with_element!(to, T => Arg::output::<T>([given.len()]))));
         let options = Options { races: false, ..Options::default() };
         let done =
             run_program(&casts::kernel(from), &args, &options).unwrap_or_else(|error| panic!("{error}"));
         for to in casts::targets(from) {
-            let got: Vec<u64> = typed!(to, T => {
+            let got: Vec<u64> = with_element!(to, T => {
                 let all = done.get::<T>(&format!("to_{to}")).expect("a tensor");
                 all.into_iter().map(Element::to_raw).collect()
             });
@@ -33,15 +34,15 @@ fn conversions_of_words_are_exact() {
         let given = casts::given(from);
         let (numbers, all) = casts::numbers(row, &given);
         let args = [
-            typed!(from, T => {
+            with_element!(from, T => {
                 let given: Vec<T> = given.iter().map(|&bits| T::from_raw(bits)).collect();
                 Arg::tensor(&given, [given.len()])
             }),
-            typed!(to, T => Arg::output::<T>([all.len()])),
+            with_element!(to, T => Arg::output::<T>([all.len()])),
         ];
         let done = run_program(&casts::by_row(row), &args, &Options::default())
             .unwrap_or_else(|error| panic!("{error}"));
-        let got: Vec<u64> = typed!(to, T => {
+        let got: Vec<u64> = with_element!(to, T => {
             done.get::<T>("to").expect("a tensor").into_iter().map(Element::to_raw).collect()
         });
         assert_eq!(casts::wrong(&all, &got, numbers, to), None, "{}", row.name);

@@ -2,10 +2,10 @@
 //! precision, on ordinary, special, subnormal and very different numbers. The `gpu` tests compare the
 //! hardware with the same sums, and the `nvrtc` tests compile every row.
 
-use tilewright_codegen::Elem;
+use tilewright_codegen::{Elem, with_element};
 use tilewright_sim::{Arg, Options, run_program};
 use tilewright_tests::rows::{self, Numbers, stored, value};
-use tilewright_tests::{sweep, typed};
+use tilewright_tests::sweep;
 
 fn raw(bytes: &[u8], elem: Elem) -> Vec<u64> {
     let whole = |part: &[u8]| part.iter().rev().fold(0, |all, &byte| all << 8 | u64::from(byte));
@@ -15,7 +15,7 @@ fn raw(bytes: &[u8], elem: Elem) -> Vec<u64> {
 fn arg(bytes: &[u8], elem: Elem, written: bool) -> Arg {
     use tilewright_codegen::element::Element;
     let elem = stored(elem);
-    typed!(elem, T => {
+    with_element!(elem, T => {
         let all: Vec<T> = raw(bytes, elem).into_iter().map(T::from_raw).collect();
         if written { Arg::in_out(&all, [all.len()]) } else { Arg::tensor(&all, [all.len()]) }
     })

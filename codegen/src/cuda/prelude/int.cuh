@@ -57,3 +57,75 @@ template <typename T>
 __device__ __forceinline__ T shift_right(T a, int n) {
     return (unsigned)n < 32 ? a >> n : a >> 31 >> 1;
 }
+
+// The same of 64 bits.
+__device__ __forceinline__ long long wrapping_add_64(long long a, long long b) {
+    return (long long)((unsigned long long)a + (unsigned long long)b);
+}
+
+__device__ __forceinline__ long long wrapping_sub_64(long long a, long long b) {
+    return (long long)((unsigned long long)a - (unsigned long long)b);
+}
+
+__device__ __forceinline__ long long wrapping_mul_64(long long a, long long b) {
+    return (long long)((unsigned long long)a * (unsigned long long)b);
+}
+
+__device__ __forceinline__ long long wrapping_neg_64(long long a) {
+    long long negated;
+    asm("neg.s64 %0, %1;" : "=l"(negated) : "l"(a));
+    return negated;
+}
+
+__device__ __forceinline__ long long wrapping_abs_64(long long a) {
+    return a < 0 ? wrapping_neg_64(a) : a;
+}
+
+__device__ __forceinline__ long long signed_xor_64(long long a, long long b) {
+    long long bits;
+    asm("xor.b64 %0, %1, %2;" : "=l"(bits) : "l"(a), "l"(b));
+    return bits;
+}
+
+__device__ __forceinline__ long long wrapping_div_64(long long a, long long b) {
+    return b == 0 ? -1 : b == -1 ? wrapping_neg_64(a) : a / b;
+}
+
+__device__ __forceinline__ long long wrapping_rem_64(long long a, long long b) {
+    return b == 0 ? a : b == -1 ? 0 : a % b;
+}
+
+__device__ __forceinline__ unsigned long long unsigned_div_64(unsigned long long a, unsigned long long b) {
+    return b == 0 ? ~0ull : a / b;
+}
+
+__device__ __forceinline__ unsigned long long unsigned_rem_64(unsigned long long a, unsigned long long b) {
+    return b == 0 ? a : a % b;
+}
+
+template <typename T>
+__device__ __forceinline__ T shift_left_64(T a, unsigned long long n) {
+    return n < 64 ? (T)((unsigned long long)a << n) : 0;
+}
+
+template <typename T>
+__device__ __forceinline__ T shift_right_64(T a, unsigned long long n) {
+    return n < 64 ? a >> n : a >> 63 >> 1;
+}
+
+// Fractions are truncated, and what is out of range is clamped; what is no number becomes 0.
+__device__ __forceinline__ long long float_to_long(float x) {
+    return x == x ? __float2ll_rz(x) : 0;
+}
+
+__device__ __forceinline__ long long double_to_long(double x) {
+    return x == x ? __double2ll_rz(x) : 0;
+}
+
+__device__ __forceinline__ unsigned long long float_to_unsigned_long(float x) {
+    return x == x ? __float2ull_rz(x) : 0;
+}
+
+__device__ __forceinline__ unsigned long long double_to_unsigned_long(double x) {
+    return x == x ? __double2ull_rz(x) : 0;
+}

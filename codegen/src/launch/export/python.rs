@@ -8,32 +8,13 @@ use crate::thread;
 use tilewright_layout::Value;
 
 /// PyTorch's type of elements.
-fn dtype(elem: Elem) -> &'static str {
-    match elem {
-        Elem::F64 => "torch.float64",
-        Elem::F32 | Elem::Tf32 => "torch.float32",
-        Elem::F16 => "torch.float16",
-        Elem::Bf16 => "torch.bfloat16",
-        Elem::I32 => "torch.int32",
-        Elem::U32 => "torch.uint32",
-        Elem::I8 => "torch.int8",
-        Elem::U8 => "torch.uint8",
-        Elem::E4m3 => "torch.float8_e4m3fn",
-        Elem::E5m2 => "torch.float8_e5m2",
-    }
+fn dtype(elem: Elem) -> String {
+    format!("torch.{}", elem.torch())
 }
 
 /// The type of a number of C in ctypes.
-fn ctype(elem: Elem) -> &'static str {
-    match elem {
-        Elem::F64 => "ctypes.c_double",
-        Elem::F32 => "ctypes.c_float",
-        Elem::I32 => "ctypes.c_int32",
-        Elem::U32 | Elem::Tf32 => "ctypes.c_uint32",
-        Elem::I8 => "ctypes.c_int8",
-        Elem::U8 | Elem::E4m3 | Elem::E5m2 => "ctypes.c_uint8",
-        Elem::F16 | Elem::Bf16 => "ctypes.c_uint16",
-    }
+fn ctype(elem: Elem) -> String {
+    format!("ctypes.c_{}", elem.c().trim_end_matches("_t"))
 }
 
 /// The module of a kernel, `NAME.py`. It loads what a C compiler makes of the files of [`super::export`], and registers the
@@ -55,7 +36,11 @@ pub fn python(kernel: &Generated) -> String {
         let Some((writes, _)) = tensor else {
             let _ = writeln!(parameters, "    (\"{name}\", {}, {code}, False, None),", dtype(*elem));
             let _ = writeln!(fields, "        (\"{name}\", {}),", ctype(*elem));
-            let number = if matches!(elem, Elem::F64 | Elem::F32) { "float" } else { "int" };
+            let number = match elem {
+                Elem::F64 | Elem::F32 => "float",
+                Elem::Bool => "bool",
+                _ => "int",
+            };
             signature.push(format!("{name}: {number}"));
             continue;
         };

@@ -3,21 +3,7 @@
 use std::fmt::Write;
 
 use crate::definition::{Generated, Param};
-use crate::elem::Elem;
 use crate::thread;
-
-/// The type of a number in C. Those of which C has none are passed as their bits.
-fn number(elem: Elem) -> &'static str {
-    match elem {
-        Elem::F64 => "double",
-        Elem::F32 => "float",
-        Elem::I32 => "int32_t",
-        Elem::U32 | Elem::Tf32 => "uint32_t",
-        Elem::I8 => "int8_t",
-        Elem::U8 | Elem::E4m3 | Elem::E5m2 => "uint8_t",
-        Elem::F16 | Elem::Bf16 => "uint16_t",
-    }
-}
 
 /// `f32 (M, K) with strides (1, lda), read`
 pub(super) fn described(kernel: &Generated, place: usize) -> String {
@@ -44,7 +30,7 @@ pub(super) fn header(kernel: &Generated, functions: usize) -> String {
         .iter()
         .enumerate()
         .map(|(place, Param { name, elem, tensor })| {
-            let ty = if tensor.is_some() { "tilewright_tensor" } else { number(*elem) };
+            let ty = if tensor.is_some() { "tilewright_tensor" } else { elem.c() };
             format!("    {ty} {name}; /* {} */\n", described(kernel, place))
         })
         .collect();
@@ -176,6 +162,7 @@ pub(super) fn literal(text: &str) -> String {
 mod tests {
     use super::super::constant;
     use super::*;
+    use crate::elem::Elem;
 
     #[test]
     fn texts_are_literals() {

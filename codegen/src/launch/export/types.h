@@ -25,7 +25,12 @@ typedef enum tilewright_type {
     TILEWRIGHT_U8,
     TILEWRIGHT_TF32,
     TILEWRIGHT_E4M3,
-    TILEWRIGHT_E5M2
+    TILEWRIGHT_E5M2,
+    TILEWRIGHT_I64,
+    TILEWRIGHT_U64,
+    TILEWRIGHT_I16,
+    TILEWRIGHT_U16,
+    TILEWRIGHT_BOOL
 } tilewright_type;
 
 /* A tensor in a device's memory. Extents and strides count elements. */
