@@ -13,13 +13,10 @@ const ERROR: usize = 1024;
 /// The type of a number in Rust. Those of which Rust has none are passed as their bits.
 fn number(elem: Elem) -> &'static str {
     match elem {
-        Elem::F64 => "f64",
-        Elem::F32 => "f32",
-        Elem::I32 => "i32",
-        Elem::U32 | Elem::Tf32 => "u32",
-        Elem::I8 => "i8",
-        Elem::U8 | Elem::E4m3 | Elem::E5m2 => "u8",
         Elem::F16 | Elem::Bf16 => "u16",
+        Elem::Tf32 => "u32",
+        Elem::E4m3 | Elem::E5m2 | Elem::Bool => "u8",
+        elem => elem.name(),
     }
 }
 
