@@ -68,16 +68,11 @@ mod tests {
         while at < block.len() {
             let token = usize::from(block[at]);
             at += 1;
-            let mut length = |short: usize, at: &mut usize| {
-                let mut length = short;
-                while short == 15 {
-                    *at += 1;
-                    length += usize::from(block[*at - 1]);
-                    if block[*at - 1] < 255 {
-                        break;
-                    }
-                }
-                length
+            let length = |short: usize, at: &mut usize| {
+                let more = if short == 15 { &block[*at..] } else { &[] };
+                let full = more.iter().take_while(|byte| **byte == 255).count();
+                *at += if short == 15 { full + 1 } else { 0 };
+                short + 255 * full + more.get(full).map_or(0, |last| usize::from(*last))
             };
             let literals = length(token >> 4, &mut at);
             bytes.extend_from_slice(&block[at..at + literals]);
