@@ -5,13 +5,13 @@
 pub enum Across {
     /// Only each thread's own elements.
     Thread,
-    /// The lanes of a warp, in groups of so many neighbours.
+    /// The lanes of a warp, in groups of this number of neighbours.
     Warp(u32),
     /// The whole block.
     Block,
-    /// All threads of a cluster of so many blocks.
+    /// All threads of a cluster, with its number of blocks.
     Cluster(u32),
-    /// So many blocks of a cluster: each block contributes once. All its threads have the same elements.
+    /// This number of blocks of a cluster. Each block contributes once: all its threads have the same elements.
     Blocks(u32),
     /// Threads whose indices differ in these digits alone.
     Digits(Digits),
@@ -56,7 +56,7 @@ impl Digits {
 }
 
 impl Across {
-    /// The digits of a thread's number that it combines, of so many threads: extent and step.
+    /// The submodes of the thread index that it combines, among `threads` threads: extent and step.
     pub(crate) fn digits(self, threads: i64) -> Vec<(i64, i64)> {
         match self {
             Across::Thread => Vec::new(),

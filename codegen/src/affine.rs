@@ -335,7 +335,7 @@ impl Affine {
         self.any(&|coord| matches!(coord, Coord::Thread(_) | Coord::Loaded { per_thread: true, .. }))
     }
 
-    /// May it differ among the blocks of a cluster of so many, which are neighbours along x?
+    /// May it differ among the blocks of a cluster of `blocks` blocks, which are neighbours along x?
     pub fn per_block(&self, blocks: i64) -> bool {
         self.terms.iter().any(|(coord, _)| match coord {
             Coord::Block(0) | Coord::ClusterRank | Coord::Loaded { .. } => true,

@@ -1,6 +1,6 @@
-//! Allocation of the shared memory of a block. Each tile comes behind those declared before it, or in the place of tiles that
-//! are dead ([`Program::overlays`]); then come the mbarriers of rings and of ordered sections, and last the scratch memory of
-//! reductions and scans, of which lowering knows how much each needs.
+//! Allocation of the shared memory of a block. Each tile comes behind the tiles declared before it, or overlays tiles that
+//! are dead ([`Program::overlays`]). Then come the mbarriers of rings and of ordered sections, and last the scratch memory of
+//! reductions and scans, whose sizes lowering knows.
 
 use std::collections::BTreeMap;
 
@@ -60,7 +60,7 @@ fn bytes(tensor: &Tensor) -> u32 {
 }
 
 impl Allocation {
-    /// The place of so many mbarriers.
+    /// The offset of `count` mbarriers.
     pub(crate) fn mbarriers(&mut self, count: u32) -> u32 {
         self.append(MBARRIER * count, MBARRIER)
     }
@@ -89,7 +89,7 @@ mod tests {
     use crate::view::View;
     use tilewright_layout::Layout;
 
-    /// The offsets of tiles of so many bytes, each of which overlays some of those before it.
+    /// The offsets of tiles, given by their bytes and by the earlier tiles that each overlays.
     #[track_caller]
     fn check(tiles: &[(i64, &[usize])], expected: &[u32]) {
         let mut b = Builder::new("places");

@@ -19,7 +19,7 @@ pub enum Policy {
 /// The vector width of accesses where nothing else determines it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Width {
-    /// As many as the widest access moves.
+    /// The width of the widest access.
     Widest,
     /// One, so that accesses are coalesced where no alignment can be assumed.
     One,

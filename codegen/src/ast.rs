@@ -58,7 +58,7 @@ pub struct Choice {
     pub rows: Vec<Vec<i64>>,
 }
 
-/// A function of numbers that kernels share: `#[device] fn soft(x: f32) -> f32 { … }`. Its spans are those of its own
+/// A function of numbers that kernels share: `#[device] fn soft(x: f32) -> f32 { … }`. Its spans refer to its own
 /// text, which is elsewhere.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Device {

@@ -107,7 +107,7 @@ pub enum Effect {
     Multiply,
     /// `d = a - b`, element by element, each rounded once.
     Subtract,
-    /// Combines elements of one operand with those of another, each atomically.
+    /// Combines each element of one operand atomically with an element of another.
     Reduce(Change),
     /// `d += a · b`, of this shape.
     Mma {

@@ -101,10 +101,10 @@ impl Bounds<'_> {
         self.limited(view, mode).is_some() || outside
     }
 
-    /// Can it be beyond the tensor's own extent?
+    /// Can it be out of the tensor's own bounds?
     pub(crate) fn outside(&self, view: &View, mode: usize, needs: &mut Vec<Fact>) -> bool {
         let tensor = self.program.tensor(view.tensor);
-        // Coordinates within a tile have no end but that of the tile, which is a limit.
+        // Coordinates within a tile have no bound but the tile's extent, which is a limit.
         if self.program.is_coordinates(view.tensor) {
             return false;
         }

@@ -1,4 +1,4 @@
-//! Conditions on integers of a kernel: those of a user's `if`, and bounds of loops.
+//! Conditions on integers of a kernel: in a user's `if`, and as bounds of loops.
 
 use crate::affine::{Affine, Coord, Undefined};
 use crate::expr::Expr;
@@ -51,7 +51,7 @@ impl Test {
         }
     }
 
-    /// The integers that it compares, those of subtests included.
+    /// The integers that it compares, also in its subtests.
     pub fn integers(&self) -> Vec<&Affine> {
         let own = match self {
             Test::Less(a, b) | Test::Equal(a, b) => vec![a, b],
@@ -60,7 +60,7 @@ impl Test {
         own.into_iter().chain(self.inside().iter().flat_map(Test::integers)).collect()
     }
 
-    /// All integers in it, those of scalar conditions included, mutably.
+    /// All integers in it, also in scalar conditions, mutably.
     pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         match self {
             Test::Less(a, b) | Test::Equal(a, b) => {

@@ -188,11 +188,11 @@ pub struct Param {
     pub tensor: Option<(bool, usize)>,
 }
 
-/// Rows of the copy begin at multiples of so many bytes: a line of the cache, and a row of a swizzled box.
+/// Rows of the copy begin at multiples of this number of bytes: a line of the cache, and a row of a swizzled box.
 const ALIGNED: i64 = 128;
 
 impl Pack {
-    /// Rows of the copy have a multiple of so many elements.
+    /// Rows of the copy have a multiple of this number of elements.
     pub(crate) fn row_multiple(elem: Elem) -> i64 {
         ALIGNED / i64::from(elem.bytes())
     }

@@ -278,7 +278,7 @@ eight_bits!(e4m3, "0.34375", Elem::E4m3);
 eight_bits!(e5m2, "0.3125", Elem::E5m2);
 
 impl tf32 {
-    /// The number of these bits of an `f32`, of which the lower 13 are ignored.
+    /// The number with these bits of an `f32`. The lower 13 bits are ignored.
     pub const fn from_bits(bits: u32) -> tf32 {
         tf32(bits & 0xffff_e000)
     }

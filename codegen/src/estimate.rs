@@ -55,7 +55,7 @@ mod device {
     pub(super) const SHARED: f64 = 29.0;
     /// Clocks between two loads of a warp from shared memory.
     pub(super) const LOAD: f64 = 4.0;
-    /// Clocks of a tile beside its work where blocks take tiles in turn; those of a block; those of a launch, and
+    /// Clocks beside the work: of each tile where blocks process several tiles, of a block, of a launch, and
     /// further ones of a launch of clusters.
     pub(super) const TILE: f64 = 790.0;
     pub(super) const BLOCK: f64 = 4480.0;

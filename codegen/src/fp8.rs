@@ -39,7 +39,7 @@ pub fn bits(x: f64, elem: Elem) -> u8 {
     }
     let sign = u8::from(x.is_sign_negative()) << 7;
     let size = x.abs().min(f64::from(value(greatest, elem)));
-    // Neighbours lie a step apart: that of the exponent, or that of the subnormal numbers.
+    // Neighbours lie a step apart: the step of the exponent, or of the subnormal numbers.
     let exponent = ((size.to_bits() >> 52) as i32 - 1023).max(least);
     let steps = (size / 2f64.powi(exponent - fraction)).round_ties_even();
     // A carry into the next exponent adds up by itself.
@@ -52,7 +52,7 @@ mod tests {
 
     const TYPES: [Elem; 2] = [Elem::E4m3, Elem::E5m2];
 
-    /// Halves whose lower byte is zero are the numbers of one type; those of the other are written out by their definition.
+    /// For one type, the numbers are the halves whose lower byte is zero; for the other, they are written out by definition.
     fn defined(code: u8, elem: Elem) -> f32 {
         if elem == Elem::E5m2 {
             return crate::narrow::f16_value(u16::from(code) << 8);

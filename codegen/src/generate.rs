@@ -506,7 +506,7 @@ fn resolved(
     let others = match others.is_empty() {
         true => resolve(&program, Width::One)?.map(Alternative::last).into_iter().collect(),
         false => left_out.made(others, |other| {
-            // Those of a function with other constants are as they were evaluated.
+            // The programs of a function with other constants are as they were evaluated.
             let program = if other.label.is_some() { projected(other.program)? } else { other.program };
             Ok(Alternative { program: resolve(&program, other.width)?.unwrap_or(program), ..other })
         })?,

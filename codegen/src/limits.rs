@@ -148,8 +148,8 @@ fn symbol(value: Value) -> Option<Symbol> {
 /// look at every element.
 const MOST_BYTES_OF_ONE: i64 = 1 << 24;
 
-/// The bytes of so many elements; a refusal where they are too many for one array. What devices have is checked once all
-/// of it is known.
+/// The bytes of `elements` elements; an error where they are too many for one array. The limits of devices are checked
+/// once all of it is known.
 pub(crate) fn bytes(name: &str, elements: i64, elem: Elem) -> Result<i64> {
     let each = i64::from(elem.bytes());
     match elements.checked_mul(each) {

@@ -58,8 +58,8 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     Err(wrong)
 }
 
-/// Those of keys in one list. Where no key is about the architecture, tiles, threads or the instruction, each of some
-/// architectures has its programs, the newest first.
+/// The programs of keys in one list. Where no key sets the architecture, tiles, threads or the instruction, each of
+/// some architectures has its programs, the newest first.
 fn of_keys(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let mut keys = Keys::new();
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };

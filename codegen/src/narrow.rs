@@ -1,5 +1,5 @@
-//! The bits of f16 and bf16: rounding to nearest, ties to even, and back; those of tf32, whose ties go away from zero; numbers
-//! of four bits.
+//! The bits of f16 and bf16, rounded to nearest with ties to even, and back; of tf32, whose ties go away from zero; 4-bit
+//! numbers.
 
 /// The bits of the nearest f16.
 ///
@@ -119,7 +119,7 @@ fn round(n: f64, mantissa: i32, least: i32, greatest: i32) -> u16 {
     if n.is_nan() {
         return 0x7fff; // the number that the hardware's conversions give
     }
-    // The unit in the last place: that of the exponent, or that of subnormal numbers.
+    // The unit in the last place, of the exponent or of subnormal numbers.
     let exponent = ((n.to_bits() >> 52) as i32 - 1023).clamp(least, 1024);
     let step = 2f64.powi(exponent - mantissa);
     let steps = (n / step).round_ties_even();

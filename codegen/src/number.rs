@@ -175,7 +175,7 @@ impl Number {
         value(elem, self.bits(elem))
     }
 
-    /// An integer whose low bits are those of the element.
+    /// An integer with the low bits of the element.
     fn wrapped(self, elem: Elem) -> i128 {
         let (least, most) = range(elem);
         match self {

@@ -1,10 +1,10 @@
-//! Out-of-bounds elements: a dataflow analysis of which elements of a fragment correspond to coordinates
-//! outside of the tensor that they were copied from. A reduction masks those with its identity.
+//! Out-of-bounds elements: a dataflow analysis finds the elements of a fragment whose coordinates are
+//! outside of the tensor that they were copied from. A reduction masks these elements with its identity.
 //!
 //! One forward pass runs before lowering. Every register tensor has edges, which are bounds on coordinates.
-//! Copies and functions propagate them. A reduction drops those along the modes that it combines, because an
-//! empty reduction leaves its target unchanged. Where edges are unknown, the value of the elements beyond
-//! them may still be known.
+//! Copies and functions propagate them. A reduction drops the edges along the modes that it combines,
+//! because an empty reduction leaves its target unchanged. Where edges are unknown, the value of
+//! out-of-bounds elements may still be known.
 
 mod beyond;
 mod coordinates;
@@ -129,7 +129,7 @@ struct Origins<'p> {
     /// For each reduction its masking edges, or the error if they are unknown; for products of operands with fills of their
     /// own an error if those change the result.
     masks: BTreeMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>,
-    /// For each function that reads coordinates those of its elements, or the error if they are unknown.
+    /// For each function that reads coordinates, its elements' coordinates, or the error if they are unknown.
     coordinates: BTreeMap<Id, std::result::Result<Coordinates, Diagnostic>>,
     /// Loops around the current statement.
     loops: Vec<Id>,
@@ -275,7 +275,7 @@ impl Origins<'_> {
         let before = state.clone();
         self.iterate(&[var], body, state);
         if self.program.zero.is_some_and(|size| hollow::is_empty(self.program, var, size)) {
-            // Coordinates and edges are those of the program's text, and values those of launches.
+            // Coordinates and edges come from the program's text, values from launches.
             let both = join(&before, state);
             state.iter_mut().for_each(|(id, of)| of.holds = both.get(id).and_then(|both| both.holds));
         } else if !self.program.runs(var) {

@@ -1,6 +1,6 @@
-//! Projection onto roles. A loop `pipelined(…, producer = warp)` is one program of which two groups of threads run
-//! different parts: producer threads issue its bulk copies into the slots of a ring, and all other threads, the
-//! consumers, do everything else. This pass writes the two programs:
+//! Projection onto roles. A loop `pipelined(…, producer = warp)` is one program, and two groups of threads run
+//! different parts of it: producer threads issue its bulk copies into the slots of a ring, and all other threads,
+//! the consumers, do everything else. This pass writes the two programs:
 //!
 //! ```text
 //! for k in pipelined(0..n, stages = 3, producer = warp) {
@@ -11,8 +11,8 @@
 //! copy(acc, gc);                    consumers: copy(acc, gc)
 //! ```
 //!
-//! Loops and conditions around such a loop are part of both programs, as are integers read from memory on which they or its
-//! copies depend.
+//! Loops and conditions around such a loop are part of both programs, and so are integers read from memory that they or its
+//! copies depend on.
 //!
 //! Products of warpgroups are asynchronous. Where a loop only multiplies, the product of one iteration runs while the
 //! next is started, and a slot is released one iteration later; elsewhere, and where there is one slot, a product is waited
@@ -20,7 +20,7 @@
 //!
 //! In a cluster, tiles that neighbouring blocks have in common are copied once and [multicast](multicast).
 //!
-//! The body of a persistent kernel runs for each tile of its grid: block indices become those of the tile.
+//! The body of a persistent kernel runs for each tile of its grid: block indices become the tile's indices.
 
 mod multicast;
 mod split;
@@ -211,7 +211,7 @@ struct Project<'p> {
     consumers: Id,
     /// The tensors that producers fill.
     filled: BTreeSet<Id>,
-    /// Those of the loops so far.
+    /// The buffers of the loops so far.
     buffers: BTreeMap<Id, Buffer>,
     /// The rings of the loop around.
     inside: Vec<Id>,
@@ -222,7 +222,7 @@ struct Project<'p> {
 }
 
 impl Project<'_> {
-    /// Adds the groups: consumers are the first warps, so that their thread indices are those of the block.
+    /// Adds the groups: consumers are the first warps, so that their thread indices equal the block's.
     fn new(program: &mut Program) -> Result<Project<'_>> {
         let threads = match program.groups[0].threads {
             0 => THREADS,
@@ -234,15 +234,15 @@ impl Project<'_> {
             let problem = Problem::new(format!("{threads} threads beside a producer are no whole warps"));
             return Err(problem.help("use a multiple of 32 threads, or of 128 for products of warpgroups"));
         }
-        // Registers move between whole warpgroups; a single one has as many as it needs.
-        // Behind a barrier of the cluster all threads are alike.
+        // Registers move between whole warpgroups; a single one has all that it needs. Behind a
+        // barrier of the cluster all threads are alike.
         let meet = program.body.iter().any(|stmt| stmt.op == Op::SyncCluster);
         let shares = multiply && warps > WARPGROUP && !meet;
         let (more, own) = match shares {
             true => (WARPGROUP, Some(OF_PRODUCER)),
             false => (1, None),
         };
-        // Consumers take registers that producers give back, of those that all have when the block starts.
+        // Consumers take the registers that producers give back; all threads start with the same number.
         let producers = WARPGROUP * WARP;
         let all = threads + producers;
         let pool = registers_at_entry(all, program.blocks_per_sm) * all;
@@ -326,7 +326,7 @@ impl Project<'_> {
         Err(problem.help("read integers from arguments that the kernel does not write").at(stmt.span))
     }
 
-    /// A buffer of another ring than that of the loop around.
+    /// A buffer of a ring that does not belong to the loop around.
     fn used(&self, stmt: &Stmt) -> Option<String> {
         let mut views = stmt.reads().into_iter().chain(stmt.writes());
         let other = |view: &&View| {
@@ -492,7 +492,7 @@ impl Project<'_> {
         Ok(id)
     }
 
-    /// A copy into a slot of the ring as a bulk copy; its bytes are added to those of the slot.
+    /// A copy into a slot of the ring as a bulk copy; adds its bytes to the slot's.
     fn bulk(&self, op: Op, bytes: &mut u32) -> Result<Op> {
         let Op::Copy { from, mut to, how, fill, token } = op else { return Ok(op) };
         let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));

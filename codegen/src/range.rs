@@ -360,7 +360,7 @@ mod tests {
         let size = |name: &str| Affine::from(Value::symbol(name));
         let product = Affine::two(Arith::Mul, &Coord::Block(1).into(), &size("W")).unwrap();
         assert!(program.range(&product).is_wide());
-        // Coordinates of a tensor that is W long, scaled from those of one that is U long.
+        // Coordinates of a tensor of extent W, scaled from coordinates of a tensor of extent U.
         let scaled = Affine::two(Arith::Div, &product, &size("U")).unwrap();
         assert_eq!(program.range(&scaled), Range { lo: 0, hi: MOST_EXTENT.into() });
         let other = Affine::two(Arith::Div, &product, &size("V")).unwrap();

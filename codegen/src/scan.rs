@@ -21,7 +21,7 @@ pub struct Scan {
 /// A digit of an element's number in the order of a scan.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Level {
-    /// So many elements of a thread along a mode, from the first; levels of one mode follow one another.
+    /// Elements of a thread along a mode, from the first; levels of one mode follow one another.
     Own {
         /// The mode.
         mode: u8,
@@ -30,7 +30,7 @@ pub enum Level {
     },
     /// The number of the thread.
     Threads(Across),
-    /// The rank of the block in its cluster of so many. All threads of a block are scanned before.
+    /// The rank of the block in its cluster of this number of blocks. All threads of a block are scanned before.
     Blocks(u32),
 }
 

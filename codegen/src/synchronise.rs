@@ -1,10 +1,10 @@
-//! Synchronisation of rings that one group both fills and empties, as those of pipelined loops: waits and barriers of the
-//! group take the place of mbarriers.
+//! Synchronisation of rings that one group both fills and empties, as in pipelined loops: waits and barriers of the group
+//! replace mbarriers.
 //!
 //! A ring states what must hold, and this pass places what ensures it:
 //!
 //! - `await`: the slot is full. Each thread waits for its own copies, which it counts by commit groups, one for each
-//!   `publish`; a barrier behind the wait covers those of other threads, and stores of copies through registers.
+//!   `publish`; a barrier behind the wait covers other threads' copies, and stores of copies through registers.
 //! - `acquire`: the slot is free. The barrier of an `await` also stands behind all earlier releases, so from two slots on
 //!   one barrier in each iteration serves both. With a single slot, a `release` has a barrier of its own.
 //! - A ring begins at phase 0, with every slot free: a barrier comes first if its buffers may still be in use, by an earlier

@@ -66,7 +66,7 @@ impl TiledMma {
         Ok(TiledMma { row: atom, groups, of, pairs: None })
     }
 
-    /// The largest instruction of an architecture, and the arrangement of so many warps over a tile of the
+    /// The largest instruction of an architecture, and the arrangement of `warps` warps over a tile of the
     /// accumulators with the fewest fragment loads.
     ///
     /// ```
@@ -102,7 +102,7 @@ impl TiledMma {
         TiledMma::arranged(row, tile, warps)
     }
 
-    /// The widest wgmma for a tile of the accumulators that so many warpgroups share, each with rows of its own.
+    /// The widest wgmma for a tile of the accumulators that `warpgroups` warpgroups share, each with rows of its own.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};
@@ -145,7 +145,7 @@ impl TiledMma {
         Some(TiledMma { row, ..self.clone() })
     }
 
-    /// The arrangement of so many warps over a tile of the accumulators with the fewest fragment loads.
+    /// The arrangement of `warps` warps over a tile of the accumulators with the fewest fragment loads.
     ///
     /// ```
     /// use tilewright_codegen::{atoms, tiled::TiledMma};
@@ -381,7 +381,7 @@ fn is_warp_product(row: &Atom) -> bool {
     matches!(row.effect, Effect::Mma { .. }) && row.group == Scope::Warp && row.operands.len() == 3
 }
 
-/// The thread-value layout of an operand of so many rows, over a tile whose elements hold two values each, adjacent along K.
+/// The thread-value layout of an operand of `rows` rows, over a tile whose elements pack two values each, adjacent along K.
 pub(crate) fn paired(tv: &Layout, rows: i64) -> Result<Layout> {
     let k = tv.cosize()? / rows;
     let pairs = Layout::new((rows, (2i64, k / 2)), (1i64, (0i64, rows)))?.composition(tv)?;

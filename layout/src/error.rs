@@ -373,7 +373,7 @@ impl fmt::Display for LayoutError {
             return self.write_line(f);
         }
         let Parts { op, operands, mode, condition, counterexample } = &*self.0;
-        // Modes and coordinates are those of the right operand.
+        // Modes and coordinates belong to the right operand.
         let of = match operands.as_slice() {
             [] | [_] => String::new(),
             [.., last] => format!(" of {last}"),

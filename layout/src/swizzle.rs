@@ -240,7 +240,7 @@ impl Composed {
     }
 
     /// One more than the largest offset, which the swizzle may raise to the end of its block; at least one.
-    /// That of a plain layout is its [`cosize`](Layout::cosize).
+    /// For a plain layout it is the [`cosize`](Layout::cosize).
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};

@@ -31,7 +31,7 @@ impl Expr {
 }
 
 impl Expr {
-    /// The names that it mentions, those of functions included, and how often as values.
+    /// The names that it mentions, functions' names included, and how often each is used as a value.
     pub(crate) fn names(&self) -> BTreeMap<&str, usize> {
         let (mut all, mut left) = (BTreeMap::new(), vec![self]);
         while let Some(expr) = left.pop() {

@@ -87,8 +87,7 @@ fn store(rank: u8, hint: Hint) -> Atom {
 }
 
 /// A reducing store: each element of a box in shared memory is combined atomically with the tensor's. The map
-/// says of which type they are: `add` exists for floating-point types too, `min` and `max` for those of 16
-/// bits.
+/// specifies their type: `add` exists for floating-point types too, `min` and `max` for 16-bit ones.
 fn reduce(rank: u8, (name, op): (&str, Change)) -> Atom {
     let map = written(operand('m', OperandKind::TensorMap { rank }));
     Atom {

@@ -8,7 +8,7 @@ pub(super) enum Hint {
     EvictFirst,
     /// L2::evict_last.
     EvictLast,
-    /// L2 prefetch of so many bytes around it.
+    /// L2 prefetch of this number of bytes around it.
     Prefetch(u32),
 }
 

@@ -8,9 +8,9 @@ use crate::elem::Elem;
 use crate::narrow::Int4;
 use crate::scope::Scope;
 
-/// The source and the destination type, the oldest architecture, and the instructions: registers used by both halves, then
-/// those of a half. `v` is the source. In a half, `$in` is that of the source, `$out` the word of results, `$to` and `$above` select its bytes
-/// for `prmt`: into the lower bytes of two numbers, whose upper ones come from the second operand, or into the upper ones.
+/// The source and the destination type, the oldest architecture, and the instructions: registers that both halves use, then
+/// one half. `v` is the source. In a half, `$in` is its part of `v`, `$out` the word of results, `$to` and `$above` select
+/// its bytes for `prmt`, as the lower bytes of two numbers, with upper ones from the second operand, or as the upper ones.
 type Row = (Elem, Elem, u32, &'static str, &'static str);
 
 const ROWS: [Row; 8] = [
@@ -71,11 +71,11 @@ const HALVES: [[(&str, &str); 4]; 2] = [
     [("$in", "p1"), ("$out", "#d1"), ("$to", "0x4342"), ("$above", "0x3424")],
 ];
 
-/// Numbers of four bits, two in a byte, the lower bits first: the destination type and the instructions. In those of a
-/// byte, `$out` is the word of results, and `$at` selects the byte: of `v` for the lower number, of the second operand for the
-/// upper one. They are the last bits of a fraction whose unit is 1, from 128 or 1024 on; signed ones with their first bit
-/// flipped, which makes them v + 8. Upper numbers are three bits further up: a bf16 from 16 on has that unit there; an f16 is
-/// divided by 16.
+/// Numbers of four bits, two in a byte, the lower bits first: the destination type and the instructions. In a byte's
+/// instructions, `$out` is the word of results, and `$at` selects the byte: of `v` for the lower number, of the second operand
+/// for the upper one. They are the last bits of a fraction whose unit is 1, from 128 or 1024 on; signed ones with their first
+/// bit flipped, which makes them v + 8. Upper numbers are three bits further up: a bf16 from 16 on has that unit there; an f16
+/// is divided by 16.
 const INT4: [(Int4, Elem, &str, &str); 4] = [
     (
         Int4::Signed,

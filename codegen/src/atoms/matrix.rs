@@ -37,7 +37,7 @@ const PLAIN: [&str; 3] = ["(32,2):(2,1)", "(32,(2,2)):(2,(1,64))", "(32,(2,4)):(
 const TRANSPOSED: [&str; 3] =
     ["((4,8),2):((16,1),8)", "((4,8),(2,2)):((16,1),(8,64))", "((4,8),(2,4)):((16,1),(8,64))"];
 
-/// The row that loads so many matrices, each transposed or none.
+/// The row that loads `matrices` matrices, all transposed or none.
 pub(super) fn ldmatrix(matrices: i64, transposed: bool) -> Option<&'static Atom> {
     let place = [1, 2, 4].iter().position(|known| *known == matrices)?;
     let fragments = if transposed { TRANSPOSED[place] } else { PLAIN[place] };

@@ -78,7 +78,7 @@ pub fn find(name: &str) -> Option<&'static Atom> {
     BY_NAME.get(name).copied()
 }
 
-/// The asynchronous copy of so many bytes without hints, and whether it fills with zeros.
+/// The asynchronous copy of `bytes` bytes without hints. With `zero`, the variant that fills with zeros.
 pub(crate) fn cp_async(bytes: i64, zero: bool) -> Option<&'static Atom> {
     let copies = |row: &&Atom| row.done == Done::Queue(Queue::CpAsync) && row.operand('n').is_some() == zero;
     let moves = |row: &Atom| row.tv('d').and_then(|of| of.size().ok()) == Some(bytes);
@@ -139,7 +139,7 @@ pub fn bulk_store(rank: usize) -> Option<&'static Atom> {
     all().filter(stores).find(|row| row.maps(rank))
 }
 
-/// The wgmma of a type for so many columns, whose left operand is in shared memory or in registers.
+/// The wgmma of a type and a number of columns. Its left operand is in shared memory or in registers.
 ///
 /// ```
 /// use tilewright_codegen::{Elem, atoms};
@@ -151,7 +151,7 @@ pub fn wgmma(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static 
     wgmma::find(elem, columns, a_in_registers)
 }
 
-/// The ldmatrix of so many matrices, each transposed or none.
+/// The ldmatrix of `matrices` matrices, all transposed or none.
 ///
 /// ```
 /// use tilewright_codegen::atoms;

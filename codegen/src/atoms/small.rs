@@ -1,5 +1,5 @@
 //! cp.async: one thread copies 4, 8 or 16 bytes from global to shared memory, not through registers. The
-//! variants with `n` read so many bytes and fill the rest with zeros. Copies of 16 bytes bypass L1 unless a
+//! variants with `n` read `n` bytes and fill the rest with zeros. Copies of 16 bytes bypass L1 unless a
 //! name says `l1`; other suffixes are L2 hints.
 
 use super::cache::{Hint, PREFETCHES};

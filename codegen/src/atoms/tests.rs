@@ -53,8 +53,8 @@ fn a_f64_k16(lane: i64, i: i64) -> (i64, i64) {
     (row, if i % 2 == 0 { i * 2 + lane % 4 } else { i * 2 - 2 + lane % 4 })
 }
 
-/// Checks a row against the manual's tables. Fragments of a shape are those of the shape with twice the K,
-/// truncated.
+/// Checks a row against the manual's tables. The fragments of a shape are a prefix of the fragments of the
+/// shape with twice the K.
 fn manual(row: &Atom) -> Fragments {
     let ((m, n, k), elem) = (row.mma().unwrap().shape, row.operand('a').unwrap().elem);
     let [a, b]: [Formula; 2] = match (elem.bytes(), elem, (m, n, k)) {

@@ -36,7 +36,7 @@ fn has_width(types: Types, n: u32) -> bool {
     types.a.is_float() || n <= 32 || n.is_multiple_of(16)
 }
 
-/// The row that multiplies operands of a type into its usual sums, for so many columns.
+/// The row that multiplies operands of a type into its usual accumulators, for a number of columns.
 pub(super) fn find(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static Atom> {
     let sums = elem.accumulator();
     let is_wanted = |row: &&Atom| {

@@ -235,7 +235,7 @@ impl Builder {
     /// #     over_cluster: None,
     /// # });
     /// b.acquire(ring);
-    /// b.publish(ring, Some(64 * 64 * 2)); // full once so many bytes have arrived
+    /// b.publish(ring, Some(64 * 64 * 2)); // full once these bytes have arrived
     /// b.advance(ring);
     /// assert_eq!(b.finish().body.len(), 3);
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())

@@ -108,8 +108,8 @@ impl Builder {
         Ok(())
     }
 
-    /// An axis numbers so many tiles of a view. All views that it numbers have as many, or more if they are only read:
-    /// of those the block takes the tile of its own number.
+    /// An axis of the grid numbers the tiles of a view. All views that it numbers have the same number of tiles, or
+    /// more if they are only read: then the block reads the tile of its own number.
     fn numbered(&mut self, axis: usize, tiles: Value, view: &View, written: bool) -> Result<()> {
         let program = &mut self.program;
         let (Some(known), Some(first)) = (program.grid[axis], &mut self.axes[axis]) else {
@@ -253,7 +253,7 @@ impl Builder {
         Ok(())
     }
 
-    /// The view shifted by so many elements along each mode; see [`View::shift`].
+    /// The view shifted by a number of elements along each mode; see [`View::shift`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, view::At};
@@ -269,7 +269,7 @@ impl Builder {
         view.shift(by)
     }
 
-    /// A tile with a halo: so many elements more before and after, which overlap its neighbours; see
+    /// A tile with a halo: further elements before and after, which overlap its neighbours; see
     /// [`View::with_halo`].
     ///
     /// ```

@@ -10,7 +10,7 @@ use crate::typing::Types;
 use crate::view::View;
 
 impl Builder {
-    /// Reduces the elements of `from` into those of `to`, which has extent 1 in the reduced modes.
+    /// Reduces the elements of `from` into `to`, which has extent 1 in the reduced modes.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};

@@ -116,7 +116,7 @@ impl Builder {
         self.write(Op::Copy { from: from.clone(), to: to.clone(), how, fill, token })
     }
 
-    /// Updates each element of `to` by that of `from`, atomically. Out-of-bounds elements are skipped.
+    /// Updates each element of `to` by the element of `from`, atomically. Out-of-bounds elements are skipped.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Change, MemoryOrder}, view::{At, Deal, View}};
@@ -152,8 +152,8 @@ impl Builder {
     }
 
     /// Releases a flag: all that the group did before is visible to a block that waits for it by
-    /// [`Builder::await_flag`]. The flag is one `i32` in global memory, which is raised by so much, and 0 at
-    /// launch. Blocks that wait for one another must all be resident, as those of a persistent kernel are.
+    /// [`Builder::await_flag`]. The flag is one `i32` in global memory, which is 0 at launch and raised by
+    /// `add`. Blocks that wait for one another must all be resident, as in a persistent kernel.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};

@@ -46,7 +46,7 @@ struct Steps<'k> {
 }
 
 impl Steps<'_> {
-    /// The work of so many threads in these statements. A loop of unknown length counts once.
+    /// The work of `threads` threads in these statements. A loop of unknown length counts once.
     fn of(&mut self, body: &[Stmt], threads: f64) -> Work {
         let mut sum = Work::default();
         for stmt in body {

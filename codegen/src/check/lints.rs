@@ -14,7 +14,7 @@ use crate::tile::Program;
 const LEAST_EFFICIENCY: f64 = 0.5;
 
 /// Accesses to shared memory that take more wavefronts than their width needs: one finding for each statement and
-/// tensor, that of its worst access.
+/// tensor, for the worst access.
 pub(super) fn bank_conflicts(
     program: &Program,
     kernel: &Kernel,

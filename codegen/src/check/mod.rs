@@ -55,7 +55,7 @@ impl Budget {
         Budget { left, short: false }
     }
 
-    /// Takes so many, or none where fewer are left.
+    /// Takes `count` evaluations, or none where fewer are left.
     fn take(&mut self, count: usize) -> bool {
         let enough = count <= self.left as usize;
         if enough {

@@ -33,7 +33,7 @@ pub(super) struct Map {
 pub(super) struct Place {
     map: Rc<Map>,
     shift: i64,
-    /// The first thread: those of the map count from it.
+    /// The first thread: the map's threads count from it.
     thread: u32,
     /// Elements that all accesses to the tensor have in common, along each mode; see [`Grains`].
     grains: Rc<Grains>,
@@ -47,7 +47,7 @@ pub(super) type Clash = (i64, u32, u32);
 pub(super) struct Actors {
     /// The group that the statement names.
     pub(super) by: Id,
-    /// Those of its threads that execute it here.
+    /// The threads of the group that execute it here.
     pub(super) threads: Range<u32>,
     /// One elected thread of each member executes it.
     pub(super) elected: bool,
@@ -285,7 +285,7 @@ impl<'p, 'b> Maps<'p, 'b> {
 }
 
 impl Grains {
-    /// Those of a tensor; `None` if its size is not known.
+    /// The grains of a tensor; `None` if its size is not known.
     fn of(program: &Program, tensor: Id) -> Option<Grains> {
         let extents: Option<Vec<i64>> =
             program.tensor(tensor).plain().modes().map(|mode| mode.size().ok()).collect();
@@ -343,12 +343,12 @@ fn of_view(view: &View, mode: usize) -> i64 {
     }
     let Some(base) = view.base.get(mode) else { return 1 };
     let moved = base.terms.iter().fold(base.constant.abs(), |all, (_, factor)| gcd(all, factor.abs()));
-    // A tile ends after so many elements.
+    // A tile ends after `extent` elements.
     let moved = view.limits[mode].as_ref().map_or(moved, |(_, extent)| gcd(moved, *extent));
     gcd(gcd(run, rest), moved)
 }
 
-/// The greatest common divisor; that of a number and 0 is the number.
+/// The greatest common divisor: for a number and 0, the number.
 fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }

@@ -9,7 +9,7 @@ use crate::index::Ix;
 use crate::number::Number;
 use crate::thread::{Change, Frag, Id, Mem, Op, Param, Scope, Space, Stmt, Val};
 
-/// The C type of a vector access of so many elements, and the number and type of its components.
+/// The C type of a vector access, and the number and type of its components.
 struct Access {
     name: &'static str,
     parts: u32,

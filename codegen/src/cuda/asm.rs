@@ -62,7 +62,7 @@ impl Printer<'_> {
         }
     }
 
-    /// An address in shared memory in the units of descriptors: the array, and so many times 16 bytes from its start.
+    /// An address in shared memory in the units of descriptors: the array, and the offset from its start in units of 16 bytes.
     fn units(&mut self, mem: &Mem) -> Option<(String, String)> {
         let (Space::Shared(id), None) = (mem.space, mem.peer) else { return None };
         let elements = UNIT / i64::from(self.kernel.shared[id as usize].elem.bytes());
@@ -90,7 +90,7 @@ impl Printer<'_> {
             (_, _, [_]) => {
                 format!("shared_address({name}) + {bytes} * {}", self.int_piece(mem.index).at(Level::Unary))
             }
-            // Compilers do not distribute the factor over the terms, of which constant and uniform ones become offsets of
+            // Compilers do not distribute the factor over the terms. Constant and uniform terms become offsets of
             // instructions.
             (_, _, terms) => {
                 let (zero, bytes) = (self.exprs.int(0), self.exprs.int(bytes.into()));

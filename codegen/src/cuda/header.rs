@@ -40,7 +40,7 @@ impl Printer<'_> {
     }
 }
 
-/// The assumed facts, those of one kind on a line.
+/// The assumed facts, one kind on a line.
 pub fn needs(kernel: &Kernel) -> Vec<String> {
     let mut lines: Vec<(String, Vec<String>, String)> = Vec::new();
     for need in &kernel.needs {

@@ -113,7 +113,7 @@ impl Printer<'_> {
         self.int_piece(at).text
     }
 
-    /// Is it a warp index, or that of a group of warps, in a kernel that computes the warp index anyway?
+    /// Is it the index of a warp or of a group of warps, in a kernel that computes the warp index anyway?
     fn is_by_warps(&self, a: Ix, b: Ix) -> bool {
         let whole = |n: i64| n >= 32 && n % 32 == 0;
         self.kernel.arch_specific
@@ -213,7 +213,7 @@ impl Printer<'_> {
             return fitted(left, "-", right, Level::Sum, width);
         }
         let (left, right) = (self.int_piece(a), self.int_piece(b));
-        // Sums of some of the terms, which are not negative, are no larger than that of all.
+        // Where no term is negative, a sum of some terms is no larger than the sum of all.
         let mut terms = vec![a];
         self.exprs.terms(b, &mut terms);
         let parts = terms.iter().all(|&term| self.exprs.get(term).lo >= 0);

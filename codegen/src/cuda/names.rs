@@ -188,8 +188,8 @@ fn entry_name(taken: &mut Taken, wanted: &str) -> String {
     }
 }
 
-/// Functions and types that every source of CUDA C sees without headers; of functions of `double` those of
-/// `float` too, which end in `f`.
+/// Functions and types that every source of CUDA C sees without headers. Functions of `double` also exist
+/// for `float`, with an `f` at the end.
 const LIBRARY: &str = "
     abs labs llabs umin umax llmin llmax ullmin ullmax acos acosh asin asinh atan atan2 atanh cbrt ceil copysign cosh cospi
     cyl_bessel_i0 cyl_bessel_i1 erf erfc erfcinv erfcx erfinv exp10 expm1 fdim fdivide floor frexp hypot ilogb j0 j1 jn ldexp

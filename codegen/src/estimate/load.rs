@@ -15,8 +15,8 @@ pub(super) struct Load {
     pub(super) issued: f64,
     /// Wavefronts of shared memory.
     pub(super) wavefronts: f64,
-    /// Accesses of warps to global memory; bytes of the sectors that they load, those of vectors of 16 bytes, and those that
-    /// are stored.
+    /// Accesses of warps to global memory, bytes of the sectors that they load, the part loaded by vectors of 16 bytes, and
+    /// bytes stored.
     pub(super) accesses: f64,
     pub(super) loaded: f64,
     pub(super) vectors: f64,
@@ -35,7 +35,7 @@ impl Load {
         Load::default().beside(self, times)
     }
 
-    /// Both, one after the other, the second so many times.
+    /// Both, one after the other, the second `times` times.
     pub(super) fn then(self, other: Load, times: f64) -> Load {
         Load { latency: self.latency + other.latency * times, ..self.beside(other, times) }
     }
@@ -71,7 +71,7 @@ impl Load {
         ]
     }
 
-    /// Those of the part that takes longest.
+    /// The clocks of the part that takes longest.
     pub(super) fn clocks(&self) -> f64 {
         self.parts().iter().fold(0.0, |most, part| most.max(part.1))
     }

@@ -27,7 +27,7 @@ pub(super) enum Edges {
 /// Issue slots of a function that the special function unit begins.
 const SPECIAL: f64 = 9.0;
 
-/// Issue slots that a function takes, that of a special function unit included.
+/// Issue slots that a function takes, the slot of a special function unit included.
 fn slots(of: Un) -> f64 {
     match of {
         Un::Gelu | Un::Erf => 24.0,
@@ -87,7 +87,7 @@ impl<'k> Meter<'k> {
         !self.kernel.exprs.any(at, &varies)
     }
 
-    /// The load of statements that so many warps execute.
+    /// The load of statements that `warps` warps execute.
     pub(super) fn body(&mut self, body: &[Stmt], warps: f64) -> Option<Parts> {
         let mut all = Parts::default();
         for stmt in body {
@@ -162,7 +162,7 @@ impl<'k> Meter<'k> {
                     let rate =
                         if converts { self.tensor_rate(Elem::F16) / 2.0 } else { self.tensor_rate(of) };
                     load.tensor = operations / rate;
-                    // A warp waits for its own products and those of its scheduler's tensor core.
+                    // A warp waits for its own products and for the other products of its scheduler's tensor core.
                     let (least, own) = match group > 1.0 {
                         true => (device::WGMMA, load.tensor),
                         false => (device::MMA, load.tensor * (device::ISSUE / warps).min(1.0)),
@@ -225,7 +225,7 @@ impl<'k> Meter<'k> {
                     return Some(Parts { once, loops: loops.collect(), ..Parts::default() });
                 }
                 match self.size(*to) {
-                    // The tiles of a persistent kernel: those of one block count.
+                    // The tiles of a persistent kernel: one block's tiles count.
                     _ if self.kernel.launch.persistent && !inner.loops.is_empty() => Some(inner),
                     Some(times) if *step == 1 && inner.loops.is_empty() => {
                         let once = Load { latency: 0.0, ..Load::default().beside(inner.omitted, -1.0) };
@@ -285,7 +285,7 @@ impl<'k> Meter<'k> {
         iterations.or(exprs.constant(a).filter(|_| is_variable(b))).map_or(0.0, |n| n.max(0) as f64)
     }
 
-    /// A load or a store of so many elements by each thread: its instruction, the address, and a guard.
+    /// A load or a store of `len` elements by each thread: its instruction, the address, and a guard.
     fn moved(&mut self, at: &Mem, len: u32, guarded: bool, warps: f64, loads: bool) -> Load {
         let size = self.elem(at.space).bytes();
         let guard = if guarded { device::GUARD } else { 0.0 };
@@ -306,7 +306,7 @@ impl<'k> Meter<'k> {
         }
     }
 
-    /// An access of a warp to global memory, each lane so many bytes from an element on.
+    /// An access of a warp to global memory: each lane moves `bytes` bytes from an element on.
     fn accessed(&mut self, at: &Mem, bytes: u32, loads: bool) -> Load {
         let exprs = &self.kernel.exprs;
         let wide = if exprs.get(at.index).is_narrow() { 0.0 } else { device::WIDE };

@@ -138,7 +138,7 @@ impl Args {
         Problem::new(format!("`{}` cannot take these arguments", self.name)).help(self.usage())
     }
 
-    /// There are at most so many.
+    /// Checks that there are at most `count` arguments.
     pub(super) fn at_most(&self, count: usize) -> Result<(), Problem> {
         if self.values.len() <= count {
             return Ok(());
@@ -166,7 +166,7 @@ impl Args {
 /// Names of tiles that nobody names are made from others' while they are at most so long.
 const LONGEST_MADE: usize = 24;
 
-/// The name of a tile that nobody names, from that of another, and what it is of that.
+/// A name for an unnamed tile: the name of another tile, and what this one is of it.
 pub(super) fn made_from(name: &str, what: &str) -> String {
     match name.len() + what.len() < LONGEST_MADE {
         true => format!("{name}_{what}"),

@@ -145,7 +145,7 @@ impl Evaluator {
         }
     }
 
-    /// Sets every element of a tensor; `spans` are those of the target and of the statement.
+    /// Sets every element of a tensor; `spans` are the spans of the target and of the statement.
     fn assign_view(
         &mut self,
         to: View,

@@ -86,7 +86,7 @@ impl Evaluator {
     }
 }
 
-/// The names of what a pattern binds, those of nested ones in their place.
+/// The names that a pattern binds, in order, nested patterns included.
 fn names(pattern: &Pattern) -> Vec<String> {
     match pattern {
         Pattern::Tuple(_, patterns) => patterns.iter().flat_map(names).collect(),

@@ -1,5 +1,5 @@
-//! Functions that kernels share, of numbers and of tiles: inlined where they are called. Those of numbers are checked once where
-//! they are defined.
+//! Functions that kernels share, of numbers and of tiles: inlined where they are called. Functions of numbers are checked once
+//! where they are defined.
 
 use super::Evaluator;
 use super::value::Value;

@@ -40,7 +40,7 @@ pub(super) struct Captured {
     pub(super) numbers: Vec<(tile::Expr, View)>,
     /// Is the text under evaluation what is indexed, or an index?
     paused: bool,
-    /// Does the function write to a tensor, whose coordinates may be those of its elements?
+    /// Does the function write to a tensor, possibly at its elements' own coordinates?
     writes: bool,
 }
 
@@ -361,7 +361,7 @@ const LONG: usize = 16;
 /// Operations that a function such as `exp` counts as.
 const FUNCTION: usize = 12;
 
-/// Has it so many operations?
+/// Has it at least [`LONG`] operations?
 fn is_long(of: &tile::Expr) -> bool {
     let (mut count, mut left) = (0, vec![of]);
     while let (Some(part), true) = (left.pop(), count < LONG) {

@@ -457,7 +457,7 @@ impl Evaluator {
     }
 }
 
-/// Those of `f32::consts`.
+/// The constants of `f32::consts`.
 const CONSTANTS: &[(&str, f64)] = &[
     ("PI", PI),
     ("TAU", TAU),

@@ -18,8 +18,8 @@ use crate::typing::{Scalar, Type};
 use crate::verify;
 use crate::view::View;
 
-/// Arithmetic on integers of which at least one is not known while compiling; nothing where it overflows 64
-/// bits, or is none of integers.
+/// Arithmetic on integers where at least one is not known while compiling. `None` where it overflows 64
+/// bits, or is no operation on integers.
 pub(super) fn arithmetic(op: Binary, x: &Affine, y: &Affine) -> Option<Value> {
     let less = |a: &Affine, b: &Affine| match (a.constant(), b.constant()) {
         (Some(a), Some(b)) => Value::Bool(a < b),
@@ -141,8 +141,8 @@ pub(super) fn as_number(test: &Test) -> Scalar {
     Scalar { expr: expr(test), ty: Some(Type::Condition) }
 }
 
-/// An integer argument, or arithmetic on such, as an integer of the kernel: sums do not wrap. No quotients are among
-/// them but those of numbers without a sign: others have been computed as integers.
+/// An integer argument, or arithmetic on such, as an integer of the kernel: sums do not wrap. The only quotients
+/// among them are unsigned: others have been computed as integers.
 fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
     let wide = |id: &u32| program.scalars.get(*id as usize).is_some_and(|of| of.elem.bytes() > 4);
     // One of 64 bits is clamped where it is a coordinate: arithmetic on it is that of its own type.
@@ -315,8 +315,8 @@ impl Evaluator {
         arithmetic(op, &x, &y)
     }
 
-    /// A quotient or remainder of integers of which one is an argument with a sign: it remains a number of its type, and is
-    /// rounded as those of all integers.
+    /// A quotient or remainder of integers where one is a signed argument: it remains a number of that type, and is rounded
+    /// as all quotients of integers are.
     fn quotient(&self, op: Binary, left: &Value, right: &Value) -> Option<Value> {
         let with = match op {
             Binary::Div => Arith::Div,

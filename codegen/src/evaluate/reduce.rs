@@ -145,8 +145,8 @@ impl Evaluator {
         }
     }
 
-    /// What elements beyond the edge hold, a number for each of so many tensors, where a call says it; nothing where an
-    /// error has been reported.
+    /// The contents of out-of-bounds elements, a number for each of `count` tensors, where a call gives them. `None`
+    /// where an error has been reported.
     fn beyond(&mut self, args: &Args, count: usize) -> Option<Option<Vec<Number>>> {
         let Some((given, span)) = named(args, "beyond") else { return Some(None) };
         match numbers(given).filter(|given| given.len() == count) {

@@ -79,9 +79,9 @@ pub(super) struct Mma {
 #[derive(Clone, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub(super) enum Warps {
-    /// So many, arranged to suit a tile.
+    /// This number of warps, arranged to suit a tile.
     Count(i64),
-    /// So many warpgroups, whose instruction depends on the tile too.
+    /// This number of warpgroups, whose instruction depends on the tile too.
     Warpgroups(i64),
     /// This arrangement.
     Arranged(Layout),

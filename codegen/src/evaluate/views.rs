@@ -183,7 +183,7 @@ fn as_size(value: &Value) -> Option<Size> {
     }
 }
 
-/// The tile of a block: in column-major order, or in bands of so many rows, each column-major. The form of
+/// The tile of a block: in column-major order, or in bands of some rows, each column-major. The form of
 /// both coordinates shows that they are in bounds, so that whole tiles need no guards.
 fn walk(block: &Affine, rows: &Affine, columns: &Affine, bands: Option<i64>) -> Option<[Affine; 2]> {
     let two = Affine::two;

@@ -67,7 +67,7 @@ impl Evaluator {
         Ok(Value::View(tile))
     }
 
-    /// One element as a tile of the rank of another, so that it is that of all elements; others unchanged.
+    /// A tile of one element, repeated for all elements of another tile and of its rank; others unchanged.
     pub(super) fn fitting(&self, one: View, to: &View) -> View {
         match one.rank() != to.rank() && integer::is_one(&one) {
             true => one.everywhere(to.rank()).unwrap_or(one),

@@ -26,8 +26,8 @@ const RANKS: std::ops::RangeInclusive<usize> = 2..=3;
 const THREADS: i64 = 256;
 /// Bytes of a store.
 const STORE: i64 = 16;
-/// Clocks of a block, of which a multiprocessor runs one after the other, and of a launch: for ten bytes read and written in a
-/// clock, and 1.2 microseconds. The next kernel is launched while this one runs, which the general estimate does not know.
+/// Clocks of a block, which runs alone on its multiprocessor at ten bytes read and written in a clock, and of a launch: 1.2
+/// microseconds. The next kernel is launched while this one runs, which the general estimate does not know.
 const CLOCKS: (u32, u32) = (1640, 2400);
 /// Elements that pass through shared memory one by one in ten clocks of a multiprocessor, where a copy transposes.
 const ELEMENTS: i64 = 34;
@@ -100,7 +100,7 @@ fn cost(elem: Elem, transposes: bool) -> Cost {
 }
 
 /// The kernels that pack the arguments which programs allow to be packed. All of them have the same arguments, but a program
-/// may read a copy whose contiguous mode is another one than that of the `first`, whose arguments are the kernel's.
+/// may read a copy with another contiguous mode than `first` has, whose arguments are the kernel's.
 pub(crate) fn kernels<'p>(first: &Program, programs: impl Iterator<Item = &'p Program>) -> Vec<Pack> {
     let mut all: Vec<Pack> = Vec::new();
     for program in programs {
@@ -143,7 +143,7 @@ struct Order {
 }
 
 impl Order {
-    /// The contiguous mode of the copy first, then that of the argument.
+    /// The contiguous mode of the copy first, then the argument's.
     fn of(first: &Program, program: &Program, arg: usize) -> Option<Order> {
         let rank = kind(program, arg)?.1;
         let [from, to] = [contiguous(first, arg)?, contiguous(program, arg)?];

@@ -88,14 +88,14 @@ impl Exprs {
         }
     }
 
-    /// At least one holds.
+    /// At least one is true.
     pub fn either(&mut self, a: Ix, b: Ix) -> Ix {
         let (neither, b) = (self.not(a), self.not(b));
         let neither = self.all(neither, b);
         self.not(neither)
     }
 
-    /// Conditions of which it says that neither holds.
+    /// The two conditions that it states to be false.
     pub(crate) fn neither(&self, of: &Int) -> Option<(Ix, Ix)> {
         let Int::All(a, b) = *of else { return None };
         match (&self.get(a).int, &self.get(b).int) {

@@ -105,7 +105,7 @@ pub(super) fn sizes(
 }
 
 /// Strides of modes with one element, and of tensors without elements, are not used. Where no other stride determines such a
-/// symbol, it gets a value with which the author's assertions hold, if there is one: that of the argument first.
+/// symbol, it gets a value that satisfies the author's assertions, if there is one. The argument's stride is tried first.
 fn unused_strides(
     rules: &Rules,
     requires: &[Require],

@@ -203,7 +203,7 @@ impl Rule {
         }
     }
 
-    /// Those of the waves of blocks that the busiest multiprocessor has at once. The last wave has fewer of them.
+    /// The estimate by waves: the blocks that the busiest multiprocessor has at once. The last wave has fewer blocks.
     fn in_waves(&self, limits: &Limits, sizes: &[Option<Bound>], reads: Traffic) -> Option<Estimate> {
         let count = |size: Size| Some(size.evaluate(sizes)?.max(0) as u128);
         let (cost, cluster) = (self.cost, self.cluster);
@@ -266,7 +266,7 @@ impl Rule {
         })
     }
 
-    /// Those of the busiest block's tiles, one of which is an edge tile.
+    /// The estimate by the busiest block's tiles, one of them an edge tile.
     fn by_tiles(
         &self,
         limits: &Limits,
@@ -292,7 +292,7 @@ impl Rule {
             // The axes of the grid count blocks.
             tiles = tiles.div_ceil(cluster.into());
         }
-        // The clocks of other kernels are those of a multiprocessor, which its blocks share.
+        // Other kernels have the clocks of a multiprocessor, which its blocks share.
         let resident = if self.persistent { self.blocks_per_sm } else { 1 };
         let clusters = u128::from(limits.clusters(cluster, resident));
         let rounds = tiles.div_ceil(clusters);
@@ -340,8 +340,8 @@ fn together(a: u128, b: u128, (part, of): (u128, u128)) -> u128 {
     a.max(b).saturating_add(a.min(b).saturating_mul(part) / of)
 }
 
-/// Clocks in which so many blocks, which share ports if they are paired, each copy so many rows that begin at multiples of
-/// so many bytes, and receive so many that others of their cluster copy.
+/// Clocks in which `blocks` blocks, which share ports if they are paired, each copy `rows` rows that begin at multiples of
+/// `alignment` bytes, and receive `received` rows that other blocks of their cluster copy.
 fn copies(blocks: u128, paired: bool, [rows, received]: [u128; 2], alignment: u64) -> u128 {
     ROWS.iter().find(|(aligned, ..)| alignment < *aligned).map_or(0, |(_, in_a_clock, [alone, beside])| {
         let at_port = if paired { (rows + received * RECEIVED.0 / RECEIVED.1) * beside } else { 0 };
@@ -375,7 +375,7 @@ pub(super) fn quickest(first: usize, clocks: &[Option<u128>]) -> usize {
 mod tests {
     use super::*;
 
-    /// The chosen variant, of those that fit with so many clocks; 0 is one without a cost model.
+    /// The chosen variant, where these variants fit with these clocks; 0 is one without a cost model.
     #[track_caller]
     fn check(all: &[Option<u128>], expected: usize) {
         let first = all.iter().position(Option::is_some).expect("one that serves");

@@ -89,7 +89,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Those of the H100 and H200.
+    /// The limits of the H100 and H200.
     pub const HOPPER: Limits = Limits {
         arch: 90,
         shared_bytes: 227 << 10,
@@ -98,7 +98,7 @@ impl Limits {
         multiprocessors: 132,
     };
 
-    /// Those of an architecture, with the multiprocessors of an H100.
+    /// The limits of an architecture, with the multiprocessors of an H100.
     ///
     /// ```
     /// use tilewright_codegen::launch::Limits;
@@ -108,7 +108,7 @@ impl Limits {
         Limits { arch, shared_bytes: Target::of(arch).block_shared, ..Limits::HOPPER }
     }
 
-    /// How many clusters of so many blocks are resident at once, with so many blocks on each multiprocessor; one at least.
+    /// How many clusters of `of` blocks are resident at once, with `resident` blocks on each multiprocessor; one at least.
     fn clusters(&self, of: u32, resident: u32) -> u32 {
         let blocks = self.multiprocessors.saturating_mul(resident.max(1));
         let blocks = if of > 2 { blocks - blocks.div_ceil(IDLE) } else { blocks };
@@ -175,8 +175,8 @@ impl Plan {
         self.grid.contains(&0)
     }
 
-    /// Is this the plan for other memory too: the argument at each place begins at an address, and its buffer has so many
-    /// elements from there on? Everything else must be as it was when the plan was made, remainders of addresses by
+    /// Is this the plan for other memory too? `memory` has, for each argument by its index, the address and the number of
+    /// elements from there on. Everything else must be as it was when the plan was made, remainders of addresses by
     /// [`Rules::alignment`] included. Where it is not, [`plan`] says why.
     pub fn admits(&self, memory: impl Fn(usize) -> (u64, u64)) -> bool {
         let end = |span: &Span| memory(span.arg).0.saturating_add(span.bytes);

@@ -7,10 +7,10 @@ use super::why::Why;
 use super::{Given, Limits, Plan, Tensor, bind, cost};
 use crate::definition::{Generated, Pack};
 
-/// Copies begin at multiples of so many bytes of the workspace, as allocations do.
+/// Copies begin at multiples of this number of bytes of the workspace, as allocations do.
 const ALIGNED: u64 = 256;
 
-/// Where a copy is said to be while its own launch is planned: no argument of a device is there.
+/// The assumed address of a copy while its own launch is planned: no argument of a device is there.
 const ELSEWHERE: u64 = 1 << 62;
 
 /// An argument that is copied before the kernel runs.
@@ -196,14 +196,14 @@ impl<'p> Packing<'p> {
         self.unfit[class]
     }
 
-    /// The first fact that does not hold.
+    /// The first fact of a class that is false.
     fn unmet(&self, class: usize, operands: usize) -> Option<Why> {
         let broken = &self.operands[operands].broken;
         let mut needs = self.rules.classes[class].needs.iter().enumerate();
         needs.find_map(|(place, fact)| Some(Why::Fact(place, broken[*fact]?)))
     }
 
-    /// The facts that do not hold, of those of a class.
+    /// The number of facts of a class that are false.
     fn broken(&self, class: usize, operands: usize) -> usize {
         let broken = &self.operands[operands].broken;
         self.rules.classes[class].needs.iter().filter(|fact| broken[**fact].is_some()).count()

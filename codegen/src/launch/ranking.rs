@@ -10,7 +10,7 @@ use crate::estimate;
 /// The variants of a kernel for one launch.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Ranking {
-    /// Those that can run. The first is the one that [`super::plan`] takes; the others follow by their estimates.
+    /// The variants that can run. The first is the one that [`super::plan`] takes; the others are ordered by their estimates.
     pub serves: Vec<Ranked>,
     /// The others, in their order, and why they cannot run.
     pub refused: Vec<(usize, String)>,
@@ -27,7 +27,7 @@ pub struct Ranked {
     pub competes: bool,
     /// What it takes longest for, in words.
     pub limit: Option<&'static str>,
-    /// Arguments of which it reads copies, by their places, and why.
+    /// The arguments, by index, whose copies it reads, and why.
     pub packed: Vec<(usize, String)>,
 }
 

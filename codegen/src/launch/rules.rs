@@ -159,7 +159,7 @@ pub struct Rules {
     alignment: u64,
 }
 
-/// Bulk copies need tensors at multiples of so many bytes; elements have no more.
+/// Bulk copies need tensors at multiples of this number of bytes; no element has more.
 const MAPPED: u64 = 16;
 
 impl Rules {

@@ -243,7 +243,7 @@ fn devices_have_limits() {
     assert!(said.contains("a block has 256 threads, and 128 is the device's most"), "{said}");
 }
 
-/// Kernels whose variants compete, those of which a launch takes the first that can run, and launches without loops.
+/// Kernels whose variants compete, kernels that run the first variant that can, and launches without loops.
 #[test]
 fn a_ranking_begins_with_the_variant_of_the_plan() {
     for keys in ["dtype=bf16 arch=90 a=k_major b=k_major", "arch=90", "bm=128", ""] {

@@ -56,8 +56,8 @@ struct Turn {
 }
 
 impl Lower<'_> {
-    /// Combines what all threads of a block have with that of the other blocks of the cluster. Every thread
-    /// combines in the order of ranks, so all blocks get the same number.
+    /// Combines the results of a block, which all its threads have, with the results of the cluster's other
+    /// blocks. Every thread combines in the order of ranks, so all blocks get the same number.
     pub(super) fn across_blocks(&mut self, all: &Combined<'_>, blocks: i64, met: bool) -> Result<()> {
         let kept = self.results_of_blocks(all, blocks, met)?;
         let zero = self.int(0);

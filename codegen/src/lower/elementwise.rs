@@ -315,7 +315,7 @@ impl Lower<'_> {
         })
     }
 
-    /// A comparison of integers of which one may be no `i32`.
+    /// A comparison of two integers that may not both fit an `i32`.
     fn wide_comparison(&mut self, how: Cmp, x: &Expr, y: &Expr) -> Option<Ix> {
         let [x, y] = Expr::compared(x, y)?.map(|at| self.affine(&at));
         if [x, y].into_iter().all(|at| self.is_narrow(at)) {

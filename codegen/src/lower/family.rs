@@ -24,7 +24,7 @@ impl Lower<'_> {
         self.part_of(family, members)
     }
 
-    /// Which of so many equal parts of a group's warps the thread belongs to.
+    /// The index of the thread's part, where a group's warps are divided into `parts` equal parts.
     pub(super) fn part_of(&mut self, group: Id, parts: i64) -> Ix {
         let all = self.program.groups[group as usize].warps.map_or(0, |(first, end)| end - first);
         let threads = match all {

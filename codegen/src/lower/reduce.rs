@@ -21,8 +21,8 @@ const WARP: i64 = 32;
 /// Unroll factor of a loop over many partial results.
 pub(super) const PARTIAL_UNROLL: u32 = 8;
 
-/// How the loop over so many partial results of a reduction is unrolled: entirely where a block's warps have them, so that
-/// they are loaded by vectors.
+/// How the loop over `count` partial results of a reduction is unrolled: entirely where there is at most one for each warp
+/// of a block, so that they are loaded by vectors.
 fn unroll_partials(count: i64) -> Unroll {
     if count <= WARP { Unroll::Full } else { Unroll::By(PARTIAL_UNROLL) }
 }
@@ -526,7 +526,7 @@ impl Lower<'_> {
         Mem { space: Space::Shared(array), index, peer: None }
     }
 
-    /// The run with this number among those that are combined, of which the first is `home`.
+    /// The run with this number among the combined runs. The first is `home`.
     pub(super) fn run_at(&mut self, runs: &Runs<'_>, home: Ix, at: Ix) -> Ix {
         let (mut run, mut below) = (home, 1);
         for &(extent, step) in runs.digits {

@@ -130,7 +130,7 @@ impl Lower<'_> {
         self.skip(ring, one);
     }
 
-    /// Advances a ring by so many slots.
+    /// Advances a ring by a number of slots.
     pub(super) fn skip(&mut self, ring: Id, by: Ix) {
         let Some(place) = self.scope.places.get(ring as usize).copied().flatten() else { return };
         let (phase, slots) = (self.phase(ring), self.slots(ring));

@@ -1,8 +1,8 @@
 //! Scans: prefixes within a thread, across the lanes of a warp, across the block, across the cluster.
 //!
 //! Elements are numbered in the order of the scan; the digits of the number are levels, each over elements of
-//! a thread or over threads. A level combines the prefixes of its elements with those of all levels above, of
-//! which an element is the total of the level below.
+//! a thread or over threads. A level combines the prefixes of its elements with the prefixes of all levels
+//! above. An element of a level is the total of the level below.
 
 use tilewright_layout::Layout;
 
@@ -26,11 +26,11 @@ type AtEach<'f, Of> = dyn FnMut(&mut Of, &[Ix], Ix) -> Result<()> + 'f;
 /// A level of more than one element.
 #[derive(Clone, Copy)]
 enum Level {
-    /// So many elements of a thread.
+    /// This number of elements of a thread.
     Own(i64),
     /// A digit of the thread's number: extent and step.
     Threads(i64, i64),
-    /// The rank of the block in a cluster of so many.
+    /// The rank of the block in a cluster of this number of blocks.
     Blocks(i64),
 }
 
@@ -374,7 +374,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Registers for so many tuples.
+    /// Registers for `len` tuples.
     fn room<'a>(&mut self, all: &Combined<'a>, name: &str, len: i64) -> Combined<'a> {
         let parts = all.parts.iter().map(|part| {
             let reg = self.register(format!("{}_{name}", part.name), part.elem, len as u32, false);

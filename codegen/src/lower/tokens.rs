@@ -23,7 +23,7 @@ const MOST: u32 = 63;
 pub(super) enum Mark {
     /// A group of copies or products under the token is committed here.
     Closes(Id),
-    /// All but the last so many groups under the token are waited for.
+    /// Waits for all groups under the token but this number of the last ones.
     Waits(Id, u32),
 }
 
@@ -104,7 +104,7 @@ impl Ages {
         self
     }
 
-    /// A group is committed, perhaps under a token of which so many are tracked.
+    /// A group is committed, perhaps under a token with its number of tracked groups.
     fn close(&mut self, under: Option<(Id, u32)>) {
         self.0.values_mut().flatten().for_each(|age| *age = (*age + 1).min(MOST));
         if let Some((token, most)) = under {

@@ -263,7 +263,7 @@ impl Lower<'_> {
         self.parts_of(place.index, view);
     }
 
-    /// Are a view's offsets those of a prefetched tile, which change with each iteration?
+    /// Is the view a prefetched tile, whose offsets change with each iteration?
     fn is_prefetch(&mut self, view: &View) -> bool {
         self.scope.ahead && self.is_small(view)
     }

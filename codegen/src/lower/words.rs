@@ -26,7 +26,7 @@ fn conversion(from: Elem, to: Elem, arch: u32) -> Option<&'static Atom> {
     atoms::all().filter(converts).max_by_key(|row| row.arch)
 }
 
-/// The row that computes elements of a type so, with so many operands.
+/// The row that has this effect on elements of a type, with `operands` operands.
 fn arithmetic(effect: Effect, elem: Elem, operands: usize, arch: u32) -> Option<&'static Atom> {
     let computes = |row: &Atom| row.effect == effect && row.arch <= arch && row.operands.len() == operands;
     atoms::all().find(|row| computes(row) && row.has('d', elem))
@@ -111,8 +111,8 @@ impl Lower<'_> {
         Ok(true)
     }
 
-    /// Where runs of so many elements, contiguous and aligned in all arrays, end: the leaf, and how many elements of it are
-    /// part of one.
+    /// Where runs of `count` elements, contiguous and aligned in all arrays, end: the leaf, and how many elements of it are
+    /// part of one run.
     fn run(&mut self, sides: &[Side], count: i64) -> Option<(usize, i64)> {
         let (mut before, mut found) = (1, None);
         for (at, leaf) in sides[0].1.iter().enumerate() {

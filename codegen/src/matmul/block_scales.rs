@@ -1,5 +1,5 @@
 //! Scales of blocks, for operands that were quantised in blocks of 128 along K: A by rows, B by 128 rows as well. The
-//! sums of each block are multiplied by its scales before they are added to those of the others.
+//! sums of each block are multiplied by its scales before they are added to the accumulators.
 
 use tilewright_layout::{Layout, Value as Size};
 
@@ -23,8 +23,8 @@ pub(super) struct BlockScales {
 }
 
 impl BlockScales {
-    /// Declares the arguments, if the product has any. Of one block along K, scales of A are contiguous, so that a warp
-    /// loads them together; those of B lie along K.
+    /// Declares the arguments, if the product has any. Scales of A are contiguous within a block along K, so that a
+    /// warp loads them together; scales of B are contiguous along K.
     pub(super) fn of(b: &mut Builder, c: &Config) -> Result<Option<BlockScales>> {
         if !c.block_scales {
             return Ok(None);
@@ -40,14 +40,14 @@ impl BlockScales {
         Ok(Some(BlockScales { of_a, of_b }))
     }
 
-    /// Those of one batch.
+    /// The scales of one batch.
     pub(super) fn of_batch(&self, b: &mut Builder, c: &Config, batch: &Affine) -> Result<BlockScales> {
         let [of_a, of_b] = [&self.of_a, &self.of_b].map(|all| of_batch(b, c, all, batch.clone()));
         Ok(BlockScales { of_a: of_a?, of_b: of_b? })
     }
 
-    /// Those of A's rows of a tile of C at one block along K, broadcast over the tile. Out-of-bounds rows are clamped: their sums
-    /// are not stored.
+    /// The scales of A's rows for a tile of C at one block along K, broadcast over the tile. Out-of-bounds rows are clamped:
+    /// their sums are not stored.
     pub(super) fn of_rows(
         &self,
         b: &mut Builder,
@@ -61,8 +61,8 @@ impl BlockScales {
         over_columns(b, &rows, bn)
     }
 
-    /// The one of B's rows, the columns of a tile of C, broadcast over the tile. They lie in one block, so their number divides
-    /// [`BLOCK`]. Beyond K it is that of the last block.
+    /// The scale of B's rows, the columns of a tile of C, broadcast over the tile. These rows lie in one block, so their
+    /// number divides [`BLOCK`]. Past the end of K it is clamped to the last block's.
     pub(super) fn of_columns(
         &self,
         b: &mut Builder,
@@ -81,7 +81,7 @@ pub(super) fn over_columns(b: &mut Builder, rows: &View, bn: i64) -> Result<View
     Ok(b.broadcast(rows, &[None, Some(bn)])?.with_name("scales_a"))
 }
 
-/// Adds the sums of a block, times its scales, to those of the others.
+/// Adds the sums of a block, times its scales, to the accumulators.
 pub(super) fn add_scaled(b: &mut Builder, partial: &View, scales: &[View; 2], acc: &View) -> Result<()> {
     let [of_a, of_b] = scales;
     let scale = Expr::Bin(Bin::Mul, Box::new(Expr::In(2)), Box::new(Expr::In(3)));

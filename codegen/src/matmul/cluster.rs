@@ -16,8 +16,8 @@ pub(super) fn add(b: &mut Builder, more: &View, acc: &View) -> Result<()> {
     b.map(&[acc.clone(), more.clone()], acc, sum)
 }
 
-/// The sums of all of so many blocks, of a thread's part of a tile in shared memory. Its block's own are first, which do not pass
-/// between multiprocessors. They are all read before they are added.
+/// Adds the sums of all `blocks` blocks, for a thread's part of a tile in shared memory. Its own block's sums come first:
+/// they do not pass between multiprocessors. All are read before they are added.
 pub(super) fn total(
     b: &mut Builder,
     sums: &View,

@@ -31,7 +31,7 @@ pub(super) struct Config {
     pub(super) dtype: Elem,
     /// Type of B.
     pub(super) b_dtype: Elem,
-    /// The numbers of four bits of which elements of B hold two each, along K.
+    /// The 4-bit type where each element of B packs two numbers, along K.
     pub(super) packed: Option<Int4>,
     pub(super) acc: Elem,
     pub(super) precision: Precision,
@@ -152,7 +152,7 @@ impl Config {
         if self.a_left { [None, Some(of_b)] } else { [Some(of_b), None] }
     }
 
-    /// So many numbers along K, in elements of B.
+    /// A number of values along K, in elements of B.
     pub(super) fn k_of_b(&self, k: i64) -> i64 {
         if self.packed.is_some() { k / 2 } else { k }
     }
@@ -173,7 +173,7 @@ impl Config {
 
     /// Is A the left operand of a product by wgmma? Else its transpose is computed: where columns of C are contiguous, and
     /// where B is converted, since wgmma reads the left operand alone from registers. A thread has accumulators of two rows
-    /// and of many columns: with scales of blocks, rows are those of A, of which each has its own.
+    /// and of many columns: with scales of blocks, the rows are A's, since each row of A has its own scale.
     pub(super) fn a_is_left(&self) -> bool {
         (self.c_rows || self.block_scales) && !self.mixed()
     }
@@ -237,7 +237,7 @@ impl Types {
     }
 }
 
-/// The type of an epilogue: that of the accumulators, but integers that become another type are scaled by real numbers.
+/// The type of an epilogue: the accumulators' type, but integers that become another type are scaled by real numbers.
 fn scaled(acc: Elem, out: Elem) -> Elem {
     if acc.is_float() || acc == out { acc } else { Elem::F32 }
 }
@@ -445,8 +445,8 @@ impl Reader<'_> {
         Some(size)
     }
 
-    /// The modes of C that have scales, and whether blocks of the operands have. Those of columns are part of narrow
-    /// weights, unless these have scales in groups.
+    /// The modes of C that have scales, and whether blocks of the operands have. Scales of columns are part of
+    /// narrow weights, unless these have scales in groups.
     fn scales(&mut self, dtype: Elem, narrow: bool, group: Option<i64>) -> ([bool; 2], bool) {
         let fp8 = matches!(dtype, Elem::E4m3 | Elem::E5m2);
         let choice = self.choice("scales", &["none", "rows", "columns", "both", "blocks"]);
@@ -485,7 +485,7 @@ impl Reader<'_> {
         zeros && group.is_some()
     }
 
-    /// The type of B's elements, and the numbers of four bits of which each holds two.
+    /// The type of B's elements, and the 4-bit type where each packs two numbers.
     fn b_dtype(&mut self, dtype: Elem) -> (Elem, Option<Int4>) {
         let of = |expr: &Expr| match &expr.kind {
             ExprKind::Name(name) => Int4::ALL.into_iter().find(|of| name == of.name()),
@@ -508,7 +508,7 @@ impl Reader<'_> {
         (elem, packed)
     }
 
-    /// What is added to each element of C: when, `before`, and of which type if not of that of C, `before(f32)`.
+    /// What is added to each element of C: when, as in `before`, and its type if not C's, as in `before(f32)`.
     fn residual(&mut self, out: Elem) -> Option<Residual> {
         const WHENS: [When; 2] = [When::Before, When::After];
         let given = self.find("residual").cloned()?;
@@ -523,7 +523,7 @@ impl Reader<'_> {
         choice.checked_sub(1).map(|at| Residual { elem, when: WHENS[at] })
     }
 
-    /// The type of a second result: that of C unless one is given.
+    /// The type of a second result: C's type unless one is given.
     fn aux(&mut self, out: Elem) -> Option<Elem> {
         let given = self.find("aux").cloned()?;
         let elem = match given.kind {

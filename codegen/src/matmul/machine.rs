@@ -45,8 +45,8 @@ enum Wanted {
 }
 
 impl Reader<'_> {
-    /// The architectures for which a product has programs, where no key chooses one, tiles, threads or an instruction. Products that
-    /// are the same on all of them have those of the oldest.
+    /// The architectures for which a product has programs, where no key chooses one, tiles, threads or an instruction.
+    /// Products that are the same on all of them have programs for the oldest.
     pub(super) fn architectures(&mut self) -> Option<Vec<u32>> {
         let pins = OF_THREADS.iter().chain(&OF_WGMMA).chain(&["arch", "mma", "warps", "swizzle"]);
         if pins.into_iter().any(|key| self.find(key).is_some()) {
@@ -263,7 +263,7 @@ impl Reader<'_> {
                 (parts, usual.sums * mma.groups.size().unwrap_or(1) / parts)
             }
             Some(Warps::Count(count)) => (1, usual.sums * count),
-            // As many as registers have room for.
+            // The most sums that registers have room for.
             None => (1, tensor::MOST_SUMS * i64::from(WARP) * MOST_WARPS / c.sets_of_sums()),
         };
         if let (None, Some(_), Effect::Mma { k, .. }) = (self.find("bk"), warps, row.effect) {
@@ -451,7 +451,7 @@ impl Reader<'_> {
             };
             hopper::Sizes { stages: sizes.most_stages(config), ..sizes }
         };
-        // Rows and columns that no key sets are those of the first tile that goes with the keys.
+        // The first tile that goes with the keys gives the rows and columns that no key sets.
         let mut tiles = hopper::Sizes::shipped(config).into_iter().map(|sizes| of(sizes.tile));
         let fits = tiles.find(|sizes| hopper::unfit(sizes, config).is_none());
         let mut sizes = fits.unwrap_or(of(usual.tile));

@@ -177,7 +177,7 @@ impl Config {
         Ok(bytes(&self.sa)? + bytes(&self.sb)?)
     }
 
-    /// Those for the sums of so many groups of threads.
+    /// Bytes of shared memory for the sums of `groups` groups of threads.
     fn bytes_of_parts(&self, groups: i64) -> Result<i64> {
         Ok(self.parts(groups)?.cosize()? * i64::from(self.acc.bytes()))
     }
@@ -239,8 +239,8 @@ impl Config {
         Some((key, Problem::new(message).help(help)))
     }
 
-    /// The shared layout of the accumulators of so many groups of threads: columns or rows are padded by one
-    /// access, which avoids bank conflicts along the other mode.
+    /// The shared layout of the accumulators of `groups` groups of threads: columns or rows are padded by
+    /// one access, which avoids bank conflicts along the other mode.
     fn parts(&self, groups: i64) -> Result<Layout> {
         let (bm, bn, wide) = (self.bm, self.bn, self.wide());
         Ok(match self.c_rows {
@@ -307,7 +307,7 @@ fn gather(
     Ok((sums, out, extras))
 }
 
-/// The sums of all groups of threads, partitioned over all threads, and where those of the first group are.
+/// The sums of all groups of threads, partitioned over all threads, and the shared memory of the first group's sums.
 fn added(b: &mut Builder, c: &Config, parts: &View, groups: i64) -> Result<(View, View)> {
     let (layout, deal) = c.all_threads()?;
     let all = b.parallelize_over(parts, &layout, 0, &deal)?.with_name("to_parts");
@@ -391,7 +391,7 @@ impl Extras {
         Ok(Extras { scales, bias, residual, aux })
     }
 
-    /// Those of one batch, which share scales and the bias.
+    /// The arguments of one batch: batches share scales and the bias.
     pub(super) fn of_batch(&self, b: &mut Builder, c: &Config, batch: &Affine) -> Result<Extras> {
         let Extras { scales, bias, residual, aux } = self;
         let mut one =
@@ -400,7 +400,7 @@ impl Extras {
         Ok(Extras { scales: scales.clone(), bias: bias.clone(), residual, aux })
     }
 
-    /// Their parts at a tile of C; those of rows and columns are broadcast along the other mode.
+    /// Their parts at a tile of C. Arguments of rows or of columns are broadcast along the other mode.
     pub(super) fn tile(&self, b: &mut Builder, c: &Config, tile: [i64; 2], at: [&At; 2]) -> Result<Extras> {
         let mut part = |view: &View, along: usize| -> Result<View> {
             let part = b.tile(view, (tile[along],), std::slice::from_ref(at[along]))?;

@@ -1,6 +1,6 @@
-//! Scales of an operand in groups along K: those of narrow weights, arguments (N, groups), with their zero points, and of
-//! blocks (see `block_scales`). Their tiles are copied to shared memory beside those of the operand. A step along K takes one
-//! or more groups, or is part of one; else it has a column of scales for each part of itself that lies in one group.
+//! Scales of an operand in groups along K: of narrow weights, with their zero points, as arguments (N, groups), and of blocks
+//! (see `block_scales`). Their tiles are copied to shared memory beside the operand's. A step along K takes one or more
+//! groups, or is part of one; else it has a column of scales for each part of itself that lies in one group.
 
 use tilewright_layout::{Composed, Layout, Value as Size};
 
@@ -45,7 +45,7 @@ fn aligned(bytes: i64) -> i64 {
 }
 
 impl Config {
-    /// The scales in a step of this length that so many warps share, if there are any in groups.
+    /// The scales in a step of length `bk` that `parts` warps share, if there are any in groups.
     pub(super) fn grouped(&self, bk: i64, parts: i64) -> Option<Grouped> {
         self.group.map(|size| Grouped::new(size, bk, parts))
     }
@@ -67,7 +67,7 @@ impl Config {
         usize::from(self.group.is_some()) + usize::from(self.zeros)
     }
 
-    /// Bytes of a slot of the scales and zero points of so many rows.
+    /// Bytes of a slot of the scales and zero points of `rows` rows.
     pub(super) fn bytes_of_scales(&self, rows: i64, bk: i64, parts: i64) -> i64 {
         let bytes = self.grouped(bk, parts).map_or(0, |of| of.bytes(rows, self.dtype));
         bytes * self.of_groups() as i64
@@ -75,7 +75,7 @@ impl Config {
 }
 
 impl Grouped {
-    /// Groups of so many elements in steps of a length that so many warps share.
+    /// Groups of `size` elements in steps of length `bk` that `parts` warps share.
     fn new(size: i64, bk: i64, parts: i64) -> Grouped {
         let divides = |x: i64, y: i64| x % y == 0 || y % x == 0;
         let (one, part) = (size.min(bk), bk / parts);
@@ -88,7 +88,7 @@ impl Grouped {
         Grouped::new(BLOCK, bk, 1)
     }
 
-    /// Bytes of a slot of the scales of so many rows.
+    /// Bytes of a slot of the scales of `rows` rows.
     pub(super) fn bytes(self, rows: i64, elem: Elem) -> i64 {
         aligned(self.elements(rows) * i64::from(elem.bytes()))
     }
@@ -98,7 +98,7 @@ impl Grouped {
         self.bk / self.each
     }
 
-    /// Scales of so many rows in a step.
+    /// Scales of `rows` rows in a step.
     pub(super) fn elements(self, rows: i64) -> i64 {
         rows * self.count()
     }
@@ -113,7 +113,7 @@ impl Grouped {
         if self.is_whole() { self.count() } else { 1 }
     }
 
-    /// The copies of the columns of a step: from which of a tensor's tiles of so many, to which of the step's.
+    /// The copies of the columns of a step: from which tile of the tensor, to which column of the step.
     pub(super) fn copies(self, step: &Affine) -> Result<Vec<(Affine, Affine)>> {
         if self.is_whole() {
             return Ok(vec![(step.digit((self.size / self.bk).max(1), None), 0.into())]);
@@ -126,7 +126,7 @@ impl Grouped {
         (0..self.count()).map(group).collect()
     }
 
-    /// The shared layout of slots of the scales of so many rows.
+    /// The shared layout of slots of the scales of `rows` rows.
     pub(super) fn slots(self, rows: i64, bytes: i64, slots: i64) -> Result<Composed> {
         let apart = aligned(self.elements(rows) * bytes) / bytes;
         Ok(Layout::new((rows, self.count(), slots), (1i64, rows, apart))?.into())
@@ -137,7 +137,7 @@ impl Grouped {
         if self.wide() > 1 { Ok(tile.clone()) } else { b.slice(tile, &[At::All, At::Index(0.into())]) }
     }
 
-    /// Copies a tensor's tiles of scales of so many rows to those of a step, in bulk.
+    /// Copies a tensor's tiles of scales of `rows` rows to a step's, in bulk.
     pub(super) fn copy(
         self,
         b: &mut Builder,

@@ -8,7 +8,7 @@ use crate::diagnostic::Diagnostic;
 /// The key that has the others.
 pub(super) const KEY: &str = "schedule";
 
-/// All keys in one list, those of schedules among the others; and what is wrong with the places of keys.
+/// All keys in one list, a schedule's keys among the others; and the errors of keys in the wrong list.
 pub(super) fn flat(args: &[Arg]) -> (Vec<Arg>, Vec<Diagnostic>) {
     let (mut all, mut wrong, mut outside) = (Vec::new(), Vec::new(), Vec::new());
     for arg in args {

@@ -37,7 +37,7 @@ const BAND: i64 = 2048;
 /// Elements of C in tiles that have a variant of their own for sizes which they divide.
 const LARGE: i64 = 128 * 128;
 
-/// The programs of a plan, from bulk copies and copies of 16 bytes to those of single elements.
+/// The programs of a plan, from bulk copies and copies of 16 bytes to copies of single elements.
 /// With `competes` other programs serve the same launches.
 pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Program>> {
     let mut all: Vec<_> = by_ring(c, plan, false, competes)?.into_iter().collect();
@@ -128,8 +128,8 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
         if !square && !usual || plan.parts() > 1 {
             continue;
         }
-        // Guards and addresses of copies by threads take registers, which more accumulators do not leave, beside a ring those of
-        // weights that are converted.
+        // Guards and addresses of copies by threads take registers, which more accumulators do not leave. Beside a ring, that
+        // concerns converted weights alone.
         let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
         let by_ring = if c.mixed() && sums >= 64 { None } else { by_ring(c, plan, true, competes)? };
         if let Some(program) = by_ring {
@@ -160,7 +160,7 @@ fn by_ring(c: &Config, plan: &Plan, direct: bool, competes: bool) -> Result<Opti
     Ok(ring::program(c, plan, direct)?.map(|program| Program { competes, ..program }))
 }
 
-/// The program with copies of so many bytes, of operands and of C.
+/// The program with copies of `widths` bytes, of operands and of C.
 fn by_copies(c: &Config, plan: &Plan, widths: [i64; 2], competes: bool) -> Result<Program> {
     let mut b = Builder::new(&c.name);
     product(&mut b, c, plan, widths, competes)?;
@@ -271,7 +271,7 @@ fn add_block(
     add_scaled(b, partial, &scales, acc)
 }
 
-/// The program whose copies move so many bytes at once, of operands and of C. Where programs compete, operands whose rows
+/// The program whose copies move `width` and `of_out` bytes at once, of operands and of C. Where programs compete, operands whose rows
 /// are not aligned may be packed first.
 fn product(
     b: &mut Builder,
@@ -382,7 +382,7 @@ fn product(
     })
 }
 
-/// A matrix argument, or that of this block's batch.
+/// A matrix argument, or this block's batch of it.
 fn operand(
     b: &mut Builder,
     c: &Config,

@@ -67,20 +67,20 @@ impl Copy {
         if rows { (k / vec, extent) } else { (extent / vec, k) }
     }
 
-    /// Do so many threads along what is contiguous, and the rest of them along the other mode, divide the tile?
+    /// Do `fast` threads along the contiguous mode, and the rest along the other mode, divide the tile?
     fn divides(self, fast: i64, threads: i64) -> bool {
         let (run, other) = self.vectors();
         run % fast == 0 && threads % fast == 0 && other % (threads / fast) == 0
     }
 
-    /// Do threads beyond the number of rows continue along K?
+    /// Do more threads than there are rows continue along K?
     fn continues(self, fast: i64, threads: i64) -> bool {
         let ((run, _), slow) = (self.vectors(), threads / fast);
         let more = slow / self.extent;
         self.rows && more > 1 && slow % self.extent == 0 && run % (fast * more) == 0
     }
 
-    /// Has it a thread layout for so many threads?
+    /// Has it a thread layout for `threads` threads?
     fn suits(self, threads: i64) -> bool {
         (1..=self.vectors().0.max(1)).any(|fast| self.divides(fast, threads) || self.continues(fast, threads))
     }
@@ -128,7 +128,7 @@ impl Reader<'_> {
         Sides { copies: [copy(0), copy(1)], staged: [staged > 1, staged > 0] }
     }
 
-    /// The copies of A and of B into shared tiles by threads of the block, of which so many multiply.
+    /// The copies of A and of B into shared tiles by threads of the block. `threads` of them multiply.
     pub(super) fn copies(
         &mut self,
         [bm, bn, bk]: [i64; 3],
@@ -161,8 +161,8 @@ impl Reader<'_> {
 /// The threads along rows and columns of a tile where none are given: 16x16, or whole warps that divide the tiles.
 pub(super) fn tc(tile: [i64; 3], values: &[i64], sides: &Sides, acc: Elem) -> (i64, i64) {
     const USUAL: (i64, i64) = (16, 16);
-    /// Registers of a thread for accumulators: as many as leave room for others, or for few others where no tile of fewer is
-    /// divided.
+    /// The most registers of a thread for accumulators. The second number leaves few others, and serves tiles that no
+    /// threads divide within the first.
     const SUMS: [i64; 2] = [128, 176];
     let extents = [0, 1].map(|mode| tile[mode] / values[mode]);
     let whole = [0, 1].iter().all(|&mode| tile[mode] % values[mode] == 0);

@@ -92,7 +92,7 @@ impl Tile {
         self.is_staged || !(c.a_rows || c.b_rows)
     }
 
-    /// The program of a product, with K split over so many blocks, and copies of single elements or of vectors.
+    /// The program of a product, with K split over `split_k` blocks, and copies of single elements or of vectors.
     fn program(&self, args: &[Arg], c: &Config, (split_k, narrow): (i64, bool)) -> Result<Program> {
         let shared = if self.is_staged { STAGED } else { "" };
         let words = Words::read(&format!("{} {shared} split_k={split_k}", self.keys))

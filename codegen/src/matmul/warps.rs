@@ -11,7 +11,7 @@ use crate::tiled::TiledMma;
 
 /// The warps that the key `warps` asks for.
 pub(super) enum Warps {
-    /// So many.
+    /// This number of warps.
     Count(i64),
     /// Over rows, columns and K.
     Arranged(Box<TiledMma>),
@@ -50,7 +50,7 @@ impl Config {
         Ok([m.into(), if self.packed.is_some() && self.a_left { 2 * i64::from(n) } else { n.into() }])
     }
 
-    /// So many warps arranged over the tile of both operands.
+    /// Arranges `warps` warps over the tile of both operands.
     pub(super) fn arranged(&self, row: &'static Atom, sides: [i64; 2], warps: i64) -> Result<TiledMma> {
         let best = TiledMma::arranged(row, sides, warps)?;
         let [m, n] = self.least(row)?;

@@ -135,7 +135,7 @@ impl Edge {
         (&self.base, &self.end) == (&other.base, &other.end) && run(&self.modes) == run(&other.modes)
     }
 
-    /// Is it the same coordinate some places further, as that of a tile and of the tile shifted?
+    /// Is it the same coordinate at another offset, like a tile's and the shifted tile's?
     pub(super) fn is_shifted(&self, other: &Edge) -> bool {
         let apart = || self.base.plus(&other.base, -1)?.constant();
         (&self.modes, &self.end) == (&other.modes, &other.end) && apart().is_some_and(|apart| apart != 0)

@@ -59,8 +59,8 @@ impl Origins<'_> {
     }
 
     /// What is known about an accumulator after a product: its rows have the edges of rows of `a`, its
-    /// columns those of rows of `b`. Out-of-bounds elements along K have been filled, and count with that
-    /// value.
+    /// columns the edges of rows of `b`. Out-of-bounds elements along K have been filled, and count with
+    /// that value.
     pub(super) fn multiplied(&mut self, (a, b, acc): (&View, &View, &View), opaque: bool, state: &mut State) {
         let before = state.get(&acc.tensor).cloned().unwrap_or(Beyond::NOTHING);
         let sides = [(a, 0), (b, 1)].map(|(view, onto)| {
@@ -123,7 +123,7 @@ impl Origins<'_> {
         Some((0..view.rank()).map(one).collect())
     }
 
-    /// Coordinates of the modes of a view, as those of its tensor's modes.
+    /// Coordinates of the modes of a view, as coordinates of its tensor's modes.
     pub(super) fn stored(&self, at: Coordinates, to: &View) -> Coordinates {
         let rank = self.program.tensor(to.tensor).rank();
         let mut all = vec![None; rank];
@@ -166,7 +166,7 @@ impl Edge {
         self
     }
 
-    /// That of a view's modes as one of its tensor's modes.
+    /// An edge of a view's modes, as an edge of its tensor's modes.
     pub(super) fn stored(self, to: &View) -> Option<Edge> {
         let mut modes = vec![Vec::new(); to.base.len()];
         for (mode, digits) in self.modes.iter().enumerate() {
@@ -184,8 +184,8 @@ impl Edge {
         Some(Edge { modes, ..self })
     }
 
-    /// Of elements of a view of one of so many threads, the same over the whole tensor: they must run along its modes as the
-    /// view does.
+    /// The edge of the whole tensor, from the edge of a view of one of `threads` threads: the elements must run along the
+    /// tensor's modes as the view does.
     pub(super) fn of_whole(&self, view: &View, sizes: &[i64], threads: i64) -> Option<Edge> {
         let digits: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
         // Searches the subset of the tensor's modes that have stride 1 along the coordinate.

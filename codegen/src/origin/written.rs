@@ -276,9 +276,9 @@ impl Origins<'_> {
     }
 }
 
-/// Do threads, whose parts may go beyond their tile, together write every element of a tensor?
+/// Do threads, whose parts may exceed their tile, together write every element of a tensor?
 fn covers(to: &View, threads: i64, sizes: &[i64]) -> bool {
-    /// The most elements that are visited: as many as shared memory has bytes.
+    /// The most elements that are visited: about the bytes of shared memory.
     const MOST: i64 = 1 << 18;
     let count = to.layout.size().unwrap_or(MOST);
     let all = sizes.iter().product::<i64>();

@@ -66,7 +66,7 @@ pub(crate) struct Fetches<'p> {
 }
 
 impl<'p> Fetches<'p> {
-    /// Those of a loop's body: tiles, unless it copies none.
+    /// The copies of a loop's body: tiles, unless it copies none.
     pub(crate) fn of(program: &'p Program, var: Id, ahead: &Ahead, body: &[Stmt]) -> Fetches<'p> {
         let copies = |level: Level| body.iter().any(|stmt| level.only_copies(program, stmt));
         let level = match !copies(Level::Tiles) && copies(Level::Fragments) {
@@ -133,7 +133,7 @@ impl<'p> Fetches<'p> {
         body.iter().filter(|stmt| self.level.only_copies(self.program, stmt))
     }
 
-    /// The tensors of which an iteration copies the same elements twice. Copies in flight have no order.
+    /// The tensors whose elements an iteration copies twice. Copies in flight have no order.
     fn copied_again(&self, body: &[Stmt]) -> BTreeSet<Id> {
         let mut again = Again { program: self.program, loops: Vec::new(), found: BTreeSet::new() };
         again.body(self.copies(body), &mut Vec::new());

@@ -129,7 +129,7 @@ fn in_batches(
     Ok(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: vec![part] } })
 }
 
-/// Do copies through registers have so many elements in flight that fragments loaded ahead do not fit beside them?
+/// Do copies through registers have too many elements in flight for fragments loaded ahead to fit beside them?
 pub(super) fn crowds(copies: &[Stmt]) -> bool {
     copies.iter().map(in_flight).sum::<i64>() > IN_FLIGHT
 }
@@ -142,7 +142,7 @@ fn in_flight(stmt: &Stmt) -> i64 {
     }
 }
 
-/// Rewrites a copy of one iteration as that of another.
+/// Rewrites a copy of one iteration as a copy of another.
 fn at_iteration(stmt: &mut Stmt, this: &Coord, iteration: &Coord) {
     if let Op::Copy { how: how @ How::Derive, .. } = &mut stmt.op {
         *how = How::Async;

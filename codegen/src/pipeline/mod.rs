@@ -18,15 +18,15 @@
 //! Where an iteration is one product, whose k-steps can come in any order, and tiles do not divide K, the
 //! partial K tile comes first: only the copies in the prologue then depend on where K ends.
 //!
-//! The statements of a loop may have stages: those of stage 1 run one step later than those of stage 0, beside statements of
-//! the next iteration. See `stages`.
+//! The statements of a loop may have stages: stage 1 runs one step later than stage 0, beside statements of the next
+//! iteration. See `stages`.
 //!
 //! Copies through registers are split: their loads are issued early, and their stores come late. Many of them beside
 //! fragments that are loaded ahead would not fit in registers, so they are loaded and stored in batches, and the
 //! fragments of a tile are loaded ahead within that tile only.
 //!
 //! A pipelined loop may also copy from shared memory to registers: fragments of the next k-step are loaded
-//! while those of this one are multiplied. Inside a loop that copies the tiles, both are one pipeline; see
+//! while this one's are multiplied. Inside a loop that copies the tiles, both are one pipeline; see
 //! `steps`.
 
 mod fetches;
@@ -133,7 +133,7 @@ pub fn with_slots(tile: &Composed, stages: i64) -> Result<Composed> {
     slots_apart(tile, stages, 4)
 }
 
-/// The same with slots that begin at multiples of so many elements.
+/// The same with slots that begin at multiples of `least` elements.
 pub(crate) fn slots_apart(tile: &Composed, stages: i64, least: i64) -> Result<Composed> {
     let swizzle = tile.swizzle();
     let block = (1i64 << (swizzle.base() + swizzle.bits() + swizzle.shift().unsigned_abs())).max(least);

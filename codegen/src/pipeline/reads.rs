@@ -23,7 +23,7 @@ pub(crate) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     all
 }
 
-/// The numbers that decide about a statement, without those of statements inside it: bounds of a loop, operands of a
+/// The numbers that decide about a statement itself, not about statements inside it: bounds of a loop, operands of a
 /// condition.
 pub(crate) fn decide(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();

@@ -65,11 +65,11 @@ impl Item {
 /// A step of the scheduled loop.
 #[derive(Clone, Copy)]
 enum Step {
-    /// So many after the first iteration, before the loop.
+    /// This number of steps after the first iteration, before the loop.
     Before(i64),
     /// In the loop.
     Main,
-    /// So many after the last iteration, behind the loop.
+    /// This number of steps after the last iteration, behind the loop.
     Behind(i64),
 }
 
@@ -200,7 +200,7 @@ fn uses(stmt: &Stmt, tensors: &[Id]) -> bool {
 }
 
 impl Staged {
-    /// The statements of a step. `slots` are tensors of which each iteration has its own slot.
+    /// The statements of a step. `slots` are tensors that have a slot for each iteration.
     fn new(
         schedule: &mut Schedule,
         (var, unroll, like): (Id, Unroll, Stmt),

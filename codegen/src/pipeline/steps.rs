@@ -1,6 +1,6 @@
 //! Loops over k-steps whose copies load fragments from shared memory to registers: software pipelining one
 //! level down. With two slots of registers (double buffering) the fragments of the next k-step are loaded
-//! while those of this one are multiplied.
+//! while this one's are multiplied.
 //!
 //! On its own, a loop runs ahead within itself. If it is all that an iteration over tiles does, both loops
 //! are one pipeline over all k-steps of all tiles: the first fragments of the next tile are loaded before the

@@ -276,11 +276,11 @@ fn layout_of_sums(
 /// The rows of tiles that this block goes on with.
 struct Rows {
     blocks: i64,
-    /// Register tiles, and those of their rows.
+    /// Register tiles, and the tiles of their rows.
     tiles: BTreeMap<Id, View>,
     /// The tensors that the statements behind the loop write.
     written: BTreeSet<Id>,
-    /// The part of each tensor in global memory that they write: other parts may be those of other blocks.
+    /// The part of each tensor in global memory that they write: other parts may belong to other blocks.
     targets: BTreeMap<Id, View>,
 }
 

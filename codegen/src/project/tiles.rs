@@ -17,7 +17,7 @@ use crate::view::leaf::leaves;
 /// Rows of tiles in a band, which concurrent blocks compute together.
 const BAND: u32 = 8;
 
-/// Wraps the body, or that of each role, in a loop over tiles. Block indices become those of the tile.
+/// Wraps the body, or each role's body, in a loop over tiles. Block indices become the tile's indices.
 pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagnostic> {
     let span = program.body.first().map_or(Span::default(), |stmt| stmt.span);
     let axes = program.grid.iter().flatten().count();

@@ -16,21 +16,21 @@ pub(crate) struct Known {
     pub(crate) multiple: i64,
 }
 
-/// The numbers of a program at a place.
+/// The numbers of a program at a point.
 #[derive(Clone, Copy)]
 pub(crate) struct Numbers<'a> {
     program: &'a Program,
-    /// Variables of which more is known here than from their loops, the innermost last.
+    /// Variables that have tighter bounds here than from their loops, the innermost last.
     known: &'a [(Id, Known)],
 }
 
 impl<'a> Numbers<'a> {
-    /// Those of a program at any place.
+    /// The numbers of a program at any point.
     pub(crate) fn of(program: &'a Program) -> Numbers<'a> {
         Numbers { program, known: &[] }
     }
 
-    /// Those at a place where more is known about some variables.
+    /// The numbers at a point where more is known about some variables.
     pub(crate) fn at(program: &'a Program, known: &'a [(Id, Known)]) -> Numbers<'a> {
         Numbers { program, known }
     }
@@ -110,7 +110,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// The range of `a * b / size`, where `a` is below the size: not above that of `b`.
+    /// The range of `a * b / size`, where `a` is below the size: at most the range of `b`.
     fn scaled(&self, product: &Affine, by: &Affine) -> Option<Range> {
         let ([(Coord::Two(Arith::Mul, of), 1)], 0) = (&product.terms[..], product.constant) else {
             return None;

@@ -36,7 +36,7 @@ pub(super) struct BulkEpilogue {
     /// The threads that store parts together, and how their members divide the tile: a mode, and into how many.
     by: Id,
     members: (usize, i64),
-    /// The buffers of all members, a mode behind those of a part, and how many a member has.
+    /// The buffers of all members, as the mode behind a part's modes, and how many a member has.
     buffers: View,
     count: i64,
     /// Which thread of a member has which elements of its part.
@@ -183,7 +183,7 @@ impl Resolve {
         (whole && stays).then(|| (ins.clone(), value.clone()))
     }
 
-    /// Loads of arguments of which a thread needs few elements are issued before the last products are waited for.
+    /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products.
     fn loaded_early(&mut self, stmt: &Stmt, ins: &[View]) -> Result<Vec<View>> {
         let waits = |op: &Op| matches!(op, Op::Wait { .. } | Op::Release { .. } | Op::WaitCopies { .. });
         let only_waits = |stmt: &Stmt| match &stmt.op {

@@ -60,7 +60,7 @@ pub(super) fn part_at(view: &View, (mode, count): (usize, i64), at: &Affine) -> 
     Ok(view.tile(&Tiler::from(Tuple::flat(&tiler)), &coord)?.with_name(&view.name))
 }
 
-/// A tile in so many parts along a mode: the distribution of a part, if each thread has as much of every part.
+/// A tile in `count` parts along a mode: the distribution of a part, if each thread has an equal share of every part.
 pub(super) fn in_parts(d: &Distribution, mode: usize, count: i64) -> Option<Distribution> {
     if count == 1 {
         return Some(d.clone());

@@ -25,7 +25,7 @@ pub(super) struct Uses {
     statements: BTreeMap<Id, usize>,
     /// Slots of what pipelined loops fill.
     slots: BTreeMap<Id, i64>,
-    /// Is every access a statement of this program, in its order? Not those of rings, roles and other blocks.
+    /// Is every access a statement of this program, in its order? Accesses of rings, roles and other blocks are not.
     in_order: bool,
 }
 

@@ -29,7 +29,7 @@ pub(super) fn choose(
     let mut stmts = Vec::new();
     each(body, &mut |stmt| stmts.push(stmt));
     stmts.retain(|stmt| whole::is_cooperative(program, stmt.by, &stmt.op));
-    // The threads that have a tile: those of the statements on it.
+    // The threads that have a tile: the threads of the statements on it.
     let threads = |id: Id| {
         let uses = |stmt: &&&Stmt| whole::views(&stmt.op).iter().any(|view| view.tensor == id);
         let by = stmts.iter().find(uses).map_or(0, |stmt| stmt.by);
@@ -178,7 +178,7 @@ impl Choice<'_> {
         self.give(&open, all)
     }
 
-    /// Tiles without a distribution get that of a statement.
+    /// Tiles without a distribution get the statement's.
     fn give(&mut self, views: &[&View], all: &Distribution) -> Result<bool> {
         let mut any = false;
         for view in views {
@@ -191,7 +191,7 @@ impl Choice<'_> {
         Ok(any)
     }
 
-    /// Chooses a distribution for a statement that has none. Returns whether it is that of any tile.
+    /// Chooses a distribution for a statement that has none. Returns whether any tile gets it.
     fn begin(&mut self, stmt: &Stmt) -> Result<bool> {
         let views = whole::views(&stmt.op);
         if let Op::Gemm { a, acc, .. } = &stmt.op

@@ -11,9 +11,9 @@
 //! barriers separate one thread's writes from other threads' reads. Statements over parts of threads stay as
 //! they are.
 //!
-//! A [`Distribution`] says which thread owns which elements of a tile. Accumulators have that of their
-//! instruction; other tiles follow from what they are computed from (`forms`), or else from memory, so that
-//! accesses are coalesced and wide.
+//! A [`Distribution`] says which thread owns which elements of a tile. Accumulators have their
+//! instruction's; other tiles' distributions are derived from the tiles they are computed from (`forms`),
+//! or else from memory, so that accesses are coalesced vectors.
 //!
 //! ```
 //! use tilewright_codegen::affine::Coord;
@@ -152,7 +152,7 @@ struct Resolve {
     uses: exchange::Uses,
     in_flight: barriers::InFlight,
     width: Width,
-    /// Loops around the current statement, and those of them that are not over the tiles of a persistent kernel.
+    /// Loops around the current statement, and how many of them are not over the tiles of a persistent kernel.
     loops: u32,
     repeats: u32,
     /// Conditions and loops around it that may differ from thread to thread.

@@ -218,7 +218,7 @@ pub(super) fn of_tile(view: &View, tile: &[i64], d: &Distribution, fragment: Id)
     })
 }
 
-/// The extents of a thread's fragment of a tile: those of the digits of its values, and a 1 for each mode of the tile that
+/// The extents of a thread's fragment of a tile: the extents of its value submodes, and a 1 for each mode of the tile that
 /// has none, so that every mode of the tile is a mode of the fragment.
 pub(super) fn fragment_modes(d: &Distribution) -> Vec<i64> {
     let digits = d.value_digits().iter().map(|digit| digit.extent);

@@ -244,8 +244,8 @@ pub(super) fn operand(sums: &Distribution, mode: usize, k: i64) -> Distribution 
     Distribution::new(&[sums.tile()[mode], k], threads, values)
 }
 
-/// A thread's part of an operand as an instruction takes it, from a layout for each digit of its values: those of one
-/// instruction, then how many instructions along each mode, whose tiles have these extents.
+/// A thread's part of an operand as an instruction takes it, from a layout for each of its value submodes: the values
+/// of one instruction, then the number of instructions along each mode, whose tiles have these extents.
 fn fragments(
     digits: Vec<Layout>,
     d: &Distribution,

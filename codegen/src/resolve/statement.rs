@@ -108,12 +108,12 @@ impl Resolve {
             Op::Map { ins, to, value } => {
                 let all: Vec<&View> = ins.iter().collect();
                 let d = self.elements(stmt, &all, to)?;
-                // Coordinates that a function reads may be those of the target.
+                // A function may read coordinates of the target.
                 let epilogue = match value.any(&|part| matches!(part, Expr::At(_))) {
                     false => self.epilogue_tile(stmt, &all, to, &d)?,
                     true => None,
                 };
-                // Of threads that have the same elements only the one that stores them may read what it replaces.
+                // Where several threads have the same elements, only the one that stores them may read what it replaces.
                 let replaced = |view: &View| !self.forms.contains_key(&view.tensor) && view.is_same(to);
                 let replaced: Vec<bool> = ins.iter().map(replaced).collect();
                 let own = |(view, replaced)| self.side(stmt, view, &d, replaced);
@@ -193,8 +193,8 @@ impl Resolve {
         self.body.push(Stmt { id: 0, span: stmt.span, by: stmt.by, op });
     }
 
-    /// The distribution of a statement's elements: that of the tile that it writes, or else of one that it
-    /// reads.
+    /// The distribution of a statement's elements: the distribution of the tile that it writes, or else of
+    /// one that it reads.
     pub(super) fn elements(&self, stmt: &Stmt, ins: &[&View], to: &View) -> Result<Distribution> {
         for view in std::iter::once(&to).chain(ins) {
             if let Some(own) = self.forms.get(&view.tensor)
@@ -312,9 +312,9 @@ impl Resolve {
         Ok(())
     }
 
-    /// The part of a thread of a tile that is combined. What is loaded from memory is known to end where its tile does;
-    /// elements of other tiles that threads have beyond them are set to the identity, and so are those of any tile whose
-    /// author says what elements beyond the tensor hold, as edges are not asked for then.
+    /// A thread's part of a tile that is combined. A tile loaded from memory is known to end where its view does. Other
+    /// tiles' out-of-bounds elements are set to the identity; so are they in any tile whose author states the contents
+    /// of out-of-bounds elements, as edges are not computed then.
     pub(super) fn combinable(
         &mut self,
         stmt: &Stmt,
@@ -326,7 +326,7 @@ impl Resolve {
         let ends = !said
             && self.bounded.modes(stmt, from.tensor).is_some_and(|ends| {
                 let overshoots = |mode: usize| d.reach(mode) > d.tile()[mode];
-                // Modes of a view in another shape are not those of the tile.
+                // A view in another shape has other modes than the tile.
                 let same = ends.len() == d.tile().len();
                 ends.iter().all(|ends| *ends)
                     || same && (0..ends.len()).all(|mode| ends[mode] || !overshoots(mode))

@@ -29,8 +29,8 @@ pub struct Launch {
     pub overlaps: bool,
     /// The estimate; of several variants that fit a launch and have one, the fastest is chosen.
     pub cost: Option<Cost>,
-    /// Arguments of which it may read a copy with aligned rows, made by a launch before it where its facts do
-    /// not hold of the argument, or where it reads rows along another mode.
+    /// Arguments that it may read from a copy with aligned rows. A launch makes the copy first, where the
+    /// kernel's facts are false for the argument, or where it reads rows along another mode.
     pub packs: Vec<Id>,
 }
 
@@ -41,7 +41,7 @@ pub struct Cost {
     pub steps: Value,
     /// Clocks of an iteration.
     pub step: u32,
-    /// Those of accesses with guards among them, which are not executed out of bounds.
+    /// The part of `step` for accesses with guards, which are not executed out of bounds.
     pub guarded_step: u32,
     /// Blocks that are resident on a multiprocessor at once, where `step` has the clocks of a multiprocessor for each of them. 0 where
     /// tiles follow one after the other.
@@ -59,7 +59,7 @@ pub struct Cost {
     pub received: u32,
     /// Further clocks of a tile.
     pub tile: u32,
-    /// Those of accesses with guards among them.
+    /// The part of `tile` for accesses with guards.
     pub guarded_tile: u32,
     /// Further clocks of a launch.
     pub launch: u32,
@@ -73,10 +73,9 @@ impl Launch {
 }
 
 impl Kernel {
-    /// The minimum blocks of `__launch_bounds__`: how many blocks fit a multiprocessor if each thread gets
-    /// the registers of its arrays and of so many addresses. The compiler schedules for that many. 0 leaves
-    /// it to the compiler: where arrays are small, or threads have roles of their own, and shared memory has room for more
-    /// blocks.
+    /// The minimum blocks of `__launch_bounds__`: how many blocks fit a multiprocessor if each thread gets the registers
+    /// of its arrays and of `addresses` addresses. The compiler schedules for that many. 0 leaves it to the compiler:
+    /// where arrays are small, or threads have roles of their own, and shared memory has room for more blocks.
     pub(crate) fn resident(&self, addresses: u32) -> u32 {
         const SMALL: u32 = 64;
         // The compiler is never limited to fewer registers than this.
@@ -115,7 +114,7 @@ pub enum Fact {
         /// The smallest.
         limit: i64,
     },
-    /// The address of a tensor is a multiple of so many bytes.
+    /// The address of a tensor is a multiple of this number of bytes.
     Aligned {
         /// The parameter.
         param: Id,

@@ -107,7 +107,7 @@ pub enum Op {
     Pin(Id),
     /// Arrives at a barrier of threads and waits for it.
     Sync(Id),
-    /// Arrives at an mbarrier; with `bytes`, expects so many transaction bytes of bulk copies.
+    /// Arrives at an mbarrier; with `bytes`, expects this number of transaction bytes of bulk copies.
     Arrive {
         /// The mbarriers.
         bar: Id,

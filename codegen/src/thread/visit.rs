@@ -46,7 +46,7 @@ pub(crate) enum Order {
     Issue(&'static Atom),
     /// Commits a group of instructions.
     Commit(Queue),
-    /// Waits until at most so many groups are in flight.
+    /// Waits until at most this number of groups is in flight.
     Wait(Queue, u32),
     /// A fence.
     Fence(Fence),
@@ -196,7 +196,7 @@ impl Op {
             Op::Arrive { slot, peer, .. } => operands([slot].into_iter().chain(peer), f),
             Op::Await { slot, phase, .. } => {
                 f(Use::Operand(*slot));
-                // Of which the lowest bit is passed.
+                // Its lowest bit is passed.
                 f(Use::Integer(*phase));
             }
             Op::For { from, to, .. } => integers([from, to], f),

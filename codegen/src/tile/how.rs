@@ -26,7 +26,7 @@ pub enum Past {
 /// iteration `t - s`; places order the statements of a step, then stages, then the text.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Place {
-    /// Its stage: how many steps later than those of stage 0 it runs.
+    /// Its stage: how many steps later than stage 0 it runs.
     pub stage: u32,
     /// Its place in a step.
     pub place: u32,
@@ -60,7 +60,7 @@ pub struct Ahead {
 }
 
 impl From<u32> for Ahead {
-    /// So many stages.
+    /// This number of stages.
     fn from(stages: u32) -> Ahead {
         Ahead { stages, fragments: 1, exits: true, producer: false, split: 1, sums_are_added: false }
     }

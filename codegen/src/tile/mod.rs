@@ -71,9 +71,9 @@ pub struct Program {
     pub blocks_per_sm: u32,
     /// Programmatic dependent launch; see [`crate::thread::Launch::overlaps`].
     pub overlaps: bool,
-    /// Does a launch compare its estimate with those of others that fit?
+    /// Does a launch compare its estimate with other programs' that fit?
     pub competes: bool,
-    /// Arguments of which a launch may pass a copy with aligned rows; see [`crate::thread::Launch::packs`].
+    /// Arguments that a launch may pass as a copy with aligned rows; see [`crate::thread::Launch::packs`].
     pub packs: Vec<Id>,
     /// Oldest compute capability.
     pub arch: u32,
@@ -102,7 +102,7 @@ pub enum Form {
     Open,
     /// This one.
     By(Distribution),
-    /// That of an accumulator of a tiled MMA.
+    /// The distribution of an accumulator of a tiled MMA.
     Sums(TiledMma),
 }
 
@@ -112,7 +112,7 @@ pub enum LaunchRule {
     /// One for each tile of the grid.
     #[default]
     PerTile,
-    /// As many as are resident on the device at once, in whole clusters; [`Op::Tiles`] is the tile scheduler.
+    /// The number that is resident on the device at once, in whole clusters; [`Op::Tiles`] is the tile scheduler.
     Persistent,
 }
 
@@ -122,8 +122,8 @@ pub enum Raster {
     /// The first mode fastest.
     #[default]
     Plain,
-    /// In bands of so many tiles of the first mode, along the second, so that concurrent blocks reuse
-    /// operands in L2.
+    /// In bands of this number of tiles of the first mode, along the second, so that concurrent
+    /// blocks reuse operands in L2.
     Bands(u32),
 }
 
@@ -172,7 +172,7 @@ pub enum Space {
 }
 
 /// Some warps of the block, or a family: several groups of equally many warps that run the same program, each
-/// on its own tiles. Thread coordinates, barriers and elected threads of a family are those of one member.
+/// on its own tiles. In a family, thread coordinates, barriers and elected threads belong to one member.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
     /// Its name.
@@ -261,7 +261,7 @@ pub struct Require {
 }
 
 impl Require {
-    /// The size of which a number must be a divisor, and the number, where it says that.
+    /// The size that a number must divide, and the number, if it is such a condition.
     pub fn divides(&self) -> Option<(Value, i64)> {
         let Test::Equal(rest, right) = &self.test else { return None };
         if right.constant() != Some(0) {

@@ -126,8 +126,8 @@ pub enum Op {
         /// How.
         how: Scan,
     },
-    /// Updates each element of `to` by that of `from`, atomically. Out-of-bounds elements are skipped. Sums
-    /// of floating-point numbers differ from run to run, as their order does.
+    /// Updates each element of `to` by the element of `from`, atomically. Out-of-bounds elements are
+    /// skipped. Sums of floating-point numbers differ from run to run, as their order does.
     Atomic {
         /// By what; views of the same shape.
         from: View,
@@ -226,7 +226,7 @@ pub enum Op {
         /// Where they are.
         to: View,
     },
-    /// A software-pipelined loop whose copies from global to shared memory run so many stages ahead: each
+    /// A software-pipelined loop whose copies from global to shared memory run some stages ahead: each
     /// iteration finds in the shared tensors what its own copies fetch. See [`crate::pipeline`], which lowers
     /// it.
     Pipelined {

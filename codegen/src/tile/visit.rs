@@ -120,7 +120,7 @@ impl Stmt {
         }
     }
 
-    /// The views that it reads, without those of its substatements.
+    /// The views that it reads itself, not in its substatements.
     pub fn reads(&self) -> Vec<&View> {
         match &self.op {
             Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
@@ -169,7 +169,7 @@ impl Stmt {
         }
     }
 
-    /// The integers that it uses besides those of its views: in conditions, in functions of elements.
+    /// The integers that it uses outside its views: in conditions, in functions of elements.
     pub fn integers(&self) -> Vec<&Affine> {
         match &self.op {
             Op::If { test, .. } | Op::Leave { test, .. } => {
@@ -267,8 +267,8 @@ impl Stmt {
         }
     }
 
-    /// All integers that it depends on, phases of rings and coordinates of views included, without those of its
-    /// substatements.
+    /// All integers that it depends on itself, not in its substatements, phases of rings and coordinates of
+    /// views included.
     pub(crate) fn each_affine_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         for view in self.views_mut() {
             view.base.iter_mut().for_each(&mut *f);

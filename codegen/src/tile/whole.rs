@@ -26,7 +26,7 @@ pub(crate) fn kind(program: &Program, view: &View) -> Kind {
     }
 }
 
-/// Is it a whole tile, of which threads have parts?
+/// Is it a whole tile, whose parts belong to threads?
 pub(crate) fn is_whole(program: &Program, view: &View) -> bool {
     kind(program, view) != Kind::Part
 }

@@ -10,7 +10,7 @@ use crate::problem::Result;
 /// Bytes of the longest row of shared memory that bulk copies swizzle.
 pub(crate) const SWIZZLED: i64 = 128;
 
-/// Rows of so many bytes, with the hardware swizzle of bulk copies and wgmma: groups of 16 bytes are
+/// Rows of `bytes` bytes, with the hardware swizzle of bulk copies and wgmma: groups of 16 bytes are
 /// exchanged among rows.
 pub(crate) fn swizzled(elem: Elem, bytes: i64, layout: Layout) -> Result<Composed> {
     let group = (16 / elem.bytes()).trailing_zeros();
@@ -56,7 +56,7 @@ pub(crate) fn rows_of(elem: Elem, tile: &[i64], along: usize) -> Result<Composed
     Ok(Layout::new(Tuple::flat(&extents), Tuple::flat(&strides))?.into())
 }
 
-/// Elements of a row: as many as the widest swizzle that divides the extent; 16 bytes where none does.
+/// Elements of a row: the width of the widest swizzle that divides the extent; 16 bytes where none does.
 pub(crate) fn row_of(extent: i64, bytes: i64) -> i64 {
     let widths = [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|width| width / bytes);
     widths.into_iter().find(|width| extent % width == 0).unwrap_or(16 / bytes)

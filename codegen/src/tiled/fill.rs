@@ -22,9 +22,9 @@ pub struct Fill {
 }
 
 impl Fill {
-    /// So many threads for a tile that is contiguous along a mode, each with `vector` elements at once.
-    /// Neighbouring threads take adjacent vectors, so accesses are coalesced; where threads do not divide the
-    /// tile, some have fewer.
+    /// A copy by `threads` threads of a tile that is contiguous along a mode, each with `vector` elements at
+    /// once. Neighbouring threads take adjacent vectors, so accesses are coalesced; where threads do not
+    /// divide the tile, some have fewer.
     ///
     /// ```
     /// use tilewright_codegen::tiled::Fill;
@@ -60,7 +60,7 @@ impl Fill {
         Ok(Fill { threads, deal, of: 0, how: How::Derive })
     }
 
-    /// The thread-value layout of one round of the copy, over a tile of so many rows.
+    /// The thread-value layout of one iteration of the copy, over a tile of `rows` rows.
     pub(super) fn tv(&self, rows: i64) -> Result<Layout> {
         let [values, other] = self.deal.values[..] else { return Err(Problem::new("a tile has two modes")) };
         let size = |mode: usize| self.threads.mode(mode).and_then(|mode| mode.size());

@@ -149,8 +149,8 @@ impl Builder {
         self.multiply_in(mma, a, b, acc, Terms::One)
     }
 
-    /// The same, where each element of the operands becomes so many terms of the instruction's type. With
-    /// [`Terms::Two`], products of f32 by an instruction for tf32 are about as precise as those of
+    /// The same, where each element of the operands becomes one or two terms of the instruction's type.
+    /// With [`Terms::Two`], products of f32 by an instruction for tf32 are about as precise as
     /// multiply-adds in f32.
     ///
     /// ```
@@ -175,7 +175,7 @@ impl Builder {
         self.multiply_operands(mma, [a, b], acc, terms, [None, None])
     }
 
-    /// Products of operands in so many terms, or of scaled ones.
+    /// Products of operands in one or two terms, or of scaled ones.
     fn multiply_operands(
         &mut self,
         mma: &TiledMma,

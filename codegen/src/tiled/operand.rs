@@ -34,12 +34,12 @@ pub(super) struct OfElements {
 pub enum Route {
     /// By a row of the table that moves matrices.
     Matrices {
-        /// ldmatrix, of as many matrices as it can.
+        /// ldmatrix, of the most matrices that it can move.
         mover: &'static Atom,
         /// How many adjacent fragments it moves at once.
         at_once: i64,
     },
-    /// They are in registers, those of every k-step.
+    /// They are in registers, for every k-step.
     Registers,
     /// Each thread loads its own elements.
     Elements {
@@ -69,7 +69,7 @@ pub(super) struct Matrices {
 }
 
 impl Matrices {
-    /// For rows along mode `along` of the operand's tile, of which a warp has `count` adjacent fragments.
+    /// For rows along mode `along` of the operand's tile, where a warp has `count` adjacent fragments.
     pub(super) fn of(
         mma: &TiledMma,
         operand: char,
@@ -140,7 +140,7 @@ pub(super) struct Operand {
     fragment: View,
     /// k-steps of the tile.
     pub(super) steps: i64,
-    /// The numbers of four bits of which elements hold two each.
+    /// The 4-bit type where each element packs two numbers.
     pub(super) pairs: Option<Int4>,
     /// What a thread reads, or the rows whose addresses it provides: (values, parts, k-steps).
     from: View,
@@ -490,8 +490,8 @@ impl Builder {
     }
 }
 
-/// Are elements of a tile multiplied by an instruction of this type? Those of another type are converted in
-/// registers: f32 is rounded to tf32, and numbers of eight bits become f16 or bf16, which represent all of them.
+/// Are elements of a tile multiplied by an instruction of this type? Elements of another type are converted in
+/// registers: f32 is rounded to tf32, and 8-bit numbers become f16 or bf16, which represent all of them.
 fn converts(elem: Elem, multiplied: Elem) -> bool {
     let widened = elem.bytes() == 1 && matches!(multiplied, Elem::F16 | Elem::Bf16);
     elem == multiplied || (elem, multiplied) == (Elem::F32, Elem::Tf32) || widened

@@ -27,7 +27,7 @@ pub struct Gathered {
 }
 
 impl TiledMma {
-    /// So many times the warps, which share K: each has sums of a part of it, which [`Builder::gathered`] adds.
+    /// `parts` times the warps, which share K: each sums a part of K, and [`Builder::gathered`] adds the sums.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};
@@ -54,8 +54,8 @@ impl TiledMma {
 }
 
 impl Builder {
-    /// Shared memory for the sums of warps that share K, of so many parts at once. It overlays shared tensors that the kernel
-    /// no longer uses.
+    /// Shared memory for the sums of warps that share K, of some parts at once. It overlays shared tensors that the kernel no
+    /// longer uses.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};

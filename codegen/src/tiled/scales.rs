@@ -23,7 +23,7 @@ pub struct Scaling<'v> {
 }
 
 impl Builder {
-    /// The scales of a tile of (rows, K), from those of (rows, groups): each for the elements of its row in one group along K.
+    /// The scales of a tile of (rows, K), from scales of (rows, groups): each for the elements of its row in one group along K.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};

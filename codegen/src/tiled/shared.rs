@@ -77,7 +77,7 @@ impl SharedUses {
         // Indices in the operand's tile are indices in this one.
         let steps = order.map(|mode| if mode == 0 { 1 } else { self.tile[0] });
         let own = Layout::new((rows, k), (steps[0], steps[1]))?;
-        // All k-steps of the first fragments: with those of others, rows move by whole fragments.
+        // All k-steps of the first fragments: in other fragments, rows move by whole fragments.
         let steps = Layout::new(k / tile[1], tile[1] * rows)?;
         let all = |tv: Layout| -> Result<Layout> {
             let values = Layout::from_modes([tv.mode(1)?, steps.clone()])?;
@@ -93,7 +93,7 @@ impl SharedUses {
         self.used(&all(tv)?, vector, Transfer::Load)
     }
 
-    /// Adds an access by a thread-value layout over the tile, with so many elements at once.
+    /// Adds an access by a thread-value layout over the tile, with `vector` elements at once.
     pub fn used(self, tv: &Layout, vector: i64, transfer: Transfer) -> Result<SharedUses> {
         let uses = self.uses.access(tv, vector, transfer)?;
         Ok(SharedUses { uses, ..self })

@@ -1,4 +1,4 @@
-//! Operands whose elements are not those of the instruction: fragments are converted in registers, between
+//! Operands of another element type than the instruction's: fragments are converted in registers, between
 //! their load and the product. An element becomes one term, rounded, or two whose sum is more precise.
 
 use tilewright_layout::{Layout, Tuple};
@@ -33,8 +33,8 @@ pub enum Terms {
     #[default]
     One,
     /// Two: the nearest number, and the rest, whose last bit is lost. A product of elements is the sum of three products:
-    /// that of both lower terms is too small to matter. Sums of up to 16 of K are promoted: added to accumulators
-    /// by ordinary additions, which round to nearest, where tensor cores truncate.
+    /// the product of both lower terms is too small to matter. Sums over up to 16 of K are promoted: added to
+    /// accumulators by ordinary additions, which round to nearest, where tensor cores truncate.
     Two,
 }
 
@@ -83,10 +83,10 @@ impl Builder {
 
     /// Elements of f32 in registers as sums of two terms of tf32: the nearest, where ties go away from zero, and the rest.
     ///
-    /// Two operations make the first term, where a conversion takes four, which also preserve NaN: here the rest of a NaN
-    /// is NaN. Half of its last bit is added to the bits of the number, and those beyond are cut off. The rest has at most
-    /// 12 bits, of which instructions ignore the last: an error of 2^-23 of the number. To be `rounded`, away from zero, it is
-    /// multiplied by 1 + 2^-11: longer by half of its eleventh bit or more, and by less than all of it.
+    /// Two operations make the first term, where a conversion takes four, which also preserve NaN: here the rest of a NaN is
+    /// NaN. Half of its last bit is added to the bits of the number, and the lower bits are cut off. The rest has at most 12
+    /// bits. Instructions ignore the last: an error of 2^-23 of the number. To be `rounded`, away from zero, it is multiplied
+    /// by 1 + 2^-11: longer by half of its eleventh bit or more, and by less than all of it.
     pub(crate) fn two_terms(
         &mut self,
         name: &str,
@@ -120,9 +120,9 @@ impl Builder {
         self.registers_in(&format!("{name}_{elem}"), elem, fragment.shape(), elem.bytes() < 4)
     }
 
-    /// Registers for sums of operands in two terms each until they are promoted: for all fragments, if all k-steps are promoted
-    /// together, or for one. Of more k-steps the compiler would interleave those before and after a promotion, whose sums
-    /// would take twice the registers.
+    /// Registers for sums of operands in two terms each until they are promoted: for all fragments, if all k-steps are
+    /// promoted together, or for one. With more k-steps, the compiler would interleave k-steps before and after a promotion,
+    /// and their sums would take twice the registers.
     pub(super) fn promoting(&mut self, mma: &TiledMma, acc: &View, steps: i64) -> Result<Promoting> {
         let extents = acc.extents().unwrap_or_default();
         let [values, down, across] = extents[..] else {
@@ -167,8 +167,8 @@ impl Builder {
         })
     }
 
-    /// Adds the products of a k-step, but for that of both lower terms. Those with a lower term come first: next to the sum
-    /// of higher ones their last bits would be cut off.
+    /// Adds the products of a k-step, except the product of both lower terms. Products with a lower term come first: next
+    /// to the sum of higher ones their last bits would be cut off.
     fn add_terms(&mut self, mma: &TiledMma, terms: [&[View]; 2], sums: &View) -> Result<()> {
         let [[high_a, low_a], [high_b, low_b]] = terms else {
             return Err(Problem::new("operands have two terms each"));

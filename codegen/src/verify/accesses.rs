@@ -46,7 +46,7 @@ fn narrow(name: &str, bytes: i64) -> Problem {
     .help("let each thread take consecutive elements, such as values = (4, 1), along the mode that is contiguous in both memories")
 }
 
-/// Each lane's address must be that of 16 contiguous, aligned bytes.
+/// Each lane's address must refer to 16 contiguous, aligned bytes.
 fn rows(program: &Program, policy: Policy, row: &Atom, [from, to]: [&View; 2]) -> Result<()> {
     for operand in row.operands {
         let view = match operand.kind {

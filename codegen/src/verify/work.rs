@@ -154,7 +154,7 @@ fn groups(across: Across, threads: i64) -> Result<()> {
     }
 }
 
-/// Threads of each level of a scan; those of a cluster are all of each block.
+/// Checks the threads of each level of a scan: over a cluster, a scan takes all threads of each block.
 fn levels(levels: &[Level], threads: i64) -> Result<()> {
     let mut combined = 1;
     for level in levels {

@@ -83,7 +83,7 @@ impl View {
         self
     }
 
-    /// The view shifted by so many elements along each mode, in the same shape.
+    /// The view shifted by a number of elements along each mode, in the same shape.
     pub fn shift(&self, by: &[Affine]) -> Result<View> {
         if by.len() != self.rank() {
             return Err(Problem::new(format!(
@@ -120,7 +120,7 @@ impl View {
         Ok(view)
     }
 
-    /// The same with a halo along its first modes: so many elements more before and after.
+    /// The same with a halo along its first modes: further elements before and after.
     pub fn with_halo(&self, halo: &[(i64, i64)]) -> Result<View> {
         let mut view = self.clone();
         let mut modes: Vec<Layout> = self.layout.modes().collect();

@@ -301,7 +301,7 @@ fn nearest_divisors(extent: i64, count: i64) -> String {
 mod tests {
     use super::*;
 
-    /// The divisors found in pairs are those of a search one by one.
+    /// The search for divisors in pairs agrees with a search one by one.
     #[test]
     fn nearest_divisors_are_the_nearest() {
         for extent in 1..200i64 {

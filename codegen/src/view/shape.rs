@@ -72,7 +72,7 @@ impl View {
         Ok(self.rearranged(Layout::from_modes(modes)?))
     }
 
-    /// Broadcasts modes of extent 1 to those of another view.
+    /// Broadcasts modes of extent 1 to the modes of another view.
     pub fn spread(&self, like: &View) -> Result<View> {
         if self.rank() != like.rank() {
             return Ok(self.clone());
@@ -178,7 +178,7 @@ impl View {
         Ok(self.rearranged(Layout::from_modes(modes)?))
     }
 
-    /// The elements of a view of one mode, in order, for those of a layout that have different offsets: broadcast
+    /// The elements of a view of one mode, in order, assigned to the different offsets of a layout: broadcast
     /// along its modes of stride 0.
     pub fn repeated(&self, like: &Layout) -> Result<View> {
         let mut step = 1;

@@ -30,7 +30,7 @@ const OPERATORS: [&[(&str, Binary)]; 9] = [
     &[("*", Binary::Mul), ("/", Binary::Div), ("%", Binary::Rem)],
 ];
 
-/// All keys of a text, and the places of their spans, the first of which is `base`.
+/// All keys of a text, and the ranges of their spans. The first span is `base`.
 pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>)> {
     let mut reader = Reader { text, at: 0, base, places: Vec::new(), depth: 0 };
     let mut args = Vec::new();
@@ -228,7 +228,7 @@ impl<'t> Reader<'t> {
         Ok(left)
     }
 
-    /// Operators before a value, and types after it: `-x as f32` is that of `-x`.
+    /// Operators before a value, and types after it: `-x as f32` converts `-x`.
     fn unary(&mut self) -> Result<Expr> {
         self.rest();
         let from = self.at;

@@ -103,7 +103,7 @@ impl Function {
         }
     }
 
-    /// Is each value's coordinate that of its representative?
+    /// Does each value have the coordinate of its representative?
     pub(super) fn folds(&self, onto: &[usize]) -> bool {
         let row = |row: &Vec<Option<i64>>| {
             row.iter().zip(onto).all(|(x, at)| match (x, row.get(*at).copied().flatten()) {
@@ -139,7 +139,7 @@ impl Function {
         }
     }
 
-    /// Is it uniform in each group of so many neighbouring threads? `None` if the budget runs out.
+    /// Is it uniform in each group of threads? `None` if the budget runs out.
     pub(super) fn same_in_groups(&self, of: Across, threads: u32, budget: &mut Budget) -> Option<bool> {
         let first = |thread: usize| of.first(thread as u32) as usize;
         let alike = |list: &[i64]| list.iter().enumerate().all(|(thread, at)| *at == list[first(thread)]);

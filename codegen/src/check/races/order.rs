@@ -139,7 +139,7 @@ impl<'p> State<'p> {
         time
     }
 
-    /// Those of these warps of whose wait a clock knows.
+    /// The warps, among these, whose wait a clock knows of.
     pub(super) fn known_waits(clock: &Clock, warps: u32, time: u32) -> u32 {
         each(warps).filter(|warp| clock[WAITS + warp] >= time).fold(0, |all, warp| all | 1 << warp)
     }

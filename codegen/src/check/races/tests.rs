@@ -39,7 +39,7 @@ fn without(mut program: Program, spans: &[u32]) -> Program {
     program
 }
 
-/// Exchanges two neighbours, of which the first has this span.
+/// Exchanges the statement with this span and the next one.
 fn swapped(mut program: Program, span: u32) -> Program {
     fn inside(body: &mut [Stmt], span: u32) {
         if let Some(at) = body.iter().position(|stmt| stmt.span.0 == span) {
@@ -164,7 +164,7 @@ fn multiplied() -> Program {
     filled_by(1, &|_| ())
 }
 
-/// The same, with a producer of so many warps, which also executes this behind its acquire.
+/// The same, with a producer of `warps` warps, which also executes this behind its acquire.
 fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
     const ROW: &str = "wgmma_m64n64k16_bf16";
     let (m, n, k, steps) = (64i64, 64i64, 64i64, Value::symbol("K").ceil_div(64).unwrap());

@@ -40,7 +40,7 @@ pub struct Exported {
     pub source: String,
 }
 
-/// Most arguments of an exported kernel, modes of a tensor, kernels of a launch, parameters and maps of all of them: those of
+/// Most arguments of an exported kernel, modes of a tensor, kernels of a launch, parameters and maps of all of them, as in
 /// `types.h`.
 const MOST: [usize; 5] = [24, 8, 8, 96, 12];
 

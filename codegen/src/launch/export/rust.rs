@@ -7,10 +7,10 @@ use super::text::described;
 use crate::definition::{Generated, Param};
 use crate::elem::Elem;
 
-/// Bytes of a message: those of `types.h`.
+/// Bytes of a message, as in `types.h`.
 const ERROR: usize = 1024;
 
-/// The type of a number in Rust. Those of which Rust has none are passed as their bits.
+/// The type of a number in Rust. Numbers without such a type are passed as their bits.
 fn number(elem: Elem) -> &'static str {
     match elem {
         Elem::F16 | Elem::Bf16 => "u16",

@@ -231,7 +231,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         all
     }
 
-    /// Facts, each with the name that messages call what it is about: that of the first variant that needs it.
+    /// Facts, each with the name that messages use for its subject: the name in the first variant that needs it.
     fn facts(&mut self, variants: &[Variant], rules: &Rules) -> Vec<String> {
         let mut all = Vec::new();
         for (place, check) in rules.facts.iter().enumerate() {

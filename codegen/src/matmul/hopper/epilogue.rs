@@ -18,7 +18,7 @@ use crate::tile::{Expr, How};
 use crate::tiled::Fill;
 use crate::view::{At, View};
 
-/// The fragment of 16x16 accumulators that stmatrix stores: that of wgmma, 16 columns at a time.
+/// The fragment of 16x16 accumulators that stmatrix stores: wgmma's fragment, 16 columns at a time.
 const FRAGMENT: (&str, char, &str) = ("mma_m16n8k16_bf16", 'a', "stmatrix_x4");
 
 /// The instruction where C is contiguous along the rows of its tile.
@@ -28,7 +28,7 @@ const TRANSPOSED: &str = "stmatrix_x4_trans";
 /// blocks there are no bank conflicts, as there would be in swizzled rows.
 const BLOCK: i64 = 8;
 
-/// Columns of a block of elements of so many bytes: bulk copies move rows of at least 16.
+/// Columns of a block, for elements of `bytes` bytes: bulk copies move rows of at least 16 bytes.
 fn block(bytes: i64) -> i64 {
     BLOCK.max(16 / bytes)
 }

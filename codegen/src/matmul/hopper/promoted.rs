@@ -1,5 +1,5 @@
-//! Sums that are promoted to f32: those of each step start at zero in registers of their own, from which they are added to
-//! the others while the next step's product runs. A step is a block along K, by whose scales its sums may be multiplied.
+//! Sums that are promoted to f32: each step's sums start at zero in registers of their own, and are added to the
+//! accumulators while the next step's product runs. A step is a block along K, whose scales may multiply its sums.
 
 use tilewright_layout::layout;
 
@@ -62,7 +62,7 @@ impl Part<'_> {
         })
     }
 
-    /// An iteration of so many pairs of steps.
+    /// An iteration of `pairs` pairs of steps.
     fn multiply_and_add_pairs(
         &self,
         b: &mut Builder,
@@ -132,7 +132,7 @@ impl Part<'_> {
         b.load_into(&part, registers)
     }
 
-    /// The scales of A in the current slot, those of a thread's accumulators.
+    /// The scales of A in the current slot, for a thread's accumulators.
     fn scales_of_a(&self, b: &mut Builder, tile: &Tile) -> Result<Option<View>> {
         let Some(Scales { to, of, .. }) = self.scales.first() else { return Ok(None) };
         let slot = b.slot(self.ring);
@@ -143,7 +143,7 @@ impl Part<'_> {
         self.of_sums(b, &all, tile).map(Some)
     }
 
-    /// The scale of B of a step, that of all of a thread's accumulators.
+    /// The scale of B of a step, for all of a thread's accumulators.
     fn scale_of_b(&self, b: &mut Builder, tile: &Tile, k: &Affine) -> Result<Option<View>> {
         let Some(scales) = &tile.scales else { return Ok(None) };
         let sizes = [self.sizes.rows(), self.sizes.tile[1]];

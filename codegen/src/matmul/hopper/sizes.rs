@@ -13,7 +13,7 @@ use crate::tiled::Terms;
 
 /// Bytes of K that an instruction takes at once.
 const INSTRUCTION: i64 = 32;
-/// Bytes of which a row of a box of a bulk copy has a multiple.
+/// The bytes of a row of a bulk copy's box are a multiple of this.
 const BOX: i64 = 16;
 /// Rows after which the pattern of a swizzle repeats.
 const PATTERN: i64 = 8;
@@ -86,7 +86,7 @@ const SHIPPED: [([i64; 2], [i64; 2]); 41] = [
     ([128, 128], [1, 4]),
     ([128, 192], [1, 4]),
 ];
-/// Most accumulators of a thread: half as many where those of a step have registers of their own.
+/// Most accumulators of a thread: half of them where the sums of a step have registers of their own.
 const MOST_SUMS: i64 = 128;
 /// The same, where three warpgroups share the registers.
 const MOST_SUMS_OF_THREE: i64 = 96;
@@ -99,10 +99,10 @@ impl Sizes {
             let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, shipped: true };
             Sizes { stages: sizes.most_stages(c), ..sizes }
         };
-        // Tiles for which narrower rows than those of 128 bytes are copied, and more of them than of the left operand or of
-        // K, are slower than others.
+        // Tiles are slower where the right operand is copied in rows of less than 128 bytes, and in more rows than the left
+        // operand or K has.
         let whole = |sizes: &Sizes| sizes.tile.iter().any(|&side| sizes.rows_of_right(c) <= side);
-        // Those with K split, and those of three warpgroups, have not been measured for all products.
+        // Tiles with K split, and tiles of three warpgroups, have not been measured for all products.
         let measured = !(c.mixed() || c.batched || c.precision.terms() == Terms::Two);
         let alike = !(c.mixed() || has_partial_sums(c));
         let suits = |sizes: &Sizes| {
@@ -123,7 +123,7 @@ impl Sizes {
         if c.right_along_k() { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
     }
 
-    /// As many slots as fit in shared memory beside the epilogue's buffers.
+    /// The number of slots that fit in shared memory beside the epilogue's buffers.
     pub(in crate::matmul) fn most_stages(&self, c: &Config) -> i64 {
         (self.room(c.out) / self.slot(c).max(1)).clamp(1, STAGES)
     }
@@ -178,7 +178,7 @@ impl Sizes {
     }
 
     /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
-    /// a swizzle; those of three warpgroups are narrower, which leaves shared memory for a slot more.
+    /// a swizzle; with three warpgroups it is narrower, which leaves shared memory for a slot more.
     pub(super) fn store_parts(&self, out: Elem) -> (i64, i64) {
         let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| (bytes / i64::from(out.bytes())).max(16));
         let widths = &widths[usize::from(self.warpgroups() > 2)..];
@@ -208,7 +208,7 @@ impl Sizes {
         c.k_of_b(self.tile[2])
     }
 
-    /// Bytes of a slot of the ring, with that of lower terms.
+    /// Bytes of a slot of the ring, lower terms included.
     fn slot(&self, c: &Config) -> i64 {
         let columns = if c.precision.terms() == Terms::Two { 2 } else { 1 };
         let [left, right] = (if c.a_is_left() { [c.dtype, c.b_dtype] } else { [c.b_dtype, c.dtype] })
@@ -227,8 +227,8 @@ fn has_partial_sums(c: &Config) -> bool {
     c.promotes() || c.precision.terms() == Terms::Two
 }
 
-/// The wgmma instruction of a product, for so many columns. In two terms, and where it is converted, the left operand is in
-/// registers.
+/// The wgmma instruction of a product, for `columns` columns. In two terms, and where it is converted, the left operand is
+/// in registers.
 pub(in crate::matmul) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
     let in_registers = c.precision.terms() == Terms::Two || c.mixed();
     atoms::wgmma(c.multiplied(), columns, in_registers)

@@ -21,7 +21,7 @@ pub(super) const REGISTERS: [(u32, u32); 2] = [(208, 40), (128, 40)];
 const OF_SPLITTER: u32 = 56;
 /// Elements that a thread splits at once, at most.
 const WIDE: i64 = 4;
-/// Rows of which every tile has a multiple.
+/// The rows of every tile are a multiple of this.
 const ROWS: i64 = 16;
 
 /// The warpgroup that splits tiles of the right operand.
@@ -116,8 +116,8 @@ impl Part<'_> {
         })
     }
 
-    /// Starts the three products of the current slot once it is full and split: of lower terms with higher ones first:
-    /// tensor cores cut sums off below the last bits of the largest term, and those of small terms are small.
+    /// Starts the three products of the current slot once it is full and split. Lower terms are multiplied by higher ones
+    /// first: tensor cores cut sums off below the last bits of the largest term, and sums of small terms are small.
     fn start_terms(
         &self,
         b: &mut Builder,

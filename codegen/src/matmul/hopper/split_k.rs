@@ -38,7 +38,7 @@ impl Part<'_> {
         let ([bm, bn, _], c) = (self.sizes.tile, self.c);
         let split_k = self.sizes.split_k;
         let mut at: Vec<Affine> = vec![Coord::Block(1).into(), Coord::Block(2).into()];
-        // Clusters of one batch after those of another.
+        // Clusters of one batch come after another batch's.
         let mut along = vec![Size::Int(split_k)];
         if c.batched {
             at.push(Affine::from(Coord::Block(0)).digit(split_k, None));
@@ -76,8 +76,8 @@ impl Part<'_> {
         }
     }
 
-    /// The threads that add and store, and their number: a power of two. The producer's with those of one warpgroup, if
-    /// there is an element for each, or consumers alone.
+    /// The threads that add and store, and their number: a power of two. They are the producer and one warpgroup of
+    /// consumers, if each thread has an element, or consumers alone.
     fn storing(&self) -> (Id, i64) {
         let ([bm, bn, _], split_k) = (self.sizes.tile, self.sizes.split_k);
         match self.sizes.warpgroups() {

@@ -86,7 +86,7 @@ fn check_order(keys: &str, expected: &str) {
     );
 }
 
-/// Rows and columns that no key sets are those of a tile that goes with the keys.
+/// A tile that goes with the keys gives the rows and columns that no key sets.
 #[test]
 fn default_tiles_go_with_the_keys() {
     let tile = |keys: &str| {
@@ -505,7 +505,7 @@ fn a_launch_chooses_among_tiles() {
 
 #[test]
 fn products_with_narrow_weights_choose_too() {
-    // wgmma's rows are those of the weights.
+    // wgmma's rows are the weights' rows.
     check_chosen(
         "b_dtype=i8 c=n_major",
         &[

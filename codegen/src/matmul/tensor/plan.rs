@@ -92,8 +92,8 @@ const SMALLER: [Tile; 5] = [
 /// Tiles with half as many barriers, in more shared memory than every architecture has, where cp.async copies them.
 const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 
-/// A tile of elements of two bytes of which a multiprocessor with more than 200 KB of shared memory has two blocks, copied by
-/// cp.async: where one waits at the barrier of a step, the other multiplies.
+/// A tile of 2-byte elements, copied by cp.async. A multiprocessor with more than 200 KB of shared memory runs two such
+/// blocks: where one waits at the barrier of a step, the other multiplies.
 const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
 
 /// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for
@@ -147,12 +147,12 @@ impl Plan {
         self.mma.parts_of_k().unwrap_or(1)
     }
 
-    /// Bytes of shared memory for sums of warps that share K, of so many parts at once.
+    /// Bytes of shared memory for sums of warps that share K, of `at_once` parts at once.
     pub(super) fn gathered(&self, c: &Config, at_once: i64) -> i64 {
         if self.parts() == 1 { 0 } else { at_once * self.mma.gathered_bytes(c.operands_of(self.tile)) }
     }
 
-    /// How many parts of K exchange sums at once, in shared memory that tiles no longer need: as many as it has room for.
+    /// How many parts of K exchange sums at once, in shared memory that tiles no longer need: the most that fit.
     pub(super) fn at_once(&self, c: &Config) -> i64 {
         let (parts, room) = (self.parts(), i64::from(Target::of(c.arch).block_shared));
         let fits = |at_once: &i64| parts % at_once == 0 && self.gathered(c, *at_once) <= room;
@@ -194,7 +194,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Sums of scaled blocks have registers of their own, beside those of a step.
+    /// Sums of scaled blocks have registers of their own, beside a step's sums.
     pub(in crate::matmul) fn sets_of_sums(&self) -> i64 {
         if self.block_scales { 2 } else { 1 }
     }
@@ -205,7 +205,7 @@ impl Config {
     }
 }
 
-/// Registers of a thread for the sums of a tile that so many threads share.
+/// Registers of a thread for the sums of a tile that `threads` threads share.
 pub(in crate::matmul) fn sums(c: &Config, tile: [i64; 3], threads: i64) -> i64 {
     tile[0] * tile[1] * c.sets_of_sums() / threads.max(1) * i64::from(c.acc.bytes()) / 4
 }

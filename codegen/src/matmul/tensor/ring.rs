@@ -32,7 +32,7 @@ pub(super) const MBARRIERS: i64 = 1024;
 /// Registers of consumer and of producer threads (setmaxnreg), with two consumer warpgroups: the producer only needs
 /// some for coordinates.
 const REGISTERS: (u32, u32) = (240, 24);
-/// Accumulators of a thread that leave registers for addresses of a bias, or of C, beside those of direct stores.
+/// Accumulators of a thread that leave registers for addresses of a bias, or of C, beside direct stores' addresses.
 const MOST_SUMS: i64 = 128;
 
 /// Slots of the ring, and buffers of each warp in the epilogue.
@@ -48,7 +48,7 @@ struct Part<'p> {
     plan: &'p Plan,
     ring: Id,
     steps: Size,
-    /// The product of the consumers, and that of one of their warps alone.
+    /// The tiled MMA of all consumers, and of one of their warps alone.
     mma: TiledMma,
     alone: TiledMma,
 }

@@ -139,7 +139,7 @@ impl Line {
 /// The statements of a loop as they are written.
 pub(super) struct Text {
     pub(super) lines: Vec<Line>,
-    /// Tensors of which each iteration has its own slot.
+    /// Tensors that have a slot for each iteration.
     slots: Vec<Id>,
 }
 
@@ -190,7 +190,7 @@ impl Text {
         self.lines.iter().map(Line::stage).max().unwrap_or(0)
     }
 
-    /// What two statements share of which one writes it, apart from slots.
+    /// What both statements access and at least one writes, apart from slots.
     fn shared<'l>(&'l self, one: &'l Line, other: &'l Line) -> impl Iterator<Item = Thing> + 'l {
         one.accesses.iter().filter_map(|(thing, writes)| {
             let slot = matches!(thing, Thing::Tensor(id) if self.slots.contains(id));

@@ -11,7 +11,7 @@ use crate::thread::Id;
 use crate::tile::{How, Op, Program, Stmt, Tensor};
 use crate::view::View;
 
-/// A tensor of which each iteration has its own.
+/// A tensor that each iteration has a copy of.
 pub(super) struct Renamed {
     pub(super) tensor: Id,
     /// Where in a step it is set first.

@@ -23,7 +23,7 @@ pub(super) struct Counted {
     stage: i64,
 }
 
-/// The rings of which each iteration takes one slot, and the other statements.
+/// The rings that each iteration takes one slot of, and the other statements.
 pub(super) fn apart(program: &Program, placed: Vec<(Place, Stmt)>) -> (Vec<Taken>, Vec<(Place, Stmt)>) {
     let mut taken = Vec::new();
     for ring in 0..program.rings.len() as Id {
@@ -132,7 +132,7 @@ impl Staged {
         for Counted { ring, stage } in &self.rings {
             let advances = |item: &Item| matches!(&item.stmt.op, Op::Advance { ring: of } if of == ring);
             let behind = self.items.iter().position(advances).is_some_and(|at| at < place);
-            // Steps from that of the statement's iteration to that of the slot that is next.
+            // The steps from the statement's iteration to the iteration of the next slot.
             let own = self.items[place].stage;
             let by = match step {
                 Step::Before(at) if at < *stage => at - own,
