@@ -150,7 +150,7 @@ impl Elem {
         self.is_integer() && self.bytes() >= 4
     }
 
-    /// Bits of the integers in which it is computed with: those of narrow types are widened to 32.
+    /// Bits of the integers that compute with it: 8- and 16-bit integers are widened to 32.
     #[inline]
     pub fn working_bits(self) -> u32 {
         self.bytes().max(4) * 8

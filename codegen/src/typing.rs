@@ -134,7 +134,7 @@ impl Scalar {
         }
     }
 
-    /// An expression of an element type, that of `bool` as it is stored.
+    /// An expression of an element type; a `bool` is in the form in which it is stored.
     fn of(expr: Expr, elem: Elem) -> Scalar {
         Scalar { expr, ty: Some(Type::Elem(elem)) }
     }

@@ -145,7 +145,7 @@ pub(super) fn as_number(test: &Test) -> Scalar {
 /// among them are unsigned: others have been computed as integers.
 fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
     let wide = |id: &u32| program.scalars.get(*id as usize).is_some_and(|of| of.elem.bytes() > 4);
-    // One of 64 bits is clamped where it is a coordinate: arithmetic on it is that of its own type.
+    // A 64-bit integer is clamped where it is a coordinate, so arithmetic on it keeps its own type.
     match of {
         Expr::Scalar(_) => {}
         _ if !program.scalars.iter().any(|of| of.elem.bytes() > 4) => {}

@@ -271,8 +271,8 @@ fn add_block(
     add_scaled(b, partial, &scales, acc)
 }
 
-/// The program whose copies move `width` and `of_out` bytes at once, of operands and of C. Where programs compete, operands whose rows
-/// are not aligned may be packed first.
+/// The program whose copies move `width` bytes of operands and `of_out` bytes of C at once. Where programs compete, operands
+/// whose rows are not aligned may be packed first.
 fn product(
     b: &mut Builder,
     c: &Config,
