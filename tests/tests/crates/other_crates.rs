@@ -56,6 +56,33 @@ fn programs_with_a_cudarc_of_their_own() {
     }
 }
 
+/// The program of `bench/gpu` that embeds exported kernels and measures them beside launches from Rust; its build script exports.
+#[test]
+fn the_program_that_measures_exported_kernels() {
+    // All of tilewright is compiled again, and NVRTC compiles a hundred kernels.
+    if !sweep::runs(16) {
+        return;
+    }
+    if let Err(why) = tilewright_runtime::nvrtc::Nvrtc::find(&[]) {
+        assert!(std::env::var_os("TILEWRIGHT_REQUIRE_NVRTC").is_none(), "{why}");
+        return println!("skipped: no NVRTC");
+    }
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (parent, target) = folders();
+    let program = parent.join("exported");
+    std::fs::create_dir_all(program.join("src")).unwrap();
+    for file in ["Cargo.toml", "build.rs", "src/main.rs", "src/kernels.rs"] {
+        let text = std::fs::read_to_string(root.join("bench/gpu/exported").join(file)).unwrap();
+        let text = text.replace("../../..", root.to_str().unwrap());
+        std::fs::write(program.join(file), text).unwrap();
+    }
+    std::fs::copy(root.join("Cargo.lock"), program.join("Cargo.lock")).unwrap();
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(&program).args(["check", "--quiet", "--offline", "--target-dir"]).arg(&target);
+    let output = cargo.env_remove("RUSTFLAGS").env_remove("RUSTC_BOOTSTRAP").output().unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+}
+
 /// Errors, not a crash. The compiler parses the function before `#[kernel]` sees it, so that its nesting
 /// depth is one that the compiler survives.
 #[test]
