@@ -2,14 +2,14 @@
 //!
 //! | CUDA | Triton | CuTe | here |
 //! |---|---|---|---|
-//! | `blockIdx.x` | `tl.program_id(0)` | `blockIdx.x` | `block.x`, and the grid [follows](crate::language::kernels#tiles-and-the-grid) |
+//! | `blockIdx.x` | `tl.program_id(0)` | `blockIdx.x` | `block.x`; the grid is [derived](crate::language::kernels#tiles-and-the-grid) |
 //! | `threadIdx.x` | none | `threadIdx.x` | none for [whole tiles](crate::language::tiles#whole-tiles); `thread.x` in [`parallelize`](crate::language::parallelize) |
 //! | `p + i * ld + j` | `p + offs[:, None] * ld + …` | `make_tensor(p, layout)` | `Tensor<f32, (M, N), (ld, _1)>` |
 //! | `blockDim.x * blockIdx.x` | `pid * BLOCK + tl.arange` | `local_tile` | [`tile`](crate::language::tile) |
 //! | index arithmetic | none | `local_partition` | [`parallelize`](crate::language::parallelize) |
 //! | `__shared__ float s[32][33]` | none | `make_tensor(make_smem_ptr(p), layout)` | [`shared`](crate::language::shared) |
 //! | `float r[8]` | a tensor | `make_fragment_like` | [`full`](crate::language::full), [`registers`](crate::language::registers), the result of [`map`](crate::language::map) |
-//! | `if (i < n)` | `mask=offs < n` | a predicate tensor | nothing: bounds are [derived](crate::language::kernels#tiles-and-the-grid) |
+//! | `if (i < n)` | `mask=offs < n` | a predicate tensor | none: bounds checks are [generated](crate::language::kernels#tiles-and-the-grid) |
 //! | `__syncthreads()` | none | `__syncthreads()` | none for whole tiles; [`sync_threads`](crate::language::sync_threads) |
 //! | `__shfl_xor_sync` | `tl.sum(x, 1)` | `__shfl_xor_sync` | [`sum`](crate::language::sum), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
 //! | `atomicAdd` | `tl.atomic_add` | `atomicAdd` | `copy(x, y, how = "atomic_add")` |
@@ -17,7 +17,7 @@
 //! | `__threadfence()` and a flag | `sem="release"` | `Barrier` | [`signal`](crate::language::signal), [`wait`](crate::language::wait) |
 //! | `while (err > eps)` | `while err > eps` | `while` | [`while`](crate::language::control#loops-and-conditions) |
 //! | `__device__` | `@triton.jit` | `CUTE_DEVICE` | [`#[device]`](crate::language::closures#functions-that-kernels-share) |
-//! | `x[ids[i]]` | `tl.load(x + i)` | `x(i)` | `map(ids, y, |i| x[(i)])`: [places of their own](crate::language::closures#places-of-their-own) |
+//! | `x[ids[i]]` | `tl.load(x + i)` | `x(i)` | `map(ids, y, |i| x[(i)])`: a [gather](crate::language::closures#gathers-and-scatters) |
 //! | `y[ids[i]] = v` | `tl.store(y + i, v)` | `y(i) = v` | [`scatter`](crate::language::scatter) |
 //! | `__umulhi` | `tl.umulhi` | `__umulhi` | [`mul_high`](crate::language::mul_high) |
 //! | `cp.async` | `tl.load`, `num_stages` | `SM80_CP_ASYNC_…` | [`copy`](crate::language::copy) to shared memory, [`pipelined`](crate::language::pipelined) |
@@ -42,9 +42,9 @@
 //!     tl.store(y + i, alpha * tl.load(x + i, mask=i < n), mask=i < n)
 //! ```
 //!
-//! Here a tile has no indices. The number of blocks follows from the tiles, the distribution over threads and
-//! the width of accesses from memory, and the bounds checks from the tensor; where the tile divides N, a
-//! variant without checks runs.
+//! Here you write no indices. The generator derives the number of blocks from the tiles, the distribution over threads
+//! and the vector width from the layout in memory, and the bounds checks from the tensor. If the tile divides N,
+//! a variant without checks runs.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -56,8 +56,8 @@
 //! assert!(scale().source().contains("float4"));
 //! ```
 //!
-//! An index that a thread computes is rarely needed. Coordinates of elements are a further parameter of a
-//! closure, as `tl.arange` is used for masks:
+//! You rarely need an index. If you do, the coordinates of an element are a further parameter of the closure. They
+//! serve as `tl.arange` does for masks:
 //!
 //! ```
 //! # use tilewright::prelude::*;
@@ -77,8 +77,8 @@
 //! Tensor tCsA = local_partition(sA, tC, threadIdx.x, Step<_1, X>{});
 //! ```
 //!
-//! The algebra is CuTe's, and so are the names: modes, strides, tilers, compositions. A stride follows its
-//! shape after a colon, `layout!((32, 8) : (8, 1))`. Layouts are values, evaluated while compiling, not types.
+//! The algebra is CuTe's, and so are the names: modes, strides, tilers, compositions. A colon separates shape
+//! and stride, `layout!((32, 8) : (8, 1))`. Layouts are values that are evaluated at compile time, not types.
 //!
 //! ```
 //! # use tilewright::prelude::*;
@@ -100,9 +100,9 @@
 //! for (int j = threadIdx.y; j < 32; j += 8) y[…] = s[threadIdx.x][j];
 //! ```
 //!
-//! With a shape alone, the layout is derived: padding or swizzles, whatever makes all uses free of bank
-//! conflicts. With [`padded`](crate::language::padded), [`swizzled`](crate::language::swizzled) or `layout!` it is yours, and a
-//! lint reports its conflicts.
+//! With a shape alone, the layout is derived: the padding or the swizzle that avoids bank conflicts in all uses.
+//! With [`padded`](crate::language::padded), [`swizzled`](crate::language::swizzled) or `layout!` you choose the layout, and a
+//! lint reports its bank conflicts.
 //!
 //! ```
 //! # use tilewright::prelude::*;
@@ -133,8 +133,8 @@
 //! tl.store(y + pid * ld + cols, grown / tl.sum(grown, axis=0), mask=cols < n)
 //! ```
 //!
-//! Out-of-bounds elements are left out of sums and maxima, so no `other` is needed. A row that one block
-//! cannot hold is a loop over `tile(x, (1, W), (block.x, _))`.
+//! Out-of-bounds elements are left out of sums and maxima, so no `other` is needed. For a row that is too long for
+//! the registers of one block, loop over `tile(x, (1, W), (block.x, _))`.
 //!
 //! ```
 //! # use tilewright::prelude::*;
@@ -171,7 +171,7 @@
 //! }
 //! ```
 //!
-//! Tiles in shared memory are written down, their slots, waits and barriers are not. Operands are (rows, k) and
+//! You declare tiles in shared memory; their slots, waits and barriers are generated. Operands are (rows, k) and
 //! (columns, k), as in CuTe; Triton's `b` is the transpose.
 //!
 //! ```
@@ -195,7 +195,7 @@
 //! assert!(product().source().contains("ldmatrix"));
 //! ```
 //!
-//! Finished products, tuned, are keys of [`matmul_kernel!`](crate::matmul_kernel).
+//! [`matmul_kernel!`](crate::matmul_kernel) makes tuned products from keys.
 //!
 //! # Atomics and data-dependent addresses
 //!
@@ -203,7 +203,7 @@
 //! atomicAdd(&bins[x[i]], 1);                                                   // CUDA
 //! ```
 //!
-//! An element of integer type is a coordinate. Any integer is valid: what lies outside is not read or written.
+//! An element of integer type can be a coordinate. Any integer is valid: out-of-bounds elements are not accessed.
 //!
 //! ```
 //! # use tilewright::prelude::*;
@@ -218,7 +218,7 @@
 //! # Ok::<(), tilewright::sim::Error>(())
 //! ```
 //!
-//! Where each element has a place of its own, a closure's numbers are coordinates; a `scatter` stores to such places.
+//! For a gather, index a tensor inside a closure with numbers of the closure. A `scatter` stores at such indices.
 //!
 //! ```python
 //! i = tl.load(ids + offs, mask=offs < n)                                       # Triton
@@ -237,8 +237,8 @@
 //! # let _ = gather();
 //! ```
 //!
-//! What `atomicAdd` returns is not available. Elements that are appended to a list get their places from a [`scan`](crate::language::scan)
-//! within a block, and from the counts of the blocks before it, which another kernel has added up.
+//! An update returns the old value: see [Between blocks](crate::language::control#between-blocks). To append to a list in a
+//! fixed order, compute positions by a [`scan`](crate::language::scan) within a block, and add the counts of earlier blocks.
 //!
 //! # Where to look when it differs
 //!

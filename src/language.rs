@@ -1,20 +1,20 @@
-//! The language of kernels: its pages, in the order in which one learns it, and the functions that a kernel can call.
+//! The language of kernels: a guide, in the order in which to read it, and the functions that a kernel can call.
 //!
-//! - [Kernels](kernels): what a kernel is, its arguments, and how tiles number the blocks of its grid.
+//! - [Kernels](kernels): what a kernel is, its arguments, and how tiles determine its grid.
 //! - [Whole tiles](tiles): statements whose elements the generator distributes over threads; indexing, broadcasting, views.
 //! - [Parts of threads](parts): statements on the part of one thread, under a thread layout that the author chooses.
 //! - [Closures](closures): functions of elements, functions that kernels share, coordinates, gathers and scatters.
 //! - [Reductions and scans](reductions): over a thread, a warp, a block, a cluster, or a whole tile.
 //! - [Control flow](control): loops, conditions, software pipelines, and the integers in them.
-//! - [Products](products): on CUDA cores and on tensor cores, fed by producers, by explicit instructions, and finished ones.
+//! - [Products](products): on CUDA cores and on tensor cores, with producer warps, explicit instructions, built-in products.
 //! - [Keys of products](keys): all keys of `matmul_kernel!`, by subject.
 //! - [Types](types): conversions, literals, accumulators, and the accuracy of functions.
 //! - [Lints](lints): warnings with names, and their levels.
 //! - [Limits](limits): what the language leaves out, and what to write instead.
 //!
-//! The items below carry the documentation of their names, in an editor as well. Inside `#[kernel]` the generator
-//! evaluates them; elsewhere they cannot be called, because nothing outside of a kernel has their arguments.
-//! Who knows CUDA, Triton or CuTe may begin with [`coming_from`](crate::coming_from).
+//! The items below document the functions of the language, in an editor too. Inside `#[kernel]` the generator
+//! evaluates them. Elsewhere they cannot be called, because their argument types have no values outside of a kernel.
+//! If you know CUDA, Triton or CuTe, begin with [`coming_from`](crate::coming_from).
 
 pub(crate) mod functions;
 

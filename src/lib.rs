@@ -1,7 +1,7 @@
 //! Tile layouts in, readable CUDA C out.
 //!
-//! A layout is a function from coordinates to offsets. You say how tiles, threads and memory are laid out;
-//! tilewright proves what can be proved while your program is being compiled, and writes the kernel.
+//! A layout is a function from coordinates to offsets. You describe the layouts of tiles, threads and memory.
+//! While your program is compiled, tilewright checks the kernel and generates its CUDA C.
 //!
 //! ```
 //! use tilewright::prelude::*;
@@ -12,9 +12,9 @@
 #![cfg_attr(
     feature = "cuda",
     doc = r#"
-On a machine with a GPU it runs. Arguments are checked before anything does, and no safe call can make a kernel touch memory
-that is not its tensors': [`runtime`] says what that rests on, how buffers of cudarc are lent, and what is missing on a
-machine without a driver.
+On a machine with a GPU you can launch it. A launch checks its arguments first, and no safe call can make a kernel access
+memory outside of its tensors. [`runtime`] explains what this guarantee depends on, how to lend buffers of cudarc, and which
+error you get on a machine without a driver.
 
 ```no_run
 use tilewright::prelude::*;
@@ -73,8 +73,8 @@ pub use tilewright_sim::{Arg, Simulate};
 
 /// Makes a kernel of a function in the tile language.
 ///
-/// The function's body is evaluated while your program is compiled: layouts, tuples, constants and loops over
-/// them. Mistakes are errors at your own tokens. The result is a value with the function's name:
+/// Layouts, tuples, constants and loops over them are evaluated while your program is compiled. Mistakes are
+/// errors at your own tokens. A function with the kernel's name returns the kernel:
 ///
 /// ```
 /// use tilewright::prelude::*;
@@ -97,16 +97,16 @@ pub use tilewright_sim::{Arg, Simulate};
 /// - Constants are `const` parameters of type `usize`, with defaults.
 /// - Element types are type parameters; the attribute lists their choices: `#[kernel(T = f32 | f64)]`. The
 ///   first is the default.
-/// - The attribute sets levels of lints: `#[kernel(deny(bank_conflicts), allow(uncoalesced))]`; `unwritten`
-///   is about arguments that nothing writes. The environment variable `TILEWRIGHT_LINTS` sets them, in the
-///   same words, for kernels that do not. The compiler shows a warning as the use of a deprecated item, as
-///   stable Rust lets macros cause no other.
-/// - `#[kernel(arch = 90)]`, or `arch = sm_90`, is the oldest architecture that the kernel is for: what is
-///   derived, such as the instruction of a [`language::tiled_mma`], may use its features. The default is 80.
-/// - `#[kernel(threads = 128)]` is the number of threads of the block, as [`language::threads`] is. Both are
-///   integers, in which constants of the kernel may occur: `threads = 32 * WARPS`.
+/// - The attribute sets [levels of lints](language::lints): `#[kernel(deny(bank_conflicts), allow(uncoalesced))]`.
+///   For kernels without such attributes, the environment variable `TILEWRIGHT_LINTS` sets them, with the same
+///   syntax. The compiler shows a lint as the use of a deprecated item, because stable Rust gives macros no other
+///   way to warn.
+/// - `#[kernel(arch = 90)]`, or `arch = sm_90`, is the oldest architecture that the kernel supports. The generator
+///   may use its features, such as the instruction of a [`language::tiled_mma`]. The default is 80.
+/// - `#[kernel(threads = 128)]` sets the number of threads of a block, as [`language::threads`] does. Both take
+///   an integer, in which constants of the kernel may occur: `threads = 32 * WARPS`.
 /// - `#[kernel(overlaps)]` is programmatic dependent launch: the kernel may start before the previous kernel
-///   in the stream has ended, and waits for it before it touches memory. This hides a part of the launch latency
+///   in the stream has ended, and waits for it before it accesses memory. This hides a part of the launch latency
 ///   on devices from compute capability 9.0.
 /// - Arguments are `&Tensor<f32, (M, K)>`, `&mut Tensor<…>`, and numbers such as `alpha: f32`. Names in
 ///   extents are sizes known at launch; a number is written `_4`, or in braces: `Tensor<f32, {(N, 4)}>`.
@@ -120,9 +120,9 @@ pub use tilewright_macros::kernel;
 
 /// Makes a function of numbers that kernels share.
 ///
-/// Parameters and result are numbers; the body is an expression with `let`, as that of a closure. A kernel names
-/// the functions that it uses by `use` in its first lines: a path as anywhere in Rust, to this module, another one
-/// or another crate. The function is inlined; other functions may use it in the same way.
+/// Parameters and result are numbers; the body is an expression with `let`, as in a closure. A kernel imports
+/// the functions that it calls by `use` in its first lines, with a path as anywhere in Rust: to this module, another
+/// module or another crate. The function is inlined. Other such functions may import it in the same way.
 ///
 /// ```
 /// mod shrink {
@@ -149,8 +149,8 @@ pub use tilewright_macros::kernel;
 /// ```
 pub use tilewright_macros::device;
 
-/// A matrix product, C = A·Bᵀ unless configured otherwise, from a list of [keys](language::keys). An expression, usable in
-/// a `const`.
+/// A matrix product, C = A·Bᵀ unless configured otherwise, described by a list of [keys](language::keys). It is an expression,
+/// usable in a `const`.
 ///
 /// ```
 /// use tilewright::prelude::*;
@@ -161,8 +161,8 @@ pub use tilewright_macros::device;
 /// # Ok::<(), tilewright::KernelErrors>(())
 /// ```
 ///
-/// With `dtype = bf16` alone it is a tuned product on tensor cores. Its many variants, among which a launch chooses, take the
-/// compiler longest where macros are not optimised, which is cargo's default; this optimises them:
+/// With `dtype = bf16` alone it is a tuned product on tensor cores, with many variants among which a launch chooses. The macro
+/// generates them all, which takes long because cargo does not optimise macros in debug builds. This optimises them:
 ///
 /// ```toml
 /// [profile.dev.build-override]
@@ -179,7 +179,7 @@ pub use tilewright_macros::device;
 /// ```
 pub use tilewright_macros::matmul_kernel;
 
-/// The expansion of macros. Not part of the public interface: it changes without notice.
+/// What the macros expand to. Not part of the public interface: it changes without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use tilewright_codegen::element::Element;

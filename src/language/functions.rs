@@ -16,7 +16,7 @@ pub struct Tensor<T, Shape, Stride = ()> {
     _types: PhantomData<(T, Shape, Stride)>,
 }
 
-/// A tensor, or a part of one: where its elements are, and their layout.
+/// A tensor or a part of it: the address of its elements, and their layout.
 #[derive(Clone, Copy, Debug)]
 pub struct View(Infallible);
 
@@ -32,7 +32,7 @@ pub struct Arrangement(Infallible);
 #[derive(Clone, Copy, Debug)]
 pub struct Number(Infallible);
 
-/// The functions. Behind `=>` an example: elements of `x`, statements, and the elements that they make of `y`.
+/// The functions. After `=>` follows an example: elements of `x`, statements, and the resulting elements of `y`.
 macro_rules! language {
     ($(
         $(#[$doc:meta])* fn $name:ident $(<$elem:ident>)? ($($arg:ident : $ty:ty),*) $(-> $result:ty)?
@@ -59,75 +59,75 @@ macro_rules! language {
 
 language! {
     /// One tile of a tensor: `tile(a, (BM, BK), (block.x, _))`. `_` keeps a mode of tiles, to loop over.
-    /// `halo = (1, 0)` adds that many elements before and after the tile along each mode,
-    /// `halo = ((1, 2), 0)` different numbers before and after.
+    /// `halo = (1, 0)` adds one element before and after the tile along the first mode and none along the second;
+    /// `halo = ((1, 2), 0)` adds one element before and two after.
     fn tile(tensor: View, tiler: Nested, at: Nested) -> View;
     /// The part of a tile that one thread has: `parallelize(t, layout!((32, 8)), thread.x)`. A fourth
-    /// argument projects: with `(1, _)` the tile is partitioned along rows only. `values = (1, 4)` gives each
+    /// argument is a projection: with `(1, _)` the tile is partitioned along rows only. `values = (1, 4)` gives each
     /// thread neighbouring elements, `ragged = true` allows threads that do not divide the tile: see
     /// [Parts of threads](super::parts#parts-of-threads).
     fn parallelize(tile: View, threads: Arrangement, thread: Number) -> View;
     /// A tile in shared memory: `shared::<f32>(layout!((BM, BK) : (1, BM + 1)))`. With a shape alone,
-    /// `shared::<f32>((BM, BK))`, its layout is derived from the statements on whole tiles that use it: free
-    /// of bank conflicts.
+    /// `shared::<f32>((BM, BK))`, the generator derives the layout from the statements on whole tiles that use
+    /// the tile, so that they have no bank conflicts.
     fn shared<T>(layout: Arrangement) -> View;
     /// A tile in registers, filled with a number: `registers::<f32>((8, 8), 0.0)`.
     fn registers<T>(shape: Nested, value: Number) -> View;
     /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
     fn registers_like(tile: View, value: Number) -> View;
-    /// The elements at this offset along each mode: `shift(tile, (-1, 0))`. Numbers may be any integers; with
-    /// `(0, -(i * ld % 4))` row `i` of a tensor, at `i * ld`, begins where vectors of four do.
+    /// The elements at this offset along each mode: `shift(tile, (-1, 0))`. Offsets may be any integers. With
+    /// `(0, -(i * ld % 4))`, row `i` of a tensor, at `i * ld`, begins at an address aligned to vectors of four.
     fn shift(tile: View, by: Nested) -> View;
     /// The same elements with their modes in another order: `permute(a, (1, 0))` is the transpose.
     fn permute(tensor: View, order: Nested) -> View;
     /// The same elements in the same order, leftmost mode fastest, under another shape:
     /// `regroup(tile, (8, 16))`.
     fn regroup(tile: View, shape: Nested) -> View;
-    /// The same elements along the modes of a larger shape that are `_`, repeated along the others:
+    /// Repeats a tile along modes of a larger shape. Modes with `_` are the tile's own:
     /// `broadcast(bias, (BM, _))` is a matrix of BM equal rows.
     fn broadcast(tensor: View, shape: Nested) -> View;
-    /// A precondition of the launch: `assert(N % 4 == 0)`, a condition on sizes. Other launches are refused,
-    /// with their numbers; a known divisor of a size makes accesses wider in every variant. It is computed in 64 bits: a launch
-    /// with which that overflows, or divides by 0, is refused too, unless a condition before it decides, as in
-    /// `assert(K == 0 || M % K == 0)`. The stride of a tensor of one row is not used, and has a value with which assertions hold.
+    /// A precondition of the launch: `assert(N % 4 == 0)`, a condition on sizes. A launch with other sizes is refused; the error
+    /// has the sizes. A known divisor allows wider vectors in every variant. The condition is computed in 64 bits. If it overflows
+    /// or divides by 0, the launch is refused too, unless an earlier operand decides, as in `assert(K == 0 || M % K == 0)`.
+    /// A stride that is not used, as in a tensor of one row, satisfies assertions.
     fn assert(condition: Number)
         => f32 [3.0, 1.0], "assert(N % 2 == 0);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
-    /// The tile coordinates of a block, and the number of blocks:
+    /// The tile coordinates of a block. It also determines the number of blocks:
     /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` rasters column by column. With `bands = 8` it
     /// rasters bands of eight rows of tiles, so that concurrent blocks share operands.
-    /// `walk(layout!((4, 8) : (8, 1)), block.x)` rasters in the order of a layout. `walk(132, block.x)` is the number
-    /// of one of 132 blocks, in a kernel where no tile has it as its coordinate.
+    /// `walk(layout!((4, 8) : (8, 1)), block.x)` rasters in the order of a layout. `walk(132, block.x)` launches 132
+    /// blocks, in a kernel where no tile has `block.x` as its coordinate.
     fn walk(tiles: Nested, block: Number) -> Nested;
     /// A whole tile in registers, distributed over the threads of the block and filled with a number:
     /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](super::tiles#whole-tiles).
     fn full<T>(shape: Nested, value: Number) -> View;
-    /// A whole tile in registers of `i32`, its coordinates along a mode: `iota(256)` holds 0 to 255, `iota((BM, BN), 1)` the
-    /// number of each element's column. See [Coordinates of elements](super::closures#coordinates-of-elements).
+    /// A whole tile in registers of `i32`, with the coordinates along a mode: `iota(256)` is 0 to 255, `iota((BM, BN), 1)` the
+    /// column of each element. See [Coordinates of elements](super::closures#coordinates-of-elements).
     fn iota(shape: Nested, mode: Number) -> View
         => f32 [3.0, 1.0], "copy(x + iota(256) as f32, y);", f32 [3.0, 2.0];
     /// The number of threads of the block, where no thread layout determines it: `threads(512)`, or
     /// `#[kernel(threads = 512)]`. The default is 256.
     fn threads(count: Number)
         => f32 [3.0, 1.0], "threads(64); // four elements for each", "copy(2.0 * x, y);", f32 [6.0, 2.0];
-    /// A matrix instruction, and the warps that it is tiled over: the best for these types with
-    /// `tiled_mma::<bf16, f32>(warps = 8)`, or with `warps = (4, 2)`, arranged over rows and columns; wgmma with
-    /// `tiled_mma::<bf16, f32>(warpgroups = 2)`, see [Producers](super::products#producers); a row of the table by name with
-    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile
-    /// of sums, for [`gemm`] and functions; `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c`
-    /// are the parts of a thread, and `mma.partition_a(sa, thread.x, how = "ldmatrix_x4")` the rows whose
-    /// addresses it gives to an instruction. See [Explicit instructions](super::products#explicit-instructions).
+    /// A matrix instruction, and the warps that it is tiled over. `tiled_mma::<bf16, f32>(warps = 8)` is the best
+    /// instruction for these types; `warps = (4, 2)` arranges the warps over rows and columns. It is wgmma with
+    /// `tiled_mma::<bf16, f32>(warpgroups = 2)`, see [Producers](super::products#producers), or an instruction by name with
+    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile of
+    /// accumulators, for [`gemm`] and functions. `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c`
+    /// are the parts of a thread. `mma.partition_a(sa, thread.x, how = "ldmatrix_x4")` are the rows whose addresses
+    /// the thread gives to ldmatrix. See [Explicit instructions](super::products#explicit-instructions).
     fn tiled_mma<T>(name: Nested, warps: Arrangement) -> View;
-    /// Registers for the part that a thread has of an operand: `fragment_like(mma.partition_a(sa, thread.x))`,
-    /// or with another type and filled, `fragment_like::<f32>(mma.partition_c(gc, thread.x), 0.0)`. Narrow
-    /// elements are packed, as instructions take them. See [Explicit instructions](super::products#explicit-instructions).
+    /// Registers for a thread's part of an operand: `fragment_like(mma.partition_a(sa, thread.x))`, or with
+    /// another type and an initial value, `fragment_like::<f32>(mma.partition_c(gc, thread.x), 0.0)`. Elements of
+    /// 8 and 16 bits are packed, as instructions require. See [Explicit instructions](super::products#explicit-instructions).
     fn fragment_like(part: View, value: Number) -> View;
-    /// A fragment as the instruction that loads it takes it, which may move several of a product's at once:
+    /// A fragment in the shape that its load instruction fills, which may be the operands of several products:
     /// `copy(rows, retile(fa, rows), how = "ldmatrix_x4")`.
     fn retile(fragment: View, rows: View) -> View;
-    /// Copies every element, converted to the type of the target as `as` does. A copy from global to shared
-    /// memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0, or
-    /// as `fill = …` says, or with `clamp = true` the nearest element inside. In a pipelined loop,
-    /// `how = "staged"` copies through registers, which suits tiles that are transposed by the copy.
+    /// Copies every element, and converts it to the type of the target as `as` does. A copy from global to shared
+    /// memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0, or the
+    /// value of `fill = …`, or with `clamp = true` the nearest element inside. In a pipelined loop,
+    /// `how = "staged"` copies through registers, which suits tiles that the copy transposes.
     ///
     /// `how = "ldmatrix_x4"`, or another ldmatrix or stmatrix, copies between rows in shared memory and a
     /// fragment: see [Explicit instructions](super::products#explicit-instructions).
@@ -140,29 +140,29 @@ language! {
     /// rounded in the order of arrival, so they differ from run to run: `#[kernel(deny(deterministic))]`
     /// refuses them.
     ///
-    /// `let before = copy(1, count[(0)], how = "atomic_add")` keeps what was there before. Such an update releases what the
-    /// block has done and acquires what others have; `order = "relaxed"`, `"acquire"`, `"release"` or `"acq_rel"` says otherwise.
-    /// See [Between blocks](super::control#between-blocks).
+    /// `let before = copy(1, count[(0)], how = "atomic_add")` keeps the value before the update. Such an update releases earlier
+    /// writes of the block and acquires those that others released. `order = "relaxed"`, `"acquire"`, `"release"` or `"acq_rel"`
+    /// sets another order. See [Between blocks](super::control#between-blocks).
     fn copy(from: View, to: View);
-    /// Sets every element to a number, or to that of a tile of one element.
+    /// Sets every element to a number, which may be a tile of one element.
     fn fill(tile: View, value: Number);
     /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`. The order of its
     /// multiply-adds is `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`. Operands are
-    /// (rows, k) and (columns, k). The k-steps of a thread must be the same in both, and its sums must be
-    /// copied to their own rows and columns: extents with the same symbol, such as `M` of A and `M` of C,
-    /// belong together, and a mismatch is an error. `with = (min, add)` combines and multiplies by other
-    /// operations: see [Products with other operations](super::products#products-with-other-operations). `how = "mma_m16n8k16_bf16"` multiplies fragments by an
-    /// instruction: see [Explicit instructions](super::products#explicit-instructions).
+    /// (rows, k) and (columns, k). A thread must have the same k-steps of both, and its accumulators must be
+    /// copied to the rows and columns of its operands. This is checked by the names of extents: `M` of A and `M` of
+    /// C are the same rows, and a mismatch is an error. `with = (min, add)` uses other operations: see [Products with
+    /// other operations](super::products#products-with-other-operations). `how = "mma_m16n8k16_bf16"` multiplies
+    /// fragments by an instruction: see [Explicit instructions](super::products#explicit-instructions).
     fn gemm(a: View, b: View, acc: View);
     /// Applies a closure to the elements of one tile, or of several: `map((x, y), |x, y| x + y)`. The result
-    /// has the type of the closure's value; a tuple of values makes a tuple of tiles, a condition makes a mask.
-    /// `map(x, y, |x| 2.0 * x)` writes to `y`, whose type the value must have. Modes of extent 1 are
-    /// broadcast. One more parameter is the element's [coordinates](super::closures#coordinates-of-elements):
+    /// has the type of the closure's value. A tuple of values makes a tuple of tiles, and a condition makes a mask.
+    /// `map(x, y, |x| 2.0 * x)` writes to `y`; the value must have the type of `y`. Modes of extent 1 are
+    /// broadcast. A further parameter is the element's [coordinates](super::closures#coordinates-of-elements):
     /// `map(x, |x, at| …)`.
     fn map(tiles: View, with: fn(Number) -> Number) -> View;
-    /// Stores elements at places of their own: the closure gives a place and what is stored there,
-    /// `scatter(x, y, |x, at| ((at.1, at.0), x))`. `how = "atomic_add"` and its like update what is there. See
-    /// [Places of their own](super::closures#places-of-their-own).
+    /// Stores each element at an index that depends on it: the closure gives an index and a value,
+    /// `scatter(x, y, |x, at| ((at.1, at.0), x))`. `how = "atomic_add"` and its like update the old value. See
+    /// [Gathers and scatters](super::closures#gathers-and-scatters).
     fn scatter(tiles: View, to: View, with: fn(Number) -> (Nested, Number));
     /// Sums along a mode of a fragment, `sum(x, 1)`, along several, `sum(x, (0, 2))`, or all of it, `sum(x)`.
     /// `acc = bf16` sets the accumulator type, see [Types](super::types#types); out-of-bounds elements are left out,
@@ -172,10 +172,10 @@ language! {
     /// commutative closure: `reduce(x, 0.0, |a, b| a + b)`, with `mode = 1` along one mode. The second argument is the
     /// identity. See [Reductions](super::reductions#reductions).
     fn reduce(fragments: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
-    /// The largest along a mode of a fragment.
+    /// The largest element along a mode of a fragment.
     fn maximum(fragment: View, mode: Number) -> View
         => f32 [3.0, 1.0], "copy(x - maximum(x), y);", f32 [0.0, -2.0];
-    /// The smallest along a mode of a fragment.
+    /// The smallest element along a mode of a fragment.
     fn minimum(fragment: View, mode: Number) -> View
         => f32 [3.0, 1.0], "copy(x - minimum(x), y);", f32 [2.0, 0.0];
     /// Sums each element over the threads of a warp, or over `lanes = 8` neighbours; `acc = …` as in [`sum`].
@@ -242,7 +242,7 @@ language! {
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(x - cluster_minimum(x), y);",
             f32 [2.0, 0.0];
-    /// Combines each element with those before it, by an associative closure with its identity:
+    /// Combines each element with all elements before it, by an associative closure with its identity:
     /// `scan(x, 0.0, |a, b| a + b, mode = 1)`. See [Scans](super::reductions#scans).
     fn scan(tiles: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;
     /// [`scan`] of each element over the lanes of a warp, or over `lanes = 8` neighbours.
@@ -263,14 +263,14 @@ language! {
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(cluster_scan(x, 0.0, |a, b| a + b), y);",
             f32 [3.0, 4.0];
-    /// Raises a flag, one `i32` of a tensor, by 1 or by so much: what the block has done before is visible to blocks that wait
-    /// for it. See [Between blocks](super::control#between-blocks).
+    /// Adds 1, or the second argument, to a flag, which is one `i32` of a tensor. Blocks that wait for the flag see all earlier
+    /// writes of this block. See [Between blocks](super::control#between-blocks).
     fn signal(flag: View, add: Number);
-    /// Waits until a flag has been raised so far, `wait(flags[(i)], 1)`, and sees what was done before that. A flag out of
-    /// bounds is not waited for. See [Between blocks](super::control#between-blocks).
+    /// Waits until a flag has at least this value, `wait(flags[(i)], 1)`, and then sees all writes before its [`signal`]s.
+    /// A flag out of bounds is not waited for. See [Between blocks](super::control#between-blocks).
     fn wait(flag: View, least: Number);
-    /// Statements of a loop's body from here on are of a later stage: `stage(1)` runs them one step later than those of stage 0,
-    /// beside statements of the next iteration; `stage(1, place = 0)` says where in a step. See
+    /// The rest of a loop's body belongs to this stage: `stage(1)` runs it one step later than stage 0, beside statements of the
+    /// next iteration; `stage(1, place = 0)` sets its position within a step. See
     /// [Stages](super::control#stages).
     fn stage(number: Number);
     /// Waits until all threads of the block have arrived.
@@ -297,24 +297,24 @@ language! {
             "sync_threads();",
             "copy(parallelize(s, t, thread.x), parallelize(y, t, thread.x));",
             f32 [3.0, 1.0];
-    /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel whose tiles of W elements must
-    /// cover whole rows.
+    /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel where one tile of W elements must
+    /// cover a whole row.
     fn at_most(size: Number, limit: Number);
-    /// Refuses launches where a size is smaller: `at_least(N, 4097)`. What is in bounds of all others is not checked, such as
-    /// all elements of a thread but its last.
+    /// Refuses launches where a size is smaller: `at_least(N, 4097)`. Elements that are in bounds for all other sizes need no
+    /// bounds check, such as all elements of a thread but its last.
     fn at_least(size: Number, limit: Number)
         => f32 [3.0, 1.0], "at_least(N, 2);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
-    /// `__launch_bounds__` minimum blocks per multiprocessor: it bounds the registers of a thread. 0 leaves
-    /// it to the compiler.
+    /// The minimum of blocks per multiprocessor, for `__launch_bounds__`, which limits the registers of a thread.
+    /// With 0 the compiler decides.
     fn blocks_per_sm(blocks: Number)
         => f32 [3.0, 1.0], "blocks_per_sm(4);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
-    /// A persistent kernel: as many blocks as the device runs at once are launched, and each executes the kernel for one
-    /// tile of the grid after another. In clusters whose blocks do not divide the tiles along x, those of the last one that
-    /// have no tile take part in what the cluster does together, and write nothing to global memory. With a producer, its
-    /// copies for the next tile overlap the end of this one: see [Producers](super::products#producers).
+    /// A persistent kernel: a launch has only the number of blocks that the device runs at once, and each block executes the
+    /// kernel for one tile of the grid after another. If the size of a cluster does not divide the number of tiles along x,
+    /// blocks of the last cluster that have no tile take part in its copies and exchanges, but do not write to global memory.
+    /// Copies of a producer for the next tile overlap the end of this one: see [Producers](super::products#producers).
     fn persistent();
-    /// Launches clusters of so many neighbouring blocks along x, from 1 to 16: see
-    /// [Clusters](super::reductions#clusters). More than 8 are not portable, and more than 1 need `sm_90`.
+    /// Launches clusters of this number of neighbouring blocks along x, from 1 to 16: see
+    /// [Clusters](super::reductions#clusters). More than 8 blocks are not portable, and more than 1 need `sm_90`.
     fn cluster(blocks: Number);
     /// A column-major layout with unused elements between columns: `padded((BM, BK), 1)`.
     fn padded(shape: Nested, pad: Number) -> Arrangement;
@@ -328,13 +328,13 @@ language! {
             "let t = composition(layout!(256), layout!(128)); // 128:1",
             "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
             f32 [3.0, 1.0];
-    /// A layout divided into tiles.
+    /// Divides a layout into tiles.
     fn logical_divide(layout: Arrangement, tiler: Nested) -> Arrangement
         => f32 [3.0, 1.0],
             "let t = coalesce(logical_divide(layout!(128), 32)); // of (32,4):(1,32)",
             "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
             f32 [3.0, 1.0];
-    /// A layout divided into tiles, with tile modes first and rest modes second.
+    /// Divides a layout into tiles: the result has the modes of a tile first, and the modes that count tiles second.
     fn zipped_divide(layout: Arrangement, tiler: Nested) -> Arrangement
         => f32 [3.0, 1.0],
             "let t = coalesce(zipped_divide(layout!(128), 32)); // of (32,4):(1,32)",
@@ -352,7 +352,7 @@ language! {
             "let t = raked_product(layout!(32), layout!(4)); // (4,32):(32,1)",
             "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
             f32 [3.0, 1.0];
-    /// The same function with as few modes as possible.
+    /// The same function from coordinates to offsets, with the fewest modes.
     fn coalesce(layout: Arrangement) -> Arrangement
         => f32 [3.0, 1.0],
             "let t = coalesce(layout!((8, 16))); // 128:1",
@@ -361,13 +361,13 @@ language! {
     /// A quotient, rounded up.
     fn ceil_div(a: Number, b: Number) -> Number
         => f32 [1.0, 2.0], "map(x, y, |x| x + ceil_div(N, 4) as f32);", f32 [2.0, 3.0];
-    /// The smaller.
+    /// The smaller of two numbers.
     fn min(a: Number, b: Number) -> Number
         => f32 [1.0, 3.0], "map(x, y, |x| min(x, 2.0));", f32 [1.0, 2.0];
-    /// The larger.
+    /// The larger of two numbers.
     fn max(a: Number, b: Number) -> Number
         => f32 [1.0, 3.0], "map(x, y, |x| max(x, 2.0));", f32 [2.0, 3.0];
-    /// e to this power. Functions of numbers are for closures; for their accuracy see
+    /// e to this power. For the accuracy of functions see
     /// [Accuracy](super::types#accuracy).
     fn exp(x: Number) -> Number
         => f32 [0.0, 1.0], "map(x, y, |x| exp(x));", f32 [1.0, 2.7182817];
@@ -413,31 +413,31 @@ language! {
     /// The approximation x/2 (1 + tanh(√(2/π) (x + 0.044715 x³))); NaN for -∞.
     fn gelu_tanh(x: Number) -> Number
         => f32 [0.0, 100.0], "map(x, y, |x| gelu_tanh(x));", f32 [0.0, 100.0];
-    /// The magnitude.
+    /// The absolute value.
     fn abs(x: Number) -> Number
         => f32 [-1.5, 2.0], "map(x, y, |x| abs(x));", f32 [1.5, 2.0];
-    /// The magnitude of the first with the sign of the second.
+    /// The absolute value of the first number with the sign of the second.
     fn copysign(size: Number, sign: Number) -> Number
         => f32 [-1.5, 2.0], "map(x, y, |x| copysign(3.0, x));", f32 [-3.0, 3.0];
-    /// The greatest integer that is not greater.
+    /// The number rounded down to an integer.
     fn floor(x: Number) -> Number
         => f32 [-1.5, 1.5], "map(x, y, |x| floor(x));", f32 [-2.0, 1.0];
-    /// The least integer that is not less.
+    /// The number rounded up to an integer.
     fn ceil(x: Number) -> Number
         => f32 [-1.5, 1.5], "map(x, y, |x| ceil(x));", f32 [-1.0, 2.0];
-    /// The integer towards 0.
+    /// The number rounded towards 0.
     fn trunc(x: Number) -> Number
         => f32 [-1.5, 1.5], "map(x, y, |x| trunc(x));", f32 [-1.0, 1.0];
-    /// The nearest integer, halves away from 0.
+    /// The nearest integer; halves are rounded away from 0.
     fn round(x: Number) -> Number
         => f32 [-2.5, 0.5], "map(x, y, |x| round(x));", f32 [-3.0, 1.0];
-    /// The nearest integer, halves to the even one.
+    /// The nearest integer; halves are rounded to the even one.
     fn round_ties_even(x: Number) -> Number
         => f32 [-2.5, 0.5], "map(x, y, |x| round_ties_even(x));", f32 [-2.0, 0.0];
     /// The remainder of x after whole multiples of y, with the sign of x: `x % y`, exactly.
     fn fmod(x: Number, y: Number) -> Number
         => f32 [-3.5, 3.5], "map(x, y, |x| fmod(x, 2.0));", f32 [-1.5, 1.5];
-    /// The upper half of the product of two integers of 4 or 8 bytes, which has twice as many.
+    /// The upper half of the product of two integers: the upper 32 bits of 64, or the upper 64 of 128.
     fn mul_high(a: Number, b: Number) -> Number
         => i32 [3, 1000000], "map(x, y, |x| mul_high(x, x));", i32 [0, 232];
     /// The number of set bits of an integer.
@@ -455,13 +455,13 @@ language! {
     /// One of two numbers: `select(x > 0.0, x, 0.0)`.
     fn select(condition: Number, then: Number, other: Number) -> Number
         => f32 [-1.5, 2.0], "map(x, y, |x| select(x > 0.0, x, 0.0));", f32 [0.0, 2.0];
-    /// A loop that is unrolled while compiling: `for i in unroll(0..4) { … }`.
+    /// A loop that is unrolled at compile time: `for i in unroll(0..4) { … }`.
     fn unroll(range: Number) -> Number;
     /// A software-pipelined loop: copies from global to shared memory run `stages - 1` iterations ahead,
     /// without waits or barriers in its body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`. With
     /// `fragments = 2`, where the body is one product, its operands are loaded from shared memory to
     /// registers one k-step ahead, across iterations too. A loop-exit test after each k-step then keeps nvcc
     /// from interleaving k-steps; `exits = false` omits it.
-    /// `producer = warp` a warp of its own copies in bulk: see [Producers](super::products#producers).
+    /// With `producer = warp` a separate warp copies in bulk: see [Producers](super::products#producers).
     fn pipelined(range: Number, stages: Number) -> Number;
 }
