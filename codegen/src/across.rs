@@ -68,7 +68,7 @@ impl Across {
         }
     }
 
-    /// What it spans, in words that follow a reduction's; nothing where that is one thread.
+    /// What it spans, in words that follow a reduction's; empty for one thread.
     pub(crate) fn said(self) -> String {
         let threads = match self {
             Across::Thread => 1,

@@ -151,7 +151,7 @@ impl Affine {
         })
     }
 
-    /// The size that it is, if it is one and nothing else.
+    /// The size, if the whole expression is one.
     ///
     /// ```
     /// use tilewright_codegen::affine::Affine;

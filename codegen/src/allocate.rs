@@ -65,7 +65,7 @@ impl Allocation {
         self.append(MBARRIER * count, MBARRIER)
     }
 
-    /// The place of something behind all else.
+    /// The offset of further bytes, behind all others.
     pub(crate) fn append(&mut self, bytes: u32, align: u32) -> u32 {
         let at = self.bytes.next_multiple_of(align);
         self.bytes = at + bytes;

@@ -16,7 +16,7 @@ pub enum Policy {
     General,
 }
 
-/// The vector width of accesses where nothing else determines it.
+/// The default vector width of accesses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Width {
     /// The width of the widest access.

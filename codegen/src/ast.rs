@@ -173,14 +173,14 @@ pub enum StmtKind {
     If {
         /// The condition.
         condition: Expr,
-        /// Where it holds.
+        /// Where it is true.
         then: Vec<Stmt>,
-        /// Where it does not.
+        /// Where it is false.
         other: Vec<Stmt>,
     },
     /// `while condition { … }`; `loop { … }` has the condition `true`.
     While {
-        /// What holds at the beginning of each iteration.
+        /// The condition at the beginning of each iteration.
         condition: Expr,
         /// The statements.
         body: Vec<Stmt>,
@@ -223,7 +223,7 @@ pub struct Expr {
 pub enum ExprKind {
     /// An integer literal.
     Int(i64),
-    /// An integer literal that only `u64` holds.
+    /// An integer literal that fits `u64` alone.
     Long(u64),
     /// A floating-point literal.
     Float(f64),
@@ -304,9 +304,9 @@ pub enum ExprKind {
     If {
         /// The condition.
         condition: Box<Expr>,
-        /// Where it holds.
+        /// Where it is true.
         then: Box<Expr>,
-        /// Where it does not.
+        /// Where it is false.
         other: Box<Expr>,
     },
 }
@@ -321,7 +321,7 @@ pub struct Arg {
 }
 
 impl Arg {
-    /// `name = value`, at no place in a text.
+    /// `name = value`, without a span in a text.
     pub(crate) fn of_number(name: &str, value: i64) -> Arg {
         let span = Span::default();
         let name = Name { text: name.to_owned(), span };

@@ -117,7 +117,7 @@ pub enum Effect {
         n: u32,
         /// K.
         k: u32,
-        /// The operations in place of + and ·.
+        /// The operations that replace + and ·.
         with: Semiring,
     },
     /// A hint without a visible effect.

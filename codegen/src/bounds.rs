@@ -15,8 +15,8 @@ use crate::tile::{Arg, Program, Space};
 use crate::view::View;
 use crate::view::leaf::{Leaf, leaves};
 
-/// How far beyond a tensor's last coordinate an access may point whose offset a launch fact bounds to 32
-/// bits.
+/// The maximum distance of an access past a tensor's last coordinate, where a launch fact bounds its
+/// offset to 32 bits.
 const FARTHEST: u32 = 1 << 16;
 
 /// What a variant assumes.
@@ -42,7 +42,7 @@ impl<'a> Assumed<'a> {
         Assumed { program, policy, needs: small.chain(most).chain(least).collect() }
     }
 
-    /// The bounds at a place where `known` is known about variables of loops.
+    /// The bounds at a point where `known` is known about variables of loops.
     pub(crate) fn bounds<'b>(&'b self, known: &'b [(Id, Known)]) -> Bounds<'b> {
         let Assumed { program, policy, needs } = self;
         Bounds { program, policy: *policy, needs, numbers: Numbers::at(program, known) }
@@ -82,7 +82,7 @@ pub(crate) enum Edges {
     Split,
 }
 
-/// The bounds of a variant's accesses at a place in its program.
+/// The bounds of a variant's accesses at a point in its program.
 #[derive(Clone, Copy)]
 pub(crate) struct Bounds<'a> {
     program: &'a Program,
@@ -296,8 +296,8 @@ impl Bounds<'_> {
         Some((which, width))
     }
 
-    /// Is what an asynchronous copy fills with zeros all that has to be filled? Elements beyond the tile that are
-    /// beyond the target's as well are not written.
+    /// Does the asynchronous copy fill with zeros all that has to be filled? Elements outside of the source tile
+    /// and of the target tile are not written.
     pub(crate) fn fills_with_zeros(
         &self,
         pair: &Pair,

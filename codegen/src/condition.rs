@@ -24,7 +24,7 @@ pub enum Test {
     Not(Box<Test>),
     /// Both hold.
     Both(Box<[Test; 2]>),
-    /// One of them holds.
+    /// At least one is true.
     Either(Box<[Test; 2]>),
 }
 

@@ -132,7 +132,7 @@ pub struct Variant {
 pub struct Hollow {
     /// The size that is 0.
     size: Symbol,
-    /// The arguments that nothing reads or writes then.
+    /// The arguments that are neither read nor written then.
     idle: Vec<usize>,
     program: tile::Program,
     lower: fn(&tile::Program) -> Option<Variant>,
@@ -154,7 +154,7 @@ impl Hollow {
         self.size
     }
 
-    /// The arguments that nothing reads or writes.
+    /// The arguments that are neither read nor written.
     pub(crate) fn idle(&self) -> &[usize] {
         &self.idle
     }
@@ -164,7 +164,7 @@ impl Hollow {
         size(self.size) == Some(0) && empty.iter().all(|place| self.idle.contains(place))
     }
 
-    /// The program and its CUDA C; nothing where the rest of the kernel does not go without the loops.
+    /// The program and its CUDA C; `None` where the rest of the kernel cannot be lowered without the loops.
     ///
     /// ```
     /// use tilewright_codegen::Definition;

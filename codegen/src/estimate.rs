@@ -67,7 +67,7 @@ mod device {
 pub(crate) const HERTZ: f64 = 1.98e9;
 
 /// What a kernel takes once in a tile, and the loop that takes most of a multiprocessor: how often it runs, and an
-/// iteration. `None` where nothing is known of how often.
+/// iteration. `None` where the number of iterations is unknown.
 fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Value, Load)> {
     let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
     let parts = Meter::of(kernel, edges).body(&kernel.body, warps)?;
@@ -92,12 +92,12 @@ fn in_turn(kernel: &Kernel, step: &Load) -> bool {
     kernel.launch.persistent || step.rows > 0.0
 }
 
-/// The estimate for a kernel; `None` where nothing is known of how often its main loop runs.
+/// The estimate for a kernel; `None` where the number of its main loop's iterations is unknown.
 pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     let (once, steps, step) = main_loop(kernel, Edges::Inside)?;
     let once = once.executed();
     let clusters = kernel.launch.cluster.iter().product::<u32>() > 1;
-    // Each round of clusters waits until multiprocessors are free for all of their blocks.
+    // Each wave of clusters waits until multiprocessors are free for all of their blocks.
     let more = if clusters { device::CLUSTERS } else { 0 };
     let (fixed, launch) = match kernel.launch.persistent {
         true => (device::TILE, device::LAUNCH + more),

@@ -1,4 +1,4 @@
-//! Fills of operands: what copies write beyond K, for products whose operations are not + and ·.
+//! Fills of operands: what copies write past the end of K, for products whose operations are not + and ·.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use crate::semiring::Semiring;
 use crate::tile::{How, Op, Program, Space, Stmt};
 
 /// Fills what copies from global memory leave out of operands of semirings other than sums of products with
-/// values that leave the sums unchanged. A fill that the author chose stays; lowering checks the values.
+/// values that leave the sums unchanged. A fill that the author chose is kept; lowering checks the values.
 pub(crate) fn fill(program: &mut Program) {
     let mut wanted = BTreeMap::new();
     each(&program.body, &mut |stmt| {

@@ -44,7 +44,7 @@ pub(crate) trait Forward<P: Structured> {
     /// What is known at a point of the program.
     type State: Clone + PartialEq;
 
-    /// The state where two paths meet. Of several joins with the same state all but the first change nothing.
+    /// The state where two paths meet. Joining with the same state again has no effect.
     fn join(one: Self::State, other: &Self::State) -> Self::State;
 
     /// What a statement itself does, without the blocks inside it.

@@ -14,7 +14,7 @@ fn format(elem: Elem) -> (i32, i32, u8) {
     }
 }
 
-/// The number of these bits; a float holds every one of them.
+/// The number of these bits; every one is a float.
 #[inline]
 pub fn value(bits: u8, elem: Elem) -> f32 {
     let (fraction, least, greatest) = format(elem);
@@ -89,7 +89,7 @@ mod tests {
     fn nearest(x: f32, elem: Elem) -> u8 {
         let sign = u8::from(x.is_sign_negative()) << 7;
         let finite = (0..128u8).filter(|&code| defined(code, elem).is_finite());
-        // Beyond the greatest number all distances grow alike.
+        // Above the greatest number all distances grow alike.
         let size = f64::from(x).abs().min(1e6);
         let distance = |code: u8| (f64::from(defined(code, elem)) - size).abs();
         let best = finite.min_by(|&a, &b| distance(a).total_cmp(&distance(b)).then((a & 1).cmp(&(b & 1))));

@@ -1,5 +1,5 @@
-//! Launches where a size is 0 that only loops run over, such as K of a product: the kernel without those loops, which
-//! writes what a sum of nothing makes. It is lowered when a launch first asks for it. Coordinates and edges of elements are found
+//! Launches where a size is 0 that only loops run over, such as K of a product: the kernel without those loops, which writes
+//! the results of empty sums. It is lowered when a launch first asks for it. Coordinates and edges of elements are analysed
 //! before these loops are removed: they do not depend on whether a loop has iterations.
 
 use std::borrow::Cow;

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use crate::id::Id;
 use crate::scope::Scope;
 
-/// An expression: its place in the arena.
+/// An expression: its index in the arena.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Ix(u32);
 
@@ -21,7 +21,7 @@ impl Ix {
         Ix(place)
     }
 
-    /// Its place in the arena.
+    /// Its index in the arena.
     pub(crate) fn place(self) -> u32 {
         self.0
     }

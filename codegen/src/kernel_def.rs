@@ -137,7 +137,7 @@ impl KernelDef {
         &self.params
     }
 
-    /// A hash of the definition that does not depend on its place in the file.
+    /// A hash of the definition that does not depend on its position in the file.
     pub fn fingerprint(&self) -> u128 {
         self.fingerprint
     }
@@ -354,7 +354,7 @@ impl KernelErrors {
         KernelErrors { kernel: kernel.into(), diagnostics, text }
     }
 
-    /// What was said, one by one.
+    /// The diagnostics, one by one.
     pub fn diagnostics(&self) -> &[Diagnostic] {
         &self.diagnostics
     }

@@ -28,7 +28,7 @@ pub const MOST_STATEMENTS: u64 = 2_000;
 /// The most values that the text of one kernel computes while it is made; a call counts as several.
 pub const MOST_VALUES: u64 = 1_000_000;
 
-/// The most names that are bound at one place: a name is looked for among all of them.
+/// The most names that are bound at one point: a name is looked up among all of them.
 pub(crate) const MOST_NAMES: usize = 2_000;
 
 /// The most errors that are reported at once.

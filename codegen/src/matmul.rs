@@ -103,7 +103,7 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     if !reader.errors.is_empty() {
         let mut errors = std::mem::take(&mut reader.errors);
         errors.append(&mut reader.keys.diagnostics());
-        // What has been said is not said again.
+        // Errors that have been reported are not reported again.
         errors.retain(|error| !error.message.is_empty());
         return Err(errors);
     }

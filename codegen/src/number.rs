@@ -149,8 +149,8 @@ impl Number {
         }
     }
 
-    /// Its bits as an element of a type. Beyond the range of an integer type an integer wraps and a fraction
-    /// is clamped, as Rust's `as` does; what is not a number has one pattern.
+    /// Its bits as an element of a type. Outside the range of an integer type an integer wraps and a
+    /// fraction is clamped, as Rust's `as` does; what is not a number has one pattern.
     pub fn bits(self, elem: Elem) -> u64 {
         match elem {
             Elem::F64 => match self.to_f64() {

@@ -107,7 +107,7 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
     }
 }
 
-/// What was found of each statement; errors go to `refused`.
+/// The results for each statement; errors go to `refused`.
 fn sorted<T>(
     all: BTreeMap<Id, std::result::Result<T, Diagnostic>>,
     refused: &mut Vec<(Id, Diagnostic)>,
@@ -151,7 +151,7 @@ impl Origins<'_> {
         self.assumed.relying(&[], |bounds, needs| bounds.guarded(view, mode, needs))
     }
 
-    /// Can it be beyond the tensor's own extent?
+    /// Can it be out of the tensor's own bounds?
     fn outside(&mut self, view: &View, mode: usize) -> bool {
         self.assumed.relying(&[], |bounds, needs| bounds.outside(view, mode, needs))
     }
@@ -197,7 +197,7 @@ impl Origins<'_> {
                 }
                 self.written(stmt.by, to, beyond, state);
             }
-            // An element is out of bounds where the number of its place is.
+            // An element is out of bounds where its index is.
             Op::Gather { at, to, .. } => {
                 let ins: Vec<View> = at.iter().map(|(_, view)| view.clone()).collect();
                 let all = (1..ins.len() as u8).fold(Expr::In(0), |all, next| {

@@ -186,7 +186,7 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
     let mut consumed = project.body(body, &mut produced)?;
     let Project { program, producer, consumers, .. } = project;
     multicast::multicast(program, &mut produced);
-    // All threads of the cluster meet in a barrier of it; behind it there is nothing to produce.
+    // All threads of the cluster meet in a barrier of it; behind it no tiles are produced.
     let meet = consumed.iter().position(|stmt| stmt.op == Op::SyncCluster);
     let after = meet.map_or(Vec::new(), |meet| consumed.split_off(meet));
     let of = |op| Stmt { id: 0, span, by: 0, op };
@@ -395,7 +395,7 @@ impl Project<'_> {
         if all.is_empty() { vec![Vec::new()] } else { all.into_iter().map(|(_, fills)| fills).collect() }
     }
 
-    /// The producer's statements for a slot, and what the slot then holds.
+    /// The producer's statements for a slot, and the slot's contents then.
     fn filled(
         &mut self,
         ring: Id,
@@ -575,7 +575,7 @@ impl Project<'_> {
             return Ok(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]);
         };
         let phase = phase(ring);
-        // One product stays in flight while the next is started.
+        // One product is in flight while the next is started.
         let token = self.program.tokens;
         self.program.tokens += 1;
         for stmt in body {

@@ -16,7 +16,7 @@ use crate::tile::{Program, Require};
 
 pub(crate) use numbers::{Known, Numbers};
 
-/// Largest extent that a launch accepts: whole tiles that reach beyond it still have 32-bit coordinates.
+/// Largest extent that a launch accepts: whole tiles that exceed it still have 32-bit coordinates.
 pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
 
 /// The largest value of a size, whatever is launched; sizes are not negative.
@@ -231,8 +231,8 @@ impl Program {
         }
     }
 
-    /// A size that is a strict upper bound of a nonnegative number, for its multiples too; found for tile
-    /// coordinates, so that tiles are known to begin in bounds.
+    /// A size that is a strict upper bound of a nonnegative number, for its multiples too. It is derived
+    /// for tile coordinates, so that tiles are known to begin in bounds.
     pub(crate) fn below(&self, of: &Coord) -> Option<Value> {
         match of {
             Coord::Block(axis) if self.more[usize::from(*axis)].is_empty() => self.grid[usize::from(*axis)],

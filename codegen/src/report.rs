@@ -54,7 +54,7 @@ pub struct Loop {
     pub multiply_adds: u32,
 }
 
-/// One place where a kernel touches memory.
+/// One statement that accesses memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Access {
     /// `load`, `store`; `copy` for asynchronous copies, `matrix` for ldmatrix and stmatrix.

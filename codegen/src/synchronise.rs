@@ -31,8 +31,8 @@ use crate::flow::{Edit, Forward, forward};
 use crate::id::Id;
 use crate::tile::{How, Op, Program, Ring, Stmt};
 
-/// The program with waits and barriers in place of the statements of rings that one group fills and empties, and without
-/// these rings, which are its last ones; and with the commits that waits for copies count.
+/// Replaces the statements of rings that one group fills and empties by waits and barriers, removes these rings, which
+/// are the last ones, and adds the commits that waits for copies count.
 pub fn synchronised(program: Program) -> Result<Program, Diagnostic> {
     Ok(without_rings(commits::placed(program)?))
 }
@@ -228,7 +228,7 @@ impl Place<'_> {
         used.then(|| Stmt { op: Op::Sync, ..stmt.clone() })
     }
 
-    /// What takes the place of a statement of a ring.
+    /// The replacement of a statement of a ring.
     fn synchronise(&self, stmt: &Stmt, state: &mut State) -> Vec<Stmt> {
         let Some((id, ring)) = self.ring(stmt) else { return Vec::new() };
         let mut placed = Vec::new();

@@ -35,9 +35,9 @@ pub struct Target {
     pub block_shared: u32,
     /// Bytes of shared memory of a multiprocessor.
     pub shared: u32,
-    /// Threads that a multiprocessor holds.
+    /// Threads that are resident on a multiprocessor at most.
     pub threads: u32,
-    /// Blocks that a multiprocessor holds.
+    /// Blocks that are resident on a multiprocessor at most.
     pub blocks: u32,
     /// Multiply-adds of a multiprocessor's CUDA cores in a clock, by type of the sums.
     pub cores: &'static [(Elem, u32)],

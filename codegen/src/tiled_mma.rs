@@ -284,8 +284,8 @@ impl TiledMma {
         Ok(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, self.groups.mode(1)?])?)?)
     }
 
-    /// Who holds which elements of a tile of the left operand, (M, K), in the order of its fragments: `None` where several
-    /// warps would hold the same.
+    /// Which thread has which elements of a tile of the left operand, (M, K), in the order of its fragments: `None` where
+    /// several warps would have the same.
     ///
     /// ```
     /// use tilewright_codegen::tiled::TiledMma;

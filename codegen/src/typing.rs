@@ -1,8 +1,8 @@
 //! Type inference of scalar expressions: every node has a type when a tile program is built, and lowering
 //! guesses none.
 //!
-//! The rules are Rust's. Operands have one type, and nothing but `as` converts; a comparison gives a
-//! condition; a literal takes the type of its context and must be one of its numbers ([`Number::check`]).
+//! The rules are Rust's. Operands have one type, and only `as` converts; a comparison gives a condition;
+//! a literal takes the type of its context and must be one of its numbers ([`Number::check`]).
 //! Expressions of literals alone are untyped until they meet a typed one.
 
 use std::fmt;
@@ -150,7 +150,7 @@ impl Scalar {
         Scalar { expr: Expr::Lit(number.into()).cast(elem), ty: None }
     }
 
-    /// Its type, or the one that a literal in it names; nothing where literals name none.
+    /// Its type, or the one that a literal in it names; `None` where literals name none.
     pub fn own_type(&self) -> Option<Type> {
         self.ty.or_else(|| named_type(&self.expr).map(Type::Elem))
     }
@@ -342,7 +342,7 @@ pub fn fma(x: Scalar, y: Scalar, z: Scalar) -> Result<Scalar> {
     Ok(Scalar { expr: Expr::Fma(Box::new(all.map(|x| x.expr))), ty })
 }
 
-/// Select: where the first holds the second, elsewhere the third.
+/// Select: where the first is true the second, elsewhere the third.
 pub fn pick(condition: Scalar, x: Scalar, y: Scalar) -> Result<Scalar> {
     let ([x, y], ty) = agree("select", [x, y]).map_err(|problem| match problem.arg {
         Some(arg) => problem.arg(arg + 1),

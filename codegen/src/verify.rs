@@ -219,7 +219,7 @@ fn of_view(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
     }
 }
 
-/// The bound of a ragged partition holds for one piece along its mode of the tensor.
+/// The bound of a ragged partition applies to one piece along its mode of the tensor.
 fn ragged(view: &View) -> Result<()> {
     let pieces = view.layout.leaves().find(|(extent, stride)| match stride {
         Value::Basis { times, path } => view.limits.get(usize::from(path.steps()[0])).is_some_and(|limit| {

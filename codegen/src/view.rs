@@ -48,7 +48,7 @@ pub struct View {
 pub enum At {
     /// `_`
     All,
-    /// This place.
+    /// This coordinate.
     Index(Affine),
     /// A tuple for a nested mode.
     Tuple(Vec<At>),

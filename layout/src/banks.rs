@@ -12,7 +12,7 @@
 //! | 16 | 8; a load whose lanes pair up: 16 |
 //!
 //! Lanes pair up when every active lane `i` reads the same address as lane `i^1` (or that lane is inactive),
-//! or every active lane the same as lane `i^2`; it is all or nothing for the whole warp. Stores, `ldmatrix`
+//! or every active lane the same as lane `i^2`; all lanes of the warp pair up, or none. Stores, `ldmatrix`
 //! and `stmatrix` are never merged. Writing the same word, or different bytes of one, costs nothing extra.
 //!
 //! An H100 counts the same wavefronts for each of the 1,664 random and structured accesses of

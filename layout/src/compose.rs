@@ -67,7 +67,7 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// The line without its bends: [`bend`](Line::bend) adds them in place, since moving a line costs more
+    /// The line without its bends: [`bend`](Line::bend) adds them to it, since moving a line costs more
     /// than bending it.
     fn straight(layout: &'a Layout) -> Line<'a> {
         Line { layout, bends: Few::empty(Bend::default()), unknown: None }
@@ -83,7 +83,7 @@ impl<'a> Line<'a> {
                 self.unknown = Some((every, layout.shape[mode]));
                 break;
             };
-            // A wrap beyond 63 bits is out of reach of any index.
+            // A wrap of more than 63 bits is out of reach of any index.
             let Some(next) = every.checked_mul(extent) else {
                 break;
             };
@@ -404,7 +404,7 @@ impl Composer<'_> {
     /// each coordinate of the others, in the order of coordinates.
     fn walk_carries(&self, carries: &[Bend]) -> Result<()> {
         let mut digits: Few<i64> = self.parts.iter().map(|_| 0).collect();
-        // If it holds up to the period of the carries, it holds beyond.
+        // If it is true up to the period of the carries, it is true above.
         let shortened = |part: &Part| Part {
             extent: part.extent.min(period(part.stride, carries).saturating_add(1)),
             ..*part

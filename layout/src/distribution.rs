@@ -9,7 +9,7 @@ use crate::value::{Path, Value};
 
 /// How a tile is distributed over the threads of a group.
 ///
-/// Threads and values may cover more than the tile: coordinates beyond its extents are out of bounds.
+/// Threads and values may cover more than the tile: coordinates outside of its extents are out of bounds.
 ///
 /// ```
 /// use tilewright_layout::{Distribution, layout};
@@ -245,7 +245,7 @@ impl Distribution {
         self.values.iter().map(|digit| digit.extent).product()
     }
 
-    /// The coordinate of a value of a thread; out of bounds if beyond the tile's extents.
+    /// The coordinate of a value of a thread; it may be out of the tile's bounds.
     pub fn coordinate(&self, thread: i64, value: i64) -> Vec<i64> {
         let mut at = vec![0; self.tile.len()];
         for (digits, mut rest) in [(&self.threads, thread), (&self.values, value)] {

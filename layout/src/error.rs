@@ -127,7 +127,7 @@ pub enum Condition {
         column: usize,
         /// The expected token.
         expected: &'static str,
-        /// The token found.
+        /// The actual token.
         found: String,
     },
     /// Along one leaf of the right operand the left one is not a nested layout: it is linear for `run`

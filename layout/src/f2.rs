@@ -151,7 +151,7 @@ impl BitMatrix {
         64 - all.leading_zeros()
     }
 
-    /// The offset of a coordinate; bits beyond the inputs are ignored.
+    /// The offset of a coordinate; bits above the inputs are ignored.
     pub fn apply(&self, coord: u64) -> u64 {
         let mut offset = self.origin;
         for (bit, column) in self.columns.iter().enumerate() {

@@ -11,7 +11,7 @@ use crate::value::{Symbol, Value};
 ///
 /// Shape and stride are [`Tuple`]s of the same nesting. A coordinate is multiplied with the stride, leaf by
 /// leaf, and summed. An integer is a coordinate too: it enumerates the shape with the leftmost mode fastest,
-/// and the last mode is never wrapped, so a layout is defined beyond its size as well.
+/// and the last mode is never wrapped, so a layout is also defined at and above its size.
 ///
 /// ```
 /// use tilewright_layout::Layout;
@@ -205,8 +205,8 @@ impl Layout {
         }
     }
 
-    /// Every layout that leaves the crate is checked here: positive extents, and no size or offset beyond 63
-    /// bits. No modes at all are a single element.
+    /// Every layout that leaves the crate is checked here: positive extents, and no size or offset of more
+    /// than 63 bits. No modes at all are a single element.
     pub(crate) fn checked(
         shape: Few<Value>,
         stride: Few<Value>,
@@ -484,7 +484,7 @@ impl Layout {
     /// const A: &Layout = &layout!((4, 2) : (2, 1));
     /// const LAST: Option<i64> = A.eval(7);
     /// assert_eq!(LAST, Some(7));
-    /// assert_eq!(A.eval(8), Some(2)); // beyond the size: the last mode goes on
+    /// assert_eq!(A.eval(8), Some(2)); // at or above the size: the last mode goes on
     /// ```
     pub const fn eval(&self, index: i64) -> Option<i64> {
         let (shape, stride) = (self.shape.as_slice(), self.stride.as_slice());
@@ -512,7 +512,7 @@ impl Layout {
         Some(sum)
     }
 
-    /// The offset of a coordinate: a number, a tuple, or a tuple with numbers in place of inner tuples.
+    /// The offset of a coordinate: a number, a tuple, or a tuple with numbers instead of inner tuples.
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};

@@ -26,7 +26,7 @@ pub struct Obligation {
 }
 
 impl Obligation {
-    /// Whether it holds for these values; `None` when one is missing.
+    /// Whether it is true for these values; `None` when one is missing.
     pub fn holds(&self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
         Some(self.of.evaluate(lookup)? % self.divisor == 0)
     }
@@ -59,7 +59,7 @@ pub struct TileObligation {
 }
 
 impl TileObligation {
-    /// Whether it holds for these values; `None` when one is missing.
+    /// Whether it is true for these values; `None` when one is missing.
     pub fn holds(&self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
         Some(self.holds_for(self.of.evaluate(lookup)?))
     }

@@ -91,7 +91,7 @@ impl SharedTile {
         best
     }
 
-    /// The tile with `stride` in place of the stride `every`. Larger leaves whose strides are multiples of it
+    /// The tile with `stride` instead of the stride `every`. Larger leaves whose strides are multiples of it
     /// move along; from the first other leaf on, each begins after the end of the levels below, with its old
     /// alignment, up to a row of banks. `None` where modes interleave or a vector would be split.
     fn spread(&self, leaves: &[(i64, i64)], every: i64, stride: i64) -> Option<Spread> {

@@ -3,7 +3,7 @@
 //! A layout writes an index in a mixed radix, its extents, and sums the digits weighted by its strides. Every
 //! radix is a coarsening of one with prime extents, so it suffices to try those; for each the strides solve a
 //! linear system over the integers, which is solved point by point. The last mode is never wrapped: an extent
-//! beyond the largest index makes no difference.
+//! above the largest index makes no difference.
 
 use crate::error::{Condition, LayoutError, Result};
 use crate::layout::Layout;

@@ -11,8 +11,8 @@ use crate::tiler::Tiler;
 use crate::tuple::Tuple;
 use crate::value::Value;
 
-/// `Sw<bits,base,shift>`: XORs `bits` bits, found `shift` places above bit `base`, onto the bits at `base`:
-/// `y ^ ((y & mask) >> shift)`. With a negative shift the bits move up instead of down.
+/// `Sw<bits,base,shift>`: XORs `bits` bits, which are `shift` positions above bit `base`, onto the bits at
+/// `base`: `y ^ ((y & mask) >> shift)`. With a negative shift the bits move up instead of down.
 ///
 /// ```
 /// use tilewright_layout::Swizzle;

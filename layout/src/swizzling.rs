@@ -31,10 +31,10 @@ impl SharedTile {
     /// Replaces the best by a better swizzle, if the vectors are aligned: no swizzle aligns one.
     ///
     /// A swizzle changes the words of an access in pairs of bits, each XORed onto another. A pair matters
-    /// only if it XORs a bit inside a word onto a bit that selects the word, or a bit beyond the banks onto a
-    /// bit that selects the bank. Any
-    /// other only permutes words within each bank, or banks, or bytes within words, after all other pairs
-    /// have acted. So the pairs at both ends must matter, or a smaller swizzle does the same.
+    /// only if it XORs a bit inside a word onto a bit that selects the word, or a bit above the banks onto a
+    /// bit that selects the bank. Any other only permutes words within each bank, or banks, or bytes within
+    /// words, after all other pairs have acted. So the pairs at both ends must matter, or a smaller swizzle
+    /// does the same.
     fn swizzle_of(&self, best: &mut Swizzling, room: i64, tried: &mut u32) {
         let Some(before) = self.excess(&|at| at, u32::MAX).filter(|_| best.excess != Some(0)) else {
             return;

@@ -205,13 +205,13 @@ impl SharedTile {
     ///
     /// **Padding** increases one stride of the plain layout, and moves larger strides along: `(32,32):(1,32)`
     /// becomes `(32,32):(1,33)`. The smallest candidate is the end of the modes below, so a plain layout with
-    /// padding may lose some; the largest is a row of banks (128 bytes) beyond, since another whole row
-    /// leaves every address in its bank. So for a tile of two modes, one of them contiguous, "no padding" is
-    /// a proof. Several strides are not changed independently. Of two paddings without conflicts the smaller
+    /// padding may lose some; the largest is a row of banks (128 bytes) more, since another whole row leaves
+    /// every address in its bank. So for a tile of two modes, one of them contiguous, "no padding" is a
+    /// proof. Several strides are not changed independently. Of two paddings without conflicts the smaller
     /// tile wins.
     ///
     /// **Swizzles** `Sw<b,m,s>` are tried by growing `b`, then `m`, then `s`, first downwards, then upwards,
-    /// all that can make a difference: those that XOR bits beyond the banks onto bank bits, and, for elements
+    /// all that can make a difference: those that XOR bits above the banks onto bank bits, and, for elements
     /// of one or two bytes, bits inside a word onto word bits. Every other one leaves as many conflicts as a
     /// smaller one, or splits vectors. They are tried on the layout without its padding, then on the plain
     /// one. "No swizzle" means that no XOR of one group of bits onto another is free of conflicts on either.

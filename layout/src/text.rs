@@ -147,7 +147,7 @@ impl<'t> Reader<'t> {
         if self.peek().is_none() { Ok(()) } else { Err(self.expected(expected)) }
     }
 
-    /// An error at this place.
+    /// An error at this position.
     pub fn expected(&mut self, expected: &'static str) -> LayoutError {
         self.peek();
         let found = match self.text[self.at..].chars().next() {

@@ -19,7 +19,7 @@ use std::sync::{LazyLock, RwLock};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Symbol([u8; 3]); // three bytes: with four, a `Value` would take 24 bytes instead of 16
 
-/// Names are kept for the life of the process: a program has few, and a `Symbol` stays a small `Copy` value.
+/// Names are kept for the life of the process: a program has few, and a `Symbol` remains a small `Copy` value.
 #[derive(Default)]
 struct Names {
     all: Vec<&'static str>,

@@ -47,7 +47,7 @@ impl Expr {
 }
 
 impl Expr {
-    /// The place of a call of this function.
+    /// The span of a call of this function.
     pub(crate) fn calls(&self, name: &str) -> Option<Span> {
         let mut left = vec![self];
         while let Some(expr) = left.pop() {

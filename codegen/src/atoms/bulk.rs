@@ -57,7 +57,7 @@ fn load(rank: u8, hint: Hint) -> Atom {
     )
 }
 
-/// Multicast: the same box into the same place of several blocks of the cluster, and their mbarriers.
+/// Multicast: the same box to the same offset in several blocks of the cluster, and their mbarriers.
 fn multicast(rank: u8, hint: Hint) -> Atom {
     let map = operand('m', OperandKind::TensorMap { rank });
     let start = format!(

@@ -1,6 +1,6 @@
 //! Conversions of narrow elements in registers, a word of four at once, into the two words that an instruction takes.
-//! They are exact. Bytes are put into the fractions of 16-bit numbers whose unit in the last place is 1, from which what
-//! they have too much is subtracted, two at a time.
+//! They are exact. Bytes are put into the fractions of 16-bit numbers whose unit in the last place is 1. Then the excess
+//! is subtracted, two numbers at a time.
 
 use super::{frag, written};
 use crate::atom::{Atom, Done, Effect};
@@ -23,7 +23,7 @@ const ROWS: [Row; 8] = [
         ".reg .b32 x, y, m; mov.b32 m, 0xbf80bf80; ",
         "prmt.b32 x, v, 0x43434343, $to; and.b32 y, x, 0xff80ff80; and.b32 x, x, 0xff7fff7f; fma.rn.bf16x2 $out, y, m, x; ",
     ),
-    // The same less 256, with the sum in place of the difference.
+    // The same less 256, with the sum instead of the difference.
     (
         Elem::U8,
         Elem::Bf16,

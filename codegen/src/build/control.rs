@@ -13,7 +13,7 @@ use crate::view::View;
 
 /// The last stage of a loop: more only take registers.
 const MOST_STAGE: u32 = 7;
-/// The last place in a step.
+/// The last position in a step.
 const MOST_PLACE: u32 = 63;
 
 impl Builder {
@@ -72,7 +72,7 @@ impl Builder {
         done
     }
 
-    /// Leaves the loop of a variable where a condition holds, which is the same for all threads of the group.
+    /// Leaves the loop of a variable where a condition is true. The condition is uniform in the group.
     ///
     /// ```
     /// # use tilewright_codegen::{affine::Coord, build::Builder, condition::Test, thread::Unroll};
@@ -196,7 +196,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Statements for where a condition on scalar arguments holds, and for where it does not.
+    /// Statements for where a condition on scalar arguments is true, and for where it is false.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, tile::*, thread::{Bin, Un, Unroll}, view::{At, Deal, View}};
@@ -241,7 +241,7 @@ impl Builder {
         self.branch(Test::less(left.clone(), right), then, |_| Ok(()))
     }
 
-    /// Statements for where a condition on integers holds, and for where it does not.
+    /// Statements for where a condition on integers is true, and for where it is false.
     ///
     /// ```
     /// # use tilewright_codegen::{affine::Coord, build::Builder, condition::Test};

@@ -9,8 +9,8 @@ use crate::tile::{Op, Read, Space, Update};
 use crate::view::{At, View};
 
 impl Builder {
-    /// Loads each element of `to`, in registers, from its own place in memory: its coordinate along each mode of
-    /// `from` is the element of a tile of integers in registers. Out of bounds the element is 0.
+    /// Loads each element of `to`, in registers, from its own coordinates in memory: the coordinate along each
+    /// mode of `from` is the element of a tile of integers in registers. Out of bounds the element is 0.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};
@@ -28,9 +28,9 @@ impl Builder {
         self.write(Op::Gather { from, at, to: to.clone() })
     }
 
-    /// Stores each element of `from`, in registers, to its own place in memory, or updates what is there; see
-    /// [`Builder::gather`]. Places out of bounds are skipped, and so are elements that come from out-of-bounds
-    /// elements of a tensor.
+    /// Stores each element of `from`, in registers, to its own coordinates in memory, or updates the element
+    /// there; see [`Builder::gather`]. Coordinates out of bounds are skipped, and so are elements that come
+    /// from out-of-bounds elements of a tensor.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, thread::Change, tile::Expr};
@@ -47,8 +47,8 @@ impl Builder {
         self.scatter_beyond(from, at, to, update, false)
     }
 
-    /// The same, where the author says which places elements have that come from beyond a tensor: `beyond` for
-    /// places out of bounds.
+    /// The same. With `beyond`, the author says that elements which come from out-of-bounds elements have
+    /// coordinates out of bounds.
     pub(crate) fn scatter_beyond(
         &mut self,
         from: &View,

@@ -31,8 +31,8 @@ impl Builder {
         self.gemm_how(a, b, acc, How::Derive, order, None)
     }
 
-    /// The same with other operations in place of + and ·. Copies of operands from global memory get fills that leave
-    /// sums unchanged.
+    /// The same with other operations than + and ·. Copies of operands from global memory get fills that leave sums
+    /// unchanged.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, semiring::Semiring, thread::Bin, tile::Order};

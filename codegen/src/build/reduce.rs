@@ -194,7 +194,7 @@ impl Builder {
     }
 }
 
-/// Elements beyond the edge that are no identity.
+/// The error of out-of-bounds elements that are not the identity.
 fn would_count(beyond: Number, nothing: Number, elem: Elem) -> Problem {
     let (lo, hi) = number::range(elem);
     let nothing = match (nothing.to_f64(), nothing.int()) {

@@ -68,7 +68,7 @@ impl Builder {
     /// # let threads = layout!(256 : 1);
     /// # let (tx, ty) = (b.parallelize(&x, &threads)?, b.parallelize(&y, &threads)?);
     /// let own = b.registers("own", Elem::F32, tx.shape())?;
-    /// b.copy_filled(&tx, &own, f64::NEG_INFINITY)?; // what lies beyond N is never the largest
+    /// b.copy_filled(&tx, &own, f64::NEG_INFINITY)?; // out-of-bounds elements are never the largest
     /// # Ok::<(), tilewright_codegen::problem::Problem>(())
     /// ```
     pub fn copy_filled(&mut self, from: &View, to: &View, fill: impl Into<Number>) -> Result<()> {

@@ -1,6 +1,6 @@
-//! Closures of reductions and scans: is the result the same in every order in which threads combine elements? What is
-//! found is a counterexample on small numbers, computed in double precision. A closure whose value is not known there, as
-//! one of coordinates is not, is not judged.
+//! Closures of reductions and scans: is the result the same in every order in which threads combine elements? A finding
+//! is a counterexample on small numbers, computed in double precision. A closure whose value is not known there, such as
+//! one of coordinates, is not judged.
 
 use crate::ast::{Level, Name};
 use crate::diagnostic::Diagnostic;
@@ -27,7 +27,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
             }
         });
     });
-    // A place in an unrolled loop or a closure makes several statements.
+    // One span in an unrolled loop or a closure makes several statements.
     found.dedup_by(|one, other| one.span == other.span);
     found
 }
@@ -126,7 +126,7 @@ impl Closure<'_> {
         self.with.iter().map(of).collect()
     }
 
-    /// The value of an expression, true being 1; nothing where it is not known here.
+    /// The value of an expression, true being 1; `None` where it is not known here.
     fn value(&self, expr: &Expr, ins: &[f64], depth: u32) -> Option<f64> {
         const DEEPEST: u32 = 100;
         if depth > DEEPEST {
@@ -176,7 +176,7 @@ impl Closure<'_> {
 fn small(len: usize) -> Vec<Tuple> {
     let numbers: &[f64] = if len == 1 { &[0.0, 1.0, 2.0, 3.0] } else { &[0.0, 1.0] };
     let mut all: Vec<Tuple> = vec![Vec::new()];
-    // Beyond three entries the others repeat them.
+    // After three entries, the others repeat them.
     for entry in 0..len {
         all = match entry {
             0..3 => all.iter().flat_map(|of| numbers.iter().map(|&x| [&of[..], &[x]].concat())).collect(),

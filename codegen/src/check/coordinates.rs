@@ -90,7 +90,7 @@ impl<'p> Walk<'p, '_> {
                 let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
                 self.write(stmt, to, what, state);
             }
-            // What is loaded belongs to the coordinates of its place's number.
+            // A loaded element belongs to the coordinates of its index.
             Op::Gather { at, to, .. } => {
                 let ins: Vec<_> = at.iter().map(|(_, view)| self.read(view, state)).collect();
                 let what = combined(&ins, self.threads, self.budget);
@@ -514,7 +514,7 @@ fn overlaid(new: &Coordinates<Function>, old: &Coordinates<Function>) -> Option<
     Some(Coordinates { axes: axes.collect::<Option<_>>()?, sums: new.sums || old.sums })
 }
 
-/// The join of two states: what holds on both paths.
+/// The join of two states: what is true on both paths.
 fn join(left: &State, right: &State) -> State {
     let mut both = left.clone();
     for (id, content) in right {

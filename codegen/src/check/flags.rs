@@ -1,4 +1,4 @@
-//! Waits for other blocks, which must be resident: a block that has no place on the device yet raises no flag.
+//! Waits for other blocks, which must be resident: a block that is not resident yet raises no flag.
 
 use crate::affine::{Affine, Coord};
 use crate::diagnostic::Diagnostic;

@@ -1,5 +1,5 @@
 //! Static checks of a kernel: elements that are multiplied or stored at the wrong coordinates, races between
-//! the threads of a block, shared memory beyond the limit, bank conflicts, uncoalesced accesses, and the
+//! the threads of a block, shared memory above the limit, bank conflicts, uncoalesced accesses, and the
 //! numbers of the report.
 //!
 //! Everything is decided by evaluating layouts for threads, loop variables and arguments with representative
@@ -82,7 +82,7 @@ fn level(lint: &str, levels: &[(Name, Level)]) -> Level {
     Lint::named(lint).map_or(Level::Allow, |lint| crate::evaluate::level(lint, levels))
 }
 
-/// A lint at a span, at its level; nothing where it is allowed.
+/// A lint at a span, at its level; `None` where it is allowed.
 fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: String) -> Option<Diagnostic> {
     match level(name, levels) {
         Level::Allow => None,

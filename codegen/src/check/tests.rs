@@ -157,7 +157,7 @@ fn every_statement_of_the_tutorial_is_needed() {
         "5: the copies into `sa` and `sb` are still in flight here\n\
          help: write cp_async_wait_all() and sync_threads() before this",
     );
-    // No error without the product, but tiles are copied that nothing reads.
+    // No error without the product, but unread tiles are copied.
     let outcome = finish(without(&[5]), Vec::new(), Vec::new(), &[]);
     assert!(outcome.kernel.is_some());
     let idle = |name: &str| {
@@ -262,7 +262,7 @@ fn accesses_between_barriers() {
     insta::assert_snapshot!("in_place", said(&finish(in_place, Vec::new(), Vec::new(), &[]).diagnostics));
 }
 
-/// Threads of a ragged partition touch nothing beyond its tile: 64 of them over each half of 80 elements.
+/// Threads of a ragged partition stay within its tile: 64 of them over each half of 80 elements.
 #[test]
 fn ragged_partitions_end_where_their_tiles_do() {
     let halves = |written: [i64; 2]| {

@@ -476,7 +476,7 @@ impl Place {
         Place::common(x, y, maps, &|a, b| a[0].zip(b[0]))
     }
 
-    /// An element that two threads access, the first earlier, between which nothing orders.
+    /// An element that two unordered threads access, the first one earlier.
     pub(super) fn clash(
         x: &Place,
         y: &Place,

@@ -57,7 +57,7 @@ impl Piece {
         Piece { text: text.into(), level, wide: false }
     }
 
-    /// The text in a place of this precedence.
+    /// The text as an operand at this precedence.
     pub(super) fn at(&self, level: Level) -> String {
         if self.level < level { format!("({})", self.text) } else { self.text.clone() }
     }
@@ -283,7 +283,7 @@ enum Width {
     Narrow,
     /// 64 bits do.
     Wide,
-    /// The range has ended at a limit of 64 bits, beyond which the result wraps.
+    /// The range has ended at a limit of 64 bits, where the result wraps.
     Wraps,
 }
 

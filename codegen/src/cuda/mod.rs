@@ -12,7 +12,7 @@
 //! - `__restrict__` stands where no other thread writes what is read (`signature`): NVRTC reuses what it has read through such a
 //!   pointer behind barriers and inline assembly that clobbers memory.
 //! - Vectors are loaded from addresses that are multiples of their size, as facts of the launch say, and the simulator checks.
-//!   Elements are read as words and vectors of other types, from which NVRTC concludes nothing: it has no type-based alias analysis.
+//!   Elements are read as words and vectors of other types, which is safe with NVRTC: it has no type-based alias analysis.
 //! - Expressions have no side effects, so their order of evaluation is free. Loops that wait are in volatile assembly, which also
 //!   loads what other threads change; other loops count.
 //!

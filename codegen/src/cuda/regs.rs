@@ -5,7 +5,7 @@ use crate::index::Ix;
 use crate::thread::{Frag, Id};
 
 impl Printer<'_> {
-    /// How many elements one word of an array holds; 1 for an array of elements.
+    /// How many elements one word of an array packs; 1 for an array of elements.
     pub(super) fn per_word(&self, reg: Id) -> u32 {
         let reg = &self.kernel.regs[reg as usize];
         if reg.words { (4 / reg.elem.bytes()).max(1) } else { 1 }

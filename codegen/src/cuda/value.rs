@@ -146,7 +146,7 @@ impl Printer<'_> {
             }
             Val::Bits(to, x) => {
                 let from = self.typed(x);
-                // A tf32 is held as the float that it is.
+                // A tf32 is stored as a `float`.
                 let [held, wanted] =
                     [from.elem, *to].map(|elem| if elem == Elem::Tf32 { Elem::F32 } else { elem });
                 let row = BITS.iter().find(|row| (row.0, row.1) == (held, wanted));
@@ -372,8 +372,8 @@ fn rounded(piece: Piece, elem: Elem) -> Piece {
     }
 }
 
-/// An integer in a narrow floating-point type, rounded once: `float` holds all that f16 does not take for infinite, and
-/// types of eight bits for their greatest number; others need `double`, and one of 64 bits more than that.
+/// An integer in a narrow floating-point type, rounded once: `float` is exact for integers below f16's infinity and
+/// 8-bit types' greatest number; others need `double`, and 64-bit integers more than that.
 fn narrowed_int(piece: &Piece, from: Elem, to: Elem) -> Piece {
     match to {
         Elem::F16 | Elem::E4m3 | Elem::E5m2 => rounded(cast(Elem::F32, piece), to),

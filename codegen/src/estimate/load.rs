@@ -26,7 +26,7 @@ pub(super) struct Load {
     /// Rows of 128 bytes that bulk copies fetch, and those that other blocks of the cluster fetch for this one.
     pub(super) rows: f64,
     pub(super) received: f64,
-    /// Clocks that pass where nothing else runs.
+    /// Clocks that pass while nothing else runs.
     pub(super) latency: f64,
 }
 
@@ -58,7 +58,7 @@ impl Load {
         }
     }
 
-    /// Clocks of each part of a multiprocessor that does nothing else.
+    /// Clocks of each part of a multiprocessor, if it runs alone.
     pub(super) fn parts(&self) -> [(&'static str, f64); 7] {
         [
             ("tensor cores", self.tensor),
@@ -87,7 +87,7 @@ impl Load {
         others.max(stores) + others.min(stores) * device::STORING
     }
 
-    /// Nothing is executed less often than never.
+    /// Clamps every part to at least 0.
     pub(super) fn executed(self) -> Load {
         let Load { tensor, cores, issued, wavefronts, accesses, loaded, vectors, stored, .. } = self;
         let [tensor, cores, issued, wavefronts] = [tensor, cores, issued, wavefronts].map(|x| x.max(0.0));

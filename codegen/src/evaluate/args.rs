@@ -174,7 +174,7 @@ pub(super) fn made_from(name: &str, what: &str) -> String {
     }
 }
 
-/// The name of a tile that is made for a place: a name, or a part of what has one.
+/// The name of a tile that is made for an assignment's target: a name, or a part of a named value.
 pub(super) fn made_for(place: &Expr, what: &str) -> Vec<String> {
     match &place.kind {
         ExprKind::Name(name) if limits::is_name(name) => vec![made_from(name, what)],

@@ -153,7 +153,7 @@ impl Evaluator {
         (from, from_span): (Value, Span),
         [target_span, span]: [Span; 2],
     ) {
-        // What is computed in its place is there.
+        // A tile computed in place is there already.
         if op.is_none() && matches!(&from, Value::View(view) if *view == to) {
             return;
         }

@@ -39,7 +39,7 @@ impl Changes {
         names
     }
 
-    /// The elements of this place change.
+    /// The elements of this target change.
     fn change(&mut self, target: &Expr) {
         match &target.kind {
             ExprKind::Tuple(all) => all.iter().for_each(|one| self.change(one)),
@@ -56,7 +56,7 @@ impl Changes {
     }
 }
 
-/// The name of the tile, or of the tuple, that a place belongs to.
+/// The name of the tile, or of the tuple, that a target belongs to.
 fn root(place: &Expr) -> Option<&str> {
     match &place.kind {
         ExprKind::Name(name) => Some(name),

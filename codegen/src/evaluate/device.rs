@@ -100,7 +100,7 @@ impl Evaluator {
         if scope.iter().any(|(_, value)| matches!(value, Value::Poison)) {
             return Value::Poison;
         }
-        // It sees its parameters and nothing of its caller, and its mistakes are about the call.
+        // It sees its parameters and no names of its caller, and its mistakes are about the call.
         self.callers.push(std::mem::replace(&mut self.scope, scope));
         let devices = std::mem::replace(&mut self.devices, device.devices.clone());
         let called = self.called_at;

@@ -23,7 +23,7 @@ pub(super) struct Mapped<'a> {
     /// Result tensors, one for each value of the closure; fresh fragments without.
     pub(super) to: Option<Vec<View>>,
     pub(super) closure: &'a Closure,
-    /// The place of the closure among the arguments.
+    /// The index of the closure among the arguments.
     pub(super) at: usize,
     /// The number of coordinates, if the closure takes the coordinates of elements too.
     at_elements: Option<usize>,
@@ -45,7 +45,7 @@ pub(super) struct Captured {
 }
 
 impl Captured {
-    /// The place of an element among the inputs.
+    /// The index of an element among the inputs.
     pub(super) fn input(&mut self, view: &View) -> usize {
         let known = self.views.iter().position(|other| other == view);
         let place = known.unwrap_or_else(|| {
@@ -392,7 +392,7 @@ fn leaves(value: &Value) -> Vec<Value> {
     }
 }
 
-/// Tiles in the place of the leaves of a value.
+/// A value with its leaves replaced by tiles.
 fn shaped_as(value: &Value, tiles: &mut dyn Iterator<Item = Value>) -> Value {
     match value {
         Value::Tuple(items) => Value::Tuple(items.iter().map(|item| shaped_as(item, tiles)).collect()),

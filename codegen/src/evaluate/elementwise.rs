@@ -24,7 +24,7 @@ pub(super) struct Elements {
 }
 
 impl Evaluator {
-    /// Tiles and numbers as numbers of one function of elements, and the tiles that it reads; nothing inside of a
+    /// Tiles and numbers as numbers of one function of elements, and the tiles that it reads. `None` inside of a
     /// closure, without tiles, or where a value is neither.
     pub(super) fn joined(&self, values: &[&Value]) -> Option<(Vec<View>, Vec<Scalar>)> {
         if self.in_closure {
@@ -56,7 +56,7 @@ impl Evaluator {
         (!ins.is_empty()).then_some((ins, numbers))
     }
 
-    /// A function of the elements of tiles among these values; nothing without tiles.
+    /// A function of the elements of tiles among these values; `None` without tiles.
     pub(super) fn of_tiles<const N: usize>(
         &mut self,
         values: &[&Value; N],

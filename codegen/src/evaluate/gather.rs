@@ -170,7 +170,7 @@ fn pair(body: &ast::Expr) -> Option<[Span; 2]> {
     }
 }
 
-/// How a scatter writes, and whether its author says that elements from beyond a tensor have no place.
+/// How a scatter writes, and whether its author says that elements from out of bounds are not stored.
 #[allow(clippy::type_complexity)]
 fn scattered_how(args: &Args) -> Result<(Option<Change>, Option<(MemoryOrder, Span)>, bool), Problem> {
     let (mut update, mut order, mut beyond) = (None, None, false);

@@ -293,7 +293,7 @@ impl Evaluator {
         }
     }
 
-    /// Arithmetic where both sides are integers of the kernel, or conditions on such; nothing where they are not.
+    /// Arithmetic where both sides are integers of the kernel, or conditions on such; `None` where they are not.
     pub(super) fn whole(&mut self, op: Binary, left: &Value, right: &Value) -> Option<Value> {
         if !self.in_closure
             && let Some(made) = logic(op, left, right)
@@ -370,7 +370,7 @@ impl Evaluator {
         Affine::two(with, &x, &y).map(Value::Index)
     }
 
-    /// `ceil_div(a, b)`; nothing where `b` is known and not positive.
+    /// `ceil_div(a, b)`; `None` where `b` is known and not positive.
     pub(super) fn quotient_up(&self, a: &Value, b: &Value) -> Option<Value> {
         let (a, b) = (self.integer(a)?, self.integer(b)?);
         if b.constant().is_some_and(|n| n < 1) {

@@ -211,8 +211,8 @@ impl Evaluator {
         self.builder = builder;
     }
 
-    /// What a condition of a statement is: known while compiling, or a test of integers. Elements that all threads have become
-    /// one; nothing after an error.
+    /// What a condition of a statement is: known while compiling, or a test of integers. Elements that all threads have
+    /// become one; `None` after an error.
     pub(super) fn decided(&mut self, condition: &ast::Expr) -> Option<Decided> {
         let found = self.expr(condition);
         match found {
@@ -277,7 +277,7 @@ impl Evaluator {
         self.builder = builder;
     }
 
-    /// `break`, where a condition holds.
+    /// `break`, where a condition is true.
     pub(super) fn leave(&mut self, test: Test, span: Span) {
         let (what, help) = match self.around.last() {
             Some(Around::Loop(of)) => {
@@ -345,7 +345,7 @@ fn breaks(stmt: &ast::Stmt) -> bool {
     }
 }
 
-/// A test that holds.
+/// A test that is always true.
 pub(super) fn always() -> Test {
     Test::Equal(0.into(), 0.into())
 }

@@ -188,7 +188,7 @@ impl Evaluator {
         self.place_of(name).map(|place| &self.scope[place].1)
     }
 
-    /// The place of a name in the scope.
+    /// The index of a name in the scope.
     fn place_of(&self, name: &str) -> Option<usize> {
         self.scope.iter().rposition(|(known, _)| known == name)
     }
@@ -214,7 +214,7 @@ impl Evaluator {
         self.blocks -= 1;
     }
 
-    /// Counts evaluated values. Beyond the limit evaluation stops, and one error says why.
+    /// Counts evaluated values. Above the limit evaluation stops, and one error says why.
     fn goes_on(&mut self, values: u64, span: Span) -> bool {
         if !self.work.is_over {
             self.work.values += values;

@@ -111,7 +111,7 @@ impl Evaluator {
     }
 }
 
-/// The modes along which elements of a tile are scanned, in order; or the place of what is none.
+/// The modes along which elements of a tile are scanned, in order; or the span of an argument that is no mode.
 fn along(args: &Args, rank: usize) -> Result<Vec<u8>, Span> {
     let Some((value, span)) = named(args, "mode") else { return Ok((0..rank as u8).collect()) };
     let all = match value {

@@ -1,4 +1,4 @@
-//! Tracks which names of the text are used. A name in an unrolled loop is bound several times at one place,
+//! Tracks which names of the text are used. A name in an unrolled loop is bound several times at one span,
 //! and one use is enough.
 
 use std::collections::BTreeMap;

@@ -31,9 +31,9 @@ pub(super) struct Closure {
 /// A value.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
-    /// Nothing: the value of a statement.
+    /// The unit value of a statement.
     Unit,
-    /// An expression with a reported error: its uses report nothing further.
+    /// An expression with a reported error: its uses report no further errors.
     Poison,
     Int(i64),
     Float(f64),
@@ -121,7 +121,7 @@ impl Value {
         }
     }
 
-    /// How many values it holds that are no tuples.
+    /// The number of values in it that are not tuples.
     pub(super) fn leaves(&self) -> usize {
         match self {
             Value::Tuple(items) => items.iter().map(Value::leaves).fold(0, usize::saturating_add),

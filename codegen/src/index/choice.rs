@@ -154,7 +154,7 @@ impl Exprs {
         self.intern(Int::Wrap(at, end, last), (x.lo.min(0), x.hi), multiple, same)
     }
 
-    /// `a` where `cond` holds, `b` elsewhere.
+    /// `a` where `cond` is true, `b` elsewhere.
     pub fn select(&mut self, cond: Ix, a: Ix, b: Ix) -> Ix {
         match self.constant(cond) {
             Some(0) => return b,

@@ -38,13 +38,13 @@ pub struct Estimate {
     pub step: u128,
     /// What an iteration, or all of the launch, takes longest for.
     pub limit: Limit,
-    /// Clocks of a round beside its iterations.
+    /// Clocks of a wave, or of a tile, beside its iterations.
     pub tile: u128,
     /// Clocks in which memory delivers what is read.
     pub memory: u128,
     /// Further clocks for rows and columns that are out of bounds.
     pub edges: u128,
-    /// Clocks of a launch that does nothing.
+    /// Clocks of an empty launch.
     pub launch: u128,
     /// Clocks of the launches that copy arguments before.
     pub packing: u128,
@@ -297,7 +297,7 @@ impl Rule {
         let clusters = u128::from(limits.clusters(cluster, resident));
         let rounds = tiles.div_ceil(clusters);
         let steps = count(self.steps)?;
-        // One block of each pair of multiprocessors starts first. Where the last round is not full, the others copy faster.
+        // One block of each pair of multiprocessors starts first. Where the last wave is not full, the others copy faster.
         let blocks = tiles.min(clusters).saturating_mul(cluster.into());
         let paired = blocks > u128::from(limits.multiprocessors / 2);
         let busy = tiles.saturating_mul(cluster.into()) / rounds.max(1);

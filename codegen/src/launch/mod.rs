@@ -212,7 +212,7 @@ fn spans(given: &[Given]) -> Vec<Span> {
     tensors.map(span).collect()
 }
 
-/// A parameter of a thread program. Arguments are named by their place.
+/// A parameter of a thread program. Arguments are named by their index.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Passed {
     /// The address of a tensor.
@@ -245,7 +245,7 @@ pub struct Map {
     pub swizzle: u32,
 }
 
-/// Checks the arguments of a launch, and chooses the first variant whose facts hold.
+/// Checks the arguments of a launch, and chooses the first variant whose facts are true.
 ///
 /// ```
 /// use tilewright_codegen::launch::{Given, Limits, Tensor, plan};
@@ -293,7 +293,7 @@ impl Rules {
         self.timed(kernel, given, limits).map(|(plan, _)| plan)
     }
 
-    /// The same, and the estimate; `None` where nothing is known of it.
+    /// The same, and the estimate; `None` where it is unknown.
     fn timed(
         &self,
         kernel: &Generated,
@@ -336,7 +336,7 @@ struct Launch<'l> {
 }
 
 impl Launch<'_> {
-    /// The kernel without loops at this place.
+    /// The kernel without loops that has this index.
     fn without_loops(&self, hollow: usize, sizes: &Sizes) -> Result<Plan, Refusal> {
         let Launch { kernel, tensors, limits, .. } = *self;
         let number = kernel.variants.len() + hollow;
@@ -385,8 +385,8 @@ impl Launch<'_> {
         Ok((Plan { variant, grid, symbols, passed, packed, passed_over, spans }, estimate))
     }
 
-    /// What each of some variants would take, or why it cannot run, and the place of the fastest. Those after the first
-    /// that is taken without comparison are of interest only if `all` are asked for.
+    /// The cost of each of some variants, or why it cannot run, and the index of the fastest. Variants after the first
+    /// that is taken without comparison matter only if `all` are asked for.
     fn weighed(
         &self,
         variants: std::ops::Range<usize>,

@@ -71,7 +71,7 @@ impl Plan {
 }
 
 impl Packed {
-    /// The arguments of the copy: the kernel's argument with its modes in the pack's order, and the place in a
+    /// The arguments of the copy: the kernel's argument with its modes in the pack's order, and its part of a
     /// workspace at this address.
     pub fn arguments(&self, kernel: &Generated, given: &[Given], workspace: u64) -> [Tensor; 2] {
         let modes = &kernel.packs[self.pack].modes;
@@ -155,7 +155,7 @@ struct Copies {
     why: Vec<Why>,
 }
 
-/// What variants of a launch may read. All of it is found once, and only if a variant needs it.
+/// What variants of a launch may read. All of it is computed once, and only if a variant needs it.
 pub(super) struct Packing<'p> {
     rules: &'p Rules,
     kernel: &'p Generated,
@@ -220,7 +220,7 @@ impl<'p> Packing<'p> {
         limits.find_map(|(place, fact)| Some(Why::Fact(place, self.operands[0].broken[*fact]?)))
     }
 
-    /// A variant on the arguments themselves, or on the copies that [`Packing::copies`] has found.
+    /// A variant on the arguments themselves, or on the copies of [`Packing::copies`].
     pub(super) fn choice(&self, variant: usize, copies: bool) -> Choice {
         let alternative = &self.rules.variants[variant];
         let of_class = self.of_classes[alternative.class].as_ref().and_then(Option::as_ref);
@@ -340,7 +340,7 @@ impl<'p> Packing<'p> {
         Some((Packed { pack: which, arg: pack.arg, copy, plan, why: Why::Sectors }, clocks))
     }
 
-    /// The copies, each at its place in the workspace; and the sizes with them.
+    /// The copies, each at its offset in the workspace; and the sizes with them.
     pub(super) fn packed(mut self, class: usize, copies: bool) -> (Vec<Packed>, Sizes) {
         let copies = if copies { self.of_classes[class].take().flatten() } else { None };
         let mut next = 0u64;

@@ -25,7 +25,7 @@ pub(super) enum Size {
 }
 
 impl Size {
-    /// The number of the size, if it is that and nothing else.
+    /// The number of the size, if it is one size alone.
     pub(super) fn plain(self) -> Option<usize> {
         match self {
             Size::Of { times: 1, of, over: 1 } => Some(of),
@@ -219,8 +219,8 @@ impl Rules {
         rules
     }
 
-    /// Plans depend on the remainders of addresses by this number, and on nothing else of them as long as tensors do not
-    /// overlap. This is not so for launches without loops ([`Generated::hollow`]).
+    /// Plans depend on the remainders of addresses by this number, and not otherwise on addresses as long as tensors do
+    /// not overlap. This is not so for launches without loops ([`Generated::hollow`]).
     pub fn alignment(&self) -> u64 {
         self.alignment
     }

@@ -1,4 +1,4 @@
-//! Every way in which a launch can be wrong, and what is said.
+//! Every way in which a launch can be wrong, and its message.
 
 use tilewright_layout::{Tuple, Value as Size, layout};
 

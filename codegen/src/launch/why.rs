@@ -13,7 +13,7 @@ pub(super) enum Why {
     Shared(u32),
     /// The device's limit of threads.
     Threads(u32),
-    /// A fact of the program, by its place.
+    /// A fact of the program, by its index.
     Fact(usize, Broken),
     /// It reads rows along another mode than the argument has: the one that this pack copies.
     Rows(usize),

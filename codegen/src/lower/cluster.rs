@@ -2,11 +2,11 @@
 //! memory of every block by st.async, whose bytes complete a phase of an mbarrier there. No thread waits for its stores to
 //! global memory, as at a barrier of the cluster with release semantics.
 //!
-//! The exchanges of a kernel use two slots in turn, an mbarrier each. That suffices because no block is two exchanges ahead
-//! of another: with the results of one exchange, a block knows that all others have sent theirs. They did so behind a
-//! barrier of their threads, which had waited for the exchange before and had read its slot. So what arrives now belongs to
-//! the exchange that a block waits for or to the one after it, and the latter's slot is free. It may come before this block
-//! expects its bytes: the phase completes with the arrival that does.
+//! The exchanges of a kernel alternate between two slots, with an mbarrier each. That suffices because no block is two
+//! exchanges ahead of another: with the results of one exchange, a block knows that all others have sent theirs. They did
+//! so behind a barrier of their threads, which had waited for the exchange before and had read its slot. So what arrives
+//! now belongs to the exchange that a block waits for or to the one after it, and the latter's slot is free. It may come
+//! before this block expects its bytes: the phase completes with the arrival that does.
 //!
 //! No message comes before its mbarrier: one thread initialises the mbarriers, every thread passes a fence that releases
 //! them to the cluster, and blocks meet with acquire semantics before their first exchange. The arrival may be relaxed
@@ -16,7 +16,7 @@
 //!
 //! All blocks of a cluster perform the same exchanges (programs in which blocks or roles would differ are refused), and each
 //! waits for what all others send in each of them. So when a block ends, nothing is on its way to it, and nobody waits for
-//! what it has sent to a block that has ended: the messages hold the values, not places in the sender.
+//! what it has sent to a block that has ended: the messages contain the values, not addresses in the sender.
 
 use super::Lower;
 use super::reduce::{Combined, Kept, Part, Runs};
@@ -138,7 +138,7 @@ impl Lower<'_> {
         Ok(kept)
     }
 
-    /// Sends a result to a place in the shared memory of the block of a rank.
+    /// Sends a result to an address in the shared memory of the block of a rank.
     fn send(&mut self, (part, at): (&Part, Ix), to: Mem, turn: Turn, rank: Ix) -> Result<()> {
         let row = atoms::st_async(part.elem).ok_or_else(|| Problem::internal("there is no st.async"))?;
         self.arch_of(row);

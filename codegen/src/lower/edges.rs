@@ -14,7 +14,7 @@ use crate::view::leaf::Leaf;
 
 /// The elements of a vector, or one of them.
 pub(super) struct Piece<'a> {
-    /// The place of the first one, leaf by leaf.
+    /// The index of the first one, leaf by leaf.
     pub(super) at: &'a [Ix],
     /// Its number in the vector.
     pub(super) first: Ix,
@@ -25,7 +25,7 @@ pub(super) struct Piece<'a> {
 }
 
 impl Lower<'_> {
-    /// The bounds at this place.
+    /// The bounds at this point.
     pub(super) fn bounds(&self) -> Bounds<'_> {
         self.assumed.bounds(&self.scope.known)
     }

@@ -175,7 +175,7 @@ impl Lower<'_> {
                     let tensor = self.program.tensor(side.view.tensor);
                     let leaf = side.leaves[which];
                     match tensor.space {
-                        // Nothing is assumed of what is not read.
+                        // No assumptions on inputs that are not read.
                         _ if read.get(place) == Some(&false) => 1,
                         Space::Registers { .. } => 1,
                         Space::Global { .. } | Space::Shared { .. } if leaf.step != 1 || leaf.extent == 1 => {

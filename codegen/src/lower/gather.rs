@@ -14,7 +14,7 @@ use crate::view::leaf::{Leaf, leaves};
 const NAMES: [&str; 8] = ["i", "j", "l", "m", "n", "o", "p", "q"];
 
 impl Lower<'_> {
-    /// Loads each element of `to` from its place.
+    /// Loads each element of `to` from its coordinates.
     pub(super) fn gather(&mut self, from: &View, at: &[(u32, View)], to: &View) -> Result<()> {
         self.comment(format!("{} <- {}, each from its own place, {}", to.name, from.name, to.shape()));
         let reg = self.places[to.tensor as usize];
@@ -25,7 +25,7 @@ impl Lower<'_> {
         })
     }
 
-    /// Stores each element of `from` to its place, or updates what is there.
+    /// Stores each element of `from` to its coordinates, or updates the element there.
     pub(super) fn scatter(
         &mut self,
         from: &View,
@@ -60,7 +60,7 @@ impl Lower<'_> {
         })
     }
 
-    /// For each element of `own`, in registers: its place in memory, and the guard of that place's bounds.
+    /// For each element of `own`, in registers: its address in memory, and the guard of that address's bounds.
     #[allow(clippy::type_complexity)]
     fn each_place(
         &mut self,

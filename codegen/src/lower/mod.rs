@@ -64,8 +64,8 @@ pub(crate) fn verified(
     origin::find(written, policy)
 }
 
-/// The same for a program whose statements have identities, and what writing out its loops has made of it: where elements
-/// come from is found in the former, in which a tile is read by the iteration that copies it.
+/// The same for a program whose statements have identities, and for its version with loops written out. Origins of
+/// elements are analysed in the former, where the iteration that copies a tile reads it.
 pub(crate) fn lower_expanded(
     written: &Program,
     program: &Program,
@@ -433,7 +433,7 @@ impl<'p> Lower<'p> {
         }
     }
 
-    /// In the place of an integer that has no value here, which is an error.
+    /// A placeholder for an integer that has no value here, which is an error.
     fn unknown(&mut self, problem: Problem) -> Ix {
         self.unknown.get_or_insert((problem, self.scope.site));
         self.int(-1)

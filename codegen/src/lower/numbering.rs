@@ -57,7 +57,7 @@ impl Lower<'_> {
     }
 
     /// The target's indices of leaves for an element of a reduction's source: along a mode of extent 1 all elements have
-    /// one place.
+    /// one index.
     pub(super) fn target_at(&mut self, from: &View, to: &View, at: &[Ix]) -> Result<Vec<Ix>> {
         let mut places = Vec::new();
         for (coordinate, target) in self.modes_at(from, at)?.into_iter().zip(to.layout.modes()) {

@@ -41,7 +41,7 @@ impl Lower<'_> {
         let at = match guard {
             None => at,
             Some(guard) => {
-                // A flag beyond the edge is not set.
+                // An out-of-bounds flag is not set.
                 let outside = self.int(if tensor.elem == Elem::Bool { 0 } else { -1 });
                 let chosen = self.exprs().select(guard, at, outside);
                 self.name_here(chosen, &format!("{}_or_none", read.name))

@@ -164,7 +164,7 @@ impl Lower<'_> {
         }
     }
 
-    /// Out-of-bounds elements become the identity. They are given by the view and their place in it.
+    /// Out-of-bounds elements become the identity. They are given by the view and their index in it.
     pub(super) fn leave_out(
         &mut self,
         all: &Combined<'_>,
@@ -263,7 +263,7 @@ impl Lower<'_> {
     }
 
     /// The same where the last warp is partial: missing lanes contribute the identity. Lane 0 of every warp
-    /// gets the result: at each step it and its sources read from lanes that have combined everything beyond
+    /// gets the result: at each step it and its sources read from lanes that have combined everything above
     /// them.
     fn gather_in_first_lane(&mut self, all: &Combined<'_>, threads: i64) -> Result<()> {
         let len = self.results(all);
@@ -513,7 +513,7 @@ impl Lower<'_> {
         self.exprs().rem(over, extent)
     }
 
-    /// The place of one of a run's elements.
+    /// The address of one of a run's elements.
     pub(super) fn place_of_run(&mut self, kept: &Kept, array: u32, at: Ix, run: Ix) -> Mem {
         let by = self.int(kept.count);
         let row = self.exprs().mul(at, by);

@@ -211,7 +211,7 @@ impl Lower<'_> {
     pub(super) fn acquire(&mut self, ring: Id, phase: &Affine) {
         let (slot, round) = self.slot(ring, phase);
         let bar = self.rings[ring as usize] + 1;
-        // In the first round every slot is free: it waits for the phase before the first, which is complete.
+        // In the first pass over the ring every slot is free: it waits for the phase before the first, which is complete.
         let before = self.int(-1);
         let phase = self.exprs().add(round, before);
         let Ring { name, to, .. } = &self.program.rings[ring as usize];

@@ -20,7 +20,7 @@ use crate::typing::Types;
 use crate::view::View;
 use crate::view::leaf::leaves;
 
-/// What is done with an element: its index along each leaf, and its place in the order.
+/// What is done with an element: its index along each leaf, and its position in the order.
 type AtEach<'f, Of> = dyn FnMut(&mut Of, &[Ix], Ix) -> Result<()> + 'f;
 
 /// A level of more than one element.

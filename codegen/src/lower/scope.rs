@@ -1,5 +1,5 @@
-//! The environment of a block of statements, which ends with it: names, values of loop variables, the place
-//! in the program.
+//! The environment of a block of statements, which ends with it: names, values of loop variables, the
+//! position in the program.
 //!
 //! The kernel's own tables (parameters, arrays, names at its top) are in [`Lower`]. The environment is a
 //! value, so nothing leaks from one arm, role or iteration into the next.
@@ -30,7 +30,7 @@ pub(super) struct Scope {
     pub(super) names: Vec<(Ix, Id)>,
     /// Loops around the current statement.
     pub(super) loops: u32,
-    /// For each ring the group's place in it, once it is declared.
+    /// For each ring the group's position in it, once it is declared.
     pub(super) places: Vec<Option<Place>>,
     /// For each ordered section the group's phase counter, once it is declared.
     pub(super) orders: Vec<Option<Ix>>,
@@ -42,8 +42,8 @@ pub(super) struct Scope {
     pub(super) ahead: bool,
 }
 
-/// A group's place in a ring: the phase, how many slots the group has advanced, as two variables. A division by the
-/// number of slots would delay each access to a slot.
+/// A group's position in a ring: the phase, how many slots the group has advanced, as two variables. A division by
+/// the number of slots would delay each access to a slot.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     /// The slot.

@@ -220,7 +220,7 @@ impl Lower<'_> {
         let (mut from, to) = (self.affine(&of.from), self.end(of));
         let (begin, end) = (self.kernel.exprs.get(from), self.kernel.exprs.get(to));
         if !begin.is_narrow() || begin.hi > end.hi {
-            // A start beyond the end runs no iteration, so it is clamped to the end.
+            // A start behind the end runs no iteration, so it is clamped to the end.
             from = self.exprs().min(from, to);
         }
         let (first, end) = (self.kernel.exprs.get(from).clone(), self.kernel.exprs.get(to).clone());

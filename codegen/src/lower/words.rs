@@ -68,7 +68,7 @@ impl Lower<'_> {
         let elem = self.program.tensor(to.tensor).elem;
         let Some(row) = arithmetic(effect, elem, terms.len() + 1, self.kernel.arch) else { return Ok(false) };
         let (ins, to) = refined(ins, to)?;
-        // In place, elements are read where they are written.
+        // For an in-place update, elements are read where they are written.
         let moved =
             |view: &View| view.tensor == to.tensor && (&view.layout, &view.base) != (&to.layout, &to.base);
         if ins.iter().any(moved) {

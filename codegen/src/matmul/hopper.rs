@@ -339,7 +339,7 @@ impl Part<'_> {
         }
     }
 
-    /// One wgmma group stays in flight while the next is issued; a slot is released once the product that
+    /// One wgmma group is in flight while the next is issued; a slot is released once the product that
     /// reads it is done.
     fn multiply_in_flight(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
         b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {

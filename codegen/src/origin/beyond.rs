@@ -229,7 +229,7 @@ pub(super) fn taken_over(
 fn step_of(digits: &[(i64, i64)], (extent, by): (i64, i64)) -> Option<i64> {
     let mut below = 1;
     for (count, step) in digits {
-        // It stays within this digit.
+        // It remains within this digit.
         if by % below == 0 && by / below * extent <= *count {
             return Some(by / below * step);
         }

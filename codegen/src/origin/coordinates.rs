@@ -46,9 +46,9 @@ impl Origins<'_> {
                 let number = |n: u8| known[usize::from(n)].holds.filter(|_| has(n, edge));
                 let Some(same) = neutral(value, &number).filter(|n| !has(*n, edge)) else { return true };
                 // Out-of-bounds elements that are neutral leave an accumulator unchanged, so it gets no edge from
-                // them. One that has only been filled takes the edge if it is the same in every iteration. What is
-                // no accumulator, as a bias that rows are added to, has no elements of its own there, unless the
-                // whole tile is beyond the edge, as where a number from memory says which.
+                // them. One that has only been filled takes the edge if it is the same in every iteration. A tile
+                // that is no accumulator, such as a bias that rows are added to, has no elements of its own there,
+                // unless the whole tile is out of bounds, such as where a number from memory selects it.
                 let sum = &known[usize::from(same)];
                 let later = |coord: &Coord| matches!(coord, Coord::Var(var) if self.loops.iter().skip(sum.age).any(|of| of == var));
                 (!accumulates(same) && differs(edge)) || sum.is_filled() && !edge.moves(&later)
@@ -215,8 +215,8 @@ impl Edge {
     }
 }
 
-/// What a sum of coordinates is in all threads that store an element of this view, if it is the same: those that have copies of
-/// others' elements are beyond its limits.
+/// The value of a sum of coordinates, if it is the same in all threads that store an element of this view: threads with
+/// copies of others' elements are out of the view's limits.
 fn of_storing_threads(sum: Affine, view: &View, threads: i64) -> Option<Affine> {
     if !sum.per_thread() {
         return Some(sum);

@@ -1,4 +1,4 @@
-//! Masks: which edges reductions, scans and scatters leave out, and products that must not combine anything beyond K.
+//! Masks: which edges reductions, scans and scatters leave out, and products that must not combine anything past the end of K.
 
 use super::Origins;
 use super::beyond::{Beyond, Edge, State, union};
@@ -57,7 +57,7 @@ impl Origins<'_> {
     /// The edges whose out-of-bounds elements a scan replaces by the identity.
     pub(super) fn left_out(&self, from: &[View], nothing: &[Number], state: &State) -> Result<Vec<Edge>> {
         let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
-        // A tuple changes nothing if all of its entries do: where one tensor ends, another may go on.
+        // A tuple leaves the result unchanged if all of its entries do: where one tensor ends, another may go on.
         let mut entries = from.iter().zip(nothing);
         let inside = from.iter().all(|view| of(view).is_nothing());
         if inside || entries.all(|(view, nothing)| of(view).holds == Some(nothing.to_f64())) {
@@ -69,7 +69,7 @@ impl Origins<'_> {
         one_place(&from[0].name, edges)
     }
 
-    /// Refuses a product whose result depends on elements beyond K.
+    /// Refuses a product whose result depends on elements past the end of K.
     pub(super) fn changes_nothing(
         &mut self,
         operands: [&View; 2],
@@ -113,7 +113,7 @@ impl Origins<'_> {
         }
     }
 
-    /// What to write where operands do not hold these values beyond K.
+    /// What to write where operands do not contain these values past the end of K.
     fn other_fills(&self, operands: [&View; 2], fills: [f64; 2]) -> String {
         let elem = |view: &View| self.program.tensor(view.tensor).elem;
         let lacks = |(view, fill): &(&View, f64)| Number::from(*fill).value(elem(view)) != *fill;
@@ -155,7 +155,7 @@ impl Origins<'_> {
         }
     }
 
-    /// The error where it is unknown which elements are out of bounds, with the value that changes nothing.
+    /// The error where it is unknown which elements are out of bounds, with the identity.
     fn unknown(&self, from: &[View], (function, fill): (&str, &str), state: &State) -> Problem {
         let claim = format!("set those elements and say what they hold: {function}(x, beyond = {fill})");
         match from.iter().find(|view| self.is_idle(view, state)) {
@@ -189,8 +189,8 @@ fn identity(nothing: &[Number]) -> String {
     }
 }
 
-/// Edges of one coordinate, unless elements are computed from several places along it: at the edge these are in bounds
-/// in one place and out of bounds in another.
+/// Edges of one coordinate, unless elements are computed from several coordinates along it: at the edge, one may be in
+/// bounds and another out of bounds.
 fn one_place(name: &str, edges: Vec<Edge>) -> Result<Vec<Edge>> {
     if !are_apart(&edges) {
         return Ok(edges);

@@ -83,7 +83,7 @@ impl Origins<'_> {
         };
         // What is left of a coordinate of the source, on the modes of the target's tensor.
         let left = |mut edge: Edge| {
-            // Along a mode of extent 1 there is one place.
+            // Along a mode of extent 1 there is one coordinate.
             for (digits, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined) {
                 digits.clear();
             }
@@ -106,7 +106,7 @@ impl Origins<'_> {
         let kept =
             at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && !differs(at)));
         let at = Some(self.stored(kept.collect(), to));
-        // Where nothing but the fill is combined, no result is out of bounds.
+        // Where only the fill is combined, no result is out of bounds.
         let begun = source.begun.filter(|_| edges.as_ref().is_some_and(|edges| !edges.is_empty()));
         state.insert(to.tensor, Beyond { edges, holds, begun, at, age: before.age });
     }
@@ -159,7 +159,7 @@ impl Origins<'_> {
         state.insert(to.tensor, beyond);
     }
 
-    /// The value of what is out of bounds in a view, if threads beyond the limits of its tile read this fill.
+    /// The value of a view's out-of-bounds elements, if threads outside of its tile's limits read this fill.
     pub(super) fn read_as(&mut self, view: &View, known: &Beyond, fill: f64) -> Option<f64> {
         match self.limits_of(view).is_empty() {
             true => known.holds,
@@ -238,7 +238,7 @@ impl Origins<'_> {
     /// tensor, and whether these are all of its elements. It follows from one thread's part, where elements keep their
     /// coordinates.
     pub(super) fn in_shared(&mut self, by: Id, part: &Beyond, to: &View) -> Option<(Beyond, bool)> {
-        // What threads have beyond the tile is not stored.
+        // Threads' elements outside of the tile are not stored.
         let limits = self.limits_of(to);
         let tensor = self.program.tensor(to.tensor);
         let threads = i64::from(self.program.threads_of(by));

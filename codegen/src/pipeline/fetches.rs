@@ -2,8 +2,7 @@
 //!
 //! Each iteration has a slot of its own, so a tile that is copied in some iterations only is fetched ahead only where it is
 //! read under the same condition: elsewhere an iteration could read what an earlier one has copied, which is in another slot.
-//! Such a copy stays with the statements of its iteration, as does
-//! one of several to the same elements.
+//! Such a copy remains with the statements of its iteration, as does one of several to the same elements.
 
 use std::collections::BTreeSet;
 
@@ -107,7 +106,7 @@ impl<'p> Fetches<'p> {
         found
     }
 
-    /// The error where it fetches nothing.
+    /// The error where it fetches no tile.
     pub(super) fn none(&self, body: &[Stmt]) -> Problem {
         let mut copied = None;
         for stmt in body {

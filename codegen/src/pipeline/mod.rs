@@ -11,9 +11,9 @@
 //!                                             }
 //! ```
 //!
-//! Each shared tensor that the loop fills gets a mode for its slots: they are a ring, which the threads of the loop
-//! both fill and empty. `schedule` writes the loop with the ring's statements, `fill` its copies by their mechanisms, and
-//! [`crate::synchronise`] puts waits and barriers in the place of the ring's statements.
+//! Each shared tensor that the loop fills gets a mode for its slots: they are a ring, which the threads of the loop both
+//! fill and empty. `schedule` writes the loop with the ring's statements, `fill` its copies by their mechanisms, and
+//! [`crate::synchronise`] replaces the ring's statements by waits and barriers.
 //!
 //! Where an iteration is one product, whose k-steps can come in any order, and tiles do not divide K, the
 //! partial K tile comes first: only the copies in the prologue then depend on where K ends.

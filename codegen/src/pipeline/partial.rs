@@ -1,6 +1,6 @@
 //! The partial K tile. A product takes its k-steps in any order, so where tiles do not divide K the partial one can come
 //! first: then only copies of the prologue are predicated. It is a property of the program: tiles begin at the coordinates
-//! [`Coord::Begin`], which are 0 for the first tile, in place of multiples of the iteration.
+//! [`Coord::Begin`], which are 0 for the first tile, instead of multiples of the iteration.
 
 use tilewright_layout::Value;
 
@@ -9,7 +9,7 @@ use crate::thread::Id;
 use crate::tile::{Op, Program, Stmt};
 
 /// If every copy fetches the next tile along the same mode of one extent, and the work reads nothing else, the partial tile
-/// comes first: they begin at the coordinate that is returned, in the place of multiples of the iteration. Every k-step then has
+/// comes first: tiles begin at the coordinate that is returned, instead of multiples of the iteration. Every k-step then has
 /// another position in its tile. Which thread multiplies it must not depend on that, unless `sums_are_added`.
 pub(super) fn first(
     program: &Program,
@@ -118,8 +118,8 @@ fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> 
         let all = base.constant == 0 && covers(digits, tile);
         let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
         let whole = from.limits.get(mode).is_none_or(Option::is_none);
-        // Other coordinates of an element do not depend on its place in the tile along K, which differs from tile to tile:
-        // threads have their places in the tile, and no rows of their own.
+        // Other coordinates of an element do not depend on its position in the tile along K, which differs from tile to
+        // tile: threads have their positions in the tile, and no rows of their own.
         let place = |term: &(Coord, i64)| to.base.iter().any(|base| base.terms.contains(term));
         let others =
             (0..from.base.len()).filter(|other| *other != mode).flat_map(|other| &from.base[other].terms);

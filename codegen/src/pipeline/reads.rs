@@ -59,8 +59,8 @@ fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTree
     all
 }
 
-/// Splits a loop's body into the prefetch and the work. A number that both depend on is read twice. On one that the prefetch
-/// depends on so does what its copies bring, as to which elements lie beyond an edge.
+/// Splits a loop's body into the prefetch and the work. A number that both depend on is read twice. Where the prefetch
+/// depends on a number, so does which of the copied elements are out of bounds.
 pub(super) fn apart(fetches: &Fetches<'_>, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
     let program = fetches.program;
     let takes = |stmt: &Stmt| matches!(stmt.op, Op::Take { .. });

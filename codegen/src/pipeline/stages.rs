@@ -94,7 +94,7 @@ pub(super) fn is_staged(program: &Program, body: &[Stmt]) -> bool {
     all.any(|place| Some(place) != first)
 }
 
-/// For each loop with stages, by its variable, the register tensors that nothing outside of it uses.
+/// For each loop with stages, by its variable, the register tensors that are not used outside of it.
 pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
     fn count(stmt: &Stmt, to: &mut BTreeMap<Id, usize>) {
         stmt.each(&mut |stmt| {
@@ -282,7 +282,7 @@ impl Staged {
                     if let (Op::Step { past: inner @ Past::Anyway, .. }, Step::Before(_)) =
                         (&mut stmt.op, step)
                     {
-                        // Where the loop has no iteration, nothing has been loaded that it could store.
+                        // Where the loop has no iteration, no element to store has been loaded.
                         *inner = Past::Skip;
                     }
                     written.push(stmt);
@@ -306,7 +306,7 @@ impl Staged {
     }
 }
 
-/// A statement with an iteration in the place of the loop's variable.
+/// A statement with the loop's variable replaced by an iteration.
 fn at_iteration(mut stmt: Stmt, var: Id, iteration: &Affine) -> Result<Stmt> {
     let mut far = false;
     stmt.each_mut(&mut |stmt| {

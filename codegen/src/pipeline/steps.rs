@@ -122,8 +122,8 @@ impl Steps {
         }
         let (loads, work): (Vec<Stmt>, Vec<Stmt>) = body.into_iter().partition(|stmt| fetches.takes(stmt));
         let like = Stmt { op: Op::Sync, ..stmt.clone() };
-        // Edges and coordinates of elements are found per statement in terms of the loop's variable, which k-steps that
-        // are written out replace.
+        // Edges and coordinates of elements are analysed per statement in terms of the loop's variable, which k-steps
+        // that are written out replace.
         let mut follows = false;
         work.iter().for_each(|stmt| stmt.each(&mut |stmt| follows |= stmt.needs_coordinates()));
         Ok(Some(Steps {
@@ -296,7 +296,7 @@ pub(super) struct Exit {
 }
 
 impl Exit {
-    /// Leaves the loop if a k-step is beyond the end of K.
+    /// Leaves the loop if a k-step begins at the end of K or later.
     fn before(&self, k_step: &Affine) -> Result<Op> {
         let left = self.begin.plus(k_step, self.apart);
         let left = left.ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;

@@ -118,7 +118,7 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
     Ok(())
 }
 
-/// The accumulators of a loop that does nothing but copy tiles and multiply them.
+/// The accumulators of a loop that only copies tiles and multiplies them.
 fn summed(program: &Program, stmt: &Stmt) -> std::result::Result<Vec<View>, Diagnostic> {
     let Op::Pipelined { body, .. } = &stmt.op else { return Ok(Vec::new()) };
     let mut sums: Vec<View> = Vec::new();
@@ -217,7 +217,7 @@ fn exchanged(
         let elem = b.elem(acc);
         let name = format!("{}_sums", acc.name);
         let layout = layout_of_sums(b.program(), elem, [height, width], after)?;
-        // The first ones take the place of what the loop has read.
+        // The first ones overlay the tiles that the loop has read.
         let dead = if stored.is_empty() { ring.iter().copied().collect() } else { Vec::new() };
         let shape = |id: Id| b.program().tensor(id).layout.shape();
         let dead =

@@ -78,8 +78,8 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     if passes.get() { Err(far()) } else { Ok(()) }
 }
 
-/// Tiles along x are distributed in whole clusters, so blocks of the last one may have a tile beyond the grid. They go on,
-/// as the cluster's barriers and exchanges need all blocks, but write nothing to global memory.
+/// Tiles along x are distributed in whole clusters, so blocks of the last one may have a tile outside of the grid. They go
+/// on, as the cluster's barriers and exchanges need all blocks, but do not write to global memory.
 fn guard_writes(program: &mut Program, blocks: u32) {
     let Some(count) = program.grid[0] else { return };
     if blocks < 2 || count.factor() % i64::from(blocks) == 0 {

@@ -1,5 +1,5 @@
 //! Along which modes a tile in registers has elements of memory, at each reduction and scan: loads are known to end where
-//! their tile does, while the threads beyond a tile that was filled or numbered have elements of their own.
+//! their tile does, while threads outside of a tile that was filled or numbered have elements of their own.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,7 +26,7 @@ impl Bounded {
         loads.known
     }
 
-    /// The modes along which a tile has elements of memory where a statement combines it; nothing if that is not a tile in
+    /// The modes along which a tile has elements of memory where a statement combines it; `None` if it is not in
     /// registers.
     pub(super) fn modes(&self, stmt: &Stmt, tile: Id) -> Option<&[bool]> {
         self.0.get(&stmt.id)?.get(&tile).map(Vec::as_slice)

@@ -1,5 +1,5 @@
 //! Results that bulk stores write from shared memory, part after part, while the threads go on: to the next part, and in a
-//! persistent kernel to the next tile. Two buffers take the parts in turn.
+//! persistent kernel to the next tile. Parts alternate between two buffers.
 
 use tilewright_layout::{Digit, Distribution, Layout, Path, Value};
 
@@ -50,8 +50,8 @@ pub(super) struct BulkEpilogue {
 }
 
 impl Resolve {
-    /// Buffers for what a statement writes to global memory, where bulk stores can write it and nothing else accesses the
-    /// tensor: they are not ordered with other accesses.
+    /// Buffers for what a statement writes to global memory, where bulk stores can write it and no other statement
+    /// accesses the tensor: they are not ordered with other accesses.
     pub(super) fn bulk_epilogue(
         &mut self,
         stmt: &Stmt,
@@ -166,8 +166,8 @@ impl Resolve {
         (family as Id, (last.mode, members), own)
     }
 
-    /// The function of elements that a copied tile holds, where the statement before computed it and nothing else reads it:
-    /// each part is computed on its way.
+    /// The function of elements that computes a copied tile, where the statement before computed it and no other one reads
+    /// it: each part is computed on its way.
     fn computed_before(&self, from: &View, target: Id) -> Option<(Vec<View>, Expr)> {
         let once = self.forms.contains_key(&from.tensor) && self.uses.statements(from.tensor) == 2;
         let before = self.body.iter().rev().find(|stmt| stmt.op != Op::Sync).filter(|_| once)?;

@@ -108,7 +108,7 @@ impl Resolve {
         Ok(scratch)
     }
 
-    /// Shared memory for a statement, in the place of tiles that are no longer used.
+    /// Shared memory for a statement, which overlays tiles that are no longer used.
     pub(super) fn scratch(&mut self, stmt: &Stmt, name: &str, elem: Elem, layout: Composed) -> Result<View> {
         let free = self.free(stmt);
         if self.in_flight.any(stmt, &free) {

@@ -1,5 +1,5 @@
 //! The distribution of each register tile over threads. Known distributions propagate along statements. Where
-//! nothing is known, the largest statement is distributed for coalesced, vectorized accesses to memory.
+//! none is known, the largest statement is distributed for coalesced, vectorized accesses to memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -283,7 +283,7 @@ fn bytes(program: &Program, view: &View) -> i64 {
     i64::from(elem.bytes())
 }
 
-/// Does a view reach beyond the edges of its tensor along a mode, where elements are clamped one by one?
+/// May a view exceed its tensor along a mode, where elements are clamped one by one?
 fn is_clamped(view: &View, mode: usize) -> bool {
     let along = view.layout.mode(mode).ok().and_then(|mode| mode.leaves().next());
     matches!(along, Some((_, Value::Basis { path, .. }))

@@ -42,7 +42,7 @@ impl Resolve {
         Ok(())
     }
 
-    /// Threads with elements beyond the tile, which they do not divide, store these nowhere.
+    /// Where threads do not divide the tile, their elements outside of it are not stored.
     fn skip_beyond_tile(&mut self, stmt: &Stmt, at: &mut [(Id, View)], d: &Distribution) -> Result<()> {
         if let Some((_, place)) = at.first_mut() {
             *place = self.in_tile(stmt, place.clone(), d, (-1).into())?;
@@ -50,8 +50,7 @@ impl Resolve {
         Ok(())
     }
 
-    /// The part of a thread with this number in the place of elements beyond the tile, which threads have that do not divide
-    /// it.
+    /// A thread's part of a tile. Where threads do not divide the tile, elements outside of it become `otherwise`.
     pub(super) fn in_tile(
         &mut self,
         stmt: &Stmt,

@@ -20,8 +20,8 @@ fn still(extent: i64) -> Result<Layout> {
     Ok(Layout::new(extent, 0i64)?)
 }
 
-/// A thread's part of a view of memory. A mode of extent 1 where the tile has more is broadcast. Elements
-/// beyond the tile are masked. If several threads have the same elements, only the first one `stores` them.
+/// A thread's part of a view of memory. A mode of extent 1 where the tile has more is broadcast. Elements outside of
+/// the tile are masked. If several threads have the same elements, only the first one `stores` them.
 pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> Result<View> {
     let thread = Affine::from(Coord::Thread(by));
     let modes: Vec<Layout> = view.layout.modes().collect();
@@ -231,8 +231,8 @@ fn single(d: &Distribution, mode: usize) -> Option<usize> {
     (!has(mode)).then(|| d.value_digits().len() + (0..mode).filter(|mode| !has(*mode)).count())
 }
 
-/// A layout of a thread's fragment for each digit of another distribution's values, where each thread holds what that gives
-/// it; `None` where it does not.
+/// A layout of a thread's fragment for each value submode of another distribution, if each thread has the same elements in
+/// both; `None` otherwise.
 pub(super) fn arranged(own: &Distribution, to: &Distribution) -> Result<Option<Vec<Layout>>> {
     if own.exchange(to) != Exchange::Registers {
         return Ok(None);

@@ -70,7 +70,7 @@ fn found(
                 let modes = if view.tensor == id { shown(view).unwrap_or_default() } else { Vec::new() };
                 let [Some(rows), Some(k)] = modes[..] else { continue };
                 if view.extents() == Some(vec![tile[rows], tile[k]]) {
-                    // What does not fit is said where the product is written out.
+                    // A tile that does not fit is reported where the product is written out.
                     uses = uses.clone().multiplied_as(mma, operand, [rows, k]).unwrap_or(uses);
                 }
             }

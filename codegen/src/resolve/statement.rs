@@ -379,7 +379,7 @@ impl Resolve {
         Ok(own)
     }
 
-    /// Statements that builder calls make, in place of one.
+    /// Replaces a statement by the statements that builder calls make.
     pub(super) fn built(&mut self, stmt: &Stmt, make: impl FnOnce(&mut Builder) -> Result<()>) -> Result<()> {
         let program = std::mem::take(&mut self.program);
         let (program, made) = Builder::resumed(program, stmt.span, stmt.by, make);

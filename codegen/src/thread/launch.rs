@@ -125,7 +125,7 @@ pub enum Fact {
     Small {
         /// The parameter.
         param: Id,
-        /// How far beyond its extent each mode is accessed.
+        /// The distance past its extent up to which each mode is accessed.
         beyond: Vec<u32>,
     },
 }

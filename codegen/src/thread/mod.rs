@@ -1,5 +1,5 @@
-//! The thread program: the imperative IR of one thread. The CUDA printer and the simulator read this and
-//! nothing else.
+//! The thread program: the imperative IR of one thread. The CUDA printer and the simulator read this
+//! alone.
 //!
 //! Structured control flow. Everything is an index into one of the kernel's own tables; index expressions
 //! live in [`Exprs`]. A collective statement names the group that must arrive at it.
@@ -144,7 +144,7 @@ pub struct Shared {
     pub offset: u32,
     /// Alignment in bytes.
     pub align: u32,
-    /// What it holds, for the comment: `128x8, (128,8):(1,129)`.
+    /// Its contents, for the comment: `128x8, (128,8):(1,129)`.
     pub note: String,
 }
 
@@ -228,13 +228,13 @@ pub struct Var {
 pub struct Site {
     /// The tensor, if it touches one.
     pub tensor: String,
-    /// The place in the user's text.
+    /// The span in the user's text.
     pub span: Span,
     /// Coordinates in the user's tensor, one for each mode.
     pub coord: Vec<Ix>,
 }
 
-/// A place in memory, in elements.
+/// An address in memory, in elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mem {
     /// Which memory.
@@ -289,7 +289,7 @@ pub enum Val {
     Cast(Elem, Box<Val>),
     /// The bits of an element of 4 bytes, as another type of 4 bytes.
     Bits(Elem, Box<Val>),
-    /// Select by a guard: where it holds the first, elsewhere the second.
+    /// Select by a guard: where it is true the first, elsewhere the second.
     Guarded(Ix, Box<Val>, Box<Val>),
     /// A comparison: 1 or 0.
     Cmp(Cmp, Box<Val>, Box<Val>),

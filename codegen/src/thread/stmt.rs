@@ -149,29 +149,29 @@ pub enum Op {
         /// Statements.
         body: Vec<Stmt>,
     },
-    /// Leaves an enclosing loop where the condition holds; uniform in all threads that run it.
+    /// Leaves an enclosing loop where the condition is true; uniform in all threads that run it.
     Leave {
         /// The loop's variable.
         of: Id,
-        /// The condition: not 0 where it holds.
+        /// The condition: not 0 where it is true.
         cond: Ix,
     },
     /// A condition.
     If {
-        /// Not 0 where it holds.
+        /// Not 0 where it is true.
         cond: Ix,
-        /// Where it holds.
+        /// Where it is true.
         then: Vec<Stmt>,
-        /// Where it does not.
+        /// Where it is false.
         other: Vec<Stmt>,
     },
     /// A condition on a value that is uniform in the grid: scalar arguments.
     When {
-        /// Not 0 where it holds.
+        /// Not 0 where it is true.
         cond: Val,
-        /// Where it holds.
+        /// Where it is true.
         then: Vec<Stmt>,
-        /// Where it does not.
+        /// Where it is false.
         other: Vec<Stmt>,
     },
     /// Warp specialisation: disjoint ranges of warps with different bodies, as one chain of branches.

@@ -40,7 +40,7 @@ pub(crate) enum Use {
 /// What a statement itself does to the order of accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Order {
-    /// Nothing: it computes, accesses memory, or contains other statements.
+    /// No effect on the order: it computes, accesses memory, or contains other statements.
     Nothing,
     /// Issues an instruction, which may complete later: [`Atom::done`].
     Issue(&'static Atom),

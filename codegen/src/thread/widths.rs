@@ -24,7 +24,7 @@ impl fmt::Display for TooNarrow {
 }
 
 impl Kernel {
-    /// Checks that every variable, parameter and operand of 32 bits holds its values.
+    /// Checks that the values of every 32-bit variable, parameter and operand fit.
     pub fn check_widths(&self) -> Result<(), TooNarrow> {
         let refuse = |what: String, range| Err(TooNarrow { site: 0, what, range });
         for known in self.exprs.iter() {

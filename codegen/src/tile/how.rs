@@ -28,7 +28,7 @@ pub enum Past {
 pub struct Place {
     /// Its stage: how many steps later than stage 0 it runs.
     pub stage: u32,
-    /// Its place in a step.
+    /// Its position in a step.
     pub place: u32,
 }
 
@@ -49,7 +49,7 @@ pub struct Ahead {
     pub fragments: u32,
     /// With two k-steps in registers: a loop-exit test after each k-step. It keeps nvcc from interleaving
     /// k-steps, which would cost register moves. Without it an iteration multiplies its whole tile, zeros
-    /// beyond K included.
+    /// past the end of K included.
     pub exits: bool,
     /// A producer of its own issues the copies, in bulk, into a ring.
     pub producer: bool,
@@ -87,7 +87,7 @@ pub enum How {
 /// What a product is made of.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Multiply {
-    /// Multiply-adds of each thread, or other operations in the place of + and ·.
+    /// Multiply-adds of each thread, or other operations than + and ·.
     Scalar(Semiring),
     /// A row of the atom table.
     Atom(&'static Atom),

@@ -202,7 +202,7 @@ pub struct Ring {
     /// The consumer: all of the group; of a family, one member for each slot.
     pub to: Id,
     /// Arrivals that make a slot full, besides transaction bytes of bulk copies. 0 where producer and consumer are one
-    /// group, whose barriers take the place of mbarriers.
+    /// group, whose barriers replace mbarriers.
     pub arrivals: u32,
     /// The cluster mode over which slots are filled together, if any.
     pub over_cluster: Option<u8>,

@@ -1,6 +1,6 @@
 //! Roles that only fill rings by bulk copies: one elected thread issues these, so one warp of the group runs the role. If
-//! several ran it, nothing would order their waits for free slots among each other: one that falls behind would wait for a
-//! phase that has passed.
+//! several ran it, their waits for free slots would not be ordered among each other: one that falls behind would wait for
+//! a phase that has passed.
 
 use super::{Op, Program, Stmt};
 use crate::id::Id;

@@ -94,7 +94,7 @@ pub enum Op {
         /// The threads that it spans, besides each thread's own elements.
         across: Across,
         /// The value of out-of-bounds elements of the user's tensor, where its author gives it; otherwise
-        /// they are found and left out.
+        /// they are masked.
         beyond: Option<Number>,
     },
     /// Reduces tuples of elements along the modes that targets lack (extent 1 there), by an associative and
@@ -110,8 +110,8 @@ pub enum Op {
         nothing: Vec<Number>,
         /// The threads that it spans, besides each thread's own elements.
         across: Across,
-        /// Do out-of-bounds elements of the user's tensor hold the identity, as its author says? Otherwise they are
-        /// found and left out.
+        /// Are out-of-bounds elements of the user's tensor the identity, as its author says? Otherwise they are
+        /// masked.
         beyond: bool,
     },
     /// Combines each element, or tuple, with all elements before it.
@@ -201,7 +201,7 @@ pub enum Op {
         /// What is done.
         body: Vec<Stmt>,
     },
-    /// Leaves an enclosing loop where a condition holds; uniform in the group.
+    /// Leaves an enclosing loop where a condition is true; uniform in the group.
     Leave {
         /// The loop's variable.
         of: Id,
@@ -218,8 +218,8 @@ pub enum Op {
         /// The sums.
         acc: View,
     },
-    /// An annotation without code: until the ring advances, `to`, a slot of it, holds what another group has copied
-    /// from `from`, and zeros beyond the tensor.
+    /// An annotation without code: until the ring advances, `to`, a slot of it, contains the elements that another
+    /// group has copied from `from`, and zeros for out-of-bounds elements.
     Holds {
         /// The elements.
         from: View,
@@ -243,28 +243,28 @@ pub enum Op {
         var: Id,
         /// Its value, which is not negative.
         at: Affine,
-        /// How an out-of-range iteration, at the variable's extent or beyond, is handled.
+        /// How an out-of-range iteration, at the variable's extent or above, is handled.
         past: Past,
         /// What is done.
         body: Vec<Stmt>,
     },
-    /// A condition on integers. Where it diverges from thread to thread, nothing inside waits for other
-    /// threads.
+    /// A condition on integers. Where it diverges from thread to thread, no statement inside waits for
+    /// other threads.
     If {
         /// The condition.
         test: Test,
-        /// Where it holds.
+        /// Where it is true.
         then: Vec<Stmt>,
-        /// Where it does not.
+        /// Where it is false.
         other: Vec<Stmt>,
     },
     /// A condition on scalar arguments, uniform in the grid.
     When {
         /// The condition.
         cond: Expr,
-        /// Where it holds.
+        /// Where it is true.
         then: Vec<Stmt>,
-        /// Where it does not.
+        /// Where it is false.
         other: Vec<Stmt>,
     },
     /// Warp specialisation: groups that do different things at the same time.

@@ -109,8 +109,8 @@ impl Stmt {
         }
     }
 
-    /// Does its code depend on which coordinates its elements have: masks of reductions, functions of coordinates, what
-    /// operands of a product hold beyond K?
+    /// Does its code depend on which coordinates its elements have: masks of reductions, functions of coordinates,
+    /// operands of a product past the end of K?
     pub fn needs_coordinates(&self) -> bool {
         match &self.op {
             Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } => true,

@@ -100,7 +100,7 @@ impl Builder {
         let own = self.partition_accumulators(mma, &own)?.with_name("own");
         let mut sums = None;
         for round in 0..parts / at_once {
-            // The sums of a tile before, or of a round, must have been read.
+            // The sums of the previous tile, or of the previous parts, must have been read.
             self.sync();
             match at_once == parts {
                 true => self.copy(acc, &own)?,

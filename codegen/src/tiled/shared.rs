@@ -49,7 +49,7 @@ impl SharedUses {
     fn copied(self, fill: &Fill, transfer: Transfer) -> Result<SharedUses> {
         let tv = fill.tv(self.tile[0])?;
         let vector = fill.deal.values[self.contiguous];
-        // A partial round is left out.
+        // A partial iteration is left out.
         match inside(&tv, self.tile) {
             true => self.used(&tv, vector, transfer),
             false => Ok(self),

@@ -191,7 +191,7 @@ pub(super) struct Promoting {
     steps: i64,
 }
 
-/// One index of a mode, which stays with extent 1.
+/// One index of a mode, which remains with extent 1.
 fn part(b: &mut Builder, view: &View, mode: usize, at: &Affine) -> Result<View> {
     let which = |place| if place == mode { At::Index(at.clone()) } else { At::All };
     let part = b.slice(view, &(0..view.rank()).map(which).collect::<Vec<_>>())?;

@@ -1,4 +1,4 @@
-//! Views beyond the bounds of tiles and tensors: shifted, with a halo, clamped.
+//! Views that exceed the bounds of tiles and tensors: shifted, with a halo, clamped.
 
 use tilewright_layout::{Layout, Value};
 

@@ -13,13 +13,12 @@ pub struct Deal {
     /// The projection: which modes of the thread layout take part, assigned to the modes of the view in
     /// order; all without a projection.
     pub keep: Option<Vec<bool>>,
-    /// The vector width: consecutive elements of each mode that a thread takes at once; 1 where nothing is
-    /// said.
+    /// The vector width: consecutive elements of each mode that a thread takes at once; 1 by default.
     pub values: Vec<i64>,
     /// A ragged partition: threads need not divide the extent.
     pub ragged: bool,
-    /// Whether surplus elements of a ragged partition may be copies of others, where the mode repeats one element. Nothing says
-    /// which elements of a thread are surplus, so that a sum of its part would count them.
+    /// Whether surplus elements of a ragged partition may be copies of others, where the mode repeats one element. Surplus
+    /// elements of a thread are not marked, so that a sum of its part would count them.
     pub surplus: bool,
     /// A swizzle of thread indices before their layout: with the same tiles, other lanes are neighbours.
     pub swizzle: Swizzle,

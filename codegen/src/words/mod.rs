@@ -14,7 +14,7 @@ use crate::elem::Elem;
 use crate::kernel_def::{KernelDef, Places};
 use crate::spelling::did_you_mean;
 
-/// Keys with their values, and the place of each part in the text.
+/// Keys with their values, and the range of each part in the text.
 #[derive(Clone, Debug)]
 pub struct Words {
     text: String,
@@ -227,7 +227,7 @@ fn same_name(a: &Arg, b: &Arg) -> bool {
     text(a) == text(b)
 }
 
-/// Arithmetic over literals; otherwise the place of the offending part.
+/// Arithmetic over literals; otherwise the span of the offending part.
 fn number(from: &Expr) -> Result<i64, Span> {
     let (first, links) = from.chain();
     let first = match &first.kind {

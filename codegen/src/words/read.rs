@@ -1,4 +1,4 @@
-//! A recursive descent parser from text to keys and values. Every part gets a number and a place.
+//! A recursive descent parser from text to keys and values. Every part gets a number and a range of the text.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use crate::ast::{Arg, Binary, Expr, ExprKind, Name, Pattern, Span, Unary};
 use crate::diagnostic::Diagnostic;
 use crate::limits::{DEEPEST, LONGEST_CHAIN};
 
-/// A mistake and its place; the diagnostic's own span is not set.
+/// A mistake and its range; the diagnostic's own span is not set.
 pub(super) type Wrong = (Range<usize>, Diagnostic);
 type Result<T> = std::result::Result<T, Wrong>;
 

@@ -37,7 +37,7 @@ pub(super) enum Function {
     },
 }
 
-/// Where two functions differ: a thread and a value, and both results there, relative to a place where both
+/// Where two functions differ: a thread and a value, and both results there, relative to a point where both
 /// are 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Witness {

@@ -49,7 +49,7 @@ pub(super) struct Coordinates<F> {
 /// What is known about a tensor.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Origin<F> {
-    /// Nothing was written but constants, which have no coordinates.
+    /// Only constants were written, which have no coordinates.
     Any,
     /// It cannot be followed.
     Unknown,
@@ -70,7 +70,7 @@ impl<F: PartialEq> PartialEq for Coordinates<F> {
 }
 
 impl<F: Clone + PartialEq> Origin<F> {
-    /// The join of two states: what holds on both paths.
+    /// The join of two states: what is true on both paths.
     pub(super) fn join(&self, other: &Origin<F>) -> Origin<F> {
         match (self, other) {
             (Origin::Any, known) | (known, Origin::Any) => known.clone(),

@@ -172,7 +172,7 @@ impl<'v> Access<'v> {
                 let Some(coordinate) = lists.at(thread, element) else { continue };
                 let place = self.index(&starts[class[thread as usize]], element, &still)?;
                 match at.get_mut(place)? {
-                    // Two coordinates collide in one place.
+                    // Two coordinates collide in one element.
                     Some(known) if *known != coordinate => return None,
                     known => *known = Some(coordinate),
                 }
@@ -186,7 +186,7 @@ impl<'v> Access<'v> {
         let mut along = Vec::new();
         for (mode, still) in still.iter().enumerate() {
             if *still {
-                // A table that leaves a mode out says nothing about steps along it.
+                // A table without a mode has no steps along it.
                 if self.moves(mode) {
                     return None;
                 }

@@ -104,7 +104,7 @@ pub(super) fn contracted(
     }
 }
 
-/// The axes of two different sizes along which both operands run, each along one alone, where nothing says that the sizes are
+/// The axes of two different sizes along which both operands run, each along one alone, where the sizes are not known to be
 /// equal.
 pub(super) fn apart<'s>(
     program: &Program,

@@ -120,7 +120,7 @@ impl<'p> Walk<'p, '_> {
         });
     }
 
-    /// Two accesses that nothing orders.
+    /// Two unordered accesses.
     pub(super) fn unordered(&mut self, race: &Race<'p, '_>, tensors: &[Id]) {
         let Race { past, now, clash } = race;
         let breaks = |event: &&Event<'p>| event.slot.is_some_and(|slot| slot.hold != Hold::Now);

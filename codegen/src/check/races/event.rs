@@ -37,7 +37,7 @@ pub(super) struct Event<'p> {
     pub(super) slot: Option<Slot>,
 }
 
-/// A slot of a ring, and whether the group holds it.
+/// A slot of a ring, and whether the group owns it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Slot {
     pub(super) ring: Id,

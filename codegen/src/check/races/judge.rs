@@ -1,4 +1,4 @@
-//! Compares the accesses of a statement with those before them that nothing orders.
+//! Compares the accesses of a statement with unordered earlier accesses.
 
 use super::event::{Completes, Event, Flights, Slot};
 use super::walk::{Running, Walk};
@@ -6,7 +6,7 @@ use crate::check::touch::{Clash, Place};
 use crate::thread::Id;
 use crate::tile::Stmt;
 
-/// A pair of accesses that nothing orders, and an element of both.
+/// A pair of unordered accesses, and an element of both.
 pub(super) struct Race<'p, 'e> {
     pub(super) past: Event<'p>,
     pub(super) now: &'e Event<'p>,
@@ -54,7 +54,7 @@ impl<'p> Walk<'p, '_> {
         self.state.past.clear();
     }
 
-    /// An operation in flight orders nothing: what it writes can be neither read nor overwritten, and what it reads
+    /// An operation in flight is unordered: what it writes can be neither read nor overwritten, and what it reads
     /// cannot be overwritten. Is there such an access?
     fn meets_flights(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) -> bool {
         let mut caught: Vec<(Event<'p>, &Event<'p>)> = Vec::new();

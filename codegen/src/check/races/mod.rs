@@ -1,6 +1,6 @@
 //! Races in shared memory. The program is walked as a block runs it, the first iterations of each loop. Every access to
-//! a shared tensor is checked against those that nothing orders before it: barriers of the block or of a group, slots
-//! of rings that are handed from one group to another, waits for operations in flight, ordered sections.
+//! a shared tensor is checked against accesses that are not ordered before it by barriers of the block or of a group,
+//! slots of rings that are handed from one group to another, waits for operations in flight, ordered sections.
 //!
 //! A copy from global to shared memory is in flight until a wait, and then visible to the thread that started it; a
 //! barrier makes it visible to the others. Groups with different roles run concurrently. A reported race happens in a

@@ -96,7 +96,7 @@ impl<'p> State<'p> {
         self.past.extend(landed.into_iter().flat_map(|group| group.all).map(|event| Event { time, ..event }));
     }
 
-    /// Nothing is in flight any more, and everybody knows all.
+    /// No operation is in flight any more, and all warps know all.
     pub(super) fn settle(&mut self) {
         self.past.clear();
         self.flights.clear();

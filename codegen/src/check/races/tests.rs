@@ -286,8 +286,8 @@ fn rings_order_waits_of_several_warps() {
     check("four warps that meet", filled_by(4, &meets), "");
 }
 
-/// A tile is filled asynchronously (1) and waited for (2), in all blocks or in some; another
-/// tile in its place is written (3).
+/// A tile is filled asynchronously (1) and waited for (2), in all blocks or in some; another tile
+/// in the same memory is written (3).
 fn overlaid(always: bool) -> Program {
     let mut b = Builder::new("overlaid");
     let x = b.tensor("x", Elem::F32, (Value::symbol("N"),), None, false).unwrap();
@@ -370,7 +370,7 @@ fn named_barriers_order_their_groups() {
     );
 }
 
-/// Members of a family write a tile (1) and read it transposed (3), with a barrier of each (2): in turn, or all at once.
+/// Members of a family write a tile (1) and read it transposed (3), with a barrier of each (2): one by one, or at once.
 fn in_turn(ordered: bool) -> Program {
     let mut b = Builder::new("in_turn");
     let y = b.tensor("y", Elem::F32, (8i64, 8i64, 2i64), None, true).unwrap();

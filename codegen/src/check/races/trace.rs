@@ -93,7 +93,7 @@ pub(super) struct Role<'p> {
 pub(super) struct Unroll<'p> {
     program: &'p Program,
     env: Env,
-    /// The environment of the last step, if nothing has changed since.
+    /// The environment of the last step, if it has not changed since.
     shared: Option<Rc<Env>>,
     steps: Vec<Step<'p>>,
     /// Extents of loops that have been unrolled, and for how many iterations.

@@ -192,8 +192,8 @@ impl Sizes {
         self.store_parts(out).0.min(2)
     }
 
-    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers. Sums that a cluster adds take the
-    /// ring's place.
+    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers. Sums that a cluster adds overlay
+    /// the ring.
     fn room(&self, out: Elem) -> i64 {
         let part = ROWS * self.store_parts(out).1 * i64::from(out.bytes());
         let epilogue = match self.split_k {

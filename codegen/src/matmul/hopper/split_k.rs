@@ -45,7 +45,7 @@ impl Part<'_> {
             along.push(Size::symbol("L"));
         }
         b.blocks(0, &along)?;
-        // The sums take the ring's place: its last slot has been read before they are written.
+        // The sums overlay the ring: its last slot has been read before they are written.
         let ring = slots.into_iter().chain(self.scales.iter().map(|all| &all.to));
         let ring: Vec<&View> = ring.chain(self.split.as_ref().map(|split| &split.low)).collect();
         let sums = b.shared_over("sums", c.acc, layout_of_sums(c, [bm, bn])?, &ring)?;
