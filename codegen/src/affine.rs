@@ -36,25 +36,25 @@ pub enum Coord {
     Phase(Id),
     /// `of / over`, and its remainder by `extent` where there is one.
     Digit {
-        /// Of what.
+        /// The dividend.
         of: Box<Affine>,
-        /// Divided by.
+        /// The divisor.
         over: i64,
-        /// Taken modulo.
+        /// The modulus.
         extent: Option<i64>,
     },
     /// A size that launch knows, `of / over` rounded up.
     Size {
         /// The extent or stride.
         of: Symbol,
-        /// Divided by.
+        /// The divisor.
         over: u32,
     },
     /// An integer argument.
     Scalar(Id),
     /// An integer that [`crate::tile::Op::Take`] has read.
     Loaded {
-        /// Which, in [`crate::tile::Program::reads`].
+        /// Its index in [`crate::tile::Program::reads`].
         number: Id,
         /// May it differ from thread to thread?
         per_thread: bool,
@@ -66,7 +66,7 @@ pub enum Coord {
 /// Why an integer has no value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Undefined {
-    /// A result that 64 bits do not represent.
+    /// A result that does not fit 64 bits.
     Overflows,
     /// A divisor that is not positive.
     DividesBy(i64),

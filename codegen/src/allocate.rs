@@ -16,11 +16,11 @@ const MBARRIER: u32 = 8;
 /// Offsets in bytes.
 #[derive(Default)]
 pub(crate) struct Allocation {
-    /// Of tensors in shared memory.
+    /// Offsets of tensors in shared memory.
     pub(crate) tiles: BTreeMap<Id, u32>,
-    /// For each ring, of its `full` and `empty` mbarriers, one for each slot.
+    /// For each ring, the offsets of its `full` and `empty` mbarriers, one for each slot.
     pub(crate) rings: Vec<[u32; 2]>,
-    /// For each ordered section, of its mbarriers, one for each part.
+    /// For each ordered section, the offset of its mbarriers, one for each part.
     pub(crate) orders: Vec<u32>,
     /// The end.
     pub(crate) bytes: u32,

@@ -101,7 +101,7 @@ pub struct ConstParam {
 pub struct TypeParam {
     /// Its name.
     pub name: Name,
-    /// What it may stand for; the first is the default.
+    /// The types that it may stand for; the first is the default.
     pub allowed: Vec<Name>,
 }
 
@@ -112,7 +112,7 @@ pub struct Param {
     pub name: Name,
     /// `f32`, or the name of a type parameter.
     pub elem: Name,
-    /// What it is.
+    /// Its kind.
     pub kind: ParamKind,
 }
 
@@ -137,7 +137,7 @@ pub enum ParamKind {
 pub struct Stmt {
     /// Where it stands.
     pub span: Span,
-    /// What it does.
+    /// Its kind, with its parts.
     pub kind: StmtKind,
 }
 
@@ -146,14 +146,14 @@ pub struct Stmt {
 pub enum StmtKind {
     /// `let pattern = value;`
     Let {
-        /// What is bound.
+        /// The names that are bound.
         pattern: Pattern,
-        /// To what.
+        /// The value.
         value: Expr,
     },
     /// `target = value;`, or `target += value;` with an operator.
     Assign {
-        /// What is changed.
+        /// The target.
         target: Expr,
         /// `+` of `+=`.
         op: Option<Binary>,
@@ -214,7 +214,7 @@ pub enum Pattern {
 pub struct Expr {
     /// Where it stands.
     pub span: Span,
-    /// What it is.
+    /// Its kind.
     pub kind: ExprKind,
 }
 
@@ -250,7 +250,7 @@ pub enum ExprKind {
     },
     /// `receiver.method(arguments)`
     Method {
-        /// What it is called on.
+        /// The receiver.
         receiver: Box<Expr>,
         /// The method.
         method: Name,
@@ -259,16 +259,16 @@ pub enum ExprKind {
     },
     /// `base.field`, also `base.0`.
     Field {
-        /// Of what.
+        /// The base.
         base: Box<Expr>,
-        /// Which.
+        /// The name or number of the field.
         field: Name,
     },
     /// `base[index]`
     Index {
-        /// Of what.
+        /// The base.
         base: Box<Expr>,
-        /// Where.
+        /// The index.
         index: Box<Expr>,
     },
     /// `-a`, `!a`
@@ -295,7 +295,7 @@ pub enum ExprKind {
     },
     /// `{ let x = …; value }` as a value: names for parts of it.
     Block {
-        /// What is bound, in order.
+        /// The bindings, in order.
         lets: Vec<(Pattern, Expr)>,
         /// The value.
         value: Box<Expr>,

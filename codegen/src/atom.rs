@@ -27,7 +27,7 @@ pub struct Atom {
     pub done: Done,
     /// Does it reach shared memory through the asynchronous proxy?
     pub async_proxy: bool,
-    /// What it does.
+    /// Its effect.
     pub effect: Effect,
 }
 
@@ -45,7 +45,7 @@ impl Atom {
 pub struct Operand {
     /// Its name in the text.
     pub name: char,
-    /// What it is.
+    /// Its kind.
     pub kind: OperandKind,
     /// Its element type.
     pub elem: Elem,
@@ -56,7 +56,7 @@ pub struct Operand {
     pub tv: &'static str,
 }
 
-/// What an operand is.
+/// The kinds of operands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OperandKind {
     /// Registers of each thread: packed 32-bit words, or one register per element.
@@ -94,7 +94,7 @@ pub enum Done {
     Mbarrier,
 }
 
-/// What an instruction does.
+/// The effect of an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Copies elements from one operand to another.

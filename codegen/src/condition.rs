@@ -20,9 +20,9 @@ pub enum Test {
     Equal(Affine, Affine),
     /// A condition on scalar arguments.
     Holds(Expr),
-    /// It does not hold.
+    /// The test is false.
     Not(Box<Test>),
-    /// Both hold.
+    /// Both are true.
     Both(Box<[Test; 2]>),
     /// At least one is true.
     Either(Box<[Test; 2]>),

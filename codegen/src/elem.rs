@@ -32,7 +32,7 @@ wire! {
     }
 }
 
-/// What the values of a type are.
+/// The kind of a type's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Floating-point numbers.
@@ -120,7 +120,7 @@ impl Elem {
         self.row().bytes
     }
 
-    /// What its values are.
+    /// The kind of its values.
     #[inline]
     pub fn kind(self) -> Kind {
         self.row().kind

@@ -22,7 +22,7 @@ pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     const ZERO: Self;
     /// Its bits, in the low ones.
     fn to_raw(self) -> u64;
-    /// The element of these bits; those above its width are ignored.
+    /// The element of these bits; bits above its width are ignored.
     fn from_raw(bits: u64) -> Self;
 }
 

@@ -12,8 +12,8 @@ use crate::thread::{Cost, Kernel, Reg};
 use load::Load;
 use meter::{Edges, Meter};
 
-/// What a multiprocessor does in a clock, and for how many clocks it waits: of an H100 at 1.98 GHz, fitted to the times of
-/// all variants of eleven kinds of products at sixty sizes; see bench/log/2026-11-25.md, "One estimate".
+/// Throughputs and latencies of a multiprocessor, in clocks: of an H100 at 1.98 GHz, fitted to the times of all variants
+/// of eleven kinds of products at sixty sizes; see bench/log/2026-11-25.md, "One estimate".
 mod device {
     /// Operations of the tensor cores in a clock, as a part of the peak in [`crate::target::Target::tensor`].
     pub(super) const TENSOR: f64 = 0.93;
@@ -66,8 +66,8 @@ mod device {
 /// Clocks in a second.
 pub(crate) const HERTZ: f64 = 1.98e9;
 
-/// What a kernel takes once in a tile, and the loop that takes most of a multiprocessor: how often it runs, and an
-/// iteration. `None` where the number of iterations is unknown.
+/// The load of a kernel once in a tile, and of the loop with the largest load: its number of iterations, and the
+/// load of one. `None` where the number of iterations is unknown.
 fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Value, Load)> {
     let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
     let parts = Meter::of(kernel, edges).body(&kernel.body, warps)?;

@@ -47,11 +47,11 @@ pub(crate) trait Forward<P: Structured> {
     /// The state where two paths meet. Joining with the same state again has no effect.
     fn join(one: Self::State, other: &Self::State) -> Self::State;
 
-    /// What a statement itself does, without the blocks inside it.
+    /// The effect of a statement itself, without the blocks inside it.
     fn pass(&mut self, stmt: &P::Stmt, state: &mut Self::State) -> Edit<P::Stmt>;
 }
 
-/// What becomes of a statement.
+/// The change to a statement.
 pub(crate) enum Edit<S> {
     Keep,
     /// It gets others ahead of it.

@@ -235,7 +235,7 @@ fn is_of_meaning(lint: &str) -> bool {
 struct LeftOut(Vec<(String, String)>);
 
 impl LeftOut {
-    /// What is made of each alternative; without those that can be left out and cannot be made.
+    /// The result for each alternative, without alternatives that can be left out and cannot be made.
     fn made<T>(
         &mut self,
         all: Vec<Alternative>,

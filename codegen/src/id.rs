@@ -1,4 +1,4 @@
-//! Places in the tables of programs.
+//! Indices in the tables of programs.
 
-/// Which row of a table.
+/// The index of a row in a table.
 pub type Id = u32;

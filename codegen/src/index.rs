@@ -27,7 +27,7 @@ impl Ix {
     }
 }
 
-/// What an expression is.
+/// The kinds of expressions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
 pub enum Int {
@@ -61,7 +61,7 @@ pub enum Int {
     /// signs an assembler drops one where it takes the first to be an absolute value, though the least number has none.
     Within(Ix, Ix),
     Eq(Ix, Ix),
-    /// Both hold.
+    /// Both are true.
     All(Ix, Ix),
     Not(Ix),
     Select(Ix, Ix, Ix),
@@ -94,7 +94,7 @@ impl Int {
 /// An expression with its analysis.
 #[derive(Clone, Debug)]
 pub struct Expr {
-    /// What it is.
+    /// Its kind.
     pub int: Int,
     /// Least value.
     pub lo: i64,

@@ -69,7 +69,7 @@ fn of_keys(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let Some(first) = made.next() else { return of_one(args) };
     made.fold(first, |all, older| match (all, older) {
         (Ok(all), Ok(older)) => Ok(all.and(older)),
-        // What one architecture cannot multiply another one may.
+        // Another architecture may support a product that one does not.
         (Ok(one), Err(_)) | (Err(_), Ok(one)) => Ok(one),
         (Err(_), Err(why)) => Err(why),
     })
@@ -86,7 +86,7 @@ impl Programs {
     }
 }
 
-/// The programs of keys that give an architecture, or of those for its default.
+/// The programs of keys for one architecture, the default unless a key gives it.
 fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let mut keys = Keys::new();
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
@@ -181,7 +181,7 @@ fn by_wgmma(
     config.overlaps = overlaps;
     let mut others = tiles_of_wgmma(&config, sizes).map_err(wrong)?;
     let wide = others.remove(0).program;
-    // Those whose C threads store.
+    // Programs whose threads store C.
     let direct = others.split_off(sizes.len() - 1);
     others.extend(few.into_iter().map(|program| Alternative::new(program, vec![Policy::Aligned])));
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.

@@ -88,7 +88,7 @@ impl Problem {
         self
     }
 
-    /// With a span.
+    /// The error at a span.
     pub fn at(self, span: Span) -> Diagnostic {
         Diagnostic { help: self.help, ..Diagnostic::error(span, self.message) }
     }

@@ -97,7 +97,7 @@ fn is_produced(stmt: &Stmt) -> bool {
     matches!(&stmt.op, Op::Pipelined { ahead: Ahead { producer: true, .. }, .. })
 }
 
-/// The loops around those whose copies a producer issues: it leaves them where other threads do.
+/// The loops around pipelined loops with a producer, which leaves them where other threads do.
 fn around_produced(body: &[Stmt]) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     for stmt in body {
@@ -132,7 +132,7 @@ fn is_fill(program: &Program, stmt: &Stmt) -> bool {
     }
 }
 
-/// The shared tensors that pipelined loops fill, of those that pass a test.
+/// The shared tensors that pipelined loops fill, for loops that pass a test.
 fn filled(program: &Program, body: &[Stmt], which: fn(&Stmt) -> bool) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     let mut fills = |body: &[Stmt]| {
@@ -217,7 +217,7 @@ struct Project<'p> {
     inside: Vec<Id>,
     /// The integers read from memory that the producer depends on.
     needed: BTreeSet<Id>,
-    /// The loops around those whose copies it issues.
+    /// The loops around the loops whose copies it issues.
     around: BTreeSet<Id>,
 }
 

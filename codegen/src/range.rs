@@ -255,7 +255,7 @@ impl Program {
         }
     }
 
-    /// The most blocks along an axis, those that fill the last cluster included.
+    /// The most blocks along an axis, blocks that fill the last cluster included.
     pub(crate) fn most_blocks(&self, axis: usize) -> i64 {
         let most = |size: Value| i64::try_from(self.range(&size.into()).hi).unwrap_or(i64::MAX);
         let more = self.more[axis].iter().map(|size| most(*size));

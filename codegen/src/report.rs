@@ -9,13 +9,13 @@ pub struct Report {
     pub threads: u32,
     /// Bytes of shared memory of a block.
     pub shared_bytes: u32,
-    /// What they are used for: a name, and how many bytes.
+    /// Their uses: a name, and the number of bytes.
     pub shared: Vec<(String, u32)>,
     /// One line for each kind of access.
     pub accesses: Vec<Access>,
     /// The alternatives of constants, among which a launch chooses.
     pub alternatives: Vec<String>,
-    /// Those that cannot be made, and why not.
+    /// The alternatives that cannot be made, and why not.
     pub left_out: Vec<(String, String)>,
     /// A product's instruction, and why it is not the fastest that the architecture has for its types.
     pub instruction: Option<String>,
@@ -26,7 +26,7 @@ pub struct Report {
     /// Arguments that a launch copies to aligned rows first, where the needs do not hold of them and the copy is
     /// worth its time.
     pub packs: Vec<String>,
-    /// What the checks left undecided.
+    /// The questions that the checks left undecided.
     pub undecided: Vec<String>,
     /// Results of the compiler, once it has been run.
     pub compiled: Vec<Compiled>,

@@ -4,7 +4,7 @@ use crate::across::Across;
 use crate::expr::Expr;
 use crate::number::Number;
 
-/// How a scan combines elements, or tuples of them, with those before them.
+/// How a scan combines elements, or tuples of them, with earlier ones.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scan {
     /// The associative function, one for each entry of the tuples: of the tuple of all elements before, its

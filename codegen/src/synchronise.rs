@@ -97,7 +97,7 @@ struct Ends {
     full: u32,
     /// Slots that every thread is known to have released.
     free: u32,
-    /// Those that are known after the next barrier.
+    /// Slots that are known to be released after the next barrier.
     released: u32,
 }
 

@@ -55,7 +55,7 @@ pub struct Scalar {
 /// The types of an expression's leaves.
 #[derive(Clone, Copy, Debug)]
 pub struct Types<'t> {
-    /// Of each input.
+    /// The type of each input.
     pub ins: &'t [Elem],
     /// The scalar arguments of the program.
     pub scalars: &'t [expr::Scalar],
@@ -429,12 +429,12 @@ pub const TWO: [(&str, Bin); 15] = [
     ("mul_high", Bin::MulHigh),
 ];
 
-/// What the user calls a function of two values.
+/// The user's name of a function of two values.
 fn pair(f: Bin) -> &'static str {
     TWO.iter().find(|(_, of)| *of == f).map_or("", |(name, _)| name)
 }
 
-/// What the user calls a function of one value.
+/// The user's name of a function of one value.
 fn one(f: Un) -> &'static str {
     ONE.iter().find(|(_, of)| *of == f).map_or("", |(name, _)| name)
 }

@@ -125,7 +125,7 @@ impl View {
         Ok(view)
     }
 
-    /// Fixes the modes that have an index, keeps those with `_`.
+    /// Fixes the modes that have an index, keeps the modes with `_`.
     pub fn slice(&self, coord: &[At]) -> Result<View> {
         if coord.len() != self.rank() {
             return Err(Problem::new(format!(

@@ -160,7 +160,7 @@ impl WarpAccess {
         self.bytes
     }
 
-    /// What kind of instruction it is.
+    /// The kind of instruction.
     pub fn transfer(&self) -> Transfer {
         self.transfer
     }

@@ -63,7 +63,7 @@ pub enum Condition {
     },
     /// An extent that is not positive, or a leaf that is not a number.
     BadLeaf {
-        /// Which leaf, from the left.
+        /// The index of the leaf, from the left.
         leaf: usize,
         /// The text or value of the leaf.
         value: Value,
@@ -204,9 +204,9 @@ pub enum Condition {
     WidthDoesNotDivide {
         /// The leaf.
         leaf: usize,
-        /// What must divide.
+        /// The dividend.
         value: i64,
-        /// By what.
+        /// The divisor.
         by: i64,
     },
     /// An argument that is not positive, a permutation, or otherwise what it must be.
@@ -312,7 +312,7 @@ impl LayoutError {
         self.0.op
     }
 
-    /// What it was called with.
+    /// The operands.
     pub fn operands(&self) -> &[Operand] {
         &self.0.operands
     }
@@ -322,7 +322,7 @@ impl LayoutError {
         self.0.mode
     }
 
-    /// What was violated.
+    /// The condition that was violated.
     pub fn condition(&self) -> &Condition {
         &self.0.condition
     }

@@ -430,7 +430,7 @@ impl Builder {
         done
     }
 
-    /// What a body does.
+    /// The statements of a body.
     pub(super) fn body(&mut self, body: impl FnOnce(&mut Builder) -> Result<()>) -> Result<Vec<Stmt>> {
         self.open.push(Vec::new());
         let done = body(self);

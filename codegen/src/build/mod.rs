@@ -95,10 +95,10 @@ pub use group::Role;
 pub(crate) use tensors::alignment;
 pub(crate) use work::BOX_ALIGN;
 
-/// What an axis of the grid numbers.
+/// The tiles that an axis of the grid numbers.
 #[derive(Clone, Debug)]
 struct Numbered {
-    /// What first used it.
+    /// The name of the first view that used it.
     by: String,
     /// Is any of it written? The grid then covers all of it.
     written: bool,
@@ -112,7 +112,7 @@ pub struct Builder {
     open: Vec<Vec<Stmt>>,
     span: Span,
     by: Id,
-    /// What the axes of the grid number.
+    /// The tiles that the axes of the grid number.
     axes: [Option<Numbered>; 3],
     /// The first partition of each group, for messages.
     partitions: Vec<Option<String>>,

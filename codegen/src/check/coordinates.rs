@@ -114,7 +114,7 @@ impl<'p> Walk<'p, '_> {
             }
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
             Op::Gemm { acc, how: Multiply::Atom(_), .. } => self.write(stmt, acc, Origin::Unknown, state),
-            // Which of the sums' coordinates are combined with which is not seen from one thread's fragments.
+            // One thread's fragments do not show which coordinates of the sums are combined.
             Op::Follows { a, acc, .. }
                 if matches!(self.program.tensor(a.tensor).space, Space::Registers { .. }) =>
             {
@@ -198,7 +198,7 @@ impl<'p> Walk<'p, '_> {
         self.forget(body, state);
     }
 
-    /// The state behind a loop, with those where it is left early.
+    /// The state behind a loop, joined with the states at its early exits.
     fn joined(&mut self, var: Id, state: &mut State) {
         let (own, others) = std::mem::take(&mut self.left).into_iter().partition(|(of, _)| *of == var);
         self.left = others;
@@ -275,7 +275,7 @@ impl<'p> Walk<'p, '_> {
 
     fn write(&mut self, stmt: &'p Stmt, to: &'p View, what: Origin<Function>, state: &mut State) {
         let tensor = self.program.tensor(to.tensor);
-        // What is not known needs no elements.
+        // An unknown origin needs no elements.
         let elements = if what == Origin::Unknown { None } else { self.elements(to) };
         let content = match (&tensor.space, elements) {
             (Space::Global { .. }, elements) => {

@@ -10,7 +10,7 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     if program.launch == LaunchRule::Persistent {
         return Vec::new();
     }
-    // What atomic updates have counted: blocks with smaller numbers have begun.
+    // Numbers counted by atomic updates: blocks with smaller numbers have begun.
     let (mut counted, mut tickets): (Vec<Id>, Vec<Id>) = (Vec::new(), Vec::new());
     for stmt in &program.body {
         stmt.each(&mut |stmt| match &stmt.op {

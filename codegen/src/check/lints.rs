@@ -45,7 +45,7 @@ pub(super) fn bank_conflicts(
     found
 }
 
-/// Uncoalesced accesses: those that use less than half of the bytes they transfer.
+/// Uncoalesced accesses, which use less than half of the bytes they transfer.
 pub(super) fn uncoalesced(
     program: &Program,
     kernel: &Kernel,

@@ -198,7 +198,7 @@ const LIBRARY: &str = "
     trunc y0 y1 yn std clock_t cudaStream_t cudaError_t va_list saturate mulhi umulhi mul64hi umul64hi mul24 umul24
     float_as_int int_as_float float_as_uint uint_as_float float2int int2float";
 
-/// Keywords of the compiler, among those that a Rust program may use as names.
+/// Keywords of the compiler that a Rust program may use as names.
 const KEYWORDS: &[&str] = &[
     "abs",
     "alignas",

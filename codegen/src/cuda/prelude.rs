@@ -60,7 +60,7 @@ pub(super) fn needed_by(code: &[String]) -> Option<String> {
     let all: Vec<(&str, &'static str)> =
         pieces().filter_map(|piece| Some((defines(piece)?, piece))).collect();
     let fits = |name: &str, piece: &'static str, named: &HashSet<&str>| {
-        // Of overloads those are needed whose types the code names.
+        // An overload is needed if the code names its types.
         let alone = all.iter().filter(|other| other.0 == name).count() == 1;
         alone || types(piece).all(|name| named.contains(name))
     };

@@ -23,7 +23,7 @@ pub(super) struct Load {
     pub(super) stored: f64,
     /// Bytes from the shared memory of other blocks.
     pub(super) remote: f64,
-    /// Rows of 128 bytes that bulk copies fetch, and those that other blocks of the cluster fetch for this one.
+    /// Rows of 128 bytes that bulk copies fetch, and rows that other blocks of the cluster fetch for this one.
     pub(super) rows: f64,
     pub(super) received: f64,
     /// Clocks that pass while nothing else runs.
@@ -81,7 +81,7 @@ impl Load {
         Load { wavefronts: self.wavefronts + self.vectors * device::CUT, ..*self }.clocks() - self.clocks()
     }
 
-    /// Those where stores are only partly hidden.
+    /// The clocks where stores are only partly hidden.
     pub(super) fn clocks_with_stores(&self) -> f64 {
         let (others, stores) = (Load { stored: 0.0, ..*self }.clocks(), self.stored / device::STORED);
         others.max(stores) + others.min(stores) * device::STORING

@@ -402,7 +402,7 @@ pub(super) fn divisor(op: Binary, by: i64) -> Problem {
     }
 }
 
-/// What is to be a coordinate and is a number, but no integer.
+/// The error of a coordinate that is a number, but no integer.
 pub(super) fn no_integer(kind: &str) -> Problem {
     Problem::new(format!("a coordinate is an integer, and this is {kind}"))
         .help("convert it: `floor(…) as i32`, or of a condition `(… > 0.0) as i32`")

@@ -98,7 +98,7 @@ impl Evaluator {
         if !self.goes_on(limits::CALL, span) {
             return Value::Poison;
         }
-        // What a function that kernels share does stands where it is called.
+        // The statements of a shared function have the span of its call.
         let spans = all.values.iter().map(|(_, span)| self.called_at.unwrap_or(*span)).collect();
         self.builder.at_call(self.called_at.unwrap_or(span), spans);
         if row.of_numbers

@@ -18,7 +18,7 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
     let names: Vec<_> = device.params.iter().map(|param| (&param.name, "parameter")).collect();
     run.distinct(&names);
     if device.is_of_tiles() {
-        // What its arguments are decides what it does.
+        // Its effect depends on the kinds of its arguments.
         if device.body.calls(&device.name.text).is_some() {
             run.complain(device.name.span, recursive(&device.name.text));
         }

@@ -29,8 +29,8 @@ pub(super) struct Mapped<'a> {
     at_elements: Option<usize>,
 }
 
-/// The elements that a function of elements reads besides its parameters: one each, for all elements alike, or
-/// those that were loaded from places of their own.
+/// The elements that a function of elements reads besides its parameters: single elements, the same for all,
+/// or elements loaded from coordinates of their own.
 #[derive(Default)]
 pub(super) struct Captured {
     /// The inputs before these, one for each parameter.
@@ -162,8 +162,8 @@ impl Evaluator {
         value
     }
 
-    /// Numbers that have been bound since `bound`, in a closure, and are used more than once: those that are long are computed
-    /// once, in registers of their own.
+    /// Numbers that have been bound since `bound`, in a closure, and are used more than once: long ones are computed once, in
+    /// registers of their own.
     pub(super) fn share(&mut self, bound: usize, uses: &BTreeMap<&str, usize>) {
         if !self.in_closure || self.captured.as_ref().is_none_or(|captured| captured.paused) {
             return;

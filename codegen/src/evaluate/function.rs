@@ -1,4 +1,4 @@
-//! Math functions by their names: those that a device has, and those composed of them.
+//! Math functions by their names: functions that a device has, and compositions of them.
 
 use crate::elem::Elem;
 use crate::problem::{Problem, Result};

@@ -1,4 +1,4 @@
-//! Scans: each element combined with those before it.
+//! Scans: each element combined with all earlier ones.
 
 use super::args::Args;
 use super::elements::views;

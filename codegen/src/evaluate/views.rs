@@ -79,7 +79,7 @@ impl Evaluator {
     }
 
     /// `walk((rows, columns), block.x, bands = 8)`: the tile coordinates of a block, in a raster order.
-    /// `walk(layout!(…), block.x)`: those that a layout gives the block index.
+    /// `walk(layout!(…), block.x)`: the tile coordinates that a layout gives the block index.
     pub(super) fn walk_call(&mut self, args: &Args) -> Result<Value, Problem> {
         let over = args.values.get(1).map(|(value, _)| value);
         let axis = match over {
@@ -156,7 +156,7 @@ impl Evaluator {
                 .help("write bands = 8"));
             }
         };
-        // Where there is one tile along a mode, the block's index numbers those along the other.
+        // Where there is one tile along a mode, the block's index numbers the tiles along the other.
         match [rows, columns] {
             [Size::Int(1), other] | [other, Size::Int(1)] => {
                 self.builder.blocks(axis, &[other])?;

@@ -64,7 +64,7 @@ impl Exprs {
             (_, Some(_)) => return a,
             _ => {}
         }
-        // What `a` requires already is not asked twice.
+        // Conditions that `a` requires already are not tested twice.
         let mut known = Vec::new();
         self.conjuncts(a, &mut known);
         let mut required = Vec::new();

@@ -81,14 +81,14 @@ pub(super) struct Rule {
     pub(super) steps: Size,
     /// What the iterations run over, and how many elements of it one has.
     pub(super) extent: Option<(Size, u32)>,
-    /// All axes: each factor, and what it is without rounding where it counts tiles, with the elements of a tile.
+    /// All axes: each factor, and where it counts tiles, the extent without rounding, with the elements of a tile.
     pub(super) grid: Vec<(Size, Option<(Size, u32)>)>,
     /// Blocks of a cluster.
     cluster: u32,
     persistent: bool,
     blocks_per_sm: u32,
     pub(super) warps: u32,
-    /// The tensors that it reads; and those from which bulk copies load. Of [`Rules::reads`].
+    /// Indices in [`Rules::reads`]: of the tensors that it reads, and of those that bulk copies load from.
     pub(super) reads: usize,
     pub(super) bulk: usize,
 }
@@ -97,7 +97,7 @@ pub(super) struct Rule {
 #[derive(PartialEq, Debug)]
 pub(super) struct Read {
     pub(super) extents: Vec<Size>,
-    /// Those that are not 1.
+    /// The strides that are not 1.
     pub(super) strides: Vec<Size>,
     /// Bytes of an element.
     pub(super) bytes: u32,
@@ -363,7 +363,7 @@ pub(super) fn cuts_sectors(tensor: &Tensor) -> bool {
     tensor.strides.iter().any(cuts)
 }
 
-/// The first variant that fits, or, where it has a cost model, the fastest of those with one. Variants that
+/// The first variant that fits, or, where it has a cost model, the fastest variant with one. Variants that
 /// do not fit have no clocks.
 pub(super) fn quickest(first: usize, clocks: &[Option<u128>]) -> usize {
     let Some(least) = clocks[first] else { return first };

@@ -28,7 +28,7 @@ pub use ranking::{Ranked, Ranking, ranking};
 pub use refusal::Refusal;
 pub use rules::Rules;
 
-/// What is given for one argument of the user's function.
+/// A value for one argument of the user's function.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Given {
     /// A tensor.
@@ -73,7 +73,7 @@ fn last_offset(modes: impl Iterator<Item = (i64, i64)>) -> i128 {
     modes.map(|(n, d)| i128::from(n - 1) * i128::from(d)).sum()
 }
 
-/// What a device can hold.
+/// The limits of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Compute capability, such as 90.
@@ -116,14 +116,14 @@ impl Limits {
     }
 }
 
-/// Clusters of more than two blocks leave this part of the multiprocessors idle: those that fill no cluster of their
-/// part of the chip.
+/// Clusters of more than two blocks leave this part of the multiprocessors idle, since their part of the chip has
+/// too few for a further cluster.
 const IDLE: u32 = 11;
 
 /// A checked launch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// Which of the kernel's variants: see [`Generated::variant`].
+    /// The index of the kernel's variant: see [`Generated::variant`].
     pub variant: usize,
     /// Blocks along x, y, z. A zero means that there is nothing to do.
     pub grid: [u32; 3],
@@ -400,7 +400,7 @@ impl Launch<'_> {
             return Err(Refusal::new(why.text(kernel, before)));
         }
         let mut tried: Vec<Result<Choice, Why>> = Vec::with_capacity(variants.len());
-        // The architecture of those that can run. Variants for an older one are for devices that have none newer.
+        // The architecture of variants that can run. Variants for an older one are for devices that cannot run newer ones.
         let mut newest = None;
         for variant in variants {
             let (program, alternative) = (&kernel.variants[variant].program, &rules.variants[variant]);

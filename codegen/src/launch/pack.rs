@@ -16,7 +16,7 @@ const ELSEWHERE: u64 = 1 << 62;
 /// An argument that is copied before the kernel runs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Packed {
-    /// Which of the kernel's [`Generated::packs`].
+    /// The index in the kernel's [`Generated::packs`].
     pub pack: usize,
     /// The argument.
     pub arg: usize,
@@ -129,10 +129,10 @@ fn row_of(extent: i64, multiple: i64) -> Option<i64> {
 /// What some variants read: the arguments, some of them replaced by copies, and what follows from them.
 struct Operands {
     form: usize,
-    /// Of the kernel's packs, in the order of the copies.
+    /// Indices of the kernel's packs, in the order of the copies.
     packs: Vec<usize>,
     sizes: Sizes,
-    /// Which facts do not hold.
+    /// For each fact, whether it is false.
     broken: Vec<Option<Broken>>,
     traffic: Vec<Traffic>,
 }
@@ -164,9 +164,9 @@ pub(super) struct Packing<'p> {
     /// The arguments themselves are the first.
     operands: Vec<Operands>,
     copies: Vec<Option<Option<(Packed, u128)>>>,
-    /// Of classes of variants: see [`Packing::unfit`].
+    /// For each class of variants: see [`Packing::unfit`].
     unfit: Vec<Option<Why>>,
-    /// Of classes of variants: see [`Packing::copies`].
+    /// For each class of variants: see [`Packing::copies`].
     of_classes: Vec<Option<Option<Copies>>>,
 }
 

@@ -95,7 +95,7 @@ impl Check {
             Check::Small { arg, beyond, strides } => {
                 let tensor = tensors[*arg]?;
                 let extents = tensor.extents.iter().zip(beyond).map(|(n, &more)| n + i64::from(more));
-                // Of a mode with one element the stride that the kernel computes with may be another tensor's.
+                // For a mode with one element, the kernel may compute with the stride of another tensor.
                 let own = strides.iter().zip(&tensor.strides);
                 let strides = own.map(|(stride, given)| stride.evaluate(sizes).unwrap_or(*given));
                 (last_offset(extents.zip(strides)) > i128::from(i32::MAX)).then_some(Broken(None))
@@ -107,18 +107,18 @@ impl Check {
 /// What decides whether a variant can run, the device aside. Variants that differ in tiles alone have it in common.
 #[derive(PartialEq, Debug)]
 pub(super) struct Class {
-    /// Of [`Rules::forms`].
+    /// The index in [`Rules::forms`].
     pub(super) form: usize,
-    /// Of [`Rules::facts`], in the order of the program's.
+    /// Indices in [`Rules::facts`], in the order of the program's facts.
     pub(super) needs: Vec<usize>,
-    /// Of the kernel's packs: those whose copies it may read.
+    /// Indices of the kernel's packs whose copies it may read.
     pub(super) packs: Vec<usize>,
 }
 
 /// A variant.
 #[derive(Debug)]
 pub(super) struct Alternative {
-    /// Of [`Rules::classes`].
+    /// The index in [`Rules::classes`].
     pub(super) class: usize,
     /// Blocks along x, y, z, as products.
     pub(super) grid: [Vec<Size>; 3],

@@ -49,7 +49,7 @@ pub(super) struct Runs<'a> {
     pub(super) threads: i64,
     /// The digits of a run's number in which combined runs differ: extent and step.
     pub(super) digits: &'a [(i64, i64)],
-    /// What runs are called.
+    /// The name of runs in the source.
     pub(super) name: &'a str,
 }
 
@@ -492,7 +492,7 @@ impl Lower<'_> {
         Ok(kept)
     }
 
-    /// The first run of those that are combined: its digits are 0.
+    /// The first of the combined runs: its digits are 0.
     pub(super) fn first_run(&mut self, all: &Combined<'_>, runs: &Runs<'_>, run: Ix) -> Ix {
         let mut home = run;
         for &(extent, step) in runs.digits {

@@ -458,7 +458,7 @@ impl Order {
         self.count() / self.scanned
     }
 
-    /// The order of those alone.
+    /// The order of the elements that are not scanned.
     fn only_rest(&self) -> Order {
         let leaves = self.leaves.iter().map(|&(extent, step)| match step < self.scanned {
             true => (1, 0),

@@ -64,7 +64,7 @@ pub(super) struct Config {
     pub(super) zeros: bool,
     /// Has A a scale for each row and each block of K, and B one for each block of rows and of K?
     pub(super) block_scales: bool,
-    /// Which operands are copied through registers: those that are not k_major, those that are.
+    /// Which operands are copied through registers: operands that are not k_major, operands that are.
     pub(super) staged: [bool; 2],
     pub(super) epilogue: Option<tile::Expr>,
     /// Copies of single elements, regardless of `vec`.
@@ -183,7 +183,7 @@ impl Config {
         if self.a_is_left() { self.b_rows } else { self.a_rows }
     }
 
-    /// Rows of the left and of the right operand as wgmma multiplies them, or of C by those.
+    /// Converts rows of the left and of the right operand of wgmma to rows and columns of C, or back.
     pub(super) fn by_wgmma(&self, [left, right, _]: [i64; 3]) -> [i64; 2] {
         if self.a_is_left() { [left, right] } else { [right, left] }
     }

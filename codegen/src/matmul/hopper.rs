@@ -210,7 +210,7 @@ struct Part<'s> {
     multiply: &'static Atom,
     /// Operands in two terms.
     split: Option<Split>,
-    /// Of weights in groups along K, and their zero points, or of A in blocks.
+    /// Scales of weights in groups along K, with their zero points, or of A in blocks.
     scales: Vec<Scales>,
     block_scales: Option<BlockScales>,
 }
@@ -240,7 +240,7 @@ impl Part<'_> {
         }
     }
 
-    /// The index of a thread's warpgroup among those that compute one tile.
+    /// The index of a thread's warpgroup among the warpgroups of one tile.
     fn share(&self, b: &Builder) -> Affine {
         if self.sizes.warpgroups_of_tile() > 1 { b.member(self.warpgroups) } else { 0.into() }
     }

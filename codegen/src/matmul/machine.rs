@@ -76,7 +76,7 @@ impl Reader<'_> {
             match self.wgmma(config, wanted == Wanted::Wgmma, threads) {
                 Ok(Some(sizes)) => return Machine::Wgmma(sizes),
                 Ok(None) => {}
-                // Tiles that wgmma does not have are multiplied by mma.sync. Those that are too large for both are an error
+                // Tiles that wgmma does not have are multiplied by mma.sync. A tile that is too large for both is an error
                 // about wgmma.
                 Err((unfit, too_large)) => match wanted == Wanted::Auto && !self.is_about_wgmma() {
                     true => (instead, exceeds) = (Some(unfit), too_large),
@@ -281,7 +281,7 @@ impl Reader<'_> {
     /// The plan, after others among which a launch chooses unless keys choose.
     pub(super) fn with_others(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
         let given = ["bm", "bn", "bk", "stages", "warps"].iter().any(|key| self.find(key).is_some());
-        // The blocks of those for few rows fill a multiprocessor.
+        // The blocks of plans for few rows fill a multiprocessor.
         let overlaps = c.overlaps || (c.arch >= 90 && self.find("overlaps").is_none());
         let others = if given { Vec::new() } else { tensor::others(c, plan.mma.row, overlaps) };
         others.into_iter().chain([plan]).collect()

@@ -359,9 +359,9 @@ fn gather_over_cluster(
 /// of them.
 #[derive(Default)]
 pub(super) struct Extras {
-    /// By which accumulators are multiplied: for each row, for each column.
+    /// Factors of accumulators: for each row, for each column.
     scales: [Option<View>; 2],
-    /// What is added.
+    /// The addend, for each row or column.
     bias: Option<View>,
     /// The same, for each element.
     residual: Option<View>,

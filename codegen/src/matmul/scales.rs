@@ -35,7 +35,7 @@ pub(super) struct Grouped {
 /// An argument with scales or zero points of groups.
 pub(super) struct OfGroups {
     pub(super) view: View,
-    /// Of the part that a block takes, and of its tiles in shared memory.
+    /// Names of the part that a block takes, and of its tiles in shared memory.
     pub(super) names: [&'static str; 2],
 }
 

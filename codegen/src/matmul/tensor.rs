@@ -206,7 +206,7 @@ struct Side {
     fill: Fill,
 }
 
-/// The tiles of an operand: those in global memory, one for each iteration, and the one in shared memory. `which` is 0 for the
+/// The tiles of an operand: in global memory, one for each iteration, and the one in shared memory. `which` is 0 for the
 /// instruction's left operand.
 fn side(
     b: &mut Builder,

@@ -18,7 +18,7 @@ struct Tile {
     keys: &'static str,
     /// Does it have the schedule [`STAGED`]?
     is_staged: bool,
-    /// In how many parts of K the blocks of a cluster split it, where there are clusters.
+    /// The numbers of parts of K, where the blocks of a cluster split K.
     splits: &'static [i64],
     /// The same of variants for rows that are not aligned to vectors.
     narrow: &'static [i64],
@@ -26,8 +26,8 @@ struct Tile {
     resident: u32,
 }
 
-/// The schedule of tiles that have variants for rows that are not aligned: both operands are copied through registers, which
-/// transposes those that are contiguous along K.
+/// The schedule of tiles that have variants for rows that are not aligned: both operands pass through registers, so that
+/// K-contiguous operands are transposed on the way.
 const STAGED: &str = "staged=both values=(4,4) vec=4 stages=2 fragments=2 order=row_serpentine";
 
 /// A tile with the schedule [`STAGED`].

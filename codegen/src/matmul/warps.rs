@@ -91,7 +91,7 @@ pub(super) fn sharing(c: &Config, mma: TiledMma, tile: [i64; 3]) -> Result<Tiled
     Ok(mma)
 }
 
-/// Warps arranged over a tile, and those that it has no rows and columns for over K; or an error in terms of the keys.
+/// Warps arranged over the rows and columns of a tile, and over K where these are too few; or an error in terms of the keys.
 pub(super) fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<TiledMma> {
     let (sides, [m, n]) = (c.operands_of(tile), c.least(row)?);
     let over_k = |parts: i64| {

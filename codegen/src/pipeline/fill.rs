@@ -26,8 +26,8 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    /// The copies of a loop, for any iteration. If the loop is `crowded`, those through registers are loaded and stored in
-    /// batches.
+    /// The copies of a loop, for any iteration. If the loop is `crowded`, copies through registers are loaded and stored
+    /// in batches.
     pub(super) fn new(
         schedule: &mut Schedule,
         mut copies: Vec<Stmt>,

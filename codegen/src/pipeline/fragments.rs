@@ -38,9 +38,9 @@ use crate::view::{At, View};
 
 /// An operand of a product.
 struct Operand {
-    /// In shared memory, (rows, K).
+    /// The tile in shared memory, (rows, K).
     from: View,
-    /// In registers, (rows, 2).
+    /// The fragments in registers, (rows, 2).
     to: View,
 }
 

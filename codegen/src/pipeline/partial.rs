@@ -23,7 +23,7 @@ pub(super) fn first(
     if !sums_are_added && !work.iter().all(|stmt| multiplies_all(stmt, tile)) {
         return None;
     }
-    // What the loop does not fetch, as a tile with all of K, is read where the iteration says.
+    // A tile that the loop does not fetch, such as one with all of K, is read at the iteration's coordinate.
     let fetched = |id: Id| copies.iter().flat_map(Stmt::writes).any(|to| to.tensor == id);
     let mut all_fetched = true;
     work.iter().for_each(|stmt| {

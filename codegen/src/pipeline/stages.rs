@@ -122,7 +122,7 @@ pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
 }
 
 impl Schedule {
-    /// The statements of a body with their places, each expanded. Those without one run where the next one runs.
+    /// The statements of a body with their places, each expanded. A statement without a place runs where the next one runs.
     fn placed(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<(Place, Stmt)>, Diagnostic> {
         let known: Vec<Option<Place>> =
             body.iter().map(|stmt| self.program.places.get(&stmt.id).copied()).collect();
@@ -246,7 +246,7 @@ impl Staged {
         let body = self.step(Step::Main, &Coord::Var(var).into())?;
         written.push(self.statement(Op::For { var, unroll: self.unroll, body }));
         for at in 0..self.last {
-            // It is a step of the epilogue, and none of those before the loop, which also run where there are few iterations.
+            // The step belongs to the epilogue alone: steps before the loop also run where there are few iterations.
             let test = Test::less(after(&from, self.last - at - 1)?, to.clone());
             let then = self.step(Step::Behind(at), &after(&to, at)?)?;
             written.push(self.statement(Op::If { test, then, other: Vec::new() }));

@@ -201,7 +201,7 @@ impl Steps {
         if last == 1 {
             return one(0.into(), [early, late].concat());
         }
-        // Those that do something else are peeled off the loop.
+        // K-steps with other statements are peeled off the loop.
         let (mut first, end) = (i64::from(!early.is_empty()), last - i64::from(!late.is_empty()));
         let mut body = if first > 0 { one(0.into(), early)? } else { Vec::new() };
         if end - first == 1 {

@@ -64,7 +64,7 @@ impl Resolve {
         let (Some(store), Some(fast), 0) = (store, contiguous(&self.program, to), self.repeats) else {
             return Ok(None);
         };
-        // What else reads the tensor is the function of the elements that replace it.
+        // The tensor's only other reader is the function of the elements that replace it.
         let computed = match (&stmt.op, ins) {
             (Op::Copy { .. }, [from]) => self.computed_before(from, to.tensor),
             _ => None,
@@ -172,7 +172,7 @@ impl Resolve {
         let once = self.forms.contains_key(&from.tensor) && self.uses.statements(from.tensor) == 2;
         let before = self.body.iter().rev().find(|stmt| stmt.op != Op::Sync).filter(|_| once)?;
         let Op::Map { ins, to, value } = &before.op else { return None };
-        // What others may write behind the barriers in between is not read there.
+        // Elements that others may write behind the barriers in between are not read there.
         let is_own = |view: &View| match self.program.tensor(view.tensor).space {
             Space::Registers { .. } | Space::Global { mutable: false } => true,
             Space::Global { mutable: true } => view.tensor == target,
@@ -304,7 +304,7 @@ fn rows_of_matrices(own: &Distribution, fast: usize) -> Option<Distribution> {
     Some(Distribution::new(own.tile(), threads, values))
 }
 
-/// A thread's elements by matrices: those that an instruction takes, then the others.
+/// A thread's elements by matrices: the elements that an instruction takes, then the others.
 fn in_matrices(whole: &View, own: &Distribution, fragment: Id) -> Result<View> {
     let along = |place: usize, extent: i64, times: i64| -> Result<Layout> {
         let path = Path::new(&[place]).ok_or_else(Problem::said)?;

@@ -89,7 +89,7 @@ fn places(at: &[(Id, View)]) -> Vec<&View> {
     at.iter().map(|(_, view)| view).collect()
 }
 
-/// The condition that a thread is the first of those that have the same elements.
+/// The condition that a thread is the first one that has its elements.
 fn first(d: &Distribution, by: Id) -> Option<Test> {
     let thread = Affine::from(Coord::Thread(by));
     let tests = d.replicated().into_iter().map(|(extent, step)| {

@@ -138,7 +138,7 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
     Ok(Cow::Owned(program))
 }
 
-/// All statements, those inside others included.
+/// All statements, also inside others.
 fn each<'s>(body: &'s [Stmt], f: &mut dyn FnMut(&'s Stmt)) {
     body.iter().for_each(|stmt| stmt.each(f));
 }

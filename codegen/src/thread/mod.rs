@@ -38,7 +38,7 @@ pub struct Kernel {
     pub launch: Launch,
     /// The facts that this variant assumes; launch checks them.
     pub needs: Vec<Fact>,
-    /// What the host passes, in order.
+    /// The parameters that the host passes, in order.
     pub params: Vec<Param>,
     /// Arrays in shared memory.
     pub shared: Vec<Shared>,
@@ -52,7 +52,7 @@ pub struct Kernel {
     pub vars: Vec<Var>,
     /// Where statements come from.
     pub sites: Vec<Site>,
-    /// What is done.
+    /// The body.
     pub body: Vec<Stmt>,
 }
 
@@ -96,7 +96,7 @@ pub enum Param {
     Int {
         /// Its name.
         name: String,
-        /// What it is.
+        /// The extent or the stride.
         symbol: Symbol,
         /// Passed with 64 bits.
         wide: bool,
@@ -237,15 +237,15 @@ pub struct Site {
 /// An address in memory, in elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mem {
-    /// Which memory.
+    /// The memory space.
     pub space: Space,
-    /// Which element.
+    /// The index of the element.
     pub index: Ix,
     /// The cluster rank of the peer whose shared memory is accessed; the own block's without.
     pub peer: Option<Ix>,
 }
 
-/// Which memory.
+/// The memory space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Space {
     /// A pointer parameter.

@@ -10,11 +10,11 @@ use crate::number::Number;
 pub struct Stmt {
     /// Where it comes from.
     pub site: Id,
-    /// What it does.
+    /// The operation.
     pub op: Op,
 }
 
-/// What a statement does.
+/// The operation of a statement.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
     /// A line for the reader.
@@ -36,9 +36,9 @@ pub enum Op {
     },
     /// A vector load of `to.len` elements; `fill` where the guard fails.
     Load {
-        /// Where they go.
+        /// The destination.
         to: Frag,
-        /// Where they are.
+        /// The source.
         from: Mem,
         /// The guard.
         guard: Option<Ix>,
@@ -50,20 +50,20 @@ pub enum Op {
     },
     /// A vector store of `from.len` elements; none where the guard fails.
     Store {
-        /// Where they go.
+        /// The destination.
         to: Mem,
-        /// Where they are.
+        /// The source.
         from: Frag,
         /// The guard.
         guard: Option<Ix>,
     },
     /// Updates one element of memory atomically.
     Atomic {
-        /// Where.
+        /// The element.
         to: Mem,
-        /// How it is changed.
+        /// The operation.
         op: Change,
-        /// By what.
+        /// The operand.
         value: Val,
         /// The guard.
         guard: Option<Ix>,
@@ -77,7 +77,7 @@ pub enum Op {
     /// Acquires a flag: waits until an `i32` in global memory that others update atomically has reached a
     /// value, and sees what its writers had written. Stands under [`Op::Elect`].
     AwaitFlag {
-        /// Where.
+        /// The element.
         from: Mem,
         /// The value.
         least: Ix,
@@ -95,7 +95,7 @@ pub enum Op {
     Commit(Queue),
     /// Waits until at most `pending` groups are in flight.
     WaitQueue {
-        /// Of this kind.
+        /// The queue.
         queue: Queue,
         /// How many may remain in flight.
         pending: u32,
@@ -111,7 +111,7 @@ pub enum Op {
     Arrive {
         /// The mbarriers.
         bar: Id,
-        /// Which of them.
+        /// The index of the mbarrier.
         slot: Ix,
         /// A peer of the cluster whose mbarrier is meant.
         peer: Option<Ix>,
@@ -122,9 +122,9 @@ pub enum Op {
     Await {
         /// The mbarriers.
         bar: Id,
-        /// Which of them.
+        /// The index of the mbarrier.
         slot: Ix,
-        /// Which phase.
+        /// The phase.
         phase: Ix,
     },
     /// With programmatic dependent launch: waits until the previous kernel in the stream has ended and its writes are visible.
@@ -190,7 +190,7 @@ pub struct Role {
     pub warps: (u32, u32),
     /// The register count that its threads request (setmaxnreg).
     pub registers: Option<u32>,
-    /// What they do.
+    /// The body.
     pub body: Vec<Stmt>,
 }
 
@@ -247,7 +247,7 @@ pub enum AtomArg {
     Barrier {
         /// The mbarriers.
         bar: Id,
-        /// Which of them.
+        /// The index of the mbarrier.
         slot: Ix,
     },
     /// An integer.

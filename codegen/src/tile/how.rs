@@ -84,7 +84,7 @@ pub enum How {
     Atom(&'static Atom),
 }
 
-/// What a product is made of.
+/// The operations of a product.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Multiply {
     /// Multiply-adds of each thread, or other operations than + and ·.

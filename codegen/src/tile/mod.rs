@@ -77,7 +77,7 @@ pub struct Program {
     pub packs: Vec<Id>,
     /// Oldest compute capability.
     pub arch: u32,
-    /// What is done.
+    /// The body.
     pub body: Vec<Stmt>,
     /// The schedule of loops, beside their statements: the stages and places of the statements in their bodies, by
     /// statement. See [`crate::pipeline`].

@@ -15,27 +15,27 @@ use crate::view::View;
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stmt {
-    /// Which of the program's statements; see [`Program::number`](super::Program::number).
+    /// The number of the statement in the program; see [`Program::number`](super::Program::number).
     pub id: Id,
     /// Where it stands.
     pub span: Span,
     /// The group that executes it.
     pub by: Id,
-    /// What.
+    /// The operation.
     pub op: Op,
 }
 
-/// What a statement does. Programs are short: the size of the largest does not matter.
+/// The operation of a statement. Programs are short: the size of the largest does not matter.
 #[derive(Clone, PartialEq, Debug)]
 #[allow(clippy::large_enum_variant)]
 pub enum Op {
     /// Copies elements; views of the same shape.
     Copy {
-        /// From here.
+        /// The source.
         from: View,
-        /// To there.
+        /// The destination.
         to: View,
-        /// By which mechanism.
+        /// The mechanism.
         how: How,
         /// The fill of elements whose source is out of bounds, in the type of the source.
         fill: Number,
@@ -51,16 +51,16 @@ pub enum Op {
     },
     /// Fills elements with one value.
     Fill {
-        /// Where.
+        /// The destination.
         to: View,
         /// The value.
         value: Expr,
     },
     /// Elementwise: sets each element of `to` to a function of elements of `ins`; views of the same shape.
     Map {
-        /// What the function reads.
+        /// The inputs of the function.
         ins: Vec<View>,
-        /// What is set.
+        /// The destination.
         to: View,
         /// The function.
         value: Expr,
@@ -74,9 +74,9 @@ pub enum Op {
         b: View,
         /// The accumulator, (m, n).
         acc: View,
-        /// By which operations, or which instruction.
+        /// The operations, or the instruction.
         how: Multiply,
-        /// In which order.
+        /// The order.
         order: Order,
         /// In flight until this token has been waited for.
         token: Option<Id>,
@@ -85,7 +85,7 @@ pub enum Op {
     },
     /// Reduces elements along the modes that `to` lacks (extent 1 there).
     Reduce {
-        /// What is combined.
+        /// The source.
         from: View,
         /// The destination; it takes part, so it must be initialised.
         to: View,
@@ -100,7 +100,7 @@ pub enum Op {
     /// Reduces tuples of elements along the modes that targets lack (extent 1 there), by an associative and
     /// commutative function.
     Fold {
-        /// What is combined, one tensor for each entry of the tuples; all of one shape.
+        /// The source, one tensor for each entry of the tuples; all of one shape.
         from: Vec<View>,
         /// The destination of each entry; it takes part, so it must be initialised.
         to: Vec<View>,
@@ -116,12 +116,12 @@ pub enum Op {
     },
     /// Combines each element, or tuple, with all elements before it.
     Scan {
-        /// What is combined, one tensor for each entry of the tuples; all of one shape.
+        /// The source, one tensor for each entry of the tuples; all of one shape.
         from: Vec<View>,
         /// The destination of each entry, of the same shape.
         to: Vec<View>,
-        /// What comes before the first element, and becomes the combination of everything; empty for the
-        /// identity. Each has the shape of the others, with extent 1 along the modes of the scan.
+        /// The value before the first element, which becomes the combination of everything; empty for
+        /// the identity. Each has the shape of the others, with extent 1 along the modes of the scan.
         carry: Vec<View>,
         /// How.
         how: Scan,
@@ -129,26 +129,26 @@ pub enum Op {
     /// Updates each element of `to` by the element of `from`, atomically. Out-of-bounds elements are
     /// skipped. Sums of floating-point numbers differ from run to run, as their order does.
     Atomic {
-        /// By what; views of the same shape.
+        /// The operands; a view of the same shape.
         from: View,
         /// Elements in shared or global memory.
         to: View,
         /// How.
         update: Update,
     },
-    /// Loads elements from places of their own, which integers in registers name.
+    /// Loads elements from coordinates of their own, which are integers in registers.
     Gather {
         /// One element, whose coordinates have the integers in them.
         from: View,
         /// The integers, in [`Program::reads`](super::Program::reads), and where each element of `to` finds its own.
         at: Vec<(Id, View)>,
-        /// What is loaded, in registers. Out of bounds it is 0.
+        /// The destination, in registers. Out-of-bounds elements are 0.
         to: View,
     },
-    /// Stores elements to places of their own, or updates what is there. Places out of bounds are skipped, and so
-    /// are elements of `from` and `at` that are out of bounds of the tensors they come from.
+    /// Stores elements to coordinates of their own, or updates the elements there. Coordinates out of bounds are
+    /// skipped, and so are elements of `from` and `at` that are out of bounds of the tensors they come from.
     Scatter {
-        /// What is stored, in registers.
+        /// The source, in registers.
         from: View,
         /// As in [`Op::Gather`].
         at: Vec<(Id, View)>,
@@ -156,15 +156,15 @@ pub enum Op {
         to: View,
         /// How, unless it is stored.
         update: Option<Update>,
-        /// Are all elements of the user's tensors in bounds, or have places out of bounds, as the author says?
+        /// Are all elements of the user's tensors in bounds, or have coordinates out of bounds, as the author says?
         beyond: bool,
     },
     /// Releases a flag: all that the group did before is visible to groups of other blocks that wait for it.
-    /// The flag is one `i32` in global memory, which is raised by so much.
+    /// The flag is one `i32` in global memory, which is raised by `add`.
     Signal {
         /// The flag.
         flag: View,
-        /// What is added.
+        /// The increment.
         add: i64,
     },
     /// Acquires a flag: the group waits until it has been raised so far, and sees what was done before that.
@@ -185,7 +185,7 @@ pub enum Op {
     CommitCopies,
     /// Waits for operations under a token.
     Wait {
-        /// Which.
+        /// The token.
         token: Id,
         /// How many of the last operations under it may remain in flight.
         but: u32,
@@ -198,7 +198,7 @@ pub enum Op {
         var: Id,
         /// Unrolling.
         unroll: Unroll,
-        /// What is done.
+        /// The body.
         body: Vec<Stmt>,
     },
     /// Leaves an enclosing loop where a condition is true; uniform in the group.
@@ -223,7 +223,7 @@ pub enum Op {
     Holds {
         /// The elements.
         from: View,
-        /// Where they are.
+        /// The slot.
         to: View,
     },
     /// A software-pipelined loop whose copies from global to shared memory run some stages ahead: each
@@ -245,7 +245,7 @@ pub enum Op {
         at: Affine,
         /// How an out-of-range iteration, at the variable's extent or above, is handled.
         past: Past,
-        /// What is done.
+        /// The body.
         body: Vec<Stmt>,
     },
     /// A condition on integers. Where it diverges from thread to thread, no statement inside waits for
@@ -316,13 +316,13 @@ pub enum Op {
         vars: Vec<Id>,
         /// The raster order.
         raster: Raster,
-        /// What is done for a tile.
+        /// The body for a tile.
         body: Vec<Stmt>,
     },
     /// Groups alternate at the body, round-robin: the first, the second, …, and the first again when the last
     /// is done.
     Ordered {
-        /// Which order: statements with the same number continue one another.
+        /// The number of the order: statements with the same number continue one another.
         order: Id,
         /// The groups, in the order of their warps. A family stands for its members.
         groups: Vec<Id>,

@@ -145,7 +145,7 @@ pub(super) struct Operand {
     /// What a thread reads, or the rows whose addresses it provides: (values, parts, k-steps).
     from: View,
     route: Route,
-    /// What converted elements are multiplied by, and what is subtracted before: (values, fragments, k-steps).
+    /// Scales and zero points of converted elements: (values, fragments, k-steps).
     scales: Option<OfElements>,
 }
 

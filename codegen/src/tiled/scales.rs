@@ -12,8 +12,8 @@ use crate::view::{At, View};
 /// Elements of a register, which are adjacent along K.
 const PAIR: i64 = 2;
 
-/// What converted elements of an operand's tile are multiplied by, and what is subtracted from them before: of the type and
-/// the shape of the tile.
+/// Scales of converted elements of an operand's tile, and zero points that are subtracted before: of the type and the shape
+/// of the tile.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaling<'v> {
     /// The scales.

@@ -11,7 +11,7 @@ use crate::tile::{How, Op, Program, Stmt};
 use crate::view::View;
 use crate::view::leaf::leaves;
 
-/// Checks statements, those inside others included.
+/// Checks statements, also inside others.
 pub(super) fn check(program: &Program, policy: Policy, body: &[Stmt]) -> std::result::Result<(), Diagnostic> {
     for stmt in body {
         let fits = match &stmt.op {

@@ -124,7 +124,7 @@ fn end(program: &Program, at: &Affine, greatest: bool) -> Option<Affine> {
         let greatest = greatest == (*factor > 0);
         let range = program.range_of(coord);
         let known = i64::try_from(if greatest { range.hi } else { range.lo }).ok().map(Affine::from);
-        // What is not known as a sum of sizes is bounded by its range.
+        // A coordinate that is not bounded by a sum of sizes is bounded by its range.
         sum.plus(&of_coord(program, coord, greatest).or(known)?, *factor)
     })
 }
@@ -141,7 +141,7 @@ fn of_coord(program: &Program, coord: &Coord, greatest: bool) -> Option<Affine> 
             for more in &program.more[axis] {
                 blocks = Affine::two(Arith::Mul, &blocks, &(*more).into())?;
             }
-            // Those that fill the last cluster included.
+            // Blocks that fill the last cluster are included.
             blocks.plus(&(i64::from(program.cluster[axis].max(1)) - 2).into(), 1)
         }
         Coord::Var(var) => {

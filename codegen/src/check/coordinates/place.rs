@@ -24,9 +24,9 @@ pub(super) enum Place {
 /// Coordinates of elements.
 #[derive(PartialEq, Debug)]
 pub(super) struct Table {
-    /// Extents of the modes, 1 for those that are left out.
+    /// Extents of the modes, 1 for modes that are left out.
     extents: Vec<i64>,
-    /// Those that are left out.
+    /// For each mode, whether it is left out.
     still: Vec<bool>,
     at: Vec<Option<i64>>,
 }

@@ -95,7 +95,7 @@ pub(super) fn contracted(
         let constant = |axis: &Axis<Function>| axis.at.as_ref().is_some_and(Function::is_constant);
         constant(&a.coordinates.axes[x]) && constant(&b.coordinates.axes[y])
     };
-    // Of the axes that agree, those that vary; where none does, all of them.
+    // The first agreeing pair of axes that varies; where none does, all agreeing pairs.
     let moving: Vec<(usize, usize)> = agreeing.iter().copied().filter(|pair| !still(pair)).collect();
     match (moving.first(), first) {
         (Some(pair), _) => Ok(vec![*pair]),

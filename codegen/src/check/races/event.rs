@@ -13,7 +13,7 @@ use crate::view::View;
 /// One access of a group's threads, by a statement that has been executed.
 #[derive(Clone)]
 pub(super) struct Event<'p> {
-    /// Which event it is.
+    /// Its number among events.
     pub(super) number: u32,
     /// When it was done, or had landed: numbers of events are times.
     pub(super) time: u32,
@@ -29,7 +29,7 @@ pub(super) struct Event<'p> {
     /// The threads that execute it: their group, and their warps, one bit each.
     pub(super) group: Id,
     pub(super) warps: u32,
-    /// The first warp of those that run the same program together.
+    /// The first of the warps that run the same program together.
     pub(super) first: u32,
     /// A bulk copy into a slot of a ring is done once the slot's mbarrier completes this phase.
     pub(super) fills: Option<(Id, i64)>,
@@ -59,7 +59,7 @@ pub(super) enum Under {
     Always,
     /// In one arm of one condition.
     Arm(u64),
-    /// In several.
+    /// In arms of several conditions.
     Mixed,
 }
 

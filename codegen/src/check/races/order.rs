@@ -7,7 +7,7 @@ use crate::thread::Id;
 
 /// Warps of a block.
 const WARPS: usize = 32;
-/// The components of a clock that are about waits begin here, and those about rings.
+/// The first component of a clock that is about waits, and the first about rings.
 const WAITS: usize = WARPS;
 const RINGS: usize = 2 * WARPS;
 
@@ -19,7 +19,7 @@ pub(super) struct Flight<'p> {
     pub(super) token: Option<Id>,
 }
 
-/// What a group has started and not waited for.
+/// The operations that a group has started and not waited for.
 #[derive(Clone, Default)]
 pub(super) struct InFlight<'p> {
     /// Commit groups, oldest first.
@@ -42,12 +42,12 @@ impl<'p> InFlight<'p> {
     }
 }
 
-/// What has happened so far.
+/// The accesses so far, and their order.
 #[derive(Clone)]
 pub(super) struct State<'p> {
     /// Accesses that some warp does not know of.
     pub(super) past: Vec<Event<'p>>,
-    /// What is in flight, by the first warp of the group that started it.
+    /// The operations in flight, by the first warp of the group that started them.
     flights: BTreeMap<u32, InFlight<'p>>,
     /// It is not known what is in flight.
     pub(super) vague: bool,
@@ -58,7 +58,7 @@ pub(super) struct State<'p> {
     last: u32,
 }
 
-/// What a warp knows.
+/// The events that a warp knows of.
 pub(super) type Clock = Vec<u32>;
 
 impl<'p> State<'p> {
@@ -73,7 +73,7 @@ impl<'p> State<'p> {
         self.last
     }
 
-    /// What a group has in flight.
+    /// The operations that a group has in flight.
     pub(super) fn of(&mut self, group: u32) -> &mut InFlight<'p> {
         self.flights.entry(group).or_default()
     }

@@ -26,11 +26,11 @@ pub(super) struct Walk<'p, 'b> {
     pub(super) said: Vec<(*const Stmt, Fault)>,
     pub(super) found: Found,
     under: Under,
-    /// Full slots, by ring and phase: what those that filled them knew.
+    /// Full slots, by ring and phase: the clock of the warps that filled them.
     full: HashMap<(Id, i64), Clock>,
     /// Phases that their producer has passed.
     passed: HashSet<(Id, i64)>,
-    /// Free slots, by ring and phase: the warps that have released them, and what they knew.
+    /// Free slots, by ring and phase: the warps that have released them, and their clock.
     free: HashMap<(Id, i64), (u32, Clock)>,
     /// Who has waited for a phase, by the end of the ring that it is of, the ring and the phase.
     waiters: HashMap<(End, Id, i64), Vec<Waiter<'p>>>,
@@ -42,7 +42,7 @@ pub(super) struct Walk<'p, 'b> {
     stuck: bool,
 }
 
-/// The mbarriers of a ring's slots: those that become full, or free.
+/// The mbarriers of a ring's slots: of full slots, or of free ones.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum End {
     Full,

@@ -47,7 +47,7 @@ fn sequence(block: &mut Vec<u8>, literals: &[u8], matched: Option<(usize, usize)
     }
 }
 
-/// What of a length is not in the token.
+/// The part of a length that is not in the token.
 fn rest(block: &mut Vec<u8>, length: usize) {
     if let Some(mut left) = length.checked_sub(15) {
         while left >= 255 {
@@ -116,7 +116,7 @@ mod tests {
         for length in [14, 15, 16, 269, 270, 271, 525, 70_000] {
             check(&random[..length], length + length / 255 + 3);
         }
-        // What repeats lies farther away than a distance reaches.
+        // The repeated bytes lie farther away than the largest distance.
         check(&[&random[..], &random[..100]].concat(), 70_400);
     }
 }

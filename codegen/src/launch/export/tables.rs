@@ -407,7 +407,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         };
         let mut equals = Vec::new();
         if let Test::Equal(a, b) = &require.test {
-            // What a size would have to be, from the other side.
+            // The required value of a size, from the other side.
             for (own, other) in [(a, b), (b, a)] {
                 if let Some(tilewright_layout::Value::Sym { times: 1, of, over: 1 }) = own.size()
                     && let Some(place) = number(rules, of)

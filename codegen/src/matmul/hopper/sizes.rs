@@ -35,11 +35,11 @@ pub(in crate::matmul) struct Sizes {
     pub(in crate::matmul) band: u32,
     /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
     pub(in crate::matmul) ping_pong: bool,
-    /// Is it one of those among which a launch chooses?
+    /// Is it a default, among which a launch chooses?
     pub(in crate::matmul) shipped: bool,
 }
 
-/// Tiles of the default variants, rows and columns, the blocks of a cluster that share columns, and those that share K. Many
+/// Tiles of the default variants: rows and columns, blocks of a cluster that share columns, and blocks that share K. Many
 /// widths, so that the tiles of a product nearly fill all multiprocessors; small ones for products of few rows, which memory
 /// limits; clusters, which copy fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split
 /// K, for products of few tiles.

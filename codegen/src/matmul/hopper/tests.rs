@@ -36,7 +36,7 @@ fn auto_takes_tensor_cores_where_it_can() {
         made(&format!("{ROWS} bn=48 schedule=(cluster=1)")),
         Err("a tile has 64 rows for each warpgroup, or twice as many for each of two, and bn is 48\nhelp: write bn = 64, 128, 192 or 256".into())
     );
-    // What CUDA cores do not do either is an error about tensor cores.
+    // A product that CUDA cores do not support either is an error about tensor cores.
     assert_eq!(
         made("dtype=bf16 stages=12"),
         Err("12 stages take 294912 bytes of shared memory, and a block has 166912\nhelp: write fewer stages, or a smaller bk".into())

@@ -42,7 +42,7 @@ struct Rooms {
     buffers: i64,
 }
 
-/// What both roles know.
+/// The configuration that both roles share.
 struct Part<'p> {
     c: &'p Config,
     plan: &'p Plan,

@@ -8,7 +8,7 @@ use super::{Item, Kind};
 use crate::thread::Id;
 use crate::tile::{Op, Place, Program, Stmt};
 
-/// The statements without the waits for products that are waited for at once, and the tokens of those.
+/// Removes waits that follow their product at once: the tokens of these products, and the other statements.
 pub(super) fn apart(placed: Vec<(Place, Stmt)>) -> (BTreeSet<Id>, Vec<(Place, Stmt)>) {
     // Tokens, with how many statements of the body name each, and how many may be moved.
     let mut named: BTreeMap<Id, usize> = BTreeMap::new();
