@@ -1,6 +1,6 @@
 //! Attention on tensor cores, from whole tiles: softmax(q·kᵀ)·v, with a causal mask or without one, for any number of
-//! queries and keys. No row of scores is ever stored: a block keeps the maximum and the sum of each of its rows, and
-//! rescales what it has accumulated when a maximum grows.
+//! queries and keys. Rows of scores are never stored: a block keeps the maximum and the sum of each of its rows, and
+//! rescales its accumulators when a maximum grows.
 //!
 //! ```console
 //! $ cargo run --release --example attention
@@ -8,9 +8,9 @@
 
 use tilewright::prelude::*;
 
-/// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own place, counted from the end; with
-/// `CAUSAL = 0` it sees all. With `OVERLAP = 1` the next product of queries and keys is computed among the instructions of this
-/// softmax.
+/// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own position, counted from the end; with
+/// `CAUSAL = 0` it sees all. With `OVERLAP = 1` the next product of queries and keys overlaps the softmax of the current
+/// iteration.
 #[kernel]
 pub fn attention<
     const BM: usize = 128,
@@ -32,7 +32,7 @@ pub fn attention<
     let (sq, sk, sv) = (shared::<bf16>((BM, D)), shared::<bf16>((BN, D)), shared::<bf16>((BN, D)));
     copy(gq[(_, _, 0)], sq);
 
-    // Each warp has whole rows of scores, so they are reduced among four lanes, and stay in registers as the left
+    // Each warp has whole rows of scores, so four lanes reduce each row, and the scores remain in registers as the left
     // operand of the second product.
     let mma = tiled_mma("mma_m16n8k16_bf16", layout!((8, 1)));
     let mut out = mma.accumulators((BM, D), 0.0);
@@ -42,8 +42,8 @@ pub fn attention<
     // exp(scale · s) is exp2(unit · s).
     let unit = scale * 1.442695;
 
-    // Query i sees keys up to i + last: without a mask M more, and so all. Keys that no query of this block sees are not
-    // loaded.
+    // Query i sees keys up to i + last. Without a mask, last is larger by M, so that each query sees all keys. Keys that no
+    // query of this block sees are not loaded.
     let last = N - M + (1 - CAUSAL) * M;
     let seen = max(0, (block.x + 1) * BM + last);
     for n in pipelined(0..min(ceil_div(N, BN), ceil_div(seen, BN)), stages = 2 + OVERLAP) {
@@ -55,7 +55,7 @@ pub fn attention<
         if OVERLAP == 1 {
             stage(1);
         }
-        // Keys that some query of this block does not see are in the last tiles.
+        // Only the last tiles have keys that some query of this block does not see.
         if (n + 1) * BN > min(N, block.x * BM + last + 1) {
             scores =
                 map(scores, |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s } else { f32::NEG_INFINITY });

@@ -1,5 +1,5 @@
-//! Attention for Hopper: that of [`attention.rs`](attention.rs) by wgmma, with keys and values copied in bulk by a
-//! producer warp.
+//! Attention for Hopper: the same as [`attention.rs`](attention.rs), but by wgmma, with keys and values copied in bulk
+//! by a producer warp.
 //!
 //! ```console
 //! $ cargo run --release --example attention_hopper
@@ -7,12 +7,12 @@
 
 use tilewright::prelude::*;
 
-/// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own place, counted from the end; with
+/// o = softmax(scale · q·kᵀ) · v for each head. A query sees the keys up to its own position, counted from the end; with
 /// `CAUSAL = 0` it sees all.
 ///
-/// `OVERLAP` is the schedule of products: 0 waits for each; with 1 the next product of queries and keys runs during this
-/// softmax; with 2 it is started before this product with values, which runs during the next softmax. On an H200 1 is 1.08
-/// times as fast as 0 at D = 128, and no faster at D = 64.
+/// `OVERLAP` is the schedule of products. 0 waits for each product. With 1 the next product of queries and keys overlaps this
+/// softmax. With 2 that product starts before this product with values, which overlaps the next softmax. On an H200, 1 is
+/// 1.08 times as fast as 0 at D = 128, and no faster at D = 64.
 #[kernel(arch = 90)]
 pub fn attention_hopper<
     const BM: usize = 128,
@@ -34,7 +34,7 @@ pub fn attention_hopper<
     let (sq, sk, sv) = (shared::<bf16>((BM, D)), shared::<bf16>((BN, D)), shared::<bf16>((BN, D)));
     copy(gq[(_, _, 0)], sq);
 
-    // Each warpgroup has whole rows of scores, so they are reduced among four lanes, and stay in registers as the left
+    // Each warpgroup has whole rows of scores, so four lanes reduce each row, and the scores remain in registers as the left
     // operand of the second product.
     let mma = tiled_mma::<bf16, f32>(warpgroups = 2);
     let mut out = mma.accumulators((BM, D), 0.0);
@@ -44,8 +44,8 @@ pub fn attention_hopper<
     // exp(scale · s) is exp2(unit · s).
     let unit = scale * 1.442695;
 
-    // Query i sees keys up to i + last: without a mask M more, and so all. Keys that no query of this block sees are not
-    // loaded.
+    // Query i sees keys up to i + last. Without a mask, last is larger by M, so that each query sees all keys. Keys that no
+    // query of this block sees are not loaded.
     let last = N - M + (1 - CAUSAL) * M;
     let seen = max(0, (block.x + 1) * BM + last);
     for n in pipelined(0..min(ceil_div(N, BN), ceil_div(seen, BN)), stages = 2, producer = warp) {
@@ -60,7 +60,7 @@ pub fn attention_hopper<
         if OVERLAP == 2 {
             stage(0, place = 2);
         }
-        // Keys that some query of this block does not see are in the last tiles.
+        // Only the last tiles have keys that some query of this block does not see.
         if (n + 1) * BN > min(N, block.x * BM + last + 1) {
             scores =
                 map(scores, |s, at| if (at.1 <= at.0 + last) & (at.1 < N) { s } else { f32::NEG_INFINITY });

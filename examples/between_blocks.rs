@@ -1,12 +1,12 @@
-//! What the blocks of one launch do together: a sum in one launch, cumulative sums in one pass, a product whose blocks share K, and
+//! Blocks of one launch that cooperate: a sum in one launch, cumulative sums in one pass, a product whose blocks divide K, and
 //! a queue of tiles. `cargo run --release --example between_blocks`
 //!
-//! Counts and flags are 0 at launch; those of the sum and of the product are 0 again behind it.
+//! Counts and flags must be 0 at launch. The sum and the product set their counts back to 0 for the next launch.
 
 use tilewright::KernelDef;
 use tilewright::prelude::*;
 
-/// The sum of all elements: each block leaves its own, and the last to arrive adds them up in their order.
+/// The sum of all elements: each block stores its partial sum, and the last block to arrive adds them in order of the blocks.
 #[kernel]
 pub fn total(
     x: &Tensor<f32, N>,
@@ -26,7 +26,7 @@ pub fn total(
     }
 }
 
-/// Cumulative sums in one pass: blocks take their tiles in the order in which they begin, and wait for the one before.
+/// Cumulative sums in one pass: blocks take tiles in the order in which they begin, and wait for the block of the previous tile.
 #[kernel]
 pub fn running_sum(
     x: &Tensor<f32, N>,
@@ -47,7 +47,7 @@ pub fn running_sum(
     copy(own + before, tile(y, 512, t));
 }
 
-/// C = A·Bᵀ where S blocks share K, and the last of them to arrive adds their parts in order.
+/// C = A·Bᵀ where S blocks divide K, and the last of them to arrive adds their partial products in order.
 #[kernel]
 pub fn split_k<const S: usize = 3>(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
@@ -78,7 +78,7 @@ pub fn split_k<const S: usize = 3>(
     }
 }
 
-/// A queue of tiles: each block takes the next one until there is none.
+/// A queue of tiles: each block takes the next tile until none is left.
 #[kernel]
 pub fn queued<const BLOCKS: usize = 3>(
     x: &Tensor<f32, N>,
@@ -96,7 +96,7 @@ pub fn queued<const BLOCKS: usize = 3>(
     }
 }
 
-/// All of them.
+/// All kernels of this file.
 pub fn all() -> [(&'static str, KernelDef); 4] {
     [
         ("total", total().def().clone()),
@@ -106,7 +106,7 @@ pub fn all() -> [(&'static str, KernelDef); 4] {
     ]
 }
 
-/// Runs them in the simulator, which reports accesses of blocks that nothing orders, and waits that never end.
+/// Runs them in the simulator, which reports unordered accesses of different blocks, and waits that never end.
 pub fn main() -> Result<(), tilewright::sim::Error> {
     let n = 5000;
     let (x, zero) = (vec![1.0f32; n], [0i32]);

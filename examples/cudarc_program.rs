@@ -1,5 +1,5 @@
-//! A program that already uses cudarc and adds one kernel of tilewright: its context, buffers and copies
-//! stay.
+//! A program that already uses cudarc and adds one kernel of tilewright. Its context, buffers and copies do not
+//! change.
 //!
 //! ```console
 //! $ cargo run --release --example cudarc_program

@@ -1,4 +1,4 @@
-//! Everything available about a kernel before it runs: source, report, loop nest, variants, errors.
+//! What you can inspect before a kernel runs: source, report, loop nest, variants, errors.
 //!
 //! ```console
 //! $ cargo run --example inspect

@@ -1,5 +1,5 @@
 //! A linear layer on tensor cores: a product with bias and activation, written with whole tiles. The source
-//! has no thread layout, barrier or instruction; the report shows what was chosen.
+//! has no thread layout, barrier or instruction; the report shows which ones the generator chose.
 //!
 //! ```console
 //! $ cargo run --release --example linear

@@ -1,6 +1,6 @@
 //! A linear layer for Hopper: a product by wgmma with bias and activation, written with whole tiles. A producer warp
-//! copies tiles in bulk into a ring of shared memory, from which two warpgroups multiply; blocks are persistent, so that
-//! copies of the next tile overlap the epilogue of this one.
+//! copies tiles in bulk into a ring in shared memory, from which one or two warpgroups multiply. Blocks are persistent, so
+//! that copies of the next tile overlap the epilogue of this one.
 //!
 //! ```console
 //! $ cargo run --release --example linear_hopper
@@ -8,8 +8,8 @@
 
 use tilewright::prelude::*;
 
-/// c = gelu(a·wᵀ + bias). A launch takes the tiles that suit its sizes; the first are those of the variant for every launch,
-/// whose addresses and guards take registers as well.
+/// c = gelu(a·wᵀ + bias). A launch chooses tiles for its sizes. The first in the list are also the tiles of the variant that
+/// takes any launch; it needs registers for addresses and guards too.
 #[kernel(arch = 90, overlaps, choose((BM, BN, WARPGROUPS, STAGES, CLUSTER, SPLIT) in [
     (128, 128, 2, 6, 1, 1), (128, 256, 2, 4, 1, 1), (128, 192, 2, 4, 1, 1), (128, 160, 2, 5, 1, 1),
     (256, 128, 2, 4, 1, 1), (64, 256, 1, 5, 1, 1), (64, 192, 1, 6, 1, 1), (64, 160, 1, 7, 1, 1),
@@ -33,8 +33,8 @@ pub fn linear_hopper<
     bias: &Tensor<f32, N>,
     c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
 ) {
-    cluster(CLUSTER); // blocks that read rows of w in common copy them once
-    persistent(); // as many blocks as are resident; each takes tiles of c in turn
+    cluster(CLUSTER); // blocks that read the same rows of w copy them once
+    persistent(); // only the blocks that are resident at once; each computes several tiles of c
     let ga = tile(a, (BM, BK), (block.x, _)); // (BM, BK, k)
     let gw = tile(w, (BN, BK), (block.y, _)); // (BN, BK, k)
     let gc = tile(c, (BM, BN), (block.x, block.y));

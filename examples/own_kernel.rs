@@ -1,5 +1,5 @@
-//! A custom kernel: the transpose of a matrix, written, then run in the simulator, which needs no GPU and
-//! checks every access.
+//! A custom kernel: the transpose of a matrix. It runs in the simulator, which needs no GPU and checks every
+//! access.
 //!
 //! ```console
 //! $ cargo run --release --example own_kernel
@@ -12,7 +12,7 @@ use tilewright::prelude::*;
 fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N), (ldb, _1)>) {
     let from = tile(a, (T, T), (block.x, block.y));
     let to = tile(b, (T, T), (block.x, block.y));
-    // Padded by one, so that rows are free of bank conflicts as columns are.
+    // Padded by one, so that neither rows nor columns have bank conflicts.
     let turning = shared::<f32>(layout!((T, T) : (1, T + 1)));
 
     // Consecutive threads copy consecutive rows of `a`, then consecutive columns of `b`: both are coalesced.
@@ -23,7 +23,7 @@ fn transpose<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (
     copy(parallelize(turning, across, thread.x), parallelize(to, across, thread.x));
 }
 
-/// A bug that compiles where its lint is allowed: all blocks along x write the first row of tiles, and no block writes the others.
+/// A bug that compiles because its lint is allowed: all blocks along x write the first row of tiles, and none writes the others.
 #[kernel(allow(unbounded))]
 fn mistaken<const T: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut Tensor<f32, (M, N)>) {
     let threads = layout!((32, 8));
@@ -51,7 +51,7 @@ fn main() -> Result<(), tilewright::sim::Error> {
         println!("refused: {why}\n");
     }
 
-    // The simulator reports the thread, the access, the place, and the seed that reproduces it.
+    // The simulator reports the thread, the access, the line, and the seed that reproduces it.
     if let Err(fault) = mistaken().simulate(&[Arg::tensor(&a, [m, n]), Arg::output::<f32>([m, n])]) {
         println!("{fault}");
     }

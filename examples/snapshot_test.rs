@@ -1,8 +1,8 @@
-//! Snapshot tests of generated CUDA C, in a test file as a crate with kernels would have it. A change of a
-//! layout shows up as a text diff, before anything runs.
+//! Snapshot tests of generated CUDA C, in a test file for a crate with kernels. A change of a layout is
+//! visible as a text diff before the kernel runs.
 //!
 //! ```console
-//! $ cargo test --example snapshot_test     # INSTA_UPDATE=always accepts what changed
+//! $ cargo test --example snapshot_test     # INSTA_UPDATE=always accepts changes
 //! ```
 
 use tilewright::prelude::*;

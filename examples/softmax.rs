@@ -1,5 +1,5 @@
-//! Softmax of each row, of any length: one block per row, in pieces of W elements. Elements beyond the end of
-//! a row count as the identity of the reduction that reads them.
+//! Softmax of rows of any length: one block per row, W elements at a time. Reductions leave out the elements
+//! after the end of a row.
 
 use tilewright::prelude::*;
 

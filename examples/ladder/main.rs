@@ -19,9 +19,9 @@ use steps::{Figures, Step};
 use tilewright::sim::Outcome;
 use tilewright::{Argument, prelude::*};
 
-/// The size whose accesses the simulator counts: whole tiles in every step.
+/// The size at which the simulator counts accesses: all tiles divide it.
 const COUNTED: [usize; 3] = [256, 128, 128];
-/// The size whose result is checked: no tile divides it.
+/// The size at which the result is checked: no tile divides it.
 const CHECKED: [usize; 3] = [130, 75, 37];
 const ALPHA: f32 = 0.5;
 const BETA: f32 = 2.0;
@@ -59,7 +59,7 @@ impl Problem {
         if scaled { ALPHA * sum + BETA * self.c[row * cm + column * cn] } else { sum }
     }
 
-    /// Compares a result bit for bit; of a large one, a sample.
+    /// Compares a result bit for bit, or a sample of a large result.
     fn is_right(&self, got: &[f32], scaled: bool) -> bool {
         let [m, n, _] = self.size;
         let [_, _, [down, across]] = self.strides();
@@ -71,7 +71,7 @@ impl Problem {
     }
 }
 
-/// Does the kernel have alpha and beta?
+/// Whether the kernel has alpha and beta.
 fn is_scaled(step: &Step) -> bool {
     step.kernel.params().len() == 5
 }
@@ -143,7 +143,7 @@ fn other_types() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// A count of the simulator per multiply-add of a warp.
+/// A count of the simulator, divided by the multiply-adds of a warp.
 fn for_each_product(done: &Outcome, count: impl Fn(&tilewright::sim::AccessCount) -> u64) -> f64 {
     let products: usize = COUNTED.iter().product();
     done.accesses().iter().map(count).sum::<u64>() as f64 / (products / 32) as f64

@@ -43,8 +43,8 @@ pub fn coalesced<const B: usize = 32>(
 }
 
 /// Tiles of A and B in shared memory, one thread per element of C, any M, N and K. With `T = i32, W = 16` it
-/// is the integer kernel of one tutorial, with `T = f64` and `W = TILE_WIDTH` the double-precision kernel of
-/// another.
+/// is the integer kernel of one tutorial. With `T = f64` and `W = TILE_WIDTH` it is the double-precision kernel
+/// of another tutorial.
 #[kernel(T = f32 | f64 | i32)]
 pub fn shared_tile<T, const W: usize = 32>(
     a: &Tensor<T, (M, K), (lda, _1)>,
@@ -205,7 +205,7 @@ pub struct Step {
     pub name: &'static str,
     /// Its kernel, with arguments A, B and C; from the fourth step on some have alpha and beta as well.
     pub kernel: KernelDef,
-    /// Are its matrices row-major?
+    /// Whether its matrices are row-major.
     pub row_major: bool,
     /// The difference from the previous step.
     pub change: &'static str,
@@ -301,7 +301,7 @@ pub fn steps() -> Vec<Step> {
 pub struct Figures {
     /// Arithmetic intensity: operations per byte of global memory.
     pub intensity: f64,
-    /// Sectors of a warp's accesses to global memory, one of each kind, and the minimum.
+    /// Sectors of a warp's accesses to global memory, summed over one access of each kind, and the minimum.
     pub sectors: (u32, u32),
     /// Wavefronts of its accesses to shared memory, and the minimum.
     pub wavefronts: (u32, u32),

@@ -2,9 +2,9 @@
 
 use tilewright::prelude::*;
 
-/// The columns of `bodies` are x, y, z and mass; the rows of `others` are the same, transposed; the columns
-/// of `pull` are the components of the acceleration. S groups of L threads split the others, J per thread and
-/// iteration.
+/// The columns of `bodies` are x, y, z and mass; `others` is its transpose. The columns of `pull` are the
+/// components of the acceleration. S groups of L threads divide `others` among them; a thread takes J of them in
+/// each iteration.
 #[kernel]
 pub fn gravity<const J: usize = 8, const L: usize = 32, const S: usize = 8>(
     bodies: &Tensor<f32, (N, _4), (_1, ldb)>,
@@ -41,7 +41,7 @@ pub fn gravity<const J: usize = 8, const L: usize = 32, const S: usize = 8>(
         map((ay, dy, force), ay, |a, d, f| fma(d, f, a));
         map((az, dz, force), az, |a, d, f| fma(d, f, a));
     }
-    // Products with ones are sums: over a thread's elements, then over the groups.
+    // A product with ones is a sum: over the elements of a thread, then over the groups.
     let (ones, shares) = (registers::<f32>((1, J), 1.0), registers::<f32>((1, S), 1.0));
     let (sx, sy, sz) =
         (shared::<f32>(layout!((L, S))), shared::<f32>(layout!((L, S))), shared::<f32>(layout!((L, S))));

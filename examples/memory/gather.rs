@@ -1,8 +1,8 @@
-//! Rows of a table by their indices, and counts of values: coordinates that are read from memory.
+//! Rows of a table by index, and histograms: kernels whose coordinates are read from memory.
 
 use tilewright::prelude::*;
 
-/// Row i of y is row `ids[i]` of the table, zeros where there is no such row: R rows for each block.
+/// Row i of y is row `ids[i]` of the table, or zeros if there is no such row. Each block has R rows.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn gather_rows<T, const R: usize = 2, const W: usize = 1024, const L: usize = 256, const V: usize = 4>(
     table: &Tensor<T, (K, N), (ldt, _1)>,
@@ -19,8 +19,8 @@ pub fn gather_rows<T, const R: usize = 2, const W: usize = 1024, const L: usize 
     copy(own, to);
 }
 
-/// Adds to each of B bins how often its number occurs in x; other numbers are not counted. P blocks read tiles in
-/// turn; of each block G groups of threads count by themselves in shared memory.
+/// Adds to each of B bins how often its number occurs in x; other numbers are not counted. Each of P blocks reads
+/// every P-th tile. In a block, G groups of threads have separate counts in shared memory.
 #[kernel]
 pub fn histogram<
     const B: usize = 256,

@@ -1,6 +1,6 @@
-//! Long rows: each of the C blocks of a cluster keeps W elements of a row in shared memory, P pieces, and G clusters take
-//! rows in turn. A piece of the next row is on its way as soon as this one's is written, and is reduced as soon as it
-//! arrives. Threads reduce their own elements, then the block, whose result its threads exchange with the other blocks'.
+//! Long rows: each of the C blocks of a cluster keeps W elements of a row in shared memory, in P pieces. G clusters take turns
+//! with the rows. When a piece of a row is written, the copy of that piece of the next row starts; it is reduced when it
+//! arrives. Each thread reduces its elements, then the block reduces them, then the blocks of the cluster exchange results.
 
 use tilewright::prelude::*;
 
@@ -37,7 +37,7 @@ pub fn softmax_long<
         let i = G * k + group;
         let (mut most, mut total) = (registers::<f32>((1, 1), f32::MIN), registers::<f32>((1, 1), 0.0));
         for p in 0..P {
-            // Of the last P groups the first is this piece's; an empty one takes its place.
+            // This piece is in the oldest of P commit groups in flight; an empty group keeps their number.
             cp_async_wait(P - 1);
             cp_async_commit();
             let inside = |x, _, at| if at.1 < N { x as f32 } else { f32::NEG_INFINITY };
@@ -97,7 +97,7 @@ pub fn layernorm_long<
         copy(from[(_, _, min(group, M - 1), P * part + p)], row[(_, _, p)]);
         cp_async_commit();
     }
-    // A thread's elements in a row.
+    // The number of elements of a row that a thread has.
     let mut count = registers::<f32>((1, 1), 0.0);
     for p in 0..P {
         let more = sum(map(to[(_, _, 0, P * part + p)], |_, at| (at.1 < N) as i32), beyond = 0);
@@ -109,11 +109,11 @@ pub fn layernorm_long<
     };
     for k in 0..ceil_div(M - group, G) {
         let i = G * k + group;
-        // Differences from a number near the mean: nothing cancels in their sums.
+        // Differences from a number near the mean, so that their sums do not suffer from cancellation.
         let near = registers::<f32>((1, 1), 0.0);
         let (mut off, mut squares) = (registers::<f32>((1, 1), 0.0), registers::<f32>((1, 1), 0.0));
         for p in 0..P {
-            // Of the last P groups the first is this piece's; an empty one takes its place.
+            // This piece is in the oldest of P commit groups in flight; an empty group keeps their number.
             cp_async_wait(P - 1);
             cp_async_commit();
             let place = to[(_, _, i, P * part + p)];
@@ -187,7 +187,7 @@ pub fn rmsnorm_long<
         let i = G * k + group;
         let mut squares = registers::<f32>((1, 1), 0.0);
         for p in 0..P {
-            // Of the last P groups the first is this piece's; an empty one takes its place.
+            // This piece is in the oldest of P commit groups in flight; an empty group keeps their number.
             cp_async_wait(P - 1);
             cp_async_commit();
             squares += sum(map(row[(_, _, p)], |x| (x as f32) * (x as f32)), beyond = 0.0);

@@ -1,6 +1,6 @@
 //! Kernels limited by memory bandwidth: each reads its data once and writes its result once. A softmax runs
-//! in the simulator, with a size that no tile divides; for the others the cost of a warp's accesses is
-//! printed.
+//! in the simulator, with a size that no tile divides. For the other kernels the program prints the cost of a
+//! warp's accesses.
 //!
 //! ```console
 //! $ cargo run --release --example memory

@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 
-/// y = A·x: one block per row, or a cluster of C, whose blocks read tiles of W elements in turn.
+/// y = A·x: one block per row, or a cluster of C blocks, each reading every C-th tile of W elements.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn gemv<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4, const C: usize = 1>(
     a: &Tensor<T, (M, N), (lda, _1)>,
@@ -30,7 +30,7 @@ pub fn gemv<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4, 
     }
 }
 
-/// The same for short rows: G neighbouring lanes have R of them.
+/// The same for short rows: G neighbouring lanes have R rows.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn gemv_short<T, const W: usize = 256, const R: usize = 2, const V: usize = 4, const G: usize = 32>(
     a: &Tensor<T, (M, N), (lda, _1)>,

@@ -1,6 +1,6 @@
-//! Few long rows, all at once: each of the C blocks of a cluster has W elements of one row, in P pieces. It keeps the first in
-//! registers and the others in shared memory, nearly all that a multiprocessor has. All copies are in flight at once, and
-//! pieces are reduced as they arrive; the blocks exchange their results once.
+//! Few long rows, all at once: each of the C blocks of a cluster has W elements of one row, in P pieces. The first piece is in
+//! registers. The others are in shared memory, and take nearly all of it. All copies are in flight at once, and each piece is
+//! reduced when it arrives. The blocks exchange their results once.
 
 use tilewright::prelude::*;
 
@@ -38,7 +38,7 @@ pub fn softmax_resident<
     let mut most = max(maximum(piece, beyond = f32::NEG_INFINITY), f32::MIN);
     let mut total = sum(map((piece, most), power), beyond = 0.0);
     for p in 1..P {
-        // Of the last P - 1 groups the first is this piece's; an empty one takes its place.
+        // This piece is in the oldest of the last P - 1 commit groups; an empty group keeps their number.
         cp_async_wait(P - 2);
         cp_async_commit();
         let piece = map((rest[(_, _, p - 1)], to[(_, _, P * part + p)]), inside);
@@ -95,7 +95,7 @@ pub fn layernorm_resident<
         copy(from[(_, _, P * part + p)], rest[(_, _, p - 1)]);
         cp_async_commit();
     }
-    // Differences from the mean of the first piece: nothing cancels in their sums.
+    // Differences from the mean of the first piece, so that their sums do not suffer from cancellation.
     let near = block_sum(sum(map(first, |x| x as f32), beyond = 0.0), beyond = 0.0);
     let near = map(near, |total| total / (max(min(N - W * part, W / P), 1) as f32));
     let off = |x, near, _, at| if at.1 < N { x as f32 - near } else { 0.0 };
@@ -103,7 +103,7 @@ pub fn layernorm_resident<
     let mut total = sum(far, beyond = 0.0);
     let mut squares = sum(map(far, |d| d * d), beyond = 0.0);
     for p in 1..P {
-        // Of the last P - 1 groups the first is this piece's; an empty one takes its place.
+        // This piece is in the oldest of the last P - 1 commit groups; an empty group keeps their number.
         cp_async_wait(P - 2);
         cp_async_commit();
         let far = map((rest[(_, _, p - 1)], near, to[(_, _, P * part + p)]), off);
@@ -166,7 +166,7 @@ pub fn rmsnorm_resident<
     let square = |x| (x as f32) * (x as f32);
     let mut squares = sum(map(first, square), beyond = 0.0);
     for p in 1..P {
-        // Of the last P - 1 groups the first is this piece's; an empty one takes its place.
+        // This piece is in the oldest of the last P - 1 commit groups; an empty group keeps their number.
         cp_async_wait(P - 2);
         cp_async_commit();
         squares += sum(map(rest[(_, _, p - 1)], square), beyond = 0.0);

@@ -1,6 +1,6 @@
 //! Rows kept in registers: each is read once and written once. The `…_row` kernels use a cluster of C blocks
-//! for each row, which is one block up to some 16,384 elements; the `…_rows` kernels use G lanes of a
-//! warp for R rows at a time.
+//! for each row; one block suffices up to about 16,384 elements. The `…_rows` kernels use G lanes of a warp
+//! for R rows at a time.
 
 use tilewright::prelude::*;
 
@@ -25,7 +25,7 @@ pub fn softmax_row<
     let from = parallelize(tile(x, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (1, W), (i, part)), threads, thread.x, values = (1, V));
     let row = registers_like::<f32>(from, 0.0);
-    // Elements beyond the row are minus infinity, whose power is 0.
+    // Elements after the end of the row are minus infinity; exp of it is 0.
     copy(from, row, fill = f32::NEG_INFINITY);
     let most = cluster_maximum(maximum(row, beyond = f32::NEG_INFINITY), beyond = f32::NEG_INFINITY);
     let grown = map((row, most), |x, most| exp2(1.4426950408889634 * (x - most)));
@@ -34,7 +34,7 @@ pub fn softmax_row<
     copy(map((grown, factor), |x, factor| x * factor), to);
 }
 
-/// The same for short rows: G neighbouring lanes have R of them.
+/// The same for short rows: G neighbouring lanes have R rows.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn softmax_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4, const G: usize = 32>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -91,7 +91,7 @@ pub fn layernorm_row<
     copy(map((off, factor, w, b), |d, f, w, b| d * f * (w as f32) + (b as f32)), to);
 }
 
-/// The same for short rows: G neighbouring lanes have R of them.
+/// The same for short rows: G neighbouring lanes have R rows.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn layernorm_rows<
     T,
@@ -155,7 +155,7 @@ pub fn rmsnorm_row<
     copy(map((row, factor, w), |x, f, w| x * f * (w as f32)), to);
 }
 
-/// The same for short rows: G neighbouring lanes have R of them.
+/// The same for short rows: G neighbouring lanes have R rows.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn rmsnorm_rows<T, const W: usize = 256, const R: usize = 2, const V: usize = 4, const G: usize = 32>(
     x: &Tensor<T, (M, N), (ldx, _1)>,

@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 
 /// y = cumulative sums of x along rows: R rows for each block, W elements at a time. C blocks of a cluster share
-/// long rows. With E = 1 a sum leaves out its own element.
+/// long rows. With E = 1 each sum leaves out its own element.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn cumulative_sums<
     T,
@@ -31,8 +31,8 @@ pub fn cumulative_sums<
     }
 }
 
-/// The same for short rows, through shared memory: G neighbouring lanes scan a row, K neighbouring elements each. An odd K
-/// avoids bank conflicts.
+/// The same for short rows, through shared memory: G neighbouring lanes scan a row, and each has K neighbouring elements.
+/// An odd K avoids bank conflicts.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn cumulative_sums_short<T, const K: usize = 9, const E: usize = 0, const G: usize = 32>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -55,8 +55,8 @@ pub fn cumulative_sums_short<T, const K: usize = 9, const E: usize = 0, const G:
     copy(map(spread, |x| x), to);
 }
 
-/// Sums of the pieces of each row: L vectors of V elements, of which the first begins up to V - 1 elements before the row, at an
-/// address that is aligned to it.
+/// Sums of the pieces of each row. A piece is L vectors of V elements. The first vector of a row begins at an aligned address,
+/// up to V - 1 elements before the row.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn piece_sums<T, const L: usize = 512, const V: usize = 4>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -72,7 +72,7 @@ pub fn piece_sums<T, const L: usize = 512, const V: usize = 4>(
     copy(block_sum(sum(piece)), to);
 }
 
-/// Cumulative sums along rows in a second launch: each block adds up the sums of the pieces before its own.
+/// Cumulative sums along rows, in a second launch: each block adds the sums of all pieces before its own.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn cumulative_sums_of_pieces<T, const L: usize = 512, const V: usize = 4>(
     x: &Tensor<T, (M, N), (ld, _1)>,

@@ -1,9 +1,9 @@
-//! Stencils: each element from its neighbours along every mode; beyond the edges there are zeros. A thread
-//! has elements in a line across the contiguous mode, so accesses are coalesced where that is shifted, too.
+//! Stencils: each element is computed from its neighbours along every mode; out-of-bounds neighbours are 0. The
+//! elements of a thread are in a line across the contiguous mode, so shifted accesses are coalesced too.
 
 use tilewright::prelude::*;
 
-/// y = centre · x + side · (the four neighbours of x): R rows for each thread.
+/// y = centre · x + side · (the sum of the four neighbours of x): R rows for each thread.
 #[kernel]
 pub fn stencil_5<const R: usize = 8, const L: usize = 512>(
     x: &Tensor<f32, (M, N), (ldx, _1)>,

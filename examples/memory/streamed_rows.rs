@@ -1,5 +1,5 @@
-//! Rows of any length: the C blocks of a cluster read a row twice, tiles of W elements in turn, first to combine what its
-//! threads know of the row, then to write it. The second time most of it is in the L2 cache.
+//! Rows of any length: each of the C blocks of a cluster reads every C-th tile of W elements twice: first to reduce the row, then
+//! to write the result. The second time most of the row is in the L2 cache.
 
 use tilewright::prelude::*;
 

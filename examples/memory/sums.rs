@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 
-/// y = Σ x along each row: one block per row, or a cluster of C, whose blocks read tiles of W elements in turn.
+/// y = Σ x along each row: one block per row, or a cluster of C blocks, each reading every C-th tile of W elements.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn row_sums<T, const W: usize = 4096, const L: usize = 256, const V: usize = 4, const C: usize = 1>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
@@ -10,7 +10,7 @@ pub fn row_sums<T, const W: usize = 4096, const L: usize = 256, const V: usize =
 ) {
     cluster(C);
     let (part, i) = walk((C, M), block.x);
-    // Vectors begin at addresses that are aligned to them: up to V - 1 elements before the row.
+    // The first vector begins at an aligned address, up to V - 1 elements before the row.
     let before = i * ldx % V;
     let row = shift(tile(x, (1, W), (i, _)), (0, -before, 0));
     let from = parallelize(row, layout!((1, L)), thread.x, values = (1, V));
@@ -27,7 +27,7 @@ pub fn row_sums<T, const W: usize = 4096, const L: usize = 256, const V: usize =
     }
 }
 
-/// The same for short rows: G neighbouring lanes have R of them.
+/// The same for short rows: G neighbouring lanes have R rows.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn row_sums_short<
     T,
@@ -48,8 +48,8 @@ pub fn row_sums_short<
     copy(warp_sum(sum(rows, 1), lanes = G), to);
 }
 
-/// The sum of all elements in one launch: each of P blocks leaves the sum of its tiles, and the last to arrive adds these up
-/// in their order. `arrived` is 0 before a launch, and behind it.
+/// The sum of all elements in one launch: each of P blocks stores the sum of its tiles, and the last block to arrive adds
+/// these in the order of the blocks. `arrived` must be 0 before a launch, and is 0 again after it.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn sum_of_all<
     T,
@@ -86,8 +86,8 @@ pub fn sum_of_all<
 }
 
 /// Sums of P pieces of each column: piece p has the tiles p, p + P, p + 2P, … of B rows. Threads are Y groups of G
-/// neighbours, which split the rows of a tile; their partial sums are combined in shared memory. Sums of these sums, by a second launch, are the sums of whole
-/// columns: its blocks are launched while the first one is ending.
+/// neighbours, which split the rows of a tile; their partial sums are combined in shared memory. A second launch adds the P
+/// sums of each column; its blocks start while the first launch is ending.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
 pub fn column_sums<
     T,

@@ -1,6 +1,6 @@
-//! Rows that begin anywhere, such as those of 4097 elements of two bytes: a block's tile begins up to V - 1 elements before its
-//! row, at an address that is aligned to vectors of V elements. Only the vectors at both ends of a row are moved element by
-//! element. Rows of `x` and `y` are equally far apart, so vectors of one are vectors of the other.
+//! Rows at unaligned addresses, such as rows of 4097 elements of two bytes. A block's tile begins up to V - 1 elements before its
+//! row, at an address aligned to vectors of V elements. Only the vectors at both ends of a row are moved element by
+//! element. The rows of `x` and `y` have the same stride, so their vectors are aligned in the same way.
 
 use tilewright::prelude::*;
 
@@ -29,7 +29,7 @@ pub fn softmax_unaligned<
         parallelize(to, threads, thread.x, values = (1, V)),
     );
     let row = registers_like::<f32>(from, 0.0);
-    // Elements beyond the row are minus infinity, whose power is 0.
+    // Elements after the end of the row are minus infinity; exp of it is 0.
     copy(from, row, fill = f32::NEG_INFINITY);
     let most = cluster_maximum(maximum(row, beyond = f32::NEG_INFINITY), beyond = f32::NEG_INFINITY);
     let grown = map((row, most), |x, most| exp2(1.4426950408889634 * (x - most)));
@@ -74,7 +74,7 @@ pub fn rmsnorm_unaligned<
     copy(map((row, factor, w), |x, f, w| x * f * (w as f32)), to);
 }
 
-/// Cumulative sums along rows: each of L threads scans the V neighbouring elements of a vector.
+/// Cumulative sums along rows: each of L threads scans a vector of V neighbouring elements.
 #[kernel(T = f32 | f16 | bf16)]
 pub fn cumulative_sums_vectors<T, const L: usize = 544, const V: usize = 8, const Q: usize = 0>(
     x: &Tensor<T, (M, N), (ld, _1)>,
