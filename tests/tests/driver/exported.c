@@ -212,6 +212,8 @@ static void mistakes(void) {
     MISTAKE("not open", memset(&kernel, 0, sizeof kernel), PLANNED)
     MISTAKE("another context is current", current = other, PLANNED)
     MISTAKE("memory of another device", of_memory = 1, PLANNED)
+    MISTAKE("memory of another device, where there is a plan", ((void)PLANNED, move((uint64_t)1 << 36), of_memory = 1), PLANNED)
+    move(-((uint64_t)1 << 36));
     MISTAKE("not planned", (void)0, NAME_launch(0, &plan, 0))
     MISTAKE("a stream of another context", of_streams = other, LAUNCHED((uint64_t)1 << 50))
     MISTAKE("no workspace", (void)0, LAUNCHED(0))

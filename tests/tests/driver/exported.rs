@@ -29,7 +29,7 @@ fn hash(bytes: &[u8]) -> u64 {
 /// What stands for a variant's code: its source, in part.
 fn code(variant: &Variant) -> Vec<u8> {
     let source = variant.source.as_bytes();
-    [&hash(source).to_le_bytes(), &source[..source.len().min(3000)]].concat()
+    [&hash(source).to_le_bytes(), &source[..source.len().min(600)]].concat()
 }
 
 /// The name of a variant: a hash of its code.

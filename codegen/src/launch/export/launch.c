@@ -263,11 +263,12 @@ static int tw_current(const tilewright_context *context, tw_text *error) {
                             "once in each context");
 }
 
-static int tw_devices(const tw_launch *launch, const tilewright_context *context) {
+/* Tensors are on the context's device. Of those whose addresses a plan has, this is known. */
+static int tw_devices(const tw_launch *launch, const tilewright_context *context, const tilewright_plan *known) {
     int at, device;
     for (at = 0; at < launch->kernel->params; ++at) {
         const tilewright_tensor *tensor = launch->tensors[at];
-        if (!tensor || tw_empty(tensor)) continue;
+        if (!tensor || tw_empty(tensor) || (known && known->tensor[at].address == tensor->address)) continue;
         /* Memory that the driver does not know is not asked about: a program may have it from elsewhere. */
         if (cuPointerGetAttribute(&device, TW_POINTER_DEVICE, tensor->address) != 0 || device == context->device) continue;
         return TW_REFUSE(launch->error, "argument `%s`: it is on device %d, and the context is on device %d\nhelp: copy it there first",
@@ -293,6 +294,13 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     launch.error = &error;
     if (!context->context) return TW_REFUSE(&error, "the kernel is not open\nhelp: call `%s_open` first", kernel->name);
     if (tw_same(plan, &launch, context) && tw_overlaps(&launch) == 0) {
+        status = tw_devices(&launch, context, plan);
+        if (status) {
+            plan->made = 0;
+            return status;
+        }
+        for (at = 0; at < kernel->params; ++at)
+            if (tensors[at]) plan->tensor[at].address = tensors[at]->address;
         for (at = 0; at < plan->parameters; ++at) {
             tilewright_parameter *parameter = &plan->parameter[at];
             if (parameter->kind == TILEWRIGHT_NUMBER) parameter->word = numbers[parameter->arg];
@@ -321,7 +329,7 @@ static int tw_plan(const tw_kernel *kernel, tilewright_context *context, tilewri
     packing.limits = &limits;
     status = tw_current(context, &error);
     if (!status) status = tw_planned(&packing, &chosen, &operands);
-    if (!status) status = tw_devices(&launch, context);
+    if (!status) status = tw_devices(&launch, context, 0);
     if (status) return status;
     memcpy(plan->grid, chosen.grid, sizeof plan->grid);
     plan->context = context->context;
