@@ -1,4 +1,4 @@
-//! What a kernel's author wrote, without tokens: the small tree that both macros and run-time specialisation evaluate.
+//! The source of a kernel without tokens: the small tree that both macros and run-time specialisation evaluate.
 //!
 //! Spans are opaque numbers; whoever made the tree knows what they point at. Types, layouts and sizes are expressions
 //! here and are evaluated later. Knows nothing of syn.

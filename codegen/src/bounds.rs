@@ -1,6 +1,6 @@
 //! Bounds of accesses, under the assumptions of a variant: which elements of a view can be out of bounds, and how many
-//! consecutive ones an access can move. Questions are pure. Facts from which an answer follows are added to a list; whoever
-//! relies on the answer adds them to those that the variant needs.
+//! consecutive ones an access can move. Questions are pure. The facts behind an answer are added to a list; a caller that
+//! relies on the answer adds them to the variant's needs.
 
 use tilewright_layout::{Obligation, Symbol, Value};
 
@@ -48,7 +48,7 @@ impl<'a> Assumed<'a> {
         Bounds { program, policy: *policy, needs, numbers: Numbers::at(program, known) }
     }
 
-    /// Answers a question, and relies on the answer: the variant needs the facts from which it follows.
+    /// Answers a question, and relies on the answer: the variant needs the facts behind it.
     pub(crate) fn relying<T>(
         &mut self,
         known: &[(Id, Known)],
@@ -480,7 +480,7 @@ impl Bounds<'_> {
         }
     }
 
-    /// Does it follow from what the author asserts, from the variant's facts or from these?
+    /// Is it implied by the author's assertions, the variant's facts or these facts?
     pub(crate) fn supposed(&self, divisor: i64, of: Value, needs: &[Fact]) -> bool {
         if self.program.asserted(of) % divisor == 0 {
             return true;

@@ -144,7 +144,7 @@ macro_rules! with_element {
     }};
 }
 
-// One impl for each: the compiler shows the line of the one that would have fitted.
+// One impl for each: the compiler then shows the line of the impl that would have fitted.
 impl Elements<f64> for f64 {}
 impl Elements<f32> for f32 {}
 impl Elements<f16> for f16 {}

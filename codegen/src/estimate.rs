@@ -1,6 +1,6 @@
-//! The estimated time of a launch, from a thread program: what a step of its main loop takes of each part of a
-//! multiprocessor, how long a step waits where it is alone, and what stands before and after. It knows no kernel;
-//! [`crate::launch`] turns it into clocks for the sizes of a launch.
+//! The estimated time of a launch, from a thread program: the load of its main loop's step on each part of a
+//! multiprocessor, how long a step waits where it is alone, and the work before and after the loop. It knows no
+//! kernel; [`crate::launch`] turns it into clocks for the sizes of a launch.
 
 mod load;
 mod meter;
@@ -21,8 +21,8 @@ mod device {
     pub(super) const ISSUE: f64 = 4.0;
     /// Clocks between two instructions of a warp.
     pub(super) const TURN: f64 = 2.0;
-    /// Issue slots of an access of threads to global memory, with its address: further ones of an address of 64 bits, of a
-    /// coordinate that is wrapped at an edge, and of a guard.
+    /// Issue slots of a thread's access to global memory, with its address; further slots for a 64-bit address, for a
+    /// coordinate that wraps at an edge, and for a guard.
     pub(super) const ACCESS: f64 = 21.6;
     pub(super) const WIDE: f64 = 13.8;
     pub(super) const WRAP: f64 = 18.6;
@@ -46,7 +46,7 @@ mod device {
     pub(super) const BARRIER: f64 = 125.0;
     /// Clocks of a step in which the blocks of a cluster wait for each other's slots.
     pub(super) const PEERS: f64 = 87.0;
-    /// Clocks of a product of a warpgroup, and of one of a warp, beside the part of its time that the next one does not hide.
+    /// Clocks of a warpgroup's product, and of a warp's product, beside the part of its time that the next one does not hide.
     pub(super) const WGMMA: f64 = 40.0;
     pub(super) const MMA: f64 = 12.0;
     pub(super) const EXPOSED: f64 = 0.43;

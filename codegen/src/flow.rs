@@ -1,7 +1,7 @@
 //! Forward dataflow over tile programs and thread programs: a state at each point, over all paths to it, and statements that
 //! are inserted or replaced by it. Each analysis says what one statement does; control flow is here.
 //!
-//! Control flow decides, not the order of the text: what a loop's body leaves behind is there at its beginning.
+//! Control flow decides, not the order of the text: the state at the end of a loop's body is a state at its beginning.
 
 mod copy_groups;
 
@@ -133,8 +133,8 @@ impl<P: Structured, F: Forward<P>> Walk<'_, P, F> {
         }
     }
 
-    /// The state behind a loop. A fixed point: an iteration starts from the state ahead of the loop or from what the
-    /// previous one leaves.
+    /// The state behind a loop. A fixed point: an iteration starts from the state ahead of the loop or from the
+    /// state after the previous one.
     fn repeated(
         &mut self,
         (var, runs): (Id, bool),

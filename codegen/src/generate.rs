@@ -215,7 +215,7 @@ fn finished(
     let deep = limits::is_deep(&program);
     let work = || checked(label, program, others, left_out, diagnostics, levels, purpose);
     let mut outcome = if deep { with_room(work) } else { work() };
-    // Where there is an error, what is unread or left out may be its consequence.
+    // Where there is an error, unread or left out tiles may be its consequence.
     if outcome.diagnostics.iter().any(|said| said.level == Level::Deny && said.lint.is_none()) {
         outcome.diagnostics.retain(|said| !said.lint.is_some_and(is_of_meaning));
     }
@@ -473,7 +473,7 @@ pub(crate) fn oldest(program: &Program) -> std::result::Result<u32, Diagnostic> 
     Ok(raised(Expanded::new(program.clone())?.program()))
 }
 
-/// The oldest architecture from a program's own on whose blocks hold its shared tiles; its own where none does.
+/// The oldest architecture, from a program's own on, where a block has room for its shared tiles; its own where none has.
 fn raised(program: &Program) -> u32 {
     let needed = allocate(program).bytes;
     let holds = |arch: &u32| Target::of(*arch).block_shared >= needed;
@@ -514,7 +514,7 @@ fn resolved(
     Ok((resolve(&program, Width::Widest)?.unwrap_or(program), others))
 }
 
-/// What all alternatives assert of sizes, and what a launch cannot check as a fact of one.
+/// The assertions on sizes that all alternatives have, or that a launch cannot check as a fact of one.
 fn common<'p>(first: &Program, others: impl Iterator<Item = &'p Program> + Clone) -> Vec<Require> {
     let all = |require: &&Require| {
         require.divides().is_none() || others.clone().all(|other| other.requires.contains(require))
@@ -522,8 +522,8 @@ fn common<'p>(first: &Program, others: impl Iterator<Item = &'p Program> + Clone
     first.requires.iter().filter(all).cloned().collect()
 }
 
-/// Makes the program of an alternative one that a launch can take instead of the first: with the same arguments, and
-/// what it alone asserts of sizes as facts that it needs.
+/// Makes an alternative's program one that a launch can take instead of the first: it has the same arguments, and
+/// its own assertions on sizes become facts that it needs.
 fn alike(
     common: &[Require],
     own: &Program,

@@ -16,7 +16,7 @@ use crate::scope::Scope;
 pub struct Ix(u32);
 
 impl Ix {
-    /// The expression at a place.
+    /// The expression at an index.
     pub(crate) fn at(place: u32) -> Ix {
         Ix(place)
     }
@@ -138,7 +138,7 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
 }
 
 impl Exprs {
-    /// The expression at a place.
+    /// The expression at an index.
     pub fn get(&self, at: Ix) -> &Expr {
         &self.all[at.0 as usize]
     }

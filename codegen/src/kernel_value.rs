@@ -1,4 +1,4 @@
-//! The values that macros make: what a program keeps, clones and launches.
+//! The values that macros make, which a program keeps, clones and launches.
 
 use crate::definition::Definition;
 use crate::element::{Element, Elements};

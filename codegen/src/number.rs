@@ -150,7 +150,7 @@ impl Number {
     }
 
     /// Its bits as an element of a type. Outside the range of an integer type an integer wraps and a
-    /// fraction is clamped, as Rust's `as` does; what is not a number has one pattern.
+    /// fraction is clamped, as Rust's `as` does; NaN has one pattern.
     pub fn bits(self, elem: Elem) -> u64 {
         match elem {
             Elem::F64 => match self.to_f64() {
@@ -198,7 +198,7 @@ impl Number {
     }
 }
 
-/// The value of an element of a type, of its bits; the nearest double to an integer of 64 bits.
+/// The value of an element from its bits; for a 64-bit integer, the nearest double.
 pub fn value(elem: Elem, bits: u64) -> f64 {
     match elem {
         Elem::F64 => f64::from_bits(bits),
@@ -210,7 +210,7 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
     }
 }
 
-/// The value of an element of an integer type, of its bits; of `bool` 1 or 0.
+/// The value of an element of an integer type from its bits; for `bool`, 1 or 0.
 ///
 /// ```
 /// use tilewright_codegen::{Elem, number::integer};

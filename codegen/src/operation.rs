@@ -149,7 +149,7 @@ pub enum MemoryOrder {
     /// Relaxed.
     #[default]
     Relaxed,
-    /// Acquire: later accesses see what was visible to the update that it reads from.
+    /// Acquire: later accesses see all writes visible to the update that it reads from.
     Acquire,
     /// Release: earlier accesses are visible to updates that acquire it.
     Release,

@@ -292,7 +292,7 @@ impl Origins<'_> {
         self.idle.contains(&view.tensor) || begun()
     }
 
-    /// A function of what is known only if a loop has an iteration is known only then.
+    /// Where an input is known only if a loop has an iteration, so is the result.
     fn follow_idle(&mut self, from: &[View], to: &View, state: &State) {
         match from.iter().any(|view| self.is_idle(view, state)) {
             true => self.idle.insert(to.tensor),

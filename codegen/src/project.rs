@@ -369,8 +369,8 @@ impl Project<'_> {
         self.emptied(&rings, var, (held, rest), span)
     }
 
-    /// The copies of a loop by the stages of the statements that use what they fill. Each has a ring of its own, so that a
-    /// slot is released as soon as the last of its stages has run.
+    /// The copies of a loop by the stages of the statements that use the filled tiles. Each has a ring of its own, so that
+    /// a slot is released as soon as the last of its stages has run.
     fn by_stages(&self, fills: Vec<Stmt>, rest: &[Stmt]) -> Vec<Vec<Stmt>> {
         let stages = |fill: &Stmt| -> BTreeSet<u32> {
             let filled: Vec<Id> = fill.writes().iter().map(|to| to.tensor).collect();
@@ -560,7 +560,7 @@ impl Project<'_> {
         let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
         let is_staged = body.iter().any(|stmt| self.program.places.contains_key(&stmt.id));
         let alone = [products > 0, products == body.len(), !is_staged].into_iter().all(|holds| holds);
-        // The slot of a product in flight stays taken while the next one is filled.
+        // The slot of a product in flight is in use while the next one is filled.
         let has_next = |ring: Id| self.program.rings[ring as usize].slots > 1;
         let (true, &[ring]) = (alone && rings.iter().all(|&ring| has_next(ring)), rings) else {
             let around = std::mem::replace(&mut self.inside, rings.to_vec());

@@ -70,8 +70,8 @@ impl Range {
         Range { lo: one.min(other), hi: one.max(other) }
     }
 
-    /// The range of an element as a coordinate. Fractions are truncated to `i32`, and integers of 64 bits clamped to it: what
-    /// lies outside is out of bounds of every tensor.
+    /// The range of an element as a coordinate. Fractions are truncated to `i32`, and 64-bit integers clamped to it: numbers
+    /// outside are out of bounds of every tensor.
     pub fn of(elem: Elem) -> Range {
         let (lo, hi) = number::range(if elem.is_float() { Elem::I32 } else { elem });
         let (least, most) = number::range(Elem::I32);

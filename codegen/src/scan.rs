@@ -7,8 +7,8 @@ use crate::number::Number;
 /// How a scan combines elements, or tuples of them, with earlier ones.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scan {
-    /// The associative function, one for each entry of the tuples: of the tuple of all elements before, its
-    /// first inputs, and of the next one.
+    /// The associative function, one for each entry of the tuples. Its first inputs are the combination of
+    /// all earlier tuples, then the next tuple.
     pub with: Vec<Expr>,
     /// Its identity.
     pub nothing: Vec<Number>,

@@ -1,4 +1,4 @@
-//! Groups of threads that act together, and the queues of what they issue.
+//! Groups of threads that act together, and the queues of their asynchronous operations.
 
 /// Largest group of threads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]

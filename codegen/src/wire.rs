@@ -1,5 +1,5 @@
-//! Serialisation of trees: what a compiled program carries so that a kernel can be specialised again at run
-//! time.
+//! Serialisation of trees, which a compiled program carries so that a kernel can be specialised again at
+//! run time.
 //!
 //! Numbers are variable-length, sequences are counted, variants are one byte. Reading never trusts its input: wrong
 //! bytes give `None`, and nesting is bounded.
@@ -214,7 +214,7 @@ impl<A: Wire, B: Wire> Wire for (A, B) {
     }
 }
 
-/// Implements [`Wire`] for types by listing their parts, in the order in which they are encoded.
+/// Implements [`Wire`] for types by listing their parts, in the order of encoding.
 macro_rules! wire {
     () => {};
     (struct $name:ident { $($field:ident),* $(,)? } $($rest:tt)*) => {

@@ -94,7 +94,7 @@ impl WarpAccess {
         Ok(WarpAccess { addresses, active: first_lanes(lane_count), bytes, transfer })
     }
 
-    /// The access with these byte addresses, one for each lane; a lane without one is inactive.
+    /// The access with these byte addresses, one for each lane; a lane without an address is inactive.
     ///
     /// ```
     /// use tilewright_layout::{Transfer, WarpAccess};

@@ -131,7 +131,7 @@ pub enum Condition {
         found: String,
     },
     /// Along one leaf of the right operand the left one is not a nested layout: it is linear for `run`
-    /// elements, and the leaf's extent is not a multiple of that.
+    /// elements, and the leaf's extent is not a multiple of `run`.
     RunDoesNotDivide {
         /// Elements before the first break.
         run: i64,
@@ -209,7 +209,7 @@ pub enum Condition {
         /// The divisor.
         by: i64,
     },
-    /// An argument that is not positive, a permutation, or otherwise what it must be.
+    /// An argument that is not valid, such as one that is not positive or no permutation.
     BadArgument {
         /// What is wrong with it.
         what: &'static str,
@@ -317,7 +317,7 @@ impl LayoutError {
         &self.0.operands
     }
 
-    /// The mode of the last operand in which it failed, where a single mode causes it.
+    /// The mode of the last operand that caused the failure, if a single mode did.
     pub fn mode(&self) -> Option<usize> {
         self.0.mode
     }

@@ -61,8 +61,8 @@ impl BitMatrix {
         let refuse = |condition| Err(LayoutError::new("", condition));
         let (swizzle, offset) = (view.swizzle(), view.offset());
         // With `d` the bits in which `offset + column` differs from `offset`: sums of columns are XORs
-        // exactly when the `d` are disjoint, since the sum of a pair differs from the XOR by twice what they
-        // share, signs included.
+        // exactly when the `d` are disjoint, since the sum of a pair differs from the XOR by twice their
+        // common bits, signs included.
         let mut plain: Few<u64> = Few::empty(0);
         let (mut lowest, mut highest) = (offset, offset);
         for (leaf, (extent, stride)) in view.layout().leaves().enumerate() {

@@ -55,8 +55,8 @@ impl Layout {
     /// positive.
     ///
     /// If the strides, sorted, divide one another and each is at least the span of the modes before it, there
-    /// always is one, gaps or not. Otherwise all ways to nest the offsets are tried, for up to 4,096 of them
-    /// below 65,536; the error says whether there is none or it could not be decided.
+    /// always is an inverse, gaps or not. Otherwise all ways to nest the offsets are tried, for up to 4,096
+    /// of them below 65,536; the error says whether there is none or it could not be decided.
     ///
     /// ```
     /// use tilewright_layout::layout;

@@ -128,7 +128,7 @@ impl Search<'_> {
     }
 }
 
-/// All strides that fit the points so far: one solution, and the basis of the homogeneous ones.
+/// All strides that fit the points so far: one solution, and the basis of the homogeneous solutions.
 #[derive(Clone)]
 struct Strides {
     one: Vec<i64>,

@@ -172,7 +172,7 @@ pub fn unpack(from: Int4, elem: Elem) -> Option<&'static Atom> {
     all().find(|row| row.effect == Effect::Unpack(from) && row.has('d', elem))
 }
 
-/// The row by which one thread multiplies and adds elements of a type, if the type has these operations.
+/// The row for multiply-adds of one thread on elements of a type, if the type has these operations.
 ///
 /// ```
 /// use tilewright_codegen::semiring::Semiring;

@@ -1,4 +1,4 @@
-//! What the rows of matrix products have in common: operand and accumulator types, and the thread-value
+//! Shared parts of the rows of matrix products: operand and accumulator types, and the thread-value
 //! layout of fragments.
 
 use crate::elem::Elem;

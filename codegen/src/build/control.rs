@@ -299,8 +299,8 @@ impl Builder {
         Ok(())
     }
 
-    /// A symbol of its own for an extent that is computed from others: a launch checks that it is what was
-    /// computed.
+    /// A symbol of its own for an extent that is computed from others: a launch checks that it has the
+    /// computed value.
     pub(crate) fn computed(&mut self, of: &Affine) -> Result<Value> {
         let text = crate::verify::text(&self.program, of).trim_matches('`').to_owned();
         if let Some(symbol) =

@@ -1,7 +1,7 @@
 //! The builder: a kernel written as library calls. Both macros go through it.
 //!
-//! What follows is a whole kernel: C = A·Bᵀ, the tutorial of CuTe, step by step. Tensors are arguments; their
-//! extents and strides may be known at launch only.
+//! This is a whole kernel: C = A·Bᵀ, the tutorial of CuTe, step by step. Tensors are arguments; their extents
+//! and strides may be known at launch only.
 //!
 //! ```
 //! use tilewright_codegen::affine::Coord;
@@ -143,7 +143,7 @@ impl Builder {
         }
     }
 
-    /// Continues a program: what this closure returns, and the program with what it has added.
+    /// Continues a program: returns the program with the closure's additions, and the closure's result.
     pub(crate) fn resumed(
         program: Program,
         span: Span,

@@ -45,7 +45,7 @@ impl Builder {
             })
             .arg(1));
         }
-        // One extent divides one mode, or all elements in order where their number is known.
+        // A tile with one extent divides one mode, or all elements in order where their number is known.
         if matches!(tiler, Tiler::Layout(_)) && view.rank() > 1 && view.extents().is_none() {
             let example = vec!["64"; view.rank()].join(", ");
             return Err(Problem::new(format!(

@@ -172,7 +172,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Acquires a flag: the group waits until it has been raised so far, and then sees what was done before.
+    /// Acquires a flag: the group waits until the flag has reached a value, and then sees all writes before.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::At};

@@ -1,5 +1,5 @@
-//! Closures of reductions and scans: is the result the same in every order in which threads combine elements? A finding
-//! is a counterexample on small numbers, computed in double precision. A closure whose value is not known there, such as
+//! Closures of reductions and scans: does the result depend on the order in which threads combine elements? A finding is
+//! a counterexample on small numbers, computed in double precision. A closure whose value is not known there, such as
 //! one of coordinates, is not judged.
 
 use crate::ast::{Level, Name};

@@ -304,7 +304,7 @@ impl<'p> Walk<'p, '_> {
         state.insert(to.tensor, content);
     }
 
-    /// A shared tensor after a write: what was known remains valid unless all of it is written.
+    /// A shared tensor after a write: earlier knowledge remains valid unless all of the tensor is written.
     fn in_shared(
         &mut self,
         to: &View,
@@ -458,7 +458,7 @@ fn registers(view: &View, tensor: &crate::tile::Tensor, elements: &Elements) -> 
     (0..elements.len()).map(|element| Some(Some(place(element)?))).collect()
 }
 
-/// Registers after a write. A partial write is merged with what is there where both have the same form.
+/// Registers after a write. A partial write is merged with the earlier contents where both have the same form.
 fn in_registers(
     to: &View,
     tensor: &crate::tile::Tensor,

@@ -28,7 +28,7 @@ impl Work {
     }
 }
 
-/// The intensity of the loop in which most is computed; of the whole kernel if no loop touches global memory.
+/// The intensity of the loop with the most operations; of the whole kernel if no loop accesses global memory.
 ///
 /// Loops of different roles with the same number of iterations count as one loop.
 pub(super) fn main_loop(kernel: &Kernel) -> Option<f64> {

@@ -95,7 +95,7 @@ pub(crate) fn threads(program: &Program) -> Vec<Diagnostic> {
     threads::find(program)
 }
 
-/// The checks of a program of whole tiles: what is legal, and probably not meant. A program of the builder has no text to
+/// The checks of a program of whole tiles: legal code that is probably not meant. A program of the builder has no text to
 /// point at.
 pub(crate) fn meant(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
     let mut found = coverage::find(program, levels);

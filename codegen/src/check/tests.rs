@@ -286,7 +286,7 @@ fn ragged_partitions_end_where_their_tiles_do() {
         b.finish()
     };
     check("one half, and the other", halves([0, 1]), "");
-    // A tile that begins one element earlier has one in common with the other.
+    // A tile that begins one element earlier overlaps the other one by one element.
     let mut program = halves([0, 1]);
     let second = program.body.iter_mut().find(|stmt| stmt.span == Span(2));
     let Some(Op::Copy { to, .. }) = second.map(|stmt| &mut stmt.op) else { panic!("a copy") };

@@ -60,8 +60,8 @@ struct Key {
     layout: Layout,
     /// What each thread adds along each mode.
     by_thread: Vec<Affine>,
-    /// Where the tile of a ragged partition ends along each mode: the part of its origin that threads differ in, and what
-    /// the distance from there is less than.
+    /// The limit of a ragged partition's tile along each mode: the part of its origin that differs between threads, and
+    /// the bound of the distance from there.
     limits: Vec<Option<(Affine, i64)>>,
     /// Counted from the first thread of the map.
     actors: Actors,
@@ -353,7 +353,7 @@ fn gcd(a: i64, b: i64) -> i64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// What each thread adds to a number, and what is the same for all of them.
+/// The part of a number that differs between threads, and the part that is the same for all.
 fn split(program: &Program, of: &Affine, env: &Env) -> (Affine, i64) {
     let (mut mine, mut all) = (Affine::default(), of.constant);
     for (coord, factor) in &of.terms {

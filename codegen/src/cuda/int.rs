@@ -23,7 +23,7 @@ pub(super) enum Level {
 }
 
 impl Level {
-    /// The next higher precedence: what the right operand of an operator needs.
+    /// The next higher precedence, which the right operand of an operator needs.
     fn tighter(self) -> Level {
         use Level::*;
         match self {
@@ -319,7 +319,7 @@ mod tests {
     use crate::thread::{Kernel, Launch, Param, Scope};
     use tilewright_layout::Symbol;
 
-    /// What an expression of the thread, the block and two parameters, one of 32 and one of 64 bits, looks like.
+    /// The text of an expression of the thread, the block and two parameters, one of 32 and one of 64 bits.
     #[track_caller]
     fn check(expected: &str, make: impl FnOnce(&mut Exprs, [Ix; 4]) -> Ix) {
         let mut exprs = Exprs::default();

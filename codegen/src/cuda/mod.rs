@@ -4,13 +4,13 @@
 //! Knows nothing of tiles, layouts or earlier passes: it prints statements in program order. Printing is
 //! deterministic.
 //!
-//! What is printed has no undefined behaviour, from which a compiler would conclude what numbers cannot be, and leave out guards:
+//! The source has no undefined behaviour, since a compiler would derive bounds from it and remove guards:
 //! - Index arithmetic is `int` where an expression's known range fits, `long long` elsewhere, and wraps where that may not suffice
 //!   (`int`). Variables and operands of 32 bits hold their ranges, which lowering and the simulator check (`Kernel::check_widths`).
 //! - Arithmetic on elements is by operators where ranges prove that C defines the result, else by functions that define it as Rust's
 //!   `wrapping_` functions do; so are shifts, quotients, and conversions of numbers that are out of range (`value`).
-//! - `__restrict__` stands where no other thread writes what is read (`signature`): NVRTC reuses what it has read through such a
-//!   pointer behind barriers and inline assembly that clobbers memory.
+//! - `__restrict__` stands where no other thread writes what is read (`signature`): NVRTC reuses values that it has read
+//!   through such a pointer behind barriers and inline assembly that clobbers memory.
 //! - Vectors are loaded from addresses that are multiples of their size, as facts of the launch say, and the simulator checks.
 //!   Elements are read as words and vectors of other types, which is safe with NVRTC: it has no type-based alias analysis.
 //! - Expressions have no side effects, so their order of evaluation is free. Loops that wait are in volatile assembly, which also
@@ -73,7 +73,7 @@ pub fn print(kernel: &Kernel) -> String {
     sections.join("\n")
 }
 
-/// The name of a kernel's function in what is printed: its own, unless that is a word of CUDA C.
+/// The name of a kernel's function in the source: its own, unless that is a word of CUDA C.
 pub fn entry(kernel: &Kernel) -> String {
     Names::of(kernel).kernel
 }

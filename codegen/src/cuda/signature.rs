@@ -98,9 +98,9 @@ fn is_number(param: &Param) -> bool {
 }
 
 /// `__restrict__` says that no one else writes what the kernel reads through a pointer while it runs: no other thread, since
-/// compilers keep what they have read across barriers and fences, and move reads ahead of them. So a pointer through which the
-/// kernel reads and writes is without; and so are all with programmatic dependent launch, as the previous kernel may write until
-/// it has been waited for.
+/// compilers keep values that they have read across barriers and fences, and move reads ahead of them. So a pointer that the
+/// kernel both reads and writes through has no `__restrict__`; nor has any with programmatic dependent launch, as the
+/// previous kernel may write until it has been waited for.
 fn declare(param: &Param, name: &str, changes: bool) -> String {
     match param {
         Param::Pointer { elem, write, .. } => {

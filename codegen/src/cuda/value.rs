@@ -309,7 +309,7 @@ impl Printer<'_> {
     }
 }
 
-/// An operation by its operator, or of integers for which C does not define that, by a function.
+/// An operation by its operator, or by a function for integers where C does not define the operator.
 fn operation(function: Bin, elem: Elem, [x, y]: [&Piece; 2], [of_x, of_y]: [Interval; 2]) -> Piece {
     let Some((_, sign, level)) = SIGNS.iter().find(|row| row.0 == function) else { return x.clone() };
     let plain = binary(x, sign, y, *level);

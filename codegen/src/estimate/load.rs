@@ -121,7 +121,7 @@ impl Load {
 pub(super) struct Parts {
     pub(super) once: Load,
     pub(super) loops: Vec<(Value, Load)>,
-    /// What the last iterations of the loop around it do not execute, since they would work ahead of its end.
+    /// The load that the last iterations of the loop around it do not execute, since they would prefetch past its end.
     pub(super) omitted: Load,
 }
 
@@ -143,7 +143,7 @@ impl Parts {
     }
 }
 
-/// How many times as large one count of iterations is, where both are of one size.
+/// The ratio of two counts of iterations, where both are multiples of one size.
 fn ratio(one: Value, other: Value) -> Option<f64> {
     let parts = |of: Value| match of {
         Value::Sym { times, of, over } => Some((of, times as f64 / f64::from(over))),

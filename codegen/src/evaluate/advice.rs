@@ -1,5 +1,5 @@
-//! Help texts of messages: words of other languages and their counterparts here, what a condition can be,
-//! what is known while compiling. Texts alone; nothing here changes the kernel.
+//! Help texts of messages: words of other languages and their counterparts here, the forms of conditions,
+//! the sizes known while compiling. Texts alone; nothing here changes the kernel.
 
 use super::functions::FUNCTIONS;
 use super::integer;

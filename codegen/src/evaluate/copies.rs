@@ -115,7 +115,7 @@ impl Evaluator {
 }
 
 impl Evaluator {
-    /// An atomic update. A name for its value keeps what was there before, and such an update orders what stands around it,
+    /// An atomic update. A name for its value keeps the old value, and such an update orders the statements around it,
     /// unless its author says otherwise.
     pub(super) fn update(
         &mut self,

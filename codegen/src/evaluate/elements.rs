@@ -110,7 +110,7 @@ impl Evaluator {
         }
     }
 
-    /// What is indexed, or whose field or method this is: a tensor even if it has one element.
+    /// The operand of an index, a field or a method: a tensor even if it has one element.
     pub(super) fn operand(&mut self, expr: &Expr) -> Value {
         let pause = |run: &mut Self, paused| {
             run.captured.as_mut().is_some_and(|captured| std::mem::replace(&mut captured.paused, paused))
@@ -384,7 +384,7 @@ fn is_long_value(value: &Value) -> bool {
     }
 }
 
-/// The entries of a tuple and of the tuples in it; what is no tuple is its own.
+/// The entries of a tuple and of the tuples in it; another value is its only entry.
 fn leaves(value: &Value) -> Vec<Value> {
     match value {
         Value::Tuple(items) => items.iter().flat_map(leaves).collect(),

@@ -201,7 +201,7 @@ fn no_pair() -> Problem {
         .help("end it with both: |x, at| (at.0, x), or with two modes |x, at| ((at.1, at.0), x)")
 }
 
-/// An integer of 64 bits as the nearest `i32`: what is not one is out of bounds of every tensor.
+/// A 64-bit integer as the nearest `i32`: one that does not fit is out of bounds of every tensor.
 fn clamped(number: Scalar, elem: Elem) -> Result<Scalar, Problem> {
     if elem.bytes() <= 4 {
         return Ok(number);

@@ -211,8 +211,8 @@ impl Evaluator {
         self.builder = builder;
     }
 
-    /// What a condition of a statement is: known while compiling, or a test of integers. Elements that all threads have
-    /// become one; `None` after an error.
+    /// The form of a statement's condition: known while compiling, or a test of integers. Elements that all threads
+    /// have become one; `None` after an error.
     pub(super) fn decided(&mut self, condition: &ast::Expr) -> Option<Decided> {
         let found = self.expr(condition);
         match found {

@@ -114,7 +114,7 @@ impl Evaluator {
         }
     }
 
-    /// `tiled_mma::<bf16, f32>(warpgroups = 2)`: wgmma, of a width that suits the tile.
+    /// `tiled_mma::<bf16, f32>(warpgroups = 2)`: wgmma, with a width that suits the tile.
     fn of_warpgroups(&mut self, args: &Args, types: &[Name], count: i64) -> Result<Value, Problem> {
         let [elem, acc] = types else {
             let problem = Problem::new("`tiled_mma` of warpgroups needs the types of operands and sums");

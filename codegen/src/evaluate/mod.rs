@@ -109,7 +109,7 @@ struct Evaluator {
     changes: changed::Changes,
     /// Elements of inputs that have been loaded as integers in the open blocks.
     loaded: Vec<(View, Affine)>,
-    /// Divisors that may not be positive by what is known so far, with their operators.
+    /// Divisors that are not known to be positive so far, with their operators.
     divisors: Vec<(Affine, ast::Binary, Span)>,
     /// Values of type parameters.
     types: Vec<(String, Elem)>,

@@ -99,7 +99,7 @@ impl Evaluator {
         Ok(part)
     }
 
-    /// The threads that a reduction of a whole tile spans: that follows from the mode.
+    /// The threads that a reduction of a whole tile spans, derived from the mode.
     pub(super) fn across_threads(&self, args: &Args, across: Across) -> Result<Across, Problem> {
         match across {
             Across::Thread => Ok(Across::Thread),

@@ -1,5 +1,5 @@
-//! The kernel that packs a tensor: it copies it to memory in which rows begin at multiples of 128 bytes, for
-//! programs whose copies need aligned rows, or rows along another mode than the argument's. It knows no product.
+//! The kernel that packs a tensor: it copies it to rows that begin at multiples of 128 bytes, for programs whose
+//! copies need aligned rows, or rows along another mode than the argument's. It knows no product.
 
 use tilewright_layout::{Layout, Tuple, Value};
 

@@ -8,13 +8,13 @@ use super::{Limits, Tensor};
 use crate::target::WARP;
 use crate::thread::{Cost, Kernel, Param};
 
-/// Where rows of 128 bytes begin at multiples of fewer bytes than the first number: how many the L2 cache delivers to all
-/// multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies one, alone and beside the other one
-/// of its pair, which share a port. Rows are two lines each, and a sector more where the 32 bytes of a sector are cut. The
-/// last is for whole lines. These are between the clocks of an H100 and of an H200: see bench/log/2026-11-25.md.
+/// For rows of 128 bytes that begin at multiples of fewer bytes than the first number: the rows that the L2 cache delivers to
+/// all multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies a row, alone and while the other one
+/// of its pair, which shares its port, copies too. Rows are two lines each, and a sector more where the 32 bytes of a sector are
+/// cut. The last is for whole lines. These are between the clocks of an H100 and of an H200: see bench/log/2026-11-25.md.
 pub(super) const ROWS: [(u64, u128, [u128; 2]); 3] =
     [(32, 29, [20, 27]), (128, 47, [6, 26]), (u64::MAX, 137, [1, 14])];
-/// The part of a copied row's clocks at a port that one takes which another block of the cluster copies.
+/// The clocks at a port of a row that another block of the cluster copies, as a part of a copied row's.
 pub(super) const RECEIVED: (u128, u128) = (1, 10);
 /// The part of the shorter of copies and products that the other does not hide.
 pub(super) const EXPOSED: (u128, u128) = (29, 100);

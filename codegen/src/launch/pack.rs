@@ -126,7 +126,7 @@ fn row_of(extent: i64, multiple: i64) -> Option<i64> {
     extent.checked_add(multiple - 1).map(|sum| sum / multiple * multiple)
 }
 
-/// What some variants read: the arguments, some of them replaced by copies, and what follows from them.
+/// The operands of some variants: the arguments, some of them replaced by copies, and properties derived from them.
 struct Operands {
     form: usize,
     /// Indices of the kernel's packs, in the order of the copies.

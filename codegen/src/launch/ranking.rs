@@ -1,4 +1,4 @@
-//! What a launch decides, for whoever asks: each variant that could run with its estimate, and why the others cannot.
+//! The decision of a launch, explained: each variant that could run with its estimate, and why the others cannot.
 
 use super::cost::{Estimate, Limit};
 use super::pack::Packing;

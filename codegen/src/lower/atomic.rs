@@ -47,7 +47,7 @@ impl Lower<'_> {
                     let inside = lower.guard(&pair.from, &from_leaves, at);
                     let from = lower.place(&pair.from, &from_leaves, at);
                     let to = Frag { reg, at: zero, len: 1 };
-                    // The others are loaded as 0, which changes no sum, but a minimum, a maximum, or what is replaced.
+                    // The others are loaded as 0, which changes minima, maxima and replaced elements, but no sum.
                     if !matches!(update.with, Change::Add | Change::Sub | Change::Or | Change::Xor) {
                         guard = match (guard, inside) {
                             (Some(a), Some(b)) => Some(lower.exprs().all(a, b)),

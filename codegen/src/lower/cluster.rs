@@ -15,8 +15,8 @@
 //! All threads of a block wait, so none is a phase behind when the parity comes back.
 //!
 //! All blocks of a cluster perform the same exchanges (programs in which blocks or roles would differ are refused), and each
-//! waits for what all others send in each of them. So when a block ends, nothing is on its way to it, and nobody waits for
-//! what it has sent to a block that has ended: the messages contain the values, not addresses in the sender.
+//! waits for what all others send in each of them. So when a block ends, no message is on its way to it, and nobody waits
+//! for its messages to a block that has ended: the messages contain the values, not addresses in the sender.
 
 use super::Lower;
 use super::reduce::{Combined, Kept, Part, Runs};
@@ -213,7 +213,7 @@ impl Lower<'_> {
     }
 }
 
-/// The smallest message is a word: a narrow element takes the place of all that fit into it.
+/// The smallest message is a word: a narrow element takes a whole word.
 struct Words {
     /// Elements.
     len: u32,

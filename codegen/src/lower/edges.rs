@@ -60,8 +60,8 @@ impl Lower<'_> {
         self.relying(|bounds, needs| bounds.vector(sides, edges, needs))
     }
 
-    /// Clamps a coordinate to the last one at which a vector fits, for a width that divides both it and the extent, or to some
-    /// one, if the view wraps.
+    /// Clamps a coordinate to the last one at which a vector fits, for a width that divides both it and the extent, or to any
+    /// one in bounds, if the view wraps.
     pub(super) fn clamped(&mut self, view: &View, mode: usize, coordinate: Ix) -> Ix {
         let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode).map(|leaf| leaf.0);
         let extent = extent.unwrap_or(Value::Int(1));

@@ -45,7 +45,7 @@ impl Lower<'_> {
         self.map_at(ins, to, value, &[])
     }
 
-    /// The same of a function that may read coordinates of elements, mode by mode of what is written.
+    /// The same for a function that may read coordinates of elements, along each mode of the target.
     pub(super) fn map_at(
         &mut self,
         ins: &[View],

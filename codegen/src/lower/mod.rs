@@ -54,7 +54,7 @@ pub fn lower(program: &Program, policy: Policy) -> std::result::Result<Kernel, D
     lower_expanded(&program, crate::pipeline::expand(&program)?.as_ref(), policy)
 }
 
-/// Refuses what lowering cannot do under a policy, and finds where elements come from and what it assumes.
+/// Refuses programs that cannot be lowered under a policy, and analyses origins of elements and the facts they assume.
 pub(crate) fn verified(
     written: &Program,
     program: &Program,

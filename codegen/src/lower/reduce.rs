@@ -404,7 +404,7 @@ impl Lower<'_> {
         Ok(())
     }
 
-    /// Closures take longer than shuffles: the lanes of each warp have one run each, where all of them have one.
+    /// Closures take longer than shuffles: each lane of a warp has one run, where every lane has one.
     fn by_lanes(&self, all: &Combined<'_>, runs: &Runs<'_>) -> bool {
         let count = runs.count();
         matches!(all.how, How::Functions(_))

@@ -136,7 +136,7 @@ impl Lower<'_> {
         let (phase, slots) = (self.phase(ring), self.slots(ring));
         let next = self.exprs().add(phase, by);
         let (slot, round) = (self.exprs().rem(next, slots), self.exprs().div(next, slots));
-        // The round depends on the slot before.
+        // The round is computed from the old slot, so it is set first.
         for (of, next) in [(place.round, round), (place.slot, slot)] {
             if let Int::Var(id) = self.kernel.exprs.get(of).int
                 && next != of

@@ -260,8 +260,8 @@ impl Lower<'_> {
         Ok(done.parts)
     }
 
-    /// A level over threads: `done`, which begins as the identity or as `values`, gets what the threads before
-    /// have, and `values` become their combination over all threads.
+    /// A level over threads: `done`, which begins as the identity or as `values`, gets the combination of
+    /// earlier threads, and `values` become the combination over all threads.
     fn over_threads(
         &mut self,
         values: &Combined<'_>,
@@ -316,7 +316,7 @@ impl Lower<'_> {
     }
 
     /// The same over runs of threads, through shared memory: each thread combines the totals of all runs in
-    /// their order, and keeps what it has when it comes to its own.
+    /// their order, and keeps the prefix that it has before its own.
     fn over_runs(&mut self, values: &Combined<'_>, done: &Combined<'_>, runs: &Runs<'_>) -> Result<()> {
         let kept = self.store_of_runs(values, runs)?;
         self.over_kept(values, done, runs, &kept)

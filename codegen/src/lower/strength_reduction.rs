@@ -57,7 +57,7 @@ impl Lower<'_> {
             let known = self.kernel.exprs.get(value).clone();
             let now = self.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
             let next = self.exprs().add(now, induction.step);
-            // One iteration past the last it is one tile out of bounds, which facts about offsets include.
+            // One iteration past the last, the offset is one tile out of bounds; facts about offsets include that.
             for part in [induction.start, induction.step, next] {
                 self.exprs().assume(part, i64::from(i32::MIN), i64::from(i32::MAX));
             }

@@ -52,7 +52,7 @@ impl Lower<'_> {
             .collect()
     }
 
-    /// Leaf indices in elements, from loop indices in which leaf `which` counts vectors.
+    /// Leaf indices in elements, from loop indices, where leaf `which` counts vectors.
     fn elements(&mut self, at: &[Ix], which: usize, width: i64) -> Vec<Ix> {
         let mut at = at.to_vec();
         let by = self.int(width);

@@ -45,7 +45,7 @@ enum Wanted {
 }
 
 impl Reader<'_> {
-    /// The architectures for which a product has programs, where no key chooses one, tiles, threads or an instruction.
+    /// The architectures that a product has programs for, where no key chooses one, tiles, threads or an instruction.
     /// Products that are the same on all of them have programs for the oldest.
     pub(super) fn architectures(&mut self) -> Option<Vec<u32>> {
         let pins = OF_THREADS.iter().chain(&OF_WGMMA).chain(&["arch", "mma", "warps", "swizzle"]);

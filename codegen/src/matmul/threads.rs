@@ -15,7 +15,7 @@ pub(super) struct Copies {
     pub(super) staged: [bool; 2],
 }
 
-/// What the copies of both operands move, and which of them go through registers.
+/// The copies of both operands, and which of them go through registers.
 #[derive(Clone, Copy)]
 pub(super) struct Sides {
     copies: [Copy; 2],
@@ -37,7 +37,7 @@ struct Copy {
 }
 
 impl Copy {
-    /// The thread layout without one of the author's: along what is contiguous.
+    /// The default thread layout: along the contiguous mode.
     fn threads(self, threads: i64) -> tilewright_layout::Result<Layout> {
         let Copy { extent, k, rows, vec, value } = self;
         let run = if rows { k } else { extent } / vec;

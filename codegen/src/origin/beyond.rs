@@ -1,5 +1,5 @@
-//! Edges: what is known about the out-of-bounds elements of a tensor, as values that join where paths of control meet.
-//! What statements do to them is in [`super`].
+//! Edges: the analysis of a tensor's out-of-bounds elements, as values that join where paths of control meet. What
+//! statements do to them is in [`super`].
 
 use std::collections::HashMap;
 
@@ -202,7 +202,7 @@ pub(super) fn taken_over(
                     to.iter_mut().zip(from).for_each(|(to, from)| to.1 += from.1 * step);
                 }
             }
-            // Several digits: the view shows the whole mode as one of its own, or digit by digit.
+            // Several digits: the whole mode is one mode of the view, or each digit is.
             _ => {
                 let extent: i64 = digits.iter().map(|digit| digit.0).product();
                 let mut shown =

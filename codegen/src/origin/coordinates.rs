@@ -95,7 +95,7 @@ impl Origins<'_> {
         state.insert(acc.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
     }
 
-    /// The coordinates of a view's elements, mode by mode of what they are written to.
+    /// The coordinates of a view's elements, along each mode of the target.
     pub(super) fn at(&mut self, view: &View, to: &View, state: &State) -> Option<Coordinates> {
         let Ok(pair) = align(view, to) else { return Some(Vec::new()) };
         let view = pair.from;
@@ -116,7 +116,7 @@ impl Origins<'_> {
         let one = |mode: usize| {
             let mut all = shown(&view, mode).into_iter().map(|of| known.get(of)?.as_ref());
             let first = all.next()??;
-            // Modes of the tensor that one of the view's joins stand for one coordinate.
+            // Modes of the tensor that one mode of the view joins stand for one coordinate.
             let same = all.all(|at| at == Some(first));
             same.then(|| taken_over(first.clone(), &view, &|mode| along(&view, mode))).flatten()
         };

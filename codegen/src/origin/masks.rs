@@ -34,7 +34,7 @@ impl Origins<'_> {
         one_place(&from[0].name, edges)
     }
 
-    /// The edges of what a scatter stores to a tensor: of the values and of their places.
+    /// The edges of a scatter's elements: of the values and of their coordinates.
     pub(super) fn mask_of_scatter(&mut self, from: &[View], to: &View, state: &State) -> Result<Vec<Edge>> {
         self.all_edges(from, state).filter(|edges| !are_apart(edges)).ok_or_else(|| {
             Problem::new(format!(

@@ -1,4 +1,4 @@
-//! What is known of tensors after statements have written them.
+//! The analysis of tensors after statements have written them.
 
 use tilewright_layout::{Layout, Tuple, Value};
 
@@ -81,7 +81,7 @@ impl Origins<'_> {
         let along_combined = |edge: &Edge| {
             edge.modes.iter().zip(&combined).any(|(digits, combined)| *combined && runs(digits))
         };
-        // What is left of a coordinate of the source, on the modes of the target's tensor.
+        // The rest of a coordinate of the source, on the modes of the target's tensor.
         let left = |mut edge: Edge| {
             // Along a mode of extent 1 there is one coordinate.
             for (digits, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined) {

@@ -97,8 +97,8 @@ impl Fill {
     }
 }
 
-/// A copy as a loop over parts of a few elements, along the longest run of equal steps: what is adjacent to it, such
-/// as the elements of a vector, stays together.
+/// A copy as a loop over parts of a few elements, along the longest run of equal steps: adjacent elements, such as a
+/// vector's, remain together.
 fn in_batches(
     schedule: &mut Schedule,
     both: [&View; 2],

@@ -113,8 +113,8 @@ fn exit(
     let Some(Value::Sym { times: 1, of, over }) = program.vars[tiles as usize].extent() else {
         return None;
     };
-    // With split K, groups have interleaved k-steps; the first group has the first. Where the blocks of a cluster share a tile of K,
-    // what the first one has is the last to end.
+    // With split K, groups have interleaved k-steps; the first group has the first. Where the blocks of a cluster share a
+    // tile of K, the first block's part is the last to end.
     let apart = operands[0].k_stride()?;
     if i64::from(over) % (apart * k_steps) != 0 || !operands.iter().all(|one| one.k_stride_is(apart)) {
         return None;

@@ -163,7 +163,7 @@ pub(crate) fn unfit(ahead: &Ahead) -> Option<Problem> {
     Some(Problem::new(message).help("write stages = 3, fragments = 2").arg(1))
 }
 
-/// Checks the pipelined loops of a statement and lists what they fill, with the number of stages.
+/// Checks the pipelined loops of a statement and lists the tensors that they fill, with the number of stages.
 fn find(program: &Program, stmt: &Stmt, found: &mut Vec<(Id, i64)>) -> std::result::Result<(), Diagnostic> {
     if let Op::Pipelined { var, ahead: ahead @ Ahead { stages, .. }, body } = &stmt.op {
         if let Some(problem) = unfit(ahead) {

@@ -86,8 +86,8 @@ pub(super) fn ascends(program: &Program, var: Id, copies: &[Stmt]) -> bool {
     })
 }
 
-/// The mode along which every copy fetches the next tile, and the coordinate at which tiles begin there if the partial
-/// tile comes first.
+/// The mode along which every copy fetches the next tile, and the coordinate where tiles begin if the partial tile
+/// comes first.
 fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> {
     let iteration = Coord::Var(var);
     let one = |stmt: &Stmt| {

@@ -235,7 +235,7 @@ impl Steps {
     }
 
     /// The k-steps of each slot that a loop over `var` goes through, with the next one's fragments always loaded ahead,
-    /// also across slots: what comes before the loop, and its body.
+    /// also across slots: the statements before the loop, and its body.
     pub(super) fn over_slots(
         &self,
         schedule: &mut Schedule,

@@ -37,7 +37,7 @@ fn blocks_of(stmt: &Stmt) -> Option<i64> {
     }
 }
 
-/// The program in which the blocks of a cluster share a loop; as it is where none do.
+/// The program with the loop shared by the blocks of a cluster; unchanged where none is shared.
 pub(super) fn over_cluster(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let mut all = Vec::new();
     program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| all.extend(blocks_of(stmt).map(|_| stmt))));
@@ -257,8 +257,8 @@ fn exchanged(
     Ok(())
 }
 
-/// The layout of the sums of a tile in shared memory: along what is contiguous where they are written, so that lanes read
-/// a row in one piece.
+/// The layout of the sums of a tile in shared memory: contiguous along the target's contiguous mode, so that lanes read a
+/// row in one piece.
 fn layout_of_sums(
     program: &Program,
     elem: Elem,

@@ -1,5 +1,5 @@
 //! Copies of a producer whose source the kernel writes. The producer runs ahead of the other threads, and does not wait for
-//! what they write: a copy that may follow a write in the order of the program is refused.
+//! their writes: a copy that may follow a write in the order of the program is refused.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::problem::Problem;
 use crate::thread::Id;
 use crate::tile::{Op, Program, Space, Stmt};
 
-/// Refuses a producer's copy of what statements ahead of it, or of an earlier iteration, write.
+/// Refuses a producer's copy of elements that statements ahead of it, or of an earlier iteration, write.
 pub(super) fn check(program: &Program) -> Result<(), Diagnostic> {
     let mut written = Written { program, refused: None };
     end(&mut written, program, &program.body, BTreeSet::new());
@@ -48,7 +48,7 @@ impl Written<'_> {
         stmt.writes().into_iter().map(|to| to.tensor).filter(global)
     }
 
-    /// The copies of a produced loop, given what has been written ahead of it.
+    /// The copies of a loop with a producer, given the tensors written ahead of it.
     fn copies(&mut self, body: &[Stmt], written: &BTreeSet<Id>) {
         let mut inside = BTreeSet::new();
         body.iter().for_each(|stmt| stmt.each(&mut |stmt| inside.extend(self.writes(stmt))));

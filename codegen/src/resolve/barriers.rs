@@ -30,7 +30,7 @@ struct Since {
 
 type State = BTreeMap<Id, Since>;
 
-/// Shared tensors to which copies may be in flight where a statement begins, on some path to it.
+/// Shared tensors with copies that may be in flight where a statement begins, on some path to it.
 #[derive(Default)]
 pub(super) struct InFlight(BTreeMap<Id, BTreeSet<Id>>);
 
@@ -41,7 +41,7 @@ impl InFlight {
     }
 }
 
-/// The statements with waits and barriers, and what is in flight between them.
+/// The statements with waits and barriers, and the copies in flight between them.
 pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight) {
     let mut filled = BTreeSet::new();
     super::each(&body, &mut |stmt| {
@@ -94,7 +94,7 @@ impl Forward<Program> for Barriers<'_> {
                 synchronised(state);
                 Edit::Keep
             }
-            // The group meets at the flag itself; copies are waited for before what they have read or written is released.
+            // The group meets at the flag itself. Copies are waited for before their memory is released.
             Op::Signal { .. } => {
                 let flies = state.values().any(|since| since.arriving || since.departing);
                 let wait = flies.then(|| Stmt { op: Op::WaitCopies { pending: 0 }, ..stmt.clone() });

@@ -79,7 +79,7 @@ impl Forward<Program> for Loads<'_> {
 }
 
 impl Loads<'_> {
-    /// Is a mode of what is written computed from elements of memory along it?
+    /// Is a mode of the target computed from elements of memory along it?
     fn loads(&self, given: &[&View], mode: usize, state: &State) -> bool {
         given.iter().filter(|from| !self.program.is_coordinates(from.tensor)).any(|from| {
             // A broadcast has no end of its own.

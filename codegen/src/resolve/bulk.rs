@@ -31,7 +31,7 @@ const MATRICES: [&str; 2] = ["stmatrix_x4_trans", "stmatrix_x4"];
 
 /// A tile on its way to global memory by bulk stores.
 pub(super) struct BulkEpilogue {
-    /// The function by which its elements are computed, where they are of no other use.
+    /// The function that computes its elements, where they have no other use.
     pub(super) computed: Option<(Vec<View>, Expr)>,
     /// The threads that store parts together, and how their members divide the tile: a mode, and into how many.
     by: Id,
@@ -50,7 +50,7 @@ pub(super) struct BulkEpilogue {
 }
 
 impl Resolve {
-    /// Buffers for what a statement writes to global memory, where bulk stores can write it and no other statement
+    /// Buffers for a statement's results in global memory, where bulk stores can write them and no other statement
     /// accesses the tensor: they are not ordered with other accesses.
     pub(super) fn bulk_epilogue(
         &mut self,

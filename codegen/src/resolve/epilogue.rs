@@ -79,8 +79,8 @@ pub(super) fn in_parts(d: &Distribution, mode: usize, count: i64) -> Option<Dist
 }
 
 impl Resolve {
-    /// Shared memory for what a statement writes to global memory, if threads would write narrow, scattered
-    /// pieces of it, and there is room for the tile or a part of it.
+    /// Shared memory for a statement's results in global memory, if threads would write them in short,
+    /// scattered pieces, and there is room for the tile or a part of it.
     pub(super) fn epilogue_tile(
         &mut self,
         stmt: &Stmt,

@@ -85,7 +85,7 @@ struct Choice<'p> {
     program: &'p Program,
     width: Width,
     forms: Forms,
-    /// Results of reductions: their distributions follow from what is combined alone.
+    /// Results of reductions: their distributions are derived from the combined tiles alone.
     reduced: BTreeSet<Id>,
 }
 
@@ -107,7 +107,7 @@ impl Choice<'_> {
         }
     }
 
-    /// The distribution in which the instruction of some accumulators takes a left operand from registers.
+    /// The distribution of a left operand in registers, as the instruction of some accumulators takes it.
     fn left(&self, a: &View, acc: &View) -> Option<Distribution> {
         let Some(Form::Sums(mma)) = self.program.forms.get(&acc.tensor) else { return None };
         let by_registers = if mma.is_of_warpgroups() { mma.of_registers()? } else { mma.clone() };

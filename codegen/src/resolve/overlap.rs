@@ -1,5 +1,5 @@
-//! Statements that read other elements of the memory that they write: a tile that is copied to a shifted view of itself. What
-//! they read is loaded to registers first, so that a barrier separates the reads of all threads from their writes.
+//! Statements that read other elements of the memory that they write: a tile that is copied to a shifted view of itself.
+//! Their sources are loaded to registers first, so that a barrier separates the reads of all threads from their writes.
 
 use tilewright_layout::{Layout, Tuple};
 

@@ -254,7 +254,7 @@ pub(super) fn arranged(own: &Distribution, to: &Distribution) -> Result<Option<V
     Ok(Some(all))
 }
 
-/// What a reduction within a thread leaves: for each mode of the tile the elements that are kept, or 1.
+/// The extents that a reduction within a thread leaves: for each mode of the tile the elements that are kept, or 1.
 pub(super) fn combined(d: &Distribution, keep: &[bool]) -> Vec<i64> {
     let along =
         |mode: usize| d.value_digits().iter().filter(move |digit| digit.mode == mode && digit.step != 0);

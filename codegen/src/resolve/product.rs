@@ -151,8 +151,8 @@ impl Resolve {
         Ok(Operands { left, in_registers, right, acc })
     }
 
-    /// A left operand whose threads hold what the instruction takes from each, such as the sums of a product before: its
-    /// fragments, and the part of each thread.
+    /// A left operand that is already distributed as the instruction takes it, such as the sums of an earlier product:
+    /// its fragments, and the part of each thread.
     fn in_registers(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma) -> Result<Option<(View, View)>> {
         let Some(own) = self.forms.get(&view.tensor).cloned() else { return Ok(None) };
         fits(&self.program, view, mma, 'a').map_err(|problem| problem.arg(0))?;

@@ -113,7 +113,7 @@ impl Resolve {
                     false => self.epilogue_tile(stmt, &all, to, &d)?,
                     true => None,
                 };
-                // Where several threads have the same elements, only the one that stores them may read what it replaces.
+                // Where several threads have the same elements, only the one that stores them may read the old elements.
                 let replaced = |view: &View| !self.forms.contains_key(&view.tensor) && view.is_same(to);
                 let replaced: Vec<bool> = ins.iter().map(replaced).collect();
                 let own = |(view, replaced)| self.side(stmt, view, &d, replaced);
@@ -157,7 +157,7 @@ impl Resolve {
         Ok(Update { old, ..update.clone() })
     }
 
-    /// Behind an atomic update: the thread that made it tells others what was there before, and what it has acquired.
+    /// Behind an atomic update: its thread passes the old value to the others, with all that it has acquired.
     pub(super) fn updated(&mut self, stmt: &Stmt, update: &Update) -> Result<()> {
         let old = update.old.as_ref().map(|old| old.tensor);
         let own = old.and_then(|old| Some((old, self.forms.get(&old)?.clone())));
@@ -231,7 +231,7 @@ impl Resolve {
     }
 
     /// A fragment with the elements of a tile in another distribution: a permutation of registers where each thread has
-    /// what it needs, else exchanged through shared memory.
+    /// its elements already, else exchanged through shared memory.
     fn exchanged(&mut self, stmt: &Stmt, tile: Id, own: &Distribution, to: &Distribution) -> Result<Id> {
         let Tensor { name, elem, .. } = self.program.tensor(tile).clone();
         if let Some(digits) = part::arranged(own, to)? {

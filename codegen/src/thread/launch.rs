@@ -9,8 +9,8 @@ use tilewright_layout::{Obligation, Value};
 pub struct Launch {
     /// Blocks along x, y, z.
     pub grid: [Vec<Value>; 3],
-    /// A persistent kernel: as many clusters, along x, as are resident on the device at once, but no more
-    /// than there are tiles. The axes of `grid` count tiles then, one for a cluster.
+    /// A persistent kernel: the number of clusters, along x, is the most that are resident at once, but
+    /// at most the number of tiles. The axes of `grid` count tiles then, one for a cluster.
     pub persistent: bool,
     /// Blocks of a cluster along x, y, z.
     pub cluster: [u32; 3],

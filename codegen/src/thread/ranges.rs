@@ -68,8 +68,8 @@ impl Un {
 }
 
 impl Bin {
-    /// The results for integers, if they were not bounded by a type; `None` where operands are outside of what the operation
-    /// is defined for, or its results are unknown. Integers have `bits` bits.
+    /// The results for integers, if they were not bounded by a type; `None` where the operation is undefined for some
+    /// operands, or its results are unknown. Integers have `bits` bits.
     pub fn interval(self, x: Interval, y: Interval, bits: u32) -> Option<Interval> {
         let is_distance = y.is_within(Interval { lo: 0, hi: i128::from(bits) - 1 });
         // All bits up to the highest one of either.

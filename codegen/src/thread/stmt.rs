@@ -75,7 +75,7 @@ pub enum Op {
         old: Option<Frag>,
     },
     /// Acquires a flag: waits until an `i32` in global memory that others update atomically has reached a
-    /// value, and sees what its writers had written. Stands under [`Op::Elect`].
+    /// value, and sees the earlier writes of those who updated it. Stands under [`Op::Elect`].
     AwaitFlag {
         /// The element.
         from: Mem,

@@ -1,5 +1,5 @@
-//! The visitor of thread programs: what a statement itself uses, which blocks it contains, and how it orders accesses.
-//! Each question has one list of all statements, here; passes ask instead of listing statements again.
+//! The visitor of thread programs: the operands of a statement itself, its blocks, and its effect on the order of
+//! accesses. Each question has one list of all statements, here; passes ask instead of listing statements again.
 
 use super::{AtomArg, Fence, Frag, Id, Kernel, Mem, Op, Queue, Space, Stmt, Val};
 use crate::atom::{Atom, Effect};

@@ -1,5 +1,5 @@
-//! The tile program: the IR above threads. Each statement says what is done with which views, and by which
-//! group; no statement says how a thread computes an address.
+//! The tile program: the IR above threads. Each statement has an operation, its views and a group of
+//! threads; no statement says how a thread computes an address.
 
 mod control;
 mod how;

@@ -104,7 +104,7 @@ pub enum Op {
         from: Vec<View>,
         /// The destination of each entry; it takes part, so it must be initialised.
         to: Vec<View>,
-        /// The function, one for each entry: of the accumulated tuple, its first inputs, and of the next one.
+        /// The function, one for each entry. Its first inputs are the accumulated tuple, then the next tuple.
         with: Vec<Expr>,
         /// The identity.
         nothing: Vec<Number>,
@@ -167,7 +167,7 @@ pub enum Op {
         /// The increment.
         add: i64,
     },
-    /// Acquires a flag: the group waits until it has been raised so far, and sees what was done before that.
+    /// Acquires a flag: the group waits until the flag has reached a value, and sees all writes before that.
     AwaitFlag {
         /// The flag.
         flag: View,

@@ -90,7 +90,7 @@ impl Stmt {
         }
     }
 
-    /// The instruction of the table by which it copies or multiplies, if it names one.
+    /// The instruction of the table that copies or multiplies, if it names one.
     pub fn instruction(&self) -> Option<&'static Atom> {
         match &self.op {
             Op::Copy { how: How::Atom(row), .. } | Op::Gemm { how: Multiply::Atom(row), .. } => Some(row),
@@ -109,8 +109,8 @@ impl Stmt {
         }
     }
 
-    /// Does its code depend on which coordinates its elements have: masks of reductions, functions of coordinates,
-    /// operands of a product past the end of K?
+    /// Does its code depend on its elements' coordinates: masks of reductions, functions of coordinates, operands
+    /// of a product past the end of K?
     pub fn needs_coordinates(&self) -> bool {
         match &self.op {
             Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } => true,

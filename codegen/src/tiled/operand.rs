@@ -122,7 +122,7 @@ impl Matrices {
     }
 }
 
-/// A thread-value layout of elements of two bytes as one of wider or narrower elements.
+/// Converts a thread-value layout of 2-byte elements to wider or narrower elements.
 fn recast(tv: &Layout, bytes: i64) -> Result<Layout> {
     Ok(match bytes {
         1 => tv.downcast(HALF)?,
@@ -142,7 +142,7 @@ pub(super) struct Operand {
     pub(super) steps: i64,
     /// The 4-bit type where each element packs two numbers.
     pub(super) pairs: Option<Int4>,
-    /// What a thread reads, or the rows whose addresses it provides: (values, parts, k-steps).
+    /// The elements that a thread reads, or the rows whose addresses it provides: (values, parts, k-steps).
     from: View,
     route: Route,
     /// Scales and zero points of converted elements: (values, fragments, k-steps).

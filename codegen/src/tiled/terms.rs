@@ -20,7 +20,7 @@ use super::operand::{Operand, grouped};
 /// Bits of an f32 that a tf32 has, and half of the last one.
 const KEPT: i64 = 0xffff_e000;
 const HALF: i64 = 0x1000;
-/// The factor by which the second term is rounded: see [`Builder::two_terms`].
+/// The factor that rounds the second term: see [`Builder::two_terms`].
 const LONGER: f64 = 1.0 + 1.0 / 2048.0;
 /// How much of K is promoted at once, at most, and the bytes of accumulators in a thread that leave registers for as many sums.
 const SPAN: i64 = 16;
@@ -134,8 +134,8 @@ impl Builder {
         Ok(Promoting { sums: self.registers("sums", self.elem(acc), shape)?, steps })
     }
 
-    /// A k-step of a product of operands in two terms each. Promoted after each k-step, fragments are multiplied one
-    /// after the other, so that only the sums of one take registers besides the accumulators.
+    /// A k-step of a product of operands in two terms each. If sums are promoted after each k-step, fragments are
+    /// multiplied one after the other, so that only one fragment's sums take registers besides the accumulators.
     pub(super) fn multiply_terms(
         &mut self,
         mma: &TiledMma,

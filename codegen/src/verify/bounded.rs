@@ -100,7 +100,7 @@ fn requires(program: &Program, at: &Affine) -> Vec<Require> {
     high.into_iter().chain(low).collect()
 }
 
-/// A sum without the terms that arguments and elements decide, loops to bounds of theirs included: with these it wraps, as
+/// A sum without terms that depend on arguments or elements, also through bounds of loops. With these terms it wraps, as
 /// arithmetic of their type does.
 fn of_sizes(program: &Program, at: &Affine) -> Affine {
     let kept = at.terms.iter().filter(|(coord, _)| !is_given(program, &coord.clone().into()));

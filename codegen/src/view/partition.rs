@@ -261,8 +261,8 @@ pub(super) fn passes(mode: &Layout, along: usize, extent: i64) -> bool {
 /// A mode of a view, its number, and steps of threads along it.
 pub(crate) type Stepped = (usize, Layout, Vec<(usize, Affine)>);
 
-/// The origin of the piece to which a ragged partition is limited: modes of a regrouped tile may step along the
-/// same mode of the tensor, and `others` that step from piece to piece move the limit with them.
+/// The origin of the piece that limits a ragged partition. Modes of a reshaped tile may step along the same
+/// mode of the tensor; `others` that step from piece to piece move the limit with them.
 pub(crate) fn limit_origin(base: &Affine, along: usize, extent: i64, others: &[Stepped]) -> Result<Affine> {
     let pieces =
         others.iter().filter(|(_, mode, _)| passes(mode, along, extent)).flat_map(|(.., steps)| steps);

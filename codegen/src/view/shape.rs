@@ -28,7 +28,7 @@ impl View {
         if want != Some(have) {
             let example = match (shape.rank(), want) {
                 (2.., Some(_)) => {
-                    // The last extent follows from the others.
+                    // The last extent is derived from the others.
                     let all: Vec<i64> = shape.modes().filter_map(|mode| mode.product()).collect();
                     let first: i64 = all[..all.len() - 1].iter().product();
                     let fits = first > 0 && have % first == 0;

@@ -14,7 +14,7 @@ pub(super) struct Misplaced<'s> {
     /// The intended mode of the target, if any.
     pub(super) mode: usize,
     pub(super) at: Witness,
-    /// An axis that does go to that mode: what is stored was computed from elements of both.
+    /// An axis that does go to that mode: the stored value was computed from elements of both.
     pub(super) rival: Option<&'s Axis<Function>>,
 }
 

@@ -6,8 +6,8 @@
 //! barrier makes it visible to the others. Groups with different roles run concurrently. A reported race happens in a
 //! run of the kernel; what cannot be decided is listed.
 //!
-//! [`trace`] unrolls what each group does, [`walk`] executes that step by step, [`order`] is what happens before what.
-//! [`judge`] compares an [`event`] with earlier ones, and [`blame`] puts a finding into words.
+//! [`trace`] unrolls what each group does, [`walk`] executes that step by step, [`order`] is the happens-before
+//! relation. [`judge`] compares an [`event`] with earlier ones, and [`blame`] puts a finding into words.
 
 mod blame;
 mod event;

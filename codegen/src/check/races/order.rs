@@ -1,4 +1,4 @@
-//! The happens-before relation: for each warp what it knows of the others, and what is in flight.
+//! The happens-before relation: for each warp, the events of others that it knows of, and the operations in flight.
 
 use std::collections::{BTreeMap, VecDeque};
 

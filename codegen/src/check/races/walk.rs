@@ -32,11 +32,11 @@ pub(super) struct Walk<'p, 'b> {
     passed: HashSet<(Id, i64)>,
     /// Free slots, by ring and phase: the warps that have released them, and their clock.
     free: HashMap<(Id, i64), (u32, Clock)>,
-    /// Who has waited for a phase, by the end of the ring that it is of, the ring and the phase.
+    /// The warps that have waited for a phase, by the end of the ring, the ring and the phase.
     waiters: HashMap<(End, Id, i64), Vec<Waiter<'p>>>,
     /// Barriers of groups that have different roles, by group and member.
     meetings: HashMap<(Id, usize), Meeting>,
-    /// Entries of ordered sections that have been left, and what their group knew.
+    /// Entries of ordered sections that have been left, and the clock of their group.
     left: HashMap<(Id, u32), Clock>,
     /// Nobody can go on.
     stuck: bool,
@@ -267,7 +267,7 @@ impl<'p, 'b> Walk<'p, 'b> {
             Op::Publish { ring, phase, bytes } => {
                 let phase = env.value(self.program, phase);
                 let warps = self.warps(stmt, env);
-                // One elected thread arrives for bulk copies: that orders what it knew of others.
+                // One elected thread arrives for bulk copies: the arrival orders the events that this thread knew of.
                 let news = match bytes {
                     Some(_) => self.state.clock(warps.trailing_zeros()),
                     None => self.state.known_to(warps),

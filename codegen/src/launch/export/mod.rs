@@ -44,8 +44,8 @@ pub struct Exported {
 /// `types.h`.
 const MOST: [usize; 5] = [24, 8, 8, 96, 12];
 
-/// The files of a kernel. `images` has the binaries of a variant, for any architectures; a device runs the variants for which
-/// it finds one.
+/// The files of a kernel. `images` has the binaries of a variant, for any architectures; a device runs the variants that have
+/// a binary for it.
 ///
 /// ```
 /// use tilewright_codegen::launch::{Image, Refusal, export};

@@ -17,8 +17,8 @@ fn ctype(elem: Elem) -> String {
     format!("ctypes.c_{}", elem.c().trim_end_matches("_t"))
 }
 
-/// The module of a kernel, `NAME.py`. It loads what a C compiler makes of the files of [`super::export`], and registers the
-/// kernel as an operator of PyTorch, `torch.ops.tilewright.NAME`, with shapes that are checked while a program is traced.
+/// The module of a kernel, `NAME.py`. It loads the compiled C files of [`super::export`], and registers the kernel as an
+/// operator of PyTorch, `torch.ops.tilewright.NAME`, with shapes that are checked while a program is traced.
 ///
 /// ```
 /// use tilewright_codegen::launch::python;

@@ -20,8 +20,8 @@ fn number(elem: Elem) -> &'static str {
     }
 }
 
-/// The module of a kernel, `NAME.rs`, to be included in a program that links what a C compiler makes of the files of
-/// [`super::export`].
+/// The module of a kernel, `NAME.rs`, to be included in a program that links the object that a C compiler makes of
+/// the files of [`super::export`].
 ///
 /// ```
 /// use tilewright_codegen::launch::rust;

@@ -1,5 +1,5 @@
-//! Products with narrow weights: those are the left operand, and consumers convert them in registers, from which wgmma
-//! reads. While one warpgroup loads and converts, the other multiplies.
+//! Products with narrow weights. The weights are the left operand: consumers convert them in registers, and wgmma
+//! reads them there. While one warpgroup loads and converts, the other multiplies.
 
 use tilewright_layout::layout;
 

@@ -1,4 +1,4 @@
-//! Sizes of the product by wgmma: tiles, the ring, the epilogue's buffers, and what the hardware allows.
+//! Sizes of the product by wgmma: tiles, the ring, the epilogue's buffers, and the hardware's limits.
 
 use super::{ROWS, SWIZZLED, row_of};
 use crate::atom::Atom;
@@ -116,8 +116,8 @@ impl Sizes {
         Sizes { shipped: false, ..Sizes::shipped(c).swap_remove(0) }
     }
 
-    /// Rows in which a step's part of the right operand is copied: along K, or along the columns, of a swizzle that divides
-    /// them, for each number of K.
+    /// The number of rows that copy a step's part of the right operand: one for each column, along K; or for each k, the
+    /// columns in rows of the widest swizzle that divides them.
     fn rows_of_right(&self, c: &Config) -> i64 {
         let [_, columns, bk] = self.tile;
         if c.right_along_k() { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
@@ -177,8 +177,8 @@ impl Sizes {
         self.sums() < self.most_sums(c)
     }
 
-    /// The parts in which the epilogue stores a tile: how many, and of how many columns. A part is as wide as
-    /// a swizzle; with three warpgroups it is narrower, which leaves shared memory for a slot more.
+    /// The number of parts that the epilogue stores of a tile, and their columns. A part is as wide as a
+    /// swizzle; with three warpgroups it is narrower, which leaves shared memory for a slot more.
     pub(super) fn store_parts(&self, out: Elem) -> (i64, i64) {
         let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| (bytes / i64::from(out.bytes())).max(16));
         let widths = &widths[usize::from(self.warpgroups() > 2)..];

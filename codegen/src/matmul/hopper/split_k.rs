@@ -16,7 +16,7 @@ use crate::thread::Id;
 use crate::tiled::{Fill, PAD, swizzled_tile};
 use crate::view::{At, View};
 
-/// The shared layout of the sums of a tile: along what is contiguous in C, so that lanes read a row in one piece.
+/// The shared layout of the sums of a tile: contiguous along C's contiguous mode, so that lanes read a row in one piece.
 fn layout_of_sums(c: &Config, [bm, bn]: [i64; 2]) -> Result<Composed> {
     match along_rows(c) {
         true => swizzled_tile(c.acc, [bm, bn], 0),

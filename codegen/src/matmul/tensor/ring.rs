@@ -1,8 +1,8 @@
 //! The product by mma.sync on architectures with bulk copies: warp-specialized and persistent. One warp fills a ring
 //! by bulk copies, which take no instructions of the warps that multiply; those wait for slots of the ring, and never
 //! for each other. The ring is never drained between tiles, so copies of the next tile overlap the epilogue of this
-//! one, and each warp stores its part of C from shared memory: by bulk copies of its own, or, to a C that these do not
-//! support, element by element, adjacent ones by adjacent threads.
+//! one, and each warp stores its part of C from shared memory: by bulk copies of its own, or, where these do not
+//! support C, element by element, adjacent elements by adjacent threads.
 
 use tilewright_layout::{Layout, Value as Size, layout};
 
@@ -95,7 +95,7 @@ pub(super) fn program(c: &Config, plan: &Plan, direct: bool) -> Result<Option<Pr
         fits &= along_k || elem == c.dtype || !c.mixed();
         let run = row_of(if along_k { k } else { rows }, bytes);
         let part = rows / plan.mma.groups.mode(mode)?.size()?;
-        // A warp's part of rows in blocks is one of whole blocks, or lies in one.
+        // A warp's part of rows in blocks consists of whole blocks, or lies in one.
         let divides = along_k || part % run == 0 || run % part == 0;
         fits &= run * bytes >= LEAST && divides;
     }

@@ -1,5 +1,5 @@
-//! Which statements of a loop must stay in order: those that access the same tensor, number, ring or token, one of them
-//! writing it, in one iteration or in an iteration and the next.
+//! The statements of a loop that must remain in order: they access the same tensor, number, ring or token, and one of
+//! them writes it, in one iteration or in an iteration and the next.
 
 use std::collections::BTreeSet;
 
@@ -23,7 +23,7 @@ pub(super) enum Thing {
     Memory,
 }
 
-/// What a statement and those inside it access, and whether they write it.
+/// The things that a statement and its substatements access, and whether they write them.
 pub(super) fn accesses(program: &Program, stmt: &Stmt) -> BTreeSet<(Thing, bool)> {
     let mut all = BTreeSet::new();
     let phases = |at: &Affine, to: &mut BTreeSet<(Thing, bool)>| {
