@@ -94,7 +94,7 @@ fn text(kernel: &Generated, ranking: &Ranking) -> String {
     text
 }
 
-/// Variants with what is said of them, those of which the same is said in one line. Variants that differ in tiles alone
+/// Variants with their reasons; variants with the same reason are in one line. Variants that differ in tiles alone
 /// often have their reasons in common.
 fn grouped(all: impl Iterator<Item = (usize, String)>, verbs: [&str; 2]) -> String {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();

@@ -24,7 +24,7 @@ pub(crate) struct Effort {
     pub(crate) warm_up: usize,
     /// The target duration of a sample, by repeated launches: clocks have a resolution.
     pub(crate) sample: f64,
-    /// Untimed launches right before those of a sample, so that dirty cache lines of the previous contender
+    /// Untimed launches right before the launches of a sample, so that dirty cache lines of the previous contender
     /// are not written back in the timed part.
     pub(crate) lead: usize,
     /// The limit of launches in a sample.

@@ -171,7 +171,7 @@ fn choices() {
     assert!(rounds(choose(&format!("{line} 10"))) > rounds(choose(&format!("{line} 132"))));
     // Loops over nothing.
     assert!(choose("tutorial --size 200,100,0").contains("  4  256 threads"));
-    // By its other name; the loops at the end are those of the variant that is taken.
+    // By its other name; at the end are the loops of the variant that is taken.
     let explained = printed(&["explain", "tutorial", "--size", "200,100,50"]);
     let loops = printed(&["inspect", "tutorial", "--explain", "--variant", "2"]);
     assert!(explained.ends_with(&format!("\nvariant 2 runs through\n{loops}")), "{explained}");

@@ -315,7 +315,7 @@ fn tensor(
             None => {
                 let step = if aligned { 16 } else { 1 };
                 let step = lcm(step, divisors.get(symbol.name()).copied().unwrap_or(1))?;
-                // That of a mode of one element means nothing.
+                // The stride of a mode of one element is not used.
                 let any = extents[mode] <= 1 && random.chance(40);
                 let least =
                     if any { random.within(0, 3) } else { reach(&strides) + random.within(0, 2) * step };

@@ -252,7 +252,7 @@ pub fn draw(program: &Program, random: &mut Random) -> Vec<Change> {
         });
         all.extend(found);
     }
-    // Positions are those of the original program: changes are applied from last to first.
+    // Positions refer to the original program, so changes are applied from last to first.
     all.sort_by_key(|change: &Change| std::cmp::Reverse(change.place()));
     all.dedup_by_key(|change| change.place());
     all

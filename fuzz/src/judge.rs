@@ -67,7 +67,7 @@ pub struct Right {
     pub ran: Vec<u32>,
     /// Reasons of refused launches.
     pub refused: Vec<String>,
-    /// Elements that were compared with the reference, and those of them with unknown values.
+    /// The number of elements that were compared with the reference, and how many of them had unknown values.
     pub elements: [u64; 2],
 }
 

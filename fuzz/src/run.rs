@@ -60,7 +60,7 @@ pub struct Tally {
     pub undefined: BTreeMap<String, (u64, u64)>,
     /// Reasons of refused launches.
     pub launches: BTreeMap<String, (u64, u64)>,
-    /// Elements that were compared, and those of them with unknown values.
+    /// The number of elements that were compared, and how many of them had unknown values.
     pub elements: [u64; 2],
     /// The failures as text, by seed.
     pub wrong: BTreeMap<u64, String>,

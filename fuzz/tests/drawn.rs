@@ -55,7 +55,7 @@ fn kernels_that_were_wrong_are_right() {
     let targeted = [5, 19, 47, 83, 881].map(|seed| (seed, Kind::Targeted));
     for (first, kind) in parts.into_iter().chain(whole).chain(targeted) {
         let tally = run(&Batch { first, kind, count: 1, ..Batch::default() });
-        // Shares of refused kernels and unknown elements are those of many kernels.
+        // Limits on the shares of refused kernels and unknown elements need many kernels.
         assert!(tally.wrong.is_empty() && tally.refusals() == 0, "{}", tally.text());
     }
 }

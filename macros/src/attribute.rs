@@ -181,7 +181,7 @@ fn listed(input: ParseStream<'_>) -> syn::Result<Listed> {
     Ok(Listed { names, rows })
 }
 
-/// The values of so many constants; errors are recorded in the text.
+/// The values of `count` constants; errors are recorded in the text.
 fn values(from: &syn::Expr, count: usize, text: &mut Text) -> Option<Vec<i64>> {
     let parts: Vec<&syn::Expr> = match from {
         syn::Expr::Tuple(tuple) => tuple.elems.iter().collect(),

@@ -154,7 +154,7 @@ fn named(ty: &Type) -> Option<&syn::Ident> {
     }
 }
 
-/// The type of a number, or of those of a slice.
+/// The type of a number, or of the numbers of a slice.
 fn element_of(ty: &Type) -> Option<&syn::Ident> {
     let own = if let Type::Slice(slice) = ty { &slice.elem } else { ty };
     named(own).filter(|name| Elem::named(&name.to_string()).is_some())

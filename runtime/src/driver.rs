@@ -151,7 +151,7 @@ fn without<'s>(name: &str, said: &'s str) -> &'s str {
 
 fn error_name(library: &Library, code: c_int) -> String {
     let mut text: *const c_char = ptr::null();
-    // SAFETY: the type is that of NVIDIA's header; the pointer that it fills lives through the call.
+    // SAFETY: the type matches NVIDIA's header; the pointer that it fills lives through the call.
     let status = unsafe {
         match library.get::<unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int>(b"cuGetErrorName\0") {
             Ok(name) => name(code, &mut text),
@@ -175,7 +175,7 @@ impl Driver {
     /// The number of devices.
     pub(crate) fn devices(&self) -> Result<usize, Absence> {
         let mut count = 0;
-        // SAFETY: the type is that of NVIDIA's header; the integer lives through the call; the driver is
+        // SAFETY: the type matches NVIDIA's header; the integer lives through the call; the driver is
         // initialised.
         let code = unsafe {
             match self.library.get::<unsafe extern "C" fn(*mut c_int) -> c_int>(b"cuDeviceGetCount\0") {
@@ -198,7 +198,7 @@ impl Driver {
     pub(crate) unsafe fn elapsed(&self, start: *mut c_void, end: *mut c_void) -> Result<f32, c_int> {
         type Elapsed = unsafe extern "C" fn(*mut f32, *mut c_void, *mut c_void) -> c_int;
         let mut milliseconds = 0.0;
-        // SAFETY: the type is that of NVIDIA's header; the number lives through the call; the caller
+        // SAFETY: the type matches NVIDIA's header; the number lives through the call; the caller
         // guarantees both events.
         let code = unsafe {
             match self.library.get::<Elapsed>(b"cuEventElapsedTime\0") {

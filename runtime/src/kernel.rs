@@ -1,4 +1,4 @@
-//! Operations of every kernel on a device, and those of matrix products.
+//! Operations on a device: of every kernel, and of matrix products only.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;

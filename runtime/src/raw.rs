@@ -78,7 +78,7 @@ pub struct Shape {
 }
 
 impl Shape {
-    /// That of a program, with dependent launch wherever the program allows it.
+    /// The shape of a program's launch, with dependent launch wherever the program allows it.
     pub fn of(program: &Kernel, grid: [u32; 3]) -> Shape {
         let Launch { cluster, threads, shared_bytes, overlaps, .. } = program.launch;
         Shape { grid, cluster, threads, shared_bytes, overlaps }

@@ -165,7 +165,7 @@ impl Stream {
         Ok(Graph { graph, stream: self.clone(), _workspaces: workspaces })
     }
 
-    /// Runs `submit` with the address of a workspace of so many bytes, which belongs to what it submits to this
+    /// Runs `submit` with the address of a workspace of `bytes` bytes, which belongs to what it submits to this
     /// stream; no other thread's launches come between. The stream keeps the memory for the next launch.
     pub(crate) fn with_workspace<T>(
         &self,

@@ -65,7 +65,7 @@ impl Fragment {
         }
     }
 
-    /// Registers for so many values.
+    /// The number of registers for this number of values.
     pub(crate) fn registers(self, values: usize) -> u32 {
         ((values * self.of.bytes() as usize).div_ceil(self.elem.bytes() as usize)) as u32
     }
@@ -221,7 +221,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// movmatrix: elements of one fragment become those of another.
+    /// movmatrix: the elements of one fragment become the elements of another.
     fn exchange(&mut self, w: &mut Warp, atom: &AtomCode) -> Result<()> {
         let tiles = &self.ctx.tables[atom.row.name];
         let operands: Vec<bool> = atom.row.operands.iter().map(|operand| operand.writes).collect();
@@ -252,7 +252,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Elements of one fragment, or numbers of four bits in them, become those of another, in its type.
+    /// Elements of one fragment, or 4-bit numbers in them, are converted to the type of another fragment and stored there.
     fn convert(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32, pairs: Option<Int4>) -> Result<()> {
         let [results, values] = [0, 1].map(|operand| self.ctx.tables[atom.row.name][operand].values);
         let [to, from] = [self.fragment(w, atom, 0, results)?, self.fragment(w, atom, 1, values)?];
@@ -277,7 +277,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Elements of one fragment times those of another, plus those of a third one if there is one, or minus those of another.
+    /// Combines two fragments element by element: a multiply-add with a third fragment if there is one, else a difference or a product.
     fn compute_pairs(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
         let values = self.ctx.tables[atom.row.name][0].values;
         let all = (0..atom.row.operands.len()).map(|at| self.fragment(w, atom, at, values));

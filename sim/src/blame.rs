@@ -428,7 +428,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// The mbarrier of which this thread's warp has waited for the phase before the first one, if no copy into an array
+    /// The mbarrier where this thread's warp has waited for the phase before the first one, if no copy into an array
     /// completes on others alone.
     fn passed_early(&self, array: u32, block: usize, thread: u32) -> Option<String> {
         let code = self.ctx.code;

@@ -3,7 +3,7 @@
 //! A component is a thread, a thread's copies in flight, its bulk stores (reading and writing), an mbarrier,
 //! or a warp's part of its warpgroup's matrix products. An access carries a stamp: a component and its epoch.
 //! A thread whose clock has reached that epoch of that component is ordered after the access. Components of
-//! threads come first, those of the generic proxy before those of the async proxy.
+//! threads come first, for the generic proxy and then for the async proxy.
 
 use std::rc::Rc;
 
@@ -138,7 +138,7 @@ impl Components {
         }
     }
 
-    /// Are both in one group of threads of this scope? Atomic operations of narrower groups are those of a block.
+    /// Whether both are in one group of threads of this scope. Scopes narrower than a block count as a block.
     pub(crate) fn share(&self, scope: Scope, one: u32, other: u32) -> bool {
         let [one, other] = [one, other].map(|number| self.block(number));
         match scope {
@@ -333,7 +333,7 @@ impl From<Carried> for Shared {
     }
 }
 
-/// The clock of an asynchronous operation: that of its issuer.
+/// The clock of an asynchronous operation, which is the clock of its issuer.
 #[derive(Clone, Debug)]
 pub(crate) struct Knowledge {
     pub(crate) seen: Seen,

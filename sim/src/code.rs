@@ -16,7 +16,7 @@ pub(crate) enum Src {
     Vector(u32, i64),
 }
 
-/// A slot in a register file: the file of 32-bit cells or that of 64-bit ones, by the element type.
+/// A slot in the register file of 32-bit or of 64-bit cells, whichever suits the element type.
 pub(crate) type Slot = u32;
 
 /// Integers from `lo` to `hi`, both included.
@@ -428,7 +428,7 @@ impl Access {
 /// An operand of an instruction of the table.
 #[derive(Clone, Debug)]
 pub(crate) enum Operand {
-    /// Where its first element is, how many there are, of which type.
+    /// The slot of its first element, the number of elements, and their type.
     Frag {
         reg: Id,
         slot: Slot,

@@ -39,7 +39,7 @@
 //!
 //! - **Lanes of a warp are threads.** Lockstep execution orders nothing; `__syncwarp` and barriers do.
 //! - **Stores of equal values race too.** Lanes that all store one value to one element race, although
-//!   hardware leaves that value there. To CUDA's memory model, as to that of C++, unordered writes are a race
+//!   hardware leaves that value there. In the memory models of CUDA and of C++, unordered writes are a race
 //!   whatever they write, so a compiler may assume that there are none. Let one lane store.
 //! - **A read before a bulk overwrite needs a proxy fence.** The copy engine and tensor cores access shared
 //!   memory through the async proxy. Accesses through different proxies are ordered by `fence.proxy.async`

@@ -56,7 +56,7 @@ impl Context<'_> {
         self.kernel.launch.cluster.iter().map(|&n| n.max(1)).product()
     }
 
-    /// Blocks that run concurrently: those of a cluster, or all where blocks wait for flags of others.
+    /// The number of blocks that run concurrently: a cluster, or all blocks if they wait for flags of each other.
     pub(crate) fn blocks(&self) -> u32 {
         Context::side_by_side(self.kernel, self.code, self.grid)
     }

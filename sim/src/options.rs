@@ -40,7 +40,7 @@ pub struct Options {
     pub written_once: bool,
     /// Count wavefronts, sectors and operations.
     pub count: bool,
-    /// Threads of the host; 0 for as many as it has.
+    /// The number of host threads; 0 for all hardware threads.
     pub threads: usize,
     /// The simulated device.
     pub limits: Limits,

@@ -57,7 +57,7 @@ pub struct Copied {
     pub outcome: Outcome,
 }
 
-/// A tensor of which a run read some elements, and not all.
+/// A tensor that a run read, but not all of its elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unread {
     /// The argument.
@@ -140,7 +140,7 @@ impl Outcome {
         &self.accesses
     }
 
-    /// The tensors that the kernel reads, and of which it never read some elements. A test of a kernel that is to read
+    /// The tensors that the kernel reads, but not all of their elements. A test of a kernel that is to read
     /// everything asserts that there are none.
     ///
     /// ```

@@ -101,7 +101,7 @@ enum Rounding {
 }
 
 impl Rounding {
-    /// That of an instruction's operands and sums.
+    /// The rounding of an instruction, by the types of its operands and accumulators.
     fn of(operand: Elem, sums: Elem) -> Rounding {
         match (operand.bytes(), sums) {
             (_, Elem::F64) => Rounding::EachTerm,
@@ -538,7 +538,7 @@ mod tests {
     use super::*;
     use tilewright_layout::{Composed, Layout, Swizzle};
 
-    /// Addresses of a matrix are those of the layout that the descriptor stands for.
+    /// Checks that the descriptor addresses a matrix as this layout does.
     #[track_caller]
     fn check(mode: u8, transposed: bool, expected: &str) {
         let matrix = Matrix { start: 2048, leading: 4096, stride: 1024, mode, transposed, size: 2 };

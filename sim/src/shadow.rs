@@ -102,7 +102,7 @@ pub(crate) enum By<'a> {
 }
 
 impl By<'_> {
-    /// Components from that of the stamp on that perform it.
+    /// A bit mask of the components that perform it, counted from the component of the stamp.
     fn lanes(&self) -> u32 {
         match self {
             By::Lane { .. } | By::Agent(_) => 1,

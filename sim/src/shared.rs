@@ -32,7 +32,7 @@ pub(crate) struct Shared {
     /// By grain.
     state: Vec<u8>,
     shadow: Option<Shadow>,
-    /// Granularity in bytes: that of the smallest element.
+    /// Granularity in bytes: the size of the smallest element.
     grain: usize,
     owners: Option<Owners>,
 }

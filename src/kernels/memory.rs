@@ -212,7 +212,7 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
     }
 }
 
-/// A work on a matrix, whose accesses have so many elements.
+/// A work on a matrix, with the number of elements of its accesses.
 struct Matrix {
     work: Work,
     elem: Elem,
@@ -311,7 +311,7 @@ impl Matrix {
         self.own(long, &[("W", width), ("L", threads), ("V", self.wide)])
     }
 
-    /// Blocks that read rows in tiles of so many vectors of this length for each thread.
+    /// Blocks that read rows in tiles, with `vectors` vectors of `value` elements for each thread.
     fn by_blocks(&self, kernel: &'static str, value: usize, vectors: usize) -> Choice {
         let Matrix { rows, columns, .. } = *self;
         // Few rows take several blocks each, the fewest as many threads as hide the time of a load.
@@ -322,7 +322,7 @@ impl Matrix {
         self.own(kernel, &[("W", width), ("L", threads), ("V", value), ("C", blocks)])
     }
 
-    /// A cluster for each row, whose blocks keep up to so many elements in registers, about so many in each thread.
+    /// A cluster for each row. A block keeps up to `most` elements in registers, and a thread about `elements` of them.
     fn in_registers(&self, kernel: &'static str, most: usize, elements: usize) -> Choice {
         let blocks = self.columns.div_ceil(most);
         let part = self.columns.div_ceil(blocks);

@@ -62,7 +62,7 @@ macro_rules! float {
 float!(f64);
 float!(f32);
 
-/// Sums of integers wrap around, as on a device. Those of u32 have the same bits.
+/// Sums of integers wrap around, as on a device. Sums of u32 have the same bits.
 impl Sum for i32 {
     const ZERO: i32 = 0;
     fn of(elem: Elem, bits: u64) -> i32 {

@@ -76,7 +76,7 @@ pub struct Operands<'a> {
 pub(super) trait Values: Sync {
     /// The bits of each.
     fn bits(&self) -> Vec<u64>;
-    /// Are they those of the result?
+    /// Whether they are the values of the result.
     fn is_written(&self) -> bool;
     /// Writes all of a result, as they are stored.
     fn write(&mut self, bits: &mut dyn Iterator<Item = u64>);

@@ -1,6 +1,6 @@
 //! One call that multiplies matrices: [`matmul`], [`matmul_into`], and [`Matmul`] for what else is computed with it.
 //!
-//! Types, layouts and sizes are those of the tensors: row-major or column-major, transposed views, and with a third mode a
+//! Element types, layouts and sizes come from the tensors: row-major, column-major, transposed views, and with a third mode a
 //! batch of products. The kernel is one of the family of [`matmul_kernel!`](crate::matmul_kernel). It is generated when a form
 //! of product is first needed, by this program, so a program compiles no kernel that it does not use; a launch takes the
 //! fastest alternative for its device and sizes.

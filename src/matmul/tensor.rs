@@ -51,7 +51,7 @@ fn reach<const R: usize>(extents: &[usize; R], strides: &[usize; R]) -> usize {
     modes.fold(1, |all: usize, (n, d)| all.saturating_add((n - 1).saturating_mul(*d)))
 }
 
-/// Are there exactly so many values?
+/// Checks that a tensor of these extents and strides has exactly this number of values.
 fn counted<const R: usize>(extents: &[usize; R], strides: &[usize; R], values: usize) -> Result<(), Error> {
     let needed = reach(extents, strides);
     if needed == values {

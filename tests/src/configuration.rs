@@ -119,7 +119,7 @@ const TYPES: [Types; 44] = [
 /// A function of the sums, as a key, in double precision, and the bound of its derivative.
 type Function = (&'static str, fn(f64) -> f64, f64);
 
-/// Those that every type has.
+/// Functions for every type.
 const EXACT: [Function; 5] = [
     ("relu", |x| x.max(0.0), 1.0),
     ("|x| max(x, 0) * 2", |x| x.max(0.0) * 2.0, 2.0),
@@ -128,7 +128,7 @@ const EXACT: [Function; 5] = [
     ("|x| abs(x) + 1", |x| x.abs() + 1.0, 1.0),
 ];
 
-/// Those of floating-point numbers.
+/// Functions of floating-point numbers.
 const SMOOTH: [(&str, f64); 5] =
     [("gelu", 1.2), ("silu", 1.1), ("gelu_tanh", 1.2), ("tanh", 1.0), ("sigmoid", 0.25)];
 
@@ -154,7 +154,7 @@ impl Draw {
         of[self.0.word() as usize % of.len()]
     }
 
-    /// True once in so many draws.
+    /// True once in `count` draws.
     fn once_in(&mut self, count: u32) -> bool {
         self.0.word().is_multiple_of(count)
     }

@@ -14,7 +14,7 @@ pub struct Hand {
 }
 
 impl Hand {
-    /// A program with so many threads per block.
+    /// A program with this number of threads per block.
     pub fn new(name: &str, arch: u32, threads: u32) -> Hand {
         let launch = Launch {
             cost: None,

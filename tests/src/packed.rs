@@ -12,7 +12,7 @@ pub struct Case {
     pub keys: String,
     /// M, N, K.
     pub sizes: [usize; 3],
-    /// Gaps and offsets of A, B and C; the last is that of all others.
+    /// Gaps and offsets of A, B and C; the last is used for all others.
     pub rooms: Vec<Room>,
     /// Decides the elements.
     pub seed: u64,

@@ -67,7 +67,7 @@ pub struct Problem {
     pub operands: Vec<Operand>,
     /// The elements of the tensor that is written.
     pub wanted: Vec<Wanted>,
-    /// Those of a product's second result, if it has one.
+    /// The elements of a product's second result, if it has one.
     pub aux: Vec<Wanted>,
 }
 
@@ -411,7 +411,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
             value
         };
         // Partial sums are as large as the terms, which may cancel out: that is what rounding errors grow with. The terms
-        // beside the products take fewer than eight operations, each of which rounds by at most as much of `most`.
+        // beside the products take fewer than eight operations, and each rounds by at most that much of `most`.
         let most = alpha.abs() * size + old.abs() + bias.abs() + before.abs();
         let exact = most < finish.whole || sum_elem == Elem::F64;
         let exact = (values == Values::Whole && exact) || !of_result.is_float();
@@ -445,7 +445,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
     sums.iter().enumerate().map(one).collect()
 }
 
-/// A factor as it is, or a smaller one with the same products: those of u32 are the same modulo 2^32 for 2^32 - 1 and for
+/// A factor as it is, or a smaller one with the same products: products of u32 are equal modulo 2^32 for 2^32 - 1 and for
 /// -1, by which sums can be multiplied in double precision without rounding.
 fn factor(elem: Elem, value: f64) -> f64 {
     number::rounded(if elem == Elem::U32 { Elem::I32 } else { elem }, value)

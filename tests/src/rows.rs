@@ -170,7 +170,7 @@ fn draw(kind: Numbers, elem: Elem, sums: bool, random: &mut Random) -> u64 {
         ];
         return sign | special[(word >> 16) as usize % special.len()];
     }
-    // Exponents around that of 1.
+    // Exponents around the exponent of 1.
     let (one, spread) = (top >> 1, if kind == Numbers::Wide { top.min(41) / 2 } else { 4 });
     let spread = if sums { spread / 2 + 1 } else { spread };
     sign | (one - spread / 2 + (word >> 8) % spread) << fraction | low

@@ -153,7 +153,7 @@ impl Tensor {
         self.extents.iter().map(digit).collect()
     }
 
-    /// The bits of the whole buffer, from those of an uninitialised output, which begins with the first
+    /// The bits of the whole buffer, from the bits of an uninitialised output, which begins with the first
     /// element.
     pub fn around(&self, output: Vec<u64>) -> Vec<u64> {
         let mut bits = self.bits();

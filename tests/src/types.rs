@@ -237,7 +237,7 @@ pub fn hashes(x: &Tensor<u32, N>, y: &mut Tensor<u64, N>, upper: &mut Tensor<u64
     map(hash, tile(upper, 256, block.x), |h| mul_high(h, 1000000007));
 }
 
-/// Cross entropy of rows with 64-bit targets, of which -100 is left out.
+/// Cross entropy of rows with 64-bit targets; rows with the target -100 are left out.
 #[kernel]
 pub fn cross_entropy(x: &Tensor<f32, (M, N), (ld, _1)>, target: &Tensor<i64, M>, loss: &mut Tensor<f32, M>) {
     at_most(N, 512);
@@ -276,7 +276,7 @@ pub fn bits_of_doubles(
     map(x, tile(z, 128, block.x), |x| bits::<f64>(bits::<u64>(x) & 0x7fffffffffffffff));
 }
 
-/// Coordinates and sizes among elements of 64 bits, and a loop of so many iterations.
+/// Coordinates and sizes among 64-bit elements, and a loop whose number of iterations is such an element.
 #[kernel]
 pub fn widened(counts: &Tensor<i64, B>, y: &mut Tensor<i64, (_32, B)>) {
     let mut total = full::<i64>(32, 0);

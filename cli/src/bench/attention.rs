@@ -48,7 +48,7 @@ impl Task {
         format!("{heads} of {m}x{n}, D = {d}")
     }
 
-    /// Two products of M·N·D, of which a causal mask leaves half, as is usual.
+    /// Operations of two products of M·N·D. With a causal mask half of them are counted, as is usual.
     fn operations(&self) -> f64 {
         let all: f64 = self.sizes.iter().map(|&n| n as f64).product();
         if self.causal { 2.0 * all } else { 4.0 * all }

@@ -102,7 +102,7 @@ impl Device {
 
     /// Sets every byte.
     pub(super) fn set(&self, memory: &Memory, byte: u8) -> Result {
-        // SAFETY: the memory is alive, and has so many bytes.
+        // SAFETY: the memory is alive, and has `memory.bytes` bytes.
         unsafe { result::memset_d8_async(memory.address, byte, memory.bytes, self.stream) }
             .map_err(|why| said("setting memory", why))
     }
@@ -115,7 +115,7 @@ impl Device {
             from.bytes,
             to.bytes
         );
-        // SAFETY: both are alive and have so many bytes.
+        // SAFETY: both are alive and have at least `bytes` bytes.
         unsafe { result::memcpy_dtod_async(to.address, from.address, bytes, self.stream) }
             .map_err(|why| said("copying memory", why))
     }
@@ -169,7 +169,7 @@ impl Device {
     ///
     /// # Safety
     ///
-    /// The arguments are those of the kernel, and their memory lives until the stream has done the work.
+    /// The arguments match the kernel, and their memory lives until the stream has done the work.
     pub(super) unsafe fn launch(
         &self,
         function: &Function,

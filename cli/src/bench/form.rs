@@ -18,7 +18,7 @@ use super::own::Own;
 pub(super) struct Form {
     pub(super) a: Elem,
     pub(super) b: Elem,
-    /// The numbers of four bits of which elements of B hold two each, along K.
+    /// The 4-bit type, if each element of B has two numbers of it, along K.
     pub(super) packed: Option<Int4>,
     pub(super) out: Elem,
     pub(super) order: Order,
@@ -73,9 +73,9 @@ pub(super) struct Groups {
 /// Which elements of A and of B have a scale in common.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum OfOperands {
-    /// Those of a row of A and of a row of B, which is a column of C.
+    /// One scale for each row of A, and one for each row of B, which is a column of C.
     Rows,
-    /// Those of a row and 128 of K of A, and of a 128x128 block of B.
+    /// One scale for each row and each 128 of K of A, and one for each 128x128 block of B.
     Blocks,
 }
 
@@ -220,13 +220,13 @@ impl Form {
         Ok(Form { b, packed: None, bias, scale: None, groups: None, ..plain })
     }
 
-    /// So many numbers along K, in elements of B.
+    /// The number of elements of B for `k` numbers along K.
     pub(super) fn k_of_b(&self, k: i64) -> i64 {
         if self.packed.is_some() { k / 2 } else { k }
     }
 
     /// The largest relative error, in the Frobenius norm, that rounding explains for random operands and K up to 16,384.
-    /// Tensor cores truncate their sums. Those of 8-bit numbers have 13 bits, where they are not promoted every 128 of K.
+    /// Tensor cores truncate their sums. Sums of 8-bit numbers have 13 bits, if they are not promoted every 128 of K.
     pub(super) fn bound(&self) -> f64 {
         let sums = match (self.a, self.precision) {
             (Elem::F64, _) => 1e-13,

@@ -38,7 +38,7 @@ const SUMS: usize = 4 * 8;
 pub(super) struct Matrix<'m> {
     pub(super) memory: &'m Memory,
     pub(super) elem: Elem,
-    /// The numbers of four bits of which elements hold two each.
+    /// The 4-bit type, if each element has two numbers of it.
     pub(super) packed: Option<Int4>,
     pub(super) steps: [u64; 3],
     /// Scales of its blocks.

@@ -1,5 +1,5 @@
 //! The steps from a naive to a fast matrix product, measured one after the other: the gain of each, and the
-//! reasons from the report. They are those of `examples/ladder`.
+//! reasons from the report. The steps are the same as in `examples/ladder`.
 
 use tilewright::kernels::ladder::{Figures, Step, steps};
 use tilewright_codegen::Elem;

@@ -31,7 +31,7 @@ pub(super) struct Set {
 /// Elements of a block with a scale, along K, and of B along its rows.
 const BLOCK: i64 = 128;
 
-/// Scales of an operand: so many of its rows and of K have one, and how they lie in memory.
+/// Scales of an operand: the rows and the length along K that one scale serves, and the layout of scales in memory.
 #[derive(Clone)]
 pub(super) struct OperandScales {
     block: [i64; 2],
@@ -45,7 +45,7 @@ impl OperandScales {
     }
 }
 
-/// Those of A and of B, as cuBLASLt takes them. Of blocks, those of rows are contiguous along M, those of squares along K, in
+/// Scales of A and of B, as cuBLASLt takes them. With blocks, scales of rows are contiguous along M, of squares along K, in
 /// rows of a multiple of four.
 pub(super) fn operand_scales(of: OfOperands, [m, n, k]: [i64; 3]) -> [OperandScales; 2] {
     let blocks = |size: i64| size.div_euclid(BLOCK) + i64::from(size % BLOCK != 0);
@@ -92,7 +92,7 @@ impl On<'_> {
         Ok(memory)
     }
 
-    /// B's elements, in some of which there are two numbers.
+    /// The elements of B; some types have two numbers in each element.
     fn weights(&self, form: &Form, [batch, _, n, k]: [i64; 4], seed: u64) -> Result<Rc<Memory>> {
         if form.packed.is_some() && k % 2 != 0 {
             return Err(format!("numbers of four bits are stored in pairs here, and K is {k}"));
@@ -146,7 +146,7 @@ impl On<'_> {
     }
 }
 
-/// Seeds of vectors; those of matrices are small.
+/// Seeds of vectors; seeds of matrices are small.
 const SCALE: u64 = 1 << 32;
 const BIAS: u64 = 2 << 32;
 const OPERANDS: u64 = 3 << 32;
@@ -185,7 +185,7 @@ impl Operands {
         Ok(Operands { form, sets, expected })
     }
 
-    /// The operands of another form: the same, except for those of other types.
+    /// The operands of another form: the same, except for operands of other types.
     pub(super) fn of(&self, on: On, form: Form, sizes: [i64; 4]) -> Result<Operands> {
         let known = &self.form;
         if *known == form {

@@ -60,7 +60,7 @@ impl<'k> Loaded<'k> {
         }
     }
 
-    /// The variants that can run, and the estimated seconds of each; that of a launch is the first.
+    /// The variants that can run, and the estimated seconds of each; a launch takes the first.
     pub(super) fn ranked(&self, device: &Device, operands: &[Operand]) -> Vec<(usize, Option<f64>)> {
         let given: Vec<Given> =
             self.kernel.params.iter().zip(operands).map(|(param, operand)| given(param, operand)).collect();
@@ -142,7 +142,7 @@ impl<'k> Loaded<'k> {
         })
     }
 
-    /// The address of a workspace of so many bytes.
+    /// The address of a workspace of this number of bytes.
     fn workspace(&mut self, device: &Device, bytes: u64) -> Result<u64> {
         if bytes > self.workspace.as_ref().map_or(0, |known| known.bytes as u64) {
             self.workspace = Some(device.memory(bytes as usize)?);

@@ -8,7 +8,7 @@ use super::driver::Device;
 use super::helpers::Helpers;
 use super::plot::Roof;
 
-/// Measures the peak of CUDA cores, and computes that of tensor cores from the highest clock.
+/// Measures the peak of CUDA cores, and computes the peak of tensor cores from the highest clock.
 pub(super) fn of(device: &Device, helpers: &Helpers, elem: Elem) -> Result<Option<Roof>> {
     let bytes = helpers.most_bytes()?;
     let ordinary = helpers.most_operations(elem)?;

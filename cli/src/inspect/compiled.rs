@@ -48,7 +48,7 @@ fn target(variant: &Variant, arch: Option<&str>) -> String {
     arch.map_or_else(oldest, str::to_owned)
 }
 
-/// The disassembler that the environment names, that of a toolkit, or the one on the search path.
+/// The disassembler that the environment names, or one of a toolkit, or one on the search path.
 pub(crate) fn disassembler() -> Option<PathBuf> {
     if let Some(named) = env::var_os(DISASSEMBLER).filter(|value| !value.is_empty()) {
         return Some(named.into());

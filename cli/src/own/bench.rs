@@ -136,7 +136,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
 struct Row {
     name: String,
     note: String,
-    /// How far its results are from those of the kernel, relative to their mean size.
+    /// The difference of its results from the kernel's results, relative to their mean size.
     difference: Option<f64>,
 }
 
@@ -175,7 +175,7 @@ fn on_device<'a>(
         peers.push(peer);
     }
     rows.push(Row { name: "copy".into(), note: String::new(), difference: None });
-    // It reads and writes so many bytes together.
+    // Its reads and writes together have this number of bytes.
     let half = (bytes / 2).max(1);
     let copy = [other.alloc_zeros(half)?, other.alloc_zeros(half)?];
     Ok(OnDevice { stream, kernels, other, peers, copy })

@@ -107,7 +107,7 @@ impl Commands {
     ///         .peer("duplicate", "the driver's copy", |stream, operands| {
     ///             let (x, y, stream) = (operands.address("x"), operands.address("y"), stream.clone());
     ///             let bytes = 4 * operands.extents("x")[0];
-    ///             // SAFETY: both have so many bytes.
+    ///             // SAFETY: both have `bytes` bytes.
     ///             Ok(Box::new(move || Ok(unsafe { memcpy_dtod_async(y, x, bytes, stream.cu_stream()) }?)))
     ///         })
     ///         .main()

@@ -14,7 +14,7 @@ const USUAL: [(&str, i64); 4] = [("M", 200), ("N", 100), ("K", 50), ("L", 3)];
 
 /// The arguments of a launch.
 pub(crate) struct Problem {
-    /// Extents by name, those of products first.
+    /// Extents by name; extents of products first.
     pub(super) sizes: Vec<(String, i64)>,
     /// One for each parameter of the user's function.
     pub(super) arguments: Vec<Argument>,

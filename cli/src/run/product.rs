@@ -39,7 +39,7 @@ pub(super) struct Product<'p> {
     group: usize,
     /// The numbers of four bits in B's elements, if there are two in each.
     pairs: Option<Int4>,
-    /// The relative error of a term, besides that of the sums.
+    /// The relative error of a term, besides the error of the sums.
     rounding: f64,
 }
 
@@ -175,7 +175,7 @@ impl<'p> Product<'p> {
         self.stored(result.elem, right, within + tiny(result.elem))
     }
 
-    /// As a type stores it: integers are whole, and those of 8 bits and narrow floats saturate.
+    /// As a type stores it: integers are whole, and 8-bit integers and narrow floats saturate.
     fn stored(&self, elem: Elem, right: f64, within: f64) -> Expected {
         let right = match elem {
             Elem::E4m3 => right.clamp(-448.0, 448.0),

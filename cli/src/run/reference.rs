@@ -27,7 +27,7 @@ pub(super) struct Comparison {
 const MOST_TERMS: usize = 1 << 28;
 
 impl Comparison {
-    /// That of two results.
+    /// The comparison of two results together.
     fn and(self, other: Comparison) -> Comparison {
         let (error, wrong) = (self.error.max(other.error), self.wrong + other.wrong);
         let elements = self.elements + other.elements;

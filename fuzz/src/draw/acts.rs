@@ -387,7 +387,7 @@ impl Scene {
         self.finish(&acc, &form);
     }
 
-    /// A tile much larger than its tensor, of which a thread accesses a few elements.
+    /// A tile much larger than its tensor; a thread accesses a few of its elements.
     pub(super) fn far(&mut self) {
         let threads = self.threads;
         let each = self.random.pick(&[65_537, 100_000, 1_000_000, 3_000_000]) / threads + 1;

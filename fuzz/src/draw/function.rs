@@ -155,7 +155,7 @@ impl Scene {
         }
     }
 
-    /// A closure over so many operands.
+    /// A closure over operands of these types.
     pub(super) fn closure(&mut self, elems: &[Elem], elem: Elem) -> Expr {
         let names = ["a", "b", "c", "d"];
         let operands: Vec<(&str, Elem)> = names.iter().copied().zip(elems.iter().copied()).collect();

@@ -21,7 +21,7 @@ pub(super) fn product(random: &mut Random) -> Definition {
     let mut add = |random: &mut Random, chance, key: &[&str]| {
         if random.chance(chance) {
             let key = random.pick(key);
-            // That of `schedule=(vec=2)` is `vec`.
+            // The word of `schedule=(vec=2)` is `vec`.
             let word = key.trim_start_matches("schedule=(").split('=').next().unwrap_or_default();
             if !keys.iter().any(|known| known.contains(&format!("{word}="))) {
                 keys.push(key.to_owned());
@@ -42,7 +42,7 @@ pub(super) fn product(random: &mut Random) -> Definition {
     );
     add(random, 30, &["schedule=(staged=both)", "schedule=(staged=transposed)"]);
     add(random, 30, &["dtype=f64", "dtype=f16", "dtype=bf16", "dtype=i32", "dtype=i8", "dtype=u8"]);
-    // Threads are those of multiply-adds.
+    // Thread layouts are for multiply-adds on CUDA cores.
     keys.push("mma=none".to_owned());
     definition(&keys)
 }

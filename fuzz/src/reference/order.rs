@@ -48,7 +48,7 @@ pub(super) struct Step<'p> {
     pub(super) at: Setting,
 }
 
-/// Steps one after the other, or those of groups with different roles.
+/// A step of all threads, or the steps of groups with different roles.
 pub(super) enum Part<'p> {
     One(Step<'p>),
     Roles(Vec<Vec<Step<'p>>>),

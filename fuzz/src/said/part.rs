@@ -24,7 +24,7 @@ pub(super) struct Part {
     pub(super) made: Option<usize>,
 }
 
-/// All orders of so many modes.
+/// All orders of `rank` modes.
 pub(super) fn orders(rank: usize) -> Vec<Vec<usize>> {
     let mut all = vec![Vec::new()];
     for mode in 0..rank {

@@ -42,7 +42,7 @@ pub(super) fn joint(all: &[&Elements]) -> Result<Vec<i64>> {
     Ok(sizes)
 }
 
-/// The coordinates of an element of a function: along each mode those of the first operand that has some there and is not
+/// The coordinates of an element of a function: along each mode from the first operand that has some there and is not
 /// repeated.
 pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64]) -> At {
     let mut found: At = None;

@@ -253,7 +253,7 @@ impl<'k> Block<'k> {
         let from = match self.value(from)? {
             Value::View(view) if named(args, "clamp").is_some() => {
                 let mut read = self.read(&self.clamped(&view)?, fill)?;
-                // Their values are those of elements inside, but they are not.
+                // Their values come from elements in bounds, but they are out of bounds themselves.
                 for (cell, spot) in read.cells.iter_mut().zip(view.spots.iter()) {
                     if spot.place.is_none() {
                         cell.beyond = Beyond::Perhaps;
@@ -451,14 +451,14 @@ fn inputs_beyond(ins: &[&Elements], value: &Elements) -> Result<Elements> {
         }
         let given =
             all.iter().map(|of| Ok(&of.cells[of.broadcast(&sizes, n)?])).collect::<Result<Vec<_>>>()?;
-        // Those of the operands: what its arithmetic has passed on may be in another order.
+        // The coordinates of the operands, since arithmetic may have passed them on in another order.
         cell.at = element::located(&all[1..], &given[1..], &sizes);
         cells.push(cell);
     }
     Ok(Elements { sizes, ty: value.ty, cells, argument: false })
 }
 
-/// The coordinates of elements: along each mode those of the first tile that has some, else those in the tile.
+/// The coordinates of elements: along each mode from the first tile that has some, else the coordinates in the tile.
 fn coordinates<'k>(ins: &[Elements]) -> Result<Value<'k>> {
     let all: Vec<&Elements> = ins.iter().collect();
     let sizes = element::joint(&all)?;

@@ -233,7 +233,7 @@ impl<'k> Block<'k> {
                 terms.push(Num::bin(Bin::Mul, left, right, Elem::F64));
             }
             let beyond = if row && column { cell.beyond } else { either(cell.beyond, Beyond::Perhaps) };
-            // Its row is that of the one, its column the other's row.
+            // Its row is the row of the first operand, its column the row of the second.
             let side = |of: &Elements, row: i64| {
                 let at = &of.cells[place(&of.sizes, &[row, 0])].at;
                 at.as_ref().map_or(Along::Unclear, |at| at[0])

@@ -26,7 +26,7 @@ impl<'k> Block<'k> {
         self.memory(elem, sizes, cells.len(), Store::Registers(cells))
     }
 
-    /// Memory for so many elements of a block's own.
+    /// Memory of a block, for `count` elements.
     pub(super) fn memory(&mut self, elem: Elem, sizes: &[i64], count: usize, store: Store) -> View {
         let spot = |n: usize| Spot {
             place: Some(n),
@@ -105,7 +105,7 @@ impl<'k> Block<'k> {
         Ok(())
     }
 
-    /// `tile(x, (BM, BK), (block.x, _))`, with so many elements before and after each mode.
+    /// `tile(x, (BM, BK), (block.x, _))`, with a halo before and after each mode.
     pub(super) fn tile(
         &self,
         view: &View,
@@ -159,7 +159,7 @@ impl<'k> Block<'k> {
         Ok(View { spots, sizes, origin: base.into(), modes, whole: false, ..view.clone() })
     }
 
-    /// The elements at so many more along each mode.
+    /// The elements at this offset along each mode.
     pub(super) fn shift(&self, view: &View, by: &[i128]) -> Result<View> {
         if let Store::Registers(_) = &self.stores[view.store] {
             return undefined("registers are shifted");

@@ -164,7 +164,7 @@ impl Cache {
         Ok(Cached { compiled, hit: false, note })
     }
 
-    /// The binary that this version of NVRTC made of a request; without a version, that of the newest version
+    /// The binary that this version of NVRTC made of a request; without a version, the binary of the newest version
     /// that the driver loads. Nothing unless the checksum matches and no other user can have written the
     /// file.
     ///

@@ -84,7 +84,7 @@ pub(super) enum Value {
 pub(super) enum Source {
     /// It is an argument.
     Argument(usize),
-    /// It is a copy, so many bytes from the start of the workspace.
+    /// It is a copy, at this offset in bytes from the start of the workspace.
     Workspace(u64),
 }
 

@@ -15,7 +15,7 @@ use crate::stream::Stream;
 
 /// The parameters of all steps of a launch.
 pub(super) struct Passed {
-    /// Addresses, numbers and sizes: their bits, little-endian. Narrower parameters read the low bits. Those of tensor maps
+    /// Addresses, numbers and sizes: their bits, little-endian. Narrower parameters read the low bits. Words of tensor maps
     /// are not used.
     words: Few<u64, 32>,
     /// The tensor maps.
@@ -29,7 +29,7 @@ pub(super) struct Left<'p> {
 }
 
 impl Passed {
-    /// Those of steps, with copies in a workspace at this address.
+    /// The parameters of steps, with copies in a workspace at this address.
     pub(super) fn new(steps: &[Step], bound: &[Bound<'_>], workspace: u64) -> Result<Passed, Error> {
         let mut passed = Passed { words: Few::new(0), maps: Few::new(CUtensorMap { opaque: [0; 16] }) };
         let address = |source: Source| match source {

@@ -44,7 +44,7 @@ fn target_80((low, high): (u64, u64), at: usize) -> Option<usize> {
     place(at, ((low >> 32 | high << 32) << 14) as i64 >> 14)
 }
 
-/// The same: a 56-bit offset in 4-byte words, of which eight bits are in another place.
+/// The same for a 56-bit offset in 4-byte words; eight of its bits are in another field.
 fn target_90((low, high): (u64, u64), at: usize) -> Option<usize> {
     let upper = ((low >> 34 | high << 30) << 16) as i64 >> 16;
     place(at, ((upper << 8) | (low >> 16 & 0xff) as i64).checked_mul(4)?)

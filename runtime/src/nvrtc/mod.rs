@@ -81,7 +81,7 @@ impl std::error::Error for Error {}
 
 impl Nvrtc {
     /// Finds and loads NVRTC: in the folder that `TILEWRIGHT_NVRTC` names, and then only there; otherwise
-    /// among the system's libraries and those of an installed toolkit; last in the given folders.
+    /// among the libraries of the system and of an installed toolkit; last in the given folders.
     ///
     /// ```no_run
     /// use tilewright_runtime::nvrtc::Nvrtc;
@@ -105,7 +105,7 @@ impl Nvrtc {
     }
 
     /// Compiles a source for one architecture, such as `sm_80` or `sm_90a`. `name` appears in messages.
-    /// `options` come after those of every compilation.
+    /// `options` come after the options of every compilation.
     pub fn compile(&self, source: &str, name: &str, arch: &str, options: &[&str]) -> Result<Compiled, Error> {
         let start = Instant::now();
         let (cubin, log) = self.make(source, name, arch, options, Wanted::Cubin)?;

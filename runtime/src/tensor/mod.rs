@@ -41,7 +41,7 @@ pub trait Stored: sealed::Sealed + Copy + Send + Sync + 'static {
     type Elem: Element;
 }
 
-/// A type of which all bytes are a value: every element type but `bool`. cudarc reads the memory of slices as it is.
+/// A type for which any bytes are a value: every element type but `bool`. cudarc reads the memory of slices as it is.
 #[diagnostic::on_unimplemented(
     message = "slices of `{Self}` cannot be shared with kernels",
     label = "not every byte is a value of it",
@@ -204,7 +204,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         let (cuda, bytes) = (stream.cuda(), tensor.stored_len() * size_of::<T>());
         if bytes > 0 {
             cuda.context().bind_to_thread().doing(DOING)?;
-            // SAFETY: the tensor owns so many bytes at this address, allocated in the order of this stream;
+            // SAFETY: the tensor owns this number of bytes at this address, allocated in the order of this stream;
             // any bytes are values of an element type.
             unsafe { result::memset_d8_async(tensor.storage.address(), byte, bytes, cuda.cu_stream()) }
                 .doing(DOING)?;
@@ -265,7 +265,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         self.storage.into_slice()
     }
 
-    /// Copies values into the tensor, as they are stored: as many as [`DeviceTensor::stored_len`] says.
+    /// Copies values into the tensor, as they are stored. Their number must be [`DeviceTensor::stored_len`].
     pub fn write<S: Stored<Elem = T>>(&mut self, values: &[S]) -> Result<(), Error> {
         self.copy_from(values)
     }
@@ -283,7 +283,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         }
         let stream = self.storage.copies(&self.device, DOING)?;
         stream.context().bind_to_thread().doing(DOING)?;
-        // SAFETY: the tensor owns so many elements of this size at this address, and the stream comes after
+        // SAFETY: the tensor owns this number of elements of this size at this address, and the stream comes after
         // all that uses them; `values` is lent until the copy is done, which is waited for also where it
         // fails.
         let copied = unsafe { result::memcpy_htod_async(self.storage.address(), values, stream.cu_stream()) };
@@ -325,7 +325,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         self.stored(T::ZERO)
     }
 
-    /// The stored elements as values of a type of the same size, of which all bytes are a value.
+    /// The stored elements as values of a type of the same size, for which any bytes are a value.
     fn stored<S: Copy>(&self, zero: S) -> Result<Vec<S>, Error> {
         const DOING: &str = "copying from a tensor";
         let len = self.stored_len();
@@ -336,7 +336,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         values.resize(len, zero);
         let stream = self.storage.copies(&self.device, DOING)?;
         stream.context().bind_to_thread().doing(DOING)?;
-        // SAFETY: the tensor owns so many elements at this address, and the stream comes after all that
+        // SAFETY: the tensor owns this number of elements at this address, and the stream comes after all that
         // writes them; `values` lives until the copy is done, which is waited for also where it fails.
         let copied =
             unsafe { result::memcpy_dtoh_async(&mut values, self.storage.address(), stream.cu_stream()) };
@@ -377,7 +377,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 }
 
 impl DeviceTensor<u8, 1> {
-    /// Memory of so many bytes, with whatever was there.
+    /// Memory of this number of bytes, with unspecified contents.
     pub(crate) fn uninitialised(stream: &Stream, bytes: usize) -> Result<DeviceTensor<u8, 1>, Error> {
         DeviceTensor::allocated(stream, Place::whole([bytes], [1]), bytes)
     }

@@ -194,7 +194,7 @@ impl Drop for Storage {
     fn drop(&mut self) {
         let stream = self.stream().clone();
         let context = stream.context();
-        // The handle of the default stream means that of the current context. A pending error of cudarc makes
+        // The handle of the default stream means the default stream of the current context. A pending error of cudarc makes
         // the first call return early.
         let is_current = || context.bind_to_thread().is_ok() || context.bind_to_thread().is_ok();
         if is_default(&stream) && !is_current() {

@@ -12,7 +12,7 @@ use tilewright_codegen::thread::{Kernel, Queue};
 use super::{Asking, Malformed, Result};
 use crate::code::*;
 
-/// Checks that roles request the registers that their arrays need, and that launch bounds allow those of kernels without roles.
+/// Checks that roles request the registers that their arrays need, and that launch bounds of kernels without roles allow them.
 pub(super) fn check(kernel: &Kernel, code: &Code, asking: &[Asking]) -> Result<()> {
     let bytes = bytes(kernel, code);
     let needed = |part: Range<usize>| {
@@ -47,7 +47,7 @@ pub(super) fn check(kernel: &Kernel, code: &Code, asking: &[Asking]) -> Result<(
     Ok(())
 }
 
-/// Bytes of each cell in a thread's registers: cells of arrays alone; cells of 64 bits after those of 32.
+/// Bytes of each cell in a thread's registers, for cells of arrays only: 32-bit cells first, then 64-bit cells.
 fn bytes(kernel: &Kernel, code: &Code) -> Vec<u32> {
     let mut all = vec![0; (code.words + code.doubles) as usize];
     for (place, reg) in code.regs.iter().zip(&kernel.regs) {

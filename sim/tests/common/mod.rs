@@ -50,7 +50,7 @@ pub fn load_op(to: Frag, from: Mem, guard: Option<Ix>, fill: f64) -> Op {
 }
 
 impl Build {
-    /// A program of one block of so many threads.
+    /// A program of one block with this number of threads.
     pub fn new(threads: u32) -> Build {
         Build { hand: Hand::new("probe", 90, threads), line: 0 }
     }

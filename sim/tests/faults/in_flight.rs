@@ -208,7 +208,7 @@ seen in variant 1, with seed 0",
     );
 }
 
-/// A bulk store of 32 elements of a tensor of so many, from this one on.
+/// A bulk store of 32 elements, beginning at this element of a tensor of this extent.
 fn bulk_store_at(extent: i64, begin: i64) -> Kernel {
     let mut b = Build::new(32);
     let to = b.matrix("to", F32, true, vec![Value::Int(extent)], vec![Value::Int(1)]);

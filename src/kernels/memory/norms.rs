@@ -114,7 +114,7 @@ impl Matrix {
         Some(self.own(long, &all))
     }
 
-    /// Rows that begin between vectors, as vectors that begin before them: about so many elements for each thread.
+    /// Rows that begin between vectors, as vectors that begin before them: about `elements` elements for each thread.
     fn between_vectors(&self, kernel: &'static str, elements: usize) -> Choice {
         let value = WIDEST / self.elem.bytes() as usize;
         // A row and what is before it in its first vector.
@@ -203,7 +203,7 @@ fn rows_of_warps(choice: &mut Choice, elem: Elem, wide: usize, least: usize) {
     }
 }
 
-/// Of a block that keeps so many elements of a row in shared memory, in four pieces: its tile, its threads, and how many
+/// Of a block that keeps `part` elements of a row in shared memory, in four pieces: its tile, its threads, and how many
 /// such blocks are resident on a multiprocessor.
 fn long_rows(elem: Elem, wide: usize, part: usize, (limit, all): (usize, usize)) -> (usize, usize, usize) {
     let resident = |width: usize| SHARED / (width * elem.bytes() as usize + BESIDE);

@@ -44,7 +44,7 @@ pub(super) struct Wanted<'m> {
     /// Names of works; empty for all.
     pub(super) works: Vec<&'m str>,
     pub(super) elems: Vec<Elem>,
-    /// Rows and columns; empty for those of [`WORKS`].
+    /// Rows and columns; empty for the sizes in [`WORKS`].
     pub(super) sizes: Vec<[i64; 2]>,
     /// Alternative kernels for the first launch, as a name and its keys.
     pub(super) kernels: Vec<&'m str>,
@@ -224,7 +224,7 @@ fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
     case::run(device, helpers, &case, effort)
 }
 
-/// The first contents of a memory of so many elements.
+/// Fills a memory with its initial contents.
 fn fill(helpers: &Helpers, contents: Contents, memory: &Memory, of: (Elem, u64), seed: u64) -> Result {
     let integers = |name: &str, below: u64| {
         let words = [memory.address, of.1, seed, below].map(Argument::word);

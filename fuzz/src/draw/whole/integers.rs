@@ -49,7 +49,7 @@ impl Whole {
         (table, range(int(0), end))
     }
 
-    /// The iterations of a loop over so many tiles.
+    /// The iterations of a loop over this number of tiles.
     pub(super) fn span(&mut self, end: Expr) -> Expr {
         let most = self.scene.random.pick(&[1, 3, 5, 12, 24]);
         match self.scene.random.below(12) {
