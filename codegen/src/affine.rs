@@ -1,7 +1,7 @@
 //! Affine integer expressions of a kernel: linear combinations of the block index, the thread index, loop
-//! variables, sizes, scalar arguments and integers loaded from memory, and of quotients, remainders,
-//! products, minima and maxima of such. Coordinates, loop bounds and both sides of conditions are such
-//! expressions. Their ranges are computed in [`crate::range`].
+//! variables, sizes, scalar arguments and integers loaded from memory, and of their quotients,
+//! remainders, products, minima and maxima. Coordinates, loop bounds and both sides of conditions are
+//! affine expressions. Their ranges are computed in [`crate::range`].
 
 use tilewright_layout::{Swizzle, Symbol, Value};
 

@@ -1,8 +1,8 @@
-//! Alternatives: programs that compute the same, and what their variants assume.
+//! Alternatives: programs that compute the same, and the assumptions of their variants.
 
 use crate::tile::Program;
 
-/// What a variant may assume.
+/// The assumptions of a variant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// Whatever makes it faster: full tiles, alignment, 32-bit offsets. Each becomes a fact that launch

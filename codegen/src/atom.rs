@@ -1,4 +1,4 @@
-//! Instructions as data: one row for each, with what partitioning, checks, printing and simulation need to know.
+//! Instructions as data: one row for each, with all that partitioning, checks, printing and simulation need.
 
 use crate::elem::Elem;
 use crate::narrow::Int4;

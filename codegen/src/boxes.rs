@@ -1,5 +1,5 @@
-//! Boxes of bulk tensor copies (TMA): how a tile is divided into the largest boxes that the instruction takes, and what
-//! tiles it takes none of.
+//! Boxes of bulk tensor copies (TMA): how a tile is divided into the largest boxes that the instruction takes, and
+//! which tiles have no boxes.
 
 use tilewright_layout::{Composed, Layout, Value};
 

@@ -1,4 +1,4 @@
-//! Diagnostics for the author of a kernel: errors, warnings, and what the report lists.
+//! Diagnostics for the author of a kernel: errors, warnings, and entries of the report.
 
 use crate::ast::{Level, Name, Span};
 use crate::spelling::did_you_mean;

@@ -1,4 +1,4 @@
-//! Element types as types of Rust. The list is closed: what a kernel reads as a number is one.
+//! Element types as types of Rust. The list is closed: kernels read no other types.
 
 #[doc(hidden)]
 pub use crate::elem::Elem;

@@ -1,5 +1,5 @@
-//! Forward dataflow over tile programs and thread programs: a state at each point, over all paths to it, and statements that
-//! are inserted or replaced by it. Each analysis says what one statement does; control flow is here.
+//! Forward dataflow over tile programs and thread programs: a state at each point, over all paths to it, which inserts or
+//! replaces statements. Each analysis defines the effect of one statement; control flow is here.
 //!
 //! Control flow decides, not the order of the text: the state at the end of a loop's body is a state at its beginning.
 

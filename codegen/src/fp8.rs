@@ -1,7 +1,7 @@
-//! Floating-point numbers of eight bits. `e4m3` has four bits of exponent and three of fraction, no infinity, and one
-//! pattern with each sign that is no number; its greatest number is 448. `e5m2` is the upper half of a half: five bits and
-//! two, infinities, 57344. Conversions to them round to nearest, ties to even, and saturate at the greatest number, as the
-//! hardware's do; a NaN becomes 0x7f.
+//! 8-bit floating-point numbers. `e4m3` has four bits of exponent and three of fraction, no infinity, and one NaN of each
+//! sign; its greatest number is 448. `e5m2` is the upper byte of a half: five bits of exponent and two of fraction, with
+//! infinities; its greatest number is 57344. Conversions to them round to nearest, ties to even, and saturate at the
+//! greatest number, as the hardware's do; a NaN becomes 0x7f.
 
 use crate::elem::Elem;
 

@@ -1,5 +1,5 @@
-//! Partitions by atoms: which elements of a tile a thread has for a row of the atom table, and fragments for
-//! them.
+//! Partitions by atoms: the elements of a tile that a thread has for a row of the atom table, and fragments
+//! for them.
 
 use tilewright_layout::{Layout, Tuple};
 

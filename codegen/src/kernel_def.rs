@@ -1,8 +1,8 @@
 //! A kernel as a compiled program carries it: its source, and its definition.
 //!
-//! Everything in here is plain data, and [`KernelDef::new`] is safe: whoever launches a kernel never trusts the
-//! source, the report or the parameters that stand here. It makes the kernel again from the definition, with the
-//! generator that the program was linked with, and launches what that says. A forged definition is only another kernel.
+//! Everything in here is plain data, and [`KernelDef::new`] is safe: a launch never trusts the source, the report or
+//! the parameters in here. It makes the kernel again from the definition, with the generator that the program was
+//! linked with, and launches the result. A forged definition is only another kernel.
 
 use crate::ast::{self, Name, Span};
 use crate::definition::{Definition, Generated, Outcome, Settings};

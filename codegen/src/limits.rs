@@ -1,5 +1,5 @@
-//! Limits of a kernel, whichever way it comes in: as tokens, as keys, as bytes or as calls on the builder. Front ends refuse
-//! what exceeds them where they know the user's tokens, and the verifier checks whole programs before any other pass.
+//! Limits of a kernel from any front end: tokens, keys, bytes or calls on the builder. Front ends refuse larger kernels
+//! where they know the user's tokens, and the verifier checks whole programs before any other pass.
 
 use tilewright_layout::{Layout, Symbol, Value};
 

@@ -1,4 +1,4 @@
-//! Which statements use which register arrays. Queries are answered for all arrays of a block at once: one
+//! The register arrays that statements use. Queries are answered for all arrays of a block at once: one
 //! query per array would take quadratic time.
 
 use std::collections::BTreeMap;

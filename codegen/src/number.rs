@@ -1,4 +1,4 @@
-//! Literals: numbers exactly as they were written, what each element type can hold of them, and the bits that it keeps.
+//! Literals: numbers exactly as they were written, the numbers that each element type represents, and their bits in it.
 
 use std::fmt;
 

@@ -1,7 +1,7 @@
 //! Synchronisation of rings that one group both fills and empties, as in pipelined loops: waits and barriers of the group
 //! replace mbarriers.
 //!
-//! A ring states what must hold, and this pass places what ensures it:
+//! A ring states conditions, and this pass inserts the waits and barriers that ensure them:
 //!
 //! - `await`: the slot is full. Each thread waits for its own copies, which it counts by commit groups, one for each
 //!   `publish`; a barrier behind the wait covers other threads' copies, and stores of copies through registers.

@@ -1,6 +1,5 @@
-//! Targets: the limits of each architecture, in one table. From the CUDA C++ Programming Guide, technical
-//! specifications per compute capability; and throughput of arithmetic instructions; rates of tensor cores from NVIDIA's
-//! architecture papers.
+//! Targets: the limits of each architecture, in one table. Limits and throughputs of arithmetic instructions are from
+//! the CUDA C++ Programming Guide, rates of tensor cores from NVIDIA's architecture papers.
 
 use crate::elem::Elem;
 

@@ -1,5 +1,5 @@
-//! A tiled matrix instruction: a row of the table, the arrangement of the warps or warpgroups that execute it over a tile, and
-//! which elements of tiles each thread has.
+//! A tiled matrix instruction: a row of the table, the arrangement of its warps or warpgroups over a tile, and the elements
+//! of tiles that each thread has.
 
 use tilewright_layout::{Distribution, Layout, Tiler, Tuple, Value};
 

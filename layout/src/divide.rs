@@ -1,4 +1,4 @@
-//! Division by a tiler, and products: a layout of tiles.
+//! Division by a tiler, and products: layouts of tiles.
 
 use crate::compose::by_mode;
 use crate::error::{Condition, LayoutError, Operand, Result};

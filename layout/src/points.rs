@@ -1,9 +1,9 @@
 //! Interpolation: given values at some indices, a layout that has all of them, or a proof that there is none.
 //!
 //! A layout writes an index in a mixed radix, its extents, and sums the digits weighted by its strides. Every
-//! radix is a coarsening of one with prime extents, so it suffices to try those; for each the strides solve a
-//! linear system over the integers, which is solved point by point. The last mode is never wrapped: an extent
-//! above the largest index makes no difference.
+//! radix is a coarsening of one with prime extents, so it suffices to try prime ones; for each the strides
+//! solve a linear system over the integers, which is solved point by point. The last mode is never wrapped:
+//! an extent above the largest index makes no difference.
 
 use crate::error::{Condition, LayoutError, Result};
 use crate::layout::Layout;

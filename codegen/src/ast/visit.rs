@@ -1,4 +1,4 @@
-//! The visitor of the author's tree: what expressions and statements contain.
+//! The visitor of the author's tree: the parts of expressions and statements.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,8 @@
 //! ldmatrix and stmatrix: a warp copies 8x8 matrices of 16-bit elements between shared memory and mma
 //! fragments; movmatrix transposes one in registers.
 //!
-//! The tile of both operands is a list of rows of eight elements: element `e` of row `r` of matrix `j` has index `e +
-//! 8*r + 64*j`. In shared memory lane `8*j + r` gives the address of row `r` of matrix `j`; the addresses of lanes
+//! The tile of both operands is a list of rows of eight elements: element `e` of row `r` of matrix `j` has index
+//! `e + 8*r + 64*j`. In shared memory lane `8*j + r` gives the address of row `r` of matrix `j`; the addresses of lanes
 //! behind the last matrix are not used.
 
 use super::{frag, other, written};

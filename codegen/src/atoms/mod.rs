@@ -1,13 +1,10 @@
 //! The table of instructions. Each row says everything that partitioning, checks, printing and simulation need.
 //!
-//! Names say the instruction, its shape, where operands live (`_ra`: `a` in registers) and their types: of
-//! both operands or of each, then `_acc_` and the accumulator type where it is not the usual one
-//! ([`Elem::accumulator`]).
-//! Conventions of the operands' names: `d` is the destination, `a` and `b` are sources, `m` is a tensor map,
-//! `n` a number of bytes, `s` is 0 where a matrix product starts from zero, `t` and `u` are 1 where `a` and
-//! `b` are transposed, `k` is a multicast mask of blocks of a cluster, `r` the rank of one. The element type of a copy says how
-//! wide its elements are and no more.
-//! no more.
+//! A name gives the instruction, its shape, where operands are (`_ra`: `a` in registers) and their types: of both operands or
+//! of each, then `_acc_` and the accumulator type where it is not the usual one ([`Elem::accumulator`]). Names of operands:
+//! `d` is the destination, `a` and `b` are sources, `m` is a tensor map, `n` a number of bytes, `s` is 0 where a matrix
+//! product starts from zero, `t` and `u` are 1 where `a` and `b` are transposed, `k` is a multicast mask of blocks of a
+//! cluster, `r` the rank of one. The element type of a copy gives only the width of its elements.
 
 mod bulk;
 mod cache;

@@ -1,5 +1,5 @@
 //! st.async: one thread stores to the shared memory of a block of its cluster, and its bytes complete transactions of an
-//! mbarrier of that block. `r` is the block's rank; the array and the mbarrier are at the same places in all blocks.
+//! mbarrier of that block. `r` is the block's rank; the array and the mbarrier have the same offsets in all blocks.
 
 use super::{frag, int, other, written};
 use crate::atom::{Atom, Done, Effect, OperandKind};

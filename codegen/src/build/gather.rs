@@ -1,4 +1,4 @@
-//! Elements at places of their own.
+//! Elements at coordinates of their own: gather and scatter.
 
 use super::Builder;
 use crate::affine::Coord;

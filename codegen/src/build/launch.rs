@@ -1,4 +1,4 @@
-//! How a kernel is launched: threads, grid, cluster, and what a launch may assume.
+//! How a kernel is launched: threads, grid, cluster, and the launch's assumptions.
 
 use tilewright_layout::Value;
 

@@ -1,5 +1,5 @@
-//! Memory accesses of a kernel, and what one costs a warp: the worst of all warps, and of the first few
-//! values of the enclosing loop variables.
+//! Memory accesses of a kernel, and the cost of one for a warp: the worst over all warps, and over the
+//! first few values of the enclosing loop variables.
 
 use tilewright_layout::{BankReport, SectorReport, Transfer, WarpAccess};
 

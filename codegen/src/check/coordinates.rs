@@ -2,9 +2,9 @@
 //! copies, shared memory, functions and products. A product must contract one coordinate of both operands,
 //! and its sums must be stored to the coordinates that they belong to.
 //!
-//! Coordinates are relative to the tile's origin, which is uniform and the kernel's own choice. What cannot
-//! be followed (instructions of the table, roles, places that depend on a loop in a way of their own) is not
-//! checked.
+//! Coordinates are relative to the tile's origin, which is uniform and the kernel's own choice. Statements
+//! that cannot be followed (instructions of the table, roles, offsets that depend on a loop in another way)
+//! are not checked.
 
 mod elements;
 mod function;

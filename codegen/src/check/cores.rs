@@ -1,4 +1,4 @@
-//! Products of narrow types on CUDA cores: whole tiles that tensor cores could multiply, and are accumulated in a plain tile.
+//! Products of narrow types on CUDA cores: whole tiles that tensor cores could multiply, but with plain accumulators.
 
 use crate::ast::{Level, Name};
 use crate::diagnostic::Diagnostic;

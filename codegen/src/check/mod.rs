@@ -3,7 +3,7 @@
 //! numbers of the report.
 //!
 //! Everything is decided by evaluating layouts for threads, loop variables and arguments with representative
-//! values, within a budget. What the budget leaves undecided is listed, never guessed.
+//! values, within a budget. Questions that exceed the budget are listed, never guessed.
 
 mod accesses;
 mod combination;

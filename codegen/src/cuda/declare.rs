@@ -1,4 +1,4 @@
-//! Where register arrays are declared: as near to their use as possible, and never inside a loop that carries
+//! Declarations of register arrays: as near to their use as possible, and never inside a loop that carries
 //! their values from one iteration to the next.
 
 use std::collections::{BTreeMap, HashMap, HashSet};

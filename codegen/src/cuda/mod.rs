@@ -9,17 +9,17 @@
 //!   (`int`). Variables and operands of 32 bits hold their ranges, which lowering and the simulator check (`Kernel::check_widths`).
 //! - Arithmetic on elements is by operators where ranges prove that C defines the result, else by functions that define it as Rust's
 //!   `wrapping_` functions do; so are shifts, quotients, and conversions of numbers that are out of range (`value`).
-//! - `__restrict__` stands where no other thread writes what is read (`signature`): NVRTC reuses values that it has read
-//!   through such a pointer behind barriers and inline assembly that clobbers memory.
+//! - `__restrict__` stands where no other thread writes the elements that are read (`signature`): NVRTC reuses values
+//!   that it has read through such a pointer behind barriers and inline assembly that clobbers memory.
 //! - Vectors are loaded from addresses that are multiples of their size, as facts of the launch say, and the simulator checks.
 //!   Elements are read as words and vectors of other types, which is safe with NVRTC: it has no type-based alias analysis.
-//! - Expressions have no side effects, so their order of evaluation is free. Loops that wait are in volatile assembly, which also
-//!   loads what other threads change; other loops count.
+//! - Expressions have no side effects, so their order of evaluation is free. Loops that wait are in volatile assembly, which
+//!   also loads elements that other threads change; other loops count.
 //!
-//! Floating-point arithmetic is
-//! rounded as written (the compiler is given `--fmad=false`; fused is what says `fmaf`). `sqrtf` and `/` are rounded
-//! correctly; `expf`, `logf`, `log2f`, `rsqrtf`, `tanhf`, `sinf` and `cosf` are CUDA's own, within four units in
-//! the last place; so is 2^x, but for results below 2^-126, which become 0. Their counterparts for `double` are within two.
+//! Floating-point arithmetic is rounded as written (the compiler is given `--fmad=false`; only `fmaf` is fused). `sqrtf`
+//! and `/` are rounded correctly; `expf`, `logf`, `log2f`, `rsqrtf`, `tanhf`, `sinf` and `cosf` are CUDA's own, within four
+//! units in the last place; so is 2^x, except that results below 2^-126 become 0. Their counterparts for `double` are
+//! within two.
 
 mod access;
 mod asm;

@@ -1,5 +1,5 @@
 //! The runtime functions of kernels: real header files, cut into pieces. The pieces that a kernel names are
-//! emitted, and those that they name.
+//! emitted, and the pieces that these name.
 
 use std::collections::HashSet;
 

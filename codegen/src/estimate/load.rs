@@ -1,10 +1,10 @@
-//! What statements take of each part of a multiprocessor, once and in the iterations of loops. It knows no statement.
+//! The load of statements on each part of a multiprocessor, once and in the iterations of loops. It knows no statement.
 
 use tilewright_layout::Value;
 
 use super::device;
 
-/// What statements take of a multiprocessor.
+/// The load of statements on a multiprocessor.
 #[derive(Clone, Copy, Default, Debug, PartialEq)]
 pub(super) struct Load {
     /// Clocks of the tensor cores.

@@ -1,4 +1,4 @@
-//! Reads a thread program, and adds up what its statements take. It knows no sizes of a launch.
+//! Reads a thread program, and adds up the load of its statements. It knows no sizes of a launch.
 
 use std::collections::{HashMap, HashSet};
 
@@ -424,7 +424,7 @@ impl<'k> Meter<'k> {
         f64::from(rate) * part * device::TENSOR
     }
 
-    /// What computing a value takes of a warp.
+    /// The load of a warp that computes a value.
     fn value(&self, value: &Val) -> Load {
         let issued = |n: f64| Load { issued: n, ..Load::default() };
         let all = |of: &[&Val]| of.iter().fold(Load::default(), |sum, of| sum.then(self.value(of), 1.0));

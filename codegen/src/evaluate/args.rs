@@ -1,4 +1,4 @@
-//! Arguments of a call, each as what the function needs.
+//! Arguments of a call, each converted to the kind that the function needs.
 
 use tilewright_layout::{Layout, Tiler, Tuple};
 

@@ -1,4 +1,4 @@
-//! Names: what `let` and loops bind.
+//! Names that `let` and loops bind.
 
 use super::Evaluator;
 use super::value::Value;

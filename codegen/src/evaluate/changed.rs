@@ -1,5 +1,5 @@
-//! Which names of a kernel stand for elements that it changes. `let b = a` gives tiles in registers a second name; where
-//! one of the two changes and the other is still used, it copies them, as in Rust.
+//! The names of a kernel that stand for changed elements. `let b = a` gives tiles in registers a second name; where one
+//! of the two changes and the other is still used, `let` copies them, as in Rust.
 
 use std::collections::{BTreeMap, BTreeSet};
 

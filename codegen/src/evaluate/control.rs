@@ -1,4 +1,4 @@
-//! What a kernel asserts, how it is launched, and where its threads wait.
+//! A kernel's assertions, its launch, and the waits of its threads.
 
 use super::args::Args;
 use super::value::Value;

@@ -1,4 +1,4 @@
-//! Elements at places of their own: loaded inside a closure, and stored by `scatter`.
+//! Elements at coordinates of their own: loaded inside a closure, and stored by `scatter`.
 
 use super::args::Args;
 use super::copies::{change, memory_order};

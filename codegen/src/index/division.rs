@@ -1,4 +1,4 @@
-//! Quotients and remainders by positive numbers: what cancels, and counters that wrap around.
+//! Quotients and remainders by positive numbers: their simplification, and counters that wrap around.
 
 use super::{Exprs, Int, Ix, gcd};
 

@@ -1,4 +1,4 @@
-//! Which of several variants is the fastest for a launch, by their cost models.
+//! The choice of the fastest variant for a launch, by their cost models.
 
 use tilewright_layout::Value;
 
@@ -36,7 +36,7 @@ pub struct Estimate {
     pub steps: u128,
     /// Clocks of an iteration.
     pub step: u128,
-    /// What an iteration, or all of the launch, takes longest for.
+    /// The bottleneck of an iteration, or of the whole launch.
     pub limit: Limit,
     /// Clocks of a wave, or of a tile, beside its iterations.
     pub tile: u128,
@@ -61,7 +61,7 @@ impl Estimate {
     }
 }
 
-/// What a launch takes longest for.
+/// The bottleneck of a launch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
     /// The instructions of its iterations.

@@ -1,5 +1,5 @@
-//! Arguments that are packed before a kernel runs: copies with aligned rows, where a variant's facts do not
-//! hold of the arguments themselves, and with rows along another mode, where a variant reads these.
+//! Arguments that are packed before a kernel runs: copies with aligned rows, where a variant's facts are false for the
+//! arguments themselves, and copies with rows along another mode, for variants that read these.
 
 use super::cost::{Estimate, Traffic};
 use super::rules::{Broken, Check, Rules, Sizes};

@@ -25,13 +25,13 @@ pub struct Ranked {
     pub estimate: Option<Estimate>,
     /// Does a launch compare it with others by its estimate? Where it does not, the first that can run is taken.
     pub competes: bool,
-    /// What it takes longest for, in words.
+    /// Its bottleneck, in words.
     pub limit: Option<&'static str>,
     /// The arguments, by index, whose copies it reads, and why.
     pub packed: Vec<(usize, String)>,
 }
 
-/// What [`super::plan`] decides, and by which terms.
+/// The decision of [`super::plan`], and its terms.
 ///
 /// ```
 /// use tilewright_codegen::launch::{Given, Limits, Tensor, plan, ranking};

@@ -1,5 +1,5 @@
-//! What launches of a kernel check and compare, prepared once: sizes by number instead of by name, and whatever several variants
-//! have in common once. It knows no arguments and no device.
+//! The checks and comparisons of a kernel's launches, prepared once: sizes by number instead of by name, and the common parts
+//! of several variants once. It knows no arguments and no device.
 
 use tilewright_layout::{Symbol, Value};
 
@@ -104,7 +104,7 @@ impl Check {
     }
 }
 
-/// What decides whether a variant can run, the device aside. Variants that differ in tiles alone have it in common.
+/// The conditions on a variant that do not depend on the device. Variants that differ in tiles alone share a class.
 #[derive(PartialEq, Debug)]
 pub(super) struct Class {
     /// The index in [`Rules::forms`].

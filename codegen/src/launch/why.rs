@@ -1,10 +1,10 @@
-//! Why a variant was not taken as it is. Put into words only for whoever asks.
+//! Why a variant was not taken as it is. It is put into words only on request.
 
 use super::rules::Broken;
 use crate::definition::Generated;
 use crate::thread::{Fact, Kernel, Param};
 
-/// What speaks against a variant, or against its use without copies.
+/// The objection to a variant, or to its use without copies.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Why {
     /// The device has another compute capability.

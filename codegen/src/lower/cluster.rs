@@ -4,18 +4,18 @@
 //!
 //! The exchanges of a kernel alternate between two slots, with an mbarrier each. That suffices because no block is two
 //! exchanges ahead of another: with the results of one exchange, a block knows that all others have sent theirs. They did
-//! so behind a barrier of their threads, which had waited for the exchange before and had read its slot. So what arrives
-//! now belongs to the exchange that a block waits for or to the one after it, and the latter's slot is free. It may come
+//! so behind a barrier of their threads, which had waited for the exchange before and had read its slot. So a message
+//! that arrives now belongs to the exchange that a block waits for, or to the next one, whose slot is free. It may come
 //! before this block expects its bytes: the phase completes with the arrival that does.
 //!
 //! No message comes before its mbarrier: one thread initialises the mbarriers, every thread passes a fence that releases
 //! them to the cluster, and blocks meet with acquire semantics before their first exchange. The arrival may be relaxed
-//! because of the fence, and a block that has not begun has not arrived. Mbarriers are initialised once, and what an
-//! exchange expects is a constant of the kernel: each block sends all its results, also those that stand for no element.
-//! All threads of a block wait, so none is a phase behind when the parity comes back.
+//! because of the fence, and a block that has not begun has not arrived. Mbarriers are initialised once, and the bytes
+//! that an exchange expects are a constant of the kernel: each block sends all its results, also those that stand for no
+//! element. All threads of a block wait, so none is a phase behind when the parity comes back.
 //!
 //! All blocks of a cluster perform the same exchanges (programs in which blocks or roles would differ are refused), and each
-//! waits for what all others send in each of them. So when a block ends, no message is on its way to it, and nobody waits
+//! waits for all others' messages in each of them. So when a block ends, no message is on its way to it, and nobody waits
 //! for its messages to a block that has ended: the messages contain the values, not addresses in the sender.
 
 use super::Lower;

@@ -1,6 +1,6 @@
 //! Proxy fences. Bulk copies and tensor cores access shared memory through the async proxy. A thread's
-//! ordinary accesses, through the generic proxy, are ordered before those by a proxy fence of that thread,
-//! ahead of the barrier or arrival that publishes them.
+//! ordinary accesses, through the generic proxy, are ordered before accesses through the async proxy by a
+//! proxy fence of that thread, ahead of the barrier or arrival that publishes them.
 //!
 //! A forward dataflow pass over the thread program inserts a fence where an array
 //! that both proxies access was touched since the last one.

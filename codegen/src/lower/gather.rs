@@ -1,4 +1,4 @@
-//! Elements that are loaded from places of their own, or stored to them: integers in registers are coordinates.
+//! Elements that are loaded from coordinates of their own, or stored to them: the coordinates are integers in registers.
 
 use super::Lower;
 use super::elementwise::refined;

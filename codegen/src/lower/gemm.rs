@@ -1,4 +1,4 @@
-//! Matrix products: the row of the instruction table decides who multiplies what.
+//! Matrix products: the row of the instruction table decides which threads multiply which elements.
 
 mod matrix;
 mod scalar;

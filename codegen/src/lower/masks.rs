@@ -1,4 +1,4 @@
-//! Masks: conditions that an element is in bounds, which reductions, scans and scatters ask.
+//! Masks: conditions that an element is in bounds, for reductions, scans and scatters.
 
 use super::Lower;
 use crate::index::Ix;

@@ -1,5 +1,5 @@
 //! Layouts evaluated at coordinates that are index expressions: offsets from indices of leaves, and indices of leaves from
-//! the coordinate of a mode. Whatever numbers elements asks here.
+//! the coordinate of a mode. All numbering of elements is computed here.
 
 use tilewright_layout::{Layout, Tuple, Value};
 

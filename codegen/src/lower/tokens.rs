@@ -1,6 +1,6 @@
-//! Wait counts of tokens: how many commit groups of cp.async, or of wgmma, may stay in flight. A token names some of the
-//! groups, so the count is the number of groups committed after the last one that must be done, on the path
-//! with the fewest.
+//! Wait counts of tokens: how many commit groups of cp.async, or of wgmma, may remain in flight. A token names some of
+//! the groups, so the count is the number of groups committed after the last one that must be done, on the path with the
+//! fewest.
 //!
 //! Lowering commits a group after each copy or product that has a token, and makes waits drain all groups, which is
 //! always correct. A forward dataflow pass over the thread program then raises the

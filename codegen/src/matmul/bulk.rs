@@ -1,4 +1,4 @@
-//! What kernels with a ring that bulk copies fill have in common: its slots, in rows of at most 128 bytes with the
+//! Shared parts of kernels with a ring that bulk copies fill: its slots, in rows of at most 128 bytes with the
 //! hardware swizzle.
 
 use super::Config;

@@ -1,5 +1,5 @@
-//! `schedule = (values = (4, 4), vec = 4)`: keys that record how a kernel was tuned, which stand together inside one key. Whatever
-//! reads keys has one list of all of them.
+//! `schedule = (values = (4, 4), vec = 4)`: keys that record how a kernel was tuned, grouped inside one key. Readers of keys
+//! get one list of all keys.
 
 use super::keys;
 use crate::ast::{Arg, Expr, ExprKind, Name, Span};

@@ -1,5 +1,5 @@
-//! Edges: the analysis of a tensor's out-of-bounds elements, as values that join where paths of control meet. What
-//! statements do to them is in [`super`].
+//! Edges: the analysis of a tensor's out-of-bounds elements, as values that join where paths of control meet. The
+//! effect of statements on them is in [`super`].
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Masks: which edges reductions, scans and scatters leave out, and products that must not combine anything past the end of K.
+//! Masks: the edges that reductions, scans and scatters leave out. Products must not combine elements past the end of K.
 
 use super::Origins;
 use super::beyond::{Beyond, Edge, State, union};

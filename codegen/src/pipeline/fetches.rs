@@ -1,7 +1,7 @@
-//! What a pipelined loop fetches: the statements of its body that only copy, which run iterations ahead of the others.
+//! The fetches of a pipelined loop: the statements of its body that only copy, which run iterations ahead of the others.
 //!
 //! Each iteration has a slot of its own, so a tile that is copied in some iterations only is fetched ahead only where it is
-//! read under the same condition: elsewhere an iteration could read what an earlier one has copied, which is in another slot.
+//! read under the same condition: elsewhere an iteration could need elements that an earlier one has copied, to another slot.
 //! Such a copy remains with the statements of its iteration, as does one of several to the same elements.
 
 use std::collections::BTreeSet;

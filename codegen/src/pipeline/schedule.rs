@@ -1,5 +1,5 @@
-//! The schedule of a pipelined loop: the ring of its buffers, and when each slot is filled, awaited and released. The ring
-//! is used by the threads of the loop alone. Its waits and barriers follow from the schedule; see [`crate::synchronise`].
+//! The schedule of a pipelined loop: the ring of its buffers, and when each slot is filled, awaited and released. The ring is
+//! used by the threads of the loop alone. Its waits and barriers are derived from the schedule; see [`crate::synchronise`].
 
 use std::collections::{BTreeMap, BTreeSet};
 

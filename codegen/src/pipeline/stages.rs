@@ -1,5 +1,5 @@
 //! Stages of a loop's statements (modulo scheduling). In step `t` of the scheduled loop a statement of stage `s` runs for
-//! iteration `t - s`, so that a step works on several iterations; places order its statements. Results stay the same:
+//! iteration `t - s`, so that a step works on several iterations; places order its statements. Results are the same:
 //!
 //! ```text
 //! for k in 0..n {                       a(0)                         prologue, if 0 < n
@@ -10,7 +10,7 @@
 //!                                       b(n - 1)                     epilogue, if 1 <= n
 //! ```
 //!
-//! - `dependences`: the order of statements that access the same, which the schedule must keep;
+//! - `dependences`: the order of dependent statements, which the schedule must keep;
 //! - `rename`: registers for tiles that the next iteration overwrites before the last statement of this one has read them;
 //! - `waits`: products in flight are waited for where their registers are needed next;
 //! - `rings`: slots are awaited before their first use and released after their last.

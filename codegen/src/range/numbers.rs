@@ -1,4 +1,4 @@
-//! What is known about the numbers of a program at a point in it: their ranges, and what they are multiples of.
+//! What is known about the numbers of a program at a point in it: their ranges, and their divisors.
 
 use tilewright_layout::Value;
 

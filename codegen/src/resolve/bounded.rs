@@ -1,5 +1,5 @@
-//! Along which modes a tile in registers has elements of memory, at each reduction and scan: loads are known to end where
-//! their tile does, while threads outside of a tile that was filled or numbered have elements of their own.
+//! The modes along which a tile in registers has elements of memory, at each reduction and scan: loads are known to end
+//! where their tile does, while threads outside of a tile that was filled or numbered have elements of their own.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! Results of register tiles reach global memory through shared memory where threads would write it in narrow, scattered
-//! pieces: through an epilogue tile, whole or part after part.
+//! Results of register tiles reach global memory through shared memory where threads would write them in short,
+//! scattered pieces: through an epilogue tile, whole or part after part.
 
 use tilewright_layout::{Digit, Distribution, Tiler, Transfer, Tuple, Value, WarpAccess};
 

@@ -1,4 +1,4 @@
-//! Elements of whole tiles that are loaded from places of their own, or stored to them.
+//! Elements of whole tiles that are loaded from coordinates of their own, or stored to them.
 
 use tilewright_layout::Distribution;
 

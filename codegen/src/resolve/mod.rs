@@ -8,12 +8,12 @@
 //! ```
 //!
 //! The result is an ordinary tile program: views are parts of threads, register tiles are fragments, and
-//! barriers separate one thread's writes from other threads' reads. Statements over parts of threads stay as
-//! they are.
+//! barriers separate one thread's writes from other threads' reads. Statements over parts of threads remain
+//! as they are.
 //!
-//! A [`Distribution`] says which thread owns which elements of a tile. Accumulators have their
-//! instruction's; other tiles' distributions are derived from the tiles they are computed from (`forms`),
-//! or else from memory, so that accesses are coalesced vectors.
+//! A [`Distribution`] says which thread owns which elements of a tile. Accumulators have the distribution
+//! of their instruction; the others are derived from the tiles they are computed from (`forms`), or else
+//! from memory, so that accesses are coalesced vectors.
 //!
 //! ```
 //! use tilewright_codegen::affine::Coord;

@@ -1,5 +1,5 @@
-//! Scans of whole tiles: the coordinates along a mode are digits of elements and of threads, and each is a
-//! level of the scan.
+//! Scans of whole tiles: the coordinates along a mode are split into submodes of elements and of threads,
+//! and each is a level of the scan.
 
 use tilewright_layout::{Digit, Distribution};
 

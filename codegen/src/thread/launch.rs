@@ -1,4 +1,4 @@
-//! How kernels are launched, and what the host checks before.
+//! How kernels are launched, and the host's checks before.
 
 use super::{Id, Kernel, Op, Reg};
 use crate::target::{self, REGISTERS, RESERVED_SHARED, Target};

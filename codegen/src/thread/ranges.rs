@@ -1,5 +1,5 @@
-//! Ranges of the integers that elements are computed with. Arithmetic on them wraps, so the result of an operation that can
-//! overflow has the range of its type.
+//! Ranges of the integers that elements are computed with. Arithmetic on them wraps, so an operation that can overflow has
+//! the range of its type.
 
 use super::{Bin, Cmp, Kernel, Un, Val};
 use crate::elem::Elem;

@@ -1,5 +1,5 @@
 //! The visitor of thread programs: the operands of a statement itself, its blocks, and its effect on the order of
-//! accesses. Each question has one list of all statements, here; passes ask instead of listing statements again.
+//! accesses. Each question has one list of all statements, here, so that passes need not list them again.
 
 use super::{AtomArg, Fence, Frag, Id, Kernel, Mem, Op, Queue, Space, Stmt, Val};
 use crate::atom::{Atom, Effect};

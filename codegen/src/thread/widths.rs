@@ -1,4 +1,4 @@
-//! Checks that integers of 32 bits hold their values, at any size: by ranges, without running the program.
+//! Checks that 32-bit integers fit their values, at any size: by ranges, without running the program.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! The visitor of tile programs: what statements read, write and contain.
+//! The visitor of tile programs: the views that statements read and write, and their substatements.
 
 use super::{Across, How, Multiply, Op, Program, Stmt};
 use crate::affine::Affine;

@@ -1,4 +1,4 @@
-//! Which statements are about whole tiles, and which views are.
+//! Tests whether statements and views are about whole tiles.
 
 use super::{How, Multiply, Op, Program, Space};
 use crate::id::Id;

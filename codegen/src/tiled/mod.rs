@@ -1,5 +1,5 @@
-//! Products of whole tiles by the warps or warpgroups of a group: the instruction, their arrangement over the tile, how fragments are loaded from shared memory ([`Route`]), and layouts of shared tiles without bank
-//! conflicts ([`SharedUses`]).
+//! Products of whole tiles by warps or warpgroups: the instruction, their arrangement over the tile, the loads of fragments
+//! from shared memory ([`Route`]), and layouts of shared tiles without bank conflicts ([`SharedUses`]).
 //!
 //! ```
 //! use tilewright_codegen::{Elem, affine::Coord, build::Builder, generate, tile::Expr};

@@ -1,4 +1,4 @@
-//! Accesses that have no other way to be made, under the assumptions of a variant: their elements must be contiguous and
+//! Accesses without a fallback, under the assumptions of a variant: their elements must be contiguous and
 //! aligned.
 
 use crate::alternative::Policy;

@@ -1,4 +1,4 @@
-//! Integers of the kernel among elements, which are `i32`: those that some sizes would make wider are bounded at launch.
+//! Integers of the kernel among elements, which are `i32`. Integers that some sizes would make wider are bounded at launch.
 
 use super::text;
 use crate::affine::{Affine, Arith, Coord};

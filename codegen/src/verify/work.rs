@@ -1,4 +1,4 @@
-//! What statements compute with: operands of instructions, extents of products, threads of reductions and scans.
+//! Checks of computing statements: operands of instructions, extents of products, threads of reductions and scans.
 
 use crate::atom::{Atom, Effect, Operand, OperandKind};
 use crate::boxes::Boxes;

@@ -4,7 +4,7 @@
 //!
 //! A copy from global to shared memory is in flight until a wait, and then visible to the thread that started it; a
 //! barrier makes it visible to the others. Groups with different roles run concurrently. A reported race happens in a
-//! run of the kernel; what cannot be decided is listed.
+//! run of the kernel; undecided pairs are listed.
 //!
 //! [`trace`] unrolls what each group does, [`walk`] executes that step by step, [`order`] is the happens-before
 //! relation. [`judge`] compares an [`event`] with earlier ones, and [`blame`] puts a finding into words.

@@ -1,6 +1,5 @@
 //! A kernel for other languages: a C header and a C source file, which depend on the driver alone. They have the rules of
-//! launches that [`super::plan`] follows, as tables, and one interpreter of these in C. It compiles nothing: whoever exports has
-//! the binaries.
+//! [`super::plan`] as tables, and one interpreter of these in C. This module compiles no code: the caller has the binaries.
 
 mod lz4;
 mod nodes;

@@ -1,4 +1,4 @@
-//! A module of Rust that launches an exported kernel: what embeds it needs neither the generator nor a compiler of CUDA.
+//! A module of Rust that launches an exported kernel: a program that embeds it needs neither the generator nor a CUDA compiler.
 
 use std::fmt::Write;
 

@@ -1,6 +1,6 @@
-//! The epilogue of the product by wgmma: accumulators go through shared memory, from where bulk stores run
-//! while the next tile is multiplied, or from where threads store single elements to a C that bulk copies do
-//! not support: neighbouring threads store neighbouring elements, whatever the leading dimension.
+//! The epilogue of the product by wgmma: accumulators go through shared memory. From there bulk stores run
+//! while the next tile is multiplied. Where bulk copies do not support C, threads store single elements:
+//! neighbouring threads store neighbouring elements, whatever the leading dimension.
 
 use tilewright_layout::{Layout, Tuple, Value as Size, layout};
 

@@ -1,5 +1,5 @@
-//! Products of few tiles and a long K: the blocks of a cluster compute one tile together, each the sums of its part of K.
-//! Then each adds some rows of all of them, its own first, through distributed shared memory.
+//! Products of few tiles and a long K: the blocks of a cluster compute one tile together, each the sums over its part of
+//! K. Then each block adds some rows of all blocks' sums, its own first, through distributed shared memory.
 
 use tilewright_layout::{Composed, Layout, Value as Size};
 

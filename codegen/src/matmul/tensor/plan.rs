@@ -1,4 +1,4 @@
-//! Plans of products by mma.sync: tiles, warps and stages, which of them a launch chooses among, and the limits of all.
+//! Plans of products by mma.sync: tiles, warps and stages, the plans that a launch chooses among, and the limits of all.
 
 use super::{Config, WIDE, ring};
 use crate::atom::Atom;

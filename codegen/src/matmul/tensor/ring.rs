@@ -1,7 +1,7 @@
 //! The product by mma.sync on architectures with bulk copies: warp-specialized and persistent. One warp fills a ring
-//! by bulk copies, which take no instructions of the warps that multiply; those wait for slots of the ring, and never
-//! for each other. The ring is never drained between tiles, so copies of the next tile overlap the epilogue of this
-//! one, and each warp stores its part of C from shared memory: by bulk copies of its own, or, where these do not
+//! by bulk copies, which take no instructions of the warps that multiply. Those warps wait for slots of the ring, and
+//! never for each other. The ring is never drained between tiles, so copies of the next tile overlap the epilogue of
+//! this one, and each warp stores its part of C from shared memory: by bulk copies of its own, or, where these do not
 //! support C, element by element, adjacent elements by adjacent threads.
 
 use tilewright_layout::{Layout, Value as Size, layout};

@@ -1,5 +1,5 @@
-//! Registers of a tile that statements of different stages use: where the next iteration sets it before the last of them
-//! has read it, each iteration has its own, and they move on before it is set.
+//! Registers of a tile that statements of different stages use: where the next iteration sets the tile before the last
+//! of them has read it, each iteration has registers of its own, and their contents move on before the tile is set.
 
 use std::collections::BTreeSet;
 

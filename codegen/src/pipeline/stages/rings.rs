@@ -1,5 +1,5 @@
 //! Rings that another group fills, in a loop with stages: a slot is awaited before its first use, and released after its
-//! last one, perhaps in a later stage. Phases follow from how often the ring has been advanced.
+//! last one, perhaps in a later stage. Phases count how often the ring has been advanced.
 
 use super::{Item, Staged, Step, uses, waits};
 use crate::affine::{Affine, Coord};
