@@ -63,7 +63,7 @@ pub const PRODUCTS: &[&str] = &[
     "dtype=i8 bm=64 bn=64 mma=none",
 ];
 
-/// A tile of 128×128 for 256 threads, and nothing else: a kernel to read.
+/// Only a tile of 128×128 and 256 threads: a kernel to read.
 pub const PLAIN: &str = "bm=128 bn=128 bk=8 tc=(16,16)";
 
 /// The fastest for large matrices: 8 warps compute a 128×256 tile, 16×8 results for each thread. The swizzle

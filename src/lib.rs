@@ -194,7 +194,7 @@ pub mod __private {
     };
 }
 
-/// Launching, as macros expand to it: nothing where the feature `cuda` is off.
+/// The code of launches that macros expand to; empty if the feature `cuda` is off.
 #[cfg(feature = "cuda")]
 #[doc(hidden)]
 #[macro_export]
@@ -202,7 +202,7 @@ macro_rules! __cuda {
     ($($items:tt)*) => { $($items)* };
 }
 
-/// Launching, as macros expand to it: nothing where the feature `cuda` is off.
+/// The code of launches that macros expand to; empty if the feature `cuda` is off.
 #[cfg(not(feature = "cuda"))]
 #[doc(hidden)]
 #[macro_export]

@@ -46,7 +46,7 @@ fn the_doctor_finds_it() {
     assert_eq!(json["devices"][0]["warp_size"], 32);
 }
 
-/// Nothing is computed, so the poison in the result is still there: the command reports it, and where.
+/// The stand-in does not compute, so the result is still poison: the command reports the elements.
 #[test]
 fn a_wrong_result_is_reported() {
     let arguments = ["run", "tutorial", "--device", "cuda:0", "--size", "200,100,50", "--check"];
@@ -78,7 +78,7 @@ fn there_is_no_such_device() {
     assert_eq!(text(output.stderr), "error: there is no device 3: 1 device is there, counted from 0\n");
 }
 
-/// All arguments of references and kernels are accepted; nothing is computed, which every check finds.
+/// All arguments of references and kernels are accepted. No result is computed, and every check reports that.
 #[test]
 fn benchmarks_run_and_find_what_is_not_written() {
     for (arguments, rows, missing) in [

@@ -169,7 +169,7 @@ fn choices() {
     };
     let line = "linear_hopper BM=128 BN=128 --size 2048,2048,1024 --multiprocessors";
     assert!(rounds(choose(&format!("{line} 10"))) > rounds(choose(&format!("{line} 132"))));
-    // Loops over nothing.
+    // Loops without iterations.
     assert!(choose("tutorial --size 200,100,0").contains("  4  256 threads"));
     // By its other name; at the end are the loops of the variant that is taken.
     let explained = printed(&["explain", "tutorial", "--size", "200,100,50"]);

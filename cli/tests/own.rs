@@ -107,7 +107,7 @@ fn results_are_compared_with_the_programs_reference() {
         "by: 2",
     ]);
     assert!(said.contains("\nright: 320 elements, largest error 0.000e0, "), "{said}");
-    // Nothing is computed on this device, so the result is wrong.
+    // This device does not compute, so the result is wrong.
     let output = run(&["run", "scaled", "--device", "cuda:0", "--size", "M=13,N=300"]);
     assert_eq!(output.status.code(), Some(3));
     assert!(text(output.stdout).contains("WRONG: 3900 of 3900 elements"));
@@ -141,7 +141,7 @@ fn a_kernel_is_measured_beside_peers() {
     let names: Vec<&str> = said.lines().skip(2).filter_map(|line| line.split("  ").next()).collect();
     assert_eq!(names, ["scaled", "a library", "another", "copy"], "{said}{}", text(output.stderr));
     let notes: Vec<&str> = said.lines().skip(3).filter_map(|line| line.rsplit("  ").next()).collect();
-    // Nothing is computed on this device, so that no result is a number.
+    // This device does not compute, so that no result is a number.
     assert_eq!(notes[..2], ["results differ by NaN"; 2], "{said}");
     let output = run_as("peers", &bench).env("PEER_FAILS", "1").output().unwrap();
     assert_eq!(text(output.stderr), "error: another: no handle\n");

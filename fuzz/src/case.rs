@@ -79,7 +79,7 @@ impl Case {
         let divisors = if fit == Fit::Whole { divisors(kernel)? } else { BTreeMap::new() };
         let mut symbols: Vec<(Symbol, i64)> = Vec::new();
         let all = extents(program);
-        // Along which there are loops: without blocks nothing would run.
+        // Along which there are loops: without blocks they would not run.
         let loops = |of: Symbol| program.vars.iter().any(|var| tile_of(&var.to, of).is_some());
         let looped: Vec<Symbol> =
             all.iter().filter(|known| !known.2 && loops(known.0)).map(|known| known.0).collect();
@@ -351,7 +351,7 @@ fn tensor(
     Some(Tensor { all, ..made })
 }
 
-/// An integer that is no sensible place: the ends of its type, and such as wrap around when they are scaled or squared.
+/// An integer that is no sensible index: the limits of its type, and integers that wrap around when they are scaled or squared.
 fn hostile_value(elem: Elem, random: &mut Random) -> f64 {
     let (least, most) = number::range(elem);
     let all =

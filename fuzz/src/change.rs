@@ -1,4 +1,4 @@
-//! Mutations beyond the text language: changes of a tile program that keep it valid.
+//! Mutations that text cannot express: changes of a tile program that keep it valid.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};

@@ -40,7 +40,7 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
 pub fn poison(elem: Elem) -> u64 {
     let all = u64::MAX >> (64 - 8 * elem.bytes());
     match elem {
-        // The bits beyond its mantissa are always zero.
+        // The bits after its mantissa are always zero.
         Elem::Tf32 => u64::from(tf32::from_bits(all as u32).to_bits()),
         _ => all,
     }

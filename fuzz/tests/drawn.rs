@@ -60,7 +60,7 @@ fn kernels_that_were_wrong_are_right() {
     }
 }
 
-/// A maximum of sums that may be of nothing.
+/// A maximum of sums that may have no terms.
 #[test]
 fn kernels_that_were_wrong_are_refused() {
     let tally = run(&Batch { first: 300_451, count: 1, ..Batch::default() });

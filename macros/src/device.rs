@@ -53,7 +53,7 @@ impl User {
         User { kind: Ident::new(kind, Span::call_site()), attr, item, fetched: Vec::new() }
     }
 
-    /// Asks for the next function that is used; nothing if all have been fetched.
+    /// Asks for the next function that is used; `None` if all have been fetched.
     fn next(&self) -> Option<TokenStream> {
         guard::check(self.item.clone()).ok()?;
         let function = syn::parse2::<ItemFn>(self.item.clone()).ok()?;

@@ -21,7 +21,7 @@ struct Head {
     vis: Visibility,
     name: Ident,
     types: Vec<ast::TypeParam>,
-    /// Is it an `unsafe fn`, and what are its parameters? Nothing where they could not be parsed.
+    /// Is it an `unsafe fn`, and what are its parameters? `None` where they could not be parsed.
     takes: Option<(bool, Vec<ast::Param>)>,
 }
 
@@ -291,7 +291,7 @@ impl Head {
                 let (definition, places) = (carry::bytes(definition), carry::bytes(places));
                 quote!(::tilewright::__private::__specialize! { #number #definition #places $($setting)* })
             }
-            // The error is reported at the definition: a use reports nothing more.
+            // The error is reported at the definition only, not at a use.
             None => specialize::value(&number, &quote!(::tilewright::__private::Broken)),
         };
         let about =
@@ -321,7 +321,7 @@ impl Head {
         }
     }
 
-    /// The number of a definition at its place, so that the same text in two modules makes two kernels.
+    /// The number of a definition, which depends on its location, so that the same text in two modules makes two kernels.
     fn number(&self, made: Option<&Definition>, places: &Places) -> u128 {
         let name = self.name.to_string();
         let package = std::env::var("CARGO_CRATE_NAME").unwrap_or_default();

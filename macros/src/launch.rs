@@ -31,7 +31,7 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> 
             Some(quote! {
                 ///
                 /// # Safety
-                /// What the documentation of the kernel asks for holds.
+                /// The requirements in the documentation of the kernel are met.
             }),
             quote!(unsafe { ::tilewright::__private::Launch::launch_unchecked #call }),
             Some(quote!(unsafe)),

@@ -5,7 +5,7 @@ use crate::text::{Place, Text};
 use syn::Pat;
 use tilewright_codegen::ast::Pattern;
 
-/// Converts a pattern; nothing after an error.
+/// Converts a pattern; `None` after an error.
 pub(crate) fn pattern(from: &Pat, text: &mut Text) -> Option<Pattern> {
     Some(match from {
         Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {

@@ -1,6 +1,6 @@
 //! The names of a kernel for rust-analyzer: a function that binds and uses them where the kernel does, with the author's
 //! own tokens, so that definitions, references, renaming and hover work. The compiler never sees it: it is behind
-//! `cfg(rust_analyzer)`. It has no meaning beyond names, as the language's expressions are not typed as Rust's are.
+//! `cfg(rust_analyzer)`. It has only names, and no types, as the language's expressions are not typed as Rust's are.
 
 use crate::text::Text;
 use proc_macro2::{Ident, TokenStream};
@@ -232,7 +232,7 @@ fn leaves(of: &Expr) -> Vec<(&str, Span)> {
     }
 }
 
-/// The direct parts of expressions that bind nothing.
+/// The direct parts of expressions that bind no names.
 fn inner(of: &Expr) -> Vec<&Expr> {
     match &of.kind {
         ExprKind::Tuple(all) => all.iter().collect(),
@@ -253,7 +253,7 @@ mod tests {
     use crate::function;
     use proc_macro2::{Span, TokenTree};
 
-    /// The identifiers of a shadow that have a place in the author's text: `name@column`.
+    /// The identifiers of a shadow that occur in the author's text: `name@column`.
     fn placed(tokens: TokenStream, found: &mut Vec<String>) {
         for token in tokens {
             match token {

@@ -11,7 +11,7 @@ use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::wire::{Wire, decode};
 use tilewright_codegen::{Definition, Elem, Settings, ast};
 
-/// The input from the kernel's macro: its number, its definition, its places; and the user's tokens.
+/// The input from the kernel's macro: its number, its definition, its spans; and the user's tokens.
 struct Given {
     number: Literal,
     kernel: ast::Kernel,

@@ -1,4 +1,4 @@
-//! The author's text as places: the table from span numbers back to tokens, and the errors so far.
+//! Positions in the author's text: the table from span numbers back to tokens, and the errors so far.
 
 use proc_macro2::{Span, TokenStream};
 use quote::ToTokens;
@@ -37,7 +37,7 @@ impl From<Span> for Place {
     }
 }
 
-/// Places and errors of one macro invocation.
+/// Positions and errors of one macro invocation.
 #[derive(Debug)]
 pub(crate) struct Text {
     /// The whole invocation: span number 0.
@@ -57,7 +57,7 @@ const EXTENTS: &str = "extents that are computed are in braces around all of the
 const INDEX: &str = "an index is one tuple with an entry for each mode: x[(0, _, i)], where `_` keeps a mode and an integer takes one place of it; every second element is a mode of `regroup(x, (2, n))`";
 
 impl Text {
-    /// Number 0 is the whole invocation: errors without a narrower place point at it.
+    /// Number 0 is the whole invocation: errors without a narrower span point at it.
     pub(crate) fn new(whole: impl Into<Place>) -> Text {
         Text { whole: whole.into(), base: 1, places: Vec::new(), problems: Vec::new(), depth: 0 }
     }
@@ -123,7 +123,7 @@ impl Text {
         Some(tree)
     }
 
-    /// Lines of all places, for messages where the tokens are out of reach.
+    /// Lines of all spans, for messages where the tokens are out of reach.
     pub(crate) fn lines(&self) -> Places {
         let whole = self.whole.first;
         let line = |span: Span| span.start().line as u32;
@@ -131,7 +131,7 @@ impl Text {
         Places { file: whole.file(), lines: lines.collect() }
     }
 
-    /// Parses tokens with syn; nothing after an error.
+    /// Parses tokens with syn; `None` after an error.
     pub(crate) fn parse<T>(
         &mut self,
         parser: impl syn::parse::Parser<Output = T>,

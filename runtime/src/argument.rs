@@ -90,7 +90,7 @@ impl Argument<'_> {
         }
     }
 
-    /// The same tensor with two modes exchanged; nothing is copied. A number stays as it is.
+    /// The same tensor with two modes exchanged, without a copy. A number is unchanged.
     ///
     /// ```no_run
     /// # use tilewright_runtime::{Argument, DeviceTensor};

@@ -74,7 +74,7 @@ pub(crate) fn made(def: &KernelDef) -> Result<Arc<Made>, Error> {
     static KNOWN: LazyLock<RwLock<Known>> = LazyLock::new(Default::default);
     let find = |known: &Known| {
         let mut same = known.get(&def.fingerprint()).into_iter().flatten();
-        // The definition of a macro is in one place, and may be long.
+        // The definition of a macro is in one literal, and may be long.
         let is_it = |known: &[u8]| std::ptr::eq(known, &**def.encoded()) || known == &**def.encoded();
         same.find(|(known, _)| is_it(known)).map(|(_, made)| made.clone())
     };
@@ -145,7 +145,7 @@ fn numbered(generated: Generated, is_unsafe: bool) -> Arc<Made> {
 pub struct Compiled {
     /// The variant.
     pub variant: usize,
-    /// Its preconditions, one line each; nothing if it serves every launch.
+    /// Its preconditions, one line each; empty if it serves every launch.
     pub needs: Vec<String>,
     /// The target, such as `sm_90a`.
     pub arch: String,

@@ -26,7 +26,7 @@ pub struct Arg {
 enum Kind {
     Number(u64),
     Tensor {
-        /// Bytes of the whole slice; nothing for a pure output.
+        /// Bytes of the whole slice; empty for a pure output.
         data: Option<Vec<u8>>,
         mutable: bool,
         extents: Vec<i64>,

@@ -277,7 +277,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Combines two fragments element by element: a multiply-add with a third fragment if there is one, else a difference or a product.
+    /// Combines two fragments element by element: a multiply-add if there is a third one, else a difference or a product.
     fn compute_pairs(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
         let values = self.ctx.tables[atom.row.name][0].values;
         let all = (0..atom.row.operands.len()).map(|at| self.fragment(w, atom, at, values));

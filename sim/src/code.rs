@@ -401,7 +401,7 @@ impl What {
     }
 }
 
-/// A place in the program that accesses memory.
+/// An instruction of the program that accesses memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Access {
     pub(crate) what: What,
@@ -454,7 +454,7 @@ pub(crate) enum Operand {
     Int(Src),
 }
 
-/// An instruction of the table in its place.
+/// An instruction of the table, with its position in the program.
 #[derive(Clone, Debug)]
 pub(crate) struct AtomCode {
     pub(crate) row: &'static Atom,

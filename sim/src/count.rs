@@ -41,7 +41,7 @@ impl Class {
     ];
 }
 
-/// Memory accesses of one place in the program.
+/// Memory accesses of one instruction of the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Row {
     pub(crate) executed: u64,
@@ -117,7 +117,7 @@ impl Hash for Key {
 pub(crate) struct Memo(HashMap<Key, [u32; 3], BuildHasherDefault<Mixed>>);
 
 impl Memo {
-    /// The cache is emptied beyond this size.
+    /// The cache is emptied when it exceeds this size.
     const MOST: usize = 1 << 12;
 
     fn cost(&mut self, key: Key) -> [u32; 3] {

@@ -9,7 +9,7 @@ use tilewright_codegen::launch::Refusal;
 use crate::count::{Class, Counts};
 use crate::error::Error;
 
-/// A place in a kernel that accesses memory, and its counters over the whole grid.
+/// An instruction of a kernel that accesses memory, and its counters over the whole grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AccessCount {
     /// `load`, `store`, `atomic`; `copy` for cp.async, `matrix` for ldmatrix and stmatrix, `bulk` for the
@@ -135,7 +135,7 @@ impl Outcome {
         self.seed
     }
 
-    /// Counters of every place in the program that accesses memory, in the order of the program.
+    /// Counters of every instruction that accesses memory, in the order of the program.
     pub fn accesses(&self) -> &[AccessCount] {
         &self.accesses
     }

@@ -7,7 +7,7 @@ use tilewright_codegen::thread::Scope;
 
 use crate::clock::{Components, Knowledge, Order, Seen};
 
-/// The component and epoch of an access, and its place in the program.
+/// The component and epoch of an access, and its position in the program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Stamp {
     pub(crate) component: u32,
@@ -70,7 +70,7 @@ pub(crate) struct Shadow {
     lists: Vec<Vec<Lanes>>,
 }
 
-/// Two accesses that nothing orders.
+/// Two accesses without an order.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Conflict {
     pub(crate) earlier: Stamp,

@@ -26,7 +26,7 @@ pub(crate) fn from_int(n: i64, elem: Elem) -> u64 {
         Elem::F64 => (n as f64).to_bits(),
         Elem::F32 => u64::from((n as f32).to_bits()),
         Elem::Tf32 => u64::from(narrow::tf32_bits(to_odd(n.into()))),
-        // Through float, which holds all that is not infinite, and through double, which is rounded to odd.
+        // Through float, which represents all finite values, and through double, which is rounded to odd.
         Elem::F16 => u64::from(half(n as f32)),
         Elem::Bf16 => u64::from(narrow::bf16_bits(to_odd(n.into()))),
         Elem::E4m3 | Elem::E5m2 => u64::from(fp8::bits(n as f64, elem)),

@@ -336,7 +336,7 @@ impl Warp {
         }
     }
 
-    /// Goes on at another place where a condition fails.
+    /// Jumps to another instruction where a condition is false.
     #[inline]
     pub(crate) fn skip_unless(&mut self, holds: bool, to: u32) {
         if !holds {

@@ -187,7 +187,7 @@ fn gelu(x: f64) -> f64 {
     x * (0.5 + half.copysign(x))
 }
 
-/// The elements of C, each at its place among those that are stored.
+/// The elements of C, each at its index among the stored elements.
 fn computed<S: Sum>(
     form: &Form,
     [alpha, beta]: [f64; 2],

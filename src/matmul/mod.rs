@@ -173,7 +173,7 @@ impl<P: Place> Default for Matmul<'_, P> {
 }
 
 impl<P: Place> Matmul<'_, P> {
-    /// A product, and nothing else.
+    /// A product without anything added.
     pub fn new() -> Self {
         Matmul { options: Options::default(), alpha: 1.0, beta: None, others: Vec::new(), out: PhantomData }
     }

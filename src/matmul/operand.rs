@@ -1,4 +1,4 @@
-//! What can be multiplied, and where: the operands of a product, their types, and the places where they are.
+//! What can be multiplied, and where: the operands of a product, their types, and the device or host that has them.
 
 use std::fmt;
 
@@ -56,7 +56,7 @@ pub trait Operand<'a>: sealed::Operand {
             changes the modes of a view"
 )]
 pub trait Matrix<'a>: Operand<'a> {
-    /// A new tensor of as many modes, in the same place.
+    /// A new tensor with the same number of modes, on the same device or host.
     type Result<U: Element>;
     /// Memory for a result.
     #[doc(hidden)]

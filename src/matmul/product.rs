@@ -83,7 +83,7 @@ fn contiguous(name: &str, modes: &Modes) -> Result<u8, Refusal> {
 
 impl Form {
     /// The form of a product of these operands, by the names of the kernel's parameters. What is wrong with them is refused
-    /// here, for all places alike.
+    /// here, for devices and the host alike.
     pub(super) fn of(options: Options, operands: &[(&'static str, Modes)]) -> Result<Form, Refusal> {
         let [(_, a), (_, b), (_, c), others @ ..] = operands else {
             unreachable!("a product has three operands")

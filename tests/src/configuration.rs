@@ -469,7 +469,7 @@ impl Configuration {
             .map_or(80, |rest| rest[..rest.find(' ').unwrap_or(rest.len())].parse().unwrap_or(80))
     }
 
-    /// Does a launch have nothing to compute, or nothing to compute from, and says so?
+    /// Whether a launch has no output or no input, and reports that.
     pub fn is_empty(&self, said: &str) -> bool {
         let [m, n, k, _] = self.sizes;
         match m * n {

@@ -114,7 +114,7 @@ fn histogram(operands: &[Operand], _: Values) -> Vec<Wanted> {
     wanted
 }
 
-/// centre · x + side · (the neighbours along each mode), with zeros beyond edges.
+/// centre · x + side · (the neighbours along each mode), with zeros out of bounds.
 fn stencil(operands: &[Operand], values: Values) -> Vec<Wanted> {
     let given = Given::of(operands);
     let [centre, side] = given.numbers[..] else { panic!("two numbers") };

@@ -1,4 +1,4 @@
-//! Kernels whose elements are loaded from places of their own, or stored to them, and random numbers.
+//! Kernels with gathers and scatters, and random numbers.
 
 use tilewright::KernelDef;
 use tilewright::prelude::*;

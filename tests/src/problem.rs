@@ -428,7 +428,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
             ),
         };
         let value = value + after;
-        // Sums of nothing have no error; what is added to them afterwards may have one.
+        // Empty sums have no error; terms that are added to them afterwards may have one.
         if (exact && within == 0.0) || !of_result.is_float() {
             return Wanted { value: number::rounded(of_result, saturated(of_result, value)), within: 0.0 };
         }
@@ -543,7 +543,7 @@ mod tests {
         }
     }
 
-    /// What is added to a sum of nothing is added in the type of sums.
+    /// Terms are added to an empty sum in the type of sums.
     #[test]
     fn residuals_of_sums_of_nothing_are_rounded() {
         let keys = "precision=f32x3 out=f64 residual=after";

@@ -91,7 +91,7 @@ pub fn gathered(
     map(ids, tile(hashed, 256, block.x), |i| x[(abs(i % V as i64))]);
 }
 
-/// Counts at places that identifiers name.
+/// Counts at indices given by identifiers.
 #[kernel]
 pub fn scattered(ids: &Tensor<i64, N>, counts: &mut Tensor<i64, V>) {
     scatter(tile(ids, 256, block.x), counts, |i| (i, 1), how = "atomic_add");

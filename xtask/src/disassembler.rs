@@ -17,7 +17,7 @@ const PACKAGE: &str = "nvidia-cuda-nvdisasm==13.5.37";
 /// Where the package keeps the program.
 const INSIDE_PACKAGE: &str = "nvidia/cu13/bin/nvdisasm";
 
-/// The disassembler, or nothing if the tests run without it.
+/// The disassembler, or `None` if the tests run without it.
 pub(crate) fn obtain() -> Outcome<Option<PathBuf>> {
     let folder = root().join("target/nvdisasm");
     let installed = folder.join(INSIDE_PACKAGE);

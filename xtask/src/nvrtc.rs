@@ -13,7 +13,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// Names the folder that holds NVRTC: read here, and exported to the tests.
+/// Names the folder that contains NVRTC: read here, and exported to the tests.
 pub(crate) const FOLDER_VARIABLE: &str = "TILEWRIGHT_NVRTC";
 /// `1` turns a missing NVRTC from a note into a failure.
 const REQUIRE_VARIABLE: &str = "TILEWRIGHT_REQUIRE_NVRTC";
@@ -27,7 +27,7 @@ const PACKAGE: &str = "nvidia-cuda-nvrtc==13.0.88";
 /// Where the package keeps its libraries.
 const INSIDE_PACKAGE: &str = "nvidia/cu13/lib";
 
-/// The folder that holds NVRTC, or nothing if the tests run without it.
+/// The folder that contains NVRTC, or `None` if the tests run without it.
 pub(crate) fn obtain() -> Outcome<Option<PathBuf>> {
     let places = Places::of_this_machine();
     if let Some(folder) = places.find()? {

@@ -5,10 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Output, Stdio};
 use std::time::Instant;
 
-/// Nothing, or a message for the person at the terminal.
+/// Success, or a message for the person at the terminal.
 pub(crate) type Outcome<T = ()> = Result<T, String>;
 
-/// The folder that holds the workspace's `Cargo.toml`.
+/// The folder that contains the workspace's `Cargo.toml`.
 pub(crate) fn root() -> &'static Path {
     // Fixed while compiling: a binary of this checkout serves this checkout.
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the workspace root")

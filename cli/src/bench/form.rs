@@ -127,7 +127,7 @@ pub(super) enum Precision {
     F32x3,
 }
 
-/// The place of an argument in a product.
+/// The role of an argument in a product.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Role {
     A,

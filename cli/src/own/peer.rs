@@ -121,7 +121,7 @@ pub(crate) fn difference(results: &[Vec<f64>], others: &[Vec<f64>]) -> f64 {
         let squares: f64 = others.iter().map(|value| value * value).sum();
         let mean = (squares / others.len().max(1) as f64).sqrt();
         let apart = own.iter().zip(others).map(|(own, other)| (own - other).abs());
-        // NaN stays: f64::max would drop it.
+        // NaN is kept: f64::max would drop it.
         let most =
             apart.fold(0.0, |most: f64, apart| if apart > most || apart.is_nan() { apart } else { most });
         if most == 0.0 { 0.0 } else { most / mean }

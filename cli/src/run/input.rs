@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 
 use crate::output::{Failure, Result};
 
-/// What is said of an argument.
+/// What an option sets for an argument.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Input {
     pub(crate) name: String,

@@ -223,7 +223,7 @@ struct Known {
 }
 
 impl Known {
-    /// Takes over what is said of arguments.
+    /// Applies the options about arguments.
     fn described(&mut self, kernel: &Generated, params: &[Param], inputs: &[Input]) -> Result {
         let refuse = |message: String| Err(Failure::Refused(message));
         let mut set: Vec<(&str, i64)> = Vec::new();

@@ -64,7 +64,7 @@ pub fn subject(seed: u64) -> Subject {
         _ => Source::Text(Definition::Function(kernel(&mut random), Settings::default())),
     };
     let mut subject = Subject { source, changes: Vec::new() };
-    // Changes beyond the text language.
+    // Changes that text cannot express.
     if !matches!(subject.source, Source::Built(_))
         && random.chance(60)
         && let Ok(program) = subject.program()

@@ -73,7 +73,7 @@ pub(super) fn ints(all: &[i64]) -> Expr {
 pub(super) fn nested_entries(of: &[Vec<i64>]) -> Expr {
     let entries: Vec<Expr> = of.iter().map(|inner| ints(inner)).collect();
     match of {
-        // A nested mode by itself stays one.
+        // A nested mode by itself remains nested.
         [inner] if inner.len() > 1 => list(entries),
         _ => tuple(entries),
     }

@@ -19,7 +19,7 @@ pub struct Moment {
     pub iterations: Vec<i128>,
 }
 
-/// Coordinates in a view's tensor; does the element lie beyond a ragged tile, and outside of the tensor?
+/// Coordinates in a view's tensor; is the element outside of a ragged tile, and out of bounds of the tensor?
 type Where = (Vec<i128>, bool, bool);
 
 /// The coordinates of a view.
@@ -28,7 +28,7 @@ pub struct Pointed {
     pub name: String,
     /// Elements along each mode.
     pub sizes: Vec<i64>,
-    /// Each element's place, the leftmost mode running fastest.
+    /// The point of each element, the leftmost mode fastest.
     pub at: Vec<Where>,
 }
 

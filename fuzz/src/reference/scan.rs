@@ -12,7 +12,7 @@ use super::statement::{Writes, either};
 use super::view::{Begin, Shown};
 use super::{Cluster, Num, Result, Undefined};
 
-/// An element: its thread's place in the group, its coordinates, its tuple.
+/// An element: its thread's position in the group, its coordinates, its tuple.
 type Found = (usize, Vec<i64>, Vec<Cell>);
 
 impl Cluster<'_> {

@@ -13,7 +13,7 @@ use super::value::{Operands, identity};
 use super::view::{Begin, Place, Shown};
 use super::{Cluster, Num, Result, Undefined};
 
-/// A write: the block's rank, tensor, place, element.
+/// A write: the block's rank, tensor, offset, element.
 pub(super) type Writes = Vec<(usize, u32, usize, Cell)>;
 
 impl Cluster<'_> {
@@ -86,7 +86,7 @@ impl Cluster<'_> {
         self.program.tensor(view.tensor).elem
     }
 
-    /// The element at a place of a view. `fill` replaces those out of bounds.
+    /// The element at a point of a view. `fill` replaces elements out of bounds.
     pub(super) fn read(
         &self,
         shown: &Shown<'_>,

@@ -75,7 +75,7 @@ impl Cluster<'_> {
         })
     }
 
-    /// The type of the first operand that has one; nothing for literals and conditions.
+    /// The type of the first operand that has one; `None` for literals and conditions.
     fn own_type(&self, of: &Expr, given: &Operands<'_>) -> Option<Elem> {
         let first = |all: &[&Expr]| all.iter().find_map(|x| self.own_type(x, given));
         match of {

@@ -184,7 +184,7 @@ impl Shown<'_> {
         coordinates
     }
 
-    /// Coordinates, and whether they are beyond a limit, or outside of the tensor.
+    /// Coordinates, and whether they exceed a limit, or are out of bounds of the tensor.
     pub(super) fn whereabouts(&self, begin: &Begin, at: &[i64]) -> (Vec<i128>, bool, bool) {
         let coordinates = self.coordinates(begin, at);
         let limited =

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::Value;
 use crate::reference::Pointed;
 
-/// A mode: the count of elements, and the coordinates of each; `None` for one beyond a ragged tile.
+/// A mode: the count of elements, and the coordinates of each; `None` for one outside of a ragged tile.
 #[derive(Clone)]
 pub(super) struct Mode {
     pub(super) count: i128,
@@ -18,7 +18,7 @@ pub(super) struct Part {
     pub(super) modes: Vec<Mode>,
     /// Its origin.
     pub(super) base: Vec<i128>,
-    /// Is all of it beyond a tile?
+    /// Is all of it outside of a tile?
     pub(super) beyond: bool,
     /// The number of the function that made its registers, whose modes may have any order there.
     pub(super) made: Option<usize>,

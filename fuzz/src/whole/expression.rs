@@ -198,7 +198,7 @@ impl<'k> Block<'k> {
     pub(super) fn whole_number(&self, of: &Value<'k>) -> Option<i128> {
         match of {
             Value::View(view) if view.is_one() && !view.elem.is_float() => match view.spots[0].place {
-                // An index that is out of bounds selects nothing.
+                // An index that is out of bounds selects no element.
                 None => Some(-1),
                 Some(_) => Value::Elements(self.read(view, 0.0).ok()?).int(),
             },
@@ -263,7 +263,7 @@ impl<'k> Block<'k> {
         }
     }
 
-    /// `x[(_, 0, k)]`, or in a closure the elements at places of their own.
+    /// `x[(_, 0, k)]`, or in a closure a gather.
     fn index(&mut self, base: &'k Expr, index: &'k Expr) -> Result<Value<'k>> {
         let Value::View(view) = self.value(base)? else { return undefined("what is indexed is no tile") };
         let items: Vec<&Expr> = match &index.kind {
@@ -301,7 +301,7 @@ impl<'k> Block<'k> {
         Ok(Value::Elements(self.gathered(&view, &places)?))
     }
 
-    /// The elements at places; those out of bounds are 0.
+    /// The elements at these indices; elements out of bounds are 0.
     fn gathered(&self, view: &View, places: &[Elements]) -> Result<Elements> {
         let all: Vec<&Elements> = places.iter().collect();
         let sizes = element::joint(&all)?;
@@ -314,7 +314,7 @@ impl<'k> Block<'k> {
                     at.push(Some(num.value as i128));
                 }
             }
-            // What is read at a place that is out of bounds itself is not needed.
+            // A result whose index is itself out of bounds is not needed.
             cell.beyond = if cell.beyond == Beyond::No { Beyond::No } else { Beyond::Perhaps };
             if at.len() < places.len() {
                 continue;

@@ -321,7 +321,7 @@ impl<'k> Block<'k> {
         value
     }
 
-    /// The tiles of a function of elements, its closure's value, and what its elements are from beyond.
+    /// The tiles of a function of elements, its closure's value, and the value of its out-of-bounds elements.
     fn of_elements(&mut self, args: &'k [Arg]) -> Result<(Vec<Elements>, Value<'k>)> {
         let given = self.value(&args[0].value)?;
         let ins = entries(given).iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;

@@ -197,7 +197,7 @@ impl<'k> Block<'k> {
             }
             for (total, num) in totals.iter_mut().zip(&sum) {
                 let num = if num.is_exact() { *num } else { Num::UNKNOWN };
-                // Nothing of the line is in bounds: whether its carry counts as out of bounds is unspecified.
+                // No element of the line is in bounds: whether its carry counts as out of bounds is unspecified.
                 let beyond = if all_beyond { Beyond::Perhaps } else { Beyond::No };
                 total.cells[line] = Cell { beyond, ..Cell::of(num) };
             }

@@ -155,7 +155,7 @@ impl<'k> Block<'k> {
         let first = self.exchanged(before);
         let outer = (self.supposed, self.integers, self.in_closure, self.scope.len());
         self.supposed = true;
-        // What cannot be computed says nothing.
+        // A condition that cannot be computed implies nothing.
         let _ = not(self);
         (self.supposed, self.integers, self.in_closure) = (outer.0, outer.1, outer.2);
         self.scope.truncate(outer.3);

@@ -1,4 +1,4 @@
-//! Values of a kernel's text: integers, numbers, tiles as tables of elements, places in memory.
+//! Values of a kernel's text: integers, numbers, tiles as tables of elements, positions in memory.
 
 use std::rc::Rc;
 
@@ -90,13 +90,13 @@ impl Elements {
 /// Where a view's elements are.
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
-    /// The place in the store; `None` out of bounds.
+    /// The position in the store; `None` out of bounds.
     pub(super) place: Option<usize>,
     /// Coordinates in the tensor.
     pub(super) at: Rc<[i128]>,
 }
 
-/// Places in a store.
+/// Positions in a store.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     pub(super) store: usize,
@@ -189,7 +189,7 @@ pub(super) fn digits(sizes: &[i64], mut at: i64) -> Vec<i64> {
     sizes.iter().map(digit).collect()
 }
 
-/// The place of coordinates; those along modes of extent 1 do not count.
+/// The position of coordinates; coordinates along modes of extent 1 do not count.
 pub(super) fn place(sizes: &[i64], at: &[i64]) -> usize {
     let mut place = 0;
     for (size, at) in sizes.iter().zip(at).rev() {

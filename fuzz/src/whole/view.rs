@@ -37,7 +37,7 @@ impl<'k> Block<'k> {
         View::all(self.stores.len() - 1, elem, sizes.to_vec(), spots)
     }
 
-    /// The same elements in registers of their own; what is in memory stays there.
+    /// A copy of elements in registers; elements in memory remain there.
     pub(super) fn second(&mut self, view: View) -> View {
         let Store::Registers(cells) = &self.stores[view.store] else { return view };
         let cells = Store::Registers(cells.clone());
@@ -59,7 +59,7 @@ impl<'k> Block<'k> {
         let cell = |spot: &Spot| -> Result<Cell> {
             let Some(place) = spot.place else {
                 let num = Num::literal(fill, view.elem);
-                // Of an argument; out of bounds of other memory nothing is promised but the value.
+                // Of an argument; out of bounds of other memory only the value is specified.
                 let (beyond, at, outside) = match &self.stores[view.store] {
                     Store::Global(_) => (Beyond::Yes, view.coordinates(spot), Some(view.outside(spot))),
                     _ => (Beyond::Perhaps, view.unclear(), None),

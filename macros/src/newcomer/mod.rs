@@ -101,7 +101,7 @@ fn kernels_of_a_folder() {
     }
 }
 
-/// The text from one place to another.
+/// The text from one position to another.
 fn between(source: &str, from: proc_macro2::LineColumn, to: proc_macro2::LineColumn) -> String {
     let byte = |at: proc_macro2::LineColumn| {
         let line = source.split_inclusive('\n').take(at.line - 1).map(str::len).sum::<usize>();
@@ -233,7 +233,7 @@ fn names_in_closures_make_no_value_without_end() {
     assert!(said.contains("`y` is not known"), "{said}");
 }
 
-/// What is said of a reduction, and of a scan, by a closure.
+/// The messages about a reduction and a scan by a closure.
 fn combined(elements: &str, nothing: &str, closure: &str) -> [String; 2] {
     let head = "fn k(d: f32, y: &mut Tensor<f32, (M, N)>, from: &Tensor<f32, (M, N)>) { let x = map(tile(from, (4, 64), (block.x, block.y)), |x, at| ";
     let tail = "fill(tile(y, (4, 64), (block.x, block.y)), d); }";

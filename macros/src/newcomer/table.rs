@@ -241,7 +241,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
         Kernel,
         "fn k(x: &Tensor<f32, (M, N)>, w: &Tensor<f32, N>, y: &mut Tensor<f32, (M, N)>) { let x = tile(x, (32, 64), (block.x, block.y)); let w = tile(w, 64, block.y); copy(map((x, w), |x, w| x + w), tile(y, (32, 64), (block.x, block.y))); }",
     ),
-    // Places that no tile has, and what nothing writes.
+    // Indices that no tile has, and tiles that no statement writes.
     (
         Body,
         "let x = tile(a, (32, 8), (block.x, block.y)); copy(x[(32, _)], x[(-1, _)]); copy(a[(-1, 0)], b[(0, 0)]);",
@@ -494,7 +494,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Kernel, "fn k(b: &mut Tensor<f32, {(N / 0)}>, a: &Tensor<f32, (N)>) {}"),
     (Body, "assert(block.x < 4); assert(M);"),
     (Kernel, "fn k(a: &Tensor<f32, (N)>, b: &mut Tensor<f32, (N)>) { copy(a, b); }"),
-    // Places of their own, and what stands for one element.
+    // Gathers, scatters, and expressions that are one element.
     (Body, "map(from, to, |x, at| a[(at.1)]);"),
     (Body, "map(from, to, |x, at| a[(x, at.1)]);"),
     (Body, "map(from, to, |x, at| a[(_, at.1)]);"),

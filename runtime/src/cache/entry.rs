@@ -42,7 +42,7 @@ pub(super) fn file_name(key: &str, (major, minor): (i32, i32)) -> String {
     format!("{key}-{major}.{minor}{EXTENSION}")
 }
 
-/// The key and the version of a file name; nothing if it does not match our format exactly.
+/// The key and the version of a file name; `None` if it does not match our format exactly.
 pub(super) fn parse_name(name: &str) -> Option<(String, (i32, i32))> {
     let (key, version) = name.strip_suffix(EXTENSION)?.split_once('-')?;
     let (major, minor) = version.split_once('.')?;
@@ -71,7 +71,7 @@ fn one_line(text: &str) -> String {
     text.chars().take(500).map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
-/// The contents of an entry; nothing unless the checksum, key and version match.
+/// The contents of an entry; `None` unless the checksum, key and version match.
 pub(super) fn decode(bytes: &[u8], key: &str, version: (i32, i32)) -> Option<Compiled> {
     let rest = bytes.strip_prefix(MAGIC.as_bytes())?;
     let (sum, rest) = rest.split_at_checked(DIGITS)?;

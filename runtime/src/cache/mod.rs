@@ -36,7 +36,7 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// The architecture, such as `sm_90a`.
     pub arch: &'a str,
-    /// Options beyond those that every compilation gets.
+    /// Options in addition to those of every compilation.
     pub options: &'a [&'a str],
 }
 
@@ -279,7 +279,7 @@ impl Cache {
         }
     }
 
-    /// Its entries, most recently used first; nothing where other users could have written them.
+    /// Its entries, most recently used first; none if other users could have written them.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;

@@ -30,7 +30,7 @@ impl Note {
         Note { path: folder.to_path_buf(), trouble: Trouble::Distrusted(why) }
     }
 
-    /// The folder and why it is not usable, as a place that was tried.
+    /// The folder, and the reason why it is not usable, for the list of folders that were tried.
     pub(super) fn into_tried(self) -> (PathBuf, String) {
         let why = match self.trouble {
             Trouble::Failed { doing, why } => format!("{doing} it failed: {why}"),

@@ -46,7 +46,7 @@ use submit::Passed;
 /// The outcome of a launch.
 #[derive(Clone)]
 pub struct Launched {
-    /// The variant that ran, from 0; nothing where there was nothing to do.
+    /// The variant that ran, from 0; `None` if the launch was empty.
     pub variant: Option<usize>,
     /// The kernel's number of variants.
     pub variants: usize,

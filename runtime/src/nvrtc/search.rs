@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::library::Library;
 use super::{Error, Nvrtc};
 
-/// Names the folder that holds NVRTC.
+/// Names the folder that contains NVRTC.
 const FOLDER_VARIABLE: &str = "TILEWRIGHT_NVRTC";
 /// File names, newest first.
 const NAMES: &[&str] = if cfg!(windows) {
@@ -26,12 +26,12 @@ const OLDEST: (i32, i32) = (12, 8);
 /// NVRTC is missing, or cannot be used.
 #[derive(Clone, Debug)]
 pub struct Absent {
-    /// Each place that was tried, and why it failed.
+    /// Each path that was tried, and why it failed.
     pub tried: Vec<(PathBuf, String)>,
 }
 
 impl Absent {
-    /// Adds a place that was tried.
+    /// Adds a path that was tried.
     pub(crate) fn and(&self, tried: (PathBuf, String)) -> Absent {
         Absent { tried: self.tried.iter().cloned().chain([tried]).collect() }
     }

@@ -81,7 +81,7 @@ impl<'a> Buffer<'a> {
         Buffer { bytes: Bytes::Read(view), owner: self.owner }
     }
 
-    /// The same bytes for their whole lifetime; nothing if they may be written.
+    /// The same bytes for their whole lifetime; `None` if they may be written.
     pub(crate) fn copy(&self) -> Option<Buffer<'a>> {
         match &self.bytes {
             Bytes::Read(view) => Some(Buffer { bytes: Bytes::Read(view.slice(..)), owner: self.owner }),

@@ -1,4 +1,4 @@
-//! Hardware resources of a block: places in shared memory, barrier numbers, registers of roles; and the widths of integers.
+//! Hardware resources of a block: spans of shared memory, barrier numbers, registers of roles; and the widths of integers.
 
 use std::ops::Range;
 

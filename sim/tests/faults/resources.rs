@@ -1,4 +1,4 @@
-//! Hardware resources of a block: places in shared memory, barrier numbers, registers of roles.
+//! Hardware resources of a block: spans of shared memory, barrier numbers, registers of roles.
 
 use super::common::*;
 use tilewright_codegen::Elem::{Bf16, F32};
@@ -19,7 +19,7 @@ fn places(change: impl FnOnce(&mut Kernel)) -> Kernel {
     kernel
 }
 
-/// The place of the mbarriers of the second or third row.
+/// The offset of the mbarriers of the second or third row.
 fn at(kernel: &mut Kernel, bar: usize) -> &mut u32 {
     let Bar::Mbarriers { offset, .. } = &mut kernel.bars[bar] else { panic!("no mbarriers") };
     offset

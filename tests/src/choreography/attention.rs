@@ -1,5 +1,5 @@
 //! Attention, causal and for any number of queries and keys: whole rows of scores belong to four lanes of a warp, so the
-//! sums of the first product are the left operand of the second without leaving registers.
+//! accumulators of the first product are the left operand of the second, in registers.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Arith, Coord};
@@ -85,7 +85,7 @@ fn program() -> Result<Program> {
         Ok(column)
     };
     let (most, total) = (column("most", UNSEEN)?, column("total", 0.0)?);
-    // The last query of the block sees the keys up to its own place, counted from the end.
+    // The last query of the block sees the keys up to its own position, counted from the end.
     let end = Affine::from(Coord::Block(0)).times(QUERIES).unwrap_or_default();
     let end = end.plus(&QUERIES.into(), 1).and_then(|end| end.plus(&n.into(), 1));
     let end = end.and_then(|end| end.plus(&m.into(), -1)).unwrap_or_default();

@@ -75,7 +75,7 @@ fn program<const THREADS: i64>() -> Result<Program> {
         let (half, top) = (one(b, "half", Elem::F16)?, one(b, "top", Elem::F16)?);
         let add = |x, y| Expr::Bin(Bin::Add, Box::new(x), Box::new(y));
         b.map(&[here], &half, Expr::In(0).cast(Elem::F16))?;
-        // Nothing but exchanges, which are all that keeps threads together.
+        // Only exchanges, so that no other statement keeps threads together.
         b.repeat("i", 3, Unroll::No, |b, _| -> Result<()> {
             b.fill(&top, Expr::lit(0.0))?;
             b.reduce(&half, &top, Bin::Add, blocks)?;

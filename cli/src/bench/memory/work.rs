@@ -26,7 +26,7 @@ pub(super) enum Job {
     EqualHistogram,
 }
 
-/// What a memory holds at first.
+/// The initial contents of a memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// Random elements.

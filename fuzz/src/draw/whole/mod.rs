@@ -223,7 +223,7 @@ impl Whole {
         }
     }
 
-    /// An assertion that holds wherever it has a value.
+    /// An assertion that is true wherever it has a value.
     fn asserted(&mut self) {
         let (Some(a), Some(b)) = (self.scene.size(), self.scene.size()) else { return };
         let part = binary(self.scene.random.pick(&[Binary::Div, Binary::Rem]), a.clone(), b.clone());
@@ -280,7 +280,7 @@ impl Whole {
         self.tile(elem, shape, false)
     }
 
-    /// A tile of a new argument at the block's place; with a mode of tiles to loop over if asked for.
+    /// A tile of a new argument at the block's coordinates; with a mode of tiles to loop over if asked for.
     fn tile(&mut self, elem: Elem, shape: Vec<i64>, looped: bool) -> Known {
         let (extents, at, own) = self.placed(&shape, looped, false);
         let tensor = self.scene.tensor(elem, &extents, false);

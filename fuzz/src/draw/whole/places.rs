@@ -1,4 +1,4 @@
-//! Elements at places of their own: gathers and scatters.
+//! Gathers and scatters: elements at indices that are computed for each.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr};
@@ -10,7 +10,7 @@ use super::super::tree::{
 use super::{Known, Place, Whole};
 
 impl Whole {
-    /// A place from an element and its coordinates.
+    /// An index from an element and its coordinates.
     fn place(&mut self, of: &Known) -> Expr {
         let element = match of.elem {
             Elem::I32 => name("x"),

@@ -202,7 +202,7 @@ impl Whole {
         self.made(call(kind, args), elem, shape);
     }
 
-    /// Reductions by closures, of one tile, or of a tile and places.
+    /// Reductions by closures, of one tile, or of a tile and its coordinates.
     fn folded(&mut self) {
         let Some(from) = self.pick(|known| known.shape.iter().product::<i64>() > 1) else { return };
         let modes = self.modes(from.shape.len());
@@ -222,7 +222,7 @@ impl Whole {
             self.made(made, from.elem, shape);
             return;
         }
-        // The largest, and the first of its places.
+        // The largest element, and the first of its coordinates.
         let mode = self.scene.random.below(from.shape.len());
         let places = match from.placed && self.scene.random.chance(50) {
             true => {
@@ -355,7 +355,7 @@ impl Whole {
         self.pool.push(Known { name: to, elem, shape, place: Place::Shared, own: None, placed: false });
     }
 
-    /// Tiles from nothing.
+    /// Tiles without operands.
     fn numbered(&mut self) {
         let Some(like) = self.pick(|_| true) else { return };
         if self.scene.random.chance(60) {

@@ -57,7 +57,7 @@ impl Whole {
         self.view(&of, value, shape);
     }
 
-    /// A copy into registers with another value beyond the edge.
+    /// A copy into registers with another value for out-of-bounds elements.
     fn filled(&mut self) {
         let Some(of) = self.pick(|known| known.place == Place::Global) else { return };
         let to = self.full(of.elem, &of.shape, 0.0);
