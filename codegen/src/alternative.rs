@@ -32,7 +32,7 @@ pub(crate) struct Alternative {
     pub(crate) width: Width,
     /// The assumptions of its variants, one after the other.
     pub(crate) policies: Vec<Policy>,
-    /// The constants that make it another one, `BM = 64`, where the author lists their values: it is left out where it
+    /// The constants that distinguish it, `BM = 64`, where the author lists their values. It is left out where it
     /// cannot be made.
     pub(crate) label: Option<String>,
 }

@@ -102,7 +102,7 @@ pub struct Generated {
 }
 
 /// A kernel that copies an argument to memory with aligned rows. A launch runs it first where a variant's
-/// facts do not hold of the argument itself, or where the variant reads rows along another mode.
+/// facts are false for the argument itself, or where the variant reads rows along another mode.
 #[derive(Clone, Debug)]
 pub struct Pack {
     /// The argument.

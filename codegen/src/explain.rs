@@ -15,8 +15,8 @@ use crate::thread::{
 };
 
 impl Generated {
-    /// The loop nest of its fastest variant: each loop with what executes it, the grid, the threads of a
-    /// block, or each thread sequentially.
+    /// The loop nest of its fastest variant. Each loop is executed by the grid, by the threads of a
+    /// block, or by each thread sequentially.
     ///
     /// ```
     /// use tilewright_codegen::Definition;

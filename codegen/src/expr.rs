@@ -43,7 +43,7 @@ pub enum Expr {
     Fma(Box<[Expr; 3]>),
     /// A comparison, which is true or false.
     Cmp(Cmp, Box<Expr>, Box<Expr>),
-    /// Select: where the first is true, or a number other than 0, the second, elsewhere the third.
+    /// Select: the second where the first is true or not 0, elsewhere the third.
     Pick(Box<[Expr; 3]>),
     /// Converted: numbers as Rust's `as` does, true to 1 and false to 0. A literal gets this type.
     Cast(Elem, Box<Expr>),
@@ -115,8 +115,8 @@ impl Expr {
         }
     }
 
-    /// Two operands of a comparison as integers of the kernel, if both are such or literals and one is no literal: they are
-    /// compared exactly, also where they are no `i32`.
+    /// Two operands of a comparison as integers of the kernel, if both are integers or literals and one is no literal. They
+    /// are compared exactly, also where they do not fit an `i32`.
     pub(crate) fn compared(x: &Expr, y: &Expr) -> Option<[Affine; 2]> {
         let of = |expr: &Expr| match expr {
             Expr::Index(at) => Some((**at).clone()),

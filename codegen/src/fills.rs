@@ -8,8 +8,8 @@ use crate::number::Number;
 use crate::semiring::Semiring;
 use crate::tile::{How, Op, Program, Space, Stmt};
 
-/// Fills what copies from global memory leave out of operands of semirings other than sums of products with
-/// values that leave the sums unchanged. A fill that the author chose is kept; lowering checks the values.
+/// Fills out-of-bounds elements of operands in copies from global memory, for semirings other than sums of products,
+/// with values that leave the sums unchanged. A fill that the author chose is kept; lowering checks the values.
 pub(crate) fn fill(program: &mut Program) {
     let mut wanted = BTreeMap::new();
     each(&program.body, &mut |stmt| {

@@ -40,7 +40,7 @@ impl Definition {
         self.made(Purpose::Launch)
     }
 
-    /// The same messages, report and first variant, sooner: without other variants, and without what packs arguments.
+    /// The same messages, report and first variant, sooner: without other variants, and without kernels that pack arguments.
     ///
     /// ```
     /// use tilewright_codegen::Definition;

@@ -70,7 +70,7 @@ fn sizes(program: &Program, id: Id) -> Vec<Symbol> {
     program.tensor(id).plain().leaves().filter_map(|leaf| symbol((&leaf.0, &leaf.1))).collect()
 }
 
-/// The statements without the loops that have no iteration where this size is 0, and without what depends on whether they have
+/// The statements without the loops that have no iteration where this size is 0, and without conditions on whether they have
 /// one; `None` if there is no such loop.
 fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<Stmt>> {
     let mut found = false;

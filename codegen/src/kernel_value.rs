@@ -5,7 +5,7 @@ use crate::element::{Element, Elements};
 use crate::kernel_def::{Handle, KernelDef, KernelErrors, ParamDef};
 use std::fmt;
 
-/// Whatever carries a kernel: what `#[kernel]` and `matmul_kernel!` make, and [`KernelDef`] itself.
+/// A value that carries a kernel: the values of `#[kernel]` and `matmul_kernel!`, and [`KernelDef`] itself.
 pub trait Kernel {
     /// The kernel as data.
     fn def(&self) -> &KernelDef;

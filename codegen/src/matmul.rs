@@ -149,8 +149,8 @@ fn of_one(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
 /// Keys about the tiles of a product by wgmma.
 const OF_WGMMA: [&str; 8] = ["bm", "bn", "bk", "stages", "cluster", "split_k", "band", "ping_pong"];
 
-/// The product by wgmma, in one variant for each of some sizes, and by mma.sync for what bulk copies do not
-/// support.
+/// The product by wgmma, in one variant for each of some sizes, and by mma.sync where bulk copies do not
+/// support operands.
 fn by_wgmma(
     args: &[Arg],
     mut config: Config,
@@ -198,8 +198,8 @@ fn tiles_of_wgmma(config: &Config, sizes: &[hopper::Sizes]) -> crate::problem::R
         hopper::product(&mut builder, config, sizes, direct)?;
         Ok(Alternative::new(builder.finish(), vec![policy]))
     };
-    // Threads that store single elements have guards and addresses in registers, and so have a bias, C, scales, and
-    // sums of single steps.
+    // Threads that store single elements have guards and addresses in registers. A bias, C, scales, and sums of
+    // single steps take registers, too.
     let scaled = config.scales.contains(&true);
     let many =
         config.bias.is_some() || scaled || config.alpha_beta || config.has_matrices() || config.promotes();

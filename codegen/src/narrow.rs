@@ -50,8 +50,8 @@ pub fn tf32_bits(n: f64) -> u32 {
     u32::from(n.is_sign_negative()) << 31 | (toward_zero + 0x1000) & !0x1fff
 }
 
-/// Rows of signed numbers of four bits, from -8 to 7, as kernels with `b_dtype = i4` read them: two in a byte, the first in
-/// its lower bits. Rows of an odd length end with a zero.
+/// Rows of signed 4-bit numbers, from -8 to 7, as kernels with `b_dtype = i4` read them: two in a byte, the first in its
+/// lower bits. Rows of an odd length end with a zero.
 ///
 /// ```
 /// use tilewright_codegen::narrow;

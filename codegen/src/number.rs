@@ -90,8 +90,8 @@ impl Number {
         }
     }
 
-    /// The double that stands for it and for no other number of a type: integers of 64 bits that are no doubles have none, but
-    /// for the greatest ones.
+    /// The double that stands for it and for no other number of a type: 64-bit integers that are no doubles have none, except
+    /// the greatest ones.
     pub(crate) fn exact(self) -> Option<f64> {
         match self {
             Number::Float(x) => Some(x),

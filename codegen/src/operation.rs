@@ -33,8 +33,8 @@ pub enum Un {
     CountOnes,
     /// Leading zeros.
     LeadingZeros,
-    /// The number itself, in a register of its own: what one register is constrained by, as to be next to others that are stored
-    /// with it, does not constrain the other.
+    /// The number itself, in a register of its own: constraints on one register, such as being adjacent to others of a vector
+    /// store, do not constrain the other.
     Apart,
     Not,
 }

@@ -141,7 +141,7 @@ struct Origins<'p> {
     idle: BTreeSet<Id>,
     /// See [`crate::fills::operands`].
     operands: BTreeSet<Id>,
-    /// Tensors and what they are copied to: `sum = sum + x` adds to another tile first, which then is copied to `sum`.
+    /// Tensors and the targets of their copies: `sum = sum + x` adds to another tile first, which then is copied to `sum`.
     assigned: BTreeSet<(Id, Id)>,
 }
 
@@ -286,7 +286,7 @@ impl Origins<'_> {
         }
     }
 
-    /// Does a loop or a condition decide what is known of these elements?
+    /// Does the analysis of these elements depend on a loop or a condition?
     fn is_idle(&self, view: &View, state: &State) -> bool {
         let begun = || state.get(&view.tensor).is_some_and(|of| of.begun.is_some() && of.edges.is_some());
         self.idle.contains(&view.tensor) || begun()
@@ -333,7 +333,7 @@ impl Origins<'_> {
     }
 
     /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
-    /// shared memory, of whatever came of others' writes: a fixed point.
+    /// shared memory, also writes computed from others' writes: a fixed point.
     fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State) {
         let mut entry = state.clone();
         loop {
@@ -354,7 +354,7 @@ impl Origins<'_> {
     }
 }
 
-/// Forgets what depends on the variables of a body, and on the integers that it reads, at its end.
+/// Forgets edges and coordinates that depend on the variables of a body, or on the integers that it reads, at its end.
 fn leave(body: &[Stmt], vars: &[Id], state: &mut State) {
     let mut taken = Vec::new();
     body.iter().for_each(|stmt| {

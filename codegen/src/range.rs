@@ -19,7 +19,7 @@ pub(crate) use numbers::{Known, Numbers};
 /// Largest extent that a launch accepts: whole tiles that exceed it still have 32-bit coordinates.
 pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
 
-/// The largest value of a size, whatever is launched; sizes are not negative.
+/// The largest value of a size in any launch; sizes are not negative.
 ///
 /// ```
 /// use tilewright_codegen::range::{MOST_EXTENT, most};
@@ -136,7 +136,7 @@ impl Program {
         divisors.filter(|(size, _)| *size == of).fold(1, |all, (_, n)| lcm(all, n))
     }
 
-    /// A number that divides a sum of coordinates, whatever is launched; 0 for the constant 0.
+    /// A number that divides a sum of coordinates in every launch; 0 for the constant 0.
     pub(crate) fn divisor(&self, of: &Affine) -> i64 {
         let term =
             |(coord, factor): &(Coord, i64)| self.divisor_of(coord).checked_mul(*factor).unwrap_or(*factor);

@@ -23,7 +23,7 @@ pub struct Report {
     pub intensity: Option<f64>,
     /// Facts that the fastest variant assumes and launch checks.
     pub needs: Vec<String>,
-    /// Arguments that a launch copies to aligned rows first, where the needs do not hold of them and the copy is
+    /// Arguments that a launch copies to aligned rows first, where the needs are false for them and the copy is
     /// worth its time.
     pub packs: Vec<String>,
     /// The questions that the checks left undecided.

@@ -19,8 +19,8 @@ pub enum Queue {
     CpAsync,
     /// Bulk stores of a thread.
     Bulk,
-    /// Bulk stores of a thread, until they have read shared memory: its array may be reused, while the result
-    /// need not be in global memory yet.
+    /// Bulk stores of a thread, until they have read shared memory: its array may be reused, although the
+    /// result may not be in global memory yet.
     BulkRead,
     /// wgmma groups of a warpgroup.
     Wgmma,

@@ -195,7 +195,7 @@ impl View {
     }
 }
 
-/// Indexes one mode: what remains goes to `kept`, steps along the tensor's modes to `steps`.
+/// Indexes one mode: the remaining modes go to `kept`, steps along the tensor's modes to `steps`.
 pub(crate) fn slice_mode(
     mode: &Layout,
     at: &At,

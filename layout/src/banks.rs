@@ -49,7 +49,7 @@ pub struct BankReport {
 /// The bank with the worst conflict.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BankConflict {
-    /// The bank, 0 to 31; for wide accesses the first of the banks that conflict alike.
+    /// The bank, 0 to 31; for accesses of several banks, the first of the banks with equal conflicts.
     pub bank: u32,
     /// The lanes whose words conflict in this bank, as a mask.
     pub lanes: u32,

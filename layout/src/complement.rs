@@ -49,9 +49,9 @@ impl Layout {
     ///
     /// - `R` is ordered: each of its strides is at least the extent times the stride before;
     /// - no two sums of an offset of this layout and one of `R` are equal;
-    /// - all of them lie below `size`, rounded up to whole periods: what repeats has the period of the
-    ///   largest extent times its stride, or, where modes interleave, the largest offset more than the
-    ///   closest two elements are apart;
+    /// - all of them lie below `size`, rounded up to whole periods: the period is the largest extent
+    ///   times its stride, or, where modes interleave, the largest offset plus the distance of the
+    ///   closest two elements;
     /// - where each stride is a multiple of the extent times the stride before it, everything below that is
     ///   covered.
     ///
@@ -189,8 +189,8 @@ impl Layout {
         Some(self.offsets().ok()?.all(|at| seen.insert(at)))
     }
 
-    /// Coordinates that both layouts map, in the same order, to consecutive offsets from 0: as far as whole
-    /// modes and a part of one more lead.
+    /// Coordinates that both layouts map, in the same order, to consecutive offsets from 0: up to whole
+    /// modes and a part of one more.
     ///
     /// ```
     /// use tilewright_layout::layout;

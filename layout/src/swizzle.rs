@@ -448,8 +448,8 @@ impl Composed {
         self.map(|layout| layout.zipped_divide(tiler))
     }
 
-    /// See [`Layout::tile_to_shape`]. Copies of a block that fills whole blocks of the swizzle are all
-    /// swizzled alike; otherwise the swizzle of a copy depends on its position.
+    /// See [`Layout::tile_to_shape`]. Copies of a block that fills whole blocks of the swizzle all
+    /// have the same swizzle; otherwise the swizzle of a copy depends on its position.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};

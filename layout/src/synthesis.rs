@@ -211,7 +211,7 @@ impl SharedTile {
     /// tile wins.
     ///
     /// **Swizzles** `Sw<b,m,s>` are tried by growing `b`, then `m`, then `s`, first downwards, then upwards, all that
-    /// can make a difference: those that XOR bits above the banks onto bank bits, and, for elements of one or two
+    /// can make a difference: swizzles that XOR bits above the banks onto bank bits, and, for elements of one or two
     /// bytes, bits inside a word onto word bits. Every other swizzle leaves as many conflicts as a smaller one, or
     /// splits vectors. They are tried on the layout without its padding, then on the plain one. "No swizzle" means that
     /// no XOR of one group of bits onto another is free of conflicts on either.

@@ -107,7 +107,7 @@ impl Builder {
     }
 
     /// A software-pipelined loop over `0..extent`: its copies from global to shared memory run `stages - 1`
-    /// iterations ahead. The body copies, then uses what it copied, without waits or barriers; see
+    /// iterations ahead. The body copies tiles, then uses them, without waits or barriers; see
     /// [`crate::pipeline`].
     ///
     /// ```
@@ -299,7 +299,7 @@ impl Builder {
         Ok(())
     }
 
-    /// A symbol of its own for an extent that is computed from others: a launch checks that it has the
+    /// A new symbol for an extent that is computed from others: a launch checks that it has the
     /// computed value.
     pub(crate) fn computed(&mut self, of: &Affine) -> Result<Value> {
         let text = crate::verify::text(&self.program, of).trim_matches('`').to_owned();
@@ -462,7 +462,7 @@ impl Builder {
         self.push(Op::Sync);
     }
 
-    /// A cluster barrier: what threads wrote to each other's shared memory before is visible to all.
+    /// A cluster barrier: earlier writes to each other's shared memory become visible to all.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};

@@ -300,7 +300,7 @@ impl Builder {
         view.broadcast(shape)
     }
 
-    /// How many blocks there are along an axis: the product of these sizes. For kernels that compute tile
+    /// Sets the number of blocks along an axis: the product of these sizes. For kernels that compute tile
     /// coordinates from the block index.
     ///
     /// ```

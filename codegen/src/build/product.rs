@@ -88,7 +88,7 @@ impl Builder {
     }
 
     /// An asynchronous product that replaces its accumulator, by an instruction that can start from zero (wgmma). The
-    /// compiler leaves such products in flight where it would wait for others, as it does before it clears registers.
+    /// compiler leaves such products in flight. With others, it would wait for them before it clears registers.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement};

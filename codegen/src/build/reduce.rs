@@ -34,7 +34,7 @@ impl Builder {
         self.reduce_beyond(from, to, with, across, None)
     }
 
-    /// A reduction whose author says what out-of-bounds elements contain: the identity of the operation. All
+    /// A reduction whose author says that out-of-bounds elements are the identity of the operation. All
     /// elements are combined as they are.
     ///
     /// ```

@@ -9,7 +9,7 @@ use crate::view::View;
 
 impl Builder {
     /// Combines each element, or tuple, with all elements before it, by an associative function. `carry`, if
-    /// there is one, comes before the first element, and becomes the combination of everything: scans of
+    /// there is one, comes before the first element, and becomes the combination of all elements: scans of
     /// consecutive tiles continue one another. It has one element for all that are scanned together.
     ///
     /// ```

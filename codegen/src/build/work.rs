@@ -273,7 +273,7 @@ impl Builder {
     }
 
     /// A function that reads coordinates of whole tiles which are in no tensor of the user, such as a tile that was
-    /// filled, gets another input, [`Program::is_coordinates`]: there the coordinates are those within the tile.
+    /// filled, gets another input, [`Program::is_coordinates`]: its coordinates are the coordinates within the tile.
     fn coordinates_in_tile(&mut self, op: &mut Op) -> Result<()> {
         let whole = is_cooperative(&self.program, self.by, op);
         let Op::Map { ins, to, value } = op else { return Ok(()) };

@@ -137,7 +137,7 @@ impl<'p> Walk<'p, '_> {
                 self.write(stmt, to, what, state);
             }
             Op::Fold { from, to, across, .. } => {
-                // Entries are chosen together: each comes from whatever any of them does.
+                // Entries are chosen together: each has the origins of all.
                 let mut parts: Vec<_> =
                     from.iter().zip(to).map(|(from, to)| self.reduced(from, to, *across, state)).collect();
                 parts.extend(to.iter().map(|to| self.read(to, state)));

@@ -20,7 +20,7 @@ enum Reach {
     Tile(i128),
     /// Up to this number of elements, by the iterations of a loop.
     Loop(Id, i128),
-    /// As far as whole tiles of `over` elements, or as the tiles of a loop that takes `step` elements for each of them.
+    /// Up to the end of whole tiles of `over` elements, or of a loop's tiles with `step` elements for each.
     Rounded { var: Id, over: i64, step: i64, up: bool },
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Map {
     reach: Vec<(i64, i64)>,
 }
 
-/// A map and its offset: what loop variables contribute is the same for all threads.
+/// A map and its offset: the part from loop variables is the same for all threads.
 #[derive(Clone, Debug)]
 pub(super) struct Place {
     map: Rc<Map>,
@@ -67,8 +67,8 @@ struct Key {
     actors: Actors,
 }
 
-/// The largest aligned blocks of a tensor that every view of it shows whole or not at all: elements of one block need
-/// no distinction.
+/// The largest aligned blocks of a tensor that every view contains whole or not at all: elements of one block need no
+/// distinction.
 #[derive(Debug)]
 struct Grains {
     /// For each mode the extent of a block, and how many blocks there are.
@@ -186,7 +186,7 @@ impl<'p, 'b> Maps<'p, 'b> {
             view.limits.iter().map(|limit| if limit.is_some() { i64::MIN } else { i64::MAX }).collect();
         let threads: Vec<u32> = match (actors.elected, base.iter().all(|base| base.terms.is_empty())) {
             (true, _) => elected(self.program, actors).collect(),
-            // Threads are alike: two of them are enough, and one of another warp.
+            // All threads access the same elements: two of them are enough, and one of another warp.
             (false, true) => {
                 let Range { start, end } = actors.threads;
                 [start, start + 1, end - 1].into_iter().filter(|thread| *thread < end).collect()
@@ -322,8 +322,8 @@ impl Grains {
     }
 }
 
-/// The largest block that a view shows whole along a mode of its tensor: the greatest common divisor of its consecutive
-/// elements and of all that it is moved by.
+/// The largest block that a view contains whole along a mode of its tensor: the greatest common divisor of its run of
+/// consecutive elements and of its offsets.
 fn of_view(view: &View, mode: usize) -> i64 {
     let mut leaves: Vec<(i64, i64)> = Vec::new();
     for (extent, stride) in view.layout.leaves() {

@@ -139,7 +139,7 @@ impl Printer<'_> {
         self.set(guard, &target, &[source]);
     }
 
-    /// A value and a store of it, where no other statement uses the registers in between: one statement.
+    /// Prints a value and its store as one statement, where no other statement uses the registers in between.
     pub(super) fn copy(&mut self, body: &[Stmt], at: usize) -> bool {
         let Some((stored, access)) = self.copied(body, at) else { return false };
         let (value, Some(Op::Store { to, guard, .. })) =

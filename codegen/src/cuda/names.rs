@@ -97,7 +97,7 @@ impl Names {
     }
 }
 
-/// Taken names, and where to look for the next free one of many alike.
+/// Taken names, and where to look for the next free number of a name.
 #[derive(Default)]
 struct Taken {
     names: HashSet<String>,

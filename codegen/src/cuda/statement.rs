@@ -32,7 +32,7 @@ impl Printer<'_> {
         self.depth -= 1;
     }
 
-    /// An empty line before a comment, and around what takes several lines.
+    /// An empty line before a comment, and around statements of several lines.
     fn spacing(&mut self, body: &[Stmt], at: usize) {
         let long = |stmt: &Stmt| {
             matches!(stmt.op, Op::For { .. } | Op::If { .. } | Op::When { .. } | Op::Roles(_) | Op::Elect(..))

@@ -166,7 +166,7 @@ impl Args {
 /// Names of tiles that nobody names are made from others' while they are at most so long.
 const LONGEST_MADE: usize = 24;
 
-/// A name for an unnamed tile: the name of another tile, and what this one is of it.
+/// A name for an unnamed tile: the name of another tile, and its relation to that tile.
 pub(super) fn made_from(name: &str, what: &str) -> String {
     match name.len() + what.len() < LONGEST_MADE {
         true => format!("{name}_{what}"),

@@ -75,8 +75,7 @@ impl Evaluator {
         }
     }
 
-    /// A tile for arithmetic that is not computed yet. Conditions are kept in a tile too: what they have compared may
-    /// change.
+    /// A tile for arithmetic that is not computed yet. Conditions are kept in a tile too: their operands may change.
     pub(super) fn settled(&mut self, value: Value, naming: &[String], span: Span) -> Value {
         match value {
             Value::Elements(of) if of.tile.is_none() => {

@@ -274,8 +274,8 @@ impl Evaluator {
         }
     }
 
-    /// Does a number in an index name no element of a tile, whatever runs? Reports it. Numbers that are computed, as in an
-    /// unrolled loop, may: out-of-bounds elements are 0.
+    /// Is a number in an index out of the tile in every launch? Reports it. Numbers that are computed, as in an unrolled
+    /// loop, may: out-of-bounds elements are 0.
     fn is_outside(&mut self, view: &View, index: &Expr) -> bool {
         let entries = match &index.kind {
             ExprKind::Tuple(entries) => &entries[..],

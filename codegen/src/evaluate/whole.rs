@@ -21,8 +21,8 @@ impl Evaluator {
         whole::is_whole(self.builder.program(), view)
     }
 
-    /// Registers for a function of these: a whole tile of their broadcast shape where they are whole tiles,
-    /// and else a fragment of the shape of the first.
+    /// Registers for a function of these views: a whole tile of their broadcast shape if they are whole
+    /// tiles, otherwise a fragment of the shape of the first.
     pub(super) fn room_for(&mut self, name: &str, elem: Elem, of: &[View]) -> Result<View, Problem> {
         pair::joint(of)?;
         if let Some(part) = of.iter().find(|view| !self.is_whole(view)) {

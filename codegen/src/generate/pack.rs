@@ -16,7 +16,7 @@ use crate::view::{At, View};
 
 /// Bytes of the tile of a block.
 const TILE: i64 = 8192;
-/// Rows of the copy in a tile, and most of them where these are adjacent in the argument.
+/// Rows of the copy in a tile, and the most of them where rows are adjacent in the argument.
 const LINES: [i64; 2] = [32, 64];
 /// Bytes of the argument that are adjacent then.
 const ACROSS: i64 = 128;

@@ -80,8 +80,8 @@ pub(super) fn arguments(
     Ok((sizes, hollow))
 }
 
-/// The values of the sizes for arguments that have been checked, some of them replaced by copies as a variant of this form reads
-/// them. All variants have the same tensors; only copies may have another contiguous mode than the first variant's.
+/// The values of the sizes for checked arguments. Some are replaced by copies, as a variant of this form reads them. All
+/// variants have the same tensors; only copies may have another contiguous mode than the first variant's.
 pub(super) fn sizes(
     rules: &Rules,
     kernel: &Generated,
@@ -280,7 +280,7 @@ impl Of<'_> {
         }
         let is_empty = tensor.extents.contains(&0);
         for (mode, (&wanted, &given)) in strides.iter().zip(&tensor.strides).enumerate() {
-            // A mode of extent 1 has one coordinate, whatever its stride, and a tensor without elements has none.
+            // A mode of extent 1 has one coordinate for any stride, and a tensor without elements has none.
             if tensor.extents[mode] <= 1 || is_empty {
                 continue;
             }
@@ -403,9 +403,9 @@ fn required(rules: &Rules, kernel: &Generated, bound: &[Option<Bound>]) -> Resul
     Ok(())
 }
 
-/// A tensor without elements has sizes that violate every variant's assumption of at least 1: nothing is
-/// launched then, which is right only where there is nothing to write, or no block to write it. Otherwise, if only loops
-/// read such tensors, the kernel without them serves the launch.
+/// A tensor without elements has sizes that violate every variant's assumption of at least 1. No kernel is launched
+/// then, which is right only where no element is written, or no block would write one. Otherwise, if only loops read
+/// such tensors, the kernel without them serves the launch.
 fn written_extents(
     rules: &Rules,
     kernel: &Generated,

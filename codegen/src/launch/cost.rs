@@ -79,7 +79,7 @@ pub enum Limit {
 pub(super) struct Rule {
     pub(super) cost: Cost,
     pub(super) steps: Size,
-    /// What the iterations run over, and how many elements of it one has.
+    /// The extent that the iterations run over, and how many elements of it one has.
     pub(super) extent: Option<(Size, u32)>,
     /// All axes: each factor, and where it counts tiles, the extent without rounding, with the elements of a tile.
     pub(super) grid: Vec<(Size, Option<(Size, u32)>)>,

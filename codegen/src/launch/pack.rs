@@ -59,7 +59,7 @@ impl Plan {
         all
     }
 
-    /// Why an argument is packed: what does not hold of the argument itself. `kernel` is the plan's.
+    /// Why an argument is packed: the condition that is false for the argument itself. `kernel` is the plan's.
     pub fn why(&self, kernel: &Generated, packed: &Packed) -> String {
         packed.why.text(kernel, self.variant)
     }
@@ -257,8 +257,8 @@ impl<'p> Packing<'p> {
         self.of_classes[class].as_ref().is_some_and(Option::is_some)
     }
 
-    /// For a class that cannot run on the arguments themselves: an argument is packed if rows are read along another mode, or if
-    /// more facts hold then.
+    /// For a class that cannot run on the arguments themselves: an argument is packed if rows are read along another mode, or
+    /// if more facts are true then.
     fn candidate(&mut self, class: usize) -> Option<Copies> {
         let rules = self.rules;
         let packs = || rules.classes[class].packs.iter().copied();

@@ -127,7 +127,7 @@ pub(super) struct Alternative {
     pub(super) competes: bool,
 }
 
-/// A kernel's launch rules: what each variant requires and costs, and how many blocks it has.
+/// A kernel's launch rules: the requirements and costs of each variant, and the number of its blocks.
 ///
 /// ```
 /// use tilewright_codegen::Definition;

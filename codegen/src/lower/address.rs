@@ -206,7 +206,7 @@ impl Lower<'_> {
         self.exprs().mul(digit, scale)
     }
 
-    /// An offset with some of its bits XORed. Terms that are multiples beyond those bits are added after the
+    /// An offset with some of its bits XORed. Terms that are multiples above those bits are added after the
     /// XOR: constants become immediate offsets of the instruction, and nearby accesses share the XOR.
     fn flipped(&mut self, offset: Ix, flip: Ix, swizzle: Swizzle) -> Ix {
         let beyond = 1 << (swizzle.base() + swizzle.bits() + (-swizzle.shift()).max(0).unsigned_abs());

@@ -151,8 +151,8 @@ impl Lower<'_> {
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
     }
 
-    /// An access of `width` elements along leaf `which`, from that at `at` on, which `access` makes of all of them. A vector
-    /// that is partly out of bounds is accessed element by element.
+    /// An access of `width` elements along leaf `which`, from the element at `at` on, which `access` emits for each piece. A
+    /// vector that is partly out of bounds is accessed element by element.
     pub(super) fn access(
         &mut self,
         (view, leaves): (&View, &[Leaf]),
@@ -212,8 +212,8 @@ impl Lower<'_> {
         self.exprs().all(condition, below)
     }
 
-    /// `at < end`. Where all but the last iterations of an unrolled loop are known to be below the least that a size can be,
-    /// the loop's variable is compared first, which the compiler does.
+    /// `at < end`. Where all but the last iterations of an unrolled loop are known to be below the least value of a size,
+    /// the loop's variable is compared first, and the compiler evaluates that comparison.
     fn is_below(&mut self, at: Ix, end: Ix) -> Ix {
         let below = self.exprs().lt(at, end);
         let exprs = &self.kernel.exprs;

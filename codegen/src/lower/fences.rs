@@ -77,7 +77,7 @@ impl Fences<'_> {
     }
 }
 
-/// Does a statement publish what its threads have done, or issue an access through the async proxy?
+/// Does a statement publish its threads' accesses, or issue an access through the async proxy?
 fn publishes(op: &Op) -> bool {
     let own = match op.order() {
         Order::Barrier | Order::Arrive | Order::Fence(Fence::Threads(Scope::Warp)) => true,

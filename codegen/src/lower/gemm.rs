@@ -10,8 +10,8 @@ use crate::tile::{Multiply, Order};
 use crate::view::View;
 
 impl Lower<'_> {
-    /// A product by a row of the table: elements of one thread in this order, or tiles of a warp or warpgroup, which may
-    /// stay in flight, and begin from zero.
+    /// A product by a row of the table: elements of one thread in this order, or tiles of a warp or warpgroup, whose
+    /// products may remain in flight, and begin from zero.
     pub(super) fn gemm(
         &mut self,
         how: Multiply,

@@ -468,7 +468,7 @@ impl Order {
     }
 }
 
-/// Is the function known to give the same, whichever of two elements is first?
+/// Is the function known to be commutative?
 fn commutes(all: &Combined<'_>) -> bool {
     match all.how {
         How::Functions([Expr::Bin(with, x, y)]) => {

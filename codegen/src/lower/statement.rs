@@ -201,7 +201,7 @@ impl Lower<'_> {
         if !self.kernel.exprs.any(end, &|int| matches!(int, Int::Min(..) | Int::Max(..) | Int::Select(..))) {
             return end;
         }
-        // An iteration ahead has a variable of its own, with the bounds of the loop's.
+        // A prefetched iteration has a variable of its own, with the bounds of the loop's variable.
         let alike = self.program.vars.iter().find(|var| (&var.from, &var.to) == (&of.from, &of.to));
         let name = format!("{}_end", alike.unwrap_or(of).name);
         if self.varies(end) { self.name_here(end, &name) } else { self.name(end, &name) }
@@ -261,8 +261,8 @@ impl Lower<'_> {
         let mut rest = self.exprs().sub(right, others);
         if let Some(Coord::Begin { iteration, of, tile }) = begin {
             // In the first iteration all of K is left, though the tile may be partial. This is written as a
-            // minimum: from a difference a compiler would see that it is a multiple of the tile, and fold the
-            // exit tests of several k-steps.
+            // minimum: a compiler would find that a difference is a multiple of the tile, and fold the exit
+            // tests of several k-steps.
             let later = self.begin_later(&iteration, of, tile);
             let after = self.exprs().sub(rest, later);
             rest = match self.kernel.exprs.get(later).lo {

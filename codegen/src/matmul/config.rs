@@ -120,8 +120,8 @@ impl Config {
         scaled(self.acc, self.out)
     }
 
-    /// The same product of copies of A and B that are contiguous along K, where they are not and wgmma wants them so: their
-    /// elements have not 16 bits, or B is converted.
+    /// The same product with K-contiguous copies of A and B, where these are not K-contiguous and wgmma needs it: their
+    /// elements do not have 16 bits, or B is converted.
     pub(super) fn of_rows_along_k(&self) -> Option<Config> {
         let (a_rows, b_rows) = (self.a_rows || self.dtype.bytes() != 2, true);
         ((a_rows, b_rows) != (self.a_rows, self.b_rows)).then(|| Config { a_rows, b_rows, ..self.clone() })
@@ -189,7 +189,7 @@ impl Config {
     }
 
     /// Is A the left operand of a product by mma.sync? It is where rows of C are contiguous, unless only the transpose has
-    /// an instruction for the tile, which has more rows than columns.
+    /// an instruction for the tile: instructions have more rows than columns.
     fn suits_a_left(&self) -> bool {
         let Some(Effect::Mma { m, n, .. }) =
             TiledMma::row(self.multiplied(), self.acc, self.arch).map(|row| row.effect)

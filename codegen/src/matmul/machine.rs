@@ -17,8 +17,8 @@ use crate::tiled::TiledMma;
 pub(super) const OF_THREADS: [&str; 12] =
     ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
 
-/// The architectures of products whose keys leave it open: the newest with an instruction of its own, the oldest with instructions
-/// for any type, and where the latter does not multiply some, the oldest that does.
+/// The architectures of products whose keys leave it open: the newest with an instruction of its own, the oldest with
+/// instructions for most types, and for other types the oldest that has them.
 const ARCHITECTURES: [u32; 3] = [90, 89, 80];
 
 /// Most warps of a product by mma.sync where their number is not given.
@@ -360,8 +360,8 @@ impl Reader<'_> {
         Some((key, message, help))
     }
 
-    /// The product by wgmma of copies that are contiguous along K, where that is all that wgmma lacks and no keys choose tiles:
-    /// its operands, and its sizes.
+    /// The product by wgmma of K-contiguous copies, where wgmma needs these alone and no keys choose tiles: its operands, and
+    /// its sizes.
     pub(super) fn wgmma_of_copies(&mut self, c: &Config) -> Option<(Config, Vec<hopper::Sizes>)> {
         let of_tiles = OF_WGMMA.iter().chain(&OF_THREADS).chain(&["warps", "swizzle"]);
         let given = of_tiles.into_iter().any(|key| self.find(key).is_some());
@@ -373,8 +373,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The product by mma.sync of copies that are contiguous along K, where ldmatrix loads fragments of these alone and no keys
-    /// choose tiles: its operands, and its plans.
+    /// The product by mma.sync of K-contiguous copies, where ldmatrix loads fragments of these alone and no keys choose
+    /// tiles: its operands, and its plans.
     pub(super) fn mma_sync_of_copies(&mut self, c: &Config) -> Result<Option<(Config, Vec<tensor::Plan>)>> {
         let given =
             ["bm", "bn", "bk", "stages", "warps", "swizzle"].iter().any(|key| self.find(key).is_some());

@@ -149,8 +149,8 @@ impl Config {
         self.staged[usize::from(rows)] || (narrow && self.ahead.stages > 1 && !self.narrow)
     }
 
-    /// Are sums stored as they are? Registers of a vector must be next to each other, which the products are not to be constrained
-    /// by: their operands are then in one bank of registers more often.
+    /// Are sums stored as they are? Registers of a vector must be adjacent. That must not constrain the products: their
+    /// operands would be in one bank of registers more often.
     fn stores_sums(&self, gathers: bool) -> bool {
         let changed = self.epilogue.is_some() || self.bias.is_some() || self.scales.contains(&true);
         let changed = changed || self.has_matrices() || self.out != self.acc;
@@ -264,7 +264,7 @@ impl Config {
         Ok((layout, Deal { values, ..Deal::default() }))
     }
 
-    /// The same of a part of them: as many at once as leave an equal number to each thread.
+    /// The same for a part of the tile: the widest vectors that give each thread an equal number.
     fn over_threads(&self, tile: [i64; 2]) -> Result<Fill> {
         let (threads, contiguous) = (self.tc.size()?, usize::from(self.c_rows));
         let widths = if self.narrow { vec![1] } else { vec![4, 2, 1] };
@@ -322,7 +322,8 @@ fn added(b: &mut Builder, c: &Config, parts: &View, groups: i64) -> Result<(View
     Ok((sums, first))
 }
 
-/// The same where the blocks of a cluster split K: each adds some columns or rows of all of them, whichever are contiguous.
+/// The same where the blocks of a cluster split K: each adds some columns or rows of all sums, along the contiguous
+/// mode.
 fn gather_over_cluster(
     b: &mut Builder,
     c: &Config,

@@ -61,7 +61,7 @@ impl Copy {
         }
     }
 
-    /// Vectors along what is contiguous, and the extent of the other mode.
+    /// Vectors along the contiguous mode, and the extent of the other mode.
     fn vectors(self) -> (i64, i64) {
         let Copy { extent, k, rows, vec, .. } = self;
         if rows { (k / vec, extent) } else { (extent / vec, k) }

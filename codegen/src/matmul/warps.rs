@@ -43,8 +43,8 @@ impl Reader<'_> {
 }
 
 impl Config {
-    /// The instruction's rows and columns that a warp multiplies at least: numbers of four bits are converted two fragments
-    /// at once, where these are of the right operand.
+    /// The least rows and columns of instructions that a warp multiplies: for 4-bit numbers in the right operand, two
+    /// fragments are converted at once.
     fn least(&self, row: &Atom) -> Result<[i64; 2]> {
         let Effect::Mma { m, n, .. } = row.effect else { return Err(Problem::new("not a matrix product")) };
         Ok([m.into(), if self.packed.is_some() && self.a_left { 2 * i64::from(n) } else { n.into() }])

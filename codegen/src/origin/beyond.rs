@@ -109,8 +109,8 @@ pub(super) fn join(left: &State, right: &State) -> State {
     both
 }
 
-/// Forgets edges that depend on a loop's variable, which are elsewhere after the loop and in its next iteration, or on an
-/// integer that is read anew.
+/// Forgets edges that depend on a loop's variable, which differ after the loop and in its next iteration, or on an
+/// integer that is read again.
 pub(super) fn forget(state: &mut State, changes: &dyn Fn(&Coord) -> bool) {
     for beyond in state.values_mut() {
         let moves = |edge: &Edge| edge.base.any(changes);
@@ -225,7 +225,7 @@ pub(super) fn taken_over(
     Some(Edge { base, modes, ..edge })
 }
 
-/// How far a step along a leaf of a view goes, which runs through a mode of these digits.
+/// The step of a leaf of a view that runs through a mode of these digits.
 fn step_of(digits: &[(i64, i64)], (extent, by): (i64, i64)) -> Option<i64> {
     let mut below = 1;
     for (count, step) in digits {

@@ -158,7 +158,7 @@ impl Edge {
         self
     }
 
-    /// The coordinate of a mode of this extent, which it runs along, be it by one element.
+    /// The coordinate of a mode of this extent, which it runs along even with extent 1.
     pub(super) fn along_mode(mut self, mode: usize, extent: i64) -> Edge {
         if extent == 1 && self.modes[mode].is_empty() {
             self.modes[mode] = vec![(1, 1)];

@@ -14,7 +14,7 @@ use crate::tile::{Across, Space, Stmt};
 use crate::view::View;
 
 impl Origins<'_> {
-    /// A copy: fills replace what is out of bounds in global memory.
+    /// A copy: fills replace out-of-bounds elements of global memory.
     pub(super) fn copied(
         &mut self,
         by: Id,
@@ -134,7 +134,7 @@ impl Origins<'_> {
         state.insert(to.tensor, beyond);
     }
 
-    /// Updates a tensor's state: a partial write joins with what was known.
+    /// Updates a tensor's state: a partial write is joined with the earlier state.
     pub(super) fn update(&mut self, to: &View, beyond: Beyond, state: &mut State) {
         let tensor = self.program.tensor(to.tensor);
         let beyond = match (tensor.space, self.whole(to)) {

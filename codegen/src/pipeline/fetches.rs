@@ -38,7 +38,7 @@ impl Level {
         }
     }
 
-    /// Does this statement only copy what a loop of this level fetches?
+    /// Does this statement only copy tiles or fragments that a loop of this level fetches?
     fn only_copies(self, program: &Program, stmt: &Stmt) -> bool {
         match &stmt.op {
             Op::Copy { from, to, how, token: None, .. } => self.takes(program, [from, to], how),
@@ -74,7 +74,7 @@ impl<'p> Fetches<'p> {
         };
         let mut fetches = Fetches { program, level, apart: BTreeSet::new() };
         fetches.apart = fetches.copied_again(body);
-        // A single slot still has what an earlier iteration has copied.
+        // A single slot still has the elements of an earlier iteration's copy.
         if ahead.stages > 1 {
             fetches.apart.extend(fetches.read_elsewhere(var, body));
         }

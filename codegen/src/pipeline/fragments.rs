@@ -45,8 +45,8 @@ struct Operand {
 }
 
 /// The k-steps of the product that is the only statement of a loop over tiles, with registers for two of each operand.
-/// `exits` says that the loop is left at the end of K, and where an iteration's tile begins, if that is not a multiple of
-/// the iteration.
+/// With `exits`, the loop is left at the end of K; it also has the start of an iteration's tile, if that is not a
+/// multiple of the iteration.
 pub(super) fn steps(
     schedule: &mut Schedule,
     work: &[Stmt],

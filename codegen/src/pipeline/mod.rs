@@ -268,7 +268,7 @@ fn check(
     refusal.map_or_else(|| reads::check(fetches, body), Err)
 }
 
-/// Checks that what a pipelined loop fills is used in such loops only.
+/// Checks that tensors filled by a pipelined loop are used in such loops only.
 fn alone(
     program: &Program,
     stmt: &Stmt,

@@ -295,7 +295,7 @@ impl Rows {
         Ok(view.tile(&Tiler::from(Tuple::flat(&tile)), &at)?.with_name(&view.name))
     }
 
-    /// A statement about whole tiles as one about this block's rows of them.
+    /// Converts a statement about whole tiles to this block's rows of them.
     fn statement(&mut self, b: &mut Builder, stmt: &Stmt) -> Result<Stmt> {
         let refuse = |what: &str| {
             Problem::new(format!(

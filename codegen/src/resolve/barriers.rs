@@ -128,8 +128,8 @@ impl Forward<Program> for Barriers<'_> {
 }
 
 impl Barriers<'_> {
-    /// The tensors that a statement reads and those that it writes, as far as other threads can see the
-    /// writes; without those that pipelined loops fill, and slots of rings that other threads fill.
+    /// The tensors that a statement reads, and the tensors that it writes visibly to other threads;
+    /// without those that pipelined loops fill, and slots of rings that other threads fill.
     fn touched<'s>(&self, stmt: &'s Stmt) -> (Vec<Id>, Vec<&'s View>) {
         let fills = |id: &Id| {
             let others = |ring: &Ring| ring.to != stmt.by || ring.from == ring.to;

@@ -157,7 +157,7 @@ pub(super) fn shown(view: &View) -> Result<Vec<Option<usize>>> {
     modes.collect()
 }
 
-/// The distribution of a statement's elements, if a view of a tile shows all of them.
+/// The distribution of a statement's elements, if a view of a tile contains all of them.
 pub(super) fn seen(view: &View, own: &Distribution) -> Result<Option<Distribution>> {
     let (shown, extents) = (shown(view)?, super::extents(view)?);
     let full = shown.iter().zip(&extents).all(|(mode, extent)| match mode {

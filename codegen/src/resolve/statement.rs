@@ -35,8 +35,8 @@ impl Resolve {
         Ok(self.tensor(name, elem, Space::Registers { words: false }, layout))
     }
 
-    /// The part of a thread of a tile in registers, converted to the element type of its target if that is narrower:
-    /// elements of later parts of the tile take fewer registers meanwhile.
+    /// A thread's part of a tile in registers, converted to its target's element type if that is narrower: elements
+    /// of later parts of the tile then take fewer registers.
     fn narrowed(&mut self, stmt: &Stmt, from: &View, to: &View, d: &Distribution) -> Result<View> {
         let side = self.side(stmt, from, d, false)?;
         let (elem, wide) = (self.program.tensor(to.tensor).elem, self.program.tensor(from.tensor).elem);

@@ -52,7 +52,7 @@ impl Forward<Program> for Commits<'_> {
                 }
             }
             Op::CommitCopies => groups.commit(),
-            // A ring counts the groups of its own slots: what its waits count has been committed.
+            // A ring counts the groups of its own slots: all groups that its waits count have been committed.
             Op::Publish { ring, .. } if self.program.rings[*ring as usize].is_of_one_group() => {
                 groups.commit()
             }

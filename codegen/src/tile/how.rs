@@ -55,7 +55,7 @@ pub struct Ahead {
     pub producer: bool,
     /// Blocks of a cluster that share the iterations; 1 where each block runs all of them.
     pub split: u32,
-    /// The sums of all threads and blocks that share a result are added, so any of them may sum any part of K.
+    /// The sums of all threads and blocks that share a result are added, so each may sum any part of K.
     pub sums_are_added: bool,
 }
 

@@ -54,8 +54,8 @@ pub struct Program {
     pub tokens: u32,
     /// Requirements on sizes, checked at launch.
     pub requires: Vec<Require>,
-    /// A size that is 0 in every launch of this program: loops without iterations then say which coordinates and edges elements
-    /// have, and are not lowered.
+    /// A size that is 0 in every launch of this program: loops without iterations still determine coordinates and edges of
+    /// elements, and are not lowered.
     pub zero: Option<Symbol>,
     /// How many orders of alternating groups there are; see [`Op::Ordered`].
     pub orders: u32,
@@ -308,8 +308,8 @@ impl Program {
         &self.tensors[id as usize]
     }
 
-    /// Is it no tensor in memory, but what gives elements of a whole tile the coordinates within that tile? It is an
-    /// input of functions, and is not read.
+    /// Is it no tensor in memory, but the input that gives elements of a whole tile their coordinates within the
+    /// tile? It is an input of functions, and is not read.
     pub fn is_coordinates(&self, id: Id) -> bool {
         matches!(self.tensor(id).space, Space::Global { .. })
             && !self.args.iter().any(|arg| matches!(arg, Arg::Tensor(of) if *of == id))

@@ -174,7 +174,7 @@ pub enum Op {
         /// The value.
         least: Affine,
     },
-    /// A cluster barrier: what threads wrote before is visible to the whole cluster.
+    /// A cluster barrier: earlier writes of threads become visible to the whole cluster.
     SyncCluster,
     /// Waits until all but the last `pending` commit groups of this thread's copies are done.
     WaitCopies {

@@ -11,7 +11,7 @@ use crate::tile::{Op, Program, Require, Stmt};
 /// One more than the largest `i32`.
 const LIMIT: i64 = 1 << 31;
 
-/// The integers of a statement's functions that are neither converted right where they stand nor compared with one another.
+/// The integers of a statement's functions that are neither converted directly nor compared with one another.
 pub(super) fn of_statement(stmt: &Stmt) -> Vec<&Affine> {
     let mut left: Vec<&Expr> = match &stmt.op {
         Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => vec![value],

@@ -15,7 +15,7 @@ pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Proble
     let group = program.groups[by as usize].threads;
     let threads = if group > 0 { group } else { program.threads() };
     let (to, message) = match op {
-        // One elected thread performs it, or it says itself which thread copies what.
+        // One elected thread performs it, or it specifies itself which thread copies which elements.
         Op::Copy { how: How::Atom(_), .. } => return None,
         Op::Copy { from, to, .. } if !from.per_thread() && !registers(from) => {
             (to, format!("every thread would copy the whole of `{}` to `{}`", from.name, to.name))

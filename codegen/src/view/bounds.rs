@@ -50,7 +50,7 @@ impl View {
         })
     }
 
-    /// Wherever its origin is, as the coordinates that vary take other values, are these the same elements or none of them?
+    /// For all values of the varying coordinates, does the view have the same elements or none of them?
     pub(crate) fn is_aligned(&self, varies: &dyn Fn(&Coord) -> bool) -> bool {
         self.base.iter().zip(self.reach()).all(|(base, reach)| {
             let Some((first, last)) = reach else { return !base.any(varies) };
@@ -69,8 +69,8 @@ impl View {
         self
     }
 
-    /// The same with others read instead, from the first on. Where copies bypass the L1 cache and all blocks at an edge read the
-    /// last row again and again, they wait for one slice of the L2 cache.
+    /// The same with other elements read instead, from the first on. If copies bypass the L1 cache and all blocks at an edge
+    /// read the last row repeatedly, they wait for one slice of the L2 cache.
     pub fn wrapped(self, mode: usize) -> View {
         View { wraps: true, ..self.clamped(mode) }
     }

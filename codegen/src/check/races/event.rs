@@ -181,7 +181,7 @@ pub(super) fn actors(program: &Program, stmt: &Stmt, env: &Env) -> Actors {
     Actors { by: stmt.by, threads: warps.start * 32..end, elected: elects(stmt) }
 }
 
-/// The warps of the members of a group that run this, or the parts of them.
+/// The warps of a group's members, as far as they run this.
 pub(super) fn members(program: &Program, group: Id, env: &Env) -> Vec<Range<u32>> {
     let cut = |all: Range<u32>| all.start.max(env.warps.start)..all.end.min(env.warps.end);
     trace::members(program, group).map(cut).filter(|part| !part.is_empty()).collect()

@@ -28,7 +28,7 @@ impl<'p> Walk<'p, '_> {
                     continue;
                 }
                 if self.state.all_know(now.warps, past) {
-                    // Other lanes of the warp know of it, too: only barriers tell a warp of itself.
+                    // Other lanes of the warp know of it, too: a warp learns of its own accesses by barriers alone.
                     continue;
                 }
                 let unordered = |by: u32, thread: u32| {

@@ -15,7 +15,7 @@ use crate::thread::{Id, Unroll};
 use crate::tile::{Expr, How, Program, Ring, Stmt};
 use crate::view::{At, View};
 
-/// Diagnostics, each its span and its text, or what is undecided.
+/// Diagnostics, each its span and its text, or undecided questions.
 fn said(program: Program) -> String {
     let outcome = finish(program, Vec::new(), Vec::new(), &[]);
     let mut all: Vec<String> =

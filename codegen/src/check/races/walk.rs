@@ -120,8 +120,8 @@ impl<'p, 'b> Walk<'p, 'b> {
         }
     }
 
-    /// Runs groups concurrently, until all are done or nobody can go on: the first iterations of one group's loops may
-    /// not hand over as much as another group's wait for.
+    /// Runs groups concurrently, until all are done or nobody can go on: with only the first iterations of loops, one
+    /// group may hand over fewer slots than another waits for.
     pub(super) fn run(&mut self, roles: Vec<Role<'p>>) {
         let mut all: Vec<Running<'p>> = roles.into_iter().map(Running::new).collect();
         let live = all.iter().fold(0, |live, group| live | group.warps);
@@ -153,7 +153,7 @@ impl<'p, 'b> Walk<'p, 'b> {
         }
     }
 
-    /// Reports a group that waits for what no other group ever does: for a full slot, or for a free one.
+    /// Reports a group that waits for a slot that no other group ever fills or frees.
     fn waits_forever(&mut self, group: &Running<'p>, full: bool) -> bool {
         let Some(Step::Do(stmt, _)) = group.role.steps.get(group.at) else { return false };
         let (ring, never) = match (&stmt.op, full) {
@@ -321,7 +321,7 @@ impl<'p, 'b> Walk<'p, 'b> {
     }
 
     /// A wait tests the parity of a phase alone, so it must be over before the next phase of the same mbarrier completes:
-    /// whoever completes that must know of all warps that have waited, and not just of one that goes ahead of the others.
+    /// the thread that completes it must know that all warps have waited, not just the first of them.
     fn in_time(&mut self, of: (End, Id, i64), known: &Clock) {
         let waiters = self.waiters.remove(&of).unwrap_or_default();
         for Waiter { stmt, warps, time } in waiters {

@@ -51,7 +51,7 @@ impl Split {
     }
 }
 
-/// The rows of a tile that all threads of a warpgroup split at once, as wide as some of them divide it.
+/// The rows of a tile that all threads of a warpgroup split at once, with the widest vectors that divide it.
 fn rows_at_once(bn: i64, bk: i64) -> Result<(i64, Fill)> {
     for wide in [WIDE, WIDE / 2, 1] {
         let even = |rows: &i64| rows * bk % (THREADS * wide) == 0 && bn % rows == 0;

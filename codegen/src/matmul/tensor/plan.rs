@@ -35,8 +35,8 @@ pub(in crate::matmul) struct Usual {
     pub(in crate::matmul) sums: i64,
 }
 
-/// Good sizes for a type of the operands: less than 99 KiB of shared memory, which every architecture has, or rows of
-/// 128 bytes along K where four stages of them fit.
+/// Default sizes for a type of the operands: less than 99 KiB of shared memory, which every architecture has, or rows
+/// of 128 bytes along K where four stages of them fit.
 pub(in crate::matmul) fn usual(c: &Config) -> Usual {
     let (elem, terms) = (c.dtype, c.precision.terms());
     let square = 64 * 64;

@@ -120,8 +120,8 @@ fn has_epilogue_tile(c: &Config, plan: &Plan) -> Result<bool> {
     Ok(c.out.bytes() < 4 && plan.mma.parts_of_k()? == 1)
 }
 
-/// What fits in shared memory: two buffers, so that one is written while bulk copies store the other, unless that leaves
-/// fewer slots than copies need to run ahead.
+/// The stages and buffers that fit in shared memory: two buffers, so that one is written while bulk copies store the
+/// other, unless that leaves too few slots for copies to run ahead.
 fn rooms(c: &Config, plan: &Plan, direct: bool) -> Result<Option<Rooms>> {
     let warps = plan.mma.threads()? / i64::from(WARP);
     let buffer = warps * plan.mma.shape()[0] * wide(c, plan)? * i64::from(c.out.bytes());

@@ -19,7 +19,7 @@ pub(super) enum Thing {
     Number(Id),
     Ring(Id),
     Token(Id),
-    /// Shared and global memory, for what orders all accesses to it.
+    /// Shared and global memory, for statements that order all accesses to it.
     Memory,
 }
 
