@@ -200,8 +200,8 @@ impl Bounds<'_> {
     }
 
     /// How far elements of a view can lie outside of a tensor's coordinates along each mode, if offsets can be assumed to
-    /// fit 32 bits: a launch fact covers addresses near the tensor, and addresses that may be farther away are computed in
-    /// 64. `ahead`: the view is a tile one iteration past the last of a prefetching loop.
+    /// fit 32 bits: a launch fact covers addresses near the tensor, and farther addresses are computed in 64 bits.
+    /// `ahead`: the view is a tile one iteration past the last of a prefetching loop.
     pub(crate) fn small(&self, view: &View, ahead: bool) -> Option<Vec<u32>> {
         let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
         if !global || self.policy == Policy::General {

@@ -89,7 +89,7 @@ impl Test {
         self.integers().iter().any(|at| at.per_thread())
     }
 
-    /// Does it hold for these coordinates, in exact arithmetic? Operands of `&&` and `||` are evaluated from left to right,
+    /// Is it true for these coordinates, in exact arithmetic? Operands of `&&` and `||` are evaluated from left to right,
     /// and only as far as the result depends on them. It has no scalar conditions.
     pub fn exact(&self, lookup: &dyn Fn(&Coord) -> Option<i64>) -> Result<bool, Undefined> {
         Ok(match self {
@@ -102,7 +102,7 @@ impl Test {
         })
     }
 
-    /// Does it hold for these coordinates and scalar arguments?
+    /// Is it true for these coordinates and scalar arguments?
     pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64, holds: &dyn Fn(&Expr) -> bool) -> bool {
         match self {
             Test::Less(a, b) => a.eval(lookup) < b.eval(lookup),

@@ -89,7 +89,7 @@ pub struct Generated {
     pub name: String,
     /// The arguments that a launch passes, in order.
     pub params: Vec<Param>,
-    /// Complete kernels, each with the facts that it assumes; launch takes the first whose facts hold.
+    /// Complete kernels, each with the facts that it assumes; launch takes the first whose facts are true.
     pub variants: Vec<Variant>,
     /// Requirements on sizes, for all variants.
     pub requires: Vec<tile::Require>,

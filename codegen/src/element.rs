@@ -9,7 +9,7 @@ mod sealed {
     pub trait Sealed {}
 }
 
-/// A type that tensors can hold.
+/// An element type of tensors.
 ///
 /// ```
 /// use tilewright_codegen::element::{Element, bf16};

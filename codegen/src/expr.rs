@@ -170,7 +170,7 @@ impl Expr {
         self.leaves(&|leaf| if *leaf == Expr::In(0) { first.clone() } else { leaf.clone() })
     }
 
-    /// Does this hold for it or any of its subexpressions?
+    /// Is the test true for it or any of its subexpressions?
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tile::Expr};

@@ -114,7 +114,7 @@ impl Builder {
         self.partition_tv(view, row, operand, &tv, by)
     }
 
-    /// The elements of a thread in a tile whose elements hold two numbers each, adjacent along K.
+    /// The elements of a thread in a tile whose elements pack two numbers each, adjacent along K.
     pub(crate) fn partition_pairs(
         &mut self,
         view: &View,

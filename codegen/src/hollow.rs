@@ -107,7 +107,7 @@ pub(crate) fn is_empty(program: &Program, var: Id, size: Symbol) -> bool {
     never_less(program, [&var.from, &var.to], size)
 }
 
-/// Does a condition, such as whether a loop has iterations, never hold where this size is 0?
+/// Is a condition, such as that a loop has iterations, always false where this size is 0?
 fn never(program: &Program, test: &Test, size: Symbol) -> bool {
     matches!(test, Test::Less(a, b) if [a, b].iter().any(|at| at.symbols().contains(&size)) && never_less(program, [a, b], size))
 }

@@ -107,7 +107,7 @@ pub struct Expr {
 }
 
 impl Expr {
-    /// Do 32 bits hold every value? Generated code computes other expressions in 64 bits.
+    /// Does every value fit 32 bits? Generated code computes other expressions in 64 bits.
     pub fn is_narrow(&self) -> bool {
         self.lo >= i64::from(i32::MIN) && self.hi <= i64::from(i32::MAX)
     }

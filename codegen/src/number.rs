@@ -110,10 +110,10 @@ impl Number {
         }
     }
 
-    /// Refuses a literal that a type cannot hold.
+    /// Refuses a literal that a type does not represent.
     ///
-    /// Integer types hold integers within their range, written with or without a point. Floating-point types hold every
-    /// number, rounded to nearest, ties to even, as Rust's `as` does, unless it would become infinite.
+    /// Integer types represent integers within their range, written with or without a point. Floating-point types
+    /// represent every number, rounded to nearest, ties to even, as Rust's `as` does, unless it would become infinite.
     pub fn check(self, elem: Elem) -> Result<()> {
         if elem.is_float() {
             // Types of eight bits have no infinity that numbers are rounded to.

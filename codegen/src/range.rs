@@ -98,12 +98,12 @@ impl Range {
         }
     }
 
-    /// Do 32 bits hold every number?
+    /// Does every number fit 32 bits?
     pub fn is_narrow(self) -> bool {
         self.lo >= i128::from(i32::MIN) && self.hi <= i128::from(i32::MAX)
     }
 
-    /// Do 64 bits hold every number and the sum of two? A product of two sizes is one such.
+    /// Do every number and the sum of two fit 64 bits? A product of two sizes is one such.
     pub fn is_wide(self) -> bool {
         const ROOM: i128 = 1 << 62;
         self.lo >= -ROOM && self.hi <= ROOM

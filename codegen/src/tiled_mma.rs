@@ -24,7 +24,7 @@ pub struct TiledMma {
     pub groups: Layout,
     /// The thread group.
     pub of: Id,
-    /// The operand (`a` or `b`) whose tiles hold two numbers of four bits in each element, adjacent along K.
+    /// The operand (`a` or `b`) whose tiles pack two 4-bit numbers in each element, adjacent along K.
     pub pairs: Option<(char, Int4)>,
 }
 
@@ -221,7 +221,7 @@ impl TiledMma {
         TiledMma { of, ..self }
     }
 
-    /// The same for tiles of an operand whose elements, of `u8`, hold two numbers of four bits each, along K.
+    /// The same for tiles of an operand whose elements, of `u8`, pack two 4-bit numbers each, along K.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, narrow::Int4, tiled::TiledMma};
@@ -236,7 +236,7 @@ impl TiledMma {
         TiledMma { pairs: Some((operand, of)), ..self }
     }
 
-    /// The numbers of four bits of an operand's tiles, if its elements hold two each.
+    /// The 4-bit type of an operand's tiles, if its elements pack two numbers each.
     pub(crate) fn pairs_of(&self, operand: char) -> Option<Int4> {
         self.pairs.filter(|(paired, _)| *paired == operand).map(|(_, of)| of)
     }

@@ -121,7 +121,7 @@ impl Layout {
         let count = right.cosize().map_err(within)?;
         let mut rest = self.complement_in(Value::Int(room), op).map_err(within)?;
         if rest.size().map_err(within)? < count {
-            // Gaps that do not fit a whole copy hold too few: the others need room after the block.
+            // Gaps that do not fit a whole copy have too few: the others need room after the block.
             let behind = self.cosize().ok().and_then(|reach| reach.checked_mul(2)?.checked_mul(count));
             let behind =
                 behind.ok_or_else(|| within(LayoutError::new(op, Condition::Overflow { leaf: None })))?;

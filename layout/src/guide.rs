@@ -1,7 +1,7 @@
 //! The algebra from zero.
 //!
-//! Memory is a line of numbered places. It holds a matrix, a tile of one, or a thread's part of it. A
-//! *layout* says which element is at which place. That is all: a layout is a function from coordinates to
+//! Memory is a line of numbered slots. It holds a matrix, a tile of one, or a thread's part of it. A
+//! *layout* says which element is in which slot. That is all: a layout is a function from coordinates to
 //! offsets.
 //!
 //! You can follow along without writing a program: `tilewright layout --table '(4,6):(1,4)'` draws, and
@@ -14,7 +14,7 @@
 //!
 //! ```
 //! use tilewright_layout::{draw::Picture, layout};
-//! let columns = layout!((4, 6) : (1, 4)); // column-major: down a column is one place further
+//! let columns = layout!((4, 6) : (1, 4)); // column-major: down a column is one slot further
 //! assert_eq!(columns.at((2, 3))?.int(), Some(2 * 1 + 3 * 4));
 //! assert_eq!(Picture::of(&columns)?.table(), "\
 //! (4,6):(1,4)
@@ -40,7 +40,7 @@
 //!
 //! ```
 //! use tilewright_layout::layout;
-//! let padded = layout!((128, 8) : (1, 129)); // one unused place after each column
+//! let padded = layout!((128, 8) : (1, 129)); // one unused slot after each column
 //! assert_eq!((padded.size()?, padded.cosize()?), (1024, 1031));
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
@@ -63,7 +63,7 @@
 //!
 //! Cut the columns of that matrix into pairs. A column then has two coordinates, which one of the pair and
 //! which pair, and each has a stride of its own. We still want to say "column 3", so the two stay together in
-//! one mode: `(2,3)` takes the place of `6`.
+//! one mode: `(2,3)` replaces `6`.
 //!
 //! ```
 //! use tilewright_layout::layout;

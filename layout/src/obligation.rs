@@ -69,7 +69,7 @@ impl TileObligation {
         rest == 0 || rest >= self.reach
     }
 
-    /// Does it hold for every value of the symbol?
+    /// Is it true for every value of the symbol?
     fn is_settled(&self) -> bool {
         match self.of {
             Value::Int(extent) => self.holds_for(extent),

@@ -24,8 +24,8 @@ pub struct Padding {
 
 /// A tile with other strides, which keep the order of its modes.
 pub(crate) struct Spread {
-    /// Old and new stride of each level, smallest first. Nothing below the smallest changes; leaves whose
-    /// strides are multiples of the smallest move with it.
+    /// Old and new stride of each level, smallest first. No stride below the smallest changes; leaves
+    /// whose strides are multiples of the smallest move with it.
     steps: Few<(i64, i64)>,
     /// The span of the new layout.
     reach: i64,

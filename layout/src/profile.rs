@@ -1,4 +1,4 @@
-//! The nesting of a hierarchical tuple, without its numbers. Knows nothing of what the leaves mean.
+//! The nesting of a hierarchical tuple, without its numbers. Does not know the meaning of the leaves.
 //!
 //! Flat: for each leaf, how many tuples open just before it and close just after it. `(4,(2,3))` is
 //! `1.0 1.0 0.2`. Congruence is one comparison, a mode is a range of leaves, and depth needs no recursion.

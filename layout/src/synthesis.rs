@@ -216,7 +216,7 @@ impl SharedTile {
     /// splits vectors. They are tried on the layout without its padding, then on the plain one. "No swizzle" means that
     /// no XOR of one group of bits onto another is free of conflicts on either.
     ///
-    /// If nothing is free of conflicts, the answer has the fewest; see [`Synthesis::conflict_free`].
+    /// If no layout is free of conflicts, the answer has the fewest; see [`Synthesis::conflict_free`].
     pub fn synthesize(&self) -> Synthesis {
         let plain = self.excess(&|at| at, u32::MAX);
         let mut paddings_tried = 0;

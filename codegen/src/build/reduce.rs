@@ -95,7 +95,7 @@ impl Builder {
         self.fold_beyond((from, to), with, nothing, across, None)
     }
 
-    /// The same, of elements that hold these values where they are out of bounds: the identity.
+    /// The same, where out-of-bounds elements have these values: the identity.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, thread::Bin, tile::{Across, Expr}};

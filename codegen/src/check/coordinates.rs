@@ -175,7 +175,7 @@ impl<'p> Walk<'p, '_> {
                 self.statements(other, &mut second);
                 *state = join(state, &second);
             }
-            // Concurrent groups: nothing is known about what they write.
+            // Concurrent groups: their writes are unknown.
             Op::Roles(_) | Op::Ordered { .. } => {
                 stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
             }

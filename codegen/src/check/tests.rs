@@ -231,7 +231,7 @@ fn transpose(tile: impl Into<Composed>, inside: impl FnOnce(&mut Builder, &View,
     inside(&mut b, &ts, &tr);
     let out = b.registers_like("out", &tr, 0.0).unwrap();
     b.at(Span(5)).copy(&tr, &out).unwrap();
-    // The registers hold the transposed part.
+    // The registers contain the transposed part.
     let ty = b.parallelize(&gy, &layout!((32, 8) : (1, 32))).unwrap();
     let transposed = ty.rearranged(Layout::from_modes(ty.layout.modes().rev()).unwrap());
     b.at(Span(6)).copy(&out, &transposed).unwrap();
@@ -333,7 +333,7 @@ fn conditions_on_arguments() {
         .unwrap();
     });
     check("a barrier in both arms", both, "");
-    // Two conditions may be mutually exclusive: nothing is proven.
+    // Two conditions may be mutually exclusive: no race is proven.
     let twice = transpose(layout!((32, 32) : (1, 33)), |b, ts, tr| {
         b.sync();
         let neg = Expr::Un(crate::thread::Un::Neg, Box::new(Expr::In(0)));

@@ -279,9 +279,9 @@ impl Printer<'_> {
 /// The width of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Width {
-    /// 32 bits hold the result.
+    /// The result fits 32 bits.
     Narrow,
-    /// 64 bits do.
+    /// The result fits 64 bits.
     Wide,
     /// The range has ended at a limit of 64 bits, where the result wraps.
     Wraps,
@@ -455,7 +455,7 @@ mod tests {
         check("bx * ld", |e, [_, bx, _, ld]| e.mul(bx, ld));
         check("(int)min(ld, (long long)M)", |e, [_, _, m, ld]| e.min(ld, m));
         check("(int)(ld % 8)", |e, [_, _, _, ld]| e.rem(ld, 8));
-        // A product that 64 bits may not hold.
+        // A product that may not fit 64 bits.
         check("(long long)((unsigned long long)ld * ld)", |e, [_, _, _, ld]| e.mul(ld, ld));
         check("M * 5000000000LL", |e, [_, _, m, _]| times(e, m, 5_000_000_000));
         // A fact of the variant bounds the sum.

@@ -5,8 +5,8 @@
 //! deterministic.
 //!
 //! The source has no undefined behaviour, since a compiler would derive bounds from it and remove guards:
-//! - Index arithmetic is `int` where an expression's known range fits, `long long` elsewhere, and wraps where that may not suffice
-//!   (`int`). Variables and operands of 32 bits hold their ranges, which lowering and the simulator check (`Kernel::check_widths`).
+//! - Index arithmetic is `int` where an expression's known range fits, `long long` elsewhere, and wraps where that may not
+//!   suffice (`int`). Lowering and the simulator check 32-bit variables and operands (`Kernel::check_widths`).
 //! - Arithmetic on elements is by operators where ranges prove that C defines the result, else by functions that define it as Rust's
 //!   `wrapping_` functions do; so are shifts, quotients, and conversions of numbers that are out of range (`value`).
 //! - `__restrict__` stands where no other thread writes the elements that are read (`signature`): NVRTC reuses values

@@ -275,7 +275,7 @@ impl<'k> Meter<'k> {
         }
     }
 
-    /// How many iterations ahead of a loop's end a condition ends to hold: 3 of `k + 3 < steps`.
+    /// How many iterations before a loop's end a condition becomes false: 3 for `k + 3 < steps`.
     fn ahead(&self, cond: Ix) -> f64 {
         let exprs = &self.kernel.exprs;
         let Int::Lt(at, _) = exprs.get(cond).int else { return 0.0 };

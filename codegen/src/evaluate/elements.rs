@@ -36,7 +36,7 @@ pub(super) struct Captured {
     /// The inputs before these, one for each parameter.
     pub(super) ins: Vec<View>,
     views: Vec<View>,
-    /// Numbers of places that elements have been loaded from, and the tiles that hold them.
+    /// Numbers of gathered elements' coordinates, and the tiles that contain them.
     pub(super) numbers: Vec<(tile::Expr, View)>,
     /// Is the text under evaluation what is indexed, or an index?
     paused: bool,

@@ -242,7 +242,7 @@ impl Evaluator {
         }
     }
 
-    /// `while condition { … }`, also `loop { … }`: a loop that is left where the condition does not hold.
+    /// `while condition { … }`, also `loop { … }`: a loop that is left where the condition is false.
     pub(super) fn repeat_while(&mut self, condition: &ast::Expr, body: &[ast::Stmt], span: Span) {
         if body.is_empty() {
             let problem = Problem::new("this loop changes nothing, so it never ends");

@@ -56,7 +56,7 @@ impl Exprs {
         self.intern(Int::Eq(a, b), (0, 1), 1, same)
     }
 
-    /// Both hold.
+    /// Both are true.
     pub fn all(&mut self, a: Ix, b: Ix) -> Ix {
         match (self.constant(a), self.constant(b)) {
             (Some(0), _) | (_, Some(0)) => return self.int(0),
@@ -104,7 +104,7 @@ impl Exprs {
         }
     }
 
-    /// It does not hold.
+    /// It is false.
     pub fn not(&mut self, a: Ix) -> Ix {
         match (self.constant(a), self.get(a).int.clone()) {
             (Some(n), _) => self.int(i64::from(n == 0)),

@@ -125,7 +125,7 @@ const IDLE: u32 = 11;
 pub struct Plan {
     /// The index of the kernel's variant: see [`Generated::variant`].
     pub variant: usize,
-    /// Blocks along x, y, z. A zero means that there is nothing to do.
+    /// Blocks along x, y, z. A zero means an empty launch.
     pub grid: [u32; 3],
     /// Sizes that the arguments determine.
     pub symbols: Vec<(Symbol, i64)>,
@@ -170,7 +170,7 @@ impl Plan {
         self.passed_over.iter().enumerate().map(|(variant, why)| why.text(kernel, variant)).collect()
     }
 
-    /// Is there nothing to do?
+    /// Is the launch empty?
     pub fn is_empty(&self) -> bool {
         self.grid.contains(&0)
     }
@@ -266,7 +266,7 @@ pub fn plan(kernel: &Generated, given: &[Given], limits: &Limits) -> Result<Plan
     Rules::of(kernel).plan(kernel, given, limits)
 }
 
-/// The same for one of [`Generated::variants`]: it is refused if its facts do not hold.
+/// The same for one of [`Generated::variants`]: it is refused if its facts are false.
 pub fn plan_of(
     kernel: &Generated,
     variant: usize,

@@ -24,7 +24,7 @@ pub struct Packed {
     pub copy: Tensor,
     /// The launch that copies, of the pack's kernel on [`Packed::arguments`].
     pub plan: Plan,
-    /// Why: what does not hold of the argument itself.
+    /// Why: the condition that is false for the argument itself.
     pub(super) why: Why,
 }
 
@@ -191,7 +191,7 @@ impl<'p> Packing<'p> {
         packing
     }
 
-    /// Why variants of a class do not read the arguments themselves: rows are along another mode, or a fact does not hold.
+    /// Why variants of a class do not read the arguments themselves: rows are along another mode, or a fact is false.
     pub(super) fn unfit(&self, class: usize) -> Option<Why> {
         self.unfit[class]
     }

@@ -74,7 +74,7 @@ pub(super) enum Check {
     Small { arg: usize, beyond: Vec<u32>, strides: Vec<Size> },
 }
 
-/// A fact that does not hold: the number that it is about, if that is known.
+/// A false fact: the number that it is about, if that is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Broken(pub(super) Option<i64>);
 

@@ -63,7 +63,7 @@ fn other_sizes_take_another_variant_and_say_why() {
     assert!(plan.variant > 0);
 }
 
-/// Integers among elements are as wide as sizes make them, and a launch checks that 32 bits hold them.
+/// The widths of integers among elements depend on sizes, and a launch checks that they fit 32 bits.
 #[test]
 fn integers_among_elements_fit_at_launch() {
     let mut b = Builder::new("product");

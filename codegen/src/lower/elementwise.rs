@@ -87,8 +87,8 @@ impl Lower<'_> {
         }
         let Some(to) = sides.pop() else { return Ok(()) };
         let ins = sides;
-        // In place, elements that are read at another position than they are written would be overwritten too
-        // early.
+        // In an in-place update, elements that are read at another position than they are written would be
+        // overwritten too early.
         let moved = |side: &Side| {
             side.view.tensor == to.view.tensor
                 && (side.view.layout != to.view.layout || side.view.base != to.view.base)

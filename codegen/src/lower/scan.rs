@@ -278,7 +278,7 @@ impl Lower<'_> {
         if extent == lanes {
             return Ok(());
         }
-        // Lanes of a run hold the same total.
+        // Lanes of a run have the same total.
         let threads = if step == 1 { lanes } else { 1 };
         let digits = [(extent / lanes, step * lanes / threads)];
         self.over_runs(values, done, &Runs { threads, digits: &digits, name: "threads" })

@@ -224,7 +224,7 @@ mod tests {
         check(vec![copy(0), wait(11)], &[0]);
         check(vec![copy(0), copy(1), wait(11), wait(12)], &[1, 0]);
         check(vec![copy(0), copy(0), wait(21), wait(11)], &[1, 0]);
-        // Nothing to wait for precedes it.
+        // No operation to wait for precedes it.
         check(vec![wait(11), copy(0)], &[]);
         check(vec![copy(0), wait(21)], &[]);
         // Groups without a token count.

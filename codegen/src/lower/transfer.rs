@@ -184,7 +184,7 @@ impl Lower<'_> {
             let elements = lower.elements(at, which, width);
             let guard = lower.guard(&pair.from, from, &elements);
             let source = lower.place_now(&pair.from, from, &elements);
-            // Out of the target's own bounds nothing may be written, not even zeros.
+            // Out of the target's own bounds no element may be written, not even zeros.
             let inside = lower.guard(&pair.to, to, &elements);
             let target = lower.place(&pair.to, to, &elements);
             let mut args = vec![AtomArg::At(target), AtomArg::At(source)];

@@ -4,7 +4,7 @@ use crate::index::{Exprs, Int, Ix};
 use crate::thread::visit::Use;
 use crate::thread::{Id, Op, Stmt};
 
-/// Removes unused names from this list, and those that only they use; nothing outside of it can use them.
+/// Removes unused names from this list, and names that only these use; no statement outside of it can use them.
 pub(super) fn drop_unread(exprs: &Exprs, list: &mut Vec<Stmt>) {
     for at in (0..list.len()).rev() {
         if let Op::Let(id, _) = list[at].op

@@ -322,8 +322,7 @@ fn added(b: &mut Builder, c: &Config, parts: &View, groups: i64) -> Result<(View
     Ok((sums, first))
 }
 
-/// The same where the blocks of a cluster split K: each adds some columns or rows of all sums, along the contiguous
-/// mode.
+/// The same where the blocks of a cluster split K: each adds the sums of some columns or rows, whichever are contiguous.
 fn gather_over_cluster(
     b: &mut Builder,
     c: &Config,

@@ -1,4 +1,4 @@
-//! Reads keys: one function for each kind of value. Knows nothing of what they mean for a product.
+//! Reads keys: one function for each kind of value. Does not know their meaning for a product.
 
 use tilewright_layout::{Composed, Layout};
 

@@ -1,5 +1,5 @@
-//! Products in f32 on CUDA cores where no keys choose a tile: the tiles among which a launch chooses, each with its schedule as
-//! keys. It knows nothing of how a product is computed.
+//! Products in f32 on CUDA cores where no keys choose a tile: the tiles among which a launch chooses, each with its schedule
+//! as keys. It does not know how a product is computed.
 
 use super::product::{CLUSTERS, product};
 use super::{Config, OF_WGMMA, Reader, machine};

@@ -289,7 +289,7 @@ impl Own<'_> {
     }
 }
 
-/// The conditions that all hold where one does.
+/// The conditions that are all true where one is.
 fn conjuncts(test: Test) -> Vec<Test> {
     match test {
         Test::Both(both) => both.into_iter().flat_map(conjuncts).collect(),

@@ -46,7 +46,7 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight
     let mut filled = BTreeSet::new();
     super::each(&body, &mut |stmt| {
         if let Op::Pipelined { var, ahead, body } = &stmt.op {
-            // The loop itself waits for its copies, and nothing else writes there.
+            // The loop itself waits for its copies, and no other statement writes there.
             filled.extend(Fetches::of(program, *var, ahead, body).tensors(body));
         }
     });

@@ -100,7 +100,7 @@ impl Kernel {
 pub enum Fact {
     /// A size or stride is a multiple.
     Divides(Obligation),
-    /// A size is no larger. All variants need it: a launch where it does not hold is refused.
+    /// A size is no larger. All variants need it: a launch where it is false is refused.
     AtMost {
         /// The size.
         of: Value,

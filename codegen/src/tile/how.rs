@@ -33,7 +33,7 @@ pub struct Place {
 }
 
 impl From<u32> for Place {
-    /// A stage, with the place of its number: in a step, statements of later iterations come first.
+    /// A stage, whose position is its number: in a step, statements of later iterations come first.
     fn from(stage: u32) -> Place {
         Place { stage, place: stage }
     }

@@ -131,7 +131,7 @@ impl<'p> Walk<'p, '_> {
         }
     }
 
-    /// An access to a slot of a ring that the group does not hold.
+    /// An access to a slot of a ring that the group does not own.
     fn without_slot(&mut self, event: &Event<'p>) {
         let Some(slot) = event.slot else { return };
         self.say(event.stmt, Fault::Unordered, |walk| {

@@ -45,7 +45,7 @@ pub(super) struct Slot {
     pub(super) hold: Hold,
 }
 
-/// Does a group hold a slot of a ring: after it has waited for it, and before it hands it on?
+/// Does a group own a slot of a ring: after it has waited for it, and before it hands it on?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Hold {
     NotYet,

@@ -253,7 +253,7 @@ impl<'p> Unroll<'p> {
         self.walked.iter().find(|(known, _)| known == of).map(|(_, iterations)| *iterations)
     }
 
-    /// Does a condition hold here?
+    /// Is a condition true here?
     fn holds(&self, test: &Test) -> Option<bool> {
         Some(match test {
             Test::Less(a, b) => self.number(a)? < self.number(b)?,

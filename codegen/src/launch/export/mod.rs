@@ -82,7 +82,7 @@ pub fn export<E: From<Refusal>>(
     Ok(Exported { header, source })
 }
 
-/// Do the types of C hold a launch of the kernel?
+/// Do launches of the kernel fit the types of C?
 fn fits(kernel: &Generated) -> Result<(), Refusal> {
     let [arguments, modes, steps, parameters, maps] = MOST;
     let refuse = |count: usize, what: &str, most: usize| match count > most {
