@@ -31,7 +31,7 @@ pub mod softmax;
 #[path = "../examples/tutorial.rs"]
 pub mod tutorial;
 
-/// The product family with every key at its default.
+/// A product of `matmul_kernel!` with every key at its default.
 pub const MATMUL: MatmulKernel<f32> = matmul_kernel!();
 
 /// Keys of `matmul_kernel!` whose generated kernels are under review: each key by itself, and fast
@@ -72,8 +72,8 @@ pub const PLAIN: &str = "bm=128 bn=128 bk=8 tc=(16,16)";
 pub const WIDE: &str = "name=wide arch=90 bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) schedule=(values=(4,4) vec=4 pad=4 fragments=2 order=row_serpentine) stages=4 \
     alpha_beta=true overlaps=true";
 
-/// The same with both operands copied through registers, which transposes operands that are contiguous along
-/// K.
+/// The same with both operands copied through registers, so that K-contiguous operands are transposed on the
+/// way.
 pub const STAGED: &str = "name=staged arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) \
     stages=2 alpha_beta=true overlaps=true";
 
@@ -81,7 +81,7 @@ pub const STAGED: &str = "name=staged arch=90 schedule=(staged=both values=(4,4)
 pub const TURNED: &str = "name=turned arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) \
     stages=2 alpha_beta=true overlaps=true";
 
-/// Half the threads with half the tile: for sizes that leave wider tiles partly empty.
+/// Half the threads with half the tile: for sizes that would leave larger tiles partly empty.
 pub const SQUARE: &str = "name=square arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=128 bn=128 bk=8 tc=swizzled(2,0,-2,((4,2),(8,2)):((1,32),(4,64))) \
     stages=2 alpha_beta=true overlaps=true";
 

@@ -1,6 +1,6 @@
-//! The commands that inspect, run, draw and measure kernels: of the `tilewright` command, and for kernels of one's own.
+//! The subcommands that inspect, run, draw and measure kernels: of the `tilewright` command, and for your own kernels.
 //!
-//! A program with kernels has them in a binary of its own, say `src/bin/kernels.rs`:
+//! To use them on your own kernels, add a binary to your program, for example `src/bin/kernels.rs`:
 //!
 //! ```no_run
 //! # use std::process::ExitCode;
@@ -17,9 +17,9 @@
 //! }
 //! ```
 //!
-//! `cargo run --bin kernels -- inspect shifted --report` shows it, and so do `run`, `draw`, `choose`, `bench` and `export`; `--help` has
-//! them all. With `default-features = false` nothing that ships with tilewright is compiled. [`Commands`] adds what `run`
-//! compares results with, and what `bench` measures beside a kernel.
+//! Then `cargo run --bin kernels -- inspect shifted --report` prints the kernel's report. `run`, `draw`, `choose`, `bench` and
+//! `export` work in the same way; `--help` lists all subcommands. `default-features = false` leaves out tilewright's own
+//! kernels. [`Commands`] adds references for `run` to compare results with, and peers for `bench` to measure beside a kernel.
 
 #[cfg(feature = "shipped")]
 mod bench;
@@ -67,7 +67,7 @@ const COMMANDS: &[Subcommand] = &[
     Subcommand { command: completions::command, run: completions::run },
 ];
 
-/// The subcommands for kernels of one's own.
+/// The subcommands for your own kernels.
 const OWN: &[Subcommand] = &[
     Subcommand { command: inspect::command, run: inspect::run },
     Subcommand { command: run::command, run: run::run },

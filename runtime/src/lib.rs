@@ -1,8 +1,8 @@
 //! The run-time side: NVRTC compiles the generated source, a cache stores the binary, the driver runs it.
 //!
 //! Only this crate and the command can fail because of the machine that they run on. A missing prerequisite
-//! is an ordinary error, an `Absence`, that says how to get it. Compiling needs NVRTC and no device; building
-//! this crate needs neither.
+//! is an ordinary error, an `Absence`, that says how to get it. Compiling a kernel needs NVRTC and no device;
+//! building this crate needs neither.
 #![cfg_attr(
     feature = "cuda",
     doc = r#"
@@ -24,12 +24,12 @@ assert_eq!(c.to_host()?[..2], [9.0, 12.0]);
 # Ok::<(), Error>(())
 ```
 
-A launch returns once the kernel is submitted; [`DeviceTensor::to_host`] waits for it. Tensors may be dropped, and used on
-other streams of their device, whenever the program pleases: see [safety](#safety).
+A launch returns once the kernel is submitted; [`DeviceTensor::to_host`] waits for it. The program may drop its tensors at
+any time, and use them on other streams of their device: see [safety](#safety).
 
 # Buffers of cudarc
 
-Whoever has buffers already lends them. Nothing is copied, and what does not fit is refused before anything runs.
+A program that already has buffers can lend them, without a copy. Unsuitable buffers are refused before the launch.
 
 ```no_run
 use tilewright_runtime::{DeviceTensor, Error, Stream, TensorMut, TensorRef, cudarc::driver::CudaContext};
@@ -51,14 +51,14 @@ let from: cudarc::driver::CudaSlice<f32> = tensor.into_slice()?; // and back
 # Ok::<(), Error>(())
 ```
 
-cudarc frees a slice of its *default* stream in the order of whatever context is current by then. A launch therefore waits
-for its kernel when such a slice is only lent, and says so in [`Launched::waited`]: use `new_stream`, or hand the slice over.
-So it does on devices without memory pools, where cudarc frees slices at once.
+cudarc frees a slice of its *default* stream in the order of the context that is current at that time. If such a slice is
+lent, a launch therefore waits for its kernel, and [`Launched::waited`] reports that. To avoid the wait, use `new_stream`, or
+hand the slice over. A launch also waits on devices without memory pools, where cudarc frees slices at once.
 
 # Arguments that are known at run time
 
 [`Launch::launch_with`] takes a list of [`Argument`]s. [`Launch::compile_for`] compiles and loads all variants beforehand,
-and says what became of each.
+and returns a report on each.
 
 ```no_run
 use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
@@ -78,29 +78,29 @@ kernel.launch_with(&stream, &mut [(&a).into(), (&b).into(), Argument::from(&mut 
 
 # Safety
 
-No safe call, of this crate or of cudarc around it, makes a kernel touch memory outside of its tensors, or memory that was
-freed. What that rests on:
+No safe call, of this crate or of cudarc around it, makes a kernel access memory outside of its tensors, or memory that was
+freed. This guarantee depends on:
 
-- The generator. Every access of a kernel that it makes is guarded by the bounds of its tensor, and a launch makes the
-  kernel again from its definition: the source that a program carries is for reading. A kernel with an access that cannot
-  be guarded is an `unsafe fn`, and so is its launch.
+- The generator. It guards every access of a kernel by the bounds of its tensor. A launch generates the kernel again from
+  its definition: the source that a program contains is only for reading. A kernel with an access that cannot be guarded is
+  an `unsafe fn`, and so is its launch.
 - The plan. Before the driver is called, types, extents, strides, lengths, overlaps, alignment, index widths and the
-  device's limits are compared with what the kernel assumes. A variant whose assumptions do not hold is passed over.
-- The buffers. They are exactly cudarc's `CudaSlice`, `CudaView` and `CudaViewMut`, whose addresses are cudarc's, all in the
-  context of the stream. A trait that anybody can implement is never asked for an address.
-- The order. A launch waits for the stream of each buffer, and that stream waits for the launch, by events of its own. A
-  buffer is freed in the order of its stream, so after the kernel, whatever is dropped first. Streams that mean something
-  else in every thread are refused; where memory is not freed in the order of a stream, the launch waits.
-- Graphs. A captured launch could run when the tensors are gone, and cudarc lets any thread capture any stream of cudarc at
-  any moment. Kernels, copies and allocations of this crate go to streams that no safe call hands out; of buffers' own
-  streams nothing is used but events, and the driver says of an event for certain whether it was captured. What it was not
-  is launched, and anything else refused. [`Stream::capture`] is `unsafe`, and says what must hold, as
-  [`Stream::from_cuda`] and [`Stream::cuda_stream`] do. What cudarc itself submits to a stream that another thread captures
-  is captured: then its own order after a kernel may be lost, which gives wrong results, never wrong addresses.
-- Errors. If anything fails once a kernel is submitted, the launch waits for the kernel before it says so.
+  device's limits are compared with what the kernel assumes. A variant with a false assumption is not launched.
+- The buffers. They are exactly cudarc's `CudaSlice`, `CudaView` and `CudaViewMut`, whose addresses come from cudarc, all in
+  the context of the stream. Addresses never come from a trait that anybody can implement.
+- The order. A launch waits for the stream of each buffer, and that stream waits for the launch, by events that the launch
+  records. A buffer is freed in the order of its stream, so after the kernel, in whichever order values are dropped. Streams
+  that are a different stream in every thread are refused. If memory is not freed in the order of a stream, the launch waits.
+- Graphs. A captured launch could run after its tensors are freed, and cudarc lets any thread capture any stream of cudarc at
+  any moment. Kernels, copies and allocations of this crate use streams that no safe call hands out. A buffer's own stream is
+  used only for events, and the driver reports reliably whether an event was captured. A launch goes on only if it was not,
+  and is refused otherwise. [`Stream::capture`], [`Stream::from_cuda`] and [`Stream::cuda_stream`] are `unsafe`, and their
+  documentation has the requirements. If another thread captures a stream to which cudarc itself submits work, that work is
+  captured: its order after a kernel may be lost, which gives wrong results, but never wrong addresses.
+- Errors. If anything fails after a kernel was submitted, the launch waits for the kernel before it returns the error.
 
-Races between threads of one kernel in shared memory are a matter of the checker and the simulator. They give wrong
-results, never wrong addresses.
+The generator's checks and the simulator detect races between threads of one kernel in shared memory. Such races give wrong
+results, but never wrong addresses.
 "#
 )]
 #![deny(unsafe_op_in_unsafe_fn)]

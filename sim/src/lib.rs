@@ -1,4 +1,4 @@
-//! Runs kernels on the CPU, warp by warp, and watches every access.
+//! Runs kernels on the CPU, warp by warp, and checks every access.
 //!
 //! The simulator runs the same thread program that the CUDA C is printed from. A run gives the results, their
 //! cost in memory transactions, or a [`Fault`]: which threads accessed which element, at which line, and how
@@ -26,32 +26,32 @@
 //! memory; elements of a result that are never written, or written twice.
 //! [`Options::schedules`] runs a kernel in several orders; a fault reports the seed that reproduces it.
 //!
-//! Also violations of hardware limits: barriers for a number of threads that is no multiple of 32, mbarriers
+//! Violations of hardware limits, too: barriers for a number of threads that is no multiple of 32, mbarriers
 //! that overlap other data, roles that request fewer registers than their arrays need, or that wait for registers
 //! which no other role gives back; instructions of a whole warp that only some lanes execute; and reads of an array
 //! after another array has overwritten the same bytes.
 //!
 //! # The happens-before relation
 //! An access is ordered after another if a chain of synchronisation leads from one to the other: barriers,
-//! arrivals at mbarriers and waits for them, `__syncwarp`, waits for asynchronous operations. Races follow
-//! from this relation and not from the schedule of a run, so a fault is found even where the results are
-//! right. Four rules are stricter than what a GPU mostly does:
+//! arrivals at mbarriers and waits for them, `__syncwarp`, waits for asynchronous operations. Races are
+//! defined by this relation and not by the schedule of a run, so a fault is reported even if the results are
+//! right. Four rules are stricter than the usual behaviour of a GPU:
 //!
-//! - **Lanes of a warp are threads.** Lockstep execution orders nothing; `__syncwarp` and barriers do.
+//! - **Lanes of a warp are threads.** Lockstep execution does not order accesses; `__syncwarp` and barriers do.
 //! - **Stores of equal values race too.** Lanes that all store one value to one element race, although
 //!   hardware leaves that value there. In the memory models of CUDA and of C++, unordered writes are a race
-//!   whatever they write, so a compiler may assume that there are none. Let one lane store.
+//!   whatever they write, so a compiler may assume that there are none. Let a single lane store.
 //! - **A read before a bulk overwrite needs a proxy fence.** The copy engine and tensor cores access shared
 //!   memory through the async proxy. Accesses through different proxies are ordered by `fence.proxy.async`
 //!   alone; a barrier or an mbarrier without it is not enough, whether the first access reads or writes:
 //!   without the fence the copy may land before the read has been performed. So a thread that has read a slot
 //!   executes the fence before it releases the slot. The results of an asynchronous operation need no fence:
 //!   waiting for its completion covers both proxies.
-//! - **A warpgroup is four warps.** A wgmma reads its matrices for each of them, so the writes must be
-//!   ordered before each warp; and a warp's wait covers its own part alone. The matrices can be overwritten
-//!   after all four have waited and have synchronised with the writer.
+//! - **A warpgroup is four warps.** A wgmma reads its matrices for each of the four, so the writes must be
+//!   ordered before each warp; and a warp's wait covers only its own part. The matrices can be overwritten
+//!   after all four warps have waited and have synchronised with the writer.
 //!
-//! Atomic updates need no order among each other, if the scope of each has the other's thread, but every other access
+//! Atomic updates need no order among each other, if the scope of each includes the other's thread. Every other access
 //! must be ordered with each of them.
 //!
 //! # Speed

@@ -1,5 +1,5 @@
-//! Products by loops on the processor, over all its cores: for machines without a GPU. It knows values and strides; what is
-//! checked was checked before.
+//! Products by loops over all cores of the CPU, for machines without a GPU. This module knows values and strides; arguments
+//! have been checked before.
 
 use std::thread;
 

@@ -8,11 +8,11 @@ use super::operand::{Lent, Modes, Place, sealed};
 use super::product::Product;
 use super::{Error, cpu};
 
-/// Where tensors of the host are multiplied: on the first GPU if there is one, to which they are copied, otherwise by the
-/// processor. [`Ran`] says which.
+/// Multiplies tensors in the host's memory. If there is a GPU, they are copied to the first one; otherwise the CPU multiplies
+/// them. [`Ran`] reports which.
 ///
-/// The processor runs small products in the simulator, which executes the kernel that a GPU would run and checks every access,
-/// and others by loops over all its cores.
+/// The CPU runs small products in the simulator, which executes the kernel that a GPU would run and checks every access. It
+/// computes larger products by loops over all its cores.
 #[derive(Clone, Debug, Default)]
 pub struct Host {
     processor: bool,
@@ -27,7 +27,7 @@ impl Host {
         Host { processor: false }
     }
 
-    /// By the processor, also where there is a GPU.
+    /// On the CPU, even if there is a GPU.
     pub fn cpu() -> Host {
         Host { processor: true }
     }
@@ -43,9 +43,9 @@ pub enum Ran {
     /// By the simulator.
     #[cfg(feature = "sim")]
     Simulator(Box<tilewright_sim::Outcome>),
-    /// By loops on the processor.
+    /// By loops on the CPU.
     Processor {
-        /// The threads.
+        /// The number of threads.
         threads: usize,
     },
 }

@@ -1,12 +1,12 @@
-//! One call that multiplies matrices: [`matmul`], [`matmul_into`], and [`Matmul`] for what else is computed with it.
+//! One call that multiplies matrices: [`matmul`], [`matmul_into`], and [`Matmul`] for an epilogue and options.
 //!
 //! Element types, layouts and sizes come from the tensors: row-major, column-major, transposed views, and with a third mode a
-//! batch of products. The kernel is one of the family of [`matmul_kernel!`](crate::matmul_kernel). It is generated when a form
-//! of product is first needed, by this program, so a program compiles no kernel that it does not use; a launch takes the
-//! fastest alternative for its device and sizes.
+//! batch of products. The kernel is one that [`matmul_kernel!`](crate::matmul_kernel) can make. The program generates it at run
+//! time, when it first needs a product of these types, layouts and options, so kernels that are not used are not compiled. A
+//! launch takes the alternative with the least estimated time for its device and sizes.
 //!
-//! Tensors of the host are multiplied by [`Host`]: on a GPU if there is one, otherwise by the processor, so that a program
-//! runs on any machine.
+//! [`Host`] multiplies tensors in the host's memory: on a GPU if there is one, otherwise on the CPU, so that a program runs on
+//! any machine.
 //!
 //! ```
 //! use tilewright::{Host, HostTensor, matmul};
@@ -63,8 +63,8 @@ pub use tensor::{HostRef, HostTensor};
 use operand::Lent;
 use product::{Form, Options, Product, Side, When};
 
-/// The product of two matrices, M x K and K x N, in a new tensor, M x N; with a third mode a product for each of its indices.
-/// The result is row-major where the rows of `a` are contiguous, otherwise column-major. Its type is [`Factor::Product`].
+/// The product of two matrices, M x K and K x N, in a new tensor, M x N. With a third mode, a product for each of its indices.
+/// The result is row-major if the rows of `a` are contiguous, otherwise column-major. Its type is [`Factor::Product`].
 ///
 /// `place` is the stream of the operands' device, or [`Host`].
 pub fn matmul<'a, A, B>(
@@ -79,7 +79,7 @@ where
     Matmul::new().run(place, a, b)
 }
 
-/// The same, written to `c`. Returns how it was computed.
+/// The same as [`matmul`], written to `c`. Returns how it was computed.
 ///
 /// ```
 /// use tilewright::{Host, HostRef, HostTensor, matmul_into};
@@ -100,7 +100,7 @@ where
     Matmul::new().run_into(place, a, b, c)
 }
 
-/// A product and what is computed with it: C = activation(alpha·A·B·scales + beta·C + bias + residual) + residual.
+/// A product with an epilogue: C = activation(alpha·A·B·scales + beta·C + bias + residual) + residual.
 ///
 /// ```
 /// use tilewright::matmul::{Activation, Host, HostTensor, Matmul};
@@ -142,17 +142,17 @@ impl Activation {
     }
 }
 
-/// How exactly f32 is multiplied on a device: see [the key of this name](crate::language::keys). The processor multiplies
-/// exactly as f32, whatever it is.
+/// The precision of f32 products on a device: see [the key of this name](crate::language::keys). The CPU always multiplies
+/// f32 strictly.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 #[non_exhaustive]
 pub enum Precision {
     /// Multiply-adds of f32.
     #[default]
     Strict,
-    /// On tensor cores, operands rounded to 11 significant bits.
+    /// On tensor cores, with operands rounded to 11 significant bits.
     Tf32,
-    /// On tensor cores, each operand the sum of two such terms.
+    /// On tensor cores, with each operand as the sum of two such terms.
     F32x3,
 }
 
@@ -180,75 +180,75 @@ impl<P: Place> Matmul<'_, P> {
 }
 
 impl<'a, P: Place, O> Matmul<'a, P, O> {
-    /// The product is multiplied by this number.
+    /// Multiplies the product by this number.
     pub fn alpha(mut self, alpha: f64) -> Self {
         (self.alpha, self.options.alpha_beta) = (alpha, true);
         self
     }
 
-    /// What is in the result before, times this number, is added: for [`Matmul::run_into`]. Where it is 0 the result is not
+    /// Adds the old contents of the result times this number, for [`Matmul::run_into`]. If it is 0, the old contents are not
     /// read.
     pub fn beta(mut self, beta: f64) -> Self {
         (self.beta, self.options.alpha_beta) = (Some(beta), true);
         self
     }
 
-    /// A vector of N elements is added to each row. It has the type of the result.
+    /// Adds a vector of N elements, of the type of the result, to each row.
     pub fn bias(mut self, bias: impl Operand<'a, Place = P>) -> Self {
         self.options.bias = Some(Side::Columns);
         self.other("bias", bias.lend())
     }
 
-    /// A vector of M elements is added to each column.
+    /// Adds a vector of M elements to each column.
     pub fn bias_of_rows(mut self, bias: impl Operand<'a, Place = P>) -> Self {
         self.options.bias = Some(Side::Rows);
         self.other("bias", bias.lend())
     }
 
-    /// A function of each element of the result.
+    /// Applies a function to each element of the result.
     pub fn activation(mut self, activation: Activation) -> Self {
         self.options.activation = Some(activation);
         self
     }
 
-    /// A matrix like the result is added before the activation.
+    /// Adds a matrix of the shape of the result before the activation.
     pub fn residual_before(mut self, residual: impl Operand<'a, Place = P>) -> Self {
         self.options.residual = Some(When::Before);
         self.other("residual", residual.lend())
     }
 
-    /// A matrix like the result is added after the activation.
+    /// Adds a matrix of the shape of the result after the activation.
     pub fn residual_after(mut self, residual: impl Operand<'a, Place = P>) -> Self {
         self.options.residual = Some(When::After);
         self.other("residual", residual.lend())
     }
 
-    /// Factors of the rows of the result: the scales of an `a` that was quantised by rows. They are f32, or f64 for f64.
+    /// Multiplies each row of the result by a factor, f32 or for f64 f64: the scales of an `a` that was quantised by rows.
     pub fn scale_rows(mut self, scales: impl Operand<'a, Place = P>) -> Self {
         self.options.scale_rows = true;
         self.other("scale_rows", scales.lend())
     }
 
-    /// Factors of the columns of the result: the scales of a `b` that was quantised by columns.
+    /// Multiplies each column of the result by a factor: the scales of a `b` that was quantised by columns.
     pub fn scale_columns(mut self, scales: impl Operand<'a, Place = P>) -> Self {
         self.options.scale_columns = true;
         self.other("scale_columns", scales.lend())
     }
 
-    /// Scales of e4m3 and e5m2 by blocks: of `a`, (M, K/128), for each row and each 128 of K, columns contiguous; of `b`,
-    /// (N/128, K/128), for each 128 x 128, rows contiguous. Extents are rounded up.
+    /// Scales of blocks of e4m3 and e5m2. Scales of `a` are (M, K/128), one for each row and each 128 of K, columns contiguous.
+    /// Scales of `b` are (N/128, K/128), one for each 128 x 128, rows contiguous. Extents are rounded up.
     pub fn scale_blocks(mut self, a: impl Operand<'a, Place = P>, b: impl Operand<'a, Place = P>) -> Self {
         self.options.scale_blocks = true;
         self.other("scale_a", a.lend()).other("scale_b", b.lend())
     }
 
-    /// How exactly f32 is multiplied.
+    /// Sets the precision of f32 products.
     pub fn precision(mut self, precision: Precision) -> Self {
         self.options.precision = precision;
         self
     }
 
-    /// Another type of the result: `out::<f32>()`.
+    /// Sets another type for the result: `out::<f32>()`.
     pub fn out<U: Element>(self) -> Matmul<'a, P, As<U>> {
         let Matmul { options, alpha, beta, others, .. } = self;
         Matmul { options, alpha, beta, others, out: PhantomData }
@@ -271,7 +271,7 @@ impl<'a, P: Place, O> Matmul<'a, P, O> {
         Matmul { options, alpha, beta, others, out }
     }
 
-    /// Computes it in a new tensor: see [`matmul`].
+    /// Computes the product in a new tensor: see [`matmul`].
     pub fn run<'s, A, B>(self, place: &P, a: A, b: B) -> Result<A::Result<<O as Out<A::Elem>>::Elem>, Error>
     where
         A: Matrix<'s, Elem: Factor, Place = P>,
@@ -291,7 +291,7 @@ impl<'a, P: Place, O> Matmul<'a, P, O> {
         Ok(c)
     }
 
-    /// Computes it in `c`: see [`matmul_into`].
+    /// Computes the product in `c`: see [`matmul_into`].
     pub fn run_into<'s, A, B, C>(self, place: &P, a: A, b: B, c: C) -> Result<P::Ran, Error>
     where
         'a: 's,

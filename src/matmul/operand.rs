@@ -8,17 +8,17 @@ use tilewright_codegen::element::{Element, bf16, e4m3, e5m2, f16, tf32};
 use super::Error;
 use super::product::Product;
 
-/// Where a product runs, and its operands are: a [`Stream`](crate::Stream) of a device, or the [`Host`](super::Host).
+/// Where a product runs and its operands are: a [`Stream`](crate::Stream) of a device, or the [`Host`](super::Host).
 pub trait Place: sealed::Place + Sized {
     /// How a product was computed.
     type Ran: fmt::Display + fmt::Debug;
     /// An operand, borrowed.
     #[doc(hidden)]
     type Lent<'a>: Lent;
-    /// Does what a product says. Everything but the place itself has been checked.
+    /// Runs a product. Everything except the operands' device has been checked.
     #[doc(hidden)]
     fn run(&self, product: Product<'_, Self>) -> Result<Self::Ran, Error>;
-    /// The same operand, borrowed for less.
+    /// The same operand with a shorter lifetime.
     #[doc(hidden)]
     fn shorter<'s, 'l: 's>(lent: Self::Lent<'l>) -> Self::Lent<'s>;
 }
@@ -128,8 +128,8 @@ impl Modes {
 
 /// An element type of operands.
 pub trait Factor: Element {
-    /// The element type of their product: the same, but for tf32 and numbers of eight bits, whose products are of the type in
-    /// which they are added.
+    /// The element type of their product: the same type, except that products of tf32 and of 8-bit types have the type of their
+    /// accumulators.
     type Product: Element;
 }
 
@@ -148,7 +148,7 @@ factors! {
 
 /// The element type of a result: [`Natural`], or one that [`Matmul::out`](super::Matmul::out) names.
 pub trait Out<A: Factor> {
-    /// It.
+    /// The type.
     type Elem: Element;
 }
 

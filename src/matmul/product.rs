@@ -1,4 +1,4 @@
-//! A product as its operands and options describe it: what must hold of them, the keys of its kernel, and the arguments.
+//! A product, described by its operands and options: the checks of these, the keys of its kernel, and its arguments.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};
@@ -47,7 +47,7 @@ pub(super) struct Options {
     pub(super) activation: Option<Activation>,
 }
 
-/// Everything that decides which kernel computes a product: sizes aside.
+/// Everything except sizes that determines the kernel of a product.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) struct Form {
     pub(super) elem: Elem,
@@ -82,7 +82,7 @@ fn contiguous(name: &str, modes: &Modes) -> Result<u8, Refusal> {
 }
 
 impl Form {
-    /// The form of a product of these operands, by the names of the kernel's parameters. What is wrong with them is refused
+    /// The form of a product of these operands, by the names of the kernel's parameters. Wrong operands are refused
     /// here, for devices and the host alike.
     pub(super) fn of(options: Options, operands: &[(&'static str, Modes)]) -> Result<Form, Refusal> {
         let [(_, a), (_, b), (_, c), others @ ..] = operands else {
@@ -179,7 +179,7 @@ impl Form {
         Ok(())
     }
 
-    /// The extents and types of what is not multiplied.
+    /// Checks the extents and types of operands that are not multiplied.
     fn other(
         options: &Options,
         name: &str,
@@ -345,7 +345,7 @@ fn natural(elem: Elem) -> Elem {
     }
 }
 
-/// Kernels by form, each made when it is first needed. Whoever needs one that is being made waits for it alone.
+/// Kernels by form, each made when it is first needed. A thread that needs a kernel waits only while that kernel is being made.
 pub(super) struct Kernels<K> {
     known: LazyLock<RwLock<HashMap<Form, Slot<K>>>>,
 }

@@ -80,22 +80,22 @@ fn distinct<const R: usize>(extents: &[usize; R], strides: &[usize; R]) -> Resul
 }
 
 impl<T: Element, const R: usize> HostTensor<T, R> {
-    /// A row-major tensor of these values, the last mode running fastest.
+    /// A row-major tensor of these values: the last mode is contiguous.
     pub fn row_major(extents: [usize; R], values: Vec<T>) -> Result<HostTensor<T, R>, Error> {
         let strides = packed(&extents, true);
         counted(&extents, &strides, values.len())?;
         Ok(HostTensor { values, extents, strides })
     }
 
-    /// A column-major tensor of these values, the first mode running fastest.
+    /// A column-major tensor of these values: the first mode is contiguous.
     pub fn column_major(extents: [usize; R], values: Vec<T>) -> Result<HostTensor<T, R>, Error> {
         let strides = packed(&extents, false);
         counted(&extents, &strides, values.len())?;
         Ok(HostTensor { values, extents, strides })
     }
 
-    /// A tensor of values that lie as these strides say, in elements. `values` reaches from the first to the last, and distinct
-    /// coordinates have distinct elements.
+    /// A tensor with these strides, in elements. `values` must reach exactly from the first element to the last, and distinct
+    /// coordinates must have distinct elements.
     pub fn strided(
         extents: [usize; R],
         strides: [usize; R],
@@ -159,14 +159,14 @@ impl<T: Element, const R: usize> HostTensor<T, R> {
 }
 
 impl<'a, T: Element, const R: usize> HostRef<'a, T, R> {
-    /// Row-major values, the last mode running fastest.
+    /// Row-major values: the last mode is contiguous.
     pub fn row_major(extents: [usize; R], values: &'a [T]) -> Result<HostRef<'a, T, R>, Error> {
         let strides = packed(&extents, true);
         counted(&extents, &strides, values.len())?;
         Ok(HostRef { values, extents, strides })
     }
 
-    /// Column-major values, the first mode running fastest.
+    /// Column-major values: the first mode is contiguous.
     pub fn column_major(extents: [usize; R], values: &'a [T]) -> Result<HostRef<'a, T, R>, Error> {
         let strides = packed(&extents, false);
         counted(&extents, &strides, values.len())?;
@@ -211,7 +211,7 @@ impl<'a, T: Element, const R: usize> HostRef<'a, T, R> {
 }
 
 impl<T: Element> HostRef<'_, T, 2> {
-    /// The transpose; nothing is copied.
+    /// The transpose, without a copy.
     pub fn transposed(mut self) -> Self {
         self.extents.reverse();
         self.strides.reverse();

@@ -1,4 +1,4 @@
-//! Commands for kernels of one's own: their list, and what their results are compared with.
+//! Commands for the user's own kernels: the list of kernels, references for their results, and peers for benchmarks.
 
 pub(crate) mod bench;
 pub(crate) mod peer;
@@ -17,10 +17,10 @@ pub use peer::Operands;
 use peer::{Failed, Launch, Prepare};
 pub use reference::{Inputs, Results};
 
-/// What a result is compared with.
+/// A reference for results.
 pub(crate) type Reference = Arc<dyn Fn(&Inputs<'_>, &mut Results<'_>) + Send + Sync>;
 
-/// The commands for some kernels, what `run` compares their results with, and what `bench` measures beside them.
+/// The commands for some kernels, with references for `run` to compare results with, and peers for `bench` to measure.
 ///
 /// ```no_run
 /// # use std::process::ExitCode;
@@ -53,7 +53,7 @@ pub struct Commands {
 /// A peer: its kernel, its name, and what prepares it.
 type Named = (String, String, Prepare);
 
-/// The list of the program, once it has one.
+/// The commands of the program, once they are set.
 static OWN: OnceLock<Own> = OnceLock::new();
 
 struct Own {
@@ -65,19 +65,19 @@ struct Own {
 }
 
 impl Commands {
-    /// Those for these kernels, by their names.
+    /// The commands for these kernels, by their names.
     pub fn of(kernels: &[&dyn Kernel]) -> Commands {
         let kernels = kernels.iter().map(|kernel| kernel.def().clone()).collect();
         Commands { kernels, ..Commands::default() }
     }
 
-    /// What a kernel computes, in one line, for `--help`.
+    /// Sets one line for `--help` that describes what a kernel computes.
     pub fn about(mut self, kernel: &str, about: &str) -> Commands {
         self.abouts.insert(kernel.into(), about.into());
         self
     }
 
-    /// What `run` compares a kernel's results with: a function that fills expected results from the inputs, in double precision.
+    /// Adds a reference for `run`: a function that computes the expected results from the inputs, in double precision.
     pub fn reference(
         mut self,
         kernel: &str,
@@ -87,8 +87,8 @@ impl Commands {
         self
     }
 
-    /// What `bench` measures beside a kernel: a library's function, or a kernel from elsewhere. The function prepares it for
-    /// arguments on the device, and returns what launches it on the stream. Results of both are compared.
+    /// Adds a peer for `bench` to measure beside a kernel: a library's function, or a kernel from elsewhere. `prepare` gets the
+    /// arguments on the device, and returns a closure that launches the peer on the stream. The results of both are compared.
     ///
     /// ```no_run
     /// # use std::process::ExitCode;
@@ -123,7 +123,7 @@ impl Commands {
         self
     }
 
-    /// Does what the program's arguments say. For once in a program, at its end.
+    /// Runs the subcommand in the program's arguments. Call it once, at the end of `main`.
     pub fn main(self) -> ExitCode {
         let Commands { kernels, mut abouts, references, peers } = self;
         let known = |name: &String| kernels.iter().any(|kernel| kernel.name() == name);
@@ -175,12 +175,12 @@ pub(crate) fn program() -> Option<&'static str> {
     OWN.get().map(|own| own.program)
 }
 
-/// What the results of a kernel are compared with, if the program says it.
+/// The reference for the results of a kernel, if the program has one.
 pub(crate) fn reference(kernel: &str) -> Option<Reference> {
     OWN.get()?.references.get(kernel).cloned()
 }
 
-/// What `bench` measures beside a kernel.
+/// The peers that `bench` measures beside a kernel.
 pub(crate) fn peers(kernel: &str) -> impl Iterator<Item = (&'static str, &'static Prepare)> {
     let all = OWN.get().into_iter().flat_map(|own| &own.peers);
     all.filter(move |(of, ..)| of == kernel).map(|(_, name, prepare)| (name.as_str(), prepare))
