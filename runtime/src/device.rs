@@ -132,7 +132,7 @@ impl Device {
         Ok(driver()?.version)
     }
 
-    /// A new stream: what is launched on one runs in order.
+    /// A new stream. Launches on one stream run in order.
     pub fn stream(&self) -> Result<Stream, Error> {
         Stream::new(self)
     }
@@ -241,7 +241,7 @@ impl Properties {
         major * 10 + minor
     }
 
-    /// Bytes that memory delivers in a second at best: two in each clock for each line of the bus.
+    /// The peak memory bandwidth in bytes per second: two transfers in each clock on each line of the bus.
     pub fn memory_bandwidth(&self) -> f64 {
         2.0 * f64::from(self.memory_clock_khz) * 1e3 * f64::from(self.memory_bus_bits) / 8.0
     }

@@ -1,5 +1,5 @@
-//! Kernels for programs in other languages: compiled for some architectures, with a header and a source file in C that launch
-//! them by the driver alone. See [`export`].
+//! Kernels for programs in other languages, compiled for some architectures, with a header and a source file in C that launch
+//! them and need only the driver. See [`export`].
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -47,7 +47,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// As for people: `unwrap` shows this.
+/// `unwrap` prints the `Display` form.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
@@ -88,7 +88,7 @@ pub fn export<K: Kernel + ?Sized>(kernel: &K, architectures: &[&str]) -> Result<
     launch::export(&generated, |variant| images(&nvrtc, variant, &targets))
 }
 
-/// The same, written into a folder as `NAME.h` and `NAME.c`: for a `build.rs`. Returns the paths.
+/// Exports a kernel and writes it into a folder as `NAME.h` and `NAME.c`: for a `build.rs`. Returns the paths.
 ///
 /// ```no_run
 /// # fn show(softmax: &impl tilewright_codegen::kernel_value::Kernel) -> Result<(), Box<dyn std::error::Error>> {
@@ -114,14 +114,14 @@ pub fn write<K: Kernel + ?Sized>(
     Ok(paths)
 }
 
-/// Writes the module of Python, `NAME.py`, which launches what [`write()`] has written into the same folder on tensors of
+/// Writes a Python module, `NAME.py`, which launches the kernel that [`write()`] has written into the same folder on tensors of
 /// PyTorch. Returns its path.
 pub fn write_python<K: Kernel + ?Sized>(kernel: &K, folder: impl AsRef<Path>) -> Result<PathBuf, Error> {
     module(kernel, folder.as_ref(), "py", launch::python)
 }
 
-/// Writes the module of Rust, `NAME.rs`, which launches what [`write()`] has written into the same folder. A program that has it
-/// needs the driver alone. Returns its path.
+/// Writes a Rust module, `NAME.rs`, which launches the kernel that [`write()`] has written into the same folder. The program
+/// needs only the driver. Returns the path of the module.
 ///
 /// ```no_run
 /// # fn show(softmax: &impl tilewright_codegen::kernel_value::Kernel) -> Result<(), Box<dyn std::error::Error>> {

@@ -1,4 +1,4 @@
-//! Generated kernels, their binaries, and their functions on a device: each is made once.
+//! Generated kernels, their binaries, and their functions on a device. Each is made once.
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;

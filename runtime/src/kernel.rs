@@ -32,7 +32,7 @@ pub trait Launch: Kernel {
         launch(&jit::made(self.def())?, stream, arguments, false, &mut ())
     }
 
-    /// As [`Launch::launch_with`], for kernels that were written as an `unsafe fn`.
+    /// The same as [`Launch::launch_with`], for kernels that were written as an `unsafe fn`.
     ///
     /// # Safety
     /// The requirements in the kernel's documentation are met. Everything that can be checked is still

@@ -126,13 +126,13 @@ impl Stream {
 
     /// Captures what `work` launches on this stream into a graph, instead of running it.
     ///
-    /// Kernels must have run, or been compiled, on this device before: nothing is loaded while a stream is
-    /// captured. A launch that copies arguments first must have run on this stream: nothing is allocated
+    /// Kernels must have run, or been compiled, on this device before, because no kernel is loaded while a stream is
+    /// captured. A launch that copies arguments first must have run on this stream, because no memory is allocated
     /// either.
     ///
     /// # Safety
     /// A graph keeps addresses, not tensors. For as long as it may run,
-    /// - every tensor that `work` launches on stays where it is: it is neither dropped nor moved into another
+    /// - every tensor that `work` launches on keeps its address: it is neither dropped nor moved into another
     ///   buffer;
     /// - nothing else uses these tensors at the same time;
     /// - `work` makes and drops no tensors, and no other thread uses this stream while it runs.
@@ -279,7 +279,7 @@ pub(crate) fn per_thread(what: &str) -> Error {
     )
 }
 
-/// Ends a capture, even where cudarc reports an old error of its own instead: a stream that stays in capture
+/// Ends a capture, even where cudarc reports an old error of its own instead: a stream that is left in capture
 /// mode cannot be waited for.
 fn end_capture(stream: &Arc<CudaStream>) -> Result<Option<CudaGraph>, DriverError> {
     let end = || stream.end_capture(CUgraphInstantiate_flags(0));
@@ -296,8 +296,8 @@ pub(crate) fn is_capturing(stream: &CudaStream) -> Result<bool, Error> {
     Ok(status != CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE)
 }
 
-/// Was the event recorded outside of every capture? An event keeps the state of its recording, so the answer
-/// holds whatever other threads capture meanwhile; the status of a stream is stale when it arrives.
+/// Was the event recorded outside of every capture? An event keeps the state of its recording, so the answer is valid
+/// whatever other threads capture meanwhile. The status of a stream could have changed when it is returned.
 pub(crate) fn is_recorded(event: &CudaEvent) -> Result<bool, Error> {
     const DOING: &str = "making sure that the stream of a buffer is not captured into a graph";
     event.context().bind_to_thread().doing(DOING)?;

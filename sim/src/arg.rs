@@ -1,4 +1,4 @@
-//! Arguments of a kernel: tensors out of slices, results to be filled, numbers.
+//! Arguments of a kernel: tensors from slices, results to be filled, numbers.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::element::Element;

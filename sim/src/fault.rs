@@ -1,4 +1,4 @@
-//! What a kernel did wrong: which threads, at which line, to which element, and how to fix it.
+//! A fault of a kernel: the threads, the line, the element, and how to fix it.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum FaultKind {
     Unwritten,
     /// An element is read after another array has overwritten its bytes.
     Overwritten,
-    /// Two threads access one element, one of them writes it, and nothing orders them.
+    /// Two threads access one element without an order, and one of them writes it.
     Race,
     /// The source or target of an asynchronous copy is accessed before the copy has been waited for.
     InFlight,
@@ -105,7 +105,7 @@ impl Fault {
         &self.kernel
     }
 
-    /// Which of the kernel's variants ran, counted from 0.
+    /// The index of the variant that ran, from 0.
     pub fn variant(&self) -> usize {
         self.variant
     }
@@ -176,7 +176,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// As for people: `unwrap` shows this.
+/// `unwrap` prints the `Display` form.
 impl fmt::Debug for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

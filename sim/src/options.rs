@@ -1,4 +1,4 @@
-//! How a kernel is run: which schedules, which checks, how many threads of the host.
+//! How a kernel is run: its schedules, the checks, the number of host threads.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,12 +27,12 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Options {
-    /// Decides in which order warps run and when asynchronous operations land. A fault reports the seed that
+    /// Determines in which order warps run and when asynchronous operations land. A fault reports the seed that
     /// showed it.
     pub seed: u64,
     /// How many schedules to run: with this seed, the next, and so on. Their results must agree.
     pub schedules: u32,
-    /// Detect races. Without, a run takes less time and finds fewer faults.
+    /// Detect races. Without race detection a run takes less time and reports fewer faults.
     pub races: bool,
     /// Every element of a pure output must be written.
     pub complete: bool,
@@ -46,7 +46,7 @@ pub struct Options {
     pub limits: Limits,
     /// Called with the progress after every cluster of blocks.
     pub progress: Option<OnProgress>,
-    /// The lines of the kernel's file, for faults to name; `simulate` knows them by itself.
+    /// The lines of the kernel's file, which faults name; `simulate` fills them in.
     pub places: Option<Places>,
 }
 

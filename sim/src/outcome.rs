@@ -19,7 +19,7 @@ pub struct AccessCount {
     pub tensor: String,
     /// `global` or `shared`.
     pub memory: &'static str,
-    /// Bytes that a thread moves at once; 0 where the copy engine or tensor cores move them.
+    /// Bytes that a thread moves at once; 0 for the copy engine and tensor cores.
     pub width: u32,
     /// The line of the kernel's file, where it is known.
     pub line: Option<String>,
@@ -27,11 +27,11 @@ pub struct AccessCount {
     pub executed: u64,
     /// Bytes that lanes moved.
     pub bytes: u64,
-    /// Shared memory: wavefronts, and the fewest that these widths need.
+    /// Shared memory: wavefronts, and the fewest possible for these widths.
     pub wavefronts: u64,
     /// See `wavefronts`.
     pub least_wavefronts: u64,
-    /// Global memory: 32-byte sectors, and the fewest that could hold the bytes.
+    /// Global memory: 32-byte sectors, and the fewest possible for these bytes.
     pub sectors: u64,
     /// See `sectors`.
     pub least_sectors: u64,
@@ -51,7 +51,7 @@ impl AccessCount {
 pub struct Copied {
     /// The argument.
     pub argument: String,
-    /// What does not hold of the argument itself.
+    /// The condition that the argument itself does not meet.
     pub why: String,
     /// The run of the copying kernel.
     pub outcome: Outcome,
@@ -84,7 +84,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// A tensor that the kernel wrote, as it lies in memory: for [`Arg::in_out`](crate::Arg::in_out) the
+    /// A tensor that the kernel wrote, in memory order: for [`Arg::in_out`](crate::Arg::in_out) the
     /// whole slice.
     pub fn get<T: Element>(&self, name: &str) -> Result<Vec<T>, Error> {
         let Some((_, elem, bytes)) = self.results.iter().find(|result| result.0 == name) else {
@@ -110,7 +110,7 @@ impl Outcome {
         self.results.iter().find(|result| result.0 == name).map(|result| &*result.2)
     }
 
-    /// Which of the kernel's variants ran, counted from 0.
+    /// The index of the variant that ran, from 0.
     pub fn variant(&self) -> usize {
         self.variant
     }

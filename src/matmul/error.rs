@@ -45,7 +45,7 @@ impl fmt::Display for Error {
     }
 }
 
-/// As for people: `unwrap` shows this.
+/// `unwrap` prints the `Display` form.
 impl fmt::Debug for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

@@ -1,4 +1,4 @@
-//! What `bench` measures beside a kernel: a library's function, or a kernel from elsewhere, on the same arguments.
+//! Peers that `bench` measures beside a kernel: a library's function, or a kernel from elsewhere, on the same arguments.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -11,14 +11,14 @@ use crate::run::problem::{Problem, Tensor, decoded, encoded};
 /// Why a peer failed.
 pub(crate) type Failed = Box<dyn Error + Send + Sync>;
 
-/// One launch of a peer, any number of times.
+/// Launches a peer once; it may be called any number of times.
 pub(crate) type Launch = Box<dyn FnMut() -> Result<(), Failed>>;
 
 /// Prepares a peer for some arguments, which are on the device.
 pub(crate) type Prepare =
     Arc<dyn Fn(&Arc<CudaStream>, &Operands<'_>) -> Result<Launch, Failed> + Send + Sync>;
 
-/// The arguments of a kernel on a device, for a peer: copies of its own.
+/// The arguments of a kernel on a device, for a peer, which has its own copies.
 pub struct Operands<'p> {
     problem: &'p Problem,
     stream: Arc<CudaStream>,
@@ -44,7 +44,7 @@ impl<'p> Operands<'p> {
         found.unwrap_or_else(|| panic!("the kernel has no tensor `{name}`"))
     }
 
-    /// The address of a tensor's first element. Panics if the kernel has no such tensor, as the others do.
+    /// The address of a tensor's first element. Panics if the kernel has no such tensor; so do the other methods.
     pub fn address(&self, name: &str) -> u64 {
         self.tensor(name).1.device_ptr(&self.stream).0
     }
@@ -70,7 +70,7 @@ impl<'p> Operands<'p> {
         number.unwrap_or_else(|| panic!("the kernel takes no number `{name}`"))
     }
 
-    /// The written tensors as stored, when what was submitted has ended.
+    /// The written tensors as stored, after submitted work has ended.
     fn results(&self) -> Result<Vec<Vec<f64>>, Failed> {
         let written = self.tensors.iter().filter(|(tensor, _)| tensor.written);
         let read = |(tensor, slice): &(&Tensor, CudaSlice<u8>)| -> Result<Vec<f64>, Failed> {

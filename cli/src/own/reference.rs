@@ -1,4 +1,4 @@
-//! Expected results, as a program computes them from the inputs of a run.
+//! Expected results, which a program computes from the inputs of a run.
 
 use crate::run::problem::{Problem, Tensor};
 use tilewright_codegen::Elem;
@@ -11,7 +11,7 @@ pub struct Inputs<'p> {
 /// The expected results of a run.
 pub struct Results<'p> {
     problem: &'p Problem,
-    /// By the name of the tensor: its values, the first mode running fastest, and the allowed error.
+    /// By the name of the tensor: its values, the first mode fastest, and the allowed error.
     filled: Vec<(String, Vec<f64>)>,
     tolerance: Option<f64>,
 }
@@ -25,7 +25,7 @@ impl<'p> Inputs<'p> {
         tensor(self.problem, name)
     }
 
-    /// An element of a tensor. Panics if the kernel has no such tensor, or it no such element.
+    /// An element of a tensor. Panics if there is no such tensor or element.
     pub fn at(&self, name: &str, coordinate: &[usize]) -> f64 {
         let tensor = self.tensor(name);
         assert!(
@@ -59,8 +59,8 @@ impl<'p> Results<'p> {
         self.filled.push((name.to_owned(), values));
     }
 
-    /// The allowed error, relative to the expected element and to the mean size of all. Without it the rounding of the result,
-    /// and 1e-5, or 1e-12 for f64.
+    /// Sets the allowed error, relative to the expected element and to the mean size of all. The default is 1e-5 plus the
+    /// rounding of the result, and 1e-12 for f64.
     pub fn tolerance(&mut self, relative: f64) {
         self.tolerance = Some(relative);
     }
@@ -69,7 +69,7 @@ impl<'p> Results<'p> {
         Results { problem, filled: Vec::new(), tolerance: None }
     }
 
-    /// The expected elements of a result, and how the allowed error follows from one; `None` where nothing was filled in.
+    /// The expected elements of a result, and the allowed error of each; `None` if the result was not filled in.
     pub(crate) fn take(&mut self, tensor: &Tensor) -> Option<(Vec<f64>, impl Fn(f64) -> f64 + use<>)> {
         let place = self.filled.iter().position(|(name, _)| *name == tensor.name)?;
         let values = self.filled.swap_remove(place).1;

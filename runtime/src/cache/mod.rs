@@ -1,11 +1,11 @@
-//! Compiled binaries on disk: a program's second run compiles nothing, and works without NVRTC.
+//! Compiled binaries on disk: the second run of a program does not compile, and works without NVRTC.
 //!
 //! A cache never makes a kernel fail. A truncated, modified or unreadable entry is compiled again; a full or
 //! read-only folder is a [`Note`]. Many processes may use one folder at once: an entry appears complete, by
 //! renaming, or not at all.
 //!
-//! Cached binaries run on a device. A folder that other users can write to, or replace by another, is
-//! therefore not used, and a note says which one and why; neither are files of other users.
+//! Cached binaries run on a device. So a folder that other users can write to, or replace by another, is
+//! not used, and a note says which one and why. Files of other users are not used either.
 
 mod entry;
 mod folder;
@@ -27,7 +27,7 @@ const USUAL_LIMIT: u64 = 512 << 20;
 /// Temporary files of killed processes are removed after this time.
 const STALE: Duration = Duration::from_secs(3600);
 
-/// The input of a compilation. Requests that differ in anything never share an entry.
+/// The input of a compilation. Different requests never share an entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// CUDA C.
@@ -66,7 +66,7 @@ pub struct Entry {
     pub path: PathBuf,
 }
 
-/// A binary, and where it came from.
+/// A binary, and whether it was in the cache.
 #[derive(Clone, Debug)]
 pub struct Cached {
     /// The binary.
@@ -165,7 +165,7 @@ impl Cache {
     }
 
     /// The binary that this version of NVRTC made of a request; without a version, the binary of the newest version
-    /// that the driver loads. Nothing unless the checksum matches and no other user can have written the
+    /// that the driver loads. `None` unless the checksum matches and no other user can have written the
     /// file.
     ///
     /// ```

@@ -9,7 +9,7 @@
 //!   buffers were captured;
 //! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant; copies
 //!   that it makes of arguments are in a workspace of the stream, which nothing else uses until the kernel has
-//!   ended. It is made once for what it depends on, and kept ([`plans`]); lengths, and that tensors do not overlap, are
+//!   ended. A plan is made once and kept for later launches like it ([`plans`]); lengths, and that tensors do not overlap, are
 //!   checked in each launch;
 //! - the kernel waits for the stream of each buffer, and that stream for the kernel, by our own events: a
 //!   buffer that is freed or used in the order of its own stream is freed or used after the kernel;
@@ -88,7 +88,7 @@ impl Launched {
         self.plan.plan.passed_over(&self.made.generated)
     }
 
-    /// Arguments that were copied to aligned rows first, each with what does not hold of the argument itself.
+    /// Arguments that were copied to aligned rows first, each with the condition that the argument itself does not meet.
     pub fn packed(&self) -> Vec<(String, String)> {
         let (kernel, plan) = (&self.made.generated, &self.plan.plan);
         let packed = plan.packed.iter();

@@ -15,7 +15,7 @@ use library::{Library, Wanted};
 pub use log::Usage;
 pub use search::Absent;
 
-/// Options of every compilation: no multiply-add contraction beyond the source, and ptxas reports resource
+/// Options of every compilation: no multiply-adds but those in the source, and ptxas reports resource
 /// usage.
 pub(crate) const OPTIONS: [&str; 2] = ["--fmad=false", "--ptxas-options=-v"];
 
@@ -144,7 +144,7 @@ impl Nvrtc {
 }
 
 impl Compiled {
-    /// A binary with what its log says.
+    /// A binary with the contents of its log.
     pub(crate) fn new(cubin: Vec<u8>, log: String, time: Duration) -> Compiled {
         let (usage, notes) = (log::usage(&log), log::notes(&log));
         Compiled { cubin, log, usage, notes, time }

@@ -115,7 +115,7 @@ pub(crate) fn row_major<const R: usize>(extents: &[usize; R]) -> [usize; R] {
 }
 
 impl<T: Element, const R: usize> DeviceTensor<T, R> {
-    /// A column-major tensor of these values, the first mode running fastest.
+    /// A column-major tensor of these values: the first mode is contiguous.
     pub fn from_host<S: Stored<Elem = T>>(
         stream: &Stream,
         extents: [usize; R],
@@ -125,7 +125,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::from_host_strided(stream, extents, column_major(&extents), values)
     }
 
-    /// A row-major tensor of these values, the last mode running fastest.
+    /// A row-major tensor of these values: the last mode is contiguous.
     ///
     /// ```no_run
     /// # use tilewright_runtime::{DeviceTensor, Error, Stream};
@@ -144,7 +144,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::from_host_strided(stream, extents, row_major(&extents), values)
     }
 
-    /// A tensor of values that lie as these strides say, in elements. `values` reaches from the first to the
+    /// A tensor with these strides, in elements. `values` must reach exactly from the first element to the
     /// last.
     pub fn from_host_strided<S: Stored<Elem = T>>(
         stream: &Stream,
@@ -191,7 +191,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::filled(stream, extents, 0)
     }
 
-    /// A column-major tensor whose bytes are all 255: numbers that are none, and integers that catch the eye.
+    /// A column-major tensor whose bytes are all 255: NaN for floating-point types, and conspicuous integers.
     /// For tests and for results that are about to be written.
     pub fn poisoned(stream: &Stream, extents: [usize; R]) -> Result<DeviceTensor<T, R>, Error> {
         DeviceTensor::filled(stream, extents, 0xff)
@@ -212,7 +212,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         Ok(tensor)
     }
 
-    /// A tensor without gaps, row-major or column-major, with whatever was in its memory: for results.
+    /// A tensor without gaps, row-major or column-major, with unspecified contents: for results.
     #[doc(hidden)]
     pub fn for_results(
         stream: &Stream,
@@ -223,7 +223,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::allocated(stream, Place::whole(extents, strides), packed::<T>(&extents)?)
     }
 
-    /// Memory with whatever was there.
+    /// Memory with unspecified contents.
     fn allocated(stream: &Stream, place: Place<R>, len: usize) -> Result<DeviceTensor<T, R>, Error> {
         let storage = Storage::allocate(stream.cuda(), T::ELEM, len)?;
         Ok(DeviceTensor { storage, device: stream.device().clone(), place, element: PhantomData })
@@ -238,7 +238,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::from_slice_strided(slice, extents, column_major(&extents))
     }
 
-    /// A tensor that takes over a slice of cudarc, whose elements lie as these strides say. Nothing is
+    /// A tensor that takes over a slice of cudarc, with these strides in elements. Nothing is
     /// copied.
     pub fn from_slice_strided<S: Plain<Elem = T>>(
         slice: CudaSlice<S>,
@@ -260,7 +260,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         Ok(DeviceTensor { storage, device, place: Place::whole(extents, strides), element: PhantomData })
     }
 
-    /// Gives up the tensor for a slice of cudarc: all its elements, as they are stored.
+    /// Converts the tensor to a slice of cudarc, with all its elements as they are stored.
     pub fn into_slice<S: Plain<Elem = T>>(self) -> Result<CudaSlice<S>, Error> {
         self.storage.into_slice()
     }
@@ -345,7 +345,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         Ok(values)
     }
 
-    /// How many elements are stored, gaps included.
+    /// The number of stored elements, gaps included.
     pub fn stored_len(&self) -> usize {
         reach(&self.place.extents, &self.place.strides).unwrap_or(0)
     }
@@ -365,12 +365,12 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         &self.device
     }
 
-    /// The tensor for reading, with other strides if need be.
+    /// The tensor for reading. The view can have other strides.
     pub fn view(&self) -> TensorRef<'_, T, R> {
         TensorRef::of(self.storage.read(), self.place)
     }
 
-    /// The tensor for writing, with other strides if need be.
+    /// The tensor for writing. The view can have other strides.
     pub fn view_mut(&mut self) -> TensorMut<'_, T, R> {
         TensorMut::of(self.storage.write(), self.place)
     }

@@ -9,7 +9,7 @@ use tilewright_codegen::element::Element;
 use super::buffer::{Buffer, Owner};
 use super::{DeviceTensor, Plain, column_major, row_major};
 
-/// A tensor of `R` modes that a kernel reads. It borrows its memory and copies nothing.
+/// A tensor of `R` modes that a kernel reads. It borrows its memory, without a copy.
 ///
 /// ```no_run
 /// # use tilewright_runtime::{TensorRef, cudarc::driver::CudaSlice};
@@ -27,7 +27,7 @@ pub struct TensorRef<'a, T: Element, const R: usize> {
     element: PhantomData<&'a T>,
 }
 
-/// A tensor of `R` modes that a kernel writes. It borrows its memory and copies nothing.
+/// A tensor of `R` modes that a kernel writes. It borrows its memory, without a copy.
 pub struct TensorMut<'a, T: Element, const R: usize> {
     pub(crate) buffer: Buffer<'a>,
     pub(crate) place: Place<R>,
@@ -158,7 +158,7 @@ macro_rules! both {
         }
 
         impl<'a, T: Element> $name<'a, T, 2> {
-            /// The transpose; nothing is copied.
+            /// The transpose, without a copy.
             pub fn transposed(mut self) -> Self {
                 self.place.extents.reverse();
                 self.place.strides.reverse();
