@@ -47,6 +47,10 @@ impl Lower<'_> {
         let mut after = Vec::new();
         list.retain(|stmt| {
             let Op::Let(id, value) = stmt.op else { return true };
+            // A loop inside changes it: it begins anew in each iteration of this one.
+            if self.kernel.vars[id as usize].mutable {
+                return true;
+            }
             let Some(induction) = self.induction(looped, value) else { return true };
             looped.inductions.push((id, induction));
             if !induction.multiplies || self.kernel.vars[id as usize].wide {

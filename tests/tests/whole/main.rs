@@ -6,6 +6,7 @@ mod bulk_stores;
 mod causal;
 mod elements;
 mod linear;
+mod nested;
 mod reductions;
 mod short;
 mod split;
