@@ -44,6 +44,22 @@ fn a_norm_is_no_product() {
     }
 }
 
+/// Extents that a kernel computes are no sizes of their own.
+#[test]
+fn extents_that_are_computed() {
+    let said = printed(&["run", "piece_sums", "--size", "3,5000"]);
+    assert!(said.starts_with("piece_sums on the simulator: M = 3, N = 5000, seed 0\n"), "{said}");
+    assert!(
+        printed(&["choose", "piece_sums", "--input", "x: [3, 5000]"])
+            .starts_with("piece_sums: M = 3, N = 5000\n")
+    );
+    let said = refused(&["run", "piece_sums", "--size", "3,5000", "--input", "sums: [3, 9]"]);
+    assert_eq!(
+        said,
+        "error: an extent is 9 in an input, and the kernel computes 3 for it from the others\nhelp: leave it out, or write 3\n"
+    );
+}
+
 #[test]
 fn every_type_is_right() {
     for dtype in ["f64", "f32", "f16", "bf16", "i32", "u32", "i8", "u8"] {

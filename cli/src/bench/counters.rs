@@ -74,7 +74,7 @@ fn simulate(case: &Case) -> Result<Value> {
     let reads_output = kernel.params.iter().any(|param| param.tensor.is_none());
     let mut args = Vec::new();
     for (argument, param) in kernel.params.iter().zip(&kernel.variants[0].program.params) {
-        let shape = once::shape(param, &case.sizes()).map_err(blame)?;
+        let shape = once::shape(&kernel, param, &case.sizes()).map_err(blame)?;
         let written = argument.tensor.is_some_and(|(written, _)| written);
         args.push(match (argument.elem, shape) {
             (Elem::F64, shape) => arg(1f64, shape, written, reads_output),

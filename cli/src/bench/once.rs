@@ -64,9 +64,18 @@ impl Sizes {
 }
 
 /// Extents and strides of a parameter: the contiguous mode first, the others after it in their order.
-pub(super) fn shape(param: &Param, sizes: &Sizes) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
+pub(super) fn shape(
+    kernel: &Generated,
+    param: &Param,
+    sizes: &Sizes,
+) -> Result<Option<(Vec<i64>, Vec<i64>)>> {
     let Param::Pointer { name, shape, stride, .. } = param else { return Ok(None) };
-    let known = |value: &Value| value.evaluate(&|symbol| sizes.lookup(symbol));
+    // Extents that the kernel computes follow from the others.
+    let computed = |symbol: Symbol| {
+        let require = kernel.requires.iter().find(|require| require.of == Some(symbol))?;
+        Some(require.computed(&|of| sizes.lookup(of))?.1)
+    };
+    let known = |value: &Value| value.evaluate(&|symbol| sizes.lookup(symbol).or_else(|| computed(symbol)));
     let extents: Option<Vec<i64>> = shape.iter().map(known).collect();
     let extents =
         extents.ok_or_else(|| format!("`{name}` has extents other than M, N, K and L: {shape:?}"))?;
@@ -117,7 +126,7 @@ fn operands(device: &Device, kernel: &Generated, sizes: &Sizes) -> Result<Vec<Op
     let pairs = kernel.params.iter().zip(&kernel.variants[0].program.params);
     let updated = |at: usize| kernel.variants.iter().any(|variant| variant.program.updates(at as u32));
     let operand = |(at, (argument, param)): (usize, (&tilewright_codegen::definition::Param, &Param))| {
-        let Some((extents, strides)) = shape(param, sizes)? else { return Ok(Operand::Scalar(0.5)) };
+        let Some((extents, strides)) = shape(kernel, param, sizes)? else { return Ok(Operand::Scalar(0.5)) };
         let bytes = length(&extents, &strides) as usize * argument.elem.bytes() as usize;
         let memory = device.raw_memory(bytes)?;
         // A write-only result is not initialised: a sanitizer then reports reads of it. Atomic updates begin with
@@ -151,7 +160,8 @@ mod tests {
         for Named { name, kernel } in &all {
             for variant in &kernel.variants {
                 for param in &variant.program.params {
-                    if let Some((extents, strides)) = shape(param, &Sizes::new(100, 77, 33)).unwrap() {
+                    if let Some((extents, strides)) = shape(kernel, param, &Sizes::new(100, 77, 33)).unwrap()
+                    {
                         let size: i64 = extents.iter().product();
                         assert_eq!(length(&extents, &strides), size, "{name}: {extents:?} {strides:?}");
                     }

@@ -70,7 +70,7 @@ impl Problem {
     ) -> Result<Problem> {
         // Every variant begins with the same parameters, the user's.
         let params = &kernel.variants[0].program.params[..kernel.params.len()];
-        let mut known = extents(params, sizes)?;
+        let mut known = extents(kernel, params, sizes)?;
         known.described(kernel, params, inputs)?;
         fits(params, &known, memory())?;
         let mut random = Random(seed);
@@ -147,7 +147,7 @@ pub(crate) fn unallocated(
     inputs: &[Input],
 ) -> Result<(Sizes, Vec<Given>)> {
     let params = &kernel.variants[0].program.params[..kernel.params.len()];
-    let mut known = extents(params, sizes)?;
+    let mut known = extents(kernel, params, sizes)?;
     known.described(kernel, params, inputs)?;
     let mut given = Vec::new();
     for (place, param) in params.iter().enumerate() {
@@ -179,7 +179,8 @@ fn reach(shape: &[i64], strides: &[i64]) -> i64 {
 /// Refuses sizes whose tensors do not fit free memory. Each element is generated as a double, converted for
 /// the kernel and, for a result, read back.
 fn fits(params: &[Param], sizes: &Known, memory: i64) -> Result<()> {
-    let mut known = Known { extents: sizes.extents.clone(), ..Known::default() };
+    let mut known =
+        Known { extents: sizes.extents.clone(), computed: sizes.computed.clone(), ..Known::default() };
     let (mut all, mut parts) = (0i64, Vec::new());
     for param in params {
         let Param::Pointer { name, elem, shape, stride, .. } = param else { continue };
@@ -217,6 +218,8 @@ fn strange(name: &str) -> Failure {
 #[derive(Default)]
 struct Known {
     extents: Vec<(String, i64)>,
+    /// Extents that the kernel computes from others.
+    computed: Vec<(String, i64)>,
     strides: Vec<(String, i64)>,
     /// Tensors that are to be row-major, or column-major.
     rows: Vec<(String, bool)>,
@@ -282,11 +285,24 @@ impl Known {
             }
             self.rows.extend(input.rows.map(|rows| (name.clone(), rows)));
         }
+        let mut given = Vec::new();
         for (name, value) in set {
             self.extents
                 .iter_mut()
                 .filter(|(known, _)| known == name)
                 .for_each(|(_, extent)| *extent = value);
+            given.push((name.to_owned(), value));
+        }
+        for require in &kernel.requires {
+            let Some((symbol, value)) = require.computed(&self.lookup()) else { continue };
+            if let Some((_, other)) =
+                given.iter().find(|(name, other)| name == symbol.name() && *other != value)
+            {
+                return refuse(format!(
+                    "an extent is {other} in an input, and the kernel computes {value} for it from the others\nhelp: leave it out, or write {value}"
+                ));
+            }
+            self.computed.push((symbol.name().to_owned(), value));
         }
         Ok(())
     }
@@ -311,20 +327,22 @@ impl Known {
 
     fn lookup(&self) -> impl Fn(Symbol) -> Option<i64> {
         |symbol: Symbol| {
-            let all = self.extents.iter().chain(&self.strides);
+            let all = self.extents.iter().chain(&self.computed).chain(&self.strides);
             all.into_iter().find(|(name, _)| name == symbol.name()).map(|(_, value)| *value)
         }
     }
 }
 
 /// Named extents, with their values from the command line.
-fn extents(params: &[Param], text: Option<&str>) -> Result<Known> {
+fn extents(kernel: &Generated, params: &[Param], text: Option<&str>) -> Result<Known> {
+    let computed = |name: Symbol| kernel.requires.iter().any(|require| require.of == Some(name));
     let mut names: Vec<&str> = Vec::new();
     for param in params {
         let Param::Pointer { shape, .. } = param else { continue };
         for value in shape {
             if let Value::Sym { of, .. } = value
                 && !names.contains(&of.name())
+                && !computed(*of)
             {
                 names.push(of.name());
             }
@@ -575,7 +593,9 @@ mod tests {
         let generated = kernel::choose("tutorial", "").ok().map(|chosen| chosen.generated).expect("a kernel");
         let params = &generated.variants[0].program.params[..3];
         let said = |sizes: &str, memory: i64| {
-            let Ok(known) = extents(params, Some(sizes)) else { panic!("these are no sizes: {sizes}") };
+            let Ok(known) = extents(&generated, params, Some(sizes)) else {
+                panic!("these are no sizes: {sizes}")
+            };
             match fits(params, &known, memory) {
                 Err(Failure::Refused(why)) => why,
                 _ => String::new(),
