@@ -1,4 +1,4 @@
-//! `tilewright choose`, or `explain`: which variant of a kernel a launch takes for some sizes, by which terms, and its loops.
+//! `tilewright choose`, or `explain`: the variant of a kernel that a launch takes, the terms of its estimate, and its loops.
 
 use std::process::ExitCode;
 

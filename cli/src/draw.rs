@@ -1,4 +1,4 @@
-//! `tilewright draw`: pictures of layouts, and of how a kernel's tiles are partitioned over threads.
+//! `tilewright draw`: pictures of layouts, and of the partition of a kernel's tiles over threads.
 
 use clap::{Arg, ArgMatches, Command};
 use std::process::ExitCode;

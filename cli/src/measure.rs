@@ -1,5 +1,5 @@
 //! The measuring core: rounds in which the contenders run one after the other, each time on the next sets of
-//! data; medians, and the spread of the rounds. It knows nothing of devices: a [`Timer`] launches and reports
+//! data; medians, and the spread of the rounds. It does not know devices: a [`Timer`] launches and reports
 //! the time.
 // Some of it is for the benchmarks that ship alone.
 #![cfg_attr(not(feature = "shipped"), allow(dead_code))]

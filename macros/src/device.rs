@@ -1,4 +1,4 @@
-//! `#[device]`: a function of numbers that kernels share. It becomes a macro of its name, which hands its definition to
+//! `#[device]`: a function of numbers that kernels share. It becomes a macro of its name, which passes its definition to
 //! the kernels that use it: macros see only their own tokens, and names of macros follow Rust's own imports.
 //!
 //! A kernel with `use self::soft;` in its body expands to `self::soft! { … the kernel … }`, and that to

@@ -1,5 +1,5 @@
-//! Extreme integers in every position of every function, and text of extreme length: the macros answer or refuse, they never
-//! panic, and they never take long. Such tests run in a process of their own, whose time is theirs alone.
+//! Extreme integers in every position of every function, and text of extreme length: the macros accept or refuse it, never
+//! panic, and never take long. Each such test runs in a separate process, so that its time can be measured.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;

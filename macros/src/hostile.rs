@@ -1,4 +1,4 @@
-//! Hostile kernels: definitions that no text can express, and texts that ask for too much work.
+//! Hostile kernels: definitions that no text can express, and texts that would need too much work.
 
 use crate::function;
 use crate::text::Text;

@@ -1,6 +1,6 @@
-//! A list whose first elements are on the stack: what a launch collects, without allocations. Longer ones are in a vector.
+//! A list whose first elements are on the stack, so that a launch collects values without allocations. Longer lists use a vector.
 
-/// Up to `N` elements in place, more of them in a vector.
+/// Up to `N` elements inline, or a vector of more.
 #[derive(Clone, Debug)]
 pub(crate) struct Few<T, const N: usize> {
     len: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Few<T, const N: usize> {
 }
 
 impl<T: Copy, const N: usize> Few<T, N> {
-    /// No elements. Unused ones in place are copies of `blank`.
+    /// An empty list. Unused inline elements are copies of `blank`.
     pub(crate) fn new(blank: T) -> Few<T, N> {
         Few { len: 0, inline: [blank; N], heap: Vec::new() }
     }

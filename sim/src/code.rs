@@ -1,5 +1,5 @@
 //! A thread program flattened for one launch: sizes are known, loops over registers are unrolled, loop
-//! invariants are hoisted. Knows nothing of memory's contents, of warps or of time.
+//! invariants are hoisted. This module does not know the contents of memory, warps or time.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::Atom;

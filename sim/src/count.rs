@@ -1,5 +1,5 @@
-//! What a run costs: wavefronts and bank conflicts in shared memory, sectors and lines in global memory,
-//! operations. One warp's instruction counts as the hardware's counters count it.
+//! The cost of a run: wavefronts and bank conflicts in shared memory, sectors and lines in global memory,
+//! operations. An instruction of a warp is counted as the hardware's counters count it.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};

@@ -1,4 +1,4 @@
-//! Why a run has no outcome.
+//! Errors: the reasons why a run has no outcome.
 
 use std::fmt;
 

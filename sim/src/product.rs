@@ -1,8 +1,8 @@
 //! Matrix products: of a warp from its registers, at once; of a warpgroup from shared memory, in flight.
 //!
 //! Tensor cores align all terms of an instruction, the accumulator included, with the greatest, and cut off
-//! what lies below the last bit that they keep: 2^-23 of the greatest term, 2^-13 for operands of eight bits.
-//! The sum is truncated to f32. Here the same is done, so sums of many instructions drift toward zero as they
+//! bits below the last one that they keep: 2^-23 of the greatest term, 2^-13 for 8-bit operands.
+//! The sum is truncated to f32. The simulator does the same, so sums of many instructions drift toward zero as they
 //! do on the hardware; results agree to `(k + 1)` such bits of the greatest term, not to the bit, since
 //! architectures differ in how many bits they keep. Sums in f16 are exact and rounded once, which agrees to 2^-11.
 //! Integers wrap and are exact; double precision rounds once for each term, as the hardware does.

@@ -1,4 +1,4 @@
-//! Atomic updates, and flags by which blocks wait for one another: a release stores its thread's clock at the
+//! Atomic updates, and flags through which blocks wait for each other: a release stores the clock of its thread at the
 //! element, and an acquire of the element afterwards joins it.
 
 use std::collections::HashMap;

@@ -5,8 +5,8 @@
 //! as `exp` and `tanh` are computed in double precision and rounded to the type, so they are within half a
 //! unit in the last place of the true value in `f32` and narrower types; a GPU's are within two (CUDA C
 //! Programming Guide, mathematical functions). NaN has one bit pattern in the narrow types, 0x7fff, as the
-//! hardware's conversions give. Types of eight bits (`fp8`) have their own conversions; sums and products of
-//! them are made in single precision.
+//! hardware's conversions give. 8-bit types (`fp8`) have their own conversions; their sums and products
+//! are computed in single precision.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::element::{bf16, f16};

@@ -1,4 +1,4 @@
-//! The Rust compiler with the tilewright that this test was built with: nothing is compiled a second time, as it would
+//! The Rust compiler with the tilewright that this test was built with, so that it is not compiled a second time, as it would
 //! be for a crate of its own target folder.
 
 use std::ffi::OsStr;

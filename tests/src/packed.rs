@@ -1,4 +1,4 @@
-//! Products by wgmma and mma.sync whose operands or results have rows or addresses that bulk copies do not take.
+//! Products by wgmma and mma.sync whose operands or results have rows or addresses that bulk copies do not support.
 
 use crate::number::Random;
 use crate::problem::{Problem, Setting, Values};

@@ -1,6 +1,6 @@
 //! Finding NVIDIA's disassembler, or installing it: with it the tests look at the machine code too.
 //!
-//! Setting up does not fail without it; tests skip what needs it, unless `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
+//! Setting up does not fail without it; tests that need it are skipped, unless `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
 //! Looks at the path in `TILEWRIGHT_NVDISASM`, on the search path, and in `target/nvdisasm`; if none has it,
 //! pip installs it into the last.
 

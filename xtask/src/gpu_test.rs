@@ -1,4 +1,4 @@
-//! The tests that need a GPU, and every shipped kernel under the sanitizer. Without a GPU nothing runs.
+//! The tests that need a GPU, and every shipped kernel under the sanitizer. Without a GPU they are skipped.
 
 use crate::bundle;
 use crate::shell::{Outcome, capture, root, run as spawn, step};

@@ -1,4 +1,4 @@
-//! The simulator must find the faults of broken kernels, and none in correct ones: the long version of the
+//! The simulator must report faults in broken kernels, and none in correct ones: the long version of the
 //! test `mutants`, with 1,000 seeds. Choreographies run under 200 schedules each.
 
 use crate::shell::{Outcome, cargo, run as spawn, step};

@@ -4,7 +4,7 @@
 //! and `target/nvrtc`. If none has it, pip installs it into the last. If that fails, the tests that compile
 //! CUDA C skip themselves, unless `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
 //!
-//! Only looks at files: whether the library works is for the tests to find out.
+//! Only looks at files: the tests show whether the library works.
 
 use crate::pip;
 use crate::shell::{Outcome, capture, root};

@@ -1,4 +1,4 @@
-//! Blessing: the tests run as usual, but write what they got over what they expected.
+//! Blessing: the tests run as usual, but overwrite their expected output with the actual one.
 
 use crate::setup;
 use crate::shell::{Outcome, cargo, run as spawn, scope, step};

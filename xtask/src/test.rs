@@ -1,4 +1,4 @@
-//! All tests of the workspace. Tests over many cases run a share of them, another one with each commit, or all.
+//! All tests of the workspace. Tests over many cases run a share of them, a different one for each commit, or all of them.
 
 use std::process::Command;
 

@@ -1,4 +1,4 @@
-//! How long each test takes: a runner that has the test harness report it, and the slowest of the reported ones.
+//! The time of each test: a runner that makes the test harness report it, and a list of the slowest.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,6 +1,6 @@
-//! Counts words that this project's text does without, in identifiers and in prose, against limits that only go down.
+//! Counts words to avoid, in identifiers and in prose, and compares them with limits that only go down.
 //!
-//! Each is a word of our own where the field has one, or a phrase that has to be read twice. `words.txt` has the limits.
+//! Each is a private word where the field has a better one, or a phrase that has to be read twice. `words.txt` has the limits.
 
 use std::fs;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! What a product computes, besides its sizes: types, orders, epilogue, precision. Kernels of one form are compared with
-//! each other, and with the library's product of the nearest form.
+//! The form of a product, which is everything except its sizes: types, orders, epilogue, precision. Kernels of one form are
+//! compared with each other, and with the library's product of the nearest form.
 
 use std::fmt;
 

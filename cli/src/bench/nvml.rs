@@ -1,4 +1,4 @@
-//! The device's clock and power during a benchmark: through NVML, loaded when a benchmark runs. Nothing fails
+//! The device's clock and power during a benchmark: through NVML, loaded when a benchmark runs. Benchmarks also run
 //! without it.
 #![allow(unsafe_code)]
 

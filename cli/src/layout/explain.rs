@@ -1,7 +1,7 @@
 //! `--explain`: the operations step by step, and why each answer is correct.
 //!
 //! Every step is printed as it would be typed, with its operands evaluated, its result, and the law that the
-//! result obeys, checked coordinate by coordinate with nothing but evaluation.
+//! result obeys. The law is checked coordinate by coordinate, by evaluation only.
 
 use super::expression::Step;
 use super::item::Item;

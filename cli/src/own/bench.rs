@@ -1,4 +1,4 @@
-//! `bench` for kernels of one's own: the time of a launch on a device, beside other kernels, peers, and a copy of as many bytes.
+//! `bench` for the user's own kernels: the time of a launch, beside other kernels, peers, and a copy of the same number of bytes.
 
 use std::process::ExitCode;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! A subject's text and the CUDA C of one of its variants, those without loops behind the others.
+//! A subject's text and the CUDA C of one of its variants; variants without loops are numbered last.
 
 use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::source;

@@ -1,5 +1,5 @@
 //! Draws kernels. A kernel is a few acts by the same threads: tiles are moved, functions applied, elements
-//! reduced, tiles multiplied. Draws aim to be valid, so that few are refused: barriers are placed where they
+//! reduced, tiles multiplied. Draws aim to be valid, so that few are refused: there are barriers where they
 //! are needed, and no two threads write one element.
 
 mod acts;

@@ -1,6 +1,6 @@
 //! A reference interpreter of tile programs: block by block, statement by statement, all threads in lockstep.
 //!
-//! Coordinates are integers of 128 bits, elements numbers with an error bound. Nothing is shared with
+//! Coordinates are 128-bit integers, elements are numbers with an error bound. No code is shared with
 //! lowering: a view is a layout and an origin, a tensor a table of elements, and a pipelined loop an ordinary
 //! one.
 

@@ -1,4 +1,4 @@
-//! The grid: as many blocks along an axis as there are tiles that it numbers.
+//! The grid: along each axis, one block for each tile at the block's coordinate.
 
 use tilewright_codegen::ast::{Arg, Expr, ExprKind, ParamKind};
 

@@ -1,5 +1,5 @@
 //! A second reference: kernels of whole tiles, evaluated from their text as an array language would, block after
-//! block and statement after statement. It knows no threads, layouts or tile programs.
+//! block and statement after statement. It does not know threads, layouts or tile programs.
 
 mod assertions;
 mod constructs;

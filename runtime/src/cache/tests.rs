@@ -1,4 +1,4 @@
-//! Every way in which a cache can be damaged, contended, too small or forbidden.
+//! Tests of caches that are damaged, contended, too small or forbidden.
 
 use std::process::{Child, Command, Stdio};
 use std::thread;

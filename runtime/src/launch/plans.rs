@@ -1,5 +1,5 @@
-//! Plans of launches, kept by what they depend on, so that each is made once. They are the kernel's own, and go with it; the
-//! devices that they name are never closed.
+//! Plans of launches, stored by what they depend on, so that each is made once. They belong to the kernel, and are dropped with
+//! it. The devices that they name are never closed.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};

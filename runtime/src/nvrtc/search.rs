@@ -1,4 +1,4 @@
-//! Where NVRTC is searched.
+//! The search for NVRTC.
 
 use std::env;
 use std::fmt;

@@ -1,5 +1,5 @@
 //! Device memory borrowed for a launch: exactly cudarc's slices and views, as bytes. cudarc's public traits
-//! are never asked for an address, since anyone can implement them.
+//! never provide an address, since anyone can implement them.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;

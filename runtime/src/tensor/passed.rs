@@ -1,4 +1,4 @@
-//! The traits of launch arguments: with traits the compiler's errors can be worded by this crate.
+//! The traits of launch arguments, so that this crate can word the compiler's errors.
 
 use tilewright_codegen::element::Element;
 

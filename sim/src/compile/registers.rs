@@ -1,6 +1,6 @@
 //! Register pressure of a role's arrays: a liveness analysis over the cells of arrays, in program order.
-//! Addresses and temporaries are not counted, so a compiler needs more than that. Beside asynchronous products it may keep
-//! arrays in memory that these do not use.
+//! Addresses and temporaries are not counted, so a compiler needs more registers. During asynchronous products it may keep
+//! arrays in memory that the products do not use.
 
 use std::collections::HashMap;
 use std::ops::Range;

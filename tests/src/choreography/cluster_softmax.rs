@@ -1,5 +1,5 @@
 //! Softmax of rows distributed over the blocks of a cluster: each block reduces its part to a maximum and a
-//! sum, and reads those of the other blocks through distributed shared memory.
+//! sum, and reads the results of the other blocks through distributed shared memory.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};

@@ -1,5 +1,5 @@
-//! Several exchanges between the blocks of a cluster in each iteration: of all threads, of what all threads of a block have
-//! without a barrier in between, of narrow elements, under a condition that is the same in all blocks.
+//! Several exchanges between the blocks of a cluster in each iteration: of all threads, of values that all threads of a block
+//! have without a barrier in between, of narrow elements, under a condition that is the same in all blocks.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};

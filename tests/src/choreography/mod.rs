@@ -1,4 +1,4 @@
-//! Choreographies: kernels written with the builder in which warps are specialised and hand tiles to one
+//! Choreographies: kernels written with the builder in which warps are specialised and pass tiles to one
 //! another. The simulator, NVRTC and GPU tests all use this table: a new program is one line in [`all`].
 
 mod attention;

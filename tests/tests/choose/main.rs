@@ -26,7 +26,7 @@ fn measured() -> Measured {
     all
 }
 
-/// The keys of a kernel as they are written now: those of results are as they were when it was measured.
+/// The keys of a kernel as they are written now; results have the keys of the day when they were measured.
 fn today(keys: &str) -> String {
     match keys {
         "" | "matmul" | "name=matmul" => return PLAIN.to_owned(),
@@ -42,7 +42,7 @@ fn today(keys: &str) -> String {
     all.join(" ")
 }
 
-/// What a launch of a product decides. The suite and the sizes are those of a benchmark: `gemm f32 nt` and `2048x2048x256`;
+/// What a launch of a product decides. The suite and the sizes name a benchmark: `gemm f32 nt` and `2048x2048x256`;
 /// `batched f32` and `64 of 128x128x128`. `None` for keys that now select tensor cores, and did not when they were measured.
 fn decided(suite: &str, sizes: &str, keys: &str) -> Option<Ranked> {
     let keys = today(keys);

@@ -99,7 +99,7 @@ pub(crate) fn built(folder: &Folder, kernel: &Generated) -> PathBuf {
     compile("clang", &source, &["-std=c11", "-o", "clang.o"]);
     compile("clang++", &format!("{name}.cpp"), &["-std=c++11", "-o", "clang_cpp.o"]);
     compile("g++", &format!("{name}.cpp"), &["-std=c++11", "-o", "cpp.o"]);
-    // The driver's functions are those of the program.
+    // The program itself defines the driver's functions.
     compile("gcc", &source, &["-std=c11", "-O1", "-fsanitize=undefined", "-DTILEWRIGHT_DRIVER=0"]);
     compile("gcc", "main.c", &["-std=c11"]);
     let own = format!("{name}.o");

@@ -1,4 +1,4 @@
-//! Blocks of one launch that work together: results, and times beside those of the same in two launches.
+//! Blocks of one launch that cooperate: results, and times beside the times of two launches.
 
 use std::time::{Duration, Instant};
 

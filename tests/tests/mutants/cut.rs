@@ -408,7 +408,7 @@ pub(crate) trait Cut {
         assert!(changed > 0, "nothing named `{part}` has such a remainder");
     }
 
-    /// The wait allows so many more groups in flight.
+    /// The wait allows `by` more groups in flight.
     fn pending(&mut self, nth: usize, by: i32) {
         self.op(wait, nth, |_, op| {
             if let Op::WaitQueue { pending, .. } = op {

@@ -153,7 +153,7 @@ fn nodes_attend_to_their_neighbours() {
     right(generated!(graph_attention()), &args, "y", &wanted, 1e-4);
 }
 
-/// A step of a breadth-first search over edges: nodes next to those of a level, and whether there are any.
+/// A step of a breadth-first search over edges: nodes next to the nodes of a level, and whether there are any.
 #[kernel]
 fn frontier(
     level: i32,

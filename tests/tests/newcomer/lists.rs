@@ -125,7 +125,7 @@ fn experts_have_rows_of_their_own() {
     right(generated!(ragged()), &args, "y", &wanted, 1e-3);
 }
 
-/// Sums of listed pages of which the number is even, and one for each iteration that a counter allows, which is then 0.
+/// Sums of listed pages with an even number, and a one for each iteration that a counter allows, which is then 0.
 #[kernel(arch = 90)]
 fn pages(
     table: &Tensor<i32, (P, B)>,
@@ -179,7 +179,7 @@ fn pages_are_listed() {
     }
 }
 
-/// The greatest of each column of listed pages, of which the last is shorter than others.
+/// The greatest of each column of listed pages; the last page is shorter than the others.
 #[kernel]
 fn page_maxima<const S: usize = 3>(
     table: &Tensor<i32, (P, B)>,

@@ -375,7 +375,7 @@ fn coordinates_follow_through_rings() {
     }
 }
 
-/// Two tensors, of which the longer one goes on beyond the tiles of the grid.
+/// Two tensors; the longer one extends past the tiles of the grid.
 #[kernel(arch = 90)]
 fn counted_in_clusters<const C: usize = 2>(
     x: &Tensor<f32, N>,

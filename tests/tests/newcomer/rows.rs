@@ -95,7 +95,7 @@ fn vectors_of_length_one() {
     }
 }
 
-/// The gradient of layer normalisation with respect to its input; mean and 1/σ are those of the forward pass.
+/// The gradient of layer normalisation with respect to its input; mean and 1/σ come from the forward pass.
 #[kernel(allow(uncoalesced))]
 fn layernorm_backward<const W: usize = 1024>(
     x: &Tensor<f32, (M, N), (ldx, _1)>,

@@ -63,7 +63,7 @@ fn rows_become_fp8() {
     }
 }
 
-/// One query of each head against keys and values in pages; four heads share those of one.
+/// One query of each head against keys and values in pages; four heads share the keys and values of one.
 #[kernel]
 fn paged_decode<const D: usize = 64, const P: usize = 16, const G: usize = 4>(
     scale: f32,

@@ -137,7 +137,7 @@ fn segments_add_up() {
     );
 }
 
-/// A^T A, of which only tiles on and below the diagonal are computed.
+/// A^T A; only tiles on and below the diagonal are computed.
 #[kernel]
 fn gram<const B: usize = 32, const BK: usize = 16>(
     a: &Tensor<f32, (K, N), (lda, _1)>,

@@ -7,7 +7,7 @@ use tilewright_tests::configuration::{Configuration, Scale};
 
 use super::{ARCHITECTURES, none_is_wrong, nvrtc};
 
-/// The number of kernels, some of which are refused.
+/// The number of kernels; some are refused.
 const KERNELS: u64 = 40;
 
 #[test]

@@ -514,12 +514,12 @@ fn blocks_have_scales() {
         8,
     ) {
         let mut sizes = sizes(16).to_vec();
-        // As many rows as columns would not tell scales of rows from those of columns.
+        // With equal numbers of rows and columns, scales of rows could not be told from scales of columns.
         sizes[0].0[0] *= 2;
         // Whole iterations of eight steps, of whose scales none is beyond K.
         sizes[0].0[2] = 1024;
         if keys.contains("bn=32") {
-            // Iterations of two steps after those of eight, and a last step without any product.
+            // Iterations of two steps after iterations of eight, and a last step without any product.
             sizes.extend([([40, 144, 1312], 16), ([36, 16, 1104], 0)]);
         }
         let types = if keys.contains("cluster") { "e5m2" } else { "e4m3" };

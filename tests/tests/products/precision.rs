@@ -1,4 +1,4 @@
-//! Products of f32 on tensor cores: errors against double precision, beside those of strict multiply-adds.
+//! Products of f32 on tensor cores: errors against double precision, beside the errors of strict multiply-adds.
 
 use tilewright_codegen::words::Words;
 use tilewright_sim::{Arg, Options, run_every};

@@ -123,7 +123,7 @@ fn blocks_have_scales() {
     }
 }
 
-/// C has the type of the sums where that of the operands cannot represent them.
+/// C has the type of the accumulators if the type of the operands cannot represent them.
 #[test]
 fn the_usual_type_of_the_result() {
     for (keys, wanted) in sweep::share(

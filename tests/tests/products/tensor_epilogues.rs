@@ -98,7 +98,7 @@ fn residuals_and_second_results() {
     }
 }
 
-/// Sums of two results stay in the registers of the accumulators: others would not fit beside those of the largest tiles.
+/// Two results are computed in the registers of the accumulators: other registers would not fit beside the largest tiles.
 #[test]
 fn second_results_of_integers() {
     let keys = "dtype=i8 arch=120 a=k_major b=k_major c=n_major alpha_beta=true aux=true epilogue=|x| (x + 1.0) * (x + 1.0)";

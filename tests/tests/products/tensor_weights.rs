@@ -76,7 +76,7 @@ fn scales_of_groups() {
             "dtype=f16 b_dtype=u8 group_size=32 bm=64 bn=64 arch=90 mma=wgmma out=f32 batched=true",
             "dtype=bf16 b_dtype=i8 group_size=16 bm=64 bn=64 arch=90 mma=wgmma c=n_major schedule=(ping_pong=true)",
             "dtype=bf16 b_dtype=e4m3 group_size=64 bm=32 bn=128 arch=90 mma=wgmma schedule=(cluster=2)",
-            // Steps and groups of which neither divides the other, and warps whose part of K has no whole groups.
+            // Steps and groups where neither divides the other, and warps whose part of K has no whole groups.
             "dtype=bf16 b_dtype=i4 group_size=64 bm=64 bn=64 bk=96 out=f32",
             "dtype=f16 b_dtype=i8 group_size=128 bm=64 bn=32 bk=48 arch=90 mma=mma_sync batched=true",
             "dtype=bf16 b_dtype=i4 group_size=32 bm=64 bn=32 bk=96 warps=(2,1,2) arch=90 mma=mma_sync",

@@ -6,7 +6,7 @@ use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Given, Limits, Plan, Refusal, Tensor, plan};
 use tilewright_sim::{Arg, Options, run_every};
 
-/// c = a·wᵀ + bias, in tiles of several sizes, one of which has no registers for its sums.
+/// c = a·wᵀ + bias, in tiles of several sizes; one size has too few registers for its accumulators.
 #[kernel(arch = 90, choose((BM, BN) in [(128, 128), (256, 256), (64, 64), (64, 16)], STAGES in [3, 5]))]
 fn linear<const BM: usize, const BN: usize, const STAGES: usize>(
     a: &Tensor<bf16, (M, K), (lda, _1)>,

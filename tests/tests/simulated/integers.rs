@@ -316,7 +316,7 @@ fn integers_are_divided_while_compiling_as_in_a_loop() {
     }
 }
 
-/// Quotients and remainders of arguments with a sign, wherever they stand; those of a converted float are an element's.
+/// Quotients and remainders of signed arguments in every position; a converted float is divided as an element.
 #[kernel(allow(uncoalesced))]
 fn divided(s: i32, t: i8, f: f32, x: &Tensor<i32, N>, y: &mut Tensor<i32, (_7, N)>) {
     let x = tile(x, 32, block.x);
@@ -585,7 +585,7 @@ fn assertions_that_overflow_are_not_false() {
     );
 }
 
-/// Two tensors with one leading dimension, of which an assertion is made.
+/// Two tensors with one leading dimension, and an assertion about it.
 #[kernel]
 fn one_leading_dimension(x: &Tensor<f32, (M, N), (ld, _1)>, y: &mut Tensor<f32, (L, N), (ld, _1)>) {
     assert(ld % 4 == 0);

@@ -164,7 +164,7 @@ fn results_have_the_type_that_is_asked_for() -> Result<(), Error> {
     let c = Matmul::new().out::<f32>().run(&Host::cpu(), &a, a.view().transposed())?;
     assert_eq!(c.values(), [5.0, 11.0, 11.0, 25.0]);
     let c = matmul(&Host::cpu(), a.view().transposed(), &a)?;
-    // Columns of the transpose are contiguous, so those of the result are.
+    // Columns of the transpose are contiguous, so columns of the result are too.
     assert_eq!((c.strides(), c.values()[1]), ([1, 2], bf16::from_f32(14.0)));
     Ok(())
 }

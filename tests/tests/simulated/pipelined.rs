@@ -126,7 +126,7 @@ fn coordinates_in_a_loop_that_loads_ahead() {
     }
 }
 
-/// Two tiles in flight, of which the second is copied by cp.async only where its rows are aligned.
+/// Two tiles in flight; the second is copied by cp.async only where its rows are aligned.
 #[kernel]
 fn one_in_flight(x: &Tensor<f32, N>, h: &Tensor<f16, N>, y: &mut Tensor<f32, N>) {
     let t = layout!(32);

@@ -264,7 +264,7 @@ fn accumulators_and_shared_memory_at_ragged_edges() {
     }
 }
 
-/// The maximum of some tiles of a tensor of fixed size, as many as an argument says.
+/// The maximum of some tiles of a tensor of fixed size; an argument gives their number.
 #[kernel]
 fn largest_of_tiles(x: &Tensor<f32, _100>, y: &mut Tensor<f32, _1>, from: i32, to: i32) {
     threads(32);

@@ -1,4 +1,4 @@
-//! Two products, of which the first computes an operand of the second.
+//! Two products; the first computes an operand of the second.
 
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, run_every};

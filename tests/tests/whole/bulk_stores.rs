@@ -86,7 +86,7 @@ fn by_warps<const BM: usize = 64, const BN: usize = 64>(
     copy(acc, tile(c, (BM, BN), (block.x, block.y)));
 }
 
-/// Sizes of which rows begin at multiples of 16 bytes, and others.
+/// Sizes where rows begin at multiples of 16 bytes, and others.
 const SIZES: [(usize, usize, usize); 5] =
     [(256, 192, 64), (130, 200, 72), (300, 88, 8), (65, 67, 130), (1, 1, 1)];
 

@@ -1,4 +1,4 @@
-//! Memory-bound works, against a plain copy of as many bytes.
+//! Memory-bound works, against a plain copy of the same number of bytes.
 
 mod work;
 

@@ -1,4 +1,4 @@
-//! Tiles that are read and written, by views that overlap: what a statement reads is what those before it have written.
+//! Tiles that are read and written through overlapping views: a statement reads what earlier statements have written.
 
 use tilewright_codegen::ast::{Binary, Expr};
 

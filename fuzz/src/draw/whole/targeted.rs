@@ -1,5 +1,5 @@
-//! Kernels about one interplay: coordinates and edges of tiles to which repeated ones are added, and producers that read
-//! integers. Kernels of any statements seldom have all of the parts of these.
+//! Kernels with one combination of statements: coordinates and bounds of tiles to which repeated tiles are added, and producers
+//! that read integers. Random kernels seldom have all parts of these combinations.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Binary, Expr};

@@ -19,9 +19,9 @@ pub(crate) struct Of {
 /// A planted bug.
 pub(crate) struct Planted {
     pub(crate) name: &'static str,
-    /// Kinds of faults, one of which every seed must report.
+    /// Kinds of faults; every seed must report one of them.
     pub(crate) kinds: &'static str,
-    /// Parts of the fault's text, one of which every seed must show: the cause, and what to write. Any text where it is empty.
+    /// Parts of the fault's text, the cause and what to write; every seed must show one of them. If empty, any text will do.
     pub(crate) texts: &'static [&'static str],
     pub(crate) change: fn(&mut Kernel),
 }

@@ -168,7 +168,7 @@ fn in_both_branches(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     copy(a, tile(y, 256, block.x));
 }
 
-/// Two copies to the same elements, of which the second is the last.
+/// Two copies to the same elements; the result is the second copy.
 #[kernel]
 fn copied_twice(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     let (g, p, s) = (tile(x, 256, _), shared::<f32>(256), shared::<f32>(256));

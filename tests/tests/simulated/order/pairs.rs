@@ -526,7 +526,7 @@ const REFUSALS: [&str; 8] = [
 const WRITTEN: [&str; 2] =
     ["the producer, which runs ahead, does not wait", "is written here before it is fetched"];
 
-/// Judges one pair of so many.
+/// Judges one pair in `every`.
 fn check(every: usize) {
     let pairs = [Memory::Shared, Memory::Global, Memory::Filled].into_iter().flat_map(|memory| {
         let all = move || ALL.into_iter().filter(move |access| is_of(*access, memory));

@@ -129,7 +129,7 @@ impl Scene {
         })
     }
 
-    /// A producer copies tiles of `x`, and the other threads write those of a tensor.
+    /// A producer copies tiles of `x`, and the other threads write the tiles of a tensor.
     fn produced(&mut self, to: &View) -> Result<()> {
         let (x, s, to) = (self.x.clone(), self.s.clone(), to.clone());
         let ahead = Ahead { producer: true, ..2.into() };
