@@ -238,7 +238,7 @@ fn mutated_bytes(kernel: usize, changes: &[Change]) -> Vec<u8> {
     bytes
 }
 
-/// Whatever the bytes say, the answer is a kernel of plain text or a refusal.
+/// For any bytes the result is a kernel of plain text or a refusal.
 #[track_caller]
 fn check_bytes(bytes: Vec<u8>) {
     let Some(definition) = decode::<Definition>(&bytes) else { return };

@@ -87,7 +87,7 @@ fn names_are_ascii() {
     );
 }
 
-/// Work is counted, whatever causes it, and refused before it takes long.
+/// Work of any kind is counted, and refused before it takes long.
 #[test]
 fn too_much_work_is_refused() {
     const STATEMENTS: &str = "this is statement 2001 of the kernel, as loops are written out, and together they cost more than 2000 plain copies\nhelp: use a loop that the kernel runs, `for i in 0..n` without `unroll`";

@@ -181,7 +181,7 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
             text.wrong(Place::of(ty), "numbers are passed by value", "leave out the `&`");
             return None;
         }
-        // What was meant is known.
+        // The intended type is known.
         Type::Path(_) | Type::Slice(_) if element_of(ty).is_some() => {
             let borrow = if mutable { "&mut " } else { "&" };
             let extent = if matches!(ty, Type::Slice(_)) { "N" } else { "_1" };

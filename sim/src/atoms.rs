@@ -339,7 +339,7 @@ impl Cluster<'_> {
                 reading |= 1 << lane;
             }
         }
-        // All lanes copy alike, or each has its own size.
+        // All lanes copy the same number of bytes, or each has its own size.
         let mut starts = [0usize; LANES];
         for lane in lanes_of(reading) {
             let count = wanted[lane as usize] as u32 / source.elem;
@@ -533,7 +533,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// The copy engine clips what it stores in groups of 16 bytes: where a row ends inside one, it writes past the row.
+    /// The copy engine clips stores to whole groups of 16 bytes: if a row ends inside a group, it writes past the row.
     fn whole_groups(&self, w: &Warp, global: u32, lane: u32, pieces: &[Piece]) -> Result<()> {
         let partial = |piece: &&Piece| piece.inside.0 < piece.inside.1 && piece.inside.1 < piece.count;
         let Some(piece) = pieces.iter().find(partial) else { return Ok(()) };

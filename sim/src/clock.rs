@@ -36,8 +36,8 @@ impl Clock {
     }
 }
 
-/// Clocks that a synchronisation carries: all that happened before, and the part of it that precedes a proxy
-/// fence; and what is complete besides, though its writes may be unknown.
+/// Clocks that a synchronisation carries: everything that happened before; the part that precedes a proxy
+/// fence; and accesses that are complete although their writes may not be visible.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
     pub(crate) plain: Clock,
@@ -195,7 +195,7 @@ impl Seen {
         self.epoch += 1;
     }
 
-    /// What a lane's message carries: its accesses so far and those that it knows of are complete.
+    /// Adds what a lane's message carries: its own accesses and the accesses that it knows of are complete.
     pub(crate) fn send(&self, first: u32, lane: u32, into: &mut Carried) {
         let mut all = Carried::default();
         self.clone().release(first, 1 << lane, &mut all);

@@ -122,7 +122,7 @@ pub(crate) struct World<'w> {
 }
 
 impl World<'_> {
-    /// Room for what is read of each buffer.
+    /// A bit for each element of each buffer that is only read.
     pub(crate) fn unseen(buffers: &[Buffer]) -> Vec<Box<[AtomicU64]>> {
         let words = |buffer: &Buffer| if buffer.written { 0 } else { buffer.len.div_ceil(64) };
         buffers.iter().map(|buffer| (0..words(buffer)).map(|_| AtomicU64::new(0)).collect()).collect()

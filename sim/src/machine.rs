@@ -211,7 +211,7 @@ impl Random {
     }
 }
 
-/// Runs one cluster: what it wrote, and what it cost.
+/// Runs one cluster; returns its writes and its counts.
 pub(crate) fn run(ctx: &Context<'_>, number: u64) -> Result<(Overlay, Counts)> {
     let mut random = Random(ctx.seed);
     let mixed = random.next() ^ number;

@@ -149,7 +149,7 @@ fn multiply(d: &mut Dense, a: &Dense, b: &Dense, [m, n, k]: [usize; 3], rounding
 }
 
 /// One column of a product whose terms are aligned with the greatest and truncated. Products are exact in double
-/// precision, and so are sums of what is left of them.
+/// precision, and so are sums of the truncated terms.
 fn truncated(sums: &mut [f64], a: &[f64], factor: impl Fn(usize) -> f64, k: usize, fraction: f64) {
     let m = sums.len();
     let mut greatest: Vec<f64> = sums.iter().map(|sum| sum.abs()).collect();
@@ -162,7 +162,7 @@ fn truncated(sums: &mut [f64], a: &[f64], factor: impl Fn(usize) -> f64, k: usiz
     // Adding 1.5·2^52 last bits rounds to a multiple of the last bit.
     let units = greatest.iter().map(|most| {
         let power = f64::from_bits(most.to_bits() & 0x7ff0_0000_0000_0000);
-        // Nothing is cut off where a term is infinite.
+        // With an infinite term no bits are cut off.
         if power.is_finite() { power * fraction * 1.5 * 2f64.powi(52) } else { 0.0 }
     });
     let units: Vec<f64> = units.collect();

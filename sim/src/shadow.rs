@@ -130,7 +130,7 @@ impl By<'_> {
         }
     }
 
-    /// Can a read not see what it writes, as the read is complete?
+    /// Whether a read cannot see this write because the read is complete.
     #[cold]
     fn comes_after_read(&self, read: Stamp) -> bool {
         let complete = |knowledge: &Knowledge| {

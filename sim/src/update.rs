@@ -33,7 +33,7 @@ pub(crate) enum Lack {
     Scope,
 }
 
-/// An atomic update that orders less than it could: its stamp, element, and what it lacks.
+/// An atomic update with a weaker order than it could have: its stamp, its element, and the missing part.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Weak {
     pub(crate) stamp: Stamp,

@@ -133,7 +133,7 @@ pub(crate) fn cast(bits: u64, from: Elem, to: Elem) -> u64 {
     if !from.is_float() {
         return from_int(int(bits, from), to);
     }
-    // Fractions are truncated, and clamped; what is no number is 0.
+    // Fractions are truncated and clamped; NaN becomes 0.
     if !to.is_float() {
         let x = number(bits, if from == Tf32 { F32 } else { from });
         let bits = if to == Elem::U64 { x as u64 } else { (x as i64).cast_unsigned() };

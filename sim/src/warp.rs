@@ -129,7 +129,7 @@ pub(crate) struct Warp {
     pub(crate) products: u64,
     pub(crate) product_groups: Vec<u64>,
     pub(crate) locks: Vec<Lock>,
-    /// The last access to each cell, as far as asynchronous products ask; empty without wgmma.
+    /// The last access to each cell, for checks of asynchronous products; empty without wgmma.
     pub(crate) since: Vec<Since>,
     /// The same since its last pin.
     pub(crate) pins: Vec<Pin>,

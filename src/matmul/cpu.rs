@@ -123,7 +123,7 @@ fn dot<S: Sum>(a: &[S], b: &[S]) -> S {
     lanes.into_iter().fold(rest, S::add)
 }
 
-/// What is added to sums, and multiplied with them.
+/// The epilogue: numbers that multiply the sums or are added to them.
 struct Epilogue<'e> {
     form: &'e Form,
     alpha: f64,

@@ -91,7 +91,7 @@ pub(super) trait Values: Sync {
 /// A tensor that was copied to a device.
 #[cfg(feature = "cuda")]
 pub(super) trait Uploaded {
-    /// As an argument; what is written too.
+    /// As an argument; `written` if the kernel writes it.
     fn argument(&mut self, written: bool) -> tilewright_runtime::Argument<'_>;
     /// The bits of its elements, as they are stored.
     fn bits(&self) -> Result<Vec<u64>, Error>;

@@ -430,7 +430,7 @@ mod tests {
     fn layouts_are_those_of_the_tensors() {
         check([2, 3, 3, 1], [3, 4, 4, 1], [2, 4, 4, 1], Ok(["k_major", "n_major", "n_major"]));
         check([2, 3, 1, 2], [3, 4, 1, 3], [2, 4, 1, 2], Ok(["m_major", "k_major", "m_major"]));
-        // One row, and one column: what is not 1 has the stride.
+        // With one row or one column, the mode whose extent is not 1 has the leading dimension.
         check([1, 3, 9, 5], [3, 4, 4, 1], [1, 4, 1, 1], Ok(["m_major", "n_major", "n_major"]));
         check([2, 1, 5, 9], [1, 4, 4, 1], [2, 4, 4, 1], Ok(["k_major", "n_major", "n_major"]));
     }

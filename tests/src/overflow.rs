@@ -312,7 +312,7 @@ fn distance(n: i64) -> Option<u32> {
     u32::try_from(n).ok().filter(|n| *n < 32)
 }
 
-/// An output, and what it is of two numbers.
+/// The name of an output, and its value for two numbers.
 pub type Operation<T> = (&'static str, fn(T, T) -> T);
 
 /// The outputs of `operations`.

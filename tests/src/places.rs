@@ -59,7 +59,7 @@ pub fn bilinear(x: &Tensor<f32, (H, W), (ldx, _1)>, y: &mut Tensor<f32, (P, Q), 
     });
 }
 
-/// What is positive, packed to the front of each tile, and how many they are.
+/// The positive elements, packed to the front of each tile, and their number.
 #[kernel]
 pub fn compact(x: &Tensor<f32, N>, count: &mut Tensor<i32, _1>, y: &mut Tensor<f32, N>) {
     let x = tile(x, 256, block.x);

@@ -379,7 +379,7 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
     let steps = 2.0 * (terms as f64).sqrt() + 8.0;
     // Narrow floats are accumulated in f32.
     let sum_elem = finish.sums.unwrap_or(if of_result == Elem::F64 { Elem::F64 } else { Elem::F32 });
-    // Numbers below the normal ones are as far apart as the least of them.
+    // Subnormal numbers are as far apart as the least of them.
     let least = match of_result {
         Elem::F16 => 2f64.powi(-24),
         Elem::E4m3 => 2f64.powi(-10),

@@ -1,4 +1,4 @@
-//! pip, to install what is not in the repository.
+//! pip, to install programs that are not in the repository.
 
 use crate::shell::{Outcome, capture};
 use std::path::Path;

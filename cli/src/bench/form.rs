@@ -28,7 +28,7 @@ pub(super) struct Form {
     pub(super) groups: Option<Groups>,
     /// The scales of A and of B, by which products of 8-bit numbers are multiplied.
     pub(super) scales: Option<OfOperands>,
-    /// What is added.
+    /// A vector that is added to each row or column.
     pub(super) bias: Option<Vector>,
     /// A matrix that is added.
     pub(super) residual: Option<Residual>,

@@ -55,13 +55,13 @@ pub(super) struct Scales<'m> {
     pub(super) steps: [u64; 4],
 }
 
-/// What follows a product, whose columns are contiguous.
+/// The epilogue of a product whose columns are contiguous.
 pub(super) struct Epilogue<'m> {
     /// A factor for each index of a mode of the result, 0 or 1.
     pub(super) scale: Option<(&'m Memory, Elem, u64)>,
-    /// What is added to it, the same.
+    /// A number that is added, for each index of a mode of the result, 0 or 1.
     pub(super) bias: Option<(&'m Memory, Elem, u64)>,
-    /// A matrix that is added, with its elements where the result has them, and whether after the function.
+    /// A matrix that is added, with the layout of the result, and whether it is added after the function.
     pub(super) residual: Option<(&'m Memory, Elem, bool)>,
     pub(super) activation: Activation,
 }

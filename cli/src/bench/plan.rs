@@ -96,7 +96,7 @@ impl Problem {
     }
 }
 
-/// Products that are written as a `#[kernel]`: the name, and keys that say what they compute besides their arguments.
+/// Products that are written as a `#[kernel]`: the name, and keys that describe the computation in addition to their arguments.
 const WRITTEN: &[(&str, &str)] = &[("linear", "epilogue=gelu"), ("linear_hopper", "epilogue=gelu")];
 
 /// The product of these keys, or the kernel of this name and these constants; the comparison sets the keys that they leave

@@ -123,7 +123,7 @@ fn checked(law: &str, size: i64, row: impl Fn(i64) -> Option<Row>) -> Option<Str
                 ),
             );
         }
-        // The first few, and one in the middle: first rows look alike.
+        // The first few, and one in the middle, since the first rows are similar.
         if (index as usize) < SHOWN || index == count / 2 {
             text += &format!("    {left} = {a} = {right}\n");
         }

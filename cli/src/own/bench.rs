@@ -132,7 +132,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     print(&table(name, bytes, &rows, &samples))
 }
 
-/// What is known of a contender before it is measured.
+/// A contender before it is measured.
 struct Row {
     name: String,
     note: String,

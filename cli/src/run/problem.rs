@@ -214,7 +214,7 @@ fn strange(name: &str) -> Failure {
     ))
 }
 
-/// Sizes so far.
+/// The sizes that are known so far.
 #[derive(Default)]
 struct Known {
     extents: Vec<(String, i64)>,

@@ -26,7 +26,7 @@ pub struct Buffer {
 pub(super) enum Beyond {
     No,
     Yes,
-    /// All its operands were: whether it still counts as one depends on what was known while compiling.
+    /// All its operands were; whether it counts as one too depends on what the generator knew.
     Perhaps,
 }
 

@@ -45,7 +45,7 @@ pub(super) fn orders(rank: usize) -> Vec<Vec<usize>> {
 pub(super) fn compared(said: &Part, view: &Pointed, order: &[usize]) -> Option<String> {
     let counts = said.counts();
     let sizes: Vec<i128> = view.sizes.iter().map(|&n| i128::from(n)).collect();
-    // A view of one element has a mode, whatever was fixed.
+    // A view of one element has a mode, even if all modes were fixed.
     let plain = |all: &[i128]| all.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
     if plain(&counts) != plain(&sizes) {
         return Some(format!("the text has {counts:?} elements, and the program {sizes:?}"));

@@ -66,7 +66,7 @@ impl<'k> Block<'k> {
                     Value::Integer(n) if !self.in_closure && matches!(to, Elem::I32 | Elem::U32) => {
                         Value::Integer(n)
                     }
-                    // Whatever its type, it has not been truncated to 32 bits.
+                    // For any type: it has not been truncated to 32 bits.
                     Value::Integer(n) => {
                         Value::Elements(Elements::number(Type::Elem(to), Num::integer(n, to)))
                     }
@@ -77,7 +77,7 @@ impl<'k> Block<'k> {
                             && (to == Elem::I32 || to == Elem::U32 && !view.elem.is_float()) =>
                     {
                         match view.spots[0].place {
-                            // Among elements: what it is there is unspecified.
+                            // Among elements its value is unspecified.
                             None if to == Elem::U32 && !self.integers => {
                                 Value::Elements(Elements::number(Type::Elem(to), Num::UNKNOWN))
                             }

@@ -139,12 +139,12 @@ impl<'k> Block<'k> {
         Ok(())
     }
 
-    /// Runs what does not run, for what it says of coordinates and edges.
+    /// Evaluates statements that do not run, for the coordinates and bounds that they imply.
     fn suppose(&mut self, run: impl FnOnce(&mut Self) -> Result<()>) {
         let _ = self.either(|_| Ok(()), run);
     }
 
-    /// Runs the first of two paths. What is known of elements behind both is what they agree on.
+    /// Runs the first of two paths. After it, only properties of elements on which both paths agree are known.
     fn either(
         &mut self,
         runs: impl FnOnce(&mut Self) -> Result<()>,

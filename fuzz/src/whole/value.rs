@@ -11,7 +11,7 @@ use crate::reference::{Buffer, Num};
 pub(super) enum Beyond {
     No,
     Yes,
-    /// That depends on what was known while compiling.
+    /// That depends on what the generator knew.
     Perhaps,
 }
 
@@ -20,13 +20,13 @@ pub(super) enum Beyond {
 pub(super) struct Cell {
     pub(super) num: Num,
     pub(super) beyond: Beyond,
-    /// Its coordinates along each mode; `None` if all are those in its own tile.
+    /// Its coordinates along each mode; `None` if all are coordinates within its own tile.
     pub(super) at: At,
-    /// Was it written only by what is supposed to run?
+    /// Was it written only by statements that do not run?
     pub(super) supposed: bool,
     /// The coordinates in an argument that are out of bounds, if it was loaded there.
     pub(super) outside: Outside,
-    /// The same of what was added first, if it is an accumulator that was only filled before.
+    /// The same for the first term, if it is an accumulator that was only filled before.
     pub(super) taken: Outside,
 }
 
@@ -36,7 +36,7 @@ pub(super) type Outside = Option<Rc<[Option<i128>]>>;
 /// A coordinate of an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Along {
-    /// That in its own tile, which was only filled.
+    /// The coordinate in its own tile, which was only filled.
     Own,
     /// That in an argument.
     In(i128),
@@ -103,7 +103,7 @@ pub(super) struct View {
     pub(super) elem: Elem,
     pub(super) sizes: Vec<i64>,
     pub(super) spots: Rc<Vec<Spot>>,
-    /// Extents of what is stored.
+    /// Extents of the store.
     pub(super) extents: Rc<[i64]>,
     /// Where its first element is.
     pub(super) origin: Rc<[i128]>,

@@ -84,7 +84,7 @@ impl<'k> Block<'k> {
         Ok(Elements { sizes: view.sizes.clone(), ty: Type::Elem(view.elem), cells, argument: false })
     }
 
-    /// Stores elements, which are as many or one. What is only supposed to run changes no values.
+    /// Stores elements, one for each of the view or one for all. A statement that does not run changes no values.
     pub(super) fn write(&mut self, view: &View, from: &Elements) -> Result<()> {
         for (n, spot) in view.spots.iter().enumerate() {
             let Some(to) = spot.place else { continue };
@@ -314,7 +314,7 @@ impl View {
 }
 
 impl Cell {
-    /// What is known of an element that may also be this one.
+    /// Keeps the properties on which this element and another agree, where either may be the right one.
     pub(super) fn joined(&mut self, other: &Cell) {
         let (fresh, other_fresh) = (self.at.is_none(), other.at.is_none());
         self.beyond = match (self.beyond, other.beyond) {

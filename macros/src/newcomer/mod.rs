@@ -206,7 +206,7 @@ fn arithmetic_on_tiles_is_map() {
         "let f = |x, y| x * y + 1.0; copy(f(from, to), to);",
         "copy(map((from, to), |x, y| x * y + 1.0), to);",
     );
-    // A name is a tile of its own, and so is what it was computed from before that changed.
+    // A name keeps the tile that it was computed as, even if its operands change later.
     same(
         "let two = 2.0 * from; copy(two + from, to);",
         "let two = map(from, |x| 2.0 * x); copy(map((two, from), |t, x| t + x), to);",
@@ -222,7 +222,7 @@ fn names_in_closures_make_no_value_without_end() {
     let doubled: String = (1..60).map(|n| format!("let x{n} = x{} * x{}; ", n - 1, n - 1)).collect();
     let nested: String = (1..600).map(|n| format!("let x{n} = -x{}; ", n - 1)).collect();
     let of = |lets: &str| source(&format!("copy(map(from, |x0| {{ {lets} x3 }}), to);"));
-    // What is long and used twice has registers of its own.
+    // A long expression that is used twice has its own registers.
     let said = of(&doubled);
     assert!(said.contains("__global__") && said.len() < 20_000, "{said}");
     let said = of(&nested);

@@ -180,7 +180,7 @@ pub(super) const MISTAKES: &[(In, &str)] = &[
     (Keys, "dtype = bf16, b_dtype = i2"),
     (Body, "let mut total = 0.0; copy(map(from, |x| { total += x; total }), to);"),
     (Body, "let s = map(from, |x| x); for k in 0..4 { let s = s + to; } copy(s, to);"),
-    // What is legal and not meant.
+    // Code that is legal but not meant.
     (
         Kernel,
         "fn k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, c: &mut Tensor<f32, (M, N)>) { let (a, b) = (tile(a, (64, 16), (block.x, _)), tile(b, (64, 16), (block.y, _))); let (sa, sb) = (shared::<f32>((64, 16)), shared::<f32>((64, 16))); let mut acc = full::<f32>((64, 64), 0.0); for k in pipelined(0..K / 16, stages = 3) { copy(a[(_, _, k)], sa); copy(b[(_, _, k)], sb); gemm(sa, sb, &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.y))); }",

@@ -30,7 +30,7 @@ trait Slice: Send + Sync {
     fn write(&mut self, owner: Owner) -> Buffer<'_>;
     /// See [`settle`].
     fn settle(&mut self) -> u64;
-    /// Its length and its address, which nobody frees afterwards.
+    /// Its length and its address; the memory is never freed.
     fn leak(self: Box<Self>) -> (usize, u64);
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
     fn is(&self, ty: TypeId) -> bool;

@@ -117,7 +117,7 @@ impl Matrix {
     /// Rows that begin between vectors, as vectors that begin before them: about `elements` elements for each thread.
     fn between_vectors(&self, kernel: &'static str, elements: usize) -> Choice {
         let value = WIDEST / self.elem.bytes() as usize;
-        // A row and what is before it in its first vector.
+        // A row, and the elements before it in its first vector.
         let columns = self.columns + value - 1;
         let least = if columns <= PART { 1 } else { columns.div_ceil(BETWEEN) };
         // Few rows take several blocks each.

@@ -11,7 +11,7 @@ pub(super) fn choose(elem: Elem, rows: usize, columns: usize) -> Choice {
     let most = WIDEST / elem.bytes() as usize;
     let (v, u) = (dividing(columns.max(1), most), dividing(rows.max(1), most));
     let side = if v.min(u) >= 4 { 256 / elem.bytes() as usize } else { 64 };
-    // A short side is one tile; the other one is as much longer.
+    // A short side is covered by one tile; the other side of the tile is longer by the same factor.
     let fit = |extent: usize| match extent {
         0..=1 => 1,
         2..=8 => 8,

@@ -16,7 +16,7 @@ const SCRIPT: &str = include_str!("run.sh");
 /// All programs, compressed; `run.sh` unpacks them. They have most of their code in common.
 const ARCHIVE: &str = "programs.tar.gz";
 
-/// What is built for the bundle.
+/// A part of the bundle, and how it is built.
 struct Part {
     what: &'static str,
     /// Words of `cargo build`.

@@ -202,8 +202,8 @@ impl Whole {
         self.scene.numbered = vec![false; self.scene.axes.len()];
     }
 
-    /// What other statements seldom make: loops whose statements have stages, what is known of tiles to which repeated ones are
-    /// added, and of reduced ones.
+    /// Rare statements: loops whose statements have stages, coordinates and bounds of tiles to which repeated tiles are
+    /// added, and of reduced tiles.
     fn rarity(&mut self) {
         match self.scene.random.below(4) {
             0 | 1 => {
