@@ -46,7 +46,7 @@ fn listed(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
     b: &Tensor<bf16, (N, K), (ldb, _1)>,
     list: &Tensor<i32, L>,
-    c: &mut Tensor<f32, (M, N), (ldc, _1)>,
+    c: &mut Tensor<bf16, (M, N), (ldc, _1)>,
 ) {
     let (sa, sb) = (shared::<bf16>((64, 16)), shared::<bf16>((64, 16)));
     let mut acc = tiled_mma::<bf16, f32>(warps = 4).accumulators((64, 64), 0.0);
@@ -95,14 +95,14 @@ fn sums_over_a_list_of_blocks() {
         Arg::tensor(&a, [m, k]).strides([k, 1]),
         Arg::tensor(&b, [n, k]).strides([k, 1]),
         Arg::tensor(&list, [3]),
-        Arg::output::<f32>([m, n]).strides([n, 1]),
+        Arg::output::<bf16>([m, n]).strides([n, 1]),
     ];
     for outcome in every(listed().def(), &args) {
-        let c = outcome.get::<f32>("c").unwrap();
+        let c = outcome.get::<bf16>("c").unwrap();
         for (row, column) in (0..m).flat_map(|row| (0..n).map(move |column| (row, column))) {
             let steps = list.iter().flat_map(|q| 64 * *q as usize..64 * (*q as usize + 1));
             let sum: f32 = steps.map(|k_| a[row * k + k_].to_f32() * b[column * k + k_].to_f32()).sum();
-            assert_eq!(c[row * n + column], sum, "{row}, {column}");
+            assert_eq!(c[row * n + column].to_f32(), bf16::from_f32(sum).to_f32(), "{row}, {column}");
         }
     }
 }

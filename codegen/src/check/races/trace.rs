@@ -97,7 +97,7 @@ pub(super) struct Unroll<'p> {
     shared: Option<Rc<Env>>,
     steps: Vec<Step<'p>>,
     /// Extents of loops that have been unrolled, and for how many iterations.
-    walked: Vec<(Affine, i64)>,
+    walked: Vec<(Affine, i64, Id)>,
     /// Variables of tiles, whose values are not known.
     tiles: Vec<Id>,
     /// How often each ordered section has been entered by this group.
@@ -192,7 +192,8 @@ impl<'p> Unroll<'p> {
             }
             Op::For { var, body, .. } => self.repeat(stmt, *var, body),
             Op::Step { var, at, past, body } => {
-                let (at, extent) = (self.value(at), self.number(&self.program.vars[*var as usize].to));
+                let extent = self.end(at, &self.program.vars[*var as usize].to);
+                let at = self.value(at);
                 let (at, runs) = match (past, extent) {
                     (Past::Anyway | Past::Inside, _) | (_, None) => (at, true),
                     (Past::Last, Some(extent)) => (at.min(extent.saturating_sub(1)), extent > 0),
@@ -250,13 +251,21 @@ impl<'p> Unroll<'p> {
         if self.is_known(of) {
             return Some(self.value(of));
         }
-        self.walked.iter().find(|(known, _)| known == of).map(|(_, iterations)| *iterations)
+        self.walked.iter().find(|(known, ..)| known == of).map(|(_, end, _)| *end)
+    }
+
+    /// The end of a range that a coordinate is compared with, if it is known: for a coordinate of a loop, the loop's own
+    /// end is where its walk ends. Otherwise what the last iterations skip would be performed by the last ones of the walk.
+    fn end(&self, at: &Affine, to: &Affine) -> Option<i64> {
+        let own =
+            |(end, _, var): &&(Affine, i64, Id)| end == to && at.any(&|coord| *coord == Coord::Var(*var));
+        self.walked.iter().find(own).map(|(_, end, _)| *end).or_else(|| self.number(to))
     }
 
     /// Is a condition true here?
     fn holds(&self, test: &Test) -> Option<bool> {
         Some(match test {
-            Test::Less(a, b) => self.number(a)? < self.number(b)?,
+            Test::Less(a, b) => self.number(a)? < self.end(a, b)?,
             Test::Equal(a, b) => self.number(a)? == self.number(b)?,
             Test::Holds(_) => return None,
             Test::Not(inner) => !self.holds(inner)?,
@@ -298,9 +307,9 @@ impl<'p> Unroll<'p> {
             );
             self.undecided.push((stmt.span, text));
         }
-        self.walked.retain(|(known, _)| *known != of.to);
+        self.walked.retain(|(known, ..)| *known != of.to);
         let end = first.saturating_add(iterations);
-        self.walked.push((of.to.clone(), end));
+        self.walked.push((of.to.clone(), end, var));
         for iteration in first..end {
             if self.count > MOST_STATEMENTS {
                 return;
