@@ -275,9 +275,12 @@ pub(super) fn variable(name: &str, scope: &[&str], in_kernel: bool) -> String {
         return near;
     }
     match (shouted, in_kernel) {
-        (true, true) => format!(
-            "a macro sees the kernel's own text, not the constants around it: make it a parameter, `fn name<const {name}: usize = 256>(…)`, whose value a use can set, `name!({name} = 512)`; or write the number"
-        ),
+        (true, true) => {
+            let lower = name.to_lowercase();
+            format!(
+                "a macro sees the kernel's own text, not the constants around it: make it a parameter, `fn name<const {name}: usize = 256>(…)`, whose value a use can set, `name!({name} = 512)`; or write `let {name} = …;` in the kernel, and a number that differs from launch to launch as an argument, `{lower}: f32`"
+            )
+        }
         (true, false) => NAMES_IN_KEYS.into(),
         (false, false) => format!("{NAMES_IN_KEYS}; a function of elements is a closure, |{name}| …"),
         (false, true) if scope.is_empty() => "bind it with `let` first".into(),
