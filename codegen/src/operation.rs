@@ -100,11 +100,13 @@ pub enum Change {
     Xor,
     /// Exchanges: the new value replaces the old one.
     Exchange,
+    /// The new value replaces the old one where that is what is expected.
+    CompareExchange,
 }
 
 impl Change {
     /// All of them, by the names that kernels use.
-    pub const ALL: [(&'static str, Change); 8] = [
+    pub const ALL: [(&'static str, Change); 9] = [
         ("add", Change::Add),
         ("sub", Change::Sub),
         ("min", Change::Min),
@@ -113,6 +115,7 @@ impl Change {
         ("or", Change::Or),
         ("xor", Change::Xor),
         ("exchange", Change::Exchange),
+        ("compare_exchange", Change::CompareExchange),
     ];
 
     /// The function of the old value and the given one; `None` for an exchange.
@@ -125,7 +128,7 @@ impl Change {
             Change::And => Bin::And,
             Change::Or => Bin::Or,
             Change::Xor => Bin::Xor,
-            Change::Exchange => return None,
+            Change::Exchange | Change::CompareExchange => return None,
         })
     }
 
@@ -138,6 +141,7 @@ impl Change {
             }
             Change::Min | Change::Max => int || matches!(elem, Elem::F64 | Elem::F32),
             Change::And | Change::Or | Change::Xor => int,
+            Change::CompareExchange => int,
             Change::Exchange => int || elem == Elem::F32,
         }
     }

@@ -43,24 +43,14 @@ pub(crate) fn used(tokens: &TokenStream) -> TokenStream {
         return TokenStream::new();
     }
     // One by one and at its token: a missing import is reported there, as in any other function.
-    let uses = found.values().map(|(form, name)| match (form, Elem::named(&name.to_string())) {
+    let uses = found.values().map(|name| match Elem::named(&name.to_string()) {
         // Some are names of types that Rust itself has, if not yet on stable: an import of such a name is
         // ambiguous with the prelude's glob, a mention in a type is not.
-        (_, Some(_)) => quote_spanned! {name.span()=>
+        Some(_) => quote_spanned! {name.span()=>
             #[allow(dead_code, deprecated)]
             const _: ::core::marker::PhantomData<#name> = ::core::marker::PhantomData;
         },
-        (Form::Type, None) => quote_spanned! {name.span()=>
-            #[allow(dead_code, deprecated)]
-            const _: ::core::marker::PhantomData<#name<(), ()>> = ::core::marker::PhantomData;
-        },
-        (Form::Function, None) if !is_generic(name) => quote_spanned! {name.span()=>
-            #[allow(dead_code, deprecated)]
-            const _: () = {
-                let _ = #name;
-            };
-        },
-        _ => quote_spanned! {name.span()=>
+        None => quote_spanned! {name.span()=>
             #[allow(unused_imports, deprecated)]
             use #name as _;
         },
@@ -68,13 +58,7 @@ pub(crate) fn used(tokens: &TokenStream) -> TokenStream {
     quote!(const _: () = { #(#uses)* };)
 }
 
-/// Has a function of the language a parameter that is a type? Alone it is no value.
-fn is_generic(name: &syn::Ident) -> bool {
-    let name = name.to_string();
-    FUNCTIONS.iter().any(|row| row.name == name && row.usage.contains("::<"))
-}
-
-fn collect(tokens: TokenStream, found: &mut BTreeMap<String, (Form, syn::Ident)>) {
+fn collect(tokens: TokenStream, found: &mut BTreeMap<String, syn::Ident>) {
     let tokens: Vec<_> = tokens.into_iter().collect();
     for (at, token) in tokens.iter().enumerate() {
         match token {
@@ -86,7 +70,7 @@ fn collect(tokens: TokenStream, found: &mut BTreeMap<String, (Form, syn::Ident)>
                 let form = form(tokens.get(at + 1));
                 let text = name.to_string();
                 if is_name(form, &text) && !is_member {
-                    found.entry(text).or_insert_with(|| (form, name.clone()));
+                    found.entry(text).or_insert_with(|| name.clone());
                 }
             }
             _ => {}
@@ -132,7 +116,7 @@ mod tests {
     #[test]
     fn element_types_are_not_imported_again() {
         let text = used(&"a: &Tensor<bf16, (M, N)>, b: &Tensor<f16, N>".parse().unwrap()).to_string();
-        assert!(text.contains("PhantomData < Tensor < () , () >>"), "{text}");
+        assert!(text.contains("use Tensor as _"), "{text}");
         for elem in ["bf16", "f16"] {
             assert!(
                 !text.contains(&format!("use {elem}")) && text.contains(&format!("< {elem} >")),

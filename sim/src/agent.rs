@@ -436,7 +436,14 @@ impl Cluster<'_> {
                     Some(op) => (0..hi - lo).try_for_each(|n| {
                         let value = crate::global::raw(bytes, n, elem);
                         overlay
-                            .update(&ctx.world, (buffer, span.at + n), (op, Scope::Grid), value, &by, stamp)
+                            .update(
+                                &ctx.world,
+                                (buffer, span.at + n),
+                                (op, Scope::Grid),
+                                (value, None),
+                                &by,
+                                stamp,
+                            )
                             .map(drop)
                     }),
                 };

@@ -267,6 +267,7 @@ pub(crate) enum Ins {
         order: MemoryOrder,
         scope: Scope,
         old: Option<Slot>,
+        expected: Option<Slot>,
     },
     /// Waits until a flag has this value.
     AwaitFlag {

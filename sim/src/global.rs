@@ -11,7 +11,7 @@ use tilewright_codegen::thread::{Change, Scope};
 use crate::clock::Components;
 use crate::shadow::{By, Shadow, Stamp, Touch};
 use crate::shared::Trouble;
-use crate::update::changed;
+use crate::update::{Operands, changed};
 
 /// Elements of a page.
 pub(crate) const PAGE: usize = 256;
@@ -93,7 +93,7 @@ struct Update {
     buffer: u32,
     at: usize,
     op: Change,
-    value: u64,
+    value: Operands,
 }
 
 /// The writes and accesses of one cluster.
@@ -244,7 +244,7 @@ impl Overlay {
         world: &World<'_>,
         (buffer, at): (u32, usize),
         (op, scope): (Change, Scope),
-        value: u64,
+        value: Operands,
         by: &By<'_>,
         me: Stamp,
     ) -> Result<u64, Trouble> {
@@ -298,7 +298,7 @@ impl Overlay {
 }
 
 /// Changes an element; returns its old value.
-fn change(data: &mut [u8], at: usize, elem: Elem, op: Change, value: u64) -> u64 {
+fn change(data: &mut [u8], at: usize, elem: Elem, op: Change, value: Operands) -> u64 {
     let old = raw(data, at, elem);
     let new = changed(op, old, value, elem);
     let bytes = elem.bytes() as usize;

@@ -41,10 +41,14 @@ pub(crate) struct Weak {
     pub(crate) lack: Lack,
 }
 
+/// By what an element is updated: the operand, and what a compare-and-exchange expects.
+pub(crate) type Operands = (u64, Option<u64>);
+
 /// The new value of an element.
-pub(crate) fn changed(change: Change, old: u64, by: u64, elem: Elem) -> u64 {
+pub(crate) fn changed(change: Change, old: u64, (by, expected): Operands, elem: Elem) -> u64 {
     match change.function() {
         Some(function) => value::bin(function, old, by, elem),
+        None if expected.is_some_and(|expected| expected != old) => old,
         None => by,
     }
 }
@@ -59,7 +63,9 @@ impl Cluster<'_> {
     }
 
     pub(crate) fn atomic(&mut self, w: &mut Warp, ins: &Ins) -> Result<()> {
-        let &Ins::Atomic { to, op, value: from, guard, order, scope, old } = ins else { return Ok(()) };
+        let &Ins::Atomic { to, op, value: from, guard, order, scope, old, expected } = ins else {
+            return Ok(());
+        };
         let access = &self.ctx.code.accesses[to.access as usize];
         let lanes = w.guarded(guard);
         if lanes == 0 {
@@ -83,7 +89,7 @@ impl Cluster<'_> {
                 Space::Shared(id) => {
                     let elem = ctx.kernel.shared[id as usize].elem;
                     let (start, bytes) = (reach.bytes[at] as usize, size as usize);
-                    let value = w.bit(from, elem, at);
+                    let value = (w.bit(from, elem, at), expected.map(|slot| w.bit(slot, elem, at)));
                     let shared = &mut self.blocks[block].shared;
                     let outcome =
                         shared.write(&ctx.world.components, start, bytes, Touch::Atomic(scope), &by, me);
@@ -94,7 +100,7 @@ impl Cluster<'_> {
                 }
                 Space::Global(buffer) => {
                     let elem = ctx.world.buffers[buffer as usize].elem;
-                    let value = w.bit(from, elem, at);
+                    let value = (w.bit(from, elem, at), expected.map(|slot| w.bit(slot, elem, at)));
                     let place = (buffer, reach.index[at] as usize);
                     self.overlay.update(&ctx.world, place, (op, scope), value, &by, me)
                 }

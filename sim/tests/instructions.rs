@@ -475,6 +475,7 @@ fn atomic_updates_add_up() {
         order: MemoryOrder::Relaxed,
         scope: Scope::Grid,
         old: None,
+        expected: None,
     }));
     let value = Val::Int(t, I32);
     body.push(b.s(Op::Atomic {
@@ -485,6 +486,7 @@ fn atomic_updates_add_up() {
         order: MemoryOrder::Relaxed,
         scope: Scope::Grid,
         old: None,
+        expected: None,
     }));
     body.push(b.sync());
     let place = b.sum(&[(block, 4), (t, 1)], 0);

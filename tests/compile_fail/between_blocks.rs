@@ -96,4 +96,17 @@ fn produced(x: &Tensor<bf16, (M, K), (ldx, _1)>, y: &mut Tensor<f32, M>) {
     }
 }
 
+/// What is expected, and of what.
+#[kernel]
+fn compared(x: &Tensor<i32, N>, f: &Tensor<f32, N>, y: &mut Tensor<i32, N>, z: &mut Tensor<f32, N>) {
+    let (x, f, y, z) =
+        (tile(x, 256, block.x), tile(f, 256, block.x), tile(y, 256, block.x), tile(z, 256, block.x));
+    copy(x, y, how = "atomic_compare_exchange");
+    copy(x, y, how = "atomic_add", expected = 0);
+    copy(f, z, how = "atomic_compare_exchange", expected = 0.0);
+    copy(x, y, how = "atomic_compare_exchange", expected = f);
+    copy(x, y, how = "atomic_compare_exchange", expected = "nothing");
+    copy(x, y, expected = 0);
+}
+
 fn main() {}

@@ -7,6 +7,7 @@ pub mod casts;
 pub mod choreography;
 mod compiler;
 pub mod configuration;
+pub mod contended;
 mod cores;
 pub mod draw;
 #[cfg(target_os = "linux")]

@@ -12,7 +12,9 @@ const ADDRESS: OperandKind = OperandKind::SharedAddress;
 
 /// The reduction that a bulk store may perform on its target; PTX has the same names.
 fn reductions() -> impl Iterator<Item = (&'static str, Change)> {
-    Change::ALL.into_iter().filter(|(_, change)| !matches!(change, Change::Sub | Change::Exchange))
+    Change::ALL
+        .into_iter()
+        .filter(|(_, change)| !matches!(change, Change::Sub | Change::Exchange | Change::CompareExchange))
 }
 
 pub(super) fn rows() -> impl Iterator<Item = Atom> {

@@ -82,6 +82,22 @@ impl Builder {
                 })
                 .arg(1));
         }
+        let help = "write how = \"atomic_compare_exchange\", expected = 0: a number, or a tile with one for each element";
+        match (update.with == Change::CompareExchange, &update.expected) {
+            (true, None) => {
+                return Err(Problem::new("a compare-and-exchange needs what it expects").help(help));
+            }
+            (false, Some(_)) => {
+                return Err(Problem::new(format!("an atomic {name} expects nothing")).help(help));
+            }
+            _ => {}
+        }
+        if let Some(expected) = &update.expected
+            && (self.elem(expected) != elem || !matches!(self.space(expected), Space::Registers { .. }))
+        {
+            let said = format!("`{}` is expected, and is no tile of {elem} in registers", expected.name);
+            return Err(Problem::new(said).help(format!("`{}` has elements of {elem}: convert it", to.name)));
+        }
         if let Some(old) = &update.old {
             let registers = matches!(self.space(old), Space::Registers { .. });
             let kept =

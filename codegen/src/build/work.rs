@@ -144,8 +144,8 @@ impl Builder {
             let said = format!("`{}` is in registers, which no other thread changes", to.name);
             return Err(Problem::new(said).help("write a map instead").arg(1));
         }
-        if let Some(old) = &update.old {
-            crate::pair::align(old, to)?;
+        for view in update.tiles() {
+            crate::pair::align(view, to)?;
         }
         self.can_update(to, &update)?;
         self.write(Op::Atomic { from: from.clone(), to: to.clone(), update })

@@ -238,7 +238,7 @@ impl Printer<'_> {
     /// An atomic update. Its memory order comes from fences around it, which exist for all types and cost as
     /// little.
     pub(super) fn atomic(&mut self, stmt: &Stmt) {
-        let Op::Atomic { to, op, value, guard, order, scope, old } = &stmt.op else { return };
+        let Op::Atomic { to, op, value, guard, order, scope, old, expected } = &stmt.op else { return };
         let elem = self.elem_of(to.space);
         let address = match self.address(to) {
             address if to.peer.is_none() && !address.starts_with('&') => format!("&{address}[0]"),
@@ -262,6 +262,7 @@ impl Printer<'_> {
             Change::Or => ("atomicOr", true),
             Change::Xor => ("atomicXor", true),
             Change::Exchange => ("atomicExch", true),
+            Change::CompareExchange => ("atomicCAS", true),
         };
         let narrow = *scope <= Scope::Block && native;
         let function = match to.space {
@@ -271,11 +272,14 @@ impl Printer<'_> {
         let fence = if *scope <= Scope::Block { "__threadfence_block();" } else { "__threadfence();" };
         // Of integers of 64 bits with a sign CUDA has the minimum and the maximum; the others have the same bits without one.
         let unsigned = elem == Elem::I64 && !matches!(op, Change::Min | Change::Max);
-        let (cast, value) = match unsigned {
-            true => ("(unsigned long long*)", Val::Cast(Elem::U64, Box::new(value))),
-            false => ("", value),
+        let cast = if unsigned { "(unsigned long long*)" } else { "" };
+        let mut operand = |value: &Val| match unsigned {
+            true => self.value(&Val::Cast(Elem::U64, Box::new(value.clone()))),
+            false => self.value(value),
         };
-        let value = self.value(&value);
+        let mut operands: Vec<String> = expected.iter().map(&mut operand).collect();
+        operands.push(operand(&value));
+        let value = operands.join(", ");
         let mut call = format!("{function}({cast}{address}, {value});");
         if let Some(old) = old {
             if !native {

@@ -72,6 +72,7 @@ impl Evaluator {
                     };
                     return self.copy_by(row, &from, &to).map(|()| Value::Unit);
                 }
+                ("expected", _) => {}
                 ("fill", value) if value.literal().is_some() => fill = value.literal().zip(Some(*span)),
                 (name, other) => {
                     let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
@@ -88,6 +89,9 @@ impl Evaluator {
         if let (None, Some((_, span))) = (update, order) {
             let problem = Problem::new("the order of a copy is that of an atomic update");
             return Ok(self.complain(span, problem.help("write how = \"atomic_add\" or its like as well")));
+        }
+        if update.is_none() {
+            nothing_expected(args)?;
         }
         if let (Some(change), None) = (update, &fill) {
             let update = self.update(change, order, &to, args)?;
@@ -132,7 +136,42 @@ impl Evaluator {
             }
         };
         let usual = if old.is_some() { MemoryOrder::Both } else { MemoryOrder::Relaxed };
-        Ok(Update { order: order.map_or(usual, |(order, _)| order), old, ..with.into() })
+        let expected = self.expected(like, args)?;
+        Ok(Update { order: order.map_or(usual, |(order, _)| order), old, expected, ..with.into() })
+    }
+
+    /// `expected = 0`, or a tile with what is expected of each element.
+    fn expected(&mut self, like: &View, args: &Args) -> Result<Option<View>, Problem> {
+        let Some((_, value, _)) = args.named.iter().find(|(name, ..)| name.text == "expected") else {
+            return Ok(None);
+        };
+        let elem = self.builder.elem(like);
+        match value {
+            Value::View(view) if !integer::is_one(view) || integer::is_one(like) => {
+                Ok(Some(if self.is_whole(view) { self.loaded(view)? } else { self.loaded_part(view)? }))
+            }
+            value => {
+                let number = value.as_number().ok_or_else(|| {
+                    Problem::new(format!(
+                        "`expected` is what an element is compared with, and this is {}",
+                        value.kind()
+                    ))
+                    .help("write a number, or a tile with one for each element: expected = 0")
+                })?;
+                let tile = self.room_for("expected", elem, std::slice::from_ref(like))?;
+                self.builder.fill(&tile, number.into_elem(elem)?)?;
+                Ok(Some(tile))
+            }
+        }
+    }
+}
+
+/// Refuses what a statement expects that updates nothing.
+pub(super) fn nothing_expected(args: &Args) -> Result<(), Problem> {
+    match args.named.iter().any(|(name, ..)| name.text == "expected") {
+        false => Ok(()),
+        true => Err(Problem::new("`expected` is what an atomic update compares with")
+            .help("write how = \"atomic_compare_exchange\" as well")),
     }
 }
 

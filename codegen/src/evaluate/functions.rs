@@ -78,7 +78,7 @@ pub const FUNCTIONS: &[Function] = &[
     row(
         "copy",
         "copy(from, to), with fill = 0.0, how = \"staged\" or how = \"atomic_add\"",
-        &["how", "fill", "clamp", "order"],
+        &["how", "fill", "clamp", "order", "expected"],
         2,
         Evaluator::copy_call,
     ),
@@ -100,7 +100,7 @@ pub const FUNCTIONS: &[Function] = &[
     row(
         "scatter",
         "scatter(x, y, |x, at| ((at.1, at.0), x)), with how = \"atomic_add\"",
-        &["how", "beyond", "order"],
+        &["how", "beyond", "order", "expected"],
         3,
         Evaluator::scatter_call,
     ),

@@ -1,7 +1,7 @@
 //! Elements at coordinates of their own: loaded inside a closure, and stored by `scatter`.
 
 use super::args::Args;
-use super::copies::{change, memory_order};
+use super::copies::{change, memory_order, nothing_expected};
 use super::elements::mapped;
 use super::value::Value;
 use super::{Evaluator, advice};
@@ -183,6 +183,7 @@ fn scattered_how(args: &Args) -> Result<(Option<Change>, Option<(MemoryOrder, Sp
             ("beyond", Value::Int(-1), _) => beyond = true,
             ("how", _, Some(change)) => update = Some(change),
             ("order", ..) => order = Some(memory_order(value, *span)?),
+            ("expected", ..) => {}
             ("beyond", ..) => {
                 return Err(Problem::new(format!("`beyond` cannot be {}", value.kind()))
                     .help("write beyond = -1 where elements from beyond a tensor get places out of bounds"));
@@ -192,6 +193,9 @@ fn scattered_how(args: &Args) -> Result<(Option<Change>, Option<(MemoryOrder, Sp
                     .help("write how = \"atomic_add\", or \"atomic_max\" and its like; without it elements are stored"));
             }
         }
+    }
+    if update.is_none() {
+        nothing_expected(args)?;
     }
     Ok((update, order, beyond))
 }

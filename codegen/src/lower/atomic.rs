@@ -20,13 +20,11 @@ impl Lower<'_> {
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
         let pair = align(from, to)?;
         let (from_leaves, to_leaves) = (leaves(&pair.from), leaves(&pair.to));
-        let old = match &update.old {
-            Some(view) => {
-                let pair = align(view, to)?;
-                Some((leaves(&pair.from), pair.from))
-            }
-            None => None,
+        let beside = |view: &Option<View>| match view {
+            Some(view) => align(view, to).map(|pair| Some((leaves(&pair.from), pair.from))),
+            None => Ok(None),
         };
+        let (old, expected) = (beside(&update.old)?, beside(&update.expected)?);
         let verb = Change::ALL.iter().find(|row| row.1 == update.with).map_or("", |row| row.0);
         self.comment(format!("{} <- {} of {}, {}", to.name, verb, from.name, pair.to.shape()));
         let in_registers = matches!(source.space, Space::Registers { .. });
@@ -64,8 +62,12 @@ impl Lower<'_> {
                 at: lower.register_index(view, leaves, at),
                 len: 1,
             });
+            let expected = expected.as_ref().map(|(leaves, view)| {
+                let at = lower.register_index(view, leaves, at);
+                Val::Reg(lower.places[view.tensor as usize], at)
+            });
             let (order, scope) = (update.order, update.scope);
-            lower.emit(Op::Atomic { to: place, op: update.with, value, guard, order, scope, old });
+            lower.emit(Op::Atomic { to: place, op: update.with, value, guard, order, scope, old, expected });
             Ok(())
         })
     }
@@ -83,6 +85,7 @@ impl Lower<'_> {
             order: MemoryOrder::Release,
             scope: Scope::Grid,
             old: None,
+            expected: None,
         }]);
         Ok(())
     }

@@ -48,12 +48,23 @@ impl Lower<'_> {
             let op = match update {
                 None => Op::Store { to: place, from: Frag { reg, at: index, len: 1 }, guard },
                 Some(update) => {
-                    let old = update.old.as_ref().map(|old| {
-                        let at = lower.register_index(old, &leaves(old), own.2);
-                        Frag { reg: lower.places[old.tensor as usize], at, len: 1 }
-                    });
+                    let mut beside = |view: &View| {
+                        let at = lower.register_index(view, &leaves(view), own.2);
+                        (lower.places[view.tensor as usize], at)
+                    };
+                    let old = update.old.as_ref().map(&mut beside).map(|(reg, at)| Frag { reg, at, len: 1 });
+                    let expected = update.expected.as_ref().map(beside).map(|(reg, at)| Val::Reg(reg, at));
                     let (op, order, scope) = (update.with, update.order, update.scope);
-                    Op::Atomic { to: place, op, value: Val::Reg(reg, index), guard, order, scope, old }
+                    Op::Atomic {
+                        to: place,
+                        op,
+                        value: Val::Reg(reg, index),
+                        guard,
+                        order,
+                        scope,
+                        old,
+                        expected,
+                    }
                 }
             };
             lower.emit(op);

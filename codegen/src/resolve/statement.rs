@@ -125,7 +125,7 @@ impl Resolve {
                 })?;
             }
             Op::Atomic { from, to, update } => {
-                let ins: Vec<&View> = [from].into_iter().chain(&update.old).collect();
+                let ins: Vec<&View> = [from].into_iter().chain(update.tiles()).collect();
                 let d = self.elements(stmt, &ins, to)?;
                 let replaced = from.is_same(to);
                 let (from, to) = (self.side(stmt, from, &d, replaced)?, self.side(stmt, to, &d, true)?);
@@ -154,7 +154,8 @@ impl Resolve {
             let elem = self.program.tensor(old.tensor).elem;
             self.push(stmt, Op::Fill { to: old.clone(), value: Expr::lit(0i64).cast(elem) });
         }
-        Ok(Update { old, ..update.clone() })
+        let expected = update.expected.as_ref().map(|view| self.side(stmt, view, d, false)).transpose()?;
+        Ok(Update { old, expected, ..update.clone() })
     }
 
     /// Behind an atomic update: its thread passes the old value to the others, with all that it has acquired.

@@ -98,7 +98,7 @@ records! {
     Ring { name, slots, buffers, from, to, arrivals, over_cluster = None }
     Read { name, elem, per_thread = false }
     Require { test, text, of = None }
-    Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None }
+    Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }
     Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
     Scan { with, nothing, levels, exclusive = false }
     Semiring { add, mul }

@@ -73,6 +73,8 @@ pub enum Op {
         scope: Scope,
         /// The destination of the old value.
         old: Option<Frag>,
+        /// What a [`Change::CompareExchange`] expects.
+        expected: Option<Val>,
     },
     /// Acquires a flag: waits until an `i32` in global memory that others update atomically has reached a
     /// value, and sees the earlier writes of those who updated it. Stands under [`Op::Elect`].

@@ -179,9 +179,10 @@ impl Op {
                 memory(to, Access::Write, false, f);
                 integers(guard, f);
             }
-            Op::Atomic { to, value, guard, old, .. } => {
+            Op::Atomic { to, value, guard, old, expected, .. } => {
                 memory(to, Access::Update, false, f);
                 value.each_use(f);
+                expected.iter().for_each(|expected| expected.each_use(f));
                 integers(guard, f);
                 old.iter().for_each(|old| fragment(old, Access::Write, f));
             }

@@ -136,12 +136,26 @@ pub struct Update {
     pub scope: Scope,
     /// Registers for the old elements.
     pub old: Option<View>,
+    /// Registers with what a [`Change::CompareExchange`] expects.
+    pub expected: Option<View>,
+}
+
+impl Update {
+    /// The tiles in registers beside the one with the new elements.
+    pub fn tiles(&self) -> impl Iterator<Item = &View> {
+        self.old.iter().chain(&self.expected)
+    }
+
+    /// The same, mutably.
+    pub fn tiles_mut(&mut self) -> impl Iterator<Item = &mut View> {
+        self.old.iter_mut().chain(&mut self.expected)
+    }
 }
 
 impl From<Change> for Update {
     /// A relaxed update, at device scope.
     fn from(with: Change) -> Update {
-        Update { with, order: MemoryOrder::Relaxed, scope: Scope::Grid, old: None }
+        Update { with, order: MemoryOrder::Relaxed, scope: Scope::Grid, old: None, expected: None }
     }
 }
 

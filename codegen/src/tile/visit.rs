@@ -124,10 +124,10 @@ impl Stmt {
     pub fn reads(&self) -> Vec<&View> {
         match &self.op {
             Op::Copy { from, .. } | Op::Take { from, .. } => vec![from],
-            Op::Atomic { from, update, .. } => [from].into_iter().chain(&update.old).collect(),
+            Op::Atomic { from, update, .. } => [from].into_iter().chain(update.tiles()).collect(),
             Op::Gather { from, at, .. } => [from].into_iter().chain(at.iter().map(|(_, at)| at)).collect(),
             Op::Scatter { from, at, update, .. } => {
-                let old = update.iter().flat_map(|update| &update.old);
+                let old = update.iter().flat_map(|update| update.tiles());
                 [from].into_iter().chain(at.iter().map(|(_, at)| at)).chain(old).collect()
             }
             Op::AwaitFlag { flag, .. } => vec![flag],
@@ -248,12 +248,12 @@ impl Stmt {
             Op::Copy { from, to, .. } | Op::Holds { from, to } | Op::Reduce { from, to, .. } => {
                 vec![from, to]
             }
-            Op::Atomic { from, to, update } => [from, to].into_iter().chain(&mut update.old).collect(),
+            Op::Atomic { from, to, update } => [from, to].into_iter().chain(update.tiles_mut()).collect(),
             Op::Gather { from, at, to } => {
                 [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).collect()
             }
             Op::Scatter { from, at, to, update, .. } => {
-                let old = update.iter_mut().flat_map(|update| &mut update.old);
+                let old = update.iter_mut().flat_map(|update| update.tiles_mut());
                 [from, to].into_iter().chain(at.iter_mut().map(|(_, at)| at)).chain(old).collect()
             }
             Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => vec![flag],

@@ -36,11 +36,11 @@ pub(crate) fn views(op: &Op) -> Vec<&View> {
     match op {
         Op::Copy { how: How::Atom(_), .. } | Op::Gemm { how: Multiply::Atom(_), .. } => Vec::new(),
         Op::Copy { from, to, .. } | Op::Reduce { from, to, .. } => vec![from, to],
-        Op::Atomic { from, to, update } => [from].into_iter().chain(&update.old).chain([to]).collect(),
+        Op::Atomic { from, to, update } => [from].into_iter().chain(update.tiles()).chain([to]).collect(),
         // The places in memory belong to no tile.
         Op::Gather { at, to: own, .. } => at.iter().map(|(_, at)| at).chain([own]).collect(),
         Op::Scatter { at, from: own, update, .. } => {
-            let old = update.iter().flat_map(|update| &update.old);
+            let old = update.iter().flat_map(|update| update.tiles());
             at.iter().map(|(_, at)| at).chain(old).chain([own]).collect()
         }
         Op::Fold { from, to, .. } => from.iter().chain(to).collect(),

@@ -191,7 +191,9 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         Ins::NarrowBy { cond, elem, .. } | Ins::When { cond, elem, .. } => (vec![], vec![one(cond, elem)]),
         Ins::Load { ref from, to, .. } => (vec![memory(from, to)], vec![]),
         Ins::Store { ref to, from, .. } => (vec![], vec![memory(to, from)]),
-        Ins::Atomic { ref to, value, .. } => (vec![], vec![memory(to, value)]),
+        Ins::Atomic { ref to, value, expected, .. } => {
+            (vec![], [Some(value), expected].into_iter().flatten().map(|slot| memory(to, slot)).collect())
+        }
         Ins::Atom(at) => atom(code, &code.atoms[at as usize]),
         _ => (vec![], vec![]),
     }

@@ -2,7 +2,7 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::index::Ix;
-use tilewright_codegen::thread::{Change, Frag, Id, Interval, MemoryOrder, Op, Scope, Space, Stmt, Val};
+use tilewright_codegen::thread::{Frag, Id, Interval, MemoryOrder, Op, Scope, Space, Stmt, Val};
 
 use super::{Compiler, MOST_STEPS, Result};
 use crate::code::*;
@@ -170,11 +170,11 @@ impl Compiler<'_> {
     }
 
     fn atomic(&mut self, op: &Op) -> Result<()> {
-        let Op::Atomic { to, op, value, guard, order, scope, old } = op else { return Ok(()) };
+        let Op::Atomic { to, op, value, guard, order, scope, old, expected } = op else { return Ok(()) };
         // The old value depends on the order of updates, and so on other blocks.
         self.code.uses.together |= matches!(to.space, Space::Global(_))
             && *scope > Scope::Block
-            && (old.is_some() || *order != MemoryOrder::Relaxed || *op == Change::Exchange);
+            && (old.is_some() || *order != MemoryOrder::Relaxed || op.function().is_none());
         let guard = self.guard(*guard);
         let elem = self.elem_of(to.space);
         let slot = self.scratch(elem);
@@ -182,6 +182,14 @@ impl Compiler<'_> {
             self.emit(Ins::Narrow { cond: guard, holds: true });
         }
         self.value_into(value, slot, elem)?;
+        let expected = match expected {
+            Some(value) => {
+                let slot = self.scratch(elem);
+                self.value_into(value, slot, elem)?;
+                Some(slot)
+            }
+            None => None,
+        };
         if guard.is_some() {
             self.emit(Ins::Widen);
         }
@@ -195,7 +203,7 @@ impl Compiler<'_> {
         };
         let to = self.place(to, What::Atomic, 1, 0);
         let (op, order, scope) = (*op, *order, *scope);
-        self.emit(Ins::Atomic { to, op, value: slot, guard, order, scope, old });
+        self.emit(Ins::Atomic { to, op, value: slot, guard, order, scope, old, expected });
         Ok(())
     }
 }

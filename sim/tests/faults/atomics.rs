@@ -36,6 +36,7 @@ fn sum(threads: u32, how: &Sum) -> Kernel {
         order: MemoryOrder::Relaxed,
         scope: Scope::Grid,
         old: None,
+        expected: None,
     }));
     body.extend(how.added.then(|| b.sync()));
     body.extend([b.load(x, s, zero, 1), b.store(to, t, x, 1)]);
@@ -97,6 +98,7 @@ fn every_update_that_is_not_ordered_is_kept() {
                 order: MemoryOrder::Relaxed,
                 scope: Scope::Grid,
                 old: None,
+                expected: None,
             })
         };
         let mut adds = vec![add(&mut b)];

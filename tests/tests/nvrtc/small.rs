@@ -195,13 +195,22 @@ pub(crate) fn atomics() -> Kernel {
         for op in ops {
             let value = Val::Int(thread, elem);
             let to = Mem { space, index: thread, peer: None };
-            body.push(s(Op::Atomic { to, op, value, guard, order, scope, old }));
+            body.push(s(Op::Atomic { to, op, value, guard, order, scope, old, expected: None }));
         }
     }
     let count = b.shared("count", I32, 1, 4, "");
     let zero = b.int(0);
     let to = Mem { space: count, index: zero, peer: None };
-    body.push(s(Op::Atomic { to, op: Add, value: Val::lit(1.0, I32), guard: None, order, scope, old }));
+    body.push(s(Op::Atomic {
+        to,
+        op: Add,
+        value: Val::lit(1.0, I32),
+        guard: None,
+        order,
+        scope,
+        old,
+        expected: None,
+    }));
     b.done(body)
 }
 

@@ -4,6 +4,7 @@
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::between::{queued, running_sum, split_k, total};
+use tilewright_tests::contended::{inserted, multiplied};
 
 /// Runs every variant under several schedules.
 fn every(kernel: &tilewright::KernelDef, args: &[Arg], result: &str) -> Vec<Vec<f32>> {
@@ -273,4 +274,45 @@ fn what_is_not_ordered_is_found() {
     let flags = Arg::in_out(&vec![0i32; n], [n]);
     let said = fault(backwards().def(), &[count, flags, Arg::output::<i32>([n])]);
     assert!(said.contains("a deadlock"), "{said}");
+}
+
+#[test]
+fn keys_are_inserted_once() {
+    for (n, keys, v) in [(1, 1, 1), (300, 40, 64), (700, 90, 97)] {
+        let all: Vec<u32> = (0..n).map(|at| (at * 7919 % keys) as u32 * 1000 + 1).collect();
+        let args = [Arg::tensor(&all, [n]), Arg::in_out(&vec![0u32; v], [v]), Arg::output::<i32>([n])];
+        let kernel = inserted().def().generate().unwrap();
+        let mut wanted = all.clone();
+        wanted.sort_unstable();
+        wanted.dedup();
+        for seed in 0..8 {
+            let options = Options { seed, ..Options::default() };
+            for done in run_every(&kernel, &args, &options).unwrap_or_else(|fault| panic!("{fault}")) {
+                let (table, places) = (done.get::<u32>("table").unwrap(), done.get::<i32>("places").unwrap());
+                assert!(
+                    all.iter().zip(&places).all(|(key, place)| table[*place as usize] == *key),
+                    "{table:?}"
+                );
+                let mut stored: Vec<u32> = table.into_iter().filter(|key| *key != 0).collect();
+                stored.sort_unstable();
+                assert_eq!(stored, wanted);
+            }
+        }
+    }
+}
+
+#[test]
+fn products_by_compare_and_exchange() {
+    for n in [1usize, 256, 1500] {
+        let x: Vec<i64> = (0..n as i64).map(|at| (at * 37 % 101) * 2 + 1 - 64 * (at % 2)).collect();
+        let wanted = x.iter().fold(1i64, |all, x| all.wrapping_mul(*x));
+        let args = [Arg::tensor(&x, [n]), Arg::in_out(&[1i64], [1])];
+        let kernel = multiplied().def().generate().unwrap();
+        for seed in 0..8 {
+            let options = Options { seed, ..Options::default() };
+            for done in run_every(&kernel, &args, &options).unwrap_or_else(|fault| panic!("{fault}")) {
+                assert_eq!(done.get::<i64>("y").unwrap(), [wanted], "{n}");
+            }
+        }
+    }
 }

@@ -365,6 +365,7 @@ pub(crate) fn sums() -> Program {
         order: MemoryOrder::Relaxed,
         scope: Scope::Grid,
         old: None,
+        expected: None,
     }));
     body.extend([
         b.sync(),
@@ -452,6 +453,7 @@ pub(crate) fn flags() -> Program {
         order: MemoryOrder::Release,
         scope: Scope::Grid,
         old: None,
+        expected: None,
     });
     let wait = b.s(Op::AwaitFlag { from: mem(flag, zero), least: one });
     let write = vec![
@@ -550,6 +552,7 @@ pub(crate) fn counts() -> Program {
         order: MemoryOrder::Relaxed,
         scope: Scope::Grid,
         old: None,
+        expected: None,
     }));
     program(b.done(body), vec![Arg::in_out(&[0.0f32; 4], [4])], vec![32.0; 4])
 }
@@ -573,6 +576,7 @@ pub(crate) fn tickets() -> Program {
         order: MemoryOrder::Both,
         scope: Scope::Grid,
         old: Some(frag(old, zero, 1)),
+        expected: None,
     });
     let passed = b.store(last, zero, old, 1);
     let read = vec![b.load(x, work, other, 1), b.store(to, t, x, 1)];
