@@ -226,7 +226,7 @@ fn the_chosen_is_among_the_fastest() {
 fn is_shipped(keys: &str) -> bool {
     let words = |keys: &str| -> Vec<String> {
         let open = ["overlaps=", "dtype="];
-        // In any order, those of the schedule as if they stood among the others.
+        // In any order, keys of the schedule as if they were among the others.
         let keys = keys.replace("schedule=(", " ").replace(") ", " ") + " ";
         let words = keys.split_whitespace().map(|word| word.trim_end_matches(')').to_owned());
         let mut words: Vec<String> =

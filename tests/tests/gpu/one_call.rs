@@ -1,4 +1,4 @@
-//! The one call that multiplies: every type and layout on a device against the processor, and the host's time beside that of
+//! The one call that multiplies: every type and layout on a device against the processor, and the host's time beside its time for
 //! launching the kernel itself.
 
 use std::time::Instant;

@@ -13,7 +13,7 @@ use super::{device_run, stream};
 
 /// The trial as a launchable kernel.
 fn built(trial: &Trial) -> Built {
-    // SAFETY: the program's accesses are those of its row, within tensors of exactly these sizes.
+    // SAFETY: the program accesses only what its row does, within tensors of exactly these sizes.
     unsafe { device_run::alone(trial.kernel.clone(), cuda::print(&trial.kernel)) }
 }
 

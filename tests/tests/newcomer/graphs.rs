@@ -12,7 +12,7 @@ fn digit_counts(shift: i32, keys: &Tensor<u32, N>, counts: &mut Tensor<i32, { (1
     copy(sum(same as i32, 1)[(_, 0)], tile(counts, (16, 1), (0, block.x))[(_, 0)]);
 }
 
-/// Keys go where keys of lesser digits, and those of the same digit before them, leave room.
+/// The position of a key is the number of keys with a lesser digit, and of earlier keys with the same digit.
 #[kernel]
 fn sorted_by_digit(
     shift: i32,

@@ -271,7 +271,7 @@ fn merge(a: &Tensor<i32, M>, b: &Tensor<i32, N>, c: &mut Tensor<i32, { M + N }>)
     if block.y == 0 {
         scatter((x, low), c, |x, r, at| (at.0 + r, x));
     }
-    // Of equal ones, those of the first list come first.
+    // Of equal elements, the elements of the first list come first.
     let y = tile(b, 256, block.y);
     let mut least = map(y, |y| 0);
     let mut most = map(y, |y| M);

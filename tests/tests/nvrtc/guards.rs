@@ -43,7 +43,7 @@ const ABSOLUTE: [&str; 14] = [
     "absolute_gathered",
 ];
 
-/// The assembler keeps guards of absolute values: comparisons without signs, as many as the compiler has.
+/// The assembler keeps guards of absolute values: the number of unsigned comparisons is the compiler's.
 #[test]
 fn guards_of_absolute_values_are_in_machine_code() {
     let Some(nvrtc) = nvrtc() else { return };
@@ -58,7 +58,7 @@ fn guards_of_absolute_values_are_in_machine_code() {
     }
 }
 
-/// Absolute values by operators, and a number where they are negative, as that of the least number is.
+/// Absolute values by operators, and a number where they are negative, as the absolute value of the least number is.
 #[kernel]
 fn signs_of_absolute_values(
     x: &Tensor<i32, N>,

@@ -1,4 +1,4 @@
-//! Products whose keys leave the architecture open: variants for the newest and for older ones in one list, of which a device
+//! Products whose keys leave the architecture open: variants for the newest and for older ones in one list, from which a device
 //! takes those that are made for it.
 
 use tilewright_codegen::Generated;

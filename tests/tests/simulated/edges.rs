@@ -231,7 +231,7 @@ fn reductions_by_closures_take_the_authors_word() {
     }
 }
 
-/// Coordinates scaled from one extent to another, and tiles beside that of the block, of a longer tensor.
+/// Coordinates scaled from one extent to another, and tiles beside the block's tile, of a longer tensor.
 #[test]
 fn coordinates_of_longer_tensors() {
     #[kernel(allow(uncoalesced))]

@@ -140,7 +140,7 @@ fn loops_of_ones_own() {
     }
 }
 
-/// A loop that also writes elements, of which there are none then: y(t) = a(t) · y(t - 1) + x(t), and the last.
+/// A loop that also writes elements, and writes none without iterations: y(t) = a(t) · y(t - 1) + x(t), and the last.
 #[kernel]
 fn recurrence(
     a: &Tensor<f32, (D, L)>,

@@ -283,7 +283,7 @@ fn sizes_that_are_not_as_asked_are_refused() {
     assert_eq!(said, "argument `begin`: its extent 0 is 2, and `M + 1` is 4");
 }
 
-/// Integers that are known while compiling are those of a loop: quotients are rounded down, and remainders are never
+/// Integers that are known at compile time behave as integers of a loop: quotients are rounded down, and remainders are never
 /// negative.
 #[kernel]
 fn tiles_before(x: &Tensor<i32, N>, y: &mut Tensor<i32, (_4, _8)>, z: &mut Tensor<i32, (_4, _8)>) {

@@ -359,7 +359,7 @@ fn a_bias_counts_in_rows_that_there_are() {
     }
 }
 
-/// Coordinates beside the sum of the first tile of each row, of which every thread has one element, as of the others.
+/// Coordinates beside the sum of the first tile of each row; every thread has one element of this tile and of the others.
 #[kernel]
 fn places_beside_a_sum(
     x: &Tensor<f32, (M, N), (ldx, _1)>,

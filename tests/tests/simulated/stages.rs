@@ -1,4 +1,4 @@
-//! Loops whose statements have stages: results are those of the loops without them, to the bit, in every variant, for loops of
+//! Loops whose statements have stages: results are the same as without stages, to the bit, in every variant, for loops of
 //! no, one and many iterations.
 
 use tilewright::KernelDef;

@@ -184,7 +184,7 @@ fn sums_decide_what_is_copied() {
     }
 }
 
-/// The sorting step of a histogram: each element takes a place of its own among those of its bin.
+/// The sorting step of a histogram: each element takes a different position among the elements of its bin.
 #[kernel]
 fn places(x: &Tensor<i32, N>, counts: &mut Tensor<i32, B>, place: &mut Tensor<i32, N>) {
     let before = scatter(tile(x, 256, block.x), counts, |x| (x, 1), how = "atomic_add", order = "relaxed");
