@@ -308,7 +308,7 @@ impl Edit {
     }
 }
 
-/// The same with `f32` in place of a type.
+/// The same with `f32` instead of a type.
 fn renamed(of: &mut Kernel, elem: &str) {
     let name = |name: &mut tilewright_codegen::ast::Name| {
         if name.text == elem {

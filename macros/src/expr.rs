@@ -28,7 +28,7 @@ fn hole(from: &Expr, text: &mut Text) -> ast::Expr {
     ast::Expr { span: text.span(Place::of(&Shallow(from))), kind: ExprKind::Hole }
 }
 
-/// The place and kind of an expression; nothing after an error. Every place is combined from the places of
+/// The span and kind of an expression; `None` after an error. Every span is combined from the spans of
 /// its parts: asking syn would print the whole tree again at every level.
 fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
     Some(match from {

@@ -73,7 +73,7 @@ fn said(text: &str) -> String {
     outcome.diagnostics[0].text()
 }
 
-/// The body of a kernel that copies, with a text in place of the copies.
+/// The body of a kernel that copies, with a text instead of the copies.
 fn body(text: &str) -> String {
     COPY.replace("for k in 0..4 { copy(px, py); }", text)
 }

@@ -145,7 +145,7 @@ fn heads() {
     head("", "pub(crate) unsafe fn f() -> ()", "unsafe fn f() {}");
     head("", "fn f<const BM: usize = 128, const BN: usize = { 2 }>()", "fn f<BM = 128, BN = 2>() {}");
     head("", "fn f<const BM: usize>()", "fn f<BM>() {}");
-    // Numbers in place of a type: braces, or an underscore.
+    // Numbers instead of a type: braces, or an underscore.
     head("", "fn f(a: &Tensor<f32, {(N, 4)}>)", "fn f(a: &f32(N, 4)) {}");
     head("", "fn f(a: &Tensor<f32, (N, _4), {(ld, 1)}>)", "fn f(a: &f32(N, 4) : (ld, 1)) {}");
     head(

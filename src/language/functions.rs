@@ -134,11 +134,11 @@ language! {
     ///
     /// A number can be copied as well: `copy(1, counter, how = "atomic_add")`.
     ///
-    /// `how = "atomic_add"` adds atomically: threads and blocks may add to the same elements. So do
-    /// `"atomic_min"`, `"atomic_max"`, `"atomic_and"`, `"atomic_or"`, `"atomic_xor"`, `"atomic_exchange"` and `"atomic_compare_exchange"`,
-    /// for the types that the hardware supports. Out-of-bounds elements are skipped. Floating-point sums are
-    /// rounded in the order of arrival, so they differ from run to run: `#[kernel(deny(deterministic))]`
-    /// refuses them.
+    /// `how = "atomic_add"` adds atomically: threads and blocks may add to the same elements. Other atomic updates are
+    /// `"atomic_min"`, `"atomic_max"`, `"atomic_and"`, `"atomic_or"`, `"atomic_xor"`, `"atomic_exchange"` and
+    /// `"atomic_compare_exchange"`, for the types that the hardware supports. Out-of-bounds elements are skipped.
+    /// Floating-point sums are rounded in the order of arrival, so they differ from run to run:
+    /// `#[kernel(deny(deterministic))]` refuses them.
     ///
     /// `let before = copy(1, count[(0)], how = "atomic_add")` keeps the value before the update. Such an update releases earlier
     /// writes of the block and acquires those that others released. `order = "relaxed"`, `"acquire"`, `"release"` or `"acq_rel"`

@@ -124,7 +124,7 @@ fn compared(
     found
 }
 
-/// Half a unit in the last place of 1.
+/// Half an ulp of 1.
 pub(crate) fn unit(elem: Elem) -> f64 {
     match elem {
         Elem::F64 => 2f64.powi(-53),

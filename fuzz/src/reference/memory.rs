@@ -76,7 +76,7 @@ impl Memory {
         }
     }
 
-    /// The element at a place, by its coordinates in the order of the leftmost mode; `None` if it is
+    /// The element at an offset, by its coordinates in the order of the leftmost mode; `None` if it is
     /// uninitialised.
     pub(super) fn read(&self, rank: usize, tensor: Id, at: usize) -> Option<Cell> {
         match self.buffers.get(&tensor) {

@@ -102,7 +102,7 @@ impl Editor {
         }
     }
 
-    /// The same about a place in the file, as line and column.
+    /// The same about a position in the file, as line and column.
     fn ask_at(&mut self, method: &str, [line, column]: [u64; 2], more: Option<&str>) -> Value {
         let position = json!({ "line": line, "character": column });
         self.ask(

@@ -239,7 +239,7 @@ fn what_is_wrong_after_a_right_launch_is_refused() {
             buffers.check(&kernel, all);
             buffers.check(&kernel, right);
         }
-        // A number in the place of a tensor, and a tensor that is lent for reading only.
+        // A number instead of a tensor, and a tensor that is lent for reading only.
         let [a, b, c] = &mut buffers.all;
         let [at, bt, ct] = right;
         let given = &mut [at.read(a).into(), bt.read(b).into(), ct.read(c).into()];

@@ -109,7 +109,7 @@ fn adam_steps() {
     right(generated!(adam()), &args, "w", &wanted, 1e-4);
 }
 
-/// Noise from a counter: a hash of each element's place, as a dropout mask.
+/// Noise from a counter: a hash of each element's index, as a dropout mask.
 #[kernel]
 fn dropout(seed: u32, keep: f32, x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
     let x = tile(x, (8, 128), (block.x, block.y));
@@ -169,7 +169,7 @@ fn the_mandelbrot_set() {
     }
 }
 
-/// Constants that name their types have these where they meet no other number: the largest with its place, and the second.
+/// Constants that name their types have these where no other number is beside them: the largest with its index, and the second.
 #[kernel]
 fn two_best(
     x: &Tensor<f32, (M, N), (ldx, _1)>,

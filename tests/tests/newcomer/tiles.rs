@@ -144,7 +144,7 @@ fn triangular_systems() {
     }
 }
 
-/// Two whole tiles take each other's place.
+/// Two whole tiles are swapped.
 #[kernel]
 fn fibonacci(n: i32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     let (mut a, mut b) = (full::<f32>(256, 0.0), map(tile(x, 256, block.x), |x| x));

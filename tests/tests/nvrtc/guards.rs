@@ -109,7 +109,7 @@ fn guards_with_signs_are_left_out() {
     assert_eq!(code.count("ISETP"), 1, "{signed}\n{:#?}", code.lines());
 }
 
-/// A source with two comparisons in the place of each one without signs.
+/// A source with two comparisons instead of each unsigned one.
 fn with_signs(source: &str) -> String {
     let mut parts = source.split("(unsigned)");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -240,7 +240,7 @@ fn definitions(source: &str) -> Vec<(&str, &str)> {
     found.chain(negated).collect()
 }
 
-/// A source whose kernel has expressions of `a` and `b` in the place of calls.
+/// A source whose kernel has expressions of `a` and `b` instead of calls.
 fn with_macros(source: &str, all: &[(&str, &str)]) -> String {
     let operand = |word: &str| if word == "a" || word == "b" { format!("({word})") } else { word.to_owned() };
     let define = |(name, body): &(&str, &str)| {

@@ -169,7 +169,7 @@ fn blocks_of_a_cluster_split_k() {
             "dtype=e4m3 bm=64 bn=64 schedule=(split_k=2) a=k_major b=k_major out=bf16",
             "dtype=bf16 bm=128 bn=128 schedule=(split_k=2) b=k_major bias=rows alpha_beta=true",
             "dtype=bf16 bm=128 bn=64 schedule=(split_k=4) c=n_major",
-            // Sums need more memory than the ring whose place they take.
+            // Accumulators need more memory than the ring that they replace.
             "dtype=bf16 bm=256 bn=128 schedule=(split_k=2) stages=2 a=k_major b=k_major",
             "dtype=bf16 bm=64 bn=64 schedule=(split_k=2) batched=true bias=rows alpha_beta=true",
             "dtype=f16 bm=128 bn=32 schedule=(split_k=4) batched=true c=n_major a=k_major residual=after",

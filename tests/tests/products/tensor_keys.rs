@@ -228,7 +228,7 @@ fn keys_of_the_schedule() {
     // Mistakes elsewhere are named as well.
     let said = Words::read("vec=4 dtype=float").and_then(|words| words.matmul()).err().unwrap().to_string();
     assert!(said.contains("`vec` is a key of") && said.contains("`dtype` must be"), "{said}");
-    // Each in one place or in several.
+    // The same keys in one `schedule`, or in two.
     let source = |keys: &str| Words::read(keys).and_then(|words| words.matmul()).unwrap().source().to_owned();
     let (one, two) =
         ("schedule=(vec=4 values=(4,4)) bk=16", "schedule=(vec=4), bk=16 schedule=(values = (4, 4),)");

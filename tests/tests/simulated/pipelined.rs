@@ -155,7 +155,7 @@ fn a_wait_counts_groups_that_hold_no_asynchronous_copy() {
     }
 }
 
-/// Columns of K whose rows each thread takes from a place of its own, and another operand that is there as a whole.
+/// Columns of K whose rows each thread takes from its own coordinate, and another operand that is complete.
 #[kernel(allow(unbounded, uncoalesced, bank_conflicts))]
 fn places_and_a_resident_operand(
     rows: &Tensor<i32, T>,

@@ -1,4 +1,4 @@
-//! Products with other operations in place of + and ·, against brute force: whole tiles in pipelined loops and
+//! Products with other operations than + and ·, against brute force: whole tiles in pipelined loops and
 //! parts of threads from global memory, at sizes that tiles do not divide, in every variant.
 
 use tilewright::prelude::*;

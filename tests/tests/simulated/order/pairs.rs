@@ -192,7 +192,7 @@ struct Scene {
     other: View,
     fetched: View,
     registers: View,
-    /// The place of each element: its row counted from the last one, its column, and its column in the tensor.
+    /// The position of each element: its row counted from the last one, its column, and its column in the tensor.
     places: [View; 3],
     outs: Vec<View>,
     /// What is read at the end, and where it goes.
