@@ -24,7 +24,7 @@ impl Cluster<'_> {
         let starts = |all: &[Shown<'_>], thread: i64| -> Result<Vec<Begin>> {
             all.iter().map(|shown| self.begin(shown, &step.at, thread)).collect()
         };
-        // By what elements have in common, and by their numbers, slowest digit first.
+        // By what elements have in common, and by their numbers, slowest submode first.
         let mut groups: BTreeMap<(u32, Vec<i64>), BTreeMap<Vec<i64>, Found>> = BTreeMap::new();
         for (place, &thread) in threads.iter().enumerate() {
             let begins = starts(&from, thread)?;

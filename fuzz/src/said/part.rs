@@ -67,7 +67,7 @@ pub(super) fn compared(said: &Part, view: &Pointed, order: &[usize]) -> Option<S
         } else if *limited {
             return Some(format!("element {element} lies in its tile, and the program excludes it"));
         } else if said.made.is_some() && wanted.len() != coordinates.len() {
-            // Its registers have a mode for each digit of its elements.
+            // Its registers have a mode for each submode of its elements.
         } else if !order.iter().map(|&mode| &wanted[mode]).eq(coordinates) {
             return Some(format!(
                 "element {element} is at {wanted:?}, and the program has it at {coordinates:?}"

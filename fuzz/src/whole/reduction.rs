@@ -159,7 +159,7 @@ impl<'k> Block<'k> {
             }
             None => Vec::new(),
         };
-        // By what elements have in common, and in order, the slowest digit first.
+        // By what elements have in common, and in order, the slowest submode first.
         let common = without(&sizes, &modes);
         let mut lines: BTreeMap<usize, BTreeMap<Vec<i64>, usize>> = BTreeMap::new();
         for n in 0..of.from[0].cells.len() {

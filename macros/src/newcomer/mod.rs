@@ -61,7 +61,7 @@ fn shown(said: &tilewright_codegen::diagnostic::Diagnostic, places: &Text, sourc
     format!("{level} at `{}`: {}\n", between(source, from, to), said.text())
 }
 
-/// Prints what is said of the kernels in the files of a folder: `TILEWRIGHT_KERNELS=folder cargo test -p tilewright-macros
+/// Prints the messages about the kernels in the files of a folder: `TILEWRIGHT_KERNELS=folder cargo test -p tilewright-macros
 /// kernels_of_a_folder -- --ignored --nocapture`.
 #[test]
 #[ignore = "prints messages, to be read"]

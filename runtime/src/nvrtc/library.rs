@@ -133,7 +133,7 @@ impl Library {
         self.check(status, "taking the source")?;
         let program = Owned { library: self, program };
 
-        // SAFETY: the program is alive, and `options` holds as many strings as is said, which live through
+        // SAFETY: the program is alive, and `options` has the passed number of strings, which live through
         // the call.
         let status = unsafe { (self.compile)(program.program, options.len() as c_int, options.as_ptr()) };
         let log = self.read(&program, self.log_size, self.log, "reading the log")?;

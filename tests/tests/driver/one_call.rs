@@ -36,7 +36,7 @@ fn the_launch_is_that_of_the_kernel() {
             (launched.variant, launched.grid, launched.threads, launched.shared_bytes)
         };
         assert_eq!(shown(&one), shown(&other));
-        // A further launch plans and compiles nothing.
+        // A further launch does not plan or compile.
         let again = matmul_into(&stream, &a, &b, &mut c).expect("a launch");
         assert_eq!((again.prepared.as_nanos(), launched()), (0, 3));
         // The result is row-major where `a` is.

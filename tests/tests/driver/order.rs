@@ -432,7 +432,7 @@ fn a_panic_while_a_graph_is_captured() {
     });
 }
 
-/// An empty result launches nothing; an empty input is refused elsewhere.
+/// An empty result launches no kernel; an empty input is refused elsewhere.
 #[test]
 fn empty_tensors() {
     both(|fake| {

@@ -56,7 +56,7 @@ fn matmul(keys: &str) -> KernelDef {
     Words::specialize(MATMUL.def(), keys).unwrap_or_else(|mistakes| panic!("{mistakes}"))
 }
 
-/// Nothing was launched, and the message names the argument and the reason.
+/// No kernel was launched, and the message names the argument and the reason.
 #[track_caller]
 fn refused(argument: Option<&str>, said: &str, outcome: Outcome) {
     let error = outcome.expect_err(said);

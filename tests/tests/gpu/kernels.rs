@@ -102,7 +102,7 @@ fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (S
 fn every_variant_has_a_reference_and_a_size() {
     for (name, kernel) in gallery::all() {
         assert!(problem::reference(kernel).is_some(), "{name}: say in `problem::reference` what it computes");
-        // Nothing is computed here.
+        // No result is computed here.
         let given: Vec<_> = problems(kernel, |_, _| Vec::new()).map(|(_, problem)| problem.given()).collect();
         for (place, variant) in device_run::variants(kernel).iter().enumerate() {
             let suits = |given: &Vec<_>| plan(variant.generated(), given, &Limits::HOPPER).is_ok();

@@ -1,4 +1,4 @@
-//! Integers that overflow, on a device: results are as in the simulator, and nothing is written out of bounds.
+//! Integers that overflow, on a device: results are as in the simulator, without writes out of bounds.
 
 use tilewright::DeviceTensor;
 use tilewright_tests::overflow::*;

@@ -215,7 +215,7 @@ fn listed_pages_end_at_the_edge() {
     right(generated!(page_maxima_later()), &args, "y", &wanted, 1e-5);
 }
 
-/// The same where the tile of the previous iteration is reduced: what beyond the edge holds is said.
+/// The same where the tile of the previous iteration is reduced, with declared out-of-bounds values.
 #[kernel]
 fn page_maxima_later(
     table: &Tensor<i32, (P, B)>,

@@ -136,7 +136,7 @@ fn embeddings() {
     right(generated!(embedding()), &args, "out", &wanted, 1e-6);
 }
 
-/// How often each value occurs; values beyond the table count nowhere.
+/// How often each value occurs; values outside of the table are not counted.
 #[kernel]
 fn histogram(x: &Tensor<i32, N>, bins: &mut Tensor<i32, B>) {
     let x = parallelize(tile(x, 256, block.x), layout!(256), thread.x);

@@ -4,7 +4,7 @@ use crate::{drawn, generated, right, rows, rows_out};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
-/// One Jacobi step: the mean of the four neighbours; 0 beyond the edges.
+/// One Jacobi step: the mean of the four neighbours; 0 out of bounds.
 #[kernel(allow(bank_conflicts, uncoalesced))]
 fn stencil(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
     let s = shared::<f32>((34, 18));
@@ -162,7 +162,7 @@ fn convolution_as_a_product() {
     right(generated!(convolution()), &args, "y", &wanted, 1e-4);
 }
 
-/// The mean of 5x5 pixels, with the nearest ones beyond the borders.
+/// The mean of 5x5 pixels; out-of-bounds pixels are the nearest ones inside.
 #[kernel(deny(uncoalesced), allow(bank_conflicts))]
 fn blurred(x: &Tensor<f32, (H, W), (ldx, _1)>, y: &mut Tensor<f32, (H, W), (ldy, _1)>) {
     let pixels = shared::<f32>((20, 36));

@@ -163,7 +163,7 @@ fn blocks_are_in_zigzag_order() {
         let y = outcome.get::<i32>("y").unwrap();
         for at in 0..p * q * 64 {
             let (i, j, k) = (at / 64 / q, at / 64 % q, at % 64);
-            // Beyond the edge a pixel reads as 0.
+            // An out-of-bounds pixel reads as 0.
             let pixel = |r: usize, s: usize| match i * 8 + r < h && j * 8 + s < w {
                 true => x[(i * 8 + r) * w + j * 8 + s] as f64 - 128.0,
                 false => -128.0,

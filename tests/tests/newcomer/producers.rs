@@ -360,7 +360,7 @@ fn greatest(
 #[test]
 fn coordinates_follow_through_rings() {
     for [m, n, k] in [[100, 70, 24], [64, 64, 32], [1, 1, 8]] {
-        // All products are negative, unlike zeros beyond the edges.
+        // All products are negative, unlike the zeros out of bounds.
         let a: Vec<bf16> = drawn(m * k, 5).iter().map(|x| bf16::from_f32(x.abs() + 0.5)).collect();
         let b: Vec<bf16> = drawn(n * k, 6).iter().map(|x| bf16::from_f32(-x.abs() - 0.5)).collect();
         let all = product(&a, &b, [m, n, k]);

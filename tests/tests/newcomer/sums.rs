@@ -54,7 +54,7 @@ fn compensated(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
         let z = t - a;
         (t, (a - (t - z)) + (b - z) + p + q)
     };
-    // Elements beyond the edge are 0, and so is what they lose.
+    // Out-of-bounds elements are 0, and so are their rounding errors.
     let (total, rest) = reduce((total, -lost), (0.0, 0.0), two_sum, mode = 1, beyond = (0.0, 0.0));
     copy((total + rest)[(_, 0)], tile(y, 8, block.x));
 }
@@ -118,7 +118,7 @@ fn matrix_times_vector() {
     }
 }
 
-/// The greatest of each column of 256, in shared memory first: what lies beyond the end is no number.
+/// The greatest of each column of 256, in shared memory first; out-of-bounds elements do not count.
 #[kernel]
 fn greatest_of_columns(x: &Tensor<i32, N>, most: &mut Tensor<i32, _256>) {
     let own = shared::<i32>(256);

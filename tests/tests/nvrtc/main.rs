@@ -1,5 +1,5 @@
 //! The output of the CUDA printer, and its compilation by NVRTC. Snapshots need no tool; compiling needs
-//! NVRTC, and checks of machine code need a disassembler. Nothing needs a GPU.
+//! NVRTC, and checks of machine code need a disassembler. No test needs a GPU.
 
 mod build;
 mod drawn;

@@ -214,7 +214,7 @@ pub(crate) fn atomics() -> Kernel {
     b.done(body)
 }
 
-/// Offsets beyond 32 bits, partially unrolled loops, mutable variables, conditions.
+/// Offsets of more than 32 bits, partially unrolled loops, mutable variables, conditions.
 pub(crate) fn wide() -> Kernel {
     let mut b = Build::new("wide", 80, 256);
     let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));

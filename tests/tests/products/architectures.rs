@@ -112,7 +112,7 @@ fn each_device_runs_the_kernel_of_its_architecture() {
     }
 }
 
-/// Keys that say nothing of tiles: a variant for sm_80 without assumptions, whatever else they say.
+/// Keys that do not set tiles: a variant for sm_80 without assumptions, whatever the other keys are.
 #[test]
 fn random_keys_without_tiles_have_a_variant_for_every_device() {
     for seed in sweep::share(0..60, 15) {

@@ -156,7 +156,7 @@ fn clusters_of_four() {
     }
 }
 
-/// The blocks of a cluster split K; some have nothing of it.
+/// The blocks of a cluster split K; some have no part of it.
 #[test]
 fn blocks_of_a_cluster_split_k() {
     for keys in sweep::share(
@@ -514,9 +514,9 @@ fn blocks_have_scales() {
         8,
     ) {
         let mut sizes = sizes(16).to_vec();
-        // With equal numbers of rows and columns, scales of rows could not be told from scales of columns.
+        // With equal numbers of rows and columns, scales of rows and of columns could be confused.
         sizes[0].0[0] *= 2;
-        // Whole iterations of eight steps, of whose scales none is beyond K.
+        // Whole iterations of eight steps, whose scales are all within K.
         sizes[0].0[2] = 1024;
         if keys.contains("bn=32") {
             // Iterations of two steps after iterations of eight, and a last step without any product.

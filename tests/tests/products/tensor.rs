@@ -48,7 +48,7 @@ pub(crate) fn check_all(keys: &str) {
     let kernel = kernel(keys);
     for (at, variant) in kernel.variants.iter().enumerate() {
         assert!(variant.source.contains("mma.sync"), "{keys}: variant {} has no tensor cores", at + 1);
-        // The last variant is for offsets beyond 32 bits.
+        // The last variant is for offsets of more than 32 bits.
         assert!(ran[at] || at + 1 == ran.len(), "{keys}: variant {} never ran", at + 1);
     }
 }

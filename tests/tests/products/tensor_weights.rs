@@ -90,7 +90,7 @@ fn scales_of_groups() {
     }
 }
 
-/// More threads than a slot of the ring has scales: those beyond it copy nothing into the slot after it.
+/// More threads than a slot of the ring has scales: the other threads must not write to the next slot.
 #[test]
 fn scales_of_few_columns() {
     let keys = "dtype=bf16 b_dtype=u4 b=k_major arch=80 mma=mma_sync bm=32 bn=128 bk=96 stages=1 warps=(1,1) group_size=256";

@@ -104,7 +104,7 @@ writes!(blocks_scaled_beyond_32_bits_write_nothing, 1000000);
 writes!(a_factor_that_wraps_to_zero_writes_nothing, 67108864);
 writes!(a_factor_that_wraps_below_zero_writes_nothing, 67108863);
 
-/// The last tile of the largest extent that a launch accepts ends beyond 32 bits.
+/// The last tile of the largest extent that a launch accepts ends at a coordinate of more than 32 bits.
 #[test]
 fn tiles_that_end_beyond_32_bits_are_guarded() {
     const EXTENT: usize = i32::MAX as usize - (1 << 16);

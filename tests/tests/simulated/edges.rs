@@ -196,7 +196,7 @@ fn edges_are_followed_through_parts_of_a_shared_tile() {
     }
 }
 
-/// Elements beyond the edge are set by their author, who says so: products, and pairs.
+/// Out-of-bounds elements are set by the author, with `beyond`: products, and pairs.
 #[test]
 fn reductions_by_closures_take_the_authors_word() {
     #[kernel]

@@ -66,7 +66,7 @@ fn k_that_tiles_do_not_divide() {
         "tc=(8,4) stages=2 schedule=(vec=4 staged=both)",
         "tc=(8,4) stages=3 alpha_beta=true schedule=(vec=2 staged=transposed)",
         "tc=(8,4,2) bk=16 stages=2 schedule=(vec=4 staged=both)",
-        // The blocks of a cluster share the partial tile; some have nothing of it.
+        // The blocks of a cluster share the partial tile; some have no part of it.
         "tc=(8,4) stages=2 schedule=(vec=4 staged=both split_k=2) arch=90",
         "tc=(8,4,2) bk=16 stages=2 schedule=(split_k=4) arch=90",
     ];

@@ -309,7 +309,7 @@ fn a_tile_that_is_filled_again_has_no_edge() {
     }
 }
 
-/// A row to which another is added, which may end first: beyond its end it adds nothing.
+/// A row to which another is added, which may end first: after its end it adds 0.
 #[kernel(allow(unbounded))]
 fn of_two_rows(a: &Tensor<f32, M>, b: &Tensor<f32, N>, y: &mut Tensor<f32, _1>) {
     threads(32);

@@ -1,4 +1,4 @@
-//! Tiles that are smaller than the block: threads beyond them have no element that counts.
+//! Tiles that are smaller than the block: threads outside of them have no element that counts.
 
 use tilewright::prelude::*;
 use tilewright_sim::{Arg, run_every};
