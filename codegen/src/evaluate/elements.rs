@@ -258,14 +258,15 @@ impl Evaluator {
                     .help("end it with arithmetic on its parameters: map((x, y), |x, y| x + y)")
                     .arg(mapped.at)
             })?;
-            // Literals alone are of the type of the first tensor; conditions are kept in a tile too.
+            // Literals alone are of the type in which the first tensor is summed, since they are often counts; conditions are kept
+            // in a tile too.
             let is_condition = number.ty == Some(Type::Condition) && mapped.to.is_none();
             conditions.push(is_condition);
             let number = if is_condition { typing::cast(Elem::I32, number)? } else { number };
             let elem = match (&mapped.to, number.own_type()) {
                 (Some(to), _) => self.builder.elem(&to[n]),
                 (None, Some(Type::Elem(elem))) => elem,
-                (None, _) => self.builder.elem(&mapped.ins[0]),
+                (None, _) => self.builder.elem(&mapped.ins[0]).accumulator(),
             };
             match number.into_elem(elem) {
                 Ok(value) => made.push((value, elem)),

@@ -228,3 +228,28 @@ fn repeated_elements_have_no_coordinate_along_what_repeats_them() {
         }
     }
 }
+
+/// How many bytes of each row are equal, and how many numbers are positive: counts beyond 255.
+#[kernel]
+fn counts(a: &Tensor<u8, (P, L)>, b: &Tensor<bf16, (P, L)>, d: &mut Tensor<i32, P>, e: &mut Tensor<f32, P>) {
+    let (a, b) = (tile(a, (64, 1), (block.x, _)), tile(b, (64, 1), (block.x, _)));
+    let mut equal = map(a[(_, 0, 0)], |x| if x == 7 { 1 } else { 0 });
+    let mut positive = map(b[(_, 0, 0)], |x| if x > 0.0 { 1.0 } else { 0.0 });
+    for k in 1..a.size(2) {
+        equal += map(a[(_, 0, k)], |x| if x == 7 { 1 } else { 0 });
+        positive += map(b[(_, 0, k)], |x| if x > 0.0 { 1.0 } else { 0.0 });
+    }
+    copy(equal, tile(d, 64, block.x));
+    copy(positive, tile(e, 64, block.x));
+}
+
+#[test]
+fn literals_that_closures_return_are_counted() {
+    let (p, l) = (70, 300);
+    let (a, b) = (vec![7u8; p * l], vec![bf16::from_f32(2.0); p * l]);
+    let args =
+        [Arg::tensor(&a, [p, l]), Arg::tensor(&b, [p, l]), Arg::output::<i32>([p]), Arg::output::<f32>([p])];
+    let done = counts().simulate(&args).unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(done.get::<i32>("d").unwrap(), vec![300; p]);
+    assert_eq!(done.get::<f32>("e").unwrap(), vec![300.0; p]);
+}
