@@ -185,7 +185,7 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         WRITTEN,
         "a copy's fill is replaced by 0",
-        "Space::Global { .. } => (Some(fill.to_f64()), None),",
+        "Space::Global { .. } => (fill.exact(), None),",
         "Space::Global { .. } => (Some(0.0), None),",
     ),
     fault(
@@ -222,7 +222,7 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         READ,
         "an index outside of its tensor is 0",
-        "let outside = self.int(-1);",
+        "let outside = self.int(if tensor.elem == Elem::Bool { 0 } else { -1 });",
         "let outside = self.int(0);",
     ),
     fault(
