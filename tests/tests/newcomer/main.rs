@@ -8,6 +8,7 @@ mod differences;
 mod elements;
 mod gradients;
 mod graphs;
+mod identifiers;
 mod images;
 mod learning;
 mod lists;

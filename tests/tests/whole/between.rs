@@ -6,29 +6,35 @@ use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::between::{queued, running_sum, split_k, total};
 use tilewright_tests::contended::{inserted, multiplied};
 
+/// Schedules of an ordinary test.
+const SCHEDULES: u32 = 20;
+
 /// Runs every variant under several schedules.
 fn every(kernel: &tilewright::KernelDef, args: &[Arg], result: &str) -> Vec<Vec<f32>> {
+    under(SCHEDULES, kernel, args, result)
+}
+
+/// Runs every variant under this number of schedules.
+fn under(schedules: u32, kernel: &tilewright::KernelDef, args: &[Arg], result: &str) -> Vec<Vec<f32>> {
     let kernel = kernel.generate().unwrap();
-    let options = Options { schedules: 20, ..Options::default() };
+    let options = Options { schedules, ..Options::default() };
     let all = run_every(&kernel, args, &options).unwrap_or_else(|fault| panic!("{fault}"));
     all.iter().map(|done| done.get::<f32>(result).unwrap()).collect()
 }
 
-#[test]
-fn the_last_block_to_arrive_adds_up() {
-    for n in [1usize, 1024, 5000, 20_000] {
+fn sums(sizes: &[usize], schedules: u32) {
+    for &n in sizes {
         let x: Vec<f32> = (0..n).map(|i| (i % 7) as f32).collect();
         let parts = Arg::in_out(&vec![0.0f32; n.div_ceil(1024)], [n.div_ceil(1024)]);
         let args = [Arg::tensor(&x, [n]), parts, Arg::in_out(&[0i32], [1]), Arg::output::<f32>([1])];
-        for y in every(total().def(), &args, "y") {
+        for y in under(schedules, total().def(), &args, "y") {
             assert_eq!(y, [x.iter().sum::<f32>()]);
         }
     }
 }
 
-#[test]
-fn a_scan_in_one_pass_waits_for_the_block_before() {
-    for n in [1usize, 512, 1300, 5000] {
+fn scans(sizes: &[usize], schedules: u32) {
+    for &n in sizes {
         let x: Vec<f32> = (0..n).map(|i| (i % 5) as f32).collect();
         let tiles = n.div_ceil(512);
         let args = [
@@ -46,15 +52,14 @@ fn a_scan_in_one_pass_waits_for_the_block_before() {
                 sum
             })
             .collect();
-        for y in every(running_sum().def(), &args, "y") {
+        for y in under(schedules, running_sum().def(), &args, "y") {
             assert_eq!(y, wanted);
         }
     }
 }
 
-#[test]
-fn parts_of_k_are_added_by_the_last_block_to_arrive() {
-    for (m, n, k) in [(64usize, 64usize, 96usize), (70, 45, 100), (130, 3, 31)] {
+fn products(sizes: &[[usize; 3]], schedules: u32) {
+    for &[m, n, k] in sizes {
         let a: Vec<f32> = (0..m * k).map(|i| (i % 5) as f32 - 2.0).collect();
         let b: Vec<f32> = (0..n * k).map(|i| (i % 3) as f32).collect();
         let bits = |x: &[f32]| -> Vec<bf16> { x.iter().map(|x| bf16::from_f32(*x)).collect() };
@@ -68,19 +73,50 @@ fn parts_of_k_are_added_by_the_last_block_to_arrive() {
         ];
         let dot = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[j * k + l]).sum::<f32>();
         let wanted: Vec<f32> = (0..m * n).map(|at| dot(at % m, at / m)).collect();
-        for c in every(split_k().def(), &args, "c") {
+        for c in under(schedules, split_k().def(), &args, "c") {
             assert_eq!(c, wanted);
         }
     }
 }
 
-#[test]
-fn blocks_take_tiles_from_a_queue() {
-    let x: Vec<f32> = (0..3000).map(|i| i as f32).collect();
-    let args = [Arg::tensor(&x, [3000]), Arg::in_out(&[0i32], [1]), Arg::output::<f32>([3000])];
-    for y in every(queued().def(), &args, "y") {
+fn queues(n: usize, schedules: u32) {
+    let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
+    let args = [Arg::tensor(&x, [n]), Arg::in_out(&[0i32], [1]), Arg::output::<f32>([n])];
+    for y in under(schedules, queued().def(), &args, "y") {
         assert!(y.iter().zip(&x).all(|(y, x)| *y == 2.0 * x));
     }
+}
+
+#[test]
+fn the_last_block_to_arrive_adds_up() {
+    sums(&[1, 1024, 5000, 20_000], SCHEDULES);
+}
+
+#[test]
+fn a_scan_in_one_pass_waits_for_the_block_before() {
+    scans(&[1, 512, 1300, 5000], SCHEDULES);
+}
+
+#[test]
+fn parts_of_k_are_added_by_the_last_block_to_arrive() {
+    products(&[[64, 64, 96], [70, 45, 100], [130, 3, 31]], SCHEDULES);
+}
+
+#[test]
+fn blocks_take_tiles_from_a_queue() {
+    queues(3000, SCHEDULES);
+}
+
+/// `TILEWRIGHT_SCHEDULES` is the number for each kernel, otherwise 10,000.
+#[test]
+#[ignore = "long: cargo test --release -p tilewright-tests --test whole -- --ignored ten_thousand_schedules"]
+fn ten_thousand_schedules() {
+    let asked = std::env::var("TILEWRIGHT_SCHEDULES").ok().and_then(|n| n.parse().ok());
+    let schedules = asked.unwrap_or(10_000);
+    sums(&[2500], schedules);
+    scans(&[1100], schedules);
+    products(&[[64, 64, 96]], schedules);
+    queues(1500, schedules);
 }
 
 /// Sums of rows up to a row that an argument names, with a producer, which leaves the loop as well.
