@@ -40,7 +40,8 @@ fn drawn_kernels_about_one_interplay_compute_what_their_text_says() {
 /// without iterations, and their barriers; what a producer fills and consumers change; loops between integers without a sign, which
 /// were not simulated; coordinates of more than 32 bits, and comparisons of such integers; tiles that are reduced while they are only
 /// filled; conditions that are known while compiling; casts of elements with a point; roles whose arrays may be kept in memory; and
-/// elements that all threads have, in a statement of one thread; coordinates of rows that go through shared memory.
+/// elements that all threads have, in a statement of one thread; coordinates of rows that go through shared memory. And those to which the reference gave no meaning: integers of the kernel as `u32`,
+/// the least of two literals, numbers of 8 bits beside one element.
 #[test]
 fn kernels_that_were_wrong_are_right() {
     let parts =
@@ -48,7 +49,8 @@ fn kernels_that_were_wrong_are_right() {
             .map(|seed| (seed, Kind::Parts));
     let whole = [
         83, 241, 492, 1_055, 1_217, 1_349, 1_643, 1_947, 3_023, 5_836, 10_328, 20_149, 20_216, 70_443,
-        301_591, 302_408, 302_622, 302_818, 304_774, 304_798, 306_400, 600_599,
+        301_591, 302_408, 302_622, 302_818, 304_774, 304_798, 306_400, 500_091, 500_420, 500_588, 501_207,
+        600_599,
     ]
     .map(|seed| (seed, Kind::Whole));
     // Those that find planted faults, and what a shared row and sums of several threads stand for.
@@ -56,7 +58,7 @@ fn kernels_that_were_wrong_are_right() {
     for (first, kind) in parts.into_iter().chain(whole).chain(targeted) {
         let tally = run(&Batch { first, kind, count: 1, ..Batch::default() });
         // Limits on the shares of refused kernels and unknown elements need many kernels.
-        assert!(tally.wrong.is_empty() && tally.refusals() == 0, "{}", tally.text());
+        assert_eq!(tally.right, 1, "{kind:?} {first}: {}", tally.text());
     }
 }
 

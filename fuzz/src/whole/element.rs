@@ -102,6 +102,9 @@ impl Elements {
                 true => Num::UNKNOWN,
                 false => Num::literal(x[0].value, elem),
             }),
+            Type::Whole if matches!(elem, Elem::I32 | Elem::U32) => {
+                Ok(Elements { ty: Type::Elem(elem), ..self.clone() })
+            }
             other => undefined(format!("{other:?} is used as {elem}")),
         }
     }
@@ -120,6 +123,7 @@ impl Elements {
                 })
             }
             Type::Literal => self.as_type(to),
+            Type::Whole => self.as_type(Elem::I32)?.cast(to),
             Type::Condition => Ok(Elements { ty: Type::Elem(to), ..self.clone() }),
         }
     }
@@ -141,9 +145,19 @@ pub(super) fn common(all: &[&Elements]) -> Result<Option<Elem>> {
     Ok(found)
 }
 
+/// The type that numbers without one have in common.
+pub(super) fn untyped(all: &[&Elements]) -> Type {
+    if all.iter().any(|of| of.ty == Type::Whole) { Type::Whole } else { Type::Literal }
+}
+
 /// A function of operands of one type.
 pub(super) fn alike(all: &[&Elements], of: &dyn Fn(&[Num], Elem) -> Num) -> Result<Elements> {
     let Some(elem) = common(all)? else {
+        if untyped(all) == Type::Whole {
+            // What both types hold.
+            let both = |x: &Num| x.is_exact() && (0.0..=f64::from(i32::MAX)).contains(&x.value);
+            return each(all, Type::Whole, &|x| Some(of(x, Elem::I32)).filter(both).unwrap_or(Num::UNKNOWN));
+        }
         // Literals alone get their type from the rest of the expression, which is not known here: all have small integers.
         let is_small = |x: &Num| x.is_exact() && x.value.fract() == 0.0 && x.value.abs() <= 256.0;
         return each(all, Type::Literal, &|x| match x.iter().all(is_small) {
@@ -220,7 +234,7 @@ pub(super) fn chosen(condition: &Elements, then: &Elements, other: &Elements) ->
     }
     let (then, other, ty) = match common(&[then, other])? {
         Some(elem) => (then.as_type(elem)?, other.as_type(elem)?, Type::Elem(elem)),
-        None => (then.clone(), other.clone(), Type::Literal),
+        None => (then.clone(), other.clone(), untyped(&[then, other])),
     };
     each(&[condition, &then, &other], ty, &|x| Num::pick(x[0], x[1], x[2]))
 }

@@ -63,8 +63,10 @@ impl<'k> Block<'k> {
             ExprKind::Cast(inner, to) => {
                 let Some(to) = Elem::named(&to.text) else { return undefined("an unknown type") };
                 match self.value(inner)? {
-                    Value::Integer(n) if !self.in_closure && matches!(to, Elem::I32 | Elem::U32) => {
-                        Value::Integer(n)
+                    Value::Integer(n) if !self.in_closure && to == Elem::I32 => Value::Integer(n),
+                    Value::Integer(n) if !self.in_closure && to == Elem::U32 => {
+                        let ty = if (0..1 << 31).contains(&n) { Type::Whole } else { Type::Elem(to) };
+                        Value::Elements(Elements::argument(ty, Num::integer(n, to)))
                     }
                     // For any type: it has not been truncated to 32 bits.
                     Value::Integer(n) => {
@@ -189,7 +191,7 @@ impl<'k> Block<'k> {
         match of {
             Value::Int(_) | Value::Integer(_) => true,
             Value::View(view) => self.reads_integer(view),
-            Value::Elements(of) => of.sizes.is_empty() && of.ty.elem().is_some_and(|elem| !elem.is_float()),
+            Value::Elements(of) => of.argument && of.ty.elem().is_some_and(|elem| !elem.is_float()),
             _ => false,
         }
     }
@@ -243,7 +245,10 @@ impl<'k> Block<'k> {
             if let Some(made) = quotient(op, &x, &y)? {
                 return Ok(made);
             }
-            let made = element::binary(op, &x, &y)?;
+            let mut made = element::binary(op, &x, &y)?;
+            // Of bits, it is a number among elements alone.
+            made.argument &=
+                !matches!(op, Binary::And | Binary::Or | Binary::Xor | Binary::Shl | Binary::Shr);
             if self.integers && made.ty == Type::Condition && made.cells.len() == 1 {
                 return match made.cells[0].num.is_exact() {
                     true => Ok(Value::Bool(made.cells[0].num.value != 0.0)),
@@ -351,11 +356,15 @@ fn quotient<'k>(op: Binary, x: &Elements, y: &Elements) -> Result<Option<Value<'
     if !matches!(op, Binary::Div | Binary::Rem) || !x.argument || !y.argument {
         return Ok(None);
     }
-    let Some(elem) = element::common(&[x, y])?.filter(|elem| !elem.is_float()) else { return Ok(None) };
+    let ty = match element::common(&[x, y])? {
+        Some(elem) => Type::Elem(elem),
+        None => element::untyped(&[x, y]),
+    };
+    let Some(elem) = ty.elem().filter(|elem| !elem.is_float()) else { return Ok(None) };
     let numbers = Value::Elements(x.clone()).int().zip(Value::Elements(y.clone()).int());
     let Some((a, b)) = numbers else { return Ok(None) };
     let made = integers(op, a, b, false)?.int().map(|n| Num::integer(n, elem));
-    Ok(made.map(|num| Value::Elements(Elements::argument(Type::Elem(elem), num))))
+    Ok(made.map(|num| Value::Elements(Elements::argument(ty, num))))
 }
 
 /// Integers of the kernel: quotients are rounded down, remainders are never negative.

@@ -173,8 +173,12 @@ impl<'k> Block<'k> {
                 other if self.integers || reads => self.whole_number(other),
                 _ => None,
             };
-            if let (Some(x), Some(y)) = (whole(x), whole(y)) {
-                return Ok(Value::Integer(if name == "min" { x.min(y) } else { x.max(y) }));
+            if let (Some(a), Some(b)) = (whole(x), whole(y)) {
+                let made = if name == "min" { a.min(b) } else { a.max(b) };
+                return Ok(match (x, y) {
+                    (Value::Int(_), Value::Int(_)) => Value::Int(made),
+                    _ => Value::Integer(made),
+                });
             }
         }
         let given = given.iter().map(|value| self.elements(value)).collect::<Result<Vec<_>>>()?;

@@ -58,12 +58,18 @@ pub(super) enum Type {
     Elem(Elem),
     /// A literal, which takes the type of the other operand.
     Literal,
+    /// An integer of the kernel as `u32`: among elements an `i32` or a `u32`, as the other operand.
+    Whole,
     Condition,
 }
 
 impl Type {
     pub(super) fn elem(self) -> Option<Elem> {
-        if let Type::Elem(elem) = self { Some(elem) } else { None }
+        match self {
+            Type::Elem(elem) => Some(elem),
+            Type::Whole => Some(Elem::I32),
+            Type::Literal | Type::Condition => None,
+        }
     }
 }
 
