@@ -6,6 +6,7 @@
 //! values, within a budget. Questions that exceed the budget are listed, never guessed.
 
 mod accesses;
+mod blocks;
 mod combination;
 mod coordinates;
 mod cores;
@@ -116,7 +117,7 @@ pub(crate) fn written(program: &Program, levels: &[(Name, Level)]) -> Checked {
     Checked { diagnostics, undecided: undecided.into_iter().collect(), spent }
 }
 
-/// The checks of a program before it is lowered: races in shared memory. Findings are appended.
+/// The checks of a program before it is lowered: races. Findings are appended.
 pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut Checked) {
     let mut budget = Budget::of(MOST_EVALUATIONS - FOR_ACCESSES - before.spent);
     let found = races::find(program, &mut budget);
@@ -124,6 +125,7 @@ pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut 
     // Where there is an error, an unread tensor may be its consequence.
     let idle = if found.errors.is_empty() { unread::find(program, levels) } else { Vec::new() };
     before.diagnostics.extend(found.errors);
+    before.diagnostics.extend(blocks::find(program));
     before.diagnostics.extend(unwritten::find(program, levels));
     before.diagnostics.extend(idle);
     before.diagnostics.extend(deterministic::find(program, levels));

@@ -1,4 +1,4 @@
-//! Which threads access which elements of a shared tensor.
+//! Which threads access which elements of a shared tensor, or of one in global memory, by the first block.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,7 +10,7 @@ use super::Budget;
 use super::races::Env;
 use crate::affine::{Affine, Coord};
 use crate::thread::Id;
-use crate::tile::Program;
+use crate::tile::{Program, Space};
 use crate::view::View;
 
 /// No thread.
@@ -84,6 +84,9 @@ pub(super) struct Maps<'p, 'b> {
     grains: HashMap<Id, Option<Rc<Grains>>>,
 }
 
+/// Evaluations for each view of global memory.
+const FOR_GLOBAL: u32 = 4_096;
+
 const TOO_MANY: &str = "it has too many elements to look at while compiling";
 const OUTSIDE: &str = "a view reaches outside of it";
 
@@ -101,8 +104,12 @@ impl<'p, 'b> Maps<'p, 'b> {
     /// The elements of a view in this environment, by the threads that access them; or why they are not known.
     pub(super) fn place(&mut self, view: &View, env: &Env, actors: &Actors) -> Result<Place, &'static str> {
         let tensor = self.program.tensor(view.tensor);
-        let injective =
-            *self.injective.entry(view.tensor).or_insert_with(|| tensor.layout.is_injective() == Some(true));
+        // What a kernel writes in global memory has a place for each element: a launch checks its strides.
+        let global = matches!(tensor.space, Space::Global { .. });
+        let injective = *self
+            .injective
+            .entry(view.tensor)
+            .or_insert_with(|| global || tensor.layout.is_injective() == Some(true));
         if !injective {
             return Err("several of its elements lie in one place");
         }
@@ -164,7 +171,14 @@ impl<'p, 'b> Maps<'p, 'b> {
         let map = match self.known.iter().find(|(known, _)| *known == key) {
             Some((_, map)) => map.clone(),
             None => {
+                // Shared memory comes first.
+                let left = self.budget.left;
+                if global {
+                    self.budget.left = left.min(FOR_GLOBAL);
+                }
+                let kept = left - self.budget.left;
                 let map = self.map(&key, &grains, first).map(Rc::new);
+                self.budget.left += kept;
                 self.known.push((key, map.clone()));
                 map
             }
@@ -284,12 +298,24 @@ impl<'p, 'b> Maps<'p, 'b> {
     }
 }
 
+/// The extents of a tensor; those that a launch decides are as large as they may be, or as is looked at.
+pub(super) fn extents(program: &Program, tensor: Id) -> Option<Vec<i64>> {
+    const MOST: i128 = 3840;
+    let tensor = program.tensor(tensor);
+    let one = |mode: Layout| match tensor.space {
+        Space::Global { .. } => match mode.leaves().next()? {
+            (Value::Int(extent), _) => Some(extent),
+            (size, _) => i64::try_from(program.range(&size.into()).hi.min(MOST)).ok(),
+        },
+        _ => mode.size().ok(),
+    };
+    tensor.plain().modes().map(one).collect()
+}
+
 impl Grains {
     /// The grains of a tensor; `None` if its size is not known.
     fn of(program: &Program, tensor: Id) -> Option<Grains> {
-        let extents: Option<Vec<i64>> =
-            program.tensor(tensor).plain().modes().map(|mode| mode.size().ok()).collect();
-        let mut modes = extents?;
+        let mut modes = extents(program, tensor)?;
         let whole = modes.clone();
         for stmt in &program.body {
             stmt.each(&mut |stmt| {
@@ -469,6 +495,17 @@ impl Place {
             at += 1;
         }
         None
+    }
+
+    /// An element that two threads access.
+    pub(super) fn twice(&self) -> Option<Clash> {
+        let two = |(at, who): (usize, &u32)| {
+            let [first, second] = threads(*who, self.thread);
+            let at = self.map.low + self.shift + at as i64;
+            (*who != NONE).then_some(())?;
+            first.zip(second).filter(|(x, y)| x != y).map(|(x, y)| (self.grains.element(at), x, y))
+        };
+        self.map.who.iter().enumerate().find_map(two)
     }
 
     /// An element that both access.

@@ -49,6 +49,8 @@ struct Cluster<'l> {
     symbols: &'l [(Symbol, i64)],
     scalars: &'l [f64],
     memory: &'l mut Memory,
+    /// Statements that have been reached, those that are executed at once included.
+    steps: usize,
 }
 
 /// Runs a program; returns its buffers.
@@ -60,7 +62,8 @@ pub fn run(launch: Launch<'_>) -> Result<Vec<Buffer>> {
     let grid = if program.launch == LaunchRule::Persistent { size } else { grid };
     for first in places(grid, size) {
         memory.begin(program);
-        let mut cluster = Cluster { program, symbols: &symbols, scalars: &scalars, memory: &mut memory };
+        let (symbols, scalars, memory) = (&symbols, &scalars, &mut memory);
+        let mut cluster = Cluster { program, symbols, scalars, memory, steps: 0 };
         let blocks = places(size, [1; 3])
             .enumerate()
             .map(|(rank, at)| cluster.order([first[0] + at[0], first[1] + at[1], first[2] + at[2]], rank))

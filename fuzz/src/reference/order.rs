@@ -54,7 +54,7 @@ pub(super) enum Part<'p> {
     Roles(Vec<Vec<Step<'p>>>),
 }
 
-/// A program with more steps is a bug in the draw.
+/// A program with more steps is a bug in the draw, or the bounds of its loops are data that no loop should have.
 const MOST: usize = 200_000;
 
 /// The loop that a list of statements exits, if any.
@@ -74,12 +74,13 @@ impl<'l> Cluster<'l> {
     /// Appends the steps of a list.
     fn list(&mut self, body: &'l [Stmt], at: &mut Setting, to: &mut Vec<Part<'l>>) -> Result<Left> {
         for stmt in body {
+            self.steps += 1;
+            if self.steps > MOST {
+                return Err(Undefined("it takes too long".into()));
+            }
             let left = self.one(stmt, at, to)?;
             if left.is_some() {
                 return Ok(left);
-            }
-            if to.len() > MOST {
-                return Err(Undefined("it takes too long".into()));
             }
         }
         Ok(None)

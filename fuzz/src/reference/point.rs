@@ -50,7 +50,7 @@ pub fn point(
         _ => return None,
     };
     let mut memory = Memory::new(program, Vec::new());
-    let cluster = Cluster { program, symbols, scalars: &[], memory: &mut memory };
+    let cluster = Cluster { program, symbols, scalars: &[], memory: &mut memory, steps: 0 };
     let mut vars = vec![0; program.vars.len()];
     vars.iter_mut().zip(&moment.iterations).for_each(|(var, iteration)| *var = *iteration);
     let at = Setting::new(program, vars, moment.block);

@@ -3,7 +3,7 @@
 use super::event::{Completes, Event, Hold};
 use super::judge::Race;
 use super::walk::Walk;
-use crate::check::touch::Clash;
+use crate::check::touch::{Clash, extents};
 use crate::check::unwritten::words;
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
@@ -40,6 +40,18 @@ impl<'p> Walk<'p, '_> {
                 "threads read elements of `{name}` here that others write at the same time: {element} is read by thread {reader} and written by thread {writer}"
             );
             (message, "copy to registers, write sync_threads(), then copy back".into())
+        });
+    }
+
+    /// Threads write one element in one statement.
+    pub(super) fn written_twice(&mut self, stmt: &'p Stmt, tensor: Id, clash: Clash) {
+        self.say(stmt, Fault::Within, |walk| {
+            let name = &walk.program.tensor(tensor).name;
+            let (element, first, second) = walk.example(tensor, clash);
+            let message = format!(
+                "race: several threads write one element of `{name}` here: {element} is written by threads {first} and {second}"
+            );
+            (message, "give each thread elements of its own, or write what one thread writes under a condition on thread.x".into())
         });
     }
 
@@ -234,13 +246,11 @@ impl<'p> Walk<'p, '_> {
     /// An element by its coordinates, and a thread of each side.
     fn example(&self, tensor: Id, (index, first, second): Clash) -> (String, u32, u32) {
         let mut rest = index;
-        let coordinates: Vec<String> = self
-            .program
-            .tensor(tensor)
-            .plain()
-            .modes()
-            .map(|mode| {
-                let extent = mode.size().unwrap_or(1).max(1);
+        let coordinates: Vec<String> = extents(self.program, tensor)
+            .unwrap_or_default()
+            .into_iter()
+            .map(|extent| {
+                let extent = extent.max(1);
                 let at = rest % extent;
                 rest /= extent;
                 at.to_string()

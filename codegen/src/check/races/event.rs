@@ -104,8 +104,8 @@ pub(super) struct Touch<'p> {
     pub(super) completes: Completes,
 }
 
-/// The accesses of a statement to shared memory, reads first.
-pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
+/// The accesses of a statement to shared memory, and to these tensors in global memory, reads first.
+pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt, global: &[bool]) -> Vec<Touch<'p>> {
     let space = |view: &View| program.tensor(view.tensor).space;
     let read = |view: &'p View| Touch { view, writes: false, atomic: false, completes: Completes::Now };
     let write = |view: &'p View| Touch { writes: true, ..read(view) };
@@ -118,8 +118,9 @@ pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
                 }
                 Some(Done::Queue(Queue::Bulk)) => (Completes::Now, Completes::Now),
                 _ => {
-                    let global = matches!(space(from), Space::Global { .. });
-                    let at_once = !global || matches!(how, How::Plain | How::Here | How::Staged);
+                    let fills = matches!(space(from), Space::Global { .. })
+                        && matches!(space(to), Space::Shared { .. });
+                    let at_once = !fills || matches!(how, How::Plain | How::Here | How::Staged);
                     (
                         Completes::Now,
                         if at_once { Completes::Now } else { Completes::Queued(Flights::Copies) },
@@ -142,7 +143,10 @@ pub(super) fn touches<'p>(program: &Program, stmt: &'p Stmt) -> Vec<Touch<'p>> {
         Op::Reduce { from, to, .. } => vec![read(from), read(to), write(to)],
         _ => Vec::new(),
     };
-    all.into_iter().filter(|touch| matches!(space(touch.view), Space::Shared { .. })).collect()
+    let judged = |touch: &Touch<'_>| {
+        matches!(space(touch.view), Space::Shared { .. }) || global[touch.view.tensor as usize]
+    };
+    all.into_iter().filter(judged).collect()
 }
 
 /// The queue that a statement's operation is committed to, with its token.

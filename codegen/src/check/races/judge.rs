@@ -1,10 +1,10 @@
 //! Compares the accesses of a statement with unordered earlier accesses.
 
-use super::event::{Completes, Event, Flights, Slot};
+use super::event::{Completes, Event, Flights, Slot, Under};
 use super::walk::{Running, Walk};
 use crate::check::touch::{Clash, Place};
 use crate::thread::Id;
-use crate::tile::Stmt;
+use crate::tile::{Space, Stmt};
 
 /// A pair of unordered accesses, and an element of both.
 pub(super) struct Race<'p, 'e> {
@@ -25,6 +25,9 @@ impl<'p> Walk<'p, '_> {
             for past in &self.state.past {
                 let updates = past.atomic && now.atomic;
                 if past.tensor != now.tensor || updates || !(past.writes || now.writes) {
+                    continue;
+                }
+                if self.is_guarded(past) || self.is_guarded(now) {
                     continue;
                 }
                 if self.state.all_know(now.warps, past) {
@@ -89,10 +92,26 @@ impl<'p> Walk<'p, '_> {
         self.program.overlays.iter().any(|(over, dead)| *over == one && dead.contains(&other))
     }
 
-    /// Do threads read elements that others write in the same statement?
+    /// Is it an access to global memory under a condition? Blocks and sizes decide it, too.
+    fn is_guarded(&self, event: &Event<'p>) -> bool {
+        event.under != Under::Always
+            && matches!(self.program.tensor(event.tensor).space, Space::Global { .. })
+    }
+
+    /// Do threads read elements that others write in the same statement, or write one element of global memory?
     fn clashes_within(&mut self, stmt: &'p Stmt, events: &[(Event<'p>, Completes)]) -> bool {
+        for (write, _) in events.iter().filter(|(event, _)| event.writes && !self.is_guarded(event)) {
+            let global = matches!(self.program.tensor(write.tensor).space, Space::Global { .. });
+            if let Some(clash) = write.place.twice().filter(|_| global) {
+                self.written_twice(stmt, write.tensor, clash);
+                return true;
+            }
+        }
         for (read, _) in events.iter().filter(|(event, _)| !event.writes) {
             for (write, _) in events.iter().filter(|(event, _)| event.writes && event.tensor == read.tensor) {
+                if self.is_guarded(write) {
+                    continue;
+                }
                 let other = |x: u32, y: u32| x != y;
                 if let Some(clash) = Place::clash(&read.place, &write.place, &mut self.maps, &other) {
                     self.within(stmt, read.tensor, clash);

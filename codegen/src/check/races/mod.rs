@@ -1,6 +1,10 @@
-//! Races in shared memory. The program is walked as a block runs it, the first iterations of each loop. Every access to
+//! Races in shared memory, and in global memory where statements that complete at once access it at coordinates that no size
+//! decides. The program is walked as a block runs it, the first iterations of each loop. Every access to
 //! a shared tensor is checked against accesses that are not ordered before it by barriers of the block or of a group,
 //! slots of rings that are handed from one group to another, waits for operations in flight, ordered sections.
+//!
+//! Elements of global memory are those of the first block, of a tensor as large as it may be; only statements that no
+//! condition guards are judged there, and what cannot be decided is left to the simulator without a word.
 //!
 //! A copy from global to shared memory is in flight until a wait, and then visible to the thread that started it; a
 //! barrier makes it visible to the others. Groups with different roles run concurrently. A reported race happens in a
@@ -11,6 +15,7 @@
 
 mod blame;
 mod event;
+mod global;
 mod judge;
 mod order;
 #[cfg(test)]
@@ -43,12 +48,14 @@ impl Found {
 
 /// Walks a program.
 pub(super) fn find(program: &Program, budget: &mut Budget) -> Found {
-    if !program.tensors.iter().any(|tensor| matches!(tensor.space, Space::Shared { .. })) {
+    let global = global::followed(program);
+    let shared = program.tensors.iter().any(|tensor| matches!(tensor.space, Space::Shared { .. }));
+    if !shared && !global.contains(&true) {
         return Found::default();
     }
     let mut unroll = Unroll::new(program);
     let block = unroll.block();
-    let mut walk = Walk::new(program, budget);
+    let mut walk = Walk::new(program, global, budget);
     walk.run(vec![block]);
     unroll.undecided.into_iter().for_each(|(span, text)| walk.found.undecided(span, text));
     walk.found

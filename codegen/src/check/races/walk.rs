@@ -20,6 +20,8 @@ pub(super) struct Walk<'p, 'b> {
     pub(super) state: State<'p>,
     /// Tensors that are left to the simulator.
     given_up: Vec<bool>,
+    /// Tensors in global memory whose accesses are judged.
+    global: Vec<bool>,
     /// Tensors that some statement writes.
     pub(super) written: Vec<bool>,
     /// Statements that have been reported.
@@ -90,7 +92,7 @@ impl<'p> Running<'p> {
 }
 
 impl<'p, 'b> Walk<'p, 'b> {
-    pub(super) fn new(program: &'p Program, budget: &'b mut Budget) -> Walk<'p, 'b> {
+    pub(super) fn new(program: &'p Program, global: Vec<bool>, budget: &'b mut Budget) -> Walk<'p, 'b> {
         let mut written = vec![false; program.tensors.len()];
         for stmt in &program.body {
             stmt.each(&mut |stmt| {
@@ -106,6 +108,7 @@ impl<'p, 'b> Walk<'p, 'b> {
             maps: Maps::new(program, budget),
             state: State::new(program.rings.len()),
             given_up: vec![false; program.tensors.len()],
+            global,
             written,
             said: Vec::new(),
             found: Found::default(),
@@ -398,8 +401,8 @@ impl<'p, 'b> Walk<'p, 'b> {
 
     fn give_up(&mut self, tensor: Id, span: Span, why: &str) {
         let of = self.program.tensor(tensor);
-        if matches!(of.space, Space::Shared { .. }) && !self.given_up[tensor as usize] {
-            self.given_up[tensor as usize] = true;
+        let known = std::mem::replace(&mut self.given_up[tensor as usize], true);
+        if matches!(of.space, Space::Shared { .. }) && !known {
             self.found.undecided(span, format!("`{}`: {why}; its order is left to the simulator", of.name));
         }
     }
@@ -407,7 +410,7 @@ impl<'p, 'b> Walk<'p, 'b> {
     fn access(&mut self, stmt: &'p Stmt, env: &Env, group: &mut Running<'p>) {
         let mut events = Vec::new();
         let actors = event::actors(self.program, stmt, env);
-        for touch in touches(self.program, stmt) {
+        for touch in touches(self.program, stmt, &self.global) {
             let (view, tensor) = (touch.view, touch.view.tensor);
             if view.peer.is_some() {
                 self.give_up(tensor, stmt.span, "other blocks of the cluster reach it");
