@@ -1,7 +1,8 @@
 //! Stores that all blocks make to the same elements. Only what no size and no condition decides is an error; the simulator
 //! reports the others.
 
-use crate::affine::{Affine, Coord};
+use super::races::is_decided;
+use crate::affine::Coord;
 use crate::diagnostic::Diagnostic;
 use crate::thread::Id;
 use crate::tile::{How, LaunchRule, Op, Program, Space, Stmt};
@@ -9,9 +10,9 @@ use crate::view::View;
 
 /// An error for each of them.
 pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
-    let mut found = Vec::new();
+    let mut errors = Vec::new();
     if program.launch == LaunchRule::Persistent {
-        return found;
+        return errors;
     }
     for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
         let Some(blocks) = program.grid[axis].map(|extent| program.range(&extent.into()).lo) else {
@@ -28,13 +29,13 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
                 let message = format!(
                     "race: all blocks along {name} write the same elements of `{tensor}`, and there are {blocks}"
                 );
-                found.push(Diagnostic::error(stmt.span, message).help(format!(
+                errors.push(Diagnostic::error(stmt.span, message).help(format!(
                     "let block.{name} say where they are; add to them, how = \"atomic_add\"; or let one block write, if block.{name} == 0 {{ … }}"
                 )));
             });
         }
     }
-    found
+    errors
 }
 
 /// The stores that every block certainly makes.
@@ -48,7 +49,7 @@ fn walk<'p>(
         match &stmt.op {
             Op::For { var, body, .. } | Op::Pipelined { var, body, .. } if program.runs(*var) => {
                 let of = &program.vars[*var as usize];
-                if of.from.constant() == Some(0) && is_alike(&of.to, vars) {
+                if of.from.constant() == Some(0) && is_decided(&of.to, vars) {
                     vars.push(*var);
                     walk(program, body, vars, store);
                     vars.pop();
@@ -79,18 +80,8 @@ fn certain<'p>(
     if matches!(tensor.space, Space::Global { .. })
         && inside
         && to.peer.is_none()
-        && to.base.iter().chain(origins).all(|sum| is_alike(sum, vars))
+        && to.base.iter().chain(origins).all(|sum| is_decided(sum, vars))
     {
         store(to, stmt);
     }
-}
-
-/// Do blocks, threads and these loops alone decide a sum?
-fn is_alike(sum: &Affine, vars: &[Id]) -> bool {
-    !sum.any(&|coord| match coord {
-        Coord::Var(var) => !vars.contains(var),
-        Coord::Block(_) | Coord::Thread(_) | Coord::Member(_) | Coord::Swizzled(..) => false,
-        Coord::Digit { .. } | Coord::Two(..) => false,
-        _ => true,
-    })
 }

@@ -104,7 +104,7 @@ impl<'p, 'b> Maps<'p, 'b> {
     /// The elements of a view in this environment, by the threads that access them; or why they are not known.
     pub(super) fn place(&mut self, view: &View, env: &Env, actors: &Actors) -> Result<Place, &'static str> {
         let tensor = self.program.tensor(view.tensor);
-        // What a kernel writes in global memory has a place for each element: a launch checks its strides.
+        // Elements of global memory that a kernel writes never overlap: a launch checks their strides.
         let global = matches!(tensor.space, Space::Global { .. });
         let injective = *self
             .injective

@@ -54,14 +54,21 @@ fn completes(program: &Program, stmt: &Stmt) -> bool {
 
 /// Do threads, blocks and loops that start at a number decide alone where a view is?
 fn is_known(view: &View, counted: &[Id]) -> bool {
-    let other = |coord: &Coord| match coord {
-        Coord::Var(var) => !counted.contains(var),
-        Coord::Block(_) | Coord::Thread(_) | Coord::Member(_) | Coord::Swizzled(..) => false,
-        Coord::Digit { .. } | Coord::Two(..) => false,
-        _ => true,
-    };
     let origins = view.limits.iter().flatten().map(|(origin, _)| origin);
-    let known = |sum: &Affine| !sum.any(&other);
     let plain = !view.wraps && view.clamped.is_empty() && view.nearest.is_empty() && view.peer.is_none();
-    plain && view.base.iter().chain(origins).all(known)
+    plain && view.base.iter().chain(origins).all(|sum| is_decided(sum, counted))
+}
+
+/// Do blocks, threads and these loops alone decide a sum?
+pub(in crate::check) fn is_decided(sum: &Affine, loops: &[Id]) -> bool {
+    !sum.any(&|coord| match coord {
+        Coord::Var(var) => !loops.contains(var),
+        Coord::Begin { .. }
+        | Coord::ClusterRank
+        | Coord::Phase(_)
+        | Coord::Size { .. }
+        | Coord::Scalar(_)
+        | Coord::Loaded { .. } => true,
+        _ => false,
+    })
 }

@@ -3,7 +3,7 @@
 //! a shared tensor is checked against accesses that are not ordered before it by barriers of the block or of a group,
 //! slots of rings that are handed from one group to another, waits for operations in flight, ordered sections.
 //!
-//! Elements of global memory are those of the first block, of a tensor as large as it may be; only statements that no
+//! In global memory it judges the elements of the first block, of a tensor as large as it may be; only statements that no
 //! condition guards are judged there, and what cannot be decided is left to the simulator without a word.
 //!
 //! A copy from global to shared memory is in flight until a wait, and then visible to the thread that started it; a
@@ -27,6 +27,7 @@ use super::Budget;
 use crate::ast::Span;
 use crate::diagnostic::Diagnostic;
 use crate::tile::{Program, Space};
+pub(super) use global::is_decided;
 use trace::Unroll;
 pub(super) use trace::{Env, first_of_member};
 use walk::Walk;
