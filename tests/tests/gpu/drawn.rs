@@ -5,6 +5,7 @@ use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::plan;
 use tilewright_codegen::tile::{Arg, Program};
 use tilewright_fuzz::case::{Case, Fit, Sizes, Tensor as Drawn};
+use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::{Source, Subject, prepare, wanted};
 use tilewright_fuzz::number::value;
 use tilewright_fuzz::reference::{Buffer, Num, Undefined};
@@ -199,6 +200,11 @@ fn kernels_drawn_at_random() {
 #[test]
 fn kernels_of_whole_tiles_drawn_at_random() {
     drawn(draw::whole_tiles, text, 0.5);
+}
+
+#[test]
+fn kernels_about_one_interplay_drawn_at_random() {
+    drawn(|seed| Kind::Targeted.subject(seed), text, 0.5);
 }
 
 /// Runs the kernels of the first seeds. `least`: of each as many runs.
