@@ -3,13 +3,13 @@
 use tilewright_layout::{Symbol, Value};
 
 use super::Builder;
-use crate::affine::{Affine, Coord};
-use crate::condition::Test;
-use crate::limits;
-use crate::problem::{Problem, Result};
+use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
+use crate::tile::view::View;
 use crate::tile::{Ahead, Expr, Op, Place, Raster, Read, Require, Space, Stmt, Var};
-use crate::view::View;
+use crate::values::affine::{Affine, Coord};
+use crate::values::condition::Test;
+use crate::values::limits;
 
 /// The last stage of a loop: more only take registers.
 const MOST_STAGE: u32 = 7;
@@ -108,7 +108,7 @@ impl Builder {
 
     /// A software-pipelined loop over `0..extent`: its copies from global to shared memory run `stages - 1`
     /// iterations ahead. The body copies tiles, then uses them, without waits or barriers; see
-    /// [`crate::pipeline`].
+    /// [`crate::passes::pipeline`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, view::{At, Deal}};
@@ -147,7 +147,7 @@ impl Builder {
 
     /// Statements of a loop's body from here on are of a later stage: in step `t` of the loop, the statements of stage `s` run
     /// for iteration `t - s`. In a step, statements run in the order of their places; a stage alone is its own place, so that
-    /// statements of later iterations come first. Results equal the results of the loop without stages; see [`crate::pipeline`].
+    /// statements of later iterations come first. Results equal the results of the loop without stages; see [`crate::passes::pipeline`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, thread::Unroll, view::At};
@@ -302,7 +302,7 @@ impl Builder {
     /// A new symbol for an extent that is computed from others: a launch checks that it has the
     /// computed value.
     pub(crate) fn computed(&mut self, of: &Affine) -> Result<Value> {
-        let text = crate::verify::text(&self.program, of).trim_matches('`').to_owned();
+        let text = crate::tile::verify::text(&self.program, of).trim_matches('`').to_owned();
         if let Some(symbol) =
             self.program.requires.iter().find(|known| known.text == text).and_then(|known| known.of)
         {

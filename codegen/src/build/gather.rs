@@ -1,12 +1,12 @@
 //! Elements at coordinates of their own: gather and scatter.
 
 use super::Builder;
-use crate::affine::Coord;
-use crate::elem::Elem;
-use crate::problem::{Problem, Result};
+use crate::source::problem::{Problem, Result};
 use crate::thread::{Change, Id};
+use crate::tile::view::{At, View};
 use crate::tile::{Op, Read, Space, Update};
-use crate::view::{At, View};
+use crate::values::affine::Coord;
+use crate::values::elem::Elem;
 
 impl Builder {
     /// Loads each element of `to`, in registers, from its own coordinates in memory: the coordinate along each
@@ -131,7 +131,7 @@ impl Builder {
         }
         let (mut coordinates, mut numbers) = (Vec::new(), Vec::new());
         for view in at {
-            crate::pair::align(view, own)?;
+            crate::tile::pair::align(view, own)?;
             if self.elem(view) != Elem::I32 || !matches!(self.space(view), Space::Registers { .. }) {
                 return Err(Problem::new(format!("`{}` is no tile of i32 in registers", view.name)));
             }

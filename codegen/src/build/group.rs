@@ -2,10 +2,10 @@
 //! them.
 
 use super::Builder;
-use crate::affine::{Affine, Coord};
-use crate::problem::Result;
+use crate::source::problem::Result;
 use crate::thread::Id;
 use crate::tile::{Group, Op, Ring};
+use crate::values::affine::{Affine, Coord};
 
 /// What a group does, as calls on the builder.
 pub type Role<'r> = Box<dyn FnOnce(&mut Builder) -> Result<()> + 'r>;

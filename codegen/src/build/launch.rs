@@ -3,10 +3,10 @@
 use tilewright_layout::Value;
 
 use super::Builder;
-use crate::problem::{Problem, Result};
-use crate::target::BLOCK_THREADS;
+use crate::source::problem::{Problem, Result};
 use crate::tile::LaunchRule;
-use crate::view::View;
+use crate::tile::view::View;
+use crate::values::target::BLOCK_THREADS;
 
 impl Builder {
     /// The number of threads of the block, unless thread layouts determine it.

@@ -73,6 +73,7 @@
 //! ([`Builder::group`], [`Builder::ring`]) specialise warps as producers and consumers.
 
 mod control;
+pub mod fragment;
 mod gather;
 mod group;
 mod launch;
@@ -81,16 +82,17 @@ mod product;
 mod reduce;
 mod scan;
 mod tensors;
+pub mod tiled;
 mod work;
 
 use tilewright_layout::Value;
 
-use crate::affine::{Affine, Coord};
-use crate::ast::Span;
-use crate::fills;
-use crate::problem::Result;
+use crate::source::ast::Span;
+use crate::source::problem::Result;
 use crate::thread::Id;
+use crate::tile::fills;
 use crate::tile::{Op, Place, Program, Stmt};
+use crate::values::affine::{Affine, Coord};
 pub use group::Role;
 pub(crate) use tensors::alignment;
 pub(crate) use work::BOX_ALIGN;

@@ -3,13 +3,13 @@
 use tilewright_layout::{Layout, Tiler, Tuple, Value};
 
 use super::{Builder, Numbered};
-use crate::affine::{Affine, Coord};
-use crate::problem::{Cause, Problem, Result, count};
-use crate::target::BLOCK_THREADS;
+use crate::source::problem::{Cause, Problem, Result, count};
 use crate::thread::Id;
 use crate::tile::Space;
-use crate::verify;
-use crate::view::{At, Deal, View};
+use crate::tile::verify;
+use crate::tile::view::{At, Deal, View};
+use crate::values::affine::{Affine, Coord};
+use crate::values::target::BLOCK_THREADS;
 
 impl Builder {
     /// Tiles of a view; see [`View::tile`]. An axis of the block index that indexes tiles gives the grid its

@@ -3,13 +3,13 @@
 use tilewright_layout::Tuple;
 
 use super::Builder;
-use crate::atom::Atom;
-use crate::elem::Elem;
-use crate::problem::{Cause, Problem, Result};
-use crate::semiring::Semiring;
+use crate::source::problem::{Cause, Problem, Result};
 use crate::thread::Id;
+use crate::thread::atom::Atom;
+use crate::tile::view::View;
 use crate::tile::{How, Multiply, Op, Order, Space};
-use crate::view::View;
+use crate::values::elem::Elem;
+use crate::values::semiring::Semiring;
 
 impl Builder {
     /// `acc(m, n) += a(m, k) · b(n, k)`.

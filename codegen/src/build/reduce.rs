@@ -1,13 +1,13 @@
 //! Reductions, and what may be combined.
 
 use super::Builder;
-use crate::elem::Elem;
-use crate::number::{self, Number};
-use crate::problem::{Problem, Result, count};
+use crate::source::problem::{Problem, Result, count};
 use crate::thread::Bin;
+use crate::tile::view::View;
 use crate::tile::{Across, Expr, Op};
-use crate::typing::Types;
-use crate::view::View;
+use crate::values::elem::Elem;
+use crate::values::number::{self, Number};
+use crate::values::typing::Types;
 
 impl Builder {
     /// Reduces the elements of `from` into `to`, which has extent 1 in the reduced modes.
@@ -123,7 +123,7 @@ impl Builder {
         let elems: Vec<Elem> = to.iter().map(|view| self.elem(view)).collect();
         for n in 0..count {
             self.reducible(&from[n], &to[n])?;
-            crate::pair::align(&to[n], &to[0])?;
+            crate::tile::pair::align(&to[n], &to[0])?;
         }
         self.combinable(from, &elems, &with, &nothing)?;
         for ((value, nothing), &elem) in beyond.unwrap_or_default().iter().zip(&nothing).zip(&elems) {
@@ -152,7 +152,7 @@ impl Builder {
         }
         let both: Vec<Elem> = elems.iter().chain(elems).copied().collect();
         for n in 0..count {
-            crate::pair::align(&from[n], &from[0])?;
+            crate::tile::pair::align(&from[n], &from[0])?;
             if self.elem(&from[n]) != elems[n] {
                 return Err(Problem::new(format!(
                     "elements of `{}`, {}, are combined in {}",

@@ -1,11 +1,11 @@
 //! Scans.
 
 use super::Builder;
-use crate::elem::Elem;
-use crate::problem::{Problem, Result};
-use crate::scan::{Level, Scan};
+use crate::source::problem::{Problem, Result};
 use crate::tile::Op;
-use crate::view::View;
+use crate::tile::view::View;
+use crate::values::elem::Elem;
+use crate::values::scan::{Level, Scan};
 
 impl Builder {
     /// Combines each element, or tuple, with all elements before it, by an associative function. `carry`, if
@@ -51,7 +51,7 @@ impl Builder {
             return Err(Problem::new(format!("a scan runs along one of the modes 0..{rank}, or several")));
         }
         for (from, to) in from.iter().zip(to) {
-            crate::pair::align(from, to)?;
+            crate::tile::pair::align(from, to)?;
         }
         for (view, elem) in carry.iter().zip(&elems) {
             let scanned = how.modes();

@@ -3,18 +3,18 @@
 use tilewright_layout::{Composed, Distribution, Layout, Symbol, Tuple, Value};
 
 use super::Builder;
-use crate::elem::Elem;
-use crate::limits;
-use crate::number::Number;
-use crate::problem::{Cause, Problem, Result};
+use crate::source::problem::{Cause, Problem, Result};
 use crate::thread::Id;
+use crate::tile::tiled_mma::TiledMma;
+use crate::tile::view::View;
 use crate::tile::{Arg, Expr, Form, Scalar, Space, Tensor};
-use crate::tiled_mma::TiledMma;
-use crate::view::View;
+use crate::values::elem::Elem;
+use crate::values::limits;
+use crate::values::number::Number;
 
 impl Builder {
     /// A register tile distributed over the threads: its uses determine the distribution. Statements name the
-    /// whole tile, and each thread has a part. See [`crate::resolve`].
+    /// whole tile, and each thread has a part. See [`crate::passes::resolve`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::Expr};

@@ -1,18 +1,18 @@
 //! Statements on elements: copies, atomic updates, elementwise functions.
 
 use super::Builder;
-use crate::affine::Affine;
-use crate::elem::Elem;
-use crate::number::Number;
-use crate::problem::{Problem, Result, count};
+use crate::source::problem::{Problem, Result, count};
 use crate::thread::Id;
+use crate::tile::verify::written_whole;
+use crate::tile::view::View;
 use crate::tile::whole::is_cooperative;
 use crate::tile::{Expr, How, Op, Space, Update};
-use crate::typing::Types;
-use crate::verify::written_whole;
-use crate::view::View;
+use crate::values::affine::Affine;
+use crate::values::elem::Elem;
+use crate::values::number::Number;
+use crate::values::typing::Types;
 
-pub(crate) use crate::boxes::BOX_ALIGN;
+pub(crate) use crate::tile::boxes::BOX_ALIGN;
 
 impl Builder {
     /// Copies elements between views of the same shape.
@@ -104,7 +104,7 @@ impl Builder {
     fn copy_with(&mut self, from: &View, to: &View, how: How, fill: Number, token: Option<Id>) -> Result<()> {
         self.writable(to, 1)?;
         if !matches!(how, How::Atom(_)) {
-            crate::pair::align(from, to)?;
+            crate::tile::pair::align(from, to)?;
         }
         if matches!(how, How::Atom(row) if row.has_map()) {
             for view in [from, to] {
@@ -139,13 +139,13 @@ impl Builder {
     pub fn atomic(&mut self, from: &View, to: &View, update: impl Into<Update>) -> Result<()> {
         self.writable(to, 1)?;
         let update = update.into();
-        crate::pair::align(from, to)?;
+        crate::tile::pair::align(from, to)?;
         if matches!(self.space(to), Space::Registers { .. }) {
             let said = format!("`{}` is in registers, which no other thread changes", to.name);
             return Err(Problem::new(said).help("write a map instead").arg(1));
         }
         for view in update.tiles() {
-            crate::pair::align(view, to)?;
+            crate::tile::pair::align(view, to)?;
         }
         self.can_update(to, &update)?;
         self.write(Op::Atomic { from: from.clone(), to: to.clone(), update })
@@ -255,7 +255,7 @@ impl Builder {
         self.writable(to, 1)?;
         let ins: Vec<View> = ins.iter().map(|view| view.spread(to)).collect::<Result<_>>()?;
         for view in &ins {
-            crate::pair::align(view, to)?;
+            crate::tile::pair::align(view, to)?;
         }
         let elems: Vec<Elem> = ins.iter().map(|view| self.elem(view)).collect();
         if value.any(&|part| matches!(part, Expr::At(mode) if usize::from(*mode) >= to.rank())) {

@@ -4,10 +4,10 @@ use super::Printer;
 use super::int::Level;
 use super::literal::literal;
 use super::signature::WIDTH;
-use crate::elem::Elem;
-use crate::index::Ix;
-use crate::number::Number;
+use crate::thread::index::Ix;
 use crate::thread::{Change, Frag, Id, Mem, Op, Param, Scope, Space, Stmt, Val};
+use crate::values::elem::Elem;
+use crate::values::number::Number;
 
 /// The C type of a vector access, and the number and type of its components.
 struct Access {

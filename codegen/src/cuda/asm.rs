@@ -6,10 +6,10 @@ use tilewright_layout::Layout;
 use super::Printer;
 use super::int::Level;
 use super::signature::WIDTH;
-use crate::atom::{Atom, Effect, Operand, OperandKind};
-use crate::elem::Elem;
-use crate::index::Ix;
+use crate::thread::atom::{Atom, Effect, Operand, OperandKind};
+use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Mem, Op, Scope, Space, Stmt};
+use crate::values::elem::Elem;
 
 /// Bytes of a unit in which matrix descriptors count.
 const UNIT: i64 = 16;
@@ -315,8 +315,8 @@ fn wrapped(list: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::atom::Done;
-    use crate::atoms;
+    use crate::thread::atom::Done;
+    use crate::thread::atoms;
 
     /// Parts of instructions that compute in registers alone.
     const COMPUTE: [&str; 14] = [

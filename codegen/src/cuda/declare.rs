@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::Printer;
 use super::names::Thing;
-use crate::index::{Int, Ix};
-use crate::mention::{counts, mentions, reads};
+use crate::thread::index::{Int, Ix};
+use crate::thread::mention::{counts, mentions, reads};
 use crate::thread::{AtomArg, Id, Op, Stmt, Unroll, Val};
 
 /// Which arrays each statement of a block uses, and which statement is the last to use an array.

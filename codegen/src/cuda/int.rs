@@ -2,7 +2,7 @@
 //! not be enough, they wrap.
 
 use super::{Builtin, Printer};
-use crate::index::{Int, Ix};
+use crate::thread::index::{Int, Ix};
 
 /// Precedence of an expression.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -315,7 +315,7 @@ fn constant(n: i64) -> Piece {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::Exprs;
+    use crate::thread::index::Exprs;
     use crate::thread::{Kernel, Launch, Param, Scope};
     use tilewright_layout::Symbol;
 

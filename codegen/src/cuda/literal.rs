@@ -1,7 +1,7 @@
 //! Numbers as C writes them, exactly.
 
-use crate::elem::{Elem, Kind};
-use crate::number::{self, Number};
+use crate::values::elem::{Elem, Kind};
+use crate::values::number::{self, Number};
 
 /// A number of a type.
 pub(super) fn literal(number: Number, elem: Elem) -> String {

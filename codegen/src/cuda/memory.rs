@@ -2,8 +2,8 @@
 
 use super::names::ARENA;
 use super::{Printer, comment};
-use crate::target::STATIC_SHARED;
 use crate::thread::Bar;
+use crate::values::target::STATIC_SHARED;
 
 /// An array to be declared.
 struct Array<'k> {

@@ -31,6 +31,7 @@ mod memory;
 mod names;
 mod prelude;
 mod regs;
+pub mod report;
 mod signature;
 mod statement;
 mod value;
@@ -39,8 +40,8 @@ pub use header::needs;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::index::Exprs;
-use crate::mention::{counts, widest};
+use crate::thread::index::Exprs;
+use crate::thread::mention::{counts, widest};
 use crate::thread::{Id, Kernel};
 pub(crate) use names::{Names, comment};
 

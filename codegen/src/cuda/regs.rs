@@ -1,7 +1,7 @@
 //! Register arrays: the text of their elements, words and addresses.
 
 use super::Printer;
-use crate::index::Ix;
+use crate::thread::index::Ix;
 use crate::thread::{Frag, Id};
 
 impl Printer<'_> {
@@ -53,7 +53,7 @@ impl Printer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::words::Words;
+    use crate::front::words::Words;
 
     /// Two elements of eight bits are half a word: the other half has an address of its own.
     #[test]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::Printer;
-use crate::atom::Done;
+use crate::thread::atom::Done;
 use crate::thread::visit::{Access, Use};
 use crate::thread::{AtomArg, Id, Op, Param, Queue, Space, Stmt};
 

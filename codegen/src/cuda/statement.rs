@@ -3,10 +3,10 @@
 use super::declare::Places;
 use super::names::Thing;
 use super::{Builtin, Printer, comment};
-use crate::elem::Elem;
-use crate::index::{Int, Ix};
-use crate::mention::is_left_from_inside;
+use crate::thread::index::{Int, Ix};
+use crate::thread::mention::is_left_from_inside;
 use crate::thread::{Bar, Fence, Id, Op, Queue, Role, Scope, Stmt, Unroll};
+use crate::values::elem::Elem;
 
 impl Printer<'_> {
     pub(super) fn block(&mut self, body: &[Stmt]) {

@@ -3,9 +3,9 @@
 use super::Printer;
 use super::int::{Level, Piece, binary};
 use super::literal::{literal, widened};
-use crate::elem::{Elem, Kind};
-use crate::number;
 use crate::thread::{Bin, Cmp, Interval, Param, Un, Val};
+use crate::values::elem::{Elem, Kind};
+use crate::values::number;
 
 /// A value as text, and its type.
 struct Typed {

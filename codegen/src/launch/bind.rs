@@ -2,15 +2,15 @@
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::affine::{Affine, Undefined};
-use crate::condition::Test;
+use crate::values::affine::{Affine, Undefined};
+use crate::values::condition::Test;
 
 use super::rules::{Alternative, Form, Rules, Size, Sizes};
 use super::{Given, Refusal, Tensor};
-use crate::definition::{Generated, Hollow};
-use crate::elem::Elem;
-use crate::range::{MOST_EXTENT, lcm};
 use crate::tile::Require;
+use crate::tile::definition::{Generated, Hollow};
+use crate::tile::range::{MOST_EXTENT, lcm};
+use crate::values::elem::Elem;
 
 /// The value of a size, and what of an argument determined it.
 #[derive(Clone, Copy, PartialEq, Debug)]

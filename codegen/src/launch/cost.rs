@@ -5,8 +5,8 @@ use tilewright_layout::Value;
 use super::bind::Bound;
 use super::rules::{Rules, Size, index};
 use super::{Limits, Tensor};
-use crate::target::WARP;
 use crate::thread::{Cost, Kernel, Param};
+use crate::values::target::WARP;
 
 /// For rows of 128 bytes that begin at multiples of fewer bytes than the first number: the rows that the L2 cache delivers to
 /// all multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies a row, alone and while the other one
@@ -53,7 +53,7 @@ pub struct Estimate {
 impl Estimate {
     /// Seconds, at the clock of an H100.
     pub fn seconds(&self) -> f64 {
-        self.clocks as f64 / crate::estimate::HERTZ
+        self.clocks as f64 / crate::launch::estimate::HERTZ
     }
 
     pub(super) fn packed(self, packing: u128) -> Estimate {

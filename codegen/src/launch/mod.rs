@@ -3,6 +3,7 @@
 
 mod bind;
 mod cost;
+pub(crate) mod estimate;
 mod export;
 mod pack;
 mod ranking;
@@ -12,10 +13,10 @@ mod why;
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::definition::Generated;
-use crate::elem::Elem;
-use crate::target::{BLOCK_THREADS, GRID, Target};
 use crate::thread::{Kernel, Param};
+use crate::tile::definition::Generated;
+use crate::values::elem::Elem;
+use crate::values::target::{BLOCK_THREADS, GRID, Target};
 
 use pack::{Choice, Packing};
 use rules::{Alternative, Size, Sizes};

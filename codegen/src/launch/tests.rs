@@ -3,13 +3,13 @@
 use tilewright_layout::{Tuple, Value as Size, layout};
 
 use super::*;
-use crate::affine::{Affine, Arith};
 use crate::build::Builder;
-use crate::generate::generate;
-use crate::operation::Bin;
+use crate::front::words::Words;
+use crate::kernel::generate::generate;
 use crate::tile::Expr;
-use crate::view::At;
-use crate::words::Words;
+use crate::tile::view::At;
+use crate::values::affine::{Affine, Arith};
+use crate::values::operation::Bin;
 
 fn sgemm() -> Generated {
     Words::read("bm=128 bn=128 bk=8 tc=(16,16)").and_then(Words::matmul).expect("a product")
@@ -247,7 +247,7 @@ fn devices_have_limits() {
 #[test]
 fn a_ranking_begins_with_the_variant_of_the_plan() {
     for keys in ["dtype=bf16 arch=90 a=k_major b=k_major", "arch=90", "bm=128", ""] {
-        let kernel = crate::words::Words::read(keys).unwrap().matmul().unwrap();
+        let kernel = crate::front::words::Words::read(keys).unwrap().matmul().unwrap();
         let rows = keys.contains("k_major");
         for [m, n, k] in [[16, 4096, 4096], [1000, 1000, 1001], [300, 8, 77], [128, 128, 8], [64, 64, 0]] {
             let tensors = [[m, k], [n, k], [m, n]].into_iter().zip(&kernel.params).enumerate();

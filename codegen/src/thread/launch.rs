@@ -1,7 +1,7 @@
 //! How kernels are launched, and the host's checks before.
 
 use super::{Id, Kernel, Op, Reg};
-use crate::target::{self, REGISTERS, RESERVED_SHARED, Target};
+use crate::values::target::{self, REGISTERS, RESERVED_SHARED, Target};
 use tilewright_layout::{Obligation, Value};
 
 /// How it is launched. Each axis of the grid is a product.

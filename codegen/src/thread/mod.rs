@@ -4,22 +4,27 @@
 //! Structured control flow. Everything is an index into one of the kernel's own tables; index expressions
 //! live in [`Exprs`]. A collective statement names the group that must arrive at it.
 
+pub mod atom;
+pub mod atoms;
+pub mod index;
 mod launch;
+pub(crate) mod mention;
 mod ranges;
+pub(crate) mod scope;
 mod stmt;
 pub(crate) mod visit;
 mod widths;
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::ast::Span;
-use crate::atom::Atom;
-use crate::elem::Elem;
-pub use crate::id::Id;
-use crate::index::{Exprs, Ix};
-use crate::number::Number;
-pub use crate::operation::{Bin, Change, Cmp, MemoryOrder, Un};
-pub use crate::scope::{Queue, Scope};
+use crate::source::ast::Span;
+use crate::thread::atom::Atom;
+use crate::thread::index::{Exprs, Ix};
+pub use crate::thread::scope::{Queue, Scope};
+use crate::values::elem::Elem;
+pub use crate::values::id::Id;
+use crate::values::number::Number;
+pub use crate::values::operation::{Bin, Change, Cmp, MemoryOrder, Un};
 pub use launch::{Cost, Fact, Launch};
 pub use ranges::Interval;
 pub use stmt::{AtomArg, Fence, Op, Role, Stmt, Unroll};

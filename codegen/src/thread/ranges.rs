@@ -2,8 +2,8 @@
 //! the range of its type.
 
 use super::{Bin, Cmp, Kernel, Un, Val};
-use crate::elem::Elem;
-use crate::number;
+use crate::values::elem::Elem;
+use crate::values::number;
 
 /// The least and the greatest value of an integer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,9 +1,9 @@
 //! Statements of thread programs.
 
 use super::{Change, Frag, Id, Mem, MemoryOrder, Queue, Scope, Val};
-use crate::atom::Atom;
-use crate::index::Ix;
-use crate::number::Number;
+use crate::thread::atom::Atom;
+use crate::thread::index::Ix;
+use crate::values::number::Number;
 
 /// A statement.
 #[derive(Clone, Debug, PartialEq)]

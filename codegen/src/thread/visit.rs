@@ -2,9 +2,9 @@
 //! accesses. Each question has one list of all statements, here, so that passes need not list them again.
 
 use super::{AtomArg, Fence, Frag, Id, Kernel, Mem, Op, Queue, Space, Stmt, Val};
-use crate::atom::{Atom, Effect};
-use crate::flow::{Control, Structured};
-use crate::index::Ix;
+use crate::thread::atom::{Atom, Effect};
+use crate::thread::index::Ix;
+use crate::values::flow::{Control, Structured};
 
 /// Is something read, written or both?
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

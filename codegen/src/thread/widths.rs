@@ -4,8 +4,8 @@ use std::fmt;
 
 use super::visit::Use;
 use super::{Id, Interval, Kernel, Op, Param, Stmt, Val};
-use crate::elem::Elem;
-use crate::index::{Int, Ix};
+use crate::thread::index::{Int, Ix};
+use crate::values::elem::Elem;
 
 /// An integer of 32 bits whose range is wider.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -3,9 +3,9 @@
 
 use super::visit::{of_elements, of_order};
 use super::{LaunchRule, Op, Past, Program, Stmt};
-use crate::affine::{Affine, Coord};
-use crate::flow::{Control, Structured};
-use crate::id::Id;
+use crate::values::affine::{Affine, Coord};
+use crate::values::flow::{Control, Structured};
+use crate::values::id::Id;
 
 impl Structured for Program {
     type Stmt = Stmt;

@@ -1,13 +1,13 @@
 //! How statements are performed: mechanisms of copies, the order of products, software pipelines.
 
-use crate::atom::Atom;
-use crate::atoms;
-use crate::elem::Elem;
-use crate::operation::{Change, MemoryOrder};
-use crate::problem::{Problem, Result};
-use crate::scope::Scope;
-use crate::semiring::Semiring;
-use crate::view::View;
+use crate::source::problem::{Problem, Result};
+use crate::thread::atom::Atom;
+use crate::thread::atoms;
+use crate::thread::scope::Scope;
+use crate::tile::view::View;
+use crate::values::elem::Elem;
+use crate::values::operation::{Change, MemoryOrder};
+use crate::values::semiring::Semiring;
 
 /// How an out-of-range iteration is handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

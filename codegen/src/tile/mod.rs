@@ -1,10 +1,22 @@
 //! The tile program: the IR above threads. Each statement has an operation, its views and a group of
 //! threads; no statement says how a thread computes an address.
 
+pub(crate) mod alternative;
+pub(crate) mod bounds;
+pub(crate) mod boxes;
 mod control;
+pub mod definition;
+pub(crate) mod fills;
+pub(crate) mod hollow;
 mod how;
+pub(crate) mod matrix;
+pub(crate) mod pair;
 mod producer;
+pub mod range;
 mod stmt;
+pub(crate) mod tiled_mma;
+pub(crate) mod verify;
+pub mod view;
 pub(crate) mod visit;
 pub(crate) mod whole;
 
@@ -12,16 +24,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Composed, Distribution, Layout, Symbol, Tuple, Value};
 
-pub use crate::across::{Across, Digits};
-use crate::affine::{Affine, Coord};
-use crate::ast::Span;
-use crate::condition::Test;
-use crate::elem::Elem;
-pub use crate::expr::{Expr, Scalar};
-use crate::id::Id;
-use crate::problem::Result;
-use crate::tiled_mma::TiledMma;
-use crate::view::View;
+use crate::source::ast::Span;
+use crate::source::problem::Result;
+use crate::tile::tiled_mma::TiledMma;
+use crate::tile::view::View;
+pub use crate::values::across::{Across, Digits};
+use crate::values::affine::{Affine, Coord};
+use crate::values::condition::Test;
+use crate::values::elem::Elem;
+pub use crate::values::expr::{Expr, Scalar};
+use crate::values::id::Id;
 pub use how::{Ahead, How, Multiply, Order, Past, Place, Update};
 pub use stmt::{Op, Stmt};
 
@@ -80,12 +92,12 @@ pub struct Program {
     /// The body.
     pub body: Vec<Stmt>,
     /// The schedule of loops, beside their statements: the stages and places of the statements in their bodies, by
-    /// statement. See [`crate::pipeline`].
+    /// statement. See [`crate::passes::pipeline`].
     pub places: BTreeMap<Id, Place>,
     /// For calls of the user's text, the spans of their arguments.
     pub arguments: BTreeMap<Span, Vec<Span>>,
     /// Register tensors that are whole tiles, distributed over the threads of a group; see
-    /// [`crate::resolve`].
+    /// [`crate::passes::resolve`].
     pub forms: BTreeMap<Id, Form>,
     /// Tensors in shared memory whose layouts are chosen from their uses, if whole tiles are copied to or
     /// from them.

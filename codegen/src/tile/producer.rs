@@ -3,8 +3,8 @@
 //! a phase that has passed.
 
 use super::{Op, Program, Stmt};
-use crate::id::Id;
-use crate::scope::Scope;
+use crate::thread::scope::Scope;
+use crate::values::id::Id;
 
 impl Program {
     /// Does the first warp of a group run this role alone?

@@ -1,16 +1,16 @@
 //! Statements of tile programs.
 
 use super::{Across, Ahead, How, Multiply, Order, Past, Raster, Update};
-use crate::affine::Affine;
-use crate::ast::Span;
-use crate::condition::Test;
-use crate::expr::Expr;
-use crate::id::Id;
-use crate::number::Number;
-use crate::operation::Bin;
-use crate::scan::Scan;
+use crate::source::ast::Span;
 use crate::thread::Unroll;
-use crate::view::View;
+use crate::tile::view::View;
+use crate::values::affine::Affine;
+use crate::values::condition::Test;
+use crate::values::expr::Expr;
+use crate::values::id::Id;
+use crate::values::number::Number;
+use crate::values::operation::Bin;
+use crate::values::scan::Scan;
 
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
@@ -66,7 +66,7 @@ pub enum Op {
         value: Expr,
     },
     /// `acc(m, n) += a(m, k) · b(n, k)`, in a semiring. Out-of-bounds elements of operands in global memory are
-    /// its [`fills`](crate::semiring::Semiring::fills).
+    /// its [`fills`](crate::values::semiring::Semiring::fills).
     Gemm {
         /// The left operand, (m, k).
         a: View,
@@ -227,7 +227,7 @@ pub enum Op {
         to: View,
     },
     /// A software-pipelined loop whose copies from global to shared memory run some stages ahead: each
-    /// iteration finds in the shared tensors what its own copies fetch. See [`crate::pipeline`], which lowers
+    /// iteration finds in the shared tensors what its own copies fetch. See [`crate::passes::pipeline`], which lowers
     /// it.
     Pipelined {
         /// The variable.
@@ -303,7 +303,7 @@ pub enum Op {
     /// The group advances past the ring's current slot: its phase, [`Coord::Phase`], is the next from here
     /// on.
     ///
-    /// [`Coord::Phase`]: crate::affine::Coord::Phase
+    /// [`Coord::Phase`]: crate::values::affine::Coord::Phase
     Advance {
         /// The ring.
         ring: Id,

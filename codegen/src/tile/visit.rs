@@ -1,11 +1,11 @@
 //! The visitor of tile programs: the views that statements read and write, and their substatements.
 
 use super::{Across, How, Multiply, Op, Program, Stmt};
-use crate::affine::Affine;
-use crate::atom::Atom;
-use crate::expr::Expr;
-use crate::semiring::Semiring;
-use crate::view::View;
+use crate::thread::atom::Atom;
+use crate::tile::view::View;
+use crate::values::affine::Affine;
+use crate::values::expr::Expr;
+use crate::values::semiring::Semiring;
 
 /// The statements that compute or move elements, or annotate them, as a pattern.
 macro_rules! of_elements {

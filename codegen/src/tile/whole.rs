@@ -1,8 +1,8 @@
 //! Tests whether statements and views are about whole tiles.
 
 use super::{How, Multiply, Op, Program, Space};
-use crate::id::Id;
-use crate::view::View;
+use crate::tile::view::View;
+use crate::values::id::Id;
 
 /// The kind of a view.
 #[derive(Clone, Copy, PartialEq, Eq)]

@@ -11,8 +11,8 @@ mod text;
 use std::fmt::Write;
 
 use super::Refusal;
-use crate::definition::{Generated, Variant};
-use crate::elem::Elem;
+use crate::tile::definition::{Generated, Variant};
+use crate::values::elem::Elem;
 pub use python::python;
 pub use rust::rust;
 use tables::Tables;

@@ -1,9 +1,9 @@
 //! Integers and conditions on sizes, as nodes of a table.
 
 use super::tables::size;
-use crate::affine::{Affine, Arith, Coord};
-use crate::condition::Test;
 use crate::launch::rules::Rules;
+use crate::values::affine::{Affine, Arith, Coord};
+use crate::values::condition::Test;
 use tilewright_layout::{Symbol, Value};
 
 /// A table of nodes, each after those that it refers to.

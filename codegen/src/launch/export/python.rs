@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use crate::definition::{Generated, Param};
-use crate::elem::Elem;
 use crate::thread;
+use crate::tile::definition::{Generated, Param};
+use crate::values::elem::Elem;
 use tilewright_layout::Value;
 
 /// PyTorch's type of elements.

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use super::MOST;
 use super::text::described;
-use crate::definition::{Generated, Param};
-use crate::elem::Elem;
+use crate::tile::definition::{Generated, Param};
+use crate::values::elem::Elem;
 
 /// Bytes of a message, as in `types.h`.
 const ERROR: usize = 1024;

@@ -8,13 +8,13 @@ use super::super::rules::{Check, Rules, Size};
 use super::nodes::{Nodes, int, known, number};
 use super::text::literal;
 use super::{Image, constant};
-use crate::affine::Affine;
-use crate::condition::Test;
-use crate::definition::{Generated, Pack, Param as Named, Variant};
-use crate::range::MOST_EXTENT;
-use crate::target::STATIC_SHARED;
 use crate::thread::{Fact, Kernel, Param};
 use crate::tile::Require;
+use crate::tile::definition::{Generated, Pack, Param as Named, Variant};
+use crate::tile::range::MOST_EXTENT;
+use crate::values::affine::Affine;
+use crate::values::condition::Test;
+use crate::values::target::STATIC_SHARED;
 
 /// The binaries of a variant.
 type Images<'i, E> = &'i mut dyn FnMut(&Variant) -> Result<Vec<Image>, E>;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::definition::{Generated, Param};
 use crate::thread;
+use crate::tile::definition::{Generated, Param};
 
 /// `f32 (M, K) with strides (1, lda), read`
 pub(super) fn described(kernel: &Generated, place: usize) -> String {
@@ -162,7 +162,7 @@ pub(super) fn literal(text: &str) -> String {
 mod tests {
     use super::super::constant;
     use super::*;
-    use crate::elem::Elem;
+    use crate::values::elem::Elem;
 
     #[test]
     fn texts_are_literals() {

@@ -2,12 +2,12 @@
 
 use super::{Fault, fault};
 
-const INDEX: &str = "codegen/src/index.rs";
-const DIVISION: &str = "codegen/src/index/division.rs";
-const CHOICE: &str = "codegen/src/index/choice.rs";
-const LOWER: &str = "codegen/src/lower/mod.rs";
-const STRENGTH_REDUCTION: &str = "codegen/src/lower/strength_reduction.rs";
-const NUMBERING: &str = "codegen/src/lower/numbering.rs";
+const INDEX: &str = "codegen/src/thread/index.rs";
+const DIVISION: &str = "codegen/src/thread/index/division.rs";
+const CHOICE: &str = "codegen/src/thread/index/choice.rs";
+const LOWER: &str = "codegen/src/passes/lower/mod.rs";
+const STRENGTH_REDUCTION: &str = "codegen/src/passes/lower/strength_reduction.rs";
+const NUMBERING: &str = "codegen/src/passes/lower/numbering.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
     fault(DIVISION, "a negative quotient is rounded up", "self.int(-(up / n)));", "self.int(1 - up / n));"),

@@ -2,21 +2,21 @@
 
 use super::{Fault, fault};
 
-const ADDRESS: &str = "codegen/src/lower/address.rs";
-const BOUNDS: &str = "codegen/src/bounds.rs";
-const COORDINATES: &str = "codegen/src/origin/coordinates.rs";
-const EDGES: &str = "codegen/src/lower/edges.rs";
-const ELEMENTWISE: &str = "codegen/src/lower/elementwise.rs";
-const FAMILY: &str = "codegen/src/lower/family.rs";
-const GEMM: &str = "codegen/src/lower/gemm/scalar.rs";
-const READ: &str = "codegen/src/lower/read.rs";
-const REDUCE: &str = "codegen/src/lower/reduce.rs";
-const SCHEDULE: &str = "codegen/src/lower/schedule.rs";
-const STATEMENT: &str = "codegen/src/lower/statement.rs";
-const TRANSFER: &str = "codegen/src/lower/transfer.rs";
-const PARTITION: &str = "codegen/src/view/partition.rs";
-const VIEW: &str = "codegen/src/view.rs";
-const WRITTEN: &str = "codegen/src/origin/written.rs";
+const ADDRESS: &str = "codegen/src/passes/lower/address.rs";
+const BOUNDS: &str = "codegen/src/tile/bounds.rs";
+const COORDINATES: &str = "codegen/src/passes/origin/coordinates.rs";
+const EDGES: &str = "codegen/src/passes/lower/edges.rs";
+const ELEMENTWISE: &str = "codegen/src/passes/lower/elementwise.rs";
+const FAMILY: &str = "codegen/src/passes/lower/family.rs";
+const GEMM: &str = "codegen/src/passes/lower/gemm/scalar.rs";
+const READ: &str = "codegen/src/passes/lower/read.rs";
+const REDUCE: &str = "codegen/src/passes/lower/reduce.rs";
+const SCHEDULE: &str = "codegen/src/passes/lower/schedule.rs";
+const STATEMENT: &str = "codegen/src/passes/lower/statement.rs";
+const TRANSFER: &str = "codegen/src/passes/lower/transfer.rs";
+const PARTITION: &str = "codegen/src/tile/view/partition.rs";
+const VIEW: &str = "codegen/src/tile/view.rs";
+const WRITTEN: &str = "codegen/src/passes/origin/written.rs";
 
 pub(super) const FAULTS: &[Fault] = &[
     fault(

@@ -3,16 +3,16 @@
 use super::{Fault, fault as of_parts};
 use crate::draw::Kind;
 
-const AFFINE: &str = "codegen/src/affine.rs";
-const BULK: &str = "codegen/src/lower/bulk.rs";
-const BARRIERS: &str = "codegen/src/resolve/barriers.rs";
-const OPERATORS: &str = "codegen/src/evaluate/operators.rs";
-const EXCHANGE: &str = "codegen/src/resolve/exchange.rs";
-const OVERLAP: &str = "codegen/src/resolve/overlap.rs";
-const PROJECT: &str = "codegen/src/project.rs";
-const COORDINATES: &str = "codegen/src/origin/coordinates.rs";
-const RING: &str = "codegen/src/lower/ring.rs";
-const ORIGIN: &str = "codegen/src/origin.rs";
+const AFFINE: &str = "codegen/src/values/affine.rs";
+const BULK: &str = "codegen/src/passes/lower/bulk.rs";
+const BARRIERS: &str = "codegen/src/passes/resolve/barriers.rs";
+const OPERATORS: &str = "codegen/src/front/evaluate/operators.rs";
+const EXCHANGE: &str = "codegen/src/passes/resolve/exchange.rs";
+const OVERLAP: &str = "codegen/src/passes/resolve/overlap.rs";
+const PROJECT: &str = "codegen/src/passes/project.rs";
+const COORDINATES: &str = "codegen/src/passes/origin/coordinates.rs";
+const RING: &str = "codegen/src/passes/lower/ring.rs";
+const ORIGIN: &str = "codegen/src/passes/origin.rs";
 
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
     Fault { kind: Kind::Whole, ..of_parts(file, breaks, text, with) }

@@ -1,0 +1,236 @@
+//! Products of whole tiles by warps or warpgroups: the instruction, their arrangement over the tile, the loads of fragments
+//! from shared memory ([`Route`]), and layouts of shared tiles without bank conflicts ([`SharedUses`]).
+//!
+//! ```
+//! use tilewright_codegen::{Elem, affine::Coord, build::Builder, generate, tile::Expr};
+//! use tilewright_codegen::problem::Problem;
+//! use tilewright_codegen::tiled::{Fill, SharedUses, TiledMma};
+//! use tilewright_codegen::view::At;
+//! use tilewright_layout::{Tuple, Value};
+//!
+//! // C = A·Bᵀ, rows contiguous.
+//! let mut b = Builder::new("product");
+//! let rows = |ld: &str| Some(Tuple::of([Value::symbol(ld).into(), Tuple::from(1)]));
+//! let (m, n, k) = (Value::symbol("M"), Value::symbol("N"), Value::symbol("K"));
+//! let a = b.tensor("a", Elem::Bf16, (m, k), rows("lda"), false)?;
+//! let bt = b.tensor("b", Elem::Bf16, (n, k), rows("ldb"), false)?;
+//! let c = b.tensor("c", Elem::F32, (m, n), rows("ldc"), true)?;
+//! let (bx, by) = (At::Index(Coord::Block(0).into()), At::Index(Coord::Block(1).into()));
+//! let ga = b.tile(&a, (128, 32), &[bx.clone(), At::All])?;
+//! let gb = b.tile(&bt, (128, 32), &[by.clone(), At::All])?;
+//! let gc = b.tile(&c, (128, 128), &[bx, by])?;
+//!
+//! // Four warps, 64x64 each; 16 bytes for each thread in a copy.
+//! let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [128, 128], 4)?;
+//! let fill = Fill::of([128, 32], 1, 128, 8)?;
+//! let layout = SharedUses::new(Elem::Bf16, [128, 32], 1)?.filled(&fill)?.multiplied(&mma, 'a')?.layout()?;
+//! assert_eq!(layout.to_string(), "Sw<2,3,3> o 0 o (128,32):(32,1)");
+//! let (sa, sb) = (b.shared("sa", Elem::Bf16, layout.clone())?, b.shared("sb", Elem::Bf16, layout)?);
+//!
+//! let acc = b.accumulators("acc", &mma, [128, 128])?;
+//! b.pipelined("k", k.ceil_div(32).unwrap(), 3, |b, k| {
+//!     for (from, to) in [(&ga, &sa), (&gb, &sb)] {
+//!         let from = b.slice(from, &[At::All, At::All, At::Index(k.clone())])?;
+//!         b.fill_tile(&fill, &from, to)?;
+//!     }
+//!     b.multiply(&mma, &sa, &sb, &acc)
+//! })?;
+//! let out = b.partition_accumulators(&mma, &gc)?;
+//! b.copy(&acc, &out)?;
+//! let source = generate(b.finish()).kernel.unwrap().source().to_owned();
+//! assert!(source.contains("ldmatrix_x4(") && source.contains("mma_m16n8k16_bf16("));
+//! # Ok::<(), Problem>(())
+//! ```
+
+mod bulk;
+mod epilogue;
+mod fill;
+mod operand;
+mod over_k;
+mod scales;
+mod shared;
+mod terms;
+
+use tilewright_layout::{Tuple, Value};
+
+use crate::build::Builder;
+use crate::source::problem::{Problem, Result};
+use crate::tile::view::View;
+use crate::tile::{Expr, How, Order};
+use crate::values::elem::Elem;
+use crate::values::id::Id;
+
+pub use crate::tile::tiled_mma::TiledMma;
+pub use bulk::swizzled_tile;
+pub(crate) use bulk::{SWIZZLED, row_of, rows_of, swizzled};
+pub use epilogue::EpilogueTile;
+pub use fill::Fill;
+pub use operand::Route;
+pub use over_k::Gathered;
+pub(crate) use over_k::PAD;
+pub use scales::Scaling;
+pub use shared::SharedUses;
+pub use terms::Terms;
+
+impl Builder {
+    /// Zeroed accumulators of a tile of (M, N), in registers.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [128, 128], 4)?;
+    /// let acc = b.accumulators("acc", &mma, [128, 128])?;
+    /// assert_eq!(acc.shape().to_string(), "(4,4,8)"); // four values of each of 4x8 products
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn accumulators(&mut self, name: &str, mma: &TiledMma, tile: [i64; 2]) -> Result<View> {
+        let whole = View::whole(Id::MAX, name, &Tuple::flat(&tile))?;
+        let part = self.partition_accumulators(mma, &whole)?;
+        let elem = mma.row.operand('d').map_or(Elem::F32, |d| d.elem);
+        let acc = self.fragment(name, elem, &part)?;
+        self.fill(&acc, Expr::lit(0.0))?;
+        Ok(acc)
+    }
+
+    /// The elements of a tile of (M, N) whose accumulators a thread has, in the order of
+    /// [`Builder::accumulators`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?;
+    /// let out = b.shared("out", Elem::F32, layout!((64, 64) : (68, 1)))?;
+    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
+    /// let mine = b.partition_accumulators(&mma, &out)?;
+    /// b.copy(&acc, &mine)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn partition_accumulators(&mut self, mma: &TiledMma, view: &View) -> Result<View> {
+        self.occupy(mma.of, mma.threads()?, view)?;
+        let part = mma.part(view, 'd')?;
+        mma.lane(&part, mma.tile_of('d').0, &mma.tv('d')?)
+    }
+
+    /// The elements of a tile of an operand (`a`, `b`, or `d` for the accumulators) that a thread has.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F16, Elem::F32, 80, [64, 64], 4)?;
+    /// let sa = b.shared("sa", Elem::F16, layout!((64, 32) : (40, 1)))?;
+    /// assert_eq!(b.partition_operand(&mma, 'a', &sa)?.shape().to_string(), "((2,2,2),2,2)");
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn partition_operand(&mut self, mma: &TiledMma, operand: char, view: &View) -> Result<View> {
+        self.occupy(mma.of, mma.threads()?, view)?;
+        let part = mma.part(view, operand)?;
+        mma.lane(&part, mma.tile_of(operand).0, &mma.tv(operand)?)
+    }
+
+    /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory. Fragments are loaded with the
+    /// widest loads that their layouts allow, one k-step ahead of the multiplication. As the whole body of a
+    /// pipelined loop, loads run ahead across tiles too. An operand may also be in registers, as (values, fragments,
+    /// k-steps): see [`TiledMma::left`].
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::TiledMma};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::F64, Elem::F64, 80, [64, 64], 4)?;
+    /// let sa = b.shared("sa", Elem::F64, layout!((64, 16) : (1, 66)))?;
+    /// let sb = b.shared("sb", Elem::F64, layout!((64, 16) : (1, 66)))?;
+    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
+    /// b.multiply(&mma, &sa, &sb, &acc)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn multiply(&mut self, mma: &TiledMma, a: &View, b: &View, acc: &View) -> Result<()> {
+        self.multiply_in(mma, a, b, acc, Terms::One)
+    }
+
+    /// The same, where each element of the operands becomes one or two terms of the instruction's type.
+    /// With [`Terms::Two`], products of f32 by an instruction for tf32 are about as precise as
+    /// multiply-adds in f32.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{Elem, build::Builder, tiled::{Terms, TiledMma}};
+    /// # use tilewright_layout::layout;
+    /// # let mut b = Builder::new("example");
+    /// let mma = TiledMma::best(Elem::Tf32, Elem::F32, 80, [64, 64], 4)?;
+    /// let sa = b.shared("sa", Elem::F32, layout!((64, 16) : (1, 72)))?;
+    /// let sb = b.shared("sb", Elem::F32, layout!((64, 16) : (1, 72)))?;
+    /// let acc = b.accumulators("acc", &mma, [64, 64])?;
+    /// b.multiply_in(&mma, &sa, &sb, &acc, Terms::Two)?;
+    /// # Ok::<(), tilewright_codegen::problem::Problem>(())
+    /// ```
+    pub fn multiply_in(
+        &mut self,
+        mma: &TiledMma,
+        a: &View,
+        b: &View,
+        acc: &View,
+        terms: Terms,
+    ) -> Result<()> {
+        self.multiply_operands(mma, [a, b], acc, terms, [None, None])
+    }
+
+    /// Products of operands in one or two terms, or of scaled ones.
+    fn multiply_operands(
+        &mut self,
+        mma: &TiledMma,
+        [a, b]: [&View; 2],
+        acc: &View,
+        terms: Terms,
+        scales: [Option<Scaling>; 2],
+    ) -> Result<()> {
+        self.occupy(mma.of, mma.threads()?, acc)?;
+        let left = self.operand_of(mma, 'a', a, scales[0]).map_err(|problem| problem.arg(1))?;
+        let right = self.operand_of(mma, 'b', b, scales[1]).map_err(|problem| problem.arg(2))?;
+        if left.steps != right.steps {
+            let k = mma.shape()[2];
+            return Err(Problem::new(format!(
+                "the tiles differ along K: {} in `{}`, {} in `{}`",
+                left.steps * k,
+                a.name,
+                right.steps * k,
+                b.name
+            ))
+            .help("operands are (M, K), (N, K) and sums (M, N)"));
+        }
+        let counts = [left.count()?, right.count()?];
+        let sums = acc.extents().unwrap_or_default();
+        if sums.get(1..) != Some(&counts[..]) {
+            return Err(Problem::new(format!(
+                "`{}` has the shape {}, and products of `{}` and `{}` make sums of {}x{} instructions in each warp",
+                acc.name,
+                acc.shape(),
+                a.name,
+                b.name,
+                counts[0],
+                counts[1]
+            ))
+            .help("make it with the accumulators of this product, for a tile of (M, N)")
+            .arg(3));
+        }
+        let promoting = match terms {
+            Terms::One => None,
+            Terms::Two => Some(self.promoting(mma, acc, left.steps)?),
+        };
+        // Two slots of registers (double buffering), unless there is only one k-step.
+        let stages = left.steps.min(2) as u32;
+        self.pipelined("kk", Value::Int(left.steps), stages, |b, kk| {
+            left.load(b, &kk)?;
+            right.load(b, &kk)?;
+            let (of_a, of_b) = (left.fragment_at(b, &kk)?, right.fragment_at(b, &kk)?);
+            let how = promoting.as_ref();
+            let (of_a, of_b) = (b.terms(&left, of_a, terms, how)?, b.terms(&right, of_b, terms, how)?);
+            left.scale(b, &of_a[0], &kk)?;
+            right.scale(b, &of_b[0], &kk)?;
+            match &promoting {
+                Some(promoting) => b.multiply_terms(mma, [&of_a, &of_b], acc, promoting, &kk),
+                None => b.gemm_how(&of_a[0], &of_b[0], acc, How::Atom(mma.row), Order::Plain, None),
+            }
+        })
+    }
+}

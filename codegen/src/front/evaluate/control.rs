@@ -1,0 +1,160 @@
+//! A kernel's assertions, its launch, and the waits of its threads.
+
+use super::args::Args;
+use super::value::Value;
+use super::{Evaluator, integer};
+use crate::build::Builder;
+use crate::source::problem::Problem;
+use crate::tile::Place;
+use crate::values::limits;
+
+impl Evaluator {
+    /// `assert(N % 4 == 0)`
+    pub(super) fn assert_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        match args.get(0) {
+            Some(Value::Bool(true)) => Ok(Value::Unit),
+            Some(Value::Bool(false)) => {
+                Err(Problem::new("this does not hold, for the constants of this kernel")
+                    .help("set other constants, or assert something else")
+                    .arg(0))
+            }
+            Some(value) => {
+                let test = integer::test(value).ok_or_else(|| args.needs(0, "a condition on sizes"))?;
+                let text = integer::text(&test, self.builder.program());
+                self.builder.require(test, &text).map_err(|problem| problem.arg(0))?;
+                Ok(Value::Unit)
+            }
+            None => Err(args.needs(0, "a condition on sizes")),
+        }
+    }
+
+    /// `threads(256)`
+    pub(super) fn threads_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        self.builder.threads(args.integer(0)?)?;
+        Ok(Value::Unit)
+    }
+
+    /// `sync_threads()`
+    pub(super) fn sync_threads_call(&mut self, _: &Args) -> Result<Value, Problem> {
+        self.builder.sync();
+        Ok(Value::Unit)
+    }
+
+    /// `signal(flags[(i)])`, `signal(flags[(i)], 2)`
+    pub(super) fn signal_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let flag = args.view(0)?;
+        let add = if args.get(1).is_some() { args.integer(1)? } else { 1 };
+        self.builder.signal(&flag, add)?;
+        Ok(Value::Unit)
+    }
+
+    /// `wait(flags[(i)], 1)`
+    pub(super) fn wait_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let flag = args.view(0)?;
+        let least = args.get(1).cloned().ok_or_else(|| args.needs(1, "the least value to wait for"))?;
+        let least = match self.coordinates(least, args.span(1)) {
+            Value::Poison => return Ok(Value::Poison),
+            least => self.integer(&least).ok_or_else(|| args.needs(1, "an integer"))?,
+        };
+        self.builder.await_flag(&flag, &least)?;
+        Ok(Value::Unit)
+    }
+
+    /// `stage(1, place = 0)`
+    pub(super) fn stage_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let stage = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "the number of a stage"))?;
+        let mut at = Place::from(stage);
+        for (name, value, _) in &args.named {
+            at.place = match value {
+                Value::Int(n) if u32::try_from(*n).is_ok() => *n as u32,
+                other => {
+                    let problem = format!(
+                        "`{}` is a place in a step of the loop, and this is {}",
+                        name.text,
+                        other.kind()
+                    );
+                    return Err(Problem::new(problem).help("write stage(1, place = 0)"));
+                }
+            };
+        }
+        self.builder.stage(at)?;
+        Ok(Value::Unit)
+    }
+
+    /// `cp_async_wait_all()`
+    pub(super) fn cp_async_wait_all_call(&mut self, _: &Args) -> Result<Value, Problem> {
+        self.builder.wait_copies(0);
+        Ok(Value::Unit)
+    }
+
+    /// `cp_async_wait(1)`
+    pub(super) fn cp_async_wait_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let pending = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "a number of groups"))?;
+        self.builder.wait_copies(pending);
+        Ok(Value::Unit)
+    }
+
+    /// `cp_async_commit()`
+    pub(super) fn cp_async_commit_call(&mut self, _: &Args) -> Result<Value, Problem> {
+        self.builder.commit_copies();
+        Ok(Value::Unit)
+    }
+
+    /// `at_most(N, 8192)`
+    pub(super) fn at_most_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let help = "choose larger tiles, so that they hold all of it";
+        self.limit(args, (i64::le, "more", help), Builder::at_most)
+    }
+
+    /// `at_least(N, 4097)`
+    pub(super) fn at_least_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let help = "choose a smaller bound: more accesses are checked then";
+        self.limit(args, (i64::ge, "less", help), Builder::at_least)
+    }
+
+    fn limit(
+        &mut self,
+        args: &Args,
+        (holds, otherwise, help): (fn(&i64, &i64) -> bool, &str, &str),
+        add: fn(&mut Builder, tilewright_layout::Value, i64) -> &mut Builder,
+    ) -> Result<Value, Problem> {
+        let limit = args.integer(1)?;
+        match args.get(0) {
+            Some(Value::Size(size)) if limit > 0 => {
+                add(&mut self.builder, *size, limit);
+                Ok(Value::Unit)
+            }
+            Some(Value::Int(size)) if holds(size, &limit) => Ok(Value::Unit),
+            Some(Value::Int(size)) => {
+                Err(Problem::new(format!("{size} is {otherwise} than {limit}")).help(help).arg(0))
+            }
+            Some(Value::Size(_)) => Err(args.needs(1, "a positive integer")),
+            _ => Err(args.needs(0, "a size, such as N or x.size(1),")),
+        }
+    }
+
+    /// `blocks_per_sm(4)`
+    pub(super) fn blocks_per_sm_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        let blocks = u32::try_from(args.integer(0)?).map_err(|_| args.needs(0, "a number of blocks"))?;
+        self.builder.blocks_per_sm(blocks);
+        Ok(Value::Unit)
+    }
+
+    /// `persistent()`
+    pub(super) fn persistent_call(&mut self, _: &Args) -> Result<Value, Problem> {
+        self.builder.persistent();
+        Ok(Value::Unit)
+    }
+
+    /// `cluster(8)`
+    pub(super) fn cluster_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        match u32::try_from(args.integer(0)?) {
+            Ok(blocks @ 1..=limits::MOST_BLOCKS) => {
+                self.builder.cluster([blocks, 1, 1]);
+                self.builder.arch(if blocks > 1 { 90 } else { 0 });
+                Ok(Value::Unit)
+            }
+            _ => Err(args.needs(0, &format!("a number of blocks from 1 to {}", limits::MOST_BLOCKS))),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Sums that the blocks of a cluster exchange where they split K: each block adds a part of the elements of all of them
+//! through distributed shared memory. It knows no instruction.
+
+use super::bulk::shifted;
+use crate::build::Builder;
+use crate::source::problem::Result;
+use crate::thread::Bin;
+use crate::tile::Expr;
+use crate::tile::view::View;
+use crate::values::affine::Coord;
+use crate::values::elem::Elem;
+
+/// Adds sums to others.
+pub(super) fn add(b: &mut Builder, more: &View, acc: &View) -> Result<()> {
+    let sum = Expr::Bin(Bin::Add, Box::new(Expr::In(0)), Box::new(Expr::In(1)));
+    b.map(&[acc.clone(), more.clone()], acc, sum)
+}
+
+/// Adds the sums of all `blocks` blocks, for a thread's part of a tile in shared memory. Its own block's sums come first:
+/// they do not pass between multiprocessors. All are read before they are added.
+pub(super) fn total(
+    b: &mut Builder,
+    sums: &View,
+    (blocks, elem): (i64, Elem),
+    part: impl Fn(&mut Builder, &View) -> Result<View>,
+) -> Result<View> {
+    let mut parts = Vec::new();
+    for next in 0..blocks {
+        let of = match next {
+            0 => sums.clone(),
+            _ => {
+                let rank = shifted(&Coord::ClusterRank.into(), &next.into())?;
+                b.of_peer(sums, &rank.digit(1, Some(blocks)))?
+            }
+        };
+        let mine = part(b, &of)?;
+        parts.push(b.registers(&format!("part_{next}"), elem, mine.shape())?);
+        b.copy(&mine, &parts[next as usize])?;
+    }
+    let (total, others) = parts.split_first().expect("at least two blocks");
+    others.iter().try_for_each(|part| add(b, part, total))?;
+    Ok(total.clone())
+}

@@ -1,0 +1,409 @@
+//! The product on Hopper's tensor cores, as a tile program: a warp-specialized, persistent kernel whose
+//! producer fills a ring by bulk copies, and whose consumers multiply from it with wgmma.
+//!
+//! The blocks of a cluster compute tiles of C that share their columns: each block copies its own rows,
+//! and multicasts its part of the columns. The ring is never drained between tiles, so copies of the next tile
+//! overlap the epilogue of this one. The epilogue goes through shared memory, from where bulk stores run
+//! while the next tile is multiplied.
+
+mod epilogue;
+mod narrow;
+mod promoted;
+mod sizes;
+mod split;
+mod split_k;
+#[cfg(test)]
+mod tests;
+
+use tilewright_layout::{Layout, Value as Size, layout};
+
+use super::Config;
+use super::block_scales::BlockScales;
+use super::bulk::{SWIZZLED, batch_of, bulk_load, last, row_of, shifted, slots, swizzled, times};
+use super::cluster::add;
+use super::product::{Extras, argument, of_batch};
+use super::scales::{Grouped, OfGroups};
+use crate::build::fragment::Arrangement;
+use crate::build::tiled::Terms;
+use crate::build::{Builder, Role};
+use crate::source::problem::{Problem, Result};
+use crate::thread::atom::Atom;
+use crate::thread::{Id, Unroll};
+use crate::tile::view::{At, View};
+use crate::tile::{Expr, How, Op, Order, Raster, Ring};
+use crate::values::affine::{Affine, Arith, Coord};
+use epilogue::Staging;
+pub(super) use sizes::{Sizes, row, unfit};
+use split::Split;
+
+/// Rows of a wgmma.
+const ROWS: i64 = 64;
+/// Threads of a warpgroup.
+const THREADS: i64 = 128;
+/// Registers of consumer and of producer threads (setmaxnreg), with one, two and three consumer warpgroups.
+const REGISTERS: [Option<(u32, u32)>; 3] = [None, Some((232, 40)), Some((160, 32))];
+
+/// Registers of each thread of the consumers and of the producer.
+fn registers(c: &Config, sizes: &Sizes) -> Option<(u32, u32)> {
+    match c.precision.terms() {
+        // All threads are alike once the sums are complete.
+        Terms::One if sizes.split_k > 1 => None,
+        Terms::One => REGISTERS[sizes.warpgroups() as usize - 1],
+        Terms::Two => Some(split::REGISTERS[usize::from(sizes.warpgroups() > 2)]),
+    }
+}
+
+/// C with the mode of the left operand first.
+fn left_first(b: &mut Builder, c: &Config, out: &View) -> Result<View> {
+    let [first, second] = if c.a_is_left() { [0, 1] } else { [1, 0] };
+    if c.batched { b.permute(out, &[first, second, 2]) } else { b.permute(out, &[first, second]) }
+}
+
+/// The program. C's contiguous mode lies along wgmma's columns, unless an operand is converted. With `direct`, threads store C, for one that
+/// bulk copies do not support.
+pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) -> Result<()> {
+    let [bm, bn, bk] = sizes.tile;
+    let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
+    b.arch(90).cluster([(sizes.cluster * sizes.split_k) as u32, 1, 1]);
+    if c.overlaps {
+        b.overlaps();
+    }
+    let a = argument(b, c, "a", c.dtype, ([m, k], c.a_rows), false)?;
+    let k_of_b = c.extent_of_b().ok_or_else(|| Problem::new("no such extent"))?;
+    let bt = argument(b, c, "b", c.b_dtype, ([n, k_of_b], c.b_rows), false)?;
+    let out = argument(b, c, "c", c.out, ([m, n], c.c_rows), true)?;
+    b.packs(&a).packs(&bt);
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
+    let (group_scales, block_scales) = (c.group_scales(b)?, BlockScales::of(b, c)?);
+    let of_blocks = block_scales
+        .as_ref()
+        .map(|scales| OfGroups { view: scales.of_a.clone(), names: ["gscale", "scales"] });
+    for OfGroups { view, .. } in group_scales.iter().chain(&of_blocks) {
+        b.packs(view);
+    }
+    let extras = Extras::of(b, c)?;
+    let by_rows = [(a, c.a_rows, m), (bt, c.b_rows, n)];
+    let [(left, left_rows, rows), (right, right_rows, columns)] = match (c.a_is_left(), by_rows) {
+        (true, operands) => operands,
+        (false, [a, bt]) => [bt, a],
+    };
+    let out = left_first(b, c, &out)?;
+    let warps = (sizes.warpgroups() * 4) as u32;
+    let registers = registers(c, sizes);
+    let members = (sizes.warpgroups() / sizes.warpgroups_of_tile()) as u32;
+    let consumers = b.family("consumers", (0, warps), members, registers.map(|all| all.0));
+    let producer = b.group("producer", (warps, warps + 4), registers.map(|all| all.1));
+    let warpgroups = match members {
+        1 => b.family("warpgroups", (0, warps), warps / 4, None),
+        _ => consumers,
+    };
+    let [of_left, of_right] = [b.elem(&left), b.elem(&right)];
+    let sl = slots(b, "left", of_left, ([bm, sizes.k_of_left(c)], left_rows), sizes.stages)?;
+    let sr = slots(b, "right", of_right, ([bn, bk], right_rows), sizes.stages)?;
+    let of = c.grouped(bk, 1).unwrap_or_else(|| Grouped::of_blocks(bk));
+    let scales = group_scales.into_iter().chain(of_blocks).map(|from| Scales::new(b, (from, of), sizes));
+    let scales = scales.collect::<Result<Vec<_>>>()?;
+    let ring = b.ring(Ring {
+        name: "ring".into(),
+        slots: sizes.stages as u32,
+        buffers: [&sl, &sr]
+            .into_iter()
+            .chain(scales.iter().map(|all| &all.to))
+            .map(|tiles| tiles.tensor)
+            .collect(),
+        from: producer,
+        to: consumers,
+        arrivals: 1,
+        over_cluster: (sizes.cluster > 1).then_some(0),
+    });
+    let count = |of: Size, tile: i64| of.ceil_div(tile).ok_or_else(|| Problem::new("no such tiles"));
+    let mut tiles = vec![("row", count(rows, sizes.cluster * bm)?), ("column", count(columns, bn)?)];
+    tiles.extend(c.batched.then(|| ("batch", Size::symbol("L"))));
+    // Promoted sums alternate between two partial sums: an even number of steps, the last of zeros.
+    let pairs = count(k, 2 * bk * sizes.split_k)?;
+    let steps = if c.promotes() { twice(pairs)? } else { count(k, bk * sizes.split_k)? };
+    b.competes();
+    let multiply = row(c, bn).ok_or_else(|| Problem::new("no such product"))?;
+    let split = match c.precision.terms() {
+        Terms::One => None,
+        Terms::Two => Some(Split::new(b, sizes, consumers)?),
+    };
+    let part =
+        Part { c, ring, steps, pairs, sizes, consumers, warpgroups, multiply, split, scales, block_scales };
+    if sizes.split_k > 1 {
+        return part.product_over_cluster(
+            b,
+            producer,
+            [&left, &right],
+            [&sl, &sr],
+            &out,
+            (&scalars, &extras),
+        );
+    }
+    b.persistent();
+    let (raster, early) = (Raster::Bands(sizes.band), !direct && scalars.is_none() && !c.has_matrices());
+
+    let mut roles: Vec<(Id, Role<'_>)> = vec![
+        (
+            producer,
+            Box::new(|b: &mut Builder| {
+                b.tiles(&tiles, raster, |b, at| part.fill(b, at, [&left, &right], [&sl, &sr]))
+            }),
+        ),
+        (
+            consumers,
+            Box::new(|b: &mut Builder| {
+                let sums = part.sums(b)?;
+                let staging = Staging::new(b, c, sizes, (direct, warpgroups))?;
+                b.tiles(&tiles, raster, |b, at| -> Result<()> {
+                    let product = b.token();
+                    let multiply = |b: &mut Builder| part.multiply(b, at, &sums, [&sl, &sr], product);
+                    match members {
+                        1 => multiply(b)?,
+                        _ => b.ordered(&[consumers], multiply)?,
+                    }
+                    let place = [At::Index(part.rows_of(at)?), At::Index(at[1].clone())];
+                    let extras = extras.of_batch(b, c, &batch_of(at))?;
+                    let extras = b.within(warpgroups, |b| part.extras(b, &extras, &place, early))?;
+                    part.finish(b, &sums, product)?;
+                    let out = of_batch(b, c, &out, batch_of(at))?;
+                    let tile = b.tile(&out, (bm, bn), &place)?;
+                    let inputs = (&scalars, &extras);
+                    b.within(warpgroups, |b| part.store(b, inputs, &sums.acc, &tile, &staging))
+                })?;
+                b.within(warpgroups, |b| staging.finish(b));
+                Ok(())
+            }),
+        ),
+    ];
+    if let Some(split) = &part.split {
+        let body = |b: &mut Builder| b.tiles(&tiles, raster, |b, _| part.split(b, split, &sr));
+        roles.push((split.by, Box::new(body)));
+    }
+    b.roles(roles)
+}
+
+/// Twice a size.
+fn twice(size: Size) -> Result<Size> {
+    size.times(Size::Int(2)).ok_or_else(|| Problem::new("a size passes 63 bits"))
+}
+
+/// The sums of a tile.
+struct Sums {
+    acc: View,
+    /// Where tensor cores keep too few bits of long sums: the sums of even and of odd steps. Each is added to
+    /// `acc` while the other's product runs.
+    partial: Option<[View; 2]>,
+}
+
+/// The configuration that both roles share.
+struct Part<'s> {
+    c: &'s Config,
+    ring: Id,
+    steps: Size,
+    /// Pairs of steps.
+    pairs: Size,
+    sizes: &'s Sizes,
+    consumers: Id,
+    /// The same threads, as a family of single warpgroups.
+    warpgroups: Id,
+    multiply: &'static Atom,
+    /// Operands in two terms.
+    split: Option<Split>,
+    /// Scales of weights in groups along K, with their zero points, or of A in blocks.
+    scales: Vec<Scales>,
+    block_scales: Option<BlockScales>,
+}
+
+/// Scales of the left operand, or its zero points: the argument, and slots in shared memory.
+struct Scales {
+    from: OfGroups,
+    to: View,
+    of: Grouped,
+}
+
+impl Scales {
+    fn new(b: &mut Builder, (from, of): (OfGroups, Grouped), sizes: &Sizes) -> Result<Scales> {
+        let elem = b.elem(&from.view);
+        let to =
+            b.shared(from.names[1], elem, of.slots(sizes.tile[0], elem.bytes().into(), sizes.stages)?)?;
+        Ok(Scales { from, to, of })
+    }
+}
+
+impl Part<'_> {
+    fn by_warpgroup(&self) -> Arrangement {
+        Arrangement {
+            groups: Layout::compact((self.sizes.warpgroups_of_tile(), 1i64, 1i64))
+                .unwrap_or(layout!((1, 1, 1))),
+            of: self.consumers,
+        }
+    }
+
+    /// The index of a thread's warpgroup among the warpgroups of one tile.
+    fn share(&self, b: &Builder) -> Affine {
+        if self.sizes.warpgroups_of_tile() > 1 { b.member(self.warpgroups) } else { 0.into() }
+    }
+
+    /// This block's rank in its cluster.
+    fn rank(&self) -> Affine {
+        if self.sizes.cluster > 1 { Coord::ClusterRank.into() } else { 0.into() }
+    }
+
+    /// The tile of rows of this block of the cluster.
+    fn rows_of(&self, at: &[Affine]) -> Result<Affine> {
+        shifted(&times(&at[0], self.sizes.cluster)?, &self.rank())
+    }
+
+    /// A step of this block's part of K.
+    fn step_of(&self, k: &Affine) -> Result<Affine> {
+        if self.sizes.split_k == 1 {
+            return Ok(k.clone());
+        }
+        let before = Affine::two(Arith::Mul, &Coord::ClusterRank.into(), &self.steps.into());
+        shifted(k, &before.ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?)
+    }
+
+    /// The producer's main loop of a tile: its rows, and its share of the columns for all blocks of the
+    /// cluster.
+    fn fill(&self, b: &mut Builder, at: &[Affine], from: [&View; 2], to: [&View; 2]) -> Result<()> {
+        let ([bm, bn, bk], cluster, rank) = (self.sizes.tile, self.sizes.cluster, self.rank());
+        let [left, right] = [
+            of_batch(b, self.c, from[0], batch_of(at))?.with_name("rows"),
+            of_batch(b, self.c, from[1], batch_of(at))?.with_name("columns"),
+        ];
+        let of_left = self.sizes.k_of_left(self.c);
+        let rows = b.tile(&left, (bm, of_left), &[At::Index(self.rows_of(at)?), At::All])?;
+        // Each block copies a part of the columns, or of K where the columns are contiguous, in blocks.
+        let along_k = self.c.right_along_k();
+        let share = if along_k { [bn / cluster, bk] } else { [bn, bk / cluster] };
+        let column = if along_k { shifted(&times(&at[1], cluster)?, &rank)? } else { at[1].clone() };
+        let columns = b.tile(&right, (share[0], share[1]), &[At::Index(column), At::All])?;
+        let [of_rows, of_columns] = from.map(|view| b.elem(view).bytes());
+        let mut bytes = (bm * of_left) as u32 * of_rows + (bn * bk) as u32 * of_columns;
+        let mut scales = Vec::new();
+        for Scales { from, to, of } in &self.scales {
+            let all = of_batch(b, self.c, &from.view, batch_of(at))?.with_name(from.names[0]);
+            let tile = b.tile(&all, (bm, of.wide()), &[At::Index(self.rows_of(at)?), At::All])?;
+            bytes += of.elements(bm) as u32 * b.elem(&from.view).bytes();
+            scales.push((tile, to, of));
+        }
+        let load = |multicast| bulk_load(self.c, multicast);
+        let (load, shared) = (load(false)?, load(cluster > 1)?);
+        b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
+            b.acquire(self.ring);
+            b.publish(self.ring, Some(bytes));
+            let slot = b.slot(self.ring);
+            let k = self.step_of(&k)?;
+            let (source, target) = (last(b, &rows, &k)?, last(b, to[0], &slot)?);
+            b.copy_how(&source, &target, load, None)?;
+            let part = if along_k { k.clone() } else { shifted(&times(&k, cluster)?, &rank)? };
+            let (source, target) = (last(b, &columns, &part)?, last(b, to[1], &slot)?);
+            let place = if along_k { [rank.clone(), 0.into()] } else { [0.into(), rank.clone()] };
+            let target = b.tile(&target, (share[0], share[1]), &place.map(At::Index))?;
+            b.copy_how(&source, &target, shared, None)?;
+            for (tile, to, of) in &scales {
+                let target = last(b, to, &slot)?;
+                of.copy(b, (tile, &target, bm), &k, load)?;
+            }
+            b.advance(self.ring);
+            Ok(())
+        })
+    }
+
+    /// Registers for the sums of a tile.
+    fn sums(&self, b: &mut Builder) -> Result<Sums> {
+        let [bm, bn, _] = self.sizes.tile;
+        let mut of = |name| b.operand(name, self.multiply, 'd', [bm, bn], &self.by_warpgroup());
+        let acc = of("acc")?;
+        let partial = if self.c.promotes() { Some([of("even")?, of("odd")?]) } else { None };
+        Ok(Sums { acc, partial })
+    }
+
+    /// The consumers' main loop of a tile; returns a product that is still in flight.
+    fn multiply(
+        &self,
+        b: &mut Builder,
+        at: &[Affine],
+        sums: &Sums,
+        from: [&View; 2],
+        product: Id,
+    ) -> Result<()> {
+        b.fill(&sums.acc, Expr::lit(0.0))?;
+        match (&sums.partial, &self.split) {
+            (_, Some(split)) => self.multiply_terms(b, split, &sums.acc, from, product),
+            (None, None) if self.c.mixed() => self.multiply_converted(b, &sums.acc, from, product),
+            (None, None) if self.has_one_slot() => self.multiply_alone(b, &sums.acc, from, product),
+            (None, None) => self.multiply_in_flight(b, &sums.acc, from, product),
+            (Some(partial), None) => self.multiply_and_add(b, at, (&sums.acc, partial), from, product),
+        }
+    }
+
+    /// One wgmma group is in flight while the next is issued; a slot is released once the product that
+    /// reads it is done.
+    fn multiply_in_flight(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
+        b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
+            self.start(b, acc, from, product, false)?;
+            b.wait_all_but(product, 1);
+            let phase = self.previous_phase(b)?;
+            b.condition(&k.times(-1).unwrap_or_default(), Size::Int(0), |b| {
+                b.statement(Op::Release { ring: self.ring, phase });
+                Ok(())
+            })?;
+            b.advance(self.ring);
+            Ok(())
+        })
+    }
+
+    /// The main loop where the ring has one slot, which is filled again once its product is done.
+    fn multiply_alone(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
+        b.repeat("k", self.steps, Unroll::No, |b, _| -> Result<()> {
+            self.start(b, acc, from, product, false)?;
+            b.wait(product);
+            b.release(self.ring);
+            b.advance(self.ring);
+            Ok(())
+        })
+    }
+
+    /// Must a product be done before the next one's operands are copied?
+    fn has_one_slot(&self) -> bool {
+        self.sizes.stages == 1
+    }
+
+    /// Starts the product of the current slot once that is full: it is added to the sums, or replaces them.
+    fn start(
+        &self,
+        b: &mut Builder,
+        acc: &View,
+        from: [&View; 2],
+        product: Id,
+        from_zero: bool,
+    ) -> Result<()> {
+        let (bk, rows, share) = (self.sizes.tile[2], self.sizes.rows(), self.share(b));
+        b.await_slot(self.ring);
+        let slot = b.slot(self.ring);
+        let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
+        let left = b.tile(&left, (rows, bk), &[At::Index(share), At::Index(0.into())])?;
+        match from_zero {
+            true => b.gemm_from_zero(&left, &right, acc, self.multiply, product),
+            false => b.gemm_how(&left, &right, acc, How::Atom(self.multiply), Order::Plain, Some(product)),
+        }
+    }
+
+    /// Waits for the last product of a tile, if it is in flight, and releases its slot.
+    fn finish(&self, b: &mut Builder, sums: &Sums, product: Id) -> Result<()> {
+        if self.split.is_some() || sums.partial.is_some() || self.c.mixed() || self.has_one_slot() {
+            return Ok(());
+        }
+        b.wait(product);
+        let phase = self.previous_phase(b)?;
+        b.statement(Op::Release { ring: self.ring, phase });
+        Ok(())
+    }
+
+    /// The previous phase.
+    fn previous_phase(&self, b: &Builder) -> Result<Affine> {
+        shifted(&b.phase(self.ring), &(-1).into())
+    }
+}

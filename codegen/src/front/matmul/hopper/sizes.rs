@@ -1,0 +1,396 @@
+//! Sizes of the product by wgmma: tiles, the ring, the epilogue's buffers, and the hardware's limits.
+
+use super::{ROWS, SWIZZLED, row_of};
+use crate::build::tiled::Terms;
+use crate::front::matmul::Config;
+use crate::front::matmul::block_scales::BLOCK;
+use crate::front::matmul::scales::Grouped;
+use crate::source::problem::Problem;
+use crate::thread::atom::Atom;
+use crate::thread::atoms;
+use crate::values::elem::Elem;
+use crate::values::target::Target;
+
+/// Bytes of K that an instruction takes at once.
+const INSTRUCTION: i64 = 32;
+/// The bytes of a row of a bulk copy's box are a multiple of this.
+const BOX: i64 = 16;
+/// Rows after which the pattern of a swizzle repeats.
+const PATTERN: i64 = 8;
+/// Most slots of the ring by default.
+const STAGES: i64 = 16;
+
+/// Sizes of the product by wgmma.
+pub(in crate::front::matmul) struct Sizes {
+    /// Rows and columns that a block computes of C, or of its transpose where columns of C are contiguous,
+    /// and the length of a step along K.
+    pub(in crate::front::matmul) tile: [i64; 3],
+    /// Slots of the ring.
+    pub(in crate::front::matmul) stages: i64,
+    /// Blocks of a cluster, along the rows of C.
+    pub(in crate::front::matmul) cluster: i64,
+    /// Blocks of a cluster that compute one tile together, each a part of K.
+    pub(in crate::front::matmul) split_k: i64,
+    /// Rows of tiles in a band of the raster order: concurrent tiles share operands in the L2 cache.
+    pub(in crate::front::matmul) band: u32,
+    /// Do two warpgroups alternate tiles, so that one multiplies while the other runs its epilogue?
+    pub(in crate::front::matmul) ping_pong: bool,
+    /// Is it a default, among which a launch chooses?
+    pub(in crate::front::matmul) shipped: bool,
+}
+
+/// Tiles of the default variants: rows and columns, blocks of a cluster that share columns, and blocks that share K. Many
+/// widths, so that the tiles of a product nearly fill all multiprocessors; small ones for products of few rows, which memory
+/// limits; clusters, which copy fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split
+/// K, for products of few tiles.
+const SHIPPED: [([i64; 2], [i64; 2]); 41] = [
+    ([128, 256], [1, 1]),
+    ([128, 224], [1, 1]),
+    ([128, 192], [1, 1]),
+    ([128, 160], [1, 1]),
+    ([128, 128], [1, 1]),
+    ([128, 96], [1, 1]),
+    ([256, 128], [1, 1]),
+    ([64, 256], [1, 1]),
+    ([64, 192], [1, 1]),
+    ([64, 176], [1, 1]),
+    ([64, 160], [1, 1]),
+    ([64, 128], [1, 1]),
+    ([64, 96], [1, 1]),
+    ([64, 64], [1, 1]),
+    ([64, 32], [1, 1]),
+    ([64, 16], [1, 1]),
+    ([192, 192], [1, 1]),
+    ([192, 96], [1, 1]),
+    ([128, 256], [2, 1]),
+    ([128, 128], [2, 1]),
+    ([64, 128], [2, 1]),
+    ([128, 192], [2, 1]),
+    ([192, 192], [2, 1]),
+    ([64, 96], [4, 1]),
+    ([64, 128], [4, 1]),
+    ([64, 160], [4, 1]),
+    ([64, 192], [4, 1]),
+    ([64, 256], [4, 1]),
+    ([128, 160], [4, 1]),
+    ([128, 192], [4, 1]),
+    ([64, 64], [1, 2]),
+    ([64, 64], [1, 4]),
+    ([64, 64], [1, 8]),
+    ([64, 128], [1, 2]),
+    ([64, 128], [1, 4]),
+    ([64, 160], [1, 2]),
+    ([64, 192], [1, 2]),
+    ([64, 192], [1, 4]),
+    ([128, 128], [1, 2]),
+    ([128, 128], [1, 4]),
+    ([128, 192], [1, 4]),
+];
+/// Most accumulators of a thread: half of them where the sums of a step have registers of their own.
+const MOST_SUMS: i64 = 128;
+/// The same, where three warpgroups share the registers.
+const MOST_SUMS_OF_THREE: i64 = 96;
+
+impl Sizes {
+    /// The default sizes, among which a launch chooses.
+    pub(in crate::front::matmul) fn shipped(c: &Config) -> Vec<Sizes> {
+        let of = |([bm, bn], [cluster, split_k]): ([i64; 2], [i64; 2])| {
+            let tile = [bm, bn, SWIZZLED / i64::from(c.dtype.bytes())];
+            let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, shipped: true };
+            Sizes { stages: sizes.most_stages(c), ..sizes }
+        };
+        // Tiles are slower where the right operand is copied in rows of less than 128 bytes, and in more rows than the left
+        // operand or K has.
+        let whole = |sizes: &Sizes| sizes.tile.iter().any(|&side| sizes.rows_of_right(c) <= side);
+        // Tiles with K split, and tiles of three warpgroups, have not been measured for all products.
+        let measured = !(c.mixed() || c.batched || c.precision.terms() == Terms::Two);
+        let alike = !(c.mixed() || has_partial_sums(c));
+        let suits = |sizes: &Sizes| {
+            whole(sizes) && (measured || sizes.split_k == 1) && (alike || sizes.tile[0] != 3 * ROWS)
+        };
+        SHIPPED.map(of).into_iter().filter(|sizes| unfit(sizes, c).is_none() && suits(sizes)).collect()
+    }
+
+    /// Defaults of keys that are not given.
+    pub(in crate::front::matmul) fn usual(c: &Config) -> Sizes {
+        Sizes { shipped: false, ..Sizes::shipped(c).swap_remove(0) }
+    }
+
+    /// The number of rows that copy a step's part of the right operand: one for each column, along K; or for each k, the
+    /// columns in rows of the widest swizzle that divides them.
+    fn rows_of_right(&self, c: &Config) -> i64 {
+        let [_, columns, bk] = self.tile;
+        if c.right_along_k() { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
+    }
+
+    /// The number of slots that fit in shared memory beside the epilogue's buffers.
+    pub(in crate::front::matmul) fn most_stages(&self, c: &Config) -> i64 {
+        (self.room(c.out) / self.slot(c).max(1)).clamp(1, STAGES)
+    }
+
+    /// Consumer warpgroups.
+    pub(super) fn warpgroups(&self) -> i64 {
+        match self.tile[0] / ROWS {
+            _ if self.ping_pong => 2,
+            rows @ (1 | 3) => rows,
+            _ => 2,
+        }
+    }
+
+    /// Warpgroups that compute one tile together.
+    pub(super) fn warpgroups_of_tile(&self) -> i64 {
+        if self.ping_pong { 1 } else { self.warpgroups() }
+    }
+
+    /// Rows of a tile that one warpgroup computes.
+    pub(super) fn rows(&self) -> i64 {
+        self.tile[0] / self.warpgroups_of_tile()
+    }
+
+    /// Accumulators of a thread.
+    fn sums(&self) -> i64 {
+        self.rows() * self.tile[1] / 128
+    }
+
+    /// Most accumulators of a thread.
+    fn most_sums(&self, c: &Config) -> i64 {
+        match self.warpgroups() {
+            // Three warpgroups share the registers, which further sums or converted elements need as well.
+            3 if c.precision.terms() == Terms::Two => MOST_SUMS_OF_THREE / 4,
+            3 if has_partial_sums(c) => MOST_SUMS_OF_THREE / 3,
+            3 if c.mixed() => MOST_SUMS_OF_THREE * 2 / 3,
+            3 => MOST_SUMS_OF_THREE,
+            _ if has_partial_sums(c) => MOST_SUMS / 2,
+            _ => MOST_SUMS,
+        }
+    }
+
+    /// Is it among the fewer tiles for a C that threads store? Each variant takes time to generate and to
+    /// compile. The narrowest is for products of few rows or columns, such as 1.
+    pub(in crate::front::matmul) fn is_common(&self) -> bool {
+        let [rows, columns, _] = self.tile;
+        rows <= 2 * ROWS && (columns % ROWS == 0 || columns == 16) && self.cluster * self.split_k == 1
+    }
+
+    /// Do accumulators leave registers for an epilogue with many addresses?
+    pub(in crate::front::matmul) fn leaves_registers(&self, c: &Config) -> bool {
+        self.sums() < self.most_sums(c)
+    }
+
+    /// The number of parts that the epilogue stores of a tile, and their columns. A part is as wide as a
+    /// swizzle; with three warpgroups it is narrower, which leaves shared memory for a slot more.
+    pub(super) fn store_parts(&self, out: Elem) -> (i64, i64) {
+        let widths = [SWIZZLED, SWIZZLED / 2].map(|bytes| (bytes / i64::from(out.bytes())).max(16));
+        let widths = &widths[usize::from(self.warpgroups() > 2)..];
+        // wgmma's columns are multiples of 16.
+        let wide = widths.iter().copied().find(|wide| self.tile[1] % wide == 0).unwrap_or(16);
+        (self.rows() / ROWS * self.tile[1] / wide, wide)
+    }
+
+    /// Epilogue buffers of a warpgroup: one is written while a bulk store reads the other.
+    pub(super) fn buffers(&self, out: Elem) -> i64 {
+        self.store_parts(out).0.min(2)
+    }
+
+    /// Bytes of shared memory for the ring, beside mbarriers and the epilogue's buffers. Sums that a cluster adds overlay
+    /// the ring.
+    fn room(&self, out: Elem) -> i64 {
+        let part = ROWS * self.store_parts(out).1 * i64::from(out.bytes());
+        let epilogue = match self.split_k {
+            1 => self.warpgroups() * self.buffers(out) * part,
+            _ => 0,
+        };
+        i64::from(Target::of(90).block_shared) - 1024 - epilogue
+    }
+
+    /// K of a step, in elements of the left operand: weights are on the left.
+    pub(super) fn k_of_left(&self, c: &Config) -> i64 {
+        c.k_of_b(self.tile[2])
+    }
+
+    /// Bytes of a slot of the ring, lower terms included.
+    fn slot(&self, c: &Config) -> i64 {
+        let columns = if c.precision.terms() == Terms::Two { 2 } else { 1 };
+        let [left, right] = (if c.a_is_left() { [c.dtype, c.b_dtype] } else { [c.b_dtype, c.dtype] })
+            .map(|elem| i64::from(elem.bytes()));
+        let [rows, _, bk] = self.tile;
+        let scales = match c.block_scales {
+            false => c.bytes_of_scales(rows, bk, 1),
+            true => Grouped::of_blocks(bk).bytes(rows, c.acc),
+        };
+        rows * left * self.k_of_left(c) + columns * self.tile[1] * right * bk + scales
+    }
+}
+
+/// Do the sums of a step have registers of their own?
+fn has_partial_sums(c: &Config) -> bool {
+    c.promotes() || c.precision.terms() == Terms::Two
+}
+
+/// The wgmma instruction of a product, for `columns` columns. In two terms, and where it is converted, the left operand is
+/// in registers.
+pub(in crate::front::matmul) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
+    let in_registers = c.precision.terms() == Terms::Two || c.mixed();
+    atoms::wgmma(c.multiplied(), columns, in_registers)
+}
+
+impl Sizes {
+    /// Does a tile of rows that wgmma has need more accumulators or shared memory than there are?
+    pub(in crate::front::matmul) fn is_too_large(&self, c: &Config) -> bool {
+        let is_tile = self.tile[0] % ROWS == 0 && row(c, self.tile[1]).is_some();
+        is_tile && (self.sums() > self.most_sums(c) || self.slot(c) * self.stages > self.room(c.out))
+    }
+}
+
+/// Why wgmma does not support these sizes, and the key that is wrong.
+pub(in crate::front::matmul) fn unfit(sizes: &Sizes, config: &Config) -> Option<(&'static str, Problem)> {
+    let ([bm, bn, bk], elem) = (sizes.tile, config.dtype);
+    let [at_once, across] = [INSTRUCTION, SWIZZLED].map(|bytes| bytes / i64::from(elem.bytes()));
+    let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
+    // The keys of wgmma's rows and columns: the transposed product swaps them.
+    let [of_rows, of_columns] = if config.a_is_left() { ["bm", "bn"] } else { ["bn", "bm"] };
+    if ![1, 2, 4].contains(&sizes.cluster) {
+        let along = if config.a_is_left() { "rows" } else { "columns" };
+        let message = format!(
+            "a cluster has one block, two or four along the {along} of C, and cluster is {}",
+            sizes.cluster
+        );
+        return wrong("cluster", message, "write cluster = 1, 2 or 4");
+    }
+    if let Some(problem) = unfit_split(sizes, config) {
+        return Some(("split_k", problem));
+    }
+    if !(1..=4).contains(&(bm / ROWS)) || bm % ROWS != 0 || (sizes.ping_pong && bm > 2 * ROWS) {
+        let rows = if sizes.ping_pong { "64 or 128" } else { "64, 128, 192 or 256" };
+        return wrong(
+            of_rows,
+            format!(
+                "a tile has {ROWS} rows for each warpgroup, or twice as many for each of two, and {of_rows} is {bm}"
+            ),
+            &format!("write {of_rows} = {rows}"),
+        );
+    }
+    if sizes.ping_pong && config.precision.terms() == Terms::Two {
+        let message = "each slot of a ping-pong schedule is read by one warpgroup, and with precision = f32x3 another one splits it first";
+        return wrong("ping_pong", message.into(), "leave ping_pong out");
+    }
+    if bk % at_once != 0 {
+        return wrong(
+            "bk",
+            format!("wgmma takes {at_once} elements of {elem} along K at once, and bk is {bk}"),
+            &format!("write bk = {}, or leave it out", (bk / at_once).max(1) * at_once),
+        );
+    }
+    let k_of_box = BOX / i64::from(config.b_dtype.bytes()) * (bk / config.k_of_b(bk));
+    if bk % k_of_box != 0 {
+        return wrong(
+            "bk",
+            format!(
+                "a bulk copy takes rows of a multiple of {BOX} bytes, {k_of_box} weights along K, and bk is {bk}"
+            ),
+            &format!("write bk = {}, or leave it out", (bk / k_of_box).max(1) * k_of_box),
+        );
+    }
+    if has_partial_sums(config) && bk > across || config.block_scales && bk != across {
+        return wrong(
+            "bk",
+            format!("sums of each {across} along K are promoted to f32, and bk is {bk}"),
+            &format!("write bk = {across}, or leave it out"),
+        );
+    }
+    if row(config, bn).is_none() || bn % 16 != 0 {
+        return wrong(
+            of_columns,
+            format!("wgmma takes 16 to 256 columns in steps of 16, and {of_columns} is {bn}"),
+            &format!("write {of_columns} = 128 or {of_columns} = 256"),
+        );
+    }
+    // Each block of a cluster copies a part of the columns, or of K, in whole patterns of the swizzle.
+    let (key, shared, least) = match config.right_along_k() {
+        true => (of_columns, bn, PATTERN * sizes.cluster),
+        false => ("bk", bk, PATTERN * sizes.cluster),
+    };
+    if sizes.cluster > 1 && shared % least != 0 {
+        return wrong(
+            key,
+            format!(
+                "each of {} blocks copies a multiple of {PATTERN} of what they share, and {key} is {shared}",
+                sizes.cluster
+            ),
+            &format!("write {key} = {}, or a smaller cluster", (shared / least).max(1) * least),
+        );
+    }
+    if config.block_scales && BLOCK % bn != 0 {
+        return wrong(
+            of_columns,
+            format!("a tile lies in one block of {BLOCK} columns with one scale, and {of_columns} is {bn}"),
+            &format!("write {of_columns} = 64 or {of_columns} = 128"),
+        );
+    }
+    if sizes.sums() > sizes.most_sums(config) {
+        let ([rows, columns], most) = (config.by_wgmma(sizes.tile), sizes.most_sums(config));
+        let fits = most * 128 / sizes.rows();
+        let mut help = match fits >= 16 {
+            true => format!("write {of_columns} = {fits}, or a smaller {of_rows}"),
+            false => format!("write a smaller {of_rows}"),
+        };
+        if config.promotes() && !config.block_scales {
+            help += "; with fast_accum = true 128 fit";
+        }
+        return wrong(
+            of_columns,
+            format!(
+                "a thread has {} accumulators of a tile of {rows} by {columns}, and at most {most} fit",
+                sizes.sums()
+            ),
+            &help,
+        );
+    }
+    let (bytes, room) = (sizes.slot(config) * sizes.stages, sizes.room(config.out));
+    if bytes > room {
+        return wrong(
+            "stages",
+            format!(
+                "{} stages take {bytes} bytes of shared memory, and a block has {room} for them",
+                sizes.stages
+            ),
+            "write fewer stages",
+        );
+    }
+    None
+}
+
+/// Why K cannot be split so.
+fn unfit_split(sizes: &Sizes, config: &Config) -> Option<Problem> {
+    let split = sizes.split_k;
+    let wrong = |message: String, help: &str| Some(Problem::new(message).help(help));
+    if ![1, 2, 4, 8].contains(&split) {
+        return wrong(
+            format!("K is split over the blocks of a cluster, at most 8, and split_k is {split}"),
+            "write split_k = 2, 4 or 8",
+        );
+    }
+    if split == 1 {
+        return None;
+    }
+    // Two warpgroups do not redistribute registers, and further sums do not fit.
+    let most_rows = if has_partial_sums(config) { ROWS } else { 2 * ROWS };
+    let reason = if sizes.cluster > 1 {
+        "cluster = 2"
+    } else if sizes.ping_pong {
+        "a ping-pong schedule"
+    } else if sizes.tile[0] > most_rows {
+        let of_rows = if config.a_is_left() { "bm" } else { "bn" };
+        let message = format!(
+            "where K is split, each of a block's warpgroups multiplies {ROWS} rows, {most_rows} in all, and {of_rows} is {}",
+            sizes.tile[0]
+        );
+        return wrong(message, &format!("write {of_rows} = {most_rows}"));
+    } else {
+        return None;
+    };
+    wrong(
+        format!("the blocks of a cluster split K, which does not go together with {reason}"),
+        "leave split_k out",
+    )
+}

@@ -1,0 +1,477 @@
+//! The choice of instruction: FMAs on CUDA cores, mma.sync or wgmma, by keys or by default.
+
+use super::blame::follows;
+use super::warps::{Warps, arranged, sharing};
+use super::{Config, OF_WGMMA, Precision, Reader, hopper, tensor, tiles};
+use crate::build::tiled::TiledMma;
+use crate::source::ast::{ExprKind, Span};
+use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::{Problem, Result};
+use crate::thread::Scope;
+use crate::thread::atom::{Atom, Effect};
+use crate::thread::atoms;
+use crate::values::elem::Elem;
+use crate::values::target::{Target, WARP};
+
+/// Keys about the threads of a product on CUDA cores.
+pub(super) const OF_THREADS: [&str; 12] =
+    ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
+
+/// The architectures of products whose keys leave it open: the newest with an instruction of its own, the oldest with
+/// instructions for most types, and for other types the oldest that has them.
+const ARCHITECTURES: [u32; 3] = [90, 89, 80];
+
+/// Most warps of a product by mma.sync where their number is not given.
+const MOST_WARPS: i64 = 8;
+
+/// The instruction of a product.
+pub(super) enum Machine {
+    /// FMAs on CUDA cores; why not tensor cores, where auto takes them for these types.
+    Threads(Option<Diagnostic>),
+    /// wgmma, fed by bulk copies.
+    Wgmma(Vec<hopper::Sizes>),
+    /// mma.sync; why not wgmma, where auto takes it for these types.
+    MmaSync(Vec<tensor::Plan>, Option<Diagnostic>),
+}
+
+/// The instruction that the key `mma` requests.
+#[derive(Clone, Copy, PartialEq)]
+enum Wanted {
+    Auto,
+    Threads,
+    Wgmma,
+    MmaSync,
+    Row(&'static Atom),
+}
+
+impl Reader<'_> {
+    /// The architectures that a product has programs for, where no key chooses one, tiles, threads or an instruction.
+    /// Products that are the same on all of them have programs for the oldest.
+    pub(super) fn architectures(&mut self) -> Option<Vec<u32>> {
+        let pins = OF_THREADS.iter().chain(&OF_WGMMA).chain(&["arch", "mma", "warps", "swizzle"]);
+        if pins.into_iter().any(|key| self.find(key).is_some()) {
+            return None;
+        }
+        let config = self.config(false).filter(|_| self.errors.is_empty())?;
+        let [newest, .., oldest] = ARCHITECTURES;
+        let has = |arch: &u32| TiledMma::row(config.multiplied(), config.acc, *arch).is_some();
+        let first = ARCHITECTURES.into_iter().rev().find(has);
+        let mut all = match first {
+            None if !tiles::suit(self, &config) => Vec::new(),
+            first => vec![newest, first.unwrap_or(oldest)],
+        };
+        all.extend((!all.contains(&oldest)).then_some(oldest));
+        Some(all)
+    }
+
+    /// The instruction, by the keys; errors are collected.
+    pub(super) fn machine(&mut self, config: &Config) -> Machine {
+        let wanted = self.wanted();
+        if !self.errors.is_empty() {
+            return Machine::Threads(None);
+        }
+        let threads = OF_THREADS.into_iter().find(|key| self.find(key).is_some());
+        let (mut instead, mut exceeds) = (None, false);
+        if matches!(wanted, Wanted::Auto | Wanted::Wgmma) {
+            match self.wgmma(config, wanted == Wanted::Wgmma, threads) {
+                Ok(Some(sizes)) => return Machine::Wgmma(sizes),
+                Ok(None) => {}
+                // Tiles that wgmma does not have are multiplied by mma.sync. A tile that is too large for both is an error
+                // about wgmma.
+                Err((unfit, too_large)) => match wanted == Wanted::Auto && !self.is_about_wgmma() {
+                    true => (instead, exceeds) = (Some(unfit), too_large),
+                    false => self.errors.push(unfit),
+                },
+            }
+        }
+        match wanted {
+            _ if !self.errors.is_empty() => return Machine::Threads(None),
+            Wanted::Wgmma => return Machine::Threads(None),
+            Wanted::Auto if !takes_mma_sync(config) => {}
+            Wanted::Threads => {}
+            _ => {
+                if let Some(key) = threads {
+                    self.of_threads(key);
+                    return Machine::Threads(None);
+                }
+                let unfit = match self.by_mma_sync(config) {
+                    Ok(plan) => match tensor::unfit(config, &plan).or_else(|| tensor::exceeds(config, &plan))
+                    {
+                        None => return Machine::MmaSync(self.with_others(config, plan), instead),
+                        Some((key, problem)) => problem.at(self.blamed(key)),
+                    },
+                    Err(problem) => problem.at(self.blamed("warps")),
+                };
+                if let Some(of_wgmma) = instead.take_if(|_| exceeds) {
+                    self.errors.push(of_wgmma);
+                    return Machine::Threads(None);
+                }
+                // CUDA cores would copy narrow elements ahead through registers, which nobody asked for.
+                let ahead = config.ahead.stages > 1 && config.dtype.bytes() < 4;
+                let given = self.find("warps").is_some() || config.of_tiles.is_some();
+                if wanted != Wanted::Auto || given || ahead || config.block_scales {
+                    self.errors.push(unfit);
+                } else {
+                    instead = instead.or(Some(unfit));
+                }
+            }
+        }
+        // A newer architecture has an instruction for these types.
+        if instead.is_none() && wanted == Wanted::Auto && threads.is_none() {
+            let [types, acc] = [config.multiplied(), config.acc];
+            if TiledMma::row(types, acc, u32::MAX).is_some()
+                && let Err(older) = TiledMma::best(types, acc, config.arch, [16, 8], 1)
+            {
+                instead = Some(older.at(self.blamed("arch")));
+            }
+        }
+        let rounds = config.precision != Precision::Strict;
+        let keys = [
+            ("warps", true),
+            ("swizzle", true),
+            ("precision", rounds),
+            ("b_dtype", config.mixed()),
+            ("scales", config.block_scales),
+        ];
+        for (key, said) in keys {
+            let span = self.find(key).map(|expr| expr.span).filter(|_| said && self.errors.is_empty());
+            match (span, &instead) {
+                (None, _) => {}
+                (Some(_), Some(unfit)) => self.errors.push(unfit.clone()),
+                (Some(span), None) => self.error(
+                    span,
+                    format!("`{key}` is about products on tensor cores, and this one runs on CUDA cores"),
+                    "leave it out, or write mma = mma_sync",
+                ),
+            }
+        }
+        Machine::Threads(instead)
+    }
+
+    /// Are there keys about wgmma alone?
+    fn is_about_wgmma(&self) -> bool {
+        ["cluster", "split_k", "band", "ping_pong", "fast_accum"].iter().any(|key| self.find(key).is_some())
+    }
+
+    /// The value of the key `mma`.
+    fn wanted(&mut self) -> Wanted {
+        if let Some(ExprKind::Name(name) | ExprKind::Str(name)) = self.find("mma").map(|expr| &expr.kind)
+            && let Some(row) = atoms::find(name)
+            && matches!(row.effect, Effect::Mma { .. })
+            && row.group == Scope::Warp
+        {
+            return Wanted::Row(row);
+        }
+        match self.choice("mma", &["auto", "none", "wgmma", "mma_sync"]) {
+            1 => Wanted::Threads,
+            2 => Wanted::Wgmma,
+            3 => Wanted::MmaSync,
+            _ => Wanted::Auto,
+        }
+    }
+
+    /// A key, one that its default depends on where it is not given, or `mma`.
+    fn blamed(&self, key: &str) -> Span {
+        let keys = std::iter::once(key).chain(follows(key).iter().copied()).chain(["mma"]);
+        keys.into_iter().find_map(|key| self.find(key)).map_or(Span::default(), |expr| expr.span)
+    }
+
+    fn of_threads(&mut self, key: &str) {
+        let span = self.blamed(key);
+        let message = format!("`{key}` is about the threads of a product without tensor cores");
+        self.error(span, message, "leave it out, or write mma = none");
+    }
+
+    /// The value of a key, or a default if it is not given.
+    fn or(&self, key: &str, given: i64, usual: i64) -> i64 {
+        if self.find(key).is_some() { given } else { usual }
+    }
+
+    /// A product by mma.sync with the sizes of the given keys, and defaults for others.
+    pub(super) fn by_mma_sync(&mut self, c: &Config) -> Result<tensor::Plan> {
+        let row = match self.wanted() {
+            Wanted::Row(row) => {
+                let is =
+                    |name: char, elem: Elem| row.operand(name).is_some_and(|operand| operand.elem == elem);
+                if !is('a', c.multiplied())
+                    || !is('b', c.multiplied())
+                    || !is('d', c.acc)
+                    || row.arch > c.arch
+                {
+                    let of = |name: char| row.operand(name).map_or_else(String::new, |o| o.elem.to_string());
+                    return Err(Problem::new(format!(
+                        "`{}` multiplies {} into sums of {} from sm_{} on, and this product is of {} into {} for sm_{}",
+                        row.name, of('a'), of('d'), row.arch, c.multiplied(), c.acc, c.arch
+                    ))
+                    .help("leave its name out: mma = mma_sync takes the instruction that fits"));
+                }
+                row
+            }
+            _ => {
+                let best = TiledMma::best(c.multiplied(), c.acc, c.arch, [16, 8], 1);
+                best.map_err(|problem| match c.dtype {
+                    Elem::F32 => problem.help("write precision = f32x3, or precision = tf32, or mma = none"),
+                    _ => problem,
+                })?
+                .row
+            }
+        };
+        let given = self.warps(c, row)?;
+        let (usual, tile) = self.sizes_of(c, row, given.as_ref());
+        let sides = c.operands_of(tile);
+        let mma = match given {
+            Some(Warps::Arranged(mma)) => sharing(c, *mma, tile)?,
+            Some(Warps::Count(warps)) => arranged(c, row, tile, warps)?,
+            None => {
+                let sums = sides[0] * sides[1] * i64::from(c.acc.bytes()) / 4;
+                let most = (sums / usual.sums).clamp(4, MOST_WARPS);
+                // More warps where few have no registers for the sums of a tile that many do not share evenly.
+                let leaves_room =
+                    |warps: &i64| tensor::sums(c, tile, *warps * i64::from(WARP)) <= tensor::MOST_SUMS;
+                let all = || (1..=most).rev().chain(most + 1..=MOST_WARPS);
+                let of = |warps: i64| c.arranged(row, sides, warps).ok();
+                let fits = all().filter(leaves_room).find_map(of).or_else(|| all().find_map(of));
+                fits.map_or_else(|| arranged(c, row, tile, most), Ok)?
+            }
+        };
+        let mma = c.multiplying(mma);
+        let stages = self.or("stages", i64::from(c.ahead.stages), usual.stages);
+        let mut plan = tensor::Plan { tile, mma, stages, overlaps: c.overlaps };
+        let room = i64::from(Target::of(c.arch).block_shared);
+        while self.find("stages").is_none()
+            && plan.stages > 1
+            && (plan.bytes(c) > room || tensor::bytes_of_copies(c, &plan).is_ok_and(|bytes| bytes > room))
+        {
+            plan.stages -= 1;
+        }
+        Ok(plan)
+    }
+
+    /// Good sizes, and the tile: the sizes of the given keys, and for others defaults that suit the warps.
+    fn sizes_of(&self, c: &Config, row: &'static Atom, warps: Option<&Warps>) -> (tensor::Usual, [i64; 3]) {
+        let mut usual = tensor::usual(c);
+        // Rows and columns of C; the transposed product swaps them.
+        [usual.tile[0], usual.tile[1]] = c.operands_of(usual.tile);
+        let mut tile = [
+            self.or("bm", c.bm, usual.tile[0]),
+            self.or("bn", c.bn, usual.tile[1]),
+            self.or("bk", c.bk, usual.tile[2]),
+        ];
+        let (parts, most) = match warps {
+            Some(Warps::Arranged(mma)) => {
+                let parts = mma.parts_of_k().unwrap_or(1);
+                (parts, usual.sums * mma.groups.size().unwrap_or(1) / parts)
+            }
+            Some(Warps::Count(count)) => (1, usual.sums * count),
+            // The most sums that registers have room for.
+            None => (1, tensor::MOST_SUMS * i64::from(WARP) * MOST_WARPS / c.sets_of_sums()),
+        };
+        if let (None, Some(_), Effect::Mma { k, .. }) = (self.find("bk"), warps, row.effect) {
+            tile[2] = tile[2].max(i64::from(k) * parts);
+        }
+        for (key, side) in [("bm", 0), ("bn", 1)] {
+            let sums = |tile: [i64; 3]| tile[0] * tile[1] * i64::from(c.acc.bytes()) / 4;
+            while self.find(key).is_none() && sums(tile) > most && tile[side] > 64 {
+                tile[side] /= 2;
+            }
+        }
+        (usual, tile)
+    }
+
+    /// The plan, after others among which a launch chooses unless keys choose.
+    pub(super) fn with_others(&self, c: &Config, plan: tensor::Plan) -> Vec<tensor::Plan> {
+        let given = ["bm", "bn", "bk", "stages", "warps"].iter().any(|key| self.find(key).is_some());
+        // The blocks of plans for few rows fill a multiprocessor.
+        let overlaps = c.overlaps || (c.arch >= 90 && self.find("overlaps").is_none());
+        let others = if given { Vec::new() } else { tensor::others(c, plan.mma.row, overlaps) };
+        others.into_iter().chain([plan]).collect()
+    }
+
+    /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help. Some products it
+    /// multiplies where it is asked for, and by default mma.sync does.
+    fn unlike_wgmma(&self, c: &Config, wanted: bool) -> Option<(&'static str, String, &'static str)> {
+        let [a, b] = [("a", c.a_rows), ("b", c.b_rows)];
+        let across = [a, b].into_iter().find(|(_, by_rows)| c.dtype.bytes() != 2 && !by_rows);
+        let missing = [
+            (c.arch != 90, "arch", "wgmma is an instruction of sm_90a".into(), "write arch = 90"),
+            (
+                hopper::row(c, 16).is_none(),
+                "dtype",
+                format!("wgmma does not multiply {}", c.dtype),
+                match c.dtype {
+                    Elem::F32 => "write precision = f32x3, or dtype = tf32",
+                    _ => "write dtype = bf16, f16, tf32, e4m3, e5m2, i8 or u8",
+                },
+            ),
+            (
+                c.precision == Precision::Tf32,
+                "precision",
+                "wgmma reads an operand from shared memory, where nothing rounds it to tf32".into(),
+                "write precision = f32x3, dtype = tf32 for operands that are rounded already, or mma = mma_sync",
+            ),
+            (
+                c.acc != c.dtype.accumulator(),
+                "acc",
+                format!("wgmma sums products of {} in {} here", c.dtype, c.dtype.accumulator()),
+                "leave acc out, or write mma = mma_sync",
+            ),
+            (
+                across.is_some(),
+                across.map_or("a", |(key, _)| key),
+                format!(
+                    "wgmma reads elements of {} from rows that are contiguous along K, and `{}` is not k_major",
+                    c.dtype,
+                    across.map_or("a", |(key, _)| key)
+                ),
+                "write k_major for both operands, or leave mma out: launches then copy the operand where that is faster",
+            ),
+            (
+                c.of_tiles.is_some(),
+                "swizzle",
+                "tiles of wgmma have the swizzles of the hardware".into(),
+                "leave swizzle out, or write mma = mma_sync",
+            ),
+            (
+                self.find("warps").is_some(),
+                "warps",
+                "wgmma runs on warpgroups, and bm determines how many".into(),
+                "leave warps out, or write mma = mma_sync",
+            ),
+            (
+                !wanted && ![2, 4].contains(&c.out.bytes()),
+                "out",
+                format!("by default products by wgmma store elements of 16 or 32 bits, and out is {}", c.out),
+                "write mma = wgmma",
+            ),
+            (
+                c.mixed() && !c.b_rows,
+                "b",
+                format!("elements of {} are converted in pairs along K, and `b` is not k_major", c.b_dtype),
+                "write b = k_major, or mma = mma_sync",
+            ),
+            (
+                !wanted && c.mixed() && c.c_rows && c.out.bytes() != 2,
+                "out",
+                format!("converted elements are rows of wgmma, which stores columns of {} alone", c.out),
+                "write out = bf16, c = m_major, or mma = wgmma",
+            ),
+        ];
+        let (_, key, message, help) = missing.into_iter().find(|row| row.0)?;
+        Some((key, message, help))
+    }
+
+    /// The product by wgmma of K-contiguous copies, where wgmma needs these alone and no keys choose tiles: its operands, and
+    /// its sizes.
+    pub(super) fn wgmma_of_copies(&mut self, c: &Config) -> Option<(Config, Vec<hopper::Sizes>)> {
+        let of_tiles = OF_WGMMA.iter().chain(&OF_THREADS).chain(&["warps", "swizzle"]);
+        let given = of_tiles.into_iter().any(|key| self.find(key).is_some());
+        let copies = c.of_rows_along_k()?;
+        let suits = !given && self.wanted() == Wanted::Auto && self.unlike_wgmma(&copies, false).is_none();
+        suits.then(|| {
+            let sizes = hopper::Sizes::shipped(&copies);
+            (copies, sizes)
+        })
+    }
+
+    /// The product by mma.sync of K-contiguous copies, where ldmatrix loads fragments of these alone and no keys choose
+    /// tiles: its operands, and its plans.
+    pub(super) fn mma_sync_of_copies(&mut self, c: &Config) -> Result<Option<(Config, Vec<tensor::Plan>)>> {
+        let given =
+            ["bm", "bn", "bk", "stages", "warps", "swizzle"].iter().any(|key| self.find(key).is_some());
+        let one_by_one = c.mixed() || [1, 4].contains(&c.dtype.bytes());
+        let Some(copies) = c.of_rows_along_k().filter(|_| one_by_one && !given && c.arch >= tensor::BULK)
+        else {
+            return Ok(None);
+        };
+        let plan = self.by_mma_sync(&copies)?;
+        let plans = tensor::unfit(&copies, &plan).is_none().then(|| self.with_others(&copies, plan));
+        Ok(plans.map(|plans| (copies, plans)))
+    }
+
+    /// Why auto chose another instruction on an architecture that has wgmma for this type, for the report.
+    pub(super) fn instead_of_wgmma(&mut self, config: &Config, machine: &Machine) -> Option<String> {
+        let chosen = match machine {
+            Machine::Wgmma(_) => return None,
+            Machine::MmaSync(_, Some(why)) => return Some(format!("mma.sync: {}", why.message)),
+            Machine::MmaSync(_, None) if self.wgmma_of_copies(config).is_some() => {
+                let (_, message, _) = self.unlike_wgmma(config, false)?;
+                return Some(format!(
+                    "mma.sync: {message}; where it is faster, a launch copies such operands and multiplies the copies by wgmma"
+                ));
+            }
+            Machine::MmaSync(_, None) => "mma.sync",
+            Machine::Threads(Some(why)) => return Some(format!("FMAs on CUDA cores: {}", why.message)),
+            Machine::Threads(None) => "FMAs on CUDA cores",
+        };
+        let (key, message, _) = self.unlike_wgmma(config, false)?;
+        let asked = self.wanted() == Wanted::Auto && !OF_THREADS.iter().any(|key| self.find(key).is_some());
+        (asked && !["arch", "dtype"].contains(&key)).then(|| format!("{chosen}: {message}"))
+    }
+
+    /// Sizes of the product by wgmma, if that is asked for or possible; an error if it does not have the sizes of the keys,
+    /// and whether they are too large.
+    fn wgmma(
+        &mut self,
+        config: &Config,
+        wanted: bool,
+        threads: Option<&'static str>,
+    ) -> std::result::Result<Option<Vec<hopper::Sizes>>, (Diagnostic, bool)> {
+        let missing = self.unlike_wgmma(config, wanted);
+        if !wanted && (missing.is_some() || threads.is_some()) {
+            return Ok(None);
+        }
+        if let Some((key, message, help)) = missing {
+            return Err((Diagnostic::error(self.blamed(key), message).help(help), false));
+        }
+        if let Some(key) = threads {
+            self.of_threads(key);
+            return Ok(None);
+        }
+        if OF_WGMMA.iter().all(|key| self.find(key).is_none()) {
+            return Ok(Some(hopper::Sizes::shipped(config)));
+        }
+        let usual = hopper::Sizes::usual(config);
+        let mut given = |key: &str| self.find(key).is_some().then(|| self.positive(key, 1));
+        let [bm, bn, bk] = ["bm", "bn", "bk"].map(&mut given);
+        let [cluster, band, split_k, stages] = ["cluster", "band", "split_k", "stages"].map(&mut given);
+        let ping_pong = self.flag("ping_pong");
+        let bk = bk.unwrap_or(usual.tile[2]);
+        let of = |tile: [i64; 3]| {
+            // Keys are about C, and the transposed product swaps its rows and columns.
+            let [rows, columns] = config.by_wgmma(tile);
+            let [rows, columns] = config.by_wgmma([bm.unwrap_or(rows), bn.unwrap_or(columns), bk]);
+            let sizes = hopper::Sizes {
+                tile: [rows, columns, bk],
+                stages: 1,
+                cluster: cluster.unwrap_or(usual.cluster),
+                split_k: split_k.unwrap_or(usual.split_k),
+                band: band.unwrap_or(usual.band.into()) as u32,
+                ping_pong,
+                shipped: false,
+            };
+            hopper::Sizes { stages: sizes.most_stages(config), ..sizes }
+        };
+        // The first tile that goes with the keys gives the rows and columns that no key sets.
+        let mut tiles = hopper::Sizes::shipped(config).into_iter().map(|sizes| of(sizes.tile));
+        let fits = tiles.find(|sizes| hopper::unfit(sizes, config).is_none());
+        let mut sizes = fits.unwrap_or(of(usual.tile));
+        sizes.stages = stages.unwrap_or(sizes.stages);
+        if let Some((key, problem)) = hopper::unfit(&sizes, config) {
+            return Err((problem.at(self.blamed(key)), sizes.is_too_large(config)));
+        }
+        if bk != usual.tile[2] && !wanted && !self.is_about_wgmma() {
+            let message = format!(
+                "by default a step of wgmma's ring is 128 bytes along K, {} elements of {}, and bk is {bk}",
+                usual.tile[2], config.dtype
+            );
+            let unfit = Problem::new(message).help("leave bk out, or write mma = wgmma");
+            return Err((unfit.at(self.blamed("bk")), false));
+        }
+        Ok(Some(vec![sizes]))
+    }
+}
+
+/// Does auto choose mma.sync for a product? Not for f32 unless `precision` allows it to round.
+fn takes_mma_sync(c: &Config) -> bool {
+    c.arch >= 80 && TiledMma::row(c.multiplied(), c.acc, c.arch).is_some()
+}

@@ -1,0 +1,613 @@
+//! The tile program of a product on CUDA cores, from the values of its keys.
+
+use tilewright_layout::{Composed, Layout, Tuple, Value as Size};
+
+use super::Config;
+use super::cluster::{add, total};
+use super::config::{Residual, When};
+use crate::build::Builder;
+use crate::build::tiled::Fill;
+use crate::passes::allocate::ALIGN;
+use crate::passes::pipeline::with_slots;
+use crate::source::problem::{Problem, Result};
+use crate::thread::{Bin, Cmp, Un};
+use crate::tile;
+use crate::tile::view::{At, Deal, View};
+use crate::values::affine::{Affine, Coord};
+use crate::values::elem::Elem;
+use crate::values::target::Target;
+
+/// Bytes of the narrowest asynchronous copy.
+pub(super) const WORD: i64 = 4;
+
+/// The architecture from which on there are clusters.
+pub(super) const CLUSTERS: u32 = 90;
+
+/// The key at which an error is reported.
+pub(super) struct Blame {
+    /// The key.
+    pub(super) key: &'static str,
+    /// The keys of the sizes that threads should divide, mode by mode.
+    pub(super) sizes: [&'static str; 2],
+}
+
+/// The program. An error comes with the key at fault.
+pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(), (Problem, Blame)> {
+    let blame = |key: &'static str| move |problem: Problem| (problem, Blame { key, sizes: [key; 2] });
+    let (m, n, k) = (Size::symbol("M"), Size::symbol("N"), Size::symbol("K"));
+    let c = config;
+    if let Some((key, problem)) = c.unfit_split() {
+        return Err(blame(key)(problem));
+    }
+    b.arch(c.arch);
+    if c.overlaps {
+        b.overlaps();
+    }
+    let Place { row, column, batch } = Place::of(b, c).map_err(blame("split_k"))?;
+    let mut operand = |name: &str, elem, extents: [Size; 2], rows: bool, written| {
+        let all = argument(b, c, name, elem, (extents, rows), written)?;
+        of_batch(b, c, &all, batch.clone())
+    };
+    let a = operand("a", c.dtype, [m, k], c.a_rows, false).map_err(blame("dtype"))?;
+    let bt = operand("b", c.dtype, [n, k], c.b_rows, false).map_err(blame("dtype"))?;
+    let out = operand("c", c.out, [m, n], c.c_rows, true).map_err(blame("dtype"))?;
+    let scalars = c.alpha_beta.then(|| (b.scalar("alpha", c.scaled()), b.scalar("beta", c.scaled())));
+    let extras = Extras::of(b, c).map_err(blame("bias"))?;
+    let extras = extras.of_batch(b, c, &batch).map_err(blame("bias"))?;
+
+    let (bx, by) = (At::Index(row), At::Index(column));
+    let ga = along_k(b, c, &a, (c.bm, &bx)).map_err(blame("bm"))?.with_name("ga");
+    let gb = along_k(b, c, &bt, (c.bn, &by)).map_err(blame("bn"))?.with_name("gb");
+    let extras = extras.tile(b, c, [c.bm, c.bn], [&bx, &by]).map_err(blame("bias"))?;
+    let gc = b.tile(&out, (c.bm, c.bn), &[bx, by]).map_err(blame("bm"))?.with_name("gc");
+
+    let sa = b.shared("sa", c.dtype, c.sa.clone()).map_err(blame("sa"))?;
+    let sb = b.shared("sb", c.dtype, c.sb.clone()).map_err(blame("sb"))?;
+
+    let wide = |rows: bool, vec: i64| Deal {
+        values: if rows { vec![1, vec] } else { vec![vec, 1] },
+        ..Deal::default()
+    };
+    let groups = c.tc.modes().nth(2).map_or(Ok(1), |mode| mode.size()).unwrap_or(1);
+    // The modes of the thread layout that partition rows, columns and K.
+    let deal = |keep: [bool; 3], values: [usize; 2]| Deal {
+        keep: Some(keep[..c.tc.rank()].to_vec()),
+        values: values.iter().map(|&which| c.values.get(which).copied().unwrap_or(1)).collect(),
+        swizzle: c.swizzle,
+        ..Deal::default()
+    };
+    let part = |b: &mut Builder, view: &View, threads: &Layout, deal: &Deal, name: &str, key, sizes| {
+        let blamed = |problem| (problem, Blame { key, sizes });
+        b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blamed)
+    };
+    // Out-of-bounds rows only affect accumulators that are not stored. They are clamped where copies are
+    // interleaved with multiply-adds, because predicates would cost there.
+    let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
+    let sums = deal([true, true, false], [0, 1]);
+    let tc_gc = part(b, &gc, &c.tc, &sums, "tc_gc", "tc", ["bm", "bn"])?;
+    let of_sums = extras.parts(|view| b.parallelize_over(view, &c.tc, 0, &sums)).map_err(blame("tc"))?;
+    for (layout, rows, vec, key) in [(&c.sa, c.a_rows, c.vec[0], "sa"), (&c.sb, c.b_rows, c.vec[1], "sb")] {
+        if !rows {
+            aligned(layout, vec).map_err(blame(key))?;
+        }
+    }
+    let ta_ga = part(b, &ga, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_ga", "ta", ["bm", "bk"])?;
+    let ta_sa = part(b, &sa, &c.ta, &wide(c.a_rows, c.vec[0]), "ta_sa", "ta", ["bm", "bk"])?;
+    let tb_gb = part(b, &gb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_gb", "tb", ["bn", "bk"])?;
+    let tb_sb = part(b, &sb, &c.tb, &wide(c.b_rows, c.vec[1]), "tb_sb", "tb", ["bn", "bk"])?;
+    let tc_sa = part(b, &sa, &c.tc, &deal([true, false, true], [0, 2]), "tc_sa", "tc", ["bm", "bk"])?;
+    let tc_sb = part(b, &sb, &c.tc, &deal([false, true, true], [1, 2]), "tc_sb", "tc", ["bn", "bk"])?;
+
+    if let Some((key, problem)) = c.exceeds(groups) {
+        return Err(blame(key)(problem));
+    }
+    let acc = b.registers("acc", c.acc, tc_gc.shape()).map_err(blame("tc"))?;
+    b.fill(&acc, tile::Expr::lit(0.0)).map_err(blame("tc"))?;
+    let tiles = k.ceil_div(c.bk * c.split_k).unwrap_or_default();
+    b.pipelined("k", tiles, c.ahead, |b, k| {
+        for (side, from, to, key) in [(0, &ta_ga, &ta_sa, "ta"), (1, &tb_gb, &tb_sb, "tb")] {
+            let from = k_tile(b, from, &k).map_err(blame(key))?;
+            let how = if c.is_staged(side) { tile::How::Staged } else { tile::How::Derive };
+            b.copy_how(&from, to, how, None).map_err(blame(key))?;
+        }
+        b.gemm(&tc_sa, &tc_sb, &acc, c.order).map_err(blame("acc"))
+    })?;
+    let plain = c.sum();
+    let scaled = |alpha| tile::Expr::Bin(Bin::Mul, Box::new(alpha), Box::new(plain.clone()));
+    let gathers = groups > 1 || c.split_k > 1 || c.scatters();
+    if c.stores_sums(gathers) {
+        let apart = tile::Expr::Un(Un::Apart, Box::new(tile::Expr::In(0)));
+        b.map(std::slice::from_ref(&acc), &acc, apart).map_err(blame("tc"))?;
+    }
+    match (gathers, scalars) {
+        (false, None) => epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, plain, None),
+        (false, Some((alpha, beta))) => {
+            epilogue(b, c, &acc, (&tc_gc, &tc_gc), &of_sums, scaled(alpha), Some(beta))
+        }
+        (true, scalars) => {
+            let (sum, beta) = match scalars {
+                // As in the epilogue, alpha is applied to the accumulators before they are stored.
+                Some((alpha, beta)) if c.scaled() == c.acc => {
+                    b.map(std::slice::from_ref(&acc), &acc, scaled(alpha)).map_err(blame("alpha_beta"))?;
+                    (plain, Some(beta))
+                }
+                Some((alpha, beta)) => (scaled(alpha), Some(beta)),
+                None => (plain, None),
+            };
+            let (sums, out, extras) = gather(b, c, &acc, (&gc, &extras), groups).map_err(blame("tc"))?;
+            epilogue(b, c, &sums, (&out, &out), &extras, sum, beta)
+        }
+    }
+    .map_err(blame("epilogue"))
+}
+
+impl Config {
+    /// Is an operand copied through registers? By its key, or where it is copied ahead in fewer bytes than cp.async moves.
+    fn is_staged(&self, side: usize) -> bool {
+        let rows = [self.a_rows, self.b_rows][side];
+        let narrow = self.vec[side] * i64::from(self.dtype.bytes()) < WORD;
+        self.staged[usize::from(rows)] || (narrow && self.ahead.stages > 1 && !self.narrow)
+    }
+
+    /// Are sums stored as they are? Registers of a vector must be adjacent. That must not constrain the products: their
+    /// operands would be in one bank of registers more often.
+    fn stores_sums(&self, gathers: bool) -> bool {
+        let changed = self.epilogue.is_some() || self.bias.is_some() || self.scales.contains(&true);
+        let changed = changed || self.has_matrices() || self.out != self.acc;
+        self.acc == Elem::F32 && self.ahead.fragments > 1 && !self.alpha_beta && (gathers || !changed)
+    }
+
+    /// Would a warp's stores of its own accumulators, one by one, be uncoalesced? If shared memory has room
+    /// they are reordered there.
+    fn scatters(&self) -> bool {
+        let run = self.values[usize::from(self.c_rows)];
+        let bytes = || Ok::<i64, Problem>(self.bytes_of_tiles()? + self.bytes_of_parts(1)?);
+        self.narrow
+            && run > 1
+            && bytes().is_ok_and(|bytes| bytes <= i64::from(Target::of(self.arch).block_shared))
+    }
+
+    /// Bytes of shared memory for the tiles of all stages.
+    fn bytes_of_tiles(&self) -> Result<i64> {
+        let slots = i64::from(self.ahead.stages);
+        let bytes = |tile| -> Result<i64> {
+            let bytes = with_slots(tile, slots)?.cosize()? * i64::from(self.dtype.bytes());
+            Ok(bytes.cast_unsigned().next_multiple_of(ALIGN.into()).cast_signed())
+        };
+        Ok(bytes(&self.sa)? + bytes(&self.sb)?)
+    }
+
+    /// Bytes of shared memory for the sums of `groups` groups of threads.
+    fn bytes_of_parts(&self, groups: i64) -> Result<i64> {
+        Ok(self.parts(groups)?.cosize()? * i64::from(self.acc.bytes()))
+    }
+
+    /// Why the blocks of a cluster cannot split K, and the key that is wrong.
+    fn unfit_split(&self) -> Option<(&'static str, Problem)> {
+        let (split, (key, shared)) =
+            (self.split_k, if self.c_rows { ("bm", self.bm) } else { ("bn", self.bn) });
+        let wrong = |key, message: String, help: &str| Some((key, Problem::new(message).help(help)));
+        match split {
+            1 => None,
+            2 | 4 | 8 if self.arch < CLUSTERS => wrong(
+                "split_k",
+                format!(
+                    "the blocks of a cluster split K, which sm_{CLUSTERS} has first, and arch is {}",
+                    self.arch
+                ),
+                "write arch = 90, or split K over the threads of a block by a third mode of tc",
+            ),
+            2 | 4 | 8 if shared % split != 0 => wrong(
+                key,
+                format!(
+                    "each of {split} blocks adds and stores an equal part of a tile, and {key} is {shared}"
+                ),
+                &format!("write {key} = {}, or a smaller split_k", (shared / split).max(1) * split),
+            ),
+            2 | 4 | 8 => None,
+            _ => wrong(
+                "split_k",
+                format!("K is split over the blocks of a cluster, at most 8, and split_k is {split}"),
+                "write split_k = 2, 4 or 8",
+            ),
+        }
+    }
+
+    /// Why shared memory does not suffice, and the key that is wrong.
+    fn exceeds(&self, groups: i64) -> Option<(&'static str, Problem)> {
+        let room = i64::from(Target::of(self.arch).block_shared);
+        let tiles = self.bytes_of_tiles().ok()?;
+        let stages = self.ahead.stages;
+        if tiles > room {
+            let count = if stages == 1 { "1 stage takes".into() } else { format!("{stages} stages take") };
+            let message = format!("{count} {tiles} bytes of shared memory, and a block has {room}");
+            return Some(("stages", Problem::new(message).help("write fewer stages, or a smaller bk")));
+        }
+        let gathers = groups > 1 || self.split_k > 1;
+        let parts = self.bytes_of_parts(groups).ok().filter(|parts| gathers && tiles + parts > room)?;
+        let (key, of, help) = match groups {
+            1 => ("bm", "a tile".into(), "write smaller bm and bn"),
+            _ => (
+                "tc",
+                format!("{groups} parts of K"),
+                "write a smaller third mode of tc, or smaller bm and bn",
+            ),
+        };
+        let message = format!(
+            "the sums of {of} take {parts} bytes of shared memory beside {tiles} of tiles, and a block has {room}"
+        );
+        Some((key, Problem::new(message).help(help)))
+    }
+
+    /// The shared layout of the accumulators of `groups` groups of threads: columns or rows are padded by
+    /// one access, which avoids bank conflicts along the other mode.
+    fn parts(&self, groups: i64) -> Result<Layout> {
+        let (bm, bn, wide) = (self.bm, self.bn, self.wide());
+        Ok(match self.c_rows {
+            true => Layout::new((bm, bn, groups), (bn + wide, 1i64, bm * (bn + wide)))?,
+            false => Layout::new((bm, bn, groups), (1i64, bm + wide, bn * (bm + wide)))?,
+        })
+    }
+
+    /// How all threads share a tile of accumulators: along its contiguous mode.
+    fn all_threads(&self) -> Result<(Layout, Deal)> {
+        let (threads, wide) = (self.tc.size()?, self.wide());
+        let run = if self.c_rows { self.bn } else { self.bm };
+        let fits = run % wide == 0 && (self.bm * self.bn) % (threads * wide) == 0;
+        let vec = if fits && !self.narrow { wide } else { 1 };
+        let divides = |n: &i64| run % (n * vec) == 0 && threads % n == 0;
+        let fast = (1..=(run / vec).min(threads)).rev().find(divides).unwrap_or(1);
+        let (layout, values) = match self.c_rows {
+            true => (Layout::new((threads / fast, fast), (fast, 1i64))?, vec![1, vec]),
+            false => (Layout::compact((fast, threads / fast))?, vec![vec, 1]),
+        };
+        Ok((layout, Deal { values, ..Deal::default() }))
+    }
+
+    /// The same for a part of the tile: the widest vectors that give each thread an equal number.
+    fn over_threads(&self, tile: [i64; 2]) -> Result<Fill> {
+        let (threads, contiguous) = (self.tc.size()?, usize::from(self.c_rows));
+        let widths = if self.narrow { vec![1] } else { vec![4, 2, 1] };
+        let fits = |width: &&i64| tile[contiguous] % **width == 0 && **width <= self.wide();
+        let fills = widths.iter().filter(fits).map(|width| Fill::of(tile, contiguous, threads, *width));
+        let mut fills = fills.collect::<Result<Vec<_>>>()?;
+        let even = fills.iter().position(|fill| !fill.deal.ragged).unwrap_or(fills.len() - 1);
+        Ok(fills.swap_remove(even))
+    }
+
+    /// Accumulators in 16 bytes.
+    fn wide(&self) -> i64 {
+        16 / i64::from(self.acc.bytes())
+    }
+}
+
+/// Combines accumulators in shared memory. With split K every group of threads, or every block of a cluster, has a partial sum
+/// of each element; where stores would be uncoalesced, threads have complete sums of the wrong elements. The
+/// epilogue is then partitioned over all threads.
+fn gather(
+    b: &mut Builder,
+    c: &Config,
+    acc: &View,
+    (gc, extras): (&View, &Extras),
+    groups: i64,
+) -> Result<(View, View, Extras)> {
+    let parts = b.shared("parts", c.acc, c.parts(groups)?)?;
+    let deal = Deal { values: c.values.clone(), swizzle: c.swizzle, ..Deal::default() };
+    let mine = b.parallelize_over(&parts, &c.tc, 0, &deal)?.with_name("tc_parts");
+    let mine = b.slice(&mine, &[At::All, At::All, At::Index(0.into())])?;
+    b.copy(acc, &mine)?;
+    if c.split_k > 1 {
+        return gather_over_cluster(b, c, &parts, (gc, extras), groups);
+    }
+    b.sync();
+    let (layout, deal) = c.all_threads()?;
+    let (sums, _) = added(b, c, &parts, groups)?;
+    let out = b.parallelize_over(gc, &layout, 0, &deal)?.with_name("to_gc");
+    let extras = extras.parts(|view| b.parallelize_over(view, &layout, 0, &deal))?;
+    Ok((sums, out, extras))
+}
+
+/// The sums of all groups of threads, partitioned over all threads, and the shared memory of the first group's sums.
+fn added(b: &mut Builder, c: &Config, parts: &View, groups: i64) -> Result<(View, View)> {
+    let (layout, deal) = c.all_threads()?;
+    let all = b.parallelize_over(parts, &layout, 0, &deal)?.with_name("to_parts");
+    let part = |b: &mut Builder, group: i64| b.slice(&all, &[At::All, At::All, At::Index(group.into())]);
+    let first = part(b, 0)?;
+    let sums = b.registers("sums", c.acc, first.shape())?;
+    b.copy(&first, &sums)?;
+    for group in 1..groups {
+        let more = part(b, group)?;
+        add(b, &more, &sums)?;
+    }
+    Ok((sums, first))
+}
+
+/// The same where the blocks of a cluster split K: each adds the sums of some columns or rows, whichever are contiguous.
+fn gather_over_cluster(
+    b: &mut Builder,
+    c: &Config,
+    parts: &View,
+    (gc, extras): (&View, &Extras),
+    groups: i64,
+) -> Result<(View, View, Extras)> {
+    if groups > 1 {
+        b.sync();
+        // Each thread overwrites the elements that it has read.
+        let (sums, first) = added(b, c, parts, groups)?;
+        b.copy(&sums, &first)?;
+    }
+    b.sync_cluster();
+    let parts = b.slice(parts, &[At::All, At::All, At::Index(0.into())])?;
+    let rank = Affine::from(Coord::ClusterRank);
+    let (tile, place) = match c.c_rows {
+        true => ([c.bm / c.split_k, c.bn], [rank, 0.into()]),
+        false => ([c.bm, c.bn / c.split_k], [0.into(), rank]),
+    };
+    let place = place.map(At::Index);
+    let fill = c.over_threads(tile)?;
+    let of_rank = |b: &mut Builder, view: &View| -> Result<View> {
+        let mine = b.tile(view, (tile[0], tile[1]), &place)?;
+        b.parallelize_over(&mine, &fill.threads, 0, &fill.deal)
+    };
+    let total = total(b, &parts, (c.split_k, c.acc), of_rank)?;
+    let out = of_rank(b, gc)?.with_name("to_gc");
+    let extras = extras.parts(|view| of_rank(b, view))?;
+    Ok((total, out, extras))
+}
+
+/// Further arguments of the epilogue, with a number for each row, column or element of C: whole, as tiles of C, or parts
+/// of them.
+#[derive(Default)]
+pub(super) struct Extras {
+    /// Factors of accumulators: for each row, for each column.
+    scales: [Option<View>; 2],
+    /// The addend, for each row or column.
+    bias: Option<View>,
+    /// The same, for each element.
+    residual: Option<View>,
+    /// A second result: what the epilogue's function is applied to.
+    aux: Option<View>,
+}
+
+impl Extras {
+    /// Declares the arguments.
+    pub(super) fn of(b: &mut Builder, c: &Config) -> Result<Extras> {
+        let mut vector = |name: &str, elem, along: usize| {
+            let extent = Size::symbol(["M", "N"][along]);
+            b.tensor(name, elem, sizes(&[extent]), None, false)
+        };
+        // Narrow weights have one scale, and so it needs no other name.
+        let names = ["scale_rows", if c.mixed() { "scale" } else { "scale_columns" }];
+        let mut scale =
+            |along: usize| c.scales[along].then(|| vector(names[along], c.scaled(), along)).transpose();
+        let scales = [scale(0)?, scale(1)?];
+        let bias = c.bias.map(|along| vector("bias", c.out, along)).transpose()?;
+        let mut matrix = |name: &str, elem, written| {
+            let extents = ["M", "N"].map(Size::symbol);
+            argument(b, c, name, elem, (extents, c.c_rows), written)
+        };
+        let residual = c.residual.map(|Residual { elem, .. }| matrix("residual", elem, false)).transpose()?;
+        let aux = c.aux.map(|elem| matrix("aux", elem, true)).transpose()?;
+        Ok(Extras { scales, bias, residual, aux })
+    }
+
+    /// The arguments of one batch: batches share scales and the bias.
+    pub(super) fn of_batch(&self, b: &mut Builder, c: &Config, batch: &Affine) -> Result<Extras> {
+        let Extras { scales, bias, residual, aux } = self;
+        let mut one =
+            |all: &Option<View>| all.as_ref().map(|all| of_batch(b, c, all, batch.clone())).transpose();
+        let (residual, aux) = (one(residual)?, one(aux)?);
+        Ok(Extras { scales: scales.clone(), bias: bias.clone(), residual, aux })
+    }
+
+    /// Their parts at a tile of C. Arguments of rows or of columns are broadcast along the other mode.
+    pub(super) fn tile(&self, b: &mut Builder, c: &Config, tile: [i64; 2], at: [&At; 2]) -> Result<Extras> {
+        let mut part = |view: &View, along: usize| -> Result<View> {
+            let part = b.tile(view, (tile[along],), std::slice::from_ref(at[along]))?;
+            let mut shape = tile.map(Some);
+            shape[along] = None;
+            Ok(b.broadcast(&part, &shape)?.with_name(&format!("g{}", view.name)))
+        };
+        let [rows, columns] = &self.scales;
+        let scales = [
+            rows.as_ref().map(|view| part(view, 0)).transpose()?,
+            columns.as_ref().map(|view| part(view, 1)).transpose()?,
+        ];
+        let bias = self.bias.as_ref().zip(c.bias).map(|(view, along)| part(view, along)).transpose()?;
+        let mut whole = |view: &Option<View>| -> Result<Option<View>> {
+            let Some(view) = view else { return Ok(None) };
+            let part = b.tile(view, (tile[0], tile[1]), &at.map(Clone::clone))?;
+            Ok(Some(part.with_name(&format!("g{}", view.name))))
+        };
+        let (residual, aux) = (whole(&self.residual)?, whole(&self.aux)?);
+        Ok(Extras { scales, bias, residual, aux })
+    }
+
+    /// The same of each.
+    pub(super) fn each(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Extras> {
+        let mut one = |view: &Option<View>| view.as_ref().map(&mut of).transpose();
+        let [rows, columns] = &self.scales;
+        let (scales, bias) = ([one(rows)?, one(columns)?], one(&self.bias)?);
+        Ok(Extras { scales, bias, residual: one(&self.residual)?, aux: one(&self.aux)? })
+    }
+
+    /// The parts of a thread.
+    pub(super) fn parts(&self, mut of: impl FnMut(&View) -> Result<View>) -> Result<Extras> {
+        self.each(|view| Ok(of(view)?.with_name(&format!("t_{}", view.name))))
+    }
+}
+
+/// A matrix argument; with batches it has a third mode.
+pub(super) fn argument(
+    b: &mut Builder,
+    c: &Config,
+    name: &str,
+    elem: Elem,
+    (extents, by_rows): ([Size; 2], bool),
+    written: bool,
+) -> Result<View> {
+    let ld = Size::symbol(&format!("ld{name}"));
+    let (mut shape, mut stride) =
+        (extents.to_vec(), if by_rows { vec![ld, 1.into()] } else { vec![1.into(), ld] });
+    if c.batched {
+        shape.push(Size::symbol("L"));
+        stride.push(Size::symbol(&format!("batch_{name}")));
+    }
+    b.tensor(name, elem, sizes(&shape), Some(sizes(&stride)), written)
+}
+
+/// The matrix of one batch.
+pub(super) fn of_batch(b: &mut Builder, c: &Config, all: &View, batch: Affine) -> Result<View> {
+    match c.batched {
+        true => b.slice(all, &[At::All, At::All, At::Index(batch)]),
+        false => Ok(all.clone()),
+    }
+}
+
+/// Sizes as a flat tuple.
+fn sizes(of: &[Size]) -> Tuple {
+    Tuple::of(of.iter().map(|&size| Tuple::from(size)))
+}
+
+/// The tiles of an operand along K. The blocks of a cluster that split K share each step: their tiles are adjacent.
+fn along_k(b: &mut Builder, c: &Config, operand: &View, (rows, at): (i64, &At)) -> Result<View> {
+    let all = b.tile(operand, (rows, c.bk * c.split_k), &[at.clone(), At::All])?;
+    match c.split_k {
+        1 => Ok(all),
+        _ => {
+            b.tile(&all, (rows, c.bk), &[At::Index(0.into()), At::Index(Coord::ClusterRank.into()), At::All])
+        }
+    }
+}
+
+/// The tile of C that a block computes, and its batch.
+struct Place {
+    row: Affine,
+    column: Affine,
+    batch: Affine,
+}
+
+impl Place {
+    /// By the axes of the grid; the blocks of a cluster compute one tile.
+    fn of(b: &mut Builder, c: &Config) -> Result<Place> {
+        let [x, y, z] = [0, 1, 2].map(|axis| Affine::from(Coord::Block(axis)));
+        if c.split_k == 1 {
+            return Ok(Place { row: x, column: y, batch: z });
+        }
+        b.cluster([c.split_k as u32, 1, 1]);
+        let mut along = vec![Size::Int(c.split_k)];
+        along.extend(c.batched.then(|| Size::symbol("L")));
+        b.blocks(0, &along)?;
+        Ok(Place { row: y, column: z, batch: x.digit(c.split_k, None) })
+    }
+}
+
+/// The tile of a view at one index of its last mode.
+fn k_tile(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
+    let mut coord = vec![At::All; view.rank() - 1];
+    coord.push(At::Index(at.clone()));
+    b.slice(view, &coord)
+}
+
+/// The epilogue: stores accumulators to `out`. `scaled` is an accumulator times alpha; beta is multiplied by
+/// C, read through `before`; the bias and a residual are added before the closure is applied, or the residual after it.
+pub(super) fn epilogue(
+    b: &mut Builder,
+    c: &Config,
+    acc: &View,
+    (before, out): (&View, &View),
+    extras: &Extras,
+    scaled: tile::Expr,
+    beta: Option<tile::Expr>,
+) -> Result<()> {
+    let Some(aux) = &extras.aux else {
+        return combine(b, c, (acc, before, out), extras, scaled, beta, &|sum, more| c.function(sum, more));
+    };
+    // Both results are of the same sums.
+    let elem = c.scaled();
+    let sums = match b.elem(acc) == elem {
+        true => acc.clone(),
+        false => b.registers_in("sums", elem, acc.shape(), elem.bytes() < 4)?,
+    };
+    combine(b, c, (acc, before, &sums), extras, scaled, beta, &|sum, _| sum)?;
+    let store = |b: &mut Builder, ins: &[View], to: &View, value: tile::Expr| {
+        let elem = b.elem(to);
+        b.map(ins, to, value.cast(elem))
+    };
+    store(b, std::slice::from_ref(&sums), aux, tile::Expr::In(0))?;
+    let after = extras.residual.as_ref().filter(|_| c.residual_is(When::After));
+    let residual = after.map(|_| tile::Expr::In(1).cast(elem));
+    let ins: Vec<View> = std::iter::once(&sums).chain(after).cloned().collect();
+    store(b, &ins, out, c.function(tile::Expr::In(0), residual.as_ref()))
+}
+
+/// Stores accumulators, scaled and added to. `finish` makes the result of a sum, and of a residual that is added to that.
+fn combine(
+    b: &mut Builder,
+    c: &Config,
+    (acc, before, out): (&View, &View, &View),
+    extras: &Extras,
+    scaled: tile::Expr,
+    beta: Option<tile::Expr>,
+    finish: &dyn Fn(tile::Expr, Option<&tile::Expr>) -> tile::Expr,
+) -> Result<()> {
+    let elem = b.elem(out);
+    // The inputs: accumulators, and after them what else there is.
+    let mut ins = vec![acc.clone()];
+    let mut input = |view: &View| {
+        ins.push(view.clone());
+        tile::Expr::In(ins.len() as u8 - 1).cast(c.scaled())
+    };
+    let scales = extras.scales.iter().flatten();
+    let scaled = scales.fold(scaled, |scaled, scale| binary(Bin::Mul, scaled, input(scale)));
+    let bias = extras.bias.as_ref().map(&mut input);
+    // A second result does not have a residual that is added after the function.
+    let reads = c.residual_is(When::Before) || extras.aux.is_none();
+    let residual = extras.residual.as_ref().filter(|_| reads).map(&mut input);
+    let (before_it, after) = if c.residual_is(When::Before) { (residual, None) } else { (None, residual) };
+    let finish = |sum: tile::Expr| {
+        let terms = bias.iter().chain(&before_it);
+        finish(terms.fold(sum, |sum, term| binary(Bin::Add, sum, term.clone())), after.as_ref())
+    };
+    let plain = finish(scaled.clone());
+    let alone = |b: &mut Builder| match plain {
+        tile::Expr::In(0) if acc == out => Ok(()),
+        tile::Expr::In(0) => b.copy(acc, out),
+        _ => b.map(&ins, out, plain.clone().cast(elem)),
+    };
+    let Some(beta) = beta else { return alone(b) };
+    // C is read only if beta is not 0. Each branch stores values of its own, so that accumulators stay in the
+    // registers where the product reads them best.
+    let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::lit(0.0)));
+    let old = tile::Expr::In(ins.len() as u8).cast(c.scaled());
+    let more = finish(tile::Expr::Fma(Box::new([beta, old, scaled.clone()])));
+    let all = [&ins[..], std::slice::from_ref(before)].concat();
+    b.when(nonzero, |b| b.map(&all, out, more.cast(elem)), alone)
+}
+
+fn binary(f: Bin, left: tile::Expr, right: tile::Expr) -> tile::Expr {
+    tile::Expr::Bin(f, Box::new(left), Box::new(right))
+}
+
+impl Config {
+    /// The epilogue's function of a sum, and a residual that is added to it.
+    fn function(&self, sum: tile::Expr, residual: Option<&tile::Expr>) -> tile::Expr {
+        let value = self.epilogue.as_ref().map_or(sum.clone(), |f| f.with(&sum));
+        residual.into_iter().fold(value, |value, more| binary(Bin::Add, value, more.clone()))
+    }
+}
+
+/// Checks that a shared tile allows vectors of `vec` elements: they must be contiguous, and columns aligned.
+fn aligned(layout: &Composed, vec: i64) -> Result<()> {
+    let mut strides = layout.layout().leaves().map(|(_, stride)| stride.factor());
+    let first = strides.next();
+    match strides.find(|stride| stride % vec != 0) {
+        _ if vec == 1 => Ok(()),
+        None if first == Some(1) => Ok(()),
+        odd => Err(Problem::new(format!(
+            "{vec} elements at once need a shared layout with stride 1 first and multiples of {vec} after it, and this is {}",
+            odd.map_or_else(|| layout.to_string(), |stride| format!("{layout}: {stride} is not one"))
+        ))
+        .help(format!("pad by a multiple of {vec}, or write vec = 1"))),
+    }
+}

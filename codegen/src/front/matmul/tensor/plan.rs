@@ -1,0 +1,280 @@
+//! Plans of products by mma.sync: tiles, warps and stages, the plans that a launch chooses among, and the limits of all.
+
+use super::{Config, WIDE, ring};
+use crate::build::tiled::{Terms, TiledMma};
+use crate::front::matmul::block_scales::BLOCK;
+use crate::front::matmul::bulk::SWIZZLED;
+use crate::source::problem::{Problem, Result};
+use crate::thread::atom::Atom;
+use crate::values::elem::Elem;
+use crate::values::target::{Target, WARP};
+
+/// Most registers of a thread for sums, beside which there is room for fragments.
+pub(in crate::front::matmul) const MOST_SUMS: i64 = 224;
+
+/// The configuration of a product by mma.sync.
+#[derive(Clone, Debug)]
+pub(in crate::front::matmul) struct Plan {
+    /// Rows and columns of C that a block computes, and the length of a step along K.
+    pub(in crate::front::matmul) tile: [i64; 3],
+    /// The instruction and its warps, for the operands as they are multiplied.
+    pub(in crate::front::matmul) mma: TiledMma,
+    /// Stages of shared tiles in flight.
+    pub(in crate::front::matmul) stages: i64,
+    /// Programmatic dependent launch?
+    pub(in crate::front::matmul) overlaps: bool,
+}
+
+/// Defaults of keys that are not given.
+pub(in crate::front::matmul) struct Usual {
+    /// Rows of the left and of the right operand as they are multiplied, and K.
+    pub(in crate::front::matmul) tile: [i64; 3],
+    /// Stages of shared tiles in flight.
+    pub(in crate::front::matmul) stages: i64,
+    /// Accumulators of a warp, at most.
+    pub(in crate::front::matmul) sums: i64,
+}
+
+/// Default sizes for a type of the operands: less than 99 KiB of shared memory, which every architecture has, or rows
+/// of 128 bytes along K where four stages of them fit.
+pub(in crate::front::matmul) fn usual(c: &Config) -> Usual {
+    let (elem, terms) = (c.dtype, c.precision.terms());
+    let square = 64 * 64;
+    let long = Usual { tile: [128, 256, SWIZZLED / i64::from(elem.bytes())], stages: 4, sums: square };
+    let holds = |usual: &Usual| {
+        let [left, right, k] = usual.tile;
+        let bytes = (left + right) * k * usual.stages * i64::from(elem.bytes());
+        bytes <= i64::from(Target::of(c.arch).block_shared)
+    };
+    match (elem, elem.bytes()) {
+        // Elements take registers before and after their conversion.
+        _ if c.mixed() => Usual { tile: [128, 128, 32], stages: 4, sums: 64 * 32 },
+        // Where these are multiplied as f16, fragments are converted, in twice as many registers.
+        (Elem::E4m3 | Elem::E5m2, _) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
+        // Elements that are not K-major are loaded one by one.
+        (_, 1) if !(c.a_rows && c.b_rows) => Usual { tile: [128, 128, 64], stages: 4, sums: 64 * 32 },
+        // Fragments take registers for both terms as well.
+        (_, 4) if terms == Terms::Two => Usual { tile: [128, 128, 16], stages: 4, sums: 64 * 32 },
+        (_, 1 | 2 | 4) if holds(&long) => long,
+        (_, bytes @ (1 | 2 | 4)) => {
+            Usual { tile: [128, 256, SWIZZLED / 2 / i64::from(bytes)], stages: 4, sums: square }
+        }
+        _ => {
+            // Fewer barriers where three stages fit.
+            let [long, short] = [32, 16].map(|k| Usual { tile: [128, 128, k], stages: 3, sums: square });
+            if holds(&long) { long } else { short }
+        }
+    }
+}
+
+/// Tiles for products of few rows: rows and columns of C, and bytes of K, which eight warps share. Narrow tiles spread the
+/// longer operand over all multiprocessors, and long steps keep many copies in flight.
+const FEW_ROWS: [[i64; 3]; 3] = [[16, 32, 512], [32, 32, 512], [64, 32, 512]];
+/// The same where elements have eight bytes: small tiles, also of both, beside whose sums there are registers for fragments.
+const FEW_WIDE: [[i64; 3]; 3] = [[16, 32, 512], [32, 32, 512], [16, 16, 1024]];
+/// Warps that share K there.
+const OVER_K: i64 = 8;
+/// Most stages there.
+const FEW_STAGES: i64 = 8;
+
+/// Rows of the left and of the right operand, and bytes of K; stages, and warps.
+type Tile = ([i64; 3], i64, i64);
+
+/// Tiles for products that larger ones do not spread over all multiprocessors.
+const SMALLER: [Tile; 5] = [
+    ([128, 192, 64], 4, 8),
+    ([128, 128, 128], 3, 8),
+    ([64, 64, 128], 4, 4),
+    ([64, 32, 256], 4, 4),
+    ([32, 64, 256], 4, 4),
+];
+
+/// Tiles with half as many barriers, in more shared memory than every architecture has, where cp.async copies them.
+const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
+
+/// A tile of 2-byte elements, copied by cp.async. A multiprocessor with more than 200 KB of shared memory runs two such
+/// blocks: where one waits at the barrier of a step, the other multiplies.
+const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
+
+/// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for
+/// small ones.
+pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan> {
+    let of_bytes = |[bm, bn, bytes]: [i64; 3]| [bm, bn, bytes / i64::from(c.dtype.bytes())];
+    let few = |tile: [i64; 3]| {
+        let mma = c.multiplying(TiledMma::arranged(row, c.operands_of(tile), 1)?.over_k(OVER_K)?);
+        let plan = Plan { tile, mma, stages: 1, overlaps };
+        let room =
+            i64::from(Target::of(c.arch).block_shared) - ring::MBARRIERS - plan.gathered(c, plan.parts());
+        Ok(Plan { stages: (room / plan.bytes(c)).clamp(1, FEW_STAGES), ..plan })
+    };
+    let small = |(tile, stages, warps): Tile| {
+        let tile = of_bytes(tile);
+        // Fewer resident blocks leave more registers to each, for both terms.
+        let stages = if c.precision.terms() == Terms::Two { stages * 3 / 2 } else { stages };
+        let mma = TiledMma::arranged(row, [tile[0], tile[1]], warps)?;
+        let [bm, bn] = c.operands_of(tile);
+        Ok(Plan { tile: [bm, bn, tile[2]], mma, stages, overlaps: c.overlaps })
+    };
+    // Fragments of wider elements do not fit in registers beside sums of all of a large tile.
+    let few_rows: &[[i64; 3]] = match c.dtype.bytes() {
+        1 | 2 => &FEW_ROWS,
+        8 => &FEW_WIDE,
+        _ => &[],
+    };
+    // Floats of 8 bits that are loaded one by one take registers before and after their conversion to f16.
+    let converted = matches!(c.dtype, Elem::E4m3 | Elem::E5m2) && !(c.a_rows && c.b_rows);
+    let few_rows = few_rows.iter().filter(|[bm, bn, _]| !converted || bm * bn <= 32 * 32);
+    let mut plans: Vec<Result<Plan>> = few_rows.clone().map(|&tile| few(of_bytes(tile))).collect();
+    if !c.mixed() {
+        let turned = few_rows.filter(|[bm, bn, _]| bm != bn || c.dtype.bytes() <= 2);
+        plans.extend(turned.map(|&[bm, bn, bk]| few(of_bytes([bn, bm, bk]))));
+        let [left, right, _] = usual(c).tile;
+        let smaller = SMALLER.into_iter().filter(|([bm, bn, _], ..)| bm * bn < left * right);
+        plans.extend(smaller.map(small));
+        // Fragments of both terms, or of wider elements, leave no registers for such tiles.
+        if c.arch < ring::BULK && c.dtype.bytes() <= 2 && right > 128 {
+            plans.extend(LONGER.into_iter().map(small));
+            plans.extend((c.dtype.bytes() == 2).then(|| small(TWO_BLOCKS)));
+        }
+    }
+    let plans = plans.into_iter().filter_map(Result::ok);
+    plans.filter(|plan| plan.stages > 1 && unfit(c, plan).is_none()).collect()
+}
+
+impl Plan {
+    /// How many parts of K warps share.
+    pub(super) fn parts(&self) -> i64 {
+        self.mma.parts_of_k().unwrap_or(1)
+    }
+
+    /// Bytes of shared memory for sums of warps that share K, of `at_once` parts at once.
+    pub(super) fn gathered(&self, c: &Config, at_once: i64) -> i64 {
+        if self.parts() == 1 { 0 } else { at_once * self.mma.gathered_bytes(c.operands_of(self.tile)) }
+    }
+
+    /// How many parts of K exchange sums at once, in shared memory that tiles no longer need: the most that fit.
+    pub(super) fn at_once(&self, c: &Config) -> i64 {
+        let (parts, room) = (self.parts(), i64::from(Target::of(c.arch).block_shared));
+        let fits = |at_once: &i64| parts % at_once == 0 && self.gathered(c, *at_once) <= room;
+        (1..=parts).rev().find(fits).unwrap_or(1)
+    }
+
+    /// Bytes of shared memory.
+    pub(in crate::front::matmul) fn bytes(&self, c: &Config) -> i64 {
+        let ([bm, bn, bk], [a, b]) = (self.tile, [c.dtype, c.b_dtype].map(|elem| i64::from(elem.bytes())));
+        (bm * a * bk + bn * b * c.k_of_b(bk) + c.bytes_of_scales(bn, bk, self.parts())) * self.stages
+    }
+
+    /// Does the epilogue go through shared memory? Not if fragments already write whole sectors.
+    pub(super) fn has_epilogue_tile(&self, c: &Config, vector: i64) -> Result<bool> {
+        let [left, right] = c.operands_of(self.tile);
+        let bytes = left * right * i64::from(c.out.bytes());
+        let fits = bytes <= i64::from(Target::of(c.arch).block_shared);
+        Ok(c.out.bytes() < 4 && c.a_left == c.c_rows && fits && right % vector == 0)
+    }
+
+    /// The same with smaller tiles, for copies through registers.
+    pub(super) fn narrow(&self, c: &Config) -> Plan {
+        let tile = [
+            self.tile[0].min(128),
+            self.tile[1].min(128),
+            // Each single element in flight takes a register.
+            self.tile[2].min(WIDE * 4 / if c.mixed() { 4 } else { i64::from(c.dtype.bytes()).max(2) }),
+        ];
+        // 64x16 accumulators of 32 bits for each warp: elements in flight take as many registers.
+        let warps = (tile[0] * tile[1] * i64::from(c.acc.bytes()) / (64 * 16 * 4)).clamp(1, 8);
+        let stages = self.stages.clamp(2, 3);
+        match c.arranged(self.mma.row, c.operands_of(tile), warps) {
+            Ok(mma) if tile[2] % mma.shape()[2] == 0 => {
+                Plan { tile, mma: c.multiplying(mma), stages, ..*self }
+            }
+            _ => self.clone(),
+        }
+    }
+}
+
+impl Config {
+    /// Sums of scaled blocks have registers of their own, beside a step's sums.
+    pub(in crate::front::matmul) fn sets_of_sums(&self) -> i64 {
+        if self.block_scales { 2 } else { 1 }
+    }
+
+    /// Rows of the left and of the right operand as they are multiplied.
+    pub(in crate::front::matmul) fn operands_of(&self, tile: [i64; 3]) -> [i64; 2] {
+        if self.a_left { [tile[0], tile[1]] } else { [tile[1], tile[0]] }
+    }
+}
+
+/// Registers of a thread for the sums of a tile that `threads` threads share.
+pub(in crate::front::matmul) fn sums(c: &Config, tile: [i64; 3], threads: i64) -> i64 {
+    tile[0] * tile[1] * c.sets_of_sums() / threads.max(1) * i64::from(c.acc.bytes()) / 4
+}
+
+/// Why mma.sync does not support these sizes, and the key that is wrong.
+pub(in crate::front::matmul) fn unfit(c: &Config, plan: &Plan) -> Option<(&'static str, Problem)> {
+    let wrong = |key, message: String, help: String| Some((key, Problem::new(message).help(help)));
+    let ([_, _, k], parts) = (plan.mma.shape(), plan.mma.parts_of_k().unwrap_or(1));
+    let bk = plan.tile[2];
+    if bk % (k * parts) != 0 {
+        let nearest = (bk / k / parts).max(1) * k * parts;
+        let sharing = if parts > 1 { format!("of each of {parts} warps ") } else { String::new() };
+        return wrong(
+            "bk",
+            format!("`{}` {sharing}takes {k} of K at once, and bk is {bk}", plan.mma.row.name),
+            format!("write bk = {nearest}"),
+        );
+    }
+    if c.block_scales {
+        for (key, size) in [("bn", plan.tile[1]), ("bk", bk)] {
+            if BLOCK % size != 0 {
+                return wrong(
+                    key,
+                    format!("a tile lies in one block of {BLOCK} with one scale, and {key} is {size}"),
+                    format!("write {key} = 64 or {key} = 128"),
+                );
+            }
+        }
+        if parts > 1 {
+            return wrong(
+                "warps",
+                format!("{parts} warps share K, whose sums have different scales"),
+                "leave the third mode of warps out".into(),
+            );
+        }
+    }
+    let (room, bytes) = (i64::from(Target::of(c.arch).block_shared), plan.bytes(c));
+    if bytes > room {
+        return wrong(
+            "stages",
+            format!("{} stages take {bytes} bytes of shared memory, and a block has {room}", plan.stages),
+            "write fewer stages, or a smaller bk".into(),
+        );
+    }
+    let gathered = plan.gathered(c, plan.at_once(c));
+    if gathered > room {
+        return wrong(
+            "warps",
+            format!(
+                "warps that share K exchange their sums of a tile, {gathered} bytes of shared memory, and a block has {room}"
+            ),
+            "write fewer warps, or smaller bm and bn".into(),
+        );
+    }
+    let threads = plan.mma.threads().unwrap_or(0);
+    let sums = sums(c, plan.tile, threads / parts);
+    if sums > MOST_SUMS {
+        return wrong(
+            "warps",
+            format!(
+                "{} {sums} accumulator registers in each thread, and more than {MOST_SUMS} leave no room for fragments",
+                if threads == i64::from(WARP) {
+                    "1 warp needs".into()
+                } else {
+                    format!("{} warps need", threads / i64::from(WARP))
+                }
+            ),
+            "write more warps, or smaller bm and bn".into(),
+        );
+    }
+    None
+}

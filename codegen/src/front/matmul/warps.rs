@@ -1,0 +1,113 @@
+//! The warps of a product by mma.sync, and how they share a tile.
+
+use tilewright_layout::Layout;
+
+use super::{Config, Reader};
+use crate::build::tiled::TiledMma;
+use crate::source::ast::ExprKind;
+use crate::source::problem::{Problem, Result};
+use crate::thread::atom::{Atom, Effect};
+use crate::values::target::{BLOCK_THREADS, WARP};
+
+/// The warps that the key `warps` asks for.
+pub(super) enum Warps {
+    /// This number of warps.
+    Count(i64),
+    /// Over rows, columns and K.
+    Arranged(Box<TiledMma>),
+}
+
+impl Reader<'_> {
+    /// The warps that the key asks for.
+    pub(super) fn warps(&mut self, c: &Config, row: &'static Atom) -> Result<Option<Warps>> {
+        let Some(expr) = self.find("warps").cloned() else { return Ok(None) };
+        if !matches!(expr.kind, ExprKind::Tuple(_)) {
+            return Ok(Some(Warps::Count(self.positive("warps", 4))));
+        }
+        let layout = self.keys.layout(&expr).ok_or_else(Problem::said)?;
+        let groups = layout.as_layout().cloned().ok_or_else(|| Problem::new("warps have no swizzle"))?;
+        let over_k = if groups.rank() == 3 { groups.mode(2)?.size()? } else { 1 };
+        let own = match (c.a_left, groups.rank()) {
+            (true, 2 | 3) => [groups.mode(0)?, groups.mode(1)?],
+            (false, 2 | 3) => [groups.mode(1)?, groups.mode(0)?],
+            _ => {
+                return Err(Problem::new(format!(
+                    "{groups} does not number warps over rows and columns of C"
+                ))
+                .help("write warps = (2, 4), or warps = (1, 1, 8) for warps that share K"));
+            }
+        };
+        let own = TiledMma::new(row.name, &Layout::from_modes(own)?, 0)?;
+        Ok(Some(Warps::Arranged(Box::new(own.over_k(over_k)?))))
+    }
+}
+
+impl Config {
+    /// The least rows and columns of instructions that a warp multiplies: for 4-bit numbers in the right operand, two
+    /// fragments are converted at once.
+    fn least(&self, row: &Atom) -> Result<[i64; 2]> {
+        let Effect::Mma { m, n, .. } = row.effect else { return Err(Problem::new("not a matrix product")) };
+        Ok([m.into(), if self.packed.is_some() && self.a_left { 2 * i64::from(n) } else { n.into() }])
+    }
+
+    /// Arranges `warps` warps over the tile of both operands.
+    pub(super) fn arranged(&self, row: &'static Atom, sides: [i64; 2], warps: i64) -> Result<TiledMma> {
+        let best = TiledMma::arranged(row, sides, warps)?;
+        let [m, n] = self.least(row)?;
+        if (sides[1] / best.groups.mode(1)?.size()?) % n == 0 {
+            return Ok(best);
+        }
+        let fits = |over: &i64| {
+            warps % over == 0 && sides[0] % (over * m) == 0 && sides[1] % (warps / over * n) == 0
+        };
+        let over = (1..=warps).rev().find(fits);
+        let over = over.ok_or_else(|| Problem::new(format!("{warps} warps cannot share such a tile")))?;
+        TiledMma::new(row.name, &Layout::compact((over, warps / over))?, 0)
+    }
+}
+
+/// Warps as the key arranges them, if they share the tile evenly and a block has room for them; or an error in terms of the keys.
+pub(super) fn sharing(c: &Config, mma: TiledMma, tile: [i64; 3]) -> Result<TiledMma> {
+    let most = i64::from(BLOCK_THREADS / WARP);
+    let warps = mma.groups.size()?;
+    if warps > most {
+        let message = format!("a block has at most {most} warps, and these are {warps}");
+        return Err(Problem::new(message).help(format!("write {most} warps or fewer")));
+    }
+    let (least, sides) = (c.least(mma.row)?, c.operands_of(tile));
+    // The transposed product swaps rows and columns.
+    let names =
+        if c.a_left { [("rows", "bm"), ("columns", "bn")] } else { [("columns", "bn"), ("rows", "bm")] };
+    for (mode, (along, key)) in names.into_iter().enumerate() {
+        let (over, least, side) = (mma.groups.mode(mode)?.size()?, least[mode], sides[mode]);
+        if side % (over * least) != 0 {
+            let count = if over == 1 { "1 warp has".into() } else { format!("{over} warps share") };
+            let message =
+                format!("{count} the {along} of a tile of C, {least} of them at once, and {key} is {side}");
+            let nearest = (side / (over * least)).max(1) * over * least;
+            return Err(Problem::new(message).help(format!("write {key} = {nearest}, or other warps")));
+        }
+    }
+    Ok(mma)
+}
+
+/// Warps arranged over the rows and columns of a tile, and over K where these are too few; or an error in terms of the keys.
+pub(super) fn arranged(c: &Config, row: &'static Atom, tile: [i64; 3], warps: i64) -> Result<TiledMma> {
+    let (sides, [m, n]) = (c.operands_of(tile), c.least(row)?);
+    let over_k = |parts: i64| {
+        let k = TiledMma::arranged(row, [m, n], 1).ok()?.shape()[2];
+        let fits = warps % parts == 0 && tile[2] % (k * parts) == 0;
+        c.arranged(row, sides, warps / parts).ok()?.over_k(parts).ok().filter(|_| fits)
+    };
+    // Warps that share K would have sums with different scales.
+    let most = if c.block_scales { 1 } else { 8 };
+    let found = [1, 2, 4, 8].into_iter().filter(|parts| *parts <= most).find_map(over_k);
+    found.ok_or_else(|| {
+        // The transposed product swaps rows and columns.
+        let (m, n) = if c.a_left { (m, n) } else { (n, m) };
+        let count =
+            if warps == 1 { "1 warp cannot compute".into() } else { format!("{warps} warps cannot share") };
+        Problem::new(format!("{count} a tile of {}x{} by products of {m}x{n}", tile[0], tile[1]))
+            .help(format!("write bm and bn as multiples of {m} and {n}, at least one product for each warp"))
+    })
+}

@@ -1,0 +1,417 @@
+//! A recursive descent parser from text to keys and values. Every part gets a number and a range of the text.
+
+use std::ops::Range;
+
+use crate::source::ast::{Arg, Binary, Expr, ExprKind, Name, Pattern, Span, Unary};
+use crate::source::diagnostic::Diagnostic;
+use crate::values::limits::{DEEPEST, LONGEST_CHAIN};
+
+/// A mistake and its range; the diagnostic's own span is not set.
+pub(super) type Wrong = (Range<usize>, Diagnostic);
+type Result<T> = std::result::Result<T, Wrong>;
+
+/// Operators by Rust's precedence, loosest first; longer ones before their prefixes.
+const OPERATORS: [&[(&str, Binary)]; 9] = [
+    &[("||", Binary::Or)],
+    &[("&&", Binary::And)],
+    &[
+        ("<=", Binary::Le),
+        (">=", Binary::Ge),
+        ("==", Binary::Eq),
+        ("!=", Binary::Ne),
+        ("<", Binary::Lt),
+        (">", Binary::Gt),
+    ],
+    &[("|", Binary::Or)],
+    &[("^", Binary::Xor)],
+    &[("&", Binary::And)],
+    &[("<<", Binary::Shl), (">>", Binary::Shr)],
+    &[("+", Binary::Add), ("-", Binary::Sub)],
+    &[("*", Binary::Mul), ("/", Binary::Div), ("%", Binary::Rem)],
+];
+
+/// All keys of a text, and the ranges of their spans. The first span is `base`.
+pub(super) fn args(text: &str, base: u32) -> Result<(Vec<Arg>, Vec<Range<usize>>)> {
+    let mut reader = Reader { text, at: 0, base, places: Vec::new(), depth: 0 };
+    let mut args = Vec::new();
+    while !reader.rest().is_empty() {
+        args.push(reader.pair()?);
+        reader.take(",");
+    }
+    Ok((args, reader.places))
+}
+
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    base: u32,
+    places: Vec<Range<usize>>,
+    depth: u32,
+}
+
+impl<'t> Reader<'t> {
+    /// The rest, without leading blanks.
+    fn rest(&mut self) -> &'t str {
+        let rest = &self.text[self.at..];
+        let trimmed = rest.trim_start();
+        self.at += rest.len() - trimmed.len();
+        trimmed
+    }
+
+    fn take(&mut self, sign: &str) -> bool {
+        let found = self.rest().starts_with(sign);
+        if found {
+            self.at += sign.len();
+        }
+        found
+    }
+
+    /// An operator that is no part of a longer one.
+    fn take_operator(&mut self, sign: &str) -> bool {
+        let rest = self.rest();
+        let longer = ["||", "&&", "<<", ">>"].into_iter().any(|long| long != sign && rest.starts_with(long));
+        !longer && self.take(sign)
+    }
+
+    /// A word, if it comes next.
+    fn take_word(&mut self, word: &str) -> bool {
+        let start = self.at;
+        let found = self.word().is_some_and(|(next, _)| next == word);
+        if !found {
+            self.at = start;
+        }
+        found
+    }
+
+    /// A letter or `_`, then letters, digits and `_`.
+    fn word(&mut self) -> Option<(&'t str, Range<usize>)> {
+        let rest = self.rest();
+        let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let starts = rest.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
+        (starts && &rest[..end] != "_").then(|| {
+            let place = self.at..self.at + end;
+            self.at += end;
+            (&rest[..end], place)
+        })
+    }
+
+    fn span(&mut self, place: Range<usize>) -> Span {
+        self.places.push(place);
+        Span(self.base + self.places.len() as u32 - 1)
+    }
+
+    fn made(&mut self, from: usize, kind: ExprKind) -> Expr {
+        let place = from..self.text[..self.at].trim_end().len().max(from);
+        Expr { span: self.span(place), kind }
+    }
+
+    /// A parse error: something else is expected here.
+    fn wrong<T>(&mut self, what: &str, help: &str) -> Result<T> {
+        let rest = self.rest();
+        let word = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+        let first = rest.chars().next().map_or(0, char::len_utf8);
+        let message = match rest.chars().next() {
+            None => format!("{what} is missing at the end"),
+            Some(_) => format!("{what} is expected here"),
+        };
+        let at = self.at..self.at + word.max(first);
+        Err((at, Diagnostic::error(Span::default(), message).help(help)))
+    }
+
+    /// A parse error: this is too much.
+    fn refused<T>(&self, what: String, help: &str) -> Result<T> {
+        let first = self.text[self.at..].chars().next().map_or(0, char::len_utf8);
+        Err((self.at..self.at + first, Diagnostic::error(Span::default(), what).help(help)))
+    }
+
+    fn pair(&mut self) -> Result<Arg> {
+        let Some((name, place)) = self.word() else {
+            return self.wrong("a key", "write `key=value`, such as `bm=128`");
+        };
+        if self.rest().starts_with("==") || !self.take("=") {
+            let said = Diagnostic::error(Span::default(), format!("`{name}` has no value"));
+            return Err((place, said.help(format!("write `{name}=…`"))));
+        }
+        if self.rest().is_empty() {
+            let said = Diagnostic::error(Span::default(), format!("`{name}` has no value"));
+            return Err((place, said.help(format!("write `{name}=…`"))));
+        }
+        let name = Name { text: name.to_owned(), span: self.span(place) };
+        let value = if self.begins_keys() { self.keys(&name)? } else { self.value()? };
+        Ok(Arg { name: Some(name), value })
+    }
+
+    /// Do keys in parentheses come next: `(values=(4,4) vec=4)`?
+    fn begins_keys(&mut self) -> bool {
+        let start = self.at;
+        let begins = self.take("(") && self.word().is_some() && {
+            let rest = self.rest();
+            rest.starts_with('=') && !rest.starts_with("==")
+        };
+        self.at = start;
+        begins
+    }
+
+    /// Keys in parentheses, as a call of the key that has them.
+    fn keys(&mut self, of: &Name) -> Result<Expr> {
+        self.deeper(|reader| {
+            reader.rest();
+            let (from, mut args) = (reader.at, Vec::new());
+            reader.take("(");
+            while !reader.take(")") {
+                if reader.rest().is_empty() {
+                    return reader.wrong("`)`", "close the parenthesis");
+                }
+                args.push(reader.pair()?);
+                reader.take(",");
+            }
+            Ok(reader.made(from, ExprKind::Call { function: of.clone(), types: Vec::new(), args }))
+        })
+    }
+
+    /// An expression, a closure, or a layout: a shape and a stride.
+    fn value(&mut self) -> Result<Expr> {
+        self.deeper(|reader| {
+            reader.rest();
+            let from = reader.at;
+            if reader.take("|") {
+                return reader.closure(from);
+            }
+            let shape = reader.operators(0)?;
+            if !reader.take(":") {
+                return Ok(shape);
+            }
+            let stride = Some(Box::new(reader.operators(0)?));
+            Ok(reader.made(from, ExprKind::Layout { shape: Box::new(shape), stride }))
+        })
+    }
+
+    /// One level of nesting more.
+    fn deeper(&mut self, read: impl FnOnce(&mut Self) -> Result<Expr>) -> Result<Expr> {
+        if self.depth == DEEPEST {
+            return self.wrong(&format!("at most {DEEPEST} levels of parentheses"), "give it fewer");
+        }
+        self.depth += 1;
+        let value = read(self)?;
+        self.depth -= 1;
+        Ok(value)
+    }
+
+    fn closure(&mut self, from: usize) -> Result<Expr> {
+        let mut params = Vec::new();
+        while !self.take("|") {
+            let Some((name, place)) = self.word() else {
+                return self.wrong("the name of an argument, or `|`,", "write `|x| max(x, 0.0)`");
+            };
+            params.push(Pattern::Name(Name { text: name.to_owned(), span: self.span(place) }));
+            self.take(",");
+        }
+        let body = Box::new(self.value()?);
+        Ok(self.made(from, ExprKind::Closure { params, body }))
+    }
+
+    fn operators(&mut self, level: usize) -> Result<Expr> {
+        let Some(row) = OPERATORS.get(level) else { return self.unary() };
+        self.rest();
+        let from = self.at;
+        let mut left = self.operators(level + 1)?;
+        let mut links = 0;
+        while let Some((_, op)) = row.iter().find(|(sign, _)| self.take_operator(sign)) {
+            links += 1;
+            if links > LONGEST_CHAIN {
+                let what = format!("this chain has more than {LONGEST_CHAIN} operators");
+                return self.refused(what, "write a kernel of your own for it: one epilogue is one function");
+            }
+            let right = self.operators(level + 1)?;
+            left = self.made(from, ExprKind::Binary(*op, Box::new(left), Box::new(right)));
+        }
+        Ok(left)
+    }
+
+    /// Operators before a value, and types after it: `-x as f32` converts `-x`.
+    fn unary(&mut self) -> Result<Expr> {
+        self.rest();
+        let from = self.at;
+        let sign = match () {
+            () if self.take("-") => Some(Unary::Neg),
+            () if self.take("!") => Some(Unary::Not),
+            () => None,
+        };
+        let mut made = self.primary()?;
+        if let Some(sign) = sign {
+            made = self.made(from, ExprKind::Unary(sign, Box::new(made)));
+        }
+        while self.take_word("as") {
+            let Some((elem, place)) = self.word() else {
+                return self.wrong("a type", "write `x as f32`");
+            };
+            let elem = Name { text: elem.to_owned(), span: self.span(place) };
+            made = self.made(from, ExprKind::Cast(Box::new(made), elem));
+        }
+        Ok(made)
+    }
+
+    /// What stands behind `if`: a condition and two blocks.
+    fn choice(&mut self, from: usize) -> Result<Expr> {
+        let help = "write `if x > 0.0 { x } else { 0.0 }`";
+        let condition = Box::new(self.value()?);
+        let then = Box::new(self.block(help)?);
+        if !self.take_word("else") {
+            return self.wrong("`else`", help);
+        }
+        self.rest();
+        let start = self.at;
+        let other = Box::new(match self.take_word("if") {
+            true => self.deeper(|reader| reader.choice(start))?,
+            false => self.block(help)?,
+        });
+        Ok(self.made(from, ExprKind::If { condition, then, other }))
+    }
+
+    /// `{ let y = x * x; y + 1.0 }`
+    fn block(&mut self, help: &str) -> Result<Expr> {
+        self.rest();
+        let from = self.at;
+        if !self.take("{") {
+            return self.wrong("`{`", help);
+        }
+        let mut lets = Vec::new();
+        while self.take_word("let") {
+            let Some((name, place)) = self.word() else {
+                return self.wrong("a name", "write `let y = x * x;`");
+            };
+            let name = Pattern::Name(Name { text: name.to_owned(), span: self.span(place) });
+            if !self.take("=") {
+                return self.wrong("`=`", "write `let y = x * x;`");
+            }
+            lets.push((name, self.value()?));
+            if !self.take(";") {
+                return self.wrong("`;`", "write `let y = x * x;`");
+            }
+        }
+        let value = self.value()?;
+        if !self.take("}") {
+            return self.wrong("`}`", "close the block");
+        }
+        match lets.is_empty() {
+            true => Ok(value),
+            false => Ok(self.made(from, ExprKind::Block { lets, value: Box::new(value) })),
+        }
+    }
+
+    fn primary(&mut self) -> Result<Expr> {
+        let rest = self.rest();
+        let from = self.at;
+        if rest.starts_with(|c: char| c.is_ascii_digit()) {
+            return self.number(from);
+        }
+        if self.take("(") {
+            return self.tuple(from);
+        }
+        if rest.starts_with('{') {
+            return self.block("");
+        }
+        if let Some(text) = rest.strip_prefix('"')
+            && let Some(end) = text.find('"')
+        {
+            self.at += end + 2;
+            return Ok(self.made(from, ExprKind::Str(text[..end].to_owned())));
+        }
+        let Some((name, place)) = self.word() else {
+            return self
+                .wrong("a value", "write a number, a word, a layout `(8,8):(8,1)` or a closure `|x| …`");
+        };
+        if name == "layout" && self.take("!") {
+            if !self.take("(") {
+                return self.wrong("`(`", "write `layout!((8,8) : (8,1))`");
+            }
+            let inner = self.value()?;
+            self.close()?;
+            return Ok(match inner.kind {
+                ExprKind::Layout { .. } => inner,
+                _ => self.made(from, ExprKind::Layout { shape: Box::new(inner), stride: None }),
+            });
+        }
+        if name == "if" {
+            return self.choice(from);
+        }
+        if self.rest().starts_with("::") {
+            let mut path = name.to_owned();
+            while self.take("::") {
+                let Some((name, _)) = self.word() else {
+                    return self.wrong("a name", "write a constant such as `f32::INFINITY`");
+                };
+                path = format!("{path}::{name}");
+            }
+            return Ok(self.made(from, ExprKind::Path(path)));
+        }
+        if self.take("(") {
+            let function = Name { text: name.to_owned(), span: self.span(place) };
+            let args = self.list()?.0.into_iter().map(|value| Arg { name: None, value }).collect();
+            return Ok(self.made(from, ExprKind::Call { function, types: Vec::new(), args }));
+        }
+        let kind = match name {
+            "true" => ExprKind::Bool(true),
+            "false" => ExprKind::Bool(false),
+            _ => ExprKind::Name(name.to_owned()),
+        };
+        Ok(self.made(from, kind))
+    }
+
+    fn number(&mut self, from: usize) -> Result<Expr> {
+        let rest = self.rest();
+        let digits = |text: &str| text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+        let mut end = digits(rest);
+        let whole = end;
+        if rest[end..].starts_with('.') {
+            end += 1 + digits(&rest[end + 1..]);
+        }
+        if let Some(power) = rest[end..].strip_prefix(['e', 'E']) {
+            let signed = power.trim_start_matches(['+', '-']);
+            if signed.starts_with(|c: char| c.is_ascii_digit()) {
+                end += 1 + (power.len() - signed.len()) + digits(signed);
+            }
+        }
+        let text = &rest[..end];
+        let kind = match end == whole {
+            true => text.parse().map(ExprKind::Int).ok(),
+            false => text.parse().map(ExprKind::Float).ok(),
+        };
+        let Some(kind) = kind else {
+            return self.wrong("a number of at most 63 bits", "write a smaller one");
+        };
+        self.at += end;
+        if self.text[self.at..].starts_with(|c: char| c.is_alphabetic() || c == '_') {
+            return self.wrong("a blank between a number and a word", "write `bm=64 bn=64`");
+        }
+        Ok(self.made(from, kind))
+    }
+
+    fn tuple(&mut self, from: usize) -> Result<Expr> {
+        let (mut items, comma) = self.list()?;
+        match (items.len(), comma) {
+            (1, false) => Ok(items.remove(0)),
+            _ => Ok(self.made(from, ExprKind::Tuple(items))),
+        }
+    }
+
+    /// Values up to `)`, and whether a comma stood behind the last.
+    fn list(&mut self) -> Result<(Vec<Expr>, bool)> {
+        let (mut items, mut comma) = (Vec::new(), false);
+        while !self.take(")") {
+            if !items.is_empty() && !comma {
+                return self.wrong("`,` or `)`", "close the parenthesis");
+            }
+            items.push(self.value()?);
+            comma = self.take(",");
+        }
+        Ok((items, comma))
+    }
+
+    fn close(&mut self) -> Result<()> {
+        match self.take(")") {
+            true => Ok(()),
+            false => self.wrong("`)`", "close the parenthesis"),
+        }
+    }
+}

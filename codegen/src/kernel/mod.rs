@@ -1,0 +1,7 @@
+//! The driver, which runs the passes in their order, and kernels as values: carried in a compiled program, printed, explained.
+
+pub mod explain;
+pub(crate) mod generate;
+pub mod kernel_def;
+pub mod kernel_value;
+pub mod text;

@@ -1,0 +1,340 @@
+//! Texts of leaves: numbers, names, lists, layouts.
+
+use tilewright_layout::{Composed, Layout, Obligation, Symbol, Tuple, Value};
+
+use super::{Reader, Result, Text, Writer, read_field, records, variants, write_field};
+use crate::thread::atom::Atom;
+use crate::thread::atoms;
+use crate::thread::{Bin, Cmp, Scope, Un, Unroll};
+use crate::values::elem::Elem;
+use crate::values::number::Number;
+
+/// Writes `(part, part)`.
+pub(super) fn call(to: &mut Writer, parts: &[&dyn Fn(&mut Writer)]) {
+    for (at, part) in parts.iter().enumerate() {
+        to.raw(if at == 0 { "(" } else { ", " });
+        part(to);
+    }
+    to.raw(")");
+}
+
+/// Reads a part of `(part, part)`.
+pub(super) fn part<T: Text>(from: &mut Reader<'_>, first: &mut bool) -> Result<T> {
+    from.needs(if *first { "(" } else { "," })?;
+    *first = false;
+    T::read(from)
+}
+
+impl Reader<'_> {
+    /// An integer of a type.
+    pub(super) fn number<T: std::str::FromStr>(&mut self) -> Result<T> {
+        let rest = self.rest();
+        let sign = usize::from(rest.starts_with('-'));
+        let digits = rest[sign..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - sign);
+        match rest[..sign + digits].parse() {
+            Ok(n) => {
+                self.at += sign + digits;
+                Ok(n)
+            }
+            Err(_) => Err(self.wrong("an integer")),
+        }
+    }
+}
+
+macro_rules! integers {
+    ($($ty:ident)*) => {$(
+        impl Text for $ty {
+            fn write(&self, to: &mut Writer) {
+                to.raw(&self.to_string());
+            }
+
+            fn read(from: &mut Reader<'_>) -> Result<$ty> {
+                from.number()
+            }
+        }
+    )*};
+}
+
+integers! { u8 u32 i32 i64 usize }
+
+impl Text for bool {
+    fn write(&self, to: &mut Writer) {
+        to.raw(if *self { "true" } else { "false" });
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<bool> {
+        match from.peek() {
+            "true" | "false" => Ok(from.word() == "true"),
+            _ => Err(from.wrong("true or false")),
+        }
+    }
+}
+
+impl Text for String {
+    fn write(&self, to: &mut Writer) {
+        to.raw(&format!("{self:?}"));
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<String> {
+        if !from.takes("\"") {
+            return Err(from.wrong("a name in quotes"));
+        }
+        let mut text = String::new();
+        let rest = from.rest();
+        let mut left = rest.char_indices();
+        while let Some((at, c)) = left.next() {
+            match c {
+                '"' => {
+                    from.at += at + 1;
+                    return Ok(text);
+                }
+                '\\' => text.extend(match left.next().map(|(_, c)| c) {
+                    Some('n') => Some('\n'),
+                    Some('t') => Some('\t'),
+                    other => other,
+                }),
+                c => text.push(c),
+            }
+        }
+        Err(from.wrong("a closing quote"))
+    }
+}
+
+impl<T: Text> Text for Option<T> {
+    fn write(&self, to: &mut Writer) {
+        match self {
+            Some(value) => value.write(to),
+            None => to.raw("_"),
+        }
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Option<T>> {
+        if from.takes_word("_") { Ok(None) } else { T::read(from).map(Some) }
+    }
+}
+
+impl<T: Text> Text for Vec<T> {
+    fn write(&self, to: &mut Writer) {
+        if T::LINES {
+            to.raw("{");
+            to.indent += 1;
+            for value in self {
+                to.new_line();
+                value.write(to);
+            }
+            to.indent -= 1;
+            to.new_line();
+            return to.raw("}");
+        }
+        to.raw("[");
+        for (at, value) in self.iter().enumerate() {
+            to.raw(if at > 0 { ", " } else { "" });
+            value.write(to);
+        }
+        to.raw("]");
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Vec<T>> {
+        let (open, close) = if T::LINES { ("{", "}") } else { ("[", "]") };
+        from.needs(open)?;
+        let mut values = Vec::new();
+        while !from.takes(close) {
+            if !T::LINES && !values.is_empty() {
+                from.needs(",")?;
+            }
+            values.push(T::read(from)?);
+        }
+        Ok(values)
+    }
+}
+
+impl<T: Text, const N: usize> Text for [T; N] {
+    fn write(&self, to: &mut Writer) {
+        to.raw("[");
+        for (at, value) in self.iter().enumerate() {
+            to.raw(if at > 0 { ", " } else { "" });
+            value.write(to);
+        }
+        to.raw("]");
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<[T; N]> {
+        from.needs("[")?;
+        let mut values = Vec::new();
+        for at in 0..N {
+            if at > 0 {
+                from.needs(",")?;
+            }
+            values.push(T::read(from)?);
+        }
+        from.needs("]")?;
+        values.try_into().map_err(|_| from.wrong(format!("{N} values")))
+    }
+}
+
+impl<A: Text, B: Text> Text for (A, B) {
+    fn write(&self, to: &mut Writer) {
+        call(to, &[&|to| self.0.write(to), &|to| self.1.write(to)]);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<(A, B)> {
+        let mut first = true;
+        let pair = (part(from, &mut first)?, part(from, &mut first)?);
+        from.needs(")")?;
+        Ok(pair)
+    }
+}
+
+impl<A: Text, B: Text, C: Text> Text for (A, B, C) {
+    fn write(&self, to: &mut Writer) {
+        call(to, &[&|to| self.0.write(to), &|to| self.1.write(to), &|to| self.2.write(to)]);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<(A, B, C)> {
+        let mut first = true;
+        let all = (part(from, &mut first)?, part(from, &mut first)?, part(from, &mut first)?);
+        from.needs(")")?;
+        Ok(all)
+    }
+}
+
+impl<T: Text> Text for Box<T> {
+    fn write(&self, to: &mut Writer) {
+        (**self).write(to);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Box<T>> {
+        T::read(from).map(Box::new)
+    }
+}
+
+impl Text for Number {
+    fn write(&self, to: &mut Writer) {
+        to.raw(&self.to_string());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Number> {
+        let rest = from.rest();
+        let part = |c: char| c.is_ascii_alphanumeric() || "+-.".contains(c);
+        let text = &rest[..rest.find(|c| !part(c)).unwrap_or(rest.len())];
+        let number = match text.parse::<i128>() {
+            Ok(n) => Some(Number::Int(n)),
+            Err(_) => text.parse().ok().map(Number::Float),
+        };
+        match number {
+            Some(number) => {
+                from.at += text.len();
+                Ok(number)
+            }
+            None => Err(from.wrong("a number")),
+        }
+    }
+}
+
+/// Reads what the layout crate prints.
+fn of_layouts<T>(
+    from: &mut Reader<'_>,
+    what: &'static str,
+    read: impl FnOnce(&mut tilewright_layout::Reader<'_>) -> Option<T>,
+) -> Result<T> {
+    let rest = from.rest();
+    let mut reader = tilewright_layout::Reader::new(what, rest);
+    match read(&mut reader) {
+        Some(value) => {
+            from.at += rest.len() - reader.rest().len();
+            Ok(value)
+        }
+        None => Err(from.wrong(format!("a {what}"))),
+    }
+}
+
+impl Text for Layout {
+    fn write(&self, to: &mut Writer) {
+        to.raw(&self.to_string());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Layout> {
+        of_layouts(from, "layout", |reader| reader.layout().ok())
+    }
+}
+
+impl Text for Composed {
+    fn write(&self, to: &mut Writer) {
+        to.raw(&self.to_string());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Composed> {
+        of_layouts(from, "layout", |reader| reader.composed().ok())
+    }
+}
+
+impl Text for Value {
+    fn write(&self, to: &mut Writer) {
+        to.raw(&self.to_string());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Value> {
+        of_layouts(from, "size", |reader| reader.tuple().ok().and_then(|tuple: Tuple| tuple.as_leaf()))
+    }
+}
+
+impl Text for Symbol {
+    fn write(&self, to: &mut Writer) {
+        to.raw(self.name());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Symbol> {
+        match from.word() {
+            "" => Err(from.wrong("a name")),
+            name => Ok(Symbol::new(name)),
+        }
+    }
+}
+
+impl Text for Elem {
+    fn write(&self, to: &mut Writer) {
+        to.raw(self.name());
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<Elem> {
+        let name = from.peek();
+        let elem = Elem::named(name).ok_or_else(|| from.wrong("an element type"))?;
+        from.word();
+        Ok(elem)
+    }
+}
+
+impl Text for &'static Atom {
+    fn write(&self, to: &mut Writer) {
+        to.raw(self.name);
+    }
+
+    fn read(from: &mut Reader<'_>) -> Result<&'static Atom> {
+        let name = from.peek();
+        let row = atoms::find(name).ok_or_else(|| from.wrong("an instruction"))?;
+        from.word();
+        Ok(row)
+    }
+}
+
+records! {
+    Obligation { divisor, of }
+}
+
+variants! {
+    Un {
+        "neg" Neg, "abs" Abs, "exp" Exp, "exp2" Exp2, "log" Log, "log2" Log2, "recip" Recip, "sqrt" Sqrt,
+        "rsqrt" Rsqrt, "tanh" Tanh, "sin" Sin, "cos" Cos, "erf" Erf, "gelu" Gelu, "floor" Floor, "ceil" Ceil,
+        "trunc" Trunc, "round" Round, "round_even" RoundEven, "count_ones" CountOnes, "leading_zeros" LeadingZeros, "apart" Apart,
+        "not" Not,
+    }
+    Bin {
+        "add" Add, "sub" Sub, "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max, "and" And, "or" Or,
+        "xor" Xor, "shl" Shl, "shr" Shr, "pow" Pow, "copy_sign" CopySign, "mul_high" MulHigh,
+    }
+    Cmp { "lt" Lt, "le" Le, "eq" Eq, "ne" Ne }
+    Scope {
+        "thread" Thread, "warp" Warp, "warpgroup" Warpgroup, "block" Block, "cluster" Cluster, "grid" Grid,
+    }
+    Unroll { "no" No, "by" By(times), "full" Full }
+}

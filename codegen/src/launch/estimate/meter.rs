@@ -1,0 +1,495 @@
+//! Reads a thread program, and adds up the load of its statements. It knows no sizes of a launch.
+
+use std::collections::{HashMap, HashSet};
+
+use tilewright_layout::Value;
+
+use super::device;
+use super::load::{Load, Parts};
+use crate::thread::atom::{Done, Effect, OperandKind};
+use crate::thread::index::{Int, Ix};
+use crate::thread::mention;
+use crate::thread::scope::Scope;
+use crate::thread::visit::Access;
+use crate::thread::{AtomArg, Kernel, Mem, Op, Param, Space, Stmt, Unroll, Val};
+use crate::values::elem::Elem;
+use crate::values::id::Id;
+use crate::values::operation::{Bin, Un};
+use crate::values::target::{Target, WARP};
+
+/// Where a tile is: accesses with guards are executed inside of tensors alone.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Edges {
+    Inside,
+    Outside,
+}
+
+/// Issue slots of a function that the special function unit begins.
+const SPECIAL: f64 = 9.0;
+
+/// Issue slots that a function takes, the slot of a special function unit included.
+fn slots(of: Un) -> f64 {
+    match of {
+        Un::Gelu | Un::Erf => 24.0,
+        Un::Sin | Un::Cos => 20.0,
+        Un::Exp | Un::Exp2 | Un::Log | Un::Log2 | Un::Recip | Un::Sqrt | Un::Rsqrt | Un::Tanh => SPECIAL,
+        Un::CountOnes | Un::LeadingZeros | Un::Floor | Un::Ceil | Un::Trunc | Un::Round | Un::RoundEven => {
+            2.0
+        }
+        Un::Neg | Un::Abs | Un::Apart | Un::Not => 1.0,
+    }
+}
+
+/// Lanes of a warp.
+const LANES: usize = WARP as usize;
+
+/// Bytes of the widest access of a thread.
+const VECTOR: u32 = 16;
+
+pub(super) struct Meter<'k> {
+    kernel: &'k Kernel,
+    edges: Edges,
+    named: HashMap<Id, Ix>,
+    /// Values of expressions in the lanes of a warp.
+    lanes: HashMap<Ix, [i64; LANES]>,
+    /// Variables that are numbers once loops are written out.
+    folded: HashSet<Id>,
+    /// The clock of a block that is alone, and when elements that were loaded into an array are there.
+    now: f64,
+    arrivals: HashMap<Id, f64>,
+    /// Clocks that were waited for such elements.
+    waited: f64,
+    target: &'static Target,
+}
+
+impl<'k> Meter<'k> {
+    pub(super) fn of(kernel: &'k Kernel, edges: Edges) -> Meter<'k> {
+        Meter {
+            kernel,
+            edges,
+            named: HashMap::new(),
+            lanes: HashMap::new(),
+            folded: HashSet::new(),
+            now: 0.0,
+            arrivals: HashMap::new(),
+            waited: 0.0,
+            target: Target::of(kernel.arch),
+        }
+    }
+
+    /// Is an expression a number once loops are written out?
+    fn is_folded(&self, at: Ix) -> bool {
+        let varies = |int: &Int| match int {
+            Int::Var(id) => !self.folded.contains(id),
+            Int::Param(_) | Int::Thread | Int::Block(_) | Int::Grid(_) | Int::ClusterRank => true,
+            _ => false,
+        };
+        !self.kernel.exprs.any(at, &varies)
+    }
+
+    /// The load of statements that `warps` warps execute.
+    pub(super) fn body(&mut self, body: &[Stmt], warps: f64) -> Option<Parts> {
+        let mut all = Parts::default();
+        for stmt in body {
+            let wait = self.wait(&stmt.op);
+            let before = self.now;
+            let mut one = self.statement(&stmt.op, warps)?;
+            self.now = before + one.once.clocks().max(one.once.latency);
+            one.once.latency += wait;
+            all.then(one);
+        }
+        Some(all)
+    }
+
+    /// Clocks until the elements are there that a statement reads.
+    fn wait(&mut self, op: &Op) -> f64 {
+        let mut ready = self.now;
+        op.each_use(&mut |used| {
+            if let Some((id, access)) = mention::array(used)
+                && access != Access::Write
+                && let Some(arrival) = self.arrivals.get(&id)
+            {
+                ready = ready.max(*arrival);
+            }
+        });
+        let wait = ready - self.now;
+        (self.now, self.waited) = (ready, self.waited + wait);
+        wait
+    }
+
+    /// One statement, its elements being there.
+    fn statement(&mut self, op: &Op, warps: f64) -> Option<Parts> {
+        let once = |load: Load| Some(Parts { once: load, ..Parts::default() });
+        match op {
+            Op::Let(id, value) => {
+                self.named.insert(*id, *value);
+                if self.is_folded(*value) {
+                    self.folded.insert(*id);
+                    return once(Load::default());
+                }
+                once(Load { issued: warps, ..Load::default() })
+            }
+            Op::Set(..) | Op::Arrive { .. } | Op::Leave { .. } | Op::Fence(_) => {
+                once(Load { issued: warps, ..Load::default() })
+            }
+            Op::Take(_, value) | Op::Assign { value, .. } => once(self.value(value).times(warps)),
+            Op::Load { to, from, guard, .. } => {
+                let latency = match from.space {
+                    Space::Global(_) => device::GLOBAL,
+                    Space::Shared(_) => device::SHARED,
+                };
+                self.arrivals.insert(to.reg, self.now + latency);
+                let moved = self.moved(from, to.len, guard.is_some(), warps, true);
+                let remote = f64::from(self.elem(from.space).bytes() * to.len * WARP) * warps;
+                once(Load { remote: if from.peer.is_some() { remote } else { 0.0 }, ..moved })
+            }
+            Op::Store { to, from, guard } => once(self.moved(to, from.len, guard.is_some(), warps, false)),
+            Op::Atomic { to, value, guard, .. } => {
+                let moved = self.moved(to, 1, guard.is_some(), warps, false);
+                once(self.value(value).times(warps).then(moved, 2.0))
+            }
+            Op::Atom { row, args, .. } => {
+                let mut load = Load { issued: warps, ..Load::default() };
+                let group = match row.group {
+                    Scope::Warpgroup => 4.0,
+                    _ => 1.0,
+                };
+                if let Effect::Mma { m, n, k, .. } = row.effect {
+                    let operations = 2.0 * f64::from(m) * f64::from(n) * f64::from(k) * warps / group;
+                    let of = row.operand('a').map_or(Elem::F16, |o| o.elem);
+                    // For warps, Hopper multiplies floats of 8 bits as f16, and converts them.
+                    let converts = group == 1.0 && of.bytes() == 1 && of.is_float() && self.kernel.arch >= 90;
+                    let rate =
+                        if converts { self.tensor_rate(Elem::F16) / 2.0 } else { self.tensor_rate(of) };
+                    load.tensor = operations / rate;
+                    // A warp waits for its own products and for the other products of its scheduler's tensor core.
+                    let (least, own) = match group > 1.0 {
+                        true => (device::WGMMA, load.tensor),
+                        false => (device::MMA, load.tensor * (device::ISSUE / warps).min(1.0)),
+                    };
+                    load.latency = least + own * device::EXPOSED;
+                }
+                for (operand, arg) in row.operands.iter().zip(args) {
+                    match (operand.kind, arg) {
+                        (_, AtomArg::Map { param, .. }) => {
+                            // One elected thread copies. Parts of a line that are stored together are one.
+                            let (rows, bytes) = self.box_rows(*param);
+                            if row.done == Done::Queue(crate::thread::scope::Queue::Bulk) {
+                                load.stored += bytes;
+                            } else {
+                                let shared = row.operand('k').is_some();
+                                let blocks = f64::from(self.kernel.launch.cluster.iter().product::<u32>());
+                                load.rows += rows;
+                                load.received += if shared { rows * (blocks - 1.0) } else { 0.0 };
+                            }
+                        }
+                        (OperandKind::GlobalAddress, AtomArg::At(at)) => {
+                            let own = self.accessed(at, operand.address_bytes() as u32, true).times(warps);
+                            load = load.beside(Load { issued: 0.0, ..own }, 1.0);
+                        }
+                        (OperandKind::SharedAddress, AtomArg::At(_)) => {
+                            load.wavefronts += warps * 4.0;
+                        }
+                        _ => {}
+                    }
+                }
+                once(load)
+            }
+            Op::Sync(_) => once(Load { issued: warps, latency: device::BARRIER, ..Load::default() }),
+            Op::Await { .. } | Op::AwaitFlag { .. } => {
+                once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() })
+            }
+            Op::WaitQueue { .. } => once(Load { issued: warps, ..Load::default() }),
+            Op::For { var, from, to, step, unroll, body } => {
+                if *unroll == Unroll::Full {
+                    self.folded.insert(*var);
+                }
+                let waited = self.waited;
+                let inner = self.body(body, warps)?;
+                let overhead = if *unroll == Unroll::Full { 0.0 } else { 2.0 * warps };
+                let inner_once = Load { issued: inner.once.issued + overhead, ..inner.once };
+                let exprs = &self.kernel.exprs;
+                // The rest of a loop that is written out in part has half of its iterations on average.
+                let count = |at: Ix| match exprs.get(at).int {
+                    Int::Rem(_, by) => exprs.constant(by).map(|by| by / 2),
+                    _ => exprs.constant(at),
+                };
+                if let (Some(from), Some(to)) = (count(*from), count(*to)) {
+                    let times = ((to - from).max(0) as f64 / (*step).max(1) as f64).ceil();
+                    // Loads of a loop that is written out wait together.
+                    let together = if *unroll == Unroll::Full { self.waited - waited } else { 0.0 };
+                    let each = Load { latency: inner_once.latency - together, ..inner_once };
+                    let once = Load { latency: together, ..Load::default() }.then(each, times);
+                    let loops =
+                        inner.loops.into_iter().map(|(of, load)| (of, Load::default().then(load, times)));
+                    return Some(Parts { once, loops: loops.collect(), ..Parts::default() });
+                }
+                match self.size(*to) {
+                    // The tiles of a persistent kernel: one block's tiles count.
+                    _ if self.kernel.launch.persistent && !inner.loops.is_empty() => Some(inner),
+                    Some(times) if *step == 1 && inner.loops.is_empty() => {
+                        let once = Load { latency: 0.0, ..Load::default().beside(inner.omitted, -1.0) };
+                        Some(Parts { once, loops: vec![(times, inner_once)], ..Parts::default() })
+                    }
+                    None if self.kernel.launch.persistent => Some(inner),
+                    _ => None,
+                }
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let (then, other) = (self.body(then, warps)?, self.body(other, warps)?);
+                let weight =
+                    |parts: &Parts| parts.once.size() + parts.loops.iter().map(|of| of.1.size()).sum::<f64>();
+                let mut most = if weight(&then) >= weight(&other) { then } else { other };
+                if let Op::If { cond, .. } = op {
+                    most.omitted = Load::default().beside(most.once, self.ahead(*cond));
+                }
+                Some(most)
+            }
+            Op::Roles(roles) => {
+                let mut all = Parts::default();
+                for role in roles {
+                    let own = self.body(&role.body, f64::from(role.warps.1 - role.warps.0))?;
+                    all.join(own, Load::beside);
+                }
+                Some(all)
+            }
+            Op::Elect(scope, body) => {
+                let elected = match scope {
+                    Scope::Thread | Scope::Warp => warps,
+                    Scope::Warpgroup => (warps / 4.0).max(1.0),
+                    _ => 1.0,
+                };
+                let mut all = self.body(body, elected)?;
+                if *scope == Scope::Warpgroup {
+                    // Each one stores a tile of its own.
+                    all.once.stored *= elected;
+                }
+                Some(all)
+            }
+            Op::Comment(_)
+            | Op::Commit(_)
+            | Op::Pin(_)
+            | Op::AwaitPrevious
+            | Op::StartNext
+            | Op::InitBarriers(_) => once(Load::default()),
+        }
+    }
+
+    /// How many iterations before a loop's end a condition becomes false: 3 for `k + 3 < steps`.
+    fn ahead(&self, cond: Ix) -> f64 {
+        let exprs = &self.kernel.exprs;
+        let Int::Lt(at, _) = exprs.get(cond).int else { return 0.0 };
+        let Int::Add(a, b) = exprs.get(at).int else { return 0.0 };
+        let is_variable = |at: Ix| matches!(exprs.get(at).int, Int::Var(_));
+        let iterations = exprs.constant(b).filter(|_| is_variable(a));
+        iterations.or(exprs.constant(a).filter(|_| is_variable(b))).map_or(0.0, |n| n.max(0) as f64)
+    }
+
+    /// A load or a store of `len` elements by each thread: its instruction, the address, and a guard.
+    fn moved(&mut self, at: &Mem, len: u32, guarded: bool, warps: f64, loads: bool) -> Load {
+        let size = self.elem(at.space).bytes();
+        let guard = if guarded { device::GUARD } else { 0.0 };
+        match at.space {
+            Space::Global(_) if guarded && self.edges == Edges::Outside => {
+                Load { issued: guard * warps, ..Load::default() }
+            }
+            Space::Global(_) => {
+                let own = self.accessed(at, size * len, loads).times(warps);
+                Load { issued: own.issued + guard * warps, ..own }
+            }
+            Space::Shared(_) => {
+                let bytes = f64::from(size * len * WARP) * warps;
+                let wavefronts = (bytes / device::ROW).max(warps);
+                let latency = if loads { device::LOAD } else { 0.0 };
+                Load { issued: (2.0 + guard) * warps, wavefronts, latency, ..Load::default() }
+            }
+        }
+    }
+
+    /// An access of a warp to global memory: each lane moves `bytes` bytes from an element on.
+    fn accessed(&mut self, at: &Mem, bytes: u32, loads: bool) -> Load {
+        let exprs = &self.kernel.exprs;
+        let wide = if exprs.get(at.index).is_narrow() { 0.0 } else { device::WIDE };
+        let wraps = exprs.any(at.index, &|int: &Int| matches!(int, Int::Wrap(..)));
+        let wrap = if wraps { device::WRAP } else { 0.0 };
+        let moved = self.sectors(at, bytes.into()) as f64 * device::SECTOR as f64;
+        let of = |of: bool| if of { moved } else { 0.0 };
+        Load {
+            issued: device::ACCESS + wide + wrap,
+            accesses: 1.0,
+            loaded: of(loads),
+            vectors: of(loads && bytes >= VECTOR),
+            stored: of(!loads),
+            ..Load::default()
+        }
+    }
+
+    /// Sectors that such an access moves.
+    fn sectors(&mut self, at: &Mem, bytes: i64) -> usize {
+        let size = i64::from(self.elem(at.space).bytes());
+        let sectors = self.lanes(at.index).into_iter().flat_map(|first| {
+            let from = first.wrapping_mul(size);
+            [from, from.wrapping_add(bytes - 1)].map(|byte| byte.div_euclid(device::SECTOR))
+        });
+        sectors.collect::<HashSet<i64>>().len()
+    }
+
+    /// The values of an expression in the lanes of the first warp of the first block, at the beginning of loops. Sizes are large.
+    fn lanes(&mut self, at: Ix) -> [i64; LANES] {
+        if let Some(known) = self.lanes.get(&at) {
+            return *known;
+        }
+        let int = self.kernel.exprs.get(at).int.clone();
+        let all = match int {
+            Int::Const(n) => [n; LANES],
+            Int::Thread => std::array::from_fn(|lane| lane as i64),
+            Int::Var(id) => match self.named.get(&id) {
+                Some(value) => self.lanes(*value),
+                None => [0; LANES],
+            },
+            Int::Param(_) => [1 << 20; LANES],
+            Int::Block(_) | Int::ClusterRank => [0; LANES],
+            Int::Grid(_) => [1; LANES],
+            int => {
+                let parts: Vec<[i64; LANES]> = int.parts().into_iter().map(|part| self.lanes(part)).collect();
+                std::array::from_fn(|lane| {
+                    let at = |part: usize| parts[part][lane];
+                    match int {
+                        Int::Add(..) => at(0).wrapping_add(at(1)),
+                        Int::Sub(..) => at(0).wrapping_sub(at(1)),
+                        Int::Mul(..) => at(0).wrapping_mul(at(1)),
+                        Int::Div(..) => at(0).checked_div(at(1)).unwrap_or(0),
+                        Int::Rem(..) => at(0).checked_rem(at(1)).unwrap_or(0),
+                        Int::And(..) => at(0) & at(1),
+                        Int::Or(..) => at(0) | at(1),
+                        Int::Xor(..) => at(0) ^ at(1),
+                        Int::Shl(..) => at(0).wrapping_shl(at(1) as u32),
+                        Int::Shr(..) => at(0).wrapping_shr(at(1) as u32),
+                        Int::Min(..) => at(0).min(at(1)),
+                        Int::Max(..) => at(0).max(at(1)),
+                        Int::Lt(..) => i64::from(at(0) < at(1)),
+                        Int::Within(..) => i64::from((0..at(1)).contains(&at(0))),
+                        Int::Eq(..) => i64::from(at(0) == at(1)),
+                        Int::All(..) => i64::from(at(0) != 0 && at(1) != 0),
+                        Int::Not(..) => i64::from(at(0) == 0),
+                        Int::Select(..) => {
+                            if at(0) != 0 {
+                                at(1)
+                            } else {
+                                at(2)
+                            }
+                        }
+                        _ => at(0),
+                    }
+                })
+            }
+        };
+        self.lanes.insert(at, all);
+        all
+    }
+
+    fn elem(&self, space: Space) -> Elem {
+        match space {
+            Space::Global(id) => match &self.kernel.params[id as usize] {
+                Param::Pointer { elem, .. } => *elem,
+                _ => Elem::F32,
+            },
+            Space::Shared(id) => self.kernel.shared[id as usize].elem,
+        }
+    }
+
+    /// Rows of at most 128 bytes of a box of a bulk copy, and its bytes.
+    fn box_rows(&self, param: Id) -> (f64, f64) {
+        match &self.kernel.params[param as usize] {
+            Param::TensorMap { tensor, tile, .. } => {
+                let bytes = f64::from(self.elem(Space::Global(*tensor)).bytes());
+                let (run, others) = tile.split_first().map_or((1, &tile[..]), |(run, others)| (*run, others));
+                let others: f64 = others.iter().map(|&n| f64::from(n)).product();
+                let row = f64::from(run) * bytes;
+                (others * (row / device::ROW).ceil(), others * row)
+            }
+            _ => (0.0, 0.0),
+        }
+    }
+
+    /// Operations of the tensor cores in a clock, for operands of a type.
+    fn tensor_rate(&self, elem: Elem) -> f64 {
+        let like = match elem {
+            Elem::E4m3 | Elem::E5m2 | Elem::U8 => Elem::I8,
+            Elem::Tf32 | Elem::F32 => Elem::F16,
+            other => other,
+        };
+        let rate = self.target.tensor.iter().find(|(of, _)| *of == like).map_or(1024, |(_, rate)| *rate);
+        let part = if matches!(elem, Elem::Tf32 | Elem::F32) { 0.5 } else { 1.0 };
+        f64::from(rate) * part * device::TENSOR
+    }
+
+    /// The load of a warp that computes a value.
+    fn value(&self, value: &Val) -> Load {
+        let issued = |n: f64| Load { issued: n, ..Load::default() };
+        let all = |of: &[&Val]| of.iter().fold(Load::default(), |sum, of| sum.then(self.value(of), 1.0));
+        match value {
+            Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => Load::default(),
+            Val::Un(with, x) => all(&[x]).then(issued(slots(*with)), 1.0),
+            Val::Bin(Bin::Div, x, y) => all(&[x, y]).then(issued(SPECIAL), 1.0),
+            Val::Cast(_, x) => all(&[x]).then(issued(1.0), 1.0),
+            Val::Bits(_, x) => all(&[x]),
+            Val::Bin(_, x, y) | Val::Cmp(_, x, y) | Val::Guarded(_, x, y) => {
+                all(&[x, y]).then(issued(1.0), 1.0)
+            }
+            Val::Pick(x) => all(&[&x[0], &x[1], &x[2]]).then(issued(1.0), 1.0),
+            Val::ShuffleXor(x, _) => {
+                let shuffle =
+                    Load { issued: 1.0, wavefronts: 1.0, latency: device::SHARED, ..Load::default() };
+                all(&[x]).then(shuffle, 1.0)
+            }
+            Val::Fma(x) => {
+                all(&[&x[0], &x[1], &x[2]]).then(self.multiply_add(self.kernel.type_of(value), 1.0), 1.0)
+            }
+            Val::Product(row, x) => {
+                let own = self.multiply_add(self.kernel.type_of(value), row.multiply_adds().max(1.0));
+                all(&[&x[0], &x[1], &x[2]]).then(own, 1.0)
+            }
+        }
+    }
+
+    /// Multiply-adds of a warp.
+    fn multiply_add(&self, elem: Elem, count: f64) -> Load {
+        let (like, count) = match elem {
+            Elem::F64 | Elem::I32 | Elem::U32 => (elem, count),
+            // In words of 32 bits: three products, and the carry.
+            Elem::I64 | Elem::U64 => (Elem::I32, 4.0 * count),
+            _ => (Elem::F32, count),
+        };
+        let rate = self.target.cores.iter().find(|(of, _)| *of == like).map_or(64, |(_, rate)| *rate);
+        Load { cores: f64::from(WARP) * count / f64::from(rate), issued: 1.0, ..Load::default() }
+    }
+
+    /// The size that an expression is, but for a constant that is added.
+    fn size(&self, at: Ix) -> Option<Value> {
+        let exprs = &self.kernel.exprs;
+        match &exprs.get(at).int {
+            Int::Const(n) => Some(Value::Int(*n)),
+            Int::Param(id) => match &self.kernel.params[*id as usize] {
+                Param::Int { symbol, .. } => Some(Value::Sym { times: 1, of: *symbol, over: 1 }),
+                _ => None,
+            },
+            Int::Var(id) => self.size(*self.named.get(id)?),
+            Int::Add(a, b) | Int::Sub(a, b) => match (exprs.constant(*a), exprs.constant(*b)) {
+                (None, Some(_)) => self.size(*a),
+                (Some(_), None) => self.size(*b),
+                _ => None,
+            },
+            Int::Div(a, by) => self.size(*a)?.ceil_div(exprs.constant(*by)?),
+            Int::Shr(a, by) => self.size(*a)?.ceil_div(1 << exprs.constant(*by)?.clamp(0, 31)),
+            Int::Mul(a, by) => match (exprs.constant(*a), exprs.constant(*by)) {
+                (None, Some(n)) => self.size(*a)?.times(Value::Int(n)),
+                (Some(n), None) => self.size(*by)?.times(Value::Int(n)),
+                _ => None,
+            },
+            // A bound that a size limits.
+            Int::Min(a, b) | Int::Max(a, b) => self.size(*a).or_else(|| self.size(*b)),
+            _ => None,
+        }
+    }
+}

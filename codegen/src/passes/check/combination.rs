@@ -1,0 +1,251 @@
+//! Closures of reductions and scans: does the result depend on the order in which threads combine elements? A finding is
+//! a counterexample on small numbers, computed in double precision. A closure whose value is not known there, such as
+//! one of coordinates, is not judged.
+
+use crate::source::ast::{Level, Name};
+use crate::source::diagnostic::Diagnostic;
+use crate::tile::{Expr, Op, Program, Stmt};
+use crate::values::elem::Elem;
+use crate::values::number::Number;
+use crate::values::operation::{Bin, Cmp, Un};
+use crate::values::typing::{Type, Types};
+
+/// Elements of a tuple.
+type Tuple = Vec<f64>;
+
+/// One finding for each statement.
+pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
+    const LINT: &str = "order_matters";
+    let mut found = Vec::new();
+    if super::level(LINT, levels) == Level::Allow {
+        return found;
+    }
+    program.body.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            if let Some((message, help)) = judged(program, stmt) {
+                found.extend(super::lint(stmt.span, LINT, levels, message).map(|said| said.help(help)));
+            }
+        });
+    });
+    // One span in an unrolled loop or a closure makes several statements.
+    found.dedup_by(|one, other| one.span == other.span);
+    found
+}
+
+/// Why the order in which a statement combines elements matters, and what to write.
+fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
+    let (from, with, nothing, commutes) = match &stmt.op {
+        Op::Fold { from, with, nothing, .. } => (from, with, nothing, true),
+        Op::Scan { from, how, .. } => (from, &how.with, &how.nothing, false),
+        _ => return None,
+    };
+    let elems: Vec<Elem> = from.iter().map(|view| program.tensor(view.tensor).elem).collect();
+    let ins = [&elems[..], &elems[..]].concat();
+    let closure = Closure { types: Types { ins: &ins, scalars: &program.scalars }, with };
+    let name = if commutes { "reduce" } else { "scan" };
+    if let Some([a, b, c, left, right]) = closure.groups(elems.len()) {
+        let before = match commutes {
+            true => "what is done to each element is done before, as in reduce(x * x, 0.0, |a, b| a + b)",
+            false => {
+                "for y = d * y + x compose linear functions, scan((d, x), (1.0, 0.0), |(a, x), (b, y)| (a * b, b * x + y)).1 with a tile d, such as full::<f32>(256, 0.9); a loop carries any other state"
+            }
+        };
+        return Some((
+            format!(
+                "`{name}` combines elements in groups, and this closure is not associative: of {a}, {b} and {c} it makes {left} from the left, and {right} from the right"
+            ),
+            before.into(),
+        ));
+    }
+    if let Some([a, b, one, other]) = closure.swapped(elems.len()).filter(|_| commutes) {
+        return Some((
+            format!(
+                "`{name}` combines elements in any order, and this closure depends on it: of {a} and {b} it makes {one}, but {other} of {b} and {a}"
+            ),
+            "write `scan`, which keeps the order; its last element combines all".into(),
+        ));
+    }
+    let [none, x, made] = closure.changed(&elems, nothing)?;
+    Some((
+        format!("{none} is no identity of this closure, which makes {made} of it and {x}"),
+        "write the number that changes nothing: 0.0 for sums, 1.0 for products, f32::NEG_INFINITY for maxima; a start value is combined with the result"
+            .into(),
+    ))
+}
+
+/// A closure of two tuples.
+struct Closure<'p> {
+    types: Types<'p>,
+    with: &'p [Expr],
+}
+
+impl Closure<'_> {
+    /// Three tuples whose result depends on which two are combined first; and both results. Tuples may have to be
+    /// such as the author's are, so both small ones and those without equal entries must show it.
+    fn groups(&self, len: usize) -> Option<[String; 5]> {
+        self.grouped(&distinct(len)).and(self.grouped(&small(len)))
+    }
+
+    fn grouped(&self, all: &[Tuple]) -> Option<[String; 5]> {
+        for a in all {
+            for b in all {
+                let Some(ab) = self.of(a, b) else { continue };
+                for c in all {
+                    let (Some(left), Some(bc)) = (self.of(&ab, c), self.of(b, c)) else { continue };
+                    let Some(right) = self.of(a, &bc) else { continue };
+                    if differ(&left, &right) {
+                        return Some([a, b, c, &left, &right].map(|tuple| text(tuple)));
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    /// Two tuples whose result depends on their order; and both results.
+    fn swapped(&self, len: usize) -> Option<[String; 4]> {
+        let [a, b, _] = distinct(len);
+        let (one, other) = (self.of(&a, &b)?, self.of(&b, &a)?);
+        differ(&one, &other).then(|| [&a, &b, &one, &other].map(|tuple| text(tuple)))
+    }
+
+    /// The identity, and a tuple that it changes; and the result.
+    fn changed(&self, elems: &[Elem], nothing: &[Number]) -> Option<[String; 3]> {
+        let none: Tuple = nothing.iter().zip(elems).map(|(number, elem)| number.value(*elem)).collect();
+        distinct(elems.len()).iter().find_map(|x| {
+            let sides = [self.of(&none, x), self.of(x, &none)];
+            let made = sides.into_iter().flatten().find(|made| differ(made, x))?;
+            Some([&none, x, &made].map(|tuple| text(tuple)))
+        })
+    }
+
+    /// Its value, where every entry is a finite number.
+    fn of(&self, a: &[f64], b: &[f64]) -> Option<Tuple> {
+        let ins: Vec<f64> = a.iter().chain(b).copied().collect();
+        let of = |expr| self.value(expr, &ins, 0).filter(|x| x.is_finite());
+        self.with.iter().map(of).collect()
+    }
+
+    /// The value of an expression, true being 1; `None` where it is not known here.
+    fn value(&self, expr: &Expr, ins: &[f64], depth: u32) -> Option<f64> {
+        const DEEPEST: u32 = 100;
+        if depth > DEEPEST {
+            return None;
+        }
+        let of = |expr| self.value(expr, ins, depth + 1);
+        Some(match expr {
+            Expr::In(at) => *ins.get(usize::from(*at))?,
+            Expr::Lit(number) => number.to_f64(),
+            // Some number: the closure must be associative for all.
+            Expr::Scalar(at) => match self.types.scalars.get(*at as usize)?.elem.is_float() {
+                true => 0.75,
+                false => 3.0,
+            },
+            Expr::Size(_) | Expr::Coord(..) | Expr::Index(_) | Expr::At(_) | Expr::Bits(..) => return None,
+            Expr::Un(Un::Not, x) if self.ty(x)? == Type::Condition => 1.0 - of(x)?,
+            Expr::Un(f, x) => unary(*f, of(x)?)?,
+            Expr::Bin(Bin::Div, x, y) => match self.ty(expr)? {
+                Type::Elem(elem) if !elem.is_float() => (of(x)? / of(y)?).trunc(),
+                _ => of(x)? / of(y)?,
+            },
+            Expr::Bin(f, x, y) => binary(*f, of(x)?, of(y)?)?,
+            Expr::Fma(all) => of(&all[0])? * of(&all[1])? + of(&all[2])?,
+            Expr::Cmp(how, x, y) => {
+                let (x, y) = (of(x)?, of(y)?);
+                f64::from(match how {
+                    Cmp::Lt => x < y,
+                    Cmp::Le => x <= y,
+                    Cmp::Eq => x == y,
+                    Cmp::Ne => x != y,
+                })
+            }
+            // The other arm may have no value.
+            Expr::Pick(all) if of(&all[0])? != 0.0 => of(&all[1])?,
+            Expr::Pick(all) => of(&all[2])?,
+            Expr::Cast(elem, x) if elem.is_float() => of(x)?,
+            Expr::Cast(_, x) => of(x)?.trunc(),
+        })
+    }
+
+    fn ty(&self, expr: &Expr) -> Option<Type> {
+        self.types.scalar(expr).ok()?.own_type()
+    }
+}
+
+/// Tuples of small numbers; an entry of several may be a flag, so these are 0 and 1.
+fn small(len: usize) -> Vec<Tuple> {
+    let numbers: &[f64] = if len == 1 { &[0.0, 1.0, 2.0, 3.0] } else { &[0.0, 1.0] };
+    let mut all: Vec<Tuple> = vec![Vec::new()];
+    // After three entries, the others repeat them.
+    for entry in 0..len {
+        all = match entry {
+            0..3 => all.iter().flat_map(|of| numbers.iter().map(|&x| [&of[..], &[x]].concat())).collect(),
+            _ => all.into_iter().map(|of| [&of[..], &[of[entry % 3]]].concat()).collect(),
+        };
+    }
+    all
+}
+
+/// Tuples without equal entries, the greatest first, as where two largest are kept.
+fn distinct(len: usize) -> [Tuple; 3] {
+    [2, 3, 5].map(|last| (0..len).rev().map(|entry| (10 * entry + last) as f64).collect())
+}
+
+/// Do results differ by more than rounding?
+fn differ(a: &[f64], b: &[f64]) -> bool {
+    let apart = |(a, b): (&f64, &f64)| (a - b).abs() > 1e-9 * a.abs().max(b.abs()).max(1.0);
+    a.iter().zip(b).any(apart)
+}
+
+fn text(tuple: &[f64]) -> String {
+    let one = |x: &f64| ((x * 1e4).round() / 1e4).to_string();
+    match tuple {
+        [x] => one(x),
+        all => format!("({})", all.iter().map(one).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+fn unary(f: Un, x: f64) -> Option<f64> {
+    Some(match f {
+        Un::Neg => -x,
+        Un::Abs => x.abs(),
+        Un::Exp => x.exp(),
+        Un::Exp2 => x.exp2(),
+        Un::Log => x.ln(),
+        Un::Log2 => x.log2(),
+        Un::Recip => 1.0 / x,
+        Un::Sqrt => x.sqrt(),
+        Un::Rsqrt => 1.0 / x.sqrt(),
+        Un::Tanh => x.tanh(),
+        Un::Sin => x.sin(),
+        Un::Cos => x.cos(),
+        Un::Floor => x.floor(),
+        Un::Ceil => x.ceil(),
+        Un::Trunc => x.trunc(),
+        Un::Round => x.round(),
+        Un::RoundEven => x.round_ties_even(),
+        Un::Apart => x,
+        Un::Erf | Un::Gelu | Un::CountOnes | Un::LeadingZeros | Un::Not => return None,
+    })
+}
+
+fn binary(f: Bin, x: f64, y: f64) -> Option<f64> {
+    let whole = |of: fn(i64, i64) -> i64| {
+        let is = |x: f64| x.fract() == 0.0 && x.abs() < 1e15;
+        (is(x) && is(y)).then(|| of(x as i64, y as i64) as f64)
+    };
+    Some(match f {
+        Bin::Add => x + y,
+        Bin::Sub => x - y,
+        Bin::Mul => x * y,
+        Bin::Rem => x % y,
+        Bin::Min => x.min(y),
+        Bin::Max => x.max(y),
+        Bin::And => whole(|x, y| x & y)?,
+        Bin::Or => whole(|x, y| x | y)?,
+        Bin::Xor => whole(|x, y| x ^ y)?,
+        Bin::Pow => x.powf(y),
+        Bin::CopySign => x.copysign(y),
+        Bin::Div | Bin::Shl | Bin::Shr | Bin::MulHigh => return None,
+    })
+}

@@ -1,0 +1,529 @@
+//! Dataflow of coordinates: which coordinates of the user's tensors elements come from, followed through
+//! copies, shared memory, functions and products. A product must contract one coordinate of both operands,
+//! and its sums must be stored to the coordinates that they belong to.
+//!
+//! Coordinates are relative to the tile's origin, which is uniform and the kernel's own choice. Statements
+//! that cannot be followed (instructions of the table, roles, offsets that depend on a loop in another way)
+//! are not checked.
+
+mod elements;
+mod function;
+mod origin;
+mod place;
+mod product;
+mod store;
+mod words;
+
+use std::collections::{HashMap, HashSet};
+
+use tilewright_layout::Value;
+
+use super::Budget;
+use crate::source::ast::{Level, Name};
+use crate::source::diagnostic::Diagnostic;
+use crate::thread::Id;
+use crate::tile::view::View;
+use crate::tile::visit::of_order;
+use crate::tile::{Across, How, Multiply, Op, Past, Program, Space, Stmt};
+use crate::values::affine::Affine;
+use elements::{Elements, Mask, extents, parts};
+use function::{Function, Start};
+use origin::{Axis, Coordinates, Origin, Through, combined};
+use place::{Access, Place};
+use product::Side;
+
+/// The most walks of a loop's body until a fixed point.
+const MOST_WALKS: usize = 6;
+
+/// The coordinates that elements come from.
+#[derive(Clone, PartialEq, Debug)]
+enum Content {
+    /// In registers: for each thread and value.
+    Registers(Origin<Function>),
+    /// In shared memory: for each element.
+    Shared(Origin<Place>),
+}
+
+type State = HashMap<Id, Content>;
+
+/// Walks a program, as its author wrote it.
+pub(super) fn find(program: &Program, levels: &[(Name, Level)], budget: &mut Budget) -> Vec<Diagnostic> {
+    let threads = program.threads().max(1);
+    let (said, found, followed) = (Vec::new(), Vec::new(), HashSet::new());
+    let left = Vec::new();
+    let mut walk = Walk { program, levels, threads, budget, said, found, followed, left };
+    walk.statements(&program.body, &mut State::new());
+    walk.found
+}
+
+struct Walk<'p, 'b> {
+    program: &'p Program,
+    levels: &'p [(Name, Level)],
+    threads: u32,
+    budget: &'b mut Budget,
+    /// Statements that have been reported.
+    said: Vec<*const Stmt>,
+    found: Vec<Diagnostic>,
+    /// Sums whose products whole tiles have stated; see [`Op::Follows`].
+    followed: HashSet<Id>,
+    /// States at early exits of loops.
+    left: Vec<(Id, State)>,
+}
+
+impl<'p> Walk<'p, '_> {
+    fn statements(&mut self, body: &'p [Stmt], state: &mut State) {
+        for stmt in body {
+            self.statement(stmt, state);
+        }
+    }
+
+    fn statement(&mut self, stmt: &'p Stmt, state: &mut State) {
+        match &stmt.op {
+            Op::Copy { to, how: How::Atom(_), .. } => self.write(stmt, to, Origin::Unknown, state),
+            Op::Copy { from, to, .. } => {
+                let what = self.read(from, state);
+                let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
+                self.write(stmt, to, what, state);
+            }
+            Op::Atomic { from, to, .. } => {
+                let what = self.read(from, state);
+                let what = if self.counts(from) == self.counts(to) { what } else { Origin::Unknown };
+                self.write(stmt, to, what, state);
+            }
+            // A loaded element belongs to the coordinates of its index.
+            Op::Gather { at, to, .. } => {
+                let ins: Vec<_> = at.iter().map(|(_, view)| self.read(view, state)).collect();
+                let what = combined(&ins, self.threads, self.budget);
+                self.write(stmt, to, what, state);
+            }
+            Op::Scatter { .. } => self.forget(std::slice::from_ref(stmt), state),
+            Op::Fill { to, .. } => self.write(stmt, to, Origin::Any, state),
+            Op::Map { ins, to, value } => {
+                let counts = self.counts(to);
+                let ins: Vec<Origin<Function>> = ins
+                    .iter()
+                    .enumerate()
+                    .filter(|(n, _)| value.reads(*n as u8))
+                    .map(|(_, view)| match self.counts(view) == counts {
+                        true => self.read(view, state),
+                        false => Origin::Unknown,
+                    })
+                    .collect();
+                let what = combined(&ins, self.threads, self.budget);
+                self.write(stmt, to, what, state);
+            }
+            Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
+            Op::Gemm { acc, how: Multiply::Atom(_), .. } => self.write(stmt, acc, Origin::Unknown, state),
+            // One thread's fragments do not show which coordinates of the sums are combined.
+            Op::Follows { a, acc, .. }
+                if matches!(self.program.tensor(a.tensor).space, Space::Registers { .. }) =>
+            {
+                self.followed.insert(acc.tensor);
+                self.write(stmt, acc, Origin::Unknown, state);
+            }
+            Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => {
+                if matches!(stmt.op, Op::Follows { .. }) {
+                    self.followed.insert(acc.tensor);
+                }
+                let sums = self.product(stmt, [a, b, acc], state);
+                let before = self.read(acc, state);
+                let what = combined(&[before, sums], self.threads, self.budget);
+                self.write(stmt, acc, what, state);
+            }
+            Op::Reduce { from, to, across, .. } => {
+                let parts = self.reduced(from, to, *across, state);
+                let before = self.read(to, state);
+                let what = combined(&[before, parts], self.threads, self.budget);
+                self.write(stmt, to, what, state);
+            }
+            Op::Fold { from, to, across, .. } => {
+                // Entries are chosen together: each has the origins of all.
+                let mut parts: Vec<_> =
+                    from.iter().zip(to).map(|(from, to)| self.reduced(from, to, *across, state)).collect();
+                parts.extend(to.iter().map(|to| self.read(to, state)));
+                let what = combined(&parts, self.threads, self.budget);
+                for to in to {
+                    self.write(stmt, to, what.clone(), state);
+                }
+            }
+            Op::Scan { from, to, carry, .. } => {
+                // Each result belongs to the coordinate of its own element.
+                let parts: Vec<_> = from.iter().map(|view| self.read(view, state)).collect();
+                let what = combined(&parts, self.threads, self.budget);
+                for to in to {
+                    self.write(stmt, to, what.clone(), state);
+                }
+                for carry in carry {
+                    self.write(stmt, carry, Origin::Any, state);
+                }
+            }
+            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => {
+                self.repeated(body, state);
+                self.joined(*var, state);
+            }
+            Op::Tiles { body, .. } => self.repeated(body, state),
+            Op::Step { body, past, .. } => {
+                let before = state.clone();
+                self.statements(body, state);
+                if *past == Past::Skip {
+                    *state = join(&before, state);
+                }
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let mut second = state.clone();
+                self.statements(then, state);
+                self.statements(other, &mut second);
+                *state = join(state, &second);
+            }
+            // Concurrent groups: their writes are unknown.
+            Op::Roles(_) | Op::Ordered { .. } => {
+                stmt.bodies().into_iter().for_each(|body| self.forget(body, state))
+            }
+            Op::Take { .. } | Op::Holds { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
+            Op::Leave { of, .. } => self.left.push((*of, state.clone())),
+            of_order!() => {}
+        }
+    }
+
+    /// A loop: an iteration finds the state before the loop, or the state after an iteration.
+    fn repeated(&mut self, body: &'p [Stmt], state: &mut State) {
+        for _ in 0..MOST_WALKS {
+            let before = state.clone();
+            self.statements(body, state);
+            *state = join(&before, state);
+            if *state == before {
+                return;
+            }
+        }
+        self.forget(body, state);
+    }
+
+    /// The state behind a loop, joined with the states at its early exits.
+    fn joined(&mut self, var: Id, state: &mut State) {
+        let (own, others) = std::mem::take(&mut self.left).into_iter().partition(|(of, _)| *of == var);
+        self.left = others;
+        for (_, left) in own {
+            *state = join(state, &left);
+        }
+    }
+
+    fn forget(&self, body: &[Stmt], state: &mut State) {
+        let mut unknown = |stmt: &Stmt| {
+            for to in stmt.writes() {
+                let content = match self.program.tensor(to.tensor).space {
+                    Space::Registers { .. } => Content::Registers(Origin::Unknown),
+                    Space::Shared { .. } => Content::Shared(Origin::Unknown),
+                    Space::Global { .. } => continue,
+                };
+                state.insert(to.tensor, content);
+            }
+        };
+        body.iter().for_each(|stmt| stmt.each(&mut unknown));
+    }
+
+    fn elements(&mut self, view: &View) -> Option<Elements> {
+        Elements::of(view, self.budget)
+    }
+
+    /// How many elements along each mode; `None` where that is not known.
+    fn counts(&mut self, view: &View) -> Option<Vec<usize>> {
+        self.elements(view).map(|elements| elements.counts)
+    }
+
+    /// The coordinates of a view's elements.
+    fn read(&mut self, view: &View, state: &State) -> Origin<Function> {
+        let Some(elements) = self.elements(view) else { return Origin::Unknown };
+        let tensor = self.program.tensor(view.tensor);
+        match (&tensor.space, state.get(&view.tensor)) {
+            (Space::Global { .. }, _) => {
+                Origin::Known(Coordinates { axes: self.axes(view, &elements), sums: false })
+            }
+            (_, None) => Origin::Any,
+            (_, Some(Content::Registers(origin))) => match origin {
+                Origin::Any => Origin::Any,
+                Origin::Unknown => Origin::Unknown,
+                Origin::Known(coordinates) => match registers(view, tensor, &elements) {
+                    Some(which) => Origin::Known(coordinates.each(|at| Some(at.pick(&which)))),
+                    None => Origin::Unknown,
+                },
+            },
+            (_, Some(Content::Shared(origin))) => match origin {
+                Origin::Any => Origin::Any,
+                Origin::Unknown => Origin::Unknown,
+                Origin::Known(coordinates) => {
+                    match Access::new(view, tensor, &elements, self.threads, self.budget) {
+                        Some(access) => {
+                            Origin::Known(coordinates.each(|place| access.read(place, self.budget)))
+                        }
+                        None => Origin::Unknown,
+                    }
+                }
+            },
+        }
+    }
+
+    /// The coordinates of a view of global memory.
+    fn axes(&self, view: &View, elements: &Elements) -> Vec<Axis<Function>> {
+        let all = self.program.tensor(view.tensor).plain().leaves().enumerate();
+        let all = all.filter(|(_, (extent, _))| *extent != Value::Int(1));
+        all.map(|(mode, (extent, _))| {
+            let at = parts(&view.base[mode]).map(|(thread, ..)| Function::new(thread, &elements.along[mode]));
+            Axis { extent, of: (view.tensor, mode), through: Through::of(view), at }
+        })
+        .collect()
+    }
+
+    fn write(&mut self, stmt: &'p Stmt, to: &'p View, what: Origin<Function>, state: &mut State) {
+        let tensor = self.program.tensor(to.tensor);
+        // An unknown origin needs no elements.
+        let elements = if what == Origin::Unknown { None } else { self.elements(to) };
+        let content = match (&tensor.space, elements) {
+            (Space::Global { .. }, elements) => {
+                if let (Origin::Known(coordinates), Some(elements)) = (&what, elements) {
+                    self.judge(stmt, to, &elements, coordinates);
+                }
+                return;
+            }
+            (Space::Registers { .. }, None) => Content::Registers(Origin::Unknown),
+            (Space::Shared { .. }, None) => Content::Shared(Origin::Unknown),
+            (Space::Registers { .. }, Some(elements)) => {
+                let before = match state.get(&to.tensor) {
+                    Some(Content::Registers(origin)) => origin.clone(),
+                    _ => Origin::Any,
+                };
+                Content::Registers(in_registers(to, tensor, &elements, &what, &before))
+            }
+            (Space::Shared { .. }, Some(elements)) => {
+                let before = match state.get(&to.tensor) {
+                    Some(Content::Shared(origin)) => origin.clone(),
+                    _ => Origin::Any,
+                };
+                Content::Shared(self.in_shared(to, &elements, &what, before))
+            }
+        };
+        state.insert(to.tensor, content);
+    }
+
+    /// A shared tensor after a write: earlier knowledge remains valid unless all of the tensor is written.
+    fn in_shared(
+        &mut self,
+        to: &View,
+        elements: &Elements,
+        what: &Origin<Function>,
+        before: Origin<Place>,
+    ) -> Origin<Place> {
+        let tensor = self.program.tensor(to.tensor);
+        let Some(access) = Access::new(to, tensor, elements, self.threads, self.budget) else {
+            return Origin::Unknown;
+        };
+        let written = match what {
+            Origin::Any => Origin::Any,
+            Origin::Unknown => Origin::Unknown,
+            Origin::Known(coordinates) => {
+                Origin::Known(coordinates.each(|at| access.written(at, self.budget)))
+            }
+        };
+        let joined = before.join(&written);
+        match joined == written || !access.covers(self.budget) {
+            true => joined,
+            false => written,
+        }
+    }
+
+    /// The coordinates of a product's sums.
+    fn product(&mut self, stmt: &'p Stmt, [a, b, acc]: [&'p View; 3], state: &State) -> Origin<Function> {
+        let mut side = |view: &'p View| match (self.read(view, state), self.elements(view)) {
+            (Origin::Known(coordinates), Some(elements)) => Some(Side { view, elements, coordinates }),
+            _ => None,
+        };
+        let (Some(a), Some(b)) = (side(a), side(b)) else { return Origin::Unknown };
+        let rank = |side: &Side<'_>| side.elements.counts.len() == 2;
+        if !rank(&a) || !rank(&b) {
+            return Origin::Unknown;
+        }
+        match product::contracted(&a, &b, self.threads, self.budget) {
+            Ok(summed) => {
+                if summed.is_empty() && !self.said.contains(&(stmt as *const Stmt)) {
+                    self.said.push(stmt);
+                    let apart = product::apart(self.program, &a, &b);
+                    self.found.extend(
+                        apart.and_then(|apart| words::two_sizes(self.program, self.levels, stmt, apart)),
+                    );
+                }
+                let counts = vec![a.elements.counts[0], b.elements.counts[0]];
+                match self.counts(acc) == Some(counts) {
+                    true => Origin::Known(product::sums(&a, &b, &summed)),
+                    false => Origin::Unknown,
+                }
+            }
+            Err(mismatch) => {
+                if !self.said.contains(&(stmt as *const Stmt)) {
+                    self.said.push(stmt);
+                    self.found.push(words::product(self.program, stmt, &a, &b, &mismatch));
+                }
+                Origin::Unknown
+            }
+        }
+    }
+
+    /// The coordinates of reduced elements.
+    fn reduced(&mut self, from: &View, to: &View, across: Across, state: &State) -> Origin<Function> {
+        let (whole, part) = (self.counts(from), self.counts(to));
+        let (coordinates, whole, part) = match (self.read(from, state), whole, part) {
+            (Origin::Known(coordinates), Some(whole), Some(part)) => (coordinates, whole, part),
+            (Origin::Any, ..) => return Origin::Any,
+            _ => return Origin::Unknown,
+        };
+        // For each element its representative, and the first element of each result.
+        let (mut onto, mut first) = (Vec::new(), Vec::new());
+        for element in 0..whole.iter().product::<usize>() {
+            let (mut rest, mut step, mut at) = (element, 1, 0);
+            for (count, kept) in whole.iter().zip(&part) {
+                at += if kept == count { rest % count * step } else { 0 };
+                rest /= count;
+                step *= count;
+            }
+            onto.push(at);
+            if at == element {
+                first.push(Some(element));
+            }
+        }
+        let mut axes = Vec::new();
+        for axis in &coordinates.axes {
+            let kept = match &axis.at {
+                Some(at) => {
+                    let alike = across == Across::Thread
+                        || at.same_in_groups(across, self.threads, self.budget) == Some(true);
+                    alike && at.folds(&onto)
+                }
+                None => true,
+            };
+            if kept {
+                axes.push(Axis { at: axis.at.as_ref().map(|at| at.pick(&first)), ..axis.clone() });
+            }
+        }
+        Origin::Known(Coordinates { axes, sums: coordinates.sums })
+    }
+
+    /// Are elements stored to the coordinates that they belong to?
+    fn judge(
+        &mut self,
+        stmt: &'p Stmt,
+        to: &'p View,
+        elements: &Elements,
+        coordinates: &Coordinates<Function>,
+    ) {
+        if self.said.contains(&(stmt as *const Stmt)) {
+            return;
+        }
+        let tensor = self.program.tensor(to.tensor);
+        let target: Vec<(Value, Option<Function>)> = tensor
+            .plain()
+            .leaves()
+            .enumerate()
+            .map(|(mode, (extent, _))| {
+                let thread = parts(&to.base[mode]).map(|(thread, ..)| thread);
+                (extent, thread.map(|thread| Function::new(thread, &elements.along[mode])))
+            })
+            .collect();
+        let Some(mask) = Mask::of(to, elements, self.threads, self.budget) else { return };
+        let Some(lost) = store::misplaced(coordinates, &target, &mask, self.threads, self.budget) else {
+            return;
+        };
+        let finding =
+            words::store(self.program, stmt, (to, elements, &target), coordinates, &lost, &mut |x, y| {
+                x.starts_like(y, self.threads, self.budget)
+            });
+        self.said.push(stmt);
+        self.found.push(finding);
+    }
+}
+
+/// The register indices of a view; `None` where they depend on more than the view.
+fn registers(view: &View, tensor: &crate::tile::Tensor, elements: &Elements) -> Option<Vec<Option<usize>>> {
+    let extents = extents(tensor)?;
+    let base: Vec<i64> = view.base.iter().map(Affine::constant).collect::<Option<_>>()?;
+    let place = |element: usize| -> Option<usize> {
+        let (mut index, mut step) = (0, 1);
+        for (mode, extent) in extents.iter().enumerate() {
+            let at = base[mode] + elements.along[mode][element];
+            if !(0..*extent).contains(&at) {
+                return None;
+            }
+            index += at * step;
+            step *= extent;
+        }
+        usize::try_from(index).ok()
+    };
+    (0..elements.len()).map(|element| Some(Some(place(element)?))).collect()
+}
+
+/// Registers after a write. A partial write is merged with the earlier contents where both have the same form.
+fn in_registers(
+    to: &View,
+    tensor: &crate::tile::Tensor,
+    elements: &Elements,
+    what: &Origin<Function>,
+    before: &Origin<Function>,
+) -> Origin<Function> {
+    let (Some(which), Some(extents)) = (registers(to, tensor, elements), extents(tensor)) else {
+        return Origin::Unknown;
+    };
+    let size = usize::try_from(extents.iter().product::<i64>()).unwrap_or(0);
+    let mut inverse = vec![None; size];
+    for (element, place) in which.iter().enumerate() {
+        if let Some(place) = place {
+            inverse[*place] = Some(element);
+        }
+    }
+    let whole = inverse.iter().all(Option::is_some);
+    let written = match what {
+        Origin::Known(coordinates) => Origin::Known(coordinates.each(|at| Some(at.pick(&inverse)))),
+        other => other.clone(),
+    };
+    match (whole, &written, before) {
+        (true, ..) | (false, _, Origin::Any) => written,
+        (false, Origin::Any, _) => before.clone(),
+        (false, Origin::Known(new), Origin::Known(old)) => {
+            overlaid(new, old).map_or(Origin::Unknown, Origin::Known)
+        }
+        _ => Origin::Unknown,
+    }
+}
+
+/// A partial write: some values replaced by others of the same coordinates.
+fn overlaid(new: &Coordinates<Function>, old: &Coordinates<Function>) -> Option<Coordinates<Function>> {
+    if new.axes.len() != old.axes.len() {
+        return None;
+    }
+    let axes = new.axes.iter().zip(&old.axes).map(|(new, old)| {
+        if (new.extent, new.of) != (old.extent, old.of) {
+            return None;
+        }
+        let at = match (&new.at, &old.at) {
+            (Some(Function::Sum { start, values }), Some(Function::Sum { start: other, values: others }))
+                if start == other =>
+            {
+                let values = values.iter().zip(others).map(|(new, old)| new.or(*old)).collect();
+                Some(Function::Sum { start: Start::clone(start), values })
+            }
+            _ => None,
+        };
+        Some(Axis { at, ..new.clone() })
+    });
+    Some(Coordinates { axes: axes.collect::<Option<_>>()?, sums: new.sums || old.sums })
+}
+
+/// The join of two states: what is true on both paths.
+fn join(left: &State, right: &State) -> State {
+    let mut both = left.clone();
+    for (id, content) in right {
+        let joined = match (both.get(id), content) {
+            (Some(Content::Registers(x)), Content::Registers(y)) => Content::Registers(x.join(y)),
+            (Some(Content::Shared(x)), Content::Shared(y)) => Content::Shared(x.join(y)),
+            _ => content.clone(),
+        };
+        both.insert(*id, joined);
+    }
+    both
+}

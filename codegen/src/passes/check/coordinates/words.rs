@@ -1,0 +1,207 @@
+//! Diagnostics of coordinates that do not match.
+
+use tilewright_layout::Value;
+
+use super::elements::Elements;
+use super::function::Function;
+use super::origin::{Axis, Coordinates, Through};
+use super::product::{Mismatch, Side};
+use super::store::Misplaced;
+use crate::source::ast::{Level, Name, Span};
+use crate::source::diagnostic::Diagnostic;
+use crate::thread::Id;
+use crate::tile::view::View;
+use crate::tile::{Op, Program, Stmt};
+
+/// The span of an argument of the call that made a statement.
+fn place(program: &Program, stmt: &Stmt, arg: usize) -> Span {
+    program.arguments.get(&stmt.span).and_then(|all| all.get(arg)).copied().unwrap_or(stmt.span)
+}
+
+/// `a_0`: a coordinate of a user's tensor.
+fn coordinate(program: &Program, (tensor, mode): (Id, usize)) -> String {
+    format!("{}_{mode}", program.tensor(tensor).name)
+}
+
+fn along(extent: Value) -> String {
+    format!("both along {extent}, counted from the tile's first element")
+}
+
+/// A product of elements that do not correspond.
+pub(super) fn product(
+    program: &Program,
+    stmt: &Stmt,
+    a: &Side<'_>,
+    b: &Side<'_>,
+    why: &Mismatch,
+) -> Diagnostic {
+    let (x, y) = (&a.coordinates.axes[why.pair.0], &b.coordinates.axes[why.pair.1]);
+    let message = format!(
+        "this product multiplies elements of different {}: at k-step {} of thread {}, `{}[{}]` has `{}` = {}, and \
+         `{}[{}]` has `{}` = {} ({})",
+        x.extent,
+        why.step,
+        why.at.thread,
+        a.view.name,
+        a.elements.coordinates(why.elements.0),
+        coordinate(program, x.of),
+        why.at.ours,
+        b.view.name,
+        b.elements.coordinates(why.elements.1),
+        coordinate(program, y.of),
+        why.at.theirs,
+        along(x.extent),
+    );
+    // The operand whose second mode is not the contracted one.
+    let not_along = |side: &Side<'_>, axis: &Axis<Function>| {
+        format!(
+            "the second mode of `{}` does not run along `{}`",
+            side.view.name,
+            coordinate(program, axis.of)
+        )
+    };
+    let turned = |why: String, name: &str| {
+        format!("{why}: operands are (rows, k) and (columns, k), as permute({name}, (1, 0)) is")
+    };
+    let (arg, help) = match why.along {
+        (true, true) => (
+            1,
+            format!(
+                "fill and partition `{}` and `{}` alike along {}, so that every thread has the same k-steps of both",
+                a.view.name, b.view.name, x.extent
+            ),
+        ),
+        (true, false) => (1, turned(not_along(b, y), &b.view.name)),
+        (false, _) if why.steps == 1 => {
+            (1, format!("partition `{}` and `{}` alike along {}", a.view.name, b.view.name, x.extent))
+        }
+        (false, true) => (0, turned(not_along(a, x), &a.view.name)),
+        (false, false) => {
+            let (a, b) = (not_along(a, x), not_along(b, y));
+            (0, format!("{a}, and {b}: operands are (rows, k) and (columns, k)"))
+        }
+    };
+    Diagnostic::error(place(program, stmt, arg), message).help(help)
+}
+
+/// A product that sums over two sizes.
+pub(super) fn two_sizes(
+    program: &Program,
+    levels: &[(Name, Level)],
+    stmt: &Stmt,
+    [x, y]: [&Axis<Function>; 2],
+) -> Option<Diagnostic> {
+    let message = format!(
+        "this product sums over `{}` of one operand, which has {}, and over `{}` of the other, which has {}",
+        coordinate(program, x.of),
+        x.extent,
+        coordinate(program, y.of),
+        y.extent,
+    );
+    let help = format!(
+        "give both extents one name, or say that they are equal: assert({} == {})",
+        x.extent, y.extent
+    );
+    let said = super::super::lint(place(program, stmt, 1), "contracted", levels, message)?;
+    Some(said.help(help))
+}
+
+/// The stored expression, in the user's terms.
+fn stored(stmt: &Stmt) -> Option<&View> {
+    match &stmt.op {
+        Op::Copy { from, .. } | Op::Atomic { from, .. } => Some(from),
+        Op::Map { ins, .. } => ins.first(),
+        _ => None,
+    }
+}
+
+/// Elements that are stored to the wrong coordinates.
+pub(super) fn store(
+    program: &Program,
+    stmt: &Stmt,
+    (to, elements, target): (&View, &Elements, &[(Value, Option<Function>)]),
+    coordinates: &Coordinates<Function>,
+    lost: &Misplaced<'_>,
+    starts_like: &mut dyn FnMut(&Function, &Function) -> bool,
+) -> Diagnostic {
+    let from = stored(stmt).map_or(to.name.as_str(), |view| view.name.as_str());
+    let (axis, at) = (lost.axis, lost.at);
+    let element = elements.coordinates(at.value);
+    let made = match axis.through.operand {
+        true => "is a sum of products with",
+        false => "was computed from an element with",
+    };
+    let message = format!(
+        "`{from}` is stored to other coordinates than it was computed for: in thread {}, `{from}[{element}]` {made} \
+         `{}` = {}, and `{}[{element}]` has `{}` = {} ({})",
+        at.thread,
+        coordinate(program, axis.of),
+        at.ours,
+        to.name,
+        coordinate(program, (to.tensor, lost.mode)),
+        at.theirs,
+        along(axis.extent),
+    );
+    let help = remedy(program, to, target, coordinates, lost, starts_like);
+    Diagnostic::error(place(program, stmt, 0), message).help(help)
+}
+
+/// The likely cause: an operand with the projection that belongs to the other.
+fn remedy(
+    program: &Program,
+    to: &View,
+    target: &[(Value, Option<Function>)],
+    coordinates: &Coordinates<Function>,
+    lost: &Misplaced<'_>,
+    starts_like: &mut dyn FnMut(&Function, &Function) -> bool,
+) -> String {
+    // Operands that are partitioned like another mode of the target.
+    let mut wrong: Vec<(usize, &Through)> = Vec::new();
+    for axis in coordinates.axes.iter().filter(|axis| axis.through.operand) {
+        let own = target.iter().position(|(extent, _)| *extent == axis.extent);
+        let (Some(at), Some(own)) = (&axis.at, own) else { continue };
+        let mut like = |mode: usize| target[mode].1.as_ref().is_some_and(|mode| starts_like(at, mode));
+        if !like(own) && (0..target.len()).any(|mode| mode != own && like(mode)) {
+            wrong.push((own, &axis.through));
+        }
+    }
+    let write = |(mode, through): &(usize, &Through)| {
+        let modes: Vec<&str> = (0..target.len()).map(|at| if at == *mode { "1" } else { "_" }).collect();
+        format!("({}) for `{}`", modes.join(", "), program.tensor(through.tensor).name)
+    };
+    let lost_through = &lost.axis.through;
+    let twice = lost.rival.filter(|rival| rival.through.operand && rival.of == lost.axis.of);
+    match (&wrong[..], lost_through.operand) {
+        (_, true) if twice.is_some() => format!(
+            "both operands of the product are parts of `{}`: one of them should be a part of another tensor",
+            program.tensor(lost.axis.of.0).name
+        ),
+        ([x, y], true) => format!(
+            "`{}` and `{}` are partitioned over each other's mode of the thread layout that `{}` has: write {} and {}, \
+             with one thread layout for all three",
+            x.1.view,
+            y.1.view,
+            to.name,
+            write(x),
+            write(y)
+        ),
+        ([x], true) => format!(
+            "`{}` is partitioned over the other operand's mode of the thread layout that `{}` has: write {}",
+            x.1.view,
+            to.name,
+            write(x)
+        ),
+        (_, true) => format!(
+            "partition `{}` and `{}` by the same thread layout, the operand with a projection on the mode that it shares",
+            lost_through.view, to.name
+        ),
+        (_, false) => {
+            let other = lost.rival.filter(|rival| !rival.through.operand);
+            format!(
+                "partition `{}` and `{}` by the same thread layout",
+                lost_through.view,
+                other.map_or(to.name.as_str(), |rival| &rival.through.view)
+            )
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Waits for other blocks, which must be resident: a block that is not resident yet raises no flag.
+
+use crate::source::diagnostic::Diagnostic;
+use crate::thread::Id;
+use crate::tile::{LaunchRule, Op, Program};
+use crate::values::affine::{Affine, Coord};
+
+/// An error for each wait for a block that may not have begun.
+pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
+    if program.launch == LaunchRule::Persistent {
+        return Vec::new();
+    }
+    // Numbers counted by atomic updates: blocks with smaller numbers have begun.
+    let (mut counted, mut tickets): (Vec<Id>, Vec<Id>) = (Vec::new(), Vec::new());
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| match &stmt.op {
+            Op::Atomic { update, .. } | Op::Scatter { update: Some(update), .. } => {
+                counted.extend(update.old.iter().map(|old| old.tensor));
+            }
+            Op::Take { number, from } if counted.contains(&from.tensor) => tickets.push(*number),
+            _ => {}
+        });
+    }
+    let follows = |at: &Affine| {
+        at.any(&|coord| matches!(coord, Coord::Loaded { number, .. } if tickets.contains(number)))
+    };
+    let mut found = Vec::new();
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            let Op::AwaitFlag { flag, least } = &stmt.op else { return };
+            if flag.base.iter().any(follows) || follows(least) {
+                return;
+            }
+            let message = format!("`{}` may be raised by a block that has not begun: blocks begin in any order, as there is room for them", flag.name);
+            found.push(Diagnostic::error(stmt.span, message).help(
+                "number blocks in the order in which they begin, let t = copy(1, ticket[(0)], how = \"atomic_add\"), take t[(0)] in place of block.x, and wait for a smaller one, flags[(t[(0)] - 1)]; or make all blocks resident by persistent()",
+            ));
+        });
+    }
+    found
+}

@@ -1,0 +1,63 @@
+//! Races in shared memory, and in global memory where statements that complete at once access it at coordinates that no size
+//! decides. The program is walked as a block runs it, the first iterations of each loop. Every access to
+//! a shared tensor is checked against accesses that are not ordered before it by barriers of the block or of a group,
+//! slots of rings that are handed from one group to another, waits for operations in flight, ordered sections.
+//!
+//! In global memory it judges the elements of the first block, of a tensor as large as it may be; only statements that no
+//! condition guards are judged there, and what cannot be decided is left to the simulator without a word.
+//!
+//! A copy from global to shared memory is in flight until a wait, and then visible to the thread that started it; a
+//! barrier makes it visible to the others. Groups with different roles run concurrently. A reported race happens in a
+//! run of the kernel; undecided pairs are listed.
+//!
+//! [`trace`] unrolls what each group does, [`walk`] executes that step by step, [`order`] is the happens-before
+//! relation. [`judge`] compares an [`event`] with earlier ones, and [`blame`] puts a finding into words.
+
+mod blame;
+mod event;
+mod global;
+mod judge;
+mod order;
+#[cfg(test)]
+mod tests;
+mod trace;
+mod walk;
+
+use super::Budget;
+use crate::source::ast::Span;
+use crate::source::diagnostic::Diagnostic;
+use crate::tile::{Program, Space};
+pub(super) use global::is_decided;
+use trace::Unroll;
+pub(super) use trace::{Env, first_of_member};
+use walk::Walk;
+
+/// Findings.
+#[derive(Default)]
+pub(super) struct Found {
+    pub(super) errors: Vec<Diagnostic>,
+    pub(super) undecided: Vec<(Span, String)>,
+}
+
+impl Found {
+    fn undecided(&mut self, span: Span, text: String) {
+        if !self.undecided.iter().any(|(_, known)| *known == text) {
+            self.undecided.push((span, text));
+        }
+    }
+}
+
+/// Walks a program.
+pub(super) fn find(program: &Program, budget: &mut Budget) -> Found {
+    let global = global::followed(program);
+    let shared = program.tensors.iter().any(|tensor| matches!(tensor.space, Space::Shared { .. }));
+    if !shared && !global.contains(&true) {
+        return Found::default();
+    }
+    let mut unroll = Unroll::new(program);
+    let block = unroll.block();
+    let mut walk = Walk::new(program, global, budget);
+    walk.run(vec![block]);
+    unroll.undecided.into_iter().for_each(|(span, text)| walk.found.undecided(span, text));
+    walk.found
+}

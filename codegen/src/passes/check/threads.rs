@@ -1,0 +1,56 @@
+//! Preconditions on threads and blocks: that there are threads, that the grid's size is known, and that no
+//! view is written by threads that it has not been partitioned over.
+
+use crate::source::ast::Span;
+use crate::source::diagnostic::Diagnostic;
+use crate::tile::Program;
+use crate::tile::verify::written_whole;
+use crate::values::affine::Coord;
+
+/// All findings.
+pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
+    let mut found = Vec::new();
+    if program.threads() == 0 {
+        const WRITE: &str = "copy(2.0 * tile(x, 256, block.x), tile(y, 256, block.x))";
+        let mut first = None;
+        program.body.iter().for_each(|stmt| {
+            stmt.each(&mut |stmt| {
+                let by_thread = stmt.mentions(program, &|at| at.per_thread());
+                first = first.or(by_thread.then_some(stmt.span));
+            });
+        });
+        found.push(match (first, &program.body[..]) {
+            (_, []) => Diagnostic::error(Span::default(), "this kernel does nothing")
+                .help(format!("write a result to a tensor: {WRITE}")),
+            (Some(span), _) => Diagnostic::error(span, "it is not known how many threads this kernel has: it uses `thread.x`, and no thread layout")
+                .help(format!("name tiles, whose elements are distributed over threads: {WRITE}; or write #[kernel(threads = 256)]")),
+            (None, _) => Diagnostic::error(
+                Span::default(),
+                "it is not known how many threads this kernel has: no thread layout occurs in it",
+            )
+            .help("partition what it works on, such as `parallelize(t, layout!((32, 8)), thread.x)`"),
+        });
+        return found;
+    }
+    let mut uncounted: Vec<u8> = (0..3).filter(|axis| program.grid[usize::from(*axis)].is_none()).collect();
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            found.extend(written_whole(program, stmt.by, &stmt.op).map(|problem| problem.at(stmt.span)));
+            uncounted.retain(|axis| {
+                let uses = stmt.mentions(program, &|at| at.any(&|coord| *coord == Coord::Block(*axis)));
+                if uses {
+                    found.push(uncounted_blocks(*axis, stmt.span));
+                }
+                !uses
+            });
+        });
+    }
+    found
+}
+
+fn uncounted_blocks(axis: u8, span: Span) -> Diagnostic {
+    let name = ["block.x", "block.y", "block.z"][usize::from(axis).min(2)];
+    let message = format!("it is not known how many blocks there are: `{name}` alone numbers no tiles");
+    Diagnostic::error(span, message)
+        .help(format!("coordinates count tiles, not elements: use `{name}` by itself, such as `tile(x, (256), ({name}))`, or say how many blocks there are: `walk(132, {name})`"))
+}

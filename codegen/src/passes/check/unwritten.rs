@@ -1,0 +1,45 @@
+//! Unwritten tensors: arguments that are declared `&mut`, where a copy was forgotten or its operands are swapped, and
+//! registers that are read.
+
+use crate::source::ast::{Level, Name, Span};
+use crate::source::diagnostic::Diagnostic;
+use crate::thread::Id;
+use crate::tile::{Arg, Program, Space, Stmt};
+
+/// One finding for each such argument, at its name, and one for each such tile in registers, where it is read first.
+pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnostic> {
+    let mut written: Vec<Id> = Vec::new();
+    let mut note = |stmt: &Stmt| written.extend(stmt.writes().into_iter().map(|view| view.tensor));
+    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| note(stmt)));
+    let mut found = Vec::new();
+    for arg in &program.args {
+        let Arg::Tensor(id) = arg else { continue };
+        let tensor = program.tensor(*id);
+        if !matches!(tensor.space, Space::Global { mutable: true }) || written.contains(id) {
+            continue;
+        }
+        let name = &tensor.name;
+        let message = format!("`{name}` is `&mut`, and no statement writes it");
+        let help = format!("write it, as in copy(result, {name}), or declare `{name}: &Tensor<…>`");
+        found.extend(super::lint(tensor.span, "unwritten", levels, message).map(|said| said.help(help)));
+    }
+    let mut read: Vec<(Id, Span)> = Vec::new();
+    let mut note = |stmt: &Stmt| {
+        read.extend(stmt.reads().into_iter().map(|view| (view.tensor, stmt.span)));
+    };
+    program.body.iter().for_each(|stmt| stmt.each(&mut |stmt| note(stmt)));
+    for (id, tensor) in program.tensors.iter().enumerate() {
+        let first = read.iter().find(|(of, _)| *of as usize == id && !written.contains(of));
+        if let (Some((_, span)), Space::Registers { .. }) = (first, tensor.space) {
+            let (message, help) = words(&tensor.name);
+            found.push(Diagnostic::error(*span, message).help(help));
+        }
+    }
+    found
+}
+
+/// A read of an unwritten tile: the message, and what to write.
+pub(super) fn words(name: &str) -> (String, String) {
+    let message = format!("`{name}` is read here, and nothing is ever written to it");
+    (message, format!("copy something into `{name}` first, or fill it: fill({name}, 0.0)"))
+}

@@ -1,0 +1,118 @@
+//! Updates of memory that threads or blocks share: atomic read-modify-writes, flags that blocks signal and
+//! wait for, and cluster barriers.
+
+use super::Lower;
+use crate::source::problem::Result;
+use crate::thread::index::Ix;
+use crate::thread::{Change, Frag, Mem, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
+use crate::tile::pair::align;
+use crate::tile::view::View;
+use crate::tile::view::leaf::leaves;
+use crate::tile::{Space, Update};
+use crate::values::affine::Affine;
+
+impl Lower<'_> {
+    /// Updates each element of `to` with the corresponding element of `from`; out-of-bounds elements are
+    /// skipped.
+    pub(super) fn atomic(&mut self, from: &View, to: &View, update: &Update) -> Result<()> {
+        let program = self.program;
+        let (source, target) = (program.tensor(from.tensor), program.tensor(to.tensor));
+        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
+        let pair = align(from, to)?;
+        let (from_leaves, to_leaves) = (leaves(&pair.from), leaves(&pair.to));
+        let beside = |view: &Option<View>| match view {
+            Some(view) => align(view, to).map(|pair| Some((leaves(&pair.from), pair.from))),
+            None => Ok(None),
+        };
+        let (old, expected) = (beside(&update.old)?, beside(&update.expected)?);
+        let verb = Change::ALL.iter().find(|row| row.1 == update.with).map_or("", |row| row.0);
+        self.comment(format!("{} <- {} of {}, {}", to.name, verb, from.name, pair.to.shape()));
+        let in_registers = matches!(source.space, Space::Registers { .. });
+        let reg = match in_registers {
+            true => self.places[from.tensor as usize],
+            false => self.scratch(&to.name, source.elem, 1),
+        };
+        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
+        let walked: Vec<(String, i64)> =
+            to_leaves.iter().enumerate().map(|(at, leaf)| (names[at % 8].to_owned(), leaf.extent)).collect();
+        self.loops(&walked, Unroll::Full, &mut |lower, at| {
+            let mut guard = lower.guard(&pair.to, &to_leaves, at);
+            let place = lower.place(&pair.to, &to_leaves, at);
+            let index = match in_registers {
+                true => lower.register_index(&pair.from, &from_leaves, at),
+                false => {
+                    let zero = lower.int(0);
+                    let inside = lower.guard(&pair.from, &from_leaves, at);
+                    let from = lower.place(&pair.from, &from_leaves, at);
+                    let to = Frag { reg, at: zero, len: 1 };
+                    // The others are loaded as 0, which changes minima, maxima and replaced elements, but no sum.
+                    if !matches!(update.with, Change::Add | Change::Sub | Change::Or | Change::Xor) {
+                        guard = match (guard, inside) {
+                            (Some(a), Some(b)) => Some(lower.exprs().all(a, b)),
+                            (one, other) => one.or(other),
+                        };
+                    }
+                    lower.emit(Op::Load { to, from, guard: inside, fill: 0.0.into(), stays: None });
+                    zero
+                }
+            };
+            let value = lower.converted(Val::Reg(reg, index), source.elem, target.elem);
+            let old = old.as_ref().map(|(leaves, view)| Frag {
+                reg: lower.places[view.tensor as usize],
+                at: lower.register_index(view, leaves, at),
+                len: 1,
+            });
+            let expected = expected.as_ref().map(|(leaves, view)| {
+                let at = lower.register_index(view, leaves, at);
+                Val::Reg(lower.places[view.tensor as usize], at)
+            });
+            let (order, scope) = (update.order, update.scope);
+            lower.emit(Op::Atomic { to: place, op: update.with, value, guard, order, scope, old, expected });
+            Ok(())
+        })
+    }
+
+    /// A barrier of the group, then one thread adds to a flag with release order, for other blocks.
+    pub(super) fn signal(&mut self, flag: &View, add: i64) -> Result<()> {
+        let (to, guard) = self.flag(flag)?;
+        let elem = self.program.tensor(flag.tensor).elem;
+        self.meet(self.scope.by);
+        self.elect(vec![Op::Atomic {
+            to,
+            op: Change::Add,
+            value: Val::lit(add, elem),
+            guard,
+            order: MemoryOrder::Release,
+            scope: Scope::Grid,
+            old: None,
+            expected: None,
+        }]);
+        Ok(())
+    }
+
+    /// One thread waits for a flag; the group waits for that thread at a barrier.
+    pub(super) fn await_flag(&mut self, flag: &View, least: &Affine) -> Result<()> {
+        let ((from, guard), least) = (self.flag(flag)?, self.affine(least));
+        let wait = Op::AwaitFlag { from, least };
+        let site = self.scope.site;
+        // A flag that is out of bounds is not waited for.
+        let inside = |cond| Op::If { cond, then: vec![Stmt { site, op: wait.clone() }], other: Vec::new() };
+        self.elect(vec![guard.map_or(wait.clone(), inside)]);
+        self.meet(self.scope.by);
+        Ok(())
+    }
+
+    /// The address of a flag, and the guard of its bounds check.
+    fn flag(&mut self, flag: &View) -> Result<(Mem, Option<Ix>)> {
+        let all = leaves(flag);
+        let first = vec![self.int(0); all.len()];
+        let guard = self.guard(flag, &all, &first);
+        Ok((self.place(flag, &all, &first), guard))
+    }
+
+    /// A barrier of all threads of the cluster.
+    pub(super) fn meet_cluster(&mut self) {
+        let bar = self.bar_of_cluster();
+        self.emit(Op::Sync(bar));
+    }
+}

@@ -1,0 +1,143 @@
+//! Bulk tensor copies (TMA): one elected thread issues the copies of a tile between global and shared memory,
+//! box by box; see [`crate::tile::boxes`].
+
+use tilewright_layout::{Obligation, Value};
+
+use super::Lower;
+use crate::source::problem::Result;
+use crate::thread::atom::Atom;
+use crate::thread::index::Ix;
+use crate::thread::{AtomArg, Fact, Id, Mem, Op, Param, Queue, Space, Unroll};
+use crate::tile::boxes::{self, Boxes};
+use crate::tile::view::View;
+use crate::tile::view::leaf::{Leaf, leaves};
+
+impl Lower<'_> {
+    /// One elected thread issues the copies of a tile. Stores stay in flight until their token is waited for.
+    pub(super) fn bulk(&mut self, row: &'static Atom, from: &View, to: &View, in_flight: bool) -> Result<()> {
+        let stores = boxes::stores(row);
+        let (global, shared) = if stores { (to, from) } else { (from, to) };
+        let (outer, inner) = (leaves(global), leaves(shared));
+        let boxes = Boxes::of(self.program, row, from, to)?;
+        if stores
+            && let Some((of @ Value::Sym { .. }, _)) =
+                self.program.tensor(global.tensor).plain().leaves().nth(boxes.order[0])
+        {
+            let divisor = i64::from(16 / self.program.tensor(global.tensor).elem.bytes());
+            self.assumed.need(Fact::Divides(Obligation { divisor, of }));
+        }
+        let param = self.map_of(global, &boxes);
+        let arrival = if stores { None } else { Some(self.arrival(shared)?) };
+        let names = ["i", "j", "l", "m", "n"];
+        let walked: Vec<(String, i64)> =
+            boxes.counts.iter().enumerate().map(|(at, &n)| (names[at % 5].to_owned(), n)).collect();
+        let (mut copies, ()) = self.nested(|lower| {
+            lower.loops(&walked, Unroll::Full, &mut |lower, at| {
+                let atom =
+                    lower.box_copy(row, (global, &outer), (shared, &inner), &boxes, (param, arrival), at);
+                lower.emit(atom);
+                Ok(())
+            })
+        })?;
+        if stores {
+            let site = self.scope.site;
+            let stmt = |op| crate::thread::Stmt { site, op };
+            copies.push(stmt(Op::Commit(Queue::Bulk)));
+            if !in_flight {
+                copies.push(stmt(Op::WaitQueue { queue: Queue::Bulk, pending: 0 }));
+            }
+        }
+        self.elect(copies.into_iter().map(|stmt| stmt.op).collect());
+        Ok(())
+    }
+
+    /// The copy of one box.
+    fn box_copy(
+        &mut self,
+        row: &'static Atom,
+        (global, outer): (&View, &[Leaf]),
+        (shared, inner): (&View, &[Leaf]),
+        boxes: &Boxes,
+        (param, arrival): (Id, Option<(Id, Ix)>),
+        at: &[Ix],
+    ) -> Op {
+        // The start of the box in the tile, leaf by leaf: both views have the same modes.
+        let mut begin = vec![self.int(0); outer.len()];
+        for ((&mode, &size), &number) in boxes.order.iter().zip(&boxes.sizes).zip(at) {
+            let Some(leaf) = outer.iter().position(|leaf| leaf.mode == mode) else { continue };
+            let size = self.int(size);
+            begin[leaf] = self.exprs().mul(number, size);
+        }
+        let coordinates = self.coordinates(global, outer, &begin);
+        let place = AtomArg::At(self.start_of(shared, inner, &begin));
+        let coordinates = boxes.order.iter().map(|&mode| self.in_32_bits(coordinates[mode])).collect();
+        let map = AtomArg::Map { param, at: coordinates };
+        let Some((bar, slot)) = arrival else {
+            return Op::Atom { row, args: vec![map, place], guard: None };
+        };
+        let mut args = vec![place, map, AtomArg::Barrier { bar, slot }];
+        if row.operand('k').is_some() {
+            let everybody = (1i64 << self.program.cluster.iter().product::<u32>()) - 1;
+            args.push(AtomArg::Int(self.int(everybody)));
+        }
+        Op::Atom { row, args, guard: None }
+    }
+
+    /// A coordinate in 32 bits. One that does not fit is out of bounds of every tensor, and so is the multiple of 16 that
+    /// it is clamped to: along the contiguous mode, the instruction takes multiples of 16 bytes alone.
+    fn in_32_bits(&mut self, coordinate: Ix) -> Ix {
+        let (least, most) = (i64::from(i32::MIN), i64::from(i32::MAX - 15));
+        let known = self.kernel.exprs.get(coordinate);
+        if known.lo >= least && known.hi <= i64::from(i32::MAX) {
+            return coordinate;
+        }
+        let (least, most) = (self.int(least), self.int(most));
+        let above = self.exprs().max(coordinate, least);
+        self.exprs().min(above, most)
+    }
+
+    /// The tensor map for boxes of a tensor. Records the launch facts that it needs.
+    fn map_of(&mut self, global: &View, boxes: &Boxes) -> Id {
+        let source = self.program.tensor(global.tensor);
+        let tensor = self.places[global.tensor as usize];
+        let wanted = Param::TensorMap {
+            name: format!("{}_map", source.name),
+            tensor,
+            tile: boxes.sizes.iter().map(|&n| n as u32).collect(),
+            modes: boxes.order.iter().map(|&mode| mode as u8).collect(),
+            swizzle: boxes.swizzle,
+        };
+        self.assumed.need(Fact::Aligned { param: tensor, bytes: 16 });
+        let divisor = i64::from(16 / source.elem.bytes());
+        let strides: Vec<Value> = source.plain().leaves().map(|leaf| leaf.1).collect();
+        for &mode in &boxes.order[1..] {
+            self.assumed.need(Fact::Divides(Obligation { divisor, of: strides[mode] }));
+        }
+        match self.kernel.params.iter().position(|known| *known == wanted) {
+            Some(at) => at as Id,
+            None => {
+                self.kernel.params.push(wanted);
+                self.kernel.params.len() as Id - 1
+            }
+        }
+    }
+
+    /// The mbarrier that a copy into a ring's slot completes.
+    fn arrival(&mut self, shared: &View) -> Result<(Id, Ix)> {
+        let ring = boxes::ring(self.program, shared.tensor)?;
+        // The slot is the coordinate in the buffer's last mode.
+        let slot = match shared.base.last() {
+            Some(slot) => self.affine(&slot.clone()),
+            None => self.int(0),
+        };
+        Ok((self.rings[ring as usize], slot))
+    }
+
+    /// The start address of a tile before the swizzle: the hardware swizzles addresses itself.
+    pub(super) fn start_of(&mut self, view: &View, all: &[Leaf], at: &[Ix]) -> Mem {
+        let layout = self.program.tensor(view.tensor).layout.layout().clone();
+        let coordinates = self.coordinates(view, all, at);
+        let index = self.offset(&layout.into(), &coordinates);
+        Mem { space: Space::Shared(self.places[view.tensor as usize]), index, peer: None }
+    }
+}

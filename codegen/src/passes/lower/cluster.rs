@@ -1,0 +1,226 @@
+//! Results of the blocks of a cluster, exchanged through distributed shared memory: each block stores its own in the shared
+//! memory of every block by st.async, whose bytes complete a phase of an mbarrier there. No thread waits for its stores to
+//! global memory, as at a barrier of the cluster with release semantics.
+//!
+//! The exchanges of a kernel alternate between two slots, with an mbarrier each. That suffices because no block is two
+//! exchanges ahead of another: with the results of one exchange, a block knows that all others have sent theirs. They did
+//! so behind a barrier of their threads, which had waited for the exchange before and had read its slot. So a message
+//! that arrives now belongs to the exchange that a block waits for, or to the next one, whose slot is free. It may come
+//! before this block expects its bytes: the phase completes with the arrival that does.
+//!
+//! No message comes before its mbarrier: one thread initialises the mbarriers, every thread passes a fence that releases
+//! them to the cluster, and blocks meet with acquire semantics before their first exchange. The arrival may be relaxed
+//! because of the fence, and a block that has not begun has not arrived. Mbarriers are initialised once, and the bytes
+//! that an exchange expects are a constant of the kernel: each block sends all its results, also those that stand for no
+//! element. All threads of a block wait, so none is a phase behind when the parity comes back.
+//!
+//! All blocks of a cluster perform the same exchanges (programs in which blocks or roles would differ are refused), and each
+//! waits for all others' messages in each of them. So when a block ends, no message is on its way to it, and nobody waits
+//! for its messages to a block that has ended: the messages contain the values, not addresses in the sender.
+
+use super::Lower;
+use super::reduce::{Combined, Kept, Part, Runs};
+use crate::source::problem::{Problem, Result};
+use crate::thread::atoms::{self, WORD};
+use crate::thread::index::{Int, Ix};
+use crate::thread::{AtomArg, Bar, Frag, Id, Mem, Op, Scope, Unroll};
+use crate::tile;
+use crate::values::affine::Coord;
+
+/// Exchanges that may be under way at once.
+const SLOTS: i64 = 2;
+
+/// The exchanges of a kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Exchanges {
+    /// Their mbarriers.
+    bar: Id,
+    /// How many there have been.
+    count: Count,
+}
+
+#[derive(Clone, Copy)]
+enum Count {
+    /// No exchange is in a loop or under a condition.
+    Known(i64),
+    /// A variable.
+    Variable(Ix),
+}
+
+/// An exchange: its slot and the phase of the mbarrier.
+#[derive(Clone, Copy)]
+struct Turn {
+    bar: Id,
+    slot: Ix,
+    phase: Ix,
+}
+
+impl Lower<'_> {
+    /// Combines the results of a block, which all its threads have, with the results of the cluster's other
+    /// blocks. Every thread combines in the order of ranks, so all blocks get the same number.
+    pub(super) fn across_blocks(&mut self, all: &Combined<'_>, blocks: i64, met: bool) -> Result<()> {
+        let kept = self.results_of_blocks(all, blocks, met)?;
+        let zero = self.int(0);
+        self.combine_runs(all, &self.blocks_of_cluster(&[(blocks, 1)]), &kept, zero)
+    }
+
+    /// The blocks of a cluster as runs of threads, by their ranks.
+    pub(super) fn blocks_of_cluster<'d>(&self, digits: &'d [(i64, i64)]) -> Runs<'d> {
+        Runs { threads: self.combined(), digits, name: "blocks" }
+    }
+
+    /// The mbarriers of exchanges, if there are any.
+    pub(super) fn declare_exchanges(&mut self) -> Option<Id> {
+        let (mut all, mut straight) = (0, 0);
+        for stmt in &self.program.body {
+            straight += i64::from(stmt.is_over_cluster());
+            stmt.each(&mut |stmt| all += i64::from(stmt.is_over_cluster()));
+        }
+        if all == 0 {
+            return None;
+        }
+        let slots = if straight == all { all.min(SLOTS) } else { SLOTS } as u32;
+        let offset = self.allocation.mbarriers(slots);
+        let bar = self.kernel.bars.len() as Id;
+        // Asynchronous stores alone access slots of other blocks.
+        let (name, scope) = ("exchange".to_owned(), Scope::Block);
+        self.kernel.bars.push(Bar::Mbarriers { name, offset, slots, count: 1, scope });
+        let count = match straight == all {
+            true => Count::Known(0),
+            false => Count::Variable(self.counter("exchanges", super::ring::MOST_PHASES)),
+        };
+        self.exchanges = Some(Exchanges { bar, count });
+        Some(bar)
+    }
+
+    /// The results of each block of the cluster, in the shared memory of this block. All threads of a block have the same
+    /// ones: a thread for each rank sends them there. `met`: all threads of the block have met since the exchange before.
+    pub(super) fn results_of_blocks(&mut self, all: &Combined<'_>, blocks: i64, met: bool) -> Result<Kept> {
+        let len = self.results(all);
+        self.start_exchanges();
+        if !met {
+            self.meet(self.scope.by);
+        }
+        let turn = self.next_exchange()?;
+        let (buffers, begin) = match self.scope.loops {
+            0 => (1, self.int(0)),
+            _ => {
+                let size = self.int(blocks * len);
+                (SLOTS, self.exprs().mul(turn.slot, size))
+            }
+        };
+        let array = |part: &Part| {
+            let count = (buffers * blocks * len) as u32 * words_of(part).len;
+            self.scratch_array(&format!("{}_of_blocks", part.name), part.elem, count, "blocks")
+        };
+        let arrays = all.parts.iter().map(array).collect();
+        let rank = self.coord(&Coord::ClusterRank);
+        let kept = Kept { arrays, begin, count: blocks, run: rank, in_words: true };
+        let each: u32 = all.parts.iter().map(|part| words_of(part).bytes).sum();
+        let bytes = Some((blocks * len) as u32 * each);
+        let Turn { bar, slot, phase } = turn;
+        self.elect(vec![Op::Arrive { bar, slot, peer: None, bytes }]);
+        let (thread, most) = (self.coord(&Coord::Thread(self.scope.by)), self.int(blocks));
+        let (sent, ()) = self.nested(|lower| {
+            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                    let to = lower.place_of_run(&kept, array, at[0], rank);
+                    lower.send((part, at[0]), to, turn, thread)?;
+                }
+                Ok(())
+            })
+        })?;
+        let cond = self.exprs().lt(thread, most);
+        self.emit(Op::If { cond, then: sent, other: Vec::new() });
+        self.comment("until the results of all blocks have arrived".into());
+        self.emit(Op::Await { bar, slot, phase });
+        self.count_exchange();
+        Ok(kept)
+    }
+
+    /// Sends a result to an address in the shared memory of the block of a rank.
+    fn send(&mut self, (part, at): (&Part, Ix), to: Mem, turn: Turn, rank: Ix) -> Result<()> {
+        let row = atoms::st_async(part.elem).ok_or_else(|| Problem::internal("there is no st.async"))?;
+        self.arch_of(row);
+        let len = words_of(part).len;
+        let from = match len {
+            1 => Frag { reg: part.reg, at, len },
+            _ => {
+                let reg = self.register(format!("{}_sent", part.name), part.elem, len, true);
+                for place in 0..len {
+                    let (to, value) = (self.int(place.into()), crate::thread::Val::Reg(part.reg, at));
+                    self.emit(Op::Assign { reg, at: to, value });
+                }
+                Frag { reg, at: self.int(0), len }
+            }
+        };
+        let bar = AtomArg::Barrier { bar: turn.bar, slot: turn.slot };
+        let args = vec![AtomArg::At(to), AtomArg::Frag(from), bar, AtomArg::Int(rank)];
+        self.emit(Op::Atom { row, args, guard: None });
+        Ok(())
+    }
+
+    /// The slot and phase of the next exchange.
+    fn next_exchange(&mut self) -> Result<Turn> {
+        let Some(Exchanges { bar, count }) = self.exchanges else {
+            return Err(Problem::internal("an exchange between blocks without mbarriers"));
+        };
+        let count = match count {
+            Count::Known(count) => self.int(count),
+            Count::Variable(count) => count,
+        };
+        let (slot, phase) = (self.exprs().rem(count, SLOTS), self.exprs().div(count, SLOTS));
+        if self.exprs().constant(slot).is_some() {
+            return Ok(Turn { bar, slot, phase });
+        }
+        // The count changes before the slot is read.
+        let id = self.var("exchange_slot", false);
+        self.emit(Op::Let(id, slot));
+        let slot = self.exprs().leaf(Int::Var(id), 0, SLOTS - 1, 1, Scope::Warp);
+        Ok(Turn { bar, slot, phase })
+    }
+
+    fn count_exchange(&mut self) {
+        let Some(Exchanges { count, .. }) = &mut self.exchanges else { return };
+        match count {
+            Count::Known(count) => *count += 1,
+            Count::Variable(count) => {
+                let (count, one) = (*count, self.int(1));
+                let next = self.exprs().add(count, one);
+                if let Int::Var(id) = self.kernel.exprs.get(count).int {
+                    self.emit(Op::Set(id, next));
+                }
+            }
+        }
+    }
+
+    /// Waits until all blocks of the cluster run, and have mbarriers.
+    fn start_exchanges(&mut self) {
+        if std::mem::replace(&mut self.scope.exchanges, true) {
+            return;
+        }
+        self.kernel.bars.push(Bar::ClusterStart);
+        self.emit(Op::Sync(self.kernel.bars.len() as Id - 1));
+    }
+
+    /// Exchanges in a loop begin before it.
+    pub(super) fn before_exchanges(&mut self, body: &[tile::Stmt]) {
+        let mut exchanges = false;
+        body.iter().for_each(|stmt| stmt.each(&mut |stmt| exchanges |= stmt.is_over_cluster()));
+        if exchanges && self.scope.loops == 0 {
+            self.start_exchanges();
+        }
+    }
+}
+
+/// The smallest message is a word: a narrow element takes a whole word.
+struct Words {
+    /// Elements.
+    len: u32,
+    bytes: u32,
+}
+
+fn words_of(part: &Part) -> Words {
+    let bytes = part.elem.bytes();
+    Words { len: (WORD / bytes).max(1), bytes: bytes.max(WORD) }
+}

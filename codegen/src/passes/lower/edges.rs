@@ -1,0 +1,267 @@
+//! Guards of accesses that can be out of bounds (see [`Bounds`]), clamped coordinates, and partial tiles.
+
+use tilewright_layout::{Symbol, Value};
+
+use super::Lower;
+use crate::source::problem::Result;
+use crate::thread::index::{Int, Ix};
+use crate::thread::{Fact, Op, Unroll};
+use crate::tile;
+use crate::tile::bounds::{Bounds, Edges};
+use crate::tile::view::View;
+use crate::tile::view::leaf::Leaf;
+use crate::values::affine::Affine;
+
+/// The elements of a vector, or one of them.
+pub(super) struct Piece<'a> {
+    /// The index of the first one, leaf by leaf.
+    pub(super) at: &'a [Ix],
+    /// Its number in the vector.
+    pub(super) first: Ix,
+    /// How many.
+    pub(super) len: i64,
+    /// They are in bounds.
+    pub(super) guard: Option<Ix>,
+}
+
+impl Lower<'_> {
+    /// The bounds at this point.
+    pub(super) fn bounds(&self) -> Bounds<'_> {
+        self.assumed.bounds(&self.scope.known)
+    }
+
+    /// Answers a question about them, and relies on the answer.
+    pub(super) fn relying<T>(&mut self, answer: impl FnOnce(&Bounds<'_>, &mut Vec<Fact>) -> T) -> T {
+        self.assumed.relying(&self.scope.known, answer)
+    }
+
+    /// See [`Bounds::guarded`].
+    pub(super) fn guarded(&mut self, view: &View, mode: usize) -> bool {
+        self.relying(|bounds, needs| bounds.guarded(view, mode, needs))
+    }
+
+    /// See [`Bounds::outside`].
+    pub(super) fn outside(&mut self, view: &View, mode: usize) -> bool {
+        self.relying(|bounds, needs| bounds.outside(view, mode, needs))
+    }
+
+    /// See [`Bounds::clamps`].
+    pub(super) fn clamps(&mut self, view: &View, mode: usize) -> bool {
+        self.relying(|bounds, needs| bounds.clamps(view, mode, needs))
+    }
+
+    /// See [`Bounds::width`].
+    pub(super) fn width(&mut self, view: &View, all: &[Leaf], which: usize, most: i64) -> i64 {
+        self.relying(|bounds, needs| bounds.width(view, all, which, (most, Edges::Whole), needs))
+    }
+
+    /// See [`Bounds::vector`].
+    pub(super) fn vector(&mut self, sides: &[(&View, &[Leaf])], edges: Edges) -> (usize, i64) {
+        self.relying(|bounds, needs| bounds.vector(sides, edges, needs))
+    }
+
+    /// Clamps a coordinate to the last one at which a vector fits, for a width that divides both it and the extent, or to any
+    /// one in bounds, if the view wraps.
+    pub(super) fn clamped(&mut self, view: &View, mode: usize, coordinate: Ix) -> Ix {
+        let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode).map(|leaf| leaf.0);
+        let extent = extent.unwrap_or(Value::Int(1));
+        let multiple =
+            if view.nearest.contains(&mode) { 1 } else { self.kernel.exprs.get(coordinate).multiple };
+        let fits = |n: &i64| {
+            multiple % n == 0 && (extent.factor() % n == 0 || self.bounds().supposed(*n, extent, &[]))
+        };
+        let vector = [16, 8, 4, 2].into_iter().find(fits).unwrap_or(1);
+        let (extent, vector) = (self.value(extent), self.int(vector));
+        let last = self.exprs().sub(extent, vector);
+        let zero = self.int(0);
+        let begun = self.exprs().max(coordinate, zero);
+        match view.wraps && !view.nearest.contains(&mode) {
+            true => self.exprs().wrap(begun, extent, last),
+            false => self.exprs().min(begun, last),
+        }
+    }
+
+    /// For the comparison of a coordinate with a size: a vector is in bounds entirely or not at all where it is known that
+    /// its length divides the size, so its first coordinate is compared.
+    pub(super) fn start_of_vector(&mut self, at: Ix, end: Ix) -> Ix {
+        let Some(&(of, _)) = self.symbols.iter().find(|(_, size)| *size == end) else { return at };
+        let known = |n: &i64| self.bounds().supposed(*n, Value::Sym { times: 1, of, over: 1 }, &[]);
+        let lengths: Vec<i64> = [16, 8, 4, 2].into_iter().filter(known).collect();
+        lengths.into_iter().find_map(|n| self.exprs().split(at, n)).map_or(at, |(start, _)| start)
+    }
+
+    /// Can offsets of a view be assumed to fit 32 bits? A launch fact covers addresses near the tensor. Those
+    /// that may be farther away are computed in 64 bits.
+    pub(super) fn is_small(&mut self, view: &View) -> bool {
+        let Some(beyond) = self.bounds().small(view, self.scope.ahead) else { return false };
+        let place = self.places[view.tensor as usize];
+        for fact in &mut self.assumed.needs {
+            if let Fact::Small { param, beyond: known } = fact
+                && *param == place
+            {
+                known.iter_mut().zip(&beyond).for_each(|(known, &now)| *known = now.max(*known));
+            }
+        }
+        true
+    }
+
+    /// The guard of the element at `at`: it is in bounds. `None` when it always is.
+    pub(super) fn guard(&mut self, view: &View, leaves: &[Leaf], at: &[Ix]) -> Option<Ix> {
+        self.guard_between(view, leaves, at, at)
+    }
+
+    /// The guard of the elements from `at` to `last`, which are neighbours along one leaf: all are in bounds.
+    fn guard_between(&mut self, view: &View, leaves: &[Leaf], at: &[Ix], last: &[Ix]) -> Option<Ix> {
+        let tensor = self.program.tensor(view.tensor);
+        let extents: Vec<Value> = match tensor.space {
+            tile::Space::Global { .. } => tensor.plain().leaves().map(|leaf| leaf.0).collect(),
+            tile::Space::Shared { .. } => {
+                let sizes = tensor.plain().modes().map(|mode| mode.size().map_or(Value::Int(0), Value::Int));
+                sizes.collect()
+            }
+            tile::Space::Registers { .. } => return None,
+        };
+        let modes: Vec<usize> = (0..extents.len()).filter(|&mode| self.guarded(view, mode)).collect();
+        if modes.is_empty() {
+            return None;
+        }
+        let mut guard = self.int(1);
+        for mode in modes {
+            if self.outside(view, mode) && !view.clamped.contains(&mode) && !view.nearest.contains(&mode) {
+                let first = self.coordinate(view, mode, leaves, at);
+                let (last, extent) = (self.coordinate(view, mode, leaves, last), self.value(extents[mode]));
+                let end = match self.relying(|bounds, needs| bounds.begins(view, mode, needs)) {
+                    Some((iteration, of, tile)) => {
+                        let next = iteration.plus(&1.into(), 1).unwrap_or_default();
+                        self.begin_later(&next, of, tile)
+                    }
+                    None => extent,
+                };
+                guard = self.and_between(guard, (first, last), end);
+            }
+            if let Some((origin, extent)) = self.bounds().limited(view, mode) {
+                let within = view.base[mode].plus(&origin, -1).unwrap_or_default();
+                let within = self.affine(&within);
+                let steps = self.steps(leaves, last, mode);
+                let (within, extent) = (self.exprs().add(within, steps), self.int(extent));
+                let below = self.exprs().lt(within, extent);
+                guard = self.exprs().all(guard, below);
+            }
+        }
+        (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
+    }
+
+    /// An access of `width` elements along leaf `which`, from the element at `at` on, which `access` emits for each piece. A
+    /// vector that is partly out of bounds is accessed element by element.
+    pub(super) fn access(
+        &mut self,
+        (view, leaves): (&View, &[Leaf]),
+        at: &[Ix],
+        (which, width): (usize, i64),
+        mut access: impl FnMut(&mut Self, &Piece<'_>) -> Op,
+    ) -> Result<()> {
+        let zero = self.int(0);
+        let split = width > 1 && self.bounds().begins_aligned(view, leaves, which, width);
+        let mut last = at.to_vec();
+        if let Some(last) = last.get_mut(which).filter(|_| split) {
+            let more = self.int(width - 1);
+            *last = self.exprs().add(*last, more);
+        }
+        let guard = self.guard_between(view, leaves, at, &last);
+        let Some(cond) = guard.filter(|_| split) else {
+            let op = access(self, &Piece { at, first: zero, len: width, guard });
+            self.emit(op);
+            return Ok(());
+        };
+        let (then, ()) = self.nested(|lower| -> Result<()> {
+            let op = access(lower, &Piece { at, first: zero, len: width, guard: None });
+            lower.emit(op);
+            Ok(())
+        })?;
+        let (other, ()) = self.nested(|lower| {
+            lower.loops(&[("e".to_owned(), width)], Unroll::Full, &mut |lower, e| {
+                let mut at = at.to_vec();
+                at[which] = lower.exprs().add(at[which], e[0]);
+                let guard = lower.guard(view, leaves, &at);
+                let op = access(lower, &Piece { at: &at, first: e[0], len: 1, guard });
+                lower.emit(op);
+                Ok(())
+            })
+        })?;
+        self.emit(Op::If { cond, then, other });
+        Ok(())
+    }
+
+    /// Conjoins a condition with `0 <= at < end`.
+    pub(super) fn and_within(&mut self, condition: Ix, at: Ix, end: Ix) -> Ix {
+        self.and_between(condition, (at, at), end)
+    }
+
+    /// The same of all from `first` to `last`.
+    fn and_between(&mut self, condition: Ix, (first, last): (Ix, Ix), end: Ix) -> Ix {
+        if self.kernel.exprs.get(first).lo >= 0 {
+            let below = self.is_below(last, end);
+            return self.exprs().all(condition, below);
+        }
+        let inside = self.exprs().within(first, end);
+        let condition = self.exprs().all(condition, inside);
+        if first == last {
+            return condition;
+        }
+        let below = self.is_below(last, end);
+        self.exprs().all(condition, below)
+    }
+
+    /// `at < end`. Where all but the last iterations of an unrolled loop are known to be below the least value of a size,
+    /// the loop's variable is compared first, and the compiler evaluates that comparison.
+    fn is_below(&mut self, at: Ix, end: Ix) -> Ix {
+        let below = self.exprs().lt(at, end);
+        let exprs = &self.kernel.exprs;
+        if !matches!(exprs.get(end).int, Int::Param(_)) || exprs.constant(below).is_some() {
+            return below;
+        }
+        let (least, mut terms) = (exprs.get(end).lo, Vec::new());
+        exprs.terms(at, &mut terms);
+        let all: i64 = terms.iter().map(|term| exprs.get(*term).hi).fold(0, i64::saturating_add);
+        let unrolled = |term: &Ix| {
+            let (var, step) = match exprs.get(*term).int {
+                Int::Mul(var, by) => (var, exprs.constant(by)?),
+                _ => (*term, 1),
+            };
+            let of = matches!(exprs.get(var).int, Int::Var(id) if self.scope.unrolled.contains(&id));
+            let before = least - 1 - (all - exprs.get(*term).hi);
+            (of && step > 0 && before >= 0).then(|| (step, var, before / step + 1))
+        };
+        let Some((_, var, count)) = terms.iter().filter_map(unrolled).max() else { return below };
+        let count = self.int(count);
+        let early = self.exprs().lt(var, count);
+        self.exprs().either(early, below)
+    }
+
+    /// Where an iteration's tile begins if the partial tile comes first.
+    pub(super) fn begin(&mut self, iteration: &Affine, of: Symbol, tile: i64) -> Ix {
+        let (later, zero) = (self.begin_later(iteration, of, tile), self.int(0));
+        self.exprs().max(later, zero)
+    }
+
+    /// The same for iterations after the first.
+    pub(super) fn begin_later(&mut self, iteration: &Affine, of: Symbol, tile: i64) -> Ix {
+        let (iteration, whole) = (self.affine(iteration), self.int(tile));
+        let full_tiles = self.exprs().mul(iteration, whole);
+        let short = self.short(of, tile);
+        self.exprs().sub(full_tiles, short)
+    }
+
+    /// How many elements short of a full tile the first one is.
+    fn short(&mut self, of: Symbol, tile: i64) -> Ix {
+        let extent = Value::Sym { times: 1, of, over: 1 };
+        if self.relying(|bounds, needs| bounds.suppose_whole(tile, extent, needs)) {
+            return self.int(0);
+        }
+        let (extent, one, most) = (self.value(extent), self.int(1), self.int(tile - 1));
+        let before = self.exprs().sub(extent, one);
+        let past = self.exprs().rem(before, tile);
+        let short = self.exprs().sub(most, past);
+        self.name(short, &format!("{}_short", of.name()))
+    }
+}

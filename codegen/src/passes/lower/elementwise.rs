@@ -1,0 +1,409 @@
+//! Elementwise functions.
+
+use super::Lower;
+use super::numbering::extents_of;
+use crate::passes::origin::Edge;
+use crate::source::problem::{Problem, Result};
+use crate::thread::index::Ix;
+use crate::thread::{Cmp, Frag, Op, Unroll, Val};
+use crate::tile::bounds::Edges;
+use crate::tile::pair::align;
+use crate::tile::view::View;
+use crate::tile::view::leaf::{Leaf, leaves};
+use crate::tile::{Expr, Space};
+use crate::values::elem::Elem;
+use crate::values::typing::{Type, Types};
+
+/// An input or the output of a function: a view with the same leaves as all others.
+struct Side {
+    view: View,
+    leaves: Vec<Leaf>,
+    /// The registers that stage its elements from or to memory, and the vector width.
+    memory: Option<(u32, i64)>,
+}
+
+/// The element at which a function is evaluated.
+struct Here<'a> {
+    ins: &'a [Side],
+    /// The element, leaf by leaf.
+    at: &'a [Ix],
+    to: Option<&'a Side>,
+    /// The coordinates of its elements, mode by mode.
+    stands: &'a [Option<Edge>],
+}
+
+impl Side {
+    /// Is one element broadcast along this leaf?
+    fn is_broadcast(&self, which: usize) -> bool {
+        self.leaves.get(which).is_some_and(|leaf| leaf.step == 0)
+    }
+}
+
+impl Lower<'_> {
+    /// An elementwise function. Memory is accessed along one leaf, in vectors as wide as each side allows.
+    pub(super) fn map(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<()> {
+        self.map_at(ins, to, value, &[])
+    }
+
+    /// The same for a function that may read coordinates of elements, along each mode of the target.
+    pub(super) fn map_at(
+        &mut self,
+        ins: &[View],
+        to: &View,
+        value: &Expr,
+        stands: &[Option<Edge>],
+    ) -> Result<()> {
+        let target = self.program.tensor(to.tensor);
+        self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
+        let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
+        let types = Types { ins: &elems, scalars: &self.program.scalars };
+        let value = types.typed(value, target.elem)?;
+        if let (Expr::Cast(elem, of), [from]) = (&value, ins)
+            && (**of == Expr::In(0) && *elem == target.elem)
+            && self.convert(from, to)?
+        {
+            return Ok(());
+        }
+        if self.compute_words(ins, to, &value)? {
+            return Ok(());
+        }
+        let read: Vec<bool> = (0..ins.len()).map(|n| value.reads(n as u8)).collect();
+        let (ins, to) = refined(ins, to)?;
+        let mut sides: Vec<Side> = ins
+            .into_iter()
+            .chain([to])
+            .map(|view| Side { leaves: leaves(&view), view, memory: None })
+            .collect();
+        let (which, widths) = self.widths(&sides, &read);
+        let wide = widths.iter().copied().max().unwrap_or(1);
+        for (place, (side, width)) in sides.iter_mut().zip(widths).enumerate() {
+            let tensor = self.program.tensor(side.view.tensor);
+            // Inputs that only provide coordinates are not read.
+            let mentioned = read.get(place).copied().unwrap_or(true);
+            if mentioned && !matches!(tensor.space, Space::Registers { .. }) {
+                let name = format!("{}_value", side.view.name);
+                side.memory = Some((self.register(name, tensor.elem, wide as u32, false), width));
+            }
+        }
+        let Some(to) = sides.pop() else { return Ok(()) };
+        let ins = sides;
+        // In an in-place update, elements that are read at another position than they are written would be
+        // overwritten too early.
+        let moved = |side: &Side| {
+            side.view.tensor == to.view.tensor
+                && (side.view.layout != to.view.layout || side.view.base != to.view.base)
+        };
+        let count: i64 = to.leaves.iter().map(|leaf| leaf.extent).product();
+        let aside = match to.memory {
+            None if ins.iter().any(moved) => {
+                let name = format!("{}_next", to.view.name);
+                Some(self.register(name, target.elem, count as u32, false))
+            }
+            _ => None,
+        };
+        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
+        let extents: Vec<(String, i64)> = to
+            .leaves
+            .iter()
+            .enumerate()
+            .map(|(i, l)| (names[i % 8].to_owned(), if i == which { l.extent / wide } else { l.extent }))
+            .collect();
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let mut first = at.to_vec();
+            if let Some(at) = first.get_mut(which) {
+                let by = lower.int(wide);
+                *at = lower.exprs().mul(*at, by);
+            }
+            for side in &ins {
+                lower.transfers(side, which, wide, &first, true)?;
+            }
+            lower.loops(&[("e".to_owned(), wide)], Unroll::Full, &mut |lower, e| {
+                let mut at = first.clone();
+                if let Some(at) = at.get_mut(which) {
+                    *at = lower.exprs().add(*at, e[0]);
+                }
+                let mut values = Vec::new();
+                for (side, read) in ins.iter().zip(&read) {
+                    let (reg, index) = match side.memory {
+                        _ if !read => (0, lower.int(0)),
+                        Some((reg, _)) if side.is_broadcast(which) => (reg, lower.int(0)),
+                        Some((reg, _)) => (reg, e[0]),
+                        None => {
+                            let index = lower.register_index(&side.view, &side.leaves, &at);
+                            (lower.places[side.view.tensor as usize], index)
+                        }
+                    };
+                    values.push((Val::Reg(reg, index), lower.program.tensor(side.view.tensor).elem));
+                }
+                let here = Here { ins: &ins, at: &at, to: Some(&to), stands };
+                let (value, _) = lower.function(&value, &values, &here)?;
+                let (reg, index) = match (to.memory, aside) {
+                    (Some((reg, _)), _) => (reg, e[0]),
+                    (None, Some(reg)) => (reg, lower.flat(&extents_of(&to.leaves), &at)?),
+                    (None, None) => {
+                        let index = lower.register_index(&to.view, &to.leaves, &at);
+                        (lower.places[to.view.tensor as usize], index)
+                    }
+                };
+                lower.emit(Op::Assign { reg, at: index, value });
+                Ok(())
+            })?;
+            lower.transfers(&to, which, wide, &first, false)
+        })?;
+        let Some(aside) = aside else { return Ok(()) };
+        let extents: Vec<(String, i64)> =
+            to.leaves.iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let from = lower.flat(&extents_of(&to.leaves), at)?;
+            let index = lower.register_index(&to.view, &to.leaves, at);
+            let reg = lower.places[to.view.tensor as usize];
+            lower.emit(Op::Assign { reg, at: index, value: Val::Reg(aside, from) });
+            Ok(())
+        })
+    }
+
+    /// The leaf along which memory is accessed, and the vector width of each side, with the fewest accesses.
+    fn widths(&mut self, sides: &[Side], read: &[bool]) -> (usize, Vec<i64>) {
+        let mut best = (0, vec![1; sides.len()], Vec::new());
+        let count = sides.first().map_or(0, |side| side.leaves.len());
+        for which in 0..count {
+            let mut needs = Vec::new();
+            let widths: Vec<i64> = sides
+                .iter()
+                .enumerate()
+                .map(|(place, side)| {
+                    let tensor = self.program.tensor(side.view.tensor);
+                    let leaf = side.leaves[which];
+                    match tensor.space {
+                        // No assumptions on inputs that are not read.
+                        _ if read.get(place) == Some(&false) => 1,
+                        Space::Registers { .. } => 1,
+                        Space::Global { .. } | Space::Shared { .. } if leaf.step != 1 || leaf.extent == 1 => {
+                            1
+                        }
+                        Space::Global { .. } | Space::Shared { .. } => {
+                            let most = i64::from(16 / tensor.elem.bytes());
+                            self.bounds().width(
+                                &side.view,
+                                &side.leaves,
+                                which,
+                                (most, Edges::Split),
+                                &mut needs,
+                            )
+                        }
+                    }
+                })
+                .collect();
+            let accesses = |widths: &[i64]| widths.iter().map(|width| 16 / width).sum::<i64>();
+            if accesses(&widths) < accesses(&best.1) {
+                best = (which, widths, needs);
+            }
+        }
+        self.assumed.rely_on(best.2);
+        (best.0, best.1)
+    }
+
+    /// Moves `wide` elements of a side from memory, or to it.
+    fn transfers(&mut self, side: &Side, which: usize, wide: i64, first: &[Ix], reads: bool) -> Result<()> {
+        let Some((reg, width)) = side.memory else { return Ok(()) };
+        // A broadcast element is moved once.
+        let wide = if side.is_broadcast(which) { 1 } else { wide };
+        for n in (0..wide).step_by(width as usize) {
+            let mut at = first.to_vec();
+            let n = self.int(n);
+            if let Some(at) = at.get_mut(which) {
+                *at = self.exprs().add(*at, n);
+            }
+            self.access((&side.view, &side.leaves), &at, (which, width), |lower, piece| {
+                let frag = Frag { reg, at: lower.exprs().add(n, piece.first), len: piece.len as u32 };
+                let (place, guard) = (lower.place(&side.view, &side.leaves, piece.at), piece.guard);
+                match reads {
+                    true => Op::Load { to: frag, from: place, guard, fill: 0.0.into(), stays: None },
+                    false => Op::Store { to: place, from: frag, guard },
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A value and its type.
+    fn function(&mut self, of: &Expr, values: &[(Val, Elem)], here: &Here<'_>) -> Result<(Val, Type)> {
+        let mut inner = |e: &Expr| self.function(e, values, here).map(|(value, ty)| (Box::new(value), ty));
+        Ok(match of {
+            Expr::In(n) => {
+                let (value, elem) = values[usize::from(*n)].clone();
+                (value, Type::Elem(elem))
+            }
+            Expr::Lit(_) => return Err(Problem::internal("a literal without a type")),
+            Expr::Scalar(id) => {
+                let scalar = &self.program.scalars[*id as usize];
+                let place =
+                    self.program.args.iter().position(|a| *a == crate::tile::Arg::Scalar(*id)).unwrap_or(0);
+                (Val::Param(place as u32), Type::Elem(scalar.elem))
+            }
+            Expr::Size(size) => (Val::Int(self.value(*size), Elem::I32), Type::Elem(Elem::I32)),
+            Expr::Coord(n, mode) => {
+                let at = self.coordinate_of(*n, *mode, here)?;
+                (Val::Int(at, Elem::I32), Type::Elem(Elem::I32))
+            }
+            Expr::Index(at) => {
+                let at = self.affine(at);
+                (Val::Int(at, Elem::I32), Type::Elem(Elem::I32))
+            }
+            Expr::At(mode) => (Val::Int(self.stands_at(*mode, here)?, Elem::I32), Type::Elem(Elem::I32)),
+            Expr::Un(f, x) => {
+                let (x, ty) = inner(x)?;
+                (Val::Un(*f, x), ty)
+            }
+            Expr::Bin(f, x, y) => {
+                let ((x, ty), (y, _)) = (inner(x)?, inner(y)?);
+                (Val::Bin(*f, x, y), ty)
+            }
+            Expr::Fma(of) => {
+                let ((x, ty), (y, _), (z, _)) = (inner(&of[0])?, inner(&of[1])?, inner(&of[2])?);
+                (Val::Fma(Box::new([*x, *y, *z])), ty)
+            }
+            Expr::Cmp(f, x, y) => {
+                if let Some(holds) = self.wide_comparison(*f, x, y) {
+                    let [holds, none] = [Val::Int(holds, Elem::I32), Val::lit(0, Elem::I32)];
+                    return Ok((Val::Cmp(Cmp::Ne, Box::new(holds), Box::new(none)), Type::Condition));
+                }
+                let mut inner = |e: &Expr| self.function(e, values, here).map(|(value, _)| Box::new(value));
+                let (mut x, y) = (inner(x)?, inner(y)?);
+                if let (Cmp::Lt, Val::Int(at, _), &Val::Int(end, _)) = (f, &mut *x, &*y) {
+                    *at = self.start_of_vector(*at, end);
+                }
+                (Val::Cmp(*f, x, y), Type::Condition)
+            }
+            Expr::Pick(of) => {
+                let ((condition, _), (x, ty), (y, _)) = (inner(&of[0])?, inner(&of[1])?, inner(&of[2])?);
+                (Val::Pick(Box::new([*condition, *x, *y])), ty)
+            }
+            Expr::Cast(to, x) => {
+                let value = match **x {
+                    Expr::Lit(number) => Val::Lit(number, *to),
+                    Expr::Coord(n, mode) => {
+                        let at = self.coordinate_of(n, mode, here)?;
+                        self.integer(at, *to)
+                    }
+                    Expr::At(mode) => {
+                        let at = self.stands_at(mode, here)?;
+                        self.integer(at, *to)
+                    }
+                    Expr::Index(ref at) => {
+                        let at = self.affine(at);
+                        self.integer(at, *to)
+                    }
+                    Expr::Size(size) => Val::Int(self.value(size), *to),
+                    Expr::In(_)
+                    | Expr::Scalar(_)
+                    | Expr::Un(..)
+                    | Expr::Bin(..)
+                    | Expr::Fma(_)
+                    | Expr::Cmp(..)
+                    | Expr::Pick(_)
+                    | Expr::Cast(..)
+                    | Expr::Bits(..) => match inner(x)? {
+                        (value, Type::Elem(from)) => self.converted(*value, from, *to),
+                        // Cast also to `i32`: from here on a negation is arithmetic.
+                        (value, Type::Condition) => Val::Cast(*to, value),
+                    },
+                };
+                (value, Type::Elem(*to))
+            }
+            Expr::Bits(to, x) => (Val::Bits(*to, inner(x)?.0), Type::Elem(*to)),
+        })
+    }
+
+    /// A comparison of two integers that may not both fit an `i32`.
+    fn wide_comparison(&mut self, how: Cmp, x: &Expr, y: &Expr) -> Option<Ix> {
+        let [x, y] = Expr::compared(x, y)?.map(|at| self.affine(&at));
+        if [x, y].into_iter().all(|at| self.is_narrow(at)) {
+            return None;
+        }
+        Some(match how {
+            Cmp::Lt => self.exprs().lt(x, y),
+            Cmp::Le => {
+                let above = self.exprs().lt(y, x);
+                self.exprs().not(above)
+            }
+            Cmp::Eq => self.exprs().eq(x, y),
+            Cmp::Ne => {
+                let same = self.exprs().eq(x, y);
+                self.exprs().not(same)
+            }
+        })
+    }
+
+    /// Is an integer an `i32`?
+    fn is_narrow(&self, at: Ix) -> bool {
+        let known = self.kernel.exprs.get(at);
+        known.lo >= i64::from(i32::MIN) && known.hi <= i64::from(i32::MAX)
+    }
+
+    /// An integer, which is an `i32` among elements, as an element of a type.
+    fn integer(&mut self, at: Ix, to: Elem) -> Val {
+        match to.is_float() && !self.is_narrow(at) {
+            true => self.converted(Val::Int(at, Elem::I32), Elem::I32, to),
+            false => Val::Int(at, to),
+        }
+    }
+
+    /// The coordinate of the current element in a mode of the tensor behind an input.
+    fn coordinate_of(&mut self, input: u8, mode: u8, here: &Here<'_>) -> Result<Ix> {
+        let side = here
+            .ins
+            .get(usize::from(input))
+            .ok_or_else(|| Problem::internal("a function reads an input that it does not have"))?;
+        let coordinates = self.coordinates(&side.view, &side.leaves, here.at);
+        coordinates.get(usize::from(mode)).copied().ok_or_else(|| {
+            Problem::internal("a function reads a coordinate along a mode that does not exist")
+        })
+    }
+
+    /// A condition on scalar arguments as 1 or 0.
+    pub(super) fn holds_or_not(&mut self, of: &Expr) -> Result<Val> {
+        let types = Types { ins: &[], scalars: &self.program.scalars };
+        let (value, ty) =
+            self.function(&types.condition(of)?, &[], &Here { ins: &[], at: &[], to: None, stands: &[] })?;
+        Ok(match ty {
+            Type::Condition => value,
+            Type::Elem(elem) => Val::Cmp(Cmp::Ne, Box::new(value), Box::new(Val::lit(0, elem))),
+        })
+    }
+
+    /// The coordinate of the current element along a mode.
+    fn stands_at(&mut self, mode: u8, here: &Here<'_>) -> Result<Ix> {
+        let of = here
+            .stands
+            .get(usize::from(mode))
+            .and_then(Option::as_ref)
+            .ok_or_else(|| Problem::internal("a coordinate that `bounds` has not found"))?;
+        let coordinates = match here.to {
+            Some(to) => self.modes_at(&to.view, here.at)?,
+            None => Vec::new(),
+        };
+        Ok(self.coordinate_at(of, &coordinates))
+    }
+
+    /// A function of scalar values.
+    pub(super) fn of_values(&mut self, of: &Expr, values: &[(Val, Elem)]) -> Result<Val> {
+        Ok(self.function(of, values, &Here { ins: &[], at: &[], to: None, stands: &[] })?.0)
+    }
+
+    /// A uniform condition, on scalar arguments.
+    pub(super) fn uniform(&mut self, of: &Expr) -> Result<Val> {
+        let types = Types { ins: &[], scalars: &self.program.scalars };
+        self.of_values(&types.condition(of)?, &[])
+    }
+}
+
+/// Views of the same shape, refined until all have the same leaves.
+pub(super) fn refined(ins: &[View], to: &View) -> Result<(Vec<View>, View)> {
+    let mut to = to.clone();
+    for view in ins {
+        to = align(view, &to)?.to;
+    }
+    let ins = ins.iter().map(|view| Ok(align(view, &to)?.from)).collect::<Result<_>>()?;
+    Ok((ins, to))
+}

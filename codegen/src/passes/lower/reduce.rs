@@ -1,0 +1,553 @@
+//! Reductions: within a thread, across the lanes of a warp, across the block; [`super::cluster`] continues
+//! across a cluster.
+
+use super::Lower;
+use crate::passes::allocate::ALIGN;
+use crate::passes::origin::Edge;
+use crate::source::problem::Result;
+use crate::thread::atoms::WORD;
+use crate::thread::index::Ix;
+use crate::thread::{Bin, Frag, Mem, Op, Scope, Shared, Space, Unroll, Val};
+use crate::tile::view::View;
+use crate::tile::view::leaf::leaves;
+use crate::tile::{Across, Expr};
+use crate::values::elem::Elem;
+use crate::values::number::Number;
+use crate::values::typing::Types;
+
+/// Lanes of a warp.
+const WARP: i64 = 32;
+
+/// Unroll factor of a loop over many partial results.
+pub(super) const PARTIAL_UNROLL: u32 = 8;
+
+/// How the loop over `count` partial results of a reduction is unrolled: entirely where there is at most one for each warp
+/// of a block, so that they are loaded by vectors.
+fn unroll_partials(count: i64) -> Unroll {
+    if count <= WARP { Unroll::Full } else { Unroll::By(PARTIAL_UNROLL) }
+}
+
+/// The accumulators of a reduction, and how tuples of elements are combined.
+pub(super) struct Combined<'a> {
+    pub(super) parts: Vec<Part>,
+    pub(super) how: How<'a>,
+}
+
+/// An entry of the tuples.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) reg: u32,
+    pub(super) elem: Elem,
+    /// The identity element.
+    pub(super) neutral: Number,
+    pub(super) name: String,
+}
+
+/// Runs of neighbouring threads that have the same elements, to be combined with other runs.
+pub(super) struct Runs<'a> {
+    /// Threads of a run.
+    pub(super) threads: i64,
+    /// The digits of a run's number in which combined runs differ: extent and step.
+    pub(super) digits: &'a [(i64, i64)],
+    /// The name of runs in the source.
+    pub(super) name: &'a str,
+}
+
+impl Runs<'_> {
+    /// How many are combined.
+    pub(super) fn count(&self) -> i64 {
+        self.digits.iter().map(|(extent, _)| extent).product()
+    }
+}
+
+/// Elements of runs in shared memory.
+pub(super) struct Kept {
+    /// An array for each entry of the tuples.
+    pub(super) arrays: Vec<u32>,
+    /// Where this group's elements begin.
+    pub(super) begin: Ix,
+    /// How many runs there are.
+    pub(super) count: i64,
+    /// The run of this thread.
+    pub(super) run: Ix,
+    /// Does each begin a word, also of several narrow elements?
+    pub(super) in_words: bool,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum How<'a> {
+    /// By an operation.
+    Bin(Bin),
+    /// By a function for each entry.
+    Functions(&'a [Expr]),
+}
+
+impl Lower<'_> {
+    pub(super) fn reduce(
+        &mut self,
+        from: &View,
+        to: &View,
+        with: Bin,
+        across: Across,
+        edges: &[Edge],
+    ) -> Result<()> {
+        let elem = self.program.tensor(to.tensor).elem;
+        let neutral = with.identity(elem).unwrap_or(Number::Int(0));
+        let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
+        self.combine(from, to, &[neutral], How::Bin(with), across, edges)
+    }
+
+    /// The same for tuples, by functions.
+    pub(super) fn fold(
+        &mut self,
+        (from, to): (&[View], &[View]),
+        with: &[Expr],
+        neutral: &[Number],
+        across: Across,
+        edges: &[Edge],
+    ) -> Result<()> {
+        let elems: Vec<Elem> =
+            to.iter().chain(to).map(|view| self.program.tensor(view.tensor).elem).collect();
+        let types = Types { ins: &elems, scalars: &self.program.scalars };
+        let typed = with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
+        let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
+        self.combine(from, to, neutral, How::Functions(&typed), across, edges)
+    }
+
+    fn combine(
+        &mut self,
+        from: &[View],
+        to: &[View],
+        neutral: &[Number],
+        how: How<'_>,
+        across: Across,
+        edges: &[Edge],
+    ) -> Result<()> {
+        let program = self.program;
+        let tensor = |view: &View| program.tensor(view.tensor);
+        self.at_site(&tensor(&to[0]).name, self.kernel.sites[self.scope.site as usize].span);
+        let parts = to.iter().zip(neutral).map(|(view, &neutral)| Part {
+            reg: self.places[view.tensor as usize],
+            elem: tensor(view).elem,
+            neutral,
+            name: tensor(view).name.clone(),
+        });
+        let all = Combined { parts: parts.collect(), how };
+        let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
+        let extents: Vec<(String, i64)> =
+            leaves(&from[0]).iter().enumerate().map(|(i, l)| (names[i % 8].to_owned(), l.extent)).collect();
+        self.loops(&extents, Unroll::Full, &mut |lower, at| {
+            let mut elements = Vec::new();
+            let kept = lower.target_at(&from[0], &to[0], at)?;
+            let place = lower.register_index(&to[0], &leaves(&to[0]), &kept);
+            for (view, part) in from.iter().zip(&all.parts) {
+                let source_at = lower.register_index(view, &leaves(view), at);
+                let element = Val::Reg(lower.places[view.tensor as usize], source_at);
+                elements.push(lower.converted(element, tensor(view).elem, part.elem));
+            }
+            lower.leave_out(&all, edges, (&from[0], at), &mut elements);
+            lower.add(&all, place, elements)
+        })?;
+        let digits = across.digits(self.combined());
+        match (across, &digits[..]) {
+            (_, []) => Ok(()),
+            (Across::Warp(_), &[(lanes, _), ..]) => self.across_lanes(&all, lanes),
+            (Across::Block, _) => self.across_block(&all),
+            (Across::Cluster(blocks), _) => {
+                self.across_block(&all)?;
+                // Its warps have met to combine their results.
+                self.across_blocks(&all, blocks.into(), self.combined() > WARP)
+            }
+            (Across::Blocks(1), _) => Ok(()),
+            (Across::Blocks(blocks), _) => self.across_blocks(&all, blocks.into(), false),
+            (Across::Thread | Across::Digits(_), _) => self.across_digits(&all, &digits),
+        }
+    }
+
+    /// Out-of-bounds elements become the identity. They are given by the view and their index in it.
+    pub(super) fn leave_out(
+        &mut self,
+        all: &Combined<'_>,
+        edges: &[Edge],
+        (view, at): (&View, &[Ix]),
+        elements: &mut [Val],
+    ) {
+        let coordinates = self.coordinates(view, &leaves(view), at);
+        let Some(inside) = self.inside(edges, &coordinates) else { return };
+        for (element, part) in elements.iter_mut().zip(&all.parts) {
+            let neutral = Val::Lit(part.neutral, part.elem);
+            *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral));
+        }
+    }
+
+    /// Combines the accumulators at an index with other elements.
+    fn add(&mut self, all: &Combined<'_>, at: Ix, others: Vec<Val>) -> Result<()> {
+        let own: Vec<Val> = all.parts.iter().map(|part| Val::Reg(part.reg, at)).collect();
+        let others = match all.how {
+            How::Bin(_) => others,
+            How::Functions(_) => self.in_registers(all, "other", others),
+        };
+        let next = self.joined(all, &own, &others)?;
+        for (part, value) in all.parts.iter().zip(next) {
+            self.emit(Op::Assign { reg: part.reg, at, value });
+        }
+        Ok(())
+    }
+
+    /// Values in registers, because a function may read them several times.
+    pub(super) fn in_registers(&mut self, all: &Combined<'_>, name: &str, values: Vec<Val>) -> Vec<Val> {
+        let zero = self.int(0);
+        let keep = |(part, value): (&Part, Val)| match value {
+            plain @ Val::Reg(..) => plain,
+            value => {
+                let reg = self.register(format!("{}_{name}", part.name), part.elem, 1, false);
+                self.emit(Op::Assign { reg, at: zero, value });
+                Val::Reg(reg, zero)
+            }
+        };
+        all.parts.iter().zip(values).map(keep).collect()
+    }
+
+    /// Two tuples combined. The functions of a tuple are computed before any of its entries can change.
+    pub(super) fn joined(&mut self, all: &Combined<'_>, left: &[Val], right: &[Val]) -> Result<Vec<Val>> {
+        let functions = match all.how {
+            How::Bin(with) => {
+                let join = |(left, right): (&Val, &Val)| {
+                    Val::Bin(with, Box::new(left.clone()), Box::new(right.clone()))
+                };
+                return Ok(left.iter().zip(right).map(join).collect());
+            }
+            How::Functions(functions) => functions,
+        };
+        let elems = all.parts.iter().chain(&all.parts).map(|part| part.elem);
+        let values: Vec<(Val, Elem)> = left.iter().chain(right).cloned().zip(elems).collect();
+        let mut next = Vec::new();
+        for (part, function) in all.parts.iter().zip(functions) {
+            let value = self.of_values(function, &values)?;
+            next.push(match all.parts.len() {
+                1 => value,
+                _ => {
+                    let (reg, at) =
+                        (self.register(format!("{}_next", part.name), part.elem, 1, false), self.int(0));
+                    self.emit(Op::Assign { reg, at, value });
+                    Val::Reg(reg, at)
+                }
+            });
+        }
+        Ok(next)
+    }
+
+    /// How many results a thread has.
+    pub(super) fn results(&self, all: &Combined<'_>) -> i64 {
+        i64::from(self.kernel.regs[all.parts[0].reg as usize].len)
+    }
+
+    /// A butterfly shuffle: after it every lane of a group of `lanes` neighbours has the result.
+    fn across_lanes(&mut self, all: &Combined<'_>, lanes: i64) -> Result<()> {
+        self.butterfly(all, lanes, 1)
+    }
+
+    /// The same over `lanes` lanes that are `step` apart.
+    fn butterfly(&mut self, all: &Combined<'_>, lanes: i64, step: i64) -> Result<()> {
+        let len = self.results(all);
+        let mut distance = lanes / 2 * step;
+        while distance >= step {
+            let by = self.int(distance);
+            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let other = |part: &Part| Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
+                lower.add(all, at[0], all.parts.iter().map(other).collect())
+            })?;
+            distance /= 2;
+        }
+        Ok(())
+    }
+
+    /// The same where the last warp is partial: missing lanes contribute the identity. Lane 0 of every warp
+    /// gets the result: at each step it and its sources read from lanes that have combined everything above
+    /// them.
+    fn gather_in_first_lane(&mut self, all: &Combined<'_>, threads: i64) -> Result<()> {
+        let len = self.results(all);
+        let others: Vec<u32> =
+            all.parts.iter().map(|part| self.register("other".into(), part.elem, 1, false)).collect();
+        let thread = self.affine(&crate::values::affine::Coord::Thread(self.scope.by).into());
+        let (threads, zero) = (self.int(threads), self.int(0));
+        let mut distance = WARP / 2;
+        while distance > 0 {
+            let by = self.int(distance);
+            let from = self.exprs().xor(thread, by);
+            let there = self.exprs().lt(from, threads);
+            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let mut elements = Vec::new();
+                for (part, &other) in all.parts.iter().zip(&others) {
+                    // Every lane takes part in the shuffle, even if its result is masked.
+                    let shuffled = Val::ShuffleXor(Box::new(Val::Reg(part.reg, at[0])), by);
+                    lower.emit(Op::Assign { reg: other, at: zero, value: shuffled });
+                    let neutral = Val::Lit(part.neutral, part.elem);
+                    elements.push(Val::Guarded(there, Box::new(Val::Reg(other, zero)), Box::new(neutral)));
+                }
+                lower.add(all, at[0], elements)
+            })?;
+            distance /= 2;
+        }
+        Ok(())
+    }
+
+    /// Warps first, then their results through shared memory. Every thread combines them in the same order,
+    /// so all get the same number.
+    fn across_block(&mut self, all: &Combined<'_>) -> Result<()> {
+        let threads = self.combined();
+        match threads % WARP {
+            0 => self.across_lanes(all, WARP)?,
+            _ => self.gather_in_first_lane(all, threads)?,
+        }
+        if threads == WARP {
+            return Ok(());
+        }
+        let warps = (threads + WARP - 1) / WARP;
+        self.through_shared(all, &Runs { threads: WARP, digits: &[(warps, 1)], name: "warps" })
+    }
+
+    /// Lanes of a warp first, then the remaining digits through shared memory. Threads that are combined use
+    /// the same order, so all get the same number.
+    fn across_digits(&mut self, all: &Combined<'_>, digits: &[(i64, i64)]) -> Result<()> {
+        let (mut compact, mut rest) = (1, Vec::new());
+        for &(extent, step) in digits {
+            let lanes = self.lanes(extent, step);
+            if lanes > 1 {
+                self.butterfly(all, lanes, step)?;
+            }
+            if step == 1 {
+                compact = lanes;
+            }
+            if extent > lanes {
+                rest.push((extent / lanes, step * lanes / compact));
+            }
+        }
+        match rest.is_empty() {
+            true => Ok(()),
+            false => self.through_shared(all, &Runs { threads: compact, digits: &rest, name: "threads" }),
+        }
+    }
+
+    /// In a loop, other threads may still be reading the results of the previous iteration.
+    fn meet_before_overwriting(&mut self) {
+        if self.scope.loops > 0 {
+            self.meet(self.scope.by);
+        }
+    }
+
+    /// Threads of the current group.
+    pub(super) fn combined(&self) -> i64 {
+        self.program.combined(self.scope.by)
+    }
+
+    /// The factor of a digit of threads that shuffles within full warps combine.
+    pub(super) fn lanes(&self, extent: i64, step: i64) -> i64 {
+        let threads = self.combined();
+        let mut lanes = 1;
+        while threads % WARP == 0
+            && step & (step - 1) == 0
+            && 2 * lanes * step <= WARP
+            && extent % (2 * lanes) == 0
+        {
+            lanes *= 2;
+        }
+        lanes
+    }
+
+    /// Combines runs of threads through shared memory.
+    fn through_shared(&mut self, all: &Combined<'_>, runs: &Runs<'_>) -> Result<()> {
+        let kept = self.store_of_runs(all, runs)?;
+        let home = self.first_run(all, runs, kept.run);
+        self.combine_runs(all, runs, &kept, home)
+    }
+
+    /// Combines elements of runs, from the first on.
+    pub(super) fn combine_runs(
+        &mut self,
+        all: &Combined<'_>,
+        runs: &Runs<'_>,
+        kept: &Kept,
+        home: Ix,
+    ) -> Result<()> {
+        let len = self.results(all);
+        let (count, zero) = (runs.count(), self.int(0));
+        if self.by_lanes(all, runs) {
+            return self.combine_by_lanes(all, kept, count, home);
+        }
+        let partials: Vec<u32> =
+            all.parts.iter().map(|part| self.register("partial".into(), part.elem, 1, false)).collect();
+        self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                let from = lower.place_of_run(kept, array, at[0], home);
+                lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
+            }
+            Ok(())
+        })?;
+        if count == 1 {
+            return Ok(());
+        }
+        let var = self.var("w", false);
+        let at = self.exprs().leaf(crate::thread::index::Int::Var(var), 1, count - 1, 1, Scope::Block);
+        let other = self.run_at(runs, home, at);
+        let (body, ()) = self.nested(|lower| {
+            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                for (&partial, &array) in partials.iter().zip(&kept.arrays) {
+                    let from = lower.place_of_run(kept, array, at[0], other);
+                    lower.emit(load(Frag { reg: partial, at: zero, len: 1 }, from));
+                }
+                lower.add(all, at[0], partials.iter().map(|&partial| Val::Reg(partial, zero)).collect())
+            })
+        })?;
+        let (from, to) = (self.int(1), self.int(count));
+        self.emit(Op::For { var, from, to, step: 1, unroll: unroll_partials(count), body });
+        Ok(())
+    }
+
+    /// Closures take longer than shuffles: each lane of a warp has one run, where every lane has one.
+    fn by_lanes(&self, all: &Combined<'_>, runs: &Runs<'_>) -> bool {
+        let count = runs.count();
+        matches!(all.how, How::Functions(_))
+            && *runs.digits == [(count, 1)]
+            && count > 2
+            && count <= WARP
+            && count.count_ones() == 1
+            && self.combined() % WARP == 0
+    }
+
+    fn combine_by_lanes(&mut self, all: &Combined<'_>, kept: &Kept, count: i64, home: Ix) -> Result<()> {
+        let len = self.results(all);
+        let thread = self.affine(&crate::values::affine::Coord::Thread(self.scope.by).into());
+        let lane = self.exprs().rem(thread, count);
+        let run = self.exprs().add(home, lane);
+        self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+            for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                let from = lower.place_of_run(kept, array, at[0], run);
+                lower.emit(load(Frag { reg: part.reg, at: at[0], len: 1 }, from));
+            }
+            Ok(())
+        })?;
+        // The lower lane's elements come first in both lanes, so that all get the same number.
+        let mut distance = 1;
+        while distance < count {
+            let (by, two) = (self.int(distance), self.int(2 * distance));
+            let bit = self.exprs().remainder(thread, two);
+            let low = self.exprs().lt(bit, by);
+            self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let own: Vec<Val> = all.parts.iter().map(|part| Val::Reg(part.reg, at[0])).collect();
+                let others = own.iter().map(|own| Val::ShuffleXor(Box::new(own.clone()), by)).collect();
+                let others = lower.in_registers(all, "other", others);
+                let pick = |(one, two): (&Val, &Val)| {
+                    Val::Guarded(low, Box::new(one.clone()), Box::new(two.clone()))
+                };
+                let left = own.iter().zip(&others).map(pick).collect();
+                let right = others.iter().zip(&own).map(pick).collect();
+                let left = lower.in_registers(all, "left", left);
+                let right = lower.in_registers(all, "right", right);
+                let next = lower.joined(all, &left, &right)?;
+                for (part, value) in all.parts.iter().zip(next) {
+                    lower.emit(Op::Assign { reg: part.reg, at: at[0], value });
+                }
+                Ok(())
+            })?;
+            distance *= 2;
+        }
+        Ok(())
+    }
+
+    /// Stores the elements of each run in shared memory, and waits for them.
+    pub(super) fn store_of_runs(&mut self, all: &Combined<'_>, runs: &Runs<'_>) -> Result<Kept> {
+        let len = self.results(all);
+        let count = (self.combined() + runs.threads - 1) / runs.threads;
+        // Each member of a family has its own part.
+        let members = i64::from(self.program.groups[self.scope.by as usize].members.max(1));
+        let array = |lower: &mut Self, part: &Part| {
+            let name = format!("{}_of_{}", part.name, runs.name);
+            lower.scratch_array(&name, part.elem, (count * len * members) as u32, "warps")
+        };
+        let arrays: Vec<u32> = all.parts.iter().map(|part| array(self, part)).collect();
+        let (member, own) = (self.member(self.scope.by), self.int(count * len));
+        let begin = self.exprs().mul(member, own);
+        let thread = self.affine(&crate::values::affine::Coord::Thread(self.scope.by).into());
+        self.meet_before_overwriting();
+        let run = self.exprs().div(thread, runs.threads);
+        let kept = Kept { arrays, begin, count, run, in_words: false };
+        let (store, ()) = self.nested(|lower| {
+            lower.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                for (part, &array) in all.parts.iter().zip(&kept.arrays) {
+                    let to = lower.place_of_run(&kept, array, at[0], run);
+                    let from = Frag { reg: part.reg, at: at[0], len: 1 };
+                    lower.emit(Op::Store { to, from, guard: None });
+                }
+                Ok(())
+            })
+        })?;
+        let (lane, zero) = (self.exprs().rem(thread, runs.threads), self.int(0));
+        let first = self.exprs().eq(lane, zero);
+        match runs.threads {
+            1 => self.block.extend(store),
+            _ => self.emit(Op::If { cond: first, then: store, other: Vec::new() }),
+        }
+        self.meet(self.scope.by);
+        Ok(kept)
+    }
+
+    /// The first of the combined runs: its digits are 0.
+    pub(super) fn first_run(&mut self, all: &Combined<'_>, runs: &Runs<'_>, run: Ix) -> Ix {
+        let mut home = run;
+        for &(extent, step) in runs.digits {
+            let digit = self.digit_of(run, extent, step);
+            let by = self.int(step);
+            let part = self.exprs().mul(digit, by);
+            home = self.exprs().sub(home, part);
+        }
+        match self.kernel.exprs.constant(home) {
+            Some(_) => home,
+            None => self.name_here(home, &format!("{}_first", all.parts[0].name)),
+        }
+    }
+
+    /// A digit of a number.
+    pub(super) fn digit_of(&mut self, number: Ix, extent: i64, step: i64) -> Ix {
+        let over = self.exprs().div(number, step);
+        self.exprs().rem(over, extent)
+    }
+
+    /// The address of one of a run's elements.
+    pub(super) fn place_of_run(&mut self, kept: &Kept, array: u32, at: Ix, run: Ix) -> Mem {
+        let by = self.int(kept.count);
+        let row = self.exprs().mul(at, by);
+        let index = self.exprs().add(run, row);
+        let mut index = self.exprs().add(kept.begin, index);
+        if kept.in_words {
+            let apart = self.int((WORD / self.kernel.shared[array as usize].elem.bytes()).max(1).into());
+            index = self.exprs().mul(index, apart);
+        }
+        Mem { space: Space::Shared(array), index, peer: None }
+    }
+
+    /// The run with this number among the combined runs. The first is `home`.
+    pub(super) fn run_at(&mut self, runs: &Runs<'_>, home: Ix, at: Ix) -> Ix {
+        let (mut run, mut below) = (home, 1);
+        for &(extent, step) in runs.digits {
+            let digit = self.digit_of(at, extent, below);
+            let by = self.int(step);
+            let part = self.exprs().mul(digit, by);
+            run = self.exprs().add(run, part);
+            below *= extent;
+        }
+        run
+    }
+
+    /// A scratch array in shared memory.
+    pub(super) fn scratch_array(&mut self, name: &str, elem: Elem, len: u32, of: &str) -> u32 {
+        let offset = self.allocation.append(len * elem.bytes(), ALIGN);
+        let note = format!("{len} results of {of}");
+        self.kernel.shared.push(Shared { name: name.to_owned(), elem, len, offset, align: ALIGN, note });
+        self.kernel.shared.len() as u32 - 1
+    }
+}
+
+pub(super) fn load(to: Frag, from: Mem) -> Op {
+    Op::Load { to, from, guard: None, fill: 0.0.into(), stays: None }
+}

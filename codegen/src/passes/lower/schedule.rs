@@ -1,0 +1,211 @@
+//! Tile schedulers: for a persistent kernel, whose tiles are distributed over the resident clusters, and for
+//! a grid with one block for each tile.
+
+use tilewright_layout::Value;
+
+use super::Lower;
+use super::uses::drop_unread;
+use crate::source::diagnostic::Diagnostic;
+use crate::thread::index::{Int, Ix};
+use crate::thread::{Id, Op, Scope, Unroll};
+use crate::tile::range::most;
+use crate::tile::{self, LaunchRule, Raster};
+use crate::values::affine::Coord;
+
+/// The tiles of a member of a family.
+struct Share {
+    /// The first, and the distance to the next.
+    first: Ix,
+    apart: Ix,
+    /// For each ring that members share, the slots of the tiles in between.
+    others: Vec<(Id, Ix)>,
+}
+
+impl Lower<'_> {
+    /// The persistent tile scheduler: a cluster begins with the tile of its own index and advances by the
+    /// number of clusters. Members of a family take its tiles round-robin.
+    pub(super) fn tiles(
+        &mut self,
+        vars: &[Id],
+        raster: Raster,
+        body: &[tile::Stmt],
+    ) -> std::result::Result<(), Diagnostic> {
+        let extents: Vec<Value> =
+            vars.iter().filter_map(|&var| self.program.vars[var as usize].extent()).collect();
+        if self.program.launch == LaunchRule::PerTile {
+            return self.tile_of_block(vars, raster, &extents, body);
+        }
+        let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
+        let one = self.int(1);
+        let all = counts.iter().fold(one, |all, &count| self.exprs().mul(all, count));
+        // Launch rejects more tiles.
+        self.exprs().assume(all, 1, i64::from(i32::MAX));
+        let all = self.name(all, "tiles");
+        let (first, between) = self.cluster_of_grid();
+        // Launch starts no more clusters than there are tiles.
+        let left = self.exprs().sub(all, first);
+        let hi = self.kernel.exprs.get(all).hi;
+        self.exprs().assume(left, 0, hi);
+        self.before_exchanges(body);
+        let Share { first, apart, others } = self.share_of_member(first, between, body)?;
+        // For a member without tiles this is in `0..apart`: other members of its family come before it.
+        let left = self.exprs().sub(all, first);
+        let left = self.exprs().add(left, apart);
+        let left = self.exprs().sub(left, one);
+        self.exprs().assume(left, 0, i64::from(i32::MAX));
+        let rounds = self.exprs().quotient(left, apart);
+        let rounds = self.name(rounds, "rounds");
+        let last = self.kernel.exprs.get(rounds).hi.max(1) - 1;
+        let round = self.var("round", last > i64::from(i32::MAX));
+        let at = self.exprs().leaf(Int::Var(round), 0, last, 1, Scope::Cluster);
+        let (mut body, ()) = self.nested(|lower| {
+            let far = lower.exprs().mul(at, apart);
+            let tile = lower.exprs().add(first, far);
+            let hi = lower.kernel.exprs.get(all).hi - 1;
+            lower.exprs().assume(tile, 0, hi);
+            let tile = lower.name_here(tile, "tile");
+            let places = lower.places_of(tile, &counts, raster, Lower::name_here);
+            for ((&var, place), extent) in vars.iter().zip(places).zip(&extents) {
+                lower.exprs().assume(place, 0, most(*extent).max(1) - 1);
+                let name = lower.program.vars[var as usize].name.clone();
+                let place = lower.name_here(place, &name);
+                lower.bind(var, place);
+            }
+            lower.scope.loops += 1;
+            lower.statements(body)?;
+            others.iter().for_each(|&(ring, slots)| lower.skip(ring, slots));
+            Ok::<(), Diagnostic>(())
+        })?;
+        // A role that only passes tiles on does not need to know which they are.
+        drop_unread(&self.kernel.exprs, &mut body);
+        let zero = self.int(0);
+        self.emit(Op::For { var: round, from: zero, to: rounds, step: 1, unroll: Unroll::No, body });
+        Ok(())
+    }
+
+    /// This member's share of the cluster's tiles. The ring slots of tiles before its first are skipped here.
+    fn share_of_member(
+        &mut self,
+        first: Ix,
+        between: Ix,
+        body: &[tile::Stmt],
+    ) -> std::result::Result<Share, Diagnostic> {
+        let by = self.scope.by;
+        let members = i64::from(self.program.groups[by as usize].members);
+        if members < 2 {
+            return Ok(Share { first, apart: between, others: Vec::new() });
+        }
+        let (member, count, fewer) = (self.member(by), self.int(members), self.int(members - 1));
+        let before = self.exprs().mul(member, between);
+        let first = self.exprs().add(first, before);
+        let apart = self.exprs().mul(between, count);
+        let mut others = Vec::new();
+        for (ring, slots) in self.shared_slots(body) {
+            let before = self.exprs().mul(member, slots);
+            self.skip(ring, before);
+            others.push((ring, self.exprs().mul(slots, fewer)));
+        }
+        Ok(Share { first: self.name(first, "first"), apart: self.name(apart, "apart"), others })
+    }
+
+    /// The tile of this block: blocks are numbered along x first, the order in which they are launched.
+    fn tile_of_block(
+        &mut self,
+        vars: &[Id],
+        raster: Raster,
+        extents: &[Value],
+        body: &[tile::Stmt],
+    ) -> std::result::Result<(), Diagnostic> {
+        let axes: Vec<Ix> = (0..vars.len() as u8).map(|axis| self.coord(&Coord::Block(axis))).collect();
+        let places = match raster {
+            Raster::Plain => axes,
+            Raster::Bands(_) => {
+                let counts: Vec<Ix> = extents.iter().map(|&extent| self.value(extent)).collect();
+                let counts: Vec<Ix> = counts.into_iter().map(|count| self.name(count, "tiles")).collect();
+                let (mut tile, mut step) = (self.int(0), self.int(1));
+                for (&axis, &count) in axes.iter().zip(&counts) {
+                    let term = self.exprs().mul(axis, step);
+                    tile = self.exprs().add(tile, term);
+                    step = self.exprs().mul(step, count);
+                }
+                // Launch rejects more tiles.
+                self.exprs().assume(tile, 0, i64::from(i32::MAX) - 1);
+                let tile = self.name(tile, "tile");
+                self.places_of(tile, &counts, raster, Lower::name)
+            }
+        };
+        for ((&var, place), extent) in vars.iter().zip(places).zip(extents) {
+            self.exprs().assume(place, 0, most(*extent).max(1) - 1);
+            let name = self.program.vars[var as usize].name.clone();
+            let place = self.name(place, &name);
+            self.bind(var, place);
+            self.scope.fixed.push(var);
+        }
+        self.statements(body)
+    }
+
+    /// The index of this cluster along x, and the number of clusters.
+    fn cluster_of_grid(&mut self) -> (Ix, Ix) {
+        let blocks = i64::from(i32::MAX);
+        let size = i64::from(self.program.cluster.iter().product::<u32>());
+        let block = self.exprs().leaf(Int::Block(0), 0, blocks - 1, 1, Scope::Block);
+        let grid = self.exprs().leaf(Int::Grid(0), 1, blocks, size, Scope::Grid);
+        let (number, count) = (self.exprs().div(block, size), self.exprs().div(grid, size));
+        let most = self.kernel.exprs.get(count).hi;
+        self.exprs().assume(count, 1, most);
+        (self.name(number, "cluster"), self.name(count, "clusters"))
+    }
+
+    /// The coordinates of a tile by its index in raster order. `keep` names what is used more than once.
+    fn places_of(
+        &mut self,
+        tile: Ix,
+        counts: &[Ix],
+        raster: Raster,
+        keep: fn(&mut Self, Ix, &str) -> Ix,
+    ) -> Vec<Ix> {
+        match (raster, counts) {
+            // Further modes follow once all tiles of the first two are done.
+            (Raster::Bands(_), &[rows, columns, ref others @ ..]) if !others.is_empty() => {
+                let plane = self.exprs().mul(rows, columns);
+                // Launch rejects more tiles.
+                self.exprs().assume(plane, 1, i64::from(i32::MAX));
+                let plane = keep(self, plane, "plane");
+                let (within, rest) =
+                    (self.exprs().remainder(tile, plane), self.exprs().quotient(tile, plane));
+                let within = keep(self, within, "in_plane");
+                let mut places = self.places_of(within, &[rows, columns], raster, keep);
+                places.extend(self.places_of(rest, others, Raster::Plain, keep));
+                places
+            }
+            (Raster::Bands(width), [rows, columns]) if width > 1 => {
+                let width = self.int(i64::from(width));
+                let full = self.exprs().mul(*columns, width);
+                let (band, within) = (self.exprs().quotient(tile, full), self.exprs().remainder(tile, full));
+                let start = self.exprs().mul(band, width);
+                let start = keep(self, start, "band");
+                // The last band can have fewer rows, but at least one.
+                let rest = self.exprs().sub(*rows, start);
+                let height = self.exprs().min(rest, width);
+                let hi = self.kernel.exprs.get(height).hi;
+                self.exprs().assume(height, 1, hi);
+                let (height, within) = (keep(self, height, "height"), keep(self, within, "within"));
+                let (row, column) =
+                    (self.exprs().remainder(within, height), self.exprs().quotient(within, height));
+                vec![self.exprs().add(start, row), column]
+            }
+            (Raster::Plain | Raster::Bands(_), _) => {
+                let (mut places, mut rest) = (Vec::new(), tile);
+                for (mode, &count) in counts.iter().enumerate() {
+                    if mode + 1 == counts.len() {
+                        places.push(rest);
+                    } else {
+                        places.push(self.exprs().remainder(rest, count));
+                        rest = self.exprs().quotient(rest, count);
+                    }
+                }
+                places
+            }
+        }
+    }
+}

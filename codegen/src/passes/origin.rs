@@ -1,0 +1,375 @@
+//! Out-of-bounds elements: a dataflow analysis finds the elements of a fragment whose coordinates are
+//! outside of the tensor that they were copied from. A reduction masks these elements with its identity.
+//!
+//! One forward pass runs before lowering. Every register tensor has edges, which are bounds on coordinates.
+//! Copies and functions propagate them. A reduction drops the edges along the modes that it combines,
+//! because an empty reduction leaves its target unchanged. Where edges are unknown, the value of
+//! out-of-bounds elements may still be known.
+
+mod beyond;
+mod coordinates;
+mod masks;
+mod written;
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use tilewright_layout::{Symbol, Value};
+
+use crate::source::ast::Span;
+use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::Problem;
+use crate::thread::{Bin, Fact, Id};
+use crate::tile::alternative::Policy;
+use crate::tile::bounds::Assumed;
+use crate::tile::hollow;
+use crate::tile::view::View;
+use crate::tile::visit::of_order;
+use crate::tile::{Expr, How, Multiply, Op, Past, Program, Space, Stmt};
+use crate::values::affine::Coord;
+use crate::values::number::Number;
+use beyond::{Beyond, State, forget, join};
+pub(crate) use beyond::{Coordinates, Edge};
+use masks::no_coordinate;
+
+/// The results of the pass.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// For each reduction the edges that mask its elements.
+    pub(crate) masks: HashMap<Id, Vec<Edge>>,
+    /// The coordinates of the elements of functions that read them.
+    pub(crate) coordinates: HashMap<Id, Coordinates>,
+}
+
+impl Found {
+    /// Forgets all other statements than these.
+    fn keep(&mut self, body: &[Stmt]) {
+        let mut kept = BTreeSet::new();
+        body.iter().for_each(|stmt| stmt.each(&mut |stmt| _ = kept.insert(stmt.id)));
+        self.masks.retain(|id, _| kept.contains(id));
+        self.coordinates.retain(|id, _| kept.contains(id));
+    }
+
+    /// Does anything depend on this size?
+    fn mentions(&self, size: Symbol) -> bool {
+        let of = |edge: &Edge| {
+            let end = matches!(edge.end, Value::Sym { of, .. } if of == size);
+            end || edge.base.symbols().contains(&size)
+        };
+        self.masks.values().flatten().any(of) || self.coordinates.values().flatten().flatten().any(of)
+    }
+}
+
+/// Finds the masks of all reductions of a program, and the coordinates that functions read, and the facts that a variant
+/// needs for that.
+pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Found, Vec<Fact>), Diagnostic> {
+    let mut origins = Origins {
+        program,
+        assumed: Assumed::new(program, policy),
+        masks: BTreeMap::new(),
+        coordinates: BTreeMap::new(),
+        loops: Vec::new(),
+        left: Vec::new(),
+        followed: BTreeSet::new(),
+        idle: BTreeSet::new(),
+        operands: BTreeSet::new(),
+        assigned: BTreeSet::new(),
+    };
+    let mut asks = false;
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            asks |= stmt.needs_coordinates();
+            let assigned = match &stmt.op {
+                Op::Copy { from, to, .. } => Some((from, to)),
+                Op::Map { ins, to, value: Expr::In(0) } => ins.first().map(|from| (from, to)),
+                _ => None,
+            };
+            origins.assigned.extend(assigned.map(|(from, to)| (from.tensor, to.tensor)));
+        });
+    }
+    if asks {
+        origins.operands = crate::tile::fills::operands(&program.body);
+        origins.walk(&program.body, &mut State::new());
+    }
+    let Origins { masks, coordinates, assumed, .. } = origins;
+    let mut refused: Vec<(Id, Diagnostic)> = Vec::new();
+    let mut found =
+        Found { masks: sorted(masks, &mut refused), coordinates: sorted(coordinates, &mut refused) };
+    if let Some(size) = program.zero {
+        found.keep(&hollow::reduced(program).body);
+        if found.mentions(size) {
+            let why = Problem::new("elements are in bounds or not by a size that is 0");
+            return Err(why.at(Span::default()));
+        }
+    }
+    match refused.into_iter().min_by_key(|(id, _)| *id) {
+        Some((_, why)) => Err(why),
+        None => Ok((found, assumed.needs)),
+    }
+}
+
+/// The results for each statement; errors go to `refused`.
+fn sorted<T>(
+    all: BTreeMap<Id, std::result::Result<T, Diagnostic>>,
+    refused: &mut Vec<(Id, Diagnostic)>,
+) -> HashMap<Id, T> {
+    let one = |(id, of)| match of {
+        Ok(of) => Some((id, of)),
+        Err(why) => {
+            refused.push((id, why));
+            None
+        }
+    };
+    all.into_iter().filter_map(one).collect()
+}
+
+/// The pass.
+struct Origins<'p> {
+    program: &'p Program,
+    assumed: Assumed<'p>,
+    /// For each reduction its masking edges, or the error if they are unknown; for products of operands with fills of their
+    /// own an error if those change the result.
+    masks: BTreeMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>,
+    /// For each function that reads coordinates, its elements' coordinates, or the error if they are unknown.
+    coordinates: BTreeMap<Id, std::result::Result<Coordinates, Diagnostic>>,
+    /// Loops around the current statement.
+    loops: Vec<Id>,
+    /// States at early exits of loops.
+    left: Vec<(Id, State)>,
+    /// Sums whose products whole tiles have stated; see [`Op::Follows`].
+    followed: BTreeSet<Id>,
+    /// Tensors whose edges are known after a loop if it has an iteration, and it may have none.
+    idle: BTreeSet<Id>,
+    /// See [`crate::tile::fills::operands`].
+    operands: BTreeSet<Id>,
+    /// Tensors and the targets of their copies: `sum = sum + x` adds to another tile first, which then is copied to `sum`.
+    assigned: BTreeSet<(Id, Id)>,
+}
+
+impl Origins<'_> {
+    /// Can an element of a view be out of bounds along a mode, by its tile's limit or the tensor's extent?
+    fn guarded(&mut self, view: &View, mode: usize) -> bool {
+        self.assumed.relying(&[], |bounds, needs| bounds.guarded(view, mode, needs))
+    }
+
+    /// Can it be out of the tensor's own bounds?
+    fn outside(&mut self, view: &View, mode: usize) -> bool {
+        self.assumed.relying(&[], |bounds, needs| bounds.outside(view, mode, needs))
+    }
+
+    fn walk(&mut self, body: &[Stmt], state: &mut State) {
+        for stmt in body {
+            self.pass(stmt, state);
+        }
+    }
+
+    fn pass(&mut self, stmt: &Stmt, state: &mut State) {
+        match &stmt.op {
+            Op::Copy { from, to, how: How::Atom(_), .. } => {
+                let beyond = self.known(from, state);
+                let beyond = if beyond.is_nothing() { beyond } else { Beyond::UNKNOWN };
+                self.update(to, beyond, state);
+            }
+            Op::Copy { from, to, fill, .. } => {
+                self.follow_idle(std::slice::from_ref(from), to, state);
+                self.copied(stmt.by, (from, to), *fill, (state, self.loops.len()))
+            }
+            Op::Fill { to, value } => {
+                let holds = if let Expr::Lit(x) = value { x.exact() } else { None };
+                self.written(stmt.by, to, Beyond { holds, age: self.loops.len(), ..Beyond::NOTHING }, state);
+            }
+            Op::Map { ins, to, value } => {
+                self.follow_idle(ins, to, state);
+                let beyond = self.mapped(ins, to, value, state);
+                if value.any(&|part| matches!(part, Expr::At(_))) {
+                    // Elements of no tensor have coordinates in their tile.
+                    let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
+                    let at = match (&beyond.at, in_tile) {
+                        (None, Some(in_tile)) => self.at(in_tile, to, state),
+                        (at, _) => at.clone(),
+                    };
+                    let at = at.unwrap_or_default();
+                    let missing = (0..=u8::MAX).find(|&mode| {
+                        value.any(&|part| *part == Expr::At(mode))
+                            && at.get(usize::from(mode)).is_none_or(Option::is_none)
+                    });
+                    let known = missing.map_or(Ok(at), |mode| Err(no_coordinate(mode).at(stmt.span)));
+                    self.coordinates.insert(stmt.id, known);
+                }
+                self.written(stmt.by, to, beyond, state);
+            }
+            // An element is out of bounds where its index is.
+            Op::Gather { at, to, .. } => {
+                let ins: Vec<View> = at.iter().map(|(_, view)| view.clone()).collect();
+                let all = (1..ins.len() as u8).fold(Expr::In(0), |all, next| {
+                    Expr::Bin(Bin::Rem, Box::new(all), Box::new(Expr::In(next)))
+                });
+                let beyond = self.mapped(&ins, to, &all, state);
+                self.written(stmt.by, to, beyond, state);
+            }
+            Op::Scatter { from, at, to, beyond, .. } => {
+                let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
+                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_scatter(&all, to, state) };
+                self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                // Elements that are out of bounds are not stored.
+                self.update(to, Beyond { edges: Some(Vec::new()), ..Beyond::UNKNOWN }, state);
+            }
+            Op::Follows { a, b, acc } => {
+                self.followed.insert(acc.tensor);
+                self.multiplied((a, b, acc), false, state);
+            }
+            Op::Holds { from, to } => {
+                let edges = self.edges(from, to, state);
+                let edges = edges.and_then(|all| all.into_iter().map(|edge| edge.stored(to)).collect());
+                let at = self.at(from, to, state).map(|at| self.stored(at, to));
+                let age = self.loops.len();
+                state.insert(to.tensor, Beyond { edges, holds: Some(0.0), begun: None, at, age });
+            }
+            Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
+            Op::Gemm { a, b, acc, how, .. } => {
+                self.check_product(stmt, state);
+                self.multiplied((a, b, acc), matches!(how, Multiply::Atom(_)), state)
+            }
+            Op::Fold { from, to, across, nothing, beyond, .. } => {
+                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(from, nothing, state) };
+                self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                for (from, to) in from.iter().zip(to) {
+                    self.reduced(from, to, None, &[*across], state);
+                }
+            }
+            Op::Reduce { from, to, with, across, beyond: said } => {
+                let same = with.identity(self.program.tensor(to.tensor).elem).map(Number::to_f64);
+                let mask =
+                    if said.is_some() { Ok(Vec::new()) } else { self.mask_of_reduction(from, same, state) };
+                self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                self.reduced(from, to, same, &[*across], state);
+            }
+            Op::Scan { from, to, carry, how } => self.scanned(stmt, (from, to, carry), how, state),
+            Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => self.repeated(*var, body, state),
+            Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state),
+            Op::Step { var, past, body, .. } => {
+                let before = state.clone();
+                self.walk(body, state);
+                leave(body, &[*var], state);
+                if *past == Past::Skip {
+                    *state = join(&before, state);
+                }
+            }
+            Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                let mut second = state.clone();
+                self.walk(then, state);
+                leave(then, &[], state);
+                self.walk(other, &mut second);
+                leave(other, &[], &mut second);
+                *state = join(state, &second);
+            }
+            Op::Roles(roles) => self.pass_roles(roles, state),
+            Op::Ordered { body, .. } => self.walk(body, state),
+            Op::Take { number, .. } => forget(state, &|coord| is_number(coord, *number)),
+            Op::Atomic { .. } | Op::Signal { .. } | Op::AwaitFlag { .. } => {}
+            Op::Leave { of, .. } => self.left.push((*of, state.clone())),
+            of_order!() => {}
+        }
+    }
+
+    fn repeated(&mut self, var: Id, body: &[Stmt], state: &mut State) {
+        let before = state.clone();
+        self.iterate(&[var], body, state);
+        if self.program.zero.is_some_and(|size| hollow::is_empty(self.program, var, size)) {
+            // Coordinates and edges come from the program's text, values from launches.
+            let both = join(&before, state);
+            state.iter_mut().for_each(|(id, of)| of.holds = both.get(id).and_then(|both| both.holds));
+        } else if !self.program.runs(var) {
+            let both = join(&before, state);
+            let edges = |of: &State, id: &Id| of.get(id).is_some_and(|of| of.edges.is_some());
+            self.idle.extend(state.keys().filter(|id| edges(state, id) && !edges(&both, id)));
+            *state = both;
+        }
+    }
+
+    /// Does the analysis of these elements depend on a loop or a condition?
+    fn is_idle(&self, view: &View, state: &State) -> bool {
+        let begun = || state.get(&view.tensor).is_some_and(|of| of.begun.is_some() && of.edges.is_some());
+        self.idle.contains(&view.tensor) || begun()
+    }
+
+    /// Where an input is known only if a loop has an iteration, so is the result.
+    fn follow_idle(&mut self, from: &[View], to: &View, state: &State) {
+        match from.iter().any(|view| self.is_idle(view, state)) {
+            true => self.idle.insert(to.tensor),
+            false => self.idle.remove(&to.tensor),
+        };
+    }
+
+    fn for_each_tile(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {
+        let before = state.clone();
+        self.iterate(vars, body, state);
+        *state = join(&before, state);
+    }
+
+    /// The state after the last iteration of a loop. An iteration starts from the state before the loop or after the previous
+    /// iteration: a fixed point.
+    fn iterate(&mut self, vars: &[Id], body: &[Stmt], state: &mut State) {
+        let mut entry = state.clone();
+        loop {
+            *state = entry.clone();
+            self.loops.extend(vars);
+            self.walk(body, state);
+            self.loops.truncate(self.loops.len() - vars.len());
+            leave(body, vars, state);
+            let again = join(&entry, state);
+            // Where it is left early.
+            let (own, others) =
+                std::mem::take(&mut self.left).into_iter().partition(|(of, _)| vars.contains(of));
+            self.left = others;
+            if again == entry {
+                for (_, mut left) in own {
+                    leave(body, vars, &mut left);
+                    *state = join(state, &left);
+                }
+                return;
+            }
+            entry = again;
+        }
+    }
+
+    /// Roles run concurrently: each starts from its own registers as before, and may see any role's writes to
+    /// shared memory, also writes computed from others' writes: a fixed point.
+    fn pass_roles(&mut self, roles: &[(Id, Vec<Stmt>)], state: &mut State) {
+        let mut entry = state.clone();
+        loop {
+            let mut after = entry.clone();
+            for (_, body) in roles {
+                let mut own = entry.clone();
+                self.walk(body, &mut own);
+                after = join(&after, &own);
+            }
+            *state = after.clone();
+            after.retain(|id, _| matches!(self.program.tensor(*id).space, Space::Shared { .. }));
+            let again = join(&entry, &after);
+            if again == entry {
+                return;
+            }
+            entry = again;
+        }
+    }
+}
+
+/// Forgets edges and coordinates that depend on the variables of a body, or on the integers that it reads, at its end.
+fn leave(body: &[Stmt], vars: &[Id], state: &mut State) {
+    let mut taken = Vec::new();
+    body.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            if let Op::Take { number, .. } = stmt.op {
+                taken.push(number);
+            }
+        });
+    });
+    forget(state, &|coord| match coord {
+        Coord::Var(var) => vars.contains(var),
+        coord => taken.iter().any(|number| is_number(coord, *number)),
+    });
+}
+
+fn is_number(coord: &Coord, of: Id) -> bool {
+    matches!(coord, Coord::Loaded { number, .. } if *number == of)
+}

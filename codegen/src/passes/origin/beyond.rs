@@ -1,0 +1,285 @@
+//! Edges: the analysis of a tensor's out-of-bounds elements, as values that join where paths of control meet. The
+//! effect of statements on them is in [`super`].
+
+use std::collections::HashMap;
+
+use tilewright_layout::Value;
+
+use crate::thread::Id;
+use crate::tile::Across;
+use crate::tile::view::View;
+use crate::values::affine::{Affine, Coord};
+use crate::values::target::BLOCK_THREADS;
+
+/// A coordinate of a fragment's elements and its bound: `0..end` is in bounds.
+#[derive(Clone, Debug)]
+pub(crate) struct Edge {
+    /// The user's name of the coordinate.
+    pub(crate) name: String,
+    pub(crate) base: Affine,
+    /// For each mode of the fragment its digits, leftmost first: extent and stride.
+    pub(crate) modes: Vec<Vec<(i64, i64)>>,
+    pub(crate) end: Value,
+}
+
+impl PartialEq for Edge {
+    /// Names are ignored: two tensors may share a coordinate.
+    fn eq(&self, other: &Edge) -> bool {
+        (&self.base, &self.modes, &self.end) == (&other.base, &other.modes, &other.end)
+    }
+}
+
+/// For each mode of a fragment the coordinate of its elements, where it is known.
+pub(crate) type Coordinates = Vec<Option<Edge>>;
+
+/// What the analysis knows about a tensor.
+#[derive(Clone, PartialEq, Debug)]
+pub(super) struct Beyond {
+    /// Its edges: empty if no element is out of bounds, `None` if unknown.
+    pub(super) edges: Option<Vec<Edge>>,
+    /// The value of every out-of-bounds element, or of all elements right after a fill.
+    pub(super) holds: Option<f64>,
+    /// The value of a fill before the loop, if the tensor may still be as that left it, with no element out
+    /// of bounds.
+    pub(super) begun: Option<f64>,
+    /// Its coordinates; `None` if it corresponds to no tensor's elements, as after a fill.
+    pub(super) at: Option<Coordinates>,
+    /// The loop nesting depth at which its oldest part was written.
+    pub(super) age: usize,
+}
+
+impl Beyond {
+    pub(super) const NOTHING: Beyond =
+        Beyond { edges: Some(Vec::new()), holds: None, begun: None, at: None, age: 0 };
+    pub(super) const UNKNOWN: Beyond =
+        Beyond { edges: None, holds: None, begun: None, at: Some(Vec::new()), age: 0 };
+
+    pub(super) fn is_nothing(&self) -> bool {
+        self.edges.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Has it only been filled?
+    pub(super) fn is_filled(&self) -> bool {
+        self.is_nothing() && self.holds.is_some()
+    }
+
+    /// The join of two control-flow paths: what is known on both.
+    pub(super) fn join(&self, other: &Beyond) -> Beyond {
+        let holds = match (self.holds, other.holds) {
+            (x, y) if x == y => x,
+            (x, None) if other.is_nothing() => x,
+            (None, y) if self.is_nothing() => y,
+            _ => None,
+        };
+        let (edges, begun) = match (&self.edges, &other.edges) {
+            (x, y) if x == y => (x.clone(), agreed(self.begun, other.begun)),
+            (Some(_), edges) if self.is_filled() => (edges.clone(), agreed(self.holds, other.begun)),
+            (edges, Some(_)) if other.is_filled() => (edges.clone(), agreed(self.begun, other.holds)),
+            _ => (None, Some(None)),
+        };
+        let at = match (&self.at, &other.at) {
+            (None, at) | (at, None) => at.clone(),
+            (Some(x), Some(y)) => {
+                let both = x.iter().zip(y).map(|(x, y)| x.clone().filter(|x| Some(x) == y.as_ref()));
+                Some(both.collect())
+            }
+        };
+        let edges = edges.filter(|_| begun.is_some());
+        Beyond { edges, holds, begun: begun.flatten(), at, age: self.age.min(other.age) }
+    }
+}
+
+/// The value of both, or of the one that has a value; `None` where they differ.
+fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
+    match (x, y) {
+        (Some(x), Some(y)) if x != y => None,
+        (x, y) => Some(x.or(y)),
+    }
+}
+
+/// What is known about each tensor that may have been written.
+pub(super) type State = HashMap<Id, Beyond>;
+
+pub(super) fn join(left: &State, right: &State) -> State {
+    let mut both = left.clone();
+    for (id, beyond) in right {
+        let joined = both.get(id).map_or_else(|| beyond.clone(), |known| known.join(beyond));
+        both.insert(*id, joined);
+    }
+    both
+}
+
+/// Forgets edges that depend on a loop's variable, which differ after the loop and in its next iteration, or on an
+/// integer that is read again.
+pub(super) fn forget(state: &mut State, changes: &dyn Fn(&Coord) -> bool) {
+    for beyond in state.values_mut() {
+        let moves = |edge: &Edge| edge.base.any(changes);
+        if beyond.edges.as_ref().is_some_and(|edges| edges.iter().any(moves)) {
+            beyond.edges = None;
+        }
+        for at in beyond.at.iter_mut().flatten() {
+            *at = at.take().filter(|at| !moves(at));
+        }
+    }
+}
+
+impl Edge {
+    /// Is it the same, however digits of one element are written?
+    pub(super) fn is_same(&self, other: &Edge) -> bool {
+        let run = |modes: &[Vec<(i64, i64)>]| -> Vec<Vec<(i64, i64)>> {
+            let run = |digits: &Vec<(i64, i64)>| {
+                digits.iter().copied().filter(|(n, step)| *n > 1 && *step != 0).collect()
+            };
+            modes.iter().map(run).collect()
+        };
+        (&self.base, &self.end) == (&other.base, &other.end) && run(&self.modes) == run(&other.modes)
+    }
+
+    /// Is it the same coordinate at another offset, like a tile's and the shifted tile's?
+    pub(super) fn is_shifted(&self, other: &Edge) -> bool {
+        let apart = || self.base.plus(&other.base, -1)?.constant();
+        (&self.modes, &self.end) == (&other.modes, &other.end) && apart().is_some_and(|apart| apart != 0)
+    }
+
+    /// A coordinate with its bound.
+    pub(super) fn new(name: String, base: Affine, modes: Vec<Vec<(i64, i64)>>, end: Value) -> Edge {
+        Edge { name, base, modes, end }
+    }
+}
+
+/// For each mode of a view the digits that run along a mode of its tensor: extent and stride.
+pub(super) fn along(view: &View, mode: usize) -> Vec<Vec<(i64, i64)>> {
+    let digits = |part: tilewright_layout::Layout| {
+        part.leaves()
+            .map(|(extent, stride)| match stride {
+                Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
+                    (extent.int().unwrap_or(1), times)
+                }
+                _ => (extent.int().unwrap_or(1), 0),
+            })
+            .collect()
+    };
+    view.layout.modes().map(digits).collect()
+}
+
+/// All edges, without duplicates.
+pub(super) fn union(all: Vec<Vec<Edge>>) -> Vec<Edge> {
+    let mut union: Vec<Edge> = Vec::new();
+    for edge in all.into_iter().flatten() {
+        if !union.contains(&edge) {
+            union.push(edge);
+        }
+    }
+    union
+}
+
+/// An edge of a fragment as an edge of a view of it.
+pub(super) fn taken_over(
+    edge: Edge,
+    view: &View,
+    along: &dyn Fn(usize) -> Vec<Vec<(i64, i64)>>,
+) -> Option<Edge> {
+    let mut base = edge.base.clone();
+    let mut modes: Vec<Vec<(i64, i64)>> = view
+        .layout
+        .modes()
+        .map(|mode| mode.leaves().map(|(n, _)| (n.int().unwrap_or(1), 0)).collect())
+        .collect();
+    for (mode, digits) in edge.modes.iter().enumerate() {
+        match digits[..] {
+            [] => {}
+            // One stride: any view of it has one too.
+            [(_, step)] => {
+                base = base.plus(&view.base[mode], step)?;
+                for (to, from) in modes.iter_mut().zip(along(mode)) {
+                    if from.iter().all(|digit| digit.1 == 0) {
+                        continue;
+                    }
+                    // Another mode of the fragment may have contributed digits here, split differently.
+                    if to.len() != from.len() {
+                        return None;
+                    }
+                    to.iter_mut().zip(from).for_each(|(to, from)| to.1 += from.1 * step);
+                }
+            }
+            // Several digits: the whole mode is one mode of the view, or each digit is.
+            _ => {
+                let extent: i64 = digits.iter().map(|digit| digit.0).product();
+                let mut shown =
+                    along(mode).into_iter().enumerate().filter(|(_, part)| part.iter().any(|d| d.1 != 0));
+                let (place, part) = shown.next()?;
+                let taken = modes[place].iter().any(|digit| digit.1 != 0);
+                if shown.next().is_some() || taken || view.base[mode] != Affine::default() {
+                    return None;
+                }
+                modes[place] = match part[..] == [(extent, 1)] {
+                    true => digits.clone(),
+                    false => part
+                        .iter()
+                        .map(|leaf| Some((leaf.0, step_of(digits, *leaf)?)))
+                        .collect::<Option<_>>()?,
+                };
+            }
+        }
+    }
+    Some(Edge { base, modes, ..edge })
+}
+
+/// The step of a leaf of a view that runs through a mode of these digits.
+fn step_of(digits: &[(i64, i64)], (extent, by): (i64, i64)) -> Option<i64> {
+    let mut below = 1;
+    for (count, step) in digits {
+        // It remains within this digit.
+        if by % below == 0 && by / below * extent <= *count {
+            return Some(by / below * step);
+        }
+        below *= count;
+    }
+    (extent == 1 || by == 0).then_some(0)
+}
+
+/// Do threads that are combined have different values of this?
+pub(super) fn apart(base: &Affine, across: Across) -> bool {
+    let lanes = match across {
+        Across::Thread => return false,
+        Across::Warp(lanes) => Some(i64::from(lanes)),
+        Across::Block | Across::Cluster(_) | Across::Blocks(_) => None,
+        Across::Digits(_) => {
+            // Evaluated for every thread: does it equal the value in the first thread of its group?
+            let at = |thread: u32| {
+                let lookup = |coord: &Coord| i64::from(matches!(coord, Coord::Thread(_))) * i64::from(thread);
+                base.eval(&lookup)
+            };
+            return (0..BLOCK_THREADS).any(|thread| at(thread) != at(across.first(thread)));
+        }
+    };
+    let blocks = match across {
+        Across::Cluster(blocks) | Across::Blocks(blocks) => Some(i64::from(blocks)),
+        Across::Thread | Across::Warp(_) | Across::Block | Across::Digits(_) => None,
+    };
+    base.terms.iter().any(|(coord, _)| match coord {
+        Coord::Thread(_) | Coord::Swizzled(..) => true,
+        Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
+        // The index of a group of lanes, or of a cluster, is uniform within it.
+        Coord::Digit { of, over, .. } => match (lanes, blocks, &of.terms[..]) {
+            (Some(lanes), _, [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
+            (_, Some(blocks), [(Coord::Block(_), 1)]) if of.constant == 0 && over % blocks == 0 => false,
+            _ => of.any(&|coord| match coord {
+                Coord::Thread(_) => true,
+                Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
+                // What is inside of these is asked as well.
+                Coord::Var(_)
+                | Coord::Member(_)
+                | Coord::Swizzled(..)
+                | Coord::Begin { .. }
+                | Coord::Phase(_)
+                | Coord::Digit { .. }
+                | Coord::Size { .. }
+                | Coord::Scalar(_)
+                | Coord::Loaded { .. }
+                | Coord::Two(..) => false,
+            }),
+        },
+        coord => Affine::from(coord.clone()).per_thread(),
+    })
+}

@@ -1,0 +1,317 @@
+//! Propagation of edges and coordinates through functions, products and shared memory.
+
+use tilewright_layout::Value;
+
+use super::Origins;
+use super::beyond::{Beyond, Coordinates, Edge, State, along, taken_over, union};
+use crate::thread::Bin;
+use crate::tile::pair::align;
+use crate::tile::view::View;
+use crate::tile::{Expr, Space};
+use crate::values::affine::{Affine, Coord};
+
+impl Origins<'_> {
+    /// What is known about the result of an elementwise function.
+    pub(super) fn mapped(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) -> Beyond {
+        let mut known: Vec<Beyond> = Vec::new();
+        for view in ins {
+            // Coordinates within the tile are not read.
+            if self.program.is_coordinates(view.tensor) {
+                known.push(Beyond { age: self.loops.len(), ..Beyond::NOTHING });
+                continue;
+            }
+            let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
+            let of = match global {
+                true => Beyond { holds: Some(0.0), age: self.loops.len(), ..Beyond::NOTHING },
+                false => {
+                    let of = state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
+                    Beyond { holds: self.read_as(view, &of, 0.0), ..of }
+                }
+            };
+            let at = if view.is_one_element() { None } else { self.at(view, to, state) };
+            known.push(Beyond { edges: self.edges(view, to, state), at, ..of });
+        }
+        let age = known.iter().map(|of| of.age).min().unwrap_or(self.loops.len());
+        let at = first_known(&known, to);
+        let all: Option<Vec<Vec<Edge>>> = known.iter().map(|of| of.edges.clone()).collect();
+        let accumulates = |n: u8| {
+            let of = ins.get(usize::from(n)).map(|view| view.tensor);
+            of.is_some_and(|of| of == to.tensor || self.assigned.contains(&(to.tensor, of)))
+        };
+        let differs =
+            |edge: &Edge| edge.base.per_thread() || (0..edge.modes.len()).any(|mode| edge.runs_along(mode));
+        let edges = all.filter(|all| begun_is_covered(&known, all)).map(|all| {
+            let has = |n: u8, edge: &Edge| all.get(usize::from(n)).is_some_and(|edges| edges.contains(edge));
+            let stays = |edge: &Edge| {
+                let number = |n: u8| known[usize::from(n)].holds.filter(|_| has(n, edge));
+                let Some(same) = neutral(value, &number).filter(|n| !has(*n, edge)) else { return true };
+                // Out-of-bounds elements that are neutral leave an accumulator unchanged, so it gets no edge from
+                // them. One that has only been filled takes the edge if it is the same in every iteration. A tile
+                // that is no accumulator, such as a bias that rows are added to, has no elements of its own there,
+                // unless the whole tile is out of bounds, such as where a number from memory selects it.
+                let sum = &known[usize::from(same)];
+                let later = |coord: &Coord| matches!(coord, Coord::Var(var) if self.loops.iter().skip(sum.age).any(|of| of == var));
+                (!accumulates(same) && differs(edge)) || sum.is_filled() && !edge.moves(&later)
+            };
+            union(all.clone()).into_iter().filter(stays).collect()
+        });
+        Beyond { edges, holds: None, begun: None, at, age }
+    }
+
+    /// What is known about an accumulator after a product: its rows have the edges of rows of `a`, its
+    /// columns the edges of rows of `b`. Out-of-bounds elements along K have been filled, and count with
+    /// that value.
+    pub(super) fn multiplied(&mut self, (a, b, acc): (&View, &View, &View), opaque: bool, state: &mut State) {
+        let before = state.get(&acc.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let sides = [(a, 0), (b, 1)].map(|(view, onto)| {
+            let edges = self.edges(view, view, state)?;
+            let moved =
+                edges.into_iter().filter(|edge| !edge.runs_along(1)).map(|edge| edge.moved(onto).stored(acc));
+            moved.collect::<Option<Vec<_>>>()
+        });
+        let [Some(rows), Some(columns)] = sides else {
+            state.insert(acc.tensor, Beyond::UNKNOWN);
+            return;
+        };
+        let all = union(vec![rows, columns]);
+        if opaque {
+            let clean =
+                all.is_empty() && self.known(a, state).is_nothing() && self.known(b, state).is_nothing();
+            if !clean {
+                state.insert(acc.tensor, Beyond::UNKNOWN);
+            }
+            return;
+        }
+        let mut first = |view: &View, onto| {
+            let at = self.at(view, view, state)?.into_iter().next()??;
+            (!at.runs_along(1)).then(|| at.moved(onto))
+        };
+        let at = [first(a, 0), first(b, 1)].to_vec();
+        let at = Some(self.stored(at, acc));
+        let covered = before.begun.is_none()
+            || before.edges.as_ref().is_some_and(|edges| edges.iter().all(|edge| all.contains(edge)));
+        let edges = before.edges.filter(|_| covered).map(|edges| union(vec![edges, all.clone()]));
+        let holds = before.holds.filter(|_| all.is_empty());
+        state.insert(acc.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
+    }
+
+    /// The coordinates of a view's elements, along each mode of the target.
+    pub(super) fn at(&mut self, view: &View, to: &View, state: &State) -> Option<Coordinates> {
+        let Ok(pair) = align(view, to) else { return Some(Vec::new()) };
+        let view = pair.from;
+        let tensor = self.program.tensor(view.tensor);
+        if matches!(tensor.space, Space::Global { .. }) {
+            let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
+            let one = |mode: usize| {
+                let of = tensor_mode(&view, mode)?;
+                let name = format!("{}_{of}", view.name);
+                Some(Edge::new(name, view.base[of].clone(), along(&view, of), *extents.get(of)?))
+            };
+            return Some((0..view.rank()).map(one).collect());
+        }
+        let known = match state.get(&view.tensor) {
+            Some(beyond) => beyond.at.clone()?,
+            None => return None,
+        };
+        let one = |mode: usize| {
+            let mut all = shown(&view, mode).into_iter().map(|of| known.get(of)?.as_ref());
+            let first = all.next()??;
+            // Modes of the tensor that one mode of the view joins stand for one coordinate.
+            let same = all.all(|at| at == Some(first));
+            same.then(|| taken_over(first.clone(), &view, &|mode| along(&view, mode))).flatten()
+        };
+        Some((0..view.rank()).map(one).collect())
+    }
+
+    /// Coordinates of the modes of a view, as coordinates of its tensor's modes.
+    pub(super) fn stored(&self, at: Coordinates, to: &View) -> Coordinates {
+        let rank = self.program.tensor(to.tensor).rank();
+        let mut all = vec![None; rank];
+        for (mode, at) in at.into_iter().enumerate().take(to.rank()) {
+            let at = at.and_then(|at| at.stored(to));
+            for place in shown(to, mode).into_iter().filter(|place| *place < rank) {
+                all[place] = at.clone();
+            }
+        }
+        all
+    }
+}
+
+impl Edge {
+    /// Does it depend on a coordinate of this kind?
+    fn moves(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
+        self.base.any(test)
+    }
+
+    /// Does it run along a mode of its fragment?
+    pub(super) fn runs_along(&self, mode: usize) -> bool {
+        self.modes.get(mode).is_some_and(|digits| digits.iter().any(|(_, step)| *step != 0))
+    }
+
+    /// The edge of an operand's first mode, moved to one of the two modes of the accumulator.
+    fn moved(mut self, onto: usize) -> Edge {
+        let digits = if self.modes.is_empty() { Vec::new() } else { self.modes.swap_remove(0) };
+        self.modes = match onto {
+            0 => vec![digits, Vec::new()],
+            _ => vec![Vec::new(), digits],
+        };
+        self
+    }
+
+    /// The coordinate of a mode of this extent, which it runs along even with extent 1.
+    pub(super) fn along_mode(mut self, mode: usize, extent: i64) -> Edge {
+        if extent == 1 && self.modes[mode].is_empty() {
+            self.modes[mode] = vec![(1, 1)];
+        }
+        self
+    }
+
+    /// An edge of a view's modes, as an edge of its tensor's modes.
+    pub(super) fn stored(self, to: &View) -> Option<Edge> {
+        let mut modes = vec![Vec::new(); to.base.len()];
+        for (mode, digits) in self.modes.iter().enumerate() {
+            let still = digits.iter().all(|(extent, step)| *extent == 1 || *step == 0);
+            let places = shown(to, mode);
+            match places[..] {
+                [place] => modes[place] = digits.clone(),
+                _ if digits.len() == places.len() => {
+                    places.into_iter().zip(digits).for_each(|(place, digit)| modes[place] = vec![*digit]);
+                }
+                _ if still => {}
+                _ => return None,
+            }
+        }
+        Some(Edge { modes, ..self })
+    }
+
+    /// The edge of the whole tensor, from the edge of a view of one of `threads` threads: the elements must run along the
+    /// tensor's modes as the view does.
+    pub(super) fn of_whole(&self, view: &View, sizes: &[i64], threads: i64) -> Option<Edge> {
+        let digits: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
+        // Searches the subset of the tensor's modes that have stride 1 along the coordinate.
+        (0..1usize << sizes.len().min(6)).find_map(|subset| {
+            let chosen: Vec<usize> = (0..sizes.len()).filter(|mode| subset >> mode & 1 == 1).collect();
+            let base =
+                chosen.iter().try_fold(self.base.clone(), |base, &mode| base.plus(&view.base[mode], -1))?;
+            let step = |place: usize, digit: usize| -> i64 {
+                chosen
+                    .iter()
+                    .filter_map(|&mode| digits[mode].get(place)?.get(digit))
+                    .map(|digit| digit.1)
+                    .sum()
+            };
+            let alike = self.modes.iter().enumerate().all(|(place, own)| {
+                own.iter()
+                    .enumerate()
+                    .all(|(digit, (extent, own))| *extent == 1 || *own == step(place, digit))
+            });
+            let modes = (0..sizes.len()).map(|mode| match chosen.contains(&mode) {
+                true => vec![(sizes[mode], 1)],
+                false => Vec::new(),
+            });
+            let base = if alike { of_storing_threads(base, view, threads)? } else { return None };
+            Some(Edge { base, modes: modes.collect(), ..self.clone() })
+        })
+    }
+}
+
+/// The value of a sum of coordinates, if it is the same in all threads that store an element of this view: threads with
+/// copies of others' elements are out of the view's limits.
+fn of_storing_threads(sum: Affine, view: &View, threads: i64) -> Option<Affine> {
+    if !sum.per_thread() {
+        return Some(sum);
+    }
+    let is_own = |(coord, _): &(Coord, i64)| Affine::from(coord.clone()).per_thread();
+    let (own, rest) = sum.terms.into_iter().partition(is_own);
+    let (own, rest) = (Affine { constant: 0, terms: own }, Affine { constant: sum.constant, terms: rest });
+    let limits: Vec<(&Affine, &Affine, i64)> = view
+        .base
+        .iter()
+        .zip(&view.limits)
+        .filter_map(|(base, limit)| limit.as_ref().map(|(origin, extent)| (base, origin, *extent)))
+        .collect();
+    let other = |coord: &Coord| !matches!(coord, Coord::Thread(_) | Coord::Digit { .. });
+    if own.any(&other) || limits.iter().any(|(base, origin, _)| base.any(&other) || origin.any(&other)) {
+        return None;
+    }
+    let at = |of: &Affine, thread: i64| of.eval(&|_| thread);
+    let stores = |thread: &i64| {
+        limits.iter().all(|(base, origin, extent)| at(base, *thread) < at(origin, *thread) + extent)
+    };
+    let mut all = (0..threads).filter(stores).map(|thread| at(&own, thread));
+    let first = all.next()?;
+    all.all(|other| other == first).then(|| rest.plus(&first.into(), 1)).flatten()
+}
+
+/// The tensor mode along which a mode of a view runs, if there is exactly one.
+fn tensor_mode(view: &View, mode: usize) -> Option<usize> {
+    let mut all = shown(view, mode);
+    all.dedup();
+    if let [one] = all[..] { Some(one) } else { None }
+}
+
+/// The modes of the tensor along which the leaves of a mode of a view run.
+pub(super) fn shown(view: &View, mode: usize) -> Vec<usize> {
+    let Ok(mode) = view.layout.mode(mode) else { return Vec::new() };
+    let all = mode.leaves().filter_map(|(_, stride)| match stride {
+        Value::Basis { path, .. } => Some(usize::from(path.steps()[0])),
+        _ => None,
+    });
+    all.collect()
+}
+
+/// For each mode the first input's coordinate that is known: an input that is repeated along a mode has none there.
+fn first_known(known: &[Beyond], to: &View) -> Option<Coordinates> {
+    if known.iter().all(|of| of.at.is_none()) {
+        return None;
+    }
+    let one = |mode: usize| known.iter().find_map(|of| of.at.as_ref()?.get(mode)?.clone());
+    Some((0..to.rank()).map(one).collect())
+}
+
+/// Where inputs may still be as they were filled: do other inputs have all of their edges?
+fn begun_is_covered(known: &[Beyond], edges: &[Vec<Edge>]) -> bool {
+    let sure: Vec<&Edge> =
+        known.iter().zip(edges).filter(|(of, _)| of.begun.is_none()).flat_map(|(_, edges)| edges).collect();
+    known
+        .iter()
+        .zip(edges)
+        .filter(|(of, _)| of.begun.is_some())
+        .all(|(_, edges)| edges.iter().all(|edge| sure.contains(&edge)))
+}
+
+/// The input that a function returns unchanged if the others have these values.
+fn neutral(value: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<u8> {
+    let inner = |x: &Expr| neutral(x, number);
+    let is = |x: &Expr, wanted: f64| literal(x, number) == Some(wanted);
+    let either = |x: &Expr, y: &Expr, wanted: f64| match () {
+        () if is(y, wanted) => inner(x),
+        () if is(x, wanted) => inner(y),
+        () => None,
+    };
+    match value {
+        Expr::In(n) if number(*n).is_none() => Some(*n),
+        Expr::Bin(Bin::Add | Bin::Or | Bin::Xor, x, y) => either(x, y, 0.0),
+        Expr::Bin(Bin::Sub, x, y) if is(y, 0.0) => inner(x),
+        Expr::Bin(Bin::Mul, x, y) => either(x, y, 1.0),
+        Expr::Bin(Bin::Max, x, y) => either(x, y, f64::NEG_INFINITY),
+        Expr::Bin(Bin::Min, x, y) => either(x, y, f64::INFINITY),
+        Expr::Fma(of) if is(&of[0], 0.0) && is(&of[1], 0.0) => inner(&of[2]),
+        _ => None,
+    }
+}
+
+/// The value of an expression whose inputs have these values.
+fn literal(of: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<f64> {
+    match of {
+        Expr::In(n) => number(*n),
+        Expr::Lit(x) => Some(x.to_f64()),
+        // Conversions keep 0; those to floating-point types keep infinities.
+        Expr::Cast(to, x) => literal(x, number).filter(|x| *x == 0.0 || (x.is_infinite() && to.is_float())),
+        Expr::Bin(Bin::Mul, x, y) => {
+            let zeros = literal(x, number)? == 0.0 && literal(y, number)? == 0.0;
+            zeros.then_some(0.0)
+        }
+        _ => None,
+    }
+}

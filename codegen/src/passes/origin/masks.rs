@@ -1,0 +1,223 @@
+//! Masks: the edges that reductions, scans and scatters leave out. Products must not combine elements past the end of K.
+
+use super::Origins;
+use super::beyond::{Beyond, Edge, State, union};
+use crate::source::problem::{Problem, Result};
+use crate::thread::atom::Atom;
+use crate::tile::view::View;
+use crate::tile::{Op, Space, Stmt};
+use crate::values::elem::Elem;
+use crate::values::number::Number;
+use crate::values::semiring::Semiring;
+
+impl Origins<'_> {
+    /// A product of operands with fills of their own: those must not change the result.
+    pub(super) fn check_product(&mut self, stmt: &Stmt, state: &State) {
+        let Op::Gemm { a, b, acc, how, .. } = &stmt.op else { return };
+        let (with, elem) = (how.semiring(), self.program.tensor(acc.tensor).elem);
+        let other = [a, b].iter().any(|view| self.operands.contains(&view.tensor));
+        if (with != Semiring::SUMS || other) && how.row(elem).is_ok_and(Atom::is_scalar) {
+            let kept = self.changes_nothing([a, b], with, elem, state);
+            self.masks.insert(stmt.id, kept.map(|()| Vec::new()).map_err(|why| why.at(stmt.span)));
+        }
+    }
+
+    /// The edges of all tensors of a fold with this identity.
+    pub(super) fn mask_of_fold(
+        &mut self,
+        from: &[View],
+        nothing: &[Number],
+        state: &State,
+    ) -> Result<Vec<Edge>> {
+        let edges = self.all_edges(from, state);
+        let edges = edges.ok_or_else(|| self.unknown(from, ("reduce", &identity(nothing)), state))?;
+        one_place(&from[0].name, edges)
+    }
+
+    /// The edges of a scatter's elements: of the values and of their coordinates.
+    pub(super) fn mask_of_scatter(&mut self, from: &[View], to: &View, state: &State) -> Result<Vec<Edge>> {
+        self.all_edges(from, state).filter(|edges| !are_apart(edges)).ok_or_else(|| {
+            Problem::new(format!(
+                "it is not known which of the elements that this stores to `{}` lie beyond the edge of a tensor, so they cannot be left out",
+                to.name
+            ))
+            .help("give them a place out of bounds, such as -1, and say so: scatter(…, beyond = -1)")
+        })
+    }
+
+    /// The edges of all of these tensors, if they are known.
+    fn all_edges(&mut self, from: &[View], state: &State) -> Option<Vec<Edge>> {
+        let one = |view: &View| {
+            let begun = state.get(&view.tensor).is_some_and(|of| of.begun.is_some());
+            self.known(view, state).edges.filter(|_| !begun)
+        };
+        from.iter().map(one).collect::<Option<Vec<_>>>().map(union)
+    }
+
+    /// The edges whose out-of-bounds elements a scan replaces by the identity.
+    pub(super) fn left_out(&self, from: &[View], nothing: &[Number], state: &State) -> Result<Vec<Edge>> {
+        let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        // A tuple leaves the result unchanged if all of its entries do: where one tensor ends, another may go on.
+        let mut entries = from.iter().zip(nothing);
+        let inside = from.iter().all(|view| of(view).is_nothing());
+        if inside || entries.all(|(view, nothing)| of(view).holds == Some(nothing.to_f64())) {
+            return Ok(Vec::new());
+        }
+        let all: Option<Vec<Vec<Edge>>> =
+            from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
+        let edges = all.map(union).ok_or_else(|| self.unknown(from, ("scan", &identity(nothing)), state))?;
+        one_place(&from[0].name, edges)
+    }
+
+    /// Refuses a product whose result depends on elements past the end of K.
+    pub(super) fn changes_nothing(
+        &mut self,
+        operands: [&View; 2],
+        with: Semiring,
+        elem: Elem,
+        state: &State,
+    ) -> Result<()> {
+        let fills = with.fills(elem).unwrap_or_default();
+        let (mut ends, mut holds) = (false, [None; 2]);
+        for ((view, fill), holds) in operands.into_iter().zip(fills).zip(&mut holds) {
+            let edges = self.edges(view, view, state);
+            ends |= edges.is_none_or(|edges| edges.iter().any(|edge| edge.runs_along(1)));
+            *holds = match self.program.tensor(view.tensor).space {
+                Space::Global { .. } => Some(Number::from(fill).value(self.program.tensor(view.tensor).elem)),
+                Space::Shared { .. } | Space::Registers { .. } => {
+                    state.get(&view.tensor).and_then(|known| known.holds)
+                }
+            };
+        }
+        let names = operands.map(|view| &view.name);
+        match holds {
+            _ if !ends => Ok(()),
+            [Some(x), Some(y)] if with.is_nothing(x, y, elem) => Ok(()),
+            [Some(x), Some(y)] => Err(Problem::new(format!(
+                "beyond K `{}` holds {} and `{}` {}, which changes the result: {} and {} would not",
+                names[0],
+                shown_as(x),
+                names[1],
+                shown_as(y),
+                shown_as(fills[0]),
+                shown_as(fills[1])
+            ))
+            .help(self.other_fills(operands, fills))),
+            [x, _] => Err(Problem::new(format!(
+                "it is not known what `{}` holds beyond K, and this product would combine it",
+                names[usize::from(x.is_some())]
+            ))
+            .help(
+                "copy operands from global memory to the tile that is multiplied, or use tiles that divide K",
+            )),
+        }
+    }
+
+    /// What to write where operands do not contain these values past the end of K.
+    fn other_fills(&self, operands: [&View; 2], fills: [f64; 2]) -> String {
+        let elem = |view: &View| self.program.tensor(view.tensor).elem;
+        let lacks = |(view, fill): &(&View, f64)| Number::from(*fill).value(elem(view)) != *fill;
+        match operands.into_iter().zip(fills).find(lacks) {
+            Some((view, fill)) => format!(
+                "{} has no {}: convert `{}` to a type that has it, as in copy(map(x, |x| x as i32), s), or use tiles that divide K",
+                elem(view),
+                shown_as(fill),
+                view.name
+            ),
+            None => "leave out `fill`: it follows from the product's operations; copy operands of another product to \
+                     tiles of their own"
+                .into(),
+        }
+    }
+
+    /// The edges whose out-of-bounds elements a reduction replaces by its identity.
+    pub(super) fn mask_of_reduction(
+        &self,
+        from: &View,
+        same: Option<f64>,
+        state: &State,
+    ) -> Result<Vec<Edge>> {
+        let beyond = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let begun = beyond.begun.is_none() || beyond.begun == same;
+        match beyond.edges {
+            Some(edges) if edges.is_empty() => Ok(edges),
+            _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
+            Some(edges) if begun => one_place(&from.name, edges),
+            _ => {
+                let (function, fill) = match same {
+                    Some(x) if x == f64::NEG_INFINITY => ("maximum", "f32::NEG_INFINITY".into()),
+                    Some(x) if x == f64::INFINITY => ("minimum", "f32::INFINITY".into()),
+                    Some(x) if x != 0.0 => ("reduce", format!("{x:?}")),
+                    _ => ("sum", "0.0".into()),
+                };
+                Err(self.unknown(std::slice::from_ref(from), (function, &fill), state))
+            }
+        }
+    }
+
+    /// The error where it is unknown which elements are out of bounds, with the identity.
+    fn unknown(&self, from: &[View], (function, fill): (&str, &str), state: &State) -> Problem {
+        let claim = format!("set those elements and say what they hold: {function}(x, beyond = {fill})");
+        match from.iter().find(|view| self.is_idle(view, state)) {
+            Some(view) => Problem::new(format!(
+                "the loop or `if` that sets `{}` may not run, and it is not known which of the elements that it holds then lie beyond the edge of a tensor, so they cannot be left out",
+                view.name
+            ))
+            .help(format!("reduce in the loop, and combine its results; or {claim}")),
+            None => Problem::new(format!(
+                "it is not known which elements of `{}` lie beyond the edge of a tensor, so they cannot be left out",
+                from[0].name
+            ))
+            .help(format!("reduce what was copied from global memory in the same iteration, copy to registers first with a fill that changes nothing, copy(x, piece, fill = {fill}), or {claim}")),
+        }
+    }
+}
+
+/// The identity of a reduction as it is written.
+fn identity(nothing: &[Number]) -> String {
+    let one = |number: &Number| match number.to_f64() {
+        x if x == f64::NEG_INFINITY => "f32::NEG_INFINITY".to_owned(),
+        x if x == f64::INFINITY => "f32::INFINITY".into(),
+        x if x == f64::from(i32::MAX) => "i32::MAX".into(),
+        x if x == f64::from(i32::MIN) => "i32::MIN".into(),
+        x => format!("{x:?}"),
+    };
+    match nothing {
+        [] => "0.0".into(),
+        [only] => one(only),
+        all => format!("({})", all.iter().map(one).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Edges of one coordinate, unless elements are computed from several coordinates along it: at the edge, one may be in
+/// bounds and another out of bounds.
+fn one_place(name: &str, edges: Vec<Edge>) -> Result<Vec<Edge>> {
+    if !are_apart(&edges) {
+        return Ok(edges);
+    }
+    Err(Problem::new(format!(
+        "`{name}` is computed from a tile and from the same tile shifted, so it is not known which of its elements lie beyond the edge"
+    ))
+    .help("set those that do, and combine all: `let t = map((x, near), |x, near, at| if at.0 < N { near - x } else { 0.0 })`, then sum(t, beyond = 0.0)"))
+}
+
+/// Are some of these edges the same at several places?
+fn are_apart(edges: &[Edge]) -> bool {
+    edges.iter().any(|one| edges.iter().any(|other| one.is_shifted(other)))
+}
+
+/// The error where a function reads coordinates that are unknown.
+pub(super) fn no_coordinate(mode: u8) -> Problem {
+    Problem::new(format!(
+        "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
+    ))
+    .help("give the call a tile of the tensor whose coordinates are meant as well: (x, tile_of_y) with the closure |x, _, at| …, which does not read it; coordinates within a tile are iota((64, 32), 0)")
+}
+
+/// A value in a message.
+fn shown_as(x: f64) -> String {
+    match x.is_infinite() {
+        true => format!("{}∞", if x < 0.0 { "-" } else { "" }),
+        false => format!("{x:?}"),
+    }
+}

@@ -1,0 +1,331 @@
+//! The analysis of tensors after statements have written them.
+
+use tilewright_layout::{Layout, Tuple, Value};
+
+use super::Origins;
+use super::beyond::{Beyond, Edge, State, along, apart, taken_over, union};
+use super::coordinates::shown;
+use crate::thread::Id;
+use crate::tile::pair::align;
+use crate::tile::view::View;
+use crate::tile::{Across, Space, Stmt};
+use crate::values::affine::{Affine, Coord};
+use crate::values::number::Number;
+use crate::values::scan::Scan;
+
+impl Origins<'_> {
+    /// A copy: fills replace out-of-bounds elements of global memory.
+    pub(super) fn copied(
+        &mut self,
+        by: Id,
+        (from, to): (&View, &View),
+        fill: Number,
+        (state, age): (&mut State, usize),
+    ) {
+        let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
+        let known = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let (holds, begun) = match source.space {
+            Space::Global { .. } => (fill.exact(), None),
+            Space::Shared { .. } | Space::Registers { .. } => {
+                let holds = fill.exact().and_then(|fill| self.read_as(from, &known, fill));
+                (holds, known.begun)
+            }
+        };
+        // Between floating-point types conversions are taken to keep the value; others keep 0 only.
+        let same = source.elem == target.elem || (source.elem.is_float() && target.elem.is_float());
+        let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
+        let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
+        let at = self.at(from, to, state);
+        let beyond = Beyond { edges, holds: kept(holds), begun: kept(begun), at, age };
+        self.written(by, to, beyond, state);
+    }
+
+    pub(super) fn scanned(
+        &mut self,
+        stmt: &Stmt,
+        (from, to, carry): (&[View], &[View], &[View]),
+        how: &Scan,
+        state: &mut State,
+    ) {
+        let mask = self.left_out(from, &how.nothing, state);
+        self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+        for (from, carry) in from.iter().zip(carry) {
+            self.reduced(from, carry, None, &how.across(), state);
+        }
+        for (from, to) in from.iter().zip(to) {
+            let edges = self.edges(from, to, state);
+            let at = self.at(from, to, state);
+            let (age, begun) = (self.loops.len(), state.get(&from.tensor).and_then(|of| of.begun));
+            self.update(to, Beyond { edges, holds: None, begun, at, age }, state);
+        }
+    }
+
+    /// The state of a reduction's target.
+    pub(super) fn reduced(
+        &mut self,
+        from: &View,
+        to: &View,
+        same: Option<f64>,
+        across: &[Across],
+        state: &mut State,
+    ) {
+        let before = state.get(&to.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let source = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let holds = before.holds.filter(|x| Some(*x) == same);
+        let combined: Vec<bool> = match (from.extents(), to.extents()) {
+            (Some(from), Some(to)) => from.iter().zip(&to).map(|(from, to)| from != to).collect(),
+            _ => vec![true; from.rank()],
+        };
+        let view = |edge: Edge| taken_over(edge, from, &|mode| along(from, mode));
+        let runs = |digits: &[(i64, i64)]| digits.iter().any(|(extent, step)| *extent > 1 && *step != 0);
+        let along_combined = |edge: &Edge| {
+            edge.modes.iter().zip(&combined).any(|(digits, combined)| *combined && runs(digits))
+        };
+        // The rest of a coordinate of the source, on the modes of the target's tensor.
+        let left = |mut edge: Edge| {
+            // Along a mode of extent 1 there is one coordinate.
+            for (digits, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined) {
+                digits.clear();
+            }
+            edge.stored(to)
+        };
+        // Between threads whose elements are combined.
+        let differs = |edge: &Edge| across.iter().any(|across| apart(&edge.base, *across));
+        let kept = source.edges.and_then(|edges| {
+            let edges: Vec<Edge> = edges.into_iter().map(view).collect::<Option<_>>()?;
+            let stays = |edge: &Edge| !along_combined(edge) && !differs(edge);
+            edges.into_iter().filter(stays).map(left).collect::<Option<Vec<_>>>()
+        });
+        let same_place = self.whole(to) && self.whole(from);
+        let edges = match (before.edges, kept) {
+            (Some(before), Some(kept)) if kept.is_empty() || same_place => Some(union([before, kept].into())),
+            _ => None,
+        };
+        // Along what is combined, results stand for no coordinate.
+        let at = source.at.is_some().then(|| self.at(from, from, state)).flatten().unwrap_or_default();
+        let kept =
+            at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && !differs(at)));
+        let at = Some(self.stored(kept.collect(), to));
+        // Where only the fill is combined, no result is out of bounds.
+        let begun = source.begun.filter(|_| edges.as_ref().is_some_and(|edges| !edges.is_empty()));
+        state.insert(to.tensor, Beyond { edges, holds, begun, at, age: before.age });
+    }
+
+    /// What is known about a view's elements.
+    pub(super) fn known(&mut self, view: &View, state: &State) -> Beyond {
+        match self.program.tensor(view.tensor).space {
+            Space::Global { .. } => match (0..view.base.len()).any(|mode| self.guarded(view, mode)) {
+                true => Beyond::UNKNOWN,
+                false => Beyond::NOTHING,
+            },
+            Space::Shared { .. } | Space::Registers { .. } => {
+                state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING)
+            }
+        }
+    }
+
+    /// Updates the state of what threads write, each its part.
+    pub(super) fn written(&mut self, by: Id, to: &View, part: Beyond, state: &mut State) {
+        let Some((beyond, all)) = self.in_shared(by, &part, to) else {
+            return self.update(to, part, state);
+        };
+        let known = state.get(&to.tensor).filter(|_| !all);
+        let beyond = known.map_or_else(|| beyond.clone(), |known| known.join(&beyond));
+        state.insert(to.tensor, beyond);
+    }
+
+    /// Updates a tensor's state: a partial write is joined with the earlier state.
+    pub(super) fn update(&mut self, to: &View, beyond: Beyond, state: &mut State) {
+        let tensor = self.program.tensor(to.tensor);
+        let beyond = match (tensor.space, self.whole(to)) {
+            (Space::Global { .. }, _) => return,
+            (Space::Registers { .. }, true) => {
+                let stored = |edges: Vec<Edge>| edges.into_iter().map(|edge| edge.stored(to)).collect();
+                let edges = beyond.edges.and_then(stored);
+                let at = beyond.at.map(|at| self.stored(at, to));
+                Beyond { edges, at, ..beyond }
+            }
+            (Space::Shared { .. }, _) | (Space::Registers { .. }, false) => {
+                // Elements that are not written keep their state; edges are known for whole fragments only. What threads
+                // have beyond the tile is not stored.
+                let limits = self.limits_of(to);
+                let stored = |edge: &Edge| !limits.iter().any(|limit| limit.is_same(edge));
+                let edges = beyond.edges.map(|edges| edges.into_iter().filter(stored).collect::<Vec<_>>());
+                let edges = edges.filter(Vec::is_empty);
+                let part = Beyond { edges, at: Some(Vec::new()), ..beyond };
+                state.get(&to.tensor).map_or(part.clone(), |known| known.join(&part))
+            }
+        };
+        state.insert(to.tensor, beyond);
+    }
+
+    /// The value of a view's out-of-bounds elements, if threads outside of its tile's limits read this fill.
+    pub(super) fn read_as(&mut self, view: &View, known: &Beyond, fill: f64) -> Option<f64> {
+        match self.limits_of(view).is_empty() {
+            true => known.holds,
+            false if known.is_nothing() => Some(fill),
+            false => known.holds.filter(|holds| *holds == fill),
+        }
+    }
+
+    /// The limits of a tile that threads do not divide, as edges.
+    pub(super) fn limits_of(&mut self, view: &View) -> Vec<Edge> {
+        let mut all = Vec::new();
+        for mode in 0..view.base.len() {
+            if let Some((origin, extent)) = self.assumed.bounds(&[]).limited(view, mode)
+                && let Some(base) = view.base[mode].plus(&origin, -1)
+            {
+                all.push(Edge::new(view.name.clone(), base, along(view, mode), Value::Int(extent)));
+            }
+        }
+        all
+    }
+
+    /// Does a view show every element of its tensor once?
+    pub(super) fn whole(&self, view: &View) -> bool {
+        let tensor = self.program.tensor(view.tensor);
+        let mut steps: Vec<(usize, i64, i64)> = Vec::new();
+        for (extent, stride) in view.layout.leaves() {
+            match (extent, stride) {
+                (Value::Int(1), _) => {}
+                (Value::Int(extent), Value::Basis { times, path }) => {
+                    steps.push((usize::from(path.steps()[0]), times, extent));
+                }
+                _ => return false,
+            }
+        }
+        steps.sort_unstable();
+        let whole = |(mode, own): (usize, tilewright_layout::Layout)| {
+            let along = steps.iter().filter(|(of, ..)| *of == mode);
+            let reach = along.into_iter().try_fold(1i64, |next, (_, times, extent)| {
+                (next == *times).then(|| next.saturating_mul(*extent))
+            });
+            own.size().ok() == reach
+        };
+        tensor.layout.layout().modes().enumerate().all(whole)
+            && view.base.iter().all(|base| base.constant() == Some(0))
+    }
+
+    /// The edges of a view, over the coordinates of a fragment that is written whole.
+    pub(super) fn edges(&mut self, view: &View, to: &View, state: &State) -> Option<Vec<Edge>> {
+        let pair = align(view, to).ok()?;
+        let view = pair.from;
+        let tensor = self.program.tensor(view.tensor);
+        let along = |mode: usize| along(&view, mode);
+        if !matches!(tensor.space, Space::Global { .. }) {
+            let known = state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING).edges?;
+            let taken = known.into_iter().map(|edge| taken_over(edge, &view, &along));
+            let taken: Vec<Edge> = taken.collect::<Option<_>>()?;
+            return Some(union(vec![taken, self.limits_of(&view)]));
+        }
+        let mut all = Vec::new();
+        let extents: Vec<Value> = tensor.plain().leaves().map(|leaf| leaf.0).collect();
+        for (mode, end) in extents.into_iter().enumerate() {
+            let name = format!("{}_{mode}", view.name);
+            // Elements that are clamped to the nearest one in bounds have no edge.
+            if self.outside(&view, mode) && !view.nearest.contains(&mode) {
+                all.push(Edge { name: name.clone(), base: view.base[mode].clone(), modes: along(mode), end });
+            }
+            if let Some((origin, extent)) = self.assumed.bounds(&[]).limited(&view, mode) {
+                let base = view.base[mode].plus(&origin, -1)?;
+                all.push(Edge { name, base, modes: along(mode), end: Value::Int(extent) });
+            }
+        }
+        Some(all)
+    }
+
+    /// What is known about the elements of a shared tensor that all threads together write, in terms of the whole
+    /// tensor, and whether these are all of its elements. It follows from one thread's part, where elements keep their
+    /// coordinates.
+    pub(super) fn in_shared(&mut self, by: Id, part: &Beyond, to: &View) -> Option<(Beyond, bool)> {
+        // Threads' elements outside of the tile are not stored.
+        let limits = self.limits_of(to);
+        let tensor = self.program.tensor(to.tensor);
+        let threads = i64::from(self.program.threads_of(by));
+        let sizes: Vec<i64> = tensor.plain().modes().map(|mode| mode.size().ok()).collect::<Option<_>>()?;
+        let only_threads = |base: &Affine| {
+            !base.any(&|coord| !matches!(coord, Coord::Thread(_) | Coord::Digit { .. } | Coord::Swizzled(..)))
+        };
+        let known = matches!(tensor.space, Space::Shared { .. })
+            && self.program.groups[by as usize].members == 1
+            && to.base.iter().all(only_threads)
+            && to.limits.iter().flatten().all(|(origin, _)| only_threads(origin));
+        if !known {
+            return None;
+        }
+        let whole = covers(to, threads, &sizes);
+        let of = |edge: &Edge| edge.of_whole(to, &sizes, threads);
+        let edges = match &part.edges {
+            Some(edges) => {
+                let stored = edges.iter().filter(|edge| !limits.iter().any(|limit| limit.is_same(edge)));
+                stored.map(of).collect::<Option<Vec<_>>>()
+            }
+            None => None,
+        };
+        let at = part.at.as_ref().map(|at| {
+            let mut all = vec![None; sizes.len()];
+            for (mode, at) in at.iter().enumerate().take(to.rank()) {
+                let at = at.as_ref().and_then(of);
+                shown(to, mode)
+                    .into_iter()
+                    .for_each(|place| all[place] = at.clone().map(|at| at.along_mode(place, sizes[place])));
+            }
+            all
+        });
+        Some((Beyond { edges, at, ..part.clone() }, whole))
+    }
+}
+
+/// Do threads, whose parts may exceed their tile, together write every element of a tensor?
+fn covers(to: &View, threads: i64, sizes: &[i64]) -> bool {
+    /// The most elements that are visited: about the bytes of shared memory.
+    const MOST: i64 = 1 << 18;
+    let count = to.layout.size().unwrap_or(MOST);
+    let all = sizes.iter().product::<i64>();
+    if count.saturating_mul(threads) > MOST || count.saturating_mul(threads) < all {
+        return false;
+    }
+    // How far each value is from the first along a mode.
+    let along = |mode: usize| {
+        let step = |stride: Value| match stride {
+            Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => times,
+            _ => 0,
+        };
+        let (shape, stride): (Vec<i64>, Vec<i64>) =
+            to.layout.leaves().map(|(extent, stride)| (extent.int().unwrap_or(1), step(stride))).unzip();
+        Some(
+            Layout::new(Tuple::flat(&shape), Tuple::flat(&stride))
+                .ok()?
+                .offsets()
+                .ok()?
+                .collect::<Vec<i64>>(),
+        )
+    };
+    let (Some(values), Ok(places)) =
+        ((0..sizes.len()).map(along).collect::<Option<Vec<_>>>(), Layout::compact(Tuple::flat(sizes)))
+    else {
+        return false;
+    };
+    let steps: Vec<i64> = places.leaves().map(|(_, stride)| stride.int().unwrap_or(0)).collect();
+    let mut written = vec![false; all as usize];
+    for thread in 0..threads {
+        let of = |at: &Affine| at.eval(&|_| thread);
+        let limit =
+            |mode: usize| to.limits[mode].as_ref().map_or(i64::MAX, |(origin, extent)| of(origin) + extent);
+        let base: Vec<i64> = to.base.iter().map(of).collect();
+        let ends: Vec<i64> = (0..sizes.len()).map(|mode| sizes[mode].min(limit(mode))).collect();
+        for value in 0..count as usize {
+            let mut at = values.iter().zip(&base).map(|(values, base)| base + values[value]);
+            let mut place = 0;
+            let inside = ends.iter().zip(&steps).all(|(end, step)| {
+                let at = at.next().unwrap_or(-1);
+                place += at * step;
+                (0..*end).contains(&at)
+            });
+            if inside {
+                written[place as usize] = true;
+            }
+        }
+    }
+    written.into_iter().all(|written| written)
+}

@@ -1,0 +1,123 @@
+//! Integers that a pipelined loop loads in its body: where a prefetched copy depends on one, its load is
+//! prefetched too.
+
+use std::collections::BTreeSet;
+
+use super::Fetches;
+use crate::source::ast::Span;
+use crate::source::problem::Problem;
+use crate::thread::Id;
+use crate::tile::{How, Op, Program, Space, Stmt};
+use crate::values::affine::{Affine, Coord};
+
+/// The numbers that a statement, or one inside it, depends on.
+pub(crate) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    stmt.each(&mut |stmt| {
+        for view in stmt.reads().into_iter().chain(stmt.writes()) {
+            let limits = view.limits.iter().flatten().map(|limit| &limit.0);
+            view.base.iter().chain(limits).for_each(|at| numbers(at, &mut all));
+        }
+        all.extend(decide(program, stmt));
+    });
+    all
+}
+
+/// The numbers that decide about a statement itself, not about statements inside it: bounds of a loop, operands of a
+/// condition.
+pub(crate) fn decide(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    stmt.integers().into_iter().for_each(|at| numbers(at, &mut all));
+    if let Op::For { var, .. } | Op::Pipelined { var, .. } = &stmt.op {
+        let var = &program.vars[*var as usize];
+        [&var.from, &var.to].into_iter().for_each(|at| numbers(at, &mut all));
+    }
+    all
+}
+
+fn numbers(of: &Affine, to: &mut BTreeSet<Id>) {
+    for (coord, _) in &of.terms {
+        if let Coord::Loaded { number, .. } = coord {
+            to.insert(*number);
+        }
+        coord.inside().iter().for_each(|inner| numbers(inner, to));
+    }
+}
+
+/// The numbers that these statements depend on, transitively.
+fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTreeSet<Id> {
+    let mut all: BTreeSet<Id> =
+        body.iter().filter(|stmt| of(stmt)).flat_map(|stmt| used(program, stmt)).collect();
+    // Later reads may depend on earlier ones.
+    for stmt in body.iter().rev() {
+        if let Op::Take { number, .. } = stmt.op
+            && all.contains(&number)
+        {
+            all.extend(used(program, stmt));
+        }
+    }
+    all
+}
+
+/// Splits a loop's body into the prefetch and the work. A number that both depend on is read twice. Where the prefetch
+/// depends on a number, so does which of the copied elements are out of bounds.
+pub(super) fn apart(fetches: &Fetches<'_>, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
+    let program = fetches.program;
+    let takes = |stmt: &Stmt| matches!(stmt.op, Op::Take { .. });
+    let early = needed(program, &body, &|stmt| fetches.takes(stmt));
+    let late = needed(program, &body, &|stmt| !takes(stmt));
+    let (mut ahead, mut work) = (Vec::new(), Vec::new());
+    for stmt in body {
+        match &stmt.op {
+            Op::Take { number, .. } => {
+                if early.contains(number) {
+                    ahead.push(stmt.clone());
+                }
+                if late.contains(number) {
+                    work.push(stmt);
+                }
+            }
+            _ if fetches.takes(&stmt) => ahead.push(stmt),
+            _ => work.push(stmt),
+        }
+    }
+    (ahead, work)
+}
+
+/// Checks the numbers that copies of later iterations depend on: they must be in memory that the loop does
+/// not write.
+pub(super) fn check(fetches: &Fetches<'_>, body: &[Stmt]) -> Result<(), (Problem, Span)> {
+    let program = fetches.program;
+    let early = needed(program, body, &|stmt| fetches.takes(stmt));
+    let mut late = None;
+    body.iter().for_each(|stmt| {
+        stmt.each(&mut |stmt| {
+            if let Op::Copy { to, how: How::Staged, .. } = &stmt.op
+                && to.base.iter().any(|base| base.any(&|coord| matches!(coord, Coord::Loaded { .. })))
+            {
+                late.get_or_insert((stmt.span, &to.name));
+            }
+        });
+    });
+    if let Some((span, name)) = late {
+        let problem = Problem::new(format!(
+            "where in `{name}` this copy writes depends on a number that is read, and it writes later than it reads"
+        ));
+        return Err((problem.help("leave out how = \"staged\""), span));
+    }
+    for stmt in body {
+        let Op::Take { number, from } = &stmt.op else { continue };
+        let mut written = !matches!(program.tensor(from.tensor).space, Space::Global { .. });
+        body.iter().for_each(|other| {
+            other.each(&mut |s| written |= s.writes().iter().any(|to| to.tensor == from.tensor));
+        });
+        if written && early.contains(number) {
+            let problem = Problem::new(format!(
+                "copies of later iterations run ahead, and `{}`, on which they depend, is computed in the loop",
+                program.reads[*number as usize].name
+            ));
+            return Err((problem.help("read it from an argument, or write a plain loop"), stmt.span));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,651 @@
+//! Projection onto roles. A loop `pipelined(…, producer = warp)` is one program, and two groups of threads run
+//! different parts of it: producer threads issue its bulk copies into the slots of a ring, and all other threads,
+//! the consumers, do everything else. This pass writes the two programs:
+//!
+//! ```text
+//! for k in pipelined(0..n, stages = 3, producer = warp) {
+//!     copy(ga[(_, _, k)], sa);      producer: for k { acquire; publish(bytes); copy, copy; advance }
+//!     copy(gb[(_, _, k)], sb);
+//!     gemm(sa, sb, &mut acc);       consumers: for k { await; gemm; release; advance }
+//! }
+//! copy(acc, gc);                    consumers: copy(acc, gc)
+//! ```
+//!
+//! Loops and conditions around such a loop are part of both programs, and so are integers read from memory that they or its
+//! copies depend on.
+//!
+//! Products of warpgroups are asynchronous. Where a loop only multiplies, the product of one iteration runs while the
+//! next is started, and a slot is released one iteration later; elsewhere, and where there is one slot, a product is waited
+//! for at once.
+//!
+//! In a cluster, tiles that neighbouring blocks have in common are copied once and [multicast](multicast).
+//!
+//! The body of a persistent kernel runs for each tile of its grid: block indices become the tile's indices.
+
+mod multicast;
+mod split;
+mod tiles;
+mod written;
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_layout::Value;
+
+use crate::build::tiled::{rows_of, swizzled_tile};
+use crate::build::{BOX_ALIGN, alignment};
+use crate::passes::pipeline::{reads, slots_apart};
+use crate::passes::resolve::{THREADS, contiguous};
+use crate::source::ast::Span;
+use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::{Problem, Result};
+use crate::thread::atoms;
+use crate::thread::{Id, Unroll};
+use crate::tile::boxes::Boxes;
+use crate::tile::view::View;
+use crate::tile::{Ahead, Form, Group, How, LaunchRule, Op, Program, Ring, Space, Stmt};
+use crate::values::affine::{Affine, Coord};
+use crate::values::condition::Test;
+use crate::values::target::{WARP, registers_at_entry};
+use tiles::over_tiles;
+
+/// Warps of a warpgroup, which shares its registers with others.
+const WARPGROUP: u32 = 4;
+/// Registers of a producer thread where consumers take the others (setmaxnreg).
+const OF_PRODUCER: u32 = 40;
+/// The most registers of a consumer thread: 255 can be addressed, in multiples of 8.
+const MOST_REGISTERS: u32 = 240;
+
+/// The program as roles; as it is where it has no producer and is no persistent kernel over its whole grid.
+pub(crate) fn projected(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    match split::over_cluster(program)? {
+        Cow::Borrowed(program) => in_roles(program),
+        Cow::Owned(split) => Ok(Cow::Owned(in_roles(&split)?.into_owned())),
+    }
+}
+
+fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
+    let (mut loops, mut tiles) = (Vec::new(), false);
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            tiles |= matches!(stmt.op, Op::Tiles { .. });
+            if is_produced(stmt) {
+                loops.push(stmt);
+            }
+        });
+    }
+    // Programs with groups of their own have loops over tiles of their own.
+    let whole = program.groups.len() == 1 && !tiles;
+    let persistent = program.launch == LaunchRule::Persistent && whole;
+    if loops.is_empty() && !persistent {
+        return Ok(Cow::Borrowed(program));
+    }
+    let mut written = program.clone();
+    if let Some(first) = loops.first() {
+        written::check(program)?;
+        let body = roles(&mut written, first.span)?;
+        written.body = body;
+    }
+    if persistent {
+        over_tiles(&mut written)?;
+    }
+    Ok(Cow::Owned(written))
+}
+
+/// Is it a loop whose copies a producer issues?
+fn is_produced(stmt: &Stmt) -> bool {
+    matches!(&stmt.op, Op::Pipelined { ahead: Ahead { producer: true, .. }, .. })
+}
+
+/// The loops around pipelined loops with a producer, which leaves them where other threads do.
+fn around_produced(body: &[Stmt]) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    for stmt in body {
+        stmt.each(&mut |stmt| {
+            if let Op::For { var, body, .. } = &stmt.op {
+                let mut fills = false;
+                body.iter().for_each(|stmt| stmt.each(&mut |inner| fills |= is_produced(inner)));
+                all.extend(fills.then_some(*var));
+            }
+        });
+    }
+    all
+}
+
+/// Does a statement concern the producer: by a loop whose copies it issues, or by the end of a loop around one?
+fn concerns_producer(stmt: &Stmt, around: &BTreeSet<Id>) -> bool {
+    let mut concerns = false;
+    stmt.each(&mut |inner| {
+        concerns |= is_produced(inner) || matches!(inner.op, Op::Leave { of, .. } if around.contains(&of));
+    });
+    concerns
+}
+
+/// Is it a copy from global to shared memory?
+fn is_fill(program: &Program, stmt: &Stmt) -> bool {
+    let space = |view: &View| program.tensor(view.tensor).space;
+    match &stmt.op {
+        Op::Copy { from, to, .. } => {
+            matches!((space(from), space(to)), (Space::Global { .. }, Space::Shared { .. }))
+        }
+        _ => false,
+    }
+}
+
+/// The shared tensors that pipelined loops fill, for loops that pass a test.
+fn filled(program: &Program, body: &[Stmt], which: fn(&Stmt) -> bool) -> BTreeSet<Id> {
+    let mut all = BTreeSet::new();
+    let mut fills = |body: &[Stmt]| {
+        let fills = body.iter().filter(|stmt| is_fill(program, stmt));
+        all.extend(fills.flat_map(Stmt::writes).map(|to| to.tensor));
+    };
+    for stmt in body {
+        stmt.each(&mut |stmt| match &stmt.op {
+            Op::Pipelined { body, .. } if which(stmt) => fills(body),
+            _ => {}
+        });
+    }
+    all
+}
+
+/// The integers read from memory that a producer depends on, transitively: for its copies, and for the loops and conditions
+/// around them.
+fn needed(program: &Program, body: &[Stmt]) -> BTreeSet<Id> {
+    let (mut all, mut takes) = (BTreeSet::new(), Vec::new());
+    let each = |f: &mut dyn FnMut(&Stmt)| body.iter().for_each(|stmt| stmt.each(f));
+    let left = around_produced(body);
+    each(&mut |stmt| {
+        if let Op::Take { number, .. } = stmt.op {
+            takes.push((number, reads::used(program, stmt)));
+        }
+        if !concerns_producer(stmt, &left) {
+            return;
+        }
+        all.extend(reads::decide(program, stmt));
+        if let (true, Op::Pipelined { body, .. }) = (is_produced(stmt), &stmt.op) {
+            let fills = body.iter().filter(|stmt| is_fill(program, stmt));
+            all.extend(fills.flat_map(|fill| reads::used(program, fill)));
+        }
+    });
+    // Later reads may depend on earlier ones.
+    for (number, used) in takes.iter().rev() {
+        if all.contains(number) {
+            all.extend(used);
+        }
+    }
+    all
+}
+
+/// The body as two roles.
+fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+    let mut project = Project::new(program).map_err(|problem| problem.at(span))?;
+    let body = std::mem::take(&mut project.program.body);
+    project.needed = needed(project.program, &body);
+    project.filled = filled(project.program, &body, is_produced);
+    let mut produced = Vec::new();
+    let mut consumed = project.body(body, &mut produced)?;
+    let Project { program, producer, consumers, .. } = project;
+    multicast::multicast(program, &mut produced);
+    // All threads of the cluster meet in a barrier of it; behind it no tiles are produced.
+    let meet = consumed.iter().position(|stmt| stmt.op == Op::SyncCluster);
+    let after = meet.map_or(Vec::new(), |meet| consumed.split_off(meet));
+    let of = |op| Stmt { id: 0, span, by: 0, op };
+    let mut body = vec![of(Op::Roles(vec![(producer, produced), (consumers, consumed)]))];
+    for (met, stmts) in after.chunk_by(|_, next| next.op != Op::SyncCluster).map(|all| all.split_at(1)) {
+        body.extend(met.iter().map(|_| of(Op::SyncCluster)));
+        body.push(of(Op::Roles(vec![(consumers, stmts.to_vec())])));
+    }
+    Ok(body)
+}
+
+/// A tensor of a ring.
+struct Buffer {
+    ring: Id,
+    slots: i64,
+}
+
+/// Writes both roles.
+struct Project<'p> {
+    program: &'p mut Program,
+    producer: Id,
+    consumers: Id,
+    /// The tensors that producers fill.
+    filled: BTreeSet<Id>,
+    /// The buffers of the loops so far.
+    buffers: BTreeMap<Id, Buffer>,
+    /// The rings of the loop around.
+    inside: Vec<Id>,
+    /// The integers read from memory that the producer depends on.
+    needed: BTreeSet<Id>,
+    /// The loops around the loops whose copies it issues.
+    around: BTreeSet<Id>,
+}
+
+impl Project<'_> {
+    /// Adds the groups: consumers are the first warps, so that their thread indices equal the block's.
+    fn new(program: &mut Program) -> Result<Project<'_>> {
+        let threads = match program.groups[0].threads {
+            0 => THREADS,
+            threads => threads,
+        };
+        let warps = threads / WARP;
+        let multiply = by_warpgroups(program);
+        if threads % WARP != 0 || (multiply && !warps.is_multiple_of(WARPGROUP)) {
+            let problem = Problem::new(format!("{threads} threads beside a producer are no whole warps"));
+            return Err(problem.help("use a multiple of 32 threads, or of 128 for products of warpgroups"));
+        }
+        // Registers move between whole warpgroups; a single one has all that it needs. Behind a
+        // barrier of the cluster all threads are alike.
+        let meet = program.body.iter().any(|stmt| stmt.op == Op::SyncCluster);
+        let shares = multiply && warps > WARPGROUP && !meet;
+        let (more, own) = match shares {
+            true => (WARPGROUP, Some(OF_PRODUCER)),
+            false => (1, None),
+        };
+        // Consumers take the registers that producers give back; all threads start with the same number.
+        let producers = WARPGROUP * WARP;
+        let all = threads + producers;
+        let pool = registers_at_entry(all, program.blocks_per_sm) * all;
+        let left = pool.saturating_sub(OF_PRODUCER * producers) / threads / 8 * 8;
+        let registers = shares.then_some(left.min(MOST_REGISTERS));
+        let (block, thread) = (Coord::Thread(0), Coord::Thread(program.groups.len() as Id));
+        for var in &mut program.vars {
+            (var.from, var.to) = (var.from.replaced(&block, &thread), var.to.replaced(&block, &thread));
+        }
+        let mut add = |name: &str, warps: (u32, u32), members: u32, registers: Option<u32>| {
+            let threads = (warps.1 - warps.0) / members * WARP;
+            program.groups.push(Group { name: name.into(), warps: Some(warps), members, threads, registers });
+            program.groups.len() as Id - 1
+        };
+        let consumers = add("consumers", (0, warps), 1, registers);
+        let producer = add("producer", (warps, warps + more), 1, own);
+        if multiply {
+            add("warpgroups", (0, warps), warps / WARPGROUP, None);
+        }
+        program.arch = program.arch.max(90);
+        for form in program.forms.values_mut() {
+            if let Form::Sums(mma) = form {
+                mma.of = consumers;
+            }
+        }
+        let (filled, buffers, inside, needed) =
+            (BTreeSet::new(), BTreeMap::new(), Vec::new(), BTreeSet::new());
+        let around = around_produced(&program.body);
+        Ok(Project { program, producer, consumers, filled, buffers, inside, needed, around })
+    }
+
+    /// The consumers' part of statements; the producer's is appended to `produced`.
+    fn body(
+        &mut self,
+        body: Vec<Stmt>,
+        produced: &mut Vec<Stmt>,
+    ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let mut consumed = Vec::new();
+        for mut stmt in body {
+            if is_produced(&stmt) {
+                consumed.extend(self.pipelined(stmt, produced)?);
+                continue;
+            }
+            if let Some(name) = self.used(&stmt) {
+                let problem = Problem::new(format!(
+                    "`{name}` is filled by the producer of a pipelined loop, and used outside of it"
+                ));
+                return Err(problem.help("use another shared tensor here").at(stmt.span));
+            }
+            let fills = self.is_replicated(&stmt)? || concerns_producer(&stmt, &self.around);
+            // Loops and conditions around it, and what they depend on.
+            let mut twin = self.twin(&stmt);
+            for (inner, own) in stmt.bodies_mut().into_iter().zip(twin.bodies_mut()) {
+                own.clear();
+                *inner = self.body(std::mem::take(inner), own)?;
+            }
+            produced.extend(fills.then_some(twin));
+            consumed.extend(self.consumed(stmt, None));
+        }
+        Ok(consumed)
+    }
+
+    /// The producer's copy of a statement that both roles execute.
+    fn twin(&self, stmt: &Stmt) -> Stmt {
+        Stmt { by: self.producer, ..stmt.clone() }
+    }
+
+    /// Is it an integer that both roles read? Both must read the same number, so nobody may write it.
+    fn is_replicated(&self, stmt: &Stmt) -> std::result::Result<bool, Diagnostic> {
+        let Op::Take { number, from } = &stmt.op else { return Ok(false) };
+        if !self.needed.contains(number) {
+            return Ok(false);
+        }
+        if matches!(self.program.tensor(from.tensor).space, Space::Global { mutable: false }) {
+            return Ok(true);
+        }
+        let problem = Problem::new(format!(
+            "`{}` is read as an integer, and a producer cannot know when the other threads have written it",
+            from.name
+        ));
+        Err(problem.help("read integers from arguments that the kernel does not write").at(stmt.span))
+    }
+
+    /// A buffer of a ring that does not belong to the loop around.
+    fn used(&self, stmt: &Stmt) -> Option<String> {
+        let mut views = stmt.reads().into_iter().chain(stmt.writes());
+        let other = |view: &&View| {
+            let inside = |buffer: &Buffer| self.inside.contains(&buffer.ring);
+            self.filled.contains(&view.tensor) && !self.buffers.get(&view.tensor).is_some_and(inside)
+        };
+        views.find(other).map(|view| view.name.clone())
+    }
+
+    /// A loop whose copies the producer issues.
+    fn pipelined(
+        &mut self,
+        stmt: Stmt,
+        produced: &mut Vec<Stmt>,
+    ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let Op::Pipelined { var, ahead, body } = stmt.op else { return Ok(vec![stmt]) };
+        let span = stmt.span;
+        let (fills, rest): (Vec<Stmt>, Vec<Stmt>) =
+            body.into_iter().partition(|stmt| is_fill(self.program, stmt));
+        let (mut filled, mut rings, mut held) = (Vec::new(), Vec::new(), Vec::new());
+        // Integers of this iteration that its copies depend on are read by both roles, first.
+        let mut others = Vec::new();
+        for stmt in rest {
+            match self.is_replicated(&stmt)? {
+                true => {
+                    filled.push(self.twin(&stmt));
+                    held.extend(self.consumed(stmt, None));
+                }
+                false => others.push(stmt),
+            }
+        }
+        let rest = others;
+        for fills in self.by_stages(fills, &rest) {
+            let ring = self.ring(var, &ahead, &fills, span)?;
+            rings.push(ring);
+            self.filled(ring, fills, (&mut filled, &mut held), span)?;
+        }
+        let by = self.producer;
+        produced.push(Stmt { id: 0, span, by, op: Op::For { var, unroll: Unroll::No, body: filled } });
+        self.emptied(&rings, var, (held, rest), span)
+    }
+
+    /// The copies of a loop by the stages of the statements that use the filled tiles. Each has a ring of its own, so that
+    /// a slot is released as soon as the last of its stages has run.
+    fn by_stages(&self, fills: Vec<Stmt>, rest: &[Stmt]) -> Vec<Vec<Stmt>> {
+        let stages = |fill: &Stmt| -> BTreeSet<u32> {
+            let filled: Vec<Id> = fill.writes().iter().map(|to| to.tensor).collect();
+            let is_user = |stmt: &&Stmt| {
+                let mut found = false;
+                stmt.each(&mut |stmt| {
+                    found |= stmt.reads().iter().any(|from| filled.contains(&from.tensor));
+                });
+                found
+            };
+            let places = rest.iter().filter(is_user).map(|stmt| self.program.places.get(&stmt.id));
+            places.map(|place| place.map_or(0, |place| place.stage)).collect()
+        };
+        let mut all: Vec<(BTreeSet<u32>, Vec<Stmt>)> = Vec::new();
+        for fill in fills {
+            let stages = stages(&fill);
+            match all.iter_mut().find(|(of, _)| *of == stages) {
+                Some((_, together)) => together.push(fill),
+                None => all.push((stages, vec![fill])),
+            }
+        }
+        if all.is_empty() { vec![Vec::new()] } else { all.into_iter().map(|(_, fills)| fills).collect() }
+    }
+
+    /// The producer's statements for a slot, and the slot's contents then.
+    fn filled(
+        &mut self,
+        ring: Id,
+        fills: Vec<Stmt>,
+        (filled, held): (&mut Vec<Stmt>, &mut Vec<Stmt>),
+        span: Span,
+    ) -> std::result::Result<(), Diagnostic> {
+        let by = self.producer;
+        let of = |op| Stmt { id: 0, span, by, op };
+        let phase = Affine::from(Coord::Phase(ring));
+        let mut bytes = 0;
+        let mut copies = Vec::new();
+        for fill in fills {
+            if let Op::Copy { from, to, .. } = &fill.op {
+                let (from, mut to) = (from.clone(), to.clone());
+                self.at_slot(&mut to);
+                held.push(Stmt { id: 0, span: fill.span, by: self.consumers, op: Op::Holds { from, to } });
+            }
+            let copied = self.bulk(fill.op, &mut bytes).map_err(|problem| problem.at(fill.span))?;
+            copies.push(Stmt { id: 0, span: fill.span, by, op: copied });
+        }
+        filled.push(of(Op::Acquire { ring, phase: phase.clone() }));
+        filled.push(of(Op::Publish { ring, phase, bytes: Some(bytes) }));
+        filled.append(&mut copies);
+        filled.push(of(Op::Advance { ring }));
+        Ok(())
+    }
+
+    /// The ring of a loop, and slots for its buffers.
+    fn ring(
+        &mut self,
+        var: Id,
+        ahead: &Ahead,
+        fills: &[Stmt],
+        span: Span,
+    ) -> std::result::Result<Id, Diagnostic> {
+        let program = &mut *self.program;
+        let refuse = |said: String, help: &str, span: Span| Err(Problem::new(said).help(help).at(span));
+        if fills.is_empty() {
+            let said = "this pipelined loop copies nothing from global to shared memory";
+            return refuse(said.into(), "copy tiles in its body, or leave the producer out", span);
+        }
+        if ahead.fragments > 1 {
+            let said = "fragments of a loop with a producer are not prefetched".to_owned();
+            return refuse(said, "leave `fragments` out", span);
+        }
+        let (id, slots) = (program.rings.len() as Id, i64::from(ahead.stages));
+        let mut buffers = Vec::new();
+        for fill in fills {
+            let Op::Copy { from, to, .. } = &fill.op else { continue };
+            let name = &to.name;
+            if self.buffers.insert(to.tensor, Buffer { ring: id, slots }).is_some() {
+                let said = format!("`{name}` is filled twice by producers");
+                return refuse(said, "use a shared tensor for each copy", fill.span);
+            }
+            let open = program.open.remove(&to.tensor);
+            let along = contiguous(program, from).or_else(|| of_rows(program, from));
+            let tensor = program.tensor(to.tensor);
+            let tile: Option<Vec<i64>> = tensor.plain().modes().map(|mode| mode.size().ok()).collect();
+            let one = match (open, along, tile.as_deref()) {
+                (true, Some(along), Some(&[rows, columns])) => {
+                    swizzled_tile(tensor.elem, [rows, columns], along)
+                }
+                (true, Some(along), Some(tile)) if along < tile.len() => rows_of(tensor.elem, tile, along),
+                _ => Ok(tensor.layout.clone()),
+            };
+            // Bulk copies write whole boxes, which must be aligned in every slot.
+            let apart = i64::from(BOX_ALIGN / tensor.elem.bytes());
+            let layout = one
+                .and_then(|one| slots_apart(&one, slots, apart))
+                .map_err(|problem| problem.at(fill.span))?;
+            let tensor = &mut program.tensors[to.tensor as usize];
+            tensor.space = Space::Shared { align: alignment(&layout, tensor.elem).max(BOX_ALIGN) };
+            tensor.layout = layout;
+            buffers.push(to.tensor);
+            if !program.packs.contains(&from.tensor) {
+                program.packs.push(from.tensor);
+            }
+        }
+        let name = match id {
+            0 => "ring".to_owned(),
+            _ => format!("{}_ring", program.vars[var as usize].name),
+        };
+        let (from, to) = (self.producer, self.consumers);
+        program.rings.push(Ring {
+            name,
+            slots: ahead.stages,
+            buffers,
+            from,
+            to,
+            arrivals: 1,
+            over_cluster: None,
+        });
+        Ok(id)
+    }
+
+    /// A copy into a slot of the ring as a bulk copy; adds its bytes to the slot's.
+    fn bulk(&self, op: Op, bytes: &mut u32) -> Result<Op> {
+        let Op::Copy { from, mut to, how, fill, token } = op else { return Ok(op) };
+        let (source, target) = (self.program.tensor(from.tensor), self.program.tensor(to.tensor));
+        let refuse =
+            |said: String| Problem::new(said).help("leave the producer out: threads copy such tiles");
+        if source.elem != target.elem {
+            return Err(refuse(format!(
+                "`{}` holds {} and `{}` holds {}: a bulk copy does not convert",
+                source.name, source.elem, target.name, target.elem
+            )));
+        }
+        if from.per_thread() || to.per_thread() {
+            return Err(Problem::new(format!(
+                "a producer copies whole tiles, and `{}`, {}, is the part of one thread",
+                from.name,
+                from.shape()
+            ))
+            .help("copy the tile without `parallelize`"));
+        }
+        if how != How::Derive || token.is_some() || !fill.is_zero() {
+            return Err(refuse(
+                "a producer copies in bulk, and fills what is out of bounds with zeros".into(),
+            ));
+        }
+        if let Some(view) =
+            [&from, &to].into_iter().find(|view| !view.nearest.is_empty() || !view.clamped.is_empty())
+        {
+            return Err(refuse(format!(
+                "a producer copies in bulk, and coordinates of `{}` are clamped",
+                view.name
+            )));
+        }
+        let Some(row) = atoms::bulk_load(source.rank(), false) else {
+            return Err(refuse(format!(
+                "`{}` has {} modes, and bulk copies take up to 5",
+                source.name,
+                source.rank()
+            )));
+        };
+        *bytes += Boxes::of(self.program, row, &from, &to)?.bytes(target.elem) as u32;
+        self.at_slot(&mut to);
+        Ok(Op::Copy { from, to, how: How::Atom(row), fill, token })
+    }
+
+    /// A view of a buffer at the ring's current slot.
+    fn at_slot(&self, view: &mut View) {
+        let Some(Buffer { ring, slots }) = self.buffers.get(&view.tensor) else { return };
+        view.at_slot(&Coord::Phase(*ring).into(), *slots);
+    }
+
+    /// The consumers' loop over the slots of a ring.
+    fn emptied(
+        &mut self,
+        rings: &[Id],
+        var: Id,
+        (held, body): (Vec<Stmt>, Vec<Stmt>),
+        span: Span,
+    ) -> std::result::Result<Vec<Stmt>, Diagnostic> {
+        let by = self.consumers;
+        let of = |op| Stmt { id: 0, span, by, op };
+        let phase = |ring: Id| Affine::from(Coord::Phase(ring));
+        let mut inner: Vec<Stmt> =
+            rings.iter().map(|&ring| of(Op::Await { ring, phase: phase(ring) })).collect();
+        inner.extend(held);
+        let products = body.iter().filter(|stmt| self.is_asynchronous(&stmt.op)).count();
+        let is_staged = body.iter().any(|stmt| self.program.places.contains_key(&stmt.id));
+        let alone = [products > 0, products == body.len(), !is_staged].into_iter().all(|holds| holds);
+        // The slot of a product in flight is in use while the next one is filled.
+        let has_next = |ring: Id| self.program.rings[ring as usize].slots > 1;
+        let (true, &[ring]) = (alone && rings.iter().all(|&ring| has_next(ring)), rings) else {
+            let around = std::mem::replace(&mut self.inside, rings.to_vec());
+            let body = self.body(body, &mut Vec::new());
+            self.inside = around;
+            for stmt in body? {
+                inner.push(self.in_slot(stmt));
+            }
+            for &ring in rings {
+                inner.extend([of(Op::Release { ring, phase: phase(ring) }), of(Op::Advance { ring })]);
+            }
+            return Ok(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]);
+        };
+        let phase = phase(ring);
+        // One product is in flight while the next is started.
+        let token = self.program.tokens;
+        self.program.tokens += 1;
+        for stmt in body {
+            let all = self.consumed(stmt, Some(token));
+            inner.extend(all.into_iter().map(|stmt| self.in_slot(stmt)));
+        }
+        let previous =
+            phase.plus(&1.into(), -1).ok_or_else(|| Problem::new("a phase passes 63 bits").at(span))?;
+        let release = || of(Op::Release { ring, phase: previous.clone() });
+        let (first, started) =
+            (Test::less(0, Coord::Var(var)), Test::less(0, self.program.vars[var as usize].to.clone()));
+        let if_so = |test, then| of(Op::If { test, then, other: Vec::new() });
+        inner.extend([
+            of(Op::Wait { token, but: products as u32 }),
+            if_so(first, vec![release()]),
+            of(Op::Advance { ring }),
+        ]);
+        let last = vec![of(Op::Wait { token, but: 0 }), release()];
+        Ok(vec![of(Op::For { var, unroll: Unroll::No, body: inner }), if_so(started, last)])
+    }
+
+    /// The same statement with its views of buffers at the ring's current slot.
+    fn in_slot(&self, mut stmt: Stmt) -> Stmt {
+        stmt.each_mut(&mut |stmt| {
+            for view in stmt.views_mut() {
+                self.at_slot(view);
+            }
+        });
+        stmt
+    }
+
+    /// A statement of the consumers. A product of warpgroups is started under the token, or waited for at once.
+    fn consumed(&mut self, mut stmt: Stmt, under: Option<Id>) -> Vec<Stmt> {
+        let by = self.consumers;
+        stmt.by = by;
+        let (block, thread) = (Coord::Thread(0), Coord::Thread(by));
+        stmt.each_affine_mut(&mut |at| *at = at.replaced(&block, &thread));
+        if !self.is_asynchronous(&stmt.op) {
+            return vec![stmt];
+        }
+        let token = under.unwrap_or_else(|| {
+            self.program.tokens += 1;
+            self.program.tokens - 1
+        });
+        if let Op::Gemm { token: own, .. } = &mut stmt.op {
+            *own = Some(token);
+        }
+        // In a scheduled loop its wait runs where it runs.
+        let wait = Stmt { op: Op::Wait { token, but: 0 }, ..stmt.clone() };
+        if under.is_some() { vec![stmt] } else { vec![stmt, wait] }
+    }
+
+    /// Is it a product of warpgroups?
+    fn is_asynchronous(&self, op: &Op) -> bool {
+        let Op::Gemm { acc, .. } = op else { return false };
+        matches!(self.program.forms.get(&acc.tensor), Some(Form::Sums(mma)) if mma.is_of_warpgroups())
+    }
+}
+
+/// The mode of a tile along its tensor's rows, if it has only one element along them.
+fn of_rows(program: &Program, view: &View) -> Option<usize> {
+    let strides: Vec<Value> = program.tensor(view.tensor).plain().leaves().map(|leaf| leaf.1).collect();
+    let is_row = |mode: usize| strides.get(mode) == Some(&Value::Int(1));
+    view.layout.modes().position(|mode| match mode.leaves().next() {
+        Some((_, Value::Basis { path, .. })) => is_row(path.steps()[0].into()),
+        _ => false,
+    })
+}
+
+/// Does the program multiply by instructions of warpgroups?
+fn by_warpgroups(program: &Program) -> bool {
+    program.forms.values().any(|form| matches!(form, Form::Sums(mma) if mma.is_of_warpgroups()))
+}

@@ -1,0 +1,103 @@
+//! The modes along which a tile in registers has elements of memory, at each reduction and scan: loads are known to end
+//! where their tile does, while threads outside of a tile that was filled or numbered have elements of their own.
+
+use std::collections::{BTreeMap, HashMap};
+
+use tilewright_layout::{Distribution, Layout, Value as Size};
+
+use crate::thread::Id;
+use crate::tile::view::View;
+use crate::tile::{Op, Program, Space, Stmt};
+use crate::values::flow::{Edit, Forward, end};
+
+/// For each tile in registers the modes along which it has elements of memory.
+type State = BTreeMap<Id, Vec<bool>>;
+
+/// What is known of the tiles that statements combine.
+#[derive(Default)]
+pub(super) struct Bounded(HashMap<Id, State>);
+
+impl Bounded {
+    /// What is known at each statement that combines elements.
+    pub(super) fn of(program: &Program, body: &[Stmt], forms: &BTreeMap<Id, Distribution>) -> Bounded {
+        let mut loads = Loads { program, known: Bounded::default() };
+        let entry = forms.iter().map(|(id, d)| (*id, vec![false; d.tile().len()])).collect();
+        end(&mut loads, program, body, entry);
+        loads.known
+    }
+
+    /// The modes along which a tile has elements of memory where a statement combines it; `None` if it is not in
+    /// registers.
+    pub(super) fn modes(&self, stmt: &Stmt, tile: Id) -> Option<&[bool]> {
+        self.0.get(&stmt.id)?.get(&tile).map(Vec::as_slice)
+    }
+}
+
+struct Loads<'p> {
+    program: &'p Program,
+    known: Bounded,
+}
+
+impl Forward<Program> for Loads<'_> {
+    type State = State;
+
+    /// A tile that is only filled on one of two paths has the edges of the other, or is refused: see [`crate::passes::origin`].
+    fn join(mut one: State, other: &State) -> State {
+        for (id, modes) in other {
+            match one.get_mut(id) {
+                Some(known) => known.iter_mut().zip(modes).for_each(|(known, mode)| *known |= mode),
+                None => _ = one.insert(*id, modes.clone()),
+            }
+        }
+        one
+    }
+
+    fn pass(&mut self, stmt: &Stmt, state: &mut State) -> Edit<Stmt> {
+        if matches!(stmt.op, Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. }) {
+            let read = stmt.reads();
+            let known = read.iter().filter_map(|view| Some((view.tensor, state.get(&view.tensor)?.clone())));
+            self.known.0.insert(stmt.id, known.collect());
+        }
+        // These write all of a tile anew, others change or add to it.
+        let (given, anew): (Vec<&View>, bool) = match &stmt.op {
+            Op::Map { ins, .. } => (ins.iter().collect(), true),
+            Op::Gather { at, .. } => (at.iter().map(|(_, view)| view).collect(), true),
+            Op::Fill { .. } => (Vec::new(), true),
+            Op::Copy { from, .. } => (vec![from], true),
+            _ => (stmt.reads(), false),
+        };
+        for to in stmt.writes() {
+            let Some(before) = state.get(&to.tensor) else { continue };
+            let kept = |mode: usize| before[mode] && !(anew && self.is_whole(to));
+            let now = (0..before.len())
+                .map(|mode| kept(mode) || to.rank() != before.len() || self.loads(&given, mode, state))
+                .collect();
+            state.insert(to.tensor, now);
+        }
+        Edit::Keep
+    }
+}
+
+impl Loads<'_> {
+    /// Is a mode of the target computed from elements of memory along it?
+    fn loads(&self, given: &[&View], mode: usize, state: &State) -> bool {
+        given.iter().filter(|from| !self.program.is_coordinates(from.tensor)).any(|from| {
+            // A broadcast has no end of its own.
+            let steps = |own: Layout| {
+                own.leaves().any(|(extent, step)| extent != Size::Int(1) && step != Size::Int(0))
+            };
+            let runs = from.layout.mode(mode).is_ok_and(steps);
+            match state.get(&from.tensor) {
+                Some(of) if of.len() == from.rank() => runs && of[mode],
+                _ => runs,
+            }
+        })
+    }
+
+    /// Are all elements of a tile in registers written?
+    fn is_whole(&self, to: &View) -> bool {
+        let tensor = self.program.tensor(to.tensor);
+        let all = tensor.plain().size().ok();
+        matches!(tensor.space, Space::Registers { .. }) && all.is_some() && to.layout.size().ok() == all
+    }
+}

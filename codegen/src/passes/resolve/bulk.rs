@@ -1,0 +1,337 @@
+//! Results that bulk stores write from shared memory, part after part, while the threads go on: to the next part, and in a
+//! persistent kernel to the next tile. Parts alternate between two buffers.
+
+use tilewright_layout::{Digit, Distribution, Layout, Path, Value};
+
+use super::epilogue::{in_parts, part_at};
+use super::forms::contiguous;
+use super::{Resolve, part};
+use crate::build::tiled::{SWIZZLED, swizzled_tile};
+use crate::build::{BOX_ALIGN, Builder, alignment};
+use crate::passes::pipeline::slots_apart;
+use crate::source::problem::{Problem, Result};
+use crate::thread::atom::Atom;
+use crate::thread::atoms;
+use crate::thread::{Id, Unroll};
+use crate::tile::boxes::Boxes;
+use crate::tile::view::{At, View};
+use crate::tile::{Expr, Group, How, Op, Space, Stmt};
+use crate::values::affine::Affine;
+
+/// Buffers: one is written while a bulk store reads the other.
+const BUFFERS: i64 = 2;
+/// Columns of a part where rows of its tile are contiguous, so that it is one box for each block of rows.
+const COLUMNS: [i64; 3] = [64, 32, 16];
+/// Parts along the rows, if whole columns of a tile take too much shared memory.
+const ROWS: [i64; 3] = [1, 2, 4];
+/// The most bytes of an argument that a thread loads ahead of waits.
+const EARLY: i64 = 256;
+/// Stores of 8x8 matrices by a warp, four at a time: along the second mode of a tile, and along the first.
+const MATRICES: [&str; 2] = ["stmatrix_x4_trans", "stmatrix_x4"];
+
+/// A tile on its way to global memory by bulk stores.
+pub(super) struct BulkEpilogue {
+    /// The function that computes its elements, where they have no other use.
+    pub(super) computed: Option<(Vec<View>, Expr)>,
+    /// The threads that store parts together, and how their members divide the tile: a mode, and into how many.
+    by: Id,
+    members: (usize, i64),
+    /// The buffers of all members, as the mode behind a part's modes, and how many a member has.
+    buffers: View,
+    count: i64,
+    /// Which thread of a member has which elements of its part.
+    own: Distribution,
+    /// How many parts there are along the rows and along the columns of a member's tile.
+    parts: [i64; 2],
+    /// The rows that each lane gives to an instruction that stores matrices, if there is one for these elements.
+    matrices: Option<(&'static Atom, Distribution)>,
+    store: &'static Atom,
+    token: Id,
+}
+
+impl Resolve {
+    /// Buffers for a statement's results in global memory, where bulk stores can write them and no other statement
+    /// accesses the tensor: they are not ordered with other accesses.
+    pub(super) fn bulk_epilogue(
+        &mut self,
+        stmt: &Stmt,
+        ins: &[&View],
+        to: &View,
+        d: &Distribution,
+    ) -> Result<Option<BulkEpilogue>> {
+        let tensor = self.program.tensor(to.tensor).clone();
+        let store = atoms::bulk_store(tensor.rank()).filter(|row| row.arch <= self.program.arch);
+        let (Some(store), Some(fast), 0) = (store, contiguous(&self.program, to), self.repeats) else {
+            return Ok(None);
+        };
+        // The tensor's only other reader is the function of the elements that replace it.
+        let computed = match (&stmt.op, ins) {
+            (Op::Copy { .. }, [from]) => self.computed_before(from, to.tensor),
+            _ => None,
+        };
+        let replaces = match &computed {
+            Some((ins, _)) => {
+                let own = part::of_memory(to, d, stmt.by, false)?;
+                let mut reads = ins.iter().filter(|view| view.tensor == to.tensor).peekable();
+                let accesses = 1 + usize::from(reads.peek().is_some());
+                self.uses.statements(to.tensor) == accesses && reads.all(|view| view.is_same(&own))
+            }
+            None => {
+                let mut reads = ins.iter().filter(|view| view.tensor == to.tensor);
+                self.uses.statements(to.tensor) == 1 && reads.all(|view| view.is_same(to))
+            }
+        };
+        if !replaces || d.tile().len() != 2 {
+            return Ok(None);
+        }
+        let (by, members, d) = self.members(stmt.by, d);
+        let [rows, columns] = d.tile()[..] else { return Ok(None) };
+        let own = part_at(to, members, &0.into())?;
+        let bytes = i64::from(tensor.elem.bytes());
+        // Along the contiguous mode a part is as wide as a swizzle.
+        let widths = match fast {
+            1 => [SWIZZLED, SWIZZLED / 2, SWIZZLED / 4].map(|wide| wide / bytes),
+            _ => COLUMNS,
+        };
+        let divided = widths.into_iter().filter(|wide| columns % wide == 0).map(|wide| columns / wide);
+        let ways = divided.chain([1]).flat_map(|across| ROWS.map(|down| [down, across]));
+        for parts @ [down, across] in ways {
+            let by_rows = in_parts(&d, 0, down).filter(|_| rows % down == 0);
+            let Some(d) = by_rows.and_then(|d| in_parts(&d, 1, across)) else { continue };
+            let layout = swizzled_tile(tensor.elem, [rows / down, columns / across], fast)?;
+            let buffers = (down * across).min(BUFFERS);
+            let all = slots_apart(&layout, buffers * members.1, i64::from(BOX_ALIGN) / bytes)?;
+            if !self.has_room(stmt, all.cosize()? * bytes) {
+                continue;
+            }
+            let first = part_of(&own, parts, &0.into())?;
+            let place = self.program.tensors.len();
+            let align = alignment(&all, tensor.elem).max(BOX_ALIGN);
+            let name = format!("{}_staged", to.name);
+            let id = self.tensor(&name, tensor.elem, Space::Shared { align }, Layout::compact(1)?);
+            self.program.tensors[place].layout = all.clone();
+            let whole = View::whole(id, &name, &all.shape())?;
+            let buffer = slot(&whole, &0.into())?;
+            if Boxes::of(&self.program, store, &buffer, &first).is_err() {
+                self.program.tensors.truncate(place);
+                continue;
+            }
+            let matrices = match bytes {
+                2 => rows_of_matrices(&d, fast).and_then(|rows| Some((atoms::find(MATRICES[fast])?, rows))),
+                _ => None,
+            };
+            self.program.tokens += 1;
+            let token = self.program.tokens - 1;
+            let stmt = Stmt { id: 0, span: stmt.span, by, op: Op::Wait { token, but: 0 } };
+            self.stores.push(stmt);
+            if computed.is_some() {
+                let place = self.body.iter().rposition(|stmt| stmt.op != Op::Sync);
+                place.map(|place| self.body.remove(place));
+            }
+            return Ok(Some(BulkEpilogue {
+                computed,
+                by,
+                members,
+                buffers: whole,
+                count: buffers,
+                own: d,
+                parts,
+                matrices,
+                store,
+                token,
+            }));
+        }
+        Ok(None)
+    }
+
+    /// The warpgroups of a group, if each has a part of the tile for itself: they need not wait for each other. Which thread
+    /// of one has which elements of its part.
+    fn members(&self, by: Id, d: &Distribution) -> (Id, (usize, i64), Distribution) {
+        let of = &self.program.groups[by as usize];
+        let is_family = |group: &Group| {
+            group.members > 1 && group.warps == of.warps && group.threads * group.members == of.threads
+        };
+        let (Some(family), Some((last, threads))) =
+            (self.program.groups.iter().position(is_family), d.thread_digits().split_last())
+        else {
+            return (by, (0, 1), d.clone());
+        };
+        let members = i64::from(self.program.groups[family].members);
+        let mut tile = d.tile().to_vec();
+        if last.extent != members || last.step * members != tile[last.mode] {
+            return (by, (0, 1), d.clone());
+        }
+        tile[last.mode] = last.step;
+        let own = Distribution::new(&tile, threads.to_vec(), d.value_digits().to_vec());
+        (family as Id, (last.mode, members), own)
+    }
+
+    /// The function of elements that computes a copied tile, where the statement before computed it and no other one reads
+    /// it: each part is computed on its way.
+    fn computed_before(&self, from: &View, target: Id) -> Option<(Vec<View>, Expr)> {
+        let once = self.forms.contains_key(&from.tensor) && self.uses.statements(from.tensor) == 2;
+        let before = self.body.iter().rev().find(|stmt| stmt.op != Op::Sync).filter(|_| once)?;
+        let Op::Map { ins, to, value } = &before.op else { return None };
+        // Elements that others may write behind the barriers in between are not read there.
+        let is_own = |view: &View| match self.program.tensor(view.tensor).space {
+            Space::Registers { .. } | Space::Global { mutable: false } => true,
+            Space::Global { mutable: true } => view.tensor == target,
+            Space::Shared { .. } => false,
+        };
+        let stays = self.body.last().is_some_and(|stmt| stmt.op != Op::Sync) || ins.iter().all(is_own);
+        let whole = to.tensor == from.tensor && !value.any(&|part| matches!(part, Expr::At(_)));
+        (whole && stays).then(|| (ins.clone(), value.clone()))
+    }
+
+    /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products.
+    fn loaded_early(&mut self, stmt: &Stmt, ins: &[View]) -> Result<Vec<View>> {
+        let waits = |op: &Op| matches!(op, Op::Wait { .. } | Op::Release { .. } | Op::WaitCopies { .. });
+        let only_waits = |stmt: &Stmt| match &stmt.op {
+            Op::If { then, other, .. } => then.iter().chain(other).all(|stmt| waits(&stmt.op)),
+            op => waits(op),
+        };
+        let first = self.body.iter().rposition(|stmt| !only_waits(stmt)).map_or(0, |last| last + 1);
+        let waits = self.body.split_off(first);
+        let mut made = Vec::new();
+        for view in ins {
+            let tensor = self.program.tensor(view.tensor);
+            let count = view.layout.filter().size()?;
+            let few = count * i64::from(tensor.elem.bytes()) <= EARLY && count < view.layout.size()?;
+            let reads = matches!(tensor.space, Space::Global { mutable: false });
+            made.push(view.clone());
+            if few && reads {
+                self.built(stmt, |b| {
+                    *made.last_mut().ok_or_else(Problem::said)? = b.load_part(view)?;
+                    Ok(())
+                })?;
+            }
+        }
+        self.body.extend(waits);
+        Ok(made)
+    }
+
+    /// Writes elements of a thread where they belong, by the operation that is made of `ins` and the target.
+    pub(super) fn written_in_bulk(
+        &mut self,
+        stmt: &Stmt,
+        to: &View,
+        bulk: &BulkEpilogue,
+        ins: &[View],
+        make: impl Fn(&[View], View) -> Op,
+    ) -> Result<()> {
+        let BulkEpilogue { by, members, buffers, count, own, parts, matrices, store, token, .. } = bulk;
+        let packed = match matrices {
+            Some(_) => {
+                let elem = self.program.tensor(to.tensor).elem;
+                Some(self.packed(&format!("{}_packed", to.name), elem, own)?)
+            }
+            None => None,
+        };
+        let (looped, all) = (self.loops > 0, parts[0] * parts[1]);
+        let ins = &self.loaded_early(stmt, ins)?[..];
+        self.built(&Stmt { by: *by, ..stmt.clone() }, |b| {
+            let member = b.member(*by);
+            let to = part_at(to, *members, &member)?;
+            let first = member.times(*count).ok_or_else(Problem::said)?;
+            if looped && all % count != 0 {
+                // The last part of the tile before is in the first buffer.
+                b.wait(*token);
+            }
+            let part = |b: &mut Builder, at: Affine| -> Result<()> {
+                let ins: Vec<View> =
+                    ins.iter().map(|view| part_of(view, *parts, &at)).collect::<Result<_>>()?;
+                let buffer = first.plus(&at.digit(1, Some(*count)), 1).ok_or_else(Problem::said)?;
+                let buffer = slot(buffers, &buffer)?;
+                let freed = [Op::Wait { token: *token, but: *count as u32 - 1 }, Op::Sync];
+                let freed = if looped || all > 1 { &freed[..] } else { &[] };
+                match (matrices, packed) {
+                    (Some((row, rows)), Some(packed)) => {
+                        let whole = View::whole(packed, &buffer.name, &buffer.shape())?.with_name("packed");
+                        b.statement(make(&ins, part::of_tile(&whole, own.tile(), own, packed)?));
+                        freed.iter().for_each(|op| b.statement(op.clone()));
+                        let from = in_matrices(&whole, own, packed)?;
+                        let rows = by_digits(&part::of_memory(&buffer, rows, *by, true)?, rows)?;
+                        b.copy_how(&from, &rows, How::Atom(row), None)?;
+                    }
+                    _ => {
+                        freed.iter().for_each(|op| b.statement(op.clone()));
+                        b.statement(make(&ins, part::of_memory(&buffer, own, *by, true)?));
+                    }
+                }
+                b.statement(Op::Sync);
+                b.copy_how(&buffer, &part_of(&to, *parts, &at)?, How::Atom(store), Some(*token))
+            };
+            match all {
+                1 => part(b, 0.into()),
+                count => b.repeat("part", Value::Int(count), Unroll::Full, part),
+            }
+        })
+    }
+}
+
+/// A part of a view of a member's tile, or of a thread's elements of it.
+fn part_of(view: &View, [down, across]: [i64; 2], at: &Affine) -> Result<View> {
+    let [row, column] = match (down, across) {
+        (1, _) => [0.into(), at.clone()],
+        _ => [at.digit(across, None), at.digit(1, Some(across))],
+    };
+    part_at(&part_at(view, (0, down), &row)?, (1, across), &column)
+}
+
+/// One of the buffers.
+fn slot(buffers: &View, at: &Affine) -> Result<View> {
+    buffers.slice(&[At::All, At::All, At::Index(at.clone())])
+}
+
+/// The rows of 8x8 matrices that the lanes of a warp address, four matrices at a time, if threads have the elements as the
+/// instruction takes them: pairs along the columns, and eight rows and then eight columns further on.
+fn rows_of_matrices(own: &Distribution, fast: usize) -> Option<Distribution> {
+    let digit = |mode, extent, step| Digit { mode, extent, step };
+    let (threads, values) = (own.thread_digits(), own.value_digits());
+    let (lanes, warps) = threads.split_at_checked(2)?;
+    let (first, rest) = values.split_at_checked(3)?;
+    let matrices = first[2].extent % 2 == 0 && (first[2].mode, first[2].step) == (1, 8);
+    if lanes != [digit(1, 4, 2), digit(0, 8, 1)]
+        || first[..2] != [digit(1, 2, 1), digit(0, 2, 8)]
+        || !matrices
+    {
+        return None;
+    }
+    let lanes = [digit(1 - fast, 8, 1), digit(0, 2, 8), digit(1, 2, 8)];
+    let further = digit(1, first[2].extent / 2, 16);
+    let threads = lanes.into_iter().chain(warps.iter().copied()).collect();
+    let values = [digit(fast, 8, 1), further].into_iter().chain(rest.iter().copied()).collect();
+    Some(Distribution::new(own.tile(), threads, values))
+}
+
+/// A thread's elements by matrices: the elements that an instruction takes, then the others.
+fn in_matrices(whole: &View, own: &Distribution, fragment: Id) -> Result<View> {
+    let along = |place: usize, extent: i64, times: i64| -> Result<Layout> {
+        let path = Path::new(&[place]).ok_or_else(Problem::said)?;
+        Ok(Layout::new(extent, Value::Basis { times, path })?)
+    };
+    let [_, _, third, rest @ ..] = own.value_digits() else { return Err(Problem::said()) };
+    let at_once = Layout::from_modes([along(0, 2, 1)?, along(1, 2, 1)?, along(2, 2, 1)?])?;
+    let mut modes = vec![at_once];
+    if third.extent > 2 {
+        modes.push(along(2, third.extent / 2, 2)?);
+    }
+    for (place, digit) in rest.iter().enumerate() {
+        modes.push(along(place + 3, digit.extent, 1)?);
+    }
+    let part = part::of_tile(whole, own.tile(), own, fragment)?;
+    Ok(part.rearranged(Layout::from_modes(modes)?))
+}
+
+/// A thread's part with a mode for each digit of its values.
+fn by_digits(part: &View, d: &Distribution) -> Result<View> {
+    let mut along: Vec<_> = Vec::new();
+    for mode in part.layout.modes() {
+        along.push(mode.leaves().collect::<Vec<_>>().into_iter());
+    }
+    let modes = d.value_digits().iter().map(|digit| {
+        let (extent, stride) = along[digit.mode].next().ok_or_else(Problem::said)?;
+        Ok(Layout::new(extent, stride)?)
+    });
+    Ok(part.rearranged(Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?))
+}

@@ -1,0 +1,247 @@
+//! Results of register tiles reach global memory through shared memory where threads would write them in short,
+//! scattered pieces: through an epilogue tile, whole or part after part.
+
+use tilewright_layout::{Digit, Distribution, Tiler, Transfer, Tuple, Value, WarpAccess};
+
+use super::bulk::BulkEpilogue;
+use super::forms::{contiguous, spread};
+use super::{Resolve, Width, part, shared};
+use crate::source::problem::Result;
+use crate::thread::Unroll;
+use crate::tile::view::{At, View};
+use crate::tile::{How, Op, Space, Stmt};
+use crate::values::affine::Affine;
+use crate::values::elem::Elem;
+use crate::values::target::WARP;
+
+/// How much more of the moved bytes a wide, coalesced store must use to be worth two accesses to shared
+/// memory and two barriers.
+const GAIN: f64 = 2.0;
+/// Bytes between neighbours along a mode that is not contiguous: more than a line.
+const FAR: i64 = 1 << 20;
+/// The most parts of a tile.
+const PARTS: i64 = 8;
+/// The most accesses to global memory of a thread for each part: the other parts' elements are in registers meanwhile.
+const ACCESSES: i64 = 16;
+
+/// How a tile reaches global memory.
+pub(super) enum Epilogue {
+    /// Threads copy it from shared memory.
+    Threads(EpilogueTile),
+    Bulk(BulkEpilogue),
+}
+
+/// A tile on its way to global memory, whole or part after part.
+pub(super) struct EpilogueTile {
+    /// A part in shared memory.
+    tile: View,
+    /// Which thread has which elements of it before, and which thread copies which elements on.
+    narrow: Distribution,
+    wide: Distribution,
+    /// The mode along which the tile is divided into parts, and how many there are.
+    parts: (usize, i64),
+}
+
+impl Epilogue {
+    /// Do threads copy it part after part?
+    pub(super) fn is_in_parts(&self) -> bool {
+        matches!(self, Epilogue::Threads(tile) if tile.parts.1 > 1)
+    }
+}
+
+/// A part of a view of a tile that is divided along a mode, or of a thread's elements of it.
+pub(super) fn part_at(view: &View, (mode, count): (usize, i64), at: &Affine) -> Result<View> {
+    let extents = super::extents(view)?;
+    let within = |own: usize, extent: i64| if own == mode { (extent / count).max(1) } else { extent };
+    let tiler: Vec<i64> = extents.iter().enumerate().map(|(own, extent)| within(own, *extent)).collect();
+    // A mode of one element is a broadcast.
+    let index = |own: usize| if own == mode && extents[own] > 1 { at.clone() } else { 0.into() };
+    let coord: Vec<At> = (0..extents.len()).map(|own| At::Index(index(own))).collect();
+    Ok(view.tile(&Tiler::from(Tuple::flat(&tiler)), &coord)?.with_name(&view.name))
+}
+
+/// A tile in `count` parts along a mode: the distribution of a part, if each thread has an equal share of every part.
+pub(super) fn in_parts(d: &Distribution, mode: usize, count: i64) -> Option<Distribution> {
+    if count == 1 {
+        return Some(d.clone());
+    }
+    let outer = d.value_digits().iter().rposition(|digit| digit.mode == mode && digit.step > 0)?;
+    let digit = d.value_digits()[outer];
+    let mut others = d.thread_digits().iter().chain(&d.value_digits()[..outer]);
+    let whole = d.reach(mode) == d.tile()[mode] && digit.extent % count == 0;
+    if !whole || others.any(|other| other.mode == mode && other.step > digit.step) {
+        return None;
+    }
+    let (mut tile, mut values) = (d.tile().to_vec(), d.value_digits().to_vec());
+    tile[mode] /= count;
+    values[outer] = Digit { extent: digit.extent / count, ..digit };
+    Some(Distribution::new(&tile, d.thread_digits().to_vec(), values))
+}
+
+impl Resolve {
+    /// Shared memory for a statement's results in global memory, if threads would write them in short,
+    /// scattered pieces, and there is room for the tile or a part of it.
+    pub(super) fn epilogue_tile(
+        &mut self,
+        stmt: &Stmt,
+        ins: &[&View],
+        to: &View,
+        d: &Distribution,
+    ) -> Result<Option<Epilogue>> {
+        let (elem, space) = (self.program.tensor(to.tensor).elem, self.program.tensor(to.tensor).space);
+        let distributed = ins.iter().any(|view| self.forms.contains_key(&view.tensor));
+        if !distributed || self.divergent > 0 || !matches!(space, Space::Global { .. }) {
+            return Ok(None);
+        }
+        let Some(fast) = contiguous(&self.program, to) else { return Ok(None) };
+        let threads = i64::from(self.program.groups[stmt.by as usize].threads);
+        if self.width == Width::Widest
+            && is_worth_it(d, &spread(&self.program, &[to], threads, self.width)?, fast, elem)?
+            && let Some(bulk) = self.bulk_epilogue(stmt, ins, to, d)?
+        {
+            return Ok(Some(Epilogue::Bulk(bulk)));
+        }
+        let ways = (0..).map(|bit| 1 << bit).take_while(|count| *count <= PARTS);
+        // Parts of whole rows where that is possible.
+        let modes = d.tile().len();
+        let ways = ways.flat_map(|count| (0..modes).map(move |mode| ((mode + fast + 1) % modes, count)));
+        for parts in ways {
+            let Some(narrow) = in_parts(d, parts.0, parts.1) else { continue };
+            let first = match parts.1 {
+                1 => to.clone(),
+                _ => part_at(to, parts, &0.into())?,
+            };
+            let wide = spread(&self.program, &[&first], threads, self.width)?;
+            if first.layout.size()? < threads || !is_worth_it(&narrow, &wide, fast, elem)? {
+                continue;
+            }
+            let accesses = wide.values() / shared::vector(&wide, fast, i64::from(16 / elem.bytes()));
+            if parts.1 > 1 && accesses > ACCESSES {
+                continue;
+            }
+            let layout = shared::exchanged(elem, &narrow, &wide, fast)?;
+            // Not every view can be masked where threads do not divide it.
+            let fits = part::of_memory(&first, &wide, stmt.by, true).is_ok();
+            if fits && self.has_room(stmt, layout.cosize()? * i64::from(elem.bytes())) {
+                let tile = self.scratch(stmt, &format!("{}_staged", to.name), elem, layout)?;
+                return Ok(Some(Epilogue::Threads(EpilogueTile { tile, narrow, wide, parts })));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Writes elements of a thread where they belong, by the operation that is made of `ins` and the target.
+    pub(super) fn written(
+        &mut self,
+        stmt: &Stmt,
+        (to, d): (&View, &Distribution),
+        epilogue: Option<Epilogue>,
+        ins: &[View],
+        make: impl Fn(&[View], View) -> Op,
+    ) -> Result<()> {
+        let epilogue = match epilogue {
+            Some(Epilogue::Threads(tile)) => tile,
+            Some(Epilogue::Bulk(bulk)) => return self.written_in_bulk(stmt, to, &bulk, ins, make),
+            None => {
+                let to = self.side(stmt, to, d, true)?;
+                self.push(stmt, make(ins, to));
+                return Ok(());
+            }
+        };
+        let (count, looped) = (epilogue.parts.1, self.loops > 0);
+        let shares = |ins: &[View], to: &View| -> Result<[Op; 2]> {
+            let mine = part::of_memory(&epilogue.tile, &epilogue.narrow, stmt.by, true)?;
+            let from = part::of_memory(&epilogue.tile, &epilogue.wide, stmt.by, false)?;
+            let to = part::of_memory(to, &epilogue.wide, stmt.by, true)?;
+            let on = Op::Copy { from, to, how: How::Derive, fill: 0.0.into(), token: None };
+            Ok([make(ins, mine), on])
+        };
+        if count == 1 {
+            if looped {
+                self.push(stmt, Op::Sync);
+            }
+            let [stored, on] = shares(ins, to)?;
+            [stored, Op::Sync, on].into_iter().for_each(|op| self.push(stmt, op));
+            return Ok(());
+        }
+        self.built(stmt, |b| {
+            b.repeat("part", Value::Int(count), Unroll::Full, |b, at| -> Result<()> {
+                let ins: Vec<View> =
+                    ins.iter().map(|view| part_at(view, epilogue.parts, &at)).collect::<Result<_>>()?;
+                let [stored, on] = shares(&ins, &part_at(to, epilogue.parts, &at)?)?;
+                // Other threads may still be reading the part before.
+                [Op::Sync, stored, Op::Sync, on].into_iter().for_each(|op| b.statement(op));
+                Ok(())
+            })
+        })
+    }
+}
+
+/// Is a wide, coalesced store worth the way through shared memory?
+fn is_worth_it(narrow: &Distribution, wide: &Distribution, fast: usize, elem: Elem) -> Result<bool> {
+    Ok(efficiency(narrow, fast, elem)? * GAIN <= efficiency(wide, fast, elem)?)
+}
+
+/// The part of the bytes moved to global memory that a warp's stores use, where one mode is contiguous.
+fn efficiency(d: &Distribution, fast: usize, elem: Elem) -> Result<f64> {
+    let bytes = i64::from(elem.bytes());
+    let vector = shared::vector(d, fast, 16 / bytes);
+    let (mut steps, mut next) = (Vec::new(), FAR);
+    for (mode, extent) in d.tile().iter().enumerate() {
+        steps.push(if mode == fast { bytes } else { next });
+        next = next.saturating_mul(if mode == fast { 1 } else { *extent });
+    }
+    let address = |lane: i64| {
+        let at = d.coordinate(lane, 0);
+        let inside = at.iter().zip(d.tile()).all(|(at, extent)| at < extent);
+        let first = d.replicated().iter().all(|(extent, stride)| lane / stride % extent == 0);
+        (inside && first).then(|| at.iter().zip(&steps).map(|(at, step)| at.saturating_mul(*step)).sum())
+    };
+    let lanes: Vec<Option<i64>> = (0..d.threads().min(WARP.into())).map(address).collect();
+    let access = WarpAccess::from_addresses(&lanes, vector * bytes, Transfer::Store)?;
+    Ok(access.sectors(128)?.efficiency())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::tiled::TiledMma;
+
+    #[test]
+    fn parts_have_as_much_of_every_thread() {
+        let ring = TiledMma::of_warpgroups(Elem::Bf16, Elem::F32, [128, 256], 2).unwrap();
+        let sums = ring.distribution([128, 256]).unwrap();
+        let half = in_parts(&sums, 1, 2).unwrap();
+        assert_eq!((half.tile(), half.values() * 2), (&[128, 128][..], sums.values()));
+        for (thread, value) in [(0, 0), (77, 5), (255, 63)] {
+            assert_eq!(half.coordinate(thread, value), sums.coordinate(thread, value));
+        }
+        // Warps divide the rows.
+        assert!(in_parts(&sums, 0, 64).is_none());
+        // Neighbouring rows belong to different threads, and every thread has eight elements of each.
+        let rows = Distribution::spread(&[128, 256], &[1, 0], 8, 256);
+        assert_eq!(in_parts(&rows, 0, 4).unwrap().tile(), [32, 256]);
+        assert!(in_parts(&rows, 1, 2).is_none());
+    }
+
+    #[test]
+    fn stores_of_fragments() {
+        let mma = TiledMma::best(Elem::Bf16, Elem::F32, 80, [128, 256], 8).unwrap();
+        let sums = mma.distribution([128, 256]).unwrap();
+        let rows = Distribution::spread(&[128, 256], &[1, 0], 8, 256);
+        let columns = Distribution::spread(&[128, 256], &[0, 1], 8, 256);
+        let check = |d: &Distribution, fast, elem, used: f64| {
+            assert_eq!(efficiency(d, fast, elem).unwrap(), used, "{d:?} {elem}");
+        };
+        // Four lanes have eight neighbours of a row: a sector of f32, half a sector of bf16.
+        check(&sums, 1, Elem::F32, 1.0);
+        check(&sums, 1, Elem::Bf16, 0.5);
+        // Along a column a lane has one element, and eight lanes have neighbours.
+        check(&sums, 0, Elem::F32, 1.0);
+        check(&sums, 0, Elem::Bf16, 0.5);
+        check(&rows, 1, Elem::Bf16, 1.0);
+        check(&columns, 1, Elem::Bf16, 0.125);
+        // Replicas are stored once.
+        check(&sums.projected(&[true, false]), 0, Elem::F32, 1.0);
+    }
+}

@@ -1,0 +1,323 @@
+//! The distribution of each register tile over threads. Known distributions propagate along statements. Where
+//! none is known, the largest statement is distributed for coalesced, vectorized accesses to memory.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tilewright_layout::{Digit, Distribution, Value};
+
+use super::part::{seen, wanted};
+use super::{Width, each, extents};
+use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::{Problem, Result};
+use crate::thread::Id;
+use crate::tile::view::View;
+use crate::tile::whole;
+use crate::tile::{Form, Op, Program, Space, Stmt};
+use crate::values::elem::Elem;
+
+/// Bytes of the widest access.
+const WIDEST: i64 = 16;
+
+type Forms = BTreeMap<Id, Distribution>;
+
+/// Chooses the distribution of every tile in registers.
+pub(super) fn choose(
+    program: &Program,
+    body: &[Stmt],
+    width: Width,
+) -> std::result::Result<Forms, Diagnostic> {
+    let mut stmts = Vec::new();
+    each(body, &mut |stmt| stmts.push(stmt));
+    stmts.retain(|stmt| whole::is_cooperative(program, stmt.by, &stmt.op));
+    // The threads that have a tile: the threads of the statements on it.
+    let threads = |id: Id| {
+        let uses = |stmt: &&&Stmt| whole::views(&stmt.op).iter().any(|view| view.tensor == id);
+        let by = stmts.iter().find(uses).map_or(0, |stmt| stmt.by);
+        i64::from(program.groups[by as usize].threads.max(1))
+    };
+    let mut known = Forms::new();
+    for (id, form) in &program.forms {
+        let tensor = program.tensor(*id);
+        let own = match form {
+            // A tile of one element is replicated in all threads.
+            Form::Open if tensor.plain().size() == Ok(1) => {
+                let all = vec![Digit { extent: threads(*id), mode: 0, step: 0 }];
+                Ok(Distribution::new(&tile(program, *id), all, Vec::new()))
+            }
+            Form::Open => continue,
+            Form::By(distribution) => Ok(distribution.clone()),
+            Form::Sums(mma) => match tile(program, *id)[..] {
+                [m, n] => mma.distribution([m, n]),
+                _ => Err(Problem::new(format!("`{}` is no tile of (M, N)", tensor.name))),
+            },
+        };
+        known.insert(*id, own.map_err(|problem| problem.at(tensor.span))?);
+    }
+    let reduced = stmts.iter().filter(|stmt| matches!(stmt.op, Op::Reduce { .. } | Op::Fold { .. }));
+    let reduced = reduced.flat_map(|stmt| stmt.writes()).map(|to| to.tensor).collect();
+    let mut choice = Choice { program, width, forms: known, reduced };
+    loop {
+        let mut changed = true;
+        while changed {
+            changed = false;
+            for stmt in &stmts {
+                let follows = choice.follow(stmt);
+                changed |= follows.map_err(|problem| super::blamed(program, stmt, problem))?;
+            }
+        }
+        // The largest first: smaller statements mostly follow from it.
+        let open = |stmt: &&&Stmt| choice.settles(stmt);
+        let Some(largest) = stmts.iter().filter(open).max_by_key(|stmt| choice.size(stmt)) else { break };
+        if !choice.begin(largest).map_err(|problem| super::blamed(program, largest, problem))? {
+            break;
+        }
+    }
+    // Tiles that no statement uses.
+    for id in program.forms.keys().filter(|id| !choice.forms.contains_key(id)).collect::<Vec<_>>() {
+        let extents = tile(program, *id);
+        let order: Vec<usize> = (0..extents.len()).rev().collect();
+        choice.forms.insert(*id, Distribution::spread(&extents, &order, 1, threads(*id)));
+    }
+    Ok(choice.forms)
+}
+
+struct Choice<'p> {
+    program: &'p Program,
+    width: Width,
+    forms: Forms,
+    /// Results of reductions: their distributions are derived from the combined tiles alone.
+    reduced: BTreeSet<Id>,
+}
+
+impl Choice<'_> {
+    fn is_tile(&self, view: &View) -> bool {
+        self.program.forms.contains_key(&view.tensor)
+    }
+
+    fn is_open(&self, view: &View) -> bool {
+        self.is_tile(view) && !self.forms.contains_key(&view.tensor) && !self.reduced.contains(&view.tensor)
+    }
+
+    /// Does a statement determine the distribution of an open tile? Products do so for accumulators, and for a left operand
+    /// that an instruction takes from registers; other operands follow from the statements that write them.
+    fn settles(&self, stmt: &Stmt) -> bool {
+        match &stmt.op {
+            Op::Gemm { a, acc, .. } => self.is_open(acc) || (self.is_open(a) && self.left(a, acc).is_some()),
+            op => whole::views(op).iter().any(|view| self.is_open(view)),
+        }
+    }
+
+    /// The distribution of a left operand in registers, as the instruction of some accumulators takes it.
+    fn left(&self, a: &View, acc: &View) -> Option<Distribution> {
+        let Some(Form::Sums(mma)) = self.program.forms.get(&acc.tensor) else { return None };
+        let by_registers = if mma.is_of_warpgroups() { mma.of_registers()? } else { mma.clone() };
+        let extents = extents(a).ok()?;
+        // What does not fit is reported by the product.
+        by_registers.left([*extents.first()?, *extents.get(1)?]).ok().flatten()
+    }
+
+    /// Elements of a statement, and whether it reads or writes memory.
+    fn size(&self, stmt: &Stmt) -> (i64, bool) {
+        let views = whole::views(&stmt.op);
+        let size = |view: &&View| view.layout.size().unwrap_or(0);
+        let memory = views.iter().any(|view| !self.is_tile(view));
+        (views.iter().map(size).max().unwrap_or(0), memory)
+    }
+
+    /// Propagates a known distribution to the open tiles of a statement. Returns whether there were any.
+    fn follow(&mut self, stmt: &Stmt) -> Result<bool> {
+        match &stmt.op {
+            Op::Copy { .. }
+            | Op::Fill { .. }
+            | Op::Map { .. }
+            | Op::Atomic { .. }
+            | Op::Gather { .. }
+            | Op::Scatter { .. } => {
+                let views = whole::views(&stmt.op);
+                for view in views.iter().rev() {
+                    let Some(own) = self.forms.get(&view.tensor) else { continue };
+                    if let Some(all) = seen(view, own)? {
+                        return self.take(&views, &all);
+                    }
+                }
+                Ok(false)
+            }
+            Op::Reduce { from, to, .. } => {
+                let Some(own) = self.forms.get(&from.tensor) else { return Ok(false) };
+                let Some(all) = seen(from, own)? else { return Ok(false) };
+                self.give(&[to], &all.projected(&kept(from, to)?))
+            }
+            Op::Scan { from, to, carry, how } => {
+                for view in from.iter().chain(to) {
+                    let Some(own) = self.forms.get(&view.tensor) else { continue };
+                    let Some(all) = seen(view, own)? else { continue };
+                    let keep: Vec<bool> =
+                        (0..all.tile().len()).map(|mode| !how.modes().contains(&mode)).collect();
+                    let any = self.take(&from.iter().chain(to).collect::<Vec<_>>(), &all)?;
+                    return Ok(self.take(&carry.iter().collect::<Vec<_>>(), &all.projected(&keep))? || any);
+                }
+                Ok(false)
+            }
+            Op::Fold { from, to, .. } => {
+                for view in from {
+                    let Some(own) = self.forms.get(&view.tensor) else { continue };
+                    let Some(all) = seen(view, own)? else { continue };
+                    let others = self.take(&from.iter().collect::<Vec<_>>(), &all)?;
+                    let rest = all.projected(&kept(view, &to[0])?);
+                    return Ok(self.give(&to.iter().collect::<Vec<_>>(), &rest)? || others);
+                }
+                Ok(false)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Open tiles of a statement take its distribution.
+    fn take(&mut self, views: &[&View], all: &Distribution) -> Result<bool> {
+        let open: Vec<&View> = views.iter().copied().filter(|view| self.is_open(view)).collect();
+        self.give(&open, all)
+    }
+
+    /// Tiles without a distribution get the statement's.
+    fn give(&mut self, views: &[&View], all: &Distribution) -> Result<bool> {
+        let mut any = false;
+        for view in views {
+            if self.is_tile(view) && !self.forms.contains_key(&view.tensor) {
+                let form = wanted(view, &tile(self.program, view.tensor), all)?;
+                self.forms.insert(view.tensor, form);
+                any = true;
+            }
+        }
+        Ok(any)
+    }
+
+    /// Chooses a distribution for a statement that has none. Returns whether any tile gets it.
+    fn begin(&mut self, stmt: &Stmt) -> Result<bool> {
+        let views = whole::views(&stmt.op);
+        if let Op::Gemm { a, acc, .. } = &stmt.op
+            && let Some(left) = self.left(a, acc)
+            && !self.is_open(acc)
+        {
+            return self.take(&[a], &left);
+        }
+        let all = match &stmt.op {
+            Op::Gemm { acc, .. } => outer(&extents(acc)?, self.threads(stmt.by)),
+            Op::Reduce { from, .. } => spread(self.program, &[from], self.threads(stmt.by), self.width)?,
+            Op::Scan { from, .. } => {
+                spread(self.program, &from.iter().collect::<Vec<_>>(), self.threads(stmt.by), self.width)?
+            }
+            Op::Fold { from, .. } => {
+                let from: Vec<&View> = from.iter().collect();
+                spread(self.program, &from, self.threads(stmt.by), self.width)?
+            }
+            _ => spread(self.program, &views, self.threads(stmt.by), self.width)?,
+        };
+        let views: Vec<&View> = match &stmt.op {
+            Op::Gemm { acc, .. } => vec![acc],
+            Op::Reduce { from, .. } => vec![from],
+            Op::Scan { from, to, .. } => from.iter().chain(to).collect(),
+            Op::Fold { from, .. } => from.iter().collect(),
+            _ => views,
+        };
+        self.take(&views, &all)
+    }
+
+    fn threads(&self, by: Id) -> i64 {
+        i64::from(self.program.groups[by as usize].threads.max(1))
+    }
+}
+
+/// The extents of a tile.
+pub(super) fn tile(program: &Program, id: Id) -> Vec<i64> {
+    program.tensor(id).plain().modes().map(|mode| mode.size().unwrap_or(1)).collect()
+}
+
+/// The modes that a reduction keeps.
+pub(super) fn kept(from: &View, to: &View) -> Result<Vec<bool>> {
+    let (from, to) = (extents(from)?, extents(to)?);
+    Ok(from.iter().zip(&to).map(|(from, to)| from == to).collect())
+}
+
+/// Distributes the elements of a statement so that accesses to memory are coalesced and as wide as possible.
+pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Width) -> Result<Distribution> {
+    let mut tile = Vec::new();
+    for view in views {
+        let own = extents(view)?;
+        tile.resize(tile.len().max(own.len()), 1);
+        tile.iter_mut().zip(own).for_each(|(all, own)| *all = (*all).max(own));
+    }
+    let whole = |view: &&&View| view.extents().as_ref() == Some(&tile);
+    let space = |view: &View| program.tensor(view.tensor).space;
+    // Global memory first: its accesses cost the most.
+    let mut memory: Vec<&&View> =
+        views.iter().filter(whole).filter(|view| !matches!(space(view), Space::Registers { .. })).collect();
+    memory.retain(|view| !program.is_coordinates(view.tensor));
+    memory.sort_by_key(|view| !matches!(space(view), Space::Global { .. }));
+    let open = |view: &View| program.open.contains(&view.tensor);
+    let found =
+        memory.iter().filter(|view| !open(view)).find_map(|view| Some((contiguous(program, view)?, view)));
+    let (fast, vector) = match found {
+        Some((mode, view)) if is_clamped(view, mode) => (mode, 1),
+        Some((mode, view)) => (mode, WIDEST / bytes(program, view)),
+        None => {
+            (tile.len().saturating_sub(1), memory.first().map_or(1, |view| WIDEST / bytes(program, view)))
+        }
+    };
+    let size: i64 = tile.iter().product();
+    let fits =
+        |vector: &i64| tile.get(fast).is_some_and(|extent| extent % vector == 0) && size / vector >= threads;
+    let vector = match width {
+        Width::Widest => {
+            (0..5).map(|bit| vector >> bit).find(|vector| *vector > 1 && fits(vector)).unwrap_or(1)
+        }
+        Width::One => 1,
+    };
+    let order: Vec<usize> =
+        std::iter::once(fast).chain((0..tile.len()).filter(|mode| *mode != fast)).collect();
+    let order = if tile.is_empty() { Vec::new() } else { order };
+    Ok(Distribution::spread(&tile, &order, vector, threads))
+}
+
+fn bytes(program: &Program, view: &View) -> i64 {
+    let elem: Elem = program.tensor(view.tensor).elem;
+    i64::from(elem.bytes())
+}
+
+/// May a view exceed its tensor along a mode, where elements are clamped one by one?
+fn is_clamped(view: &View, mode: usize) -> bool {
+    let along = view.layout.mode(mode).ok().and_then(|mode| mode.leaves().next());
+    matches!(along, Some((_, Value::Basis { path, .. }))
+        if view.nearest.contains(&usize::from(path.steps()[0]))
+            && view.base[usize::from(path.steps()[0])].constant != 0)
+}
+
+/// The mode along which a view is contiguous in memory.
+pub(crate) fn contiguous(program: &Program, view: &View) -> Option<usize> {
+    let layout = program.tensor(view.tensor).plain();
+    let mut all = view.layout.modes().enumerate().filter(|(_, mode)| {
+        let Some((extent, Value::Basis { times: 1, path })) = mode.leaves().next() else { return false };
+        let along = layout.mode(usize::from(path.steps()[0])).ok();
+        let first = along.and_then(|along| along.leaves().next());
+        extent != Value::Int(1) && matches!(first, Some((_, Value::Int(1))))
+    });
+    all.next().map(|(mode, _)| mode)
+}
+
+/// The accumulators of a product on CUDA cores, distributed in parts as square as possible.
+fn outer(tile: &[i64], threads: i64) -> Distribution {
+    let [m, n] = tile[..] else { return Distribution::spread(tile, &[0], 1, threads) };
+    // Threads along M and N, with the fewest elements of both operands for each thread.
+    let cost = |over: &i64| {
+        let (rows, columns) = ((m + over - 1) / over, (n * over + threads - 1) / threads);
+        (rows * columns, rows + columns)
+    };
+    let over = (1..=threads).filter(|over| threads % over == 0).min_by_key(cost).unwrap_or(1);
+    let digit = |extent, mode, step| Digit { extent, mode, step };
+    let rest = |extent: i64, over: i64| (extent + over - 1) / over;
+    let columns = threads / over;
+    Distribution::new(
+        tile,
+        vec![digit(over, 0, 1), digit(columns, 1, 1)],
+        vec![digit(rest(m, over), 0, over), digit(rest(n, columns), 1, columns)],
+    )
+}

@@ -1,0 +1,36 @@
+//! Statements that mix whole tiles and parts of threads.
+
+use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::Problem;
+use crate::tile::Program;
+use crate::tile::view::View;
+use crate::tile::whole::{Kind, is_cooperative, kind, views};
+
+/// Rejects statements that mix whole tiles and parts of threads.
+pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
+    let mut found = None;
+    super::each(&program.body, &mut |stmt| {
+        if found.is_some() || !is_cooperative(program, stmt.by, &stmt.op) {
+            return;
+        }
+        let views = views(&stmt.op);
+        let part = views.iter().find(|view| kind(program, view) == Kind::Part);
+        let tile = views.iter().find(|view| kind(program, view) == Kind::Tile);
+        if let (Some(part), Some(tile)) = (part, tile) {
+            found = Some(apart(tile, part).at(stmt.span));
+        }
+    });
+    found.map_or(Ok(()), Err)
+}
+
+/// A whole tile beside the part of one thread.
+pub(crate) fn apart(tile: &View, part: &View) -> Problem {
+    Problem::new(format!(
+        "`{}`, {}, is a whole tile that all threads share, and `{}`, {}, is the part of one thread",
+        tile.name,
+        tile.shape(),
+        part.name,
+        part.shape()
+    ))
+    .help("use whole tiles on both sides; threads find their parts themselves")
+}

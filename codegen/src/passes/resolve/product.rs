@@ -1,0 +1,273 @@
+//! Products of whole tiles: by an instruction, if the accumulators have its distribution, or else by FMAs of
+//! threads.
+
+use tilewright_layout::{Digit, Distribution, Layout, Tuple};
+
+use super::part::{self, seen};
+use super::{Resolve, extents, shared};
+use crate::build::tiled::TiledMma;
+use crate::source::problem::{Problem, Result};
+use crate::tile::view::View;
+use crate::tile::{Form, How, Multiply, Op, Order, Program, Space, Stmt, Tensor};
+use crate::values::affine::{Affine, Coord};
+use crate::values::elem::Elem;
+use crate::values::semiring::Semiring;
+
+/// What an instruction multiplies, and its accumulators.
+struct Operands {
+    left: View,
+    in_registers: bool,
+    right: View,
+    acc: View,
+}
+
+impl Resolve {
+    /// `acc(m, n) += a(m, k) · b(n, k)`
+    pub(super) fn product(
+        &mut self,
+        stmt: &Stmt,
+        [a, b, acc]: [&View; 3],
+        with: Semiring,
+        order: Order,
+    ) -> Result<()> {
+        let own = self.forms.get(&acc.tensor).cloned();
+        let Some(sums) = own.map(|own| seen(acc, &own)).transpose()?.flatten() else {
+            return Err(Problem::new(format!("`{}` is no tile in registers", acc.name))
+                .help("make it with `full::<f32>((BM, BN), 0.0)`, or with the accumulators of a `tiled_mma`")
+                .arg(2));
+        };
+        if let Some(Form::Sums(mma)) = self.program.forms.get(&acc.tensor).cloned() {
+            if with != Semiring::SUMS {
+                return Err(Problem::new(format!(
+                    "`{}` are accumulators of a `tiled_mma`, and tensor cores add products alone",
+                    acc.name
+                ))
+                .help("make the accumulator with `full::<f32>((BM, BN), f32::INFINITY)`, for CUDA cores")
+                .arg(2));
+            }
+            return match mma.is_of_warpgroups() {
+                true => self.by_warpgroups(stmt, [a, b, acc], &sums, &mma),
+                false => self.by_instruction(stmt, [a, b, acc], &sums, &mma),
+            };
+        }
+        // Each thread needs its rows of one operand, and its columns of the other, along all of K.
+        let k = extents(a)?[1];
+        let (of_a, of_b) = (operand(&sums, 0, k), operand(&sums, 1, k));
+        let (left, right) = (self.side(stmt, a, &of_a, false)?, self.side(stmt, b, &of_b, false)?);
+        let out = part::of_tile(acc, sums.tile(), &sums, acc.tensor)?;
+        let op = Op::Gemm {
+            a: left,
+            b: right,
+            acc: out,
+            how: Multiply::Scalar(with),
+            order,
+            token: None,
+            from_zero: false,
+        };
+        self.push(stmt, op);
+        Ok(())
+    }
+
+    /// A product by an instruction of warps, whose operands are loaded from shared memory.
+    fn by_instruction(
+        &mut self,
+        stmt: &Stmt,
+        views: [&View; 3],
+        sums: &Distribution,
+        mma: &TiledMma,
+    ) -> Result<()> {
+        let Operands { left, right, acc, .. } = self.operands(stmt, views, sums, (mma, Some(mma)))?;
+        let made = self.built(stmt, |builder| builder.multiply(mma, &left, &right, &acc));
+        // The instruction is not an argument of the user's.
+        made.map_err(|problem| Problem { arg: problem.arg.map(|arg| arg.saturating_sub(1)), ..problem })
+    }
+
+    /// A product by an instruction of warpgroups, which reads shared memory itself.
+    fn by_warpgroups(
+        &mut self,
+        stmt: &Stmt,
+        views: [&View; 3],
+        sums: &Distribution,
+        mma: &TiledMma,
+    ) -> Result<()> {
+        let of = self.program.groups[mma.of as usize].warps;
+        let count = mma.groups.size()? as u32;
+        let family = self.program.groups.iter().position(|group| group.warps == of && group.members == count);
+        let (Some(family), Op::Gemm { token: token @ Some(_), .. }) =
+            (family.filter(|_| of.is_some()), &stmt.op)
+        else {
+            return Err(Problem::new("products of warpgroups read tiles that a producer copies in bulk")
+                .help("write for k in pipelined(0..n, stages = 4, producer = warp)"));
+        };
+        let member = if count > 1 { Coord::Member(family as u32).into() } else { Affine::from(0) };
+        let by_registers = mma.of_registers();
+        let found = self.operands(stmt, views, sums, (mma, by_registers.as_ref()))?;
+        let (row, a) = match by_registers.filter(|_| found.in_registers) {
+            Some(mma) => (mma.row, found.left),
+            None => (mma.row, mma.part_of(&found.left, 'a', &member)?),
+        };
+        let op = Op::Gemm {
+            a,
+            b: mma.part_of(&found.right, 'b', &member)?,
+            acc: found.acc,
+            how: Multiply::Atom(row),
+            order: Order::Plain,
+            token: *token,
+            from_zero: false,
+        };
+        self.push(stmt, op);
+        Ok(())
+    }
+
+    /// The operands of a product by an instruction, and its accumulators. The left operand may be in registers if
+    /// `from_registers` is an instruction that takes it from there. Elements are followed into the accumulators.
+    fn operands(
+        &mut self,
+        stmt: &Stmt,
+        [a, b, acc]: [&View; 3],
+        sums: &Distribution,
+        (mma, from_registers): (&TiledMma, Option<&TiledMma>),
+    ) -> Result<Operands> {
+        let k = extents(a)?[1];
+        let found = match from_registers {
+            Some(mma) => self.in_registers(stmt, a, mma)?,
+            None => None,
+        };
+        let in_registers = found.is_some();
+        let (left, of_left) = match found {
+            Some(found) => found,
+            None => {
+                let left = self.in_shared(stmt, a, mma, 'a').map_err(|problem| problem.arg(0))?;
+                let of_left = self.side(stmt, &left, &operand(sums, 0, k), false)?;
+                (left, of_left)
+            }
+        };
+        let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
+        let of_right = self.side(stmt, &right, &operand(sums, 1, k), false)?;
+        let whole = part::of_tile(acc, sums.tile(), sums, acc.tensor)?;
+        self.push(stmt, Op::Follows { a: of_left, b: of_right, acc: whole.clone() });
+        let [m, n, _] = mma.shape();
+        let acc = whole.rearranged(fragments(part::digits(sums)?, sums, (mma, 'd'), [m, n])?);
+        Ok(Operands { left, in_registers, right, acc })
+    }
+
+    /// A left operand that is already distributed as the instruction takes it, such as the sums of an earlier product:
+    /// its fragments, and the part of each thread.
+    fn in_registers(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma) -> Result<Option<(View, View)>> {
+        let Some(own) = self.forms.get(&view.tensor).cloned() else { return Ok(None) };
+        fits(&self.program, view, mma, 'a').map_err(|problem| problem.arg(0))?;
+        let (Some(all), shape) = (seen(view, &own)?, extents(view)?) else { return Ok(None) };
+        let Some(left) = mma.left([shape[0], shape[1]])? else { return Ok(None) };
+        let Some(digits) = part::arranged(&all, &left)? else { return Ok(None) };
+        let part = part::of_tile(view, own.tile(), &all, view.tensor)?;
+        let [m, _, k] = mma.shape();
+        let layout = fragments(digits, &left, (mma, 'a'), [m, k])?;
+        let extents: Vec<i64> =
+            layout.modes().map(|mode| mode.size()).collect::<std::result::Result<_, _>>()?;
+        let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
+        let (name, shape) = (format!("{name}_operand"), Tuple::flat(&extents));
+        let words = Space::Registers { words: elem.bytes() < 4 };
+        let id = self.tensor(&name, elem, words, Layout::compact(shape.clone())?);
+        let to = View::whole(id, &name, &shape)?;
+        let from = part.rearranged(layout);
+        self.push(stmt, Op::Copy { from, to: to.clone(), how: How::Derive, fill: 0.0.into(), token: None });
+        Ok(Some((to, part)))
+    }
+
+    /// An operand in shared memory: a tile in registers is put there.
+    fn in_shared(&mut self, stmt: &Stmt, view: &View, mma: &TiledMma, operand: char) -> Result<View> {
+        fits(&self.program, view, mma, operand)?;
+        let Some(own) = self.forms.get(&view.tensor).cloned() else {
+            return match self.program.tensor(view.tensor).space {
+                Space::Shared { .. } => Ok(view.clone()),
+                _ => Err(Problem::new(format!(
+                    "`{}` is in global memory, and operands come from shared memory",
+                    view.name
+                ))
+                .help("copy it first: `let s = shared::<bf16>((BM, BK)); copy(g, s);`")),
+            };
+        };
+        let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
+        let Some(all) = seen(view, &own)? else {
+            return Err(Problem::new(format!("`{}`, {}, is not all of a tile", view.name, view.shape())));
+        };
+        let shape = extents(view)?;
+        let name = format!("{name}_operand");
+        let layout = shared::operand(elem, [shape[0], shape[1]], &all, mma, operand)?;
+        self.stored(stmt, view, &all, &name, elem, layout)
+    }
+}
+
+/// Does an operand have the type and the extents that an instruction takes?
+fn fits(program: &Program, view: &View, mma: &TiledMma, operand: char) -> Result<()> {
+    let elem = program.tensor(view.tensor).elem;
+    let wanted = mma.row.operand(operand).map_or(elem, |operand| operand.elem);
+    if elem != wanted {
+        return Err(Problem::new(format!(
+            "`{}` multiplies {wanted}, and `{}` holds {elem}",
+            mma.row.name, view.name
+        ))
+        .help(convert(view, elem, wanted)));
+    }
+    let (shape, [m, n, k]) = (extents(view)?, mma.shape());
+    let rows = if operand == 'a' { m } else { n };
+    for (mode, (extent, of)) in shape.iter().zip([rows, k]).enumerate() {
+        if extent % of != 0 {
+            return Err(Problem::new(format!(
+                "mode {mode} of `{}` has {extent} elements, and `{}` multiplies {of} at once",
+                view.name, mma.row.name
+            ))
+            .help(format!("use a tile of a multiple of {of}")));
+        }
+    }
+    Ok(())
+}
+
+fn convert(view: &View, elem: Elem, wanted: Elem) -> String {
+    match elem.is_float() == wanted.is_float() {
+        true => format!("convert it first: `map({}, |x| x as {wanted})`", view.name),
+        false => format!("use a `tiled_mma` for {elem}"),
+    }
+}
+
+/// The elements of an operand that each thread needs for its accumulators, whose mode `mode` is the operand's
+/// mode 0.
+pub(super) fn operand(sums: &Distribution, mode: usize, k: i64) -> Distribution {
+    let to = |digit: &Digit| match digit.mode == mode {
+        true => Digit { mode: 0, ..*digit },
+        false => Digit { mode: 0, step: 0, ..*digit },
+    };
+    let threads = sums.thread_digits().iter().map(to).collect();
+    let mut values: Vec<Digit> =
+        sums.value_digits().iter().filter(|digit| digit.mode == mode).map(to).collect();
+    values.push(Digit { extent: k, mode: 1, step: 1 });
+    Distribution::new(&[sums.tile()[mode], k], threads, values)
+}
+
+/// A thread's part of an operand as an instruction takes it, from a layout for each of its value submodes: the values
+/// of one instruction, then the number of instructions along each mode, whose tiles have these extents.
+fn fragments(
+    digits: Vec<Layout>,
+    d: &Distribution,
+    (mma, operand): (&TiledMma, char),
+    tile: [i64; 2],
+) -> Result<Layout> {
+    let values = mma.row.tv(operand).map_or(Ok(1), |tv| tv.mode(1)?.size())?;
+    let mut digits = digits.into_iter();
+    let (mut own, mut count) = (Vec::new(), 1);
+    while count < values
+        && let Some(digit) = digits.next()
+    {
+        count *= digit.size()?;
+        own.push(digit);
+    }
+    let mut all = vec![part::joined(own)?];
+    // Digits of one value are left out of distributions.
+    for (mode, size) in tile.into_iter().enumerate() {
+        let threads = d.thread_digits().iter().filter(|digit| digit.mode == mode && digit.step >= size);
+        let groups: i64 = threads.map(|digit| digit.extent).product();
+        let next = if d.tile()[mode] / size / groups > 1 { digits.next() } else { None };
+        all.push(next.map_or_else(|| part::joined(Vec::new()), Ok)?);
+    }
+    Ok(Layout::from_modes(all)?)
+}

@@ -1,0 +1,85 @@
+//! Scans of whole tiles: the coordinates along a mode are split into submodes of elements and of threads,
+//! and each is a level of the scan.
+
+use tilewright_layout::{Digit, Distribution};
+
+use super::Resolve;
+use super::part::seen;
+use crate::source::problem::{Problem, Result};
+use crate::tile::view::View;
+use crate::tile::{Across, Digits, Op, Stmt};
+use crate::values::number::Number;
+use crate::values::scan::{Level, Scan};
+
+impl Resolve {
+    /// A scan along modes of a tile, over each thread's part.
+    pub(super) fn scan(
+        &mut self,
+        stmt: &Stmt,
+        (from, to, carry): (&[View], &[View], &[View]),
+        how: &Scan,
+    ) -> Result<()> {
+        let all = match self.forms.get(&from[0].tensor) {
+            Some(own) => seen(&from[0], own)?,
+            None => None,
+        };
+        let Some(all) = all else {
+            return Err(Problem::new(format!("`{}` is not a tile in registers", from[0].name))
+                .help("copy it to registers first: `let t = map(x, |x| x)`")
+                .arg(0));
+        };
+        let modes = how.modes();
+        let keep: Vec<bool> = (0..all.tile().len()).map(|mode| !modes.contains(&mode)).collect();
+        let rest = all.projected(&keep);
+        let mut levels = modes.iter().map(|mode| levels(&all, *mode)).collect::<Result<Vec<_>>>()?.concat();
+        levels.extend(how.blocks().map(Level::Blocks));
+        let how = Scan { levels, ..how.clone() };
+        let one = |(view, nothing): (&View, &Number)| self.combinable(stmt, view, &all, (*nothing, false));
+        let from = from.iter().zip(&how.nothing).map(one).collect::<Result<_>>()?;
+        let to = to.iter().map(|view| self.side(stmt, view, &all, true)).collect::<Result<_>>()?;
+        let carry = carry.iter().map(|view| self.side(stmt, view, &rest, true)).collect::<Result<_>>()?;
+        self.push(stmt, Op::Scan { from, to, carry, how });
+        Ok(())
+    }
+}
+
+/// The levels along a mode: elements of a thread, and digits of the thread's number.
+fn levels(d: &Distribution, mode: usize) -> Result<Vec<Level>> {
+    let own = |digit: &Digit| (*digit, Level::Own { mode: mode as u8, extent: digit.extent }, 0);
+    let mut all: Vec<_> = d.value_digits().iter().map(own).collect();
+    let mut stride = 1;
+    for digit in d.thread_digits() {
+        let threads = Digits::new(&[(digit.extent, stride)]).unwrap_or_else(|| unreachable!("one digit"));
+        all.push((*digit, Level::Threads(Across::Digits(threads)), stride));
+        stride *= digit.extent;
+    }
+    all.retain(|(digit, ..)| digit.mode == mode && digit.step != 0 && digit.extent > 1);
+    let own: Vec<i64> =
+        all.iter().filter(|(.., stride)| *stride == 0).map(|(digit, ..)| digit.step).collect();
+    all.sort_by_key(|(digit, ..)| digit.step);
+    let overlap = all.windows(2).any(|pair| pair[1].0.step < pair[0].0.step * pair[0].0.extent);
+    if overlap || !own.is_sorted() {
+        return Err(Problem::new(format!("the parts of threads along mode {mode} have no order here"))
+            .help("copy the tile to shared memory, and scan a tile that is loaded from there")
+            .arg(0));
+    }
+    // Neighbouring digits of threads are one digit.
+    let mut levels: Vec<Level> = Vec::new();
+    let mut last: Option<(i64, i64)> = None;
+    for (digit, level, stride) in all {
+        let joined = match (last, level) {
+            (_, Level::Own { .. }) => None,
+            (Some((extent, from)), _) if stride == from * extent => {
+                levels.pop();
+                Some((extent * digit.extent, from))
+            }
+            _ => Some((digit.extent, stride)),
+        };
+        last = joined;
+        levels.push(match joined.and_then(|digit| Digits::new(&[digit])) {
+            Some(digits) => Level::Threads(Across::Digits(digits)),
+            None => level,
+        });
+    }
+    Ok(levels)
+}

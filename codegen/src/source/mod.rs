@@ -1,0 +1,8 @@
+//! What an author wrote, and what is said about it: the syntax tree, its bytes, messages with their places. It knows no tiles.
+
+pub mod ast;
+pub mod diagnostic;
+pub mod problem;
+pub(crate) mod spelling;
+pub(crate) mod stack;
+pub mod wire;

@@ -1,0 +1,166 @@
+//! Bulk copies (TMA): one elected thread starts the copy of a box of a tensor. A row for each rank and each
+//! cache hint.
+
+use super::cache::Hint;
+use super::{int, other, written};
+use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind};
+use crate::thread::scope::{Queue, Scope};
+use crate::values::elem::Elem;
+use crate::values::operation::Change;
+
+const ADDRESS: OperandKind = OperandKind::SharedAddress;
+
+/// The reduction that a bulk store may perform on its target; PTX has the same names.
+fn reductions() -> impl Iterator<Item = (&'static str, Change)> {
+    Change::ALL
+        .into_iter()
+        .filter(|(_, change)| !matches!(change, Change::Sub | Change::Exchange | Change::CompareExchange))
+}
+
+pub(super) fn rows() -> impl Iterator<Item = Atom> {
+    let hints = || [Hint::None].into_iter().chain(Hint::POLICIES);
+    let by_rank = (1..=5).flat_map(move |rank| {
+        let moved =
+            hints().flat_map(move |hint| [load(rank, hint), multicast(rank, hint), store(rank, hint)]);
+        moved.chain(reductions().map(move |reduction| reduce(rank, reduction))).chain([ahead(rank)])
+    });
+    let plain = hints().flat_map(|hint| [plain_load(hint), plain_store(hint)]);
+    by_rank.chain(plain).chain([plain_ahead(), prefetch()])
+}
+
+fn operand(name: char, kind: OperandKind) -> Operand {
+    other(name, kind, Elem::U8, "")
+}
+
+fn row(name: String, ptx: String, operands: Vec<Operand>, done: Done) -> Atom {
+    Atom {
+        name: name.leak(),
+        arch: 90,
+        arch_specific: false,
+        group: Scope::Thread,
+        ptx: ptx.leak(),
+        operands: operands.leak(),
+        done,
+        async_proxy: true,
+        effect: Effect::Copy,
+    }
+}
+
+/// A box into shared memory; its bytes complete the mbarrier's transaction count. `shared::cta`, because
+/// sm_120 takes a slow path where the target could be another block's.
+fn load(rank: u8, hint: Hint) -> Atom {
+    let map = operand('m', OperandKind::TensorMap { rank });
+    let start = format!("cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes");
+    row(
+        format!("bulk_load_{rank}d{}", hint.suffix()),
+        hint.around(&start, " [$d], [$m], [$b]"),
+        vec![written(operand('d', ADDRESS)), map, operand('b', OperandKind::Barrier)],
+        Done::Mbarrier,
+    )
+}
+
+/// Multicast: the same box to the same offset in several blocks of the cluster, and their mbarriers.
+fn multicast(rank: u8, hint: Hint) -> Atom {
+    let map = operand('m', OperandKind::TensorMap { rank });
+    let start = format!(
+        "cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile.mbarrier::complete_tx::bytes.multicast::cluster"
+    );
+    row(
+        format!("bulk_load_{rank}d_multicast{}", hint.suffix()),
+        format!(
+            "{{ .reg .b16 mask; cvt.u16.u32 mask, $k; {} }}",
+            hint.around(&start, " [$d], [$m], [$b], mask")
+        ),
+        vec![written(operand('d', ADDRESS)), map, operand('b', OperandKind::Barrier), int('k')],
+        Done::Mbarrier,
+    )
+}
+
+/// A box from shared memory.
+fn store(rank: u8, hint: Hint) -> Atom {
+    let map = written(operand('m', OperandKind::TensorMap { rank }));
+    let start = format!("cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group");
+    row(
+        format!("bulk_store_{rank}d{}", hint.suffix()),
+        hint.around(&start, " [$m], [$a]"),
+        vec![map, operand('a', ADDRESS)],
+        Done::Queue(Queue::Bulk),
+    )
+}
+
+/// A reducing store: each element of a box in shared memory is combined atomically with the tensor's. The map
+/// specifies their type: `add` exists for floating-point types too, `min` and `max` for 16-bit ones.
+fn reduce(rank: u8, (name, op): (&str, Change)) -> Atom {
+    let map = written(operand('m', OperandKind::TensorMap { rank }));
+    Atom {
+        effect: Effect::Reduce(op),
+        ..row(
+            format!("bulk_{name}_{rank}d"),
+            format!(
+                "cp.reduce.async.bulk.tensor.{rank}d.global.shared::cta.{name}.tile.bulk_group [$m], [$a];"
+            ),
+            vec![map, operand('a', ADDRESS)],
+            Done::Queue(Queue::Bulk),
+        )
+    }
+}
+
+/// Prefetch of a box into L2.
+fn ahead(rank: u8) -> Atom {
+    unseen(row(
+        format!("bulk_prefetch_{rank}d"),
+        format!("cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile [$m];"),
+        vec![operand('m', OperandKind::TensorMap { rank })],
+        Done::Now,
+    ))
+}
+
+/// Consecutive bytes into shared memory, a multiple of 16.
+fn plain_load(hint: Hint) -> Atom {
+    row(
+        format!("bulk_load{}", hint.suffix()),
+        hint.around("cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes", " [$d], [$a], $n, [$b]"),
+        vec![
+            written(operand('d', ADDRESS)),
+            operand('a', OperandKind::GlobalAddress),
+            int('n'),
+            operand('b', OperandKind::Barrier),
+        ],
+        Done::Mbarrier,
+    )
+}
+
+/// Consecutive bytes from shared memory, a multiple of 16.
+fn plain_store(hint: Hint) -> Atom {
+    row(
+        format!("bulk_store{}", hint.suffix()),
+        hint.around("cp.async.bulk.global.shared::cta.bulk_group", " [$d], [$a], $n"),
+        vec![written(operand('d', OperandKind::GlobalAddress)), operand('a', ADDRESS), int('n')],
+        Done::Queue(Queue::Bulk),
+    )
+}
+
+/// Prefetch of consecutive bytes into L2, a multiple of 16.
+fn plain_ahead() -> Atom {
+    unseen(row(
+        "bulk_prefetch".into(),
+        "cp.async.bulk.prefetch.L2.global [$a], $n;".into(),
+        vec![operand('a', OperandKind::GlobalAddress), int('n')],
+        Done::Now,
+    ))
+}
+
+/// Prefetch of the tensor map itself.
+fn prefetch() -> Atom {
+    unseen(row(
+        "prefetch_tensor_map".into(),
+        "prefetch.tensormap [$m];".into(),
+        vec![operand('m', OperandKind::TensorMap { rank: 0 })],
+        Done::Now,
+    ))
+}
+
+/// The row of a prefetch, which has no visible effect.
+fn unseen(row: Atom) -> Atom {
+    Atom { async_proxy: false, effect: Effect::Hint, ..row }
+}

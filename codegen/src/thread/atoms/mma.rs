@@ -1,0 +1,49 @@
+//! mma.sync: a warp multiplies small matrices in registers. `d += a · b`, with `b` given as n×k.
+
+use super::product::{BYTES, FP8, Types, fragment_tv};
+use super::{frag, written};
+use crate::thread::atom::{Atom, Done, Effect};
+use crate::thread::scope::Scope;
+use crate::values::elem::Elem;
+use crate::values::semiring::Semiring;
+
+/// Operand types, accumulator types, and shapes: the oldest architecture, and m, n, k.
+type Family = (&'static [[Elem; 2]], &'static [Elem], &'static [(u32, [u32; 3])]);
+
+const FAMILIES: [Family; 6] = [
+    (&[[Elem::F16; 2]], &[Elem::F32, Elem::F16], &[(75, [16, 8, 8]), (80, [16, 8, 16])]),
+    (&[[Elem::Bf16; 2]], &[Elem::F32], &[(80, [16, 8, 8]), (80, [16, 8, 16])]),
+    (&[[Elem::Tf32; 2]], &[Elem::F32], &[(80, [16, 8, 4]), (80, [16, 8, 8])]),
+    (BYTES, &[Elem::I32], &[(80, [16, 8, 16]), (80, [16, 8, 32])]),
+    (FP8, &[Elem::F32, Elem::F16], &[(89, [16, 8, 16]), (89, [16, 8, 32])]),
+    (
+        &[[Elem::F64; 2]],
+        &[Elem::F64],
+        &[(80, [8, 8, 4]), (90, [16, 8, 4]), (90, [16, 8, 8]), (90, [16, 8, 16])],
+    ),
+];
+
+pub(super) fn rows() -> impl Iterator<Item = Atom> {
+    FAMILIES.iter().flat_map(|&(operands, sums, shapes)| {
+        Types::all(operands, sums).flat_map(move |types| shapes.iter().map(move |&shape| row(types, shape)))
+    })
+}
+
+fn row(types: Types, (arch, [m, n, k]): (u32, [u32; 3])) -> Atom {
+    let per = types.per_register();
+    let operand = |name, elem: Elem, rows| frag(name, elem, elem != Elem::F64, fragment_tv(rows, k, per));
+    let d = written(frag('d', types.d, types.packs_sums(), fragment_tv(m, n, 2)));
+    let operands = vec![d, operand('a', types.a, m), operand('b', types.b, n)];
+    let sums = super::product::ptx(types.d);
+    Atom {
+        name: format!("mma_m{m}n{n}k{k}_{}", types.suffix()).leak(),
+        arch,
+        arch_specific: false,
+        group: Scope::Warp,
+        ptx: format!("mma.sync.aligned.m{m}n{n}k{k}.row.col.{}.{sums} $d, $a, $b, $d;", types.ptx()).leak(),
+        operands: operands.leak(),
+        done: Done::Now,
+        async_proxy: false,
+        effect: Effect::Mma { m, n, k, with: Semiring::SUMS },
+    }
+}

@@ -1,0 +1,35 @@
+//! st.async: one thread stores to the shared memory of a block of its cluster, and its bytes complete transactions of an
+//! mbarrier of that block. `r` is the block's rank; the array and the mbarrier have the same offsets in all blocks.
+
+use super::{frag, int, other, written};
+use crate::thread::atom::{Atom, Done, Effect, OperandKind};
+use crate::thread::scope::Scope;
+use crate::values::elem::Elem;
+
+pub(super) fn rows() -> impl Iterator<Item = Atom> {
+    [row(Elem::U32, true, "b32", "(1,4):(0,1)"), row(Elem::F64, false, "b64", "(1,8):(0,1)")].into_iter()
+}
+
+fn row(elem: Elem, words: bool, name: &str, bytes: &'static str) -> Atom {
+    let operands = vec![
+        written(other('d', OperandKind::SharedAddress, Elem::U8, bytes)),
+        frag('a', elem, words, "(1,1):(0,1)"),
+        other('b', OperandKind::Barrier, Elem::U8, ""),
+        int('r'),
+    ];
+    let ptx = format!(
+        "{{ .reg .b32 there, done; mapa.shared::cluster.u32 there, $d, $r; mapa.shared::cluster.u32 done, $b, $r; \
+         st.async.shared::cluster.mbarrier::complete_tx::bytes.{name} [there], #a, [done]; }}"
+    );
+    Atom {
+        name: format!("st_async_{name}").leak(),
+        arch: 90,
+        arch_specific: false,
+        group: Scope::Thread,
+        ptx: ptx.leak(),
+        operands: operands.leak(),
+        done: Done::Mbarrier,
+        async_proxy: false,
+        effect: Effect::Copy,
+    }
+}

@@ -1,0 +1,94 @@
+//! wgmma: a warpgroup multiplies matrices in shared memory, or with `a` in registers, asynchronously. One row
+//! for each width; `s` is 0 where the product replaces the accumulator instead of being added to it. Operands
+//! of 16 bits may be K-major or MN-major; others are K-major.
+
+use super::product::{BYTES, FP8, Types, fragment_tv};
+use super::{frag, int, other, written};
+use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind};
+use crate::thread::scope::{Queue, Scope};
+use crate::values::elem::Elem;
+use crate::values::semiring::Semiring;
+
+/// M: 16 rows for each warp.
+const M: u32 = 64;
+/// Bytes along K.
+const ALONG: u32 = 32;
+
+const FAMILIES: [(&[[Elem; 2]], &[Elem]); 5] = [
+    (&[[Elem::F16; 2]], &[Elem::F32, Elem::F16]),
+    (&[[Elem::Bf16; 2]], &[Elem::F32]),
+    (&[[Elem::Tf32; 2]], &[Elem::F32]),
+    (FP8, &[Elem::F32, Elem::F16]),
+    (BYTES, &[Elem::I32]),
+];
+
+pub(super) fn rows() -> impl Iterator<Item = Atom> {
+    FAMILIES.iter().flat_map(|&(operands, sums)| {
+        Types::all(operands, sums).flat_map(|types| {
+            let widths = (8..=256).step_by(8).filter(move |&n| has_width(types, n));
+            widths.flat_map(move |n| [row(types, n, false), row(types, n, true)])
+        })
+    })
+}
+
+/// Integers take every eighth width up to 32, then every sixteenth.
+fn has_width(types: Types, n: u32) -> bool {
+    types.a.is_float() || n <= 32 || n.is_multiple_of(16)
+}
+
+/// The row that multiplies operands of a type into its usual accumulators, for a number of columns.
+pub(super) fn find(elem: Elem, columns: i64, a_in_registers: bool) -> Option<&'static Atom> {
+    let sums = elem.accumulator();
+    let is_wanted = |row: &&Atom| {
+        let Effect::Mma { n, .. } = row.effect else { return false };
+        let operands = row.has('a', elem) && row.has('b', elem) && row.has('d', sums);
+        let fragment = |of: &Operand| matches!(of.kind, OperandKind::Frag { .. });
+        row.group == Scope::Warpgroup
+            && i64::from(n) == columns
+            && operands
+            && row.operand('a').is_some_and(fragment) == a_in_registers
+    };
+    super::all().find(is_wanted)
+}
+
+fn row(types: Types, n: u32, a_in_registers: bool) -> Atom {
+    let k = ALONG / types.a.bytes();
+    let immediate = |name| other(name, OperandKind::Immediate, Elem::I32, "");
+    let matrix = |name, elem, rows| {
+        let tv = format!("(128,({rows},{k})):(0,(1,{rows}))").leak();
+        other(name, OperandKind::Descriptor, elem, tv)
+    };
+    let d = written(frag('d', types.d, types.packs_sums(), fragment_tv(M, n, 2)));
+    let a = match a_in_registers {
+        true => frag('a', types.a, true, fragment_tv(M, k, types.per_register())),
+        false => matrix('a', types.a, M),
+    };
+    let mut operands: Vec<Operand> = vec![d, a, matrix('b', types.b, n), int('s')];
+    // Signs of floating-point operands; K-major or MN-major, for types that allow both.
+    let mut flags = String::new();
+    if types.a.is_float() {
+        flags += ", 1, 1";
+    }
+    if types.a.bytes() == 2 {
+        let in_memory = if a_in_registers { "u" } else { "tu" };
+        operands.extend(in_memory.chars().map(immediate));
+        flags.extend(in_memory.chars().map(|name| format!(", ${name}")));
+    }
+    let source = if a_in_registers { "_ra" } else { "" };
+    Atom {
+        name: format!("wgmma_m{M}n{n}k{k}{source}_{}", types.suffix()).leak(),
+        arch: 90,
+        arch_specific: true,
+        group: Scope::Warpgroup,
+        ptx: format!(
+            "{{ .reg .pred p; setp.ne.b32 p, $s, 0; \
+             wgmma.mma_async.sync.aligned.m{M}n{n}k{k}.{} $d, $a, $b, p{flags}; }}",
+            types.ptx()
+        )
+        .leak(),
+        operands: operands.leak(),
+        done: Done::Queue(Queue::Wgmma),
+        async_proxy: true,
+        effect: Effect::Mma { m: M, n, k, with: Semiring::SUMS },
+    }
+}

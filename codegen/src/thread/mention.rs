@@ -1,0 +1,113 @@
+//! The register arrays that statements use. Queries are answered for all arrays of a block at once: one
+//! query per array would take quadratic time.
+
+use std::collections::BTreeMap;
+
+use crate::thread::atom::Done;
+use crate::thread::visit::{Access, Use};
+use crate::thread::{AtomArg, Id, Kernel, Op, Queue, Space, Stmt};
+
+impl Kernel {
+    /// Does it update elements of this pointer parameter atomically, so that they must have been initialised?
+    pub fn updates(&self, param: Id) -> bool {
+        fn any(body: &[Stmt], param: Id) -> bool {
+            let updated =
+                Use::Memory { space: Space::Global(param), access: Access::Update, asynchronous: false };
+            body.iter().any(|stmt| {
+                let mut found = false;
+                stmt.op.each_use(&mut |used| found |= used == updated);
+                found || stmt.op.blocks().into_iter().any(|body| any(body, param))
+            })
+        }
+        any(&self.body, param)
+    }
+}
+
+/// Does an inner loop in this body leave the loop over `var`?
+pub(crate) fn is_left_from_inside(body: &[Stmt], var: Id) -> bool {
+    fn is_left(stmt: &Stmt, var: Id, inside: bool) -> bool {
+        let inside = inside || matches!(stmt.op, Op::For { .. });
+        matches!(stmt.op, Op::Leave { of, .. } if of == var && inside)
+            || stmt.op.blocks().into_iter().flatten().any(|stmt| is_left(stmt, var, inside))
+    }
+    body.iter().any(|stmt| is_left(stmt, var, false))
+}
+
+/// For each array, the number of these statements and their substatements that use it.
+pub(crate) fn counts<'s>(stmts: impl IntoIterator<Item = &'s Stmt>) -> BTreeMap<Id, usize> {
+    fn add(stmt: &Stmt, to: &mut BTreeMap<Id, usize>) {
+        let mut own = Vec::new();
+        stmt.op.each_use(&mut |used| own.extend(array(used).map(|(id, _)| id)));
+        own.sort_unstable();
+        own.dedup();
+        for id in own {
+            *to.entry(id).or_default() += 1;
+        }
+        stmt.op.blocks().into_iter().flatten().for_each(|stmt| add(stmt, to));
+    }
+    let mut all = BTreeMap::new();
+    stmts.into_iter().for_each(|stmt| add(stmt, &mut all));
+    all
+}
+
+pub(crate) fn array(used: Use) -> Option<(Id, Access)> {
+    match used {
+        Use::Registers(id, access) => Some((id, access)),
+        Use::Integer(_) | Use::Operand(_) | Use::Memory { .. } => None,
+    }
+}
+
+/// For each array, the vector width of its widest access.
+pub(crate) fn widest(body: &[Stmt]) -> BTreeMap<Id, u32> {
+    fn add(stmt: &Stmt, to: &mut BTreeMap<Id, u32>) {
+        if let Op::Load { to: frag, .. } | Op::Store { from: frag, .. } = &stmt.op {
+            let known = to.entry(frag.reg).or_default();
+            *known = frag.len.max(*known);
+        }
+        stmt.op.blocks().into_iter().flatten().for_each(|stmt| add(stmt, to));
+    }
+    let mut all = BTreeMap::new();
+    body.iter().for_each(|stmt| add(stmt, &mut all));
+    all
+}
+
+/// Does the statement, or one inside it, use the array?
+pub(crate) fn mentions(stmt: &Stmt, id: Id) -> bool {
+    let mut found = false;
+    stmt.op.each_use(&mut |used| found |= array(used).is_some_and(|(known, _)| known == id));
+    found || stmt.op.blocks().into_iter().flatten().any(|stmt| mentions(stmt, id))
+}
+
+/// Does a statement itself read the array?
+pub(crate) fn reads(stmt: &Stmt, id: Id) -> bool {
+    let mut found = false;
+    stmt.op.each_use(&mut |used| {
+        found |= array(used).is_some_and(|(known, access)| known == id && access != Access::Write);
+    });
+    found
+}
+
+/// The arrays that asynchronous matrix products write, in the order of their first use.
+pub(crate) fn in_flight(body: &[Stmt]) -> Vec<Id> {
+    let mut found = Vec::new();
+    for stmt in body {
+        let mut add = |id: Id| {
+            if !found.contains(&id) {
+                found.push(id);
+            }
+        };
+        if let Op::Atom { row, args, .. } = &stmt.op
+            && row.done == Done::Queue(Queue::Wgmma)
+        {
+            for (operand, arg) in row.operands.iter().zip(args) {
+                if let AtomArg::Frag(frag) = arg
+                    && operand.writes
+                {
+                    add(frag.reg);
+                }
+            }
+        }
+        stmt.op.blocks().into_iter().flat_map(in_flight).for_each(add);
+    }
+    found
+}

@@ -1,0 +1,198 @@
+//! Collective statements: barriers, reductions over threads, instructions of a warp, work in roles, statements on whole tiles.
+//! All threads of their group reach them together.
+
+use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::Problem;
+use crate::thread::Id;
+use crate::tile::whole::is_cooperative;
+use crate::tile::{Across, How, Multiply, Op, Program, Stmt};
+
+/// Refuses a collective statement that threads of its group may not reach.
+pub(crate) fn check(program: &Program) -> Result<(), Diagnostic> {
+    together(program, &program.body, None)
+}
+
+/// Why a statement is not executed by all threads of its group.
+#[derive(Clone, Copy)]
+enum Apart {
+    Condition,
+    Loop,
+    /// Blocks of a cluster may differ.
+    Blocks,
+}
+
+/// Collective statements must be reached by all threads of their group.
+fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<(), Diagnostic> {
+    for stmt in body {
+        if let Op::Leave { test, .. } = &stmt.op
+            && test.per_thread()
+        {
+            let said = "threads leave a loop together, and this condition may differ from thread to thread";
+            return Err(Problem::new(said).help(ENDS).at(stmt.span));
+        }
+        let what = match apart {
+            Some(Apart::Blocks) => over_cluster(program, stmt),
+            Some(Apart::Condition | Apart::Loop) => collective(program, stmt),
+            None => None,
+        };
+        if let (Some(apart), Some(what)) = (apart, what) {
+            let (where_to, why) = match apart {
+                Apart::Condition => ("`if`", "the condition around it may differ from thread to thread"),
+                Apart::Loop => {
+                    ("loop", "the loop around it may have another number of iterations in each thread")
+                }
+                Apart::Blocks => {
+                    let said = "needs all blocks of the cluster at once, and what is around it may differ from block to block";
+                    return Err(Problem::new(format!("{what} {said}"))
+                        .help("write it outside of the `if` or loop, or let sizes and loop variables decide")
+                        .at(stmt.span));
+                }
+            };
+            let mut help = format!(
+                "write it outside of the {where_to}, or let `block.x`, sizes and loop variables decide"
+            );
+            if what == WHOLE {
+                help += "; what some threads do is done on their parts: parallelize(tile, layout!((32, 8)), thread.x)";
+            }
+            return Err(Problem::new(format!("{what} needs all threads at once, and {why}"))
+                .help(help)
+                .at(stmt.span));
+        }
+        let apart = match &stmt.op {
+            op if !program.diverges(op) => match apart {
+                None if program.blocks_diverge(op) => Some(Apart::Blocks),
+                _ => apart,
+            },
+            Op::If { .. } => Some(Apart::Condition),
+            _ => Some(Apart::Loop),
+        };
+        stmt.bodies().into_iter().try_for_each(|inner| together(program, inner, apart))?;
+    }
+    Ok(())
+}
+
+/// A statement that all blocks of a cluster execute together, in words.
+fn over_cluster(program: &Program, stmt: &Stmt) -> Option<&'static str> {
+    match &stmt.op {
+        Op::SyncCluster => collective(program, stmt),
+        Op::Scan { .. } if stmt.is_over_cluster() => Some("a scan over a cluster"),
+        _ if stmt.is_over_cluster() => Some("a reduction over a cluster"),
+        _ => None,
+    }
+}
+
+/// How a loop ends by what its threads compute.
+const ENDS: &str = "decide by an element of a whole tile, which all threads have, such as that of sum(x); one thread's own loop is counted: `for k in 0..n` with its own `n`, and the rest of the body under an `if`";
+
+const WHOLE: &str = "a statement on whole tiles";
+
+/// A collective statement, in words.
+fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
+    match &stmt.op {
+        op if is_cooperative(program, stmt.by, op) => Some(WHOLE),
+        Op::Sync => Some("`sync_threads()`"),
+        Op::SyncCluster => Some("a barrier of the cluster"),
+        Op::Signal { .. } | Op::AwaitFlag { .. } => Some("a flag between blocks"),
+        Op::Reduce { across, .. } | Op::Fold { across, .. } => {
+            (*across != Across::Thread).then_some("a reduction over threads")
+        }
+        Op::Scan { how, .. } => (!how.across().is_empty()).then_some("a scan over threads"),
+        Op::Gemm { how: Multiply::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => {
+            Some("this instruction")
+        }
+        Op::Wait { token, .. } => multiplies(program, *token).then_some("this wait for products"),
+        Op::Leave { .. } => Some("`break`"),
+        Op::Roles(_) => Some("work in roles"),
+        Op::Pipelined { .. } => Some("a pipelined loop"),
+        Op::Tiles { .. } | Op::Ordered { .. } => Some("a loop over tiles"),
+        Op::Acquire { .. }
+        | Op::Publish { .. }
+        | Op::Await { .. }
+        | Op::Release { .. }
+        | Op::Advance { .. } => Some("a ring"),
+        Op::Copy { .. }
+        | Op::Gemm { .. }
+        | Op::Take { .. }
+        | Op::Fill { .. }
+        | Op::Map { .. }
+        | Op::Atomic { .. }
+        | Op::Gather { .. }
+        | Op::Scatter { .. }
+        | Op::Follows { .. }
+        | Op::Holds { .. }
+        | Op::WaitCopies { .. }
+        | Op::CommitCopies
+        | Op::For { .. }
+        | Op::Step { .. }
+        | Op::If { .. }
+        | Op::When { .. } => None,
+    }
+}
+
+/// Is a product in flight under a token?
+fn multiplies(program: &Program, token: Id) -> bool {
+    let mut found = false;
+    for stmt in &program.body {
+        stmt.each(&mut |stmt| {
+            found |= matches!(stmt.op, Op::Gemm { token: Some(of), .. } if of == token);
+        });
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::Builder;
+    use crate::tile::{Order, Ring};
+    use crate::values::affine::Coord;
+    use crate::values::elem::Elem;
+    use tilewright_layout::{Value, layout};
+
+    /// The diagnostic of a kernel with this in a condition that differs from thread to thread.
+    #[track_caller]
+    fn check_apart(statement: impl Fn(&mut Builder), expected: &str) {
+        let mut b = Builder::new("apart");
+        b.condition(&Coord::Thread(0).into(), Value::Int(3), |b| {
+            statement(b);
+            Ok(())
+        })
+        .unwrap();
+        let why = "needs all threads at once, and the condition around it may differ from thread to thread";
+        let help = "write it outside of the `if`, or let `block.x`, sizes and loop variables decide";
+        let said = check(&b.finish()).unwrap_err().text();
+        assert_eq!(said, format!("{expected} {why}\nhelp: {help}"));
+    }
+
+    #[test]
+    fn collective_statements_need_all_threads() {
+        check_apart(|b| b.sync(), "`sync_threads()`");
+        let ring = |b: &mut Builder| {
+            let tile = b.shared("tile", Elem::F32, layout!((4, 2))).unwrap();
+            let (name, buffers) = ("ring".into(), vec![tile.tensor]);
+            b.ring(Ring { name, slots: 2, buffers, from: 0, to: 0, arrivals: 1, over_cluster: None })
+        };
+        let release = |b: &mut Builder| {
+            let ring = ring(b);
+            b.release(ring);
+        };
+        check_apart(release, "a ring");
+        // Each thread counts the slots.
+        let advance = |b: &mut Builder| {
+            let ring = ring(b);
+            b.advance(ring);
+        };
+        check_apart(advance, "a ring");
+        let wait = |b: &mut Builder| {
+            let token = b.token();
+            let how =
+                Multiply::Atom(crate::thread::atoms::find("mma_m16n8k8_tf32").expect("a row of the table"));
+            let [x, y, acc] =
+                ["x", "y", "acc"].map(|name| b.registers(name, Elem::F32, (4i64, 1i64)).unwrap());
+            b.wait(token);
+            let (order, token) = (Order::default(), Some(token));
+            b.statement(Op::Gemm { a: x, b: y, acc, how, order, token, from_zero: false });
+        };
+        check_apart(wait, "this wait for products");
+    }
+}

@@ -1,0 +1,61 @@
+//! Overlays: shared tensors that reuse the memory of others, which must be dead.
+
+use crate::source::diagnostic::Diagnostic;
+use crate::source::problem::Problem;
+use crate::thread::Id;
+use crate::tile::{Program, Stmt};
+
+/// Refuses a program that uses a tensor after an overlay has overwritten it.
+pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
+    let (mut taken, mut refused): (Vec<Id>, _) = (Vec::new(), None);
+    let mut one = |stmt: &Stmt| {
+        let used: Vec<Id> = stmt.reads().into_iter().chain(stmt.writes()).map(|view| view.tensor).collect();
+        for (over, done) in &program.overlays {
+            if used.contains(over) && !taken.contains(over) {
+                taken.push(*over);
+            }
+            let late = used.iter().find(|id| done.contains(id)).filter(|_| taken.contains(over));
+            if let Some(&late) = late {
+                let name = |id: Id| &program.tensor(id).name;
+                let said =
+                    format!("`{}` is used here, and `{}` reuses its shared memory", name(late), name(*over));
+                let help = "use it before, or give the other tensor memory of its own";
+                refused.get_or_insert(Problem::new(said).help(help).at(stmt.span));
+            }
+        }
+    };
+    program.body.iter().for_each(|stmt| stmt.each(&mut one));
+    refused.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::build::Builder;
+    use crate::tile::Expr;
+    use crate::values::elem::Elem;
+    use tilewright_layout::layout;
+
+    #[test]
+    fn a_tensor_is_dead_after_its_overlay() {
+        let said = |again: bool| {
+            let mut b = Builder::new("places");
+            let first = b.shared("first", Elem::F32, layout!(64 : 1)).unwrap();
+            let mine = b.parallelize(&first, &layout!(64 : 1)).unwrap();
+            b.fill(&mine, Expr::lit(0.0)).unwrap();
+            let second = b.shared_after("second", Elem::F32, layout!(64 : 1), &[&first]).unwrap();
+            let other = b.parallelize(&second, &layout!(64 : 1)).unwrap();
+            b.fill(&other, Expr::lit(0.0)).unwrap();
+            if again {
+                b.fill(&mine, Expr::lit(0.0)).unwrap();
+            }
+            super::check(&b.finish()).err().map(|said| said.text())
+        };
+        assert_eq!(said(false), None);
+        assert_eq!(
+            said(true).as_deref(),
+            Some(
+                "`first` is used here, and `second` reuses its shared memory\nhelp: use it before, or give the other tensor memory of its own"
+            )
+        );
+    }
+}

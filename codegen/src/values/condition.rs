@@ -1,0 +1,116 @@
+//! Conditions on integers of a kernel: in a user's `if`, and as bounds of loops.
+
+use crate::values::affine::{Affine, Coord, Undefined};
+use crate::values::expr::Expr;
+
+/// A condition.
+///
+/// ```
+/// use tilewright_codegen::affine::Coord;
+/// use tilewright_codegen::condition::Test;
+/// let first = Test::Equal(Coord::Block(0).into(), 0.into());
+/// assert!(first.eval(&|_| 0, &|_| false) && !first.eval(&|_| 1, &|_| false));
+/// assert!(!first.per_thread());
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub enum Test {
+    /// The first is smaller.
+    Less(Affine, Affine),
+    /// Both are the same number.
+    Equal(Affine, Affine),
+    /// A condition on scalar arguments.
+    Holds(Expr),
+    /// The test is false.
+    Not(Box<Test>),
+    /// Both are true.
+    Both(Box<[Test; 2]>),
+    /// At least one is true.
+    Either(Box<[Test; 2]>),
+}
+
+impl Test {
+    /// `a < b`
+    pub fn less(a: impl Into<Affine>, b: impl Into<Affine>) -> Test {
+        Test::Less(a.into(), b.into())
+    }
+
+    /// The negation; of a negation its operand.
+    pub fn negated(self) -> Test {
+        match self {
+            Test::Not(inner) => *inner,
+            test => Test::Not(Box::new(test)),
+        }
+    }
+
+    /// The direct subtests.
+    pub fn inside(&self) -> &[Test] {
+        match self {
+            Test::Not(inner) => std::slice::from_ref(inner),
+            Test::Both(both) | Test::Either(both) => &both[..],
+            Test::Less(..) | Test::Equal(..) | Test::Holds(_) => &[],
+        }
+    }
+
+    /// The integers that it compares, also in its subtests.
+    pub fn integers(&self) -> Vec<&Affine> {
+        let own = match self {
+            Test::Less(a, b) | Test::Equal(a, b) => vec![a, b],
+            _ => Vec::new(),
+        };
+        own.into_iter().chain(self.inside().iter().flat_map(Test::integers)).collect()
+    }
+
+    /// All integers in it, also in scalar conditions, mutably.
+    pub fn each_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
+        match self {
+            Test::Less(a, b) | Test::Equal(a, b) => {
+                f(a);
+                f(b);
+            }
+            Test::Holds(expr) => expr.each_integer_mut(f),
+            Test::Not(inner) => inner.each_mut(f),
+            Test::Both(both) | Test::Either(both) => both.iter_mut().for_each(|test| test.each_mut(f)),
+        }
+    }
+
+    /// The scalar conditions in it.
+    pub fn scalars(&self) -> Vec<&Expr> {
+        let own = if let Test::Holds(expr) = self { Some(expr) } else { None };
+        own.into_iter().chain(self.inside().iter().flat_map(Test::scalars)).collect()
+    }
+
+    /// Does any part of its integers satisfy this predicate?
+    pub fn any(&self, test: &dyn Fn(&Coord) -> bool) -> bool {
+        self.integers().iter().any(|at| at.any(test))
+    }
+
+    /// Can it diverge from thread to thread?
+    pub fn per_thread(&self) -> bool {
+        self.integers().iter().any(|at| at.per_thread())
+    }
+
+    /// Is it true for these coordinates, in exact arithmetic? Operands of `&&` and `||` are evaluated from left to right,
+    /// and only as far as the result depends on them. It has no scalar conditions.
+    pub fn exact(&self, lookup: &dyn Fn(&Coord) -> Option<i64>) -> Result<bool, Undefined> {
+        Ok(match self {
+            Test::Less(a, b) => a.exact(lookup)? < b.exact(lookup)?,
+            Test::Equal(a, b) => a.exact(lookup)? == b.exact(lookup)?,
+            Test::Holds(_) => false,
+            Test::Not(inner) => !inner.exact(lookup)?,
+            Test::Both(both) => both[0].exact(lookup)? && both[1].exact(lookup)?,
+            Test::Either(both) => both[0].exact(lookup)? || both[1].exact(lookup)?,
+        })
+    }
+
+    /// Is it true for these coordinates and scalar arguments?
+    pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64, holds: &dyn Fn(&Expr) -> bool) -> bool {
+        match self {
+            Test::Less(a, b) => a.eval(lookup) < b.eval(lookup),
+            Test::Equal(a, b) => a.eval(lookup) == b.eval(lookup),
+            Test::Holds(expr) => holds(expr),
+            Test::Not(inner) => !inner.eval(lookup, holds),
+            Test::Both(both) => both.iter().all(|test| test.eval(lookup, holds)),
+            Test::Either(both) => both.iter().any(|test| test.eval(lookup, holds)),
+        }
+    }
+}

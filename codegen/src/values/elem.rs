@@ -1,0 +1,195 @@
+//! Element types, as data.
+
+use crate::source::wire::wire;
+use std::fmt;
+
+/// The type of an element.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Elem {
+    F64,
+    F32,
+    F16,
+    Bf16,
+    I32,
+    U32,
+    I8,
+    U8,
+    Tf32,
+    E4m3,
+    E5m2,
+    I64,
+    U64,
+    I16,
+    U16,
+    Bool,
+}
+
+wire! {
+    enum Elem {
+        0 F64, 1 F32, 2 F16, 3 Bf16, 4 I32, 5 U32, 6 I8, 7 U8, 8 Tf32, 9 E4m3, 10 E5m2, 11 I64, 12 U64, 13 I16, 14 U16,
+        15 Bool,
+    }
+}
+
+/// The kind of a type's values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Floating-point numbers.
+    Float,
+    /// Integers with a sign.
+    Signed,
+    /// Integers without a sign.
+    Unsigned,
+    /// True and false. In memory 0 is false, any other byte true; kernels write 1.
+    Bool,
+}
+
+/// One row for each type.
+struct Row {
+    elem: Elem,
+    kind: Kind,
+    bytes: u32,
+    /// Its name in Rust, in CUDA C, in C (types that C lacks are passed as their bits), and in PyTorch.
+    names: [&'static str; 4],
+}
+
+const fn row(elem: Elem, kind: Kind, bytes: u32, names: [&'static str; 4]) -> Row {
+    Row { elem, kind, bytes, names }
+}
+
+const TABLE: [Row; 16] = [
+    row(Elem::F64, Kind::Float, 8, ["f64", "double", "double", "float64"]),
+    row(Elem::F32, Kind::Float, 4, ["f32", "float", "float", "float32"]),
+    row(Elem::F16, Kind::Float, 2, ["f16", "f16", "uint16_t", "float16"]),
+    row(Elem::Bf16, Kind::Float, 2, ["bf16", "bf16", "uint16_t", "bfloat16"]),
+    row(Elem::I32, Kind::Signed, 4, ["i32", "int", "int32_t", "int32"]),
+    row(Elem::U32, Kind::Unsigned, 4, ["u32", "unsigned", "uint32_t", "uint32"]),
+    row(Elem::I8, Kind::Signed, 1, ["i8", "signed char", "int8_t", "int8"]),
+    row(Elem::U8, Kind::Unsigned, 1, ["u8", "unsigned char", "uint8_t", "uint8"]),
+    row(Elem::Tf32, Kind::Float, 4, ["tf32", "float", "uint32_t", "float32"]),
+    row(Elem::E4m3, Kind::Float, 1, ["e4m3", "e4m3", "uint8_t", "float8_e4m3fn"]),
+    row(Elem::E5m2, Kind::Float, 1, ["e5m2", "e5m2", "uint8_t", "float8_e5m2"]),
+    row(Elem::I64, Kind::Signed, 8, ["i64", "long long", "int64_t", "int64"]),
+    row(Elem::U64, Kind::Unsigned, 8, ["u64", "unsigned long long", "uint64_t", "uint64"]),
+    row(Elem::I16, Kind::Signed, 2, ["i16", "short", "int16_t", "int16"]),
+    row(Elem::U16, Kind::Unsigned, 2, ["u16", "unsigned short", "uint16_t", "uint16"]),
+    // In C++ a `bool` of another byte than 0 and 1 is undefined.
+    row(Elem::Bool, Kind::Bool, 1, ["bool", "unsigned char", "uint8_t", "bool"]),
+];
+
+impl Elem {
+    #[inline]
+    fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+
+    /// The type of this name in Rust.
+    ///
+    /// ```
+    /// use tilewright_codegen::Elem;
+    /// assert_eq!(Elem::named("bf16"), Some(Elem::Bf16));
+    /// ```
+    pub fn named(name: &str) -> Option<Elem> {
+        TABLE.iter().find(|row| row.names[0] == name).map(|row| row.elem)
+    }
+
+    /// Its name in Rust.
+    pub fn name(self) -> &'static str {
+        self.row().names[0]
+    }
+
+    /// Its name in the generated source.
+    pub fn cuda(self) -> &'static str {
+        self.row().names[1]
+    }
+
+    /// Its name in C; a type that C does not have is passed as its bits.
+    pub fn c(self) -> &'static str {
+        self.row().names[2]
+    }
+
+    /// Its name in PyTorch.
+    pub fn torch(self) -> &'static str {
+        self.row().names[3]
+    }
+
+    /// Bytes of one element.
+    #[inline]
+    pub fn bytes(self) -> u32 {
+        self.row().bytes
+    }
+
+    /// The kind of its values.
+    #[inline]
+    pub fn kind(self) -> Kind {
+        self.row().kind
+    }
+
+    /// Is it a floating-point type?
+    #[inline]
+    pub fn is_float(self) -> bool {
+        self.kind() == Kind::Float
+    }
+
+    /// Is it a type of integers?
+    #[inline]
+    pub fn is_integer(self) -> bool {
+        matches!(self.kind(), Kind::Signed | Kind::Unsigned)
+    }
+
+    /// Is it an integer with a sign?
+    #[inline]
+    pub fn is_signed(self) -> bool {
+        self.kind() == Kind::Signed
+    }
+
+    /// Is it an integer of at least 32 bits, which the hardware computes with and updates atomically?
+    #[inline]
+    pub fn is_word(self) -> bool {
+        self.is_integer() && self.bytes() >= 4
+    }
+
+    /// Bits of the integers that compute with it: 8- and 16-bit integers are widened to 32.
+    #[inline]
+    pub fn working_bits(self) -> u32 {
+        self.bytes().max(4) * 8
+    }
+
+    /// All types.
+    pub fn all() -> impl Iterator<Item = Elem> {
+        TABLE.iter().map(|row| row.elem)
+    }
+
+    /// Names of all types, for messages.
+    pub fn names() -> String {
+        Elem::all().map(Elem::name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// The default accumulator type of this type.
+    pub fn accumulator(self) -> Elem {
+        match self.kind() {
+            Kind::Float if self != Elem::F64 => Elem::F32,
+            Kind::Signed | Kind::Unsigned | Kind::Bool if self.bytes() < 4 => Elem::I32,
+            _ => self,
+        }
+    }
+}
+
+impl fmt::Display for Elem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_in_enum_order() {
+        for (place, row) in TABLE.iter().enumerate() {
+            assert_eq!(row.elem as usize, place);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! Operations on scalars, and atomic updates of memory.
+
+use crate::values::elem::Elem;
+use crate::values::number::{self, Number};
+
+/// Functions of one value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Un {
+    Neg,
+    Abs,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Recip,
+    Sqrt,
+    Rsqrt,
+    Tanh,
+    Sin,
+    Cos,
+    Erf,
+    /// The number times the normal distribution at it.
+    Gelu,
+    Floor,
+    Ceil,
+    Trunc,
+    /// To the nearest integer, halves away from zero.
+    Round,
+    /// To the nearest integer, halves to the even one.
+    RoundEven,
+    /// Population count, in all bits of the type.
+    CountOnes,
+    /// Leading zeros.
+    LeadingZeros,
+    /// The number itself, in a register of its own: constraints on one register, such as being adjacent to others of a vector
+    /// store, do not constrain the other.
+    Apart,
+    Not,
+}
+
+/// Functions of two values.
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Bin {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    Rem,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    Shl,
+    Shr,
+    Pow,
+    /// The magnitude of the first with the sign of the second.
+    CopySign,
+    /// The upper half of a product of integers of 4 bytes.
+    MulHigh,
+}
+
+impl Bin {
+    /// The identity element, for operations that combine elements in any order. For minimum and maximum: the limits
+    /// of an integer type, infinities of a floating-point type.
+    pub fn identity(self, elem: Elem) -> Option<Number> {
+        let (least, most) = match elem.is_float() {
+            true => (Number::Float(f64::NEG_INFINITY), Number::Float(f64::INFINITY)),
+            false => {
+                let (least, most) = number::range(elem);
+                (Number::Int(least), Number::Int(most))
+            }
+        };
+        let of = |n: i64| if elem.is_float() { Number::Float(n as f64) } else { Number::Int(n.into()) };
+        match self {
+            Bin::Add | Bin::Or | Bin::Xor => Some(of(0)),
+            Bin::Mul => Some(of(1)),
+            Bin::Max => Some(least),
+            Bin::Min => Some(most),
+            Bin::And if elem.is_signed() => Some(of(-1)),
+            Bin::And => Some(most),
+            Bin::Sub | Bin::Div | Bin::Rem | Bin::Shl | Bin::Shr => None,
+            Bin::Pow | Bin::CopySign | Bin::MulHigh => None,
+        }
+    }
+}
+
+/// How an atomic update changes an element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Change {
+    Add,
+    Sub,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    /// Exchanges: the new value replaces the old one.
+    Exchange,
+    /// The new value replaces the old one where that is what is expected.
+    CompareExchange,
+}
+
+impl Change {
+    /// All of them, by the names that kernels use.
+    pub const ALL: [(&'static str, Change); 9] = [
+        ("add", Change::Add),
+        ("sub", Change::Sub),
+        ("min", Change::Min),
+        ("max", Change::Max),
+        ("and", Change::And),
+        ("or", Change::Or),
+        ("xor", Change::Xor),
+        ("exchange", Change::Exchange),
+        ("compare_exchange", Change::CompareExchange),
+    ];
+
+    /// The function of the old value and the given one; `None` for an exchange.
+    pub fn function(self) -> Option<Bin> {
+        Some(match self {
+            Change::Add => Bin::Add,
+            Change::Sub => Bin::Sub,
+            Change::Min => Bin::Min,
+            Change::Max => Bin::Max,
+            Change::And => Bin::And,
+            Change::Or => Bin::Or,
+            Change::Xor => Bin::Xor,
+            Change::Exchange | Change::CompareExchange => return None,
+        })
+    }
+
+    /// Does hardware support this atomic on this type?
+    pub fn changes(self, elem: Elem) -> bool {
+        let int = elem.is_word();
+        match self {
+            Change::Add | Change::Sub => {
+                int || matches!(elem, Elem::F64 | Elem::F32 | Elem::F16 | Elem::Bf16)
+            }
+            Change::Min | Change::Max => int || matches!(elem, Elem::F64 | Elem::F32),
+            Change::And | Change::Or | Change::Xor => int,
+            Change::CompareExchange => int,
+            Change::Exchange => int || elem == Elem::F32,
+        }
+    }
+}
+
+/// The memory order of an atomic update.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum MemoryOrder {
+    /// Relaxed.
+    #[default]
+    Relaxed,
+    /// Acquire: later accesses see all writes visible to the update that it reads from.
+    Acquire,
+    /// Release: earlier accesses are visible to updates that acquire it.
+    Release,
+    /// Acquire and release.
+    Both,
+}
+
+impl MemoryOrder {
+    /// All of them, by the names that kernels use.
+    pub const ALL: [(&'static str, MemoryOrder); 4] = [
+        ("relaxed", MemoryOrder::Relaxed),
+        ("acquire", MemoryOrder::Acquire),
+        ("release", MemoryOrder::Release),
+        ("acq_rel", MemoryOrder::Both),
+    ];
+
+    /// Is it an acquire?
+    pub fn acquires(self) -> bool {
+        matches!(self, MemoryOrder::Acquire | MemoryOrder::Both)
+    }
+
+    /// Is it a release?
+    pub fn releases(self) -> bool {
+        matches!(self, MemoryOrder::Release | MemoryOrder::Both)
+    }
+}
+
+/// Comparisons.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Cmp {
+    Lt,
+    Le,
+    Eq,
+    Ne,
+}
