@@ -1,24 +1,55 @@
-//! Modules of the crate depend on one another in one direction.
+//! The rooms of the crate, which are the folders of its sources, depend on one another in one direction, in the order that
+//! ARCHITECTURE.md prints; the modules of a room have no circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The modules that a source names as `crate::module`, apart from its comments and unit tests.
-fn named(source: &str) -> BTreeSet<String> {
+/// A room, and a module of it; none for what the room's own `mod.rs` has.
+type Place = (String, Option<String>);
+
+/// Paths that a source names behind `crate::`, apart from its comments and unit tests: `room::module`, as far as it goes.
+fn named(source: &str) -> Vec<Vec<String>> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
-    let code = code.lines().filter_map(|line| line.split("//").next());
-    let paths = code.flat_map(|line| line.split("crate::").skip(1));
-    // `module::…`, or `{one, two}`
-    let list =
-        |path: &str| path.strip_prefix('{').map(|list| list.split('}').next().unwrap_or_default().to_owned());
-    let each = paths.flat_map(|path| match list(path) {
-        Some(list) => list.split(',').map(|path| path.trim().to_owned()).collect(),
-        None => vec![path.to_owned()],
-    });
-    let ident =
-        |path: String| path.split(|c: char| !(c.is_alphanumeric() || c == '_')).next().map(str::to_owned);
-    each.filter_map(ident).collect()
+    let code: String = code.lines().filter_map(|line| line.split("//").next()).collect::<Vec<_>>().join("\n");
+    let mut paths = Vec::new();
+    // Macros for other crates name `$crate`, whose root re-exports what they need.
+    for path in code.replace("$crate::", "").split("crate::").skip(1) {
+        expand(path, &[], &mut paths);
+    }
+    paths
+}
+
+/// `room::{one, two::{…}}`, with lists expanded.
+fn expand(path: &str, before: &[String], to: &mut Vec<Vec<String>>) {
+    let path = path.trim_start();
+    if let Some(list) = path.strip_prefix('{') {
+        let mut depth = 0;
+        let mut begin = 0;
+        for (at, letter) in list.char_indices() {
+            match letter {
+                '{' => depth += 1,
+                ',' if depth == 0 => {
+                    expand(&list[begin..at], before, to);
+                    begin = at + 1;
+                }
+                '}' if depth == 0 => return expand(&list[begin..at], before, to),
+                '}' => depth -= 1,
+                _ => {}
+            }
+        }
+        return;
+    }
+    let end = path.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(path.len());
+    let (name, rest) = path.split_at(end);
+    if name.is_empty() {
+        return;
+    }
+    let all: Vec<String> = before.iter().cloned().chain([name.to_owned()]).collect();
+    match rest.strip_prefix("::") {
+        Some(rest) if all.len() < 2 => expand(rest, &all, to),
+        _ => to.push(all),
+    }
 }
 
 fn sources(folder: &Path, to: &mut Vec<PathBuf>) {
@@ -31,36 +62,76 @@ fn sources(folder: &Path, to: &mut Vec<PathBuf>) {
     }
 }
 
-/// Each module of the crate, with the others that it and its submodules name.
-fn graph() -> BTreeMap<String, BTreeSet<String>> {
+/// The name of a file or folder without its ending.
+fn stem(of: &Path) -> String {
+    of.file_stem().unwrap().to_str().unwrap().to_owned()
+}
+
+/// Each place of the crate, with the others that it names.
+fn graph() -> BTreeMap<Place, BTreeSet<Place>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
-    let (mut files, mut graph) = (Vec::new(), BTreeMap::<String, BTreeSet<String>>::new());
+    let mut files = Vec::new();
     sources(&root, &mut files);
-    for file in files {
-        let inner = file.strip_prefix(&root).unwrap();
-        if inner == Path::new("lib.rs") || inner.ends_with("tests.rs") {
+    let parts = |file: &PathBuf| -> Vec<String> {
+        file.strip_prefix(&root).unwrap().iter().map(|part| stem(Path::new(part))).collect()
+    };
+    let place =
+        |parts: &[String]| (parts[0].clone(), parts.get(1).filter(|module| *module != "mod").cloned());
+    let known: BTreeSet<Place> =
+        files.iter().map(&parts).filter(|of| of.len() > 1).map(|of| place(&of)).collect();
+    let mut graph = BTreeMap::<Place, BTreeSet<Place>>::new();
+    for file in files.iter().filter(|file| file.extension().is_some_and(|ending| ending == "rs")) {
+        let parts = parts(file);
+        if parts.len() < 2 || parts.last().is_some_and(|last| last == "tests") {
             continue;
         }
-        let module =
-            Path::new(inner.iter().next().unwrap()).file_stem().unwrap().to_str().unwrap().to_owned();
-        let mut named = named(&fs::read_to_string(&file).unwrap());
-        named.remove(&module);
-        graph.entry(module).or_default().append(&mut named);
+        let own = place(&parts);
+        for path in named(&fs::read_to_string(file).unwrap()) {
+            let of = (path[0].clone(), path.get(1).cloned());
+            let of = if known.contains(&of) { of } else { (path[0].clone(), None) };
+            assert!(
+                known.contains(&of),
+                "{} names `crate::{}`: name its room",
+                file.display(),
+                path.join("::")
+            );
+            if of != own {
+                graph.entry(own.clone()).or_default().insert(of);
+            }
+        }
+        graph.entry(own).or_default();
     }
     graph
 }
 
+/// The rooms in the order in which ARCHITECTURE.md prints them, the uppermost first.
+fn printed() -> Vec<String> {
+    let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md")).unwrap();
+    let rows = text.lines().skip_while(|line| !line.starts_with("| room |")).skip(2);
+    let name = |line: &str| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name.to_owned());
+    rows.map_while(name).collect()
+}
+
 #[test]
-fn modules_depend_in_one_direction() {
-    let mut graph = graph();
-    let known: BTreeSet<String> = graph.keys().cloned().collect();
-    for (module, named) in &graph {
-        let unknown: Vec<_> = named.difference(&known).collect();
-        assert!(unknown.is_empty(), "`{module}` names {unknown:?} of the crate's root: name their modules");
+fn rooms_import_downward() {
+    let printed = printed();
+    let rooms: BTreeSet<String> = graph().into_keys().map(|(room, _)| room).collect();
+    assert_eq!(rooms, printed.iter().cloned().collect(), "the table of ARCHITECTURE.md has other rooms");
+    let height = |room: &String| printed.iter().position(|of| of == room).unwrap();
+    for ((room, module), names) in graph() {
+        for (of, what) in names {
+            let upward = height(&of) < height(&room);
+            assert!(!upward, "`{room}::{module:?}` uses `{of}::{what:?}` of a room above it");
+        }
     }
+}
+
+#[test]
+fn modules_of_a_room_have_no_circles() {
+    let mut graph = graph();
     // Modules whose dependencies are all removed are removed, until none is left.
     while !graph.is_empty() {
-        let left: BTreeSet<String> = graph.keys().cloned().collect();
+        let left: BTreeSet<Place> = graph.keys().cloned().collect();
         graph.retain(|_, named| named.iter().any(|of| left.contains(of)));
         assert!(graph.len() < left.len(), "a circle of modules is among these: {graph:#?}");
     }
