@@ -59,9 +59,9 @@ pub fn sum_of_all<
     const P: usize = 264,
 >(
     x: &Tensor<T, N>,
+    y: &mut Tensor<f32, _1>,
     parts: &mut Tensor<f32, { P }>,
     arrived: &mut Tensor<i32, _1>,
-    y: &mut Tensor<f32, _1>,
 ) {
     let b = walk(P, block.x);
     let threads = layout!(L);

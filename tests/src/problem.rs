@@ -7,6 +7,7 @@ use tilewright_codegen::launch::Given;
 use tilewright_codegen::narrow::Int4;
 use tilewright_codegen::thread::Param;
 use tilewright_codegen::{Generated, with_element};
+use tilewright_layout::Symbol;
 use tilewright_layout::Value;
 
 use crate::memory;
@@ -74,6 +75,9 @@ pub struct Problem {
 /// Results that kernels add to.
 const ADDED_TO: [&str; 1] = ["bins"];
 
+/// Counts of blocks, which are 0 before a launch and behind it.
+const COUNTS: [&str; 1] = ["arrived"];
+
 /// Arguments of products after A, B and C.
 const AFTER_C: [&str; 11] = [
     "alpha",
@@ -110,8 +114,22 @@ impl Problem {
         let Some(reference) = reference(kernel) else {
             panic!("{}: say in `problem::reference` what it computes", kernel.name)
         };
+        Problem::with(kernel, setting, reference)
+    }
+
+    /// Arguments for a kernel, with the extents that it computes from others.
+    pub fn with(kernel: &Generated, setting: &Setting, reference: Reference) -> Problem {
+        let mut sizes = setting.sizes.to_vec();
+        for require in &kernel.requires {
+            let known =
+                |symbol: Symbol| sizes.iter().find(|size| size.0 == symbol.name()).map(|size| size.1 as i64);
+            if let Some((symbol, extent)) = require.computed(&known) {
+                sizes.push((symbol.name(), extent as usize));
+            }
+        }
+        let setting = Setting { sizes: &sizes, ..*setting };
         // All variants have the same arguments, and parameters begin with them.
-        Problem::new(&kernel.variants[0].program.params, setting, reference)
+        Problem::new(&kernel.variants[0].program.params, &setting, reference)
     }
 
     /// Arguments for a program's parameters.
@@ -129,7 +147,9 @@ impl Problem {
                         || (reads && setting.beta != 0.0)
                         || ADDED_TO.contains(&&*tensor.name);
                     let seed = setting.seed.wrapping_mul(31).wrapping_add(operands.len() as u64);
-                    operands.push(Operand::Tensor(if read && is_packed(param) {
+                    operands.push(Operand::Tensor(if COUNTS.contains(&&*tensor.name) {
+                        tensor.filled(|_| 0.0)
+                    } else if read && is_packed(param) {
                         let mut random = Random::new(seed);
                         tensor.filled(|_| f64::from(random.word() % 256))
                     } else if read {

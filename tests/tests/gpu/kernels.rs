@@ -91,8 +91,7 @@ fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (S
             let sizes = &[("M", m), ("N", n), ("K", k), ("L", batches)];
             let (rooms, values) = (&[room], Values::Whole);
             let setting = Setting { sizes, rooms, values, seed: 1, alpha: 0.5, beta: 2.0 };
-            let params = &kernel.variants[0].program.params;
-            (format!("{m}x{n}x{k}, {room:?}"), Problem::new(params, &setting, reference))
+            (format!("{m}x{n}x{k}, {room:?}"), Problem::with(kernel, &setting, reference))
         })
     })
 }

@@ -249,9 +249,9 @@ fn the_sum_of_all() {
         let x: Vec<f32> = (0..count).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
         let args = [
             Arg::tensor(&x, [count]),
+            Arg::output::<f32>([1]),
             Arg::output::<f32>([kernels::memory::parts(Elem::F32, count)]),
             Arg::in_out(&[0i32], [1]),
-            Arg::output::<f32>([1]),
         ];
         for outcome in every(&kernel, &args) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), [x.iter().sum::<f32>()], "{count}");

@@ -302,7 +302,7 @@ impl Task {
                 let parts = tensor(2, [self.parts()], [1]);
                 vec![one(
                     work,
-                    vec![tensor(0, [m * n], [1]), parts, tensor(3, [1], [1]), tensor(1, [1], [1])],
+                    vec![tensor(0, [m * n], [1]), tensor(1, [1], [1]), parts, tensor(3, [1], [1])],
                 )]
             }
         }
