@@ -360,8 +360,13 @@ proptest! {
             prop_assert_eq!(lost(&tile, &best), Some(0));
             prop_assert_eq!(tile.best(), best);
         } else {
-            let fewest = found.padding.excess.into_iter().chain(found.swizzle.excess).min();
-            prop_assert!(fewest.is_none() || lost(&tile, tile.best()) == fewest);
+            let padded: Composed = found.padding.layout.clone().into();
+            let both = [(found.padding.excess, padded), (found.swizzle.excess, found.swizzle.layout.clone())];
+            let fewest = both.iter().filter_map(|(excess, _)| *excess).min();
+            let (best, is_fewest) = (tile.best(), |excess: &Option<u32>| *excess == fewest);
+            prop_assert!(
+                fewest.is_none() || both.iter().any(|(excess, layout)| is_fewest(excess) && *layout == best)
+            );
         }
         let room = |layout: &Composed| layout.cosize().unwrap() - plain.cosize().unwrap();
         prop_assert_eq!(found.padding.extra, room(&found.padding.layout.clone().into()));
