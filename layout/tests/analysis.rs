@@ -360,8 +360,9 @@ proptest! {
             prop_assert_eq!(lost(&tile, &best), Some(0));
             prop_assert_eq!(tile.best(), best);
         } else {
-            let padded: Composed = found.padding.layout.clone().into();
-            let both = [(found.padding.excess, padded), (found.swizzle.excess, found.swizzle.layout.clone())];
+            let (padding, swizzle) = (&found.padding, &found.swizzle);
+            let padded: Composed = padding.layout.clone().into();
+            let both = [(padding.excess, padded), (swizzle.excess, swizzle.layout.clone())];
             let fewest = both.iter().filter_map(|(excess, _)| *excess).min();
             let (best, is_fewest) = (tile.best(), |excess: &Option<u32>| *excess == fewest);
             prop_assert!(
