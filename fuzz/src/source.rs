@@ -92,7 +92,7 @@ fn statement(of: &Stmt, depth: usize, text: &mut String) {
     let line = match &of.kind {
         StmtKind::Let { pattern: to, value } => format!("let {} = {};", pattern(to), expr(value)),
         StmtKind::Assign { target, op, value } => {
-            format!("{} {}= {};", expr(target), op.map_or("", operator), expr(value))
+            format!("{} {}= {};", expr(target), op.map_or("", Binary::sign), expr(value))
         }
         StmtKind::Expr(value) => format!("{};", expr(value)),
         StmtKind::For { pattern: of, range, body: inner } => {
@@ -177,7 +177,7 @@ pub fn expr(of: &Expr) -> String {
         ExprKind::Unary(op, inner) => {
             format!("{}{}", if *op == Unary::Neg { "-" } else { "!" }, operand(inner))
         }
-        ExprKind::Binary(op, x, y) => format!("{} {} {}", operand(x), operator(*op), operand(y)),
+        ExprKind::Binary(op, x, y) => format!("{} {} {}", operand(x), op.sign(), operand(y)),
         ExprKind::Range(from, to) => format!("{}..{}", operand(from), operand(to)),
         ExprKind::Cast(inner, to) => format!("{} as {}", operand(inner), to.text),
         ExprKind::Layout { shape, stride } => match stride {
@@ -196,27 +196,6 @@ pub fn expr(of: &Expr) -> String {
         ExprKind::If { condition, then, other } => {
             format!("if {} {{ {} }} else {{ {} }}", expr(condition), expr(then), expr(other))
         }
-    }
-}
-
-fn operator(of: Binary) -> &'static str {
-    match of {
-        Binary::Add => "+",
-        Binary::Sub => "-",
-        Binary::Mul => "*",
-        Binary::Div => "/",
-        Binary::Rem => "%",
-        Binary::Lt => "<",
-        Binary::Le => "<=",
-        Binary::Gt => ">",
-        Binary::Ge => ">=",
-        Binary::Eq => "==",
-        Binary::Ne => "!=",
-        Binary::And => "&",
-        Binary::Or => "|",
-        Binary::Xor => "^",
-        Binary::Shl => "<<",
-        Binary::Shr => ">>",
     }
 }
 

@@ -51,7 +51,7 @@ fn stmt(s: &Stmt) -> String {
         StmtKind::Let { pattern: p, value } => format!("let {} = {};", pattern(p), expr(value)),
         StmtKind::Assign { target, op: None, value } => format!("{} = {};", expr(target), expr(value)),
         StmtKind::Assign { target, op: Some(op), value } => {
-            format!("{} {}= {};", expr(target), binary(*op), expr(value))
+            format!("{} {}= {};", expr(target), op.sign(), expr(value))
         }
         StmtKind::For { pattern: p, range, body } => {
             format!("for {} in {} {}", pattern(p), expr(range), block(body))
@@ -103,7 +103,7 @@ pub(crate) fn expr(e: &Expr) -> String {
         ExprKind::Unary(op, inner) => {
             format!("({}{})", if *op == Unary::Neg { "-" } else { "!" }, expr(inner))
         }
-        ExprKind::Binary(op, left, right) => format!("({} {} {})", expr(left), binary(*op), expr(right)),
+        ExprKind::Binary(op, left, right) => format!("({} {} {})", expr(left), op.sign(), expr(right)),
         ExprKind::Range(from, to) => format!("{}..{}", expr(from), expr(to)),
         ExprKind::Cast(inner, to) => format!("({} as {})", expr(inner), to.text),
         ExprKind::Layout { shape, stride: None } => format!("layout!({})", expr(shape)),
@@ -136,25 +136,4 @@ pub(crate) fn args(args: &[Arg]) -> String {
 
 fn names(names: &[Name], between: &str) -> String {
     names.iter().map(|name| &*name.text).collect::<Vec<_>>().join(between)
-}
-
-fn binary(op: Binary) -> &'static str {
-    match op {
-        Binary::Add => "+",
-        Binary::Sub => "-",
-        Binary::Mul => "*",
-        Binary::Div => "/",
-        Binary::Rem => "%",
-        Binary::Lt => "<",
-        Binary::Le => "<=",
-        Binary::Gt => ">",
-        Binary::Ge => ">=",
-        Binary::Eq => "==",
-        Binary::Ne => "!=",
-        Binary::And => "&",
-        Binary::Or => "|",
-        Binary::Xor => "^",
-        Binary::Shl => "<<",
-        Binary::Shr => ">>",
-    }
 }

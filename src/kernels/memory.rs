@@ -175,7 +175,7 @@ pub fn pieces_of_rows(elem: Elem, rows: usize, columns: usize) -> Option<usize> 
 
 /// How many sums [`Work::Sum`] leaves on its way.
 pub fn parts(elem: Elem, count: usize) -> usize {
-    Matrix::new(Work::Sum, elem, 1, count).sum().constants[3].1
+    Matrix::new(Work::Sum, elem, 1, count).sum_blocks().1
 }
 
 /// The kernel for a matrix of this size, rows contiguous. Input and output are equally far apart from row to row.
@@ -336,12 +336,17 @@ impl Matrix {
         [("L", 512), ("V", WIDEST / self.elem.bytes() as usize)]
     }
 
-    fn sum(&self) -> Choice {
+    /// Elements of a tile of `sum_of_all`, and its blocks.
+    fn sum_blocks(&self) -> (usize, usize) {
         let (count, value) = (self.rows * self.columns, WIDEST / self.elem.bytes() as usize);
         // As many vectors for each thread as leave work for all multiprocessors, and few sums for the last block.
         let busy = |vectors: &usize| count >= 256 * value * vectors * 2 * PROCESSORS;
         let width = 256 * value * [8, 4, 2].into_iter().find(busy).unwrap_or(1);
-        let blocks = count.div_ceil(width).clamp(1, 2 * PROCESSORS);
+        (width, count.div_ceil(width).clamp(1, 2 * PROCESSORS))
+    }
+
+    fn sum(&self) -> Choice {
+        let ((width, blocks), value) = (self.sum_blocks(), WIDEST / self.elem.bytes() as usize);
         self.own("sum_of_all", &[("W", width), ("L", 256), ("V", value), ("P", blocks)])
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Each is a private word where the field has a better one, or a phrase that has to be read twice. `words.txt` has the limits.
 
+use std::collections::HashMap;
 use std::fs;
 use std::process::Command;
 
@@ -64,8 +65,10 @@ fn counted() -> Outcome<Vec<Count>> {
         }
         let Ok(text) = fs::read_to_string(root().join(name)) else { continue };
         let (code, prose) = if name.ends_with(".md") { (String::new(), text) } else { parted(&text) };
+        let prose = prose.to_lowercase();
+        let identifiers = in_identifiers(&code);
         for (count, (word, _)) in all.iter_mut().zip(INSTEAD) {
-            count.identifiers += in_identifiers(&code, word);
+            count.identifiers += identifiers.get(*word).copied().unwrap_or_default();
             count.prose += in_prose(&prose, word);
         }
     }
@@ -125,29 +128,28 @@ fn token(rest: &str, first: char) -> (usize, bool) {
     }
 }
 
-/// Occurrences as a part of a name, in `snake_case` and `CamelCase`; phrases have none.
-fn in_identifiers(code: &str, word: &str) -> usize {
-    let mut count = 0;
+/// How often each word is a part of a name, in `snake_case` and `CamelCase`.
+fn in_identifiers(code: &str) -> HashMap<String, usize> {
+    let mut counts = HashMap::new();
     for name in code.split(|letter: char| !(letter.is_alphanumeric() || letter == '_')) {
-        for part in name.split('_') {
+        for part in name.split('_').filter(|part| !part.is_empty()) {
             let mut begin = 0;
             for (at, letter) in part.char_indices().skip(1).chain([(part.len(), 'A')]) {
                 if letter.is_uppercase() {
-                    count += usize::from(part[begin..at].eq_ignore_ascii_case(word));
+                    *counts.entry(part[begin..at].to_lowercase()).or_default() += 1;
                     begin = at;
                 }
             }
         }
     }
-    count
+    counts
 }
 
-/// Occurrences as whole words.
+/// Occurrences as whole words, in lower case.
 fn in_prose(prose: &str, word: &str) -> usize {
     let letters = |letter: char| letter.is_alphanumeric() || letter == '_';
-    let lower = prose.to_lowercase();
-    let whole = |at: usize| !lower[..at].ends_with(letters) && !lower[at + word.len()..].starts_with(letters);
-    lower.match_indices(word).filter(|(at, _)| whole(*at)).count()
+    let whole = |at: usize| !prose[..at].ends_with(letters) && !prose[at + word.len()..].starts_with(letters);
+    prose.match_indices(word).filter(|(at, _)| whole(*at)).count()
 }
 
 /// The limits, in the order of [`INSTEAD`].
@@ -201,7 +203,10 @@ mod tests {
     #[track_caller]
     fn check_counts(source: &str, word: &str, identifiers: usize, prose: usize) {
         let (code, text) = parted(source);
-        let counted = Count { identifiers: in_identifiers(&code, word), prose: in_prose(&text, word) };
+        let counted = Count {
+            identifiers: in_identifiers(&code).get(word).copied().unwrap_or_default(),
+            prose: in_prose(&text.to_lowercase(), word),
+        };
         assert_eq!(counted, Count { identifiers, prose }, "{source}");
     }
 

@@ -404,6 +404,30 @@ wire! {
     }
 }
 
+impl Binary {
+    /// The operator as it is written.
+    pub fn sign(self) -> &'static str {
+        match self {
+            Binary::Add => "+",
+            Binary::Sub => "-",
+            Binary::Mul => "*",
+            Binary::Div => "/",
+            Binary::Rem => "%",
+            Binary::Lt => "<",
+            Binary::Le => "<=",
+            Binary::Gt => ">",
+            Binary::Ge => ">=",
+            Binary::Eq => "==",
+            Binary::Ne => "!=",
+            Binary::And => "&",
+            Binary::Or => "|",
+            Binary::Xor => "^",
+            Binary::Shl => "<<",
+            Binary::Shr => ">>",
+        }
+    }
+}
+
 /// A chain of operators, `a + b * c - d`, is a left-leaning tree whose nesting depth is its length. It is
 /// taken apart here, so that nothing recurses on its length.
 impl Expr {

@@ -4,7 +4,6 @@
 use tilewright_layout::Tuple;
 
 use super::Evaluator;
-use super::operators::sign;
 use super::value::Value;
 use crate::source::ast::{Binary, Span, Unary};
 use crate::source::problem::Problem;
@@ -354,7 +353,7 @@ impl Evaluator {
     /// Complains of divisors that may not be positive, where they are written.
     pub(super) fn check_divisors(&mut self) {
         for (by, op, span) in std::mem::take(&mut self.divisors) {
-            if let Err(problem) = verify::divisor(self.builder.program(), sign(op), &by) {
+            if let Err(problem) = verify::divisor(self.builder.program(), op.sign(), &by) {
                 self.complain(span, problem);
             }
         }

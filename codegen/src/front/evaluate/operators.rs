@@ -230,7 +230,7 @@ pub(super) fn arithmetic(op: Binary, x: Scalar, y: Scalar) -> Result<Scalar, Pro
         }
         _ => y,
     };
-    let ([x, y], _) = typing::agree(sign(op), [x, y])?;
+    let ([x, y], _) = typing::agree(op.sign(), [x, y])?;
     match op {
         Binary::Add => typing::bin(Bin::Add, x, y).map(contracted),
         Binary::Sub => typing::bin(Bin::Sub, x, y),
@@ -263,26 +263,4 @@ fn contracted(sum: Scalar) -> Scalar {
         other => other,
     };
     Scalar { expr, ty: sum.ty }
-}
-
-/// An operator as it is written.
-pub(super) fn sign(op: Binary) -> &'static str {
-    match op {
-        Binary::Add => "+",
-        Binary::Sub => "-",
-        Binary::Mul => "*",
-        Binary::Div => "/",
-        Binary::Rem => "%",
-        Binary::Lt => "<",
-        Binary::Le => "<=",
-        Binary::Gt => ">",
-        Binary::Ge => ">=",
-        Binary::Eq => "==",
-        Binary::Ne => "!=",
-        Binary::And => "&",
-        Binary::Or => "|",
-        Binary::Xor => "^",
-        Binary::Shl => "<<",
-        Binary::Shr => ">>",
-    }
 }
