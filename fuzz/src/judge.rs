@@ -258,7 +258,9 @@ impl Right {
                 Err(Error::Refused(why)) if variant + 1 == self.kernel.variants.len() && !ran => {
                     self.without_loops(&case, &wanted, &args, &options, &why.to_string())
                 }
-                Err(Error::Refused(why)) if why.to_string().contains("the kernel asserts") => {
+                Err(Error::Refused(why))
+                    if self.is_whole && why.to_string().contains("the kernel asserts") =>
+                {
                     Some(format!("a launch is refused, and all assertions hold: {why}"))
                 }
                 Err(Error::Refused(_)) => None,

@@ -36,10 +36,11 @@ pub fn value(elem: Elem, bits: u64) -> f64 {
     }
 }
 
-/// All bits of an element set: NaN for a float, and a conspicuous integer.
+/// All bits of an element set: NaN for a float, a conspicuous integer, and true.
 pub fn poison(elem: Elem) -> u64 {
     let all = u64::MAX >> (64 - 8 * elem.bytes());
     match elem {
+        Elem::Bool => 1,
         // The bits after its mantissa are always zero.
         Elem::Tf32 => u64::from(tf32::from_bits(all as u32).to_bits()),
         _ => all,

@@ -76,12 +76,17 @@ impl Memory {
         }
     }
 
+    /// Has a tensor elements? One that only stands for coordinates has none.
+    pub(super) fn has_elements(&self, rank: usize, tensor: Id) -> bool {
+        self.buffers.contains_key(&tensor) || self.tables.contains_key(&(rank, tensor))
+    }
+
     /// The element at an offset, by its coordinates in the order of the leftmost mode; `None` if it is
-    /// uninitialised.
+    /// uninitialised, or the tensor has no elements.
     pub(super) fn read(&self, rank: usize, tensor: Id, at: usize) -> Option<Cell> {
         match self.buffers.get(&tensor) {
             Some(buffer) => buffer.all[buffer.place(at)].map(Cell::of),
-            None => self.tables[&(rank, tensor)][at],
+            None => *self.tables.get(&(rank, tensor))?.get(at)?,
         }
     }
 

@@ -156,8 +156,9 @@ impl Cluster<'_> {
                     (Operands::none(&step.at, thread), Beyond::No, Vec::new());
                 for (n, (shown, first)) in ins.iter().zip(&firsts).enumerate() {
                     let cell = self.read(shown, first, &at, Num::exact(0.0))?;
-                    let used = value.reads(n as u8);
-                    if cell.is_none() && (used || !registers(shown.view)) {
+                    let (used, of) = (value.reads(n as u8), shown.view);
+                    let unwritten = !registers(of) && self.memory.has_elements(first.rank, of.tensor);
+                    if cell.is_none() && (used || unwritten) {
                         return Err(Undefined(format!("`{}` is read before it is written", shown.view.name)));
                     }
                     outside.push(cell.is_some_and(|cell| cell.beyond == Beyond::Yes));

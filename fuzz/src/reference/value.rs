@@ -1,7 +1,7 @@
 //! Functions of elements.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::thread::Bin;
+use tilewright_codegen::thread::{Bin, Un};
 use tilewright_codegen::tile::Expr;
 
 use super::order::Setting;
@@ -55,6 +55,9 @@ impl Cluster<'_> {
                 Num::integer(coordinates[usize::from(*mode)], Elem::I32)
             }
             Expr::Index(at) => Num::integer(self.affine(at, given.at, given.thread)?, Elem::I32),
+            Expr::Un(Un::Not, x) if self.own_type(x, given).is_none() => {
+                Num::pick(self.condition(x, given)?, Num::exact(0.0), Num::exact(1.0))
+            }
             Expr::Un(f, x) => Num::un(*f, inner(x)?, elem),
             Expr::Bin(f, x, y) => Num::bin(*f, inner(x)?, inner(y)?, elem),
             Expr::Fma(x) => Num::fma(inner(&x[0])?, inner(&x[1])?, inner(&x[2])?, elem),

@@ -22,6 +22,7 @@ mod overflow;
 mod packed;
 mod pipelined;
 mod reductions;
+mod reference;
 mod rows;
 mod scalars;
 mod scans;
