@@ -167,7 +167,7 @@ impl Case {
     /// Buffers for the reference interpreter.
     pub fn buffers(&self) -> Vec<Buffer> {
         let one = |tensor: &Tensor| Buffer {
-            all: tensor.all.iter().map(|value| value.map(Num::exact)).collect(),
+            all: tensor.all.iter().map(|value| value.map(|value| tensor.num(value))).collect(),
             offset: tensor.offset,
             extents: tensor.extents.clone(),
             strides: tensor.strides.clone(),
@@ -385,6 +385,11 @@ impl Tensor {
         self.all.iter().map(bits).collect()
     }
 
+    /// The element that a value is stored as.
+    fn num(&self, value: f64) -> Num {
+        Num::of_bits(self.elem, number::bits(self.elem, value))
+    }
+
     fn arg(&self) -> Arg {
         fn of<T: Element>(tensor: &Tensor) -> Arg {
             let data: Vec<T> = tensor.bits().into_iter().map(T::from_raw).collect();
@@ -407,26 +412,20 @@ impl Tensor {
         let before = self.bits();
         for (place, (&got, known)) in got.iter().zip(&wanted.all).enumerate() {
             match known {
-                Some(num) => {
-                    let value = number::value(self.elem, got);
-                    if !num.admits(value) {
-                        let at = self.coordinates(wanted, place);
-                        let bound = match num.is_exact() {
-                            true => String::new(),
-                            false => format!(" up to {:.1e}", num.error),
-                        };
-                        let right = num.value;
-                        return Some(format!(
-                            "`{}` at {at:?} is {value}, and {right} is right{bound}",
-                            self.name
-                        ));
-                    }
+                Some(num) if !num.admits(self.elem, got) => {
+                    let value = Num::of_bits(self.elem, got);
+                    let at = self.coordinates(wanted, place);
+                    let bound = match num.is_exact() {
+                        true => String::new(),
+                        false => format!(" up to {:.1e}", num.error),
+                    };
+                    return Some(format!("`{}` at {at:?} is {value}, and {num} is right{bound}", self.name));
                 }
                 None if got != before[place] => {
                     let at = place as i64 - self.offset as i64;
                     return Some(format!("`{}` was written out of bounds, at offset {at}", self.name));
                 }
-                None => {}
+                Some(_) | None => {}
             }
         }
         None

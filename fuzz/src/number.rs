@@ -63,12 +63,27 @@ pub fn range(elem: Elem) -> (f64, f64) {
     }
 }
 
+/// The least and the greatest value of an integer type, exactly.
+pub fn integers(elem: Elem) -> (i128, i128) {
+    match (elem, range(elem)) {
+        (Elem::I64, _) => (i64::MIN.into(), i64::MAX.into()),
+        (Elem::U64, _) => (0, u64::MAX.into()),
+        (_, (least, most)) => (least as i128, most as i128),
+    }
+}
+
+/// The value of an integer type that has the low bits of an integer.
+pub fn wrapped(n: i128, elem: Elem) -> i128 {
+    let (least, most) = integers(elem);
+    (n - least).rem_euclid(most - least + 1) + least
+}
+
 /// Does a type represent exactly this number?
 pub fn holds(elem: Elem, x: f64) -> bool {
     match elem {
         _ if x.is_nan() => false,
         _ if elem.is_float() => value(elem, bits(elem, x)) == x,
-        _ => x.fract() == 0.0 && (range(elem).0..=range(elem).1).contains(&x),
+        _ => x.fract() == 0.0 && (integers(elem).0..=integers(elem).1).contains(&(x as i128)),
     }
 }
 

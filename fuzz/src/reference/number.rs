@@ -1,27 +1,83 @@
 //! Numbers with error bounds, and arithmetic of element types on them.
 
+use std::cmp::Ordering;
+use std::fmt;
+
 use tilewright_codegen::Elem;
 use tilewright_codegen::thread::{Bin, Cmp, Un};
 
-use crate::number::{holds, range, roundoff, whole};
+use tilewright_codegen::number::Number;
+
+use crate::number::{self, holds, roundoff, whole};
 
 /// A number, and a bound on the error of a kernel's result: 0 where it must be exact, infinity where it is
 /// unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Num {
-    /// The value.
+    /// The value, or the nearest number of the host.
     pub value: f64,
+    /// What an integer of 64 bits has more than that.
+    rest: f64,
     /// The error bound.
     pub error: f64,
 }
 
+impl fmt::Display for Num {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.int() {
+            Some(n) => n.fmt(f),
+            None => self.value.fmt(f),
+        }
+    }
+}
+
 impl Num {
     /// An unknown value.
-    pub const UNKNOWN: Num = Num { value: 0.0, error: f64::INFINITY };
+    pub const UNKNOWN: Num = Num::near(0.0, f64::INFINITY);
 
     /// An exact value.
     pub fn exact(value: f64) -> Num {
-        Num { value, error: 0.0 }
+        Num::near(value, 0.0)
+    }
+
+    /// A value with an error bound.
+    pub const fn near(value: f64, error: f64) -> Num {
+        Num { value, rest: 0.0, error }
+    }
+
+    /// An integer of at most 64 bits.
+    pub fn whole(n: i128) -> Num {
+        let value = n as f64;
+        Num { value, rest: (n - value as i128) as f64, error: 0.0 }
+    }
+
+    /// An element by its bits.
+    pub fn of_bits(elem: Elem, bits: u64) -> Num {
+        match elem {
+            Elem::I64 => Num::whole(bits.cast_signed().into()),
+            Elem::U64 => Num::whole(bits.into()),
+            _ => Num::exact(number::value(elem, bits)),
+        }
+    }
+
+    /// The integer that it is, if it is exact.
+    pub fn int(self) -> Option<i128> {
+        let is_integer = self.is_exact() && self.value.fract() == 0.0 && self.value.abs() < 1e30;
+        is_integer.then(|| self.value as i128 + self.rest as i128)
+    }
+
+    /// The least and the greatest value of a type, infinities of floats.
+    pub fn range(elem: Elem) -> (Num, Num) {
+        let (least, most) = number::integers(elem);
+        match elem.is_float() {
+            true => (Num::exact(f64::NEG_INFINITY), Num::exact(f64::INFINITY)),
+            false => (Num::whole(least), Num::whole(most)),
+        }
+    }
+
+    /// The integer of a type that has its low bits.
+    fn wrapped(n: i128, elem: Elem) -> Num {
+        Num::whole(number::wrapped(n, elem))
     }
 
     /// Is it exact?
@@ -35,8 +91,13 @@ impl Num {
     }
 
     /// Is a kernel's result within the bound?
-    pub fn admits(self, got: f64) -> bool {
-        self.is_unknown() || got == self.value || (got - self.value).abs() <= self.error
+    pub fn admits(self, elem: Elem, bits: u64) -> bool {
+        let got = Num::of_bits(elem, bits);
+        match (self.int(), got.int()) {
+            _ if self.is_unknown() => true,
+            (Some(right), Some(got)) => right == got,
+            _ => got.value == self.value || (got.value - self.value).abs() <= self.error,
+        }
     }
 
     /// As a result of one operation of a type. `rounded`: the value is not exact by itself.
@@ -44,14 +105,16 @@ impl Num {
         if self.is_unknown() {
             return Num::UNKNOWN;
         }
-        if self.is_exact() && !rounded && holds(elem, self.value) {
-            return self;
-        }
         if !elem.is_float() {
-            return match self.is_exact() && self.value.fract() == 0.0 && self.value.abs() < WHOLE {
-                true => Num::exact(wrapped(self.value as i128, elem)),
-                false => Num::UNKNOWN,
+            return match self.int() {
+                Some(n) if !rounded => Num::wrapped(n, elem),
+                _ => Num::UNKNOWN,
             };
+        }
+        // An integer is rounded to the nearest number of the host.
+        let exact = self.is_exact() && !rounded && (self.rest == 0.0 || elem == Elem::F64);
+        if exact && holds(elem, self.value) {
+            return Num::exact(self.value);
         }
         let size = self.value.abs() + self.error;
         let most = match elem {
@@ -63,22 +126,25 @@ impl Num {
             return Num::UNKNOWN;
         }
         let least = if elem == Elem::F16 { 2f64.powi(-24) } else { 1e-40 };
-        Num { value: self.value, error: (self.error + 2.0 * roundoff(elem) * size + least) * 1.0001 }
+        Num::near(self.value, (self.error + 2.0 * roundoff(elem) * size + least) * 1.0001)
     }
 
     /// A literal of a type.
-    pub fn literal(x: f64, elem: Elem) -> Num {
-        match elem {
-            Elem::F64 => Num::exact(x),
-            _ if holds(elem, x) => Num::exact(x),
-            _ => Num::exact(x).fit(elem, false),
+    pub fn literal(x: Number, elem: Elem) -> Num {
+        match (x, elem.is_float()) {
+            (Number::Int(n), false) => Num::whole(n).as_literal(elem),
+            _ => Num::exact(x.to_f64()).as_literal(elem),
         }
     }
 
-    /// An integer of any size, as an element.
+    /// A number without a type as a literal of one.
+    pub fn as_literal(self, elem: Elem) -> Num {
+        if elem == Elem::F64 { Num::exact(self.value) } else { self.fit(elem, false) }
+    }
+
+    /// A coordinate, or another integer of the kernel, as an element.
     pub fn integer(n: i128, elem: Elem) -> Num {
-        let x = n as f64;
-        if x as i128 == n && x.abs() < 9e15 { Num::exact(x).fit(elem, false) } else { Num::UNKNOWN }
+        if n.unsigned_abs() < 9_000_000_000_000_000 { Num::whole(n).fit(elem, false) } else { Num::UNKNOWN }
     }
 
     /// Converted to a type.
@@ -86,16 +152,16 @@ impl Num {
         if from == to || self.is_unknown() {
             return self;
         }
-        let (lo, hi) = range(to);
+        let (lo, hi) = number::integers(to);
         match (from.is_float(), to.is_float()) {
             (_, true) => self.fit(to, false),
             (true, false) => {
-                let end = |x: f64| x.trunc().clamp(lo, hi);
+                let end = |x: f64| (x.trunc() as i128).clamp(lo, hi);
                 let (low, high) = (end(self.value - self.error), end(self.value + self.error));
-                if low == high { Num::exact(low) } else { Num::UNKNOWN }
+                if low == high { Num::whole(low) } else { Num::UNKNOWN }
             }
             // The low bits.
-            (false, false) => Num::exact(wrapped(self.value as i128, to)),
+            (false, false) => self.int().map_or(Num::UNKNOWN, |n| Num::wrapped(n, to)),
         }
     }
 
@@ -105,13 +171,20 @@ impl Num {
             return Num::UNKNOWN;
         }
         match f {
+            Un::Neg | Un::Abs | Un::Not if !elem.is_float() => match (f, x.int()) {
+                (Un::Neg, Some(n)) => Num::wrapped(-n, elem),
+                (Un::Abs, Some(n)) => Num::wrapped(n.abs(), elem),
+                (_, Some(n)) => Num::wrapped(!n, elem),
+                _ => Num::UNKNOWN,
+            },
             Un::Neg => Num { value: -x.value, ..x }.fit(elem, false),
             Un::Abs => Num { value: x.value.abs(), ..x }.fit(elem, false),
             Un::Apart => x,
             Un::Not => Num::UNKNOWN,
             Un::CountOnes | Un::LeadingZeros if x.is_exact() => {
                 let width = 8 * elem.bytes();
-                let bits = x.value as i64 as u64 & (u64::MAX >> (64 - width));
+                let Some(n) = x.int() else { return Num::UNKNOWN };
+                let bits = n as u64 & (u64::MAX >> (64 - width));
                 let leading = (0..width).take_while(|n| bits >> (width - 1 - n) & 1 == 0).count();
                 let ones = (0..width).filter(|n| bits >> n & 1 == 1).count();
                 Num::exact(if f == Un::CountOnes { ones } else { leading } as f64)
@@ -159,15 +232,18 @@ impl Num {
         let spread = slope.map_or(ends, |slope| slope * x.error);
         // Error bounds of a device's functions.
         let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };
-        Num { value, error: spread + own * (value.abs() + f64::from(u8::from(slope.is_some()))) + 1e-30 }
-            .fit(elem, true)
+        let own = own * (value.abs() + f64::from(u8::from(slope.is_some())));
+        Num::near(value, spread + own + 1e-30).fit(elem, true)
     }
 
-    /// The bits of an element of 4 bytes as another type of 4 bytes.
+    /// The bits of an element as another type of the same size.
     pub fn bits(self, from: Elem, to: Elem) -> Num {
         match self.is_exact() && !(from.is_float() && self.value == 0.0) {
             true if from == to => self,
-            true => Num::exact(crate::number::value(to, crate::number::bits(from, self.value))),
+            true if from.is_float() => Num::of_bits(to, number::bits(from, self.value)),
+            true => self
+                .int()
+                .map_or(Num::UNKNOWN, |n| Num::of_bits(to, n as u64 & u64::MAX >> (64 - 8 * from.bytes()))),
             // The sign of a zero is unknown.
             false => Num::UNKNOWN,
         }
@@ -195,18 +271,10 @@ impl Num {
             };
             return if value.is_nan() { Num::UNKNOWN } else { Num::exact(value) };
         }
-        // Integers wrap around.
-        if !elem.is_float() && x.is_exact() && y.is_exact() {
-            let (n, m) = (a as i128, b as i128);
-            let whole = match f {
-                Bin::Add => Some(n + m),
-                Bin::Sub => Some(n - m),
-                Bin::Mul => Some(n * m),
-                _ => None,
-            };
-            if let Some(whole) = whole {
-                return Num::exact(wrapped(whole, elem));
-            }
+        if !elem.is_float()
+            && let (Some(n), Some(m)) = (x.int(), y.int())
+        {
+            return integers(f, n, m, elem).map_or(Num::UNKNOWN, |n| Num::wrapped(n, elem));
         }
         let sum = |b: f64| {
             let value = a + b;
@@ -214,7 +282,7 @@ impl Num {
             let back = value - a;
             let lost = (a - (value - back)) + (b - back);
             let rounded = lost != 0.0 && value.is_finite();
-            Num { value, error: x.error + y.error + lost.abs().min(value.abs()) }.fit(elem, rounded)
+            Num::near(value, x.error + y.error + lost.abs().min(value.abs())).fit(elem, rounded)
         };
         match f {
             Bin::Add => sum(b),
@@ -223,7 +291,7 @@ impl Num {
                 let value = a * b;
                 let rounded = value.is_finite() && a.mul_add(b, -value) != 0.0;
                 let error = x.error * b.abs() + y.error * a.abs() + x.error * y.error;
-                Num { value, error }.fit(elem, rounded)
+                Num::near(value, error).fit(elem, rounded)
             }
             Bin::Min | Bin::Max => {
                 let value = if f == Bin::Min { a.min(b) } else { a.max(b) };
@@ -233,15 +301,15 @@ impl Num {
                     (true, false) => y.error,
                     _ => x.error.max(y.error),
                 };
-                Num { value, error }
+                Num::near(value, error)
             }
-            Bin::CopySign if b.abs() > y.error => Num { value: a.abs().copysign(b), error: x.error },
+            Bin::CopySign if b.abs() > y.error => Num::near(a.abs().copysign(b), x.error),
             // Of either sign.
-            Bin::CopySign => Num { value: 0.0, error: a.abs() + x.error },
+            Bin::CopySign => Num::near(0.0, a.abs() + x.error),
             Bin::Pow if x.is_exact() && y.is_exact() && a > 0.0 => {
                 let value = a.powf(b);
                 let own = if elem == Elem::F64 { 1e-12 } else { 4e-6 };
-                Num { value, error: own * value + 1e-30 }.fit(elem, true)
+                Num::near(value, own * value + 1e-30).fit(elem, true)
             }
             Bin::Div if elem.is_float() => {
                 if b.abs() <= 2.0 * y.error || b == 0.0 {
@@ -250,11 +318,9 @@ impl Num {
                 let value = a / b;
                 let rounded = value.is_finite() && value.mul_add(b, -a) != 0.0;
                 let error = (x.error + value.abs() * y.error) / (b.abs() - y.error);
-                Num { value, error }.fit(elem, rounded)
+                Num::near(value, error).fit(elem, rounded)
             }
-            _ if elem.is_float() || !x.is_exact() || !y.is_exact() => Num::UNKNOWN,
-            _ => integers(f, a as i64, b as i64)
-                .map_or(Num::UNKNOWN, |n| Num::exact(n as f64).fit(elem, false)),
+            _ => Num::UNKNOWN,
         }
     }
 
@@ -262,7 +328,8 @@ impl Num {
     pub fn fma(x: Num, y: Num, z: Num, elem: Elem) -> Num {
         // Where all is exact, one rounding and two are the same; otherwise the error bounds cover the
         // difference.
-        Num::bin(Bin::Add, Num::bin(Bin::Mul, x, y, Elem::F64), z, elem)
+        let of_product = if elem.is_float() { Elem::F64 } else { elem };
+        Num::bin(Bin::Add, Num::bin(Bin::Mul, x, y, of_product), z, elem)
     }
 
     /// A comparison.
@@ -271,12 +338,15 @@ impl Num {
         if x.is_unknown() || y.is_unknown() || !(apart || (x.is_exact() && y.is_exact())) {
             return Num::UNKNOWN;
         }
-        let (x, y) = (x.value, y.value);
+        let order = match (x.int(), y.int()) {
+            (Some(x), Some(y)) => Some(x.cmp(&y)),
+            _ => x.value.partial_cmp(&y.value),
+        };
         let holds = match how {
-            Cmp::Lt => x < y,
-            Cmp::Le => x <= y,
-            Cmp::Eq => x == y,
-            Cmp::Ne => x != y,
+            Cmp::Lt => order == Some(Ordering::Less),
+            Cmp::Le => order.is_some_and(Ordering::is_le),
+            Cmp::Eq => order == Some(Ordering::Equal),
+            Cmp::Ne => order != Some(Ordering::Equal),
         };
         Num::exact(f64::from(u8::from(holds)))
     }
@@ -298,19 +368,19 @@ impl Num {
             return Num::UNKNOWN;
         }
         match with {
+            _ if !elem.is_float() => rest.iter().fold(first, |known, x| Num::bin(with, known, *x, elem)),
             Bin::Add => {
                 let value: f64 = all.iter().map(|x| x.value).sum();
                 let size: f64 = all.iter().map(|x| x.value.abs() + x.error).sum();
                 let error: f64 = all.iter().map(|x| x.error).sum();
                 let whole_numbers = all.iter().all(|x| x.is_exact() && x.value.fract() == 0.0);
-                match elem.is_float() {
-                    true if whole_numbers && size <= whole(elem) => Num::exact(value),
-                    true if size.is_infinite() => Num::UNKNOWN,
-                    true => {
+                match whole_numbers && size <= whole(elem) {
+                    true => Num::exact(value),
+                    false if size.is_infinite() => Num::UNKNOWN,
+                    false => {
                         let steps = all.len() as f64 + 1.0;
-                        Num { value, error: error + steps * roundoff(elem) * size }.fit(elem, true)
+                        Num::near(value, error + steps * roundoff(elem) * size).fit(elem, true)
                     }
-                    false => Num::exact(value).fit(elem, false),
                 }
             }
             Bin::Mul => {
@@ -323,15 +393,6 @@ impl Num {
             _ => rest.iter().fold(first, |known, x| Num::bin(with, known, *x, elem)),
         }
     }
-}
-
-/// Integers up to this one are numbers of the host.
-const WHOLE: f64 = 9_007_199_254_740_992.0;
-
-/// The element that has the low bits of an integer.
-fn wrapped(n: i128, elem: Elem) -> f64 {
-    let (least, most) = (range(elem).0 as i128, range(elem).1 as i128);
-    ((n - least).rem_euclid(most - least + 1) + least) as f64
 }
 
 /// The integer that a function rounds to.
@@ -358,16 +419,25 @@ fn erf(x: f64) -> f64 {
     sign * std::f64::consts::FRAC_2_SQRT_PI * width / 3.0 * (0..=STEPS).map(weighed).sum::<f64>()
 }
 
-fn integers(f: Bin, a: i64, b: i64) -> Option<i64> {
+/// A function of integers, which wraps around to its type.
+fn integers(f: Bin, a: i128, b: i128, elem: Elem) -> Option<i128> {
+    let wide = if elem.bytes() == 8 { 64 } else { 32 };
     match f {
+        Bin::Add => Some(a + b),
+        Bin::Sub => Some(a - b),
+        Bin::Mul => Some(a.wrapping_mul(b)),
+        Bin::Min => Some(a.min(b)),
+        Bin::Max => Some(a.max(b)),
         Bin::Div => a.checked_div(b),
         Bin::Rem => a.checked_rem(b),
         Bin::And => Some(a & b),
         Bin::Or => Some(a | b),
         Bin::Xor => Some(a ^ b),
-        Bin::Shl if (0..32).contains(&b) => a.checked_mul(1 << b),
-        Bin::Shr if (0..32).contains(&b) => Some(a >> b),
-        Bin::MulHigh => Some(((i128::from(a) * i128::from(b)) >> 32) as i64),
+        Bin::Shl if (0..wide).contains(&b) => Some(a.wrapping_shl(b as u32)),
+        Bin::Shr if (0..wide).contains(&b) => Some(a >> b),
+        // Products of two integers without a sign fill 128 bits.
+        Bin::MulHigh if a >= 0 && b >= 0 => Some(((a as u128 * b as u128) >> wide) as i128),
+        Bin::MulHigh => Some((a * b) >> wide),
         _ => None,
     }
 }
@@ -379,8 +449,12 @@ mod tests {
     #[test]
     fn bounds_hold_what_types_round() {
         let third = Num::bin(Bin::Div, Num::exact(1.0), Num::exact(3.0), Elem::F32);
-        assert!(!third.is_exact() && third.admits(f64::from(1.0f32 / 3.0)) && !third.admits(0.3334));
-        assert!(Num::exact(300.0).cast(Elem::I32, Elem::U8).admits(44.0));
+        assert!(
+            !third.is_exact()
+                && third.admits(Elem::F32, u64::from((1.0f32 / 3.0).to_bits()))
+                && !third.admits(Elem::F32, u64::from(0.3334f32.to_bits()))
+        );
+        assert!(Num::exact(300.0).cast(Elem::I32, Elem::U8).admits(Elem::U8, 44));
         assert_eq!(Num::exact(-2.7).cast(Elem::F32, Elem::I8), Num::exact(-2.0));
         assert_eq!(Num::exact(200.0).cast(Elem::I32, Elem::I8), Num::exact(-56.0));
         assert_eq!(Num::bin(Bin::Add, Num::exact(127.0), Num::exact(1.0), Elem::I8), Num::exact(-128.0));

@@ -23,7 +23,7 @@ impl Cluster<'_> {
             Op::Gemm { a, b, acc, how: Multiply::Atom(row), from_zero: false, .. } => {
                 self.gemm_by(step, row, a, b, acc)?
             }
-            Op::Copy { from, to, fill, .. } => self.copy(step, from, to, fill.to_f64())?,
+            Op::Copy { from, to, fill, .. } => self.copy(step, from, to, *fill)?,
             Op::Take { .. } => {
                 return Err(Undefined("an integer is read where its order is unknown".into()));
             }
@@ -74,9 +74,11 @@ impl Cluster<'_> {
             let cell = self.written(&shown, &begin, &at, Num::exact(-1.0))?;
             let to = if elem.is_float() { Elem::I32 } else { elem };
             let num = cell.num.cast(elem, to);
-            match num.is_exact() {
-                true => Ok((thread, num.value as i128)),
-                false => Err(Undefined("an integer that is read is unknown".into())),
+            match num.int() {
+                // Coordinates have 32 bits: wider integers are clamped.
+                Some(n) if elem.bytes() == 8 => Ok((thread, n.clamp(i32::MIN.into(), i32::MAX.into()))),
+                Some(n) => Ok((thread, n)),
+                None => Err(Undefined("an integer that is read is unknown".into())),
             }
         };
         self.threads(step).into_iter().map(one).collect()
@@ -121,7 +123,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    fn copy(&self, step: &Step<'_>, from: &View, to: &View, fill: f64) -> Result<Writes> {
+    fn copy(&self, step: &Step<'_>, from: &View, to: &View, fill: Number) -> Result<Writes> {
         let (source, target) = (self.elem(from), self.elem(to));
         let (from, to) = (self.show(from)?, self.show(to)?);
         let fill = Num::literal(fill, source);
@@ -186,7 +188,7 @@ impl Cluster<'_> {
         let fills =
             [(fills[0], x), (fills[1], y)].map(|(fill, own)| Num::exact(Number::from(fill).value(own)));
         // Products of sums are exact: they are added without rounding.
-        let of_products = if with == Semiring::SUMS { Elem::F64 } else { elem };
+        let of_products = if with == Semiring::SUMS && elem.is_float() { Elem::F64 } else { elem };
         let mut writes = Writes::new();
         for thread in self.threads(step) {
             let firsts = [&a, &b, &acc].map(|shown| self.begin(shown, &step.at, thread));
@@ -237,7 +239,7 @@ impl Cluster<'_> {
                 let cell = self.written(&from, &first, &at, Num::UNKNOWN)?;
                 let (terms, _) = &mut sums[place as usize];
                 let num = cell.num.cast(source, target);
-                let same = num == Num::exact(identity(with, target));
+                let same = num == identity(with, target);
                 match cell.beyond {
                     Beyond::No => {
                         counted[place as usize].0 = true;
@@ -303,7 +305,7 @@ impl Cluster<'_> {
                 .collect()
         };
         let identity: Vec<Num> =
-            nothing.iter().zip(&elems).map(|(n, elem)| Num::literal(n.to_f64(), *elem)).collect();
+            nothing.iter().zip(&elems).map(|(n, elem)| Num::literal(*n, *elem)).collect();
         // For each thread and each element of the target the tuples in bounds.
         let mut all: Vec<Vec<Vec<Vec<Num>>>> = Vec::new();
         for &thread in &threads {

@@ -42,7 +42,7 @@ impl Cluster<'_> {
                 let (_, num, _) = &given.ins[usize::from(*n)];
                 num.ok_or_else(|| Undefined("an element is read before it is written".into()))?
             }
-            Expr::Lit(x) => Num::literal(x.to_f64(), elem),
+            Expr::Lit(x) => Num::literal(*x, elem),
             Expr::Scalar(id) => Num::exact(self.scalars[*id as usize]),
             Expr::Size(size) => {
                 let known = |symbol| self.symbols.iter().find(|(of, _)| *of == symbol).map(|(_, n)| *n);
@@ -96,14 +96,14 @@ impl Cluster<'_> {
 }
 
 /// The neutral element of a reduction.
-pub(super) fn identity(with: Bin, elem: Elem) -> f64 {
-    let (least, most) = crate::number::range(elem);
+pub(super) fn identity(with: Bin, elem: Elem) -> Num {
+    let (least, most) = Num::range(elem);
     match with {
-        Bin::Mul => 1.0,
+        Bin::Mul => Num::exact(1.0),
         Bin::Max => least,
         Bin::Min => most,
-        Bin::And if least == 0.0 => most,
-        Bin::And => -1.0,
-        _ => 0.0,
+        Bin::And if least.value == 0.0 => most,
+        Bin::And => Num::exact(-1.0),
+        _ => Num::exact(0.0),
     }
 }

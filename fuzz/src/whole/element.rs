@@ -100,7 +100,7 @@ impl Elements {
             Type::Elem(own) if own == elem => Ok(self.clone()),
             Type::Literal => each(&[self], Type::Elem(elem), &|x| match x[0].is_unknown() {
                 true => Num::UNKNOWN,
-                false => Num::literal(x[0].value, elem),
+                false => x[0].as_literal(elem),
             }),
             Type::Whole if matches!(elem, Elem::I32 | Elem::U32) => {
                 Ok(Elements { ty: Type::Elem(elem), ..self.clone() })
@@ -289,5 +289,5 @@ fn sigmoid(x: &[Num], elem: Elem) -> Num {
 
 /// With a wider bound: it may be computed in other steps.
 fn loose(x: Num, elem: Elem) -> Num {
-    Num { error: x.error * 4.0 + 8.0 * crate::number::roundoff(elem) * x.value.abs(), ..x }
+    Num::near(x.value, x.error * 4.0 + 8.0 * crate::number::roundoff(elem) * x.value.abs())
 }

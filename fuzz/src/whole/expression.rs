@@ -172,7 +172,7 @@ impl<'k> Block<'k> {
     /// A value as elements.
     pub(super) fn elements(&self, of: &Value<'k>) -> Result<Elements> {
         Ok(match of {
-            Value::Int(n) => Elements::argument(Type::Literal, Num::exact(*n as f64)),
+            Value::Int(n) => Elements::argument(Type::Literal, Num::whole(*n)),
             Value::Float(x) => Elements::argument(Type::Literal, Num::exact(*x)),
             Value::Integer(n) => Elements::argument(Type::Elem(Elem::I32), Num::integer(*n, Elem::I32)),
             Value::Bool(x) => Elements::number(Type::Condition, Num::exact(f64::from(u8::from(*x)))),
@@ -315,8 +315,8 @@ impl<'k> Block<'k> {
             let mut at = Vec::new();
             for place in places {
                 let num = place.cells[place.broadcast(&sizes, n)?].num;
-                if num.is_exact() {
-                    at.push(Some(num.value as i128));
+                if let Some(n) = num.int() {
+                    at.push(Some(n));
                 }
             }
             // A result whose index is itself out of bounds is not needed.

@@ -407,7 +407,7 @@ impl<'k> Block<'k> {
             let mut at = Vec::new();
             for place in &places {
                 let num = place.cells[place.broadcast(&sizes, n)?].num;
-                at.push(num.is_exact().then_some(num.value as i128));
+                at.push(num.int());
             }
             match beyond {
                 Beyond::Yes if !says => continue,

@@ -29,9 +29,9 @@ impl<'k> Block<'k> {
         let from = self.elements(&given)?;
         let Type::Elem(source) = from.ty else { return undefined("no type") };
         let (with, identity) = match name {
-            "sum" => (Bin::Add, (|_| 0.0) as fn(Elem) -> f64),
-            "maximum" => (Bin::Max, (|elem| crate::number::range(elem).0) as fn(Elem) -> f64),
-            _ => (Bin::Min, (|elem| crate::number::range(elem).1) as fn(Elem) -> f64),
+            "sum" => (Bin::Add, (|_| Num::exact(0.0)) as fn(Elem) -> Num),
+            "maximum" => (Bin::Max, (|elem| Num::range(elem).0) as fn(Elem) -> Num),
+            _ => (Bin::Min, (|elem| Num::range(elem).1) as fn(Elem) -> Num),
         };
         let elem = match named(args, "acc") {
             Some(acc) => match self.value(acc)? {
@@ -60,12 +60,12 @@ impl<'k> Block<'k> {
                 Beyond::Yes => *outside = true,
                 Beyond::Perhaps => {
                     *outside = true;
-                    terms.push(if num == Num::exact(identity(elem)) { num } else { Num::UNKNOWN });
+                    terms.push(if num == identity(elem) { num } else { Num::UNKNOWN });
                 }
             }
         }
         let cell = |((mut terms, inside, outside), at): ((Vec<Num>, bool, bool), At)| {
-            terms.push(Num::exact(identity(elem)));
+            terms.push(identity(elem));
             let beyond = if !inside && outside { Beyond::Perhaps } else { Beyond::No };
             Some(Cell { beyond, at, ..Cell::of(Num::fold(with, &terms, elem)) })
         };

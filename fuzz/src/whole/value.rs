@@ -178,7 +178,7 @@ impl Value<'_> {
             Value::Int(n) | Value::Integer(n) => Some(*n),
             Value::Elements(of) if of.cells.len() == 1 => {
                 let num = of.cells[0].num;
-                (num.is_exact() && num.value.fract() == 0.0).then_some(num.value as i128)
+                num.int()
             }
             _ => None,
         }

@@ -58,7 +58,7 @@ impl<'k> Block<'k> {
     pub(super) fn read(&self, view: &View, fill: f64) -> Result<Elements> {
         let cell = |spot: &Spot| -> Result<Cell> {
             let Some(place) = spot.place else {
-                let num = Num::literal(fill, view.elem);
+                let num = Num::literal(fill.into(), view.elem);
                 // Of an argument; out of bounds of other memory only the value is specified.
                 let (beyond, at, outside) = match &self.stores[view.store] {
                     Store::Global(_) => (Beyond::Yes, view.coordinates(spot), Some(view.outside(spot))),

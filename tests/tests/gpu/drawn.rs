@@ -7,7 +7,6 @@ use tilewright_codegen::tile::{Arg, Program};
 use tilewright_fuzz::case::{Case, Fit, Sizes, Tensor as Drawn};
 use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::{Source, Subject, prepare, wanted};
-use tilewright_fuzz::number::value;
 use tilewright_fuzz::reference::{Buffer, Num, Undefined};
 use tilewright_fuzz::{draw, source, whole};
 use tilewright_sim::{Options, run_variant};
@@ -74,9 +73,10 @@ fn simulated(
     for (tensor, buffer) in case.tensors.iter().zip(&mut buffers).filter(|(tensor, _)| tensor.written) {
         let bytes = outcome.bytes(&tensor.name).ok_or_else(|| Undefined("no such tensor".into()))?;
         for (known, bits) in buffer.all.iter_mut().zip(tensor.decoded(bytes)) {
-            let value = value(tensor.elem, bits);
-            let error = if tensor.elem.is_float() { 1e-4 * (1.0 + value.abs()) } else { 0.0 };
-            *known = known.map(|_| Num { value, error });
+            let num = Num::of_bits(tensor.elem, bits);
+            let error = if tensor.elem.is_float() { 1e-4 * (1.0 + num.value.abs()) } else { 0.0 };
+            let num = if error > 0.0 { Num::near(num.value, error) } else { num };
+            *known = known.map(|_| num);
         }
     }
     Ok(buffers)

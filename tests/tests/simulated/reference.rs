@@ -30,9 +30,6 @@ const WITHOUT: [&str; 17] = [
     "widened",
 ];
 
-/// Kernels whose integers of 64 bits are no numbers of the host.
-const WIDE: [&str; 5] = ["bits_of_doubles", "hashes", "moved", "operations_i64", "operations_u64"];
-
 fn verdict(def: &KernelDef) -> Verdict {
     let text = Source::Text(def.definition().expect("a definition of this version"));
     let program = Subject { source: text, changes: Vec::new() }.program().expect("a program");
@@ -53,7 +50,6 @@ fn the_reference_agrees_with_the_simulator() {
             Verdict::Right(_) => wrong.push(format!("{name} never ran")),
             Verdict::Undefined(why) => wrong.push(format!("{name} has no reference: {why}")),
             Verdict::Refused(why) => wrong.push(format!("{name} is refused: {why}")),
-            Verdict::Wrong(_) if WIDE.contains(&name) => {}
             Verdict::Wrong(of) => {
                 let case = of.case.map_or_else(String::new, |case| case.text());
                 wrong.push(format!("{name}, {case}, variant {}: {}", of.variant + 1, of.why));
