@@ -49,7 +49,7 @@ impl Kind {
         match self {
             Kind::Parts => subject(seed),
             Kind::Whole => whole_tiles(seed),
-            Kind::Targeted => of_text(whole::targeted(&mut Random::new(!seed))),
+            Kind::Targeted => of_text(whole::targeted(seed)),
         }
     }
 }

@@ -3,6 +3,7 @@
 
 mod control;
 mod integers;
+mod nested;
 mod order;
 mod places;
 mod product;
@@ -92,9 +93,13 @@ pub(super) fn kernel(random: &mut Random) -> Kernel {
     drawn(random, Whole::play)
 }
 
-/// A kernel about one interplay of statements that others seldom have.
-pub(super) fn targeted(random: &mut Random) -> Kernel {
-    drawn(random, Whole::aim)
+/// A kernel about one interplay of statements that others seldom have: which one, the seed decides.
+pub(super) fn targeted(seed: u64) -> Kernel {
+    let play = match seed % 2 {
+        0 => Whole::nest,
+        _ => Whole::aim,
+    };
+    drawn(&mut Random::new(!seed), play)
 }
 
 fn drawn(random: &mut Random, play: fn(&mut Whole)) -> Kernel {

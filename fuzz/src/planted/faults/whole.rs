@@ -13,6 +13,7 @@ const PROJECT: &str = "codegen/src/passes/project.rs";
 const COORDINATES: &str = "codegen/src/passes/origin/coordinates.rs";
 const RING: &str = "codegen/src/passes/lower/ring.rs";
 const ORIGIN: &str = "codegen/src/passes/origin.rs";
+const STRENGTH: &str = "codegen/src/passes/lower/strength_reduction.rs";
 
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
     Fault { kind: Kind::Whole, ..of_parts(file, breaks, text, with) }
@@ -99,6 +100,13 @@ pub(super) const FAULTS: &[Fault] = &[
         body.iter().for_each(|stmt| stmt.each(&mut |stmt| alone &= !matches!(stmt.op, tile::Op::Take { .. })));",
     )
     .targeted(47),
+    fault(
+        STRENGTH,
+        "variables that an inner loop advances are induction variables of the outer one",
+        "if self.kernel.vars[id as usize].mutable {",
+        "if self.kernel.vars.is_empty() {",
+    )
+    .targeted(0),
     fault(
         AFFINE,
         "an assertion without a value holds",
