@@ -23,4 +23,6 @@ pub use thread::{atom, atoms, index};
 pub use tile::definition::{Definition, Generated, Outcome, Settings};
 pub use tile::{definition, range, view};
 pub use values::elem::Elem;
-pub use values::{affine, condition, element, fp8, limits, narrow, number, scan, semiring, target, typing};
+pub use values::{
+    affine, condition, element, fp8, lanes, limits, narrow, number, scan, semiring, target, typing,
+};

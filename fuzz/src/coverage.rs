@@ -336,8 +336,9 @@ impl Seen {
             Op::Tiles { .. } => "statement: tiles",
             // Not drawn: tested by programs of the builder in `codegen/tests/all/choreography.rs`.
             Op::Ordered { .. } => return,
-            // Cooperating blocks are not drawn either.
-            Op::Atomic { .. }
+            // Cooperating blocks are not drawn either, nor exchanges between lanes, which `simulated lanes` tests.
+            Op::Lanes { .. }
+            | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
             | Op::Signal { .. }

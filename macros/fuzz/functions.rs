@@ -97,6 +97,9 @@ fn reductions(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
     let h = block_reduce(r, 0.0, |a, b| a + b);
     let i = reduce(r, 0.0, |a, b| a + b, mode = 1);
     let j = warp_scan(r, 0.0, |a, b| a + b, lanes = 8, exclusive = true);
+    let m = warp_shuffle(r, |lane| lane ^ 1, lanes = 8);
+    let n = warp_ballot(r > 0.0, lanes = 16);
+    let o = warp_match(n, lanes = 2, beyond = 0);
     let k = block_scan(r, 0.0, |a, b| a + b);
     let mut total = registers::<f32>((1, 1), 0.0);
     let l = scan(r, 0.0, |a, b| a + b, mode = 1, carry = &mut total);

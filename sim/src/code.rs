@@ -124,6 +124,24 @@ impl IntOp {
 }
 
 /// A memory operand of an instruction: which access, which element, which peer of the cluster.
+/// The lane whose value a shuffle takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lane {
+    /// This lane's number XOR an integer.
+    Xor(Src),
+    /// The lane with this number in groups of a size.
+    Of(Slot, u32),
+}
+
+/// How lanes are compared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Vote {
+    /// A bit for each lane whose value is not 0.
+    Ballot,
+    /// A bit for each lane with the same value.
+    Match,
+}
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     pub(crate) access: u32,
@@ -230,7 +248,14 @@ pub(crate) enum Ins {
         elem: Elem,
         to: Slot,
         x: Slot,
-        by: Src,
+        lane: Lane,
+    },
+    /// A bit of a `u32` for each lane.
+    Vote {
+        how: Vote,
+        elem: Elem,
+        to: Slot,
+        x: Slot,
     },
     Move {
         elem: Elem,

@@ -4,7 +4,7 @@
 use tilewright_codegen::Elem;
 use tilewright_codegen::thread::{Bin, Cmp, Scope, Un};
 
-use crate::code::{Ins, IntOp, Slot, Src, is_double};
+use crate::code::{Ins, IntOp, Lane, Slot, Src, Vote, is_double};
 use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result, Stop};
@@ -101,7 +101,8 @@ impl Cluster<'_> {
                     let cond = self.truth(w, cond, cond_elem)?;
                     self.blend(w, cond, elem, to, x, y)?;
                 }
-                Ins::Shuffle { elem, to, x, by } => self.shuffle(w, elem, to, x, by)?,
+                Ins::Shuffle { elem, to, x, lane } => self.shuffle(w, elem, to, x, lane)?,
+                Ins::Vote { how, elem, to, x } => self.vote(w, how, (elem, x), to)?,
                 Ins::Move { elem, to, x } => self.one(w, to, (x, elem), elem, |bits| bits)?,
                 Ins::Load { from, to, guard, fill } => self.load(w, from, to, guard, fill)?,
                 Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
@@ -342,18 +343,47 @@ impl Cluster<'_> {
     }
 
     /// A shuffle: every lane takes the value of another; from an inactive lane the result is uninitialised.
-    fn shuffle(&mut self, w: &mut Warp, elem: Elem, to: Slot, x: Slot, by: Src) -> Result<()> {
+    fn shuffle(&mut self, w: &mut Warp, elem: Elem, to: Slot, x: Slot, lane: Lane) -> Result<()> {
         self.operation(Class::Shuffle, w);
         self.together(w, "shfl.sync")?;
         self.writable(w, to, elem, 1)?;
-        let (bits, initialised, by) = (w.bits(x, elem), w.initialised(x, elem) & w.mask, w.ints(by));
-        let from: [usize; LANES] = std::array::from_fn(|lane| lane ^ (by[lane] as usize & 31));
+        let (bits, initialised) = (w.bits(x, elem), w.initialised(x, elem) & w.mask);
+        let from: [usize; LANES] = match lane {
+            Lane::Xor(by) => {
+                let by = w.ints(by);
+                std::array::from_fn(|lane| lane ^ (by[lane] as usize & 31))
+            }
+            Lane::Of(slot, lanes) => {
+                self.need(w, slot, Elem::I32)?;
+                let (of, inner) = (w.bits(slot, Elem::I32), lanes as usize - 1);
+                std::array::from_fn(|lane| lane & !inner | of[lane] as usize & inner)
+            }
+        };
         let taken = from.map(|lane| bits[lane]);
         let empty = (0..LANES)
             .filter(|&lane| initialised >> from[lane] & 1 == 0)
             .fold(0, |mask, lane| mask | 1 << lane);
         w.set(to, elem, &taken);
         w.mark_uninitialised(to, elem, empty);
+        Ok(())
+    }
+
+    /// A bit for each lane of the warp: where a value is not 0, or where it is the same.
+    fn vote(&mut self, w: &mut Warp, how: Vote, (elem, x): (Elem, Slot), to: Slot) -> Result<()> {
+        self.operation(Class::Shuffle, w);
+        self.together(w, if matches!(how, Vote::Ballot) { "vote.sync" } else { "match.sync" })?;
+        self.need(w, x, elem)?;
+        self.writable(w, to, Elem::U32, 1)?;
+        let (bits, active) = (w.bits(x, elem), w.mask);
+        let lanes = |test: &dyn Fn(u64) -> bool| -> u64 {
+            let voted = (0..LANES).filter(|&lane| active >> lane & 1 == 1 && test(bits[lane]));
+            voted.fold(0, |mask, lane| mask | 1 << lane)
+        };
+        let votes: [u64; LANES] = match how {
+            Vote::Ballot => [lanes(&|x| x != 0); LANES],
+            Vote::Match => std::array::from_fn(|lane| lanes(&|x| x == bits[lane])),
+        };
+        w.set(to, Elem::U32, &votes);
         Ok(())
     }
 

@@ -242,6 +242,29 @@ language! {
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(x - cluster_minimum(x), y);",
             f32 [2.0, 0.0];
+    /// The element of another lane: `warp_shuffle(x, |lane| lane ^ 1)`, where `lane` is the thread's own lane. The lane may also be
+    /// a tile of integers, one for each element, or a number. It counts modulo 32, or modulo `lanes = 8` within such neighbours, so
+    /// that `|lane| lane + 1` rotates. See [Lanes](super::parts#lanes).
+    fn warp_shuffle(part: View, lane: fn(Number) -> Number) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "copy(warp_shuffle(x, |lane| lane ^ 1), y);",
+            f32 [1.0, 3.0];
+    /// A `u32` with a bit for each lane of the warp, or of `lanes = 8` neighbours: 1 where the condition is true.
+    /// Out-of-bounds elements are left out; where they are not known, make the condition false there and write `beyond = false`.
+    /// See [Lanes](super::parts#lanes).
+    fn warp_ballot(condition: View) -> View
+        => f32 [3.0, 1.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "map(warp_ballot(x > 2.0), y, |votes| votes as f32);",
+            f32 [1.0, 1.0];
+    /// A `u32` with a bit for each lane of the warp, or of `lanes = 8` neighbours, that has the same integer. Out-of-bounds elements
+    /// are left out, and get 0; where they are not known, `beyond = 0` lets them take part. See [Lanes](super::parts#lanes).
+    fn warp_match(part: View) -> View
+        => f32 [3.0, 1.0, 3.0],
+            "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
+            "map(warp_match(map(x, |x| x as i32)), y, |same| same as f32);",
+            f32 [5.0, 2.0, 5.0];
     /// Combines each element with all elements before it, by an associative closure with its identity:
     /// `scan(x, 0.0, |a, b| a + b, mode = 1)`. See [Scans](super::reductions#scans).
     fn scan(tiles: View, nothing: Number, with: fn(Number, Number) -> Number) -> View;

@@ -16,6 +16,7 @@ pub mod functions;
 pub mod gallery;
 pub mod hand;
 pub mod integers;
+pub mod lanes;
 pub mod memory;
 pub mod number;
 pub mod overflow;

@@ -76,6 +76,7 @@ mod control;
 pub mod fragment;
 mod gather;
 mod group;
+mod lanes;
 mod launch;
 mod part;
 mod product;

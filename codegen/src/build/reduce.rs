@@ -197,7 +197,7 @@ impl Builder {
 /// The error of out-of-bounds elements that are not the identity.
 fn would_count(beyond: Number, nothing: Number, elem: Elem) -> Problem {
     let (lo, hi) = number::range(elem);
-    let nothing = match (nothing.to_f64(), nothing.int()) {
+    let identity = match (nothing.to_f64(), nothing.int()) {
         (f64::INFINITY, _) => format!("{elem}::INFINITY"),
         (f64::NEG_INFINITY, _) => format!("{elem}::NEG_INFINITY"),
         (x, _) if elem.is_float() => format!("{x:?}"),
@@ -207,9 +207,9 @@ fn would_count(beyond: Number, nothing: Number, elem: Elem) -> Problem {
         (_, Some(n)) => format!("{n}"),
     };
     Problem::new(format!(
-        "elements beyond the edge hold {beyond}, which would count: {nothing} changes nothing here"
+        "out-of-bounds elements are {beyond}, which would count: {identity} changes nothing here"
     ))
     .help(format!(
-        "set them before, such as `map(x, |x, at| select(at.0 < N, x, {nothing}))`, and say so: beyond = {nothing}"
+        "set them before, such as `map(x, |x, at| select(at.0 < N, x, {identity}))`, and say so: beyond = {identity}"
     ))
 }

@@ -100,6 +100,16 @@ fn call(function: &str, args: &[&Piece]) -> Piece {
     Piece::new(format!("{function}({})", args.join(", ")), Level::Primary)
 }
 
+/// A shuffle of a kind: with the lane, or with what its number is changed by.
+fn shuffled(kind: &str, x: Typed, lane: &str) -> Typed {
+    let by = if kind.is_empty() { String::new() } else { format!("_{kind}") };
+    let function =
+        if is_bits(x.elem) { format!("shuffle{by}(") } else { format!("__shfl{by}_sync(0xffffffff, ") };
+    let piece = Piece::new(format!("{function}{}, {lane})", x.piece.text), Level::Primary);
+    let narrow = !x.elem.is_word() && !x.elem.is_float();
+    Typed { piece: if narrow { cast(x.elem, &piece) } else { piece }, elem: x.elem }
+}
+
 /// A literal, perhaps with a sign in front of it.
 fn signed(text: String) -> Piece {
     let level = if text.starts_with('-') { Level::Unary } else { Level::Primary };
@@ -185,11 +195,25 @@ impl Printer<'_> {
             }
             Val::ShuffleXor(x, lanes) => {
                 let (x, lanes) = (self.typed(x), self.int(*lanes));
-                let function = if is_bits(x.elem) { "shuffle_xor(" } else { "__shfl_xor_sync(0xffffffff, " };
-                let text = format!("{function}{}, {lanes})", x.piece.text);
-                let piece = Piece::new(text, Level::Primary);
-                let narrow = !x.elem.is_word() && !x.elem.is_float();
-                Typed { piece: if narrow { cast(x.elem, &piece) } else { piece }, elem: x.elem }
+                shuffled("xor", x, &lanes)
+            }
+            Val::Shuffle(lanes, parts) => {
+                let (x, lane) = (self.typed(&parts[0]), self.typed(&parts[1]).piece.text);
+                let width = if *lanes < 32 { format!(", {lanes}") } else { String::new() };
+                shuffled("", x, &format!("{lane}{width}"))
+            }
+            Val::Ballot(x) => {
+                let x = self.typed(x).piece;
+                Typed {
+                    piece: Piece::new(format!("__ballot_sync(0xffffffff, {})", x.text), Level::Primary),
+                    elem: Elem::U32,
+                }
+            }
+            Val::Match(x) => {
+                let Typed { piece, elem } = self.typed(x);
+                let piece = if elem.is_word() { piece } else { cast(Elem::I32, &piece) };
+                let text = format!("__match_any_sync(0xffffffff, {})", piece.text);
+                Typed { piece: Piece::new(text, Level::Primary), elem: Elem::U32 }
             }
         }
     }

@@ -300,6 +300,11 @@ impl Nest<'_> {
                 format!("{then} if {cond}, else {other}")
             }
             Val::ShuffleXor(of, lanes) => format!("{} of the lane ^ {}", self.val(of), self.int(*lanes)),
+            Val::Shuffle(lanes, of) => {
+                format!("{} of lane {} of {lanes}", self.val(&of[0]), self.val(&of[1]))
+            }
+            Val::Ballot(of) => format!("the lanes where {}", self.val(of)),
+            Val::Match(of) => format!("the lanes with the same {}", self.val(of)),
         }
     }
 

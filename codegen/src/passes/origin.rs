@@ -26,6 +26,7 @@ use crate::tile::view::View;
 use crate::tile::visit::of_order;
 use crate::tile::{Expr, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::values::affine::Coord;
+use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use beyond::{Beyond, State, forget, join};
 pub(crate) use beyond::{Coordinates, Edge};
@@ -179,11 +180,11 @@ impl Origins<'_> {
             }
             Op::Map { ins, to, value } => {
                 self.follow_idle(ins, to, state);
-                let beyond = self.mapped(ins, to, value, state);
+                let known = self.mapped(ins, to, value, state);
                 if value.any(&|part| matches!(part, Expr::At(_))) {
                     // Elements of no tensor have coordinates in their tile.
                     let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
-                    let at = match (&beyond.at, in_tile) {
+                    let at = match (&known.at, in_tile) {
                         (None, Some(in_tile)) => self.at(in_tile, to, state),
                         (at, _) => at.clone(),
                     };
@@ -195,7 +196,7 @@ impl Origins<'_> {
                     let known = missing.map_or(Ok(at), |mode| Err(no_coordinate(mode).at(stmt.span)));
                     self.coordinates.insert(stmt.id, known);
                 }
-                self.written(stmt.by, to, beyond, state);
+                self.written(stmt.by, to, known, state);
             }
             // An element is out of bounds where its index is.
             Op::Gather { at, to, .. } => {
@@ -203,8 +204,8 @@ impl Origins<'_> {
                 let all = (1..ins.len() as u8).fold(Expr::In(0), |all, next| {
                     Expr::Bin(Bin::Rem, Box::new(all), Box::new(Expr::In(next)))
                 });
-                let beyond = self.mapped(&ins, to, &all, state);
-                self.written(stmt.by, to, beyond, state);
+                let known = self.mapped(&ins, to, &all, state);
+                self.written(stmt.by, to, known, state);
             }
             Op::Scatter { from, at, to, beyond, .. } => {
                 let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
@@ -244,6 +245,21 @@ impl Origins<'_> {
                 self.reduced(from, to, same, &[*across], state);
             }
             Op::Scan { from, to, carry, how } => self.scanned(stmt, (from, to, carry), how, state),
+            Op::Lanes { ins, to, how, unmasked, .. } => {
+                let known = match how {
+                    // An element of another thread.
+                    Lanes::Shuffle(_) if !self.known(&ins[0], state).is_nothing() => Beyond::UNKNOWN,
+                    Lanes::Shuffle(_) | Lanes::Ballot | Lanes::Match => {
+                        Beyond { at: Some(Vec::new()), ..Beyond::NOTHING }
+                    }
+                };
+                if stmt.needs_coordinates() {
+                    let mask =
+                        if *unmasked { Ok(Vec::new()) } else { self.mask_of_lanes(&ins[0], how, state) };
+                    self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
+                }
+                self.update(to, known, state);
+            }
             Op::For { var, body, .. } | Op::Pipelined { var, body, .. } => self.repeated(*var, body, state),
             Op::Tiles { vars, body, .. } => self.for_each_tile(vars, body, state),
             Op::Step { var, past, body, .. } => {

@@ -74,6 +74,8 @@ impl Kernel {
             Val::Un(_, x) | Val::Bin(_, x, _) | Val::Guarded(_, x, _) | Val::ShuffleXor(x, _) => {
                 self.type_of(x)
             }
+            Val::Shuffle(_, of) => self.type_of(&of[0]),
+            Val::Ballot(_) | Val::Match(_) => Elem::U32,
             Val::Fma(of) | Val::Product(_, of) => self.type_of(&of[2]),
             Val::Pick(of) => self.type_of(&of[1]),
             Val::Cmp(..) => Elem::I32,
@@ -302,6 +304,13 @@ pub enum Val {
     Pick(Box<[Val; 3]>),
     /// A shuffle: the value of the lane whose index is this lane's XOR the expression.
     ShuffleXor(Box<Val>, Ix),
+    /// A shuffle in groups of this number of neighbouring lanes: the first value, of the lane whose number in its group is
+    /// the second, an `i32`, modulo the size of the group.
+    Shuffle(u32, Box<[Val; 2]>),
+    /// A bit for each lane of the warp where the value is not 0: a `u32`.
+    Ballot(Box<Val>),
+    /// A bit for each lane of the warp that has the same bits: a `u32`.
+    Match(Box<Val>),
 }
 
 impl Val {

@@ -8,6 +8,7 @@ use crate::values::affine::Affine;
 use crate::values::condition::Test;
 use crate::values::expr::Expr;
 use crate::values::id::Id;
+use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use crate::values::operation::Bin;
 use crate::values::scan::Scan;
@@ -125,6 +126,19 @@ pub enum Op {
         carry: Vec<View>,
         /// How.
         how: Scan,
+    },
+    /// Exchanges elements between the lanes of a warp; all in registers.
+    Lanes {
+        /// The exchanged elements, then further inputs of a shuffle's function.
+        ins: Vec<View>,
+        /// The destination, of the same shape.
+        to: View,
+        /// How.
+        how: Lanes,
+        /// The size of the groups of neighbouring lanes that exchange elements.
+        lanes: u32,
+        /// Do out-of-bounds elements of the user's tensor take part, as its author says? Otherwise they are masked.
+        unmasked: bool,
     },
     /// Updates each element of `to` by the element of `from`, atomically. Out-of-bounds elements are
     /// skipped. Sums of floating-point numbers differ from run to run, as their order does.

@@ -5,6 +5,7 @@ use crate::thread::atom::Atom;
 use crate::tile::view::View;
 use crate::values::affine::Affine;
 use crate::values::expr::Expr;
+use crate::values::lanes::Lanes;
 use crate::values::semiring::Semiring;
 
 /// The statements that compute or move elements, or annotate them, as a pattern.
@@ -18,6 +19,7 @@ macro_rules! of_elements {
             | Op::Reduce { .. }
             | Op::Fold { .. }
             | Op::Scan { .. }
+            | Op::Lanes { .. }
             | Op::Atomic { .. }
             | Op::Gather { .. }
             | Op::Scatter { .. }
@@ -114,6 +116,7 @@ impl Stmt {
     pub fn needs_coordinates(&self) -> bool {
         match &self.op {
             Op::Reduce { .. } | Op::Fold { .. } | Op::Scan { .. } | Op::Scatter { .. } => true,
+            Op::Lanes { how, .. } => matches!(how, Lanes::Ballot | Lanes::Match),
             Op::Gemm { how, .. } => how.semiring() != Semiring::SUMS,
             Op::Map { value, .. } => value.any(&|part| matches!(part, Expr::At(_))),
             _ => false,
@@ -131,7 +134,7 @@ impl Stmt {
                 [from].into_iter().chain(at.iter().map(|(_, at)| at)).chain(old).collect()
             }
             Op::AwaitFlag { flag, .. } => vec![flag],
-            Op::Map { ins, .. } => ins.iter().collect(),
+            Op::Map { ins, .. } | Op::Lanes { ins, .. } => ins.iter().collect(),
             Op::Gemm { a, b, from_zero: true, .. } => vec![a, b],
             Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
             Op::Reduce { from, to, .. } => vec![from, to],
@@ -152,6 +155,7 @@ impl Stmt {
             Op::Copy { to, .. }
             | Op::Fill { to, .. }
             | Op::Map { to, .. }
+            | Op::Lanes { to, .. }
             | Op::Reduce { to, .. }
             | Op::Atomic { to, .. }
             | Op::Gather { to, .. }
@@ -178,6 +182,7 @@ impl Stmt {
             }
             Op::Step { at, .. } => vec![at],
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => value.integers(),
+            Op::Lanes { how, .. } => how.function().map(Expr::integers).unwrap_or_default(),
             Op::Copy { .. }
             | Op::Take { .. }
             | Op::Follows { .. }
@@ -207,6 +212,11 @@ impl Stmt {
             Op::Step { at, .. } => f(at),
             Op::Fill { value, .. } | Op::Map { value, .. } | Op::When { cond: value, .. } => {
                 value.each_integer_mut(f)
+            }
+            Op::Lanes { how, .. } => {
+                if let Some(function) = how.function_mut() {
+                    function.each_integer_mut(f);
+                }
             }
             Op::Copy { .. }
             | Op::Take { .. }
@@ -261,7 +271,7 @@ impl Stmt {
             Op::Scan { from, to, carry, .. } => from.iter_mut().chain(to).chain(carry).collect(),
             Op::Fill { to, .. } => vec![to],
             Op::Take { from, .. } => vec![from],
-            Op::Map { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
+            Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => ins.iter_mut().chain([to]).collect(),
             Op::Gemm { a, b, acc, .. } | Op::Follows { a, b, acc } => vec![a, b, acc],
             of_order!() | of_control!() => Vec::new(),
         }

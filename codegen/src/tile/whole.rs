@@ -45,7 +45,7 @@ pub(crate) fn views(op: &Op) -> Vec<&View> {
         }
         Op::Fold { from, to, .. } => from.iter().chain(to).collect(),
         Op::Fill { to, .. } => vec![to],
-        Op::Map { ins, to, .. } => ins.iter().chain([to]).collect(),
+        Op::Map { ins, to, .. } | Op::Lanes { ins, to, .. } => ins.iter().chain([to]).collect(),
         Op::Gemm { a, b, acc, .. } => vec![a, b, acc],
         Op::Scan { from, to, carry, .. } => from.iter().chain(carry).chain(to).collect(),
         _ => Vec::new(),

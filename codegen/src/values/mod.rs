@@ -9,6 +9,7 @@ pub(crate) mod expr;
 pub(crate) mod flow;
 pub mod fp8;
 pub(crate) mod id;
+pub mod lanes;
 pub mod limits;
 pub mod narrow;
 pub mod number;

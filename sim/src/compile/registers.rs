@@ -172,9 +172,13 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         cell(slot, elem, access.count)
     };
     match *ins {
+        Ins::Shuffle { elem, to, x, lane: Lane::Of(lane, _) } => {
+            (vec![one(to, elem)], vec![one(x, elem), one(lane, Elem::I32)])
+        }
         Ins::Un { elem, to, x, .. } | Ins::Move { elem, to, x } | Ins::Shuffle { elem, to, x, .. } => {
             (vec![one(to, elem)], vec![one(x, elem)])
         }
+        Ins::Vote { elem, to, x, .. } => (vec![one(to, Elem::U32)], vec![one(x, elem)]),
         Ins::Cast { from, elem, to, x } => (vec![one(to, elem)], vec![one(x, from)]),
         Ins::FromInt { elem, to, .. } => (vec![one(to, elem)], vec![]),
         Ins::ToInt { elem, x, .. } => (vec![], vec![one(x, elem)]),

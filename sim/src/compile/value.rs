@@ -129,7 +129,21 @@ impl Compiler<'_> {
                 let (x, _) = self.value(x)?;
                 let by = self.operand(*by);
                 let to = self.scratch(elem);
-                self.emit(Ins::Shuffle { elem, to, x, by });
+                self.emit(Ins::Shuffle { elem, to, x, lane: Lane::Xor(by) });
+                to
+            }
+            Val::Shuffle(lanes, of) => {
+                let (x, _) = self.value(&of[0])?;
+                let lane = self.value_of(&of[1], Elem::I32)?;
+                let to = self.scratch(elem);
+                self.emit(Ins::Shuffle { elem, to, x, lane: Lane::Of(lane, *lanes) });
+                to
+            }
+            Val::Ballot(x) | Val::Match(x) => {
+                let (x, of) = self.value(x)?;
+                let to = self.scratch(elem);
+                let how = if matches!(value, Val::Ballot(_)) { Vote::Ballot } else { Vote::Match };
+                self.emit(Ins::Vote { how, elem: of, to, x });
                 to
             }
         };
@@ -161,7 +175,8 @@ fn target(ins: &mut Ins) -> Option<&mut Slot> {
         | Ins::Cmp { to, .. }
         | Ins::Blend { to, .. }
         | Ins::Pick { to, .. }
-        | Ins::Shuffle { to, .. } => Some(to),
+        | Ins::Shuffle { to, .. }
+        | Ins::Vote { to, .. } => Some(to),
         _ => None,
     }
 }

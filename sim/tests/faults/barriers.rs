@@ -1,8 +1,8 @@
 //! Divergent barriers, loop exits and shuffles.
 
 use super::common::*;
-use tilewright_codegen::Elem::F32;
-use tilewright_codegen::index::Int;
+use tilewright_codegen::Elem::{F32, I32, U32};
+use tilewright_codegen::index::{Int, Ix};
 use tilewright_codegen::thread::*;
 use tilewright_sim::FaultKind;
 
@@ -99,16 +99,26 @@ fn named_barriers() {
 }
 
 #[test]
-fn shuffles_take_whole_warps() {
-    let mut b = Build::new(32);
-    let (x, t, zero) = (b.reg("x", F32, 1), b.thread(), b.int(0));
-    let by = b.int(1);
-    let mut body = b.fill(x, 1, 1.0, F32);
-    let exchange = b.set(x, 0, Val::ShuffleXor(Box::new(Val::Reg(x, zero)), by));
-    let some = b.lt(t, 16);
-    body.push(b.if_(some, vec![exchange]));
-    let text = fault(&b.done(body), &[]).to_string();
-    assert!(text.contains("`shfl.sync` takes all 32 lanes of a warp, and 16 execute it"), "{text}");
+fn exchanges_take_whole_warps() {
+    type Exchange = fn(Val, Ix) -> Val;
+    let exchanges: [(&str, Exchange); 4] = [
+        ("shfl.sync", |x, by| Val::ShuffleXor(Box::new(x), by)),
+        ("shfl.sync", |x, lane| Val::Shuffle(8, Box::new([x, Val::Int(lane, I32)]))),
+        ("vote.sync", |x, _| Val::Ballot(Box::new(x))),
+        ("match.sync", |x, _| Val::Match(Box::new(x))),
+    ];
+    for (instruction, exchange) in exchanges {
+        let mut b = Build::new(32);
+        let (x, y, t, zero) = (b.reg("x", I32, 1), b.reg("y", U32, 1), b.thread(), b.int(0));
+        let by = b.int(1);
+        let mut body = b.fill(x, 1, 1.0, I32);
+        let exchange = b.set(y, 0, exchange(Val::Reg(x, zero), by));
+        let some = b.lt(t, 16);
+        body.push(b.if_(some, vec![exchange]));
+        let text = fault(&b.done(body), &[]).to_string();
+        let wanted = format!("`{instruction}` takes all 32 lanes of a warp, and 16 execute it");
+        assert!(text.contains(&wanted), "{text}");
+    }
 }
 
 /// Two of four warps complete a barrier, whichever arrive first.

@@ -68,7 +68,7 @@ fn gather(
 #[test]
 fn gathered_rows() {
     let (r, v, d) = (9, 5, 300);
-    let (ids, table) = (below(6, r, 2), drawn(v * d, 3)); // 5 is beyond the table
+    let (ids, table) = (below(6, r, 2), drawn(v * d, 3)); // the table has no 5
     let of = |i: usize| ids[i / d] as usize * d + i % d;
     let wanted: Vec<f64> = (0..r * d).map(|i| f64::from(table.get(of(i)).copied().unwrap_or(0.0))).collect();
     let args = [Arg::tensor(&ids, [r]), rows(&table, v, d), rows_out(r, d)];

@@ -465,6 +465,9 @@ fn rewritten(kernel: &Kernel, value: &Val, changed: &mut bool) -> Val {
         Val::Cmp(how, x, y) => Val::Cmp(*how, of(x), of(y)),
         Val::Pick(parts) => Val::Pick(Box::new(parts.each_ref().map(|part| *of(part)))),
         Val::ShuffleXor(x, lanes) => Val::ShuffleXor(of(x), *lanes),
+        Val::Shuffle(lanes, parts) => Val::Shuffle(*lanes, Box::new(parts.each_ref().map(|part| *of(part)))),
+        Val::Ballot(x) => Val::Ballot(of(x)),
+        Val::Match(x) => Val::Match(of(x)),
     };
     if kernel.type_of(value) != Elem::I32 {
         return plain;

@@ -1,6 +1,6 @@
 //! Kernels with data-dependent integers, compiled by NVRTC: every variant compiles without spills.
 
-use tilewright_tests::{arithmetic, between, contended, integers, places, types, views};
+use tilewright_tests::{arithmetic, between, contended, integers, lanes, places, types, views};
 
 use super::{none_is_wrong, nvrtc};
 
@@ -14,6 +14,7 @@ fn kernels_with_integers_compile() {
         .chain(arithmetic::all())
         .chain(between::all())
         .chain(types::all())
+        .chain(lanes::all())
         .chain(contended::all())
         .collect();
     none_is_wrong(&all, |(name, def)| {

@@ -13,6 +13,7 @@ mod empty_sums;
 mod followed;
 mod gallery;
 mod integers;
+mod lanes;
 mod language;
 mod memory;
 mod narrow;

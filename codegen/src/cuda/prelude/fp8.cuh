@@ -78,6 +78,14 @@ __device__ __forceinline__ e4m3 shuffle_xor(e4m3 x, int lanes) {
     return e4m3{(unsigned char)__shfl_xor_sync(0xffffffff, (unsigned)x.bits, lanes)};
 }
 
+__device__ __forceinline__ e4m3 shuffle(e4m3 x, int lane, int lanes = 32) {
+    return e4m3{(unsigned char)__shfl_sync(0xffffffff, (unsigned)x.bits, lane, lanes)};
+}
+
 __device__ __forceinline__ e5m2 shuffle_xor(e5m2 x, int lanes) {
     return e5m2{(unsigned char)__shfl_xor_sync(0xffffffff, (unsigned)x.bits, lanes)};
+}
+
+__device__ __forceinline__ e5m2 shuffle(e5m2 x, int lane, int lanes = 32) {
+    return e5m2{(unsigned char)__shfl_sync(0xffffffff, (unsigned)x.bits, lane, lanes)};
 }

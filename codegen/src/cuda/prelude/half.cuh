@@ -62,6 +62,14 @@ __device__ __forceinline__ f16 shuffle_xor(f16 x, int lanes) {
     return f16{(unsigned short)__shfl_xor_sync(0xffffffff, (unsigned)x.bits, lanes)};
 }
 
+__device__ __forceinline__ f16 shuffle(f16 x, int lane, int lanes = 32) {
+    return f16{(unsigned short)__shfl_sync(0xffffffff, (unsigned)x.bits, lane, lanes)};
+}
+
 __device__ __forceinline__ bf16 shuffle_xor(bf16 x, int lanes) {
     return bf16{(unsigned short)__shfl_xor_sync(0xffffffff, (unsigned)x.bits, lanes)};
+}
+
+__device__ __forceinline__ bf16 shuffle(bf16 x, int lane, int lanes = 32) {
+    return bf16{(unsigned short)__shfl_sync(0xffffffff, (unsigned)x.bits, lane, lanes)};
 }

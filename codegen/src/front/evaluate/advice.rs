@@ -121,13 +121,21 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
             "__shfl_xor_sync",
             "__shfl_down_sync",
             "__shfl_up_sync",
-            "__reduce_add_sync",
         ],
+        "write warp_shuffle(x, |lane| lane ^ 1) of the parts of threads; sums of lanes are warp_sum(x), others warp_reduce or warp_scan",
+    ),
+    (
+        &["__reduce_add_sync", "reduce_add"],
         "write sum(x, 1) of a whole tile; of the parts of threads warp_sum(x), warp_reduce(x, 0.0, |a, b| a + b), or warp_scan",
     ),
     (
         &["ballot", "any_sync", "all_sync", "vote", "__ballot_sync", "__any_sync", "__all_sync"],
-        "write warp_reduce(x, 0, |a, b| a | b), or a & b",
+        "write warp_ballot(x > 0.0) of the parts of threads: any is != 0, and all is warp_ballot(!(x > 0.0)) == 0",
+    ),
+    (&["match_any", "__match_any_sync", "__match_all_sync"], "write warp_match(n) of the parts of threads"),
+    (
+        &["laneid", "lane_id", "lane", "get_lane_id"],
+        "write thread.x % 32; the closure of warp_shuffle(x, |lane| lane ^ 1) is given it",
     ),
     (
         &["__ldg", "__ldcs", "__stcs"],

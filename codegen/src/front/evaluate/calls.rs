@@ -77,10 +77,12 @@ impl Evaluator {
             };
             return self.complain(name.span, problem.help(help));
         }
-        if let ("copy", Some((Value::Elements(of), at))) = (row.name, all.values.first().cloned())
+        if let ("copy" | "warp_ballot", Some((Value::Elements(of), at))) =
+            (row.name, all.values.first().cloned())
             && of.number.ty == Some(Type::Condition)
         {
-            match self.flags(*of, all.name_or("condition")) {
+            let name = if row.name == "copy" { all.name_or("condition") } else { "condition" };
+            match self.flags(*of, name) {
                 Ok(flags) => all.values[0].0 = Value::View(flags),
                 Err(problem) => return self.complain(at, problem),
             }

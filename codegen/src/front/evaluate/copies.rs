@@ -10,6 +10,7 @@ use crate::thread::{Change, MemoryOrder};
 use crate::tile::view::View;
 use crate::tile::{How, Update};
 use crate::values::elem::Elem;
+use crate::values::expr::Expr;
 use crate::values::typing::Type;
 
 impl Evaluator {
@@ -132,7 +133,12 @@ impl Evaluator {
             [] => None,
             [name, ..] => {
                 let elem = self.builder.elem(like);
-                Some(self.room_for(name, elem, std::slice::from_ref(like))?.with_name(name))
+                let old = self.room_for(name, elem, std::slice::from_ref(like))?.with_name(name);
+                // Elements that are not updated have the old value 0; of whole tiles a pass sets it.
+                if !self.is_whole(&old) {
+                    self.builder.fill(&old, Expr::lit(0i64).cast(elem))?;
+                }
+                Some(old)
             }
         };
         let usual = if old.is_some() { MemoryOrder::Both } else { MemoryOrder::Relaxed };

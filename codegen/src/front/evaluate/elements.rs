@@ -45,6 +45,11 @@ pub(super) struct Captured {
 }
 
 impl Captured {
+    /// Of a function of elements of these tiles, which sets registers.
+    pub(super) fn of(ins: Vec<View>) -> Captured {
+        Captured { ins, ..Captured::default() }
+    }
+
     /// The index of an element among the inputs.
     pub(super) fn input(&mut self, view: &View) -> usize {
         let known = self.views.iter().position(|other| other == view);

@@ -22,6 +22,7 @@ mod heads;
 mod instruction;
 mod integer;
 mod keys;
+mod lanes;
 mod layouts;
 mod loops;
 mod matmul_keys;

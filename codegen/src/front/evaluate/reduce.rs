@@ -153,7 +153,7 @@ impl Evaluator {
             Some(given) => Some(Some(given)),
             None => {
                 let problem = Problem::new(format!(
-                    "`beyond` is what elements beyond the edge hold, and this is {}",
+                    "`beyond` is the value of out-of-bounds elements, and this is {}",
                     given.kind()
                 ));
                 self.complain(

@@ -15,6 +15,7 @@ use crate::tile::{
 };
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
+use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use crate::values::scan::{Level, Scan};
 use crate::values::semiring::Semiring;
@@ -120,6 +121,7 @@ variants! {
         "less" Less(a, b), "equal" Equal(a, b), "holds" Holds(condition), "not" Not(test), "both" Both(tests),
         "either" Either(tests),
     }
+    Lanes { "shuffle" Shuffle(lane), "ballot" Ballot, "match" Match }
     Level { "own" Own { mode, extent }, "threads" Threads(across), "blocks" Blocks(count) }
     Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "cluster" Cluster(blocks), "blocks" Blocks(blocks), "digits" Digits(digits) }
     Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
@@ -143,6 +145,7 @@ variants! {
         "reduce" Reduce { from, to, with, across, beyond = None },
         "fold" Fold { from, to, with, nothing, across, beyond = false },
         "scan" Scan { from, to, carry = Vec::new(), how },
+        "lanes" Lanes { ins, to, how, lanes = 32, unmasked = false },
         "atomic" Atomic { from, to, update },
         "gather" Gather { from, at, to },
         "scatter" Scatter { from, at, to, update = None, beyond = false },

@@ -438,10 +438,10 @@ impl<'k> Meter<'k> {
                 all(&[x, y]).then(issued(1.0), 1.0)
             }
             Val::Pick(x) => all(&[&x[0], &x[1], &x[2]]).then(issued(1.0), 1.0),
-            Val::ShuffleXor(x, _) => {
+            Val::ShuffleXor(..) | Val::Shuffle(..) | Val::Ballot(_) | Val::Match(_) => {
                 let shuffle =
                     Load { issued: 1.0, wavefronts: 1.0, latency: device::SHARED, ..Load::default() };
-                all(&[x]).then(shuffle, 1.0)
+                all(&value.parts()).then(shuffle, 1.0)
             }
             Val::Fma(x) => {
                 all(&[&x[0], &x[1], &x[2]]).then(self.multiply_add(self.kernel.type_of(value), 1.0), 1.0)

@@ -97,6 +97,7 @@ impl<'p> Walk<'p, '_> {
                 self.write(stmt, to, what, state);
             }
             Op::Scatter { .. } => self.forget(std::slice::from_ref(stmt), state),
+            Op::Lanes { to, .. } => self.write(stmt, to, Origin::Unknown, state),
             Op::Fill { to, .. } => self.write(stmt, to, Origin::Any, state),
             Op::Map { ins, to, value } => {
                 let counts = self.counts(to);

@@ -13,6 +13,7 @@ mod family;
 mod fences;
 mod gather;
 mod gemm;
+mod lanes;
 mod masks;
 mod numbering;
 mod order;
@@ -404,7 +405,7 @@ impl<'p> Lower<'p> {
                     let said = format!(
                         "where this tile lies was read from `{name}`, in an iteration or a block that has ended"
                     );
-                    self.unknown(Problem::new(said).help("reduce it, and ask for coordinates, where it is copied; or set elements beyond the edge there, and say what they hold: sum(x, beyond = 0.0)"))
+                    self.unknown(Problem::new(said).help("reduce it, and ask for coordinates, where it is copied; or set out-of-bounds elements there, and say what they are: sum(x, beyond = 0.0)"))
                 })
             }
             Coord::Two(with, of) => {

@@ -139,14 +139,14 @@ impl Lower<'_> {
         self.loops(&extents, Unroll::Full, &mut |lower, at| {
             let mut elements = Vec::new();
             let kept = lower.target_at(&from[0], &to[0], at)?;
-            let place = lower.register_index(&to[0], &leaves(&to[0]), &kept);
+            let slot = lower.register_index(&to[0], &leaves(&to[0]), &kept);
             for (view, part) in from.iter().zip(&all.parts) {
                 let source_at = lower.register_index(view, &leaves(view), at);
                 let element = Val::Reg(lower.places[view.tensor as usize], source_at);
                 elements.push(lower.converted(element, tensor(view).elem, part.elem));
             }
             lower.leave_out(&all, edges, (&from[0], at), &mut elements);
-            lower.add(&all, place, elements)
+            lower.add(&all, slot, elements)
         })?;
         let digits = across.digits(self.combined());
         match (across, &digits[..]) {
@@ -496,9 +496,9 @@ impl Lower<'_> {
     pub(super) fn first_run(&mut self, all: &Combined<'_>, runs: &Runs<'_>, run: Ix) -> Ix {
         let mut home = run;
         for &(extent, step) in runs.digits {
-            let digit = self.digit_of(run, extent, step);
+            let index = self.digit_of(run, extent, step);
             let by = self.int(step);
-            let part = self.exprs().mul(digit, by);
+            let part = self.exprs().mul(index, by);
             home = self.exprs().sub(home, part);
         }
         match self.kernel.exprs.constant(home) {

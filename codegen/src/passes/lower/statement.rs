@@ -90,6 +90,10 @@ impl Lower<'_> {
                 let edges = self.found.masks[&stmt.id].clone();
                 self.scan((from, to, carry), how, &edges).map_err(problem)?
             }
+            tile::Op::Lanes { ins, to, how, lanes, .. } => {
+                let edges = self.found.masks.get(&stmt.id).cloned().unwrap_or_default();
+                self.across_group((ins, to), how, *lanes, &edges).map_err(problem)?
+            }
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));
             }
@@ -378,6 +382,9 @@ fn said(op: &tile::Op) -> Option<String> {
         }
         tile::Op::Scan { from, to, .. } => {
             Some(format!("{} <- scan of {}, {}", names(to), names(from), from[0].shape()))
+        }
+        tile::Op::Lanes { ins, to, how, lanes, .. } => {
+            Some(format!("{} <- {} of {}, {lanes} lanes", to.name, how.name(), ins[0].name))
         }
         _ => None,
     }

@@ -7,6 +7,7 @@ use crate::thread::atom::Atom;
 use crate::tile::view::View;
 use crate::tile::{Op, Space, Stmt};
 use crate::values::elem::Elem;
+use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use crate::values::semiring::Semiring;
 
@@ -34,11 +35,20 @@ impl Origins<'_> {
         one_place(&from[0].name, edges)
     }
 
+    /// The edges of a ballot or match.
+    pub(super) fn mask_of_lanes(&mut self, from: &View, how: &Lanes, state: &State) -> Result<Vec<Edge>> {
+        let all = std::slice::from_ref(from);
+        let edges = self.all_edges(all, state);
+        let value = if *how == Lanes::Ballot { "false" } else { "0" };
+        let edges = edges.ok_or_else(|| self.unknown(all, (how.name(), value), state))?;
+        one_place(&from.name, edges)
+    }
+
     /// The edges of a scatter's elements: of the values and of their coordinates.
     pub(super) fn mask_of_scatter(&mut self, from: &[View], to: &View, state: &State) -> Result<Vec<Edge>> {
         self.all_edges(from, state).filter(|edges| !are_apart(edges)).ok_or_else(|| {
             Problem::new(format!(
-                "it is not known which of the elements that this stores to `{}` lie beyond the edge of a tensor, so they cannot be left out",
+                "it is not known which of the elements that this stores to `{}` are out of bounds of a tensor, so they cannot be left out",
                 to.name
             ))
             .help("give them a place out of bounds, such as -1, and say so: scatter(…, beyond = -1)")
@@ -160,12 +170,12 @@ impl Origins<'_> {
         let claim = format!("set those elements and say what they hold: {function}(x, beyond = {fill})");
         match from.iter().find(|view| self.is_idle(view, state)) {
             Some(view) => Problem::new(format!(
-                "the loop or `if` that sets `{}` may not run, and it is not known which of the elements that it holds then lie beyond the edge of a tensor, so they cannot be left out",
+                "the loop or `if` that sets `{}` may not run, and it is not known which of its elements then are out of bounds of a tensor, so they cannot be left out",
                 view.name
             ))
             .help(format!("reduce in the loop, and combine its results; or {claim}")),
             None => Problem::new(format!(
-                "it is not known which elements of `{}` lie beyond the edge of a tensor, so they cannot be left out",
+                "it is not known which elements of `{}` are out of bounds of a tensor, so they cannot be left out",
                 from[0].name
             ))
             .help(format!("reduce what was copied from global memory in the same iteration, copy to registers first with a fill that changes nothing, copy(x, piece, fill = {fill}), or {claim}")),
@@ -196,7 +206,7 @@ fn one_place(name: &str, edges: Vec<Edge>) -> Result<Vec<Edge>> {
         return Ok(edges);
     }
     Err(Problem::new(format!(
-        "`{name}` is computed from a tile and from the same tile shifted, so it is not known which of its elements lie beyond the edge"
+        "`{name}` is computed from a tile and from the same tile shifted, so it is not known which of its elements are out of bounds"
     ))
     .help("set those that do, and combine all: `let t = map((x, near), |x, near, at| if at.0 < N { near - x } else { 0.0 })`, then sum(t, beyond = 0.0)"))
 }

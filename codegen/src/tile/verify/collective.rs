@@ -97,6 +97,7 @@ fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
             (*across != Across::Thread).then_some("a reduction over threads")
         }
         Op::Scan { how, .. } => (!how.across().is_empty()).then_some("a scan over threads"),
+        Op::Lanes { .. } => Some("an exchange between lanes"),
         Op::Gemm { how: Multiply::Atom(_), .. } | Op::Copy { how: How::Atom(_), .. } => {
             Some("this instruction")
         }
@@ -131,13 +132,13 @@ fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
 
 /// Is a product in flight under a token?
 fn multiplies(program: &Program, token: Id) -> bool {
-    let mut found = false;
+    let mut multiplies = false;
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            found |= matches!(stmt.op, Op::Gemm { token: Some(of), .. } if of == token);
+            multiplies |= matches!(stmt.op, Op::Gemm { token: Some(of), .. } if of == token);
         });
     }
-    found
+    multiplies
 }
 
 #[cfg(test)]

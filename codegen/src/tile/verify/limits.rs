@@ -72,6 +72,7 @@ pub(crate) fn is_deep(program: &Program) -> bool {
             Op::Fold { with, .. } | Op::Scan { how: Scan { with, .. }, .. } => {
                 with.iter().map(|value| measure(value).1).max().unwrap_or(0)
             }
+            Op::Lanes { how, .. } => how.function().map_or(0, |value| measure(value).1),
             _ => 0,
         };
         if depth + function > ROOM {
@@ -178,6 +179,7 @@ fn statement(stmt: &Stmt) -> Result<u64> {
         Op::Fold { with, .. } | Op::Scan { how: Scan { with, .. }, .. } => {
             with.iter().map(function).sum::<Result<u64>>()?
         }
+        Op::Lanes { how, .. } => how.function().map_or(Ok(0), function)?,
         Op::If { test, .. } | Op::Leave { test, .. } => {
             test.scalars().into_iter().map(function).sum::<Result<u64>>()? + test.integers().len() as u64
         }

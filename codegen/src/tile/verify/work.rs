@@ -6,10 +6,8 @@ use crate::tile::boxes::Boxes;
 use crate::tile::matrix::Matrix;
 use crate::tile::view::View;
 use crate::tile::{Across, Expr, How, Op, Program, Space, Stmt};
+use crate::values::lanes;
 use crate::values::scan::Level;
-
-/// Lanes that shuffles combine.
-const LANES: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
 /// Checks one statement.
 pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
@@ -36,6 +34,10 @@ pub(super) fn check(program: &Program, stmt: &Stmt) -> Result<()> {
         Op::Scan { from, to, carry, how } => {
             in_registers(program, from.iter().chain(to).chain(carry), "a scan")?;
             levels(&how.levels, threads)
+        }
+        Op::Lanes { ins, to, lanes, .. } => {
+            in_registers(program, ins.iter().chain([to]), "an exchange between lanes")?;
+            groups(Across::Warp(*lanes), threads)
         }
         Op::Map { ins, value, .. } => coordinates(ins, value),
         Op::Signal { flag, .. } | Op::AwaitFlag { flag, .. } => one_element(flag),
@@ -133,7 +135,7 @@ fn groups(across: Across, threads: i64) -> Result<()> {
     match across {
         Across::Thread | Across::Block | Across::Cluster(_) | Across::Blocks(_) => Ok(()),
         Across::Warp(lanes) => {
-            if LANES.contains(&lanes) && threads % i64::from(lanes) == 0 {
+            if lanes::GROUPS.contains(&lanes) && threads % i64::from(lanes) == 0 {
                 return Ok(());
             }
             Err(Problem::new(format!(

@@ -170,6 +170,7 @@ impl<'p> Unroll<'p> {
             | Op::Reduce { .. }
             | Op::Fold { .. }
             | Op::Scan { .. }
+            | Op::Lanes { .. }
             | Op::Signal { .. }
             | Op::AwaitFlag { .. }
             | Op::SyncCluster

@@ -125,6 +125,7 @@ impl Line {
             Op::Map { .. } => "function that sets",
             Op::Reduce { .. } | Op::Fold { .. } => "reduction to",
             Op::Scan { .. } => "scan to",
+            Op::Lanes { .. } => "exchange to",
             _ => "statement that writes",
         };
         let mut writes = Vec::new();

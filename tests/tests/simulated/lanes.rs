@@ -1,0 +1,136 @@
+//! Exchanges between the lanes of a warp, in every variant, against plain Rust.
+
+use tilewright::prelude::*;
+use tilewright::{Element, KernelDef};
+use tilewright_sim::{Arg, Outcome, run_every};
+use tilewright_tests::lanes::*;
+use tilewright_tests::number::Random;
+
+/// The outcomes of all variants.
+#[track_caller]
+fn run(def: &KernelDef, args: &[Arg]) -> Vec<Outcome> {
+    let kernel = def.generate().unwrap_or_else(|error| panic!("{error:?}"));
+    let outcomes = run_every(&kernel, args, &Default::default())
+        .unwrap_or_else(|error| panic!("{error}\n{}", kernel.source()));
+    assert!(!outcomes.is_empty());
+    outcomes
+}
+
+#[track_caller]
+fn check<T: Element + PartialEq + std::fmt::Debug>(
+    def: &KernelDef,
+    args: &[Arg],
+    name: &str,
+    expected: &[T],
+) {
+    for outcome in run(def, args) {
+        assert_eq!(outcome.get::<T>(name).unwrap(), expected, "variant {}", outcome.variant() + 1);
+    }
+}
+
+fn numbers(count: usize, below: u64) -> Vec<i32> {
+    let mut random = Random::new(count as u64);
+    (0..count).map(|_| (u64::from(random.word()) % below) as i32).collect()
+}
+
+fn check_moved<T: Element + PartialEq + std::fmt::Debug>(def: &KernelDef, lanes: usize, make: fn(i32) -> T) {
+    let (x, by) = (numbers(512, 100), numbers(512, 1 << 20));
+    let expected = |lane: &dyn Fn(usize, usize) -> usize| -> Vec<T> {
+        let of = |n: usize| {
+            let own = n / 4 % lanes;
+            let from = lane(own, n) % lanes;
+            make(x[n / 4 / lanes * lanes * 4 + from * 4 + n % 4])
+        };
+        (0..512).map(of).collect()
+    };
+    let elements: Vec<T> = x.iter().map(|x| make(*x)).collect();
+    let output = || Arg::output::<T>([512]);
+    let args =
+        [Arg::tensor(&elements, [512]), Arg::tensor(&by, [512]), output(), output(), output(), output()];
+    check(def, &args, "swapped", &expected(&|lane, _| lane ^ 1));
+    check(def, &args, "rotated", &expected(&|lane, _| lane + 1));
+    check(def, &args, "taken", &expected(&|_, n| by[n] as usize));
+    check(def, &args, "first", &expected(&|_, _| 0));
+}
+
+#[test]
+fn elements_of_other_lanes() {
+    check_moved::<f32>(moved!(T = f32).def(), 32, |x| x as f32);
+    check_moved::<f32>(moved!(T = f32, LANES = 8).def(), 8, |x| x as f32);
+    check_moved::<f64>(moved!(T = f64, LANES = 16).def(), 16, f64::from);
+    check_moved::<i64>(moved!(T = i64, LANES = 2).def(), 2, i64::from);
+    check_moved::<u8>(moved!(T = u8, LANES = 4).def(), 4, |x| x as u8);
+    check_moved::<bf16>(moved!(T = bf16, LANES = 8).def(), 8, |x| bf16::from_f32(x as f32));
+    let kernel = moved!(T = f32, LANES = 8);
+    let source = kernel.source();
+    for text in ["__shfl_xor_sync(0xffffffff, own[i], 1)", "own[i], tid % 8 + 1, 8)"] {
+        assert!(source.contains(text), "{text}\n{source}");
+    }
+}
+
+#[test]
+fn warps_are_sorted() {
+    let x = numbers(256, 50);
+    let expected: Vec<i32> = x
+        .chunks(32)
+        .flat_map(|warp| {
+            let mut warp = warp.to_vec();
+            warp.sort_unstable();
+            warp
+        })
+        .collect();
+    check(sorted().def(), &[Arg::tensor(&x, [256]), Arg::output::<i32>([256])], "y", &expected);
+    assert!(!sorted().source().contains("__shfl_sync"), "{}", sorted().source());
+}
+
+#[test]
+fn elements_are_compacted() {
+    for count in [1000usize, 1024, 7] {
+        let x: Vec<i32> = numbers(count, 100).iter().map(|x| x - 50).collect();
+        let args =
+            [Arg::tensor(&x, [count]), Arg::in_out(&[0i32], [1]), Arg::in_out(&vec![-1i32; count], [count])];
+        let mut expected: Vec<i32> = x.iter().copied().filter(|x| *x >= 0).collect();
+        for outcome in run(compacted().def(), &args) {
+            assert_eq!(outcome.get::<i32>("taken").unwrap(), [expected.len() as i32]);
+            let mut y = outcome.get::<i32>("y").unwrap();
+            assert!(y[expected.len()..].iter().all(|y| *y == -1));
+            y.truncate(expected.len());
+            y.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(y, expected);
+        }
+    }
+}
+
+#[test]
+fn equal_numbers_are_counted_once() {
+    for count in [1024usize, 777] {
+        let x = numbers(count, 10);
+        let mut expected = vec![0; 10];
+        x.iter().for_each(|x| expected[*x as usize] += 1);
+        let bins = Arg::in_out(&[0i32; 10], [10]);
+        check(counted!(T = i32).def(), &[Arg::tensor(&x, [count]), bins.clone()], "bins", &expected);
+        let long: Vec<u64> = x.iter().map(|x| *x as u64).collect();
+        check(
+            counted!(T = u64, LANES = 8).def(),
+            &[Arg::tensor(&long, [count]), bins.clone()],
+            "bins",
+            &expected,
+        );
+        let short: Vec<i8> = x.iter().map(|x| *x as i8).collect();
+        check(counted!(T = i8, LANES = 16).def(), &[Arg::tensor(&short, [count]), bins], "bins", &expected);
+    }
+}
+
+#[test]
+fn lanes_vote() {
+    let x: Vec<f32> = numbers(300, 4).iter().map(|x| *x as f32).collect();
+    for (def, lanes) in [(voted!(LANES = 4), 4), (voted!(LANES = 32), 32), (voted!(LANES = 1), 1)] {
+        let of = |vote: &dyn Fn(&[f32]) -> bool| -> Vec<i32> {
+            x.chunks(lanes).flat_map(|group| vec![i32::from(vote(group)); group.len()]).collect()
+        };
+        let args = [Arg::tensor(&x, [300]), Arg::output::<i32>([300]), Arg::output::<i32>([300])];
+        check(def.def(), &args, "any", &of(&|group| group.iter().any(|x| *x > 0.5)));
+        check(def.def(), &args, "all", &of(&|group| group.iter().all(|x| *x > 0.5)));
+    }
+}
