@@ -396,7 +396,8 @@ fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
         let what = "functions of the language are called by their names alone";
         let own = ["self", "super", "crate"].iter().any(|start| path.segments[0].ident == start);
         let elsewhere = tilewright_codegen::evaluate::elsewhere(&last).filter(|_| !own);
-        let instead = elsewhere.unwrap_or_else(|| {
+        let fast = (path.segments[0].ident == "fast").then(|| format!("write `fast_{last}(…)`"));
+        let instead = fast.or(elsewhere).unwrap_or_else(|| {
             format!(
                 "import it, a `#[device]` function by `use` at the top of the kernel, and write `{last}(…)`"
             )

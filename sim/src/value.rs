@@ -198,6 +198,9 @@ pub(crate) fn un(f: Un, truth: bool, x: u64, elem: Elem) -> u64 {
     )
 }
 
+/// 2¹²⁶: above it, a device's fast quotient is 0.
+const LARGE: f64 = 85_070_591_730_234_615_865_843_651_857_942_052_864.0;
+
 fn un_double(f: Un, x: f64) -> f64 {
     match f {
         Un::Neg => -x,
@@ -222,6 +225,7 @@ fn un_double(f: Un, x: f64) -> f64 {
         // No floating-point number has the first two.
         Un::CountOnes | Un::LeadingZeros | Un::Apart => x,
         Un::Not => f64::from(u8::from(x == 0.0)),
+        Un::Fast(of) => un_double(of.exact(), x),
     }
 }
 
@@ -277,6 +281,9 @@ macro_rules! float_pair {
             Bin::Min => $x.min($y),
             Bin::Pow => f64::powf($x.into(), $y.into()) as _,
             Bin::CopySign => $x.copysign($y),
+            // As on a device: the reciprocal of a large divisor is 0.
+            Bin::FastDiv if f64::from($y).abs() > LARGE => $x * 0.0,
+            Bin::FastDiv => $x / $y,
             Bin::Max => $x.max($y),
             // No floating-point number has these.
             _ => $x,
@@ -338,7 +345,7 @@ pub(crate) fn bin(f: Bin, x: u64, y: u64, elem: Elem) -> u64 {
             Bin::Shr => n >> if (0..bits).contains(&m) { m } else { bits - 1 },
             Bin::MulHigh => ((i128::from(n) * i128::from(m)) >> bits) as i64,
             // No integer has these.
-            Bin::Pow | Bin::CopySign => n,
+            Bin::Pow | Bin::CopySign | Bin::FastDiv => n,
         },
         elem,
     )
@@ -373,7 +380,7 @@ fn bin_unsigned(f: Bin, n: u64, m: u64) -> u64 {
         }
         Bin::MulHigh => ((u128::from(n) * u128::from(m)) >> 64) as u64,
         // No integer has these.
-        Bin::Pow | Bin::CopySign => n,
+        Bin::Pow | Bin::CopySign | Bin::FastDiv => n,
     }
 }
 

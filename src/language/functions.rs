@@ -424,6 +424,33 @@ language! {
     /// The error function, 2/√π ∫₀ˣ exp(-t²) dt.
     fn erf(x: Number) -> Number
         => f32 [0.0, 100.0], "map(x, y, |x| erf(x));", f32 [0.0, 1.0];
+    /// eˣ by two instructions, in `f32`: within 2 + |1.2 x| ulp. See [Accuracy](super::types#accuracy).
+    fn fast_exp(x: Number) -> Number
+        => f32 [0.0, 1.0], "map(x, y, |x| floor(8.0 * fast_exp(x)));", f32 [8.0, 21.0];
+    /// The natural logarithm by two instructions, in `f32`. See [Accuracy](super::types#accuracy).
+    fn fast_log(x: Number) -> Number
+        => f32 [1.0, 8.0], "map(x, y, |x| floor(100.0 * fast_log(x)));", f32 [0.0, 207.0];
+    /// The logarithm to the base 2 by one instruction, in `f32`. See [Accuracy](super::types#accuracy).
+    fn fast_log2(x: Number) -> Number
+        => f32 [1.0, 8.0], "map(x, y, |x| floor(100.0 * fast_log2(x)));", f32 [0.0, 300.0];
+    /// The square root by one instruction, in `f32`, within 1 ulp.
+    fn fast_sqrt(x: Number) -> Number
+        => f32 [0.0, 2.25], "map(x, y, |x| floor(100.0 * fast_sqrt(x)));", f32 [0.0, 150.0];
+    /// The hyperbolic tangent by one instruction, in `f32`, with a relative error of 2⁻¹¹.
+    fn fast_tanh(x: Number) -> Number
+        => f32 [0.0, 100.0], "map(x, y, |x| floor(100.0 * fast_tanh(x)));", f32 [0.0, 100.0];
+    /// The sine by two instructions, in `f32`, for −π to π: with an absolute error of 2⁻²¹. See
+    /// [Accuracy](super::types#accuracy).
+    fn fast_sin(x: Number) -> Number
+        => f32 [0.0, 1.0], "map(x, y, |x| floor(100.0 * fast_sin(x)));", f32 [0.0, 84.0];
+    /// The cosine by two instructions, in `f32`, for −π to π: with an absolute error of 2⁻²¹. See
+    /// [Accuracy](super::types#accuracy).
+    fn fast_cos(x: Number) -> Number
+        => f32 [0.0, 1.0], "map(x, y, |x| floor(100.0 * fast_cos(x)));", f32 [100.0, 54.0];
+    /// A quotient by two instructions, in `f32`, within 2 ulp for divisors from 2⁻¹²⁶ to 2¹²⁶. For larger
+    /// divisors it is 0. See [Accuracy](super::types#accuracy).
+    fn fast_div(x: Number, y: Number) -> Number
+        => f32 [1.0, 3.0], "map(x, y, |x| floor(100.0 * fast_div(x, 4.0)));", f32 [25.0, 75.0];
     /// 1 / (1 + exp(-x)).
     fn sigmoid(x: Number) -> Number
         => f32 [0.0, 100.0], "map(x, y, |x| sigmoid(x));", f32 [0.5, 1.0];

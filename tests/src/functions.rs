@@ -136,3 +136,75 @@ pub fn wrong(inputs: &[f64], results: &[f64], digits: i32, most: f64) -> Option<
     }
     None
 }
+
+/// Every function of few instructions; one column per function.
+#[kernel(T = f32 | f16 | bf16)]
+pub fn fast_functions<T>(x: &Tensor<T, N>, y: &mut Tensor<T, { (N, 9) }>) {
+    let t = layout!(128);
+    let x = parallelize(tile(x, 128, block.x), t, thread.x);
+    let y = parallelize(tile(y, (128, 9), (block.x, 0)), layout!((128, 1)), thread.x);
+    copy(map(x, |x| fast_exp(x)), y[(_, 0)]);
+    copy(map(x, |x| fast_log(x)), y[(_, 1)]);
+    copy(map(x, |x| fast_log2(x)), y[(_, 2)]);
+    copy(map(x, |x| fast_sqrt(x)), y[(_, 3)]);
+    copy(map(x, |x| fast_tanh(x)), y[(_, 4)]);
+    copy(map(x, |x| fast_sin(x)), y[(_, 5)]);
+    copy(map(x, |x| fast_cos(x)), y[(_, 6)]);
+    copy(map(x, |x| fast_div(1.5, x)), y[(_, 7)]);
+    copy(map(x, |x| fast_div(x, 3.0)), y[(_, 8)]);
+}
+
+/// A function of few instructions, and its largest error in `f32` for an argument and the exact result.
+pub struct FastFunction {
+    name: &'static str,
+    of: fn(f64) -> f64,
+    error: fn(f64, f64) -> f64,
+}
+
+/// In the order of the kernel's columns.
+pub const FAST: [FastFunction; 9] = [
+    FastFunction { name: "fast_exp", of: f64::exp, error: |x, y| (2.0 + 1.2 * x.abs()) * ulp(y, 24) },
+    FastFunction { name: "fast_log", of: f64::ln, error: logarithm },
+    FastFunction { name: "fast_log2", of: f64::log2, error: logarithm },
+    FastFunction { name: "fast_sqrt", of: f64::sqrt, error: |_, y| ulp(y, 24) },
+    FastFunction { name: "fast_tanh", of: f64::tanh, error: |_, y| y.abs() * 2f64.powi(-11) },
+    FastFunction { name: "fast_sin", of: f64::sin, error: |_, _| 2f64.powi(-21) },
+    FastFunction { name: "fast_cos", of: f64::cos, error: |_, _| 2f64.powi(-21) },
+    FastFunction { name: "a fast quotient", of: |x| 1.5 / x, error: |_, y| 2.0 * ulp(y, 24) },
+    FastFunction { name: "a fast third", of: |x| x / 3.0, error: |_, y| 2.0 * ulp(y, 24) },
+];
+
+fn logarithm(x: f64, y: f64) -> f64 {
+    if (0.5..=2.0).contains(&x) { 2f64.powi(-21) } else { 3.0 * ulp(y, 24) }
+}
+
+/// One ulp of a number with this many binary digits.
+fn ulp(of: f64, digits: i32) -> f64 {
+    2f64.powi(of.abs().log2().floor().max(-126.0) as i32 - digits + 1)
+}
+
+/// The first mismatch of functions of few instructions, if there is one; see [`wrong`]. Arguments of sine and cosine are those
+/// from -π to π.
+pub fn wrong_fast(inputs: &[f64], results: &[f64], digits: i32, most: f64) -> Option<String> {
+    for (column, function) in FAST.iter().enumerate() {
+        let periodic = ["fast_sin", "fast_cos"].contains(&function.name);
+        for (row, &x) in
+            inputs.iter().enumerate().filter(|(_, x)| !periodic || x.abs() < std::f64::consts::PI)
+        {
+            let (got, exact) = (results[column * inputs.len() + row], (function.of)(x));
+            let exact = if exact.abs() > most { f64::INFINITY.copysign(exact) } else { exact };
+            let narrow = if digits < 24 { 0.5 * ulp(exact, digits).max(2f64.powi(-24)) } else { 0.0 };
+            let within = (function.error)(x, exact) + narrow;
+            let same = got == exact || (got.is_nan() && exact.is_nan()) || (got - exact).abs() <= within;
+            // Numbers below the least normal one may be 0, and divisors above 2¹²⁶ have the quotient 0.
+            let tiny = exact.abs() < 2f64.powi(-125) && got == 0.0;
+            if !same && !tiny {
+                return Some(format!(
+                    "{}({x:?}) is {got:e}, and {exact:e} is right within {within:e}",
+                    function.name
+                ));
+            }
+        }
+    }
+    None
+}

@@ -4,12 +4,13 @@
 use std::collections::HashSet;
 
 /// The headers, in the order in which their pieces are emitted.
-const HEADERS: [&str; 15] = [
+const HEADERS: [&str; 16] = [
     include_str!("prelude/int.cuh"),
     include_str!("prelude/half.cuh"),
     include_str!("prelude/odd.cuh"),
     include_str!("prelude/fp8.cuh"),
     include_str!("prelude/exp2.cuh"),
+    include_str!("prelude/fast.cuh"),
     include_str!("prelude/gelu.cuh"),
     include_str!("prelude/tf32.cuh"),
     include_str!("prelude/address.cuh"),

@@ -3,7 +3,7 @@
 use super::Printer;
 use super::int::{Level, Piece, binary};
 use super::literal::{literal, widened};
-use crate::thread::{Bin, Cmp, Interval, Param, Un, Val};
+use crate::thread::{Bin, Cmp, Fast, Interval, Param, Un, Val};
 use crate::values::elem::{Elem, Kind};
 use crate::values::number;
 
@@ -14,7 +14,7 @@ struct Typed {
 }
 
 /// Functions of one floating-point value: in `float`, in `double`.
-const FUNCTIONS: [(Un, &str, &str); 17] = [
+const FUNCTIONS: [(Un, &str, &str); 24] = [
     (Un::Abs, "fabsf", "fabs"),
     (Un::Exp, "expf", "exp"),
     (Un::Exp2, "power_of_two", "exp2"),
@@ -33,15 +33,23 @@ const FUNCTIONS: [(Un, &str, &str); 17] = [
     // Qualified: a tile scheduler's loop variable is named `round`.
     (Un::Round, "roundf", "::round"),
     (Un::RoundEven, "rintf", "rint"),
+    (Un::Fast(Fast::Exp), "__expf", ""),
+    (Un::Fast(Fast::Log), "__logf", ""),
+    (Un::Fast(Fast::Log2), "__log2f", ""),
+    (Un::Fast(Fast::Sqrt), "fast_sqrt", ""),
+    (Un::Fast(Fast::Tanh), "fast_tanh", ""),
+    (Un::Fast(Fast::Sin), "__sinf", ""),
+    (Un::Fast(Fast::Cos), "__cosf", ""),
 ];
 
 /// Functions of two values: for integers, in `float`, in `double`.
-const PAIRS: [(Bin, &str, &str, &str); 6] = [
+const PAIRS: [(Bin, &str, &str, &str); 7] = [
     (Bin::Min, "min", "fminf", "fmin"),
     (Bin::Max, "max", "fmaxf", "fmax"),
     (Bin::Rem, "", "fmodf", "fmod"),
     (Bin::Pow, "", "powf", "pow"),
     (Bin::CopySign, "", "copysignf", "copysign"),
+    (Bin::FastDiv, "", "__fdividef", ""),
     // By width and sign.
     (Bin::MulHigh, "mulhi", "", ""),
 ];

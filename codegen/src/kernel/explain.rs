@@ -374,7 +374,7 @@ fn sign(op: Bin) -> Option<&'static str> {
         Bin::Xor => Some("^"),
         Bin::Shl => Some("<<"),
         Bin::Shr => Some(">>"),
-        Bin::Min | Bin::Max | Bin::Pow | Bin::CopySign | Bin::MulHigh => None,
+        Bin::Min | Bin::Max | Bin::Pow | Bin::CopySign | Bin::MulHigh | Bin::FastDiv => None,
     }
 }
 

@@ -24,7 +24,7 @@ pub use crate::thread::scope::{Queue, Scope};
 use crate::values::elem::Elem;
 pub use crate::values::id::Id;
 use crate::values::number::Number;
-pub use crate::values::operation::{Bin, Change, Cmp, MemoryOrder, Un};
+pub use crate::values::operation::{Bin, Change, Cmp, Fast, MemoryOrder, Un};
 pub use launch::{Cost, Fact, Launch};
 pub use ranges::Interval;
 pub use stmt::{AtomArg, Fence, Op, Role, Stmt, Unroll};

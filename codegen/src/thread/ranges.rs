@@ -159,7 +159,7 @@ mod tests {
             Bin::Xor => Some(x ^ y),
             Bin::Shl => (0..32).contains(&y).then(|| x << y),
             Bin::Shr => (0..32).contains(&y).then(|| x >> y),
-            Bin::Pow | Bin::CopySign | Bin::MulHigh => None,
+            Bin::Pow | Bin::CopySign | Bin::MulHigh | Bin::FastDiv => None,
         }
     }
 

@@ -37,6 +37,36 @@ pub enum Un {
     /// store, do not constrain the other.
     Apart,
     Not,
+    /// By few instructions, with a larger error.
+    Fast(Fast),
+}
+
+/// Functions that a device computes by few instructions, in `f32`; the reference of the language states their errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Fast {
+    Exp,
+    Log,
+    Log2,
+    Sqrt,
+    Tanh,
+    Sin,
+    Cos,
+}
+
+impl Fast {
+    /// The function that it approximates.
+    pub fn exact(self) -> Un {
+        match self {
+            Fast::Exp => Un::Exp,
+            Fast::Log => Un::Log,
+            Fast::Log2 => Un::Log2,
+            Fast::Sqrt => Un::Sqrt,
+            Fast::Tanh => Un::Tanh,
+            Fast::Sin => Un::Sin,
+            Fast::Cos => Un::Cos,
+        }
+    }
 }
 
 /// Functions of two values.
@@ -60,6 +90,8 @@ pub enum Bin {
     CopySign,
     /// The upper half of a product of integers of 4 bytes.
     MulHigh,
+    /// A quotient by few instructions, in `f32`, with a larger error; 0 for divisors above 2¹²⁶.
+    FastDiv,
 }
 
 impl Bin {
@@ -82,7 +114,7 @@ impl Bin {
             Bin::And if elem.is_signed() => Some(of(-1)),
             Bin::And => Some(most),
             Bin::Sub | Bin::Div | Bin::Rem | Bin::Shl | Bin::Shr => None,
-            Bin::Pow | Bin::CopySign | Bin::MulHigh => None,
+            Bin::Pow | Bin::CopySign | Bin::MulHigh | Bin::FastDiv => None,
         }
     }
 }

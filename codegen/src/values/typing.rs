@@ -12,7 +12,7 @@ use crate::values::elem::Elem;
 use crate::values::expr::{self, Expr};
 use crate::values::limits;
 use crate::values::number::{Number, range};
-use crate::values::operation::{Bin, Cmp, Un};
+use crate::values::operation::{Bin, Cmp, Fast, Un};
 
 /// The type of a scalar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -385,7 +385,7 @@ pub fn bits(to: Elem, x: Scalar) -> Result<Scalar> {
 }
 
 /// Functions of one value: what the user calls them.
-pub const ONE: [(&str, Un); 22] = [
+pub const ONE: [(&str, Un); 29] = [
     ("-", Un::Neg),
     ("!", Un::Not),
     ("abs", Un::Abs),
@@ -408,10 +408,17 @@ pub const ONE: [(&str, Un); 22] = [
     ("round_ties_even", Un::RoundEven),
     ("count_ones", Un::CountOnes),
     ("leading_zeros", Un::LeadingZeros),
+    ("fast_exp", Un::Fast(Fast::Exp)),
+    ("fast_log", Un::Fast(Fast::Log)),
+    ("fast_log2", Un::Fast(Fast::Log2)),
+    ("fast_sqrt", Un::Fast(Fast::Sqrt)),
+    ("fast_tanh", Un::Fast(Fast::Tanh)),
+    ("fast_sin", Un::Fast(Fast::Sin)),
+    ("fast_cos", Un::Fast(Fast::Cos)),
 ];
 
 /// Functions of two values: what the user calls them.
-pub const TWO: [(&str, Bin); 15] = [
+pub const TWO: [(&str, Bin); 16] = [
     ("+", Bin::Add),
     ("-", Bin::Sub),
     ("*", Bin::Mul),
@@ -427,6 +434,7 @@ pub const TWO: [(&str, Bin); 15] = [
     ("pow", Bin::Pow),
     ("copysign", Bin::CopySign),
     ("mul_high", Bin::MulHigh),
+    ("fast_div", Bin::FastDiv),
 ];
 
 /// The user's name of a function of two values.
@@ -488,7 +496,7 @@ fn can_two(f: Bin, ty: Type, right: &Scalar) -> Result<()> {
             () => Ok(()),
         };
     }
-    if matches!(f, Bin::Pow | Bin::CopySign) {
+    if matches!(f, Bin::Pow | Bin::CopySign | Bin::FastDiv) {
         return refuse("floating-point numbers", elem.name(), "convert them first, such as `x as f32`");
     }
     let width = i128::from(elem.bytes() * 8);

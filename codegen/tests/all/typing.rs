@@ -101,7 +101,7 @@ fn apply(f: Bin, x: Plain, y: Plain, elem: Elem) -> Plain {
             Bin::Shl => x << y,
             Bin::Shr => x >> y,
             Bin::MulHigh => (x * y) >> 32,
-            Bin::Pow | Bin::CopySign => unreachable!("no integer has these"),
+            Bin::Pow | Bin::CopySign | Bin::FastDiv => unreachable!("no integer has these"),
         }),
         other => panic!("{other:?}"),
     };

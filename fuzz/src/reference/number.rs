@@ -194,6 +194,8 @@ impl Num {
                 let (low, high) = (whole_near(f, x.value - x.error), whole_near(f, x.value + x.error));
                 if low == high { Num::exact(low) } else { Num::UNKNOWN }
             }
+            // Not drawn.
+            Un::Fast(_) => Num::UNKNOWN,
             _ => Num::of(f, x, elem),
         }
     }

@@ -3,7 +3,7 @@
 use tilewright::prelude::*;
 use tilewright::{bf16, f16};
 use tilewright_sim::Arg;
-use tilewright_tests::functions::{arguments, erf, functions, wrong};
+use tilewright_tests::functions::{FAST, arguments, erf, fast_functions, functions, wrong, wrong_fast};
 
 macro_rules! accurate {
     ($ty:ident, $of:expr, $back:expr, $digits:expr, $most:expr) => {{
@@ -24,6 +24,34 @@ fn functions_are_as_accurate_as_documents_say() {
     accurate!(f64, |x| x, |x| x, 53, f64::MAX);
     accurate!(f16, |x| f16::from_f32(x as f32), |x: f16| f64::from(x.to_f32()), 11, 65519.0);
     accurate!(bf16, |x| bf16::from_f32(x as f32), |x: bf16| f64::from(x.to_f32()), 8, 3.3961775e38);
+}
+
+#[test]
+fn fast_functions_are_as_accurate_as_documents_say() {
+    macro_rules! check {
+        ($ty:ident, $of:expr, $back:expr, $digits:expr, $most:expr) => {{
+            let x: Vec<$ty> = arguments().into_iter().map($of).collect();
+            let args = [Arg::tensor(&x, [x.len()]), Arg::output::<$ty>([x.len(), FAST.len()])];
+            let outcome = fast_functions!(T = $ty).simulate(&args).unwrap_or_else(|fault| panic!("{fault}"));
+            let results: Vec<f64> = outcome.get::<$ty>("y").unwrap().into_iter().map($back).collect();
+            let inputs: Vec<f64> = x.into_iter().map($back).collect();
+            if let Some(why) = wrong_fast(&inputs, &results, $digits, $most) {
+                panic!("{}: {why}", stringify!($ty));
+            }
+        }};
+    }
+    check!(f32, |x| x as f32, f64::from, 24, f64::from(f32::MAX));
+    check!(f16, |x| f16::from_f32(x as f32), |x: f16| f64::from(x.to_f32()), 11, 65519.0);
+    check!(bf16, |x| bf16::from_f32(x as f32), |x: bf16| f64::from(x.to_f32()), 8, 3.3961775e38);
+}
+
+/// A fast quotient by more than 2¹²⁶ is 0, as on a device.
+#[test]
+fn fast_quotients_of_large_divisors() {
+    let x = [2f32.powi(126), 2f32.powi(127), f32::INFINITY, -3e38];
+    let args = [Arg::tensor(&x, [4]), Arg::output::<f32>([4, FAST.len()])];
+    let outcome = fast_functions!(T = f32).simulate(&args).unwrap_or_else(|fault| panic!("{fault}"));
+    assert_eq!(outcome.get::<f32>("y").unwrap()[7 * 4..8 * 4], [1.5 * 2f32.powi(-126), 0.0, 0.0, 0.0]);
 }
 
 /// The polynomial of generated code for gelu, in single precision as on a device, against double precision. An `ex2.approx`

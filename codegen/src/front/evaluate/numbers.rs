@@ -6,7 +6,8 @@ use super::{Evaluator, function};
 use crate::source::problem::Problem;
 use crate::thread::Bin;
 use crate::values::affine::Arith;
-use crate::values::typing;
+use crate::values::elem::Elem;
+use crate::values::typing::{self, Scalar, Type};
 
 impl Evaluator {
     /// `ceil_div(a, b)`
@@ -72,6 +73,17 @@ impl Evaluator {
 
     /// `exp(x)` and other functions of numbers: `pow(x, y)`
     pub(super) fn math_call(&mut self, args: &Args) -> Result<Value, Problem> {
+        if let (Some(name), Ok(Scalar { ty: Some(Type::Elem(Elem::F64)), .. })) =
+            (args.name.strip_prefix("fast_"), args.number(0))
+        {
+            let (exact, converted) = match name {
+                "div" => ("x / y".to_owned(), "x as f32, y as f32"),
+                name => (format!("{name}(x)"), "x as f32"),
+            };
+            return Err(Problem::new(format!("`{}` computes in f32, and this is f64", args.name))
+                .help(format!("write {exact}, or convert it: {}({converted})", args.name))
+                .arg(0));
+        }
         let value = match function::of(&args.name) {
             function::Kind::One(f) => typing::un(f, args.number(0)?),
             function::Kind::Two(f) => typing::bin(f, args.number(0)?, args.number(1)?),

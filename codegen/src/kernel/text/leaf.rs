@@ -5,7 +5,7 @@ use tilewright_layout::{Composed, Layout, Obligation, Symbol, Tuple, Value};
 use super::{Reader, Result, Text, Writer, read_field, records, variants, write_field};
 use crate::thread::atom::Atom;
 use crate::thread::atoms;
-use crate::thread::{Bin, Cmp, Scope, Un, Unroll};
+use crate::thread::{Bin, Cmp, Fast, Scope, Un, Unroll};
 use crate::values::elem::Elem;
 use crate::values::number::Number;
 
@@ -326,11 +326,12 @@ variants! {
         "neg" Neg, "abs" Abs, "exp" Exp, "exp2" Exp2, "log" Log, "log2" Log2, "recip" Recip, "sqrt" Sqrt,
         "rsqrt" Rsqrt, "tanh" Tanh, "sin" Sin, "cos" Cos, "erf" Erf, "gelu" Gelu, "floor" Floor, "ceil" Ceil,
         "trunc" Trunc, "round" Round, "round_even" RoundEven, "count_ones" CountOnes, "leading_zeros" LeadingZeros, "apart" Apart,
-        "not" Not,
+        "not" Not, "fast" Fast(f),
     }
+    Fast { "exp" Exp, "log" Log, "log2" Log2, "sqrt" Sqrt, "tanh" Tanh, "sin" Sin, "cos" Cos }
     Bin {
         "add" Add, "sub" Sub, "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max, "and" And, "or" Or,
-        "xor" Xor, "shl" Shl, "shr" Shr, "pow" Pow, "copy_sign" CopySign, "mul_high" MulHigh,
+        "xor" Xor, "shl" Shl, "shr" Shr, "pow" Pow, "copy_sign" CopySign, "mul_high" MulHigh, "fast_div" FastDiv,
     }
     Cmp { "lt" Lt, "le" Le, "eq" Eq, "ne" Ne }
     Scope {

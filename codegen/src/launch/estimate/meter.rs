@@ -32,7 +32,15 @@ fn slots(of: Un) -> f64 {
     match of {
         Un::Gelu | Un::Erf => 24.0,
         Un::Sin | Un::Cos => 20.0,
-        Un::Exp | Un::Exp2 | Un::Log | Un::Log2 | Un::Recip | Un::Sqrt | Un::Rsqrt | Un::Tanh => SPECIAL,
+        Un::Fast(_)
+        | Un::Exp
+        | Un::Exp2
+        | Un::Log
+        | Un::Log2
+        | Un::Recip
+        | Un::Sqrt
+        | Un::Rsqrt
+        | Un::Tanh => SPECIAL,
         Un::CountOnes | Un::LeadingZeros | Un::Floor | Un::Ceil | Un::Trunc | Un::Round | Un::RoundEven => {
             2.0
         }
@@ -431,7 +439,7 @@ impl<'k> Meter<'k> {
         match value {
             Val::Reg(..) | Val::Lit(..) | Val::Int(..) | Val::Param(_) => Load::default(),
             Val::Un(with, x) => all(&[x]).then(issued(slots(*with)), 1.0),
-            Val::Bin(Bin::Div, x, y) => all(&[x, y]).then(issued(SPECIAL), 1.0),
+            Val::Bin(Bin::Div | Bin::FastDiv, x, y) => all(&[x, y]).then(issued(SPECIAL), 1.0),
             Val::Cast(_, x) => all(&[x]).then(issued(1.0), 1.0),
             Val::Bits(_, x) => all(&[x]),
             Val::Bin(_, x, y) | Val::Cmp(_, x, y) | Val::Guarded(_, x, y) => {

@@ -225,6 +225,7 @@ fn unary(f: Un, x: f64) -> Option<f64> {
         Un::Round => x.round(),
         Un::RoundEven => x.round_ties_even(),
         Un::Apart => x,
+        Un::Fast(of) => return unary(of.exact(), x),
         Un::Erf | Un::Gelu | Un::CountOnes | Un::LeadingZeros | Un::Not => return None,
     })
 }
@@ -246,6 +247,7 @@ fn binary(f: Bin, x: f64, y: f64) -> Option<f64> {
         Bin::Xor => whole(|x, y| x ^ y)?,
         Bin::Pow => x.powf(y),
         Bin::CopySign => x.copysign(y),
+        Bin::FastDiv => x / y,
         Bin::Div | Bin::Shl | Bin::Shr | Bin::MulHigh => return None,
     })
 }
