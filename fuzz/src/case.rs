@@ -338,7 +338,11 @@ fn tensor(
         Tensor { name: of.name.clone(), elem: of.elem, written, extents, strides, offset, all: Vec::new() };
     let light = random.chance(30);
     // Those that are read as integers have one mode, mostly.
-    let likely = if made.extents.len() == 1 { 25 } else { 4 };
+    let likely = match OFTEN_HOSTILE.contains(&of.elem) {
+        true => 40,
+        false if made.extents.len() == 1 => 25,
+        false => 4,
+    };
     let hostile = !of.elem.is_float() && random.chance(likely);
     let buffer =
         Buffer { all: Vec::new(), offset, extents: made.extents.clone(), strides: made.strides.clone() };
@@ -356,8 +360,15 @@ fn hostile_value(elem: Elem, random: &mut Random) -> f64 {
     let (least, most) = number::range(elem);
     let all =
         [least, most, least + 1.0, -1.0, 46_341.0, 65_536.0, 67_108_864.0, -67_108_864.0, 67_108_865.0, 1e6];
+    let wide: [f64; 5] = [4_294_967_297.0, 1_099_511_627_776.0, -2_147_483_649.0, 3_037_000_500.0, 9e15];
+    if elem.bytes() == 8 && random.chance(50) {
+        return random.pick(&wide).clamp(least, most);
+    }
     random.pick(&all).clamp(least, most)
 }
+
+/// Types of 64 and of 16 bits, whose tensors often have such integers.
+const OFTEN_HOSTILE: [Elem; 4] = [Elem::I64, Elem::U64, Elem::I16, Elem::U16];
 
 /// A small integer, so that sums of many are exact in every type.
 fn element_value(elem: Elem, light: bool, random: &mut Random) -> f64 {

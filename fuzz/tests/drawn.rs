@@ -1,8 +1,11 @@
 //! A short run of `cargo xtask fuzz kernels`.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use tilewright_codegen::Definition;
+use tilewright_codegen::tile::{Expr, Op, Program, Space, Stmt};
+use tilewright_codegen::view::View;
 use tilewright_fuzz::draw::Kind;
 use tilewright_fuzz::judge::Source;
 use tilewright_fuzz::planted::{faults, misfits};
@@ -78,10 +81,77 @@ fn a_seed_draws_the_same_kernel_again() {
     }
 }
 
+/// What a statement does to elements of a type.
+fn roles(program: &Program) -> BTreeSet<(&'static str, &'static str)> {
+    let mut all = BTreeSet::new();
+    let elem = |view: &View| program.tensor(view.tensor).elem.name();
+    let is_global = |view: &View| matches!(program.tensor(view.tensor).space, Space::Global { .. });
+    let mut see = |stmt: &Stmt| match &stmt.op {
+        Op::Copy { from, to, .. } => {
+            for (role, of) in [("load", from), ("store", to)] {
+                if is_global(of) {
+                    all.insert((role, elem(of)));
+                }
+            }
+            if elem(from) != elem(to) {
+                all.extend([("conversion", elem(from)), ("conversion", elem(to))]);
+            }
+        }
+        Op::Map { ins, to, value } => {
+            all.extend(ins.iter().filter(|of| is_global(of)).map(|of| ("load", elem(of))));
+            all.extend(is_global(to).then(|| ("store", elem(to))));
+            let has = |is: fn(&Expr) -> bool| value.any(&is);
+            let of_first = ins.first().map(elem);
+            let arithmetic = has(|part| matches!(part, Expr::Bin(..)));
+            all.extend(of_first.filter(|_| arithmetic).map(|elem| ("arithmetic", elem)));
+            let compares = has(|part| matches!(part, Expr::Cmp(..) | Expr::Pick(..)));
+            all.extend(of_first.filter(|_| compares).map(|elem| ("comparison", elem)));
+            let converts = has(|part| matches!(part, Expr::Cast(..))) && of_first != Some(elem(to));
+            all.extend(of_first.filter(|_| converts).map(|elem| ("conversion", elem)));
+        }
+        Op::Reduce { from, .. } => {
+            all.insert(("reduction", elem(from)));
+        }
+        Op::Gather { from, .. } => {
+            all.insert(("gather", elem(from)));
+        }
+        Op::Scatter { to, update, .. } => {
+            all.insert((if update.is_some() { "atomic" } else { "scatter" }, elem(to)));
+        }
+        Op::Atomic { to, .. } => {
+            all.insert(("atomic", elem(to)));
+        }
+        Op::Take { from, .. } => {
+            all.insert(("coordinate", elem(from)));
+        }
+        _ => {}
+    };
+    program.body.iter().for_each(|stmt| stmt.each(&mut see));
+    all
+}
+
+/// Kernels about types of elements have each of the types in each role.
+#[test]
+fn types_of_elements_have_all_roles() {
+    let programs = (0..200).filter_map(|n| Kind::Targeted.subject(4 * n + 2).program().ok());
+    let all: BTreeSet<_> = programs.flat_map(|program| roles(&program)).collect();
+    let numbers = ["i64", "u64", "i16", "u16"];
+    let mut wanted = Vec::new();
+    for role in
+        ["load", "store", "arithmetic", "comparison", "conversion", "reduction", "gather", "coordinate"]
+    {
+        wanted.extend(numbers.map(|elem| (role, elem)));
+        wanted.push((role, "bool"));
+    }
+    wanted.extend(["i64", "u64"].map(|elem| ("atomic", elem)));
+    let missing: Vec<_> = wanted.iter().filter(|of| !all.contains(of)).collect();
+    assert!(missing.is_empty(), "{missing:?}\n{all:?}");
+}
+
 /// The text of a subject is complete: two of them never have the same text.
 #[test]
 fn kernels_differ() {
-    let texts: std::collections::BTreeSet<String> = (0..200)
+    let texts: BTreeSet<String> = (0..200)
         .filter_map(|seed| match draw::subject(seed).source {
             Source::Text(definition @ Definition::Function(..)) => Some(source::definition(&definition)),
             _ => None,

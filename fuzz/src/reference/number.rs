@@ -430,13 +430,16 @@ fn integers(f: Bin, a: i128, b: i128, elem: Elem) -> Option<i128> {
         Bin::Mul => Some(a.wrapping_mul(b)),
         Bin::Min => Some(a.min(b)),
         Bin::Max => Some(a.max(b)),
-        Bin::Div => a.checked_div(b),
-        Bin::Rem => a.checked_rem(b),
+        // All bits of a quotient by 0 are set, and the remainder is the dividend.
+        Bin::Div => Some(a.checked_div(b).unwrap_or(-1)),
+        Bin::Rem => Some(a.checked_rem(b).unwrap_or(a)),
         Bin::And => Some(a & b),
         Bin::Or => Some(a | b),
         Bin::Xor => Some(a ^ b),
         Bin::Shl if (0..wide).contains(&b) => Some(a.wrapping_shl(b as u32)),
         Bin::Shr if (0..wide).contains(&b) => Some(a >> b),
+        Bin::Shl => Some(0),
+        Bin::Shr => Some(if a < 0 { -1 } else { 0 }),
         // Products of two integers without a sign fill 128 bits.
         Bin::MulHigh if a >= 0 && b >= 0 => Some(((a as u128 * b as u128) >> wide) as i128),
         Bin::MulHigh => Some((a * b) >> wide),

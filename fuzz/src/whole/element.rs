@@ -98,6 +98,7 @@ impl Elements {
     pub(super) fn as_type(&self, elem: Elem) -> Result<Elements> {
         match self.ty {
             Type::Elem(own) if own == elem => Ok(self.clone()),
+            Type::Condition if elem == Elem::Bool => Ok(Elements { ty: Type::Elem(elem), ..self.clone() }),
             Type::Literal => each(&[self], Type::Elem(elem), &|x| match x[0].is_unknown() {
                 true => Num::UNKNOWN,
                 false => x[0].as_literal(elem),
@@ -220,7 +221,7 @@ pub(super) fn unary(op: Unary, x: &Elements) -> Result<Elements> {
     match (op, x.ty) {
         (Unary::Neg, _) => alike(&[x], &|x, elem| Num::un(Un::Neg, x[0], elem)),
         (Unary::Not, Type::Condition) => each(&[x], Type::Condition, &|x| not(x[0])),
-        (Unary::Not, _) => undefined("the complement of a number"),
+        (Unary::Not, _) => alike(&[x], &|x, elem| Num::un(Un::Not, x[0], elem)),
     }
 }
 

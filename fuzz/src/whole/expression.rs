@@ -184,7 +184,7 @@ impl<'k> Block<'k> {
 
     /// Is it one integer in memory, which becomes one of the kernel where it meets such?
     fn reads_integer(&self, view: &View) -> bool {
-        !self.in_closure && view.is_one() && !view.elem.is_float()
+        !self.in_closure && view.is_one() && !view.elem.is_float() && wide(view.elem).is_none()
     }
 
     pub(super) fn is_integer(&self, of: &Value<'k>) -> bool {
@@ -230,6 +230,11 @@ impl<'k> Block<'k> {
                 _ => return undefined("arithmetic on conditions"),
             }));
         }
+        if !self.in_closure
+            && let Some(elem) = wide_operand(&x).or(wide_operand(&y))
+        {
+            return self.of_wide(op, elem, [x, y]);
+        }
         let both = match self.integers {
             true => self.whole_number(&x).zip(self.whole_number(&y)),
             false => match (&x, &y) {
@@ -266,6 +271,25 @@ impl<'k> Block<'k> {
             }
             _ => integers(op, a, b, literal),
         }
+    }
+
+    /// Arithmetic on one element of 64 bits: of elements also where integers are asked for.
+    fn of_wide(&mut self, op: Binary, elem: Elem, both: [Value<'k>; 2]) -> Result<Value<'k>> {
+        let mut all = Vec::new();
+        for of in &both {
+            all.push(match of {
+                Value::Integer(n) => Elements::number(Type::Elem(elem), Num::integer(*n, elem)),
+                other => self.elements(other)?,
+            });
+        }
+        let made = element::binary(op, &all[0], &all[1])?;
+        if self.integers && made.ty == Type::Condition && made.cells.len() == 1 {
+            return match made.cells[0].num.is_exact() {
+                true => Ok(Value::Bool(made.cells[0].num.value != 0.0)),
+                false => undefined("a condition is not known"),
+            };
+        }
+        Ok(Value::Elements(Elements { argument: false, ..made }))
     }
 
     /// `x[(_, 0, k)]`, or in a closure a gather.
@@ -310,7 +334,7 @@ impl<'k> Block<'k> {
     fn gathered(&self, view: &View, places: &[Elements]) -> Result<Elements> {
         let all: Vec<&Elements> = places.iter().collect();
         let sizes = element::joint(&all)?;
-        let mut made = element::each(&all, Type::Elem(view.elem), &|_| Num::UNKNOWN)?;
+        let mut made = element::each(&all, Type::of(view.elem), &|_| Num::UNKNOWN)?;
         for (n, cell) in made.cells.iter_mut().enumerate() {
             let mut at = Vec::new();
             for place in places {
@@ -348,6 +372,20 @@ impl<'k> Block<'k> {
             _ => return undefined("a pattern that does not fit"),
         }
         Ok(())
+    }
+}
+
+/// A type of 64-bit integers, which are no integers of the kernel.
+fn wide(elem: Elem) -> Option<Elem> {
+    Some(elem).filter(|elem| elem.bytes() == 8 && !elem.is_float())
+}
+
+/// The type of one element of 64 bits.
+fn wide_operand(of: &Value<'_>) -> Option<Elem> {
+    match of {
+        Value::View(view) if view.is_one() => wide(view.elem),
+        Value::Elements(of) if of.cells.len() == 1 => of.ty.elem().and_then(wide),
+        _ => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Expr, Name, Pattern};
+use tilewright_codegen::thread::{Bin, Cmp};
 
 use super::element;
 use super::value::{Along, Beyond, Cell, Elements, Store, Type, Value, View, digits};
@@ -270,38 +271,72 @@ impl<'k> Block<'k> {
         };
         let to = self.view(to)?;
         let from = from.cast(to.elem)?;
-        match named(args, "how").map(|how| self.value(how)).transpose()? {
-            Some(Value::Text("atomic_add")) => {
-                for (n, spot) in to.spots.iter().enumerate() {
-                    let cell = from.cells[from.broadcast(&to.sizes, n)?].clone();
-                    if cell.beyond != Beyond::No && cell.num != Num::exact(0.0) {
-                        return undefined("an update by what is out of bounds");
-                    }
-                    self.update(&to, spot.place, cell.num)?;
-                }
+        let Some(how) = self.updates(args)? else {
+            self.write(&to, &from)?;
+            return Ok(Value::Unit);
+        };
+        let mut old = Vec::new();
+        for (n, spot) in to.spots.iter().enumerate() {
+            let cell = from.cells[from.broadcast(&to.sizes, n)?].clone();
+            let adds_zero = cell.num == Num::exact(0.0) && matches!(how, Atomic::By(Bin::Add));
+            if spot.place.is_some() && cell.is_outside() && !adds_zero {
+                return undefined("an update by what is out of bounds");
             }
-            _ => self.write(&to, &from)?,
+            let num = self.update(&to, spot.place, cell.num, how)?;
+            old.push(Some(match spot.place {
+                Some(_) => Cell::of(num),
+                None => Cell::unclear(num),
+            }));
         }
-        Ok(Value::Unit)
+        Ok(Value::View(self.fresh(to.elem, &to.sizes, old)))
     }
 
-    /// Adds to an element of memory.
-    pub(super) fn update(&mut self, to: &View, place: Option<usize>, by: Num) -> Result<()> {
-        let Some(place) = place.filter(|_| !self.supposed) else { return Ok(()) };
-        use tilewright_codegen::thread::Bin;
+    /// The update that `how = "…"` names.
+    fn updates(&mut self, args: &'k [Arg]) -> Result<Option<Atomic>> {
+        Ok(Some(match named(args, "how").map(|how| self.value(how)).transpose()? {
+            Some(Value::Text("atomic_add")) => Atomic::By(Bin::Add),
+            Some(Value::Text("atomic_sub")) => Atomic::By(Bin::Sub),
+            Some(Value::Text("atomic_min")) => Atomic::By(Bin::Min),
+            Some(Value::Text("atomic_max")) => Atomic::By(Bin::Max),
+            Some(Value::Text("atomic_and")) => Atomic::By(Bin::And),
+            Some(Value::Text("atomic_or")) => Atomic::By(Bin::Or),
+            Some(Value::Text("atomic_xor")) => Atomic::By(Bin::Xor),
+            Some(Value::Text("atomic_exchange")) => Atomic::Exchange,
+            Some(Value::Text("atomic_compare_exchange")) => {
+                let Some(expected) = named(args, "expected") else {
+                    return undefined("no element is expected");
+                };
+                match self.value(expected)?.int() {
+                    Some(n) => Atomic::Compare(Num::whole(n)),
+                    None => return undefined("a tile of expected elements"),
+                }
+            }
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Updates an element of memory; its old value, 0 if there is no such element.
+    pub(super) fn update(&mut self, to: &View, index: Option<usize>, by: Num, how: Atomic) -> Result<Num> {
+        let Some(index) = index.filter(|_| !self.supposed) else { return Ok(Num::exact(0.0)) };
+        let updated = |before: Num| match how {
+            Atomic::By(with) => Num::bin(with, before, by, to.elem),
+            Atomic::Exchange => by,
+            Atomic::Compare(expected) => Num::pick(Num::cmp(Cmp::Eq, before, expected), by, before),
+        };
         match &mut self.stores[to.store] {
             Store::Global(buffer) => {
-                let place = buffer.place(place);
-                let Some(before) = buffer.all[place] else { return undefined("a gap is updated") };
-                buffer.all[place] = Some(Num::bin(Bin::Add, before, by, to.elem));
+                let index = buffer.place(index);
+                let Some(before) = buffer.all[index] else { return undefined("a gap is updated") };
+                buffer.all[index] = Some(updated(before));
+                Ok(before)
             }
             Store::Shared(cells) | Store::Registers(cells) => {
-                let Some(before) = &cells[place] else { return undefined("an update before a write") };
-                let num = Num::bin(Bin::Add, before.num, by, to.elem);
-                cells[place] = Some(Cell { num, ..before.clone() });
+                let Some(before) = &cells[index] else { return undefined("an update before a write") };
+                let old = before.num;
+                cells[index] = Some(Cell { num: updated(old), ..before.clone() });
+                Ok(old)
             }
         }
-        Ok(())
     }
 
     /// The value of a closure of elements.
@@ -360,13 +395,14 @@ impl<'k> Block<'k> {
                     _ => return undefined("no tile is written"),
                 },
                 (None, Type::Elem(elem)) => elem,
+                (None, Type::Condition) => Elem::Bool,
                 (None, _) => match ins[0].ty.elem() {
                     Some(elem) => elem,
                     None => return undefined("no type"),
                 },
             };
             let value = value.as_type(elem)?;
-            made.push(inputs_beyond(&all, &value)?);
+            made.push(inputs_outside(&all, &value)?);
         }
         match to {
             Some(to) => {
@@ -397,7 +433,8 @@ impl<'k> Block<'k> {
         let all: Vec<&Elements> = ins.iter().collect();
         let sizes = element::joint(&all)?;
         let says = named(args, "beyond").is_some();
-        let adds = named(args, "how").is_some();
+        let how = self.updates(args)?;
+        let mut old: Vec<Option<Cell>> = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         for n in 0..sizes.iter().product::<i64>() as usize {
             let mut beyond = Beyond::No;
@@ -409,6 +446,9 @@ impl<'k> Block<'k> {
                 let num = place.cells[place.broadcast(&sizes, n)?].num;
                 at.push(num.int());
             }
+            // Elements that are not stored have the old value 0.
+            let unstored = Cell { beyond, ..Cell::of(Num::exact(0.0)) };
+            old.push(Some(unstored.clone()));
             match beyond {
                 Beyond::Yes if !says => continue,
                 Beyond::No => {}
@@ -421,11 +461,19 @@ impl<'k> Block<'k> {
             let spot = to.sliced(&at).spots[0].clone();
             let Some(place) = spot.place else { continue };
             let cell = value.cells[value.broadcast(&sizes, n)?].clone();
-            if adds {
-                self.update(&to, Some(place), cell.num)?;
+            let again = !seen.insert(place);
+            if let Some(how) = how {
+                let num = self.update(&to, Some(place), cell.num, how)?;
+                // Which of several comes first is not known, nor what is left of several exchanges.
+                if again && !matches!(how, Atomic::By(_)) {
+                    return undefined("two exchanges have the same index");
+                }
+                let num = if again { Num::UNKNOWN } else { num };
+                old.pop();
+                old.push(Some(Cell { num, ..unstored }));
                 continue;
             }
-            if !seen.insert(place) {
+            if again {
                 return undefined("two elements have the same place");
             }
             let (sizes, spots, modes) = (vec![1], vec![spot].into(), vec![None]);
@@ -435,12 +483,21 @@ impl<'k> Block<'k> {
                 &Elements { sizes: vec![1], ty: value.ty, cells: vec![Cell::of(cell.num)], argument: false },
             )?;
         }
-        Ok(Value::Unit)
+        Ok(if how.is_some() { Value::View(self.fresh(to.elem, &sizes, old)) } else { Value::Unit })
     }
 }
 
+/// An atomic update.
+#[derive(Clone, Copy)]
+pub(super) enum Atomic {
+    By(Bin),
+    Exchange,
+    /// Exchanges an element that equals this one.
+    Compare(Num),
+}
+
 /// Elements of functions count as out of bounds where an operand does, also one that the function does not use.
-fn inputs_beyond(ins: &[&Elements], value: &Elements) -> Result<Elements> {
+fn inputs_outside(ins: &[&Elements], value: &Elements) -> Result<Elements> {
     let mut all = vec![value];
     all.extend(ins);
     let sizes = element::joint(&all)?;

@@ -27,7 +27,7 @@ impl<'k> Block<'k> {
     pub(super) fn reduced(&mut self, name: &str, args: &'k [Arg]) -> Result<Value<'k>> {
         let given = self.value(&args[0].value)?;
         let from = self.elements(&given)?;
-        let Type::Elem(source) = from.ty else { return undefined("no type") };
+        let Some(source) = from.ty.stored() else { return undefined("no type") };
         let (with, identity) = match name {
             "sum" => (Bin::Add, (|_| Num::exact(0.0)) as fn(Elem) -> Num),
             "maximum" => (Bin::Max, (|elem| Num::range(elem).0) as fn(Elem) -> Num),
@@ -176,11 +176,11 @@ impl<'k> Block<'k> {
                 true => of.identity.clone(),
                 false => carried.iter().map(|of| of.cells[line].num).collect(),
             };
-            let mut all_beyond = true;
+            let mut all_outside = true;
             for n in elements.into_values() {
                 let cells: Vec<&Cell> = of.from.iter().map(|from| &from.cells[n]).collect();
                 let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
-                all_beyond &= beyond != Beyond::No;
+                all_outside &= beyond != Beyond::No;
                 let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
                 let next = match beyond {
                     Beyond::Yes => sum.clone(),
@@ -198,7 +198,7 @@ impl<'k> Block<'k> {
             for (total, num) in totals.iter_mut().zip(&sum) {
                 let num = if num.is_exact() { *num } else { Num::UNKNOWN };
                 // No element of the line is in bounds: whether its carry counts as out of bounds is unspecified.
-                let beyond = if all_beyond { Beyond::Perhaps } else { Beyond::No };
+                let beyond = if all_outside { Beyond::Perhaps } else { Beyond::No };
                 total.cells[line] = Cell { beyond, ..Cell::of(num) };
             }
         }

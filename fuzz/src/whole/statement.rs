@@ -3,7 +3,7 @@
 use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind, Unary};
 
 use super::element;
-use super::value::{Beyond, Cell, Elements, Store, Value};
+use super::value::{Beyond, Cell, Elements, Store, Type, Value};
 use super::{Block, MOST_STEPS, Result, expression, undefined};
 
 impl<'k> Block<'k> {
@@ -73,7 +73,15 @@ impl<'k> Block<'k> {
                 let then_runs = match condition {
                     _ if self.supposed => true,
                     Ok(Value::Bool(holds)) => holds,
-                    Ok(_) => return undefined("a condition is not known"),
+                    Ok(other) => match self.elements(&other)? {
+                        of if of.ty == Type::Condition
+                            && of.cells.len() == 1
+                            && !of.cells[0].num.is_unknown() =>
+                        {
+                            of.cells[0].num.value != 0.0
+                        }
+                        _ => return undefined("a condition is not known"),
+                    },
                     Err(why) => return Err(why),
                 };
                 let (runs, not) = if then_runs { (then, other) } else { (other, then) };

@@ -52,6 +52,18 @@ impl Cell {
     }
 }
 
+impl Cell {
+    /// Is it, or may it be, a fill?
+    pub(super) fn is_outside(&self) -> bool {
+        self.beyond != Beyond::No
+    }
+
+    /// Whether it counts as out of bounds is unspecified.
+    pub(super) fn unclear(num: Num) -> Cell {
+        Cell { beyond: Beyond::Perhaps, ..Cell::of(num) }
+    }
+}
+
 /// A type of elements.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Type {
@@ -64,6 +76,16 @@ pub(super) enum Type {
 }
 
 impl Type {
+    /// Of elements in memory: a `bool` is a condition.
+    pub(super) fn of(elem: Elem) -> Type {
+        if elem == Elem::Bool { Type::Condition } else { Type::Elem(elem) }
+    }
+
+    /// The type in which it is stored, if it has one by itself.
+    pub(super) fn stored(self) -> Option<Elem> {
+        if self == Type::Condition { Some(Elem::Bool) } else { self.elem() }
+    }
+
     pub(super) fn elem(self) -> Option<Elem> {
         match self {
             Type::Elem(elem) => Some(elem),

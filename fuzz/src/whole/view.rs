@@ -81,7 +81,7 @@ impl<'k> Block<'k> {
             }
         };
         let cells = view.spots.iter().map(cell).collect::<Result<_>>()?;
-        Ok(Elements { sizes: view.sizes.clone(), ty: Type::Elem(view.elem), cells, argument: false })
+        Ok(Elements { sizes: view.sizes.clone(), ty: Type::of(view.elem), cells, argument: false })
     }
 
     /// Stores elements, one for each of the view or one for all. A statement that does not run changes no values.

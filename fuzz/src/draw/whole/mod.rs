@@ -9,6 +9,7 @@ mod places;
 mod product;
 mod steps;
 mod targeted;
+mod types;
 mod views;
 
 use tilewright_codegen::Elem;
@@ -95,8 +96,9 @@ pub(super) fn kernel(random: &mut Random) -> Kernel {
 
 /// A kernel about one interplay of statements that others seldom have: which one, the seed decides.
 pub(super) fn targeted(seed: u64) -> Kernel {
-    let play = match seed % 2 {
+    let play = match seed % 4 {
         0 => Whole::nest,
+        2 => Whole::typed_elements,
         _ => Whole::aim,
     };
     drawn(&mut Random::new(!seed), play)
@@ -295,11 +297,16 @@ impl Whole {
         }
         let bound = self.scene.bind("x", made);
         let own = if own { Some(extents) } else { None };
-        let known = Known { name: bound, elem, shape, place: Place::Global, own, placed: true };
+        let known = Known { own, ..self.global(bound, elem, shape) };
         if !looped {
             self.pool.push(known.clone());
         }
         known
+    }
+
+    /// A tile of an argument, whose elements have coordinates.
+    fn global(&self, name: String, elem: Elem, shape: Vec<i64>) -> Known {
+        Known { name, elem, shape, place: Place::Global, own: None, placed: true }
     }
 
     /// Extents of a tensor with tiles of this shape, and the coordinates of the block's. Whether no other block has them.
@@ -384,7 +391,7 @@ impl Whole {
         let tensor = self.scene.tensor(elem, &extents, true);
         let bound = self.scene.bind("o", call("tile", vec![name(&tensor), list_of(shape), tuple(at)]));
         let own = if own { Some(extents) } else { None };
-        Known { name: bound, elem, shape: shape.to_vec(), place: Place::Global, own, placed: true }
+        Known { own, ..self.global(bound, elem, shape.to_vec()) }
     }
 
     fn copy(&mut self, from: &str, to: &str) {
