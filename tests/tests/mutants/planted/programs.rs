@@ -13,10 +13,12 @@ pub(crate) struct Program {
     pub(crate) kernel: Kernel,
     pub(crate) args: Vec<Arg>,
     pub(crate) wanted: Vec<(&'static str, Vec<f32>)>,
+    /// Counts and flags after the run.
+    pub(crate) counts: Vec<(&'static str, Vec<i32>)>,
 }
 
 fn program(kernel: Kernel, args: Vec<Arg>, to: Vec<f32>) -> Program {
-    Program { kernel, args, wanted: vec![("to", to)] }
+    Program { kernel, args, wanted: vec![("to", to)], counts: Vec::new() }
 }
 
 fn role(name: &str, warps: (u32, u32), registers: Option<u32>, body: Vec<Stmt>) -> Role {

@@ -1,5 +1,6 @@
 //! Every planted bug: the program, the bug, and the kinds of faults that may show it.
 
+mod cooperation;
 mod copies;
 mod ordered;
 mod products;
@@ -24,7 +25,7 @@ pub(crate) struct Of {
 /// A planted bug.
 pub(crate) struct Planted {
     pub(crate) name: &'static str,
-    /// Kinds of faults; every seed must report one of them.
+    /// Kinds of faults, or a wrong result; every seed must report one of them.
     pub(crate) kinds: &'static str,
     /// Parts of the fault's text, the cause and what to write; every seed must show one of them. If empty, any text will do.
     pub(crate) texts: &'static [&'static str],
@@ -172,5 +173,9 @@ pub(crate) fn all() -> Vec<Of> {
         threads::counts(),
         ordered::tickets(),
         ordered::overlap(),
+        cooperation::total(),
+        cooperation::running_sum(),
+        cooperation::split_k(),
+        cooperation::queued(),
     ]
 }

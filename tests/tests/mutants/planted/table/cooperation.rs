@@ -1,0 +1,315 @@
+//! Blocks of one launch that cooperate: the last block to arrive adds up, cumulative sums in one pass, a divided K, a queue of
+//! tiles. The kernels are shipped as examples. A barrier before an update by the thread that wrote what the update releases may be
+//! left out, so its removal is not in the table.
+
+use tilewright::KernelDef;
+use tilewright_codegen::element::bf16;
+use tilewright_codegen::index::Exprs;
+use tilewright_codegen::thread::{Change, Frag, Mem};
+use tilewright_sim::Arg;
+use tilewright_tests::between;
+
+use super::super::common::load_op;
+use super::*;
+
+/// The variant for any sizes.
+fn program(def: &KernelDef, args: Vec<Arg>, to: (&'static str, Vec<f32>)) -> Program {
+    let kernel = def.generate().unwrap_or_else(|why| panic!("{why}"));
+    let last = kernel.variants.last().expect("a variant");
+    Program { kernel: last.program.clone(), args, wanted: vec![to], counts: Vec::new() }
+}
+
+fn sums() -> Program {
+    let x: Vec<f32> = (0..2500).map(|i| (i % 7) as f32).collect();
+    let (parts, arrived) = (Arg::in_out(&[0.0f32; 3], [3]), Arg::in_out(&[0i32], [1]));
+    let args = vec![Arg::tensor(&x, [2500]), parts, arrived, Arg::output::<f32>([1])];
+    let counts = vec![("arrived", vec![0])];
+    Program { counts, ..program(between::total().def(), args, ("y", vec![x.iter().sum()])) }
+}
+
+fn cumulative_sums() -> Program {
+    let x: Vec<f32> = (0..1100).map(|i| (i % 5) as f32).collect();
+    let wanted = x.iter().scan(0.0, |sum, x| {
+        *sum += x;
+        Some(*sum)
+    });
+    let args = vec![
+        Arg::tensor(&x, [1100]),
+        Arg::in_out(&[0i32], [1]),
+        Arg::in_out(&[0i32; 3], [3]),
+        Arg::in_out(&[0.0f32; 3], [3]),
+        Arg::output::<f32>([1100]),
+    ];
+    let counts = vec![("ticket", vec![3]), ("flags", vec![1; 3])];
+    Program { counts, ..program(between::running_sum().def(), args, ("y", wanted.collect())) }
+}
+
+fn products() -> Program {
+    let [m, n, k] = [70, 33, 100];
+    let a: Vec<f32> = (0..m * k).map(|i| (i % 5) as f32 - 2.0).collect();
+    let b: Vec<f32> = (0..n * k).map(|i| (i % 3) as f32).collect();
+    let bits = |x: &[f32]| -> Vec<bf16> { x.iter().map(|x| bf16::from_f32(*x)).collect() };
+    let args = vec![
+        Arg::tensor(&bits(&a), [m, k]).strides([k, 1]),
+        Arg::tensor(&bits(&b), [n, k]).strides([k, 1]),
+        Arg::in_out(&vec![0.0f32; m * n * 3], [m, n, 3]),
+        Arg::in_out(&[0i32; 2], [2, 1]),
+        Arg::output::<f32>([m, n]),
+    ];
+    let dot = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[j * k + l]).sum::<f32>();
+    let wanted = (0..m * n).map(|at| dot(at % m, at / m)).collect();
+    let counts = vec![("arrived", vec![0; 2])];
+    Program { counts, ..program(between::split_k().def(), args, ("c", wanted)) }
+}
+
+fn tiles() -> Program {
+    let x: Vec<f32> = (0..1500).map(|i| i as f32).collect();
+    let args = vec![Arg::tensor(&x, [1500]), Arg::in_out(&[0i32], [1]), Arg::output::<f32>([1500])];
+    let counts = vec![("next", vec![9])];
+    let wanted = x.iter().map(|x| 2.0 * x).collect();
+    Program { counts, ..program(between::queued().def(), args, ("y", wanted)) }
+}
+
+/// Mutations of atomic updates, counted from 0 in program order.
+trait Updates: Cut {
+    fn update(&mut self, nth: usize, change: impl FnOnce(&mut Exprs, &mut Op)) {
+        self.op(atomic, nth, change);
+    }
+
+    fn ordered(&mut self, nth: usize, to: MemoryOrder) {
+        self.update(nth, |_, op| {
+            if let Op::Atomic { order, .. } = op {
+                *order = to;
+            }
+        });
+    }
+
+    fn with_scope(&mut self, nth: usize, of: Scope) {
+        self.update(nth, |_, op| {
+            if let Op::Atomic { scope, .. } = op {
+                *scope = of;
+            }
+        });
+    }
+
+    /// All threads execute it, on the first element.
+    fn by_all(&mut self, nth: usize) {
+        self.update(nth, |e, op| {
+            if let Op::Atomic { to, guard, .. } = op {
+                *guard = None;
+                to.index = e.int(0);
+            }
+        });
+    }
+
+    fn operation(&mut self, nth: usize, with: Change, by: i64) {
+        self.update(nth, |_, op| {
+            if let Op::Atomic { op, value, .. } = op {
+                (*op, *value) = (with, Val::lit(by as i32, Elem::I32));
+            }
+        });
+    }
+
+    /// A load, an addition and a store instead.
+    fn in_steps(&mut self, nth: usize) {
+        self.list(atomic, nth, |e, list, at| {
+            let Op::Atomic { to, value, guard, old, .. } = list[at].op.clone() else { return };
+            let old: Frag = old.expect("an old value");
+            let Val::Reg(value, place) = value else { panic!("no register") };
+            let sum = Val::Bin(
+                tilewright_codegen::thread::Bin::Add,
+                Box::new(Val::Reg(value, place)),
+                Box::new(Val::Reg(old.reg, old.at)),
+            );
+            let site = list[at].site;
+            let from = Frag { reg: value, at: e.int(0), len: 1 };
+            list[at].op = load_op(old, to.clone(), guard, 0.0);
+            list.insert(at + 1, Stmt { site, op: Op::Assign { reg: value, at: place, value: sum } });
+            list.insert(at + 2, Stmt { site, op: Op::Store { to, from, guard } });
+        });
+    }
+
+    /// Removes the barrier before it.
+    fn no_barrier_before(&mut self, nth: usize) {
+        self.list(atomic, nth, |_, list, at| {
+            let barrier = (0..at).rev().find(|&at| sync(&list[at].op)).expect("a barrier before it");
+            list.remove(barrier);
+        });
+    }
+
+    /// Removes a barrier behind it: the first or the second.
+    fn no_barrier_after(&mut self, nth: usize, which: usize) {
+        self.list(atomic, nth, |_, list, at| {
+            let barrier = (at..list.len()).filter(|&at| sync(&list[at].op)).nth(which);
+            list.remove(barrier.expect("a barrier behind it"));
+        });
+    }
+
+    /// Moves the statement that is the first of a kind before it behind it.
+    fn overtakes(&mut self, nth: usize, what: impl Fn(&Op) -> bool) {
+        self.list(atomic, nth, |_, list, at| {
+            let first = (0..at).rev().find(|&at| what(&list[at].op)).expect("a statement before it");
+            let moved = list.remove(first);
+            list.insert(at, moved);
+        });
+    }
+
+    /// Its element, by an offset.
+    fn elsewhere(&mut self, nth: usize, by: i64) {
+        self.update(nth, |e, op| {
+            if let Op::Atomic { to, .. } = op {
+                let by = e.int(by);
+                to.index = e.add(to.index, by);
+            }
+        });
+    }
+}
+
+impl Updates for Kernel {}
+
+fn in_global(tensor: u32) -> impl Fn(&Op) -> bool {
+    move |op| match op {
+        Op::Store { to: Mem { space, .. }, .. } | Op::Load { from: Mem { space, .. }, .. } => {
+            *space == Space::Global(tensor)
+        }
+        _ => false,
+    }
+}
+
+fn stores_to(tensor: u32) -> impl Fn(&Op) -> bool {
+    move |op| store(op) && in_global(tensor)(op)
+}
+
+fn loads_from(tensor: u32) -> impl Fn(&Op) -> bool {
+    move |op| load(op) && in_global(tensor)(op)
+}
+
+fn awaits_flag(op: &Op) -> bool {
+    matches!(op, Op::AwaitFlag { .. })
+}
+
+fn leave(op: &Op) -> bool {
+    matches!(op, Op::Leave { .. })
+}
+
+pub(super) fn total() -> Of {
+    Of::new("the last block adds up", sums)
+        .p("the count does not release", "Race", |k| k.ordered(0, MemoryOrder::Acquire))
+        .p("the count does not acquire", "Race", |k| k.ordered(0, MemoryOrder::Release))
+        .p("the count is relaxed", "Race", |k| k.ordered(0, MemoryOrder::Relaxed))
+        .p("the count has the scope of the block", "Race", |k| k.with_scope(0, Scope::Block))
+        .p("the count has the scope of the cluster", "Race", |k| k.with_scope(0, Scope::Cluster))
+        .p("the count is loaded and stored", "Race", |k| k.in_steps(0))
+        .p("the count is taken twice", "NotWritten", |k| k.twice(atomic, 0))
+        .p("the count goes by two", "Race | NotWritten", |k| k.operation(0, Change::Add, 2))
+        .p("every thread counts", "NotWritten", |k| k.by_all(0))
+        .p("no barrier behind the count", "Race | Unwritten", |k| k.no_barrier_after(0, 0))
+        .p("the part is stored behind the count", "Race", |k| k.overtakes(0, stores_to(1)))
+        .p("every block adds up", "Race", |k| k.always(1))
+        .p("a part is left out", "wrong result", |k| k.guard_by(loads_from(1), 0, None, -1))
+        .p("parts are stored at the next block's", "OutOfBounds | Race", |k| k.shift(stores_to(1), 0, 1, 1))
+        .p("the count is not reset for the next launch", "wrong result", |k| k.drop(stores_to(2), 0))
+}
+
+pub(super) fn running_sum() -> Of {
+    Of::new("cumulative sums in one pass", cumulative_sums)
+        .p("the ticket is loaded and stored", "Race", |k| k.in_steps(0))
+        .p("the ticket is taken twice", "Deadlock | NotWritten", |k| k.twice(atomic, 0))
+        .p("every thread takes a ticket", "Deadlock | NotWritten", |k| k.by_all(0))
+        .p("the ticket has the scope of the block", "Race", |k| k.with_scope(0, Scope::Block))
+        .p("no barrier behind the ticket", "Race | Unwritten", |k| k.no_barrier_after(0, 0))
+        .p("tickets go by two", "Deadlock", |k| k.operation(0, Change::Add, 2))
+        .p("no wait", "Race", |k| k.drop(awaits_flag, 0))
+        .p("a weak load instead of the wait", "Race", |k| {
+            k.op(awaits_flag, 0, |e, op| {
+                if let Op::AwaitFlag { from, .. } = op {
+                    let to = Frag { reg: 0, at: e.int(0), len: 1 };
+                    *op = load_op(to, from.clone(), None, 0.0);
+                }
+            });
+        })
+        .p("no barrier behind the wait", "Race", |k| k.drop(sync, 2))
+        .p("a block waits for itself", "Deadlock", |k| {
+            k.op(awaits_flag, 0, |e, op| {
+                if let Op::AwaitFlag { from, .. } = op {
+                    let one = e.int(1);
+                    from.index = e.add(from.index, one);
+                }
+            });
+        })
+        .p("a block waits for two signals", "Deadlock", |k| {
+            k.op(awaits_flag, 0, |e, op| {
+                if let Op::AwaitFlag { least, .. } = op {
+                    *least = e.int(2);
+                }
+            });
+        })
+        .p("a block waits for no signal", "Race", |k| {
+            k.op(awaits_flag, 0, |e, op| {
+                if let Op::AwaitFlag { least, .. } = op {
+                    *least = e.int(0);
+                }
+            });
+        })
+        .p("the end of the block before is read ahead of the wait", "Race", |k| {
+            let mut moved = None;
+            k.list(elect, 0, |_, list, at| moved = Some(list.remove(at)));
+            k.list(loads_from(3), 0, |_, list, at| list.insert(at + 1, moved.expect("a wait")));
+        })
+        .p("no signal", "Deadlock", |k| k.drop(elect, 1))
+        .p("the signal is relaxed", "Race", |k| k.ordered(1, MemoryOrder::Relaxed))
+        .p("the signal acquires alone", "Race", |k| k.ordered(1, MemoryOrder::Acquire))
+        .p("the signal has the scope of the block", "Race", |k| k.with_scope(1, Scope::Block))
+        .p("the signal has the scope of the cluster", "Race", |k| k.with_scope(1, Scope::Cluster))
+        .p("every thread signals", "wrong result", |k| k.unelect(1))
+        .p("the signal is given twice", "wrong result", |k| k.twice(atomic, 1))
+        .p("the next block's flag is set", "OutOfBounds | Deadlock", |k| k.elsewhere(1, 1))
+        .p("the flag is set by a store", "Race", |k| {
+            k.update(1, |e, op| {
+                if let Op::Atomic { to, guard, .. } = op {
+                    let from = Frag { reg: 0, at: e.int(0), len: 1 };
+                    *op = Op::Store { to: to.clone(), from, guard: *guard };
+                }
+            });
+        })
+        .p("the signal is given before the end is stored", "Race", |k| {
+            let mut moved = None;
+            k.list(elect, 1, |_, list, at| moved = Some(list.remove(at)));
+            k.list(stores_to(3), 0, |_, list, at| list.insert(at, moved.expect("a signal")));
+        })
+        .p("the end is stored at the next block's", "OutOfBounds | Race", |k| k.shift(stores_to(3), 0, 1, 1))
+}
+
+pub(super) fn split_k() -> Of {
+    Of::new("blocks that divide K", products)
+        .p("the count does not release", "Race", |k| k.ordered(0, MemoryOrder::Acquire))
+        .p("the count does not acquire", "Race", |k| k.ordered(0, MemoryOrder::Release))
+        .p("the count is relaxed", "Race", |k| k.ordered(0, MemoryOrder::Relaxed))
+        .p("the count has the scope of the block", "Race", |k| k.with_scope(0, Scope::Block))
+        .p("the count has the scope of the cluster", "Race", |k| k.with_scope(0, Scope::Cluster))
+        .p("the count is loaded and stored", "Race", |k| k.in_steps(0))
+        .p("the count is taken twice", "NotWritten", |k| k.twice(atomic, 0))
+        .p("every thread counts", "NotWritten", |k| k.by_all(0))
+        .p("no barrier before the count", "Race", |k| k.no_barrier_before(0))
+        .p("no barrier behind the count", "Race | Unwritten | Overwritten", |k| {
+            k.no_barrier_after(0, 1);
+        })
+        .p("the part is stored behind the count", "Race", |k| k.overtakes(0, repeat))
+        .p("the next tile's count", "OutOfBounds | NotWritten", |k| k.elsewhere(0, 1))
+        .p("the count goes by two", "Race | NotWritten", |k| k.operation(0, Change::Add, 2))
+        .p("the count is not reset for the next launch", "wrong result", |k| k.drop(stores_to(3), 0))
+}
+
+pub(super) fn queued() -> Of {
+    Of::new("a queue of tiles", tiles)
+        .p("the ticket is loaded and stored", "Race", |k| k.in_steps(0))
+        .p("the ticket is taken twice", "NotWritten", |k| k.twice(atomic, 0))
+        .p("every thread takes a ticket", "NotWritten", |k| k.by_all(0))
+        .p("tickets go by two", "NotWritten", |k| k.operation(0, Change::Add, 2))
+        .p("the ticket has the scope of the block", "Race", |k| k.with_scope(0, Scope::Block))
+        .p("the ticket has the scope of the cluster", "Race", |k| k.with_scope(0, Scope::Cluster))
+        .p("no barrier between the last ticket's reads and the next", "Race", |k| k.no_barrier_after(0, 0))
+        .p("no barrier behind the ticket", "Race | Unwritten", |k| k.no_barrier_after(0, 1))
+        .p("a block leaves one tile early", "NotWritten", |k| k.guard_by(leave, 0, None, -1))
+        .p("one warp has the ticket", "Divergence | Race", |k| k.only_below(load_shared, 0, 32))
+}
