@@ -21,6 +21,7 @@ pub mod memory;
 pub mod number;
 pub mod overflow;
 pub mod packed;
+pub mod pairs;
 pub mod places;
 pub mod problem;
 pub mod programs;

@@ -1,6 +1,8 @@
 //! Kernels with data-dependent integers, compiled by NVRTC: every variant compiles without spills.
 
-use tilewright_tests::{arithmetic, between, contended, functions, integers, lanes, places, types, views};
+use tilewright_tests::{
+    arithmetic, between, contended, functions, integers, lanes, pairs, places, types, views,
+};
 
 use super::{none_is_wrong, nvrtc};
 
@@ -15,6 +17,7 @@ fn kernels_with_integers_compile() {
         .chain(between::all())
         .chain(types::all())
         .chain(lanes::all())
+        .chain(pairs::all())
         .chain([
             ("fast_functions", functions::fast_functions().def().clone()),
             ("fast_functions_bf16", functions::fast_functions!(T = bf16).def().clone()),

@@ -21,6 +21,7 @@ mod one_call;
 mod order;
 mod overflow;
 mod packed;
+mod pairs;
 mod pipelined;
 mod reductions;
 mod reference;

@@ -247,7 +247,7 @@ impl Resolve {
                 match (matrices, packed) {
                     (Some((row, rows)), Some(packed)) => {
                         let whole = View::whole(packed, &buffer.name, &buffer.shape())?.with_name("packed");
-                        b.statement(make(&ins, part::of_tile(&whole, own.tile(), own, packed)?));
+                        b.statement(make(&ins, part::of_tile(&whole, own, own, packed)?));
                         freed.iter().for_each(|op| b.statement(op.clone()));
                         let from = in_matrices(&whole, own, packed)?;
                         let rows = by_digits(&part::of_memory(&buffer, rows, *by, true)?, rows)?;
@@ -319,7 +319,7 @@ fn in_matrices(whole: &View, own: &Distribution, fragment: Id) -> Result<View> {
     for (place, digit) in rest.iter().enumerate() {
         modes.push(along(place + 3, digit.extent, 1)?);
     }
-    let part = part::of_tile(whole, own.tile(), own, fragment)?;
+    let part = part::of_tile(whole, own, own, fragment)?;
     Ok(part.rearranged(Layout::from_modes(modes)?))
 }
 

@@ -81,7 +81,7 @@ impl Resolve {
         let layout = shared::exchanged(elem, own, to, own.tile().len().saturating_sub(1))?;
         let scratch = self.stored(stmt, &whole, own, &format!("{name}_exchanged"), elem, layout)?;
         let from = part::of_memory(&scratch, to, stmt.by, false)?;
-        let into = part::of_tile(&whole, to.tile(), to, fragment)?;
+        let into = part::of_tile(&whole, to, to, fragment)?;
         self.push(stmt, Op::Copy { from, to: into, how: How::Derive, fill: 0.0.into(), token: None });
         Ok(())
     }

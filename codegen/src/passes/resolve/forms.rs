@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tilewright_layout::{Digit, Distribution, Value};
 
-use super::part::{seen, wanted};
+use super::part::{self, of_registers, seen};
 use super::{Width, each, extents};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
@@ -55,7 +55,14 @@ pub(super) fn choose(
     }
     let reduced = stmts.iter().filter(|stmt| matches!(stmt.op, Op::Reduce { .. } | Op::Fold { .. }));
     let reduced = reduced.flat_map(|stmt| stmt.writes()).map(|to| to.tensor).collect();
-    let mut choice = Choice { program, width, forms: known, reduced };
+    let mut indexed = BTreeMap::<Id, BTreeSet<usize>>::new();
+    for view in stmts.iter().flat_map(|stmt| whole::views(&stmt.op)) {
+        if program.forms.contains_key(&view.tensor) {
+            let modes = part::indexed(view, &tile(program, view.tensor));
+            indexed.entry(view.tensor).or_default().extend(modes);
+        }
+    }
+    let mut choice = Choice { program, width, forms: known, reduced, indexed };
     loop {
         let mut changed = true;
         while changed {
@@ -87,6 +94,8 @@ struct Choice<'p> {
     forms: Forms,
     /// Results of reductions: their distributions are derived from the combined tiles alone.
     reduced: BTreeSet<Id>,
+    /// The modes of tiles that statements index: each thread has all elements along them.
+    indexed: BTreeMap<Id, BTreeSet<usize>>,
 }
 
 impl Choice<'_> {
@@ -183,7 +192,7 @@ impl Choice<'_> {
         let mut any = false;
         for view in views {
             if self.is_tile(view) && !self.forms.contains_key(&view.tensor) {
-                let form = wanted(view, &tile(self.program, view.tensor), all)?;
+                let form = of_registers(view, &tile(self.program, view.tensor), all, None)?;
                 self.forms.insert(view.tensor, form);
                 any = true;
             }
@@ -200,17 +209,17 @@ impl Choice<'_> {
         {
             return self.take(&[a], &left);
         }
+        let combined: Vec<&View> = match &stmt.op {
+            Op::Reduce { from, .. } => vec![from],
+            Op::Scan { from, .. } | Op::Fold { from, .. } => from.iter().collect(),
+            _ => views.clone(),
+        };
         let all = match &stmt.op {
             Op::Gemm { acc, .. } => outer(&extents(acc)?, self.threads(stmt.by)),
-            Op::Reduce { from, .. } => spread(self.program, &[from], self.threads(stmt.by), self.width)?,
-            Op::Scan { from, .. } => {
-                spread(self.program, &from.iter().collect::<Vec<_>>(), self.threads(stmt.by), self.width)?
+            _ => {
+                let own = self.own_modes(&combined)?;
+                spread_but(self.program, &combined, &own, self.threads(stmt.by), self.width)?
             }
-            Op::Fold { from, .. } => {
-                let from: Vec<&View> = from.iter().collect();
-                spread(self.program, &from, self.threads(stmt.by), self.width)?
-            }
-            _ => spread(self.program, &views, self.threads(stmt.by), self.width)?,
         };
         let views: Vec<&View> = match &stmt.op {
             Op::Gemm { acc, .. } => vec![acc],
@@ -220,6 +229,22 @@ impl Choice<'_> {
             _ => views,
         };
         self.take(&views, &all)
+    }
+
+    /// The modes of a statement along which each thread is to have all elements.
+    fn own_modes(&self, views: &[&View]) -> Result<Vec<usize>> {
+        let mut own = Vec::new();
+        for view in views {
+            let Some(indexed) = self.indexed.get(&view.tensor).filter(|modes| !modes.is_empty()) else {
+                continue;
+            };
+            let shown = part::shown(view).unwrap_or_default();
+            let is_indexed = |mode: &Option<usize>| mode.is_some_and(|mode| indexed.contains(&mode));
+            own.extend(shown.iter().enumerate().filter(|(_, mode)| is_indexed(mode)).map(|(mode, _)| mode));
+        }
+        own.sort_unstable();
+        own.dedup();
+        Ok(own)
     }
 
     fn threads(&self, by: Id) -> i64 {
@@ -240,6 +265,17 @@ pub(super) fn kept(from: &View, to: &View) -> Result<Vec<bool>> {
 
 /// Distributes the elements of a statement so that accesses to memory are coalesced and as wide as possible.
 pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Width) -> Result<Distribution> {
+    spread_but(program, views, &[], threads, width)
+}
+
+/// The same, where each thread has all elements along some modes.
+fn spread_but(
+    program: &Program,
+    views: &[&View],
+    own: &[usize],
+    threads: i64,
+    width: Width,
+) -> Result<Distribution> {
     let mut tile = Vec::new();
     for view in views {
         let own = extents(view)?;
@@ -263,6 +299,12 @@ pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Wi
             (tile.len().saturating_sub(1), memory.first().map_or(1, |view| WIDEST / bytes(program, view)))
         }
     };
+    let all = tile.clone();
+    own.iter().for_each(|mode| tile[*mode] = 1);
+    // Neighbouring threads then have neighbouring elements of the next mode in memory.
+    let next = memory.first().filter(|_| own.contains(&fast)).and_then(|view| nearest(program, view, own));
+    let fast = next.unwrap_or(fast);
+    let vector = if next.is_some() { 1 } else { vector };
     let size: i64 = tile.iter().product();
     let fits =
         |vector: &i64| tile.get(fast).is_some_and(|extent| extent % vector == 0) && size / vector >= threads;
@@ -275,7 +317,13 @@ pub(super) fn spread(program: &Program, views: &[&View], threads: i64, width: Wi
     let order: Vec<usize> =
         std::iter::once(fast).chain((0..tile.len()).filter(|mode| *mode != fast)).collect();
     let order = if tile.is_empty() { Vec::new() } else { order };
-    Ok(Distribution::spread(&tile, &order, vector, threads))
+    let spread = Distribution::spread(&tile, &order, vector, threads);
+    if own.is_empty() {
+        return Ok(spread);
+    }
+    let along = |mode: &usize| Digit { extent: all[*mode], mode: *mode, step: 1 };
+    let values = own.iter().map(along).chain(spread.value_digits().iter().copied()).collect();
+    Ok(Distribution::new(&all, spread.thread_digits().to_vec(), values))
 }
 
 fn bytes(program: &Program, view: &View) -> i64 {
@@ -301,6 +349,19 @@ pub(crate) fn contiguous(program: &Program, view: &View) -> Option<usize> {
         extent != Value::Int(1) && matches!(first, Some((_, Value::Int(1))))
     });
     all.next().map(|(mode, _)| mode)
+}
+
+/// The mode of a view with the least stride in memory, of modes that are not excluded.
+fn nearest(program: &Program, view: &View, excluded: &[usize]) -> Option<usize> {
+    let layout = program.tensor(view.tensor).plain();
+    let modes = view.layout.modes().enumerate().filter(|(mode, _)| !excluded.contains(mode));
+    let strides = modes.filter_map(|(mode, own)| {
+        let (_, Value::Basis { times, path }) = own.leaves().next()? else { return None };
+        let along = layout.mode(usize::from(path.steps()[0])).ok()?;
+        let (_, stride) = along.leaves().next()?;
+        Some((stride.int()?.checked_mul(times)?, mode))
+    });
+    strides.min().map(|(_, mode)| mode)
 }
 
 /// The accumulators of a product on CUDA cores, distributed in parts as square as possible.

@@ -135,20 +135,26 @@ pub(super) fn digits(d: &Distribution) -> Result<Vec<Layout>> {
     d.value_digits().iter().enumerate().map(|(place, digit)| along(digit.extent, 1, path(place)?)).collect()
 }
 
-/// For each mode of a view of a register tile, the tile's mode that it shows; `None` for a broadcast.
+/// For each mode of a view of a tile, the tile's mode that it shows; `None` for a broadcast.
 pub(super) fn shown(view: &View) -> Result<Vec<Option<usize>>> {
+    if view.base.iter().any(|base| base.constant() != Some(0)) {
+        return Err(partial(view));
+    }
+    modes(view)
+}
+
+fn partial(view: &View) -> Problem {
     let (name, shape) = (&view.name, view.shape());
-    let refuse = || {
-        Problem::new(format!("`{name}`, {shape}, is a part of a tile that threads share in registers"))
-            .help("use all of it, or slice the tensor that it comes from")
-    };
+    Problem::new(format!("`{name}`, {shape}, is a part of a tile that threads share in registers"))
+        .help("use all of it, or slice the tensor that it comes from; a short mode can be indexed, as in z[(_, 0)] of pairs, (256, 2)")
+}
+
+fn modes(view: &View) -> Result<Vec<Option<usize>>> {
+    let (name, shape) = (&view.name, view.shape());
     let regrouped = || {
         Problem::new(format!("`{name}`, {shape}, is a tile that threads share in registers, under another shape"))
             .help("it keeps its shape; regroup what it is read from, before it is read: map(regroup(tile(x, (2, 1024), …), (2, 128, 8)), |x| x)")
     };
-    if view.base.iter().any(|base| base.constant() != Some(0)) {
-        return Err(refuse());
-    }
     let modes = view.layout.modes().map(|mode| match mode.leaves().collect::<Vec<_>>()[..] {
         [(_, Value::Basis { times: 1, path })] => Ok(Some(usize::from(path.steps()[0]))),
         [(_, Value::Int(0))] => Ok(None),
@@ -157,53 +163,138 @@ pub(super) fn shown(view: &View) -> Result<Vec<Option<usize>>> {
     modes.collect()
 }
 
+/// A view of a register tile.
+struct Shown {
+    /// For each mode of the view, the tile's mode that it shows; `None` for a broadcast.
+    modes: Vec<Option<usize>>,
+    /// The modes of the tile that an index has dropped, and the indices. Each thread has all elements along them.
+    fixed: Vec<(usize, i64)>,
+}
+
+/// The most elements that each thread has along the modes of a tile that statements index.
+const MOST_INDEXED: i64 = 8;
+
+impl Shown {
+    fn of(view: &View, tile: &[i64]) -> Result<Shown> {
+        let modes = modes(view)?;
+        let is_shown = |mode: usize| modes.contains(&Some(mode));
+        let mut fixed = Vec::new();
+        for (mode, (base, extent)) in view.base.iter().zip(tile).enumerate() {
+            match base.constant() {
+                Some(0) if is_shown(mode) || *extent == 1 => {}
+                Some(at) if !is_shown(mode) && (0..*extent).contains(&at) => fixed.push((mode, at)),
+                _ => return Err(partial(view)),
+            }
+        }
+        let along = |(mode, _): &(usize, i64)| tile[*mode];
+        if fixed.iter().map(along).product::<i64>() > MOST_INDEXED {
+            // The first elements along a mode are exchanged.
+            match fixed.iter().all(|(_, at)| *at == 0) {
+                true => fixed.clear(),
+                false => return Err(partial(view)),
+            }
+        }
+        Ok(Shown { modes, fixed })
+    }
+
+    fn fixes(&self, mode: usize) -> Option<i64> {
+        self.fixed.iter().find(|(of, _)| *of == mode).map(|(_, at)| *at)
+    }
+
+    /// All elements along the modes that an index has dropped.
+    fn indexed(&self, tile: &[i64]) -> Vec<Digit> {
+        self.fixed.iter().map(|(mode, _)| Digit { extent: tile[*mode], mode: *mode, step: 1 }).collect()
+    }
+}
+
+/// The modes of a tile that a view of it indexes; each thread is to have all elements along them.
+pub(super) fn indexed(view: &View, tile: &[i64]) -> Vec<usize> {
+    Shown::of(view, tile).map_or(Vec::new(), |shown| shown.fixed.iter().map(|(mode, _)| *mode).collect())
+}
+
 /// The distribution of a statement's elements, if a view of a tile contains all of them.
 pub(super) fn seen(view: &View, own: &Distribution) -> Result<Option<Distribution>> {
-    let (shown, extents) = (shown(view)?, super::extents(view)?);
+    let (shown, extents) = (Shown::of(view, own.tile())?.modes, super::extents(view)?);
     let full = shown.iter().zip(&extents).all(|(mode, extent)| match mode {
         Some(mode) => own.tile()[*mode] == *extent,
         None => *extent == 1,
     });
-    let to = |digit: &Digit| match shown.iter().position(|mode| *mode == Some(digit.mode)) {
-        Some(mode) => Digit { mode, ..*digit },
-        None => Digit { mode: 0, step: 0, ..*digit },
+    let to = |submode: &Digit| match shown.iter().position(|mode| *mode == Some(submode.mode)) {
+        Some(mode) => Digit { mode, ..*submode },
+        None => Digit { mode: 0, step: 0, ..*submode },
     };
     let threads = own.thread_digits().iter().map(to).collect();
-    let values = own.value_digits().iter().map(to).filter(|digit| digit.step != 0).collect();
+    let values = own.value_digits().iter().map(to).filter(|submode| submode.step != 0).collect();
     Ok(full.then(|| Distribution::new(&extents, threads, values)))
 }
 
-/// The distribution of the tile behind a view that a statement's distribution requires.
+/// The distribution of a tile that a statement of a distribution requires, where it accesses a view of the tile.
 pub(super) fn wanted(view: &View, tile: &[i64], d: &Distribution) -> Result<Distribution> {
-    let shown = shown(view)?;
-    let to = |digit: &Digit| match shown[digit.mode] {
-        Some(mode) if digit.step != 0 => Digit { mode, ..*digit },
-        _ => Digit { mode: 0, step: 0, ..*digit },
-    };
-    let threads = d.thread_digits().iter().map(to).collect();
-    let values = d.value_digits().iter().map(to).filter(|digit| digit.step != 0).collect();
+    let (threads, values) = required(&shown(view)?, d);
     Ok(Distribution::new(tile, threads, values))
 }
 
-/// The part of a thread of a tile in registers: the fragment, with a mode for each mode of the statement's tile.
-pub(super) fn of_tile(view: &View, tile: &[i64], d: &Distribution, fragment: Id) -> Result<View> {
-    let shown = shown(view)?;
-    let own = wanted(view, tile, d)?;
-    let mut digits = (0..own.value_digits().len()).map(|place| Path::new(&[place]).ok_or_else(far));
-    let layout = from_values(d, |digit| match (shown[digit.mode], digit.step) {
-        (None, _) | (_, 0) => still(digit.extent),
-        _ => along(digit.extent, 1, digits.next().ok_or_else(far)??),
+/// The same of a tile in registers, in the order of its own values if it has a distribution that fits.
+pub(super) fn of_registers(
+    view: &View,
+    tile: &[i64],
+    d: &Distribution,
+    own: Option<&Distribution>,
+) -> Result<Distribution> {
+    let shown = Shown::of(view, tile)?;
+    let (threads, values) = required(&shown.modes, d);
+    if let Some(own) = own.filter(|_| !shown.fixed.is_empty()) {
+        let (indexed, others): (Vec<Digit>, Vec<Digit>) =
+            own.value_digits().iter().partition(|submode| shown.fixes(submode.mode).is_some());
+        let all = |(mode, _): &(usize, i64)| {
+            let along = indexed.iter().filter(|submode| submode.mode == *mode);
+            along.map(|submode| submode.extent).product::<i64>() == tile[*mode]
+        };
+        let rest = Distribution::new(tile, own.thread_digits().to_vec(), others);
+        if shown.fixed.iter().all(all) && rest == Distribution::new(tile, threads.clone(), values.clone()) {
+            return Ok(own.clone());
+        }
+    }
+    Ok(Distribution::new(tile, threads, [shown.indexed(tile), values].concat()))
+}
+
+/// The submodes of threads and values of a tile that a statement requires of it.
+fn required(shown: &[Option<usize>], d: &Distribution) -> (Vec<Digit>, Vec<Digit>) {
+    let to = |submode: &Digit| match shown[submode.mode] {
+        Some(mode) if submode.step != 0 => Digit { mode, ..*submode },
+        _ => Digit { mode: 0, step: 0, ..*submode },
+    };
+    let threads = d.thread_digits().iter().map(to).collect();
+    let values = d.value_digits().iter().map(to).filter(|submode| submode.step != 0).collect();
+    (threads, values)
+}
+
+/// The part of a thread of a tile in registers: the fragment, which has the elements of a distribution of the tile, with a mode
+/// for each mode of the statement's tile.
+pub(super) fn of_tile(view: &View, own: &Distribution, d: &Distribution, fragment: Id) -> Result<View> {
+    let shown = Shown::of(view, own.tile())?;
+    let along_shown = |(_, submode): &(usize, &Digit)| shown.fixes(submode.mode).is_none();
+    let slots = own.value_digits().iter().enumerate().filter(along_shown).map(|(slot, _)| slot);
+    let mut submodes = slots.map(|slot| Path::new(&[slot]).ok_or_else(far));
+    let layout = from_values(d, |submode| match (shown.modes[submode.mode], submode.step) {
+        (None, _) | (_, 0) => still(submode.extent),
+        _ => along(submode.extent, 1, submodes.next().ok_or_else(far)??),
     })?;
-    let modes = layout.modes().zip(&shown).map(|(mode, shown)| match shown {
-        Some(shown) => match single(&own, *shown) {
+    let modes = layout.modes().zip(&shown.modes).map(|(mode, shown)| match shown {
+        Some(shown) => match single(own, *shown) {
             Some(place) => along(1, 1, Path::new(&[place]).ok_or_else(far)?),
             None => Ok(mode),
         },
         None => Ok(mode),
     });
     let layout = Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?;
-    let rank = fragment_modes(&own).len();
-    let (base, limits) = (vec![Affine::default(); rank], vec![None; rank]);
+    let rank = fragment_modes(own).len();
+    let (mut base, limits) = (vec![Affine::default(); rank], vec![None; rank]);
+    for (slot, submode) in own.value_digits().iter().enumerate() {
+        if let Some(at) = shown.fixes(submode.mode) {
+            base[slot] = (at / submode.step % submode.extent).into();
+        }
+    }
     Ok(View {
         tensor: fragment,
         name: view.name.clone(),

@@ -54,7 +54,7 @@ impl Resolve {
         let k = extents(a)?[1];
         let (of_a, of_b) = (operand(&sums, 0, k), operand(&sums, 1, k));
         let (left, right) = (self.side(stmt, a, &of_a, false)?, self.side(stmt, b, &of_b, false)?);
-        let out = part::of_tile(acc, sums.tile(), &sums, acc.tensor)?;
+        let out = part::of_tile(acc, &sums, &sums, acc.tensor)?;
         let op = Op::Gemm {
             a: left,
             b: right,
@@ -144,7 +144,7 @@ impl Resolve {
         };
         let right = self.in_shared(stmt, b, mma, 'b').map_err(|problem| problem.arg(1))?;
         let of_right = self.side(stmt, &right, &operand(sums, 1, k), false)?;
-        let whole = part::of_tile(acc, sums.tile(), sums, acc.tensor)?;
+        let whole = part::of_tile(acc, sums, sums, acc.tensor)?;
         self.push(stmt, Op::Follows { a: of_left, b: of_right, acc: whole.clone() });
         let [m, n, _] = mma.shape();
         let acc = whole.rearranged(fragments(part::digits(sums)?, sums, (mma, 'd'), [m, n])?);
@@ -159,7 +159,7 @@ impl Resolve {
         let (Some(all), shape) = (seen(view, &own)?, extents(view)?) else { return Ok(None) };
         let Some(left) = mma.left([shape[0], shape[1]])? else { return Ok(None) };
         let Some(digits) = part::arranged(&all, &left)? else { return Ok(None) };
-        let part = part::of_tile(view, own.tile(), &all, view.tensor)?;
+        let part = part::of_tile(view, &own, &all, view.tensor)?;
         let [m, _, k] = mma.shape();
         let layout = fragments(digits, &left, (mma, 'a'), [m, k])?;
         let extents: Vec<i64> =

@@ -4,7 +4,7 @@ use tilewright_layout::{Distribution, Layout, Tuple};
 
 use super::epilogue::Epilogue;
 use super::forms::{kept, spread};
-use super::part::{self, seen, wanted};
+use super::part::{self, seen};
 use super::{Resolve, extents};
 use crate::build::Builder;
 use crate::source::problem::{Cause, Problem, Result};
@@ -46,7 +46,7 @@ impl Resolve {
         let name = format!("{}_packed", from.name);
         let layout = fragment(&name, elem, &own)?;
         let packed = self.tensor(&name, elem, Space::Registers { words: elem.bytes() == 2 }, layout);
-        let into = part::of_tile(from, own.tile(), d, packed)?.with_name(&name);
+        let into = part::of_tile(from, &own, d, packed)?.with_name(&name);
         self.push(
             stmt,
             Op::Copy { from: side, to: into.clone(), how: How::Derive, fill: 0.0.into(), token: None },
@@ -215,7 +215,7 @@ impl Resolve {
             extents(view)?;
             return part::of_memory(view, d, stmt.by, stores);
         };
-        let wanted = wanted(view, own.tile(), d)?;
+        let wanted = part::of_registers(view, own.tile(), d, Some(&own))?;
         let fragment = match wanted == own {
             true => view.tensor,
             false if stores => {
@@ -228,7 +228,7 @@ impl Resolve {
             }
             false => self.exchanged(stmt, view.tensor, &own, &wanted)?,
         };
-        part::of_tile(view, own.tile(), d, fragment)
+        part::of_tile(view, &wanted, d, fragment)
     }
 
     /// A fragment with the elements of a tile in another distribution: a permutation of registers where each thread has
@@ -238,9 +238,9 @@ impl Resolve {
         if let Some(digits) = part::arranged(own, to)? {
             let whole = View::whole(tile, &name, &Tuple::flat(own.tile()))?;
             let fragment = self.fragment(&format!("{name}_arranged"), elem, to)?;
-            let from = part::of_tile(&whole, own.tile(), own, tile)?.rearranged(Layout::from_modes(digits)?);
+            let from = part::of_tile(&whole, own, own, tile)?.rearranged(Layout::from_modes(digits)?);
             let digits = Layout::from_modes(part::digits(to)?)?;
-            let into = part::of_tile(&whole, to.tile(), to, fragment)?.rearranged(digits);
+            let into = part::of_tile(&whole, to, to, fragment)?.rearranged(digits);
             self.push(stmt, Op::Copy { from, to: into, how: How::Derive, fill: 0.0.into(), token: None });
             return Ok(fragment);
         }
