@@ -4,9 +4,8 @@
 use std::io::{BufRead, BufReader, Read};
 use std::time::Duration;
 
-use sha2::{Digest, Sha256};
-
 use super::Request;
+use super::sha256::Sha256;
 use crate::nvrtc::{self, Compiled};
 
 /// Bump it when the format changes: older files are then never found.
@@ -23,18 +22,14 @@ pub(super) fn key(request: &Request<'_>) -> String {
     let mut hash = Sha256::new();
     let mut part = |text: &str| {
         // Lengths separate the parts: `ab`, `c` is not `a`, `bc`.
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text);
+        hash.update(&(text.len() as u64).to_le_bytes());
+        hash.update(text.as_bytes());
     };
     for text in [MAGIC, source, name, arch] {
         part(text);
     }
     nvrtc::OPTIONS.iter().chain(*options).for_each(|option| part(option));
-    hex(hash)
-}
-
-fn hex(hash: Sha256) -> String {
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finish()
 }
 
 /// `<key>-13.0.kernel`
@@ -62,7 +57,7 @@ pub(super) fn encode(key: &str, request: &Request<'_>, version: (i32, i32), comp
         cubin.len()
     );
     let body = [about.as_bytes(), log, cubin].concat();
-    let sum = hex(Sha256::new_with_prefix(&body));
+    let sum = Sha256::of(&body);
     [MAGIC.as_bytes(), sum.as_bytes(), b"\n", &body].concat()
 }
 
@@ -76,7 +71,7 @@ pub(super) fn decode(bytes: &[u8], key: &str, version: (i32, i32)) -> Option<Com
     let rest = bytes.strip_prefix(MAGIC.as_bytes())?;
     let (sum, rest) = rest.split_at_checked(DIGITS)?;
     let body = rest.strip_prefix(b"\n")?;
-    if hex(Sha256::new_with_prefix(body)).as_bytes() != sum {
+    if Sha256::of(body).as_bytes() != sum {
         return None;
     }
     let mut rest = body;
