@@ -1,4 +1,4 @@
-//! `#[device]`: a function of numbers that kernels share. It becomes a macro of its name, which passes its definition to
+//! `#[device]`: a function that kernels share. It becomes a macro of its name, which passes its definition to
 //! the kernels that use it: macros see only their own tokens, and names of macros follow Rust's own imports.
 //!
 //! A kernel with `use self::soft;` in its body expands to `self::soft! { … the kernel … }`, and that to
@@ -6,14 +6,14 @@
 //! kernel itself.
 
 use crate::deliver::{Made, Said};
-use crate::expr::{block_value, element};
+use crate::expr::block_value;
 use crate::function::{self, MOST_DEVICES};
 use crate::text::{Place, Text};
 use crate::{guard, names, shadow, signature};
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::{ItemFn, Stmt, UseTree};
-use tilewright_codegen::ast::{Device, ParamKind};
+use tilewright_codegen::ast::{Device, DeviceParam, DeviceType};
 use tilewright_codegen::evaluate;
 use tilewright_codegen::problem::Problem;
 use tilewright_codegen::wire::{decode, encode};
@@ -251,31 +251,29 @@ fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Devi
             continue;
         }
         let what = "a function for kernels is generic in types of elements alone, without bounds";
-        let instead = "write `fn name<T>(x: T) -> T`; sizes are read off its tiles, x.size(0)";
+        let instead = "write `fn name<T>(x: T) -> T`; a constant is a parameter, `n: usize`, and a closure too, `f: fn(f32) -> f32`";
         text.wrong(Place::of(generic), what, instead);
     }
     let mut params = Vec::new();
     for input in &sig.inputs {
-        match signature::argument(input, text) {
-            Some(param) if matches!(param.kind, ParamKind::Scalar) => params.push(param),
-            Some(_) => {
-                let what = "a function for kernels takes numbers and tiles, and no tensors";
-                text.wrong(
-                    Place::of(input),
-                    what,
-                    "a tile is `x: View`; or pass elements to it: `map(x, |x| soft(x))`",
-                );
-            }
-            None => {}
-        }
+        params.extend(signature::device_param(input, text));
     }
-    let syn::ReturnType::Type(_, result) = &sig.output else {
+    let result = match &sig.output {
+        syn::ReturnType::Type(_, result) => signature::device_type(result, text)?,
+        syn::ReturnType::Default => DeviceType::Tuple(Vec::new()),
+    };
+    let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
+    let of_numbers = params.iter().all(|param: &DeviceParam| is_number(&param.ty));
+    if of_numbers && !is_number(&result) && result == DeviceType::Tuple(Vec::new()) {
         text.wrong(sig.ident.span(), "a function for kernels gives a number", "write its type: `-> f32`");
         return None;
+    }
+    let block = without_uses(&function.block, Some(&sig.ident), text);
+    let (body, value) = match of_numbers && is_number(&result) {
+        true => (Vec::new(), block_value(&block, text)?),
+        false => crate::stmt::with_value(&block, result != DeviceType::Tuple(Vec::new()), text)?,
     };
-    let result = element(result, text);
-    let body = block_value(&without_uses(&function.block, Some(&sig.ident), text), text);
-    Some(Device { name: text.name(&sig.ident), types, params, result: result?, devices, body: body? })
+    Some(Device { name: text.name(&sig.ident), types, params, result, devices, body, value })
 }
 
 /// A function that says where it belongs, for imports, editors and documentation, and the macro beside it.

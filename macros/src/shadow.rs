@@ -38,8 +38,9 @@ pub(crate) fn of_device(device: &Device, imports: &TokenStream, text: &Text) -> 
     let mut shadow = Shadow::new(&device.devices, text);
     let number = quote!(::tilewright::language::Number);
     let params: Vec<_> = device.params.iter().map(|param| shadow.bind(&param.name, &number)).collect();
-    let body = shadow.uses(&device.body);
-    hidden(&quote!(#imports #(#params)* #body))
+    let body: Vec<_> = device.body.iter().map(|stmt| shadow.stmt(stmt)).collect();
+    let value = shadow.uses(&device.value);
+    hidden(&quote!(#imports #(#params)* #(#body)* #value))
 }
 
 fn hidden(body: &TokenStream) -> TokenStream {

@@ -6,7 +6,9 @@ use crate::function::MOST_TYPES;
 use crate::text::{Place, Text};
 use syn::{GenericArgument, GenericParam, PathArguments, Type};
 use tilewright_codegen::Elem;
-use tilewright_codegen::ast::{self, ConstParam, ExprKind, Param, ParamKind, TypeParam};
+use tilewright_codegen::ast::{
+    self, ConstParam, DeviceParam, DeviceType, ExprKind, Param, ParamKind, TypeParam,
+};
 
 /// Reads the constants and the element types between `<` and `>`.
 pub(crate) fn generics(
@@ -123,6 +125,61 @@ pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
     };
     let (elem, kind) = kind(&from.ty, text)?;
     Some(Param { name: name?, elem, kind })
+}
+
+/// A parameter of a function that kernels share.
+pub(crate) fn device_param(from: &syn::FnArg, text: &mut Text) -> Option<DeviceParam> {
+    let syn::FnArg::Typed(from) = from else {
+        text.wrong(
+            Place::of(from),
+            "a function for kernels is not a method",
+            "write a function outside of the `impl`",
+        );
+        return None;
+    };
+    let name = match &*from.pat {
+        syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => text.name(&name.ident),
+        other => {
+            text.wrong(
+                Place::of(other),
+                "a parameter has a name",
+                "write `pair: (View, View)`, and `let (x, y) = pair;`",
+            );
+            return None;
+        }
+    };
+    Some(DeviceParam { name, ty: device_type(&from.ty, text)? })
+}
+
+/// A type in the head of a function that kernels share.
+pub(crate) fn device_type(ty: &Type, text: &mut Text) -> Option<DeviceType> {
+    let is_view = |ty: &Type| named(ty).is_some_and(|name| name == "View");
+    match ty {
+        Type::Group(inner) => device_type(&inner.elem, text),
+        Type::Paren(inner) => device_type(&inner.elem, text),
+        Type::Tuple(all) => {
+            let all: Vec<_> = all.elems.iter().map(|ty| device_type(ty, text)).collect();
+            Some(DeviceType::Tuple(all.into_iter().collect::<Option<_>>()?))
+        }
+        Type::FnPtr(_) | Type::ImplTrait(_) => Some(DeviceType::Closure),
+        Type::Reference(reference) if is_view(&reference.elem) => {
+            Some(DeviceType::Tile { mutable: reference.mutability.is_some() })
+        }
+        Type::Path(_) if is_view(ty) => Some(DeviceType::Tile { mutable: false }),
+        Type::Path(path) if path.qself.is_none() && !is_tensor(path) => {
+            match named(ty).map(|name| name.to_string()).as_deref() {
+                Some("usize" | "isize") => Some(DeviceType::Integer),
+                Some("Arrangement") => Some(DeviceType::Layout),
+                _ => element(ty, text).map(DeviceType::Number),
+            }
+        }
+        other => {
+            let what = "a function for kernels takes numbers, tiles, integers, layouts, closures and tuples of these";
+            let instead = "a tile is `x: View`, a tensor too; or pass elements to it: `map(x, |x| soft(x))`";
+            text.wrong(Place::of(other), what, instead);
+            None
+        }
+    }
 }
 
 const TENSOR: &str = "write `&Tensor<f32, (M, K)>`, `&mut Tensor<f32, (M, N)>`, or for a number `alpha: f32`";

@@ -11,6 +11,33 @@ pub(crate) fn block(from: &syn::Block, text: &mut Text) -> Vec<Stmt> {
     statements(&from.stmts, text)
 }
 
+/// Reads the statements of a block, and its value; the empty tuple for a block without one.
+pub(crate) fn with_value(
+    from: &syn::Block,
+    has_value: bool,
+    text: &mut Text,
+) -> Option<(Vec<Stmt>, ast::Expr)> {
+    let whole = crate::expr::around(from.brace_token.span);
+    match from.stmts.split_last() {
+        Some((syn::Stmt::Expr(value, None), before)) if has_value => {
+            let body = statements(before, text);
+            Some((body, expr(value, text)))
+        }
+        _ if has_value => {
+            text.wrong(
+                whole,
+                "this function has no value",
+                "end it with an expression, or leave out the type of its result",
+            );
+            None
+        }
+        _ => {
+            let value = ast::Expr { span: text.span(whole), kind: ast::ExprKind::Tuple(Vec::new()) };
+            Some((statements(&from.stmts, text), value))
+        }
+    }
+}
+
 fn statements(from: &[syn::Stmt], text: &mut Text) -> Vec<Stmt> {
     from.iter().filter_map(|stmt| statement(stmt, text)).collect()
 }

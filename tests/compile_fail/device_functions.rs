@@ -102,3 +102,40 @@ fn tiles(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 fn main() {
     let _ = of_a_broken_one();
 }
+
+#[device]
+fn adds(acc: View, x: View) {
+    acc += x;
+}
+
+#[device]
+fn pairs(pair: (View, usize), f: fn(f32) -> f32) -> View {
+    let (x, n) = pair;
+    map(x, f) + n as f32
+}
+
+#[device]
+fn without_value(x: View) -> View {
+    let y = 2.0 * x;
+}
+
+#[device]
+fn of_one<T>(x: View) -> View {
+    map(x, |x| x as T)
+}
+
+#[device]
+fn lists(x: [View; 2]) -> View {
+    x
+}
+
+#[kernel]
+fn of_other_kinds(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    use self::{of_one, pairs};
+    let x = tile(x, 256, block.x);
+    copy(pairs(x, |x| x), tile(y, 256, block.x));
+    copy(pairs((x, 2.0), |x| x), tile(y, 256, block.x));
+    copy(pairs((x, 2), 1.0), tile(y, 256, block.x));
+    copy(pairs((x, 2)), tile(y, 256, block.x));
+    copy(of_one::<f32, f16>(x), tile(y, 256, block.x));
+}

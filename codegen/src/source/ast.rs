@@ -58,7 +58,7 @@ pub struct Choice {
     pub rows: Vec<Vec<i64>>,
 }
 
-/// A function of numbers that kernels share: `#[device] fn soft(x: f32) -> f32 { … }`. Its spans refer to its own
+/// A function that kernels share: `#[device] fn soft(x: f32) -> f32 { … }`. Its spans refer to its own
 /// text, which is elsewhere.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Device {
@@ -66,14 +66,45 @@ pub struct Device {
     pub name: Name,
     /// Its type parameters, which a call decides.
     pub types: Vec<Name>,
-    /// Its parameters: numbers of an element type, or tiles, whose type is `View`.
-    pub params: Vec<Param>,
-    /// The element type of its value, or `View`.
-    pub result: Name,
+    /// Its parameters.
+    pub params: Vec<DeviceParam>,
+    /// The type of its value.
+    pub result: DeviceType,
     /// The functions that it uses.
     pub devices: Vec<Device>,
+    /// The statements before its value; of numbers alone there are none.
+    pub body: Vec<Stmt>,
     /// Its value.
-    pub body: Expr,
+    pub value: Expr,
+}
+
+/// A parameter of a function that kernels share.
+#[derive(Clone, PartialEq, Debug)]
+pub struct DeviceParam {
+    /// Its name.
+    pub name: Name,
+    /// Its type.
+    pub ty: DeviceType,
+}
+
+/// A type in the head of a function that kernels share.
+#[derive(Clone, PartialEq, Debug)]
+pub enum DeviceType {
+    /// A number of an element type, or of a type parameter.
+    Number(Name),
+    /// A tile: `View`, or `&mut View` where the function changes it.
+    Tile {
+        /// `&mut`.
+        mutable: bool,
+    },
+    /// An integer: `usize`.
+    Integer,
+    /// A layout: `Arrangement`.
+    Layout,
+    /// A closure: `fn(f32) -> f32`.
+    Closure,
+    /// A tuple; the empty one is the result of a function without a value.
+    Tuple(Vec<DeviceType>),
 }
 
 /// The level of a lint.
@@ -380,7 +411,9 @@ wire! {
     struct Name { text, span }
     struct Kernel { name, is_unsafe, consts, types, params, devices, body, levels, keys, overlaps, choices }
     struct Choice { names, rows }
-    struct Device { name, types, params, result, devices, body }
+    struct Device { name, types, params, result, devices, body, value }
+    struct DeviceParam { name, ty }
+    enum DeviceType { 0 Number(a), 1 Tile { mutable }, 2 Integer, 3 Layout, 4 Closure, 5 Tuple(a) }
     enum Level { 0 Allow, 1 Warn, 2 Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }

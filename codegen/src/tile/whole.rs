@@ -59,7 +59,9 @@ pub(crate) fn is_cooperative(program: &Program, by: Id, op: &Op) -> bool {
     if views.iter().any(tile) {
         // A tile of one element is replicated in all threads, and each may use it with its own part.
         let (to, ins) = (&views[views.len() - 1], &views[..views.len() - 1]);
-        let one = |view: &&&View| kind(program, view) != Kind::Tile || view.layout.size() == Ok(1);
+        let single = |view: &View| program.tensor(view.tensor).plain().size() == Ok(1);
+        let one =
+            |view: &&&View| kind(program, view) != Kind::Tile || view.layout.size() == Ok(1) || single(view);
         let apart = views.iter().any(|view| kind(program, view) == Kind::Part);
         return !(apart && kind(program, to) != Kind::Tile && ins.iter().all(|view| one(&view)));
     }

@@ -111,3 +111,85 @@ fn a_specialised_kernel_keeps_its_functions() {
     assert_eq!(other.source(), numbers().source());
     assert_eq!(losses!().source(), losses().source());
 }
+
+mod tiles {
+    use tilewright::prelude::*;
+
+    /// The part of a thread of a row of `width` elements in tile `i`, four neighbours at a time.
+    #[device]
+    pub(crate) fn row(x: View, width: usize, at: (usize, usize), threads: Arrangement) -> View {
+        parallelize(tile(x, (1, width), at), threads, thread.x, values = (1, 4))
+    }
+
+    /// Sums of several tiles, of a function of their elements.
+    #[device]
+    pub(crate) fn summed(x: View, count: usize, f: fn(f32) -> f32) -> View {
+        let mut total = full::<f32>((1, 1), 0.0);
+        for k in 0..count {
+            total += sum(map(x[(_, _, k)], f), 1);
+        }
+        total
+    }
+
+    /// Adds to an accumulator, where the block is not the first.
+    #[device]
+    pub(crate) fn add_later<T>(acc: &mut View, pair: (View, f32)) {
+        let (x, scale) = pair;
+        let zero = full::<T>(1, 0.0);
+        if block.x > 0 {
+            acc += map((x, zero), |x, zero| scale * x + zero as f32);
+        }
+    }
+
+    /// The ends of a tile of `n` of all elements: integers alone.
+    #[device]
+    pub(crate) fn ends(i: usize, n: usize, all: usize) -> (usize, usize) {
+        (i * n, min((i + 1) * n, all))
+    }
+}
+
+/// Rows divided by the sum of squares of all their elements.
+#[kernel]
+fn divided<const W: usize = 512>(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, (M, N), (ldy, _1)>) {
+    use self::tiles::{row, summed};
+    let threads = layout!((1, 128));
+    let parts = tile(x, (1, W), (block.x, _));
+    let total = summed(parts, parts.size(2), |x| x * x);
+    for k in 0..parts.size(2) {
+        let (from, to) = (row(x, W, (block.x, k), threads), row(y, W, (block.x, k), threads));
+        copy(map(from, |x| x / total[(0, 0)]), to);
+    }
+}
+
+/// Twice the elements of the first block, and more of the others; then how many elements each block has.
+#[kernel]
+fn grown(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, n: &mut Tensor<i32, { ceil_div(N, 256) }>) {
+    use self::tiles::{add_later, ends};
+    let x = map(tile(x, 256, block.x), |x| x);
+    let mut acc = 2.0 * x;
+    let before = acc;
+    add_later::<f32>(&mut acc, (x, 0.5));
+    copy(acc + (before - 2.0 * x), tile(y, 256, block.x));
+    let (from, to) = ends(block.x, 256, y.size(0));
+    copy(to - from, tile(n, 1, block.x));
+}
+
+#[test]
+fn functions_of_tiles_have_statements() {
+    let (m, n) = (3, 700);
+    let x: Vec<f32> = (0..m * n).map(|i| (i % 5) as f32).collect();
+    let sums: Vec<f32> = x.chunks(n).map(|row| row.iter().map(|x| x * x).sum()).collect();
+    let expected: Vec<f32> = x.iter().enumerate().map(|(i, x)| x / sums[i / n]).collect();
+    let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m, n]).strides([n, 1])];
+    for outcome in run_every(&divided().def().generate().unwrap(), &args, &Options::default()).unwrap() {
+        assert_eq!(outcome.get::<f32>("y").unwrap(), expected);
+    }
+    let x = &x[..600];
+    let expected: Vec<f32> =
+        x.iter().enumerate().map(|(i, x)| if i < 256 { 2.0 * x } else { 2.5 * x }).collect();
+    let args = [Arg::tensor(x, [600]), Arg::output::<f32>([600]), Arg::output::<i32>([3])];
+    for outcome in run_every(&grown().def().generate().unwrap(), &args, &Options::default()).unwrap() {
+        assert_eq!(outcome.get::<f32>("y").unwrap(), expected);
+        assert_eq!(outcome.get::<i32>("n").unwrap(), [256, 256, 88]);
+    }
+}

@@ -27,7 +27,7 @@ impl Evaluator {
             return self.called(&closure, function, args, span);
         }
         if let Some(device) = self.devices.iter().find(|device| device.name.text == function.text) {
-            return self.device_call(&device.clone(), args, span);
+            return self.device_call(&device.clone(), types, args, span);
         }
         let Some(row) = FUNCTIONS.iter().find(|row| row.name == function.text) else {
             let problem = Problem::new(format!("kernels have no function `{}`", function.text));

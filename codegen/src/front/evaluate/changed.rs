@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Evaluator;
 use super::value::Value;
-use crate::source::ast::{Arg, Expr, ExprKind, Pattern, Stmt, StmtKind};
+use crate::source::ast::{Arg, Device, DeviceType, Expr, ExprKind, Pattern, Stmt, StmtKind};
 use crate::source::problem::Problem;
 use crate::tile;
 use crate::tile::view::View;
@@ -18,10 +18,11 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    pub(super) fn of(body: &[Stmt]) -> Changes {
+    /// Of a body with a value; calls change what the functions take as `&mut View`.
+    pub(super) fn of(body: &[Stmt], value: Option<&Expr>, devices: &[Device]) -> Changes {
         let mut names = Changes::default();
         let mut stmts: Vec<&Stmt> = body.iter().collect();
-        let mut exprs: Vec<&Expr> = Vec::new();
+        let mut exprs: Vec<&Expr> = value.into_iter().collect();
         while let Some(stmt) = stmts.pop() {
             if let StmtKind::Assign { target, .. } = &stmt.kind {
                 names.change(target);
@@ -33,7 +34,7 @@ impl Changes {
             if let ExprKind::Name(name) = &expr.kind {
                 *names.mentions.entry(name.clone()).or_default() += 1;
             }
-            written(expr).into_iter().for_each(|target| names.change(target));
+            written(expr, devices).into_iter().for_each(|target| names.change(target));
             exprs.extend(expr.inside());
         }
         names
@@ -45,6 +46,11 @@ impl Changes {
             ExprKind::Tuple(all) => all.iter().for_each(|one| self.change(one)),
             _ => self.changed.extend(root(target).map(str::to_owned)),
         }
+    }
+
+    /// Do the elements of this name change?
+    pub(super) fn changes(&self, name: &str) -> bool {
+        self.changed.contains(name)
     }
 
     /// Are the elements of `source` to be copied for other names? Its other mention is that in the `let`.
@@ -66,8 +72,13 @@ fn root(place: &Expr) -> Option<&str> {
 }
 
 /// The places that a call writes.
-fn written(call: &Expr) -> Vec<&Expr> {
+fn written<'e>(call: &'e Expr, devices: &[Device]) -> Vec<&'e Expr> {
     let ExprKind::Call { function, args, .. } = &call.kind else { return Vec::new() };
+    if let Some(device) = devices.iter().find(|device| device.name.text == function.text) {
+        let is_changed = |ty: &DeviceType| matches!(ty, DeviceType::Tile { mutable: true });
+        let args = args.iter().zip(&device.params).filter(|(_, param)| is_changed(&param.ty));
+        return args.map(|(arg, _)| &arg.value).collect();
+    }
     let named = |arg: &&Arg| arg.name.as_ref().is_some_and(|name| name.text == "carry");
     let mut all: Vec<&Expr> = args.iter().filter(named).map(|arg| &arg.value).collect();
     let plain: Vec<&Expr> = args.iter().filter(|arg| arg.name.is_none()).map(|arg| &arg.value).collect();

@@ -1,9 +1,10 @@
-//! Functions that kernels share, of numbers and of tiles: inlined where they are called. Functions of numbers are checked once
-//! where they are defined.
+//! Functions that kernels share: inlined where they are called. Functions of numbers are checked once where they are defined;
+//! others, of tiles, integers, layouts, closures and tuples of these, where they are called.
 
 use super::Evaluator;
+use super::changed::Changes;
 use super::value::Value;
-use crate::source::ast::{Arg, Device, Expr, ExprKind, Span};
+use crate::source::ast::{Arg, Device, DeviceType, Expr, ExprKind, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, count};
 use crate::tile;
@@ -17,9 +18,18 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
     run.is_name("a function", &device.name.text, device.name.span);
     let names: Vec<_> = device.params.iter().map(|param| (&param.name, "parameter")).collect();
     run.distinct(&names);
-    if device.is_of_tiles() {
+    if !device.is_of_numbers() {
         // Its effect depends on the kinds of its arguments.
-        if device.body.calls(&device.name.text).is_some() {
+        let changes = Changes::of(&device.body, Some(&device.value), &device.devices);
+        for param in &device.params {
+            if param.ty == (DeviceType::Tile { mutable: false }) && changes.changes(&param.name.text) {
+                let message = format!("`{}` is changed here", param.name.text);
+                let help = format!("declare it as `{}: &mut View`", param.name.text);
+                run.complain(param.name.span, Problem::new(message).help(help));
+            }
+        }
+        let calls = device.body.iter().find_map(|stmt| stmt.calls(&device.name.text));
+        if calls.or_else(|| device.value.calls(&device.name.text)).is_some() {
             run.complain(device.name.span, recursive(&device.name.text));
         }
         return run.diagnostics;
@@ -27,21 +37,25 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
     run.types = device.types.iter().map(|name| (name.text.clone(), Elem::F32)).collect();
     for (n, param) in device.params.iter().enumerate() {
         run.is_name("a parameter", &param.name.text, param.name.span);
-        let elem = run.elem(&param.elem);
+        let DeviceType::Number(name) = &param.ty else { continue };
+        let elem = run.elem(name);
         let value = |elem| Value::Number(Scalar::new(tile::Expr::In(n as u8), elem));
         run.scope.push((param.name.text.clone(), elem.map_or(Value::Poison, value)));
     }
-    let result = run.elem(&device.result);
-    if let Some(span) = device.body.calls(&device.name.text)
+    let result = match &device.result {
+        DeviceType::Number(name) => run.elem(name),
+        _ => None,
+    };
+    if let Some(span) = device.value.calls(&device.name.text)
         && !device.devices.iter().any(|used| used.name.text == device.name.text)
     {
         run.complain(span, recursive(&device.name.text));
         return run.diagnostics;
     }
     run.in_closure = true;
-    let value = run.expr(&device.body);
+    let value = run.expr(&device.value);
     if let Some(elem) = result {
-        run.given(&value, elem, last(&device.body));
+        run.given(&value, elem, last(&device.value));
     }
     run.diagnostics
 }
@@ -53,8 +67,8 @@ pub fn recursive(name: &str) -> Problem {
 }
 
 impl Evaluator {
-    /// A call, whose arguments are numbers of the parameters' types, or tiles.
-    pub(super) fn device_call(&mut self, device: &Device, args: &[Arg], span: Span) -> Value {
+    /// A call, whose arguments are of the parameters' types.
+    pub(super) fn device_call(&mut self, device: &Device, types: &[Name], args: &[Arg], span: Span) -> Value {
         if let Some(name) = args.iter().find_map(|arg| arg.name.as_ref()) {
             let problem =
                 Problem::new(format!("`{}` has no argument named `{}`", device.name.text, name.text));
@@ -63,38 +77,23 @@ impl Evaluator {
         }
         let mut values: Vec<Value> = args.iter().map(|arg| self.unsettled(&arg.value)).collect();
         if values.len() != device.params.len() {
-            let takes = count(device.params.len(), "number");
+            let what = if device.is_of_numbers() { "number" } else { "value" };
+            let takes = count(device.params.len(), what);
             let problem =
                 Problem::new(format!("`{}` takes {takes}, and is given {}", device.name.text, values.len()));
             return self.complain(span, problem.help(format!("it is `{}`", head(device))));
         }
         // With tiles a function of numbers is called for each of their elements.
-        let of_tiles = device.is_of_tiles();
-        let tiles = if of_tiles { None } else { self.joined(&values.iter().collect::<Vec<_>>()) };
+        let of_numbers = device.is_of_numbers();
+        let tiles = if of_numbers { self.joined(&values.iter().collect::<Vec<_>>()) } else { None };
         let ins = tiles.map(|(ins, numbers)| {
             values = numbers.into_iter().map(Value::Number).collect();
             ins
         });
-        let types = device.types_of(&values);
-        let elem = |name: &str| {
-            let own = types.iter().find(|(known, _)| known == name).map(|(_, elem)| *elem);
-            own.or_else(|| Elem::named(name)).unwrap_or(Elem::F32)
-        };
-        let result = elem(&device.result.text);
+        let Some(types) = self.types_of(device, types, &values, span) else { return Value::Poison };
         let mut scope = Vec::new();
         for ((value, arg), param) in values.iter().zip(args).zip(&device.params) {
-            let at = arg.value.span;
-            let value = match param.elem.text == TILE {
-                true => match self.settled(value.clone(), &[], at) {
-                    value @ (Value::View(_) | Value::Poison) => value,
-                    other => {
-                        let problem =
-                            format!("`{}` takes a tile here, and this is {}", device.name.text, other.kind());
-                        self.complain(at, Problem::new(problem).help(format!("it is `{}`", head(device))))
-                    }
-                },
-                false => self.taken(device, value, elem(&param.elem.text), at),
-            };
+            let value = self.taken(device, value, (&param.ty, &types), arg.value.span);
             scope.push((param.name.text.clone(), value));
         }
         if scope.iter().any(|(_, value)| matches!(value, Value::Poison)) {
@@ -105,11 +104,34 @@ impl Evaluator {
         let devices = std::mem::replace(&mut self.devices, device.devices.clone());
         let called = self.called_at;
         self.called_at = called.or(Some(span));
-        let in_closure = std::mem::replace(&mut self.in_closure, !of_tiles);
+        let in_closure = std::mem::replace(&mut self.in_closure, of_numbers);
+        let changes = Changes::of(&device.body, Some(&device.value), &device.devices);
+        let changes = std::mem::replace(&mut self.changes, changes);
+        let around = std::mem::take(&mut self.around);
         let captured = self.captured.take();
-        let types = std::mem::replace(&mut self.types, types);
-        let value = self.expr(&device.body);
-        let value = if device.result.text == TILE { value } else { self.given(&value, result, span) };
+        let outer = std::mem::replace(&mut self.types, types.clone());
+        for stmt in &device.body {
+            self.at(stmt.span);
+            self.statement(stmt);
+            if !self.goes_on(1, span) {
+                break;
+            }
+        }
+        self.at(span);
+        let value = match device.value.kind {
+            ExprKind::Tuple(ref all) if all.is_empty() => Value::Unit,
+            _ => self.expr(&device.value),
+        };
+        let value = match &device.result {
+            DeviceType::Number(name) if of_numbers => {
+                let elem = elem_of(name, &types);
+                self.given(&value, elem, span)
+            }
+            _ => value,
+        };
+        let types = outer;
+        self.around = around;
+        self.changes = changes;
         self.types = types;
         self.captured = captured;
         self.in_closure = in_closure;
@@ -123,16 +145,88 @@ impl Evaluator {
         }
     }
 
-    /// An argument as a number of its parameter's type.
-    fn taken(&mut self, device: &Device, value: &Value, elem: Elem, at: Span) -> Value {
+    /// An argument as a value of its parameter's type.
+    fn taken(
+        &mut self,
+        device: &Device,
+        value: &Value,
+        (ty, types): (&DeviceType, &[(String, Elem)]),
+        at: Span,
+    ) -> Value {
         let name = &device.name.text;
-        self.of_type(value, elem, at, |other| {
-            let problem = Problem::new(format!("`{name}` takes numbers, and this is {}", other.kind()));
-            problem.help(match other {
-                Value::View(view) => format!("call it for each element: map({}, |x| {name}(x))", view.name),
-                _ => format!("it is `{}`", head(device)),
-            })
-        })
+        let value = match (ty, value) {
+            (_, Value::Poison) => return Value::Poison,
+            (DeviceType::Number(elem), value) => {
+                let elem = elem_of(elem, types);
+                return self.of_type(value, elem, at, |other| {
+                    let problem =
+                        Problem::new(format!("`{name}` takes numbers, and this is {}", other.kind()));
+                    problem.help(match other {
+                        Value::View(view) => {
+                            format!("call it for each element: map({}, |x| {name}(x))", view.name)
+                        }
+                        _ => format!("it is `{}`", head(device)),
+                    })
+                });
+            }
+            (DeviceType::Tile { .. }, value) => match self.settled(value.clone(), &[], at) {
+                value @ (Value::View(_) | Value::Poison) => return value,
+                other => other,
+            },
+            (DeviceType::Integer, Value::Int(_) | Value::Size(_) | Value::Index(_))
+            | (DeviceType::Layout, Value::Layout(_))
+            | (DeviceType::Closure, Value::Closure(_)) => return value.clone(),
+            (DeviceType::Tuple(all), Value::Tuple(values)) if all.len() == values.len() => {
+                let one = |(ty, value)| self.taken(device, value, (ty, types), at);
+                let values: Vec<Value> = all.iter().zip(values).map(one).collect();
+                return match values.iter().any(|value| matches!(value, Value::Poison)) {
+                    true => Value::Poison,
+                    false => Value::Tuple(values),
+                };
+            }
+            (_, value) => value.clone(),
+        };
+        let wanted = match ty {
+            DeviceType::Number(_) => "a number",
+            DeviceType::Tile { .. } => "a tile",
+            DeviceType::Integer => "an integer",
+            DeviceType::Layout => "a layout",
+            DeviceType::Closure => "a closure",
+            DeviceType::Tuple(_) => "a tuple",
+        };
+        let problem = format!("`{name}` takes {wanted} here, and this is {}", value.kind());
+        self.complain(at, Problem::new(problem).help(format!("it is `{}`", head(device))))
+    }
+
+    /// The types that a function's type parameters stand for: as the call says, else as the first numbers that have one.
+    /// `None` where an error has been reported.
+    fn types_of(
+        &mut self,
+        device: &Device,
+        given: &[Name],
+        values: &[Value],
+        span: Span,
+    ) -> Option<Vec<(String, Elem)>> {
+        let mut all: Vec<(String, Elem)> = Vec::new();
+        if !given.is_empty() && given.len() != device.types.len() {
+            let (has, given) = (count(device.types.len(), "type"), given.len());
+            let problem = format!("`{}` is generic in {has}, and {given} are given", device.name.text);
+            self.complain(span, Problem::new(problem).help(format!("it is `{}`", head(device))));
+            return None;
+        }
+        for (own, name) in device.types.iter().zip(given) {
+            all.push((own.text.clone(), self.elem(name)?));
+        }
+        for (param, value) in device.params.iter().zip(values) {
+            let DeviceType::Number(Name { text: name, .. }) = &param.ty else { continue };
+            let known = all.iter().any(|(known, _)| known == name);
+            let ty = value.as_number().and_then(|number| number.ty);
+            let is_generic = device.types.iter().any(|of| of.text == *name);
+            if let (true, Some(Type::Elem(elem))) = (is_generic && !known, ty) {
+                all.push((name.clone(), elem));
+            }
+        }
+        Some(all)
     }
 
     /// The value of a function, which is of its result's type.
@@ -162,36 +256,44 @@ impl Evaluator {
     }
 }
 
-/// The type of a parameter that is a tile, and of a result that is one.
-const TILE: &str = "View";
+/// The type of this name, also of a type parameter.
+fn elem_of(name: &Name, types: &[(String, Elem)]) -> Elem {
+    let own = types.iter().find(|(known, _)| *known == name.text).map(|(_, elem)| *elem);
+    own.or_else(|| Elem::named(&name.text)).unwrap_or(Elem::F32)
+}
 
 impl Device {
-    /// Has it tiles as parameters, or as its result?
-    fn is_of_tiles(&self) -> bool {
-        self.result.text == TILE || self.params.iter().any(|param| param.elem.text == TILE)
-    }
-
-    /// What its type parameters are in a call: the types of the first numbers that have one.
-    fn types_of(&self, values: &[Value]) -> Vec<(String, Elem)> {
-        let mut all: Vec<(String, Elem)> = Vec::new();
-        for (param, value) in self.params.iter().zip(values) {
-            let name = &param.elem.text;
-            let known = all.iter().any(|(known, _)| known == name);
-            let ty = value.as_number().and_then(|number| number.ty);
-            let is_generic = self.types.iter().any(|of| of.text == *name);
-            if let (true, Some(Type::Elem(elem))) = (is_generic && !known, ty) {
-                all.push((name.clone(), elem));
-            }
-        }
-        all
+    /// Is it a function of numbers, which has a value for each element?
+    fn is_of_numbers(&self) -> bool {
+        let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
+        is_number(&self.result) && self.params.iter().all(|param| is_number(&param.ty))
     }
 }
 
 /// How it is declared.
 fn head(device: &Device) -> String {
     let params: Vec<_> =
-        device.params.iter().map(|param| format!("{}: {}", param.name.text, param.elem.text)).collect();
-    format!("fn {}({}) -> {}", device.name.text, params.join(", "), device.result.text)
+        device.params.iter().map(|param| format!("{}: {}", param.name.text, declared(&param.ty))).collect();
+    let types: Vec<_> = device.types.iter().map(|name| name.text.as_str()).collect();
+    let types = if types.is_empty() { String::new() } else { format!("<{}>", types.join(", ")) };
+    let head = format!("fn {}{types}({})", device.name.text, params.join(", "));
+    match &device.result {
+        DeviceType::Tuple(all) if all.is_empty() => head,
+        result => format!("{head} -> {}", declared(result)),
+    }
+}
+
+/// A type as it is written.
+fn declared(ty: &DeviceType) -> String {
+    match ty {
+        DeviceType::Number(name) => name.text.clone(),
+        DeviceType::Tile { mutable: false } => "View".into(),
+        DeviceType::Tile { mutable: true } => "&mut View".into(),
+        DeviceType::Integer => "usize".into(),
+        DeviceType::Layout => "Arrangement".into(),
+        DeviceType::Closure => "fn(…)".into(),
+        DeviceType::Tuple(all) => format!("({})", all.iter().map(declared).collect::<Vec<_>>().join(", ")),
+    }
 }
 
 /// Where the value of a body stands.

@@ -280,9 +280,9 @@ impl Evaluator {
     /// `break`, where a condition is true.
     pub(super) fn leave(&mut self, test: Test, span: Span) {
         let (what, help) = match self.around.last() {
-            Some(Around::Loop(of)) => {
-                self.builder.at(span);
-                self.builder.leave(*of, test);
+            Some(&Around::Loop(of)) => {
+                self.at(span);
+                self.builder.leave(of, test);
                 return;
             }
             Some(Around::Pipelined) => (
@@ -305,7 +305,7 @@ impl Evaluator {
     pub(super) fn branch(&mut self, test: Test, then: &[ast::Stmt], other: &[ast::Stmt], span: Span) {
         // The builder cannot be borrowed while the bodies run through it, so it is swapped out.
         let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
-        builder.at(span);
+        builder.at(self.called_at.unwrap_or(span));
         let mut arms = [then, other].into_iter();
         let run = std::cell::RefCell::new(&mut *self);
         let mut arm = |inner: &mut Builder| {

@@ -72,7 +72,7 @@ pub(crate) fn program(
     run.keys(kernel);
     run.devices.clone_from(&kernel.devices);
     run.params(kernel);
-    run.changes = changed::Changes::of(&kernel.body);
+    run.changes = changed::Changes::of(&kernel.body, None, &kernel.devices);
     run.body(&kernel.body);
     run.check_divisors();
     let mut levels = kernel.levels.clone();
@@ -162,6 +162,11 @@ impl Evaluator {
         }
     }
 
+    /// The next statements stand here; statements of a shared function stand at its call.
+    fn at(&mut self, span: Span) {
+        self.builder.at(self.called_at.unwrap_or(span));
+    }
+
     fn complain(&mut self, span: Span, problem: Problem) -> Value {
         if problem != Problem::said() && self.diagnostics.len() <= limits::MOST_ERRORS {
             let problem = match self.diagnostics.len() == limits::MOST_ERRORS {
@@ -204,7 +209,7 @@ impl Evaluator {
         self.blocks += 1;
         let (depth, loaded) = (self.scope.len(), self.loaded.len());
         for stmt in body {
-            self.builder.at(stmt.span);
+            self.at(stmt.span);
             self.statement(stmt);
             if !self.goes_on(1, stmt.span) {
                 break;

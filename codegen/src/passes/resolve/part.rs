@@ -363,7 +363,7 @@ pub(super) fn one(view: &View, tile: &[i64]) -> Result<View> {
         ))
         .help(format!("copy the tile to shared memory first, and read the element there: copy({}, s), then s[(i)]", view.name)));
     }
-    if view.layout.size()? != 1 {
+    if view.layout.size()? != 1 && elements != 1 {
         return Err(Problem::new(format!(
             "`{}`, {}, is a whole tile that all threads share, and this statement takes the part of one thread",
             view.name,

@@ -61,6 +61,12 @@ impl Expr {
 }
 
 impl Stmt {
+    /// The span of a call of this function, in it or in its substatements.
+    pub(crate) fn calls(&self, name: &str) -> Option<Span> {
+        let own = self.exprs().into_iter().find_map(|expr| expr.calls(name));
+        own.or_else(|| self.stmts().into_iter().find_map(|stmt| stmt.calls(name)))
+    }
+
     /// Its direct subexpressions.
     pub(crate) fn exprs(&self) -> Vec<&Expr> {
         match &self.kind {
