@@ -166,7 +166,7 @@
 //!
 #![doc = include_str!("pictures/zipped.svg")]
 //!
-//! A size that the tile does not divide is rounded up, so that no element is lost. The elements beyond the
+//! A size that the tile does not divide is rounded up, so that no element is lost. The elements past the
 //! end are for the kernel to guard against; [`tile_obligations`](crate::Layout::tile_obligations) says
 //! whether there are any.
 //!

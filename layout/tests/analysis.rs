@@ -373,7 +373,7 @@ proptest! {
         prop_assert_eq!(found.padding.extra, room(&found.padding.layout.clone().into()));
         prop_assert_eq!(found.swizzle.extra, room(&found.swizzle.layout));
 
-        // every padding of the columns, from none to well beyond a row of banks
+        // every padding of the columns, from none to more than a row of banks
         let (shape, stride) = (plain.shape().ints().unwrap(), plain.stride().ints().unwrap());
         let (m, n, stride) = (shape[0], shape[1], stride[1]);
         let free = |apart: &i64| lost(&tile, layout!((m, n) : (1, *apart))) == Some(0);
@@ -406,7 +406,7 @@ fn what_synthesis_finds() {
     };
     let store = Transfer::Store;
     // Bytes 0 and 130 are words of one bank, and every other bank is used in one access or the other. Bit 1
-    // is inside a word, and 7 beyond the banks: if that is flipped, byte 130 falls into the word of byte 0.
+    // is inside a word, and 7 past the banks: if that is flipped, byte 130 falls into the word of byte 0.
     check(
         "(256,2):(1,256)",
         1,

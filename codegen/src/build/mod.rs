@@ -80,7 +80,7 @@ mod lanes;
 mod launch;
 mod part;
 mod product;
-mod reduce;
+pub(crate) mod reduce;
 mod scan;
 mod tensors;
 pub mod tiled;

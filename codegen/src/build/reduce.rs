@@ -6,7 +6,7 @@ use crate::thread::Bin;
 use crate::tile::view::View;
 use crate::tile::{Across, Expr, Op};
 use crate::values::elem::Elem;
-use crate::values::number::{self, Number};
+use crate::values::number::Number;
 use crate::values::typing::Types;
 
 impl Builder {
@@ -195,17 +195,8 @@ impl Builder {
 }
 
 /// The error of out-of-bounds elements that are not the identity.
-fn would_count(beyond: Number, nothing: Number, elem: Elem) -> Problem {
-    let (lo, hi) = number::range(elem);
-    let identity = match (nothing.to_f64(), nothing.int()) {
-        (f64::INFINITY, _) => format!("{elem}::INFINITY"),
-        (f64::NEG_INFINITY, _) => format!("{elem}::NEG_INFINITY"),
-        (x, _) if elem.is_float() => format!("{x:?}"),
-        (_, Some(n)) if n != 0 && n == lo => format!("{elem}::MIN"),
-        (_, Some(n)) if n == hi => format!("{elem}::MAX"),
-        (x, None) => format!("{x}"),
-        (_, Some(n)) => format!("{n}"),
-    };
+pub(crate) fn would_count(beyond: Number, nothing: Number, elem: Elem) -> Problem {
+    let identity = nothing.written_as(elem);
     Problem::new(format!(
         "out-of-bounds elements are {beyond}, which would count: {identity} changes nothing here"
     ))

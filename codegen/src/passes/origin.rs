@@ -74,11 +74,15 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
         idle: BTreeSet::new(),
         operands: BTreeSet::new(),
         assigned: BTreeSet::new(),
+        written_once: BTreeSet::new(),
+        values: BTreeMap::new(),
+        added: BTreeSet::new(),
     };
-    let mut asks = false;
+    let (mut asks, mut written) = (false, BTreeMap::<Id, usize>::new());
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
             asks |= stmt.needs_coordinates();
+            stmt.writes().iter().for_each(|to| *written.entry(to.tensor).or_default() += 1);
             let assigned = match &stmt.op {
                 Op::Copy { from, to, .. } => Some((from, to)),
                 Op::Map { ins, to, value: Expr::In(0) } => ins.first().map(|from| (from, to)),
@@ -88,6 +92,8 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
         });
     }
     if asks {
+        origins.written_once =
+            written.into_iter().filter(|(_, times)| *times == 1).map(|(tensor, _)| tensor).collect();
         origins.operands = crate::tile::fills::operands(&program.body);
         origins.walk(&program.body, &mut State::new());
     }
@@ -144,6 +150,12 @@ struct Origins<'p> {
     operands: BTreeSet<Id>,
     /// Tensors and the targets of their copies: `sum = sum + x` adds to another tile first, which then is copied to `sum`.
     assigned: BTreeSet<(Id, Id)>,
+    /// Tensors that one statement alone writes.
+    written_once: BTreeSet<Id>,
+    /// The value of their out-of-bounds elements, where a function makes it of elements that are known there.
+    values: BTreeMap<Id, f64>,
+    /// Accumulators to which functions of elements are added whose value out of bounds is not known.
+    added: BTreeSet<Id>,
 }
 
 impl Origins<'_> {
@@ -181,6 +193,7 @@ impl Origins<'_> {
             Op::Map { ins, to, value } => {
                 self.follow_idle(ins, to, state);
                 let known = self.mapped(ins, to, value, state);
+                self.follow_values(ins, to, value, state);
                 if value.any(&|part| matches!(part, Expr::At(_))) {
                     // Elements of no tensor have coordinates in their tile.
                     let in_tile = ins.iter().find(|view| self.program.is_coordinates(view.tensor));
@@ -231,7 +244,10 @@ impl Origins<'_> {
                 self.multiplied((a, b, acc), matches!(how, Multiply::Atom(_)), state)
             }
             Op::Fold { from, to, across, nothing, beyond, .. } => {
-                let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_fold(from, nothing, state) };
+                let mask = match *beyond {
+                    true => self.claimed(from, nothing, state).map(|()| Vec::new()),
+                    false => self.mask_of_fold(from, nothing, state),
+                };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 for (from, to) in from.iter().zip(to) {
                     self.reduced(from, to, None, &[*across], state);
@@ -239,8 +255,12 @@ impl Origins<'_> {
             }
             Op::Reduce { from, to, with, across, beyond: said } => {
                 let same = with.identity(self.program.tensor(to.tensor).elem).map(Number::to_f64);
-                let mask =
-                    if said.is_some() { Ok(Vec::new()) } else { self.mask_of_reduction(from, same, state) };
+                let mask = match said {
+                    Some(claim) => {
+                        self.claimed(std::slice::from_ref(from), &[*claim], state).map(|()| Vec::new())
+                    }
+                    None => self.mask_of_reduction(from, same, state),
+                };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 self.reduced(from, to, same, &[*across], state);
             }

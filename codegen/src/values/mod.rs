@@ -5,6 +5,7 @@ pub mod affine;
 pub mod condition;
 pub(crate) mod elem;
 pub mod element;
+pub(crate) mod evaluate;
 pub(crate) mod expr;
 pub(crate) mod flow;
 pub mod fp8;

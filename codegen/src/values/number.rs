@@ -102,6 +102,20 @@ impl Number {
         }
     }
 
+    /// How it is written among elements of a type: the ends of a type, and infinities, by their names.
+    pub(crate) fn written_as(self, elem: Elem) -> String {
+        let (least, most) = range(elem);
+        match (self.to_f64(), self.int()) {
+            (f64::INFINITY, _) => format!("{elem}::INFINITY"),
+            (f64::NEG_INFINITY, _) => format!("{elem}::NEG_INFINITY"),
+            (x, _) if elem.is_float() => format!("{x:?}"),
+            (_, Some(n)) if n != 0 && n == least => format!("{elem}::MIN"),
+            (_, Some(n)) if n == most => format!("{elem}::MAX"),
+            (x, None) => format!("{x}"),
+            (_, Some(n)) => format!("{n}"),
+        }
+    }
+
     /// Are all its bits 0 in every type? Negative zero is not.
     pub fn is_zero(self) -> bool {
         match self {

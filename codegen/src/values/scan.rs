@@ -16,6 +16,8 @@ pub struct Scan {
     pub levels: Vec<Level>,
     /// Each result leaves out its own element.
     pub exclusive: bool,
+    /// Are out-of-bounds elements of the user's tensor the identity, as its author says? Otherwise they are left out.
+    pub unmasked: bool,
 }
 
 /// A digit of an element's number in the order of a scan.

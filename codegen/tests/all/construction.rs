@@ -1,4 +1,4 @@
-//! Kernels beyond the built-in ones, from tokens, rings and groups. Nothing is spelled by hand: every tile,
+//! Kernels other than the built-in ones, from tokens, rings and groups. Nothing is spelled by hand: every tile,
 //! partition and slot comes from a layout.
 
 use tilewright_codegen::affine::{Affine, Coord};

@@ -97,7 +97,7 @@ fn place() -> impl Strategy<Value = Place> {
     })
 }
 
-/// The value of a tree, rounding down; `None` beyond 2^62, where generated code guarantees nothing.
+/// The value of a tree, rounding down; `None` past 2^62, where generated code guarantees nothing.
 fn naive(tree: &Tree, at: Place) -> Option<i64> {
     let both = |pair: &[Tree; 2]| Some((naive(&pair[0], at)?, naive(&pair[1], at)?));
     let value = match tree {
@@ -236,7 +236,7 @@ fn compiled(e: &Exprs, of: Ix, at: Place) -> i64 {
     }
 }
 
-/// Coordinates beyond an end become others inside at which a vector fits; the rest stay as they are.
+/// Coordinates past an end become others inside at which a vector fits; the rest stay as they are.
 #[test]
 fn coordinates_wrap() {
     let mut e = Exprs::default();

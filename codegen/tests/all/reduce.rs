@@ -334,7 +334,7 @@ fn fills_replace_out_of_bounds_elements() {
     assert_close(&[y[0], y[69]], &[most(&x[..64]), most(&x[64..])], 0.0);
 }
 
-/// Neighbours: coordinates below zero and beyond the end are guarded on both sides, in every variant.
+/// Neighbours: coordinates below zero and past the end are guarded on both sides, in every variant.
 #[test]
 fn halos_have_two_sides() {
     let mut b = Builder::new("halo");

@@ -23,7 +23,7 @@ pub struct Buffer {
 
 /// Is an element an out-of-bounds fill?
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Beyond {
+pub(super) enum Outside {
     No,
     Yes,
     /// All its operands were; whether it counts as one too depends on what the generator knew.
@@ -34,12 +34,12 @@ pub(super) enum Beyond {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) num: Num,
-    pub(super) beyond: Beyond,
+    pub(super) beyond: Outside,
 }
 
 impl Cell {
     pub(super) fn of(num: Num) -> Cell {
-        Cell { num, beyond: Beyond::No }
+        Cell { num, beyond: Outside::No }
     }
 }
 

@@ -6,7 +6,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::scan::{Level, Scan};
 use tilewright_codegen::view::View;
 
-use super::memory::{Beyond, Cell};
+use super::memory::{Cell, Outside};
 use super::order::Step;
 use super::statement::{Writes, either};
 use super::view::{Begin, Shown};
@@ -61,18 +61,18 @@ impl Cluster<'_> {
             let mut sum = identity.clone();
             for (place, at, cells) in group.into_values() {
                 let thread = threads[place];
-                let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
+                let beyond = cells.iter().fold(Outside::No, |beyond, cell| either(beyond, cell.beyond));
                 let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
                 let next = match beyond {
-                    Beyond::Yes => sum.clone(),
-                    Beyond::Perhaps if tuple != identity => vec![Num::UNKNOWN; elems.len()],
+                    Outside::Yes => sum.clone(),
+                    Outside::Perhaps if tuple != identity => vec![Num::UNKNOWN; elems.len()],
                     _ => self.combined((step, thread), &how.with, [&sum, &tuple], &elems)?,
                 };
                 let own = if how.exclusive { sum } else { next.clone() };
                 sum = next;
                 for ((shown, begin), num) in to.iter().zip(starts(&to, thread)?).zip(own) {
                     // Another order would round differently, and elements out of bounds are unspecified.
-                    let known = num.is_exact() && beyond == Beyond::No;
+                    let known = num.is_exact() && beyond == Outside::No;
                     let num = if known { num } else { Num::UNKNOWN };
                     self.put(shown, &begin, &at, Cell { num, beyond }, &mut writes)?;
                 }

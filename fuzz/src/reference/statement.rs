@@ -7,7 +7,7 @@ use tilewright_codegen::thread::Bin;
 use tilewright_codegen::tile::{Across, Expr, How, Multiply, Op, Space};
 use tilewright_codegen::view::View;
 
-use super::memory::{Beyond, Cell};
+use super::memory::{Cell, Outside};
 use super::order::Step;
 use super::value::{Operands, identity};
 use super::view::{Begin, Place, Shown};
@@ -97,9 +97,9 @@ impl Cluster<'_> {
         fill: Num,
     ) -> Result<Option<Cell>> {
         Ok(match shown.place(begin, at)? {
-            Place::Outside => Some(Cell { num: fill, beyond: Beyond::Yes }),
+            Place::Outside => Some(Cell { num: fill, beyond: Outside::Yes }),
             // Its value is unspecified, and so is whether a reduction skips it.
-            Place::Clamped => Some(Cell { num: Num::UNKNOWN, beyond: Beyond::Perhaps }),
+            Place::Clamped => Some(Cell { num: Num::UNKNOWN, beyond: Outside::Perhaps }),
             Place::At(place) => self.memory.read(begin.rank, shown.view.tensor, place),
         })
     }
@@ -155,7 +155,7 @@ impl Cluster<'_> {
             for at in 0..to.count() {
                 let at = to.digits(at);
                 let (mut given, mut beyond, mut outside) =
-                    (Operands::none(&step.at, thread), Beyond::No, Vec::new());
+                    (Operands::none(&step.at, thread), Outside::No, Vec::new());
                 for (n, (shown, first)) in ins.iter().zip(&firsts).enumerate() {
                     let cell = self.read(shown, first, &at, Num::exact(0.0))?;
                     let (used, of) = (value.reads(n as u8), shown.view);
@@ -163,16 +163,16 @@ impl Cluster<'_> {
                     if cell.is_none() && (used || unwritten) {
                         return Err(Undefined(format!("`{}` is read before it is written", shown.view.name)));
                     }
-                    outside.push(cell.is_some_and(|cell| cell.beyond == Beyond::Yes));
+                    outside.push(cell.is_some_and(|cell| cell.beyond == Outside::Yes));
                     if let Some(cell) = cell {
                         beyond = either(beyond, cell.beyond);
                     }
                     given.ins.push((elems[n], cell.map(|cell| cell.num), shown.coordinates(first, &at)));
                 }
                 let num = self.element(value, &given, target)?;
-                if beyond == Beyond::Yes && leaves_unchanged(value, &given, &outside) {
+                if beyond == Outside::Yes && leaves_unchanged(value, &given, &outside) {
                     // Neutral elements are added: whether the sum counts as out of bounds is unspecified.
-                    beyond = Beyond::Perhaps;
+                    beyond = Outside::Perhaps;
                 }
                 self.put(&to, &start, &at, Cell { num, beyond }, &mut writes)?;
             }
@@ -202,14 +202,14 @@ impl Cluster<'_> {
                 for k in 0..a.sizes[1] {
                     let left = self.written(&a, &of_a, &[at[0], k], fills[0])?;
                     let right = self.written(&b, &of_b, &[at[1], k], fills[1])?;
-                    row |= left.beyond == Beyond::No;
-                    column |= right.beyond == Beyond::No;
+                    row |= left.beyond == Outside::No;
+                    column |= right.beyond == Outside::No;
                     let (left, right) = (left.num.cast(x, elem), right.num.cast(y, elem));
                     terms.push(Num::bin(with.mul, left, right, of_products));
                 }
                 let num = Num::fold(with.add, &terms, elem);
                 // If all of an operand's row is out of bounds, so may be the sum.
-                let beyond = if row && column { cell.beyond } else { either(cell.beyond, Beyond::Perhaps) };
+                let beyond = if row && column { cell.beyond } else { either(cell.beyond, Outside::Perhaps) };
                 self.put(&acc, &of_acc, &at, Cell { num, beyond }, &mut writes)?;
             }
         }
@@ -221,7 +221,7 @@ impl Cluster<'_> {
         let (from, to) = (self.show(from)?, self.show(to)?);
         let threads: Vec<i64> = self.threads(step);
         // For each thread and each element of the target: the operands, and whether any of them is in bounds.
-        let mut all: Vec<Vec<(Vec<Num>, Beyond)>> = Vec::new();
+        let mut all: Vec<Vec<(Vec<Num>, Outside)>> = Vec::new();
         for &thread in &threads {
             let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
             let mut sums = Vec::new();
@@ -241,20 +241,20 @@ impl Cluster<'_> {
                 let num = cell.num.cast(source, target);
                 let same = num == identity(with, target);
                 match cell.beyond {
-                    Beyond::No => {
+                    Outside::No => {
                         counted[place as usize].0 = true;
                         terms.push(num);
                     }
-                    Beyond::Yes => counted[place as usize].1 = true,
-                    Beyond::Perhaps => {
+                    Outside::Yes => counted[place as usize].1 = true,
+                    Outside::Perhaps => {
                         counted[place as usize].1 = true;
                         terms.push(if same { num } else { Num::UNKNOWN });
                     }
                 }
             }
             for ((_, beyond), (some, left_out)) in sums.iter_mut().zip(counted) {
-                if *beyond == Beyond::No && !some && left_out {
-                    *beyond = Beyond::Perhaps;
+                if *beyond == Outside::No && !some && left_out {
+                    *beyond = Outside::Perhaps;
                 }
             }
             all.push(sums);
@@ -268,8 +268,8 @@ impl Cluster<'_> {
                 let terms: Vec<Num> = group.iter().flat_map(|&other| &all[other][at].0).copied().collect();
                 // In bounds if any operand of the group is.
                 let beyond = match *own {
-                    Beyond::Perhaps if group.iter().any(|&other| all[other][at].1 == Beyond::No) => {
-                        Beyond::No
+                    Outside::Perhaps if group.iter().any(|&other| all[other][at].1 == Outside::No) => {
+                        Outside::No
                     }
                     own => own,
                 };
@@ -322,11 +322,11 @@ impl Cluster<'_> {
                     place = place * size + if *size == 1 { 0 } else { at[mode] };
                 }
                 let cells = entries(&from, &firsts, &at)?;
-                let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
+                let beyond = cells.iter().fold(Outside::No, |beyond, cell| either(beyond, cell.beyond));
                 let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
                 match beyond {
-                    Beyond::Yes => {}
-                    Beyond::Perhaps if tuple != identity => {
+                    Outside::Yes => {}
+                    Outside::Perhaps if tuple != identity => {
                         tuples[place as usize].push(vec![Num::UNKNOWN; elems.len()])
                     }
                     _ => tuples[place as usize].push(tuple),
@@ -347,7 +347,7 @@ impl Cluster<'_> {
                 for ((shown, begin), num) in to.iter().zip(&begins).zip(sum) {
                     // Another order would round differently.
                     let num = if num.is_exact() { num } else { Num::UNKNOWN };
-                    let cell = Cell { num, beyond: Beyond::Perhaps };
+                    let cell = Cell { num, beyond: Outside::Perhaps };
                     self.put(shown, begin, &shown.digits(at as i64), cell, &mut writes)?;
                 }
             }
@@ -395,10 +395,10 @@ fn leaves_unchanged(of: &Expr, given: &Operands, outside: &[bool]) -> bool {
 }
 
 /// Whether a function of two elements is an out-of-bounds fill.
-pub(super) fn either(one: Beyond, other: Beyond) -> Beyond {
+pub(super) fn either(one: Outside, other: Outside) -> Outside {
     match (one, other) {
-        (Beyond::Yes, _) | (_, Beyond::Yes) => Beyond::Yes,
-        (Beyond::Perhaps, _) | (_, Beyond::Perhaps) => Beyond::Perhaps,
-        _ => Beyond::No,
+        (Outside::Yes, _) | (_, Outside::Yes) => Outside::Yes,
+        (Outside::Perhaps, _) | (_, Outside::Perhaps) => Outside::Perhaps,
+        _ => Outside::No,
     }
 }

@@ -459,7 +459,7 @@ fn a_write_that_the_system_refuses_half_way_is_a_note() {
     let folder = Folder::new("space");
     let inner = child("no space", &folder, 0);
     let mut outer = Command::new("sh");
-    // With the signal ignored, a write beyond the limit is an error as on a full disk.
+    // With the signal ignored, a write past the limit is an error as on a full disk.
     outer.args(["-c", "trap '' XFSZ; ulimit -f 8; exec \"$@\"", "sh"]);
     outer.arg(inner.get_program()).args(inner.get_args());
     for (name, value) in inner.get_envs() {

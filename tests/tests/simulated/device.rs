@@ -18,7 +18,7 @@ mod math {
         }
     }
 
-    /// The Huber loss: a square near 0, linear beyond `d`.
+    /// The Huber loss: a square near 0, linear past `d`.
     #[device]
     pub(crate) fn huber(x: f32, d: f32) -> f32 {
         use self::shrink::soft;

@@ -226,3 +226,28 @@ fn order_matters_to_what_does_not_commute() {
         }
     }
 }
+
+/// Sums over tiles of rows, to which a function with numbers of its own is added: it is set to 0 out of bounds.
+#[kernel(allow(unbounded))]
+fn shifted(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, _64)>) {
+    let gx = tile(x, (32, 64), (block.x, _));
+    let mut acc = full::<f32>((32, 64), 0.0);
+    for k in 0..gx.size(2) {
+        acc += map(gx[(_, _, k)], |x, at| if (at.0 < M) & (at.1 < N) { x + 1.0 } else { 0.0 });
+    }
+    copy(scan(acc, 0.0, |a, b| a + b, mode = 1, beyond = 0.0), tile(y, (32, 64), (block.x, 0)));
+}
+
+#[test]
+fn elements_that_are_the_identity_out_of_bounds_are_scanned() {
+    for (m, n) in [(32, 64), (33, 100), (1, 1), (5, 130)] {
+        let x = drawn(m * n, 5);
+        let mut wanted = vec![0.0f32; m * 64];
+        for (i, j) in (0..m).flat_map(|i| (0..n).map(move |j| (i, j))) {
+            (j % 64..64).for_each(|after| wanted[i + after * m] += x[i + j * m] + 1.0);
+        }
+        for outcome in every(generated!(shifted()), &[Arg::tensor(&x, [m, n]), Arg::output::<f32>([m, 64])]) {
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{m}x{n}");
+        }
+    }
+}

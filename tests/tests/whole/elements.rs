@@ -229,7 +229,7 @@ fn repeated_elements_have_no_coordinate_along_what_repeats_them() {
     }
 }
 
-/// How many bytes of each row are equal, and how many numbers are positive: counts beyond 255.
+/// How many bytes of each row are equal, and how many numbers are positive: counts above 255.
 #[kernel]
 fn counts(a: &Tensor<u8, (P, L)>, b: &Tensor<bf16, (P, L)>, d: &mut Tensor<i32, P>, e: &mut Tensor<f32, P>) {
     let (a, b) = (tile(a, (64, 1), (block.x, _)), tile(b, (64, 1), (block.x, _)));

@@ -147,7 +147,7 @@ impl Evaluator {
 
     /// The contents of out-of-bounds elements, a number for each of `count` tensors, where a call gives them. `None`
     /// where an error has been reported.
-    fn beyond(&mut self, args: &Args, count: usize) -> Option<Option<Vec<Number>>> {
+    pub(super) fn beyond(&mut self, args: &Args, count: usize) -> Option<Option<Vec<Number>>> {
         let Some((given, span)) = named(args, "beyond") else { return Some(None) };
         match numbers(given).filter(|given| given.len() == count) {
             Some(given) => Some(Some(given)),

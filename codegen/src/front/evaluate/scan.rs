@@ -5,6 +5,7 @@ use super::elements::views;
 use super::reduce::{Combiner, named};
 use super::value::Value;
 use super::{Evaluator, advice};
+use crate::build::reduce::would_count;
 use crate::source::ast::Span;
 use crate::source::problem::{Problem, count};
 use crate::tile::Across;
@@ -96,7 +97,14 @@ impl Evaluator {
                 false => self.room_for(name(n), *elem, std::slice::from_ref(view))?,
             });
         }
-        let how = Scan { with, nothing, levels, exclusive };
+        let Some(given) = self.beyond(args, from.len()) else { return Ok(Value::Poison) };
+        for ((given, identity), elem) in given.iter().flatten().zip(&nothing).zip(&elems) {
+            if !given.is(*identity) {
+                let at = named(args, "beyond").map_or(args.call, |(_, span)| span);
+                return Ok(self.complain(at, would_count(*given, *identity, *elem)));
+            }
+        }
+        let how = Scan { with, nothing, levels, exclusive, unmasked: given.is_some() };
         match self.builder.scan(&ins, &to, &carry, how) {
             Err(problem) if problem.arg.is_none() => {
                 let at = named(args, "carry").map_or(args.call, |(_, span)| span);

@@ -101,7 +101,7 @@ records! {
     Require { test, text, of = None }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }
     Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
-    Scan { with, nothing, levels, exclusive = false }
+    Scan { with, nothing, levels, exclusive = false, unmasked = false }
     Semiring { add, mul }
     Digit { extent, mode, step }
     TiledMma { row, groups, of, - pairs }

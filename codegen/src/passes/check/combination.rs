@@ -7,8 +7,7 @@ use crate::source::diagnostic::Diagnostic;
 use crate::tile::{Expr, Op, Program, Stmt};
 use crate::values::elem::Elem;
 use crate::values::number::Number;
-use crate::values::operation::{Bin, Cmp, Un};
-use crate::values::typing::{Type, Types};
+use crate::values::typing::Types;
 
 /// Elements of a tuple.
 type Tuple = Vec<f64>;
@@ -122,53 +121,17 @@ impl Closure<'_> {
     /// Its value, where every entry is a finite number.
     fn of(&self, a: &[f64], b: &[f64]) -> Option<Tuple> {
         let ins: Vec<f64> = a.iter().chain(b).copied().collect();
-        let of = |expr| self.value(expr, &ins, 0).filter(|x| x.is_finite());
-        self.with.iter().map(of).collect()
-    }
-
-    /// The value of an expression, true being 1; `None` where it is not known here.
-    fn value(&self, expr: &Expr, ins: &[f64], depth: u32) -> Option<f64> {
-        const DEEPEST: u32 = 100;
-        if depth > DEEPEST {
-            return None;
-        }
-        let of = |expr| self.value(expr, ins, depth + 1);
-        Some(match expr {
-            Expr::In(at) => *ins.get(usize::from(*at))?,
-            Expr::Lit(number) => number.to_f64(),
+        let leaf = |part: &Expr| match part {
+            Expr::In(at) => ins.get(usize::from(*at)).copied(),
             // Some number: the closure must be associative for all.
             Expr::Scalar(at) => match self.types.scalars.get(*at as usize)?.elem.is_float() {
-                true => 0.75,
-                false => 3.0,
+                true => Some(0.75),
+                false => Some(3.0),
             },
-            Expr::Size(_) | Expr::Coord(..) | Expr::Index(_) | Expr::At(_) | Expr::Bits(..) => return None,
-            Expr::Un(Un::Not, x) if self.ty(x)? == Type::Condition => 1.0 - of(x)?,
-            Expr::Un(f, x) => unary(*f, of(x)?)?,
-            Expr::Bin(Bin::Div, x, y) => match self.ty(expr)? {
-                Type::Elem(elem) if !elem.is_float() => (of(x)? / of(y)?).trunc(),
-                _ => of(x)? / of(y)?,
-            },
-            Expr::Bin(f, x, y) => binary(*f, of(x)?, of(y)?)?,
-            Expr::Fma(all) => of(&all[0])? * of(&all[1])? + of(&all[2])?,
-            Expr::Cmp(how, x, y) => {
-                let (x, y) = (of(x)?, of(y)?);
-                f64::from(match how {
-                    Cmp::Lt => x < y,
-                    Cmp::Le => x <= y,
-                    Cmp::Eq => x == y,
-                    Cmp::Ne => x != y,
-                })
-            }
-            // The other arm may have no value.
-            Expr::Pick(all) if of(&all[0])? != 0.0 => of(&all[1])?,
-            Expr::Pick(all) => of(&all[2])?,
-            Expr::Cast(elem, x) if elem.is_float() => of(x)?,
-            Expr::Cast(_, x) => of(x)?.trunc(),
-        })
-    }
-
-    fn ty(&self, expr: &Expr) -> Option<Type> {
-        self.types.scalar(expr).ok()?.own_type()
+            _ => None,
+        };
+        let of = |expr| self.types.evaluated(expr, &leaf).filter(|x| x.is_finite());
+        self.with.iter().map(of).collect()
     }
 }
 
@@ -203,51 +166,4 @@ fn text(tuple: &[f64]) -> String {
         [x] => one(x),
         all => format!("({})", all.iter().map(one).collect::<Vec<_>>().join(", ")),
     }
-}
-
-fn unary(f: Un, x: f64) -> Option<f64> {
-    Some(match f {
-        Un::Neg => -x,
-        Un::Abs => x.abs(),
-        Un::Exp => x.exp(),
-        Un::Exp2 => x.exp2(),
-        Un::Log => x.ln(),
-        Un::Log2 => x.log2(),
-        Un::Recip => 1.0 / x,
-        Un::Sqrt => x.sqrt(),
-        Un::Rsqrt => 1.0 / x.sqrt(),
-        Un::Tanh => x.tanh(),
-        Un::Sin => x.sin(),
-        Un::Cos => x.cos(),
-        Un::Floor => x.floor(),
-        Un::Ceil => x.ceil(),
-        Un::Trunc => x.trunc(),
-        Un::Round => x.round(),
-        Un::RoundEven => x.round_ties_even(),
-        Un::Apart => x,
-        Un::Fast(of) => return unary(of.exact(), x),
-        Un::Erf | Un::Gelu | Un::CountOnes | Un::LeadingZeros | Un::Not => return None,
-    })
-}
-
-fn binary(f: Bin, x: f64, y: f64) -> Option<f64> {
-    let whole = |of: fn(i64, i64) -> i64| {
-        let is = |x: f64| x.fract() == 0.0 && x.abs() < 1e15;
-        (is(x) && is(y)).then(|| of(x as i64, y as i64) as f64)
-    };
-    Some(match f {
-        Bin::Add => x + y,
-        Bin::Sub => x - y,
-        Bin::Mul => x * y,
-        Bin::Rem => x % y,
-        Bin::Min => x.min(y),
-        Bin::Max => x.max(y),
-        Bin::And => whole(|x, y| x & y)?,
-        Bin::Or => whole(|x, y| x | y)?,
-        Bin::Xor => whole(|x, y| x ^ y)?,
-        Bin::Pow => x.powf(y),
-        Bin::CopySign => x.copysign(y),
-        Bin::FastDiv => x / y,
-        Bin::Div | Bin::Shl | Bin::Shr | Bin::MulHigh => return None,
-    })
 }

@@ -187,7 +187,7 @@ impl Lower<'_> {
             0.. => (swizzle.base() + shift, swizzle.base()),
             _ => (swizzle.base(), swizzle.base() + shift),
         };
-        // Only the bits that are read matter: terms that are multiples beyond them are dropped.
+        // Only the bits that are read matter: higher multiples are dropped.
         let mut terms = Vec::new();
         self.kernel.exprs.terms(offset, &mut terms);
         terms.retain(|&term| self.kernel.exprs.get(term).multiple % (1 << (from + swizzle.bits())) != 0);

@@ -58,6 +58,11 @@ impl Beyond {
         self.edges.as_ref().is_some_and(Vec::is_empty)
     }
 
+    /// The value of its out-of-bounds elements, if a fill before a loop has left none.
+    pub(super) fn value(&self) -> Option<f64> {
+        self.holds.filter(|_| self.begun.is_none())
+    }
+
     /// Has it only been filled?
     pub(super) fn is_filled(&self) -> bool {
         self.is_nothing() && self.holds.is_some()

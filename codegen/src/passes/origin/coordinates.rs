@@ -9,6 +9,8 @@ use crate::tile::pair::align;
 use crate::tile::view::View;
 use crate::tile::{Expr, Space};
 use crate::values::affine::{Affine, Coord};
+use crate::values::elem::Elem;
+use crate::values::typing::Types;
 
 impl Origins<'_> {
     /// What is known about the result of an elementwise function.
@@ -56,6 +58,41 @@ impl Origins<'_> {
             union(all.clone()).into_iter().filter(stays).collect()
         });
         Beyond { edges, holds: None, begun: None, at, age }
+    }
+
+    /// The value of a function where all its inputs are out of bounds, and accumulators of functions without one.
+    pub(super) fn follow_values(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) {
+        let edges: Vec<_> = ins.iter().map(|view| self.edges(view, to, state)).collect();
+        let all = union(edges.iter().flatten().cloned().collect());
+        // The value of an input wherever one is out of bounds.
+        let number = |n: u8| {
+            let (view, own) = (&ins[usize::from(n)], edges[usize::from(n)].as_ref()?);
+            let outside = !all.is_empty() && all.iter().all(|edge| own.contains(edge));
+            let value = match self.program.tensor(view.tensor).space {
+                Space::Global { .. } => Some(0.0).filter(|_| view.nearest.is_empty()),
+                _ => {
+                    let known = state.get(&view.tensor);
+                    self.values.get(&view.tensor).copied().or(known.and_then(Beyond::value))
+                }
+            };
+            value.filter(|_| outside)
+        };
+        let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
+        let types = Types { ins: &elems, scalars: &self.program.scalars };
+        let leaf = |part: &Expr| if let Expr::In(n) = part { number(*n) } else { None };
+        let made = types.evaluated(value, &leaf).filter(|x| !x.is_nan());
+        if let Some(made) = made.filter(|_| self.written_once.contains(&to.tensor)) {
+            self.values.insert(to.tensor, made);
+        }
+        // What an accumulator takes, if that has out-of-bounds elements of a value that is not known.
+        let is_function = |view: &View| {
+            let known = state.get(&view.tensor);
+            let outside = |of: &Beyond| of.edges.as_ref().is_some_and(|edges| !edges.is_empty());
+            view.tensor != to.tensor && known.is_some_and(|of| of.value().is_none() && outside(of))
+        };
+        if ins.iter().any(|view| view.tensor == to.tensor) && ins.iter().any(is_function) {
+            self.added.insert(to.tensor);
+        }
     }
 
     /// What is known about an accumulator after a product: its rows have the edges of rows of `a`, its

@@ -8,7 +8,7 @@ use crate::tile::view::View;
 use crate::tile::{Op, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::lanes::Lanes;
-use crate::values::number::Number;
+use crate::values::number::{self, Number};
 use crate::values::semiring::Semiring;
 
 impl Origins<'_> {
@@ -31,7 +31,8 @@ impl Origins<'_> {
         state: &State,
     ) -> Result<Vec<Edge>> {
         let edges = self.all_edges(from, state);
-        let edges = edges.ok_or_else(|| self.unknown(from, ("reduce", &identity(nothing)), state))?;
+        let edges =
+            edges.ok_or_else(|| self.unknown(from, ("reduce", &self.identity(from, nothing)), state))?;
         one_place(&from[0].name, edges)
     }
 
@@ -75,7 +76,9 @@ impl Origins<'_> {
         }
         let all: Option<Vec<Vec<Edge>>> =
             from.iter().map(|view| of(view).edges.filter(|_| of(view).begun.is_none())).collect();
-        let edges = all.map(union).ok_or_else(|| self.unknown(from, ("scan", &identity(nothing)), state))?;
+        let edges = all
+            .map(union)
+            .ok_or_else(|| self.unknown(from, ("scan", &self.identity(from, nothing)), state))?;
         one_place(&from[0].name, edges)
     }
 
@@ -154,14 +157,65 @@ impl Origins<'_> {
             _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
             Some(edges) if begun => one_place(&from.name, edges),
             _ => {
-                let (function, fill) = match same {
-                    Some(x) if x == f64::NEG_INFINITY => ("maximum", "f32::NEG_INFINITY".into()),
-                    Some(x) if x == f64::INFINITY => ("minimum", "f32::INFINITY".into()),
-                    Some(x) if x != 0.0 => ("reduce", format!("{x:?}")),
-                    _ => ("sum", "0.0".into()),
+                let elem = self.program.tensor(from.tensor).elem;
+                let identity = Number::from(same.unwrap_or(0.0));
+                let (least, most) = range_of(elem);
+                let function = match identity.to_f64() {
+                    0.0 => "sum",
+                    x if x <= least => "maximum",
+                    x if x >= most => "minimum",
+                    _ => "reduce",
                 };
-                Err(self.unknown(std::slice::from_ref(from), (function, &fill), state))
+                Err(self.unknown(std::slice::from_ref(from), (function, &identity.written_as(elem)), state))
             }
+        }
+    }
+
+    /// Refuses a claim that out-of-bounds elements have these values where they have others.
+    pub(super) fn claimed(&self, from: &[View], values: &[Number], state: &State) -> Result<()> {
+        for (view, claim) in from.iter().zip(values) {
+            let elem = self.program.tensor(view.tensor).elem;
+            let edges = |of: &Beyond| of.edges.as_ref().is_some_and(|edges| !edges.is_empty());
+            let Some(known) = state.get(&view.tensor).filter(|of| edges(of) && of.begun.is_none()) else {
+                continue;
+            };
+            let Some(value) = self.values.get(&view.tensor).copied().or(known.value()) else { continue };
+            let claim = claim.value(elem);
+            if differ(value, claim) {
+                let shown = |x: f64| Number::from(x).written_as(elem);
+                let name = &view.name;
+                return Err(Problem::new(format!(
+                    "out-of-bounds elements of `{name}` are {}, and `beyond` claims that they are {}",
+                    shown(value),
+                    shown(claim)
+                ))
+                .help(
+                    "leave `beyond` out: it is known which elements are out of bounds, and they are left out",
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Which statement adds what is not known to be the identity.
+    fn accumulated(&self, from: &[View]) -> String {
+        let added = from.iter().find(|view| self.added.contains(&view.tensor));
+        added.map_or_else(String::new, |view| {
+            format!(
+                ": what is added to `{}` in a loop is a function of elements whose value out of bounds is not known",
+                view.name
+            )
+        })
+    }
+
+    /// An identity as it is written, one number for each tensor.
+    fn identity(&self, from: &[View], numbers: &[Number]) -> String {
+        let elem = |view: &View| self.program.tensor(view.tensor).elem;
+        let all: Vec<String> =
+            from.iter().zip(numbers).map(|(view, number)| number.written_as(elem(view))).collect();
+        match &all[..] {
+            [only] => only.clone(),
+            all => format!("({})", all.join(", ")),
         }
     }
 
@@ -175,27 +229,12 @@ impl Origins<'_> {
             ))
             .help(format!("reduce in the loop, and combine its results; or {claim}")),
             None => Problem::new(format!(
-                "it is not known which elements of `{}` are out of bounds of a tensor, so they cannot be left out",
-                from[0].name
+                "it is not known which elements of `{}` are out of bounds of a tensor, so they cannot be left out{}",
+                from[0].name,
+                self.accumulated(from)
             ))
             .help(format!("reduce what was copied from global memory in the same iteration, copy to registers first with a fill that changes nothing, copy(x, piece, fill = {fill}), or {claim}")),
         }
-    }
-}
-
-/// The identity of a reduction as it is written.
-fn identity(nothing: &[Number]) -> String {
-    let one = |number: &Number| match number.to_f64() {
-        x if x == f64::NEG_INFINITY => "f32::NEG_INFINITY".to_owned(),
-        x if x == f64::INFINITY => "f32::INFINITY".into(),
-        x if x == f64::from(i32::MAX) => "i32::MAX".into(),
-        x if x == f64::from(i32::MIN) => "i32::MIN".into(),
-        x => format!("{x:?}"),
-    };
-    match nothing {
-        [] => "0.0".into(),
-        [only] => one(only),
-        all => format!("({})", all.iter().map(one).collect::<Vec<_>>().join(", ")),
     }
 }
 
@@ -222,6 +261,21 @@ pub(super) fn no_coordinate(mode: u8) -> Problem {
         "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
     ))
     .help("give the call a tile of the tensor whose coordinates are meant as well: (x, tile_of_y) with the closure |x, _, at| …, which does not read it; coordinates within a tile are iota((64, 32), 0)")
+}
+
+/// Do values differ by more than rounding, and than a number that stands for an infinity?
+fn differ(value: f64, claim: f64) -> bool {
+    let is_huge = |x: f64| x.abs() > 1e30;
+    match is_huge(value) && is_huge(claim) {
+        true => value.signum() != claim.signum(),
+        false => (value - claim).abs() > 1e-3 * value.abs().max(claim.abs()).min(1e30),
+    }
+}
+
+/// The limits of a type, infinities of floating-point types.
+fn range_of(elem: Elem) -> (f64, f64) {
+    let (least, most) = number::range(elem);
+    if elem.is_float() { (f64::NEG_INFINITY, f64::INFINITY) } else { (least as f64, most as f64) }
 }
 
 /// A value in a message.

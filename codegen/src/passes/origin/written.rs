@@ -47,7 +47,10 @@ impl Origins<'_> {
         how: &Scan,
         state: &mut State,
     ) {
-        let mask = self.left_out(from, &how.nothing, state);
+        let mask = match how.unmasked {
+            true => self.claimed(from, &how.nothing, state).map(|()| Vec::new()),
+            false => self.left_out(from, &how.nothing, state),
+        };
         self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
         for (from, carry) in from.iter().zip(carry) {
             self.reduced(from, carry, None, &how.across(), state);
@@ -147,7 +150,7 @@ impl Origins<'_> {
             }
             (Space::Shared { .. }, _) | (Space::Registers { .. }, false) => {
                 // Elements that are not written keep their state; edges are known for whole fragments only. What threads
-                // have beyond the tile is not stored.
+                // have outside of the tile is not stored.
                 let limits = self.limits_of(to);
                 let stored = |edge: &Edge| !limits.iter().any(|limit| limit.is_same(edge));
                 let edges = beyond.edges.map(|edges| edges.into_iter().filter(stored).collect::<Vec<_>>());

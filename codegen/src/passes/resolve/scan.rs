@@ -34,7 +34,8 @@ impl Resolve {
         let mut levels = modes.iter().map(|mode| levels(&all, *mode)).collect::<Result<Vec<_>>>()?.concat();
         levels.extend(how.blocks().map(Level::Blocks));
         let how = Scan { levels, ..how.clone() };
-        let one = |(view, nothing): (&View, &Number)| self.combinable(stmt, view, &all, (*nothing, false));
+        let one =
+            |(view, nothing): (&View, &Number)| self.combinable(stmt, view, &all, (*nothing, how.unmasked));
         let from = from.iter().zip(&how.nothing).map(one).collect::<Result<_>>()?;
         let to = to.iter().map(|view| self.side(stmt, view, &all, true)).collect::<Result<_>>()?;
         let carry = carry.iter().map(|view| self.side(stmt, view, &rest, true)).collect::<Result<_>>()?;

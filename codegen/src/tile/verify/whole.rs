@@ -20,14 +20,18 @@ pub(crate) fn written_whole(program: &Program, by: Id, op: &Op) -> Option<Proble
         Op::Copy { from, to, .. } if !from.per_thread() && !registers(from) => {
             (to, format!("every thread would copy the whole of `{}` to `{}`", from.name, to.name))
         }
-        Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } => {
-            (to, format!("each of the {threads} threads would write the whole of `{}`", to.name))
-        }
+        Op::Copy { to, .. } | Op::Fill { to, .. } | Op::Map { to, .. } => (
+            to,
+            format!(
+                "`{}` is not partitioned over threads: each thread that executes this would write all of it",
+                to.name
+            ),
+        ),
         _ => return None,
     };
     let whole = threads != 1 && !registers(to) && !to.per_thread();
     whole.then(|| {
         Problem::new(message)
-            .help("use whole tiles on both sides, or partition both over the threads with `parallelize`")
+            .help("use whole tiles on both sides, or partition both over the threads with `parallelize`; what all threads have alike, as after block_sum, is written by one of them without an `if`: copy(total, parallelize(tile(y, 1, block.x), t, thread.x, ragged = true)), where `t` is their layout")
     })
 }
