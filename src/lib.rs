@@ -120,7 +120,8 @@ pub use tilewright_macros::kernel;
 
 /// Makes a function of numbers that kernels share.
 ///
-/// Parameters and result are numbers; the body is an expression with `let`, as in a closure. A kernel imports
+/// Where parameters and result are numbers, the body is an expression with `let`, as in a closure. Functions of tiles, integers,
+/// layouts and closures have [statements](language::closures#functions-that-kernels-share). A kernel imports
 /// the functions that it calls by `use` in its first lines, with a path as anywhere in Rust: to this module, another
 /// module or another crate. The function is inlined. Other such functions may import it in the same way.
 ///

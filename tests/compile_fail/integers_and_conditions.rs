@@ -46,4 +46,12 @@ fn shared_flags(stream: &Stream, flags: &tilewright::runtime::cudarc::driver::Cu
     let _ = TensorRef::new(flags, [2]);
 }
 
+#[kernel]
+fn bounded_elements(offsets: &Tensor<i32, N>, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let i = offsets[(block.x)];
+    at_most(i, 1000);
+    at_least(i, 1);
+    copy(x[(0..8)], tile(y, 256, block.x));
+}
+
 fn main() {}

@@ -14,6 +14,8 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
         ("few", few().def().clone()),
         ("chained", chained().def().clone()),
         ("summed", summed().def().clone()),
+        ("apart", apart().def().clone()),
+        ("loaded", loaded().def().clone()),
     ]
 }
 
@@ -82,4 +84,18 @@ pub fn summed(
     copy(sum(x[(0, _)]), z[(0, _)]);
     copy(sum(x[(1, _)]), z[(1, _)]);
     copy(sum((x[(0, _)] > 0.0) as i32), tile(n, 1, block.x));
+}
+
+/// Differences of neighbours: of every second element, and the next.
+#[kernel]
+pub fn apart(x: &Tensor<f32, N>, y: &mut Tensor<f32, { ceil_div(N, 2) }>) {
+    let x = regroup(tile(x, 512, block.x), (2, 256));
+    map((x[(0, _)], x[(1, _)]), tile(y, 256, block.x), |a, b| b - a);
+}
+
+/// The same, where each thread loads a pair.
+#[kernel]
+pub fn loaded(x: &Tensor<f32, N>, y: &mut Tensor<f32, { ceil_div(N, 2) }>) {
+    let x = map(regroup(tile(x, 512, block.x), (2, 256)), |x| x);
+    map((x[(0, _)], x[(1, _)]), tile(y, 256, block.x), |a, b| b - a);
 }

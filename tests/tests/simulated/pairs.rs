@@ -135,3 +135,16 @@ fn parts_of_pairs_are_tiles() {
         }
     }
 }
+
+#[test]
+fn every_second_element() {
+    for n in [1024, 1025, 7] {
+        let x = numbers(n);
+        let expected: Vec<f32> = x.chunks(2).map(|pair| pair.get(1).unwrap_or(&0.0) - pair[0]).collect();
+        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([n.div_ceil(2)])];
+        check(apart().def(), &args, "y", &expected);
+        check(loaded().def(), &args, "y", &expected);
+    }
+    let kernel = loaded();
+    assert!(kernel.source().contains("*(const float2*)&x["), "{}", kernel.source());
+}

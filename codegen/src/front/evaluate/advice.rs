@@ -466,7 +466,7 @@ pub(super) fn coordinate(at: &Value, usage: &str) -> Problem {
 const CHOSEN: &str = "put the statement under `if`, or use min(i, n - 1) and max(i, 0); positions of elements are chosen in a closure, map(ids, y, |i| x[(if i < n { i } else { -1 })])";
 
 /// The counterpart of a slice by a range.
-const RANGES: &str = "parts of a tensor are tiles, tile(a, (64, 8), (block.x, k)); shift(tile(a, (64, 8), (0, k)), (row, 0)) begins at any row";
+const RANGES: &str = "parts of a tensor are tiles, tile(a, (64, 8), (block.x, k)); shift(tile(a, (64, 8), (0, k)), (row, 0)) begins at any row, and regroup(tile(x, 512, block.x), (2, 256))[(0, _)] is every second element";
 
 /// What coordinates can be.
 const COORDINATES: &str = "coordinates are made of integers: `block.x`, `thread.x`, loop variables, sizes, integer arguments, \

@@ -129,6 +129,15 @@ impl Evaluator {
                 Err(Problem::new(format!("{size} is {otherwise} than {limit}")).help(help).arg(0))
             }
             Some(Value::Size(_)) => Err(args.needs(1, "a positive integer")),
+            Some(Value::View(_) | Value::Index(_) | Value::Number(_)) => {
+                let with = if holds(&0, &1) { "min" } else { "max" };
+                Err(Problem::new(format!(
+                    "`{}` bounds sizes, which each launch checks, and this is known later",
+                    args.name
+                ))
+                .help(format!("bound it where it is used: {with}(offsets[(i)], {limit})"))
+                .arg(0))
+            }
             _ => Err(args.needs(0, "a size, such as N or x.size(1),")),
         }
     }
