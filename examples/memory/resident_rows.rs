@@ -4,6 +4,27 @@
 
 use tilewright::prelude::*;
 
+/// A thread's part of the pieces of a row that a block has: the first in registers, and the others in shared memory, each copied
+/// by a commit group of its own. There are `pieces` pieces of `width` elements.
+#[device]
+fn begun<T>(
+    from: View,
+    part: usize,
+    pieces: usize,
+    width: usize,
+    threads: Arrangement,
+    values: usize,
+) -> (View, View) {
+    let rest = tile(shared::<T>(layout!((1, (pieces - 1) * width))), (1, width), (0, _));
+    let rest = parallelize(rest, threads, thread.x, values = (1, values));
+    let first = map(from[(_, _, pieces * part)], |x| x);
+    for p in 1..pieces {
+        copy(from[(_, _, pieces * part + p)], rest[(_, _, p - 1)]);
+        cp_async_commit();
+    }
+    (first, rest)
+}
+
 /// y = exp(x - max x) / Σ exp(x - max x) along rows.
 #[kernel(T = f32 | f16 | bf16, arch = sm_90)]
 pub fn softmax_resident<
@@ -18,6 +39,7 @@ pub fn softmax_resident<
     x: &Tensor<T, (M, N), (ldx, _1)>,
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
 ) {
+    use self::begun;
     at_most(N, C * W);
     blocks_per_sm(Q);
     cluster(C);
@@ -25,13 +47,7 @@ pub fn softmax_resident<
     let threads = layout!((1, L));
     let from = parallelize(tile(x, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
-    let rest = tile(shared::<T>(layout!((1, (P - 1) * (W / P)))), (1, W / P), (0, _));
-    let rest = parallelize(rest, threads, thread.x, values = (1, V));
-    let first = map(from[(_, _, P * part)], |x| x);
-    for p in 1..P {
-        copy(from[(_, _, P * part + p)], rest[(_, _, p - 1)]);
-        cp_async_commit();
-    }
+    let (first, rest) = begun::<T>(from, part, P, W / P, threads, V);
     let power = |x, most| exp2(1.4426950408889634 * (x - most));
     let inside = |x, _, at| if at.1 < N { x as f32 } else { f32::NEG_INFINITY };
     let piece = map((first, to[(_, _, P * part)]), inside);
@@ -79,6 +95,7 @@ pub fn layernorm_resident<
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
     eps: f32,
 ) {
+    use self::begun;
     at_most(N, C * W);
     blocks_per_sm(Q);
     cluster(C);
@@ -88,13 +105,7 @@ pub fn layernorm_resident<
     let scale = parallelize(tile(w, (1, W / P), (0, _)), threads, thread.x, values = (1, V));
     let bias = parallelize(tile(b, (1, W / P), (0, _)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
-    let rest = tile(shared::<T>(layout!((1, (P - 1) * (W / P)))), (1, W / P), (0, _));
-    let rest = parallelize(rest, threads, thread.x, values = (1, V));
-    let first = map(from[(_, _, P * part)], |x| x);
-    for p in 1..P {
-        copy(from[(_, _, P * part + p)], rest[(_, _, p - 1)]);
-        cp_async_commit();
-    }
+    let (first, rest) = begun::<T>(from, part, P, W / P, threads, V);
     // Differences from the mean of the first piece, so that their sums do not suffer from cancellation.
     let near = block_sum(sum(map(first, |x| x as f32), beyond = 0.0), beyond = 0.0);
     let near = map(near, |total| total / (max(min(N - W * part, W / P), 1) as f32));
@@ -148,6 +159,7 @@ pub fn rmsnorm_resident<
     y: &mut Tensor<T, (M, N), (ldy, _1)>,
     eps: f32,
 ) {
+    use self::begun;
     at_most(N, C * W);
     blocks_per_sm(Q);
     cluster(C);
@@ -156,13 +168,7 @@ pub fn rmsnorm_resident<
     let from = parallelize(tile(x, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
     let scale = parallelize(tile(w, (1, W / P), (0, _)), threads, thread.x, values = (1, V));
     let to = parallelize(tile(y, (1, W / P), (i, _)), threads, thread.x, values = (1, V));
-    let rest = tile(shared::<T>(layout!((1, (P - 1) * (W / P)))), (1, W / P), (0, _));
-    let rest = parallelize(rest, threads, thread.x, values = (1, V));
-    let first = map(from[(_, _, P * part)], |x| x);
-    for p in 1..P {
-        copy(from[(_, _, P * part + p)], rest[(_, _, p - 1)]);
-        cp_async_commit();
-    }
+    let (first, rest) = begun::<T>(from, part, P, W / P, threads, V);
     let square = |x| (x as f32) * (x as f32);
     let mut squares = sum(map(first, square), beyond = 0.0);
     for p in 1..P {
