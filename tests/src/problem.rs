@@ -119,52 +119,36 @@ impl Problem {
 
     /// Arguments for a kernel, with the extents that it computes from others.
     pub fn with(kernel: &Generated, setting: &Setting, reference: Reference) -> Problem {
-        let mut sizes = setting.sizes.to_vec();
-        for require in &kernel.requires {
-            let known =
-                |symbol: Symbol| sizes.iter().find(|size| size.0 == symbol.name()).map(|size| size.1 as i64);
-            if let Some((symbol, extent)) = require.computed(&known) {
-                sizes.push((symbol.name(), extent as usize));
-            }
-        }
+        let sizes = all_sizes(kernel, setting);
+        Problem::new(params(kernel), &Setting { sizes: &sizes, ..*setting }, reference)
+    }
+
+    /// The arguments of [`Problem::given`] for a kernel, without elements.
+    pub fn shapes(kernel: &Generated, setting: &Setting) -> Vec<Given> {
+        let sizes = all_sizes(kernel, setting);
         let setting = Setting { sizes: &sizes, ..*setting };
-        // All variants have the same arguments, and parameters begin with them.
-        Problem::new(&kernel.variants[0].program.params, &setting, reference)
+        let operands = operands(params(kernel), &setting, |_, tensor, _| tensor);
+        Problem { operands, wanted: Vec::new(), aux: Vec::new() }.given()
     }
 
     /// Arguments for a program's parameters.
     pub fn new(params: &[Param], setting: &Setting, reference: Reference) -> Problem {
         let reads = params.iter().any(|param| matches!(param, Param::Scalar { name, .. } if name == "beta"));
-        let mut operands = Vec::new();
-        for param in params {
-            match param {
-                Param::Pointer { .. } => {
-                    let room = setting.rooms.get(operands.len()).or(setting.rooms.last());
-                    let tensor = Tensor::new(param, setting.sizes, room.copied().unwrap_or_default());
-                    let tensor = tensor.expect("a pointer is a tensor");
-                    // A result that must not be read is poisoned, inside and around.
-                    let read = !tensor.written
-                        || (reads && setting.beta != 0.0)
-                        || ADDED_TO.contains(&&*tensor.name);
-                    let seed = setting.seed.wrapping_mul(31).wrapping_add(operands.len() as u64);
-                    operands.push(Operand::Tensor(if COUNTS.contains(&&*tensor.name) {
-                        tensor.filled(|_| 0.0)
-                    } else if read && is_packed(param) {
-                        let mut random = Random::new(seed);
-                        tensor.filled(|_| f64::from(random.word() % 256))
-                    } else if read {
-                        fill(tensor, setting.values, seed)
-                    } else {
-                        tensor
-                    }));
-                }
-                Param::Scalar { name, elem } => {
-                    let value = if name == "alpha" { setting.alpha } else { setting.beta };
-                    operands.push(Operand::Number(*elem, value));
-                }
-                Param::Int { .. } | Param::TensorMap { .. } => {}
+        let reads = reads && setting.beta != 0.0;
+        let operands = operands(params, setting, |param, tensor, seed| {
+            // A result that must not be read is poisoned, inside and around.
+            if COUNTS.contains(&&*tensor.name) {
+                return tensor.filled(|_| 0.0);
             }
-        }
+            match !tensor.written || reads || ADDED_TO.contains(&&*tensor.name) {
+                true if is_packed(param) => {
+                    let mut random = Random::new(seed);
+                    tensor.filled(|_| f64::from(random.word() % 256))
+                }
+                true => fill(tensor, setting.values, seed),
+                false => tensor,
+            }
+        });
         let wanted = reference(&operands, setting.values);
         let aux = aux(&operands, setting.values, &Finish::default());
         Problem { operands, wanted, aux }
@@ -256,6 +240,49 @@ fn tensors(operands: &[Operand]) -> impl Iterator<Item = &Tensor> {
         Operand::Tensor(tensor) => Some(tensor),
         Operand::Number(..) => None,
     })
+}
+
+/// All variants have the same arguments, and parameters begin with them.
+fn params(kernel: &Generated) -> &[Param] {
+    &kernel.variants[0].program.params
+}
+
+/// The sizes of a setting, and those that a kernel computes from them.
+fn all_sizes<'s>(kernel: &Generated, setting: &Setting<'s>) -> Vec<(&'s str, usize)> {
+    let mut sizes = setting.sizes.to_vec();
+    for require in &kernel.requires {
+        let known =
+            |symbol: Symbol| sizes.iter().find(|size| size.0 == symbol.name()).map(|size| size.1 as i64);
+        if let Some((symbol, extent)) = require.computed(&known) {
+            sizes.push((symbol.name(), extent as usize));
+        }
+    }
+    sizes
+}
+
+/// The arguments of parameters. `fill` puts elements into a tensor, with a seed of its own.
+fn operands(
+    params: &[Param],
+    setting: &Setting,
+    fill: impl Fn(&Param, Tensor, u64) -> Tensor,
+) -> Vec<Operand> {
+    let mut operands = Vec::new();
+    for param in params {
+        match param {
+            Param::Pointer { .. } => {
+                let room = setting.rooms.get(operands.len()).or(setting.rooms.last());
+                let tensor = Tensor::new(param, setting.sizes, room.copied().unwrap_or_default());
+                let seed = setting.seed.wrapping_mul(31).wrapping_add(operands.len() as u64);
+                operands.push(Operand::Tensor(fill(param, tensor.expect("a pointer is a tensor"), seed)));
+            }
+            Param::Scalar { name, elem } => {
+                let value = if name == "alpha" { setting.alpha } else { setting.beta };
+                operands.push(Operand::Number(*elem, value));
+            }
+            Param::Int { .. } | Param::TensorMap { .. } => {}
+        }
+    }
+    operands
 }
 
 fn fill(tensor: Tensor, values: Values, seed: u64) -> Tensor {

@@ -81,6 +81,14 @@ fn faults(name: &str, kernel: &Generated) -> Vec<String> {
 
 /// All sizes with all gaps and offsets.
 fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (String, Problem)> + '_ {
+    each_setting(kernel, move |what, setting| (what, Problem::with(kernel, &setting, reference)))
+}
+
+/// A result for each of these sizes, gaps and offsets.
+fn each_setting<'k, T: 'k>(
+    kernel: &'k Generated,
+    result: impl Fn(String, Setting) -> T + Copy + 'k,
+) -> impl Iterator<Item = T> + 'k {
     let is_product = kernel.params.iter().any(|param| param.name == "c");
     let rows = if is_product { &[][..] } else { &ROWS[..] };
     let batches = if is_product { BATCHES } else { PLANES };
@@ -91,7 +99,7 @@ fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (S
             let sizes = &[("M", m), ("N", n), ("K", k), ("L", batches)];
             let (rooms, values) = (&[room], Values::Whole);
             let setting = Setting { sizes, rooms, values, seed: 1, alpha: 0.5, beta: 2.0 };
-            (format!("{m}x{n}x{k}, {room:?}"), Problem::with(kernel, &setting, reference))
+            result(format!("{m}x{n}x{k}, {room:?}"), setting)
         })
     })
 }
@@ -101,8 +109,7 @@ fn problems(kernel: &Generated, reference: Reference) -> impl Iterator<Item = (S
 fn every_variant_has_a_reference_and_a_size() {
     for (name, kernel) in gallery::all() {
         assert!(problem::reference(kernel).is_some(), "{name}: say in `problem::reference` what it computes");
-        // No result is computed here.
-        let given: Vec<_> = problems(kernel, |_, _| Vec::new()).map(|(_, problem)| problem.given()).collect();
+        let given: Vec<_> = each_setting(kernel, |_, setting| Problem::shapes(kernel, &setting)).collect();
         for (place, variant) in device_run::variants(kernel).iter().enumerate() {
             let suits = |given: &Vec<_>| plan(variant.generated(), given, &Limits::HOPPER).is_ok();
             assert!(given.iter().any(suits), "{name}, variant {}: no size suits it", place + 1);
