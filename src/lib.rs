@@ -125,7 +125,7 @@ pub use tilewright_macros::kernel;
 /// the functions that it calls by `use` in its first lines, with a path as anywhere in Rust: to this module, another
 /// module or another crate. The function is inlined. Other such functions may import it in the same way.
 ///
-/// ```
+/// ```standalone_crate
 /// mod shrink {
 ///     use tilewright::prelude::*;
 ///

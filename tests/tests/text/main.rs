@@ -1,6 +1,7 @@
-//! What is printed of shipped kernels, apart from their CUDA C: loop nests, programs as text, findings.
+//! What is printed of shipped kernels, apart from their CUDA C (loop nests, programs as text, findings), and texts of documentation.
 
 mod checks;
 mod explain;
+mod merged;
 mod plurals;
 mod programs;
