@@ -11,7 +11,10 @@
 //! | `float r[8]` | a tensor | `make_fragment_like` | [`full`](crate::language::full), [`registers`](crate::language::registers), the result of [`map`](crate::language::map) |
 //! | `if (i < n)` | `mask=offs < n` | a predicate tensor | none: bounds checks are [generated](crate::language::kernels#tiles-and-the-grid) |
 //! | `__syncthreads()` | none | `__syncthreads()` | none for whole tiles; [`sync_threads`](crate::language::sync_threads) |
-//! | `__shfl_xor_sync` | `tl.sum(x, 1)` | `__shfl_xor_sync` | [`sum`](crate::language::sum), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
+//! | `__shfl_xor_sync` in a reduction | `tl.sum(x, 1)` | `__shfl_xor_sync` | [`sum`](crate::language::sum), [`warp_sum`](crate::language::warp_sum), [`block_sum`](crate::language::block_sum) |
+//! | `__shfl_sync`, `__ballot_sync`, `__match_any_sync` | | the same | [`warp_shuffle`](crate::language::warp_shuffle), [`warp_ballot`](crate::language::warp_ballot), [`warp_match`](crate::language::warp_match) |
+//! | `__expf`, `__sinf`, `__fdividef` | | the same | [`fast_exp`](crate::language::fast_exp), [`fast_sin`](crate::language::fast_sin), [`fast_div`](crate::language::fast_div) |
+//! | `float2` | | `float2` | [pairs](crate::language::tiles#indexing-sizes-assignments): a mode of extent 2 |
 //! | `atomicAdd` | `tl.atomic_add` | `atomicAdd` | `copy(x, y, how = "atomic_add")` |
 //! | `old = atomicAdd(&n, 1)` | `old = tl.atomic_add(p, 1)` | `atomicAdd` | `let old = copy(1, n, how = "atomic_add")`: [between blocks](crate::language::control#between-blocks) |
 //! | `__threadfence()` and a flag | `sem="release"` | `Barrier` | [`signal`](crate::language::signal), [`wait`](crate::language::wait) |

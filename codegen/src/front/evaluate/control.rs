@@ -115,7 +115,7 @@ impl Evaluator {
     fn limit(
         &mut self,
         args: &Args,
-        (holds, otherwise, help): (fn(&i64, &i64) -> bool, &str, &str),
+        (fits, otherwise, help): (fn(&i64, &i64) -> bool, &str, &str),
         add: fn(&mut Builder, tilewright_layout::Value, i64) -> &mut Builder,
     ) -> Result<Value, Problem> {
         let limit = args.integer(1)?;
@@ -124,13 +124,13 @@ impl Evaluator {
                 add(&mut self.builder, *size, limit);
                 Ok(Value::Unit)
             }
-            Some(Value::Int(size)) if holds(size, &limit) => Ok(Value::Unit),
+            Some(Value::Int(size)) if fits(size, &limit) => Ok(Value::Unit),
             Some(Value::Int(size)) => {
                 Err(Problem::new(format!("{size} is {otherwise} than {limit}")).help(help).arg(0))
             }
             Some(Value::Size(_)) => Err(args.needs(1, "a positive integer")),
             Some(Value::View(_) | Value::Index(_) | Value::Number(_)) => {
-                let with = if holds(&0, &1) { "min" } else { "max" };
+                let with = if fits(&0, &1) { "min" } else { "max" };
                 Err(Problem::new(format!(
                     "`{}` bounds sizes, which each launch checks, and this is known later",
                     args.name
