@@ -10,6 +10,7 @@ mod functions;
 mod hopper;
 mod interop;
 mod kernels;
+mod lanes;
 mod narrow;
 mod one_call;
 mod ordering;
