@@ -219,8 +219,8 @@ impl Affine {
     pub fn digit(&self, over: i64, extent: Option<i64>) -> Affine {
         match (self.constant(), extent) {
             (_, Some(1)) => 0.into(),
-            (Some(n), Some(extent)) => (n / over % extent).into(),
-            (Some(n), None) => (n / over).into(),
+            (Some(n), Some(extent)) => n.div_euclid(over).rem_euclid(extent).into(),
+            (Some(n), None) => n.div_euclid(over).into(),
             (None, None) if over == 1 => self.clone(),
             _ => Coord::Digit { of: Box::new(self.clone()), over, extent }.into(),
         }

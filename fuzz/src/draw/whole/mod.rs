@@ -234,14 +234,14 @@ impl Whole {
     fn asserted(&mut self) {
         let (Some(a), Some(b)) = (self.scene.size(), self.scene.size()) else { return };
         let part = binary(self.scene.random.pick(&[Binary::Div, Binary::Rem]), a.clone(), b.clone());
-        let holds = binary(Binary::Le, part.clone(), a.clone());
-        let holds = match self.scene.random.below(3) {
-            0 => binary(Binary::Or, binary(Binary::Eq, b, int(0)), holds),
+        let condition = binary(Binary::Le, part.clone(), a.clone());
+        let condition = match self.scene.random.below(3) {
+            0 => binary(Binary::Or, binary(Binary::Eq, b, int(0)), condition),
             1 => binary(Binary::Or, binary(Binary::Eq, part, int(0)), binary(Binary::Gt, a, int(0))),
-            _ => holds,
+            _ => condition,
         };
         if let Some(body) = self.scene.bodies.first_mut() {
-            body.insert(0, super::tree::effect(call("assert", vec![holds])));
+            body.insert(0, super::tree::effect(call("assert", vec![condition])));
         }
     }
 
