@@ -276,7 +276,7 @@ impl Builder {
     }
 
     /// A requirement on sizes: a launch with others is refused, with this text. That a number divides a size
-    /// is used to widen vector accesses.
+    /// is used to widen vector accesses, and constants that a size is compared with are its limits.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Affine, build::Builder, condition::Test};
@@ -294,6 +294,14 @@ impl Builder {
         if test.any(&others) || !test.scalars().is_empty() {
             return Err(Problem::new("an assertion is checked at launch, and depends on sizes alone")
                 .help("write a condition on extents, such as `assert(N % 4 == 0)`"));
+        }
+        for (size, least, most) in test.limits() {
+            if let Some(limit) = least {
+                self.at_least(size, limit);
+            }
+            if let Some(limit) = most.filter(|limit| *limit > 0) {
+                self.at_most(size, limit);
+            }
         }
         self.program.requires.push(Require { test, text: text.into(), of: None });
         Ok(())

@@ -517,7 +517,8 @@ fn resolved(
 /// The assertions on sizes that all alternatives have, or that a launch cannot check as a fact of one.
 fn common<'p>(first: &Program, others: impl Iterator<Item = &'p Program> + Clone) -> Vec<Require> {
     let all = |require: &&Require| {
-        require.divides().is_none() || others.clone().all(|other| other.requires.contains(require))
+        let is_fact = require.divides().is_some() || require.test.is_limit();
+        !is_fact || others.clone().all(|other| other.requires.contains(require))
     };
     first.requires.iter().filter(all).cloned().collect()
 }
@@ -541,6 +542,7 @@ fn alike(
     for require in own.requires.iter().filter(|require| !common.contains(require)) {
         match require.divides() {
             Some((of, divisor)) => kernel.needs.push(Fact::Divides(Obligation { divisor, of })),
+            None if require.test.is_limit() => {} // the program's limits are facts already
             None => return Err(format!("it asserts more than the first alternative: {}", require.text)),
         }
     }

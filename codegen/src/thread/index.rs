@@ -58,7 +58,8 @@ pub enum Int {
     Max(Ix, Ix),
     Lt(Ix, Ix),
     /// The first is not negative and less than the second, which is not negative: one comparison without signs. Of two with
-    /// signs an assembler drops one where it takes the first to be an absolute value, though the least number has none.
+    /// signs an assembler drops one where it takes the first to be an absolute value, though the least number has none: so
+    /// a number that may be the least one is compared without signs.
     Within(Ix, Ix),
     Eq(Ix, Ix),
     /// Both are true.

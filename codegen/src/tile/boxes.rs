@@ -105,7 +105,7 @@ impl Boxes {
 
     /// As wide as the swizzle or as rows in shared memory, with as many rows as a box can have.
     fn between(program: &Program, global: &View, shared: &View, stores: bool) -> Result<Boxes> {
-        let (outer, inner) = (leaves(global), leaves(shared));
+        let (outer, inner) = leaf_by_leaf(global, shared);
         let (source, target) = (program.tensor(global.tensor), program.tensor(shared.tensor));
         let modes: Vec<(Value, Value)> = source.plain().leaves().collect();
         let mut order: Vec<usize> = (0..modes.len()).collect();
@@ -119,8 +119,9 @@ impl Boxes {
         }
         // A mode at one index has no part in the tile.
         let plain = |all: &[Leaf]| all.len() <= order.len() && all.iter().all(|leaf| leaf.step == 1);
-        let contiguous = outer.iter().any(|leaf| leaf.mode == order[0]);
-        if !plain(&outer) || !plain(&inner) || outer.len() != inner.len() || !contiguous {
+        let contiguous = outer.iter().position(|leaf| leaf.mode == order[0]);
+        let begins_rows = contiguous.and_then(|leaf| inner.get(leaf)).is_some_and(|leaf| leaf.step == 1);
+        if !plain(&outer) || !plain(&leaves(shared)) || outer.len() != inner.len() || !begins_rows {
             return Err(Problem::new(format!(
                 "a bulk copy moves a tile of `{}` as it is there, and between `{}`, {}, and `{}`, {}, it would be regrouped, or sliced across its rows",
                 source.name,
@@ -137,7 +138,7 @@ impl Boxes {
         begins_with_a_group(program, global, order[0])?;
         let swizzle = swizzle_bytes(&target.layout, source.elem.bytes())?;
         let extent = |mode: usize| outer.iter().find(|leaf| leaf.mode == mode).map_or(1, |leaf| leaf.extent);
-        let first = outer.iter().position(|leaf| leaf.mode == order[0]).unwrap_or(0);
+        let first = contiguous.unwrap_or(0);
         let row = target.plain().mode(inner[first].mode)?;
         let widest = match swizzle {
             0 => MOST_BOX.min(run(&row)),
@@ -183,7 +184,11 @@ impl Boxes {
         let mut step = 1;
         for (&mode, &size) in order.iter().zip(&sizes) {
             let Some(leaf) = outer.iter().position(|leaf| leaf.mode == mode) else { continue };
-            let along = target.plain().mode(inner[leaf].mode)?;
+            let Leaf { extent, mode, step: apart } = inner[leaf];
+            let along = match apart {
+                1 => target.plain().mode(mode)?,
+                _ => target.plain().mode(mode)?.composition(Layout::new(extent, apart)?)?,
+            };
             if !adjacent || size > 1 && !runs(&along, size, step) {
                 return Err(Problem::new(format!(
                     "a bulk copy writes the rows of `{}` one behind the other, and the layout of `{}`, {}, does not have them so",
@@ -198,6 +203,34 @@ impl Boxes {
         }
         Ok(Boxes { order, sizes, counts, swizzle })
     }
+}
+
+/// The leaves of two views of the same elements. A mode of the shared tile is divided as the mode of the other view is: its rows may
+/// come from several modes of a tensor.
+pub(crate) fn leaf_by_leaf(global: &View, shared: &View) -> (Vec<Leaf>, Vec<Leaf>) {
+    let outer = leaves(global);
+    let mut rest = &outer[..];
+    let mut inner = Vec::new();
+    for whole in leaves(shared) {
+        let mut step = 1;
+        let parts = rest.iter().take_while(|leaf| {
+            let is_part = step < whole.extent;
+            step *= leaf.extent;
+            is_part
+        });
+        let parts = &rest[..parts.count()];
+        rest = &rest[parts.len()..];
+        if parts.len() < 2 || parts.iter().map(|leaf| leaf.extent).product::<i64>() != whole.extent {
+            inner.push(whole);
+            continue;
+        }
+        let mut step = whole.step;
+        for &Leaf { extent, .. } in parts {
+            inner.push(Leaf { extent, step, ..whole });
+            step *= extent;
+        }
+    }
+    (outer, inner)
 }
 
 /// How many elements of a mode are adjacent.

@@ -2,6 +2,7 @@
 
 use crate::values::affine::{Affine, Coord, Undefined};
 use crate::values::expr::Expr;
+use tilewright_layout::Value;
 
 /// A condition.
 ///
@@ -32,6 +33,50 @@ impl Test {
     /// `a < b`
     pub fn less(a: impl Into<Affine>, b: impl Into<Affine>) -> Test {
         Test::Less(a.into(), b.into())
+    }
+
+    /// The sizes that it compares with constants, each with the least and the greatest value for which it may be true.
+    ///
+    /// ```
+    /// # use tilewright_codegen::{affine::Affine, condition::Test};
+    /// # use tilewright_layout::Value;
+    /// let n = Value::symbol("N");
+    /// assert_eq!(Test::less(n, 100).limits(), [(n, None, Some(99))]);
+    /// assert_eq!(Test::less(n, 100).negated().limits(), [(n, Some(100), None)]);
+    /// assert_eq!(Test::Equal(n.into(), 64.into()).limits(), [(n, None, Some(64)), (n, Some(64), None)]);
+    /// ```
+    pub fn limits(&self) -> Vec<(Value, Option<i64>, Option<i64>)> {
+        let none_above = |less: &Affine, more: &Affine, slack: i64| {
+            let difference = less.plus(more, -1)?;
+            let [(coord, times)] = &difference.terms[..] else { return None };
+            let size = Affine::from(coord.clone()).size()?;
+            match times {
+                1 => Some((size, None, Some(slack.checked_sub(difference.constant)?))),
+                -1 => Some((size, Some(difference.constant.checked_sub(slack)?), None)),
+                _ => None,
+            }
+        };
+        match self {
+            Test::Less(a, b) => none_above(a, b, -1).into_iter().collect(),
+            Test::Not(test) => match &**test {
+                Test::Less(a, b) => none_above(b, a, 0).into_iter().collect(),
+                _ => Vec::new(),
+            },
+            Test::Equal(a, b) => none_above(a, b, 0).into_iter().chain(none_above(b, a, 0)).collect(),
+            Test::Both(tests) => tests.iter().flat_map(Test::limits).collect(),
+            Test::Holds(_) | Test::Either(_) => Vec::new(),
+        }
+    }
+
+    /// Is it true where all sizes are within its limits, and only there? Each size is at least 1.
+    pub(crate) fn is_limit(&self) -> bool {
+        let limits = self.limits();
+        let counted = match self {
+            Test::Both(tests) => tests.iter().all(Test::is_limit),
+            Test::Equal(..) => limits.len() == 2,
+            _ => limits.len() == 1,
+        };
+        counted && limits.iter().all(|(_, least, most)| least.unwrap_or(2) > 1 && most.unwrap_or(1) > 0)
     }
 
     /// The negation; of a negation its operand.

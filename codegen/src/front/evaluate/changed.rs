@@ -1,5 +1,6 @@
 //! The names of a kernel that stand for changed elements. `let b = a` gives tiles in registers a second name; where one
-//! of the two changes and the other is still used, `let` copies them, as in Rust.
+//! of the two changes and the other is still used, `let` copies them, as in Rust. A slice that is changed by its name is
+//! a part of its tile.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,12 +54,14 @@ impl Changes {
         self.changed.contains(name)
     }
 
+    /// Do those of one of these names?
+    fn any(&self, names: &[&str]) -> bool {
+        names.iter().any(|name| self.changes(name))
+    }
+
     /// Are the elements of `source` to be copied for other names? Its other mention is that in the `let`.
     fn part(&self, source: &str, names: &[&str]) -> bool {
-        let changed = |name: &str| self.changed.contains(name);
-        changed(source)
-            || self.mentions.get(source).is_some_and(|count| *count > 1)
-                && names.iter().any(|name| changed(name))
+        self.any(&[source]) || self.mentions.get(source).is_some_and(|count| *count > 1) && self.any(names)
     }
 }
 
@@ -94,9 +97,16 @@ fn written<'e>(call: &'e Expr, devices: &[Device]) -> Vec<&'e Expr> {
 impl Evaluator {
     /// The value of a `let`: tiles in registers that have a name already are copied if one of the two changes.
     pub(super) fn own_elements(&mut self, pattern: &Pattern, from: &Expr, value: Value) -> Value {
-        let (ExprKind::Name(_) | ExprKind::Field { .. }) = &from.kind else { return value };
+        let (ExprKind::Name(_) | ExprKind::Field { .. } | ExprKind::Index { .. }) = &from.kind else {
+            return value;
+        };
         let Some(source) = root(from) else { return value };
-        if !self.changes.part(source, &names(pattern)) {
+        let names = names(pattern);
+        let is_slice = match (&from.kind, &value) {
+            (ExprKind::Index { .. }, Value::View(view)) => view.layout.size() != Ok(1),
+            _ => false,
+        };
+        if !self.changes.part(source, &names) || is_slice && self.changes.any(&names) {
             return value;
         }
         let one = |run: &mut Evaluator, value: Value| match value {

@@ -10,14 +10,14 @@ use crate::thread::index::Ix;
 use crate::thread::{AtomArg, Fact, Id, Mem, Op, Param, Queue, Space, Unroll};
 use crate::tile::boxes::{self, Boxes};
 use crate::tile::view::View;
-use crate::tile::view::leaf::{Leaf, leaves};
+use crate::tile::view::leaf::Leaf;
 
 impl Lower<'_> {
     /// One elected thread issues the copies of a tile. Stores stay in flight until their token is waited for.
     pub(super) fn bulk(&mut self, row: &'static Atom, from: &View, to: &View, in_flight: bool) -> Result<()> {
         let stores = boxes::stores(row);
         let (global, shared) = if stores { (to, from) } else { (from, to) };
-        let (outer, inner) = (leaves(global), leaves(shared));
+        let (outer, inner) = boxes::leaf_by_leaf(global, shared);
         let boxes = Boxes::of(self.program, row, from, to)?;
         if stores
             && let Some((of @ Value::Sym { .. }, _)) =

@@ -11,7 +11,7 @@ use crate::thread::Id;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::tile::{Op, Program, Raster, Space, Stmt, Var};
-use crate::values::affine::{Affine, Coord};
+use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
 
 /// Rows of tiles in a band, which concurrent blocks compute together.
@@ -21,30 +21,51 @@ const BAND: u32 = 8;
 pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagnostic> {
     let span = program.body.first().map_or(Span::default(), |stmt| stmt.span);
     let axes = program.grid.iter().flatten().count();
-    if program.more.iter().any(|more| !more.is_empty()) || program.grid[..axes].iter().any(Option::is_none) {
-        let problem = Problem::new("the blocks of a persistent kernel take the tiles of one tensor in turn");
-        let help = "number tiles by block.x, then block.y, then block.z, each along one mode";
-        return Err(problem.help(help).at(span));
+    let blocks = program.cluster.iter().product::<u32>();
+    let walks = [0, 1, 2].map(|axis| Walk::of(program, axis as u8));
+    let untaken = |axis: usize| match program.grid[axis] {
+        None => axis < axes,
+        Some(_) => !program.more[axis].is_empty() && (walks[axis].is_none() || axis == 0 && blocks > 1),
+    };
+    if (0..3).any(untaken) {
+        return Err(numbers_tiles(span));
     }
     let first = program.vars.len() as Id;
     let far = || Problem::new("a coordinate passes 63 bits").at(span);
     // The blocks of a cluster take neighbouring tiles along x.
-    let blocks = program.cluster.iter().product::<u32>();
     guard_writes(program, blocks);
     if let Some(count) = &mut program.grid[0] {
         *count = count.ceil_div(blocks.into()).ok_or_else(far)?;
     }
-    let tile_of = |axis: u8| {
-        let own = Affine::from(Coord::Var(first + Id::from(axis)));
-        match axis {
-            0 if blocks > 1 => own.times(blocks.into())?.plus(&Coord::ClusterRank.into(), 1),
-            _ => Some(own),
-        }
-    };
-    let passes = Cell::new(false);
+    // A variable for each mode of tiles: for each axis one, and another for an axis that walks over two modes.
+    let mut modes: Vec<(&str, Value)> = Vec::new();
+    let mut own = Vec::new();
+    for (axis, name) in ["tile_x", "tile_y", "tile_z"].into_iter().enumerate().take(axes) {
+        own.push(Coord::Var(first + modes.len() as Id));
+        modes.extend(
+            program.grid[axis]
+                .into_iter()
+                .chain(program.more[axis].iter().copied())
+                .map(|count| (name, count)),
+        );
+    }
+    let (passes, is_left) = (Cell::new(false), Cell::new(false));
     let swap = |at: &mut Affine| {
-        for axis in 0..axes as u8 {
-            match tile_of(axis).and_then(|tile| at.with(&Coord::Block(axis), &tile)) {
+        for (axis, tile) in own.iter().enumerate() {
+            let block = Coord::Block(axis as u8);
+            if let (Some(walk), Coord::Var(var)) = (&walks[axis], tile) {
+                *at = at.replaced(&walk.first, tile).replaced(&walk.second, &Coord::Var(var + 1));
+                is_left.set(is_left.get() || at.any(&|coord| *coord == block));
+                continue;
+            }
+            let tile = Affine::from(tile.clone());
+            let of_tile = match axis {
+                0 if blocks > 1 => {
+                    tile.times(blocks.into()).and_then(|tile| tile.plus(&Coord::ClusterRank.into(), 1))
+                }
+                _ => Some(tile),
+            };
+            match of_tile.and_then(|tile| at.with(&block, &tile)) {
                 Some(of_tile) => *at = of_tile,
                 None => passes.set(true),
             }
@@ -54,11 +75,9 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
         swap(&mut var.from);
         swap(&mut var.to);
     }
-    for (extent, name) in program.grid.iter().flatten().zip(["tile_x", "tile_y", "tile_z"]) {
-        program.vars.push(Var::new(name, *extent));
-    }
-    let vars: Vec<Id> = (first..first + axes as Id).collect();
-    let raster = if axes > 1 { Raster::Bands(BAND.div_ceil(blocks)) } else { Raster::Plain };
+    program.vars.extend(modes.iter().map(|&(name, extent)| Var::new(name, extent)));
+    let vars: Vec<Id> = (first..first + modes.len() as Id).collect();
+    let raster = if modes.len() > 1 { Raster::Bands(BAND.div_ceil(blocks)) } else { Raster::Plain };
     let wrap = |body: &mut Vec<Stmt>, by: Id| {
         let mut body = std::mem::take(body);
         body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));
@@ -75,7 +94,37 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
         _ => body = wrap(&mut body, 0),
     }
     program.body = body;
-    if passes.get() { Err(far()) } else { Ok(()) }
+    match (passes.get(), is_left.get()) {
+        (true, _) => Err(far()),
+        (false, true) => Err(numbers_tiles(span)),
+        (false, false) => Ok(()),
+    }
+}
+
+fn numbers_tiles(span: Span) -> Diagnostic {
+    Problem::new("the blocks of a persistent kernel take the tiles of one tensor in turn")
+        .help("number tiles by block.x, then block.y, then block.z, each along one mode, or along two by walk((rows, columns), block.z)")
+        .at(span)
+}
+
+/// An axis of the grid that walks over the tiles along two modes, the first one fastest.
+struct Walk {
+    first: Coord,
+    second: Coord,
+}
+
+impl Walk {
+    fn of(program: &Program, axis: u8) -> Option<Walk> {
+        let (Some(count), [_]) = (program.grid[usize::from(axis)], &program.more[usize::from(axis)][..])
+        else {
+            return None;
+        };
+        let coord = |with: Arith| {
+            let of = Affine::two(with, &Coord::Block(axis).into(), &count.into())?;
+            of.terms.first().map(|(coord, _)| coord.clone())
+        };
+        Some(Walk { first: coord(Arith::Rem)?, second: coord(Arith::Div)? })
+    }
 }
 
 /// Tiles along x are distributed in whole clusters, so blocks of the last one may have a tile outside of the grid. They go
