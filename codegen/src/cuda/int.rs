@@ -410,28 +410,35 @@ mod tests {
             let outside = e.not(other);
             e.all(inside, outside)
         });
-        // A negative number is a large one without a sign.
         let before = |e: &mut Exprs, x| {
             let four = e.int(-4);
             e.add(x, four)
         };
-        check("(unsigned)(tid - 4) < (unsigned)M", |e, [tid, _, m, _]| {
+        check("tid - 4 < M && tid - 4 >= 0", |e, [tid, _, m, _]| {
             let at = before(e, tid);
             e.within(at, m)
         });
-        check("(unsigned)(tid - 4) >= 64", |e, [tid, ..]| {
-            let (at, end) = (before(e, tid), e.int(64));
+        // A negative number is a large one without a sign, the least one too, which has no magnitude.
+        let any = |e: &mut Exprs, x| {
+            let sign = e.int(i64::from(i32::MIN));
+            e.xor(x, sign)
+        };
+        check("(unsigned)(tid ^ (-2147483647 - 1)) < (unsigned)M", |e, [tid, _, m, _]| {
+            let at = any(e, tid);
+            e.within(at, m)
+        });
+        check("(unsigned)(tid ^ (-2147483647 - 1)) >= 64", |e, [tid, ..]| {
+            let (at, end) = (any(e, tid), e.int(64));
             let inside = e.within(at, end);
             e.not(inside)
         });
-        check("(unsigned long long)(tid - 4) < (unsigned long long)ld", |e, [tid, _, _, ld]| {
-            let at = before(e, tid);
-            e.within(at, ld)
-        });
-        check("(unsigned long long)(ld - 4) < (unsigned long long)M", |e, [_, _, m, ld]| {
-            let at = before(e, ld);
-            e.within(at, m)
-        });
+        check(
+            "(unsigned long long)(tid ^ (-2147483647 - 1)) < (unsigned long long)ld",
+            |e, [tid, _, _, ld]| {
+                let at = any(e, tid);
+                e.within(at, ld)
+            },
+        );
         check("tid < M", |e, [tid, _, m, _]| e.within(tid, m));
         check("tid == bx ? 16 : 0", |e, [tid, bx, ..]| {
             let (same, some, none) = (e.eq(tid, bx), e.int(16), e.int(0));
