@@ -24,6 +24,7 @@ pub mod linear;
 #[path = "../examples/linear_hopper.rs"]
 pub mod linear_hopper;
 pub mod memory;
+pub mod pages;
 #[allow(dead_code)]
 #[path = "../examples/softmax.rs"]
 pub mod softmax;
@@ -126,7 +127,7 @@ pub struct Shipped {
     pub def: KernelDef,
 }
 
-/// All shipped kernels.
+/// All shipped kernels but those of [`pages`].
 pub fn all() -> Vec<Shipped> {
     let one = |name, about, def: &KernelDef| Shipped { name, about, def: def.clone() };
     vec![
@@ -250,5 +251,5 @@ pub fn all() -> Vec<Shipped> {
 
 /// The shipped kernel of this name.
 pub fn named(name: &str) -> Option<Shipped> {
-    all().into_iter().find(|kernel| kernel.name == name)
+    all().into_iter().chain(pages::all()).find(|kernel| kernel.name == name)
 }

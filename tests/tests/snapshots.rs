@@ -1,5 +1,7 @@
 //! Snapshots of the generated CUDA C of every kernel: the fastest variant and the most general one.
 
+use tilewright::kernels;
+use tilewright_codegen::words::Words;
 use tilewright_tests::gallery;
 
 #[test]
@@ -9,6 +11,24 @@ fn generated_cuda() {
         insta::assert_snapshot!(format!("{name}.fastest"), first.source);
         insta::assert_snapshot!(format!("{name}.any_size"), last.source);
         insta::assert_snapshot!(format!("{name}.report"), kernel.report.to_string());
+    }
+}
+
+/// The pages of `examples/pages`, each with one choice of its constants.
+#[test]
+fn generated_cuda_of_pages() {
+    let pages = [
+        ("fft_rows", "N=256 P=16"),
+        ("sort_rows", "N=64"),
+        ("heat_2d", ""),
+        ("convolution", "BW=8 BH=8 BB=2 BN=128 STAGES=6"),
+        ("convolution_by_x", "BW=2 BH=2 BB=32 BC=64 STAGES=8"),
+        ("convolution_by_w", "BC=128 BN=128 STAGES=6 SPLIT=4"),
+    ];
+    for (name, constants) in pages {
+        let page = kernels::named(name).unwrap_or_else(|| panic!("{name} is shipped"));
+        let def = Words::specialize(&page.def, constants).unwrap_or_else(|why| panic!("{why}"));
+        insta::assert_snapshot!(format!("{name}.fastest"), def.source());
     }
 }
 

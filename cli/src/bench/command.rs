@@ -4,6 +4,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use super::{Result, memory};
 use crate::output::option;
+use crate::own;
 
 const METHOD: &str = "\
 How it is measured:
@@ -27,6 +28,7 @@ Examples:
   tilewright bench ladder --plot ladder.svg
   tilewright bench batched --sizes 64x128x128x128
   tilewright bench attention --sizes 16x4096x4096x128 --kernel 'BM=128 BN=64' --kernel 'BM=64 BN=64'
+  tilewright bench kernel fft_rows --size L=4096,M=4096
   tilewright bench jit";
 
 pub(crate) fn command() -> Command {
@@ -116,6 +118,7 @@ pub(crate) fn command() -> Command {
                 .arg(sizes("256x256x64,100x77x33", "n or MxNxK, separated by commas"))
                 .arg(every_variant("launched, not only the one that a launch takes")),
         )
+        .subcommand(own::bench::command().name("kernel").about("Any kernel that ships, beside others and a copy of as many bytes"))
         .subcommand(
             Command::new("counters")
                 .about("Launch small kernels whose accesses the simulator counts: bench/gpu/counters.py compares")

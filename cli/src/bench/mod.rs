@@ -65,6 +65,7 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
         Some(("attention", matches)) => attention_of(matches),
         Some(("launch", matches)) => launch(matches),
         Some(("counters", matches)) => counted(matches),
+        Some(("kernel", matches)) => return crate::own::bench::run(matches),
         Some(("jit", matches)) => jit_times(matches),
         _ => unreachable!("clap asks for a subcommand"),
     };

@@ -52,7 +52,7 @@ fn listed() -> Vec<Listed> {
 
 #[cfg(feature = "shipped")]
 fn ours() -> Vec<Listed> {
-    let all = tilewright::kernels::all().into_iter();
+    let all = tilewright::kernels::all().into_iter().chain(tilewright::kernels::pages::all());
     all.map(|shipped| Listed { name: shipped.name, about: shipped.about, def: shipped.def }).collect()
 }
 

@@ -212,10 +212,10 @@ pub(crate) fn leaf_by_leaf(global: &View, shared: &View) -> (Vec<Leaf>, Vec<Leaf
     let mut rest = &outer[..];
     let mut inner = Vec::new();
     for whole in leaves(shared) {
-        let mut step = 1;
+        let mut step = 0;
         let parts = rest.iter().take_while(|leaf| {
             let is_part = step < whole.extent;
-            step *= leaf.extent;
+            step = step.max(1) * leaf.extent;
             is_part
         });
         let parts = &rest[..parts.count()];

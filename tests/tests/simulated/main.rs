@@ -21,6 +21,8 @@ mod one_call;
 mod order;
 mod overflow;
 mod packed;
+
+mod pages;
 mod pairs;
 mod pipelined;
 mod reductions;

@@ -1,0 +1,116 @@
+//! Convolutions and their gradients on tensor cores.
+
+use tilewright::prelude::*;
+
+/// A convolution by R×R, stride 1, zeros beyond the edges: y(n, i, j, b) is the sum of w(c, s, r, n) · x(c, i + s - R/2, j + r - R/2, b).
+/// Channels are contiguous, then columns, rows and images. It is a product for each of the shifts (s, r): of BW · BH · BB pixels by BC
+/// channels of x with BN by BC of w.
+#[kernel(arch = 90, overlaps, choose((BW, BH, BB, BN, STAGES) in [
+    (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 160, 5), (8, 8, 2, 64, 8),
+    (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 160, 5), (16, 8, 1, 64, 8),
+    (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (2, 2, 32, 64, 8), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4), (4, 4, 8, 64, 8),
+]))]
+pub fn convolution<
+    const BW: usize,
+    const BH: usize,
+    const BB: usize,
+    const BN: usize,
+    const STAGES: usize,
+    const R: usize = 3,
+    const BC: usize = 64,
+>(
+    x: &Tensor<bf16, (C, W, H, B)>,
+    w: &Tensor<bf16, { (C, R, R, N) }>,
+    y: &mut Tensor<bf16, (N, W, H, B)>,
+) {
+    persistent();
+    let pixels = BW * BH * BB;
+    let (row, image) = walk((ceil_div(H, BH), ceil_div(B, BB)), block.z);
+    let gx = tile(x, (BC, BW, BH, BB), (_, block.x, row, image));
+    let gw = tile(w, (BC, 1, 1, BN), (_, _, _, block.y));
+    let (sx, sw) = (shared::<bf16>((pixels, BC)), shared::<bf16>((BN, BC)));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 2).accumulators((pixels, BN), 0.0);
+    for k in pipelined(0..R * R * gx.size(4), stages = STAGES, producer = warp) {
+        let (c, r, s) = (k / (R * R), k % (R * R) / R, k % R);
+        let patch = shift(gx, (0, s - R / 2, r - R / 2, 0, 0))[(_, _, _, _, c)];
+        copy(permute(regroup(patch, (BC, pixels)), (1, 0)), sx);
+        copy(permute(gw[(_, 0, 0, _, c, s, r)], (1, 0)), sw);
+        gemm(sx, sw, &mut acc);
+    }
+    let gy = tile(y, (BN, BW, BH, BB), (block.y, block.x, row, image));
+    copy(acc, permute(regroup(gy, (BN, pixels)), (1, 0)));
+}
+
+/// Its gradient by x: the convolution of the gradient by y with w turned round, whose channels change places.
+#[kernel(arch = 90, overlaps, choose((BW, BH, BB, BC, STAGES) in [
+    (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 64, 8),
+    (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 64, 8),
+    (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (2, 2, 32, 64, 8), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4), (4, 4, 8, 64, 8),
+]))]
+pub fn convolution_by_x<
+    const BW: usize,
+    const BH: usize,
+    const BB: usize,
+    const BC: usize,
+    const STAGES: usize,
+    const R: usize = 3,
+    const BN: usize = 64,
+>(
+    dy: &Tensor<bf16, (N, W, H, B)>,
+    w: &Tensor<bf16, { (C, R, R, N) }>,
+    dx: &mut Tensor<bf16, (C, W, H, B)>,
+) {
+    persistent();
+    let pixels = BW * BH * BB;
+    let (row, image) = walk((ceil_div(H, BH), ceil_div(B, BB)), block.z);
+    let gy = tile(dy, (BN, BW, BH, BB), (_, block.x, row, image));
+    let gw = tile(w, (BC, 1, 1, BN), (block.y, _, _, _));
+    let (sy, sw) = (shared::<bf16>((pixels, BN)), shared::<bf16>((BC, BN)));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 2).accumulators((pixels, BC), 0.0);
+    for k in pipelined(0..R * R * gy.size(4), stages = STAGES, producer = warp) {
+        let (n, r, s) = (k / (R * R), k % (R * R) / R, k % R);
+        let patch = shift(gy, (0, R / 2 - s, R / 2 - r, 0, 0))[(_, _, _, _, n)];
+        copy(permute(regroup(patch, (BN, pixels)), (1, 0)), sy);
+        copy(gw[(_, 0, 0, _, s, r, n)], sw);
+        gemm(sy, sw, &mut acc);
+    }
+    let gx = tile(dx, (BC, BW, BH, BB), (block.y, block.x, row, image));
+    copy(acc, permute(regroup(gx, (BC, pixels)), (1, 0)));
+}
+
+/// Its gradient by w: for each shift a product over all pixels, which the blocks of a cluster divide.
+#[kernel(arch = 90, overlaps, choose((BC, BN, STAGES, SPLIT) in [
+    (128, 256, 4, 1), (128, 128, 6, 1), (128, 64, 8, 1), (128, 256, 4, 2), (128, 128, 6, 2), (128, 64, 8, 2), (128, 256, 4, 4),
+    (128, 128, 6, 4), (128, 64, 8, 4), (128, 256, 4, 7), (128, 128, 6, 7), (128, 64, 8, 8),
+]))]
+pub fn convolution_by_w<
+    const BC: usize,
+    const BN: usize,
+    const STAGES: usize,
+    const SPLIT: usize,
+    const R: usize = 3,
+    const BW: usize = 8,
+    const BH: usize = 8,
+>(
+    x: &Tensor<bf16, (C, W, H, B)>,
+    dy: &Tensor<bf16, (N, W, H, B)>,
+    dw: &mut Tensor<f32, { (C, R, R, N) }>,
+) {
+    at_most(W, 1024);
+    at_most(H, 1024);
+    at_most(B, 65536);
+    let (s, r) = walk((R, R), block.z);
+    let gx = tile(x, (BC, BW, BH, 1), (block.x, _, _, _));
+    let gy = tile(dy, (BN, BW, BH, 1), (block.y, _, _, _));
+    let (sx, sy) = (shared::<bf16>((BC, BW * BH)), shared::<bf16>((BN, BW * BH)));
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 2).accumulators((BC, BN), 0.0);
+    let (columns, rows) = (gx.size(4), gx.size(5));
+    for k in pipelined(0..columns * rows * B, stages = STAGES, producer = warp, split = cluster(SPLIT)) {
+        let (i, j, b) = (k % columns, k / columns % rows, k / (columns * rows));
+        let patch = shift(gx, (0, s - R / 2, r - R / 2, 0, 0, 0, 0))[(_, _, _, 0, i, j, b)];
+        copy(regroup(patch, (BC, BW * BH)), sx);
+        copy(regroup(gy[(_, _, _, 0, i, j, b)], (BN, BW * BH)), sy);
+        gemm(sx, sy, &mut acc);
+    }
+    copy(acc, tile(dw, (BC, 1, 1, BN), (block.x, s, r, block.y))[(_, 0, 0, _)]);
+}

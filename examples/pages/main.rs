@@ -1,0 +1,51 @@
+//! Tiled algorithms beside products: Fourier transforms, sorting, stencils in several steps, convolutions and their gradients. Each
+//! runs in the simulator.
+//!
+//! ```console
+//! $ cargo run --release --example pages
+//! $ tilewright bench kernel fft_rows --size L=4096,M=4096
+//! ```
+
+mod convolution;
+mod fourier;
+mod sorting;
+mod steps;
+
+use tilewright::prelude::*;
+
+fn main() -> Result<(), tilewright::sim::Error> {
+    // One wave: all but one frequency are 0.
+    let n = 256;
+    let wave: Vec<f32> = (0..n)
+        .map(|at| at as f32 * 3.0 * std::f32::consts::TAU / n as f32)
+        .flat_map(|angle| [angle.cos(), angle.sin()])
+        .collect();
+    let done =
+        fourier::fft_rows().simulate(&[Arg::tensor(&wave, [2, n, 1]), Arg::output::<f32>([2, n, 1])])?;
+    println!("frequencies: {:?} …", &done.get::<f32>("y")?[..10]);
+
+    let x = [3.0f32, -1.0, f32::INFINITY, 0.5];
+    let args = [Arg::tensor(&x, [4, 1]), Arg::output::<f32>([4, 1]), Arg::output::<i32>([4, 1])];
+    let done = sorting::sort_rows().simulate(&args)?;
+    println!("in order: {:?}, from {:?}", done.get::<f32>("y")?, done.get::<i32>("order")?);
+
+    let x = [1.0f32; 20 * 30];
+    let plate = |of: Arg| of.strides([30, 1]);
+    let args = [
+        plate(Arg::tensor(&x, [20, 30])),
+        plate(Arg::output::<f32>([20, 30])),
+        Arg::number(0.6f32),
+        Arg::number(0.1f32),
+    ];
+    let done = steps::heat_2d().simulate(&args)?;
+    println!("a corner after eight steps: {:?}", done.get::<f32>("y")?[0]);
+
+    let (x, w) = (vec![bf16::from_f32(1.0); 8 * 3 * 3], vec![bf16::from_f32(0.5); 8 * 9 * 8]);
+    let args =
+        [Arg::tensor(&x, [8, 3, 3, 1]), Arg::tensor(&w, [8, 3, 3, 8]), Arg::output::<bf16>([8, 3, 3, 1])];
+    let done = convolution::convolution().simulate(&args)?;
+    println!("a corner, of four pixels: {}", done.get::<bf16>("y")?[0]);
+    println!("{}", convolution::convolution_by_x().report());
+    println!("{}", convolution::convolution_by_w().report());
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Tiled algorithms of `examples/pages`: each is one kernel in the language, with alternatives among which a launch chooses.
+
+use super::Shipped;
+
+#[allow(dead_code)]
+#[path = "../../examples/pages/convolution.rs"]
+pub mod convolution;
+#[allow(dead_code)]
+#[path = "../../examples/pages/fourier.rs"]
+pub mod fourier;
+#[allow(dead_code)]
+#[path = "../../examples/pages/sorting.rs"]
+pub mod sorting;
+#[allow(dead_code)]
+#[path = "../../examples/pages/steps.rs"]
+pub mod steps;
+
+/// All of them.
+///
+/// ```
+/// use tilewright::kernels;
+/// let fft = kernels::named("fft_rows").unwrap();
+/// assert!(kernels::pages::all().iter().any(|page| page.name == fft.name));
+/// ```
+pub fn all() -> Vec<Shipped> {
+    let one = |name, about, def: &crate::KernelDef| Shipped { name, about, def: def.clone() };
+    vec![
+        one("fft_rows", "Fourier transforms of rows, f32", fourier::fft_rows().def()),
+        one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
+        one("heat_2d", "several steps of the heat equation in one launch", steps::heat_2d().def()),
+        one("convolution", "convolutions by wgmma, channels contiguous", convolution::convolution().def()),
+        one("convolution_by_x", "their gradient by the images", convolution::convolution_by_x().def()),
+        one("convolution_by_w", "their gradient by the weights", convolution::convolution_by_w().def()),
+    ]
+}
