@@ -21,7 +21,6 @@ mod one_call;
 mod order;
 mod overflow;
 mod packed;
-
 mod pages;
 mod pairs;
 mod pipelined;
