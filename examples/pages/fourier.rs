@@ -37,10 +37,11 @@ pub fn fft_rows<const N: usize, const P: usize, const INVERSE: usize = 0>(
             copy(z, from);
             for i in unroll(0..if far > 0 { P / 2 } else { 0 }) {
                 let (q, p) = (i % near, i / near);
-                let (a, b) = (from[(_, q + near * p)], from[(_, q + near * (p + far))]);
-                let (u, v) = (a[(0)] - b[(0)], a[(1)] - b[(1)]);
+                let (one, two) = (q + near * p, q + near * (p + far));
+                let (u, v) = (from[(0, one)] - from[(0, two)], from[(1, one)] - from[(1, two)]);
                 let to = q + 2 * near * p;
-                z[(_, to)] = a + b;
+                z[(0, to)] = from[(0, one)] + from[(0, two)];
+                z[(1, to)] = from[(1, one)] + from[(1, two)];
                 if p == 0 {
                     z[(0, to + near)] = u;
                     z[(1, to + near)] = v;
@@ -62,9 +63,9 @@ pub fn fft_rows<const N: usize, const P: usize, const INVERSE: usize = 0>(
             w[(1, 1)] = sin(angle);
             for i in unroll(1..P) {
                 if i > 1 {
-                    let (a, b) = (w[(_, i / 2)], w[(_, i - i / 2)]);
-                    w[(0, i)] = a[(0)] * b[(0)] - a[(1)] * b[(1)];
-                    w[(1, i)] = a[(0)] * b[(1)] + a[(1)] * b[(0)];
+                    let (j, k) = (i / 2, i - i / 2);
+                    w[(0, i)] = w[(0, j)] * w[(0, k)] - w[(1, j)] * w[(1, k)];
+                    w[(1, i)] = w[(0, j)] * w[(1, k)] + w[(1, j)] * w[(0, k)];
                 }
                 let (u, v) = (z[(0, i)], z[(1, i)]);
                 z[(0, i)] = u * w[(0, i)] - v * w[(1, i)];
