@@ -8,7 +8,7 @@ use tilewright::prelude::*;
 #[kernel(arch = 90, overlaps, choose((BW, BH, BB, BN, STAGES) in [
     (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 160, 5), (8, 8, 2, 64, 8),
     (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 160, 5), (16, 8, 1, 64, 8),
-    (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (2, 2, 32, 64, 8), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4), (4, 4, 8, 64, 8),
+    (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4),
 ]))]
 pub fn convolution<
     const BW: usize,
@@ -45,7 +45,7 @@ pub fn convolution<
 #[kernel(arch = 90, overlaps, choose((BW, BH, BB, BC, STAGES) in [
     (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 64, 8),
     (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 64, 8),
-    (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (2, 2, 32, 64, 8), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4), (4, 4, 8, 64, 8),
+    (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4),
 ]))]
 pub fn convolution_by_x<
     const BW: usize,
@@ -78,16 +78,17 @@ pub fn convolution_by_x<
     copy(acc, permute(regroup(gx, (BC, pixels)), (1, 0)));
 }
 
-/// Its gradient by w: for each shift a product over all pixels, which the blocks of a cluster divide.
-#[kernel(arch = 90, overlaps, choose((BC, BN, STAGES, SPLIT) in [
-    (128, 256, 4, 1), (128, 128, 6, 1), (128, 64, 8, 1), (128, 256, 4, 2), (128, 128, 6, 2), (128, 64, 8, 2), (128, 256, 4, 4),
-    (128, 128, 6, 4), (128, 64, 8, 4), (128, 256, 4, 7), (128, 128, 6, 7), (128, 64, 8, 8),
+/// Its gradient by w, added to dw: for each shift a product over all pixels, which P blocks divide.
+#[kernel(arch = 90, overlaps, choose((BC, BN, WARPGROUPS, STAGES, P) in [
+    (128, 256, 2, 4, 1), (128, 256, 2, 4, 3), (128, 256, 2, 4, 7), (128, 256, 2, 4, 14), (128, 128, 2, 6, 1), (128, 128, 2, 6, 3),
+    (128, 128, 2, 6, 7), (128, 128, 2, 6, 14), (64, 64, 1, 12, 3), (64, 64, 1, 12, 14), (64, 64, 1, 12, 28),
 ]))]
 pub fn convolution_by_w<
     const BC: usize,
     const BN: usize,
+    const WARPGROUPS: usize,
     const STAGES: usize,
-    const SPLIT: usize,
+    const P: usize,
     const R: usize = 3,
     const BW: usize = 8,
     const BH: usize = 8,
@@ -99,18 +100,25 @@ pub fn convolution_by_w<
     at_most(W, 1024);
     at_most(H, 1024);
     at_most(B, 65536);
-    let (s, r) = walk((R, R), block.z);
+    if BN == 64 {
+        assert(N <= 64);
+    }
+    let (shift_of, part) = walk((R * R, P), block.z);
+    let (s, r) = (shift_of % R, shift_of / R);
     let gx = tile(x, (BC, BW, BH, 1), (block.x, _, _, _));
     let gy = tile(dy, (BN, BW, BH, 1), (block.y, _, _, _));
     let (sx, sy) = (shared::<bf16>((BC, BW * BH)), shared::<bf16>((BN, BW * BH)));
-    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 2).accumulators((BC, BN), 0.0);
+    let mut acc = tiled_mma::<bf16, f32>(warpgroups = WARPGROUPS).accumulators((BC, BN), 0.0);
     let (columns, rows) = (gx.size(4), gx.size(5));
-    for k in pipelined(0..columns * rows * B, stages = STAGES, producer = warp, split = cluster(SPLIT)) {
-        let (i, j, b) = (k % columns, k / columns % rows, k / (columns * rows));
+    let all = columns * rows * B;
+    let each = ceil_div(all, P);
+    for k in pipelined(0..min(each, all - part * each), stages = STAGES, producer = warp) {
+        let at = part * each + k;
+        let (i, j, b) = (at % columns, at / columns % rows, at / (columns * rows));
         let patch = shift(gx, (0, s - R / 2, r - R / 2, 0, 0, 0, 0))[(_, _, _, 0, i, j, b)];
         copy(regroup(patch, (BC, BW * BH)), sx);
         copy(regroup(gy[(_, _, _, 0, i, j, b)], (BN, BW * BH)), sy);
         gemm(sx, sy, &mut acc);
     }
-    copy(acc, tile(dw, (BC, 1, 1, BN), (block.x, s, r, block.y))[(_, 0, 0, _)]);
+    copy(acc, tile(dw, (BC, 1, 1, BN), (block.x, s, r, block.y))[(_, 0, 0, _)], how = "atomic_add");
 }

@@ -22,8 +22,8 @@ fn generated_cuda_of_pages() {
         ("sort_rows", "N=64"),
         ("heat_2d", ""),
         ("convolution", "BW=8 BH=8 BB=2 BN=128 STAGES=6"),
-        ("convolution_by_x", "BW=2 BH=2 BB=32 BC=64 STAGES=8"),
-        ("convolution_by_w", "BC=128 BN=128 STAGES=6 SPLIT=4"),
+        ("convolution_by_x", "BW=2 BH=2 BB=32 BC=128 STAGES=6"),
+        ("convolution_by_w", "BC=128 BN=128 WARPGROUPS=2 STAGES=6 P=7"),
     ];
     for (name, constants) in pages {
         let page = kernels::named(name).unwrap_or_else(|| panic!("{name} is shipped"));

@@ -79,6 +79,7 @@ pub enum Limit {
 pub(super) struct Rule {
     pub(super) cost: Cost,
     pub(super) steps: Size,
+    pub(super) times: [Option<Size>; 2],
     /// The extent that the iterations run over, and how many elements of it one has.
     pub(super) extent: Option<(Size, u32)>,
     /// All axes: each factor, and where it counts tiles, the extent without rounding, with the elements of a tile.
@@ -147,6 +148,9 @@ impl Rule {
         };
         let grid = launch.grid.iter().flatten().map(&mut factor).collect();
         let (steps, extent) = factor(&cost.steps);
+        let times = cost.times.map(|of| of.map(|of| factor(&of).0));
+        // Of a product it is not one extent that tiles divide.
+        let extent = extent.filter(|_| times == [None; 2]);
         let (mut reads, mut bulk) = (Vec::new(), Vec::new());
         for param in &program.params {
             match param {
@@ -172,6 +176,7 @@ impl Rule {
         Rule {
             cost,
             steps,
+            times,
             extent,
             grid,
             cluster: launch.cluster.iter().product::<u32>().max(1),
@@ -181,6 +186,13 @@ impl Rule {
             reads: index(&mut rules.reads, reads),
             bulk: index(&mut rules.reads, bulk),
         }
+    }
+
+    /// Iterations of a tile's main loop.
+    fn trips(&self, sizes: &[Option<Bound>]) -> Option<u128> {
+        let factors = [self.steps].into_iter().chain(self.times.into_iter().flatten());
+        let count = |all: u128, of: Size| Some(all.saturating_mul(of.evaluate(sizes)?.max(0) as u128));
+        Some(factors.into_iter().try_fold(1, count)?.div_ceil(self.cost.over.max(1).into()))
     }
 
     /// Does it take longer where rows of an argument begin in the middle of a sector?
@@ -221,7 +233,7 @@ impl Rule {
         let executed = |clocks: u32, inside: f64| {
             (f64::from(clocks) * inside.max(SCHEDULERS / f64::from(self.warps)).min(1.0)) as u128
         };
-        let steps = count(self.steps)?;
+        let steps = self.trips(sizes)?;
         let along = match self.extent {
             Some((extent, over)) => count(extent)? as f64 / (steps.max(1) as f64 * f64::from(over)),
             None => 1.0,
@@ -296,7 +308,7 @@ impl Rule {
         let resident = if self.persistent { self.blocks_per_sm } else { 1 };
         let clusters = u128::from(limits.clusters(cluster, resident));
         let rounds = tiles.div_ceil(clusters);
-        let steps = count(self.steps)?;
+        let steps = self.trips(sizes)?;
         // One block of each pair of multiprocessors starts first. Where the last wave is not full, the others copy faster.
         let blocks = tiles.min(clusters).saturating_mul(cluster.into());
         let paired = blocks > u128::from(limits.multiprocessors / 2);

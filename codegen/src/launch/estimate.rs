@@ -9,7 +9,7 @@ use tilewright_layout::Value;
 
 use crate::thread::{Cost, Kernel, Reg};
 use crate::values::target::{REGISTERS, RESERVED_SHARED, Target, WARP};
-use load::Load;
+use load::{Load, Trips};
 use meter::{Edges, Meter};
 
 /// Throughputs and latencies of a multiprocessor, in clocks: of an H100 at 1.98 GHz, fitted to the times of all variants
@@ -68,12 +68,12 @@ pub(crate) const HERTZ: f64 = 1.98e9;
 
 /// The load of a kernel once in a tile, and of the loop with the largest load: its number of iterations, and the
 /// load of one. `None` where the number of iterations is unknown.
-fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Value, Load)> {
+fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Trips, Load)> {
     let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
     let parts = Meter::of(kernel, edges).body(&kernel.body, warps)?;
-    let heaviest = |x: &&(Value, Load), y: &&(Value, Load)| x.1.size().total_cmp(&y.1.size());
+    let heaviest = |x: &&(Trips, Load), y: &&(Trips, Load)| x.1.size().total_cmp(&y.1.size());
     let (steps, step) =
-        parts.loops.iter().max_by(heaviest).copied().unwrap_or((Value::Int(0), Load::default()));
+        parts.loops.iter().max_by(heaviest).copied().unwrap_or((Trips::of(Value::Int(0)), Load::default()));
     Some((parts.once, steps, step))
 }
 
@@ -94,7 +94,7 @@ fn in_turn(kernel: &Kernel, step: &Load) -> bool {
 
 /// The estimate for a kernel; `None` where the number of its main loop's iterations is unknown.
 pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
-    let (once, steps, step) = main_loop(kernel, Edges::Inside)?;
+    let (once, Trips { of: steps, times, over }, step) = main_loop(kernel, Edges::Inside)?;
     let once = once.executed();
     let clusters = kernel.launch.cluster.iter().product::<u32>() > 1;
     // Each wave of clusters waits until multiprocessors are free for all of their blocks.
@@ -111,6 +111,8 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
         let (rows, received) = (clocks(step.rows), clocks(step.received));
         Cost {
             steps,
+            times,
+            over,
             step: clocks(alone),
             cut: clocks(step.cut()),
             rows,
@@ -128,6 +130,8 @@ pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
         let guarded_tile = once.clocks_with_stores() - outside.executed().clocks_with_stores();
         Cost {
             steps,
+            times,
+            over,
             step: clocks(step.clocks()),
             guarded_step: clocks(step.clocks() - step_outside.clocks()),
             cut,

@@ -39,6 +39,10 @@ pub struct Launch {
 pub struct Cost {
     /// Iterations of a tile's main loop.
     pub steps: Value,
+    /// Further factors of their number.
+    pub times: [Option<Value>; 2],
+    /// What divides the product, rounded up; 0 divides nothing.
+    pub over: u32,
     /// Clocks of an iteration.
     pub step: u32,
     /// The part of `step` for accesses with guards, which are not executed out of bounds.

@@ -59,7 +59,7 @@ records! {
         grid, persistent = false, cluster = [1; 3], threads, shared_bytes = 0, blocks_per_sm = 0, overlaps = false,
         cost = None, packs = Vec::new()
     }
-    Cost { steps, step, guarded_step = 0, resident = 0, alone = 0, cut = 0, beyond, rows, received = 0, tile, guarded_tile = 0, launch }
+    Cost { steps, times = [None; 2], over = 0, step, guarded_step = 0, resident = 0, alone = 0, cut = 0, beyond, rows, received = 0, tile, guarded_tile = 0, launch }
     Shared { name, elem, len, offset, align, note }
     Reg { name, elem, len, words = false }
     Var { name, mutable = false, wide = false }

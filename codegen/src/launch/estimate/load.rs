@@ -120,7 +120,7 @@ impl Load {
 #[derive(Clone, Default)]
 pub(super) struct Parts {
     pub(super) once: Load,
-    pub(super) loops: Vec<(Value, Load)>,
+    pub(super) loops: Vec<(Trips, Load)>,
     /// The load that the last iterations of the loop around it do not execute, since they would prefetch past its end.
     pub(super) omitted: Load,
 }
@@ -143,8 +143,44 @@ impl Parts {
     }
 }
 
+/// A number of iterations: a product of sizes, divided and rounded up. 0 divides nothing.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) struct Trips {
+    pub(super) of: Value,
+    pub(super) times: [Option<Value>; 2],
+    pub(super) over: u32,
+}
+
+impl Trips {
+    /// One size.
+    pub(super) fn of(size: Value) -> Trips {
+        Trips { of: size, times: [None; 2], over: 0 }
+    }
+
+    /// The product, where it has no more factors than there is room for, and neither is divided.
+    pub(super) fn product(self, other: Trips) -> Option<Trips> {
+        let factors = |trips: Trips| [Some(trips.of)].into_iter().chain(trips.times).flatten();
+        let mut all = factors(self).chain(factors(other));
+        let (of, times) = (all.next()?, [all.next(), all.next()]);
+        (all.next().is_none() && self.over == 0 && other.over == 0).then_some(Trips { of, times, over: 0 })
+    }
+
+    /// A part of it, rounded up.
+    pub(super) fn part(self, of: i64) -> Option<Trips> {
+        if self.times == [None; 2] && self.over == 0 {
+            return Some(Trips { of: self.of.ceil_div(of)?, ..self });
+        }
+        Some(Trips { over: self.over.max(1).checked_mul(u32::try_from(of).ok()?)?, ..self })
+    }
+}
+
 /// The ratio of two counts of iterations, where both are multiples of one size.
-fn ratio(one: Value, other: Value) -> Option<f64> {
+fn ratio(one: Trips, other: Trips) -> Option<f64> {
+    if one == other {
+        return Some(1.0);
+    }
+    let alone = |of: Trips| (of.times == [None; 2] && of.over == 0).then_some(of.of);
+    let (one, other) = (alone(one)?, alone(other)?);
     let parts = |of: Value| match of {
         Value::Sym { times, of, over } => Some((of, times as f64 / f64::from(over))),
         _ => None,

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use tilewright_layout::Value;
 
 use super::device;
-use super::load::{Load, Parts};
+use super::load::{Load, Parts, Trips};
 use crate::thread::atom::{Done, Effect, OperandKind};
 use crate::thread::index::{Int, Ix};
 use crate::thread::mention;
@@ -473,13 +473,13 @@ impl<'k> Meter<'k> {
         Load { cores: f64::from(WARP) * count / f64::from(rate), issued: 1.0, ..Load::default() }
     }
 
-    /// The size that an expression is, but for a constant that is added.
-    fn size(&self, at: Ix) -> Option<Value> {
+    /// The product of sizes that an expression is, but for a constant that is added.
+    fn size(&self, at: Ix) -> Option<Trips> {
         let exprs = &self.kernel.exprs;
         match &exprs.get(at).int {
-            Int::Const(n) => Some(Value::Int(*n)),
+            Int::Const(n) => Some(Trips::of(Value::Int(*n))),
             Int::Param(id) => match &self.kernel.params[*id as usize] {
-                Param::Int { symbol, .. } => Some(Value::Sym { times: 1, of: *symbol, over: 1 }),
+                Param::Int { symbol, .. } => Some(Trips::of(Value::Sym { times: 1, of: *symbol, over: 1 })),
                 _ => None,
             },
             Int::Var(id) => self.size(*self.named.get(id)?),
@@ -488,16 +488,21 @@ impl<'k> Meter<'k> {
                 (Some(_), None) => self.size(*b),
                 _ => None,
             },
-            Int::Div(a, by) => self.size(*a)?.ceil_div(exprs.constant(*by)?),
-            Int::Shr(a, by) => self.size(*a)?.ceil_div(1 << exprs.constant(*by)?.clamp(0, 31)),
-            Int::Mul(a, by) => match (exprs.constant(*a), exprs.constant(*by)) {
-                (None, Some(n)) => self.size(*a)?.times(Value::Int(n)),
-                (Some(n), None) => self.size(*by)?.times(Value::Int(n)),
-                _ => None,
+            Int::Div(a, by) => self.size(*a)?.part(exprs.constant(*by)?),
+            Int::Shr(a, by) => self.size(*a)?.part(1 << exprs.constant(*by)?.clamp(0, 31)),
+            Int::Mul(a, b) => match (exprs.constant(*a), exprs.constant(*b)) {
+                (None, Some(n)) => self.times(*a, n),
+                (Some(n), None) => self.times(*b, n),
+                _ => self.size(*a)?.product(self.size(*b)?),
             },
             // A bound that a size limits.
             Int::Min(a, b) | Int::Max(a, b) => self.size(*a).or_else(|| self.size(*b)),
             _ => None,
         }
+    }
+
+    fn times(&self, at: Ix, n: i64) -> Option<Trips> {
+        let trips = self.size(at)?;
+        Some(Trips { of: trips.of.times(Value::Int(n))?, ..trips })
     }
 }

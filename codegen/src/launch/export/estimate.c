@@ -62,6 +62,16 @@ static int tw_amount(tw_size size, const tw_bound *sizes, tw_count *amount) {
     return 1;
 }
 
+/* Iterations of a tile's main loop. */
+static int tw_trips(const tw_cost *cost, const tw_bound *sizes, tw_count *trips) {
+    tw_count one, other;
+    if (!tw_amount(cost->steps.count, sizes, trips) || !tw_amount(cost->times[0], sizes, &one)) return 0;
+    if (!tw_amount(cost->times[1], sizes, &other)) return 0;
+    *trips = tw_times(tw_times(*trips, one), other);
+    *trips = *trips / cost->over + (*trips % cost->over > 0);
+    return 1;
+}
+
 /* Clocks of two things that overlap, but for a part of the shorter one. */
 static tw_count tw_together(tw_count a, tw_count b, tw_count part, tw_count of) {
     tw_count most = a > b ? a : b, least = a > b ? b : a;
@@ -142,7 +152,7 @@ static int tw_in_waves(const tw_variant *variant, const tw_limits *limits, const
             ++axes;
         }
     }
-    if (!tw_amount(cost->steps.count, operands->sizes, &steps)) return 0;
+    if (!tw_trips(cost, operands->sizes, &steps)) return 0;
     if (cost->steps.tiles) {
         if (!tw_amount(cost->steps.extent, operands->sizes, &extent)) return 0;
         of_steps = (double)extent / ((double)(steps ? steps : 1) * (double)cost->steps.over);
@@ -195,7 +205,7 @@ static int tw_by_tiles(const tw_variant *variant, const tw_limits *limits, const
     if (!variant->persistent) tiles = (tiles + cluster - 1) / cluster;
     clusters = tw_clusters(limits, cluster, variant->persistent ? variant->blocks_per_sm : 1);
     rounds = (tiles + clusters - 1) / clusters;
-    if (!tw_amount(cost->steps.count, operands->sizes, &steps)) return 0;
+    if (!tw_trips(cost, operands->sizes, &steps)) return 0;
     blocks = tw_times(tiles < clusters ? tiles : clusters, cluster);
     busy = tw_times(tiles, cluster) / (rounds ? rounds : 1);
     if (!bulk->known_alignment || !reads->known_alignment) return 0;

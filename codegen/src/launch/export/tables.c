@@ -133,6 +133,8 @@ typedef struct {
 /* The estimate of an alternative, in clocks. */
 typedef struct {
     tw_factor steps;
+    tw_size times[2];
+    uint32_t over;
     uint32_t step, guarded_step, resident, alone, cut, beyond, rows, received, tile, guarded_tile, launch;
     uint32_t warps;
     int factors;

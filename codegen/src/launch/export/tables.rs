@@ -342,8 +342,10 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
         ];
         let clocks = clocks.map(|n| n.to_string()).join(", ");
         format!(
-            "{{{}, {clocks}, {}, {}, {}, {}, {}}}",
+            "{{{}, {{{}}}, {}, {clocks}, {}, {}, {}, {}, {}}}",
             factor(&(rule.steps, rule.extent)),
+            rule.times.map(|of| size(of.unwrap_or(Size::Int(1)))).join(", "),
+            of.over.max(1),
             rule.warps,
             factors.len(),
             self.array("tw_factor", &factors),
