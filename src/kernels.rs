@@ -127,7 +127,7 @@ pub struct Shipped {
     pub def: KernelDef,
 }
 
-/// All shipped kernels but those of [`pages`].
+/// All shipped kernels except for the [`pages`].
 pub fn all() -> Vec<Shipped> {
     let one = |name, about, def: &KernelDef| Shipped { name, about, def: def.clone() };
     vec![

@@ -8,8 +8,8 @@ import sys
 import torch
 
 
-def time(run, sets, rounds=7, seconds=0.05):
-    """Microseconds of one call, the median of rounds; sets of data rotate, so that no call hits its data in the cache."""
+def time(run, sets, repeats=7, seconds=0.05):
+    """Microseconds of one call, the median of repeats; sets of data rotate, so that no call hits its data in the cache."""
     for data in sets:
         run(*data)
     torch.cuda.synchronize()
@@ -22,18 +22,18 @@ def time(run, sets, rounds=7, seconds=0.05):
     each = start.elapsed_time(end) / len(sets)
     calls = max(len(sets), min(2000, int(seconds * 1e3 / max(each, 1e-3))))
     times = []
-    for _ in range(rounds):
+    for _ in range(repeats):
         start.record()
         for call in range(calls):
             run(*sets[call % len(sets)])
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) * 1e3 / calls)
-    return sorted(times)[rounds // 2]
+    return sorted(times)[repeats // 2]
 
 
 def sets_of(make, size):
-    """As many sets of data as three times the cache holds."""
+    """As many sets of data as three times the size of the cache."""
     return [make() for _ in range(max(2, min(8, int(150e6 / size) + 1)))]
 
 

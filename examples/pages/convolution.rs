@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 
-/// A convolution by R×R, stride 1, zeros beyond the edges: y(n, i, j, b) is the sum of w(c, s, r, n) · x(c, i + s - R/2, j + r - R/2, b).
+/// A convolution by R×R, stride 1, zeros outside of the image: y(n, i, j, b) is the sum of w(c, s, r, n) · x(c, i + s - R/2, j + r - R/2, b).
 /// Channels are contiguous, then columns, rows and images. It is a product for each of the shifts (s, r): of BW · BH · BB pixels by BC
 /// channels of x with BN by BC of w.
 #[kernel(arch = 90, overlaps, choose((BW, BH, BB, BN, STAGES) in [
@@ -41,7 +41,7 @@ pub fn convolution<
     copy(acc, permute(regroup(gy, (BN, pixels)), (1, 0)));
 }
 
-/// Its gradient by x: the convolution of the gradient by y with w turned round, whose channels change places.
+/// Its gradient by x: the convolution of the gradient by y with w rotated by 180 degrees, its channels exchanged.
 #[kernel(arch = 90, overlaps, choose((BW, BH, BB, BC, STAGES) in [
     (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 64, 8),
     (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 64, 8),

@@ -2,7 +2,7 @@
 
 use tilewright::prelude::*;
 
-/// T steps of the heat equation, y = centre · x + side · (the sum of the four neighbours of x), where x is 0 beyond the edges. A
+/// T steps of the heat equation, y = centre · x + side · (the sum of the four neighbours of x), where x is 0 outside. A
 /// block keeps a tile and the T cells around it: a thread has R of a column in registers, and reads its neighbours in shared
 /// memory. What is computed of the cells around is wrong at their edge, one cell further inside with each step.
 #[kernel]

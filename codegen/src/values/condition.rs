@@ -64,7 +64,7 @@ impl Test {
             },
             Test::Equal(a, b) => none_above(a, b, 0).into_iter().chain(none_above(b, a, 0)).collect(),
             Test::Both(tests) => tests.iter().flat_map(Test::limits).collect(),
-            Test::Holds(_) | Test::Either(_) => Vec::new(),
+            _ => Vec::new(),
         }
     }
 

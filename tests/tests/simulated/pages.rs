@@ -110,7 +110,7 @@ fn steps_of_heat() {
 /// Channels, columns, rows, images, channels of the result.
 fn convolved([c, w, h, b, n]: [usize; 5]) {
     let halves = |count, seed| -> Vec<bf16> {
-        numbers(count, seed).into_iter().map(|x| bf16::from_f32((x * 8.0).round() / 8.0)).collect()
+        numbers(count, seed).into_iter().map(|x| bf16::from_f32((x * 8.0).trunc() / 8.0)).collect()
     };
     let (x, f, dy) = (halves(c * w * h * b, 1), halves(c * 9 * n, 2), halves(n * w * h * b, 3));
     let (mut y, mut dx, mut df) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; f.len()]);

@@ -54,7 +54,7 @@ impl Changes {
         self.changed.contains(name)
     }
 
-    /// Do those of one of these names?
+    /// Do the elements of any of these names change?
     fn any(&self, names: &[&str]) -> bool {
         names.iter().any(|name| self.changes(name))
     }
