@@ -44,7 +44,7 @@ fn main() -> Result<(), tilewright::sim::Error> {
     let args =
         [Arg::tensor(&x, [8, 3, 3, 1]), Arg::tensor(&w, [8, 3, 3, 8]), Arg::output::<bf16>([8, 3, 3, 1])];
     let done = convolution::convolution().simulate(&args)?;
-    println!("a corner, of four pixels: {}", done.get::<bf16>("y")?[0]);
+    println!("a corner, of four pixels: {}", done.get::<bf16>("y")?[0].to_f32());
     println!("{}", convolution::convolution_by_x().report());
     println!("{}", convolution::convolution_by_w().report());
     Ok(())
