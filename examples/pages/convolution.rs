@@ -79,9 +79,12 @@ pub fn convolution_by_x<
 }
 
 /// Its gradient by w, added to dw: for each shift a product over all pixels, which P blocks divide.
-#[kernel(arch = 90, overlaps, choose((BC, BN, WARPGROUPS, STAGES, P) in [
-    (128, 256, 2, 4, 1), (128, 256, 2, 4, 3), (128, 256, 2, 4, 7), (128, 256, 2, 4, 14), (128, 128, 2, 6, 1), (128, 128, 2, 6, 3),
-    (128, 128, 2, 6, 7), (128, 128, 2, 6, 14), (64, 64, 1, 12, 3), (64, 64, 1, 12, 14), (64, 64, 1, 12, 28),
+#[kernel(arch = 90, overlaps, choose((BC, BN, WARPGROUPS, STAGES, P, BW, BH, BB) in [
+    (128, 256, 2, 4, 1, 8, 8, 1), (128, 256, 2, 4, 3, 8, 8, 1), (128, 256, 2, 4, 7, 8, 8, 1), (128, 256, 2, 4, 14, 8, 8, 1),
+    (128, 128, 2, 6, 1, 8, 8, 1), (128, 128, 2, 6, 3, 8, 8, 1), (128, 128, 2, 6, 7, 8, 8, 1), (128, 128, 2, 6, 14, 8, 8, 1),
+    (128, 160, 2, 5, 2, 8, 8, 1), (64, 160, 1, 8, 1, 8, 8, 1), (64, 64, 1, 12, 3, 8, 8, 1), (64, 64, 1, 12, 14, 8, 8, 1),
+    (64, 64, 1, 12, 28, 8, 8, 1), (128, 256, 2, 4, 1, 2, 2, 16), (128, 256, 2, 4, 3, 2, 2, 16), (128, 128, 2, 6, 1, 2, 2, 16),
+    (128, 128, 2, 6, 3, 2, 2, 16),
 ]))]
 pub fn convolution_by_w<
     const BC: usize,
@@ -89,9 +92,10 @@ pub fn convolution_by_w<
     const WARPGROUPS: usize,
     const STAGES: usize,
     const P: usize,
+    const BW: usize,
+    const BH: usize,
+    const BB: usize,
     const R: usize = 3,
-    const BW: usize = 8,
-    const BH: usize = 8,
 >(
     x: &Tensor<bf16, (C, W, H, B)>,
     dy: &Tensor<bf16, (N, W, H, B)>,
@@ -105,19 +109,20 @@ pub fn convolution_by_w<
     }
     let (shift_of, part) = walk((R * R, P), block.z);
     let (s, r) = (shift_of % R, shift_of / R);
-    let gx = tile(x, (BC, BW, BH, 1), (block.x, _, _, _));
-    let gy = tile(dy, (BN, BW, BH, 1), (block.y, _, _, _));
-    let (sx, sy) = (shared::<bf16>((BC, BW * BH)), shared::<bf16>((BN, BW * BH)));
+    let gx = tile(x, (BC, BW, BH, BB), (block.x, _, _, _));
+    let gy = tile(dy, (BN, BW, BH, BB), (block.y, _, _, _));
+    let pixels = BW * BH * BB;
+    let (sx, sy) = (shared::<bf16>((BC, pixels)), shared::<bf16>((BN, pixels)));
     let mut acc = tiled_mma::<bf16, f32>(warpgroups = WARPGROUPS).accumulators((BC, BN), 0.0);
     let (columns, rows) = (gx.size(4), gx.size(5));
-    let all = columns * rows * B;
+    let all = columns * rows * gx.size(6);
     let each = ceil_div(all, P);
     for k in pipelined(0..min(each, all - part * each), stages = STAGES, producer = warp) {
         let at = part * each + k;
         let (i, j, b) = (at % columns, at / columns % rows, at / (columns * rows));
-        let patch = shift(gx, (0, s - R / 2, r - R / 2, 0, 0, 0, 0))[(_, _, _, 0, i, j, b)];
-        copy(regroup(patch, (BC, BW * BH)), sx);
-        copy(regroup(gy[(_, _, _, 0, i, j, b)], (BN, BW * BH)), sy);
+        let patch = shift(gx, (0, s - R / 2, r - R / 2, 0, 0, 0, 0))[(_, _, _, _, i, j, b)];
+        copy(regroup(patch, (BC, pixels)), sx);
+        copy(regroup(gy[(_, _, _, _, i, j, b)], (BN, pixels)), sy);
         gemm(sx, sy, &mut acc);
     }
     copy(acc, tile(dw, (BC, 1, 1, BN), (block.x, s, r, block.y))[(_, 0, 0, _)], how = "atomic_add");

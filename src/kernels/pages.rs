@@ -28,8 +28,20 @@ pub fn all() -> Vec<Shipped> {
         one("fft_rows", "Fourier transforms of rows, f32", fourier::fft_rows().def()),
         one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
         one("heat_2d", "several steps of the heat equation in one launch", steps::heat_2d().def()),
-        one("convolution", "convolutions by wgmma, channels contiguous", convolution::convolution().def()),
-        one("convolution_by_x", "their gradient by the images", convolution::convolution_by_x().def()),
-        one("convolution_by_w", "their gradient by the weights", convolution::convolution_by_w().def()),
+        one(
+            "convolution",
+            "convolutions by wgmma, channels contiguous, stride 1",
+            convolution::convolution().def(),
+        ),
+        one(
+            "convolution_by_x",
+            "gradients of convolutions by their images",
+            convolution::convolution_by_x().def(),
+        ),
+        one(
+            "convolution_by_w",
+            "gradients of convolutions by their weights",
+            convolution::convolution_by_w().def(),
+        ),
     ]
 }

@@ -23,7 +23,7 @@ fn generated_cuda_of_pages() {
         ("heat_2d", ""),
         ("convolution", "BW=8 BH=8 BB=2 BN=128 STAGES=6"),
         ("convolution_by_x", "BW=2 BH=2 BB=32 BC=128 STAGES=6"),
-        ("convolution_by_w", "BC=128 BN=128 WARPGROUPS=2 STAGES=6 P=7"),
+        ("convolution_by_w", "BC=128 BN=128 WARPGROUPS=2 STAGES=6 P=7 BW=8 BH=8 BB=1"),
     ];
     for (name, constants) in pages {
         let page = kernels::named(name).unwrap_or_else(|| panic!("{name} is shipped"));
