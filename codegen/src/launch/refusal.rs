@@ -51,25 +51,13 @@ impl Refusal {
         Refusal::new(format!("the grid's size `{}` does not follow from the arguments", texts.join("*")))
     }
 
-    /// Why no variant can run, each reason once.
     pub(super) fn none_fits(why: &[String]) -> Refusal {
-        let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
-        for (variant, why) in why.iter().enumerate() {
-            let number = (variant + 1).to_string();
-            match reasons.iter_mut().find(|(reason, _)| reason == why) {
-                Some((_, variants)) => variants.push(number),
-                None => reasons.push((why, vec![number])),
-            }
-        }
-        let line = |(reason, variants): &(&str, Vec<String>)| match &variants[..] {
-            [one] => format!("\n  variant {one}: {reason}"),
-            all => format!("\n  variants {}: {reason}", all.join(", ")),
-        };
-        match &reasons[..] {
-            [(reason, _)] => Refusal::new(*reason),
-            all => {
-                let lines: String = all.iter().map(line).collect();
-                Refusal::new(format!("no variant of the kernel can run here{lines}"))
+        match why {
+            [why] => Refusal::new(why.clone()),
+            _ => {
+                let lines: Vec<String> =
+                    why.iter().enumerate().map(|(n, why)| format!("\n  variant {}: {why}", n + 1)).collect();
+                Refusal::new(format!("no variant of the kernel can run here{}", lines.concat()))
             }
         }
     }
