@@ -333,8 +333,8 @@ fn literal(from: &Lit, text: &mut Text) -> Option<ExprKind> {
                 text.wrong(int.span(), "this number does not fit into 64 bits", "write a smaller one");
                 return None;
             }
-            // Coordinates and constants are `i32` and `usize` anyhow.
-            Ok(value) if !matches!(int.suffix(), "" | "i32" | "usize") => {
+            // Coordinates and constants are sizes anyhow.
+            Ok(value) if !matches!(int.suffix(), "" | "usize") => {
                 let to = Name { text: int.suffix().into(), span: text.span(int.span()) };
                 ExprKind::Cast(Box::new(ast::Expr { span: to.span, kind: ExprKind::Int(value) }), to)
             }

@@ -253,3 +253,28 @@ fn literals_that_closures_return_are_counted() {
     assert_eq!(done.get::<i32>("d").unwrap(), vec![300; p]);
     assert_eq!(done.get::<f32>("e").unwrap(), vec![300.0; p]);
 }
+
+#[device]
+fn pair(x: f32) -> (f32, i32) {
+    (x, if x > 0.0 { 1 } else { 7 })
+}
+
+/// Literals with a suffix, and results of functions, have the type that is written.
+#[kernel(allow(unread))]
+fn halved(x: &Tensor<f32, N>, y: &mut Tensor<i32, N>, z: &mut Tensor<i32, N>) {
+    use self::pair;
+    let x = map(tile(x, 256, block.x), |x| x);
+    let class = map(x, |x| if x > 0.0 { 1i32 } else { 3i32 });
+    copy(class / 2 * 2, tile(y, 256, block.x));
+    let (_, class) = map(x, |x| pair(x));
+    copy(class / 2, tile(z, 256, block.x));
+}
+
+#[test]
+fn written_types_of_literals_count() {
+    let outputs = [Arg::output::<i32>([2]), Arg::output::<i32>([2])];
+    let args = [&[Arg::tensor(&[0.1f32, -0.9], [2])][..], &outputs].concat();
+    let done = halved().simulate(&args).unwrap_or_else(|why| panic!("{why}"));
+    assert_eq!(done.get::<i32>("y").unwrap(), [0, 2]);
+    assert_eq!(done.get::<i32>("z").unwrap(), [0, 3]);
+}

@@ -122,12 +122,23 @@ impl Evaluator {
             ExprKind::Tuple(ref all) if all.is_empty() => Value::Unit,
             _ => self.expr(&device.value),
         };
-        let value = match &device.result {
-            DeviceType::Number(name) if of_numbers => {
+        let takes_numbers = device.params.iter().all(|param| matches!(param.ty, DeviceType::Number(_)));
+        let value = match (&device.result, value) {
+            (DeviceType::Number(name), value) if of_numbers => {
                 let elem = elem_of(name, &types);
                 self.given(&value, elem, span)
             }
-            _ => value,
+            (DeviceType::Tuple(all), Value::Tuple(values)) if takes_numbers && all.len() == values.len() => {
+                let typed = all.iter().zip(values).map(|(ty, value)| match ty {
+                    DeviceType::Number(name) if value.as_number().is_some() => {
+                        let elem = elem_of(name, &types);
+                        self.given(&value, elem, span)
+                    }
+                    _ => value,
+                });
+                Value::Tuple(typed.collect())
+            }
+            (_, value) => value,
         };
         let types = outer;
         self.around = around;
