@@ -1,6 +1,6 @@
 """Times of the libraries beside which the pages of examples/ are measured: cuDNN, cuFFT and CUB through PyTorch.
 
-    python3 bench/gpu/peers_pages.py [convolution] [fourier] [sorting] [stencils]
+    python3 bench/gpu/peers_pages.py [convolution] [fourier] [sorting]
 """
 
 import sys

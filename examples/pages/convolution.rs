@@ -104,6 +104,7 @@ pub fn convolution_by_w<
     at_most(W, 1024);
     at_most(H, 1024);
     at_most(B, 65536);
+    // Of more channels, small tiles would read the patches too often.
     if BN == 64 {
         assert(N <= 64);
     }

@@ -34,9 +34,9 @@ pub fn sort_rows<const N: usize>(
     // Runs of 2, 4, … 32 keys, every second one downwards except for the last.
     for k in unroll(0..5) {
         for step in unroll(0..k + 1) {
-            let s = 1 << (k - step);
+            let distance = 1 << (k - step);
             let turns = if k < 4 { 2 } else { 1 };
-            let u = regroup(keys, (s, 2, (1 << k) / s, turns, (16 >> k) / turns));
+            let u = regroup(keys, (distance, 2, (1 << k) / distance, turns, (16 >> k) / turns));
             let (a, b) = (u[(_, 0, _, 0, _)], u[(_, 1, _, 0, _)]);
             map((a, b), (a, b), up);
             if turns == 2 {
@@ -60,8 +60,8 @@ pub fn sort_rows<const N: usize>(
                     sync_threads();
                     copy(near, keys);
                 }
-                let s = if step <= m { (run / t) >> step } else { 16 >> (step - m - 1) };
-                let u = regroup(keys, (s, 2, 16 / s));
+                let distance = if step <= m { (run / t) >> step } else { 16 >> (step - m - 1) };
+                let u = regroup(keys, (distance, 2, 16 / distance));
                 let (a, b) = (u[(_, 0, _)], u[(_, 1, _)]);
                 map((a, b), (a, b), up);
             }

@@ -4,7 +4,7 @@ use tilewright::prelude::*;
 
 /// T steps of the heat equation, y = centre · x + side · (the sum of the four neighbours of x), where x is 0 outside. A
 /// block keeps a tile and the T cells around it: a thread has R of a column in registers, and reads its neighbours in shared
-/// memory. What is computed of the cells around is wrong at their edge, one cell further inside with each step.
+/// memory. The cells around lack neighbours, so each step makes one more ring of them wrong; only the tile is stored.
 #[kernel]
 pub fn heat_2d<const T: usize = 8, const R: usize = 8, const H: usize = 64, const W: usize = 128>(
     x: &Tensor<f32, (M, N), (ldx, _1)>,

@@ -2,19 +2,11 @@
 
 use tilewright::prelude::*;
 use tilewright::{Element, KernelDef};
-use tilewright_sim::{Arg, Outcome, run_every};
+use tilewright_sim::Arg;
 use tilewright_tests::lanes::*;
 use tilewright_tests::number::Random;
 
-/// The outcomes of all variants.
-#[track_caller]
-fn run(def: &KernelDef, args: &[Arg]) -> Vec<Outcome> {
-    let kernel = def.generate().unwrap_or_else(|error| panic!("{error:?}"));
-    let outcomes = run_every(&kernel, args, &Default::default())
-        .unwrap_or_else(|error| panic!("{error}\n{}", kernel.source()));
-    assert!(!outcomes.is_empty());
-    outcomes
-}
+use crate::run;
 
 #[track_caller]
 fn check<T: Element + PartialEq + std::fmt::Debug>(

@@ -34,3 +34,13 @@ mod semirings;
 mod stages;
 mod types;
 mod views;
+
+/// The outcomes of all variants.
+#[track_caller]
+fn run(def: &tilewright::KernelDef, args: &[tilewright_sim::Arg]) -> Vec<tilewright_sim::Outcome> {
+    let kernel = def.generate().unwrap_or_else(|error| panic!("{error:?}"));
+    let outcomes = tilewright_sim::run_every(&kernel, args, &Default::default())
+        .unwrap_or_else(|error| panic!("{error}\n{}", kernel.source()));
+    assert!(!outcomes.is_empty());
+    outcomes
+}

@@ -1,18 +1,10 @@
 //! Each thread has all elements of a tile along a short mode, in every variant, against plain Rust.
 
 use tilewright::KernelDef;
-use tilewright_sim::{Arg, Outcome, run_every};
+use tilewright_sim::Arg;
 use tilewright_tests::pairs::*;
 
-/// The outcomes of all variants.
-#[track_caller]
-fn run(def: &KernelDef, args: &[Arg]) -> Vec<Outcome> {
-    let kernel = def.generate().unwrap_or_else(|error| panic!("{error:?}"));
-    let outcomes = run_every(&kernel, args, &Default::default())
-        .unwrap_or_else(|error| panic!("{error}\n{}", kernel.source()));
-    assert!(!outcomes.is_empty());
-    outcomes
-}
+use crate::run;
 
 #[track_caller]
 fn check(def: &KernelDef, args: &[Arg], name: &str, expected: &[f32]) {
