@@ -58,14 +58,11 @@ def convolution():
         out = -(-h // stride) * -(-w // stride)
         print(f"convolution {r}x{r}/{stride} {n}x{c}x{h}x{w}->{k}: {took:.2f} us, {2e-6 * n * out * k * c * r * r / took:.1f} TFLOP/s", flush=True)
 
-
-        if stride > 1 or r != 3:
-            continue
-        y = torch.nn.functional.conv2d(*sets[0], padding=1)
+        y = torch.nn.functional.conv2d(*sets[0], padding=r // 2, stride=stride)
         for name, mask in [("x", [True, False, False]), ("w", [False, True, False])]:
-            by = lambda x, f: torch.ops.aten.convolution_backward(y, x, f, None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1, mask)
+            by = lambda x, f: torch.ops.aten.convolution_backward(y, x, f, None, [stride, stride], [r // 2, r // 2], [1, 1], False, [0, 0], 1, mask)
             took = time(by, sets)
-            print(f"convolution by {name} {n}x{c}x{h}x{w}->{k}: {took:.2f} us, {2e-6 * n * out * k * c * 9 / took:.1f} TFLOP/s", flush=True)
+            print(f"convolution by {name} {r}x{r}/{stride} {n}x{c}x{h}x{w}->{k}: {took:.2f} us, {2e-6 * n * out * k * c * r * r / took:.1f} TFLOP/s", flush=True)
 
 
 def fourier():

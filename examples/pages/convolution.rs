@@ -2,8 +2,8 @@
 
 use tilewright::prelude::*;
 
-/// A convolution by R×R, stride 1, zeros outside of the image: y(n, i, j, b) is the sum of w(c, s, r, n) · x(c, i + s - R/2, j + r - R/2, b).
-/// Channels are contiguous, then columns, rows and images. It is a product for each of the shifts (s, r): of BW · BH · BB pixels by BC
+/// A convolution by R×R with a stride D, zeros outside of the image: y(n, i, j, b) is the sum of
+/// w(c, s, r, n) · x(c, D·i + s - R/2, D·j + r - R/2, b). Channels are contiguous, then columns, rows and images. It is a product for each of the shifts (s, r): of BW · BH · BB pixels by BC
 /// channels of x with BN by BC of w.
 #[kernel(arch = 90, overlaps, choose((BW, BH, BB, BN, STAGES) in [
     (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 160, 5), (8, 8, 2, 64, 8),
@@ -17,22 +17,24 @@ pub fn convolution<
     const BN: usize,
     const STAGES: usize,
     const R: usize = 3,
+    const D: usize = 1,
     const BC: usize = 64,
 >(
     x: &Tensor<bf16, (C, W, H, B)>,
     w: &Tensor<bf16, { (C, R, R, N) }>,
-    y: &mut Tensor<bf16, (N, W, H, B)>,
+    y: &mut Tensor<bf16, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
 ) {
     persistent();
     let pixels = BW * BH * BB;
-    let (row, image) = walk((ceil_div(H, BH), ceil_div(B, BB)), block.z);
-    let gx = tile(x, (BC, BW, BH, BB), (_, block.x, row, image));
+    let (row, image) = walk((ceil_div(H, D * BH), ceil_div(B, BB)), block.z);
+    let gx = tile(x, (BC, D * BW, D * BH, BB), (_, block.x, row, image));
     let gw = tile(w, (BC, 1, 1, BN), (_, _, _, block.y));
     let (sx, sw) = (shared::<bf16>((pixels, BC)), shared::<bf16>((BN, BC)));
     let mut acc = tiled_mma::<bf16, f32>(warpgroups = 2).accumulators((pixels, BN), 0.0);
     for k in pipelined(0..R * R * gx.size(4), stages = STAGES, producer = warp) {
         let (c, r, s) = (k / (R * R), k % (R * R) / R, k % R);
         let patch = shift(gx, (0, s - R / 2, r - R / 2, 0, 0))[(_, _, _, _, c)];
+        let patch = regroup(patch, (BC, D, BW, D, BH, BB))[(_, 0, _, 0, _, _)];
         copy(permute(regroup(patch, (BC, pixels)), (1, 0)), sx);
         copy(permute(gw[(_, 0, 0, _, c, s, r)], (1, 0)), sw);
         gemm(sx, sw, &mut acc);
@@ -54,28 +56,35 @@ pub fn convolution_by_x<
     const BC: usize,
     const STAGES: usize,
     const R: usize = 3,
+    const D: usize = 1,
     const BN: usize = 64,
 >(
-    dy: &Tensor<bf16, (N, W, H, B)>,
+    dy: &Tensor<bf16, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
     w: &Tensor<bf16, { (C, R, R, N) }>,
     dx: &mut Tensor<bf16, (C, W, H, B)>,
 ) {
     persistent();
     let pixels = BW * BH * BB;
-    let (row, image) = walk((ceil_div(H, BH), ceil_div(B, BB)), block.z);
+    // Columns and rows of dx whose remainders by D are p and q.
+    let (part, image) = walk((D * D * ceil_div(H, D * BH), ceil_div(B, BB)), block.z);
+    let (p, q, row) = (part % D, part / D % D, part / (D * D));
     let gy = tile(dy, (BN, BW, BH, BB), (_, block.x, row, image));
     let gw = tile(w, (BC, 1, 1, BN), (block.y, _, _, _));
     let (sy, sw) = (shared::<bf16>((pixels, BN)), shared::<bf16>((BC, BN)));
     let mut acc = tiled_mma::<bf16, f32>(warpgroups = 2).accumulators((pixels, BC), 0.0);
-    for k in pipelined(0..R * R * gy.size(4), stages = STAGES, producer = warp) {
-        let (n, r, s) = (k / (R * R), k % (R * R) / R, k % R);
-        let patch = shift(gy, (0, R / 2 - s, R / 2 - r, 0, 0))[(_, _, _, _, n)];
+    // Elements of w for them: every D-th, the first at s and r.
+    let (s, r) = ((p + R / 2) % D, (q + R / 2) % D);
+    let (wide, high) = (ceil_div(R - s, D), ceil_div(R - r, D));
+    for k in pipelined(0..wide * high * gy.size(4), stages = STAGES, producer = warp) {
+        let (n, i, j) = (k / (wide * high), k % wide, k / wide % high);
+        let patch = shift(gy, (0, (p + R / 2) / D - i, (q + R / 2) / D - j, 0, 0))[(_, _, _, _, n)];
         copy(permute(regroup(patch, (BN, pixels)), (1, 0)), sy);
-        copy(gw[(_, 0, 0, _, s, r, n)], sw);
+        copy(gw[(_, 0, 0, _, s + D * i, r + D * j, n)], sw);
         gemm(sy, sw, &mut acc);
     }
-    let gx = tile(dx, (BC, BW, BH, BB), (block.y, block.x, row, image));
-    copy(acc, permute(regroup(gx, (BC, pixels)), (1, 0)));
+    let gx =
+        regroup(tile(dx, (BC, D * BW, D * BH, BB), (block.y, block.x, row, image)), (BC, D, BW, D, BH, BB));
+    copy(acc, permute(regroup(gx[(_, p, _, q, _, _)], (BC, pixels)), (1, 0)));
 }
 
 /// Its gradient by w, added to dw: for each shift a product over all pixels, which P blocks divide.
@@ -96,9 +105,10 @@ pub fn convolution_by_w<
     const BH: usize,
     const BB: usize,
     const R: usize = 3,
+    const D: usize = 1,
 >(
     x: &Tensor<bf16, (C, W, H, B)>,
-    dy: &Tensor<bf16, (N, W, H, B)>,
+    dy: &Tensor<bf16, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
     dw: &mut Tensor<f32, { (C, R, R, N) }>,
 ) {
     at_most(W, 1024);
@@ -110,7 +120,7 @@ pub fn convolution_by_w<
     }
     let (shift_of, part) = walk((R * R, P), block.z);
     let (s, r) = (shift_of % R, shift_of / R);
-    let gx = tile(x, (BC, BW, BH, BB), (block.x, _, _, _));
+    let gx = tile(x, (BC, D * BW, D * BH, BB), (block.x, _, _, _));
     let gy = tile(dy, (BN, BW, BH, BB), (block.y, _, _, _));
     let pixels = BW * BH * BB;
     let (sx, sy) = (shared::<bf16>((BC, pixels)), shared::<bf16>((BN, pixels)));
@@ -122,9 +132,42 @@ pub fn convolution_by_w<
         let at = part * each + k;
         let (i, j, b) = (at % columns, at / columns % rows, at / (columns * rows));
         let patch = shift(gx, (0, s - R / 2, r - R / 2, 0, 0, 0, 0))[(_, _, _, _, i, j, b)];
+        let patch = regroup(patch, (BC, D, BW, D, BH, BB))[(_, 0, _, 0, _, _)];
         copy(regroup(patch, (BC, pixels)), sx);
         copy(regroup(gy[(_, _, _, _, i, j, b)], (BN, pixels)), sy);
         gemm(sx, sy, &mut acc);
     }
     copy(acc, tile(dw, (BC, 1, 1, BN), (block.x, s, r, block.y))[(_, 0, 0, _)], how = "atomic_add");
+}
+
+/// A convolution of few channels, such as a network's first: their C·R·R products are the inner mode of one product, and threads gather
+/// them, BC at a time, to shared memory.
+#[kernel(arch = 80, allow(uncoalesced, bank_conflicts))]
+pub fn convolution_of_few<
+    const C: usize = 3,
+    const R: usize = 7,
+    const D: usize = 2,
+    const BW: usize = 16,
+    const BH: usize = 8,
+    const BN: usize = 64,
+>(
+    x: &Tensor<bf16, (C, W, H, B)>,
+    w: &Tensor<bf16, { (C * R * R, N) }>,
+    y: &mut Tensor<bf16, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
+) {
+    let pixels = BW * BH;
+    let depth = ceil_div(C * R * R, 64) * 64;
+    let (row, image) = walk((ceil_div(H, D * BH), B), block.z);
+    let sx = shared::<bf16>((pixels, depth));
+    let sw = shared::<bf16>((BN, depth));
+    copy(permute(tile(w, (depth, BN), (0, block.y)), (1, 0)), sw);
+    map(iota((pixels, depth), 1), sx, |_, at| {
+        let (i, j) = (at.0 % BW + block.x * BW, at.0 / BW + row * BH);
+        let (c, s, r) = (if at.1 < C * R * R { at.1 % C } else { -1 }, at.1 / C % R, at.1 / (C * R));
+        x[(c, D * i + s - R / 2, D * j + r - R / 2, image)]
+    });
+    let mut acc = tiled_mma::<bf16, f32>(warps = (4, 2)).accumulators((pixels, BN), 0.0);
+    gemm(sx, sw, &mut acc);
+    let gy = tile(y, (BN, BW, BH, 1), (block.y, block.x, row, image))[(_, _, _, 0)];
+    copy(acc, permute(regroup(gy, (BN, pixels)), (1, 0)));
 }

@@ -595,12 +595,15 @@ impl Cluster<'_> {
             );
         }
         let wide = map.swizzle > 0 && row > map.swizzle as usize;
-        if !row.is_multiple_of(PIECE) || wide || map.tile.iter().any(|&n| n == 0 || n > 256) {
+        let mut reach =
+            map.tile.iter().zip(&map.steps).map(|(&tile, &step)| (tile.max(1) - 1) * step + tile.min(1));
+        let steps = map.steps[0] != 1 || map.steps.iter().any(|&n| n == 0 || n > 8);
+        if !row.is_multiple_of(PIECE) || wide || steps || reach.any(|n| n == 0 || n > 256) {
             return self.malformed(
                 w,
                 format!(
-                    "the copy engine cannot copy a box of {:?} elements with a swizzle of {} bytes: its rows have {row} bytes",
-                    map.tile, map.swizzle
+                    "the copy engine cannot copy a box of {:?} elements, {:?} apart, with a swizzle of {} bytes: its rows have {row} bytes",
+                    map.tile, map.steps, map.swizzle
                 ),
             );
         }
@@ -625,7 +628,8 @@ impl Cluster<'_> {
         for n in 0..rows {
             let (mut rest, mut global, mut there) = (n, 0i64, true);
             for (mode, &coordinate) in origin.iter().enumerate().skip(1) {
-                let coordinate = coordinate + (rest % map.tile[mode] as usize) as i64;
+                let coordinate =
+                    coordinate + (rest % map.tile[mode] as usize) as i64 * i64::from(map.steps[mode]);
                 rest /= map.tile[mode] as usize;
                 there &= (0..map.extents[mode] as i64).contains(&coordinate);
                 global += coordinate * (map.strides[mode - 1] as i64 / size as i64);

@@ -28,11 +28,7 @@ pub fn all() -> Vec<Shipped> {
         one("fft_rows", "Fourier transforms of rows, f32", fourier::fft_rows().def()),
         one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
         one("heat_2d", "several steps of the heat equation in one launch", steps::heat_2d().def()),
-        one(
-            "convolution",
-            "convolutions by wgmma, channels contiguous, stride 1",
-            convolution::convolution().def(),
-        ),
+        one("convolution", "convolutions by wgmma, channels contiguous", convolution::convolution().def()),
         one(
             "convolution_by_x",
             "gradients of convolutions by their images",
@@ -42,6 +38,11 @@ pub fn all() -> Vec<Shipped> {
             "convolution_by_w",
             "gradients of convolutions by their weights",
             convolution::convolution_by_w().def(),
+        ),
+        one(
+            "convolution_of_few",
+            "convolutions of few channels, gathered by threads",
+            convolution::convolution_of_few().def(),
         ),
     ]
 }

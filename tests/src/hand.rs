@@ -96,7 +96,14 @@ impl Hand {
     pub fn map_of(&mut self, name: &str, tensor: Space, tile: &[u32], modes: &[u8], swizzle: u32) -> Id {
         let Space::Global(tensor) = tensor else { panic!("a map is of a tensor") };
         let (tile, modes) = (tile.to_vec(), modes.to_vec());
-        self.param(Param::TensorMap { name: name.into(), tensor, tile, modes, swizzle })
+        self.param(Param::TensorMap {
+            name: name.into(),
+            tensor,
+            steps: vec![1; tile.len()],
+            tile,
+            modes,
+            swizzle,
+        })
     }
 
     /// An integer parameter.

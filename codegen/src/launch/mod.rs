@@ -242,6 +242,8 @@ pub struct Map {
     pub strides: Vec<u64>,
     /// Extents of the box.
     pub tile: Vec<u32>,
+    /// How far apart its elements are along each mode.
+    pub steps: Vec<u32>,
     /// Bytes of the hardware's swizzle: 0, 32, 64 or 128.
     pub swizzle: u32,
 }
@@ -503,7 +505,7 @@ impl Launch<'_> {
             Param::Int { symbol, wide, .. } => {
                 Passed::Int { value: lookup(*symbol).unwrap_or_default(), wide: *wide }
             }
-            Param::TensorMap { tensor, tile, modes, swizzle, .. } => {
+            Param::TensorMap { tensor, tile, steps, modes, swizzle, .. } => {
                 let Some(Param::Pointer { shape, stride, elem, .. }) = program.params.get(*tensor as usize)
                 else {
                     unreachable!("a tensor map describes a pointer");
@@ -516,6 +518,7 @@ impl Launch<'_> {
                     extents: modes().map(|mode| value(shape[mode]) as u64).collect(),
                     strides: modes().skip(1).map(|mode| value(stride[mode]) as u64 * bytes).collect(),
                     tile: tile.clone(),
+                    steps: steps.clone(),
                     swizzle: *swizzle,
                 })
             }

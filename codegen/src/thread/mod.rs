@@ -123,6 +123,8 @@ pub enum Param {
         tensor: Id,
         /// Extents of the box, innermost first.
         tile: Vec<u32>,
+        /// How far apart the box's elements are along each mode.
+        steps: Vec<u32>,
         /// Modes of the tensor, innermost first.
         modes: Vec<u8>,
         /// Bytes of the hardware's swizzle: 0, 32, 64 or 128.

@@ -12,8 +12,11 @@ use crate::tile::view::leaf::{Leaf, leaves};
 use crate::values::elem::Elem;
 use crate::values::id::Id;
 
-/// Most elements of a box along a mode.
+/// Most elements of a box along a mode, from its first to its last.
 const MOST_BOX: i64 = 256;
+
+/// The largest distance of a box's elements along a mode.
+const MOST_STEP: i64 = 8;
 
 /// Alignment in bytes of the boxes of bulk tensor copies in shared memory.
 pub(crate) const BOX_ALIGN: u32 = 128;
@@ -30,6 +33,8 @@ pub(crate) struct Boxes {
     pub(crate) order: Vec<usize>,
     /// Extents of a box, in that order.
     pub(crate) sizes: Vec<i64>,
+    /// How far apart a box's elements are along each mode, in that order.
+    pub(crate) steps: Vec<i64>,
     /// How many boxes the tile has, in that order.
     pub(crate) counts: Vec<i64>,
     /// Bytes of the hardware swizzle.
@@ -118,10 +123,14 @@ impl Boxes {
             .help(format!("give a mode the stride 1, such as (ld, _1), or {BY_THREADS}")));
         }
         // A mode at one index has no part in the tile.
-        let plain = |all: &[Leaf]| all.len() <= order.len() && all.iter().all(|leaf| leaf.step == 1);
+        let steps = |leaf: &Leaf| {
+            leaf.step == 1 || !stores && leaf.mode != order[0] && (1..=MOST_STEP).contains(&leaf.step)
+        };
+        let plain = |all: &[Leaf]| all.len() <= order.len() && all.iter().all(steps);
         let contiguous = outer.iter().position(|leaf| leaf.mode == order[0]);
         let begins_rows = contiguous.and_then(|leaf| inner.get(leaf)).is_some_and(|leaf| leaf.step == 1);
-        if !plain(&outer) || !plain(&leaves(shared)) || outer.len() != inner.len() || !begins_rows {
+        let whole = leaves(shared).iter().all(|leaf| leaf.step == 1);
+        if !plain(&outer) || !whole || outer.len() != inner.len() || !begins_rows {
             return Err(Problem::new(format!(
                 "a bulk copy moves a tile of `{}` as it is there, and between `{}`, {}, and `{}`, {}, it would be regrouped, or sliced across its rows",
                 source.name,
@@ -137,7 +146,9 @@ impl Boxes {
         let bytes = i64::from(source.elem.bytes());
         begins_with_a_group(program, global, order[0])?;
         let swizzle = swizzle_bytes(&target.layout, source.elem.bytes())?;
-        let extent = |mode: usize| outer.iter().find(|leaf| leaf.mode == mode).map_or(1, |leaf| leaf.extent);
+        let of = |mode: usize| outer.iter().find(|leaf| leaf.mode == mode);
+        let extent = |mode: usize| of(mode).map_or(1, |leaf| leaf.extent);
+        let steps: Vec<i64> = order.iter().map(|&mode| of(mode).map_or(1, |leaf| leaf.step)).collect();
         let first = contiguous.unwrap_or(0);
         let row = target.plain().mode(inner[first].mode)?;
         let widest = match swizzle {
@@ -151,18 +162,19 @@ impl Boxes {
         };
         // Each begins at an aligned address.
         let mut sizes = vec![of_row.min(widest)];
-        for &mode in &order[1..] {
+        for (&mode, step) in order.iter().zip(&steps).skip(1) {
             let (all, each) = (extent(mode), sizes.iter().product::<i64>() * bytes);
             let fits =
                 |size: &i64| all % size == 0 && (*size == all || size * each % i64::from(BOX_ALIGN) == 0);
-            let size = (1..=MOST_BOX.min(all)).rev().find(fits);
+            let most = (MOST_BOX - 1) / step + 1;
+            let size = (1..=most.min(all)).rev().find(fits);
             sizes.push(size.ok_or_else(|| {
                 Problem::new(format!(
-                    "a bulk copy moves {MOST_BOX} rows at most, and the {all} of `{}`, {}, do not divide into equal parts that are a multiple of {BOX_ALIGN} bytes",
+                    "a bulk copy moves {most} rows at most, and the {all} of `{}`, {}, do not divide into equal parts that are a multiple of {BOX_ALIGN} bytes",
                     global.name,
                     global.shape()
                 ))
-                .help(format!("use a tile of {MOST_BOX} rows at most, or {BY_THREADS}"))
+                .help(format!("use a tile of {most} rows at most, or {BY_THREADS}"))
             })?);
         }
         let counts: Vec<i64> =
@@ -201,7 +213,7 @@ impl Boxes {
             }
             step *= size;
         }
-        Ok(Boxes { order, sizes, counts, swizzle })
+        Ok(Boxes { order, sizes, steps, counts, swizzle })
     }
 }
 

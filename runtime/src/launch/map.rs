@@ -20,6 +20,7 @@ const ALIGNMENT: u64 = 16;
 const MOST_EXTENT: u64 = 1 << 32;
 const MOST_STRIDE: u64 = 1 << 40;
 const MOST_BOX: u32 = 256;
+const MOST_STEP: u32 = 8;
 
 const DOING: &str = "describing a tensor for bulk copies";
 
@@ -27,7 +28,8 @@ const DOING: &str = "describing a tensor for bulk copies";
 pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option<Refusal> {
     let say = |message: String| Some(Refusal::of(name, message));
     let modes = map.extents.len();
-    if !(1..=MOST_MODES).contains(&modes) || map.strides.len() + 1 != modes || map.tile.len() != modes {
+    let lists = [map.strides.len() + 1, map.tile.len(), map.steps.len()];
+    if !(1..=MOST_MODES).contains(&modes) || lists != [modes; 3] {
         return say(format!("a tensor of {modes} modes cannot be copied in bulk: 1 to {MOST_MODES} can"));
     }
     if !address.is_multiple_of(ALIGNMENT) {
@@ -48,7 +50,12 @@ pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option
             ));
         }
     }
-    if let Some(tile) = map.tile.iter().find(|tile| !(1..=MOST_BOX).contains(*tile)) {
+    if let Some(step) = map.steps.iter().find(|step| !(1..=MOST_STEP).contains(*step)) {
+        return say(format!(
+            "a bulk copy takes every element, or one of 2 to {MOST_STEP}, and one of {step} is asked for"
+        ));
+    }
+    if let Some(tile) = reach(map).iter().find(|tile| !(1..=MOST_BOX).contains(*tile)) {
         return say(format!(
             "a bulk copy moves boxes of 1 to {MOST_BOX} elements a side, and one of {tile} is asked for"
         ));
@@ -68,6 +75,15 @@ pub(super) fn refusal(name: &str, map: &Map, elem: Elem, address: u64) -> Option
 fn strides(map: &Map) -> Vec<u64> {
     let modes = map.strides.iter().zip(&map.extents[1..]);
     modes.map(|(&stride, &extent)| if extent == 1 { ALIGNMENT } else { stride }).collect()
+}
+
+/// The extents of the box from its first to its last element.
+fn reach(map: &Map) -> Vec<u32> {
+    map.tile
+        .iter()
+        .zip(&map.steps)
+        .map(|(&tile, &step)| tile.saturating_sub(1) * step + tile.min(1))
+        .collect()
 }
 
 fn data_type(elem: Elem) -> Type {
@@ -97,8 +113,7 @@ pub fn encode(name: &str, map: &Map, elem: Elem, address: u64) -> Result<CUtenso
         128 => Swizzle::CU_TENSOR_MAP_SWIZZLE_128B,
         _ => Swizzle::CU_TENSOR_MAP_SWIZZLE_NONE,
     };
-    let strides = strides(map);
-    let steps = [1u32; MOST_MODES];
+    let (strides, reach) = (strides(map), reach(map));
     let mut made = CUtensorMap { opaque: [0; 16] };
     // SAFETY: all arrays have as many items as there are modes, the strides one fewer, and live through the
     // call. The address is stored, not accessed.
@@ -110,8 +125,8 @@ pub fn encode(name: &str, map: &Map, elem: Elem, address: u64) -> Result<CUtenso
             address as *mut std::ffi::c_void,
             map.extents.as_ptr(),
             strides.as_ptr(),
-            map.tile.as_ptr(),
-            steps.as_ptr(),
+            reach.as_ptr(),
+            map.steps.as_ptr(),
             CUtensorMapInterleave_enum::CU_TENSOR_MAP_INTERLEAVE_NONE,
             swizzle,
             CUtensorMapL2promotion_enum::CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
@@ -162,7 +177,14 @@ mod tests {
 
     /// Rows of 64 elements of 2 bytes, 128 bytes apart; boxes of 64 by 32, swizzled.
     fn right() -> Map {
-        Map { arg: 0, extents: vec![64, 100], strides: vec![128], tile: vec![64, 32], swizzle: 128 }
+        Map {
+            arg: 0,
+            extents: vec![64, 100],
+            strides: vec![128],
+            tile: vec![64, 32],
+            steps: vec![1, 1],
+            swizzle: 128,
+        }
     }
 
     #[track_caller]

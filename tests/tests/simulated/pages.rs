@@ -107,55 +107,110 @@ fn steps_of_heat() {
     }
 }
 
-/// Channels, columns, rows, images, channels of the result.
-fn convolved([c, w, h, b, n]: [usize; 5]) {
-    let halves = |count, seed| -> Vec<bf16> {
-        numbers(count, seed).into_iter().map(|x| bf16::from_f32((x * 8.0).trunc() / 8.0)).collect()
-    };
-    let (x, f, dy) = (halves(c * w * h * b, 1), halves(c * 9 * n, 2), halves(n * w * h * b, 3));
-    let (mut y, mut dx, mut df) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; f.len()]);
-    for (at, y) in y.iter_mut().enumerate() {
-        let (o, i, j, image) = (at % n, at / n % w, at / n / w % h, at / n / w / h);
-        for (s, r) in (0..9).map(|at| (at % 3, at / 3)) {
-            let (u, v) = ((i + s).wrapping_sub(1), (j + r).wrapping_sub(1));
-            for q in (0..c).filter(|_| u < w && v < h) {
-                let (of_x, of_f) = (q + c * (u + w * (v + h * image)), q + c * (s + 3 * (r + 3 * o)));
-                let [x, f, dy] = [x[of_x], f[of_f], dy[at]].map(|value| f64::from(value.to_f32()));
-                *y += x * f;
-                dx[of_x] += dy * f;
-                df[of_f] += dy * x;
+/// Numbers that products of few terms leave exact.
+fn eighths(count: usize, seed: u64) -> Vec<bf16> {
+    numbers(count, seed).into_iter().map(|x| bf16::from_f32((x * 8.0).trunc() / 8.0)).collect()
+}
+
+/// A convolution: channels, columns, rows, images, channels of the result; the extent of its weights, and the stride.
+struct Convolved {
+    sizes: [usize; 5],
+    r: usize,
+    d: usize,
+}
+
+impl Convolved {
+    /// Extents of the images, the weights and the results.
+    fn extents(&self) -> [[usize; 4]; 3] {
+        let [c, w, h, b, n] = self.sizes;
+        [[c, w, h, b], [c, self.r, self.r, n], [n, w.div_ceil(self.d), h.div_ceil(self.d), b]]
+    }
+
+    /// Calls for each product of an element of the images with one of the weights: places of these and of the result.
+    fn each(&self, mut product: impl FnMut(usize, usize, usize)) {
+        let ([c, w, h, _, n], [.., [_, columns, rows, b]]) = (self.sizes, self.extents());
+        let (r, d) = (self.r, self.d);
+        for at in 0..n * columns * rows * b {
+            let (o, i, j, image) =
+                (at % n, at / n % columns, at / n / columns % rows, at / n / columns / rows);
+            for (s, t) in (0..r * r).map(|at| (at % r, at / r)) {
+                let (u, v) = ((d * i + s).wrapping_sub(r / 2), (d * j + t).wrapping_sub(r / 2));
+                for q in (0..c).filter(|_| u < w && v < h) {
+                    product(q + c * (u + w * (v + h * image)), q + c * (s + r * (t + r * o)), at);
+                }
             }
         }
     }
-    let of_x = |x| Arg::tensor(x, [c, w, h, b]);
-    let of_y = |y| Arg::tensor(y, [n, w, h, b]);
-    let of_f = || Arg::tensor(&f, [c, 3, 3, n]);
-    let near = |is: f64, wanted: f64, rounding: f64| (is - wanted).abs() <= rounding * wanted.abs().max(1.0);
-    let check = |name, done: &[bf16], wanted: &[f64]| {
-        assert!(
-            done.iter().zip(wanted).all(|(is, wanted)| near(is.to_f32().into(), *wanted, 1.0 / 256.0)),
-            "{name}"
-        );
-    };
-    let out = Arg::output::<bf16>([n, w, h, b]);
-    let done = convolution::convolution().simulate(&[of_x(&x), of_f(), out]).unwrap();
-    check("y", &done.get::<bf16>("y").unwrap(), &y);
-    let out = Arg::output::<bf16>([c, w, h, b]);
-    let done = convolution::convolution_by_x().simulate(&[of_y(&dy), of_f(), out]).unwrap();
-    check("dx", &done.get::<bf16>("dx").unwrap(), &dx);
-    let out = Arg::in_out(&vec![0.0f32; f.len()], [c, 3, 3, n]);
-    let done = convolution::convolution_by_w().simulate(&[of_x(&x), of_y(&dy), out]).unwrap();
-    assert!(done.get::<f32>("dw").unwrap().iter().zip(&df).all(|(is, wanted)| near(
-        (*is).into(),
-        *wanted,
-        1e-5
-    )));
+}
+
+#[track_caller]
+fn near(done: &[f64], wanted: &[f64], rounding: f64) {
+    assert_eq!(done.len(), wanted.len());
+    for (at, (is, wanted)) in done.iter().zip(wanted).enumerate() {
+        assert!((is - wanted).abs() <= rounding * wanted.abs().max(1.0), "{at}: {is}, and it is {wanted}");
+    }
+}
+
+fn doubles(of: &[bf16]) -> Vec<f64> {
+    of.iter().map(|x| x.to_f32().into()).collect()
+}
+
+fn convolved(of: Convolved, forward: impl Simulate, by_x: impl Simulate, by_w: impl Simulate) {
+    let [images, weights, results] = of.extents();
+    let all = |extents: [usize; 4], seed| eighths(extents.iter().product(), seed);
+    let (x, f, dy) = (all(images, 1), all(weights, 2), all(results, 3));
+    let (mut y, mut dx, mut df) = (vec![0.0; dy.len()], vec![0.0; x.len()], vec![0.0; f.len()]);
+    of.each(|at_x, at_f, at_y| {
+        let [x, f, dy] = [x[at_x], f[at_f], dy[at_y]].map(|value| f64::from(value.to_f32()));
+        y[at_y] += x * f;
+        dx[at_x] += dy * f;
+        df[at_f] += dy * x;
+    });
+    let (of_x, of_f, of_y) = (Arg::tensor(&x, images), Arg::tensor(&f, weights), Arg::tensor(&dy, results));
+    let done = forward.simulate(&[of_x.clone(), of_f.clone(), Arg::output::<bf16>(results)]).unwrap();
+    near(&doubles(&done.get::<bf16>("y").unwrap()), &y, 1.0 / 256.0);
+    let done = by_x.simulate(&[of_y.clone(), of_f, Arg::output::<bf16>(images)]).unwrap();
+    near(&doubles(&done.get::<bf16>("dx").unwrap()), &dx, 1.0 / 256.0);
+    let done = by_w.simulate(&[of_x, of_y, Arg::in_out(&vec![0.0f32; f.len()], weights)]).unwrap();
+    let dw: Vec<f64> = done.get::<f32>("dw").unwrap().iter().map(|x| f64::from(*x)).collect();
+    near(&dw, &df, 1e-5);
 }
 
 #[test]
 fn convolutions_and_their_gradients() {
-    convolved([72, 9, 7, 3, 40]);
-    convolved([8, 3, 5, 1, 8]);
+    use self::convolution::{convolution, convolution_by_w, convolution_by_x};
+    let of = |sizes, r, d| Convolved { sizes, r, d };
+    for sizes in [[72, 9, 7, 3, 40], [8, 3, 5, 1, 8]] {
+        convolved(of(sizes, 3, 1), convolution(), convolution_by_x(), convolution_by_w());
+    }
+    for sizes in [[72, 19, 34, 1, 40], [8, 3, 6, 3, 8], [16, 1, 2, 1, 8]] {
+        convolved(of(sizes, 3, 2), convolution!(D = 2), convolution_by_x!(D = 2), convolution_by_w!(D = 2));
+    }
+    let (by_x, by_w) = (convolution_by_x!(R = 5, D = 3), convolution_by_w!(R = 5, D = 3));
+    convolved(of([8, 13, 10, 2, 16], 5, 3), convolution!(R = 5, D = 3), by_x, by_w);
+}
+
+#[test]
+fn convolutions_of_few_channels() {
+    for (sizes, r, d) in [([3, 35, 18, 2, 72], 7, 2), ([3, 5, 4, 1, 8], 7, 2), ([4, 20, 3, 1, 24], 3, 1)] {
+        let of = Convolved { sizes, r, d };
+        let [images, weights, results] = of.extents();
+        let (mut x, f) = (eighths(images.iter().product(), 1), eighths(weights.iter().product(), 2));
+        let last = x.len() - 1;
+        x[last] = bf16::from_f32(f32::INFINITY); // is multiplied where its weight is
+        let mut y = vec![0.0; results.iter().product()];
+        of.each(|at_x, at_f, at_y| y[at_y] += f64::from(x[at_x].to_f32()) * f64::from(f[at_f].to_f32()));
+        let kernel = match r {
+            7 => convolution::convolution_of_few(),
+            _ => convolution::convolution_of_few!(C = 4, R = 3, D = 1),
+        };
+        let of_f = Arg::tensor(&f, [images[0] * r * r, sizes[4]]);
+        let done = kernel.simulate(&[Arg::tensor(&x, images), of_f, Arg::output::<bf16>(results)]).unwrap();
+        for (at, (is, wanted)) in doubles(&done.get::<bf16>("y").unwrap()).iter().zip(&y).enumerate() {
+            let off = (is - wanted).abs() <= wanted.abs().max(1.0) / 256.0;
+            assert!(off || !wanted.is_finite() && !is.is_finite(), "{at}: {is}, and it is {wanted}");
+        }
+    }
 }
 
 /// An element of registers that `let` names keeps its value when the tile changes; a slice that is changed by its name is a part

@@ -81,7 +81,7 @@ variants! {
         "pointer" Pointer { name, elem, write, shape, stride },
         "int" Int { name, symbol, wide = false },
         "scalar" Scalar { name, elem },
-        "tensor_map" TensorMap { name, tensor, tile, modes, swizzle },
+        "tensor_map" TensorMap { name, tensor, tile, steps, modes, swizzle },
     }
     Bar {
         "block" Block, "named" Named { id, threads }, "cluster" Cluster, "cluster_start" ClusterStart,

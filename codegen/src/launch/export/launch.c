@@ -137,13 +137,12 @@ static int tw_load(const tw_variant *variant, tilewright_context *context, tilew
 /* Encodes a tensor map at an address, unless it is encoded for that. */
 static int tw_encode(tilewright_map *map, uint64_t address, tw_text *error) {
     static const int types[] = {8, 7, 6, 9, 4, 2, 0, 0, 11, 0, 0};
-    static const uint32_t steps[5] = {1, 1, 1, 1, 1};
     int swizzle = map->swizzle == 32 ? 1 : map->swizzle == 64 ? 2 : map->swizzle == 128 ? 3 : 0;
     int status;
     if (map->address == address) return 0;
     status = tw_failed(error, "describing a tensor for bulk copies",
                        cuTensorMapEncodeTiled(map->encoded, types[map->type], map->modes, (void *)(uintptr_t)address, map->extents,
-                                              map->strides, map->box, steps, 0, swizzle, 2, 0));
+                                              map->strides, map->box, map->steps, 0, swizzle, 2, 0));
     map->address = status ? 0 : address;
     return status;
 }
@@ -164,6 +163,7 @@ static int tw_describe(const tw_map *of, const tw_bound *sizes, tilewright_map *
         (void)tw_value(of->extents[mode], sizes, &extent);
         map->extents[mode] = (uint64_t)extent;
         map->box[mode] = of->box[mode];
+        map->steps[mode] = of->steps[mode];
         if (extent < 1 || extent > (int64_t)1 << 32)
             return TW_REFUSE(error, "argument `%s`: its extent %d is %" PRId64 ", and bulk copies take 1 to 4294967296", of->name,
                              mode, extent);

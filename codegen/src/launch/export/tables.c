@@ -151,7 +151,7 @@ typedef struct {
     int modes;
     const tw_size *extents;
     const tw_size *strides;
-    const uint32_t *box;
+    const uint32_t *box, *steps;
     uint32_t swizzle;
     const char *name;
 } tw_map;

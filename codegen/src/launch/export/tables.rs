@@ -365,7 +365,7 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                         known(rules, tilewright_layout::Value::Sym { times: 1, of: *symbol, over: 1 });
                     format!("{{TW_INT, 0, {value}, 0}}")
                 }
-                Param::TensorMap { tensor, tile, modes, swizzle, .. } => {
+                Param::TensorMap { tensor, tile, steps, modes, swizzle, .. } => {
                     let Some(Param::Pointer { name, elem, shape, stride, .. }) =
                         program.params.get(*tensor as usize)
                     else {
@@ -377,9 +377,12 @@ impl<'i, E: From<Refusal>> Tables<'i, E> {
                     let (extents, strides) = (of(shape), of(stride));
                     let extents = self.array("tw_size", &extents);
                     let strides = self.array("tw_size", &strides);
-                    let tile = self.numbers("uint32_t", tile);
+                    let reach: Vec<u32> =
+                        tile.iter().zip(steps).map(|(&tile, &step)| (tile - 1) * step + 1).collect();
+                    let tile = self.numbers("uint32_t", &reach);
+                    let steps = self.numbers("uint32_t", steps);
                     let map = format!(
-                        "{{{}, {}, {}, {extents}, {strides}, {tile}, {swizzle}, {}}}",
+                        "{{{}, {}, {}, {extents}, {strides}, {tile}, {steps}, {swizzle}, {}}}",
                         constant(*elem),
                         elem.bytes(),
                         modes.len(),

@@ -78,7 +78,7 @@ typedef struct tilewright_map {
     uint64_t encoded[16];
     uint64_t address; /* for which it is encoded, or 0 */
     uint64_t extents[5], strides[5];
-    uint32_t box[5], modes, swizzle;
+    uint32_t box[5], steps[5], modes, swizzle;
     int type;
 } tilewright_map;
 

@@ -104,6 +104,7 @@ impl Lower<'_> {
             name: format!("{}_map", source.name),
             tensor,
             tile: boxes.sizes.iter().map(|&n| n as u32).collect(),
+            steps: boxes.steps.iter().map(|&n| n as u32).collect(),
             modes: boxes.order.iter().map(|&mode| mode as u8).collect(),
             swizzle: boxes.swizzle,
         };
