@@ -188,7 +188,7 @@ pub mod __private {
     pub use tilewright_codegen::kernel_def::{Handle, KernelDef, KernelErrors, ParamDef};
     pub use tilewright_codegen::kernel_value::{Broken, Kernel, Makes, MatmulKernel, Number, Specialized};
     pub use tilewright_codegen::{Definition, Elem};
-    pub use tilewright_macros::{__specialize, __with_device};
+    pub use tilewright_macros::{__Items, __specialize, __with_device};
     #[cfg(feature = "cuda")]
     pub use tilewright_runtime::{
         Argument, Launch, LaunchError, Launched, ReadTensor, Stream, TensorMut, TensorRef, WriteTensor,

@@ -606,7 +606,8 @@ pub(crate) fn layout_macro(mac: &syn::Macro, text: &mut Text) -> Option<(Place, 
         );
         return None;
     }
-    let LayoutTokens { shape, stride } = mac.parse_body().map_err(|error| text.unreadable(&error)).ok()?;
+    let LayoutTokens { shape, stride } =
+        mac.parse_body().map_err(|error| text.unreadable(&error, mac.tokens.clone())).ok()?;
     let shape = boxed(&shape, text);
     let stride = stride.map(|stride| boxed(&stride, text));
     Some((place, ExprKind::Layout { shape, stride }))

@@ -6,7 +6,7 @@ use crate::device::{self, Fetched};
 use crate::guard;
 use crate::text::{Place, Text};
 use crate::{carry, generate, launch, levels, names, shadow, signature, specialize, stmt};
-use proc_macro2::{Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
 use syn::parse::{ParseStream, Parser};
 use syn::{Attribute as SynAttribute, Ident, ItemFn, Visibility};
@@ -60,18 +60,37 @@ pub(crate) fn expand_with(
         }
     }
     let name = head.name.to_string();
-    let mut said = Said::of(&text.problems, Made::Kernel(&name), &text);
-    let items = match &outcome {
-        Some((made, definition)) => {
-            said = Said::of(&made.diagnostics, Made::Kernel(&name), &text);
-            let made = made.kernel.as_ref().filter(|_| said.errors.is_empty());
-            head.items(made.map(|kernel| (kernel, definition)), &text.lines())
-        }
-        None => head.items(None, &text.lines()),
+    let said = match &outcome {
+        Some((made, _)) => Said::of(&made.diagnostics, Made::Kernel(&name), &text),
+        None => Said::of(&text.problems, Made::Kernel(&name), &text),
     };
+    let made = outcome.as_ref().filter(|_| said.errors.is_empty());
+    let made = made.and_then(|(made, definition)| Some((made.kernel.as_ref()?, definition)));
     let used = guard::check(item.clone()).is_ok().then(|| names::used(&item));
     let (said, tracked) = (said.items(), levels::tracked());
-    quote!(#said #items #used #shadow #tracked)
+    let items = head.items(made, &text.lines(), &quote!(#said #tracked));
+    let names = format_ident!("__tilewright_names_of_{}", head.name, span = Span::call_site());
+    quote! {
+        #items
+
+        #[doc(hidden)]
+        #[allow(non_upper_case_globals, dead_code, unexpected_cfgs)]
+        const #names: () = { #used #shadow };
+    }
+}
+
+/// The tokens in the attribute `#[__items { … }]` of a type.
+pub(crate) fn carried(of: TokenStream) -> TokenStream {
+    let within = |tokens: TokenStream, delimiter| {
+        tokens.into_iter().filter_map(move |token| match token {
+            TokenTree::Group(group) if group.delimiter() == delimiter => Some(group.stream()),
+            _ => None,
+        })
+    };
+    let attribute = within(of, Delimiter::Bracket).find(|tokens| {
+        matches!(tokens.clone().into_iter().next(), Some(TokenTree::Ident(name)) if name == "__items")
+    });
+    attribute.and_then(|tokens| within(tokens, Delimiter::Brace).next()).unwrap_or_default()
 }
 
 /// The kernel, as far as it can be parsed; errors are recorded in the text.
@@ -152,8 +171,14 @@ pub(crate) const MOST_DEVICES: usize = 64;
 pub(crate) const MOST_TYPES: usize = 4;
 
 impl Head {
-    /// The items. After an error they are emitted too, with empty bodies: one mistake is one error.
-    fn items(&self, made: Option<(&Generated, &Definition)>, places: &Places) -> TokenStream {
+    /// A type, which derives the other items. An `impl` cannot contain items: there the type is the one error, as the others
+    /// are never made. After an error all are emitted too, with empty bodies: one mistake is one error.
+    fn items(
+        &self,
+        made: Option<(&Generated, &Definition)>,
+        places: &Places,
+        said: &TokenStream,
+    ) -> TokenStream {
         let Head { attrs, vis, name, types, .. } = self;
         let text = name.to_string();
         let generics: Vec<_> = types.iter().map(|ty| Ident::new(&ty.name.text, Span::call_site())).collect();
@@ -170,14 +195,8 @@ impl Head {
         let methods = self.methods(&list);
         let launch = self.takes.as_ref().map(|(is_unsafe, params)| launch::method(*is_unsafe, params, types));
         let specialize = self.macro_items(made.map(|(_, definition)| definition), places);
-        quote! {
-            #(#docs)*
-            #[allow(non_camel_case_types, missing_docs, dead_code)]
-            #[derive(Clone, Debug)]
-            #vis struct #name #declared {
-                handle: ::tilewright::__private::Handle,
-                elements: ::core::marker::PhantomData<fn() -> (#(#generics,)*)>,
-            }
+        let others = quote! {
+            #said
 
             #(#attrs)*
             #[must_use]
@@ -208,6 +227,16 @@ impl Head {
             }
 
             #specialize
+        };
+        quote! {
+            #(#docs)*
+            #[allow(non_camel_case_types, missing_docs, dead_code)]
+            #[derive(Clone, Debug, ::tilewright::__private::__Items)]
+            #[__items { #others }]
+            #vis struct #name #declared {
+                handle: ::tilewright::__private::Handle,
+                elements: ::core::marker::PhantomData<fn() -> (#(#generics,)*)>,
+            }
         }
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn keys(tokens: TokenStream, text: &mut Text) -> Vec<Arg> {
     for pair in pairs {
         match pair {
             Ok((name, value)) => args.push(arg(&name, &value, text)),
-            Err(error) => text.unreadable(&error),
+            Err(error) => text.unreadable(&error, TokenStream::new()),
         }
     }
     args

@@ -49,6 +49,13 @@ pub fn kernel(attr: TokenStream, item: TokenStream) -> TokenStream {
     function::expand(attr.into(), item.into(), lints().as_deref()).into()
 }
 
+/// The items of a kernel beside its type, which carries them.
+#[doc(hidden)]
+#[proc_macro_derive(__Items, attributes(__items))]
+pub fn __items(tokens: TokenStream) -> TokenStream {
+    function::carried(tokens.into()).into()
+}
+
 /// See `tilewright::device`.
 #[proc_macro_attribute]
 pub fn device(attr: TokenStream, item: TokenStream) -> TokenStream {

@@ -1,10 +1,11 @@
 //! Positions in the author's text: the table from span numbers back to tokens, and the errors so far.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::spanned::Spanned;
 use tilewright_codegen::ast;
 use tilewright_codegen::diagnostic::Diagnostic;
+use tilewright_codegen::evaluate::elsewhere;
 use tilewright_codegen::kernel_def::Places;
 use tilewright_codegen::limits::DEEPEST;
 
@@ -94,18 +95,30 @@ impl Text {
         self.problems.push(Diagnostic::error(span, what).help(instead));
     }
 
-    /// Records a message of the parser: already written for the author, without a remedy.
-    pub(crate) fn unreadable(&mut self, error: &syn::Error) {
+    /// Records a message of the parser, which is already written for the author, with a remedy where the tokens show one.
+    pub(crate) fn unreadable(&mut self, error: &syn::Error, tokens: TokenStream) {
         for one in error {
             let span = self.span(one.span());
             let said = one.to_string();
+            let (word, in_index) = token_at(tokens.clone(), one.span(), false).unwrap_or_default();
+            let remedy = word
+                .as_deref()
+                .filter(|word| syn::parse_str::<syn::Ident>(word).is_err())
+                .and_then(elsewhere);
             // The parser lists all that a type can begin with.
-            self.problems.push(match &*said {
-                said if said.starts_with("expected one of: `for`, parentheses, ") => {
+            self.problems.push(match (&*said, remedy) {
+                (said, _) if said.starts_with("expected one of: `for`, parentheses, ") => {
                     Diagnostic::error(span, "a type cannot begin like this").help(EXTENTS)
                 }
-                "unexpected token, expected `]`" => Diagnostic::error(span, "an index ends here").help(INDEX),
-                said => Diagnostic::error(span, said),
+                ("unexpected token, expected `]`", _) => {
+                    Diagnostic::error(span, "an index ends here").help(INDEX)
+                }
+                (_, Some(instead)) => {
+                    let word = word.unwrap_or_default();
+                    Diagnostic::error(span, format!("`{word}` is a word of Rust")).help(instead)
+                }
+                _ if in_index => Diagnostic::error(span, "this is not an index").help(INDEX),
+                (said, _) => Diagnostic::error(span, said),
             });
         }
     }
@@ -137,6 +150,31 @@ impl Text {
         parser: impl syn::parse::Parser<Output = T>,
         tokens: TokenStream,
     ) -> Option<T> {
-        parser.parse2(tokens).map_err(|error| self.unreadable(&error)).ok()
+        parser.parse2(tokens.clone()).map_err(|error| self.unreadable(&error, tokens)).ok()
     }
+}
+
+/// The token at a position, if it is a word, and whether it is in an index.
+fn token_at(tokens: TokenStream, at: Span, in_index: bool) -> Option<(Option<String>, bool)> {
+    let mut can_be_indexed = false;
+    for token in tokens {
+        let (found, operand) = match &token {
+            TokenTree::Group(group) => {
+                let inside = match group.delimiter() {
+                    Delimiter::Bracket => can_be_indexed,
+                    Delimiter::Parenthesis => in_index,
+                    _ => false,
+                };
+                (token_at(group.stream(), at, inside), group.delimiter() == Delimiter::Parenthesis)
+            }
+            one if one.span().start() != at.start() => (None, matches!(one, TokenTree::Ident(_))),
+            TokenTree::Ident(word) => (Some((Some(word.to_string()), in_index)), true),
+            _ => (Some((None, in_index)), false),
+        };
+        if found.is_some() {
+            return found;
+        }
+        can_be_indexed = operand;
+    }
+    None
 }

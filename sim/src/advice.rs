@@ -129,7 +129,7 @@ impl Cluster<'_> {
             (_, true, _) => BARRIER.into(),
             _ if earlier.access == clash.me.access && earlier_writes => TWICE.into(),
             (_, _, true) => "put a barrier between the two, or assign every element to one thread".into(),
-            (_, _, false) => "blocks do not wait for each other: assign every element to one of them".into(),
+            (_, _, false) => "blocks do not wait for each other: assign every element to one of them, or let one signal(flags[(i)]) and the other wait(flags[(i)], 1)".into(),
         };
         self.ctx.fault(
             FaultKind::Race,

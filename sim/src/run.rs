@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::definition::{Generated, Param as Named, Variant};
-use tilewright_codegen::launch::{Given, Passed, Plan, Refusal, plan, plan_of};
+use tilewright_codegen::launch::{Given, Passed, Plan, plan, plan_of};
 use tilewright_codegen::thread::{Bar, Kernel, Param, Space};
 
 use crate::arg::Arg;
@@ -168,12 +168,6 @@ fn execute(
     args: &[Arg],
     options: &Options,
 ) -> Result<Outcome, Error> {
-    if plan.is_empty() {
-        let [x, y, z] = plan.grid;
-        return Err(Refusal::new(format!("there is nothing to run: the grid has {x} x {y} x {z} blocks"))
-            .help("give tensors that have elements")
-            .into());
-    }
     let begun = Instant::now();
     let buffers = buffers(program, &plan, args);
     let sizes = Sizes {

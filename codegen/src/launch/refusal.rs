@@ -51,16 +51,47 @@ impl Refusal {
         Refusal::new(format!("the grid's size `{}` does not follow from the arguments", texts.join("*")))
     }
 
+    /// Why no variant can run: each reason once, with its variants, then each remedy once.
     pub(super) fn none_fits(why: &[String]) -> Refusal {
-        match why {
-            [why] => Refusal::new(why.clone()),
-            _ => {
-                let lines: Vec<String> =
-                    why.iter().enumerate().map(|(n, why)| format!("\n  variant {}: {why}", n + 1)).collect();
-                Refusal::new(format!("no variant of the kernel can run here{}", lines.concat()))
+        let mut reasons: Vec<(&str, Vec<usize>)> = Vec::new();
+        let mut remedies: Vec<&str> = Vec::new();
+        for (at, why) in why.iter().enumerate() {
+            let (reason, remedy) =
+                why.split_once(HELP).map_or((&**why, None), |(why, help)| (why, Some(help)));
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, variants)) => variants.push(at + 1),
+                None => reasons.push((reason, vec![at + 1])),
             }
+            remedies.extend(remedy.filter(|remedy| !remedies.contains(remedy)));
+        }
+        let message = match &reasons[..] {
+            [(reason, _)] => (*reason).to_owned(),
+            all => {
+                let line = |(why, variants): &(&str, Vec<usize>)| format!("\n  {}: {why}", listed(variants));
+                format!("no variant of the kernel can run here{}", all.iter().map(line).collect::<String>())
+            }
+        };
+        match remedies.is_empty() {
+            true => Refusal::new(message),
+            false => Refusal::new(message).help(remedies.join(HELP)),
         }
     }
+}
+
+/// Where a reason ends and its remedy begins.
+const HELP: &str = "\nhelp: ";
+
+/// `variant 3`; `variants 1 to 4, 7`
+fn listed(variants: &[usize]) -> String {
+    if let [one] = variants {
+        return format!("variant {one}");
+    }
+    let runs = variants.chunk_by(|before, next| before + 1 == *next);
+    let runs = runs.map(|run| match run {
+        [first, .., last] => format!("{first} to {last}"),
+        one => one[0].to_string(),
+    });
+    format!("variants {}", runs.collect::<Vec<_>>().join(", "))
 }
 
 impl fmt::Display for Refusal {

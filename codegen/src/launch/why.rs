@@ -76,10 +76,10 @@ fn unmet(program: &Kernel, fact: &Fact, Broken(value): Broken) -> String {
         }
         (Fact::Divides(need), None) => format!("{} is not known", need.of),
         (Fact::AtMost { of, limit }, Some(value)) => format!(
-            "`{of}` is {value}, and the kernel is made for at most {limit}\nhelp: choose larger tiles, so that they hold all of it"
+            "`{of}` is {value}, and the kernel is made for at most {limit}\nhelp: at_most or assert in the kernel bounds it: choose larger constants there, or smaller tensors"
         ),
         (Fact::AtLeast { of, limit }, Some(value)) => format!(
-            "`{of}` is {value}, and the kernel is made for at least {limit}\nhelp: choose a smaller bound: more accesses are checked then"
+            "`{of}` is {value}, and the kernel is made for at least {limit}\nhelp: at_least or assert in the kernel bounds it: choose a smaller bound there, or larger tensors"
         ),
         (Fact::AtMost { of, .. } | Fact::AtLeast { of, .. }, None) => format!("`{of}` is not known"),
         (Fact::Aligned { param, bytes }, over) => {

@@ -384,6 +384,21 @@ fn requirements_of_the_author() {
     same(&demanding().def().generate().expect("a kernel"), count(2000, 20_000));
 }
 
+/// Alternatives for rows of limited lengths, none for the longest.
+#[kernel(choose((PART, ROWS) in [(2048, 1), (256, 4), (256, 8), (32, 8)]))]
+pub fn limited<const PART: usize, const ROWS: usize>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    y: &mut Tensor<f32, M>,
+) {
+    assert(N <= PART);
+    copy(sum(tile(x, (ROWS, PART), (block.x, 0)), 1), tile(y, ROWS, block.x).along(0));
+}
+
+#[test]
+fn alternatives_with_limits() {
+    same(&limited().def().generate().expect("a kernel"), count(300, 5000));
+}
+
 #[test]
 fn alternatives_by_their_estimates() {
     same(&shipped("linear_hopper"), count(300, 5000));

@@ -32,6 +32,7 @@ mod sums;
 mod systems;
 mod tiles;
 mod training;
+mod tuples;
 mod week;
 mod weights;
 mod windows;

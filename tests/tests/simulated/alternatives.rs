@@ -121,6 +121,23 @@ fn an_assertion_of_one_alternative_does_not_concern_others() {
     assert!(refused.contains("32 does not divide N, which is 33"), "{refused}");
 }
 
+/// Sums of rows that one tile has, in tiles of several lengths.
+#[kernel(choose((PART, ROWS) in [(1024, 1), (256, 4), (256, 8), (64, 8)]))]
+fn short_sums<const PART: usize, const ROWS: usize>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    y: &mut Tensor<f32, M>,
+) {
+    assert(N <= PART);
+    copy(sum(tile(x, (ROWS, PART), (block.x, 0)), 1), tile(y, ROWS, block.x).along(0));
+}
+
+#[test]
+fn a_refusal_has_each_reason_and_each_remedy_once() {
+    let kernel = short_sums().def().generate().unwrap();
+    let refused = planned(&kernel, &[&[64, 2000], &[64]]).unwrap_err().to_string();
+    insta::assert_snapshot!("refused_by_each_alternative", refused);
+}
+
 #[test]
 fn every_alternative_computes_the_same() {
     let (m, n, k) = (70, 40, 136);

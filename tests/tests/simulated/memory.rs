@@ -439,6 +439,6 @@ fn longer_rows_are_refused() {
     let said = run(&softmax, &args, &Options::default()).map(|_| ()).unwrap_err().to_string();
     assert_eq!(
         said,
-        "`N` is 8193, and the kernel is made for at most 8192\nhelp: choose larger tiles, so that they hold all of it"
+        "`N` is 8193, and the kernel is made for at most 8192\nhelp: at_most or assert in the kernel bounds it: choose larger constants there, or smaller tensors"
     );
 }

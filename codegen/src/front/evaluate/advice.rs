@@ -94,7 +94,7 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["square"], "write x * x"),
     (&["exp_m1", "expm1", "ln_1p", "log1p"], "write exp(x) - 1.0, or log(1.0 + x)"),
     (&["ln", "logf"], "write log(x)"),
-    (&["__expf", "exp_approx", "fast_exp2"], "write fast_exp(x); exp2(x) is one instruction"),
+    (&["__expf", "exp_approx", "exp_fast", "fast_exp2"], "write fast_exp(x); exp2(x) is one instruction"),
     (&["__logf", "__log2f", "__log10f"], "write fast_log(x), or fast_log2(x)"),
     (
         &["__sinf", "__cosf", "__tanf", "__sincosf", "sincos", "sincosf"],
@@ -167,8 +167,8 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
         "accesses of a block are ordered by sync_threads(), and statements on whole tiles by themselves; what a block has written is released by signal(flag) and acquired by wait(flag, 1), or by an atomic update whose value has a name, let before = copy(1, count[(0)], how = \"atomic_add\")",
     ),
     (
-        &["atomicCAS", "atomic_cas"],
-        "there is no compare and swap: write copy(x, y, how = \"atomic_max\"), \"atomic_exchange\" or their like",
+        &["atomicCAS", "atomic_cas", "compare_exchange", "atomic_compare_and_swap"],
+        "write let before = copy(new, y[(i)], how = \"atomic_compare_exchange\", expected = old); scatter takes `expected` too",
     ),
     (&["fmaxf", "fmax", "maxf"], "write max(a, b)"),
     (&["fminf", "fmin", "minf"], "write min(a, b)"),
@@ -182,6 +182,10 @@ const ELSEWHERE: &[(&[&str], &str)] = &[
     (&["make_tensor"], "write shared::<f32>(layout!((32, 8))), or registers::<f32>((8, 8), 0.0)"),
     (&["barrier", "debug_barrier", "__syncthreads", "syncthreads"], "write sync_threads()"),
     (&["swap"], "write (a, b) = (b, a)"),
+    (
+        &["sort", "argsort", "sorted", "topk", "top_k"],
+        "write a bitonic network of warp_shuffle, or maxima one by one: reduce((x, iota(256)), (f32::NEG_INFINITY, 0), |(a, i), (b, j)| if b > a { (b, j) } else { (a, i) })",
+    ),
     (
         &["clone", "cloned", "copied", "to_owned"],
         "leave it out: `let u = t` of registers is a copy, of memory another name; copy(t, u) copies elements",

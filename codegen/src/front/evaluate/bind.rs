@@ -91,6 +91,7 @@ fn names(pattern: &Pattern) -> Vec<String> {
     match pattern {
         Pattern::Tuple(_, patterns) => patterns.iter().flat_map(names).collect(),
         Pattern::Name(name) if limits::is_name(&name.text) => vec![name.text.clone()],
-        Pattern::Name(_) | Pattern::Hole(_) => vec!["fragment".to_owned()],
+        Pattern::Name(_) => vec!["fragment".to_owned()],
+        Pattern::Hole(_) => vec!["_unused".to_owned()],
     }
 }

@@ -2,9 +2,10 @@
 
 use super::args::Args;
 use super::value::Value;
-use super::{Evaluator, instruction, integer};
+use super::{Evaluator, advice, instruction, integer};
 use crate::source::ast::Span;
 use crate::source::problem::Problem;
+use crate::source::spelling::did_you_mean;
 use crate::thread::atoms;
 use crate::thread::{Change, MemoryOrder};
 use crate::tile::view::View;
@@ -77,7 +78,7 @@ impl Evaluator {
                 ("fill", value) if value.literal().is_some() => fill = value.literal().zip(Some(*span)),
                 (name, other) => {
                     let problem = Problem::new(format!("`{name}` cannot be {}", other.kind()));
-                    return Ok(self.complain(*span, problem.help(usage(name))));
+                    return Ok(self.complain(*span, problem.help(usage(name, value))));
                 }
             }
         }
@@ -201,12 +202,18 @@ pub(super) fn memory_order(value: &Value, span: Span) -> Result<(MemoryOrder, Sp
 }
 
 /// What an argument of a copy can be.
-fn usage(name: &str) -> String {
+fn usage(name: &str, given: &Value) -> String {
     if name != "how" {
         return "write fill = 0.0, or clamp = true".into();
     }
     let mut all = vec!["plain".to_owned(), "staged".to_owned()];
     all.extend(Change::ALL.iter().map(|(name, _)| format!("atomic_{name}")));
+    if let Value::Text(text) = given {
+        let near = did_you_mean(text, all.iter().map(String::as_str));
+        if let Some(instead) = advice::elsewhere(text).or(near) {
+            return instead;
+        }
+    }
     let all: Vec<String> = all.iter().map(|name| format!("\"{name}\"")).collect();
     format!("`how` is one of {}, or the name of an instruction that copies", all.join(", "))
 }

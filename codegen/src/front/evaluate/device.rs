@@ -4,7 +4,7 @@
 use super::Evaluator;
 use super::changed::Changes;
 use super::value::Value;
-use crate::source::ast::{Arg, Device, DeviceType, Expr, ExprKind, Name, Span};
+use crate::source::ast::{Arg, Device, DeviceType, Expr, ExprKind, Name, Span, StmtKind};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, count};
 use crate::tile;
@@ -85,7 +85,8 @@ impl Evaluator {
         }
         // With tiles a function of numbers is called for each of their elements.
         let of_numbers = device.is_of_numbers();
-        let tiles = if of_numbers { self.joined(&values.iter().collect::<Vec<_>>()) } else { None };
+        let of_elements = of_numbers || device.is_of_elements();
+        let tiles = if of_elements { self.joined(&values.iter().collect::<Vec<_>>()) } else { None };
         let ins = tiles.map(|(ins, numbers)| {
             values = numbers.into_iter().map(Value::Number).collect();
             ins
@@ -104,7 +105,7 @@ impl Evaluator {
         let devices = std::mem::replace(&mut self.devices, device.devices.clone());
         let called = self.called_at;
         self.called_at = called.or(Some(span));
-        let in_closure = std::mem::replace(&mut self.in_closure, of_numbers);
+        let in_closure = std::mem::replace(&mut self.in_closure, of_numbers || ins.is_some());
         let changes = Changes::of(&device.body, Some(&device.value), &device.devices);
         let changes = std::mem::replace(&mut self.changes, changes);
         let around = std::mem::take(&mut self.around);
@@ -278,6 +279,16 @@ impl Device {
     fn is_of_numbers(&self) -> bool {
         let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
         is_number(&self.result) && self.params.iter().all(|param| is_number(&param.ty))
+    }
+
+    /// Is it a function of numbers with several values for each element?
+    fn is_of_elements(&self) -> bool {
+        let is_number = |ty: &DeviceType| matches!(ty, DeviceType::Number(_));
+        let numbers =
+            matches!(&self.result, DeviceType::Tuple(all) if !all.is_empty() && all.iter().all(is_number));
+        numbers
+            && self.params.iter().all(|param| is_number(&param.ty))
+            && self.body.iter().all(|stmt| matches!(stmt.kind, StmtKind::Let { .. }))
     }
 }
 

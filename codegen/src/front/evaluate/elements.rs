@@ -20,6 +20,8 @@ pub(super) const MOST_INPUTS: usize = 64;
 /// The operands of `map`.
 pub(super) struct Mapped<'a> {
     pub(super) ins: Vec<View>,
+    /// The parameters of the closure: elements of the operands, in the tuples in which they were given.
+    elements: Vec<Value>,
     /// Result tensors, one for each value of the closure; fresh fragments without.
     pub(super) to: Option<Vec<View>>,
     pub(super) closure: &'a Closure,
@@ -306,20 +308,19 @@ impl Evaluator {
 
     /// The value of the closure, whose further inputs join the others.
     pub(super) fn of_elements(&mut self, mapped: &mut Mapped<'_>) -> Result<Value, Problem> {
-        let elems: Vec<Elem> = mapped.ins.iter().map(|view| self.builder.elem(view)).collect();
         let writes = mapped.to.is_some();
         self.captured = Some(Captured { ins: mapped.ins.clone(), writes, ..Captured::default() });
-        let value = match mapped.at_elements {
-            None => self.applied(mapped.closure, &elems),
-            Some(rank) => {
-                let element =
-                    |(n, elem): (usize, &Elem)| Value::Number(Scalar::new(tile::Expr::In(n as u8), *elem));
-                let at = |mode: usize| Value::Number(Scalar::new(tile::Expr::At(mode as u8), Elem::I32));
-                let mut values: Vec<Value> = elems.iter().enumerate().map(element).collect();
-                values.push(Value::Tuple((0..rank).map(at).collect()));
-                self.applied_to(mapped.closure, values)
-            }
-        };
+        let mut elements =
+            mapped.ins.iter().enumerate().map(|(n, view)| {
+                Value::Number(Scalar::new(tile::Expr::In(n as u8), self.builder.elem(view)))
+            });
+        let mut values: Vec<Value> =
+            mapped.elements.iter().map(|given| shaped_as(given, &mut elements)).collect();
+        if let Some(rank) = mapped.at_elements {
+            let at = |mode: usize| Value::Number(Scalar::new(tile::Expr::At(mode as u8), Elem::I32));
+            values.push(Value::Tuple((0..rank).map(at).collect()));
+        }
+        let value = self.applied_to(mapped.closure, values);
         let rank = mapped.ins.iter().chain(mapped.to.iter().flatten()).map(View::rank).max().unwrap_or(1);
         mapped.ins = self.captured.take().unwrap_or_default().inputs(rank)?;
         Ok(value)
@@ -411,36 +412,31 @@ pub(super) fn mapped(args: &Args) -> Result<Mapped<'_>, Problem> {
     let usage = || {
         Problem::new(format!("`{}` takes one or several tensors and a closure", args.name)).help(args.usage())
     };
-    let (ins, to, closure, at) = match &args.values[..] {
-        [(ins, _), (Value::Closure(closure), _)] => (views(ins), None, closure, 1),
-        [(ins, _), (to, _), (Value::Closure(closure), _)] => {
-            (views(ins), Some(views(to).ok_or_else(|| usage().arg(1))?), closure, 2)
+    let (given, to, closure, at) = match &args.values[..] {
+        [(given, _), (Value::Closure(closure), _)] => (given, None, closure, 1),
+        [(given, _), (to, _), (Value::Closure(closure), _)] => {
+            (given, Some(views(to).ok_or_else(|| usage().arg(1))?), closure, 2)
         }
         _ => return Err(usage()),
     };
-    let nested = |value: &Value| match value {
-        Value::Tuple(items) => items.iter().any(|item| matches!(item, Value::Tuple(_))),
-        _ => false,
+    let elements = match given {
+        Value::Tuple(items) => items.clone(),
+        one => vec![one.clone()],
     };
-    let usage = || match args.values.first() {
-        Some((value, _)) if nested(value) => {
-            Problem::new(format!("`{}` takes tensors, and this holds a tuple of them", args.name))
-                .help(format!("write its entries: {}((state.0, state.1, x), |a, b, x| …)", args.name))
-        }
-        _ => usage(),
-    };
+    let ins = views(&Value::Tuple(leaves(given)));
     let ins = ins.filter(|ins| !ins.is_empty()).ok_or_else(|| usage().arg(0))?;
-    let at_elements = (closure.params.len() == ins.len() + 1).then(|| ins[0].rank());
-    if closure.params.len() != ins.len() && at_elements.is_none() {
-        let names = ["x", "y", "z", "u", "v", "w"].get(..ins.len()).map(|names| names.join(", "));
-        let (takes, given) = (count(closure.params.len(), "number"), count(ins.len(), "tensor"));
+    let at_elements = (closure.params.len() == elements.len() + 1).then(|| ins[0].rank());
+    if closure.params.len() != elements.len() && at_elements.is_none() {
+        let names = ["x", "y", "z", "u", "v", "w"].get(..elements.len()).map(|names| names.join(", "));
+        let what = if ins.len() == elements.len() { "tensor" } else { "value" };
+        let (takes, given) = (count(closure.params.len(), "number"), count(elements.len(), what));
         let problem = format!("the closure takes {takes}, and `{}` is given {given}", args.name);
         let help = names.map_or("write one parameter for each".into(), |names| {
             format!("write |{names}| …, or |{names}, at| … with the coordinates of elements, at.0 and on")
         });
         return Err(Problem::new(problem).help(help).arg(at));
     }
-    Ok(Mapped { ins, to, closure, at, at_elements })
+    Ok(Mapped { ins, elements, to, closure, at, at_elements })
 }
 
 /// A tensor, or a tuple of them.

@@ -71,6 +71,10 @@ impl Evaluator {
     pub(super) fn unsettled_tile(&mut self, ins: Vec<View>, made: Value) -> Value {
         match made {
             Value::Number(number) => Value::Elements(Box::new(Elements { ins, number, tile: None })),
+            Value::Tuple(items) => {
+                let one = |item| self.unsettled_tile(ins.clone(), item);
+                Value::Tuple(items.into_iter().map(one).collect())
+            }
             other => other,
         }
     }

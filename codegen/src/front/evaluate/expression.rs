@@ -230,6 +230,9 @@ impl Evaluator {
             (other, _) => {
                 let problem = Problem::new(format!("{} has no field `{}`", other.kind(), field.text));
                 let help = match &other {
+                    Value::View(_) if advice::elsewhere(&field.text).is_some() => {
+                        advice::elsewhere(&field.text).unwrap_or_default()
+                    }
                     Value::Special("block") => "a block has `block.x`, `block.y` and `block.z`".to_owned(),
                     Value::View(view) => format!(
                         "{name}.size(0) is the extent of its first mode, {name}.rank() the number of its modes",

@@ -29,8 +29,15 @@ impl Evaluator {
         let (from, to) = match range_value {
             Value::Range(from, to) => (self.read(*from, range.span), self.read(*to, range.span)),
             Value::Poison => return,
+            Value::Tuple(items) if ahead.is_none() => {
+                self.unrolled(pattern, items.into_iter(), range.span, body);
+                return;
+            }
             other => {
-                let problem = Problem::new(format!("a loop needs a range, and this is {}", other.kind()));
+                let problem = Problem::new(format!(
+                    "a loop needs a range, or a tuple of values, and this is {}",
+                    other.kind()
+                ));
                 self.complain(range.span, problem.help("write `for k in 0..tensor.size(2)`"));
                 return;
             }
@@ -42,17 +49,7 @@ impl Evaluator {
                     self.complain(range.span, limits::too_long_to_unroll(count));
                     return;
                 }
-                for n in from..to {
-                    let depth = self.scope.len();
-                    self.bind(pattern, Value::Int(n));
-                    self.around.push(Around::Unrolled);
-                    self.body(body);
-                    self.around.pop();
-                    self.scope.truncate(depth);
-                    if !self.goes_on(1, range.span) {
-                        break;
-                    }
-                }
+                self.unrolled(pattern, (from..to).map(Value::Int), range.span, body);
             }
             (Value::Poison, ..) | (_, Value::Poison, _) => {}
             (from, to, true) if self.integer(&from).is_some() && self.integer(&to).is_some() => {
@@ -72,6 +69,27 @@ impl Evaluator {
                     self.complain(range.span, problem.help("write `for k in 0..tensor.size(2)`"));
                 }
             },
+        }
+    }
+
+    /// The body once for each value.
+    fn unrolled(
+        &mut self,
+        pattern: &Pattern,
+        values: impl Iterator<Item = Value>,
+        at: Span,
+        body: &[ast::Stmt],
+    ) {
+        for value in values {
+            let depth = self.scope.len();
+            self.bind(pattern, value);
+            self.around.push(Around::Unrolled);
+            self.body(body);
+            self.around.pop();
+            self.scope.truncate(depth);
+            if !self.goes_on(1, at) {
+                break;
+            }
         }
     }
 

@@ -112,7 +112,10 @@ impl Value {
             Value::Number(Scalar { ty: Some(Type::Condition), .. }) => "a condition".into(),
             Value::Number(Scalar { ty: Some(ty), .. }) => format!("a number of type {ty}"),
             Value::Number(_) => "a number".into(),
-            Value::Elements(_) => "a condition on elements of tiles".into(),
+            Value::Elements(of) if of.number.ty == Some(Type::Condition) => {
+                "a condition on elements of tiles".into()
+            }
+            Value::Elements(_) => "arithmetic on tiles".into(),
             Value::Elem(elem) => format!("the type `{elem}`"),
             Value::Semiring(_) => "two operations".into(),
             Value::Closure(..) => "a closure".into(),

@@ -69,12 +69,12 @@ static void tw_say_fact(tw_text *text, const tw_fact *fact, const tw_operands *o
         else if (fact->kind == TW_AT_MOST)
             tw_put(text,
                    "`%s` is %" PRId64 ", and the kernel is made for at most %" PRId64
-                   "\nhelp: choose larger tiles, so that they hold all of it",
+                   "\nhelp: at_most or assert in the kernel bounds it: choose larger constants there, or smaller tensors",
                    fact->name, value, fact->number);
         else
             tw_put(text,
                    "`%s` is %" PRId64 ", and the kernel is made for at least %" PRId64
-                   "\nhelp: choose a smaller bound: more accesses are checked then",
+                   "\nhelp: at_least or assert in the kernel bounds it: choose a smaller bound there, or larger tensors",
                    fact->name, value, fact->number);
         break;
     case TW_ALIGNED:
@@ -160,6 +160,9 @@ static int tw_grid(const tw_variant *variant, const tw_limits *limits, const tw_
 }
 
 static int tw_planned(tw_packing *packing, tw_chosen *chosen, int *copies);
+
+/* Bytes of the reason why an alternative cannot run. */
+#define TW_REASON 512
 
 /* Plans the copy of an argument. */
 static void tw_plan_copy(tw_packing *packing, int which) {
@@ -312,6 +315,72 @@ static int tw_clocks(const tw_packing *packing, const tw_variant *variant, int o
     return 1;
 }
 
+/* Why an alternative cannot run, and what to do instead, or 0. */
+static const char *tw_why_not(const tw_packing *packing, int at, char reason[TW_REASON]) {
+    const tw_kernel *kernel = packing->launch->kernel;
+    const tw_variant *variant = &kernel->variant[at];
+    int rows = tw_rows_of(kernel, variant->of_class);
+    int fact = tw_unmet(kernel, variant->of_class, &packing->operands[0]);
+    char *help;
+    tw_text text;
+    text.at = reason;
+    text.left = TW_REASON;
+    reason[0] = 0;
+    if (rows >= 0)
+        tw_put(&text, "`%s` is contiguous along mode %d, and this variant reads it along mode %d",
+               kernel->param[kernel->pack[rows].arg].name, kernel->pack[rows].modes[1], kernel->pack[rows].modes[0]);
+    else if (!tw_unsupported(variant, packing->limits, &text) && fact >= 0)
+        tw_say_fact(&text, &kernel->fact[fact], &packing->operands[0], fact);
+    help = strstr(reason, "\nhelp: ");
+    if (!help) return 0;
+    *help = 0;
+    return help + strlen("\nhelp: ");
+}
+
+static int tw_same_reason(const tw_packing *packing, int at, const char *reason) {
+    char own[TW_REASON];
+    tw_why_not(packing, at, own);
+    return strcmp(own, reason) == 0;
+}
+
+/* Why no alternative can run: each reason once, then what to do instead. */
+static void tw_none_fits(const tw_packing *packing) {
+    tw_text *error = packing->launch->error;
+    int count = packing->launch->kernel->variants, at, other, alone = 1;
+    char reason[TW_REASON], before[TW_REASON];
+    tw_why_not(packing, 0, reason);
+    for (at = 1; at < count && alone; ++at) alone = tw_same_reason(packing, at, reason);
+    if (alone) tw_put(error, "%s", reason);
+    else tw_put(error, "no variant of the kernel can run here");
+    for (at = 0; at < count && !alone; ++at) {
+        const char *between = " ";
+        int several = 0;
+        tw_why_not(packing, at, reason);
+        for (other = 0; other < at; ++other)
+            if (tw_same_reason(packing, other, reason)) break;
+        if (other < at) continue;
+        for (other = at + 1; other < count && !several; ++other) several = tw_same_reason(packing, other, reason);
+        tw_put(error, "\n  variant%s", several ? "s" : "");
+        for (other = at; other < count; ++other) {
+            int from = other;
+            if (!tw_same_reason(packing, other, reason)) continue;
+            while (other + 1 < count && tw_same_reason(packing, other + 1, reason)) ++other;
+            tw_put(error, "%s%d", between, from + 1);
+            if (other > from) tw_put(error, " to %d", other + 1);
+            between = ", ";
+        }
+        tw_put(error, ": %s", reason);
+    }
+    for (at = 0; at < count; ++at) {
+        const char *help = tw_why_not(packing, at, reason);
+        for (other = 0; help && other < at; ++other) {
+            const char *known = tw_why_not(packing, other, before);
+            if (known && strcmp(known, help) == 0) help = 0;
+        }
+        if (help) tw_put(error, "\nhelp: %s", help);
+    }
+}
+
 /* Chooses among the alternatives, for arguments whose sizes are the first operands'. `*operands` is what the chosen one reads. */
 static int tw_among(tw_packing *packing, tw_chosen *chosen, int *operands) {
     const tw_launch *launch = packing->launch;
@@ -375,18 +444,7 @@ static int tw_among(tw_packing *packing, tw_chosen *chosen, int *operands) {
         if (!variant->competes) break;
     }
     if (first < 0) {
-        if (kernel->variants > 1) tw_put(launch->error, "no variant of the kernel can run here");
-        for (at = 0; at < kernel->variants; ++at) {
-            const tw_variant *variant = &kernel->variant[at];
-            int rows = tw_rows_of(kernel, variant->of_class);
-            int fact = tw_unmet(kernel, variant->of_class, &packing->operands[0]);
-            if (kernel->variants > 1) tw_put(launch->error, "\n  variant %d: ", at + 1);
-            if (rows >= 0)
-                tw_put(launch->error, "`%s` is contiguous along mode %d, and this variant reads it along mode %d",
-                       kernel->param[kernel->pack[rows].arg].name, kernel->pack[rows].modes[1], kernel->pack[rows].modes[0]);
-            else if (!tw_unsupported(variant, packing->limits, launch->error) && fact >= 0)
-                tw_say_fact(launch->error, &kernel->fact[fact], &packing->operands[0], fact);
-        }
+        tw_none_fits(packing);
         return TILEWRIGHT_REFUSED;
     }
     chosen->variant = &kernel->variant[best];

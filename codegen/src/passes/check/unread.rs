@@ -29,6 +29,9 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     let mut found = Vec::new();
     for (id, tensor) in program.tensors.iter().enumerate() {
         let (id, name) = (id as Id, &tensor.name);
+        if name.starts_with('_') {
+            continue;
+        }
         // One span in an unrolled loop or a closure makes several tiles of one name, and one use is enough.
         let one_place = |other: &Id| {
             program.tensors.get(*other as usize).is_some_and(|of| of.span == tensor.span && of.name == *name)

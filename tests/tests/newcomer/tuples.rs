@@ -1,0 +1,91 @@
+//! Tuples of values and tiles: loops over them, functions and closures that take and return them.
+
+use crate::{drawn, generated, right, rows};
+use tilewright::prelude::*;
+use tilewright_sim::Arg;
+
+/// A filter whose taps are listed with their weights.
+#[kernel]
+fn filtered(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    let mut total = full::<f32>(256, 0.0);
+    for (offset, weight) in ((0, 0.5), (-1, 0.25), (4, 0.125)) {
+        total += weight * shift(tile(x, 256, block.x), offset);
+    }
+    for more in (tile(x, 256, block.x), total) {
+        total += more;
+    }
+    copy(total, tile(y, 256, block.x));
+}
+
+#[test]
+fn loops_go_over_tuples() {
+    for n in [1, 256, 1000] {
+        let x = drawn(n, 1);
+        let at = |i: i64| if (0..n as i64).contains(&i) { f64::from(x[i as usize]) } else { 0.0 };
+        let one = |i: i64| 2.0 * (0.5 * at(i) + 0.25 * at(i - 1) + 0.125 * at(i + 4) + at(i));
+        let wanted: Vec<f64> = (0..n as i64).map(one).collect();
+        right(generated!(filtered()), &[Arg::tensor(&x, [n]), Arg::output::<f32>([n])], "y", &wanted, 1e-6);
+    }
+}
+
+/// The variances of rows of any length, from counts, means and sums of squares of their parts.
+#[kernel]
+fn variances(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, M>) {
+    let from = tile(x, (4, 256), (block.x, _));
+    let merge = |(n, mean, squares), (k, part, rest)| {
+        let all = n + k;
+        let d = part - mean;
+        let w = if all > 0.0 { k / all } else { 0.0 };
+        (all, mean + d * w, squares + rest + d * d * n * w)
+    };
+    let mut state = (full::<f32>((4, 1), 0.0), full::<f32>((4, 1), 0.0), full::<f32>((4, 1), 0.0));
+    for k in 0..from.size(2) {
+        let part = reduce(map(from[(_, _, k)], |x| (1.0, x, 0.0)), (0.0, 0.0, 0.0), merge, mode = 1);
+        state = map((state, part), merge);
+    }
+    copy(state.2 / state.0, tile(y, 4, block.x).along(0));
+}
+
+#[test]
+fn closures_take_tuples_of_tiles() {
+    let (m, n) = (5, 700);
+    let x = drawn(m * n, 2);
+    let wanted: Vec<f64> = x
+        .chunks(n)
+        .map(|row| {
+            let mean = row.iter().map(|x| f64::from(*x)).sum::<f64>() / n as f64;
+            row.iter().map(|x| (f64::from(*x) - mean).powi(2)).sum::<f64>() / n as f64
+        })
+        .collect();
+    right(generated!(variances()), &[rows(&x, m, n), Arg::output::<f32>([m])], "y", &wanted, 1e-5);
+}
+
+/// A point turned by an angle.
+#[device]
+fn turned(x: f32, y: f32, angle: f32) -> (f32, f32) {
+    let (c, s) = (cos(angle), sin(angle));
+    (c * x - s * y, s * x + c * y)
+}
+
+#[kernel]
+fn spiral(angle: f32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
+    use self::turned;
+    let x = tile(x, 256, block.x);
+    let (a, b) = turned(x, x + 1.0, angle);
+    let (_, c) = map((a, b), |a, b| turned(a, b, angle));
+    copy(a + c, tile(y, 256, block.x));
+}
+
+#[test]
+fn functions_of_several_results_take_tiles() {
+    let (n, angle) = (300, 0.3f64);
+    let x = drawn(n, 3);
+    let turn = |(x, y): (f64, f64)| (angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y);
+    let one = |x: &f32| {
+        let once = turn((f64::from(*x), f64::from(*x) + 1.0));
+        once.0 + turn(once).1
+    };
+    let wanted: Vec<f64> = x.iter().map(one).collect();
+    let args = [Arg::number(angle as f32), Arg::tensor(&x, [n]), Arg::output::<f32>([n])];
+    right(generated!(spiral()), &args, "y", &wanted, 1e-5);
+}
