@@ -8,8 +8,9 @@ use std::cell::RefCell;
 use tilewright_layout::{Symbol, Value};
 
 use crate::thread::Id;
+use crate::thread::atom::Done;
 use crate::tile::definition::{Hollow, Variant};
-use crate::tile::{Arg, Op, Program, Stmt};
+use crate::tile::{Arg, Multiply, Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 
@@ -44,13 +45,24 @@ impl Hollow {
     }
 }
 
-/// The program without the loops that have no iteration, where a size is 0 in all launches.
+/// The program without the loops that have no iteration, where a size is 0 in all launches. Roles share registers for the
+/// sake of asynchronous products: where none is left, they keep those that they start with.
 pub(crate) fn reduced(program: &Program) -> Cow<'_, Program> {
     let body = program.zero.and_then(|size| without_loops(program, &program.body, size));
-    match body {
-        Some(body) => Cow::Owned(Program { body, ..program.clone() }),
-        None => Cow::Borrowed(program),
+    let Some(body) = body else { return Cow::Borrowed(program) };
+    let mut reduced = Program { body, ..program.clone() };
+    if !multiplies(&reduced.body) {
+        reduced.groups.iter_mut().for_each(|group| group.registers = None);
     }
+    Cow::Owned(reduced)
+}
+
+/// Are there asynchronous products?
+fn multiplies(body: &[Stmt]) -> bool {
+    let mut found = false;
+    let is_asynchronous = |op: &Op| matches!(op, Op::Gemm { how: Multiply::Atom(row), .. } if matches!(row.done, Done::Queue(_)));
+    body.iter().for_each(|stmt| stmt.each(&mut |stmt| found |= is_asynchronous(&stmt.op)));
+    found
 }
 
 /// The tensors among the arguments.

@@ -437,3 +437,45 @@ fn four_warpgroups_take_no_more_registers_than_the_producer_gives_back() {
     let done = run(&kernel, &args, &Options::default()).unwrap();
     assert_eq!(done.get::<f32>("c").unwrap(), vec![64.0; 256 * 64]);
 }
+
+/// After a product of one stage, scans of columns: they need more registers than consumers take of the producer's.
+#[kernel(arch = 90)]
+fn scanned_products(
+    a: &Tensor<f16, (M, K)>,
+    b: &Tensor<f16, (N, K)>,
+    y: &mut Tensor<f32, (M, N)>,
+    z: &mut Tensor<f32, (M, N)>,
+) {
+    let (ga, gb) = (tile(a, (128, 64), (block.x, _)), tile(b, (64, 64), (block.y, _)));
+    let mma = tiled_mma::<f16, f32>(warpgroups = 2);
+    let mut acc = mma.accumulators((128, 64), 0.0);
+    let (sa, sb) = (shared::<f16>((128, 64)), shared::<f16>((64, 64)));
+    for k in pipelined(0..ga.size(2), stages = 1, producer = warp) {
+        copy(ga[(_, _, k)], sa);
+        copy(gb[(_, _, k)], sb);
+        gemm(sa, sb, &mut acc);
+    }
+    let sums = map(acc, |x| x + 1.0);
+    let ones = full::<f32>((128, 64), 1.0);
+    let compose = |(a, x), (b, y)| (a * b, b * x + y);
+    let scanned = scan((ones, sums), (1.0, 0.0), compose, mode = 0);
+    copy(ones, tile(z, (128, 64), (block.x, block.y)));
+    copy(scanned.1 + acc - sums, tile(y, (128, 64), (block.x, block.y)));
+}
+
+#[test]
+fn registers_are_shared_where_there_are_products() {
+    let kernel = scanned_products().def().generate().unwrap();
+    for k in [0, 64] {
+        let (a, b) = (vec![f16::from_f32(1.0); 128 * k], vec![f16::from_f32(0.25); 64 * k]);
+        let output = || Arg::output::<f32>([128, 64]);
+        let args = [Arg::tensor(&a, [128, k]), Arg::tensor(&b, [64, k]), output(), output()];
+        let outcomes =
+            run_every(&kernel, &args, &Options::default()).unwrap_or_else(|why| panic!("{k}: {why}"));
+        for outcome in outcomes {
+            let sum = k as f32 / 4.0 + 1.0;
+            let wanted: Vec<f32> = (0..128 * 64).map(|at| (at % 128 + 1) as f32 * sum - 1.0).collect();
+            assert_eq!(outcome.get::<f32>("y").unwrap(), wanted, "{k}");
+        }
+    }
+}
