@@ -107,3 +107,39 @@ fn threads_beyond_a_tile_that_is_only_filled_have_no_part_in_its_sum() {
         }
     }
 }
+
+/// Combinations of pairs of neighbours, which are a part of a mode: they stand for no coordinate of `x`, whichever threads
+/// have them. The next tile gives one.
+macro_rules! coordinates_of_pairs {
+    ($name:ident, |$p:ident| $combined:expr, $($rest:tt)*) => {
+        #[kernel]
+        fn $name(x: &Tensor<f32, N>, y: &mut Tensor<i32, M>, z: &mut Tensor<f32, M>) {
+            at_most(N, 512);
+            let $p = map(regroup(tile(x, 512, 0), (2, 256)), |x| x);
+            let (to, rest) = (tile(y, 256, block.x), tile(z, 256, block.x));
+            copy(map((regroup($combined, 256), to), |_, _, at| at.0), to);
+            copy($p$($rest)*, rest);
+        }
+    };
+}
+
+coordinates_of_pairs!(of_sums, |p| sum(p, 0), [(0, _)]);
+coordinates_of_pairs!(of_sums_by_threads, |p| sum(p, 0), [(1, _)] * 0.0 + regroup(sum(p * 2.0, 0), 256));
+coordinates_of_pairs!(of_maxima, |p| maximum(p, 0), [(0, _)]);
+coordinates_of_pairs!(of_minima, |p| minimum(p, 0), [(1, _)]);
+coordinates_of_pairs!(of_folds, |p| reduce(p, 0.0, |a, b| a + b, mode = 0), [(0, _)]);
+
+#[test]
+fn combined_parts_of_a_mode_have_no_coordinate() {
+    let x = numbers(512, 1);
+    let all = [of_sums().def().clone(), of_sums_by_threads().def().clone(), of_maxima().def().clone()];
+    for def in all.into_iter().chain([of_minima().def().clone(), of_folds().def().clone()]) {
+        let kernel = def.generate().unwrap();
+        let outputs = [Arg::output::<i32>([256]), Arg::output::<f32>([256])];
+        let args = [[Arg::tensor(&x, [512])].as_slice(), &outputs].concat();
+        for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{}: {e}", def.name()))
+        {
+            assert_eq!(outcome.get::<i32>("y").unwrap(), (0..256).collect::<Vec<_>>(), "{}", def.name());
+        }
+    }
+}

@@ -36,7 +36,7 @@ impl Origins<'_> {
         let kept = |number: Option<f64>| number.filter(|x| same || *x == 0.0);
         let edges = self.edges(from, to, state).filter(|_| begun.is_none() || kept(begun).is_some());
         let at = self.at(from, to, state);
-        let beyond = Beyond { edges, holds: kept(holds), begun: kept(begun), at, age };
+        let beyond = Beyond { edges, holds: kept(holds), begun: kept(begun), at, age, filled: known.filled };
         self.written(by, to, beyond, state);
     }
 
@@ -59,7 +59,7 @@ impl Origins<'_> {
             let edges = self.edges(from, to, state);
             let at = self.at(from, to, state);
             let (age, begun) = (self.loops.len(), state.get(&from.tensor).and_then(|of| of.begun));
-            self.update(to, Beyond { edges, holds: None, begun, at, age }, state);
+            self.update(to, Beyond { edges, holds: None, begun, at, age, filled: false }, state);
         }
     }
 
@@ -104,14 +104,14 @@ impl Origins<'_> {
             (Some(before), Some(kept)) if kept.is_empty() || same_place => Some(union([before, kept].into())),
             _ => None,
         };
-        // Along what is combined, results stand for no coordinate.
+        // Along what is combined, results stand for no coordinate; nor along another part of a mode that is combined in part.
         let at = source.at.is_some().then(|| self.at(from, from, state)).flatten().unwrap_or_default();
-        let kept =
-            at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && !differs(at)));
+        let one = |at: &Edge| !along_combined(at) && !differs(at);
+        let kept = at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && one(at)));
         let at = Some(self.stored(kept.collect(), to));
         // Where only the fill is combined, no result is out of bounds.
         let begun = source.begun.filter(|_| edges.as_ref().is_some_and(|edges| !edges.is_empty()));
-        state.insert(to.tensor, Beyond { edges, holds, begun, at, age: before.age });
+        state.insert(to.tensor, Beyond { edges, holds, begun, at, age: before.age, filled: false });
     }
 
     /// What is known about a view's elements.
