@@ -188,7 +188,12 @@ impl Origins<'_> {
             }
             Op::Fill { to, value } => {
                 let holds = if let Expr::Lit(x) = value { x.exact() } else { None };
-                self.written(stmt.by, to, Beyond { holds, age: self.loops.len(), ..Beyond::NOTHING }, state);
+                self.written(
+                    stmt.by,
+                    to,
+                    Beyond { holds, age: self.loops.len(), filled: true, ..Beyond::NOTHING },
+                    state,
+                );
             }
             Op::Map { ins, to, value } => {
                 self.follow_idle(ins, to, state);
@@ -236,7 +241,10 @@ impl Origins<'_> {
                 let edges = edges.and_then(|all| all.into_iter().map(|edge| edge.stored(to)).collect());
                 let at = self.at(from, to, state).map(|at| self.stored(at, to));
                 let age = self.loops.len();
-                state.insert(to.tensor, Beyond { edges, holds: Some(0.0), begun: None, at, age });
+                state.insert(
+                    to.tensor,
+                    Beyond { edges, holds: Some(0.0), begun: None, at, age, filled: false },
+                );
             }
             Op::Gemm { acc, how: Multiply::Atom(_), .. } if self.followed.contains(&acc.tensor) => {}
             Op::Gemm { a, b, acc, how, .. } => {

@@ -90,6 +90,12 @@ impl Num {
         self.error.is_infinite() || self.value.is_nan() || self.error.is_nan()
     }
 
+    /// Can two be one number, as far as their bounds tell?
+    pub fn may_equal(self, other: Num) -> bool {
+        let known = !self.is_unknown() && !other.is_unknown();
+        self == other || !known || (self.value - other.value).abs() <= self.error + other.error
+    }
+
     /// Is a kernel's result within the bound?
     pub fn admits(self, elem: Elem, bits: u64) -> bool {
         let got = Num::of_bits(elem, bits);

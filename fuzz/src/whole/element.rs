@@ -81,8 +81,10 @@ pub(super) fn each(all: &[&Elements], ty: Type, of: &dyn Fn(&[Num]) -> Num) -> R
         let nums: Vec<Num> = given.iter().map(|cell| cell.num).collect();
         let num = of(&nums);
         let mut beyond = given.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
-        // It equals an element in bounds: whether it counts as out of bounds is unspecified.
-        if beyond == Beyond::Yes && given.iter().any(|cell| cell.beyond != Beyond::Yes && cell.num == num) {
+        // It may equal an element in bounds: whether it counts as out of bounds is unspecified.
+        if beyond == Beyond::Yes
+            && given.iter().any(|cell| cell.beyond != Beyond::Yes && cell.num.may_equal(num))
+        {
             beyond = Beyond::Perhaps;
         }
         let at = located(all, &given, &sizes);

@@ -60,7 +60,7 @@ impl<'k> Block<'k> {
                 let value = self.value(of(1)?)?;
                 let value = self.elements(&value)?.as_type(elem)?;
                 let count = sizes.iter().product::<i64>() as usize;
-                let cells = vec![Some(Cell { at: None, ..value.cells[0].clone() }); count];
+                let cells = vec![Some(Cell { at: None, filled: true, ..value.cells[0].clone() }); count];
                 Ok(Value::View(self.fresh(elem, &sizes, cells)))
             }
             "iota" => {
@@ -97,7 +97,7 @@ impl<'k> Block<'k> {
                 let to = self.view(of(0)?)?;
                 let value = self.value(of(1)?)?;
                 let value = self.elements(&value)?.as_type(to.elem)?;
-                let cell = Cell { at: None, beyond: Beyond::No, ..value.cells[0].clone() };
+                let cell = Cell { at: None, beyond: Beyond::No, filled: true, ..value.cells[0].clone() };
                 let count = to.spots.len();
                 self.write(
                     &to,

@@ -3,7 +3,7 @@
 use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind, Unary};
 
 use super::element;
-use super::value::{Beyond, Cell, Elements, Store, Type, Value};
+use super::value::{Beyond, Cell, Elements, Store, Type, Value, View};
 use super::{Block, MOST_STEPS, Result, expression, undefined};
 
 impl<'k> Block<'k> {
@@ -221,18 +221,39 @@ impl<'k> Block<'k> {
             }
             return Ok(());
         }
+        let one_tile = self.is_of_one_tile(value);
         let value = self.value(value)?;
         let value = self.elements(&value)?;
-        self.set(target, op, &value)
+        self.set(target, op.map(|op| (op, one_tile)), &value)
     }
 
-    fn set(&mut self, target: &'k Expr, op: Option<Binary>, value: &Elements) -> Result<()> {
+    /// Is it a tile of an argument, or arithmetic on it with a literal?
+    fn is_of_one_tile(&self, of: &Expr) -> bool {
+        match &of.kind {
+            ExprKind::Name(name) => {
+                let known = self.scope.iter().rev().find(|(known, _)| known == name);
+                let global = |view: &View| matches!(self.stores[view.store], Store::Global(_));
+                known.is_some_and(|(_, value)| matches!(value, Value::View(view) if global(view)))
+            }
+            ExprKind::Cast(x, _) | ExprKind::Unary(Unary::Neg, x) => self.is_of_one_tile(x),
+            ExprKind::Binary(Binary::Mul | Binary::Div, x, y) => {
+                self.is_of_one_tile(x) && matches!(y.kind, ExprKind::Int(_) | ExprKind::Float(_))
+            }
+            _ => false,
+        }
+    }
+
+    /// Sets a tile, or with an operator changes it by elements, of one tile or not.
+    fn set(&mut self, target: &'k Expr, op: Option<(Binary, bool)>, value: &Elements) -> Result<()> {
         let to = self.view(target)?;
         let value = match op {
-            Some(op) => {
+            Some((op, one_tile)) => {
                 let before = self.read(&to, 0.0)?;
                 let mut made = element::binary(op, &before, value)?;
                 before.accumulated(value, &mut made)?;
+                if one_tile && matches!(op, Binary::Add | Binary::Sub | Binary::Or | Binary::Xor) {
+                    before.kept_bounds(value, &mut made)?;
+                }
                 made
             }
             None => value.clone(),

@@ -28,6 +28,8 @@ pub(super) struct Cell {
     pub(super) outside: Outside,
     /// The same for the first term, if it is an accumulator that was only filled before.
     pub(super) taken: Outside,
+    /// Was it only filled?
+    pub(super) filled: bool,
 }
 
 /// For each mode of an argument a coordinate out of bounds, if it is.
@@ -48,7 +50,7 @@ pub(super) type At = Option<Rc<[Along]>>;
 
 impl Cell {
     pub(super) fn of(num: Num) -> Cell {
-        Cell { num, beyond: Beyond::No, at: None, supposed: false, outside: None, taken: None }
+        Cell { num, beyond: Beyond::No, at: None, supposed: false, outside: None, taken: None, filled: false }
     }
 }
 

@@ -316,7 +316,8 @@ impl View {
 impl Cell {
     /// Keeps the properties on which this element and another agree, where either may be the right one.
     pub(super) fn joined(&mut self, other: &Cell) {
-        let (fresh, other_fresh) = (self.at.is_none(), other.at.is_none());
+        let (fresh, other_fresh) = (self.filled, other.filled);
+        self.filled &= other.filled;
         self.beyond = match (self.beyond, other.beyond) {
             (own, other) if own == other => own,
             (Beyond::No, Beyond::Yes) if fresh => Beyond::Yes,
@@ -348,13 +349,11 @@ impl Elements {
             let by = &other.cells[other.broadcast(&made.sizes, n)?];
             let made_of = &mut made.cells[n];
             let Some(by_at) = &by.at else { continue };
-            let Some(own_at) = &own.at else {
-                if own.beyond == Beyond::No && by.beyond == Beyond::Yes {
-                    made_of.beyond = Beyond::Yes;
-                    made_of.taken = by.outside.clone();
-                }
-                continue;
-            };
+            if own.filled && own.beyond == Beyond::No && by.beyond == Beyond::Yes {
+                made_of.beyond = Beyond::Yes;
+                made_of.taken = by.outside.clone();
+            }
+            let Some(own_at) = &own.at else { continue };
             if own.taken.is_some() {
                 made_of.taken = own.taken.clone();
                 if own.taken != by.outside {
@@ -370,6 +369,19 @@ impl Elements {
                 _ => *at,
             };
             *at = at.iter().enumerate().map(one).collect();
+        }
+        Ok(())
+    }
+
+    /// An accumulator has its own bounds, whatever it is changed by that is 0 out of bounds.
+    pub(super) fn kept_bounds(&self, other: &Elements, made: &mut Elements) -> Result<()> {
+        for n in 0..made.cells.len() {
+            let own = &self.cells[self.broadcast(&made.sizes, n)?];
+            let by = &other.cells[other.broadcast(&made.sizes, n)?];
+            let zero = by.beyond == Beyond::Yes && by.num.is_exact() && by.num.value == 0.0;
+            if !own.filled && own.taken.is_none() && own.beyond == Beyond::No && zero {
+                made.cells[n].beyond = Beyond::No;
+            }
         }
         Ok(())
     }

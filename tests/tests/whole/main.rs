@@ -1,5 +1,6 @@
 //! Kernels on whole tiles, without any thread layout, compared with plain loops.
 
+mod accumulators;
 mod attention;
 mod between;
 mod bulk_stores;

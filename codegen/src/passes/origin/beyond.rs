@@ -46,13 +46,15 @@ pub(super) struct Beyond {
     pub(super) at: Option<Coordinates>,
     /// The loop nesting depth at which its oldest part was written.
     pub(super) age: usize,
+    /// Has it only been filled, on all paths?
+    pub(super) filled: bool,
 }
 
 impl Beyond {
     pub(super) const NOTHING: Beyond =
-        Beyond { edges: Some(Vec::new()), holds: None, begun: None, at: None, age: 0 };
+        Beyond { edges: Some(Vec::new()), holds: None, begun: None, at: None, age: 0, filled: false };
     pub(super) const UNKNOWN: Beyond =
-        Beyond { edges: None, holds: None, begun: None, at: Some(Vec::new()), age: 0 };
+        Beyond { edges: None, holds: None, begun: None, at: Some(Vec::new()), age: 0, filled: false };
 
     pub(super) fn is_nothing(&self) -> bool {
         self.edges.as_ref().is_some_and(Vec::is_empty)
@@ -63,8 +65,8 @@ impl Beyond {
         self.holds.filter(|_| self.begun.is_none())
     }
 
-    /// Has it only been filled?
-    pub(super) fn is_filled(&self) -> bool {
+    /// Is it as a fill with a known value leaves it: no element is out of bounds?
+    fn is_fill(&self) -> bool {
         self.is_nothing() && self.holds.is_some()
     }
 
@@ -78,8 +80,8 @@ impl Beyond {
         };
         let (edges, begun) = match (&self.edges, &other.edges) {
             (x, y) if x == y => (x.clone(), agreed(self.begun, other.begun)),
-            (Some(_), edges) if self.is_filled() => (edges.clone(), agreed(self.holds, other.begun)),
-            (edges, Some(_)) if other.is_filled() => (edges.clone(), agreed(self.begun, other.holds)),
+            (Some(_), edges) if self.is_fill() => (edges.clone(), agreed(self.holds, other.begun)),
+            (edges, Some(_)) if other.is_fill() => (edges.clone(), agreed(self.begun, other.holds)),
             _ => (None, Some(None)),
         };
         let at = match (&self.at, &other.at) {
@@ -90,7 +92,8 @@ impl Beyond {
             }
         };
         let edges = edges.filter(|_| begun.is_some());
-        Beyond { edges, holds, begun: begun.flatten(), at, age: self.age.min(other.age) }
+        let (age, filled) = (self.age.min(other.age), self.filled && other.filled);
+        Beyond { edges, holds, begun: begun.flatten(), at, age, filled }
     }
 }
 

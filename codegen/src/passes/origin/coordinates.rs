@@ -4,7 +4,7 @@ use tilewright_layout::Value;
 
 use super::Origins;
 use super::beyond::{Beyond, Coordinates, Edge, State, along, taken_over, union};
-use crate::thread::Bin;
+use crate::thread::{Bin, Un};
 use crate::tile::pair::align;
 use crate::tile::view::View;
 use crate::tile::{Expr, Space};
@@ -53,11 +53,11 @@ impl Origins<'_> {
                 // unless the whole tile is out of bounds, such as where a number from memory selects it.
                 let sum = &known[usize::from(same)];
                 let later = |coord: &Coord| matches!(coord, Coord::Var(var) if self.loops.iter().skip(sum.age).any(|of| of == var));
-                (!accumulates(same) && differs(edge)) || sum.is_filled() && !edge.moves(&later)
+                (!accumulates(same) && differs(edge)) || sum.filled && !edge.moves(&later)
             };
             union(all.clone()).into_iter().filter(stays).collect()
         });
-        Beyond { edges, holds: None, begun: None, at, age }
+        Beyond { edges, holds: None, begun: None, at, age, filled: false }
     }
 
     /// The value of a function where all its inputs are out of bounds, and accumulators of functions without one.
@@ -129,7 +129,7 @@ impl Origins<'_> {
             || before.edges.as_ref().is_some_and(|edges| edges.iter().all(|edge| all.contains(edge)));
         let edges = before.edges.filter(|_| covered).map(|edges| union(vec![edges, all.clone()]));
         let holds = before.holds.filter(|_| all.is_empty());
-        state.insert(acc.tensor, Beyond { edges, holds, begun: None, at, age: before.age });
+        state.insert(acc.tensor, Beyond { edges, holds, begun: None, at, age: before.age, filled: false });
     }
 
     /// The coordinates of a view's elements, along each mode of the target.
@@ -333,22 +333,35 @@ fn neutral(value: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<u8> {
         Expr::Bin(Bin::Mul, x, y) => either(x, y, 1.0),
         Expr::Bin(Bin::Max, x, y) => either(x, y, f64::NEG_INFINITY),
         Expr::Bin(Bin::Min, x, y) => either(x, y, f64::INFINITY),
-        Expr::Fma(of) if is(&of[0], 0.0) && is(&of[1], 0.0) => inner(&of[2]),
+        Expr::Fma(of) if product(&of[0], &of[1], number) == Some(0.0) => inner(&of[2]),
         _ => None,
     }
 }
 
-/// The value of an expression whose inputs have these values.
+/// The value of arithmetic on inputs of these values, where no step of it rounds.
 fn literal(of: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<f64> {
+    let of_both = |x: &Expr, y: &Expr| Some((literal(x, number)?, literal(y, number)?));
     match of {
         Expr::In(n) => number(*n),
         Expr::Lit(x) => Some(x.to_f64()),
-        // Conversions keep 0; those to floating-point types keep infinities.
-        Expr::Cast(to, x) => literal(x, number).filter(|x| *x == 0.0 || (x.is_infinite() && to.is_float())),
-        Expr::Bin(Bin::Mul, x, y) => {
-            let zeros = literal(x, number)? == 0.0 && literal(y, number)? == 0.0;
-            zeros.then_some(0.0)
-        }
+        Expr::Cast(to, x) => match (&**x, literal(x, number)?) {
+            (Expr::Lit(x), _) => Some(x.value(*to)),
+            // Conversions keep 0; those to floating-point types keep infinities.
+            (_, x) => Some(x).filter(|x| *x == 0.0 || (x.is_infinite() && to.is_float())),
+        },
+        Expr::Un(Un::Neg, x) => literal(x, number).filter(|x| *x == 0.0),
+        Expr::Un(Un::Abs, x) => literal(x, number).map(f64::abs),
+        Expr::Bin(Bin::Mul, x, y) => product(x, y, number),
+        Expr::Bin(Bin::Div, x, y) => of_both(x, y).filter(|(x, y)| *x == 0.0 && *y != 0.0).map(|_| 0.0),
+        Expr::Bin(Bin::Add | Bin::Sub, x, y) => of_both(x, y).filter(|both| *both == (0.0, 0.0)).map(|_| 0.0),
+        Expr::Bin(Bin::Max, x, y) => of_both(x, y).map(|(x, y)| x.max(y)),
+        Expr::Bin(Bin::Min, x, y) => of_both(x, y).map(|(x, y)| x.min(y)),
         _ => None,
     }
+}
+
+/// A product with a 0.
+fn product(x: &Expr, y: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<f64> {
+    let (x, y) = (literal(x, number)?, literal(y, number)?);
+    ((x == 0.0 || y == 0.0) && x * y == 0.0).then_some(0.0)
 }

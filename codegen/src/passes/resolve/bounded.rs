@@ -10,8 +10,19 @@ use crate::tile::view::View;
 use crate::tile::{Op, Program, Space, Stmt};
 use crate::values::flow::{Edit, Forward, end};
 
-/// For each tile in registers the modes along which it has elements of memory.
-type State = BTreeMap<Id, Vec<bool>>;
+/// Where threads have elements outside of a tile, along a mode.
+#[derive(Clone, Copy, PartialEq, PartialOrd, Eq, Ord)]
+enum Ends {
+    /// It was only filled: it ends where that does which is added to it.
+    Filled,
+    /// It has elements of memory, and ends where these do.
+    Loaded,
+    /// It has numbers of its own there, which it keeps whatever is added to it.
+    Numbered,
+}
+
+/// For each tile in registers where it ends along its modes.
+type State = BTreeMap<Id, Vec<Ends>>;
 
 /// What is known of the tiles that statements combine.
 #[derive(Default)]
@@ -21,15 +32,16 @@ impl Bounded {
     /// What is known at each statement that combines elements.
     pub(super) fn of(program: &Program, body: &[Stmt], forms: &BTreeMap<Id, Distribution>) -> Bounded {
         let mut loads = Loads { program, known: Bounded::default() };
-        let entry = forms.iter().map(|(id, d)| (*id, vec![false; d.tile().len()])).collect();
+        let entry = forms.iter().map(|(id, d)| (*id, vec![Ends::Filled; d.tile().len()])).collect();
         end(&mut loads, program, body, entry);
         loads.known
     }
 
     /// The modes along which a tile has elements of memory where a statement combines it; `None` if it is not in
     /// registers.
-    pub(super) fn modes(&self, stmt: &Stmt, tile: Id) -> Option<&[bool]> {
-        self.0.get(&stmt.id)?.get(&tile).map(Vec::as_slice)
+    pub(super) fn modes(&self, stmt: &Stmt, tile: Id) -> Option<Vec<bool>> {
+        let modes = self.0.get(&stmt.id)?.get(&tile)?;
+        Some(modes.iter().map(|ends| *ends == Ends::Loaded).collect())
     }
 }
 
@@ -45,7 +57,9 @@ impl Forward<Program> for Loads<'_> {
     fn join(mut one: State, other: &State) -> State {
         for (id, modes) in other {
             match one.get_mut(id) {
-                Some(known) => known.iter_mut().zip(modes).for_each(|(known, mode)| *known |= mode),
+                Some(known) => {
+                    known.iter_mut().zip(modes).for_each(|(known, mode)| *known = (*known).max(*mode))
+                }
                 None => _ = one.insert(*id, modes.clone()),
             }
         }
@@ -66,12 +80,19 @@ impl Forward<Program> for Loads<'_> {
             Op::Copy { from, .. } => (vec![from], true),
             _ => (stmt.reads(), false),
         };
+        // Functions of tiles that were filled are no fills.
+        let least = |ends: Option<Ends>| match (&stmt.op, ends) {
+            (Op::Map { .. } | Op::Gather { .. }, None | Some(Ends::Filled)) => Ends::Numbered,
+            (_, ends) => ends.unwrap_or(Ends::Filled),
+        };
         for to in stmt.writes() {
             let Some(before) = state.get(&to.tensor) else { continue };
-            let kept = |mode: usize| before[mode] && !(anew && self.is_whole(to));
-            let now = (0..before.len())
-                .map(|mode| kept(mode) || to.rank() != before.len() || self.loads(&given, mode, state))
-                .collect();
+            let now = (0..before.len()).map(|mode| match to.rank() == before.len() {
+                true if anew && self.is_whole(to) => least(self.ends(&given, mode, state)),
+                true => before[mode].max(least(self.ends(&given, mode, state))),
+                false => before[mode].max(Ends::Loaded),
+            });
+            let now = now.collect();
             state.insert(to.tensor, now);
         }
         Edit::Keep
@@ -79,19 +100,22 @@ impl Forward<Program> for Loads<'_> {
 }
 
 impl Loads<'_> {
-    /// Is a mode of the target computed from elements of memory along it?
-    fn loads(&self, given: &[&View], mode: usize, state: &State) -> bool {
-        given.iter().filter(|from| !self.program.is_coordinates(from.tensor)).any(|from| {
+    /// Where elements end along a mode of the target that are computed from these; `None` if none runs along it.
+    fn ends(&self, given: &[&View], mode: usize, state: &State) -> Option<Ends> {
+        let read = given.iter().filter(|from| !self.program.is_coordinates(from.tensor));
+        let one = |from: &&&View| {
             // A broadcast has no end of its own.
             let steps = |own: Layout| {
                 own.leaves().any(|(extent, step)| extent != Size::Int(1) && step != Size::Int(0))
             };
             let runs = from.layout.mode(mode).is_ok_and(steps);
-            match state.get(&from.tensor) {
-                Some(of) if of.len() == from.rank() => runs && of[mode],
-                _ => runs,
-            }
-        })
+            let ends = match state.get(&from.tensor) {
+                Some(of) if of.len() == from.rank() => of[mode],
+                _ => Ends::Loaded,
+            };
+            runs.then_some(ends)
+        };
+        read.filter_map(|from| one(&from)).max()
     }
 
     /// Are all elements of a tile in registers written?
