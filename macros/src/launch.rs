@@ -3,7 +3,7 @@
 //! kernel is launched.
 
 use crate::carry;
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Literal, Span, TokenStream};
 use quote::{format_ident, quote};
 use syn::{Ident, Lifetime};
 use tilewright_codegen::Elem;
@@ -15,9 +15,14 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> 
     if names.iter().enumerate().any(|(at, name)| names[..at].contains(name)) {
         return TokenStream::new(); // Reported as an error elsewhere.
     }
+    let listed = params.iter().any(|param| param.list.is_some());
     let (mut lives, mut declared, mut passed) = (Vec::new(), Vec::new(), Vec::new());
     for (place, param) in params.iter().enumerate() {
         let (declare, pass) = argument(param, types, place);
+        let pass = match (listed, &param.list) {
+            (true, None) => quote!([#pass]),
+            _ => pass,
+        };
         lives.extend(rank(param).map(|_| life(place)));
         declared.push(declare);
         passed.push(pass);
@@ -25,7 +30,12 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> 
     let stream = Ident::new("stream", Span::mixed_site());
     let takes: Vec<String> = params.iter().map(describe).collect();
     let takes = format!("Takes, in this order: {}.", takes.join(", "));
-    let call = quote!((self, #stream, &mut [#(#passed),*]));
+    // Lists are passed tensor by tensor.
+    let all = match listed {
+        false => quote!(&mut [#(#passed),*]),
+        true => quote!(&mut ::std::vec::Vec::from_iter(::core::iter::empty() #(.chain(#passed))*)),
+    };
+    let call = quote!((self, #stream, #all));
     let (danger, call, qualifier) = match is_unsafe {
         true => (
             Some(quote! {
@@ -65,9 +75,24 @@ fn argument(param: &Param, types: &[TypeParam], place: usize) -> (TokenStream, T
             let kind = format_ident!("{}", if mutable { "WriteTensor" } else { "ReadTensor" });
             let life = life(place);
             let kind = quote!(::tilewright::__private::#kind<#life, #elem, #rank>);
-            let declared = quote!(#name: impl #kind);
-            let lent = quote!(<_ as #kind>::lend(#name));
-            (declared, quote!(::tilewright::__private::Argument::from(#lent)))
+            let lent = |name| quote!(::tilewright::__private::Argument::from(<_ as #kind>::lend(#name)));
+            match &param.list {
+                None => (quote!(#name: impl #kind), lent(quote!(#name))),
+                Some(length) => {
+                    let listed = match length.kind {
+                        ExprKind::Int(length) => {
+                            let length = Literal::i64_unsuffixed(length);
+                            quote!(#name: [impl #kind; #length])
+                        }
+                        // A constant, which other kernels of this type may have another value of.
+                        _ => quote!(#name: impl ::core::iter::IntoIterator<Item = impl #kind>),
+                    };
+                    let one = Ident::new("one", Span::mixed_site());
+                    let lent = lent(quote!(#one));
+                    let all = quote!(::core::iter::IntoIterator::into_iter(#name));
+                    (listed, quote!(::core::iter::Iterator::map(#all, |#one| #lent)))
+                }
+            }
         }
         None => (quote!(#name: #elem), quote!(::tilewright::__private::Argument::scalar::<#elem>(#name))),
     }
@@ -107,7 +132,10 @@ fn describe(param: &Param) -> String {
         Some((mutable, rank)) => {
             let (done, modes) =
                 (if mutable { "written" } else { "read" }, if rank == 1 { "mode" } else { "modes" });
-            format!("`{name}`, a tensor of {rank} {modes} that is {done}")
+            match param.list {
+                None => format!("`{name}`, a tensor of {rank} {modes} that is {done}"),
+                Some(_) => format!("`{name}`, a list of tensors of {rank} {modes} that are {done}"),
+            }
         }
         None => format!("`{name}`, a number"),
     }

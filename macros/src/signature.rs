@@ -9,6 +9,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{
     self, ConstParam, DeviceParam, DeviceType, ExprKind, Param, ParamKind, TypeParam,
 };
+use tilewright_codegen::limits::MOST_LISTED;
 
 /// Reads the constants and the element types between `<` and `>`.
 pub(crate) fn generics(
@@ -123,8 +124,20 @@ pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
             None
         }
     };
-    let (elem, kind) = kind(&from.ty, text)?;
-    Some(Param { name: name?, elem, kind })
+    let (ty, list) = match &*from.ty {
+        Type::Array(list) => (&*list.elem, Some(&list.len)),
+        ty => (ty, None),
+    };
+    let (elem, kind) = kind(ty, text)?;
+    if list.is_some() && matches!(kind, ParamKind::Scalar) {
+        text.wrong(
+            Place::of(ty),
+            "a list has tensors",
+            "write a tensor of these numbers, `&Tensor<f32, N>`, or `[&Tensor<f32, N>; 4]`",
+        );
+        return None;
+    }
+    Some(Param { name: name?, elem, kind, list: list.map(|len| expr(len, text)) })
 }
 
 /// A parameter of a function that kernels share.
@@ -161,6 +174,16 @@ pub(crate) fn device_type(ty: &Type, text: &mut Text) -> Option<DeviceType> {
             let all: Vec<_> = all.elems.iter().map(|ty| device_type(ty, text)).collect();
             Some(DeviceType::Tuple(all.into_iter().collect::<Option<_>>()?))
         }
+        Type::Array(list) => match expr(&list.len, text).kind {
+            ExprKind::Int(len) if (1..=MOST_LISTED).contains(&len) => {
+                Some(DeviceType::Tuple(vec![device_type(&list.elem, text)?; len as usize]))
+            }
+            _ => {
+                let what = "the length of a list is a number here";
+                text.wrong(Place::of(&list.len), what, &format!("write 1 to {MOST_LISTED}"));
+                None
+            }
+        },
         Type::FnPtr(_) | Type::ImplTrait(_) => Some(DeviceType::Closure),
         Type::Reference(reference) if is_view(&reference.elem) => {
             Some(DeviceType::Tile { mutable: reference.mutability.is_some() })
@@ -188,6 +211,15 @@ fn kind(ty: &Type, text: &mut Text) -> Option<(ast::Name, ParamKind)> {
     match ty {
         Type::Group(inner) => kind(&inner.elem, text),
         Type::Paren(inner) => kind(&inner.elem, text),
+        Type::Reference(reference)
+            if matches!(&*reference.elem, Type::Array(_) | Type::Slice(_))
+                && element_of(&reference.elem).is_none() =>
+        {
+            let borrow = if reference.mutability.is_some() { "&mut " } else { "&" };
+            let instead = format!("write `[{borrow}Tensor<f32, N>; 4]`");
+            text.wrong(Place::of(ty), "a list has references to tensors, and a length", &instead);
+            None
+        }
         Type::Reference(reference) => tensor(&reference.elem, reference.mutability.is_some(), text),
         Type::Path(path) if is_tensor(path) => {
             text.wrong(Place::of(&path.path), "a kernel borrows its tensors", "write `&` or `&mut` in front");
@@ -338,11 +370,7 @@ fn type_value(ty: &Type, text: &mut Text) -> Option<ast::Expr> {
             Type::Macro(call) => layout_macro(&call.mac, text)?,
             Type::Paren(inner) => return type_value(&inner.elem, text),
             Type::Group(inner) => return type_value(&inner.elem, text),
-            Type::Infer(hole) => {
-                let what = "the extents of a tensor have names";
-                text.wrong(Place::of(hole), what, "write a name that launch finds out, such as `M`");
-                return None;
-            }
+            Type::Infer(hole) => (hole.underscore_token.span.into(), ExprKind::Hole),
             other => {
                 text.wrong(
                     Place::of(other),

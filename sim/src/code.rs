@@ -380,10 +380,15 @@ pub(crate) enum Ins {
         end: u32,
     },
     Jump(u32),
-    /// Leaves a loop if the uniform condition is true.
+    /// Begins a loop that lanes leave one by one.
+    Enter,
+    /// Leaves a loop in the lanes where the condition is true, out of `depth` branches. Without a lane left in the branch it goes
+    /// on at `next`, without one in the loop at `exit`.
     Leave {
         cond: Src,
-        to: u32,
+        depth: u32,
+        next: u32,
+        exit: u32,
     },
     End,
 }

@@ -160,7 +160,8 @@ impl Cluster<'_> {
                     w.branch(lanes, end);
                 }
                 Ins::Jump(to) => w.pc = to as usize,
-                Ins::Leave { cond, to } => self.leave(w, cond, to)?,
+                Ins::Enter => w.narrow(u32::MAX),
+                Ins::Leave { cond, depth, next, exit } => w.leave(w.holds(cond), depth, next, exit),
                 Ins::End => {
                     self.has_awaited_previous(w)?;
                     return Ok(Stop::Ends);
@@ -177,16 +178,6 @@ impl Cluster<'_> {
             Ins::Await { bar, slot, phase } => self.wait_phase(w, bar, slot, phase),
             _ => Ok(true),
         }
-    }
-
-    /// Leaves a loop, with all active lanes at once.
-    fn leave(&self, w: &mut Warp, cond: Src, to: u32) -> Result<()> {
-        let holds = w.holds(cond) & w.mask;
-        if holds != 0 && holds != w.mask {
-            return Err(self.left_by_some(w, holds));
-        }
-        w.skip_unless(holds == 0, to);
-        Ok(())
     }
 
     #[inline]

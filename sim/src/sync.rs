@@ -181,21 +181,6 @@ impl Cluster<'_> {
         )
     }
 
-    /// Only some of the active lanes leave a loop.
-    #[cold]
-    pub(crate) fn left_by_some(&self, w: &Warp, leave: u32) -> Box<crate::fault::Fault> {
-        let parties = vec![
-            self.party(w, leave, "leave the loop", self.site(w)),
-            self.party(w, w.mask & !leave, "of the same warp do not", self.site(w)),
-        ];
-        self.ctx.fault(
-            FaultKind::Divergence,
-            "only some threads of a warp leave a loop".into(),
-            parties,
-            "leave loops where all threads do",
-        )
-    }
-
     // Mbarriers.
 
     /// The mbarriers that lanes address: block and number for each.

@@ -392,6 +392,21 @@ impl Warp {
         }
     }
 
+    /// Deactivates some lanes until the end of a loop that is `depth` branches outside.
+    #[inline]
+    pub(crate) fn leave(&mut self, lanes: u32, depth: u32, next: u32, exit: u32) {
+        let lanes = lanes & self.mask;
+        self.mask &= !lanes;
+        let outside = self.stack.len() - depth as usize;
+        self.stack[outside..].iter_mut().for_each(|(mask, _)| *mask &= !lanes);
+        if self.stack.get(outside).map_or(self.mask, |(mask, _)| *mask) == 0 {
+            self.stack.truncate(outside);
+            self.pc = exit as usize;
+        } else {
+            self.skip_unless(self.mask != 0, next);
+        }
+    }
+
     /// A branch that some lanes take; without any it goes on elsewhere.
     #[inline]
     pub(crate) fn branch(&mut self, lanes: u32, other: u32) {

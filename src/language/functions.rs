@@ -96,7 +96,8 @@ language! {
     /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` rasters column by column. With `bands = 8` it
     /// rasters bands of eight rows of tiles, so that concurrent blocks share operands.
     /// `walk(layout!((4, 8) : (8, 1)), block.x)` rasters in the order of a layout. `walk(132, block.x)` launches 132
-    /// blocks, in a kernel where no tile has `block.x` as its coordinate.
+    /// blocks, in a kernel where no tile has `block.x` as its coordinate. Numbers of tiles may be computed from sizes,
+    /// `walk(ceil_div(N, 64) + E, block.x)`: see [Lists of tensors](super::kernels#lists-of-tensors).
     fn walk(tiles: Nested, block: Number) -> Nested;
     /// A whole tile in registers, distributed over the threads of the block and filled with a number:
     /// `full::<f32>((BM, 1), f32::NEG_INFINITY)`. See [Whole tiles](super::tiles#whole-tiles).

@@ -71,6 +71,7 @@ fn by_threads(x: &Tensor<f32, (_256, N)>, y: &mut Tensor<f32, _256>) {
     let mut total = registers::<f32>(1, 0.0);
     for k in 0..N {
         total += parallelize(tile(x, (256, 1), (0, k))[(_, 0)], t, thread.x);
+        copy(block_sum(total), total);
         if total > 10.0 {
             break;
         }

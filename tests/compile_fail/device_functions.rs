@@ -125,7 +125,7 @@ fn of_one<T>(x: View) -> View {
 }
 
 #[device]
-fn lists(x: [View; 2]) -> View {
+fn lists(x: &[View]) -> View {
     x
 }
 

@@ -307,9 +307,10 @@ impl Builder {
         Ok(())
     }
 
-    /// A new symbol for an extent that is computed from others: a launch checks that it has the
-    /// computed value.
+    /// A new symbol for an extent or a number of blocks that is computed from other sizes: a launch computes it, and checks that
+    /// an extent has this value.
     pub(crate) fn computed(&mut self, of: &Affine) -> Result<Value> {
+        const LONGEST: usize = 64;
         let text = crate::tile::verify::text(&self.program, of).trim_matches('`').to_owned();
         if let Some(symbol) =
             self.program.requires.iter().find(|known| known.text == text).and_then(|known| known.of)
@@ -327,6 +328,10 @@ impl Builder {
                 word => &word.replace('-', "minus_"),
             };
             name = if name.is_empty() { word.to_owned() } else { format!("{name}_{word}") };
+        }
+        // A long sum would have a long name.
+        if name.len() > LONGEST {
+            name = format!("size_{}", self.program.requires.len());
         }
         limits::name("a size", &name)?;
         let size = Value::symbol(&name);

@@ -105,6 +105,8 @@ struct Numbered {
     by: String,
     /// Is any of it written? The grid then covers all of it.
     written: bool,
+    /// Is the number of blocks computed, as a sum of several counts? Then the tiles of one tensor may be fewer.
+    computed: bool,
 }
 
 /// A program under construction.

@@ -114,7 +114,7 @@ impl Builder {
         let program = &mut self.program;
         let (Some(known), Some(first)) = (program.grid[axis], &mut self.axes[axis]) else {
             program.grid[axis] = Some(tiles);
-            self.axes[axis] = Some(Numbered { by: view.name.clone(), written });
+            self.axes[axis] = Some(Numbered { by: view.name.clone(), written, computed: false });
             return Ok(());
         };
         let is_walk = !program.more[axis].is_empty();
@@ -122,12 +122,15 @@ impl Builder {
             first.written |= written;
             return Ok(());
         }
+        if !is_walk && first.computed {
+            return Ok(());
+        }
         if !is_walk && !written && program.is_at_least(tiles, known) {
             return Ok(());
         }
         if !is_walk && !first.written && program.is_at_least(known, tiles) {
             program.grid[axis] = Some(tiles);
-            *first = Numbered { by: view.name.clone(), written };
+            *first = Numbered { by: view.name.clone(), written, computed: false };
             return Ok(());
         }
         let letter = ["x", "y", "z"][axis];
@@ -319,7 +322,14 @@ impl Builder {
             None => {
                 self.program.grid[axis] = Some(*first);
                 self.program.more[axis] = more.to_vec();
-                self.axes[axis] = Some(Numbered { by: "a walk over tiles".into(), written: true });
+                let is_computed = |size: &Value| match size {
+                    Value::Sym { of, .. } => {
+                        self.program.requires.iter().any(|require| require.of == Some(*of))
+                    }
+                    _ => false,
+                };
+                let computed = sizes.iter().any(is_computed);
+                self.axes[axis] = Some(Numbered { by: "a walk over tiles".into(), written: true, computed });
                 Ok(())
             }
             Some(known) if known == *first && self.program.more[axis] == more => Ok(()),

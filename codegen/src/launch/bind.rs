@@ -25,6 +25,8 @@ pub(super) struct Bound {
 enum What {
     Extent(u16),
     Stride(u16),
+    /// Computed from others: no argument has it.
+    Computed,
 }
 
 impl std::fmt::Display for What {
@@ -32,6 +34,7 @@ impl std::fmt::Display for What {
         match self {
             What::Extent(mode) => write!(f, "extent {mode}"),
             What::Stride(mode) => write!(f, "stride {mode}"),
+            What::Computed => f.write_str("count of blocks"),
         }
     }
 }
@@ -101,7 +104,18 @@ pub(super) fn sizes(
             unused_strides(rules, &kernel.requires, form, tensors, &mut sizes);
         }
     }
+    computed(rules, &kernel.requires, &mut sizes);
     Ok(sizes)
+}
+
+/// Sizes of the grid that are computed from others. A value that is none is reported with the requirement.
+fn computed(rules: &Rules, requires: &[Require], sizes: &mut Sizes) {
+    for require in requires {
+        let number = require.of.and_then(|of| rules.symbols.iter().position(|known| *known == of));
+        let Some(number) = number.filter(|number| sizes[*number].is_none()) else { continue };
+        let value = require.computed(&|symbol| rules.value(sizes, symbol)).map_or(0, |(_, value)| value);
+        sizes[number] = Some(Bound { value: value.clamp(0, MOST_EXTENT), arg: 0, what: What::Computed });
+    }
 }
 
 /// Strides of modes with one element, and of tensors without elements, are not used. Where no other stride determines such a
@@ -354,7 +368,8 @@ fn required(rules: &Rules, kernel: &Generated, bound: &[Option<Bound>]) -> Resul
     let value = |symbol: Symbol| rules.value(bound, symbol);
     let lookup = |symbol: Symbol| {
         let number = rules.symbols.iter().position(|known| *known == symbol)?;
-        bound[number].map(|bound| (symbol, &*kernel.params[bound.arg as usize].name, bound))
+        let bound = bound[number].filter(|bound| bound.what != What::Computed)?;
+        Some((symbol, &*kernel.params[bound.arg as usize].name, bound))
     };
     for require in &kernel.requires {
         let sizes: Vec<Symbol> = require.test.integers().into_iter().flat_map(Affine::symbols).collect();
@@ -397,7 +412,10 @@ fn required(rules: &Rules, kernel: &Generated, bound: &[Option<Bound>]) -> Resul
                     None => refusal,
                 }
             }
-            (None, None, _) => Refusal::new(format!("the kernel asserts `{text}`: {values}")),
+            (None, None, Some((_, computed))) => Refusal::new(format!(
+                "an axis of the grid has `{text}` blocks, which is {computed}, and 0 to {MOST_EXTENT} are possible: {values}"
+            )),
+            (None, None, None) => Refusal::new(format!("the kernel asserts `{text}`: {values}")),
         });
     }
     Ok(())

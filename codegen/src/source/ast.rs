@@ -145,6 +145,8 @@ pub struct Param {
     pub elem: Name,
     /// Its kind.
     pub kind: ParamKind,
+    /// The number of tensors of a list, `[&Tensor<f32, N>; 4]`.
+    pub list: Option<Expr>,
 }
 
 /// Tensor or scalar.
@@ -417,7 +419,7 @@ wire! {
     enum Level { 0 Allow, 1 Warn, 2 Deny }
     struct ConstParam { name, default }
     struct TypeParam { name, allowed }
-    struct Param { name, elem, kind }
+    struct Param { name, elem, kind, list }
     enum ParamKind { 0 Tensor { mutable, shape, stride }, 1 Scalar }
     enum StmtKind {
         0 Let { pattern, value }, 1 Assign { target, op, value }, 2 For { pattern, range, body },

@@ -151,7 +151,7 @@ pub enum Op {
         /// Statements.
         body: Vec<Stmt>,
     },
-    /// Leaves an enclosing loop where the condition is true; uniform in all threads that run it.
+    /// Leaves an enclosing loop in the threads where the condition is true.
     Leave {
         /// The loop's variable.
         of: Id,

@@ -47,7 +47,23 @@ impl Structured for Program {
 impl Program {
     /// Is it a condition or a loop that may differ from thread to thread?
     pub(crate) fn diverges(&self, op: &Op) -> bool {
-        self.decided_by(op).into_iter().any(Affine::per_thread)
+        let is_left = || match op {
+            Op::For { var, body, .. } => self.is_left(*var, body, false),
+            _ => false,
+        };
+        self.decided_by(op).into_iter().any(Affine::per_thread) || is_left()
+    }
+
+    /// May some threads leave a loop before the others? Only the innermost loop is left.
+    fn is_left(&self, var: Id, body: &[Stmt], apart: bool) -> bool {
+        body.iter().any(|stmt| match &stmt.op {
+            Op::Leave { of, test } => *of == var && (apart || test.per_thread()),
+            Op::For { .. } => false,
+            op => {
+                let apart = apart || self.diverges(op);
+                stmt.bodies().into_iter().any(|inner| self.is_left(var, inner, apart))
+            }
+        })
     }
 
     /// May the body of a statement be executed by some blocks of a cluster alone, or a different number of times?

@@ -377,6 +377,12 @@ impl Program {
                 }
             }
         }
+        // Numbers of blocks that are computed.
+        for of in self.requires.iter().filter_map(|require| require.of) {
+            if !all.contains(&of) {
+                all.push(of);
+            }
+        }
         all
     }
 }

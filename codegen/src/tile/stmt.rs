@@ -215,7 +215,7 @@ pub enum Op {
         /// The body.
         body: Vec<Stmt>,
     },
-    /// Leaves an enclosing loop where a condition is true; uniform in the group.
+    /// Leaves an enclosing loop in the threads where a condition is true.
     Leave {
         /// The loop's variable.
         of: Id,

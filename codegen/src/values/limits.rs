@@ -17,6 +17,9 @@ pub const DEEPEST_BLOCKS: u32 = 32;
 /// The most modes of a tensor.
 pub const MOST_MODES: usize = 32;
 
+/// The most tensors of a list.
+pub const MOST_LISTED: i64 = 64;
+
 /// The most bytes of all shared memory of a block: offsets have 31 bits. Devices have far less, which is checked once the
 /// sum is known.
 pub const MOST_BYTES: i64 = i32::MAX as i64;

@@ -208,7 +208,12 @@ impl Scene {
             return known.clone();
         }
         let to = self.fresh("s");
-        self.params.push(Param { name: word(&to), elem: word(elem.name()), kind: ParamKind::Scalar });
+        self.params.push(Param {
+            name: word(&to),
+            elem: word(elem.name()),
+            kind: ParamKind::Scalar,
+            list: None,
+        });
         self.scalars.push((to.clone(), elem));
         to
     }

@@ -48,7 +48,7 @@ impl Scene {
         }
         let stride = stride(self);
         let kind = ParamKind::Tensor { mutable, shape, stride };
-        self.params.push(Param { name: word(to), elem: word(elem.name()), kind });
+        self.params.push(Param { name: word(to), elem: word(elem.name()), kind, list: None });
     }
 
     /// Explicit strides; `None` for a column-major tensor.

@@ -1,6 +1,7 @@
 //! Typical mistakes of newcomers from CUDA, Triton or CuTe, with their messages: every mistake with the
 //! underlined tokens, the message and its help, in one snapshot, to be read from top to bottom.
 
+mod lists;
 mod table;
 
 use crate::function;
@@ -21,6 +22,7 @@ enum In {
     Kernel,
 }
 use In::{Body, Kernel, Keys};
+use lists::LISTS;
 use table::MISTAKES;
 
 /// The head of the bodies, with the names that most of them need.
@@ -113,10 +115,20 @@ fn between(source: &str, from: proc_macro2::LineColumn, to: proc_macro2::LineCol
 
 #[test]
 fn every_mistake_is_answered() {
+    insta::assert_snapshot!(answered(MISTAKES));
+}
+
+#[test]
+fn mistakes_with_lists_are_answered() {
+    insta::assert_snapshot!(answered(LISTS));
+}
+
+/// The messages for some mistakes. Each says what to write.
+fn answered(mistakes: &[(In, &str)]) -> String {
     // Internal names of the generator, and operations that the user did not write.
     const OURS: [&str; 8] = ["Tuple", "View", "Value", "Expr", "None", "Some(", "@0", "divide of"];
     let mut shown = String::new();
-    for (place, text) in MISTAKES {
+    for (place, text) in mistakes {
         let said = said(*place, text);
         assert!(!said.is_empty(), "nothing is said about {text}");
         for one in said.split("error at ").skip(1) {
@@ -128,7 +140,7 @@ fn every_mistake_is_answered() {
         }
         shown += &format!("{text}\n{said}\n");
     }
-    insta::assert_snapshot!(shown);
+    shown
 }
 
 #[test]
@@ -213,7 +225,7 @@ fn arithmetic_on_tiles_is_map() {
     );
     same(
         "let mask = from > 0.0; copy(select(!mask, 1.0, from), to);",
-        "let mask = map(from, |x| (x > 0.0) as i32); copy(map((mask, from), |m, x| select(!(m != 0), 1.0, x)), to);",
+        "let mask = map(from, |x| x > 0.0); copy(map((mask, from), |m, x| select(!m, 1.0, x)), to);",
     );
 }
 

@@ -1,7 +1,7 @@
 //! Control flow: loops, branches, roles, elected threads.
 
 use tilewright_codegen::index::Ix;
-use tilewright_codegen::thread::{Id, Role, Scope, Stmt, Unroll};
+use tilewright_codegen::thread::{Id, Op, Role, Scope, Stmt, Unroll};
 
 use super::{Asking, Compiler, Level, Result, resources};
 use crate::code::*;
@@ -40,9 +40,9 @@ impl Compiler<'_> {
         }
         let end = self.label();
         self.emit(Ins::Elect { scope, first: self.first, end });
-        self.branches += 1;
+        self.branches.push(end);
         self.statements(body)?;
-        self.branches -= 1;
+        self.branches.pop();
         self.emit(Ins::Label(end));
         self.emit(Ins::EndIf);
         Ok(())
@@ -62,34 +62,31 @@ impl Compiler<'_> {
         }
     }
 
-    /// Leaves a loop, with all threads at once.
+    /// Leaves a loop, lane by lane.
     pub(super) fn leave(&mut self, of: Id, cond: Ix) -> Result<()> {
         let cond = self.num(cond);
-        let Some(&(_, exit, branches)) = self.loops.iter().rev().find(|(var, ..)| *var == of) else {
+        let Some(&(_, exit, outside)) = self.loops.iter().rev().find(|(var, ..)| *var == of) else {
             return self.malformed("a loop exit is outside of its loop");
         };
-        if branches != self.branches {
-            return self.malformed("a loop exit is inside of a divergent branch");
-        }
-        match cond.as_constant() {
-            Some(0) => {}
-            Some(_) => self.emit(Ins::Jump(exit)),
-            None => {
-                let cond = self.place_of(cond);
-                self.emit(Ins::Leave { cond, to: exit });
-            }
+        let inside = &self.branches[outside.min(self.branches.len())..];
+        let (depth, next) = (inside.len() as u32, inside.last().copied().unwrap_or(exit));
+        if cond.as_constant() != Some(0) {
+            let cond = self.place_of(cond);
+            self.emit(Ins::Leave { cond, depth, next, exit });
         }
         Ok(())
     }
 
     pub(super) fn branches(&mut self, label: u32, then: &[Stmt], other: &[Stmt]) -> Result<()> {
         let end = self.label();
-        self.branches += 1;
+        self.branches.push(label);
         self.statements(then)?;
+        self.branches.pop();
         self.emit(Ins::Label(label));
         self.emit(Ins::Else { end });
+        self.branches.push(end);
         self.statements(other)?;
-        self.branches -= 1;
+        self.branches.pop();
         self.emit(Ins::Label(end));
         self.emit(Ins::EndIf);
         Ok(())
@@ -109,12 +106,13 @@ impl Compiler<'_> {
         }
         if let (Unroll::Full, Some(from), Some(to)) = (unroll, from.as_constant(), to.as_constant()) {
             let mut at = from;
+            self.enter(var, body, exit);
             while at < to {
                 self.bind(var, Num::constant(at));
                 self.statements(body)?;
                 at += step;
             }
-            self.emit(Ins::Label(exit));
+            self.exit(is_left(body, var), exit);
             return Ok(());
         }
         let vector =
@@ -134,6 +132,11 @@ impl Compiler<'_> {
         let cell = *file;
         *file += 1;
         let num = self.numbers.cell(vector, cell, self.levels.len() as u32, false, range);
+        if vector {
+            self.branches.push(exit);
+        } else {
+            self.enter(var, body, exit);
+        }
         self.emit(match vector {
             false => Ins::Loop { var: cell, from, to, exit },
             true => Ins::LoopV { var: cell, from, to, exit },
@@ -142,12 +145,10 @@ impl Compiler<'_> {
         let outer = self.vars[var as usize];
         self.bind(var, num);
         let site = self.site;
-        self.branches += u32::from(vector);
         if let Some((.., branches)) = self.loops.last_mut() {
-            *branches = self.branches;
+            *branches = self.branches.len();
         }
         self.statements(body)?;
-        self.branches -= u32::from(vector);
         self.bind(var, outer);
         self.site = site;
         let level = self.levels.pop().unwrap_or_default();
@@ -159,10 +160,40 @@ impl Compiler<'_> {
             false => Ins::Next { var: cell, step, to, head },
             true => Ins::NextV { var: cell, step, to, head },
         });
-        self.emit(Ins::Label(exit));
-        if vector {
-            self.emit(Ins::EndIf);
-        }
+        self.exit(vector || is_left(body, var), exit);
         Ok(())
     }
+
+    /// Begins a loop that some lanes may leave before the others.
+    fn enter(&mut self, var: Id, body: &[Stmt], exit: u32) {
+        if is_left(body, var) {
+            self.emit(Ins::Enter);
+            self.branches.push(exit);
+        }
+        if let Some((.., branches)) = self.loops.last_mut() {
+            *branches = self.branches.len();
+        }
+    }
+
+    /// The end of a loop, where the lanes meet again that ran it alone.
+    fn exit(&mut self, meets: bool, exit: u32) {
+        self.emit(Ins::Label(exit));
+        if meets {
+            self.branches.pop();
+            self.emit(Ins::EndIf);
+        }
+    }
+}
+
+/// May the loop of a variable be left before its end?
+fn is_left(body: &[Stmt], var: Id) -> bool {
+    body.iter().any(|stmt| match &stmt.op {
+        Op::Leave { of, .. } => *of == var,
+        Op::For { body, .. } | Op::Elect(_, body) => is_left(body, var),
+        Op::If { then, other, .. } | Op::When { then, other, .. } => {
+            is_left(then, var) || is_left(other, var)
+        }
+        Op::Roles(roles) => roles.iter().any(|role| is_left(&role.body, var)),
+        _ => false,
+    })
 }

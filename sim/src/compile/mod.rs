@@ -66,10 +66,10 @@ struct Compiler<'k> {
     stmt: usize,
     /// First thread of the current role.
     first: u32,
-    /// The enclosing loops: variable, end label, and nesting depth of branches.
-    loops: Vec<(Id, u32, u32)>,
-    /// Enclosing divergent branches.
-    branches: u32,
+    /// The enclosing loops: variable, end label, and nesting depth of branches in their bodies.
+    loops: Vec<(Id, u32, usize)>,
+    /// Enclosing branches and loops that some lanes may run alone: where the others go on.
+    branches: Vec<u32>,
     /// Roles that request registers: where each begins and ends, by label.
     asking: Vec<Asking>,
     steps: usize,
@@ -103,7 +103,7 @@ pub(crate) fn compile(kernel: &Kernel, given: &Given) -> Result<Code> {
         stmt: 0,
         first: 0,
         loops: Vec::new(),
-        branches: 0,
+        branches: Vec::new(),
         asking: Vec::new(),
         steps: 0,
     };
@@ -168,8 +168,10 @@ impl Compiler<'_> {
                 | Ins::Else { end: to }
                 | Ins::Role { other: to, .. }
                 | Ins::Elect { end: to, .. }
-                | Ins::Leave { to, .. }
                 | Ins::Jump(to) => *to = places[*to as usize],
+                Ins::Leave { next, exit, .. } => {
+                    (*next, *exit) = (places[*next as usize], places[*exit as usize]);
+                }
                 _ => {}
             }
             self.code.ins.push(ins);

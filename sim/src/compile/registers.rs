@@ -151,7 +151,7 @@ fn jump(ins: &Ins) -> Option<u32> {
         | Ins::Else { end: to }
         | Ins::Role { other: to, .. }
         | Ins::Elect { end: to, .. }
-        | Ins::Leave { to, .. }
+        | Ins::Leave { exit: to, .. }
         | Ins::Jump(to) => Some(*to),
         _ => None,
     }

@@ -86,7 +86,7 @@ impl Compiler<'_> {
             Op::InitBarriers(bar) => self.emit(Ins::Init(*bar)),
             Op::For { var, from, to, step, unroll, body } => {
                 let exit = self.label();
-                self.loops.push((*var, exit, self.branches));
+                self.loops.push((*var, exit, self.branches.len()));
                 self.repeat(*var, (*from, *to, *step), *unroll, body, exit)?;
                 self.loops.pop();
             }

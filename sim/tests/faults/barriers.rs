@@ -21,26 +21,30 @@ fn loops_that_not_all_leave() {
     };
     fine(&left_by(64, false), &[]);
     fine(&left_by(32, false), &[]);
+    fine(&left_by(40, false), &[]);
+    fine(&left_by(40, true), &[]);
+}
+
+#[test]
+fn barriers_in_loops_that_not_all_leave() {
+    let mut b = Build::new(64);
+    let t = b.thread();
+    let some = b.lt(t, 40);
+    let looped = b.repeat(3, Unroll::No, |b, k| {
+        let Int::Var(of) = b.e().get(k).int else { unreachable!() };
+        vec![b.s(Op::Leave { of, cond: some }), b.sync()]
+    });
     check(
-        &left_by(40, false),
+        &b.done(vec![looped]),
         &[],
         "
 kernel `probe`: divergent threads where all must arrive
-  only some threads of a warp leave a loop
-  threads 32-39 of block (0, 0, 0) leave the loop
-    at probe.rs:1
-  threads 40-63 of block (0, 0, 0) of the same warp do not
-    at probe.rs:1
-help: leave loops where all threads do
-seen in variant 1, with seed 0"
-            .trim(),
-    );
-    check(
-        &left_by(40, true),
-        &[],
-        "
-kernel `probe`: a program that cannot run
-  a loop exit is inside of a divergent branch, at probe.rs:1
+  `bar.sync` takes all 32 lanes of a warp, and 24 execute it
+  threads 40-63 of block (0, 0, 0) execute `bar.sync`
+    at probe.rs:2
+  threads 32-39 of block (0, 0, 0) of the same warp do not
+    at probe.rs:2
+help: keep it out of conditions that differ between threads
 seen in variant 1, with seed 0"
             .trim(),
     );

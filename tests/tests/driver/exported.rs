@@ -17,6 +17,7 @@ use tilewright_codegen::thread;
 use tilewright_codegen::words::Words;
 use tilewright_codegen::{Elem, Generated};
 use tilewright_tests::fake::Folder;
+use tilewright_tests::lists;
 use tilewright_tests::sweep::count;
 
 /// Where a launch has its workspace.
@@ -397,6 +398,17 @@ pub fn limited<const PART: usize, const ROWS: usize>(
 #[test]
 fn alternatives_with_limits() {
     same(&limited().def().generate().expect("a kernel"), count(300, 5000));
+}
+
+/// Lists of tensors are passed one by one, and grids are sums.
+#[test]
+fn lists_of_tensors() {
+    let made = |def: &tilewright::KernelDef| def.generate().expect("a kernel");
+    same(&made(lists::transposed_pair().def()), count(300, 5000));
+    same(&made(lists::adam().def()), count(200, 2000));
+    let many = lists::adam().specialize(&[("K", 7)]).expect("a kernel");
+    let refused = launch::export(&made(many.def()), images).expect_err("29 arguments").to_string();
+    assert_eq!(refused, "the kernel has 29 arguments, and 24 is the most that is exported");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tilewright_runtime::cudarc::driver::{CudaSlice, DevicePtr};
 use tilewright_runtime::{
     Argument, Built, Device, DeviceTensor, Launch, LaunchMatmul, Launched, Stream, TensorMut, TensorRef,
 };
-use tilewright_tests::gallery;
+use tilewright_tests::{gallery, lists};
 
 use crate::harness::{Call, Fake, Run, launched};
 
@@ -443,4 +443,29 @@ fn threads_share_plans() {
     });
     let run = run.sound();
     assert_eq!(launches(&run).len(), 4 * 60);
+}
+
+#[test]
+fn lists_of_tensors_are_launched() {
+    let run = Fake::new().run(|| {
+        let stream = stream();
+        let vector = |n: usize| DeviceTensor::<f32, 1>::zeros(&stream, [n]).unwrap();
+        let (a, b, c, mut y) = (vector(700), vector(700), vector(700), vector(700));
+        assert_eq!(lists::mean().launch(&stream, [&a, &b, &c], &mut y).unwrap().grid, [2, 1, 1]);
+        let sizes = [1, 300, 256];
+        let list = || sizes.map(vector);
+        let (g, mut m, mut v, mut p) = (list(), list(), list(), list());
+        let launched =
+            lists::adam().launch(&stream, 0.5, g.each_ref(), m.each_mut(), v.each_mut(), p.each_mut());
+        assert_eq!(launched.unwrap().grid, [4, 1, 1]);
+        let two: Vec<&DeviceTensor<f32, 1>> = vec![&g[0], &g[1]];
+        let refused = lists::adam().launch(&stream, 0.5, two, m.each_mut(), v.each_mut(), p.each_mut());
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("the kernel takes 13 arguments") && refused.contains("`gradients_2`"),
+            "{refused}"
+        );
+    });
+    let run = run.sound();
+    assert_eq!(launches(&run).len(), 2);
 }

@@ -325,6 +325,9 @@ pub(super) fn method(name: &str, of: &Value) -> String {
         (Value::Range(..), _) => {
             "a loop runs over a..b, one by one: for every fourth, for i in 0..n / 4 { let k = 4 * i; … }, and backwards, for i in 0..n { let k = n - 1 - i; … }".into()
         }
+        (Value::Tuple(_), None) => {
+            "a list has len(); a loop runs over it by itself, `for x in xs { … }`, and over two of them by `for i in unroll(0..xs.len())`, with xs[i] and ys[i]".into()
+        }
         (Value::View(_) | Value::Layout(_), None) => {
             let known =
                 "tensors and layouts have size(mode), size(), rank(), shape(), and vectors along(mode)";
@@ -354,8 +357,8 @@ const CHOICES: &str =
 const BOUNDS: &str =
     "bounds need no condition: accesses are predicated wherever a tile can reach past its tensor";
 
-/// Why this cannot be a condition, and what to write.
-pub(super) fn condition(found: &Value) -> Problem {
+/// Why this cannot be a condition, and what to write. Of a tile it has the type of its elements.
+pub(super) fn condition(found: &Value, elem: Option<Elem>) -> Problem {
     match found {
         Value::Int(n) => Problem::new(format!("`if` needs a condition, and this is the integer {n}"))
             .help("compare it: `if n == 4`"),
@@ -363,7 +366,7 @@ pub(super) fn condition(found: &Value) -> Problem {
             Problem::new("this condition depends on elements, and `if` decides for a whole statement")
                 .help(format!("{CONDITIONS}\nhelp: {CHOICES}"))
         }
-        Value::Elements(_) => {
+        Value::View(_) if elem == Some(Elem::Bool) => {
             Problem::new("this condition depends on elements, and `if` decides for a whole statement")
                 .help(format!("{CONDITIONS}\nhelp: {CHOICES}"))
         }

@@ -92,6 +92,7 @@ impl Evaluator {
         (from, from_span): (Value, Span),
         span: Span,
     ) {
+        let Some((from, from_span)) = self.rebound(target, op, (from, from_span), span) else { return };
         let to = self.expr(target);
         let to = match to {
             Value::View(view) => view,
@@ -117,6 +118,36 @@ impl Evaluator {
             }
         };
         self.assign_view(to, op, (from, from_span), [target.span, span]);
+    }
+
+    /// A name of a number that is known while compiling, or of a coordinate, gets another one: `first += tiles`, in a block that
+    /// runs once. Otherwise the value is returned.
+    fn rebound(
+        &mut self,
+        target: &ast::Expr,
+        op: Option<Binary>,
+        (from, from_span): (Value, Span),
+        span: Span,
+    ) -> Option<(Value, Span)> {
+        let is_number = |value: &Value| {
+            matches!(
+                value,
+                Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Index(_) | Value::Size(_)
+            )
+        };
+        let ast::ExprKind::Name(name) = &target.kind else { return Some((from, from_span)) };
+        let place =
+            self.place_of(name).filter(|place| *place >= self.fixed && is_number(&self.scope[*place].1));
+        let Some(place) = place.filter(|_| is_number(&from)) else { return Some((from, from_span)) };
+        let value = match op {
+            Some(op) => {
+                let old = self.scope[place].1.clone();
+                self.binary(op, old, from, span, [target.span, from_span])
+            }
+            None => from,
+        };
+        self.scope[place].1 = self.within(value, span);
+        None
     }
 
     /// Sets the tensors of a tuple that has a name, after all values are computed.
@@ -163,7 +194,7 @@ impl Evaluator {
         // Elements elsewhere in the target are read before it changes.
         let elsewhere = |view: &View| view.tensor == to.tensor && *view != to;
         let from = match from {
-            Value::Elements(of) if of.tile.is_none() && of.ins.iter().any(elsewhere) => {
+            Value::Elements(of) if of.ins.iter().any(elsewhere) => {
                 self.settled(Value::Elements(of), &[made_from(&to.name, "next")], from_span)
             }
             from => from,

@@ -11,7 +11,6 @@ use crate::source::spelling::did_you_mean;
 use crate::tile::view::View;
 use crate::values::elem::Elem;
 use crate::values::limits;
-use crate::values::typing::Type;
 
 impl Evaluator {
     pub(super) fn call(&mut self, function: &Name, types: &[Name], args: &[Arg], span: Span) -> Value {
@@ -76,26 +75,6 @@ impl Evaluator {
                 (None, _) => format!("its named arguments are {}", allowed.join(", ")),
             };
             return self.complain(name.span, problem.help(help));
-        }
-        if let ("copy" | "warp_ballot", Some((Value::Elements(of), at))) =
-            (row.name, all.values.first().cloned())
-            && of.number.ty == Some(Type::Condition)
-        {
-            let name = if row.name == "copy" { all.name_or("condition") } else { "condition" };
-            match self.flags(*of, name) {
-                Ok(flags) => all.values[0].0 = Value::View(flags),
-                Err(problem) => return self.complain(at, problem),
-            }
-        }
-        let condition = all.values.iter().find(|(value, _)| matches!(value, Value::Elements(_)));
-        if let Some((_, at)) = condition
-            && !row.of_numbers
-        {
-            let problem =
-                Problem::new(format!("`{}` takes tiles of numbers, and this is a condition", row.name));
-            let help =
-                "convert it: (x > 0.0) as f32 is 1 where it is true and 0 elsewhere, and as i32 counts";
-            return self.complain(*at, problem.help(help));
         }
         if !self.goes_on(limits::CALL, span) {
             return Value::Poison;
@@ -213,6 +192,10 @@ impl Evaluator {
             ("along", _, [Value::Int(mode)]) if matches!(of, Value::View(_)) => {
                 self.along(&of, *mode, span, args[0].value.span)
             }
+            ("len", None, []) if matches!(of, Value::Tuple(_)) => match of {
+                Value::Tuple(all) => Value::Int(all.len() as i64),
+                other => other,
+            },
             ("rank", Some(layout), []) => Value::Int(layout.rank() as i64),
             ("shape", Some(layout), []) => Value::from(layout.shape()),
             (name, ..) => {

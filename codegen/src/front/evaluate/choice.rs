@@ -21,7 +21,7 @@ impl Evaluator {
             flag if self.is_flag(&flag) => self.read(flag, condition.span),
             Value::View(view) if self.builder.elem(&view) == Elem::Bool && !self.in_closure => {
                 let number = Scalar::new(Expr::In(0), Elem::Bool);
-                Value::Elements(Box::new(Elements { ins: vec![view], number, tile: None }))
+                Value::Elements(Box::new(Elements { ins: vec![view], number }))
             }
             found => found,
         };
@@ -32,7 +32,15 @@ impl Evaluator {
             Value::Test(test) => self.choice_of(integer::as_number(&test), then, other, span),
             Value::Number(test) => self.choice_of(test, then, other, span),
             Value::Elements(test) if !self.in_closure => self.choice_of_tiles(*test, then, other, span),
-            found => self.complain(condition.span, advice::condition(&found)),
+            found => self.complain(condition.span, advice::condition(&found, self.elem_of(&found))),
+        }
+    }
+
+    /// The type of a tile's elements.
+    pub(super) fn elem_of(&self, value: &Value) -> Option<Elem> {
+        match value {
+            Value::View(view) => Some(self.builder.elem(view)),
+            _ => None,
         }
     }
 

@@ -102,6 +102,7 @@ impl Evaluator {
         }
         // It sees its parameters and no names of its caller, and its mistakes are about the call.
         self.callers.push(std::mem::replace(&mut self.scope, scope));
+        let fixed = std::mem::take(&mut self.fixed);
         let devices = std::mem::replace(&mut self.devices, device.devices.clone());
         let called = self.called_at;
         self.called_at = called.or(Some(span));
@@ -150,6 +151,7 @@ impl Evaluator {
         self.called_at = called;
         self.devices = devices;
         self.scope = self.callers.pop().unwrap_or_default();
+        self.fixed = fixed;
         self.naming.clear();
         match ins {
             Some(ins) => self.unsettled_tile(ins, value),

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use super::args::{Args, made_from};
 use super::value::{Closure, Value};
-use super::{Evaluator, advice, elementwise, integer};
+use super::{Evaluator, advice, integer};
 use crate::source::ast::{Arg, Expr, Name, Pattern, Span};
 use crate::source::problem::{Problem, count};
 use crate::thread::{Bin, Un};
 use crate::tile;
 use crate::tile::view::View;
 use crate::values::elem::Elem;
-use crate::values::typing::{self, Scalar, Type};
+use crate::values::typing::{Scalar, Type};
 
 /// Inputs of a function of elements.
 pub(super) const MOST_INPUTS: usize = 64;
@@ -258,22 +258,19 @@ impl Evaluator {
                 .help("write one tensor for each value: map(x, (y, z), |x| (x, -x))")
                 .arg(1));
         }
-        let (mut made, mut conditions) = (Vec::new(), Vec::new());
+        let mut made = Vec::new();
         for (n, value) in values.into_iter().enumerate() {
             let number = value.as_number().ok_or_else(|| {
                 Problem::new(format!("the closure gives {}, and a number is needed", value.kind()))
                     .help("end it with arithmetic on its parameters: map((x, y), |x, y| x + y)")
                     .arg(mapped.at)
             })?;
-            // Literals alone are of the type in which the first tensor is summed, since they are often counts; conditions are kept
-            // in a tile too.
-            let is_condition = number.ty == Some(Type::Condition) && mapped.to.is_none();
-            conditions.push(is_condition);
-            let number = if is_condition { typing::cast(Elem::I32, number)? } else { number };
+            // Literals alone are of the type in which the first tensor is summed, since they are often counts.
             let elem = match (&mapped.to, number.own_type()) {
                 (Some(to), _) => self.builder.elem(&to[n]),
                 (None, Some(Type::Elem(elem))) => elem,
-                (None, _) => self.builder.elem(&mapped.ins[0]).accumulator(),
+                (None, Some(Type::Condition)) => Elem::Bool,
+                (None, None) => self.builder.elem(&mapped.ins[0]).accumulator(),
             };
             match number.into_elem(elem) {
                 Ok(value) => made.push((value, elem)),
@@ -296,12 +293,7 @@ impl Evaluator {
             }
             None => {
                 let fresh = self.fresh(&mapped, made, naming, args.into.as_ref())?;
-                let made = fresh.into_iter().zip(conditions).map(|(tile, is_condition)| match is_condition {
-                    true => elementwise::condition(tile),
-                    false => Ok(Value::View(tile)),
-                });
-                let made: Vec<Value> = made.collect::<Result<_, _>>()?;
-                Ok(shaped_as(&value, &mut made.into_iter()))
+                Ok(shaped_as(&value, &mut fresh.into_iter().map(Value::View)))
             }
         }
     }

@@ -7,11 +7,10 @@ use super::value::Value;
 use super::{Evaluator, advice, integer};
 use crate::source::ast::Span;
 use crate::source::problem::Problem;
-use crate::thread::Cmp;
 use crate::tile::Expr;
 use crate::tile::view::View;
 use crate::values::elem::Elem;
-use crate::values::typing::{self, Scalar, Type};
+use crate::values::typing::{Scalar, Type};
 
 /// A function of elements that is not computed yet.
 #[derive(Clone, Debug)]
@@ -19,8 +18,6 @@ pub(super) struct Elements {
     /// The tiles that it reads.
     pub(super) ins: Vec<View>,
     pub(super) number: Scalar,
-    /// A condition whose values are kept in a tile, 1 where it is true.
-    pub(super) tile: Option<View>,
 }
 
 impl Evaluator {
@@ -70,7 +67,7 @@ impl Evaluator {
     /// A function of elements, as a value that waits for the rest of its expression.
     pub(super) fn unsettled_tile(&mut self, ins: Vec<View>, made: Value) -> Value {
         match made {
-            Value::Number(number) => Value::Elements(Box::new(Elements { ins, number, tile: None })),
+            Value::Number(number) => Value::Elements(Box::new(Elements { ins, number })),
             Value::Tuple(items) => {
                 let one = |item| self.unsettled_tile(ins.clone(), item);
                 Value::Tuple(items.into_iter().map(one).collect())
@@ -79,13 +76,16 @@ impl Evaluator {
         }
     }
 
-    /// A tile for arithmetic that is not computed yet. Conditions are kept in a tile too: their operands may change.
+    /// A tile for arithmetic that is not computed yet.
     pub(super) fn settled(&mut self, value: Value, naming: &[String], span: Span) -> Value {
         match value {
-            Value::Elements(of) if of.tile.is_none() => {
+            Value::Elements(of) => {
                 let name = match (naming.first(), of.ins.first()) {
                     (Some(name), _) => name.clone(),
-                    (None, first) => made_from(first.map_or("element", |view| &view.name), "value"),
+                    (None, first) => {
+                        let made = if of.number.ty == Some(Type::Condition) { "mask" } else { "value" };
+                        made_from(first.map_or("element", |view| &view.name), made)
+                    }
                 };
                 self.computed_tile(*of, &name, span).unwrap_or_else(|problem| self.complain(span, problem))
             }
@@ -111,28 +111,16 @@ impl Evaluator {
 
     fn computed_tile(&mut self, of: Elements, name: &str, span: Span) -> Result<Value, Problem> {
         let ins = self.inputs(&of.ins)?;
-        let is_condition = of.number.ty == Some(Type::Condition);
-        let (number, elem) = match of.number.own_type() {
-            Some(Type::Elem(elem)) => (of.number, elem),
-            Some(Type::Condition) => (typing::cast(Elem::I32, of.number)?, Elem::I32),
-            None => (of.number, self.builder.elem(&ins[0])),
+        let elem = match of.number.own_type() {
+            Some(Type::Elem(elem)) => elem,
+            Some(Type::Condition) => Elem::Bool,
+            None => self.builder.elem(&ins[0]),
         };
-        let value = number.into_elem(elem)?;
+        let value = of.number.into_elem(elem)?;
         self.builder.at(self.called_at.unwrap_or(span));
         let tile = self.room_for(name, elem, &ins)?.with_name(name);
         self.builder.map(&ins, &tile, value).map_err(|problem| Problem { arg: None, ..problem })?;
-        if !is_condition {
-            return Ok(Value::View(tile));
-        }
-        condition(tile)
-    }
-
-    /// A condition as a tile of `bool`.
-    pub(super) fn flags(&mut self, of: Elements, name: &str) -> Result<View, Problem> {
-        let ins = self.inputs(&of.ins)?;
-        let tile = self.room_for(name, Elem::Bool, &ins)?.with_name(name);
-        self.builder.map(&ins, &tile, of.number.into_elem(Elem::Bool)?)?;
-        Ok(tile)
+        Ok(Value::View(tile))
     }
 
     /// The tiles that a function reads, with modes for all of it.
@@ -153,10 +141,4 @@ impl Evaluator {
         };
         of.iter().map(fit).collect()
     }
-}
-
-/// The condition that is kept in a tile of `i32`.
-pub(super) fn condition(tile: View) -> Result<Value, Problem> {
-    let number = typing::cmp(Cmp::Ne, Scalar::new(Expr::In(0), Elem::I32), Scalar::literal(0i64))?;
-    Ok(Value::Elements(Box::new(Elements { ins: vec![tile.clone()], number, tile: Some(tile) })))
 }

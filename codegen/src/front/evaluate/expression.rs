@@ -36,15 +36,20 @@ impl Evaluator {
         self.depth += 1;
         let value = self.value(expr);
         self.depth -= 1;
+        self.within(value, expr.span)
+    }
+
+    /// A value within the limits on size and total work.
+    pub(super) fn within(&mut self, value: Value, span: Span) -> Value {
         let within = match &value {
             // Among elements an integer may be a number of any type.
             Value::Int(n) if !self.in_closure => limits::integer(*n).map(|()| 1),
             value => value.parts(),
         };
         match within {
-            Ok(parts) if self.goes_on(parts, expr.span) => value,
+            Ok(parts) if self.goes_on(parts, span) => value,
             Ok(_) => Value::Poison,
-            Err(problem) => self.complain(expr.span, problem),
+            Err(problem) => self.complain(span, problem),
         }
     }
 
@@ -268,6 +273,16 @@ impl Evaluator {
             }
             (Value::Tuple(items), Value::Int(n)) if n >= 0 && (n as usize) < items.len() => {
                 items[n as usize].clone()
+            }
+            (Value::Tuple(items), Value::Int(n)) => {
+                let has = count(items.len(), "value");
+                let problem = Problem::new(format!("a list of {has}, counted from 0, has no number {n}"));
+                self.complain(index.span, problem.help(format!("the last is {}", items.len() as i64 - 1)))
+            }
+            (Value::Tuple(_), at) if self.is_integer(&at) => {
+                let problem = Problem::new("which value of a list this is must be known while compiling");
+                let help = "write a loop over all of them, `for x in xs { … }`, or `for i in unroll(0..xs.len())` with xs[i] in it; an `if` in it may choose at run time";
+                self.complain(index.span, problem.help(help))
             }
             (other, _) => {
                 let problem = Problem::new(format!("{} cannot be indexed like this", other.kind()));

@@ -100,45 +100,89 @@ impl Evaluator {
 
     pub(super) fn params(&mut self, kernel: &Kernel) {
         for param in &kernel.params {
-            let named = self.is_name("an argument", &param.name.text, param.name.span);
-            let Some(elem) = self.elem(&param.elem).filter(|_| named) else {
-                self.scope.push((param.name.text.clone(), Value::Poison));
-                continue;
-            };
-            self.builder.at(param.name.span);
-            let value = match &param.kind {
-                ParamKind::Scalar => {
-                    self.uses.bind(&param.name, self.scope.len());
-                    Value::Number(Scalar::new(self.builder.scalar(&param.name.text, elem), elem))
-                }
-                ParamKind::Tensor { mutable, shape, stride } => {
-                    let of = |run: &mut Self, e: &ast::Expr| run.sizes(e);
-                    let extents = of(self, shape);
-                    let strides = stride.as_ref().map(|stride| of(self, stride));
-                    match (extents, strides) {
-                        (Some(extents), None) => {
-                            self.tensor(param, elem, extents, None, *mutable, shape.span)
-                        }
-                        (Some(extents), Some(Some(strides))) if extents.rank() != strides.rank() => {
-                            let problem = Problem::new(format!(
-                                "`{}` has the extents {extents}, and the strides {strides}",
-                                param.name.text
-                            ));
-                            let at = stride.as_ref().map_or(shape.span, |stride| stride.span);
-                            let help = "write a stride for each mode: (ldx, _1) where rows are contiguous, (_1, ldx) for columns";
-                            self.complain(at, problem.help(help))
-                        }
-                        (Some(extents), Some(Some(strides))) => {
-                            self.tensor(param, elem, extents, Some(strides), *mutable, shape.span)
-                        }
-                        _ => Value::Poison,
-                    }
-                }
+            let value = match &param.list {
+                None => self.param(param),
+                Some(length) => self.list(kernel, param, length),
             };
             self.scope.push((param.name.text.clone(), value));
         }
         for (size, of) in self.builder.solved() {
             self.scope.push((size.name().to_owned(), Value::Index(of)));
+        }
+    }
+
+    /// A list of tensors: an argument for each, with a number behind the name.
+    fn list(&mut self, kernel: &Kernel, param: &ast::Param, length: &ast::Expr) -> Value {
+        let count = match self.expr(length) {
+            Value::Int(count) if (1..=limits::MOST_LISTED).contains(&count) => count,
+            Value::Poison => return Value::Poison,
+            other => {
+                let most = limits::MOST_LISTED;
+                let problem =
+                    Problem::new(format!("a list has 1 to {most} tensors, and this is {}", other.kind()));
+                return self
+                    .complain(length.span, problem.help("write a number or a constant of the kernel"));
+            }
+        };
+        let mut all = Vec::new();
+        for n in 0..count {
+            let text = listed(&param.name.text, n);
+            if let Some(other) = kernel.params.iter().find(|other| other.name.text == text) {
+                let problem = Problem::new(format!(
+                    "`{text}` is the name of this argument and of a tensor of the list `{}`",
+                    param.name.text
+                ));
+                return self.complain(other.name.span, problem.help("rename one of them"));
+            }
+            let kind = match &param.kind {
+                ParamKind::Tensor { mutable, shape, stride } => ParamKind::Tensor {
+                    mutable: *mutable,
+                    shape: named(shape, &format!("{text}_size")),
+                    stride: stride.as_ref().map(|stride| named(stride, &format!("{text}_stride"))),
+                },
+                ParamKind::Scalar => ParamKind::Scalar,
+            };
+            let name = Name { text, span: param.name.span };
+            match self.param(&ast::Param { name, kind, list: None, elem: param.elem.clone() }) {
+                // One mistake in the type is one error.
+                Value::Poison => return Value::Poison,
+                value => all.push(value),
+            }
+        }
+        Value::Tuple(all)
+    }
+
+    /// An argument.
+    fn param(&mut self, param: &ast::Param) -> Value {
+        let named = self.is_name("an argument", &param.name.text, param.name.span);
+        let Some(elem) = self.elem(&param.elem).filter(|_| named) else { return Value::Poison };
+        self.builder.at(param.name.span);
+        match &param.kind {
+            ParamKind::Scalar => {
+                self.uses.bind(&param.name, self.scope.len());
+                Value::Number(Scalar::new(self.builder.scalar(&param.name.text, elem), elem))
+            }
+            ParamKind::Tensor { mutable, shape, stride } => {
+                let of = |run: &mut Self, e: &ast::Expr| run.sizes(e);
+                let extents = of(self, shape);
+                let strides = stride.as_ref().map(|stride| of(self, stride));
+                match (extents, strides) {
+                    (Some(extents), None) => self.tensor(param, elem, extents, None, *mutable, shape.span),
+                    (Some(extents), Some(Some(strides))) if extents.rank() != strides.rank() => {
+                        let problem = Problem::new(format!(
+                            "`{}` has the extents {extents}, and the strides {strides}",
+                            param.name.text
+                        ));
+                        let at = stride.as_ref().map_or(shape.span, |stride| stride.span);
+                        let help = "write a stride for each mode: (ldx, _1) where rows are contiguous, (_1, ldx) for columns";
+                        self.complain(at, problem.help(help))
+                    }
+                    (Some(extents), Some(Some(strides))) => {
+                        self.tensor(param, elem, extents, Some(strides), *mutable, shape.span)
+                    }
+                    _ => Value::Poison,
+                }
+            }
         }
     }
 
@@ -174,6 +218,11 @@ impl Evaluator {
                     None => self.is_name("a size", name, expr.span).then(|| Size::symbol(name).into()),
                 },
             },
+            ast::ExprKind::Hole => {
+                let problem = Problem::new("the extents of a tensor have names");
+                self.complain(expr.span, problem.help("write a name that launch finds out, such as `M`; tensors of a list, `[&Tensor<f32, _>; 4]`, may differ in theirs"));
+                None
+            }
             Items(items) if self.depth < limits::DEEPEST => {
                 self.depth += 1;
                 let sizes: Vec<_> = items.iter().map(|item| self.sizes(item)).collect();
@@ -219,6 +268,30 @@ impl Evaluator {
     /// Is it made of sizes alone?
     pub(super) fn is_of_sizes(&self, of: &Affine) -> bool {
         !of.any(&|coord| !matches!(coord, Coord::Size { .. } | Coord::Digit { .. } | Coord::Two(..)))
+    }
+}
+
+/// The name of a tensor of a list.
+fn listed(list: &str, n: i64) -> String {
+    format!("{list}_{n}")
+}
+
+/// Extents or strides of a tensor of a list, with names for those that it does not share with the others.
+fn named(of: &ast::Expr, name: &str) -> ast::Expr {
+    let one = |of: &ast::Expr, name: String| match of.kind {
+        ast::ExprKind::Hole => ast::Expr { span: of.span, kind: ast::ExprKind::Name(name) },
+        _ => of.clone(),
+    };
+    match &of.kind {
+        ast::ExprKind::Tuple(modes) if modes.len() > 1 => {
+            let modes = modes.iter().enumerate().map(|(mode, of)| one(of, format!("{name}{mode}"))).collect();
+            ast::Expr { span: of.span, kind: ast::ExprKind::Tuple(modes) }
+        }
+        ast::ExprKind::Tuple(modes) => {
+            let modes = modes.iter().map(|of| one(of, name.to_owned())).collect();
+            ast::Expr { span: of.span, kind: ast::ExprKind::Tuple(modes) }
+        }
+        _ => one(of, name.to_owned()),
     }
 }
 

@@ -264,15 +264,26 @@ impl Evaluator {
         }
     }
 
-    /// Is it one integer in memory or registers?
+    /// Is it one integer in memory or registers, or one `bool` in memory?
     fn is_index(&self, view: &View) -> bool {
-        !self.builder.elem(view).is_float() && is_one(view)
+        let elem = self.builder.elem(view);
+        !elem.is_float() && is_one(view) && !(elem == Elem::Bool && self.is_register(view))
     }
 
-    /// Is it one `bool` in memory or registers, outside of a closure?
+    fn is_register(&self, view: &View) -> bool {
+        matches!(self.builder.space(view), tile::Space::Registers { .. })
+    }
+
+    /// Is it one `bool` in memory, outside of a closure? In registers it is a mask of one element, which keeps its bounds.
     pub(super) fn is_flag(&self, value: &Value) -> bool {
-        let one = |view: &View| self.builder.elem(view) == Elem::Bool && is_one(view);
-        !self.in_closure && matches!(value, Value::View(view) if one(view))
+        !self.in_closure
+            && self.is_condition(value)
+            && matches!(value, Value::View(view) if !self.is_register(view))
+    }
+
+    /// Is it one `bool`?
+    pub(super) fn is_condition(&self, value: &Value) -> bool {
+        matches!(value, Value::View(view) if self.builder.elem(view) == Elem::Bool && is_one(view))
     }
 
     /// Loads an element as an integer, a `bool` as a condition; one of an input that has been loaded in this block is not

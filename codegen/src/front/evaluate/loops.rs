@@ -9,7 +9,6 @@ use crate::source::problem::Problem;
 use crate::source::spelling::did_you_mean;
 use crate::thread::{Id, Unroll};
 use crate::tile::Ahead;
-use crate::tile::view::At;
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
 use crate::values::limits;
@@ -35,10 +34,15 @@ impl Evaluator {
             }
             other => {
                 let problem = Problem::new(format!(
-                    "a loop needs a range, or a tuple of values, and this is {}",
+                    "a loop needs a range, or a list of values, and this is {}",
                     other.kind()
                 ));
-                self.complain(range.span, problem.help("write `for k in 0..tensor.size(2)`"));
+                self.complain(
+                    range.span,
+                    problem.help(
+                        "write `for k in 0..tensor.size(2)`, or a list of values, `for d in [1, 2, 4]`",
+                    ),
+                );
                 return;
             }
         };
@@ -212,6 +216,7 @@ impl Evaluator {
         let iteration = |inner: &mut Builder, var: Affine| {
             std::mem::swap(&mut self.builder, inner);
             let depth = self.scope.len();
+            let fixed = std::mem::replace(&mut self.fixed, depth);
             self.bind(pattern, first.plus(&var, 1).map_or(Value::Poison, Value::Index));
             self.around.push(match (ahead, &var.terms[..]) {
                 (None, [(Coord::Var(var), 1)]) => Around::Loop(*var),
@@ -220,6 +225,7 @@ impl Evaluator {
             self.body(body);
             self.around.pop();
             self.scope.truncate(depth);
+            self.fixed = fixed;
             std::mem::swap(&mut self.builder, inner);
         };
         match ahead {
@@ -232,29 +238,18 @@ impl Evaluator {
     /// The form of a statement's condition: known while compiling, or a test of integers. Elements that all threads
     /// have become one; `None` after an error.
     pub(super) fn decided(&mut self, condition: &ast::Expr) -> Option<Decided> {
-        let found = self.expr(condition);
-        match found {
+        let found = match self.expr(condition) {
             Value::Bool(known) => return Some(Decided::Known(known)),
             Value::Poison => return None,
-            flag if self.is_flag(&flag) => {
-                let Value::Test(test) = self.read(flag, condition.span) else { return None };
-                return Some(Decided::Test(test));
+            Value::View(flag) if self.is_condition(&Value::View(flag.clone())) => {
+                self.take(&flag, condition.span)
             }
-            Value::Elements(of) if of.ins.iter().all(integer::is_one) && of.tile.is_some() => {
-                let tile = of.tile?;
-                let whole = match tile.rank() {
-                    1 => tile,
-                    rank => self.builder.slice(&tile, &vec![At::Index(0.into()); rank]).ok()?,
-                };
-                let Value::Index(holds) = self.take(&whole, condition.span) else { return None };
-                return Some(Decided::Test(Test::Equal(holds, 0.into()).negated()));
-            }
-            _ => {}
-        }
+            found => found,
+        };
         match integer::test(&found) {
             Some(test) => Some(Decided::Test(test)),
             None => {
-                self.complain(condition.span, advice::condition(&found));
+                self.complain(condition.span, advice::condition(&found, self.elem_of(&found)));
                 None
             }
         }
@@ -279,6 +274,7 @@ impl Evaluator {
         let mut builder = std::mem::replace(&mut self.builder, Builder::new(""));
         let iteration = |inner: &mut Builder, var: Affine| {
             std::mem::swap(&mut self.builder, inner);
+            let fixed = std::mem::replace(&mut self.fixed, self.scope.len());
             if let [(Coord::Var(of), 1)] = var.terms[..] {
                 self.around.push(Around::Loop(of));
                 match self.decided(condition) {
@@ -289,6 +285,7 @@ impl Evaluator {
                 self.body(body);
                 self.around.pop();
             }
+            self.fixed = fixed;
             std::mem::swap(&mut self.builder, inner);
         };
         builder.repeat_over("turn", 0, i64::from(i32::MAX), Unroll::No, iteration);
@@ -309,7 +306,7 @@ impl Evaluator {
             ),
             Some(Around::Unrolled) => (
                 "an unrolled loop runs to its end",
-                "write the range without `unroll`, or put the rest of its body under an `if`",
+                "put the rest of its body under an `if`; only a loop of the kernel, `for k in 0..n` without `unroll`, can be left",
             ),
             None => ("there is no loop around this", "let the statements end, or put the rest under an `if`"),
         };
@@ -329,7 +326,9 @@ impl Evaluator {
         let mut arm = |inner: &mut Builder| {
             let run = &mut **run.borrow_mut();
             std::mem::swap(&mut run.builder, inner);
+            let fixed = std::mem::replace(&mut run.fixed, run.scope.len());
             run.body(arms.next().unwrap_or_default());
+            run.fixed = fixed;
             std::mem::swap(&mut run.builder, inner);
         };
         builder.arms(test, &mut arm);

@@ -95,6 +95,8 @@ struct Evaluator {
     builder: Builder,
     /// Names, innermost last.
     scope: Vec<(String, Value)>,
+    /// The number of names outside of the innermost loop or branch that the kernel runs: these cannot name another number.
+    fixed: usize,
     /// The scopes of the callers of closures under evaluation, for messages.
     callers: Vec<Vec<(String, Value)>>,
     /// The functions that the text under evaluation uses.
@@ -139,6 +141,7 @@ impl Evaluator {
         Evaluator {
             builder: Builder::new(name),
             scope: Vec::new(),
+            fixed: 0,
             callers: Vec::new(),
             devices: Vec::new(),
             called_at: None,

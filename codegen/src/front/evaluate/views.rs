@@ -91,6 +91,7 @@ impl Evaluator {
         };
         let block = Affine::from(Coord::Block(axis));
         let tiles = args.values.first().map(|(value, _)| value.clone());
+        let tiles = tiles.map(|tiles| self.counted(tiles)).transpose().map_err(|problem| problem.arg(0))?;
         if let Some(Value::Layout(layout)) = &tiles
             && let Some(layout) = layout.as_layout()
         {
@@ -172,6 +173,19 @@ impl Evaluator {
         let far = || Problem::new("a coordinate passes 63 bits");
         let at = walk(&block, &rows.into(), &columns.into(), bands).ok_or_else(far)?;
         Ok(Value::Tuple(at.map(Value::Index).into()))
+    }
+}
+
+impl Evaluator {
+    /// Numbers of tiles that are computed from sizes, as sizes that a launch computes.
+    fn counted(&mut self, tiles: Value) -> Result<Value, Problem> {
+        Ok(match tiles {
+            Value::Index(at) if self.is_of_sizes(&at) => Value::Size(self.builder.computed(&at)?),
+            Value::Tuple(all) => {
+                Value::Tuple(all.into_iter().map(|one| self.counted(one)).collect::<Result<_, _>>()?)
+            }
+            other => other,
+        })
     }
 }
 

@@ -353,6 +353,20 @@ static void tw_unused(const tw_launch *launch, const tw_form *form, tw_bound *si
 }
 
 /* The values of the sizes. */
+/* Sizes of the grid that are computed from others. */
+static void tw_compute(const tw_kernel *kernel, tw_bound *sizes) {
+    int at;
+    for (at = 0; at < kernel->requires_; ++at) {
+        const tw_require *require = &kernel->require[at];
+        int64_t value = 0;
+        if (require->of < 0 || sizes[require->of].known) continue;
+        if (tw_eval(kernel->node, require->computed, sizes, &value)) value = 0;
+        sizes[require->of].known = 1;
+        sizes[require->of].value = value < 0 ? 0 : value > TW_MOST ? TW_MOST : value;
+        sizes[require->of].arg = -1;
+    }
+}
+
 static int tw_bind(const tw_launch *launch, int form, tw_bound *sizes) {
     const tw_form *of = &launch->kernel->form[form];
     int plain, at, status;
@@ -364,6 +378,7 @@ static int tw_bind(const tw_launch *launch, int form, tw_bound *sizes) {
         }
         if (plain) tw_unused(launch, of, sizes);
     }
+    tw_compute(launch->kernel, sizes);
     return 0;
 }
 
@@ -393,12 +408,12 @@ static int tw_required(const tw_launch *launch, const tw_bound *sizes) {
             if (sizes[size].value == 0 && zero < 0) zero = size;
             if (size == require->of) continue;
             for (before = 0; before < place; ++before) twice |= require->size[before] == size;
-            if (twice) continue;
+            if (twice || sizes[size].arg < 0) continue;
             tw_put(&values, "%s`%s` is %" PRId64 ", the ", some++ ? ", " : "", kernel->size[size], sizes[size].value);
             tw_what(&values, sizes[size].stride, sizes[size].mode);
             tw_put(&values, " of `%s`", kernel->param[sizes[size].arg].name);
         }
-        if (require->of >= 0 && sizes[require->of].known) {
+        if (require->of >= 0 && sizes[require->of].known && sizes[require->of].arg >= 0) {
             const tw_bound *extent = &sizes[require->of];
             tw_put(error, "argument `%s`: its ", kernel->param[extent->arg].name);
             tw_what(error, extent->stride, extent->mode);
@@ -406,6 +421,10 @@ static int tw_required(const tw_launch *launch, const tw_bound *sizes) {
                 return TW_REFUSE(error, " is %" PRId64 ", and `%s` is %" PRId64, extent->value, require->text, computed);
             return TW_REFUSE(error, " is `%s`, which %s: %s", require->text, why, values_);
         }
+        if (!status && require->computed >= 0 && !tw_eval(kernel->node, require->computed, sizes, &computed))
+            return TW_REFUSE(error,
+                             "an axis of the grid has `%s` blocks, which is %" PRId64 ", and 0 to %" PRId64 " are possible: %s",
+                             require->text, computed, (int64_t)TW_MOST, values_);
         if (!status) return TW_REFUSE(error, "the kernel asserts `%s`: %s", require->text, values_);
         tw_put(error, "the kernel asserts `%s`, which %s: %s", require->text, why, values_);
         if (status == 2 && value == 0 && zero >= 0)

@@ -40,9 +40,9 @@ fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
     };
     let elems: Vec<Elem> = from.iter().map(|view| program.tensor(view.tensor).elem).collect();
     let ins = [&elems[..], &elems[..]].concat();
-    let closure = Closure { types: Types { ins: &ins, scalars: &program.scalars }, with };
+    let closure = Closure { types: Types { ins: &ins, scalars: &program.scalars }, elems: &elems, with };
     let name = if commutes { "reduce" } else { "scan" };
-    if let Some([a, b, c, left, right]) = closure.groups(elems.len()) {
+    if let Some([a, b, c, left, right]) = closure.groups() {
         let before = match commutes {
             true => "what is done to each element is done before, as in reduce(x * x, 0.0, |a, b| a + b)",
             false => {
@@ -56,7 +56,7 @@ fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
             before.into(),
         ));
     }
-    if let Some([a, b, one, other]) = closure.swapped(elems.len()).filter(|_| commutes) {
+    if let Some([a, b, one, other]) = closure.swapped().filter(|_| commutes) {
         return Some((
             format!(
                 "`{name}` combines elements in any order, and this closure depends on it: of {a} and {b} it makes {one}, but {other} of {b} and {a}"
@@ -64,7 +64,7 @@ fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
             "write `scan`, which keeps the order; its last element combines all".into(),
         ));
     }
-    let [none, x, made] = closure.changed(&elems, nothing)?;
+    let [none, x, made] = closure.changed(nothing)?;
     Some((
         format!("{none} is no identity of this closure, which makes {made} of it and {x}"),
         "write the number that changes nothing: 0.0 for sums, 1.0 for products, f32::NEG_INFINITY for maxima; a start value is combined with the result"
@@ -75,14 +75,22 @@ fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
 /// A closure of two tuples.
 struct Closure<'p> {
     types: Types<'p>,
+    elems: &'p [Elem],
     with: &'p [Expr],
 }
 
 impl Closure<'_> {
     /// Three tuples whose result depends on which two are combined first; and both results. Tuples may have to be
     /// such as the author's are, so both small ones and those without equal entries must show it.
-    fn groups(&self, len: usize) -> Option<[String; 5]> {
-        self.grouped(&distinct(len)).and(self.grouped(&small(len)))
+    fn groups(&self) -> Option<[String; 5]> {
+        let len = self.elems.len();
+        self.grouped(&self.elements(distinct(len))).and(self.grouped(&self.elements(small(len))))
+    }
+
+    /// Tuples of elements: of conditions 0 and 1.
+    fn elements(&self, tuples: impl IntoIterator<Item = Tuple>) -> Vec<Tuple> {
+        let one = |(x, elem): (f64, &Elem)| if *elem == Elem::Bool { x % 2.0 } else { x };
+        tuples.into_iter().map(|tuple| tuple.into_iter().zip(self.elems).map(one).collect()).collect()
     }
 
     fn grouped(&self, all: &[Tuple]) -> Option<[String; 5]> {
@@ -102,16 +110,17 @@ impl Closure<'_> {
     }
 
     /// Two tuples whose result depends on their order; and both results.
-    fn swapped(&self, len: usize) -> Option<[String; 4]> {
-        let [a, b, _] = distinct(len);
-        let (one, other) = (self.of(&a, &b)?, self.of(&b, &a)?);
-        differ(&one, &other).then(|| [&a, &b, &one, &other].map(|tuple| text(tuple)))
+    fn swapped(&self) -> Option<[String; 4]> {
+        let all = self.elements(distinct(self.elems.len()));
+        let [a, b, ..] = &all[..] else { return None };
+        let (one, other) = (self.of(a, b)?, self.of(b, a)?);
+        differ(&one, &other).then(|| [a, b, &one, &other].map(|tuple| text(tuple)))
     }
 
     /// The identity, and a tuple that it changes; and the result.
-    fn changed(&self, elems: &[Elem], nothing: &[Number]) -> Option<[String; 3]> {
-        let none: Tuple = nothing.iter().zip(elems).map(|(number, elem)| number.value(*elem)).collect();
-        distinct(elems.len()).iter().find_map(|x| {
+    fn changed(&self, nothing: &[Number]) -> Option<[String; 3]> {
+        let none: Tuple = nothing.iter().zip(self.elems).map(|(number, elem)| number.value(*elem)).collect();
+        self.elements(distinct(self.elems.len())).iter().find_map(|x| {
             let sides = [self.of(&none, x), self.of(x, &none)];
             let made = sides.into_iter().flatten().find(|made| differ(made, x))?;
             Some([&none, x, &made].map(|tuple| text(tuple)))

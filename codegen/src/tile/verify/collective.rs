@@ -24,12 +24,6 @@ enum Apart {
 /// Collective statements must be reached by all threads of their group.
 fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<(), Diagnostic> {
     for stmt in body {
-        if let Op::Leave { test, .. } = &stmt.op
-            && test.per_thread()
-        {
-            let said = "threads leave a loop together, and this condition may differ from thread to thread";
-            return Err(Problem::new(said).help(ENDS).at(stmt.span));
-        }
         let what = match apart {
             Some(Apart::Blocks) => over_cluster(program, stmt),
             Some(Apart::Condition | Apart::Loop) => collective(program, stmt),
@@ -51,6 +45,9 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<()
             let mut help = format!(
                 "write it outside of the {where_to}, or let `block.x`, sizes and loop variables decide"
             );
+            if matches!(apart, Apart::Loop) {
+                help += ", or an element that all threads have, such as that of sum(x)";
+            }
             if what == WHOLE {
                 help += "; what some threads do is done on their parts: parallelize(tile, layout!((32, 8)), thread.x)";
             }
@@ -81,9 +78,6 @@ fn over_cluster(program: &Program, stmt: &Stmt) -> Option<&'static str> {
     }
 }
 
-/// How a loop ends by what its threads compute.
-const ENDS: &str = "decide by an element of a whole tile, which all threads have, such as that of sum(x); one thread's own loop is counted: `for k in 0..n` with its own `n`, and the rest of the body under an `if`";
-
 const WHOLE: &str = "a statement on whole tiles";
 
 /// A collective statement, in words.
@@ -102,7 +96,6 @@ fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
             Some("this instruction")
         }
         Op::Wait { token, .. } => multiplies(program, *token).then_some("this wait for products"),
-        Op::Leave { .. } => Some("`break`"),
         Op::Roles(_) => Some("work in roles"),
         Op::Pipelined { .. } => Some("a pipelined loop"),
         Op::Tiles { .. } | Op::Ordered { .. } => Some("a loop over tiles"),
@@ -124,6 +117,7 @@ fn collective(program: &Program, stmt: &Stmt) -> Option<&'static str> {
         | Op::WaitCopies { .. }
         | Op::CommitCopies
         | Op::For { .. }
+        | Op::Leave { .. }
         | Op::Step { .. }
         | Op::If { .. }
         | Op::When { .. } => None,

@@ -1,0 +1,81 @@
+//! Lists of tensors, of values, numbers that change, masks, sums of tiles as grids.
+
+use super::In::{self, Body, Kernel};
+
+pub(super) const LISTS: &[(In, &str)] = &[
+    (
+        Kernel,
+        "fn k(xs: [&Tensor<f32, N>; 3], y: &mut Tensor<f32, N>) { for i in 0..3 { copy(tile(xs[i], 64, block.x), tile(y, 64, block.x)); } }",
+    ),
+    (
+        Kernel,
+        "fn k(xs: [&Tensor<f32, N>; 3], y: &mut Tensor<f32, N>) { copy(tile(xs[3], 64, block.x), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(xs: [&Tensor<f32, N>; 3], y: &mut Tensor<f32, N>) { copy(tile(xs, 64, block.x), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(xs: &[Tensor<f32, N>; 3], y: &mut Tensor<f32, N>) { copy(tile(xs[0], 64, block.x), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(xs: &[Tensor<f32, N>], y: &mut Tensor<f32, N>) { copy(tile(xs[0], 64, block.x), tile(y, 64, block.x)); }",
+    ),
+    (Kernel, "fn k(xs: [f32; 3], y: &mut Tensor<f32, N>) { fill(tile(y, 64, block.x), xs[0]); }"),
+    (
+        Kernel,
+        "fn k(xs: [&Tensor<f32, N>; N], y: &mut Tensor<f32, N>) { copy(tile(xs[0], 64, block.x), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(xs: [&Tensor<f32, N>; 100], y: &mut Tensor<f32, N>) { copy(tile(xs[0], 64, block.x), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(xs: [&Tensor<f32, N>; 2], xs_1: f32, y: &mut Tensor<f32, N>) { copy(tile(xs[0], 64, block.x), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(x: &Tensor<f32, _>, y: &mut Tensor<f32, N>) { copy(tile(x, 64, block.x), tile(y, 64, block.x)); }",
+    ),
+    (
+        Kernel,
+        "fn k(xs: [&Tensor<f32, _>; 2], y: &mut Tensor<f32, N>) { for x in xs { copy(tile(x, 64, block.x), tile(y, 64, block.x)); } }",
+    ),
+    (
+        Kernel,
+        "fn k(xs: [&Tensor<f32, N>; 2], y: &mut Tensor<f32, N>) { for x in xs { if block.x > 3 { break; } copy(tile(x, 64, block.x), tile(y, 64, block.x)); } }",
+    ),
+    (
+        Body,
+        "let mut n = 0; for i in 0..M { n += 1; } copy(tile(a, (32, 8), (n, 0)), tile(b, (32, 8), (block.x, block.y)));",
+    ),
+    (
+        Body,
+        "let mut n = 0; if block.x > 2 { n = 1; } copy(tile(a, (32, 8), (n, 0)), tile(b, (32, 8), (block.x, block.y)));",
+    ),
+    (Body, "let mut n = 0.0; n += alpha; copy(from * n, to);"),
+    (Body, "let n = [1, 2]; copy(from, to); for i in n.iter() { copy(from, to); }"),
+    (
+        Body,
+        "let x = tile(a, (32, 8), (block.x, block.y)); let m = x > 0.0; if m { copy(x, tile(b, (32, 8), (block.x, block.y))); }",
+    ),
+    (
+        Body,
+        "let x = tile(a, (32, 8), (block.x, block.y)); let m = x > 0.0; copy(x * m, tile(b, (32, 8), (block.x, block.y)));",
+    ),
+    (
+        Body,
+        "let x = tile(a, (32, 8), (block.x, block.y)); copy(x > 0.0, tile(b, (32, 8), (block.x, block.y)));",
+    ),
+    (
+        Kernel,
+        "fn k(n: i32, y: &mut Tensor<f32, N>) { let _ = walk(ceil_div(N, 64) + n, block.x); fill(tile(y, 64, block.x), 0.0); }",
+    ),
+    (
+        Kernel,
+        "fn k(ids: &Tensor<i32, _1>, y: &mut Tensor<f32, N>) { let _ = walk(ceil_div(N, 64) + ids[(0)], block.x); fill(tile(y, 64, block.x), 0.0); }",
+    ),
+];
