@@ -292,6 +292,6 @@ fn sizes_have_a_least() {
     }
     assert_eq!(
         run(99).map(|_| ()).unwrap_err().to_string(),
-        "`N` is 99, and the kernel is made for at least 100\nhelp: choose a smaller bound: more accesses are checked then"
+        "`N` is 99, and the kernel is made for at least 100\nhelp: at_least or assert in the kernel bounds it: choose a smaller bound there, or larger tensors"
     );
 }
