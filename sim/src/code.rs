@@ -3,6 +3,7 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::Atom;
+use tilewright_codegen::number::Number;
 use tilewright_codegen::thread::{Bin, Change, Cmp, Fence, Id, MemoryOrder, Queue, Scope, Space, Un};
 
 /// An integer operand: a constant, or a cell of the warp plus a constant.
@@ -366,6 +367,8 @@ pub(crate) enum Ins {
         end: u32,
     },
     EndIf,
+    /// Checks a claim: a row of the program's claims.
+    Claim(u32),
     /// Each thread changes how many registers it has (setmaxnreg).
     Registers(u32),
     /// Warps outside of the range jump.
@@ -456,6 +459,16 @@ impl Access {
     }
 }
 
+/// A claim of the author about out-of-bounds elements.
+#[derive(Clone, Debug)]
+pub(crate) struct Claimed {
+    pub(crate) inside: Src,
+    pub(crate) value: Slot,
+    pub(crate) elem: Elem,
+    pub(crate) number: Number,
+    pub(crate) at: Vec<Src>,
+}
+
 /// An operand of an instruction of the table.
 #[derive(Clone, Debug)]
 pub(crate) enum Operand {
@@ -537,6 +550,7 @@ pub(crate) struct Code {
     /// How many rows counts have.
     pub(crate) counters: u32,
     pub(crate) atoms: Vec<AtomCode>,
+    pub(crate) claims: Vec<Claimed>,
     /// Cells of each kind that a warp has.
     pub(crate) scalars: u32,
     pub(crate) vectors: u32,

@@ -2,9 +2,10 @@
 //! synchronisation are in other modules.
 
 use tilewright_codegen::Elem;
+use tilewright_codegen::number::{self, Number};
 use tilewright_codegen::thread::{Bin, Cmp, Scope, Un};
 
-use crate::code::{Ins, IntOp, Lane, Slot, Src, Vote, is_double};
+use crate::code::{Claimed, Ins, IntOp, Lane, Slot, Src, Vote, is_double};
 use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result, Stop};
@@ -108,6 +109,7 @@ impl Cluster<'_> {
                 Ins::Store { to, from, guard } => self.store(w, to, from, guard)?,
                 Ins::Atomic { .. } => self.atomic(w, ins)?,
                 Ins::Atom(at) => self.atom(w, at)?,
+                Ins::Claim(claim) => self.check_claim(w, claim)?,
                 Ins::Commit(queue) => self.commit(w, queue)?,
                 Ins::Fence(fence) => self.fence(w, fence)?,
                 Ins::Pin { from, to } => w.pin(from, to),
@@ -224,6 +226,46 @@ impl Cluster<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Out of bounds, elements are what their author claims that they are.
+    fn check_claim(&self, w: &mut Warp, claim: u32) -> Result<()> {
+        let claim = &self.ctx.code.claims[claim as usize];
+        self.need(w, claim.value, claim.elem)?;
+        let outside = !w.holds(claim.inside) & w.mask;
+        if outside == 0 {
+            return Ok(());
+        }
+        let (bits, wanted) = (w.bits(claim.value, claim.elem), claim.number.value(claim.elem));
+        let is_wrong = |lane: &u32| {
+            outside >> lane & 1 == 1
+                && number::differ(number::value(claim.elem, bits[*lane as usize]), wanted)
+        };
+        match (0..LANES as u32).find(is_wrong) {
+            Some(lane) => Err(self.false_claim(w, claim, lane, bits[lane as usize])),
+            None => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn false_claim(&self, w: &Warp, claim: &Claimed, lane: u32, bits: u64) -> Box<crate::fault::Fault> {
+        let at: Vec<String> = claim.at.iter().map(|&at| w.ints(at)[lane as usize].to_string()).collect();
+        let shown = |number: Number| number.written_as(claim.elem);
+        let (claimed, at) = (shown(claim.number), at.join(", "));
+        let value = number::value(claim.elem, bits);
+        let value = if claim.elem.is_float() { Number::Float(value) } else { Number::Int(value as i128) };
+        let doing = format!("has the element at ({at})");
+        self.ctx.fault(
+            FaultKind::FalseClaim,
+            format!(
+                "`beyond = {claimed}` says that out-of-bounds elements are {claimed}, and the one at ({at}) is {}",
+                shown(value)
+            ),
+            vec![self.party(w, 1 << lane, doing, self.site(w))],
+            format!(
+                "set these elements to {claimed}, such as by `if at.0 < N {{ x }} else {{ {claimed} }}` in a map, or leave `beyond` out"
+            ),
+        )
     }
 
     #[cold]

@@ -37,6 +37,8 @@ pub enum FaultKind {
     Unstable,
     /// An index is outside of the range that the program claims for it.
     Claim,
+    /// An out-of-bounds element is not what `beyond` says.
+    FalseClaim,
     /// No GPU could run this program.
     Malformed,
 }
@@ -59,6 +61,7 @@ impl FaultKind {
             FaultKind::WrittenTwice => "an element of the result written twice",
             FaultKind::Unstable => "results that depend on the schedule",
             FaultKind::Claim => "an index outside of its claimed range",
+            FaultKind::FalseClaim => "a false claim about out-of-bounds elements",
             FaultKind::Malformed => "a program that cannot run",
         }
     }

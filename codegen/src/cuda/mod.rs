@@ -38,11 +38,12 @@ mod value;
 
 pub use header::needs;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::thread::index::Exprs;
 use crate::thread::mention::{counts, widest};
-use crate::thread::{Id, Kernel};
+use crate::thread::{Id, Kernel, Op, Stmt};
 pub(crate) use names::{Names, comment};
 
 /// Prints a kernel.
@@ -61,7 +62,8 @@ pub(crate) use names::{Names, comment};
 /// assert!(source.ends_with("extern \"C\" __global__ void __launch_bounds__(128) nothing() {\n}\n"));
 /// ```
 pub fn print(kernel: &Kernel) -> String {
-    let mut printer = Printer::new(kernel);
+    let kernel = without_claims(kernel);
+    let mut printer = Printer::new(&kernel);
     printer.body();
     let body = std::mem::take(&mut printer.out);
     let (header, atoms, signature) = (printer.header(), printer.atom_functions(), printer.signature());
@@ -72,6 +74,24 @@ pub fn print(kernel: &Kernel) -> String {
     let sections = [header].into_iter().chain(prelude).chain(code);
     let sections: Vec<String> = sections.filter(|section| !section.is_empty()).collect();
     sections.join("\n")
+}
+
+/// The kernel without claims of its author, which only the simulator checks.
+fn without_claims(kernel: &Kernel) -> Cow<'_, Kernel> {
+    fn claims(body: &[Stmt]) -> bool {
+        let inside = |stmt: &Stmt| stmt.op.blocks().into_iter().any(claims);
+        body.iter().any(|stmt| matches!(stmt.op, Op::Claim(_)) || inside(stmt))
+    }
+    fn drop(body: &mut Vec<Stmt>) {
+        body.retain(|stmt| !matches!(stmt.op, Op::Claim(_)));
+        body.iter_mut().flat_map(|stmt| stmt.op.blocks_mut()).for_each(drop);
+    }
+    if !claims(&kernel.body) {
+        return Cow::Borrowed(kernel);
+    }
+    let mut kernel = kernel.clone();
+    drop(&mut kernel.body);
+    Cow::Owned(kernel)
 }
 
 /// The name of a kernel's function in the source: its own, unless that is a word of CUDA C.

@@ -105,6 +105,7 @@ impl Printer<'_> {
             Op::WaitQueue { queue, pending } => self.wait(*queue, *pending),
             Op::Fence(fence) => self.fence(*fence),
             Op::Pin(reg) => self.pin(*reg),
+            Op::Claim(_) => {}
             Op::Sync(bar) => self.sync(*bar),
             Op::Arrive { bar, slot, peer, bytes } => self.arrive(*bar, *slot, *peer, *bytes),
             Op::Await { bar, slot, phase } => self.wait_phase(*bar, *slot, *phase),

@@ -196,7 +196,13 @@ impl Nest<'_> {
             Op::AwaitPrevious => self.line("", "waits until the previous kernel has ended".into()),
             Op::StartNext => self.line("", "lets the next kernel start".into()),
             Op::InitBarriers(bar) => self.line("", format!("{} made ready", self.bar(*bar))),
-            Op::Let(..) | Op::Set(..) | Op::Take(..) | Op::Commit(_) | Op::Fence(_) | Op::Pin(_) => {}
+            Op::Let(..)
+            | Op::Set(..)
+            | Op::Take(..)
+            | Op::Commit(_)
+            | Op::Fence(_)
+            | Op::Pin(_)
+            | Op::Claim(_) => {}
         }
     }
 

@@ -13,7 +13,7 @@ mod written;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tilewright_layout::{Symbol, Value};
+use tilewright_layout::Symbol;
 
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
@@ -24,12 +24,12 @@ use crate::tile::bounds::Assumed;
 use crate::tile::hollow;
 use crate::tile::view::View;
 use crate::tile::visit::of_order;
-use crate::tile::{Expr, How, Multiply, Op, Past, Program, Space, Stmt};
+use crate::tile::{Across, Expr, How, Multiply, Op, Past, Program, Space, Stmt};
 use crate::values::affine::Coord;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
+pub(crate) use beyond::{Along, Coordinates, Edge};
 use beyond::{Beyond, State, forget, join};
-pub(crate) use beyond::{Coordinates, Edge};
 use masks::no_coordinate;
 
 /// The results of the pass.
@@ -39,6 +39,9 @@ pub(crate) struct Found {
     pub(crate) masks: HashMap<Id, Vec<Edge>>,
     /// The coordinates of the elements of functions that read them.
     pub(crate) coordinates: HashMap<Id, Coordinates>,
+    /// For each statement whose author claims what out-of-bounds elements are, and each tile that it reads, the coordinates
+    /// of elements.
+    pub(crate) claims: HashMap<Id, Vec<Vec<Along>>>,
 }
 
 impl Found {
@@ -48,14 +51,12 @@ impl Found {
         body.iter().for_each(|stmt| stmt.each(&mut |stmt| _ = kept.insert(stmt.id)));
         self.masks.retain(|id, _| kept.contains(id));
         self.coordinates.retain(|id, _| kept.contains(id));
+        self.claims.retain(|id, _| kept.contains(id));
     }
 
     /// Does anything depend on this size?
     fn mentions(&self, size: Symbol) -> bool {
-        let of = |edge: &Edge| {
-            let end = matches!(edge.end, Value::Sym { of, .. } if of == size);
-            end || edge.base.symbols().contains(&size)
-        };
+        let of = |edge: &Edge| edge.mentions(size);
         self.masks.values().flatten().any(of) || self.coordinates.values().flatten().flatten().any(of)
     }
 }
@@ -68,6 +69,7 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
         assumed: Assumed::new(program, policy),
         masks: BTreeMap::new(),
         coordinates: BTreeMap::new(),
+        claims: HashMap::new(),
         loops: Vec::new(),
         left: Vec::new(),
         followed: BTreeSet::new(),
@@ -97,10 +99,10 @@ pub(crate) fn find(program: &Program, policy: Policy) -> std::result::Result<(Fo
         origins.operands = crate::tile::fills::operands(&program.body);
         origins.walk(&program.body, &mut State::new());
     }
-    let Origins { masks, coordinates, assumed, .. } = origins;
+    let Origins { masks, coordinates, claims, assumed, .. } = origins;
     let mut refused: Vec<(Id, Diagnostic)> = Vec::new();
     let mut found =
-        Found { masks: sorted(masks, &mut refused), coordinates: sorted(coordinates, &mut refused) };
+        Found { masks: sorted(masks, &mut refused), coordinates: sorted(coordinates, &mut refused), claims };
     if let Some(size) = program.zero {
         found.keep(&hollow::reduced(program).body);
         if found.mentions(size) {
@@ -138,6 +140,8 @@ struct Origins<'p> {
     masks: BTreeMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>,
     /// For each function that reads coordinates, its elements' coordinates, or the error if they are unknown.
     coordinates: BTreeMap<Id, std::result::Result<Coordinates, Diagnostic>>,
+    /// See [`Found::claims`].
+    claims: HashMap<Id, Vec<Vec<Along>>>,
     /// Loops around the current statement.
     loops: Vec<Id>,
     /// States at early exits of loops.
@@ -228,6 +232,9 @@ impl Origins<'_> {
             Op::Scatter { from, at, to, beyond, .. } => {
                 let all: Vec<View> = [from].into_iter().chain(at.iter().map(|(_, at)| at)).cloned().collect();
                 let mask = if *beyond { Ok(Vec::new()) } else { self.mask_of_scatter(&all, to, state) };
+                if *beyond {
+                    self.claim(stmt, &all[1..], (&|_| true, &[]), state);
+                }
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 // Elements that are out of bounds are not stored.
                 self.update(to, Beyond { edges: Some(Vec::new()), ..Beyond::UNKNOWN }, state);
@@ -253,7 +260,7 @@ impl Origins<'_> {
             }
             Op::Fold { from, to, across, nothing, beyond, .. } => {
                 let mask = match *beyond {
-                    true => self.claimed(from, nothing, state).map(|()| Vec::new()),
+                    true => self.claimed(stmt, (from, nothing), (&differ(from, to), &[*across]), state),
                     false => self.mask_of_fold(from, nothing, state),
                 };
                 self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
@@ -265,7 +272,8 @@ impl Origins<'_> {
                 let same = with.identity(self.program.tensor(to.tensor).elem).map(Number::to_f64);
                 let mask = match said {
                     Some(claim) => {
-                        self.claimed(std::slice::from_ref(from), &[*claim], state).map(|()| Vec::new())
+                        let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
+                        self.claimed(stmt, (from, &[*claim]), (&differ(from, to), &[*across]), state)
                     }
                     None => self.mask_of_reduction(from, same, state),
                 };
@@ -273,7 +281,7 @@ impl Origins<'_> {
                 self.reduced(from, to, same, &[*across], state);
             }
             Op::Scan { from, to, carry, how } => self.scanned(stmt, (from, to, carry), how, state),
-            Op::Lanes { ins, to, how, unmasked, .. } => {
+            Op::Lanes { ins, to, how, lanes, unmasked } => {
                 let known = match how {
                     // An element of another thread.
                     Lanes::Shuffle(_) if !self.known(&ins[0], state).is_nothing() => Beyond::UNKNOWN,
@@ -284,6 +292,9 @@ impl Origins<'_> {
                 if stmt.needs_coordinates() {
                     let mask =
                         if *unmasked { Ok(Vec::new()) } else { self.mask_of_lanes(&ins[0], how, state) };
+                    if *unmasked {
+                        self.claim(stmt, &ins[..1], (&|_| false, &[Across::Warp(*lanes)]), state);
+                    }
                     self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));
                 }
                 self.update(to, known, state);
@@ -395,6 +406,16 @@ impl Origins<'_> {
             }
             entry = again;
         }
+    }
+}
+
+/// The modes along which elements of a reduction's sources are combined.
+fn differ<'v>(from: &'v [View], to: &'v [View]) -> impl Fn(usize) -> bool + 'v {
+    let extents = |all: &[View]| all.first().and_then(View::extents);
+    let (from, to) = (extents(from), extents(to));
+    move |mode| match (&from, &to) {
+        (Some(from), Some(to)) => from.get(mode) != to.get(mode),
+        _ => true,
     }
 }
 

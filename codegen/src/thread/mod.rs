@@ -27,7 +27,7 @@ use crate::values::number::Number;
 pub use crate::values::operation::{Bin, Change, Cmp, Fast, MemoryOrder, Un};
 pub use launch::{Cost, Fact, Launch};
 pub use ranges::Interval;
-pub use stmt::{AtomArg, Fence, Op, Role, Stmt, Unroll};
+pub use stmt::{AtomArg, Claim, Fence, Op, Role, Stmt, Unroll};
 pub use widths::TooNarrow;
 
 /// One variant of a kernel.

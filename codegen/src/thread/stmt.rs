@@ -107,6 +107,8 @@ pub enum Op {
     /// A compiler fence for a register array of asynchronous products: uses of it stay on their side. The array may be
     /// declared later.
     Pin(Id),
+    /// The author's claim about an element. The source has nothing of it; the simulator checks it.
+    Claim(Claim),
     /// Arrives at a barrier of threads and waits for it.
     Sync(Id),
     /// Arrives at an mbarrier; with `bytes`, expects this number of transaction bytes of bulk copies.
@@ -181,6 +183,19 @@ pub enum Op {
     /// Elects one thread of each group of this size; of the block means, inside a role, one thread of the
     /// role.
     Elect(Scope, Vec<Stmt>),
+}
+
+/// A claim of the author: an element that is out of bounds is this number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Claim {
+    /// The element.
+    pub value: Val,
+    /// Not 0 where it is in bounds.
+    pub inside: Ix,
+    /// What it is elsewhere.
+    pub number: Number,
+    /// Its coordinates.
+    pub at: Vec<Ix>,
 }
 
 /// The body of some warps.

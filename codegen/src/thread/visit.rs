@@ -75,6 +75,7 @@ macro_rules! simple {
             | Op::WaitQueue { .. }
             | Op::Fence(_)
             | Op::Pin(_)
+            | Op::Claim(_)
             | Op::Sync(_)
             | Op::Arrive { .. }
             | Op::Await { .. }
@@ -147,6 +148,7 @@ impl Op {
             | Op::Atomic { .. }
             | Op::StartNext
             | Op::Pin(_)
+            | Op::Claim(_)
             | Op::InitBarriers(_)
             | Op::For { .. }
             | Op::Leave { .. }
@@ -201,6 +203,10 @@ impl Op {
                 f(Use::Integer(*phase));
             }
             Op::For { from, to, .. } => integers([from, to], f),
+            Op::Claim(claim) => {
+                claim.value.each_use(f);
+                integers([&claim.inside].into_iter().chain(&claim.at), f);
+            }
             Op::Comment(_)
             | Op::Commit(_)
             | Op::WaitQueue { .. }

@@ -103,7 +103,7 @@ impl Number {
     }
 
     /// How it is written among elements of a type: the ends of a type, and infinities, by their names.
-    pub(crate) fn written_as(self, elem: Elem) -> String {
+    pub fn written_as(self, elem: Elem) -> String {
         let (least, most) = range(elem);
         match (self.to_f64(), self.int()) {
             (f64::INFINITY, _) => format!("{elem}::INFINITY"),
@@ -260,6 +260,16 @@ pub(crate) fn greatest(elem: Elem) -> f64 {
         Elem::E4m3 => 448.0,
         Elem::E5m2 => 57344.0,
         _ => f64::from(f32::MAX),
+    }
+}
+
+/// Does an element differ from what its author claims that it is, by more than rounding, and than a number that stands for an infinity?
+pub fn differ(value: f64, claim: f64) -> bool {
+    let is_huge = |x: f64| x.abs() > 1e30;
+    match is_huge(value) && is_huge(claim) {
+        true => value.signum() != claim.signum(),
+        // Not-a-number differs from every claim.
+        false => value.is_nan() || (value - claim).abs() > 1e-3 * value.abs().max(claim.abs()).min(1e30),
     }
 }
 

@@ -71,6 +71,7 @@ impl Compiler<'_> {
                     self.emit(Ins::Pin { from, to });
                 }
             }
+            Op::Claim(claim) => self.claim(claim)?,
             Op::Sync(bar) => self.emit(Ins::Sync(*bar)),
             Op::Arrive { bar, slot, peer, bytes } => {
                 let (slot, peer) = (self.operand(*slot), peer.map(|peer| self.operand(peer)));

@@ -1,7 +1,7 @@
 //! Values of elements: steps on register cells.
 
 use tilewright_codegen::Elem;
-use tilewright_codegen::thread::{Frag, Un, Val};
+use tilewright_codegen::thread::{Claim, Frag, Un, Val};
 
 use super::{Compiler, Result};
 use crate::code::*;
@@ -40,6 +40,21 @@ impl Compiler<'_> {
             return Ok(());
         }
         self.emit(Ins::Move { elem, to, x });
+        Ok(())
+    }
+
+    /// What an author claims of an element.
+    pub(super) fn claim(&mut self, claim: &Claim) -> Result<()> {
+        let inside = self.num(claim.inside);
+        if inside.as_constant().is_some_and(|inside| inside != 0) {
+            return Ok(());
+        }
+        let (value, elem) = self.value(&claim.value)?;
+        let inside = self.place_of(inside);
+        let at: Vec<_> = claim.at.iter().map(|&at| self.num(at)).collect();
+        let at = at.into_iter().map(|at| self.place_of(at)).collect();
+        self.code.claims.push(Claimed { inside, value, elem, number: claim.number, at });
+        self.emit(Ins::Claim(self.code.claims.len() as u32 - 1));
         Ok(())
     }
 

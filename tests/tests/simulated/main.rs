@@ -4,6 +4,7 @@
 mod ahead;
 mod alternatives;
 mod choreography;
+mod claims;
 mod clusters;
 mod coordinates;
 mod device;

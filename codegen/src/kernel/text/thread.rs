@@ -7,8 +7,8 @@ use std::str::FromStr;
 use super::{Reader, Result, Text, Writer, Wrong, read_field, records, variants, write_field};
 use crate::thread::index::{Expr, Exprs, Int, Ix};
 use crate::thread::{
-    AtomArg, Bar, Change, Cost, Fact, Fence, Frag, Kernel, Launch, Mem, MemoryOrder, Op, Param, Queue, Reg,
-    Role, Shared, Site, Space, Stmt, Val, Var,
+    AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Kernel, Launch, Mem, MemoryOrder, Op, Param, Queue,
+    Reg, Role, Shared, Site, Space, Stmt, Val, Var,
 };
 use crate::values::number::Number;
 
@@ -66,6 +66,7 @@ records! {
     Site { tensor, coord = Vec::new(), - span }
     Mem { space, index, peer = None }
     Frag { reg, at, len }
+    Claim { value, inside, number, at }
     Role { name, warps, registers = None, body }
     Expr { int, lo, hi, multiple, same_for }
 }
@@ -122,6 +123,7 @@ variants! {
         "wait_queue" WaitQueue { queue, pending },
         "fence" Fence(fence),
         "pin" Pin(reg),
+        "claim" Claim(claim),
         "sync" Sync(bar),
         "arrive" Arrive { bar, slot, peer = None, bytes = None },
         "await" Await { bar, slot, phase },

@@ -98,7 +98,7 @@ impl<'k> Meter<'k> {
     /// The load of statements that `warps` warps execute.
     pub(super) fn body(&mut self, body: &[Stmt], warps: f64) -> Option<Parts> {
         let mut all = Parts::default();
-        for stmt in body {
+        for stmt in body.iter().filter(|stmt| !matches!(stmt.op, Op::Claim(_))) {
             let wait = self.wait(&stmt.op);
             let before = self.now;
             let mut one = self.statement(&stmt.op, warps)?;
@@ -277,6 +277,7 @@ impl<'k> Meter<'k> {
             Op::Comment(_)
             | Op::Commit(_)
             | Op::Pin(_)
+            | Op::Claim(_)
             | Op::AwaitPrevious
             | Op::StartNext
             | Op::InitBarriers(_) => once(Load::default()),

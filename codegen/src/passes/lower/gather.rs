@@ -2,13 +2,15 @@
 
 use super::Lower;
 use super::elementwise::refined;
-use crate::passes::origin::Edge;
+use super::masks::Bounds;
+use crate::passes::origin::Along;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
 use crate::thread::{Change, Frag, Mem, Op, Scope, Unroll, Val};
 use crate::tile::Update;
 use crate::tile::view::View;
 use crate::tile::view::leaf::{Leaf, leaves};
+use crate::values::number::Number;
 
 /// Names of the loops over a thread's elements.
 const NAMES: [&str; 8] = ["i", "j", "l", "m", "n", "o", "p", "q"];
@@ -18,7 +20,7 @@ impl Lower<'_> {
     pub(super) fn gather(&mut self, from: &View, at: &[(u32, View)], to: &View) -> Result<()> {
         self.comment(format!("{} <- {}, each from its own place, {}", to.name, from.name, to.shape()));
         let reg = self.places[to.tensor as usize];
-        self.each_place(from, at, to, &mut |lower, own, place, guard| {
+        self.each_place((from, at), to, &[], &mut |lower, own, place, guard| {
             let index = lower.register_index(own.0, own.1, own.2);
             let to = Frag { reg, at: index, len: 1 };
             lower.emit(Op::Load { to, from: place, guard, fill: 0.0.into(), stays: None });
@@ -32,15 +34,15 @@ impl Lower<'_> {
         at: &[(u32, View)],
         to: &View,
         update: Option<&Update>,
-        edges: &[Edge],
+        bounds: Bounds<'_>,
     ) -> Result<()> {
         let verb = update.and_then(|update| Change::ALL.iter().find(|row| row.1 == update.with));
         let how = verb.map_or(String::new(), |row| format!("{} of ", row.0));
         self.comment(format!("{} <- {how}{}, each to its own place, {}", to.name, from.name, from.shape()));
         let reg = self.places[from.tensor as usize];
-        self.each_place(to, at, from, &mut |lower, own, place, guard| {
+        self.each_place((to, at), from, bounds.claims, &mut |lower, own, place, guard| {
             let coordinates = lower.coordinates(own.0, own.1, own.2);
-            let guard = match (lower.inside(edges, &coordinates), guard) {
+            let guard = match (lower.inside(bounds.masks, &coordinates), guard) {
                 (Some(inside), Some(guard)) => Some(lower.exprs().all(inside, guard)),
                 (inside, guard) => inside.or(guard),
             };
@@ -75,9 +77,9 @@ impl Lower<'_> {
     #[allow(clippy::type_complexity)]
     fn each_place(
         &mut self,
-        memory: &View,
-        at: &[(u32, View)],
+        (memory, at): (&View, &[(u32, View)]),
         own: &View,
+        claims: &[Vec<Along>],
         each: &mut dyn FnMut(&mut Self, (&View, &[Leaf], &[Ix]), Mem, Option<Ix>),
     ) -> Result<()> {
         self.at_site(&memory.name, self.kernel.sites[self.scope.site as usize].span);
@@ -91,6 +93,10 @@ impl Lower<'_> {
                 let tensor = lower.program.tensor(view.tensor);
                 let place = lower.register_index(view, &leaves(view), index);
                 let value = Val::Reg(lower.places[view.tensor as usize], place);
+                // Of several indices, one that is out of bounds suffices.
+                if let [edges] = claims {
+                    lower.claim(&value, edges, (view, index), Number::Int(-1));
+                }
                 let name = lower.program.reads[*number as usize].name.clone();
                 let (taken, value) = lower.taken(&name, value, tensor.elem, Scope::Thread);
                 lower.emit(taken);

@@ -2,7 +2,7 @@
 
 use super::Lower;
 use super::elementwise::refined;
-use crate::passes::origin::Edge;
+use super::masks::Bounds;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
 use crate::thread::{Bin, Cmp, Op, Unroll, Val};
@@ -10,6 +10,7 @@ use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::values::elem::Elem;
 use crate::values::lanes::{self, Lanes};
+use crate::values::number::Number;
 use crate::values::typing::Types;
 
 /// Lanes of a warp.
@@ -21,7 +22,7 @@ impl Lower<'_> {
         (ins, to): (&[View], &View),
         how: &Lanes,
         lanes: u32,
-        edges: &[Edge],
+        bounds: Bounds<'_>,
     ) -> Result<()> {
         let target = self.program.tensor(to.tensor);
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
@@ -37,7 +38,10 @@ impl Lower<'_> {
                 values.push((Val::Reg(lower.places[view.tensor as usize], index), *elem));
             }
             let coordinates = lower.coordinates(&ins[0], &leaves(&ins[0]), at);
-            let inside = lower.inside(edges, &coordinates);
+            let inside = lower.inside(bounds.masks, &coordinates);
+            if let Some(edges) = bounds.claims.first() {
+                lower.claim(&values[0].0, edges, (&ins[0], at), Number::Int(0));
+            }
             let value = match how {
                 Lanes::Shuffle(lane) => lower.shuffle(lane, &values, lanes)?,
                 Lanes::Ballot => {

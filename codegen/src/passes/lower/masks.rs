@@ -1,8 +1,22 @@
-//! Masks: conditions that an element is in bounds, for reductions, scans and scatters.
+//! Masks: conditions that an element is in bounds, for reductions, scans and scatters; and claims of authors about elements
+//! that are out of bounds.
 
 use super::Lower;
-use crate::passes::origin::Edge;
+use crate::passes::origin::{Along, Edge};
 use crate::thread::index::Ix;
+use crate::thread::{Claim, Id, Op, Val};
+use crate::tile::view::View;
+use crate::tile::view::leaf::leaves;
+use crate::values::number::Number;
+
+/// Which elements are left out.
+#[derive(Clone, Copy)]
+pub(super) struct Bounds<'a> {
+    /// Elements outside of these edges.
+    pub(super) masks: &'a [Edge],
+    /// The coordinates of each tile's elements, where the author claims what those are that are out of bounds.
+    pub(super) claims: &'a [Vec<Along>],
+}
 
 impl Lower<'_> {
     /// The condition that an element, given by its coordinates in the fragment, is inside all edges.
@@ -17,13 +31,46 @@ impl Lower<'_> {
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
     }
 
+    /// The coordinates of elements, for the claims of a statement's author.
+    pub(super) fn claims_of(&self, stmt: Id) -> Vec<Vec<Along>> {
+        self.found.claims.get(&stmt).cloned().unwrap_or_default()
+    }
+
+    /// States that a value is a number where the element of the view is out of bounds by a coordinate along which elements are
+    /// combined. The claim names no integers, so that the source is the same without it.
+    pub(super) fn claim(&mut self, value: &Val, all: &[Along], (view, at): (&View, &[Ix]), number: Number) {
+        let coordinates = self.coordinates(view, &leaves(view), at);
+        let (mut inside, mut kept, mut places) = (self.int(1), self.int(1), Vec::new());
+        for Along { edge, combined } in all {
+            let base = self.affine(&edge.base);
+            let (at, end) = (self.along(edge, base, &coordinates), self.value(edge.end));
+            let within = self.exprs().within(at, end);
+            let bounds = if *combined { &mut inside } else { &mut kept };
+            *bounds = self.kernel.exprs.all(*bounds, within);
+            places.push(at);
+        }
+        let exprs = &mut self.kernel.exprs;
+        let outside = exprs.not(inside);
+        let outside = exprs.all(kept, outside);
+        let inside = exprs.not(outside);
+        if exprs.constant(inside) != Some(1) {
+            self.emit(Op::Claim(Claim { value: value.clone(), inside, number, at: places }));
+        }
+    }
+
     /// A coordinate of an element, by its coordinates in the fragment.
     pub(super) fn coordinate_at(&mut self, of: &Edge, coordinates: &[Ix]) -> Ix {
         let (invariant, varying) = self.split_invariant(&of.base);
         let invariant = self.affine(&invariant);
         let invariant = self.name(invariant, &of.name);
         let varying = self.affine(&varying);
-        let mut at = self.exprs().add(invariant, varying);
+        let base = self.exprs().add(invariant, varying);
+        self.along(of, base, coordinates)
+    }
+
+    /// The same from where it begins.
+    fn along(&mut self, of: &Edge, base: Ix, coordinates: &[Ix]) -> Ix {
+        let mut at = base;
         for (digits, &coordinate) in of.modes.iter().zip(coordinates) {
             let indices = self.digits(digits.iter().map(|&(extent, _)| extent.into()), coordinate);
             at = self.strided(at, &indices, digits.iter().map(|&(_, step)| step.into()));

@@ -2,8 +2,8 @@
 //! across a cluster.
 
 use super::Lower;
+use super::masks::Bounds;
 use crate::passes::allocate::ALIGN;
-use crate::passes::origin::Edge;
 use crate::source::problem::Result;
 use crate::thread::atoms::WORD;
 use crate::thread::index::Ix;
@@ -89,12 +89,12 @@ impl Lower<'_> {
         to: &View,
         with: Bin,
         across: Across,
-        edges: &[Edge],
+        bounds: Bounds<'_>,
     ) -> Result<()> {
         let elem = self.program.tensor(to.tensor).elem;
         let neutral = with.identity(elem).unwrap_or(Number::Int(0));
         let (from, to) = (std::slice::from_ref(from), std::slice::from_ref(to));
-        self.combine(from, to, &[neutral], How::Bin(with), across, edges)
+        self.combine(from, to, &[neutral], How::Bin(with), across, bounds)
     }
 
     /// The same for tuples, by functions.
@@ -104,14 +104,14 @@ impl Lower<'_> {
         with: &[Expr],
         neutral: &[Number],
         across: Across,
-        edges: &[Edge],
+        bounds: Bounds<'_>,
     ) -> Result<()> {
         let elems: Vec<Elem> =
             to.iter().chain(to).map(|view| self.program.tensor(view.tensor).elem).collect();
         let types = Types { ins: &elems, scalars: &self.program.scalars };
         let typed = with.iter().zip(&elems).map(|(value, elem)| types.typed(value, *elem));
         let typed: Vec<Expr> = typed.collect::<Result<_>>()?;
-        self.combine(from, to, neutral, How::Functions(&typed), across, edges)
+        self.combine(from, to, neutral, How::Functions(&typed), across, bounds)
     }
 
     fn combine(
@@ -121,7 +121,7 @@ impl Lower<'_> {
         neutral: &[Number],
         how: How<'_>,
         across: Across,
-        edges: &[Edge],
+        bounds: Bounds<'_>,
     ) -> Result<()> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
@@ -145,7 +145,7 @@ impl Lower<'_> {
                 let element = Val::Reg(lower.places[view.tensor as usize], source_at);
                 elements.push(lower.converted(element, tensor(view).elem, part.elem));
             }
-            lower.leave_out(&all, edges, (&from[0], at), &mut elements);
+            lower.leave_out(&all, bounds, (from, at), &mut elements);
             lower.add(&all, slot, elements)
         })?;
         let digits = across.digits(self.combined());
@@ -164,16 +164,20 @@ impl Lower<'_> {
         }
     }
 
-    /// Out-of-bounds elements become the identity. They are given by the view and their index in it.
+    /// Out-of-bounds elements become the identity, unless their author claims that they are. They are given by the views and
+    /// their index in them.
     pub(super) fn leave_out(
         &mut self,
         all: &Combined<'_>,
-        edges: &[Edge],
-        (view, at): (&View, &[Ix]),
+        bounds: Bounds<'_>,
+        (from, at): (&[View], &[Ix]),
         elements: &mut [Val],
     ) {
-        let coordinates = self.coordinates(view, &leaves(view), at);
-        let Some(inside) = self.inside(edges, &coordinates) else { return };
+        for (((element, part), view), edges) in elements.iter().zip(&all.parts).zip(from).zip(bounds.claims) {
+            self.claim(element, edges, (view, at), part.neutral);
+        }
+        let coordinates = self.coordinates(&from[0], &leaves(&from[0]), at);
+        let Some(inside) = self.inside(bounds.masks, &coordinates) else { return };
         for (element, part) in elements.iter_mut().zip(&all.parts) {
             let neutral = Val::Lit(part.neutral, part.elem);
             *element = Val::Guarded(inside, Box::new(element.clone()), Box::new(neutral));

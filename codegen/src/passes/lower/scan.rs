@@ -7,8 +7,8 @@
 use tilewright_layout::Layout;
 
 use super::Lower;
+use super::masks::Bounds;
 use super::reduce::{Combined, How, Kept, PARTIAL_UNROLL, Part, Runs, load};
-use crate::passes::origin::Edge;
 use crate::source::problem::Result;
 use crate::thread::index::{Int, Ix};
 use crate::thread::{Bin, Frag, Op, Scope, Unroll, Val};
@@ -39,7 +39,7 @@ impl Lower<'_> {
         &mut self,
         (from, to, carry): (&[View], &[View], &[View]),
         how: &Scan,
-        edges: &[Edge],
+        bounds: Bounds<'_>,
     ) -> Result<()> {
         let program = self.program;
         let tensor = |view: &View| program.tensor(view.tensor);
@@ -65,7 +65,7 @@ impl Lower<'_> {
                 let index = lower.register_index(view, &leaves(view), at);
                 elements.push(Val::Reg(lower.places[view.tensor as usize], index));
             }
-            lower.leave_out(&all, edges, (&from[0], at), &mut elements);
+            lower.leave_out(&all, bounds, (from, at), &mut elements);
             lower.set(&values, place, elements);
             Ok(())
         })?;

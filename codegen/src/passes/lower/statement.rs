@@ -3,6 +3,7 @@
 use tilewright_layout::Value;
 
 use super::Lower;
+use super::masks::Bounds;
 use super::uses::drop_unread;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Result;
@@ -53,8 +54,9 @@ impl Lower<'_> {
             tile::Op::Atomic { from, to, update } => self.atomic(from, to, update).map_err(problem)?,
             tile::Op::Gather { from, at, to } => self.gather(from, at, to).map_err(problem)?,
             tile::Op::Scatter { from, at, to, update, .. } => {
-                let edges = self.found.masks[&stmt.id].clone();
-                self.scatter(from, at, to, update.as_ref(), &edges).map_err(problem)?
+                let (edges, claims) = (self.found.masks[&stmt.id].clone(), self.claims_of(stmt.id));
+                self.scatter(from, at, to, update.as_ref(), Bounds { masks: &edges, claims: &claims })
+                    .map_err(problem)?
             }
             tile::Op::Signal { flag, add } => self.signal(flag, *add).map_err(problem)?,
             tile::Op::AwaitFlag { flag, least } => self.await_flag(flag, least).map_err(problem)?,
@@ -79,20 +81,25 @@ impl Lower<'_> {
                 self.emit(Op::Roles(all));
             }
             tile::Op::Reduce { from, to, with, across, .. } => {
-                let edges = self.found.masks[&stmt.id].clone();
-                self.reduce(from, to, *with, *across, &edges).map_err(problem)?
+                let (edges, claims) = (self.found.masks[&stmt.id].clone(), self.claims_of(stmt.id));
+                self.reduce(from, to, *with, *across, Bounds { masks: &edges, claims: &claims })
+                    .map_err(problem)?
             }
             tile::Op::Fold { from, to, with, nothing, across, .. } => {
-                let edges = self.found.masks[&stmt.id].clone();
-                self.fold((from, to), with, nothing, *across, &edges).map_err(problem)?
+                let (edges, claims) = (self.found.masks[&stmt.id].clone(), self.claims_of(stmt.id));
+                self.fold((from, to), with, nothing, *across, Bounds { masks: &edges, claims: &claims })
+                    .map_err(problem)?
             }
             tile::Op::Scan { from, to, carry, how } => {
-                let edges = self.found.masks[&stmt.id].clone();
-                self.scan((from, to, carry), how, &edges).map_err(problem)?
+                let (edges, claims) = (self.found.masks[&stmt.id].clone(), self.claims_of(stmt.id));
+                self.scan((from, to, carry), how, Bounds { masks: &edges, claims: &claims })
+                    .map_err(problem)?
             }
             tile::Op::Lanes { ins, to, how, lanes, .. } => {
-                let edges = self.found.masks.get(&stmt.id).cloned().unwrap_or_default();
-                self.across_group((ins, to), how, *lanes, &edges).map_err(problem)?
+                let (edges, claims) =
+                    (self.found.masks.get(&stmt.id).cloned().unwrap_or_default(), self.claims_of(stmt.id));
+                self.across_group((ins, to), how, *lanes, Bounds { masks: &edges, claims: &claims })
+                    .map_err(problem)?
             }
             tile::Op::CommitCopies => {
                 self.emit(Op::Commit(Queue::CpAsync));

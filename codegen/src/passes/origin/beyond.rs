@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use tilewright_layout::Value;
+use tilewright_layout::{Symbol, Value};
 
 use crate::thread::Id;
 use crate::tile::Across;
@@ -27,6 +27,13 @@ impl PartialEq for Edge {
     fn eq(&self, other: &Edge) -> bool {
         (&self.base, &self.modes, &self.end) == (&other.base, &other.modes, &other.end)
     }
+}
+
+/// A coordinate of elements, and whether elements that differ in it are combined.
+#[derive(Clone, Debug)]
+pub(crate) struct Along {
+    pub(crate) edge: Edge,
+    pub(crate) combined: bool,
 }
 
 /// For each mode of a fragment the coordinate of its elements, where it is known.
@@ -147,6 +154,12 @@ impl Edge {
     pub(super) fn is_shifted(&self, other: &Edge) -> bool {
         let apart = || self.base.plus(&other.base, -1)?.constant();
         (&self.modes, &self.end) == (&other.modes, &other.end) && apart().is_some_and(|apart| apart != 0)
+    }
+
+    /// Does it depend on this size?
+    pub(super) fn mentions(&self, size: Symbol) -> bool {
+        let end = matches!(self.end, Value::Sym { of, .. } if of == size);
+        end || self.base.symbols().contains(&size)
     }
 
     /// A coordinate with its bound.

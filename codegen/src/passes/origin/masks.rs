@@ -1,11 +1,12 @@
 //! Masks: the edges that reductions, scans and scatters leave out. Products must not combine elements past the end of K.
 
 use super::Origins;
-use super::beyond::{Beyond, Edge, State, union};
+use super::beyond::{Along, Beyond, Edge, State, along, apart, taken_over, union};
+use super::coordinates::shown;
 use crate::source::problem::{Problem, Result};
 use crate::thread::atom::Atom;
 use crate::tile::view::View;
-use crate::tile::{Op, Space, Stmt};
+use crate::tile::{Across, Op, Space, Stmt};
 use crate::values::elem::Elem;
 use crate::values::lanes::Lanes;
 use crate::values::number::{self, Number};
@@ -171,8 +172,56 @@ impl Origins<'_> {
         }
     }
 
+    /// Keeps the coordinates of elements of these tiles, which are combined along some modes and across threads, for a claim
+    /// about those that are out of bounds there. Along other modes they must be in bounds: what is made of others is nobody's.
+    pub(super) fn claim(
+        &mut self,
+        stmt: &Stmt,
+        from: &[View],
+        (modes, across): (&dyn Fn(usize) -> bool, &[Across]),
+        state: &State,
+    ) {
+        let one = |view: &View| self.along_all(view, (modes, across), state).unwrap_or_default();
+        let all = from.iter().map(one).collect();
+        self.claims.insert(stmt.id, all);
+    }
+
+    /// The coordinates of a tile's elements; `None` where one is not known along a mode that is not combined.
+    fn along_all(
+        &self,
+        view: &View,
+        (modes, across): (&dyn Fn(usize) -> bool, &[Across]),
+        state: &State,
+    ) -> Option<Vec<Along>> {
+        let known = state.get(&view.tensor)?.at.as_ref()?;
+        let mut all: Vec<Along> = Vec::new();
+        for mode in 0..view.rank() {
+            for place in shown(view, mode) {
+                let at = known.get(place).and_then(Option::as_ref);
+                let Some(at) = at.filter(|at| !self.program.zero.is_some_and(|size| at.mentions(size)))
+                else {
+                    if modes(mode) { continue } else { return None }
+                };
+                let seen = taken_over(at.clone(), view, &|mode| along(view, mode))?;
+                let runs = (0..view.rank()).any(|mode| modes(mode) && seen.runs_along(mode));
+                let combined = runs || across.iter().any(|across| apart(&seen.base, *across));
+                if !all.iter().any(|known| known.edge == *at) {
+                    all.push(Along { edge: at.clone(), combined });
+                }
+            }
+        }
+        Some(all)
+    }
+
     /// Refuses a claim that out-of-bounds elements have these values where they have others.
-    pub(super) fn claimed(&self, from: &[View], values: &[Number], state: &State) -> Result<()> {
+    pub(super) fn claimed(
+        &mut self,
+        stmt: &Stmt,
+        (from, values): (&[View], &[Number]),
+        combined: (&dyn Fn(usize) -> bool, &[Across]),
+        state: &State,
+    ) -> Result<Vec<Edge>> {
+        self.claim(stmt, from, combined, state);
         for (view, claim) in from.iter().zip(values) {
             let elem = self.program.tensor(view.tensor).elem;
             let edges = |of: &Beyond| of.edges.as_ref().is_some_and(|edges| !edges.is_empty());
@@ -181,7 +230,7 @@ impl Origins<'_> {
             };
             let Some(value) = self.values.get(&view.tensor).copied().or(known.value()) else { continue };
             let claim = claim.value(elem);
-            if differ(value, claim) {
+            if number::differ(value, claim) {
                 let shown = |x: f64| Number::from(x).written_as(elem);
                 let name = &view.name;
                 return Err(Problem::new(format!(
@@ -194,7 +243,7 @@ impl Origins<'_> {
                 ));
             }
         }
-        Ok(())
+        Ok(Vec::new())
     }
 
     /// Which statement adds what is not known to be the identity.
@@ -261,15 +310,6 @@ pub(super) fn no_coordinate(mode: u8) -> Problem {
         "it is not known which coordinates elements have along mode {mode} here, so `at.{mode}` has no value"
     ))
     .help("give the call a tile of the tensor whose coordinates are meant as well: (x, tile_of_y) with the closure |x, _, at| …, which does not read it; coordinates within a tile are iota((64, 32), 0)")
-}
-
-/// Do values differ by more than rounding, and than a number that stands for an infinity?
-fn differ(value: f64, claim: f64) -> bool {
-    let is_huge = |x: f64| x.abs() > 1e30;
-    match is_huge(value) && is_huge(claim) {
-        true => value.signum() != claim.signum(),
-        false => (value - claim).abs() > 1e-3 * value.abs().max(claim.abs()).min(1e30),
-    }
 }
 
 /// The limits of a type, infinities of floating-point types.

@@ -48,7 +48,12 @@ impl Origins<'_> {
         state: &mut State,
     ) {
         let mask = match how.unmasked {
-            true => self.claimed(from, &how.nothing, state).map(|()| Vec::new()),
+            true => self.claimed(
+                stmt,
+                (from, &how.nothing),
+                (&|mode| how.modes().contains(&mode), &how.across()),
+                state,
+            ),
             false => self.left_out(from, &how.nothing, state),
         };
         self.masks.insert(stmt.id, mask.map_err(|why| why.at(stmt.span)));

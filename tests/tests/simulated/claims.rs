@@ -1,0 +1,175 @@
+//! Claims of authors about out-of-bounds elements: the source of a kernel takes their word, and the simulator checks it.
+
+use tilewright::KernelDef;
+use tilewright::prelude::*;
+use tilewright_codegen::thread::{Op, Stmt};
+use tilewright_sim::{Arg, Error, FaultKind, Options, run_every};
+
+/// The fault of a run, as text.
+#[track_caller]
+fn fault(def: &KernelDef, args: &[Arg]) -> String {
+    let kernel = def.generate().unwrap_or_else(|error| panic!("{error}"));
+    match run_every(&kernel, args, &Options::default()) {
+        Err(Error::Fault(fault)) => {
+            assert_eq!(fault.kind(), FaultKind::FalseClaim, "{fault}");
+            fault.to_string()
+        }
+        Err(other) => panic!("{}: {other}", def.name()),
+        Ok(_) => panic!("{}: the claim was believed", def.name()),
+    }
+}
+
+#[track_caller]
+fn holds(def: &KernelDef, args: &[Arg]) {
+    let kernel = def.generate().unwrap_or_else(|error| panic!("{error}"));
+    run_every(&kernel, args, &Options::default()).unwrap_or_else(|error| panic!("{}: {error}", def.name()));
+}
+
+/// Kernels of a tile of at most 64 elements, with one result.
+macro_rules! claims {
+    ($($name:ident: |$x:ident| $value:expr;)*) => {
+        $(
+            #[kernel]
+            fn $name(x: &Tensor<f32, N>, y: &mut Tensor<f32, M>) {
+                at_most(N, 64);
+                let $x = tile(x, 64, 0);
+                copy($value, tile(y, 1, block.x));
+            }
+        )*
+    };
+}
+
+claims! {
+    of_sums: |x| sum(x - shift(x, -1), beyond = 0.0);
+    of_numbers: |x| sum(x * 0.0 + 1.0 + shift(x, -1) * 0.0, beyond = 0.0);
+    of_minima: |x| minimum(x - shift(x, 1), beyond = f32::INFINITY);
+    of_folds: |x| reduce(x - shift(x, -1), 0.0, |a, b| a + b, beyond = 0.0);
+    of_scans: |x| sum(scan(x - shift(x, -1), 0.0, |a, b| a + b, beyond = 0.0) * 0.0, beyond = 0.0);
+    differences: |x| sum(map((x, shift(x, 1)), |x, next, at| if at.0 < N { abs(next - x) } else { 0.0 }), beyond = 0.0);
+    least: |x| minimum(map(x, |x, at| if at.0 < N { x } else { f32::INFINITY }), beyond = f32::INFINITY);
+}
+
+/// Differences of neighbours, summed at the edge as well.
+#[kernel]
+fn one_kernel(x: &Tensor<f32, N>, y: &mut Tensor<f32, M>) {
+    at_most(N, 64);
+    let x = tile(x, 64, 0);
+    let differences = x - shift(x, -1);
+    let total = sum(differences, beyond = 0.0);
+    copy(total, tile(y, 1, block.x));
+}
+
+/// The second of two numbers.
+#[kernel]
+fn of_pairs(x: &Tensor<f32, N>, y: &mut Tensor<i32, M>) {
+    at_most(N, 64);
+    let (value, place) = map(tile(x, 64, 0), |x, at| (if at.0 < N { x } else { 0.0 }, at.0));
+    let best = reduce(
+        (value, place),
+        (0.0, 0),
+        |(x, i), (y, j)| if y > x { (y, j) } else { (x, i) },
+        beyond = (0.0, 0),
+    );
+    copy(best.1, tile(y, 1, block.x));
+}
+
+/// Elements out of bounds go to the first element.
+#[kernel]
+fn of_places(x: &Tensor<i32, N>, y: &mut Tensor<i32, M>) {
+    at_most(N, 64);
+    let x = tile(x, 64, 0);
+    scatter((map(x, |x| x), x - shift(x, -1)), y, |x, to| (to, x), how = "atomic_add", beyond = -1);
+}
+
+/// Columns out of bounds are 1 in each row; rows out of bounds are nobody's.
+#[kernel]
+fn of_rows(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) {
+    at_most(N, 16);
+    let x = map(tile(x, (8, 16), (block.x, 0)), |x, at| if at.0 < M { x + 1.0 } else { 5.0 });
+    copy(sum(x, 1, beyond = 0.0)[(_, 0)], tile(y, 8, block.x));
+}
+
+/// The same where only columns are combined that are in bounds.
+#[kernel]
+fn of_whole_rows(x: &Tensor<f32, (M, _16)>, y: &mut Tensor<f32, M>) {
+    let x = map(tile(x, (8, 16), (block.x, 0)), |x, at| if at.0 < M { x + 1.0 } else { 5.0 });
+    copy(sum(x, 1, beyond = 0.0)[(_, 0)], tile(y, 8, block.x));
+}
+
+#[test]
+fn false_claims_are_faults() {
+    let x: Vec<f32> = (1..=64).map(|n| n as f32).collect();
+    let args = |n: usize| [Arg::tensor(&x[..n], [n]), Arg::output::<f32>([1])];
+    let defs = [of_sums().def().clone(), of_folds().def().clone(), of_scans().def().clone()];
+    for def in defs {
+        let text = fault(&def, &args(10));
+        let said = "`beyond = 0.0` says that out-of-bounds elements are 0.0, and the one at (10) is -10.0";
+        assert!(text.contains(said), "{text}");
+        holds(&def, &args(64));
+    }
+    let text = fault(of_minima().def(), &args(10));
+    assert!(text.contains("are f32::INFINITY, and the one at (10) is 0.0"), "{text}");
+    let text = fault(of_numbers().def(), &args(10));
+    assert!(text.contains("are 0.0, and the one at (10) is 1.0"), "{text}");
+    let text = one_kernel().simulate(&args(10)).unwrap_err().to_string();
+    let line =
+        text.lines().find(|line| line.contains("claims.rs:")).unwrap_or_else(|| panic!("no line: {text}"));
+    insta::assert_snapshot!(text.replace(line, "    at claims.rs"));
+}
+
+#[test]
+fn claims_of_pairs_places_and_rows() {
+    let x: Vec<f32> = (1..=64).map(|n| n as f32).collect();
+    let args = |n: usize| [Arg::tensor(&x[..n], [n]), Arg::output::<i32>([1])];
+    let text = fault(of_pairs().def(), &args(10));
+    assert!(text.contains("are 0, and the one at (10) is 10"), "{text}");
+    holds(of_pairs().def(), &args(64));
+
+    let n = [0, 1, 0, 1, 0];
+    let text = fault(of_places().def(), &[Arg::tensor(&n, [5]), Arg::in_out(&[0; 4], [4])]);
+    assert!(text.contains("`beyond = -1` says") && text.contains("the one at (5) is 0"), "{text}");
+
+    let args = |m: usize, n: usize| [Arg::tensor(&x[..m * n], [m, n]), Arg::output::<f32>([m])];
+    let text = fault(of_rows().def(), &args(3, 5));
+    assert!(text.contains("are 0.0, and the one at (0, ") && text.contains(") is 1.0"), "{text}");
+    holds(of_rows().def(), &args(3, 16));
+    holds(of_whole_rows().def(), &args(3, 16));
+}
+
+#[test]
+fn true_claims_are_not() {
+    let x: Vec<f32> = (1..=64).map(|n| n as f32).collect();
+    for n in [1, 10, 63, 64] {
+        for def in [differences().def(), least().def()] {
+            holds(def, &[Arg::tensor(&x[..n], [n]), Arg::output::<f32>([1])]);
+        }
+    }
+}
+
+/// The source is that of the program without its claims.
+#[test]
+fn claims_are_not_in_the_source() {
+    fn drop(body: &mut Vec<Stmt>, dropped: &mut usize) {
+        let before = body.len();
+        body.retain(|stmt| !matches!(stmt.op, Op::Claim(_)));
+        *dropped += before - body.len();
+        for stmt in body {
+            match &mut stmt.op {
+                Op::For { body, .. } | Op::Elect(_, body) => drop(body, dropped),
+                Op::If { then, other, .. } | Op::When { then, other, .. } => {
+                    drop(then, dropped);
+                    drop(other, dropped);
+                }
+                _ => {}
+            }
+        }
+    }
+    for def in [of_sums().def(), of_rows().def(), of_scans().def(), of_places().def()] {
+        for variant in &def.generate().unwrap().variants {
+            let (mut program, mut dropped) = (variant.program.clone(), 0);
+            drop(&mut program.body, &mut dropped);
+            assert!(dropped > 0 || !program.needs.is_empty(), "{program}");
+            assert_eq!(variant.source, tilewright_codegen::cuda::print(&program), "{}", def.name());
+        }
+    }
+}
