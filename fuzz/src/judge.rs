@@ -7,7 +7,7 @@ use tilewright_codegen::definition::Generated;
 use tilewright_codegen::launch::Limits;
 use tilewright_codegen::tile::Program;
 use tilewright_codegen::{Definition, generate};
-use tilewright_sim::{Arg, Error, Options, Outcome, run_every, run_variant};
+use tilewright_sim::{Arg, Error, FaultKind, Options, Outcome, run_every, run_variant};
 
 use crate::case::{Case, Fit, Sizes};
 use crate::change::{self, Change};
@@ -237,6 +237,7 @@ impl Right {
         };
         let wanted = match wanted {
             Ok(wanted) => wanted,
+            Err(undefined) if undefined.0 == whole::FALSE_CLAIM => return self.false_claim(case, seed),
             Err(undefined) => return Some(Verdict::Undefined(undefined.0)),
         };
         let args = case.args(&self.program);
@@ -269,6 +270,22 @@ impl Right {
             if let Some(why) = why {
                 return Some(Verdict::Wrong(Box::new(Wrong { case: Some(case), variant, why })));
             }
+        }
+        None
+    }
+
+    /// A run in which `beyond` says what is not so: the simulator reports it.
+    fn false_claim(&mut self, case: Case, seed: u64) -> Option<Verdict> {
+        let args = case.args(&self.program);
+        let options = Options { seed, count: false, threads: 1, ..Options::default() };
+        for variant in 0..self.kernel.variants.len() {
+            let why = match run_variant(&self.kernel, variant, &args, &options) {
+                Err(Error::Fault(fault)) if fault.kind() == FaultKind::FalseClaim => continue,
+                Err(Error::Refused(_)) => continue,
+                Err(other) => other.to_string(),
+                Ok(_) => "a claim is believed that is false".into(),
+            };
+            return Some(Verdict::Wrong(Box::new(Wrong { case: Some(case), variant, why })));
         }
         None
     }

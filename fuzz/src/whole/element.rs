@@ -59,7 +59,7 @@ pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64]) -> At {
             let known = found.as_ref().map_or(Along::Own, |found| found[mode]);
             match (known, at[mode]) {
                 _ if of.sizes[mode] != sizes[mode] => known,
-                (Along::In(n), _) | (_, Along::In(n)) => Along::In(n),
+                (at @ Along::In(..), _) | (_, at @ Along::In(..)) => at,
                 (Along::Own, Along::Own) => Along::Own,
                 _ => Along::Unclear,
             }

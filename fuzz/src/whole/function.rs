@@ -531,7 +531,7 @@ fn coordinates<'k>(ins: &[Elements]) -> Result<Value<'k>> {
         for (mode, own) in digits(&sizes, n as i64).into_iter().enumerate() {
             let num = match at.as_ref().map_or(Along::Own, |at| at[mode]) {
                 Along::Own => Num::exact(own as f64),
-                Along::In(at) => Num::integer(at, Elem::I32),
+                Along::In(at, _) => Num::integer(at, Elem::I32),
                 Along::Unclear => Num::UNKNOWN,
             };
             modes[mode].push(Cell::of(num));

@@ -18,6 +18,9 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Kernel, ParamKind};
 
 pub use assertions::asserted;
+/// Where `beyond` says what is not so.
+pub const FALSE_CLAIM: &str = "a false claim";
+
 pub use constructs::{CONSTRUCTS, constructs};
 
 use crate::case::Case;

@@ -10,7 +10,7 @@ use super::element::either;
 use super::function::{entries, named};
 use super::value::{Along, At, Beyond, Cell, Elements, Type, Value, View, digits, place};
 use super::view::both;
-use super::{Block, Result, undefined};
+use super::{Block, FALSE_CLAIM, Result, undefined};
 use crate::reference::Num;
 
 /// Tuples of elements, with the closure that combines them and its identity.
@@ -49,10 +49,23 @@ impl<'k> Block<'k> {
         let mut all: Vec<(Vec<Num>, bool, bool)> =
             vec![(Vec::new(), false, false); sizes.iter().product::<i64>() as usize];
         let at = kept(&from, &sizes);
+        let claim = match named(args, "beyond") {
+            Some(claim) => {
+                let claim = self.value(claim)?;
+                let claim = self.elements(&claim)?.as_type(elem)?.cells[0].num;
+                checked(&from, &modes, (source, elem), claim)?;
+                true
+            }
+            None => false,
+        };
         for (n, cell) in from.cells.iter().enumerate() {
             let (terms, inside, outside) = &mut all[place(&sizes, &digits(&from.sizes, n as i64))];
             let num = cell.num.cast(source, elem);
             match cell.beyond {
+                _ if claim => {
+                    *inside = true;
+                    terms.push(num);
+                }
                 Beyond::No => {
                     *inside = true;
                     terms.push(num);
@@ -245,6 +258,31 @@ impl<'k> Block<'k> {
         self.write(&acc, &sums)?;
         Ok(Value::Unit)
     }
+}
+
+/// Are elements whose coordinates are out of bounds along what is combined, and along nothing else, this number?
+fn checked(from: &Elements, modes: &[i128], (source, elem): (Elem, Elem), claim: Num) -> Result<()> {
+    for cell in &from.cells {
+        let Some(at) = &cell.at else { continue };
+        if at.contains(&Along::Unclear) {
+            return undefined("a claim about coordinates that are not known");
+        }
+        let outside = |combined: bool| {
+            let of = |mode: usize| modes.contains(&(mode as i128)) == combined;
+            at.iter().enumerate().any(|(mode, at)| of(mode) && matches!(at, Along::In(_, false)))
+        };
+        if !outside(true) || outside(false) {
+            continue;
+        }
+        let num = cell.num.cast(source, elem);
+        if !num.is_exact() {
+            return undefined("a claim about a number that is not exact");
+        }
+        if num != claim {
+            return undefined(FALSE_CLAIM);
+        }
+    }
+    Ok(())
 }
 
 /// Coordinates of the elements of a reduction: those that all that are combined have.

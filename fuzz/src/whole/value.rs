@@ -40,8 +40,8 @@ pub(super) type Outside = Option<Rc<[Option<i128>]>>;
 pub(super) enum Along {
     /// The coordinate in its own tile, which was only filled.
     Own,
-    /// That in an argument.
-    In(i128),
+    /// That in an argument, and whether it is in bounds there.
+    In(i128, bool),
     /// Unspecified.
     Unclear,
 }

@@ -206,7 +206,10 @@ impl View {
     /// The coordinates of an element of an argument.
     fn coordinates(&self, spot: &Spot) -> At {
         let one = |mode: &Option<(usize, i128)>| match mode {
-            Some((mode, _)) => Along::In(spot.at[*mode]),
+            Some((mode, _)) => {
+                let (at, end) = (spot.at[*mode], i128::from(self.extents[*mode]));
+                Along::In(at, (0..end).contains(&at))
+            }
             None => Along::Unclear,
         };
         Some(self.modes.iter().map(one).collect())

@@ -1,6 +1,7 @@
 //! Kernels of whole tiles: arithmetic, reductions, scans, views, gathers and loops on tiles of any shape, small and
 //! odd ones included.
 
+mod claims;
 mod control;
 mod integers;
 mod nested;
@@ -96,9 +97,11 @@ pub(super) fn kernel(random: &mut Random) -> Kernel {
 
 /// A kernel about one interplay of statements that others seldom have: which one, the seed decides.
 pub(super) fn targeted(seed: u64) -> Kernel {
-    let play = match seed % 4 {
-        0 => Whole::nest,
-        2 => Whole::typed_elements,
+    let play = match (seed % 4, seed % 16) {
+        (0, _) => Whole::nest,
+        (2, _) => Whole::typed_elements,
+        (_, 7) => Whole::parts_of_modes,
+        (_, 11) => Whole::claim,
         _ => Whole::aim,
     };
     drawn(&mut Random::new(!seed), play)

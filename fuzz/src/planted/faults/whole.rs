@@ -13,6 +13,8 @@ const PROJECT: &str = "codegen/src/passes/project.rs";
 const COORDINATES: &str = "codegen/src/passes/origin/coordinates.rs";
 const RING: &str = "codegen/src/passes/lower/ring.rs";
 const ORIGIN: &str = "codegen/src/passes/origin.rs";
+const WRITTEN: &str = "codegen/src/passes/origin/written.rs";
+const LOWERED_MASKS: &str = "codegen/src/passes/lower/masks.rs";
 const STRENGTH: &str = "codegen/src/passes/lower/strength_reduction.rs";
 
 const fn fault(file: &'static str, breaks: &'static str, text: &'static str, with: &'static str) -> Fault {
@@ -92,6 +94,20 @@ pub(super) const FAULTS: &[Fault] = &[
         "if sum.constant < i64::MAX {",
     )
     .targeted(881),
+    fault(
+        WRITTEN,
+        "results of a part of a mode have a coordinate",
+        "let one = |at: &Edge| !along_combined(at) && !differs(at);",
+        "let one = |at: &Edge| !differs(at);",
+    )
+    .targeted(7),
+    fault(
+        LOWERED_MASKS,
+        "claims about out-of-bounds elements are believed",
+        "if exprs.constant(inside) != Some(1) {",
+        "if exprs.constant(inside) == Some(2) {",
+    )
+    .targeted(11),
     fault(
         RING,
         "four warps run a producer that reads integers",
