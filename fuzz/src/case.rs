@@ -69,6 +69,9 @@ pub struct Sizes {
     pub set: BTreeMap<String, i64>,
 }
 
+/// The names of flags and counts, which are 0 at launch, begin like this.
+pub const ZERO: &str = "zero";
+
 /// Limit of elements of one tensor.
 const MOST_ELEMENTS: i64 = 60_000;
 
@@ -348,6 +351,7 @@ fn tensor(
         Buffer { all: Vec::new(), offset, extents: made.extents.clone(), strides: made.strides.clone() };
     for element in 0..buffer.count() {
         all[buffer.place(element)] = Some(match hostile && random.chance(30) {
+            _ if of.name.starts_with(ZERO) => 0.0,
             true => hostile_value(of.elem, random),
             false => element_value(of.elem, light, random),
         });

@@ -38,6 +38,41 @@ fn drawn_kernels_about_one_interplay_compute_what_their_text_says() {
     assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
 }
 
+/// Kernels whose lanes and blocks exchange elements, whose loops elements end, and of tuples of tiles.
+#[test]
+fn drawn_kernels_of_exchanges_compute_what_their_text_says() {
+    let tally = run(&Batch { count: 60, kind: Kind::Exchanges, ..Batch::default() });
+    let complaints = tally.complaints(0);
+    assert!(complaints.is_empty(), "{}\n\n{}", tally.text(), complaints.join("\n\n"));
+}
+
+/// Each construct that they are about is drawn.
+#[test]
+fn kernels_of_exchanges_have_all_constructs() {
+    let text: String = (0..600).map(|seed| source::subject(&Kind::Exchanges.subject(seed))).collect();
+    let wanted = [
+        "warp_shuffle(",
+        "warp_ballot(",
+        "warp_match(",
+        "warp_sum(",
+        "lanes = 8",
+        "walk(",
+        "wait(",
+        "signal(",
+        "carry =",
+        "while ",
+        "break;",
+        "fast_exp(",
+        "fast_div(",
+        "for (o, w) in (",
+        "for m in (",
+        "|(a, b), (c, d)|",
+        "regroup(",
+    ];
+    let missing: Vec<_> = wanted.into_iter().filter(|of| !text.contains(of)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
 /// Kernels that were wrong: sources of copies in flight that are overwritten, shared tiles that are copied to views of
 /// themselves, tiles that are read behind writes of other views, parts of K that moved to other threads, mbarriers of loops
 /// without iterations, and their barriers; what a producer fills and consumers change; loops between integers without a sign, which
@@ -79,7 +114,7 @@ fn kernels_that_were_wrong_are_refused() {
 #[test]
 fn a_seed_draws_the_same_kernel_again() {
     for seed in 0..200 {
-        for kind in [Kind::Parts, Kind::Whole, Kind::Targeted] {
+        for kind in [Kind::Parts, Kind::Whole, Kind::Targeted, Kind::Exchanges] {
             assert_eq!(source::subject(&kind.subject(seed)), source::subject(&kind.subject(seed)));
         }
     }

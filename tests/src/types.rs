@@ -164,6 +164,27 @@ pub fn flagged_blocks(
     }
 }
 
+/// Minima and maxima of single elements of 64 bits, beside literals and sizes too.
+#[kernel]
+pub fn limits(
+    x: &Tensor<i64, N>,
+    u: &Tensor<u64, N>,
+    y: &mut Tensor<i64, _3>,
+    v: &mut Tensor<u64, _1>,
+    n: &mut Tensor<i32, _1>,
+) {
+    copy(max(x[(0)], x[(1)]), tile(y, 1, 0));
+    copy(min(x[(0)], 7), tile(y, 1, 1));
+    copy(max(x[(1)], N), tile(y, 1, 2));
+    let (a, b) = (map(tile(u, 1, 0), |u| u), map(tile(u, 1, 1), |u| u));
+    copy(max(a, b), tile(v, 1, 0));
+    let mut count = full::<i32>(1, 0);
+    for _k in 0..min(x[(0)], 5) {
+        count += 1;
+    }
+    copy(count, tile(n, 1, 0));
+}
+
 /// Sums, minima and maxima of rows.
 #[kernel]
 pub fn totals(

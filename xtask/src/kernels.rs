@@ -12,6 +12,7 @@ const OPTIONS: &[(&str, bool)] = &[
     ("--until-wrong", false),
     ("--whole", false),
     ("--targeted", false),
+    ("--exchanges", false),
 ];
 
 pub(crate) fn run(arguments: &[String]) -> Outcome {

@@ -33,11 +33,14 @@ pub enum Kind {
     Whole,
     /// Whole tiles in an interplay that the others seldom have.
     Targeted,
+    /// Exchanges between lanes and between blocks, loops that elements end, tuples of tiles.
+    Exchanges,
 }
 
 impl Kind {
     /// The kinds with options of their own.
-    pub const OPTIONS: [(&str, Kind); 2] = [("--whole", Kind::Whole), ("--targeted", Kind::Targeted)];
+    pub const OPTIONS: [(&str, Kind); 3] =
+        [("--whole", Kind::Whole), ("--targeted", Kind::Targeted), ("--exchanges", Kind::Exchanges)];
 
     /// The option that selects this kind.
     pub fn option(self) -> &'static str {
@@ -50,6 +53,7 @@ impl Kind {
             Kind::Parts => subject(seed),
             Kind::Whole => whole_tiles(seed),
             Kind::Targeted => of_text(whole::targeted(seed)),
+            Kind::Exchanges => of_text(whole::exchanges(seed)),
         }
     }
 }

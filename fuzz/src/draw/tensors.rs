@@ -18,6 +18,11 @@ impl Scene {
         to
     }
 
+    /// A result with a name of its own, column-major.
+    pub(super) fn named_tensor(&mut self, to: &str, elem: Elem, extents: &[Extent]) {
+        self.argument(to, elem, (extents, true), |_| None);
+    }
+
     /// An input whose elements along the last mode lie one after another.
     pub(super) fn rows(&mut self, elem: Elem, extents: &[Extent]) -> String {
         let to = self.fresh("x");

@@ -29,6 +29,20 @@ impl<'k> Block<'k> {
         };
         let elem = types.first().and_then(|name| Elem::named(&name.text));
         match name {
+            "warp_shuffle" | "warp_ballot" | "warp_match" | "warp_sum" | "warp_maximum" | "warp_minimum" => {
+                self.over_lanes(name, args)
+            }
+            // One element for each thread: the part of all threads is the tile.
+            "parallelize" => {
+                let (view, threads) = (self.view(of(0)?)?, self.sizes(of(1)?)?);
+                match view.sizes == threads {
+                    true => Ok(Value::View(view)),
+                    false => undefined("parts of several elements"),
+                }
+            }
+            "walk" => self.value(of(1)?),
+            "signal" => self.signalled(of(0)?),
+            "wait" => self.awaited(of(0)?, of(1)?),
             "tiled_mma" | "threads" | "persistent" | "cluster" | "at_most" | "assert" | "sync_threads"
             | "blocks_per_sm" | "stage" => Ok(Value::Unit),
             "pipelined" | "unroll" => self.value(of(0)?),
@@ -362,14 +376,15 @@ impl<'k> Block<'k> {
 
     /// The tiles of a function of elements, its closure's value, and the value of its out-of-bounds elements.
     fn of_elements(&mut self, args: &'k [Arg]) -> Result<(Vec<Elements>, Value<'k>)> {
-        let given = self.value(&args[0].value)?;
-        let ins = entries(given).iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;
+        let given = entries(self.value(&args[0].value)?);
+        let ins = given.iter().flat_map(leaves).map(|of| self.elements(&of)).collect::<Result<Vec<_>>>()?;
         let closure = args.iter().find_map(|arg| match &arg.value.kind {
             tilewright_codegen::ast::ExprKind::Closure { params, body } => Some((&params[..], &**body)),
             _ => None,
         });
         let Some(closure) = closure else { return undefined("no closure") };
-        let mut values: Vec<Value<'k>> = ins.iter().cloned().map(Value::Elements).collect();
+        let mut elements = ins.iter().cloned().map(Value::Elements);
+        let mut values: Vec<Value<'k>> = given.iter().map(|of| shaped_as(of, &mut elements)).collect();
         if closure.0.len() > values.len() {
             values.push(coordinates(&ins)?);
         }
@@ -484,6 +499,22 @@ impl<'k> Block<'k> {
             )?;
         }
         Ok(if how.is_some() { Value::View(self.fresh(to.elem, &sizes, old)) } else { Value::Unit })
+    }
+}
+
+/// The entries of a tuple and of the tuples in it.
+fn leaves<'k>(of: &Value<'k>) -> Vec<Value<'k>> {
+    match of {
+        Value::Tuple(all) => all.iter().flat_map(leaves).collect(),
+        one => vec![one.clone()],
+    }
+}
+
+/// A value with other leaves.
+fn shaped_as<'k>(of: &Value<'k>, leaves: &mut dyn Iterator<Item = Value<'k>>) -> Value<'k> {
+    match of {
+        Value::Tuple(all) => Value::Tuple(all.iter().map(|of| shaped_as(of, leaves)).collect()),
+        _ => leaves.next().unwrap_or(Value::Unit),
     }
 }
 

@@ -15,6 +15,11 @@ impl Block<'_> {
         let kernel = self.kernel;
         statements(&kernel.body, &mut |of| {
             let ExprKind::Call { function, args, .. } = of else { return };
+            if let ("walk", Some(ExprKind::Int(n))) =
+                (&*function.text, args.first().map(|arg| &arg.value.kind))
+            {
+                found[0] = Some((*n).into());
+            }
             if function.text != "tile" {
                 return;
             }

@@ -7,6 +7,7 @@ mod element;
 mod expression;
 mod function;
 mod grid;
+mod lanes;
 mod reduction;
 mod statement;
 mod value;
@@ -46,6 +47,8 @@ struct Block<'k> {
     in_closure: bool,
     /// Is what runs only supposed to, so that coordinates and edges follow from all of the text?
     supposed: bool,
+    /// Has a `break` ended the innermost loop?
+    left: bool,
     steps: usize,
 }
 
@@ -64,6 +67,7 @@ pub fn run(kernel: &Kernel, case: &Case) -> Result<Vec<Buffer>> {
         integers: false,
         in_closure: false,
         supposed: false,
+        left: false,
         steps: 0,
     };
     let tensors = block.stores.len();

@@ -15,6 +15,9 @@ impl<'k> Block<'k> {
                 return undefined("it takes too long");
             }
             self.statement(stmt)?;
+            if self.left {
+                break;
+            }
         }
         self.scope.truncate(depth);
         Ok(())
@@ -41,10 +44,19 @@ impl<'k> Block<'k> {
                 let outer = std::mem::replace(&mut self.integers, true);
                 let range = self.value(range);
                 self.integers = outer;
-                let Value::Range(from, to) = range? else { return undefined("no range") };
+                let (from, to) = match range? {
+                    Value::Range(from, to) => (from, to),
+                    Value::Tuple(values) => {
+                        return self.each(&Pattern::Name(name.clone()), values, body);
+                    }
+                    _ => return undefined("no range"),
+                };
                 for n in from..if self.supposed { from } else { to } {
                     self.steps += 1;
                     self.iteration(&name.text, n, body)?;
+                    if std::mem::take(&mut self.left) {
+                        break;
+                    }
                 }
                 // Two more: what differs between iterations is not known behind the loop.
                 let last = to.max(from);
@@ -62,32 +74,67 @@ impl<'k> Block<'k> {
                 }
                 Ok(())
             }
+            StmtKind::For { pattern, range, body } => match self.value(range)? {
+                Value::Tuple(values) => self.each(pattern, values, body),
+                _ => undefined("no tuple"),
+            },
+            StmtKind::While { condition, body } => {
+                while !self.supposed && self.decided(condition)? {
+                    self.steps += 1;
+                    if self.steps > MOST_STEPS {
+                        return undefined("it takes too long");
+                    }
+                    self.body(body)?;
+                    if std::mem::take(&mut self.left) {
+                        break;
+                    }
+                }
+                (0..2).for_each(|_| self.suppose(|block| block.body(body)));
+                Ok(())
+            }
+            StmtKind::Break => {
+                self.left = !self.supposed;
+                Ok(())
+            }
             StmtKind::If { condition, then, other } => {
                 // One that is known while compiling leaves one path in the program.
                 if let Some(holds) = self.constant(condition) {
                     return self.body(if holds != 0 { then } else { other });
                 }
-                let outer = std::mem::replace(&mut self.integers, true);
-                let condition = self.value(condition);
-                self.integers = outer;
-                let then_runs = match condition {
-                    _ if self.supposed => true,
-                    Ok(Value::Bool(holds)) => holds,
-                    Ok(other) => match self.elements(&other)? {
-                        of if of.ty == Type::Condition
-                            && of.cells.len() == 1
-                            && !of.cells[0].num.is_unknown() =>
-                        {
-                            of.cells[0].num.value != 0.0
-                        }
-                        _ => return undefined("a condition is not known"),
-                    },
-                    Err(why) => return Err(why),
-                };
+                let then_runs = self.decided(condition)?;
                 let (runs, not) = if then_runs { (then, other) } else { (other, then) };
                 self.either(|block| block.body(runs), |block| block.body(not))
             }
             _ => undefined("a statement that is not supported"),
+        }
+    }
+
+    /// A loop over a tuple, which is unrolled.
+    fn each(&mut self, pattern: &Pattern, values: Vec<Value<'k>>, body: &'k [Stmt]) -> Result<()> {
+        for value in values {
+            let depth = self.scope.len();
+            self.bind(pattern, value)?;
+            self.body(body)?;
+            self.scope.truncate(depth);
+        }
+        Ok(())
+    }
+
+    /// Whether a condition holds.
+    fn decided(&mut self, condition: &'k Expr) -> Result<bool> {
+        let outer = std::mem::replace(&mut self.integers, true);
+        let condition = self.value(condition);
+        self.integers = outer;
+        match condition {
+            _ if self.supposed => Ok(true),
+            Ok(Value::Bool(holds)) => Ok(holds),
+            Ok(other) => match self.elements(&other)? {
+                of if of.ty == Type::Condition && of.cells.len() == 1 && !of.cells[0].num.is_unknown() => {
+                    Ok(of.cells[0].num.value != 0.0)
+                }
+                _ => undefined("a condition is not known"),
+            },
+            Err(why) => Err(why),
         }
     }
 
@@ -162,10 +209,12 @@ impl<'k> Block<'k> {
         runs(self)?;
         let first = self.exchanged(before);
         let outer = (self.supposed, self.integers, self.in_closure, self.scope.len());
+        let left = std::mem::replace(&mut self.left, false);
         self.supposed = true;
         // A condition that cannot be computed implies nothing.
         let _ = not(self);
         (self.supposed, self.integers, self.in_closure) = (outer.0, outer.1, outer.2);
+        self.left = left;
         self.scope.truncate(outer.3);
         let second = self.exchanged(first);
         for (store, second) in self.stores.iter_mut().zip(second) {

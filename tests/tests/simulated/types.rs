@@ -266,6 +266,22 @@ fn conditions_in_memory_decide() {
 }
 
 #[test]
+fn the_greater_of_two_elements_has_64_bits() {
+    let (x, u) = ([9_000_000_000_000_000i64, -3_000_000_000], [5u64, u64::MAX - 1]);
+    let args = [
+        Arg::tensor(&x, [2]),
+        Arg::tensor(&u, [2]),
+        Arg::output::<i64>([3]),
+        Arg::output::<u64>([1]),
+        Arg::output::<i32>([1]),
+    ];
+    let done = run(limits().def(), &args);
+    check(&done, "y", &[x[0], 7, 2]);
+    check(&done, "v", &[u[1]]);
+    check(&done, "n", &[5i32]);
+}
+
+#[test]
 fn rows_are_reduced() {
     let mut random = Random::new(6);
     for (m, n) in [(1, 1), (5, 300), (8, 512)] {

@@ -119,7 +119,12 @@ impl Evaluator {
     /// A function of numbers for each element of tiles; `None` where no argument is a tile, or all are integers.
     fn of_elements_of(&mut self, row: &Function, all: &mut Args) -> Option<Value> {
         if all.values.iter().all(|(value, _)| self.is_integer(value)) {
-            return None;
+            // One element of 64 bits makes all of them elements of its type.
+            let elem = all.values.iter().find_map(|(value, _)| self.wide(value))?;
+            for (value, at) in &mut all.values {
+                let own = std::mem::replace(value, Value::Unit);
+                *value = self.widened(own, elem, *at);
+            }
         }
         let values: Vec<&Value> = all.values.iter().map(|(value, _)| value).collect();
         let (ins, numbers) = self.joined(&values)?;

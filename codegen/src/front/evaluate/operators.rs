@@ -158,7 +158,7 @@ impl Evaluator {
     }
 
     /// An integer of the kernel as an element of a type.
-    fn widened(&mut self, value: Value, elem: Elem, span: Span) -> Value {
+    pub(super) fn widened(&mut self, value: Value, elem: Elem, span: Span) -> Value {
         match value {
             Value::Index(_) | Value::Size(_) => {}
             _ => return value,

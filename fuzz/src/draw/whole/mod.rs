@@ -3,6 +3,7 @@
 
 mod claims;
 mod control;
+mod exchanges;
 mod integers;
 mod nested;
 mod order;
@@ -105,6 +106,11 @@ pub(super) fn targeted(seed: u64) -> Kernel {
         _ => Whole::aim,
     };
     drawn(&mut Random::new(!seed), play)
+}
+
+/// A kernel whose threads, lanes or blocks exchange elements.
+pub(super) fn exchanges(seed: u64) -> Kernel {
+    drawn(&mut Random::new(!seed), Whole::exchange)
 }
 
 fn drawn(random: &mut Random, play: fn(&mut Whole)) -> Kernel {

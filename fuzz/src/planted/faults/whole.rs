@@ -7,6 +7,11 @@ const AFFINE: &str = "codegen/src/values/affine.rs";
 const BULK: &str = "codegen/src/passes/lower/bulk.rs";
 const BARRIERS: &str = "codegen/src/passes/resolve/barriers.rs";
 const OPERATORS: &str = "codegen/src/front/evaluate/operators.rs";
+const ATOMIC: &str = "codegen/src/passes/lower/atomic.rs";
+const CALLS: &str = "codegen/src/front/evaluate/calls.rs";
+const ELEMENTS: &str = "codegen/src/front/evaluate/elements.rs";
+const LANES: &str = "codegen/src/passes/lower/lanes.rs";
+const LOOPS: &str = "codegen/src/front/evaluate/loops.rs";
 const EXCHANGE: &str = "codegen/src/passes/resolve/exchange.rs";
 const OVERLAP: &str = "codegen/src/passes/resolve/overlap.rs";
 const PROJECT: &str = "codegen/src/passes/project.rs";
@@ -29,6 +34,11 @@ impl Fault {
     /// Kernels about one interplay find it.
     const fn targeted(self, first: u64) -> Fault {
         Fault { kind: Kind::Targeted, first, ..self }
+    }
+
+    /// Kernels whose lanes and blocks exchange elements find it.
+    const fn exchanged(self) -> Fault {
+        Fault { kind: Kind::Exchanges, ..self }
     }
 }
 
@@ -142,4 +152,57 @@ pub(super) const FAULTS: &[Fault] = &[
         "Value::Int(x.checked_rem_euclid(y)?)",
         "Value::Int(x.checked_rem(y)?)",
     ),
+    fault(
+        CALLS,
+        "the greater of two elements of 64 bits is that of two integers",
+        "find_map(|(value, _)| self.wide(value))?;",
+        "find_map(|(value, _)| self.wide(value)).filter(|_| false)?;",
+    )
+    .exchanged(),
+    fault(
+        LANES,
+        "lanes out of bounds match others",
+        "let peers = Val::Bin(Bin::And, Box::new(peers), Box::new(votes));",
+        "let votes = Val::Bin(Bin::And, Box::new(votes), Box::new(Val::lit(0i64, Elem::U32)));
+        let peers = Val::Bin(Bin::Or, Box::new(peers), Box::new(votes));",
+    )
+    .exchanged(),
+    fault(
+        LANES,
+        "votes of a group are not shifted to its first lane",
+        "let first = self.exprs().sub(lane, own);",
+        "let first = self.exprs().sub(own, own);",
+    )
+    .exchanged(),
+    fault(
+        ATOMIC,
+        "a flag is signalled before all threads have written",
+        "        self.meet(self.scope.by);
+        self.elect(vec![Op::Atomic {",
+        "        self.elect(vec![Op::Atomic {",
+    )
+    .exchanged(),
+    fault(
+        ATOMIC,
+        "a signal does not release",
+        "order: MemoryOrder::Release,
+            scope: Scope::Grid,",
+        "order: MemoryOrder::Relaxed,
+            scope: Scope::Grid,",
+    )
+    .exchanged(),
+    fault(
+        LOOPS,
+        "a loop over a tuple begins with its last value",
+        "self.unrolled(pattern, items.into_iter(), range.span, body);",
+        "self.unrolled(pattern, items.into_iter().rev(), range.span, body);",
+    )
+    .exchanged(),
+    fault(
+        ELEMENTS,
+        "tuples of tiles are given to closures in another order",
+        "mapped.elements.iter().map(|given| shaped_as(given, &mut elements)).collect();",
+        "mapped.elements.iter().rev().map(|given| shaped_as(given, &mut elements)).collect::<Vec<_>>().into_iter().rev().collect();",
+    )
+    .exchanged(),
 ];

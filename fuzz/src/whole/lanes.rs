@@ -1,0 +1,155 @@
+//! Exchanges: between lanes, whose parts are the elements of a tile one after another, and between blocks, which run in the order
+//! of their numbers.
+
+use tilewright_codegen::Elem;
+use tilewright_codegen::ast::{Arg, Expr, ExprKind};
+use tilewright_codegen::thread::{Bin, Cmp};
+
+use super::function::named;
+use super::value::{Beyond, Cell, Elements, Store, Type, Value};
+use super::{Block, Result, undefined};
+use crate::reference::Num;
+
+/// Lanes of a warp.
+const LANES: usize = 32;
+
+impl<'k> Block<'k> {
+    pub(super) fn over_lanes(&mut self, name: &str, args: &'k [Arg]) -> Result<Value<'k>> {
+        let of = self.value(&args[0].value)?;
+        let of = self.elements(&of)?;
+        let lanes = match named(args, "lanes") {
+            Some(lanes) => self.integer(lanes)? as usize,
+            None => LANES,
+        };
+        let count = of.cells.len();
+        if of.sizes.len() != 1 || count % lanes != 0 {
+            return undefined("parts of several elements");
+        }
+        let (elem, nums) = match name {
+            "warp_shuffle" => {
+                let Some(elem) = of.ty.stored() else { return undefined("no type") };
+                (elem, self.shuffled(&of, &args[1].value, lanes)?)
+            }
+            "warp_ballot" => (Elem::U32, voted(&of, lanes)?),
+            "warp_match" => (Elem::U32, matched(&of, lanes)),
+            _ => {
+                let Some(elem) = of.ty.elem() else { return undefined("no type") };
+                let with = match name {
+                    "warp_sum" => Bin::Add,
+                    "warp_maximum" => Bin::Max,
+                    _ => Bin::Min,
+                };
+                (elem, combined(&of, lanes, with, elem))
+            }
+        };
+        let outside = of.cells.iter().any(Cell::is_outside);
+        let cell = |num| Some(if outside { Cell::unclear(num) } else { Cell::of(num) });
+        let cells = nums.into_iter().map(cell).collect();
+        Ok(Value::View(self.fresh(elem, &of.sizes, cells)))
+    }
+
+    fn shuffled(&mut self, of: &Elements, from: &'k Expr, lanes: usize) -> Result<Vec<Num>> {
+        let count = of.cells.len();
+        let from = match &from.kind {
+            ExprKind::Closure { params, body } => {
+                let cells = (0..count).map(|at| Cell::of(Num::exact((at % lanes) as f64))).collect();
+                let own =
+                    Elements { sizes: of.sizes.clone(), ty: Type::Elem(Elem::I32), cells, argument: false };
+                self.applied((&params[..], &**body), vec![Value::Elements(own)])?
+            }
+            _ => self.value(from)?,
+        };
+        let from = self.elements(&from)?;
+        let mut all = Vec::new();
+        for at in 0..count {
+            let lane = from.cells[from.broadcast(&of.sizes, at)?].num.int();
+            let Some(lane) = lane else { return undefined("a lane is not known") };
+            all.push(of.cells[at / lanes * lanes + lane.rem_euclid(lanes as i128) as usize].num);
+        }
+        Ok(all)
+    }
+
+    /// Adds 1 to a flag.
+    pub(super) fn signalled(&mut self, flag: &'k Expr) -> Result<Value<'k>> {
+        let view = self.view(flag)?;
+        let place = view.spots[0].place;
+        self.update(&view, place, Num::exact(1.0), super::function::Atomic::By(Bin::Add))?;
+        Ok(Value::Unit)
+    }
+
+    /// All earlier blocks have ended: a flag that is not set never will be.
+    pub(super) fn awaited(&mut self, flag: &'k Expr, least: &'k Expr) -> Result<Value<'k>> {
+        let (view, least) = (self.view(flag)?, self.integer(least)?);
+        if let (Some(place), Store::Global(buffer), false) =
+            (view.spots[0].place, &self.stores[view.store], self.supposed)
+        {
+            let set = buffer.all[buffer.place(place)].and_then(|num| num.int());
+            if set.is_none_or(|set| set < least) {
+                return undefined("a wait that never ends");
+            }
+        }
+        Ok(Value::Unit)
+    }
+}
+
+/// Whether an element counts; `None` where that depends on what the generator knew.
+fn counts(cell: &Cell) -> Option<bool> {
+    match cell.beyond {
+        Beyond::No => Some(true),
+        Beyond::Yes => Some(false),
+        Beyond::Perhaps => None,
+    }
+}
+
+/// For each element a number of the elements of its group that count.
+fn of_groups(of: &Elements, lanes: usize, number: impl Fn(usize, &[bool]) -> Num) -> Vec<Num> {
+    let one = |at: usize| {
+        let first = at / lanes * lanes;
+        let group: Option<Vec<bool>> = of.cells[first..first + lanes].iter().map(counts).collect();
+        group.map_or(Num::UNKNOWN, |group| number(at, &group))
+    };
+    (0..of.cells.len()).map(one).collect()
+}
+
+/// A number with a bit for each lane of a group.
+fn bits(lanes: impl Iterator<Item = usize>) -> Num {
+    Num::exact(lanes.map(|lane| f64::from(1u32 << lane)).sum())
+}
+
+fn voted(of: &Elements, lanes: usize) -> Result<Vec<Num>> {
+    if of.ty != Type::Condition || of.cells.iter().any(|cell| cell.num.is_unknown()) {
+        return undefined("votes that are not known");
+    }
+    Ok(of_groups(of, lanes, |at, counted| {
+        let first = at / lanes * lanes;
+        bits((0..lanes).filter(|lane| counted[*lane] && of.cells[first + lane].num.value != 0.0))
+    }))
+}
+
+fn matched(of: &Elements, lanes: usize) -> Vec<Num> {
+    of_groups(of, lanes, |at, counted| {
+        let first = at / lanes * lanes;
+        // Which lanes an element out of bounds equals is unspecified.
+        if !counted[at - first] {
+            return Num::UNKNOWN;
+        }
+        let equal = |lane: &usize| {
+            let equal = Num::cmp(Cmp::Eq, of.cells[at].num, of.cells[first + lane].num);
+            if equal.is_unknown() { None } else { Some(equal.value != 0.0) }
+        };
+        let equal: Option<Vec<bool>> =
+            (0..lanes).map(|lane| if counted[lane] { equal(&lane) } else { Some(false) }).collect();
+        equal.map_or(Num::UNKNOWN, |equal| bits((0..lanes).filter(|lane| equal[*lane])))
+    })
+}
+
+fn combined(of: &Elements, lanes: usize, with: Bin, elem: Elem) -> Vec<Num> {
+    of_groups(of, lanes, |at, counted| {
+        let first = at / lanes * lanes;
+        let all = (0..lanes).filter(|lane| counted[*lane]).map(|lane| of.cells[first + lane].num);
+        all.reduce(|a, b| Num::bin(with, a, b, elem)).unwrap_or(match with {
+            Bin::Add => Num::exact(0.0),
+            _ => Num::UNKNOWN,
+        })
+    })
+}
