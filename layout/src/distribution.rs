@@ -37,6 +37,9 @@ pub struct Digit {
     pub step: i64,
 }
 
+/// Elements of a row that neighbouring threads have at least, where fewer threads than elements divide it.
+const ROW: i64 = 32;
+
 /// The data movement between two distributions of a tile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Exchange {
@@ -188,7 +191,7 @@ impl Distribution {
 
     /// This many threads over a tile, vectors of `vector` elements along `order[0]`, then threads along the
     /// modes in order: accesses of a warp are coalesced along the first. Extents that threads do not divide
-    /// are rounded up, out of bounds.
+    /// are rounded up, out of bounds, unless fewer threads along a mode divide it.
     ///
     /// ```
     /// use tilewright_layout::Distribution;
@@ -196,6 +199,9 @@ impl Distribution {
     /// assert_eq!(d.coordinate(1, 0), [0, 8]);
     /// assert_eq!(d.coordinate(8, 0), [1, 0]);
     /// assert_eq!((d.threads(), d.values()), (256, 32));
+    /// // 24 vectors of a row by 8 threads, three each
+    /// let d = Distribution::spread(&[32, 192], &[1, 0], 8, 128);
+    /// assert_eq!((d.coordinate(8, 0), d.values()), (vec![1, 0], 48));
     /// ```
     pub fn spread(tile: &[i64], order: &[usize], vector: i64, threads: i64) -> Distribution {
         let (mut over, mut own, mut vectors) = (Vec::new(), Vec::new(), Vec::new());
@@ -209,8 +215,17 @@ impl Distribution {
             let last = place + 1 == order.len();
             let count = match last {
                 true => left,
-                // The fewest threads that cover the mode at once and divide the remaining ones.
-                false => (pieces..=left).find(|n| left % n == 0).unwrap_or(left),
+                // The fewest threads that cover the mode at once and divide the remaining ones, unless fewer are even: then
+                // none is out of bounds.
+                false => {
+                    let all = (pieces..=left).find(|n| left % n == 0).unwrap_or(left);
+                    let rest: i64 = order[place + 1..].iter().map(|mode| tile[*mode]).product();
+                    let divides = |n: &i64| {
+                        left % n == 0 && pieces % n == 0 && rest % (left / n) == 0 && n * width >= ROW
+                    };
+                    let even = (1..=all).rev().find(divides).filter(|_| pieces % all != 0);
+                    even.unwrap_or(all)
+                }
             };
             left /= count;
             vectors.push(Digit { extent: width, mode, step: 1 });

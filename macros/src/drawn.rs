@@ -2,25 +2,37 @@
 
 use crate::function;
 use crate::text::Text;
-use proc_macro2::{Span, TokenStream};
-use tilewright_codegen::Definition;
+use proc_macro2::{Span, TokenStream, TokenTree};
+use tilewright_codegen::{Definition, ast};
+use tilewright_fuzz::draw;
 use tilewright_fuzz::judge::Source;
-use tilewright_fuzz::{draw, source};
 
 const KERNELS: u64 = 200;
 
+/// The kernel of a printed function.
+#[track_caller]
+pub(crate) fn read(printed: &str) -> ast::Kernel {
+    let mut tokens = printed.parse::<TokenStream>().expect("tokens").into_iter();
+    tokens.next(); // `#`
+    let Some(TokenTree::Group(attribute)) = tokens.next() else { panic!("no attribute\n{printed}") };
+    let inside = attribute.stream().into_iter().find_map(|token| match token {
+        TokenTree::Group(inside) => Some(inside.stream()),
+        _ => None,
+    });
+    let mut text = Text::new(Span::call_site());
+    let kernel = function::read(inside.unwrap_or_default(), tokens.collect(), &mut text);
+    assert!(text.problems.is_empty(), "{:?}\n{printed}", text.problems);
+    kernel.expect("a kernel")
+}
+
 #[test]
 fn printed_kernels_are_read_as_they_were_drawn() {
-    let mut read = 0;
+    let mut count = 0;
     for seed in 0..KERNELS {
         let Source::Text(Definition::Function(kernel, _)) = draw::subject(seed).source else { continue };
-        let printed = source::kernel(&kernel);
-        let item = printed.strip_prefix("#[kernel]\n").expect("an attribute in front");
-        let mut text = Text::new(Span::call_site());
-        let again = function::read(TokenStream::new(), item.parse().expect("tokens"), &mut text);
-        assert!(text.problems.is_empty(), "seed {seed}\n{printed}");
-        assert_eq!(source::kernel(&again.expect("a kernel")), printed, "seed {seed}");
-        read += 1;
+        let printed = kernel.to_string();
+        assert_eq!(read(&printed).to_string(), printed, "seed {seed}");
+        count += 1;
     }
-    assert!(read > KERNELS / 2, "{read} of {KERNELS}");
+    assert!(count > KERNELS / 2, "{count} of {KERNELS}");
 }

@@ -32,6 +32,8 @@ mod mistakes;
 mod names;
 #[cfg(test)]
 mod newcomer;
+#[cfg(test)]
+mod pages;
 mod pattern;
 mod shadow;
 mod signature;

@@ -336,6 +336,8 @@ language! {
     /// kernel for one tile of the grid after another. If the size of a cluster does not divide the number of tiles along x,
     /// blocks of the last cluster that have no tile take part in its copies and exchanges, but do not write to global memory.
     /// Copies of a producer for the next tile overlap the end of this one: see [Producers](super::products#producers).
+    /// Tiles along x and y are taken in bands of 8 rows, or rows of clusters, each band column by column: blocks that run at once
+    /// share rows and columns in the L2 cache. `persistent(bands = 4)` chooses another height.
     fn persistent();
     /// Launches clusters of this number of neighbouring blocks along x, from 1 to 16: see
     /// [Clusters](super::reductions#clusters). More than 8 blocks are not portable, and more than 1 need `sm_90`.

@@ -20,6 +20,7 @@ Examples:
   tilewright inspect tutorial BM=64 BN=64 --report
   tilewright inspect matmul bm=64 bn=64 'tc=(8,8)' --explain
   tilewright inspect matmul 'epilogue=|x| max(x, 0.0)' --variant all
+  tilewright inspect matmul dtype=bf16 epilogue=gelu --kernel
   tilewright inspect softmax --layouts
   tilewright inspect tutorial --sass --arch sm_90a";
 
@@ -31,6 +32,7 @@ pub(crate) fn command() -> Command {
         .about("Show a kernel's source, report, layouts, loops and machine code")
         .args(kernel::args())
         .arg(flag("source", "The CUDA C; the default"))
+        .arg(flag("function", "The kernel as a function in Rust, to copy and change").long("kernel"))
         .arg(flag("report", "Threads, shared memory, what every access costs; with --arch also registers and how much of its inner loop multiplies and adds"))
         .arg(flag("layouts", "Each tensor and partition with its layout and a picture"))
         .arg(flag(
@@ -55,7 +57,7 @@ pub(crate) fn command() -> Command {
         )
         .arg(
             flag("json", "All of it, for a program to read")
-                .conflicts_with_all(["source", "report", "layouts", "explain", "tile", "thread", "ptx", "sass", "variant"]),
+                .conflicts_with_all(["function", "source", "report", "layouts", "explain", "tile", "thread", "ptx", "sass", "variant"]),
         )
         .after_help(format!("{}\n\n{}\n\n{}", kernel::examples(EXAMPLES), kernel::help(), kernel::keys()))
 }
@@ -75,6 +77,15 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     let arch = matches.get_one::<String>("arch").map(String::as_str);
     let variants = picked(matches, &chosen.generated.variants)?;
     let mut sections = Vec::new();
+    if matches.get_flag("function") {
+        let function = chosen.definition.function().ok_or_else(|| {
+            Failure::Refused(format!(
+                "`{}` is not a function of the language with these keys\nhelp: products by wgmma of operands with one type are: arch=90 dtype=bf16",
+                chosen.name
+            ))
+        })?;
+        sections.push(format!("use tilewright::prelude::*;\n\n{function}"));
+    }
     if matches.get_flag("layouts") {
         sections.push(layouts(&parts()));
     }
@@ -84,7 +95,7 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
     {
         sections.push(program.to_string());
     }
-    let others = ["report", "layouts", "explain", "tile", "thread", "ptx", "sass"];
+    let others = ["function", "report", "layouts", "explain", "tile", "thread", "ptx", "sass"];
     for (number, variant) in &variants {
         let heading = match variants.len() {
             1 => String::new(),

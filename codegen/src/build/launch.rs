@@ -137,6 +137,19 @@ impl Builder {
         self
     }
 
+    /// The raster order of a persistent kernel's tiles: in bands of so many rows, or rows of clusters, each along the columns.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("persistent");
+    /// b.persistent().bands(4);
+    /// assert_eq!(b.finish().bands, 4);
+    /// ```
+    pub fn bands(&mut self, rows: u32) -> &mut Builder {
+        self.program.bands = rows;
+        self
+    }
+
     /// Of several programs that serve the same launch, the one with the least estimate is to be chosen.
     ///
     /// ```

@@ -1,4 +1,5 @@
-//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ, as a program of the builder (`product`).
+//! `matmul_kernel!`: the matrix product family, C = A·Bᵀ. Products by wgmma of operands of one type are functions of the
+//! language (`page`), others programs of the builder (`hopper`, `tensor`, `product`).
 //!
 //! Keys are data: their page of the reference, messages and this module read one table.
 
@@ -10,6 +11,7 @@ mod config;
 mod hopper;
 mod keys;
 mod machine;
+mod page;
 mod product;
 mod reader;
 mod scales;
@@ -21,10 +23,11 @@ mod warps;
 
 use crate::build::Builder;
 use crate::front::evaluate::Keys;
-use crate::source::ast::{Arg, Level, Name, Span};
+use crate::source::ast::{Arg, Kernel, Level, Name, Span};
 use crate::source::diagnostic::{Diagnostic, Lint};
 use crate::source::problem::Problem;
 use crate::tile;
+use crate::tile::alternative::Width;
 use crate::tile::alternative::{Alternative, Policy};
 use blame::put_by_keys;
 use config::{Config, Precision};
@@ -84,6 +87,23 @@ impl Programs {
         self.others.extend(older.others);
         self
     }
+}
+
+/// The product as a function of the language, for the newest architecture that it has programs for, where its keys are about
+/// what the language says: see [`page::says`].
+pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
+    let mut args = schedule::flat(args).0;
+    let mut keys = Keys::new();
+    let mut reader = Reader { args: &args, keys: &mut keys, errors: Vec::new() };
+    let newest = reader.architectures().and_then(|all| all.first().copied());
+    args.extend(newest.map(|arch| Arg::of_number("arch", arch.into())));
+    let mut keys = Keys::new();
+    let mut reader = Reader { args: &args, keys: &mut keys, errors: Vec::new() };
+    let mut config = reader.config(false)?;
+    let Machine::Wgmma(sizes) = reader.machine(&config) else { return None };
+    config.overlaps |= reader.find("overlaps").is_none();
+    let is_right = reader.errors.is_empty() && page::says(&config, &sizes);
+    is_right.then(|| page::page(&config, &sizes))
 }
 
 /// The programs of keys for one architecture, the default unless a key gives it.
@@ -185,7 +205,8 @@ fn by_wgmma(
     let direct = others.split_off(sizes.len() - 1);
     others.extend(few.into_iter().map(|program| Alternative::new(program, vec![Policy::Aligned])));
     // 64-bit offsets, and leading dimensions of C that bulk copies do not support.
-    others.push(Alternative::new(wide.clone(), vec![Policy::General]));
+    let width = Width::Widest;
+    others.push(Alternative { width, ..Alternative::new(wide.clone(), vec![Policy::General]) });
     others.extend(direct);
     others.extend(Alternative::narrower(narrower));
     Ok(Programs { wide, others, diagnostics: Vec::new(), levels, why: None, instead: None })
@@ -196,9 +217,19 @@ fn tiles_of_wgmma(
     config: &Config,
     sizes: &[hopper::Sizes],
 ) -> crate::source::problem::Result<Vec<Alternative>> {
-    let of = |sizes: &hopper::Sizes, direct: bool, policy: Policy| {
+    let page = page::says(config, sizes).then(|| page::page(config, sizes));
+    let evaluated = |sizes: &hopper::Sizes| match &page {
+        Some(page) => Ok(Some(page::program(page, config, sizes)?)),
+        None => Ok(None),
+    };
+    let pages = sizes.iter().map(evaluated).collect::<crate::source::problem::Result<Vec<_>>>()?;
+    let of = |at: usize, direct: bool, policy: Policy| {
+        if let Some(program) = &pages[at] {
+            let width = if direct { Width::One } else { Width::Widest };
+            return Ok(Alternative { width, ..Alternative::new(program.clone(), vec![policy]) });
+        }
         let mut builder = Builder::new(&config.name);
-        hopper::product(&mut builder, config, sizes, direct)?;
+        hopper::product(&mut builder, config, &sizes[at], direct)?;
         Ok(Alternative::new(builder.finish(), vec![policy]))
     };
     // Threads that store single elements have guards and addresses in registers. A bias, C, scales, and sums of
@@ -206,11 +237,14 @@ fn tiles_of_wgmma(
     let scaled = config.scales.contains(&true);
     let many =
         config.bias.is_some() || scaled || config.alpha_beta || config.has_matrices() || config.promotes();
-    let suits = |sizes: &&hopper::Sizes| sizes.is_common() && (!many || sizes.leaves_registers(config));
-    let direct: Vec<_> = sizes.iter().filter(suits).collect();
-    let direct = if direct.is_empty() { sizes.iter().take(1).collect() } else { direct };
-    let bulk = sizes.iter().map(|sizes| of(sizes, false, Policy::Aligned));
-    bulk.chain(direct.into_iter().map(|sizes| of(sizes, true, Policy::Small))).collect()
+    let suits = |at: &usize| {
+        let sizes = &sizes[*at];
+        sizes.is_common() && (!many || sizes.leaves_registers(config))
+    };
+    let direct: Vec<usize> = (0..sizes.len()).filter(suits).collect();
+    let direct = if direct.is_empty() { vec![0] } else { direct };
+    let bulk = (0..sizes.len()).map(|at| of(at, false, Policy::Aligned));
+    bulk.chain(direct.into_iter().map(|at| of(at, true, Policy::Small))).collect()
 }
 
 /// The same product with copies of single elements, partitioned so that they are coalesced. `None` if its

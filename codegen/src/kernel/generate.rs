@@ -61,6 +61,21 @@ impl Definition {
         })
     }
 
+    /// The function of the language that it is; `None` for products that the language does not say yet. Displayed, it is Rust.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Definition, words::Words};
+    /// let words = Words::read("dtype=bf16 arch=90 a=k_major b=k_major c=n_major").unwrap();
+    /// let function = Definition::Matmul(words.args().to_vec()).function().unwrap();
+    /// assert!(function.to_string().contains("gemm(sa, sb, &mut acc);"));
+    /// ```
+    pub fn function(&self) -> Option<ast::Kernel> {
+        match self {
+            Definition::Function(kernel, settings) => Some(settings.applied(kernel)),
+            Definition::Matmul(args) => matmul::function(args),
+        }
+    }
+
     /// Its tile program, with whole tiles lowered to parts of threads, before checks and lowering; or its
     /// errors.
     ///
@@ -298,6 +313,7 @@ fn checked(
         Ok(first) => first,
         Err(why) => return refuse(diagnostics, checked, why),
     };
+    let own = first.program().arch;
     if is_open {
         first.set_arch(raised(first.program()));
     }
@@ -305,7 +321,8 @@ fn checked(
     check::program(first.program(), levels, &mut checked);
     let expand = |other: Alternative| {
         let mut program = Expanded::new(other.program)?;
-        if is_open {
+        // Programs for another architecture stay as they are.
+        if is_open && program.program().arch == own {
             program.set_arch(arch);
         }
         Ok((program, other.policies, other.label))
@@ -506,8 +523,7 @@ fn resolved(
     let others = match others.is_empty() {
         true => resolve(&program, Width::One)?.map(Alternative::last).into_iter().collect(),
         false => left_out.made(others, |other| {
-            // The programs of a function with other constants are as they were evaluated.
-            let program = if other.label.is_some() { projected(other.program)? } else { other.program };
+            let program = projected(other.program)?;
             Ok(Alternative { program: resolve(&program, other.width)?.unwrap_or(program), ..other })
         })?,
     };

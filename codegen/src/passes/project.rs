@@ -190,10 +190,23 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
     let meet = consumed.iter().position(|stmt| stmt.op == Op::SyncCluster);
     let after = meet.map_or(Vec::new(), |meet| consumed.split_off(meet));
     let of = |op| Stmt { id: 0, span, by: 0, op };
+    let all_help = program.groups[producer as usize].threads == program.groups[consumers as usize].threads;
     let mut body = vec![of(Op::Roles(vec![(producer, produced), (consumers, consumed)]))];
     for (met, stmts) in after.chunk_by(|_, next| next.op != Op::SyncCluster).map(|all| all.split_at(1)) {
         body.extend(met.iter().map(|_| of(Op::SyncCluster)));
-        body.push(of(Op::Roles(vec![(consumers, stmts.to_vec())])));
+        let mut stmts = stmts.to_vec();
+        if !all_help {
+            body.push(of(Op::Roles(vec![(consumers, stmts)])));
+            continue;
+        }
+        let (own, all) = (Coord::Thread(consumers), Coord::Thread(0));
+        for stmt in &mut stmts {
+            stmt.each_mut(&mut |stmt| {
+                stmt.by = 0;
+                stmt.each_affine_mut(&mut |at| *at = at.replaced(&own, &all));
+            });
+        }
+        body.append(&mut stmts);
     }
     Ok(body)
 }
@@ -236,10 +249,15 @@ impl Project<'_> {
         }
         // Registers move between whole warpgroups; a single one has all that it needs. Behind a
         // barrier of the cluster all threads are alike.
-        let meet = program.body.iter().any(|stmt| stmt.op == Op::SyncCluster);
-        let shares = multiply && warps > WARPGROUP && !meet;
+        let meet = program.body.iter().position(|stmt| stmt.op == Op::SyncCluster);
+        let shares = multiply && warps > WARPGROUP && meet.is_none();
+        // There a producer of as many threads helps one warpgroup, if each thread has an element.
+        let after = program.body[meet.unwrap_or(program.body.len())..].iter().flat_map(Stmt::writes);
+        let elements = after.filter_map(|view| view.layout.size().ok()).max().unwrap_or(0);
+        let helps = multiply && warps == WARPGROUP && elements >= 2 * i64::from(threads);
         let (more, own) = match shares {
             true => (WARPGROUP, Some(OF_PRODUCER)),
+            false if helps => (WARPGROUP, None),
             false => (1, None),
         };
         // Consumers take the registers that producers give back; all threads start with the same number.
@@ -252,6 +270,9 @@ impl Project<'_> {
         for var in &mut program.vars {
             (var.from, var.to) = (var.from.replaced(&block, &thread), var.to.replaced(&block, &thread));
         }
+        if helps {
+            program.groups[0].threads = 2 * threads;
+        }
         let mut add = |name: &str, warps: (u32, u32), members: u32, registers: Option<u32>| {
             let threads = (warps.1 - warps.0) / members * WARP;
             program.groups.push(Group { name: name.into(), warps: Some(warps), members, threads, registers });
@@ -259,6 +280,7 @@ impl Project<'_> {
         };
         let consumers = add("consumers", (0, warps), 1, registers);
         let producer = add("producer", (warps, warps + more), 1, own);
+
         if multiply {
             add("warpgroups", (0, warps), warps / WARPGROUP, None);
         }

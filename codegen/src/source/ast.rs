@@ -3,6 +3,7 @@
 //! Spans are opaque numbers; whoever made the tree knows what they point at. Types, layouts and sizes are expressions
 //! here and are evaluated later. Knows nothing of syn.
 
+pub(crate) mod make;
 mod visit;
 
 use crate::source::stack::LONGEST_CHAIN;

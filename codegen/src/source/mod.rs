@@ -3,6 +3,7 @@
 pub mod ast;
 pub mod diagnostic;
 pub mod problem;
+mod rust;
 pub(crate) mod spelling;
 pub(crate) mod stack;
 pub mod wire;

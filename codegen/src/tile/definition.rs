@@ -65,6 +65,29 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// A function with these settings as its defaults, without values of constants that they rule out.
+    pub(crate) fn applied(&self, kernel: &ast::Kernel) -> ast::Kernel {
+        let mut kernel = kernel.clone();
+        for (name, value) in &self.consts {
+            let of = kernel.consts.iter_mut().find(|constant| constant.name.text == name.text);
+            of.into_iter().for_each(|constant| constant.default = Some((*value).into()));
+        }
+        for (name, elem) in &self.types {
+            let of = kernel.types.iter_mut().find(|param| param.name.text == name.text);
+            of.into_iter().for_each(|param| param.allowed.retain(|known| known.text == elem.name()));
+        }
+        for ast::Choice { names, rows } in &mut kernel.choices {
+            let set = |name: &Name| self.consts.iter().rev().find(|(known, _)| known.text == name.text);
+            rows.retain(|row| {
+                names.iter().zip(row).all(|(name, value)| set(name).is_none_or(|(_, set)| set == value))
+            });
+        }
+        kernel.choices.retain(|choice| !choice.rows.is_empty());
+        kernel
+    }
+}
+
 /// Most alternatives of a kernel.
 pub const MOST_ALTERNATIVES: usize = 64;
 

@@ -79,6 +79,8 @@ pub struct Program {
     pub cluster: [u32; 3],
     /// How the grid's size maps to blocks.
     pub launch: LaunchRule,
+    /// Rows of tiles in a band of a persistent kernel's raster, of whole clusters; 0 leaves it open.
+    pub bands: u32,
     /// Blocks that should be resident on a multiprocessor; 0 leaves it open.
     pub blocks_per_sm: u32,
     /// Programmatic dependent launch; see [`crate::thread::Launch::overlaps`].

@@ -5,7 +5,7 @@ use crate::common::{Args, assert_close, numbers, result, rounded};
 use tilewright_codegen::affine::Coord;
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
-use tilewright_codegen::thread::Bin;
+use tilewright_codegen::thread::{Bin, Cmp};
 use tilewright_codegen::tile::{Expr, Program};
 use tilewright_codegen::view::{At, Deal, View};
 use tilewright_codegen::{Elem, generate};
@@ -245,4 +245,28 @@ fn copies_between_all_orders() {
             }
         }
     }
+}
+
+/// A choice by a scalar is a branch, where one side alone reads an input from memory.
+#[test]
+fn what_one_side_of_a_choice_reads_is_read_there() -> Result<()> {
+    let mut b = Builder::new("chosen");
+    let scalar = b.scalar("s", Elem::F32);
+    let mut part = |name: &str, mutable: bool| -> Result<View> {
+        let whole = b.tensor(name, Elem::F32, (Value::symbol("N"),), None, mutable)?;
+        let tile = b.tile(&whole, (256,), &[block(0)])?;
+        b.parallelize(&tile, &layout!(256))
+    };
+    let (x, y, z) = (part("x", false)?, part("y", false)?, part("z", true)?);
+    let test = Expr::Cmp(Cmp::Ne, Box::new(scalar), Box::new(Expr::lit(0.0)));
+    b.map(&[x, y], &z, Expr::Pick(Box::new([test, add(Expr::In(0), Expr::In(1)), Expr::In(0)])))?;
+    let kernel = generate(b.finish()).kernel.expect("a kernel");
+    let (before, branch) = kernel.source().split_once("if (s != 0.0f) {").expect("a branch");
+    let (then, other) = branch.split_once("} else {").expect("another branch");
+    assert!(
+        !before.contains("= y[") && then.contains("= y[") && !other.contains("= y["),
+        "{}",
+        kernel.source()
+    );
+    Ok(())
 }

@@ -43,7 +43,8 @@ impl Cluster<'_> {
             // Copies in flight have landed, and the threads of the group have arrived.
             Op::WaitCopies { .. } | Op::CommitCopies | Op::Wait { .. } | Op::Sync => Writes::new(),
             Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => Writes::new(),
-            Op::Advance { .. } => Writes::new(),
+            // They say where elements come from.
+            Op::Advance { .. } | Op::Follows { .. } | Op::Holds { .. } => Writes::new(),
             other => return Err(Undefined(format!("no reference for {other:?}"))),
         };
         for (rank, tensor, at, cell) in writes {

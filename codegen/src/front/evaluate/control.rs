@@ -149,9 +149,12 @@ impl Evaluator {
         Ok(Value::Unit)
     }
 
-    /// `persistent()`
-    pub(super) fn persistent_call(&mut self, _: &Args) -> Result<Value, Problem> {
+    /// `persistent()`, `persistent(bands = 8)`
+    pub(super) fn persistent_call(&mut self, args: &Args) -> Result<Value, Problem> {
         self.builder.persistent();
+        if let Some(bands) = args.bands()? {
+            self.builder.bands(bands);
+        }
         Ok(Value::Unit)
     }
 

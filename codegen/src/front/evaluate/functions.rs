@@ -227,7 +227,7 @@ pub const FUNCTIONS: &[Function] = &[
     row("at_most", "at_most(N, 8192)", &[], 2, Evaluator::at_most_call),
     row("at_least", "at_least(N, 4097)", &[], 2, Evaluator::at_least_call),
     row("blocks_per_sm", "blocks_per_sm(4)", &[], 1, Evaluator::blocks_per_sm_call),
-    row("persistent", "persistent()", &[], 0, Evaluator::persistent_call),
+    row("persistent", "persistent(), with bands = 8", &["bands"], 0, Evaluator::persistent_call),
     row("cluster", "cluster(8)", &[], 1, Evaluator::cluster_call),
     row("padded", "padded((BM, BK), 1)", &[], 2, Evaluator::padded_call),
     row("row_major", "row_major((BM, BK))", &[], 1, Evaluator::row_major_call),

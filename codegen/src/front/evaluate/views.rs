@@ -146,17 +146,7 @@ impl Evaluator {
                 args.needs(0, "the number of tiles along two modes, a number of blocks, or a layout,")
             );
         };
-        let bands = match args.named.first() {
-            None => None,
-            Some((_, Value::Int(n), _)) if *n > 0 => Some(*n),
-            Some((_, other, _)) => {
-                return Err(Problem::new(format!(
-                    "`bands` is a positive integer, and this is {}",
-                    other.kind()
-                ))
-                .help("write bands = 8"));
-            }
-        };
+        let bands = args.bands()?.map(i64::from);
         // Where there is one tile along a mode, the block's index numbers the tiles along the other.
         match [rows, columns] {
             [Size::Int(1), other] | [other, Size::Int(1)] => {

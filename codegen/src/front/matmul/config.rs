@@ -67,6 +67,8 @@ pub(super) struct Config {
     /// Which operands are copied through registers: operands that are not k_major, operands that are.
     pub(super) staged: [bool; 2],
     pub(super) epilogue: Option<tile::Expr>,
+    /// The same as it was given.
+    pub(super) function: Option<Expr>,
     /// Copies of single elements, regardless of `vec`.
     pub(super) narrow: bool,
     pub(super) arch: u32,
@@ -277,8 +279,9 @@ impl Reader<'_> {
         let group = self.group(mixed);
         let zeros = self.zeros(group);
         let (scales, block_scales) = self.scales(types.dtype, mixed, group);
-        let epilogue = match self.find("epilogue").map(activation) {
-            Some(closure) => Some(self.keys.closure(&closure, types.scaled())?),
+        let function = self.find("epilogue").map(activation);
+        let epilogue = match &function {
+            Some(closure) => Some(self.keys.closure(closure, types.scaled())?),
             None => None,
         };
         let (arch, overlaps) = (self.arch(), self.flag("overlaps"));
@@ -326,6 +329,7 @@ impl Reader<'_> {
             block_scales,
             staged: copies.staged,
             epilogue,
+            function,
             narrow,
             arch,
             overlaps,

@@ -5,7 +5,7 @@ use super::numbering::extents_of;
 use crate::passes::origin::Edge;
 use crate::source::problem::{Problem, Result};
 use crate::thread::index::Ix;
-use crate::thread::{Cmp, Frag, Op, Unroll, Val};
+use crate::thread::{Cmp, Frag, Op, Stmt, Unroll, Val};
 use crate::tile::bounds::Edges;
 use crate::tile::pair::align;
 use crate::tile::view::View;
@@ -53,6 +53,15 @@ impl Lower<'_> {
         value: &Expr,
         stands: &[Option<Edge>],
     ) -> Result<()> {
+        if let Some([test, then, other]) = self.branches(ins, value) {
+            let test = self.uniform(&test)?;
+            let mut branch = |value: &Expr| -> Result<Vec<Stmt>> {
+                Ok(self.nested(|lower| lower.map_at(ins, to, value, stands))?.0)
+            };
+            let (then, other) = (branch(&then)?, branch(&other)?);
+            self.emit(Op::When { cond: test, then, other });
+            return Ok(());
+        }
         let target = self.program.tensor(to.tensor);
         self.at_site(&target.name, self.kernel.sites[self.scope.site as usize].span);
         let elems: Vec<Elem> = ins.iter().map(|view| self.program.tensor(view.tensor).elem).collect();
@@ -160,6 +169,28 @@ impl Lower<'_> {
             lower.emit(Op::Assign { reg, at: index, value: Val::Reg(aside, from) });
             Ok(())
         })
+    }
+
+    /// A choice by scalars, where one branch alone reads some input from memory: it is loaded in that branch.
+    fn branches(&self, ins: &[View], value: &Expr) -> Option<[Expr; 3]> {
+        match value {
+            Expr::Cast(elem, of) => {
+                let [test, then, other] = self.branches(ins, of)?;
+                Some([test, then.cast(*elem), other.cast(*elem)])
+            }
+            Expr::Pick(of) => {
+                let [test, then, other] = &**of;
+                let varies = |part: &Expr| {
+                    matches!(part, Expr::In(_) | Expr::Coord(..) | Expr::At(_) | Expr::Index(_))
+                };
+                let in_memory =
+                    |view: &View| !matches!(self.program.tensor(view.tensor).space, Space::Registers { .. });
+                let mut inputs = (0u8..).zip(ins).filter(|(_, view)| in_memory(view));
+                let skips = inputs.any(|(input, _)| then.reads(input) != other.reads(input));
+                (skips && !test.any(&varies)).then(|| [test.clone(), then.clone(), other.clone()])
+            }
+            _ => None,
+        }
     }
 
     /// The leaf along which memory is accessed, and the vector width of each side, with the fewest accesses.

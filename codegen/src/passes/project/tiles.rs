@@ -20,11 +20,14 @@ const BAND: u32 = 8;
 /// Wraps the body, or each role's body, in a loop over tiles. Block indices become the tile's indices.
 pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagnostic> {
     let span = program.body.first().map_or(Span::default(), |stmt| stmt.span);
-    let axes = program.grid.iter().flatten().count();
+    let given = program.grid.iter().flatten().count();
+    // One tile along the last axes is the first.
+    let one = |axis: usize| program.grid[axis] == Some(Value::Int(1)) && program.more[axis].is_empty();
+    let axes = (1..given).rev().find(|axis| !one(*axis)).map_or(1, |last| last + 1);
     let blocks = program.cluster.iter().product::<u32>();
     let walks = [0, 1, 2].map(|axis| Walk::of(program, axis as u8));
     let untaken = |axis: usize| match program.grid[axis] {
-        None => axis < axes,
+        None => axis < given,
         Some(_) => !program.more[axis].is_empty() && (walks[axis].is_none() || axis == 0 && blocks > 1),
     };
     if (0..3).any(untaken) {
@@ -51,6 +54,12 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     }
     let (passes, is_left) = (Cell::new(false), Cell::new(false));
     let swap = |at: &mut Affine| {
+        for axis in axes..given {
+            match at.with(&Coord::Block(axis as u8), &0.into()) {
+                Some(first) => *at = first,
+                None => passes.set(true),
+            }
+        }
         for (axis, tile) in own.iter().enumerate() {
             let block = Coord::Block(axis as u8);
             if let (Some(walk), Coord::Var(var)) = (&walks[axis], tile) {
@@ -77,7 +86,11 @@ pub(super) fn over_tiles(program: &mut Program) -> std::result::Result<(), Diagn
     }
     program.vars.extend(modes.iter().map(|&(name, extent)| Var::new(name, extent)));
     let vars: Vec<Id> = (first..first + modes.len() as Id).collect();
-    let raster = if modes.len() > 1 { Raster::Bands(BAND.div_ceil(blocks)) } else { Raster::Plain };
+    let raster = match program.bands {
+        _ if modes.len() < 2 => Raster::Plain,
+        0 => Raster::Bands(BAND.div_ceil(blocks)),
+        bands => Raster::Bands(bands),
+    };
     let wrap = |body: &mut Vec<Stmt>, by: Id| {
         let mut body = std::mem::take(body);
         body.iter_mut().for_each(|stmt| stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| swap(at))));

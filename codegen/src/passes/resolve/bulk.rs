@@ -1,7 +1,7 @@
 //! Results that bulk stores write from shared memory, part after part, while the threads go on: to the next part, and in a
 //! persistent kernel to the next tile. Parts alternate between two buffers.
 
-use tilewright_layout::{Digit, Distribution, Layout, Path, Value};
+use tilewright_layout::{Composed, Digit, Distribution, Layout, Path, Tuple, Value};
 
 use super::epilogue::{in_parts, part_at};
 use super::forms::contiguous;
@@ -26,6 +26,8 @@ const COLUMNS: [i64; 3] = [64, 32, 16];
 const ROWS: [i64; 3] = [1, 2, 4];
 /// The most bytes of an argument that a thread loads ahead of waits.
 const EARLY: i64 = 256;
+/// Columns of a block of 32-bit elements: four lanes store adjacent pairs of a row.
+const BLOCK: i64 = 8;
 /// Stores of 8x8 matrices by a warp, four at a time: along the second mode of a tile, and along the first.
 const MATRICES: [&str; 2] = ["stmatrix_x4_trans", "stmatrix_x4"];
 
@@ -98,7 +100,10 @@ impl Resolve {
         for parts @ [down, across] in ways {
             let by_rows = in_parts(&d, 0, down).filter(|_| rows % down == 0);
             let Some(d) = by_rows.and_then(|d| in_parts(&d, 1, across)) else { continue };
-            let layout = swizzled_tile(tensor.elem, [rows / down, columns / across], fast)?;
+            let layout = match (bytes, fast) {
+                (4, 1) => in_blocks([rows / down, columns / across])?,
+                _ => swizzled_tile(tensor.elem, [rows / down, columns / across], fast)?,
+            };
             let buffers = (down * across).min(BUFFERS);
             let all = slots_apart(&layout, buffers * members.1, i64::from(BOX_ALIGN) / bytes)?;
             if !self.has_room(stmt, all.cosize()? * bytes) {
@@ -127,6 +132,9 @@ impl Resolve {
             if computed.is_some() {
                 let place = self.body.iter().rposition(|stmt| stmt.op != Op::Sync);
                 place.map(|place| self.body.remove(place));
+                // The barriers around it are one.
+                self.body
+                    .dedup_by(|next, last| next.op == Op::Sync && last.op == Op::Sync && next.by == last.by);
             }
             return Ok(Some(BulkEpilogue {
                 computed,
@@ -267,6 +275,14 @@ impl Resolve {
             }
         })
     }
+}
+
+/// A tile in blocks of some columns, where neighbouring lanes store pairs of a row: without the bank conflicts of swizzled
+/// rows.
+fn in_blocks([rows, columns]: [i64; 2]) -> Result<Composed> {
+    let shape = Tuple::of([rows.into(), (BLOCK, columns / BLOCK).into()]);
+    let stride = Tuple::of([BLOCK.into(), (1i64, rows * BLOCK).into()]);
+    Ok(Layout::new(shape, stride)?.into())
 }
 
 /// A part of a view of a member's tile, or of a thread's elements of it.

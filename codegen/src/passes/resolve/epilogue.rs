@@ -9,7 +9,7 @@ use super::{Resolve, Width, part, shared};
 use crate::source::problem::Result;
 use crate::thread::Unroll;
 use crate::tile::view::{At, View};
-use crate::tile::{How, Op, Space, Stmt};
+use crate::tile::{How, LaunchRule, Op, Space, Stmt};
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
 use crate::values::target::WARP;
@@ -95,8 +95,10 @@ impl Resolve {
         }
         let Some(fast) = contiguous(&self.program, to) else { return Ok(None) };
         let threads = i64::from(self.program.groups[stmt.by as usize].threads);
+        // Bulk stores overlap the next tile of a persistent kernel.
+        let overlaps = self.loops > 0 && self.program.launch == LaunchRule::Persistent;
         if self.width == Width::Widest
-            && is_worth_it(d, &spread(&self.program, &[to], threads, self.width)?, fast, elem)?
+            && (overlaps || is_worth_it(d, &spread(&self.program, &[to], threads, self.width)?, fast, elem)?)
             && let Some(bulk) = self.bulk_epilogue(stmt, ins, to, d)?
         {
             return Ok(Some(Epilogue::Bulk(bulk)));

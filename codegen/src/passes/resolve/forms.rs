@@ -310,7 +310,9 @@ fn spread_but(
         |vector: &i64| tile.get(fast).is_some_and(|extent| extent % vector == 0) && size / vector >= threads;
     let vector = match width {
         Width::Widest => {
-            (0..5).map(|bit| vector >> bit).find(|vector| *vector > 1 && fits(vector)).unwrap_or(1)
+            let all = || (0..5).map(|bit| vector >> bit).filter(|vector| *vector > 1 && fits(vector)).take(2);
+            // Half as wide, if each thread then has an equal share.
+            all().find(|vector| size % (vector * threads) == 0).or(all().next()).unwrap_or(1)
         }
         Width::One => 1,
     };

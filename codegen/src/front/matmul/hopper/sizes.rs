@@ -129,7 +129,7 @@ impl Sizes {
     }
 
     /// Consumer warpgroups.
-    pub(super) fn warpgroups(&self) -> i64 {
+    pub(in crate::front::matmul) fn warpgroups(&self) -> i64 {
         match self.tile[0] / ROWS {
             _ if self.ping_pong => 2,
             rows @ (1 | 3) => rows,

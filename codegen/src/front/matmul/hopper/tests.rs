@@ -413,7 +413,7 @@ fn chosen(kernel: &Generated, c_rows: bool, [m, n, k]: [i64; 3]) -> String {
         _ => None,
     });
     let (rows, columns) = (tile.next().unwrap_or(1), tile.next().unwrap_or(1));
-    let blocks = launch.cluster[0];
+    let blocks: u32 = launch.cluster.iter().product();
     let also = match (launch.persistent, blocks) {
         (true, 1) => String::new(),
         (true, _) => format!(" by {blocks} blocks"),

@@ -1,0 +1,264 @@
+//! Products by wgmma as a function of the language: what an author would write with these keys.
+
+use super::Config;
+use super::config::{Residual, When};
+use super::hopper::Sizes;
+use crate::build::tiled::Terms;
+use crate::front::evaluate;
+use crate::source::ast::make::{bind, call, choice, closure, named, repeat, two};
+use crate::source::ast::{
+    Arg, Binary, Choice, ConstParam, Expr, ExprKind, Kernel, Level, Param, ParamKind, Pattern, Stmt,
+};
+use crate::source::problem::{Problem, Result};
+use crate::tile::Program;
+use crate::tile::definition::Settings;
+use crate::values::elem::Elem;
+
+/// Does the page say what these keys ask for? Others are programs of the builder.
+pub(super) fn says(c: &Config, sizes: &[Sizes]) -> bool {
+    let plain = c.precision.terms() == Terms::One && !c.mixed() && !c.promotes();
+    plain && c.aux.is_none() && c.out.bytes() > 1 && !sizes.iter().any(|one| one.ping_pong)
+}
+
+/// The constants of the page that differ from one of the sizes to another, or all of them.
+const CONSTANTS: [&str; 7] = ["BM", "BN", "BK", "WARPGROUPS", "STAGES", "CLUSTER", "SPLIT"];
+
+/// Their values. Rows and columns are C's.
+fn constants(c: &Config, sizes: &Sizes) -> [i64; 7] {
+    let [bm, bn] = c.by_wgmma(sizes.tile);
+    let &Sizes { tile: [.., bk], stages, cluster, split_k, .. } = sizes;
+    [bm, bn, bk, sizes.warpgroups(), stages, cluster, split_k]
+}
+
+/// The program of a page for one of its sizes.
+pub(super) fn program(page: &Kernel, c: &Config, sizes: &Sizes) -> Result<Program> {
+    let consts = CONSTANTS.iter().map(|name| named(name)).zip(constants(c, sizes));
+    let (mut program, wrong, _) =
+        evaluate::program(page, &Settings { consts: consts.collect(), ..Settings::default() });
+    if let Some(wrong) = wrong.into_iter().find(|said| said.level == Level::Deny) {
+        return Err(Problem::new(wrong.message));
+    }
+    program.competes = true;
+    Ok(program)
+}
+
+/// The function.
+pub(super) fn page(c: &Config, sizes: &[Sizes]) -> Kernel {
+    let rows: Vec<[i64; 7]> = sizes.iter().map(|sizes| constants(c, sizes)).collect();
+    let varies = |at: usize| rows.iter().any(|row| row[at] != rows[0][at]);
+    let (listed, same): (Vec<usize>, Vec<usize>) = (0..CONSTANTS.len()).partition(|at| varies(*at));
+    let consts = listed.iter().chain(&same).map(|&at| ConstParam {
+        name: named(CONSTANTS[at]),
+        default: (!varies(at)).then(|| rows[0][at].into()),
+    });
+    let choice = Choice {
+        names: listed.iter().map(|at| named(CONSTANTS[*at])).collect(),
+        rows: rows.iter().map(|row| listed.iter().map(|at| row[*at]).collect()).collect(),
+    };
+    let bands = sizes.first().map_or(1, |sizes| sizes.band);
+    Kernel {
+        name: named(&c.name),
+        is_unsafe: false,
+        consts: consts.collect(),
+        types: Vec::new(),
+        params: params(c),
+        devices: Vec::new(),
+        body: body(c, bands.into()),
+        levels: Vec::new(),
+        keys: vec![Arg { name: Some(named("arch")), value: 90.into() }],
+        overlaps: c.overlaps,
+        choices: if listed.is_empty() { Vec::new() } else { vec![choice] },
+    }
+}
+
+/// `name: &Tensor<elem, shape, stride>`
+fn tensor(name: &str, elem: Elem, mutable: bool, shape: Expr, stride: Option<Expr>) -> Param {
+    let kind = ParamKind::Tensor { mutable, shape, stride };
+    Param { name: named(name), elem: named(elem.name()), kind, list: None }
+}
+
+/// A matrix argument; with batches it has a third mode.
+fn matrix(c: &Config, name: &str, elem: Elem, extents: [&str; 2], (by_rows, mutable): (bool, bool)) -> Param {
+    let ld = format!("ld{name}");
+    let strides = if by_rows { [&*ld, "_1"] } else { ["_1", &*ld] };
+    let batch = format!("batch_{name}");
+    let more = |all: [&str; 2], last: &str| match c.batched {
+        true => [all[0], all[1], last].into(),
+        false => all.into(),
+    };
+    tensor(name, elem, mutable, more(extents, "L"), Some(more(strides, &batch)))
+}
+
+/// A vector argument: a number for each row or each column of C.
+fn vector(name: &str, elem: Elem, along: usize) -> Param {
+    tensor(name, elem, false, ["M", "N"][along].into(), None)
+}
+
+const SCALES: [&str; 2] = ["scale_rows", "scale_columns"];
+
+fn params(c: &Config) -> Vec<Param> {
+    let mut all = vec![
+        matrix(c, "a", c.dtype, ["M", "K"], (c.a_rows, false)),
+        matrix(c, "b", c.b_dtype, ["N", "K"], (c.b_rows, false)),
+        matrix(c, "c", c.out, ["M", "N"], (c.c_rows, true)),
+    ];
+    let scalar = |name: &str| Param {
+        name: named(name),
+        elem: named(c.scaled().name()),
+        kind: ParamKind::Scalar,
+        list: None,
+    };
+    all.extend(["alpha", "beta"].into_iter().filter(|_| c.alpha_beta).map(scalar));
+    let scales = (0..2).filter(|along| c.scales[*along]);
+    all.extend(scales.map(|along| vector(SCALES[along], c.scaled(), along)));
+    all.extend(c.bias.map(|along| vector("bias", c.out, along)));
+    let residual = c.residual.map(|Residual { elem, .. }| elem);
+    all.extend(residual.map(|elem| matrix(c, "residual", elem, ["M", "N"], (c.c_rows, false))));
+    all
+}
+
+/// `block.x`, along the rows of the left operand, and `block.y`. A cluster shares a tile of the right operand.
+fn blocks(c: &Config) -> [Expr; 2] {
+    let of = |axis: &str| Expr::from("block").field(axis);
+    if c.a_is_left() { [of("x"), of("y")] } else { [of("y"), of("x")] }
+}
+
+/// A matrix of the batch of a block.
+fn of_batch(c: &Config, name: &str) -> Expr {
+    match c.batched {
+        true => Expr::from(name).at(["_".into(), "_".into(), Expr::from("block").field("z")]),
+        false => name.into(),
+    }
+}
+
+/// A matrix like C as the accumulators have its tile: where B is the left operand, transposed.
+fn like_c(c: &Config, name: &str) -> Expr {
+    let tile = call("tile", &[], [of_batch(c, name), ["BM", "BN"].into(), blocks(c).into()]);
+    if c.a_is_left() { tile } else { call("permute", &[], [tile, [Expr::from(1), 0.into()].into()]) }
+}
+
+/// 0 as a literal for a type.
+fn zero(elem: Elem) -> Expr {
+    if elem.is_float() { 0.0.into() } else { 0.into() }
+}
+
+fn body(c: &Config, bands: i64) -> Vec<Stmt> {
+    let [row, column] = blocks(c);
+    let k_tiles = |name: &str, side: &str, block: Expr| {
+        bind(
+            &format!("g{name}"),
+            call("tile", &[], [of_batch(c, name), [side, "BK"].into(), [block, "_".into()].into()]),
+        )
+    };
+    let shared = |name: &str, side: &str, elem: Elem| {
+        bind(&format!("s{name}"), call("shared", &[elem.name()], [[side, "BK"].into()]))
+    };
+    let mma = call("tiled_mma", &[c.multiplied().name(), c.acc.name()], []).with("warpgroups", "WARPGROUPS");
+    let (sums, left, right) =
+        if c.a_is_left() { (["BM", "BN"], "sa", "sb") } else { (["BN", "BM"], "sb", "sa") };
+    let step =
+        |from: &str, to: &str| call("copy", &[], [Expr::from(from).at(["_", "_", "k"]), to.into()]).stmt();
+    let range = Expr::from(0).to(Expr::from("ga").method("size", [2.into()]));
+    let range = call("pipelined", &[], [range])
+        .with("stages", "STAGES")
+        .with("producer", "warp")
+        .with("split", call("cluster", &[], ["SPLIT".into()]));
+    let product = call("gemm", &[], [left.into(), right.into(), "acc".into()]).stmt();
+    let mut body = vec![
+        call("cluster", &[], ["CLUSTER".into()]).stmt(),
+        call("persistent", &[], []).with("bands", bands).stmt(),
+        k_tiles("a", "BM", row),
+        k_tiles("b", "BN", column),
+        bind("gc", like_c(c, "c")),
+        shared("a", "BM", c.dtype),
+        shared("b", "BN", c.b_dtype),
+        bind("mma", mma),
+        bind("acc", Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)])),
+        repeat("k", range, vec![step("ga", "sa"), step("gb", "sb"), product]),
+    ];
+    let (arguments, value) = epilogue(c);
+    body.extend(arguments);
+    body.push(call("copy", &[], [value, "gc".into()]).stmt());
+    body
+}
+
+/// The tiles of further arguments, and the elements of C: accumulators, or a function of them and of these tiles.
+fn epilogue(c: &Config) -> (Vec<Stmt>, Expr) {
+    let scaled = c.scaled().name();
+    let (mut stmts, mut tiles, mut names) = (Vec::new(), vec![Expr::from("acc")], vec!["x"]);
+    let mut sum: Expr = "x".into();
+    if scaled != c.acc.name() {
+        sum = sum.cast(scaled);
+    }
+    if c.alpha_beta {
+        sum = two(Binary::Mul, "alpha".into(), sum);
+    }
+    // A vector lies along the accumulators' rows or columns.
+    let [row, column] = blocks(c);
+    let vector = |name: &str, along: usize| {
+        let (side, block) = if along == 0 { ("BM", row.clone()) } else { ("BN", column.clone()) };
+        let along = if c.a_is_left() { along } else { 1 - along };
+        call("tile", &[], [name.into(), side.into(), block]).method("along", [(along as i64).into()])
+    };
+    let mut input = |tile: Expr, argument: &str, name: &'static str, elem: Elem| {
+        let of = format!("g{argument}");
+        tiles.push((&*of).into());
+        stmts.push(bind(&of, tile));
+        names.push(name);
+        if elem.name() == scaled { Expr::from(name) } else { Expr::from(name).cast(scaled) }
+    };
+    for along in (0..2).filter(|along| c.scales[*along]) {
+        let name = ["row", "column"][along];
+        sum = two(Binary::Mul, sum, input(vector(SCALES[along], along), SCALES[along], name, c.scaled()));
+    }
+    let bias = c.bias.map(|along| input(vector("bias", along), "bias", "bias", c.out));
+    let residual =
+        c.residual.map(|of| (input(like_c(c, "residual"), "residual", "residual", of.elem), of.when));
+    let (before, after) = match residual {
+        Some((value, When::Before)) => (Some(value), None),
+        Some((value, When::After)) => (None, Some(value)),
+        None => (None, None),
+    };
+    let finish = |sum: Expr| {
+        let sum = bias.iter().chain(&before).fold(sum, |sum, more| two(Binary::Add, sum, more.clone()));
+        let value = match c.function.as_ref().map(|function| &function.kind) {
+            Some(ExprKind::Closure { params, body }) => applied(params, body, sum),
+            _ => sum,
+        };
+        after.iter().fold(value, |value, more| two(Binary::Add, value, more.clone()))
+    };
+    let mut value = finish(sum.clone());
+    if c.alpha_beta {
+        let old = if c.out == c.scaled() { Expr::from("old") } else { Expr::from("old").cast(scaled) };
+        tiles.push("gc".into());
+        names.push("old");
+        let more = finish(call("fma", &[], ["beta".into(), old, sum]));
+        value = choice(two(Binary::Ne, "beta".into(), zero(c.scaled())), more, value);
+    }
+    if matches!(&value.kind, ExprKind::Name(_)) {
+        return (stmts, "acc".into());
+    }
+    (stmts, call("map", &[], [tiles.into(), closure(&names, value)]))
+}
+
+/// A function of one number, applied to a value.
+fn applied(params: &[Pattern], body: &Expr, value: Expr) -> Expr {
+    let [param] = params else { return value };
+    let is_param = |of: &Expr| match (&of.kind, param) {
+        (ExprKind::Name(of), Pattern::Name(name)) => *of == name.text,
+        _ => false,
+    };
+    let mut body = body.clone();
+    if is_param(&value) {
+        return body;
+    }
+    // A call of a function of the number alone.
+    if let ExprKind::Call { args, .. } = &mut body.kind
+        && args.iter().all(|arg| is_param(&arg.value) || arg.value.names().is_empty())
+        && args.iter().filter(|arg| is_param(&arg.value)).count() == 1
+    {
+        args.iter_mut().filter(|arg| is_param(&arg.value)).for_each(|arg| arg.value = value.clone());
+        return body;
+    }
+    body.given(param.clone(), value)
+}
