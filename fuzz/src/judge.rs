@@ -274,7 +274,7 @@ impl Right {
         None
     }
 
-    /// A run in which `beyond` says what is not so: the simulator reports it.
+    /// A run in which a claim is false: the simulator reports it.
     fn false_claim(&mut self, case: Case, seed: u64) -> Option<Verdict> {
         let args = case.args(&self.program);
         let options = Options { seed, count: false, threads: 1, ..Options::default() };

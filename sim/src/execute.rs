@@ -263,7 +263,7 @@ impl Cluster<'_> {
             ),
             vec![self.party(w, 1 << lane, doing, self.site(w))],
             format!(
-                "set these elements to {claimed}, such as by `if at.0 < N {{ x }} else {{ {claimed} }}` in a map, or leave `beyond` out"
+                "set these elements to {claimed}, such as by `if at.0 < N {{ x }} else {{ {claimed} }}` in a map, or leave the claim out"
             ),
         )
     }

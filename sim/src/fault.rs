@@ -37,7 +37,7 @@ pub enum FaultKind {
     Unstable,
     /// An index is outside of the range that the program claims for it.
     Claim,
-    /// An out-of-bounds element is not what `beyond` says.
+    /// An out-of-bounds element is not what its author claims.
     FalseClaim,
     /// No GPU could run this program.
     Malformed,

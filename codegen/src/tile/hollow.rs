@@ -59,10 +59,10 @@ pub(crate) fn reduced(program: &Program) -> Cow<'_, Program> {
 
 /// Are there asynchronous products?
 fn multiplies(body: &[Stmt]) -> bool {
-    let mut found = false;
+    let mut any = false;
     let is_asynchronous = |op: &Op| matches!(op, Op::Gemm { how: Multiply::Atom(row), .. } if matches!(row.done, Done::Queue(_)));
-    body.iter().for_each(|stmt| stmt.each(&mut |stmt| found |= is_asynchronous(&stmt.op)));
-    found
+    body.iter().for_each(|stmt| stmt.each(&mut |stmt| any |= is_asynchronous(&stmt.op)));
+    any
 }
 
 /// The tensors among the arguments.

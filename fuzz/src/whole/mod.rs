@@ -19,7 +19,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Kernel, ParamKind};
 
 pub use assertions::asserted;
-/// Where `beyond` says what is not so.
+/// Where a claim about out-of-bounds elements is false.
 pub const FALSE_CLAIM: &str = "a false claim";
 
 pub use constructs::{CONSTRUCTS, constructs};

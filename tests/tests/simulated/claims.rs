@@ -63,9 +63,9 @@ fn one_kernel(x: &Tensor<f32, N>, y: &mut Tensor<f32, M>) {
 #[kernel]
 fn of_pairs(x: &Tensor<f32, N>, y: &mut Tensor<i32, M>) {
     at_most(N, 64);
-    let (value, place) = map(tile(x, 64, 0), |x, at| (if at.0 < N { x } else { 0.0 }, at.0));
+    let (value, index) = map(tile(x, 64, 0), |x, at| (if at.0 < N { x } else { 0.0 }, at.0));
     let best = reduce(
-        (value, place),
+        (value, index),
         (0.0, 0),
         |(x, i), (y, j)| if y > x { (y, j) } else { (x, i) },
         beyond = (0.0, 0),
@@ -75,7 +75,7 @@ fn of_pairs(x: &Tensor<f32, N>, y: &mut Tensor<i32, M>) {
 
 /// Elements out of bounds go to the first element.
 #[kernel]
-fn of_places(x: &Tensor<i32, N>, y: &mut Tensor<i32, M>) {
+fn of_indices(x: &Tensor<i32, N>, y: &mut Tensor<i32, M>) {
     at_most(N, 64);
     let x = tile(x, 64, 0);
     scatter((map(x, |x| x), x - shift(x, -1)), y, |x, to| (to, x), how = "atomic_add", beyond = -1);
@@ -103,7 +103,7 @@ fn false_claims_are_faults() {
     let defs = [of_sums().def().clone(), of_folds().def().clone(), of_scans().def().clone()];
     for def in defs {
         let text = fault(&def, &args(10));
-        let said = "`beyond = 0.0` says that out-of-bounds elements are 0.0, and the one at (10) is -10.0";
+        let said = "out-of-bounds elements are 0.0, and the one at (10) is -10.0";
         assert!(text.contains(said), "{text}");
         holds(&def, &args(64));
     }
@@ -118,7 +118,7 @@ fn false_claims_are_faults() {
 }
 
 #[test]
-fn claims_of_pairs_places_and_rows() {
+fn claims_of_pairs_indices_and_rows() {
     let x: Vec<f32> = (1..=64).map(|n| n as f32).collect();
     let args = |n: usize| [Arg::tensor(&x[..n], [n]), Arg::output::<i32>([1])];
     let text = fault(of_pairs().def(), &args(10));
@@ -126,8 +126,8 @@ fn claims_of_pairs_places_and_rows() {
     holds(of_pairs().def(), &args(64));
 
     let n = [0, 1, 0, 1, 0];
-    let text = fault(of_places().def(), &[Arg::tensor(&n, [5]), Arg::in_out(&[0; 4], [4])]);
-    assert!(text.contains("`beyond = -1` says") && text.contains("the one at (5) is 0"), "{text}");
+    let text = fault(of_indices().def(), &[Arg::tensor(&n, [5]), Arg::in_out(&[0; 4], [4])]);
+    assert!(text.contains("are -1, and the one at (5) is 0"), "{text}");
 
     let args = |m: usize, n: usize| [Arg::tensor(&x[..m * n], [m, n]), Arg::output::<f32>([m])];
     let text = fault(of_rows().def(), &args(3, 5));
@@ -146,7 +146,7 @@ fn true_claims_are_not() {
     }
 }
 
-/// The source is that of the program without its claims.
+/// The program without its claims has the same source.
 #[test]
 fn claims_are_not_in_the_source() {
     fn drop(body: &mut Vec<Stmt>, dropped: &mut usize) {
@@ -164,7 +164,7 @@ fn claims_are_not_in_the_source() {
             }
         }
     }
-    for def in [of_sums().def(), of_rows().def(), of_scans().def(), of_places().def()] {
+    for def in [of_sums().def(), of_rows().def(), of_scans().def(), of_indices().def()] {
         for variant in &def.generate().unwrap().variants {
             let (mut program, mut dropped) = (variant.program.clone(), 0);
             drop(&mut program.body, &mut dropped);

@@ -43,7 +43,7 @@ fn accumulators_have_their_own_bounds() {
     }
 }
 
-/// Only filled before: its elements beyond the rows of `x` are no rows.
+/// Only filled before: its elements outside of the rows of `x` are no rows.
 #[kernel]
 fn sums_of_scaled(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, M>) {
     let x = tile(x, (32, 8), (block.x, _));

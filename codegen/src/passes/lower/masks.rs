@@ -40,21 +40,21 @@ impl Lower<'_> {
     /// combined. The claim names no integers, so that the source is the same without it.
     pub(super) fn claim(&mut self, value: &Val, all: &[Along], (view, at): (&View, &[Ix]), number: Number) {
         let coordinates = self.coordinates(view, &leaves(view), at);
-        let (mut inside, mut kept, mut places) = (self.int(1), self.int(1), Vec::new());
+        let (mut inside, mut kept, mut all_at) = (self.int(1), self.int(1), Vec::new());
         for Along { edge, combined } in all {
             let base = self.affine(&edge.base);
             let (at, end) = (self.along(edge, base, &coordinates), self.value(edge.end));
             let within = self.exprs().within(at, end);
             let bounds = if *combined { &mut inside } else { &mut kept };
             *bounds = self.kernel.exprs.all(*bounds, within);
-            places.push(at);
+            all_at.push(at);
         }
         let exprs = &mut self.kernel.exprs;
         let outside = exprs.not(inside);
         let outside = exprs.all(kept, outside);
         let inside = exprs.not(outside);
         if exprs.constant(inside) != Some(1) {
-            self.emit(Op::Claim(Claim { value: value.clone(), inside, number, at: places }));
+            self.emit(Op::Claim(Claim { value: value.clone(), inside, number, at: all_at }));
         }
     }
 

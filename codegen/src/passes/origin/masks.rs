@@ -196,8 +196,8 @@ impl Origins<'_> {
         let known = state.get(&view.tensor)?.at.as_ref()?;
         let mut all: Vec<Along> = Vec::new();
         for mode in 0..view.rank() {
-            for place in shown(view, mode) {
-                let at = known.get(place).and_then(Option::as_ref);
+            for of in shown(view, mode) {
+                let at = known.get(of).and_then(Option::as_ref);
                 let Some(at) = at.filter(|at| !self.program.zero.is_some_and(|size| at.mentions(size)))
                 else {
                     if modes(mode) { continue } else { return None }

@@ -17,7 +17,7 @@ impl Whole {
         self.axes();
     }
 
-    /// The coordinates of results of a regrouped tile's reduction, which are those of the next tile.
+    /// The coordinates of results of a regrouped tile's reduction, which the next tile provides.
     pub(super) fn parts_of_modes(&mut self) {
         let (parts, rest) =
             (self.scene.random.pick(&[2, 2, 3, 4, 8]), self.scene.random.pick(&[4, 8, 32, 64, 256]));
@@ -62,7 +62,7 @@ impl Whole {
         self.scene.number();
     }
 
-    /// `sum(x - shift(x, 1), beyond = 0.0)` and its like.
+    /// Reductions of differences of neighbours and the like, with a claim.
     pub(super) fn claim(&mut self) {
         let frame = match self.scene.random.chance(60) {
             true => vec![self.scene.random.pick(&[8, 32, 64, 256])],

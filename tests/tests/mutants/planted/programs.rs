@@ -605,3 +605,18 @@ pub(crate) fn overlap() -> Program {
     let body = vec![b.s(Op::AwaitPrevious), b.load(x, from, t, 1), b.store(to, t, x, 1)];
     program(b.done(body), vec![Arg::tensor(&count(64), [64]), Arg::output::<f32>([64])], count(64))
 }
+
+/// A copy of 20 elements by 32 threads, whose author claims that elements out of bounds are 0, as they are filled.
+pub(crate) fn claims() -> Program {
+    let mut b = Build::new(32);
+    let (from, to) = (b.tensor("from", F32, false), b.tensor("to", F32, true));
+    let (x, t, zero, end) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(20));
+    let inside = b.e().lt(t, end);
+    let claim = Claim { value: Val::Reg(x, zero), inside, number: 0.0.into(), at: vec![t] };
+    let body = vec![
+        b.s(load_op(frag(x, zero, 1), mem(from, t), Some(inside), 0.0)),
+        b.s(Op::Claim(claim)),
+        b.s(Op::Store { to: mem(to, t), from: frag(x, zero, 1), guard: Some(inside) }),
+    ];
+    program(b.done(body), vec![Arg::tensor(&count(20), [20]), Arg::output::<f32>([20])], count(20))
+}

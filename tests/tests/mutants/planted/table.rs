@@ -171,6 +171,7 @@ pub(crate) fn all() -> Vec<Of> {
         products::sums_between(),
         threads::groups(),
         threads::counts(),
+        threads::claims(),
         ordered::tickets(),
         ordered::overlap(),
         cooperation::total(),

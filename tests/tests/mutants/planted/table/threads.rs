@@ -18,6 +18,33 @@ pub(super) fn counts() -> Of {
         })
 }
 
+pub(super) fn claims() -> Of {
+    Of::new("a claim about elements out of bounds", programs::claims)
+        .p("elements out of bounds are 1", "FalseClaim", |k| {
+            k.op(
+                |op| matches!(op, Op::Load { .. }),
+                0,
+                |_, op| {
+                    if let Op::Load { fill, .. } = op {
+                        *fill = 1.0.into();
+                    }
+                },
+            );
+        })
+        .says(&["out-of-bounds elements are 0.0, and the one at (20) is 1.0"])
+        .p("not-a-number is no number", "FalseClaim", |k| {
+            k.op(
+                |op| matches!(op, Op::Load { .. }),
+                0,
+                |_, op| {
+                    if let Op::Load { fill, .. } = op {
+                        *fill = f64::NAN.into();
+                    }
+                },
+            );
+        })
+}
+
 pub(super) fn pair() -> Of {
     const SHOWN: &str = "Race | Unwritten";
     Of::new("roles with named barriers", programs::pair)
