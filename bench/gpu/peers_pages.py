@@ -1,6 +1,6 @@
 """Times of the libraries beside which the pages of examples/ are measured: cuDNN, cuFFT and CUB through PyTorch.
 
-    python3 bench/gpu/peers_pages.py [convolution] [fourier] [sorting]
+    python3 bench/gpu/peers_pages.py [convolution] [fourier] [sorting] [selection]
 """
 
 import sys
@@ -80,6 +80,13 @@ def sorting():
         print(f"sort {rows}x{n}: {took:.2f} us", flush=True)
 
 
+def selection():
+    for rows, n, k in [(16384, 1024, 8), (1024, 50000, 64), (64, 131072, 512), (16384, 256, 2)]:
+        sets = sets_of(lambda: (torch.randn(rows, n, device="cuda"),), 4 * rows * n)
+        took = time(lambda x: torch.topk(x, k, dim=1), sets)
+        print(f"top-k {rows}x{n}, {k}: {took:.2f} us", flush=True)
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ["convolution", "fourier", "sorting"]:
+    for name in sys.argv[1:] or ["convolution", "fourier", "sorting", "selection"]:
         globals()[name]()

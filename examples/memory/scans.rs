@@ -55,49 +55,50 @@ pub fn cumulative_sums_short<T, const K: usize = 9, const E: usize = 0, const G:
     copy(map(spread, |x| x), to);
 }
 
-/// Sums of the pieces of each row. A piece is L vectors of V elements. The first vector of a row begins at an aligned address,
-/// up to V - 1 elements before the row.
+/// Sums of the pieces of each row. A piece is Q tiles of W elements. The first begins at an aligned address, up to V - 1 elements
+/// before the row.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
-pub fn piece_sums<T, const L: usize = 512, const V: usize = 4>(
+pub fn piece_sums<T, const W: usize = 2048, const L: usize = 512, const V: usize = 4, const Q: usize = 1>(
     x: &Tensor<T, (M, N), (ldx, _1)>,
-    sums: &mut Tensor<f32, { (M, ceil_div(N + V - 1, L * V)) }, (lds, _1)>,
+    sums: &mut Tensor<f32, { (M, ceil_div(N + V - 1, W * Q)) }, (lds, _1)>,
 ) {
+    threads(L);
     let (p, i) = walk((sums.size(1), M), block.x);
-    let before = i * ldx % V;
-    let from = shift(tile(x, (1, L * V), (i, p)), (0, -before));
-    let from = parallelize(from, layout!((1, L)), thread.x, values = (1, V));
-    let to = parallelize(tile(sums, (1, 1), (i, p)), layout!((L, 1)), thread.x, ragged = true);
-    let piece = registers_like::<f32>(from, 0.0);
-    copy(from, piece, fill = 0.0);
-    copy(block_sum(sum(piece)), to);
+    let from = shift(tile(x, (1, W), (i, _)), (0, -(i * ldx % V), 0));
+    let mut total = full::<f32>((1, 1), 0.0);
+    for k in 0..Q {
+        total += sum(map(from[(_, _, Q * p + k)], |x| x as f32), 1);
+    }
+    copy(total, tile(sums, (1, 1), (i, p)));
 }
 
-/// Cumulative sums along rows, in a second launch: each block adds the sums of all pieces before its own.
+/// Cumulative sums along rows, in a second launch: each block adds the sums of all pieces before its own. The last pieces come first:
+/// the first launch has left them in the cache.
 #[kernel(T = f32 | f16 | bf16, overlaps)]
-pub fn cumulative_sums_of_pieces<T, const L: usize = 512, const V: usize = 4>(
+pub fn cumulative_sums_of_pieces<
+    T,
+    const W: usize = 2048,
+    const L: usize = 512,
+    const V: usize = 4,
+    const Q: usize = 1,
+>(
     x: &Tensor<T, (M, N), (ld, _1)>,
-    sums: &Tensor<f32, { (M, ceil_div(N + V - 1, L * V)) }, (lds, _1)>,
+    sums: &Tensor<f32, { (M, ceil_div(N + V - 1, W * Q)) }, (lds, _1)>,
     y: &mut Tensor<T, (M, N), (ld, _1)>,
 ) {
-    let (p, i) = walk((sums.size(1), M), block.x);
-    let (before, threads) = (i * ld % V, layout!((1, L)));
-    let from = shift(tile(x, (1, L * V), (i, p)), (0, -before));
-    let to = shift(tile(y, (1, L * V), (i, p)), (0, -before));
-    let from = parallelize(from, threads, thread.x, values = (1, V));
-    let piece = registers_like::<f32>(from, 0.0);
-    copy(from, piece);
-    let others = parallelize(tile(sums, (1, L), (i, _)), threads, thread.x);
-    let mut start = registers::<f32>((1, 1), 0.0);
+    threads(L);
+    let (n, i) = walk((sums.size(1), M), block.x);
+    let p = sums.size(1) - 1 - n;
+    let from = shift(tile(x, (1, W), (i, _)), (0, -(i * ld % V), 0));
+    let to = shift(tile(y, (1, W), (i, _)), (0, -(i * ld % V), 0));
+    let mut total = full::<f32>((1, 1), 0.0);
     for k in 0..ceil_div(p, L) {
-        let earlier = map(others[(_, _, k)], |sum, at| if at.1 < p { sum } else { 0.0 });
-        start = map((start, sum(earlier)), |start, sum| start + sum);
+        total += sum(map(tile(sums, (1, L), (i, k)), |sum, at| if at.1 < p { sum } else { 0.0 }), 1);
     }
-    let start = block_sum(start);
-    let mut all = registers::<f32>((1, 1), 0.0);
-    let own = scan(piece, 0.0, |a, b| a + b, mode = 1, carry = &mut all);
-    let earlier = block_scan(all, 0.0, |a, b| a + b, exclusive = true);
-    let made = map((own, earlier, start), |own, earlier, start| start + (earlier + own));
-    copy(made, parallelize(to, threads, thread.x, values = (1, V)));
+    for k in 0..Q {
+        let piece = map(from[(_, _, Q * p + k)], |x| x as f32);
+        copy(scan(piece, 0.0, |a, b| a + b, mode = 1, carry = &mut total), to[(_, _, Q * p + k)]);
+    }
 }
 
 /// Cumulative sums along rows whose starts are not aligned to vectors, through shared memory: global accesses are

@@ -5,12 +5,13 @@ use tilewright::prelude::*;
 /// A convolution by R×R with a stride D, zeros outside of the image: y(n, i, j, b) is the sum of
 /// w(c, s, r, n) · x(c, D·i + s - R/2, D·j + r - R/2, b). Channels are contiguous, then columns, rows and images. It is a product for each of the shifts (s, r): of BW · BH · BB pixels by BC
 /// channels of x with BN by BC of w.
-#[kernel(arch = 90, overlaps, choose((BW, BH, BB, BN, STAGES) in [
+#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BW, BH, BB, BN, STAGES) in [
     (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 160, 5), (8, 8, 2, 64, 8),
     (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 160, 5), (16, 8, 1, 64, 8),
     (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4),
 ]))]
 pub fn convolution<
+    T,
     const BW: usize,
     const BH: usize,
     const BB: usize,
@@ -20,17 +21,17 @@ pub fn convolution<
     const D: usize = 1,
     const BC: usize = 64,
 >(
-    x: &Tensor<bf16, (C, W, H, B)>,
-    w: &Tensor<bf16, { (C, R, R, N) }>,
-    y: &mut Tensor<bf16, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
+    x: &Tensor<T, (C, W, H, B)>,
+    w: &Tensor<T, { (C, R, R, N) }>,
+    y: &mut Tensor<T, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
 ) {
     persistent();
     let pixels = BW * BH * BB;
     let (row, image) = walk((ceil_div(H, D * BH), ceil_div(B, BB)), block.z);
     let gx = tile(x, (BC, D * BW, D * BH, BB), (_, block.x, row, image));
     let gw = tile(w, (BC, 1, 1, BN), (_, _, _, block.y));
-    let (sx, sw) = (shared::<bf16>((pixels, BC)), shared::<bf16>((BN, BC)));
-    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 2).accumulators((pixels, BN), 0.0);
+    let (sx, sw) = (shared::<T>((pixels, BC)), shared::<T>((BN, BC)));
+    let mut acc = tiled_mma::<T, f32>(warpgroups = 2).accumulators((pixels, BN), 0.0);
     for k in pipelined(0..R * R * gx.size(4), stages = STAGES, producer = warp) {
         let (c, r, s) = (k / (R * R), k % (R * R) / R, k % R);
         let patch = shift(gx, (0, s - R / 2, r - R / 2, 0, 0))[(_, _, _, _, c)];
@@ -44,12 +45,13 @@ pub fn convolution<
 }
 
 /// Its gradient by x: the convolution of the gradient by y with w rotated by 180 degrees, its channels exchanged.
-#[kernel(arch = 90, overlaps, choose((BW, BH, BB, BC, STAGES) in [
+#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BW, BH, BB, BC, STAGES) in [
     (8, 8, 2, 128, 6), (8, 8, 2, 256, 4), (8, 8, 2, 192, 5), (8, 8, 2, 64, 8),
     (16, 8, 1, 128, 6), (16, 8, 1, 256, 4), (16, 8, 1, 192, 5), (16, 8, 1, 64, 8),
     (2, 2, 32, 128, 6), (2, 2, 32, 256, 4), (4, 4, 8, 128, 6), (4, 4, 8, 256, 4),
 ]))]
 pub fn convolution_by_x<
+    T,
     const BW: usize,
     const BH: usize,
     const BB: usize,
@@ -59,9 +61,9 @@ pub fn convolution_by_x<
     const D: usize = 1,
     const BN: usize = 64,
 >(
-    dy: &Tensor<bf16, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
-    w: &Tensor<bf16, { (C, R, R, N) }>,
-    dx: &mut Tensor<bf16, (C, W, H, B)>,
+    dy: &Tensor<T, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
+    w: &Tensor<T, { (C, R, R, N) }>,
+    dx: &mut Tensor<T, (C, W, H, B)>,
 ) {
     persistent();
     let pixels = BW * BH * BB;
@@ -70,8 +72,8 @@ pub fn convolution_by_x<
     let (p, q, row) = (part % D, part / D % D, part / (D * D));
     let gy = tile(dy, (BN, BW, BH, BB), (_, block.x, row, image));
     let gw = tile(w, (BC, 1, 1, BN), (block.y, _, _, _));
-    let (sy, sw) = (shared::<bf16>((pixels, BN)), shared::<bf16>((BC, BN)));
-    let mut acc = tiled_mma::<bf16, f32>(warpgroups = 2).accumulators((pixels, BC), 0.0);
+    let (sy, sw) = (shared::<T>((pixels, BN)), shared::<T>((BC, BN)));
+    let mut acc = tiled_mma::<T, f32>(warpgroups = 2).accumulators((pixels, BC), 0.0);
     // Elements of w for them: every D-th, the first at s and r.
     let (s, r) = ((p + R / 2) % D, (q + R / 2) % D);
     let (wide, high) = (ceil_div(R - s, D), ceil_div(R - r, D));
@@ -88,7 +90,7 @@ pub fn convolution_by_x<
 }
 
 /// Its gradient by w, added to dw: for each shift a product over all pixels, which P blocks divide.
-#[kernel(arch = 90, overlaps, choose((BC, BN, WARPGROUPS, STAGES, P, BW, BH, BB) in [
+#[kernel(T = bf16 | f16, arch = 90, overlaps, choose((BC, BN, WARPGROUPS, STAGES, P, BW, BH, BB) in [
     (128, 256, 2, 4, 1, 8, 8, 1), (128, 256, 2, 4, 3, 8, 8, 1), (128, 256, 2, 4, 7, 8, 8, 1), (128, 256, 2, 4, 14, 8, 8, 1),
     (128, 128, 2, 6, 1, 8, 8, 1), (128, 128, 2, 6, 3, 8, 8, 1), (128, 128, 2, 6, 7, 8, 8, 1), (128, 128, 2, 6, 14, 8, 8, 1),
     (128, 160, 2, 5, 2, 8, 8, 1), (64, 160, 1, 8, 1, 8, 8, 1), (64, 64, 1, 12, 3, 8, 8, 1), (64, 64, 1, 12, 14, 8, 8, 1),
@@ -96,6 +98,7 @@ pub fn convolution_by_x<
     (128, 128, 2, 6, 3, 2, 2, 16),
 ]))]
 pub fn convolution_by_w<
+    T,
     const BC: usize,
     const BN: usize,
     const WARPGROUPS: usize,
@@ -107,8 +110,8 @@ pub fn convolution_by_w<
     const R: usize = 3,
     const D: usize = 1,
 >(
-    x: &Tensor<bf16, (C, W, H, B)>,
-    dy: &Tensor<bf16, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
+    x: &Tensor<T, (C, W, H, B)>,
+    dy: &Tensor<T, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
     dw: &mut Tensor<f32, { (C, R, R, N) }>,
 ) {
     at_most(W, 1024);
@@ -123,8 +126,8 @@ pub fn convolution_by_w<
     let gx = tile(x, (BC, D * BW, D * BH, BB), (block.x, _, _, _));
     let gy = tile(dy, (BN, BW, BH, BB), (block.y, _, _, _));
     let pixels = BW * BH * BB;
-    let (sx, sy) = (shared::<bf16>((BC, pixels)), shared::<bf16>((BN, pixels)));
-    let mut acc = tiled_mma::<bf16, f32>(warpgroups = WARPGROUPS).accumulators((BC, BN), 0.0);
+    let (sx, sy) = (shared::<T>((BC, pixels)), shared::<T>((BN, pixels)));
+    let mut acc = tiled_mma::<T, f32>(warpgroups = WARPGROUPS).accumulators((BC, BN), 0.0);
     let (columns, rows) = (gx.size(4), gx.size(5));
     let all = columns * rows * gx.size(6);
     let each = ceil_div(all, P);
@@ -142,8 +145,9 @@ pub fn convolution_by_w<
 
 /// A convolution of few channels, such as a network's first: their C·R·R products are the inner mode of one product, and threads gather
 /// them, BC at a time, to shared memory.
-#[kernel(arch = 80, allow(uncoalesced, bank_conflicts))]
+#[kernel(T = bf16 | f16, arch = 80, allow(uncoalesced, bank_conflicts))]
 pub fn convolution_of_few<
+    T,
     const C: usize = 3,
     const R: usize = 7,
     const D: usize = 2,
@@ -151,22 +155,22 @@ pub fn convolution_of_few<
     const BH: usize = 8,
     const BN: usize = 64,
 >(
-    x: &Tensor<bf16, (C, W, H, B)>,
-    w: &Tensor<bf16, { (C * R * R, N) }>,
-    y: &mut Tensor<bf16, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
+    x: &Tensor<T, (C, W, H, B)>,
+    w: &Tensor<T, { (C * R * R, N) }>,
+    y: &mut Tensor<T, { (N, ceil_div(W, D), ceil_div(H, D), B) }>,
 ) {
     let pixels = BW * BH;
     let depth = ceil_div(C * R * R, 64) * 64;
     let (row, image) = walk((ceil_div(H, D * BH), B), block.z);
-    let sx = shared::<bf16>((pixels, depth));
-    let sw = shared::<bf16>((BN, depth));
+    let sx = shared::<T>((pixels, depth));
+    let sw = shared::<T>((BN, depth));
     copy(permute(tile(w, (depth, BN), (0, block.y)), (1, 0)), sw);
     map(iota((pixels, depth), 1), sx, |_, at| {
         let (i, j) = (at.0 % BW + block.x * BW, at.0 / BW + row * BH);
         let (c, s, r) = (if at.1 < C * R * R { at.1 % C } else { -1 }, at.1 / C % R, at.1 / (C * R));
         x[(c, D * i + s - R / 2, D * j + r - R / 2, image)]
     });
-    let mut acc = tiled_mma::<bf16, f32>(warps = (4, 2)).accumulators((pixels, BN), 0.0);
+    let mut acc = tiled_mma::<T, f32>(warps = (4, 2)).accumulators((pixels, BN), 0.0);
     gemm(sx, sw, &mut acc);
     let gy = tile(y, (BN, BW, BH, 1), (block.y, block.x, row, image))[(_, _, _, 0)];
     copy(acc, permute(regroup(gy, (BN, pixels)), (1, 0)));

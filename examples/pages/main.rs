@@ -1,5 +1,5 @@
-//! Tiled algorithms beside products: Fourier transforms, sorting, stencils in several steps, convolutions and their gradients. Each
-//! runs in the simulator.
+//! Tiled algorithms beside products: Fourier transforms, sorting, the largest elements, stencils in several steps, convolutions and
+//! their gradients. Each runs in the simulator.
 //!
 //! ```console
 //! $ cargo run --release --example pages
@@ -8,6 +8,7 @@
 
 mod convolution;
 mod fourier;
+mod selection;
 mod sorting;
 mod steps;
 
@@ -28,6 +29,11 @@ fn main() -> Result<(), tilewright::sim::Error> {
     let args = [Arg::tensor(&x, [4, 1]), Arg::output::<f32>([4, 1]), Arg::output::<i32>([4, 1])];
     let done = sorting::sort_rows().simulate(&args)?;
     println!("in order: {:?}, from {:?}", done.get::<f32>("y")?, done.get::<i32>("order")?);
+
+    let x: Vec<f32> = (0..100).map(|at| (at * 37 % 100) as f32).collect();
+    let args = [Arg::tensor(&x, [100, 1]), Arg::output::<f32>([8, 1]), Arg::output::<i32>([8, 1])];
+    let done = selection::top_k().simulate(&args)?;
+    println!("the largest: {:?}, from {:?}", done.get::<f32>("y")?, done.get::<i32>("order")?);
 
     let x = [1.0f32; 20 * 30];
     let plate = |of: Arg| of.strides([30, 1]);

@@ -141,6 +141,8 @@ pub(crate) enum Vote {
     Ballot,
     /// A bit for each lane with the same value.
     Match,
+    /// All values combined.
+    All(Bin),
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -404,9 +404,14 @@ impl Cluster<'_> {
     /// A bit for each lane of the warp: where a value is not 0, or where it is the same.
     fn vote(&mut self, w: &mut Warp, how: Vote, (elem, x): (Elem, Slot), to: Slot) -> Result<()> {
         self.operation(Class::Shuffle, w);
-        self.together(w, if matches!(how, Vote::Ballot) { "vote.sync" } else { "match.sync" })?;
+        let (name, of) = match how {
+            Vote::Ballot => ("vote.sync", Elem::U32),
+            Vote::Match => ("match.sync", Elem::U32),
+            Vote::All(_) => ("redux.sync", elem),
+        };
+        self.together(w, name)?;
         self.need(w, x, elem)?;
-        self.writable(w, to, Elem::U32, 1)?;
+        self.writable(w, to, of, 1)?;
         let (bits, active) = (w.bits(x, elem), w.mask);
         let lanes = |test: &dyn Fn(u64) -> bool| -> u64 {
             let voted = (0..LANES).filter(|&lane| active >> lane & 1 == 1 && test(bits[lane]));
@@ -415,8 +420,12 @@ impl Cluster<'_> {
         let votes: [u64; LANES] = match how {
             Vote::Ballot => [lanes(&|x| x != 0); LANES],
             Vote::Match => std::array::from_fn(|lane| lanes(&|x| x == bits[lane])),
+            Vote::All(with) => {
+                let present = (0..LANES).filter(|&lane| active >> lane & 1 == 1).map(|lane| bits[lane]);
+                [present.reduce(|x, y| value::bin(with, x, y, elem)).unwrap_or_default(); LANES]
+            }
         };
-        w.set(to, Elem::U32, &votes);
+        w.set(to, of, &votes);
         Ok(())
     }
 

@@ -168,9 +168,9 @@ pub fn pieces(elem: Elem, rows: usize, columns: usize) -> usize {
 /// [`Work::CumulativeSumsOfPieces`]: where rows are few and long.
 pub fn pieces_of_rows(elem: Elem, rows: usize, columns: usize) -> Option<usize> {
     let matrix = Matrix::new(Work::PieceSums, elem, rows, columns);
-    let [(_, threads), (_, value)] = matrix.piece();
+    let [(_, width), _, (_, value), (_, tiles)] = matrix.piece();
     let few = if matrix.wide == value { 32 } else { BUSY };
-    (columns > PART && rows < few).then(|| (columns + value - 1).div_ceil(threads * value))
+    (columns > PART && rows < few).then(|| (columns + value - 1).div_ceil(width * tiles))
 }
 
 /// How many sums [`Work::Sum`] leaves on its way.
@@ -331,9 +331,13 @@ impl Matrix {
         self.own(kernel, &[("W", width), ("L", threads), ("V", self.wide), ("C", blocks)])
     }
 
-    /// Threads of a piece of a row, and elements of each.
-    fn piece(&self) -> [(&'static str, usize); 2] {
-        [("L", 512), ("V", WIDEST / self.elem.bytes() as usize)]
+    /// A piece of a row: elements of its tiles, threads, elements of a vector, and tiles.
+    fn piece(&self) -> [(&'static str, usize); 4] {
+        // Large tiles where they leave two for each block that is resident; of longer rows, more tiles for each of 2048 sums.
+        let many = self.rows * self.columns >= 2 * 2 * PROCESSORS * 8192;
+        let width = if many { 8192 } else { 2048 };
+        let tiles = self.columns.div_ceil(2048 * width);
+        [("W", width), ("L", 512), ("V", WIDEST / self.elem.bytes() as usize), ("Q", tiles)]
     }
 
     /// Elements of a tile of `sum_of_all`, and its blocks.

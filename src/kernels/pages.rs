@@ -9,6 +9,9 @@ pub mod convolution;
 #[path = "../../examples/pages/fourier.rs"]
 pub mod fourier;
 #[allow(dead_code)]
+#[path = "../../examples/pages/selection.rs"]
+pub mod selection;
+#[allow(dead_code)]
 #[path = "../../examples/pages/sorting.rs"]
 pub mod sorting;
 #[allow(dead_code)]
@@ -27,6 +30,7 @@ pub fn all() -> Vec<Shipped> {
     vec![
         one("fft_rows", "Fourier transforms of rows, f32", fourier::fft_rows().def()),
         one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
+        one("top_k", "the largest elements of rows, and where they were", selection::top_k().def()),
         one("heat_2d", "several steps of the heat equation in one launch", steps::heat_2d().def()),
         one("convolution", "convolutions by wgmma, channels contiguous", convolution::convolution().def()),
         one(

@@ -20,9 +20,11 @@ fn generated_cuda_of_pages() {
     let pages = [
         ("fft_rows", "N=256 P=16"),
         ("sort_rows", "N=64"),
+        ("top_k", "T=32 W=256 MOST=256"),
         ("heat_2d", ""),
         ("convolution", "BW=8 BH=8 BB=2 BN=128 STAGES=6"),
         ("convolution_by_x", "BW=2 BH=2 BB=32 BC=128 STAGES=6"),
+        ("convolution_of_few", "T=f16"),
         ("convolution_by_w", "BC=128 BN=128 WARPGROUPS=2 STAGES=6 P=7 BW=8 BH=8 BB=1"),
     ];
     for (name, constants) in pages {

@@ -6,6 +6,7 @@ use super::Builder;
 use crate::source::problem::{Problem, Result};
 use crate::thread::{Id, Unroll};
 use crate::tile::view::View;
+use crate::tile::whole::is_combined;
 use crate::tile::{Ahead, Expr, Op, Place, Raster, Read, Require, Space, Stmt, Var};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
@@ -393,9 +394,10 @@ impl Builder {
             ))
             .help(format!("name one place of it, such as {}[(block.x)]", from.name)));
         }
-        // All threads have the same element of a tile that they share.
+        // All threads have the same element of a tile that they share, and of one that they have combined.
         let own = matches!(self.space(from), Space::Registers { .. })
-            && !self.program.forms.contains_key(&from.tensor);
+            && !self.program.forms.contains_key(&from.tensor)
+            && !is_combined(from.tensor, self.open.iter().flatten());
         let (elem, per_thread) = (self.elem(from), own || from.per_thread());
         let number = self.program.reads.len() as Id;
         self.program.reads.push(Read { name: name.into(), elem, per_thread });

@@ -217,6 +217,16 @@ impl Printer<'_> {
                     elem: Elem::U32,
                 }
             }
+            Val::OfWarp(with, x) => {
+                let x = self.typed(x);
+                let name = match with {
+                    Bin::Min => "min",
+                    Bin::Max => "max",
+                    _ => "add",
+                };
+                let text = format!("__reduce_{name}_sync(0xffffffff, {})", x.piece.text);
+                Typed { piece: Piece::new(text, Level::Primary), elem: x.elem }
+            }
             Val::Match(x) => {
                 let Typed { piece, elem } = self.typed(x);
                 let piece = if elem.is_word() { piece } else { cast(Elem::I32, &piece) };

@@ -309,6 +309,9 @@ impl Nest<'_> {
             Val::Shuffle(lanes, of) => {
                 format!("{} of lane {} of {lanes}", self.val(&of[0]), self.val(&of[1]))
             }
+            Val::OfWarp(with, of) => {
+                format!("{}({}) of all lanes", format!("{with:?}").to_lowercase(), self.val(of))
+            }
             Val::Ballot(of) => format!("the lanes where {}", self.val(of)),
             Val::Match(of) => format!("the lanes with the same {}", self.val(of)),
         }

@@ -71,9 +71,11 @@ impl Kernel {
                 Param::Scalar { elem, .. } | Param::Pointer { elem, .. } => *elem,
                 Param::Int { .. } | Param::TensorMap { .. } => Elem::I32,
             },
-            Val::Un(_, x) | Val::Bin(_, x, _) | Val::Guarded(_, x, _) | Val::ShuffleXor(x, _) => {
-                self.type_of(x)
-            }
+            Val::Un(_, x)
+            | Val::Bin(_, x, _)
+            | Val::Guarded(_, x, _)
+            | Val::ShuffleXor(x, _)
+            | Val::OfWarp(_, x) => self.type_of(x),
             Val::Shuffle(_, of) => self.type_of(&of[0]),
             Val::Ballot(_) | Val::Match(_) => Elem::U32,
             Val::Fma(of) | Val::Product(_, of) => self.type_of(&of[2]),
@@ -313,6 +315,8 @@ pub enum Val {
     Ballot(Box<Val>),
     /// A bit for each lane of the warp that has the same bits: a `u32`.
     Match(Box<Val>),
+    /// The sum, minimum or maximum of the integers of 4 bytes of all lanes of the warp.
+    OfWarp(Bin, Box<Val>),
 }
 
 impl Val {

@@ -258,6 +258,7 @@ impl Val {
             | Val::Cast(_, x)
             | Val::Bits(_, x)
             | Val::ShuffleXor(x, _)
+            | Val::OfWarp(_, x)
             | Val::Ballot(x)
             | Val::Match(x) => vec![x],
             Val::Shuffle(_, parts) => parts.iter().collect(),

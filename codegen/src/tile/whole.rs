@@ -1,6 +1,6 @@
 //! Tests whether statements and views are about whole tiles.
 
-use super::{How, Multiply, Op, Program, Space};
+use super::{Across, Expr, How, Multiply, Op, Program, Space, Stmt};
 use crate::tile::view::View;
 use crate::values::id::Id;
 
@@ -29,6 +29,26 @@ pub(crate) fn kind(program: &Program, view: &View) -> Kind {
 /// Is it a whole tile, whose parts belong to threads?
 pub(crate) fn is_whole(program: &Program, view: &View) -> bool {
     kind(program, view) != Kind::Part
+}
+
+/// Do these statements leave the same elements of a tile in all threads of the block, as reductions over the block do?
+pub(crate) fn is_combined<'s>(tile: Id, statements: impl Iterator<Item = &'s Stmt>) -> bool {
+    let (mut combined, mut others) = (false, false);
+    for stmt in statements {
+        stmt.each(&mut |stmt| {
+            if stmt.writes().iter().all(|view| view.tensor != tile) {
+                return;
+            }
+            match &stmt.op {
+                Op::Reduce { across: Across::Block, .. } | Op::Fold { across: Across::Block, .. } => {
+                    combined = true
+                }
+                Op::Fill { value: Expr::Lit(_), .. } if !combined => {}
+                _ => others = true,
+            }
+        });
+    }
+    combined && !others
 }
 
 /// The views of a statement that computes or moves elements; the one that it writes is last.

@@ -178,6 +178,7 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         Ins::Un { elem, to, x, .. } | Ins::Move { elem, to, x } | Ins::Shuffle { elem, to, x, .. } => {
             (vec![one(to, elem)], vec![one(x, elem)])
         }
+        Ins::Vote { how: Vote::All(_), elem, to, x } => (vec![one(to, elem)], vec![one(x, elem)]),
         Ins::Vote { elem, to, x, .. } => (vec![one(to, Elem::U32)], vec![one(x, elem)]),
         Ins::Cast { from, elem, to, x } => (vec![one(to, elem)], vec![one(x, from)]),
         Ins::FromInt { elem, to, .. } => (vec![one(to, elem)], vec![]),

@@ -154,10 +154,14 @@ impl Compiler<'_> {
                 self.emit(Ins::Shuffle { elem, to, x, lane: Lane::Of(lane, *lanes) });
                 to
             }
-            Val::Ballot(x) | Val::Match(x) => {
+            Val::Ballot(x) | Val::Match(x) | Val::OfWarp(_, x) => {
                 let (x, of) = self.value(x)?;
                 let to = self.scratch(elem);
-                let how = if matches!(value, Val::Ballot(_)) { Vote::Ballot } else { Vote::Match };
+                let how = match value {
+                    Val::OfWarp(with, _) => Vote::All(*with),
+                    Val::Ballot(_) => Vote::Ballot,
+                    _ => Vote::Match,
+                };
                 self.emit(Ins::Vote { how, elem: of, to, x });
                 to
             }

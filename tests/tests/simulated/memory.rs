@@ -210,16 +210,19 @@ fn cumulative_sums() {
 /// In two launches: the sums of pieces, and each piece from those before it. Rows begin between vectors.
 #[test]
 fn cumulative_sums_in_pieces() {
-    for (rows, columns, gap) in [(1, 1, 0), (3, 257, 0), (2, 1000, 3), (5, 640, 0)] {
+    for (rows, columns, gap, tiles) in
+        [(1, 1, 0, 1), (3, 257, 0, 1), (2, 1000, 3, 3), (5, 640, 0, 2), (1, 40_000, 0, 1)]
+    {
         let stride = columns + gap;
         let kernel = |work| {
             let choice = choose(work, Elem::F32, rows, columns);
             let shipped = kernels::named(choice.kernel).unwrap().def;
-            let def = shipped.specialize(&[("L", 64), ("V", 4)], &[("T", Elem::F32)]);
+            let def =
+                shipped.specialize(&[("L", 64), ("W", 256), ("V", 4), ("Q", tiles)], &[("T", Elem::F32)]);
             def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"))
         };
         let x: Vec<f32> = (0..rows * stride).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
-        let pieces = (columns + 3).div_ceil(256);
+        let pieces = (columns + 3).div_ceil(256 * tiles as usize);
         let given = Arg::tensor(&x, [rows, columns]).strides([stride, 1]);
         let sums = Arg::output::<f32>([rows, pieces]).strides([pieces, 1]);
         for first in every(&kernel(Work::PieceSums), &[given.clone(), sums]) {

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use tilewright::kernels::pages::{convolution, fourier, sorting, steps};
+use tilewright::kernels::pages::{convolution, fourier, selection, sorting, steps};
 use tilewright::prelude::*;
 use tilewright_tests::number::Random;
 
@@ -72,6 +72,51 @@ fn sorted_rows() {
             }
         }
     }
+}
+
+/// Random elements, ascending ones, equal ones, few different ones.
+fn rows_to_select_from(n: usize, rows: usize, kind: usize) -> Vec<f32> {
+    let mut x: Vec<f32> = match kind {
+        0 => numbers(n * rows, n as u64),
+        1 => (0..n * rows).map(|at| (at % n) as f32).collect(),
+        2 => vec![1.0; n * rows],
+        _ => numbers(n * rows, 3).into_iter().map(|x| (x * 4.0).trunc()).collect(),
+    };
+    if n > 40 && kind == 0 {
+        x[3..8].copy_from_slice(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.0, 0.0]);
+    }
+    x
+}
+
+#[test]
+fn largest_of_rows() {
+    use selection::top_k;
+    for (n, rows, kernel, k) in [
+        (1000, 3, top_k(), 8),
+        (16, 5, top_k(), 8),
+        (8, 1, top_k(), 8),
+        (5000, 1, top_k!(K = 64), 64),
+        (9000, 1, top_k!(K = 200), 200),
+        (256, 9, top_k!(K = 2), 2),
+    ] {
+        for kind in 0..4 {
+            let x = rows_to_select_from(n, rows, kind);
+            let args =
+                [Arg::tensor(&x, [n, rows]), Arg::output::<f32>([k, rows]), Arg::output::<i32>([k, rows])];
+            let done = kernel.simulate(&args).unwrap_or_else(|why| panic!("{n}, {kind}: {why}"));
+            let (y, order) = (done.get::<f32>("y").unwrap(), done.get::<i32>("order").unwrap());
+            for (row, x) in x.chunks(n).enumerate() {
+                let mut wanted: Vec<usize> = (0..n).collect();
+                wanted.sort_by(|a, b| x[*b].total_cmp(&x[*a])); // stable
+                for (at, from) in wanted.into_iter().take(k).enumerate() {
+                    let is = (order[row * k + at] as usize, y[row * k + at].to_bits());
+                    assert_eq!(is, (from, x[from].to_bits()), "{n}, {kind}, row {row}");
+                }
+            }
+        }
+    }
+    let args = [Arg::tensor(&[0.0f32; 7], [7, 1]), Arg::output::<f32>([8, 1]), Arg::output::<i32>([8, 1])];
+    assert!(top_k().simulate(&args).is_err());
 }
 
 #[test]

@@ -395,3 +395,31 @@ fn sums_over_threads_stand_for_no_coordinate() {
         }
     }
 }
+
+/// A sum of the block decides for all its threads.
+#[kernel]
+fn reversed_where_many_are_positive(x: &Tensor<f32, _64>, y: &mut Tensor<f32, _64>) {
+    let (t, s) = (layout!(64), shared::<f32>(layout!(64)));
+    let own = map(parallelize(tile(x, 64, 0), t, thread.x), |x| x);
+    let above = block_sum(map(own, |x| (x > 0.0) as i32));
+    if above[(0)] > 32 {
+        copy(own, parallelize(s, t, thread.x));
+        sync_threads();
+        own = map(own, |_| s[(63 - thread.x)]);
+    }
+    copy(own, parallelize(tile(y, 64, 0), t, thread.x));
+}
+
+#[test]
+fn sums_of_a_block_decide_for_its_threads() {
+    for above in [0, 32, 33, 64] {
+        let x: Vec<f32> = (0..64).map(|at| if at < above { at as f32 + 1.0 } else { -(at as f32) }).collect();
+        let args = [Arg::tensor(&x, [64]), Arg::output::<f32>([64])];
+        let y = reversed_where_many_are_positive().simulate(&args).unwrap().get::<f32>("y").unwrap();
+        let mut wanted = x.clone();
+        if above > 32 {
+            wanted.reverse();
+        }
+        assert_eq!(y, wanted);
+    }
+}

@@ -43,6 +43,7 @@ use crate::source::diagnostic::{Diagnostic, Lint};
 use crate::source::problem::Problem;
 use crate::tile;
 use crate::tile::definition::Settings;
+use crate::tile::verify::collective;
 use crate::tile::view::View;
 use crate::values::affine::Affine;
 use crate::values::elem::Elem;
@@ -88,7 +89,12 @@ pub(crate) fn program(
             run.diagnostics.extend(said);
         }
     }
-    (run.builder.finish(), run.diagnostics, levels)
+    let program = run.builder.finish();
+    if !run.diagnostics.iter().any(|said| said.level == Level::Deny) {
+        let changed = program.body.iter().try_for_each(|stmt| collective::combined(&program, stmt));
+        run.diagnostics.extend(changed.err());
+    }
+    (program, run.diagnostics, levels)
 }
 
 struct Evaluator {

@@ -146,7 +146,7 @@ fn operations(value: &Val) -> f64 {
         Val::Fma(x) => 2.0 + all(&x[..]),
         Val::Product(row, x) => 2.0 * row.multiply_adds() + all(&x[..]),
         Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) => operations(x),
-        Val::Ballot(x) | Val::Match(x) => operations(x),
+        Val::Ballot(x) | Val::Match(x) | Val::OfWarp(_, x) => operations(x),
         Val::Shuffle(_, x) => all(&x[..]),
         Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => operations(x) + operations(y),
         Val::Pick(x) => all(&x[..]),

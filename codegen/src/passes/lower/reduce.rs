@@ -254,6 +254,14 @@ impl Lower<'_> {
     /// The same over `lanes` lanes that are `step` apart.
     fn butterfly(&mut self, all: &Combined<'_>, lanes: i64, step: i64) -> Result<()> {
         let len = self.results(all);
+        if let (WARP, Some(with)) = (lanes, self.of_warp(all)) {
+            return self.loops(&[("i".to_owned(), len)], Unroll::Full, &mut |lower, at| {
+                let reg = all.parts[0].reg;
+                let value = Val::OfWarp(with, Box::new(Val::Reg(reg, at[0])));
+                lower.emit(Op::Assign { reg, at: at[0], value });
+                Ok(())
+            });
+        }
         let mut distance = lanes / 2 * step;
         while distance >= step {
             let by = self.int(distance);
@@ -264,6 +272,15 @@ impl Lower<'_> {
             distance /= 2;
         }
         Ok(())
+    }
+
+    /// The operation, where one instruction combines the elements of all lanes.
+    fn of_warp(&self, all: &Combined<'_>) -> Option<Bin> {
+        let [Part { elem: Elem::I32 | Elem::U32, .. }] = all.parts[..] else { return None };
+        match all.how {
+            How::Bin(with @ (Bin::Add | Bin::Min | Bin::Max)) if self.kernel.arch >= 80 => Some(with),
+            _ => None,
+        }
     }
 
     /// The same where the last warp is partial: missing lanes contribute the identity. Lane 0 of every warp

@@ -4,12 +4,30 @@
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;
 use crate::thread::Id;
-use crate::tile::whole::is_cooperative;
-use crate::tile::{Across, How, Multiply, Op, Program, Stmt};
+use crate::tile::whole::{Kind, is_combined, is_cooperative, kind};
+use crate::tile::{Across, How, Multiply, Op, Program, Space, Stmt};
 
 /// Refuses a collective statement that threads of its group may not reach.
 pub(crate) fn check(program: &Program) -> Result<(), Diagnostic> {
     together(program, &program.body, None)
+}
+
+/// An integer of all threads that is read from a part in registers: all threads have combined it, and no other statement changes it.
+pub(crate) fn combined(program: &Program, stmt: &Stmt) -> Result<(), Diagnostic> {
+    if let Op::Take { number, from } = &stmt.op
+        && kind(program, from) == Kind::Part
+        && matches!(program.tensor(from.tensor).space, Space::Registers { .. })
+        && !program.reads[*number as usize].per_thread
+        && !is_combined(from.tensor, program.body.iter())
+    {
+        let name = &from.name;
+        return Err(Problem::new(format!(
+            "`{name}` is one number for all threads here, and another statement changes it for each thread"
+        ))
+        .help(format!("change a copy of it, as in let own = map({name}, |x| x)"))
+        .at(stmt.span));
+    }
+    stmt.bodies().into_iter().flatten().try_for_each(|stmt| combined(program, stmt))
 }
 
 /// Why a statement is not executed by all threads of its group.
