@@ -105,11 +105,12 @@ fn named_barriers() {
 #[test]
 fn exchanges_take_whole_warps() {
     type Exchange = fn(Val, Ix) -> Val;
-    let exchanges: [(&str, Exchange); 4] = [
+    let exchanges: [(&str, Exchange); 5] = [
         ("shfl.sync", |x, by| Val::ShuffleXor(Box::new(x), by)),
         ("shfl.sync", |x, lane| Val::Shuffle(8, Box::new([x, Val::Int(lane, I32)]))),
         ("vote.sync", |x, _| Val::Ballot(Box::new(x))),
         ("match.sync", |x, _| Val::Match(Box::new(x))),
+        ("redux.sync", |x, _| Val::OfWarp(Bin::Add, Box::new(x))),
     ];
     for (instruction, exchange) in exchanges {
         let mut b = Build::new(32);

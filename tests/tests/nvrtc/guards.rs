@@ -468,6 +468,7 @@ fn rewritten(kernel: &Kernel, value: &Val, changed: &mut bool) -> Val {
         Val::Shuffle(lanes, parts) => Val::Shuffle(*lanes, Box::new(parts.each_ref().map(|part| *of(part)))),
         Val::Ballot(x) => Val::Ballot(of(x)),
         Val::Match(x) => Val::Match(of(x)),
+        Val::OfWarp(with, x) => Val::OfWarp(*with, of(x)),
     };
     if kernel.type_of(value) != Elem::I32 {
         return plain;

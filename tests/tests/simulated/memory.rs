@@ -222,7 +222,7 @@ fn cumulative_sums_in_pieces() {
             def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"))
         };
         let x: Vec<f32> = (0..rows * stride).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
-        let pieces = (columns + 3).div_ceil(256 * tiles as usize);
+        let pieces = (columns + 3).div_ceil(256 * tiles);
         let given = Arg::tensor(&x, [rows, columns]).strides([stride, 1]);
         let sums = Arg::output::<f32>([rows, pieces]).strides([pieces, 1]);
         for first in every(&kernel(Work::PieceSums), &[given.clone(), sums]) {
