@@ -615,8 +615,9 @@ impl Project<'_> {
             if_so(first, vec![release()]),
             of(Op::Advance { ring }),
         ]);
-        let last = vec![of(Op::Wait { token, but: 0 }), release()];
-        Ok(vec![of(Op::For { var, unroll: Unroll::No, body: inner }), if_so(started, last)])
+        // Under the condition, ptxas would see a path without the wait, and serialize the products.
+        let looped = of(Op::For { var, unroll: Unroll::No, body: inner });
+        Ok(vec![looped, of(Op::Wait { token, but: 0 }), if_so(started, vec![release()])])
     }
 
     /// The same statement with its views of buffers at the ring's current slot.
