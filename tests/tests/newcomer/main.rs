@@ -25,6 +25,7 @@ mod products;
 mod rows;
 mod sciences;
 mod searches;
+mod sequences;
 mod serving;
 mod sparse;
 mod steps;
