@@ -111,3 +111,16 @@ pub fn transposed_pair(xs: [&Tensor<f32, (_, N), (_, _1)>; 2], ys: [&mut Tensor<
         copy(permute(tile(xs[1], (32, 32), (row, column)), (1, 0)), tile(ys[1], (32, 32), (column, row)));
     }
 }
+
+/// Elements at even and at odd places: there may be one more of the first.
+#[kernel]
+pub fn halves(
+    x: &Tensor<f32, N>,
+    even: &mut Tensor<f32, { ceil_div(N, 2) }>,
+    odd: &mut Tensor<f32, { N / 2 }>,
+) {
+    let _ = walk(max(ceil_div(N, 512), ceil_div(N / 2, 256)), block.x);
+    let pairs = map(regroup(tile(x, 512, block.x), (2, 256)), |x| x);
+    copy(pairs[(0, _)], tile(even, 256, block.x));
+    copy(pairs[(1, _)], tile(odd, 256, block.x));
+}

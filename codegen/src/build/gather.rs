@@ -120,7 +120,7 @@ impl Builder {
                 "`{}` is in registers, whose elements have no addresses",
                 memory.name
             ))
-            .help("copy it to shared memory first: let s = shared::<f32>((64, 64)); copy(x, s)"));
+            .help("copy it to shared memory first: let s = shared::<f32>((64, 64)); copy(x, s); the elements that other lanes of a warp have at the same index of their parts are warp_shuffle(x, lane)"));
         }
         if self.elem(memory) != self.elem(own) {
             let (one, other) = (self.elem(memory), self.elem(own));

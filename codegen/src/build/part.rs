@@ -157,6 +157,19 @@ impl Builder {
                 let (long, short) = (long.name(), short.name());
                 format!("; if they have, say so: assert({long} == {times} * {short})")
             }
+            _ if !is_walk => {
+                let counts = [known, tiles].map(|count| {
+                    let count = verify::text(program, &program.canonical(count).into());
+                    let count = count.trim_matches('`').to_owned();
+                    let computed =
+                        program.requires.iter().filter_map(|require| Some((require.of?, &require.text)));
+                    computed.fold(count, |count, (of, text)| count.replace(of.name(), text))
+                });
+                format!(
+                    "; or as many blocks as the greater count, walk(max({}, {}), block.{letter}) in front of all tiles: blocks without a tile of one write nothing to it",
+                    counts[0], counts[1]
+                )
+            }
             _ => String::new(),
         };
         let [tiles, known] = [tiles, known].map(|count| program.written(program.canonical(count)));

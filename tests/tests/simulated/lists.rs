@@ -135,3 +135,15 @@ fn a_walk_over_a_sum_of_counts() {
         }
     }
 }
+
+#[test]
+fn as_many_blocks_as_the_greater_count() {
+    for n in [2, 511, 512, 513, 1537] {
+        let x = numbers(n, 3);
+        let args = [Arg::tensor(&x, [n]), Arg::output::<f32>([n.div_ceil(2)]), Arg::output::<f32>([n / 2])];
+        for done in run(halves().def(), &args) {
+            near(&done, "even", x.iter().step_by(2).map(|x| f64::from(*x)));
+            near(&done, "odd", x.iter().skip(1).step_by(2).map(|x| f64::from(*x)));
+        }
+    }
+}

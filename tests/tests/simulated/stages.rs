@@ -74,6 +74,48 @@ fn loops_over_registers() {
     }
 }
 
+/// Cumulative sums of rows: a scan is used a stage later, while the next one continues from its carry.
+#[kernel]
+fn cumulative<const STAGED: usize = 0>(
+    x: &Tensor<f32, (M, N), (ldx, _1)>,
+    y: &mut Tensor<f32, (M, N), (ldy, _1)>,
+) {
+    let (from, to) = (tile(x, (2, 64), (block.x, _)), tile(y, (2, 64), (block.x, _)));
+    let mut total = full::<f32>((2, 1), 0.0);
+    for k in 0..from.size(2) {
+        let part = map(from[(_, _, k)], |x| x);
+        if STAGED == 1 {
+            stage(1);
+        }
+        let made = scan(part, 0.0, |a, b| a + b, mode = 1, carry = &mut total);
+        if STAGED == 1 {
+            stage(2);
+        }
+        copy(2.0 * made, to[(_, _, k)]);
+    }
+}
+
+#[test]
+fn scans_are_used_a_stage_later() {
+    for (m, n) in [(2, 64), (3, 200), (1, 1), (5, 130)] {
+        let x = numbers(m * n, n as u64);
+        let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<f32>([m, n]).strides([n, 1])];
+        let plain = results(&with(cumulative().def(), &[]), &args, "y", 0);
+        let staged = with(cumulative().def(), &[("STAGED", 1)]);
+        assert_eq!(results(&staged, &args, "y", 7), plain, "{m}x{n}");
+        for done in run_every(&staged, &args, &Options::default()).unwrap() {
+            let y = done.get::<f32>("y").unwrap();
+            for (x, y) in x.chunks(n).zip(y.chunks(n)) {
+                let mut total = 0.0f64;
+                for (x, y) in x.iter().zip(y) {
+                    total += 2.0 * f64::from(*x);
+                    assert!((total - f64::from(*y)).abs() < 1e-4, "{m}x{n}");
+                }
+            }
+        }
+    }
+}
+
 /// Attention, by wgmma with a producer and by mma.sync, with each form of its stages.
 #[test]
 fn attention_with_products_across_stages() {

@@ -31,7 +31,12 @@ fn sets(program: &Program, stmt: &Stmt, tensor: Id) -> bool {
     };
     let simple = matches!(
         stmt.op,
-        Op::Copy { token: None, .. } | Op::Fill { .. } | Op::Map { .. } | Op::Gemm { from_zero: true, .. }
+        Op::Copy { token: None, .. }
+            | Op::Fill { .. }
+            | Op::Map { .. }
+            | Op::Scan { .. }
+            | Op::Lanes { .. }
+            | Op::Gemm { from_zero: true, .. }
     );
     let views = |views: Vec<&View>| views.into_iter().any(|view| view.tensor == tensor);
     simple && !views(stmt.reads()) && stmt.writes().iter().any(|view| view.tensor == tensor && whole(view))
