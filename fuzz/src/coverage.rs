@@ -476,6 +476,8 @@ impl Seen {
             }
             Expr::Size(_) => ("function: size", vec![]),
             Expr::Bits(_, x) => ("function: bits", vec![x]),
+            // Programs are compared in the simulator, which computes the model.
+            Expr::Ptx { args, .. } => return args.iter().for_each(|part| self.function(part)),
             Expr::Un(_, x) => ("function: unary", vec![x]),
             Expr::Bin(_, x, y) => ("function: binary", vec![x, y]),
             Expr::Fma(x) => ("function: fma", x.iter().collect()),

@@ -263,3 +263,10 @@ fn in_order(ticket: &mut Tensor<i32, _1>, flags: &mut Tensor<i32, N>, y: &mut Te
     }
     copy(n, tile(y, 1, t));
 }
+
+#[kernel]
+unsafe fn instructions(x: &Tensor<u32, N>, y: &mut Tensor<u32, N>) {
+    map(tile(x, 64, block.x), tile(y, 64, block.x), |x| {
+        asm::<u32>("lop3.b32 %0, %1, %2, %3, 0x96;", x, 7u32, 9u32, model = |a, b, c| a ^ b ^ c)
+    });
+}

@@ -502,6 +502,9 @@ language! {
     /// The bits of a number of 4 or 8 bytes, as another type of as many: `bits::<u32>(x)`, `bits::<f64>(n)`.
     fn bits<T>(x: Number) -> Number
         => f32 [1.0, -2.0], "map(x, y, |x| bits::<u32>(x));", u32 [0x3f80_0000, 0xc000_0000];
+    /// Instructions of PTX as a function of numbers, in an `unsafe` kernel: `asm::<u32>("lop3.b32 %0, %1, %2, %3, 0x96;", a, b, c,
+    /// model = |a, b, c| a ^ b ^ c)`. See [Instructions of PTX](super::closures#instructions-of-ptx).
+    fn asm<T>(text: Nested, operands: Number) -> Number;
     /// a·b + c, rounded once.
     fn fma(a: Number, b: Number, c: Number) -> Number
         => f32 [1.0, 3.0], "map(x, y, |x| fma(x, 2.0, 1.0));", f32 [3.0, 7.0];

@@ -1,6 +1,17 @@
 //! Loops that each thread leaves by itself, on its own elements.
 
+use tilewright::KernelDef;
 use tilewright::prelude::*;
+
+/// All of them, by name.
+pub fn all() -> Vec<(&'static str, KernelDef)> {
+    vec![
+        ("escapes", escapes().def().clone()),
+        ("lower_bound", lower_bound().def().clone()),
+        ("probed", probed().def().clone()),
+        ("nested", nested().def().clone()),
+    ]
+}
 
 /// How often z ↦ z² + c stays within the circle of radius 2, and the sum of a block.
 #[kernel]

@@ -28,6 +28,7 @@ pub mod pairs;
 pub mod places;
 pub mod problem;
 pub mod programs;
+pub mod ptx;
 pub mod rows;
 pub mod sweep;
 pub mod tensor;

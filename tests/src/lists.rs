@@ -1,6 +1,21 @@
 //! Kernels with lists of tensors, loops over lists of values, and grids that are sums.
 
+use tilewright::KernelDef;
 use tilewright::prelude::*;
+
+/// All of them, by name.
+pub fn all() -> Vec<(&'static str, KernelDef)> {
+    vec![
+        ("mean", mean().def().clone()),
+        ("adam", adam().def().clone()),
+        ("concatenated", concatenated().def().clone()),
+        ("looked_up", looked_up().def().clone()),
+        ("stencil", stencil().def().clone()),
+        ("added", added().def().clone()),
+        ("transposed_pair", transposed_pair().def().clone()),
+        ("halves", halves().def().clone()),
+    ]
+}
 
 /// The mean of some tensors of the same size.
 #[kernel]

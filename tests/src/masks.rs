@@ -1,6 +1,16 @@
 //! Conditions of elements as tiles of `bool`.
 
+use tilewright::KernelDef;
 use tilewright::prelude::*;
+
+/// All of them, by name.
+pub fn all() -> Vec<(&'static str, KernelDef)> {
+    vec![
+        ("within", within().def().clone()),
+        ("neighbours", neighbours().def().clone()),
+        ("collatz", collatz().def().clone()),
+    ]
+}
 
 /// The number of elements between two limits, the first and the last of them, and the elements with the others set to -1.
 #[kernel]

@@ -30,6 +30,7 @@ mod literal;
 mod memory;
 mod names;
 mod prelude;
+mod ptx;
 mod regs;
 pub mod report;
 mod signature;
@@ -44,6 +45,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::thread::index::Exprs;
 use crate::thread::mention::{counts, widest};
 use crate::thread::{Id, Kernel, Op, Stmt};
+use crate::values::elem::Elem;
 pub(crate) use names::{Names, comment};
 
 /// Prints a kernel.
@@ -67,6 +69,7 @@ pub fn print(kernel: &Kernel) -> String {
     printer.body();
     let body = std::mem::take(&mut printer.out);
     let (header, atoms, signature) = (printer.header(), printer.atom_functions(), printer.signature());
+    let atoms = atoms + &printer.ptx_functions();
     let (prologue, memory) = (printer.prologue(), printer.shared_memory());
 
     let code = [atoms, signature + " {\n" + &memory + &prologue + &body + "}\n"];
@@ -118,6 +121,9 @@ struct Printer<'k> {
     by_number: bool,
     /// The built-in variables that the body uses.
     used: Vec<Builtin>,
+    /// Instructions of the author, each a function: the text, the types of the result and the operands, and whether it is
+    /// volatile.
+    ptx: Vec<(String, Elem, Vec<Elem>, bool)>,
     /// The warps of the role that is being printed.
     role: Option<(u32, u32)>,
     /// The enclosing loops: their variables, and labels behind loops that an inner loop leaves.
@@ -160,6 +166,7 @@ impl<'k> Printer<'k> {
             widest: widest(&kernel.body),
             by_number: asm::loads_matrices(&kernel.body),
             used: Vec::new(),
+            ptx: Vec::new(),
             role: None,
             loops: Vec::new(),
         }

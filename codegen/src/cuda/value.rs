@@ -157,6 +157,13 @@ impl Printer<'_> {
             Val::Un(function, x) => self.one(*function, x),
             Val::Bin(function, x, y) => self.two(*function, x, y),
             Val::Fma(args) => self.fused(args),
+            Val::Ptx { text, elem, volatile, args, .. } => {
+                let args: Vec<Typed> = args.iter().map(|arg| self.typed(arg)).collect();
+                let elems = args.iter().map(|arg| arg.elem).collect();
+                let name = self.ptx_function((text.clone(), *elem, elems, *volatile));
+                let pieces: Vec<&Piece> = args.iter().map(|arg| &arg.piece).collect();
+                Typed { piece: call(&name, &pieces), elem: *elem }
+            }
             Val::Product(row, args) => self.typed(&row.sum((**args).clone())),
             Val::Cast(to, x) => {
                 let from = self.typed(x);

@@ -289,6 +289,10 @@ impl Nest<'_> {
             Val::Product(row, of) => self.val(&row.sum((**of).clone())),
             Val::Cast(elem, of) => format!("{elem}({})", self.val(of)),
             Val::Bits(elem, of) => format!("bits of {} as {elem}", self.val(of)),
+            Val::Ptx { text, args, .. } => {
+                let args: Vec<String> = args.iter().map(|arg| self.val(arg)).collect();
+                format!("`{text}` of ({})", args.join(", "))
+            }
             Val::Guarded(guard, inside, outside) => {
                 format!("{} if {}, else {}", self.val(inside), self.int(*guard), self.val(outside))
             }

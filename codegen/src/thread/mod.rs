@@ -78,6 +78,7 @@ impl Kernel {
             | Val::OfWarp(_, x) => self.type_of(x),
             Val::Shuffle(_, of) => self.type_of(&of[0]),
             Val::Ballot(_) | Val::Match(_) => Elem::U32,
+            Val::Ptx { elem, .. } => *elem,
             Val::Fma(of) | Val::Product(_, of) => self.type_of(&of[2]),
             Val::Pick(of) => self.type_of(&of[1]),
             Val::Cmp(..) => Elem::I32,
@@ -317,6 +318,19 @@ pub enum Val {
     Match(Box<Val>),
     /// The sum, minimum or maximum of the integers of 4 bytes of all lanes of the warp.
     OfWarp(Bin, Box<Val>),
+    /// Instructions of PTX, where `%0` is the result and `%1` and on are the operands; and what they compute.
+    Ptx {
+        /// The instructions.
+        text: String,
+        /// The type of the result.
+        elem: Elem,
+        /// May two executions with the same operands differ?
+        volatile: bool,
+        /// The operands.
+        args: Vec<Val>,
+        /// What the simulator computes instead.
+        model: Option<Box<Val>>,
+    },
 }
 
 impl Val {

@@ -115,7 +115,7 @@ impl Kernel {
         }
         let of = |x: &Val| self.interval_of(x);
         let exact = match value {
-            Val::Reg(..) | Val::Param(_) | Val::Bits(..) | Val::Product(..) => None,
+            Val::Reg(..) | Val::Param(_) | Val::Bits(..) | Val::Product(..) | Val::Ptx { .. } => None,
             Val::Lit(n, _) => n.int().map(Interval::only),
             Val::Int(at, _) => {
                 let known = self.exprs.get(*at);

@@ -264,6 +264,7 @@ impl Val {
             Val::Shuffle(_, parts) => parts.iter().collect(),
             Val::Bin(_, x, y) | Val::Guarded(_, x, y) | Val::Cmp(_, x, y) => vec![x, y],
             Val::Fma(parts) | Val::Product(_, parts) | Val::Pick(parts) => parts.iter().collect(),
+            Val::Ptx { args, model, .. } => args.iter().chain(model.as_deref()).collect(),
         }
     }
 

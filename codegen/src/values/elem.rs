@@ -104,6 +104,17 @@ impl Elem {
         self.row().names[1]
     }
 
+    /// The letter of its registers in PTX; `None` for types of other sizes than 4 and 8 bytes.
+    pub fn ptx(self) -> Option<&'static str> {
+        Some(match self {
+            Elem::F32 => "f",
+            Elem::F64 => "d",
+            Elem::I32 | Elem::U32 => "r",
+            Elem::I64 | Elem::U64 => "l",
+            _ => return None,
+        })
+    }
+
     /// Its name in C; a type that C does not have is passed as its bits.
     pub fn c(self) -> &'static str {
         self.row().names[2]

@@ -29,6 +29,7 @@ impl Types<'_> {
                 _ => of(x)? / of(y)?,
             },
             Expr::Bin(f, x, y) => binary(*f, of(x)?, of(y)?)?,
+            Expr::Ptx { model, .. } => of(model.as_deref()?)?,
             Expr::Fma(all) => of(&all[0])? * of(&all[1])? + of(&all[2])?,
             Expr::Cmp(how, x, y) => {
                 let (x, y) = (of(x)?, of(y)?);

@@ -49,6 +49,19 @@ pub enum Expr {
     Cast(Elem, Box<Expr>),
     /// The bits of an element of 4 bytes, as another type of 4 bytes.
     Bits(Elem, Box<Expr>),
+    /// Instructions of PTX as a function of numbers: `%0` in the text is the result, `%1` and on are the operands.
+    Ptx {
+        /// The instructions.
+        text: String,
+        /// The type of the result.
+        elem: Elem,
+        /// May two executions with the same operands differ?
+        volatile: bool,
+        /// The operands, each of a type of its own.
+        args: Vec<Expr>,
+        /// The same as a function of the operands, for the simulator.
+        model: Option<Box<Expr>>,
+    },
 }
 
 impl Expr {
@@ -91,6 +104,7 @@ impl Expr {
             Expr::Un(_, x) | Expr::Cast(_, x) | Expr::Bits(_, x) => vec![x],
             Expr::Bin(_, x, y) | Expr::Cmp(_, x, y) => vec![x, y],
             Expr::Fma(all) | Expr::Pick(all) => all.iter().collect(),
+            Expr::Ptx { args, model, .. } => args.iter().chain(model.as_deref()).collect(),
         }
     }
 
@@ -111,6 +125,13 @@ impl Expr {
             Expr::Pick(all) => Expr::Pick(Box::new(all.each_ref().map(|x| x.leaves(of)))),
             Expr::Cast(elem, x) => Expr::Cast(*elem, inner(x)),
             Expr::Bits(elem, x) => Expr::Bits(*elem, inner(x)),
+            Expr::Ptx { text, elem, volatile, args, model } => Expr::Ptx {
+                text: text.clone(),
+                elem: *elem,
+                volatile: *volatile,
+                args: args.iter().map(|x| x.leaves(of)).collect(),
+                model: model.as_deref().map(inner),
+            },
             leaf => of(leaf),
         }
     }
@@ -162,6 +183,9 @@ impl Expr {
                 y.each_integer_mut(f);
             }
             Expr::Fma(all) | Expr::Pick(all) => all.iter_mut().for_each(|x| x.each_integer_mut(f)),
+            Expr::Ptx { args, model, .. } => {
+                args.iter_mut().chain(model.as_deref_mut()).for_each(|x| x.each_integer_mut(f));
+            }
         }
     }
 

@@ -105,6 +105,11 @@ impl Types<'_> {
             Expr::Pick(of) => pick(self.inside(&of[0])?, self.inside(&of[1])?, self.inside(&of[2])?),
             Expr::Cast(to, x) => cast(*to, self.inside(x)?),
             Expr::Bits(to, x) => bits(*to, self.inside(x)?),
+            Expr::Ptx { text, elem, volatile, args, model } => {
+                let args = args.iter().map(|x| self.inside(x)).collect::<Result<_>>()?;
+                let model = model.as_deref().map(|model| self.inside(model)).transpose()?;
+                ptx(text, *elem, *volatile, args, model)
+            }
         }
     }
 
@@ -340,6 +345,33 @@ pub fn fma(x: Scalar, y: Scalar, z: Scalar) -> Result<Scalar> {
         return Err(Problem::new("`fma` works on numbers, and these are conditions").help(AS_NUMBERS));
     }
     Ok(Scalar { expr: Expr::Fma(Box::new(all.map(|x| x.expr))), ty })
+}
+
+/// Instructions of PTX with these operands, and what they compute.
+pub fn ptx(
+    text: &str,
+    elem: Elem,
+    volatile: bool,
+    args: Vec<Scalar>,
+    model: Option<Scalar>,
+) -> Result<Scalar> {
+    for (n, arg) in args.iter().enumerate() {
+        let problem = match arg.own_type() {
+            Some(Type::Elem(own)) if own.ptx().is_some() => continue,
+            Some(ty) => format!("an operand of PTX has 4 or 8 bytes, and this is {ty}"),
+            None => "an operand of PTX has a type, and this is a literal".to_owned(),
+        };
+        let help =
+            "convert it, `x as f32` or `x as u32`; write literals with their types, `1u32`, or in the text";
+        return Err(Problem::new(problem).help(help).arg(n + 1));
+    }
+    if elem.ptx().is_none() {
+        let problem = format!("a result of PTX has 4 or 8 bytes, and this is {elem}");
+        return Err(Problem::new(problem).help("write asm::<f32>(…), f64, i32, u32, i64 or u64"));
+    }
+    let model = model.map(|model| model.into_elem(elem)).transpose()?.map(Box::new);
+    let args = args.into_iter().map(|arg| arg.expr).collect();
+    Ok(Scalar::of(Expr::Ptx { text: text.to_owned(), elem, volatile, args, model }, elem))
 }
 
 /// Select: where the first is true the second, elsewhere the third.

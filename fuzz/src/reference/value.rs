@@ -60,6 +60,10 @@ impl Cluster<'_> {
             }
             Expr::Un(f, x) => Num::un(*f, inner(x)?, elem),
             Expr::Bin(f, x, y) => Num::bin(*f, inner(x)?, inner(y)?, elem),
+            Expr::Ptx { model, .. } => match model {
+                Some(model) => inner(model)?,
+                None => return Err(Undefined("instructions without a model".into())),
+            },
             Expr::Fma(x) => Num::fma(inner(&x[0])?, inner(&x[1])?, inner(&x[2])?, elem),
             Expr::Cmp(f, x, y) => {
                 let own = self.own_type(x, given).or(self.own_type(y, given)).unwrap_or(Elem::F32);
@@ -86,7 +90,7 @@ impl Cluster<'_> {
             Expr::Scalar(id) => Some(self.program.scalars[*id as usize].elem),
             Expr::Coord(..) | Expr::At(_) | Expr::Index(_) | Expr::Size(_) => Some(Elem::I32),
             Expr::Lit(_) | Expr::Cmp(..) => None,
-            Expr::Cast(to, _) | Expr::Bits(to, _) => Some(*to),
+            Expr::Cast(to, _) | Expr::Bits(to, _) | Expr::Ptx { elem: to, .. } => Some(*to),
             Expr::Un(_, x) => self.own_type(x, given),
             Expr::Bin(_, x, y) => first(&[x, y]),
             Expr::Fma(x) => first(&x.each_ref()),

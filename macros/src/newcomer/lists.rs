@@ -78,4 +78,41 @@ pub(super) const LISTS: &[(In, &str)] = &[
         Kernel,
         "fn k(ids: &Tensor<i32, _1>, y: &mut Tensor<f32, N>) { let _ = walk(ceil_div(N, 64) + ids[(0)], block.x); fill(tile(y, 64, block.x), 0.0); }",
     ),
+    (Body, "copy(map(from, |x| asm::<f32>(\"sqrt.approx.f32 %0, %1;\", x)), to);"),
+    (
+        Kernel,
+        "unsafe fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { map(tile(x, 64, block.x), tile(y, 64, block.x), |x| asm::<f32>(\"sqrt.approx.f32 %0, %2;\", x)); }",
+    ),
+    (
+        Kernel,
+        "unsafe fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { map(tile(x, 64, block.x), tile(y, 64, block.x), |x| asm::<f32>(\"sqrt.approx.f32 r, x;\", x)); }",
+    ),
+    (
+        Kernel,
+        "unsafe fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { map(tile(x, 64, block.x), tile(y, 64, block.x), |x| asm::<f32>(\"add.f32 %0, %1, %2;\", x, 1.0)); }",
+    ),
+    (
+        Kernel,
+        "unsafe fn k(x: &Tensor<bf16, N>, y: &mut Tensor<bf16, N>) { map(tile(x, 64, block.x), tile(y, 64, block.x), |x| asm::<bf16>(\"neg.bf16 %0, %1;\", x)); }",
+    ),
+    (
+        Kernel,
+        "unsafe fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { map(tile(x, 64, block.x), tile(y, 64, block.x), |x| asm::<f32>(\"{ .reg .f32 t; bar.sync 0; add.f32 %0, %1, %1; }\", x)); }",
+    ),
+    (
+        Kernel,
+        "unsafe fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { map(tile(x, 64, block.x), tile(y, 64, block.x), |x| asm(\"add.f32 %0, %1, %1;\", x)); }",
+    ),
+    (
+        Kernel,
+        "unsafe fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { map(tile(x, 64, block.x), tile(y, 64, block.x), |x| asm::<f32>(\"add.f32 %0, %1, %1;\", x, model = |x, y| x + y)); }",
+    ),
+    (
+        Kernel,
+        "unsafe fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { map(tile(x, 64, block.x), tile(y, 64, block.x), |x| asm::<f32>(\"add.f32 %0, %1, %1;\", x, model = |x| 1u32)); }",
+    ),
+    (
+        Kernel,
+        "unsafe fn k(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) { copy(asm::<f32>(\"add.f32 %0, %1, %1;\", tile(x, 64, block.x)), tile(y, 64, block.x)); }",
+    ),
 ];

@@ -101,6 +101,14 @@ impl Compiler<'_> {
                 to
             }
             Val::Product(row, of) => self.value(&row.sum((**of).clone()))?.0,
+            Val::Ptx { text, model, .. } => match model {
+                Some(model) => self.value_of(model, elem)?,
+                None => {
+                    return self.malformed(format!(
+                        "`{text}` has no model, which the simulator computes instead: model = |a| …"
+                    ));
+                }
+            },
             Val::Cast(elem, x) => self.value_of(x, *elem)?,
             // Cells of 4 bytes hold bits, whatever their type.
             Val::Bits(elem, x) => {

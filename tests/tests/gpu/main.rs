@@ -18,6 +18,7 @@ mod overflow;
 mod packed;
 mod rows;
 mod tensor_drawn;
+mod words;
 
 use tilewright::{Device, Stream};
 

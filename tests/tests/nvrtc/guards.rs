@@ -469,6 +469,7 @@ fn rewritten(kernel: &Kernel, value: &Val, changed: &mut bool) -> Val {
         Val::Ballot(x) => Val::Ballot(of(x)),
         Val::Match(x) => Val::Match(of(x)),
         Val::OfWarp(with, x) => Val::OfWarp(*with, of(x)),
+        Val::Ptx { .. } => value.clone(),
     };
     if kernel.type_of(value) != Elem::I32 {
         return plain;

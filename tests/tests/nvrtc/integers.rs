@@ -1,7 +1,8 @@
 //! Kernels with data-dependent integers, compiled by NVRTC: every variant compiles without spills.
 
 use tilewright_tests::{
-    arithmetic, between, contended, functions, integers, lanes, pairs, places, types, views,
+    arithmetic, between, contended, functions, integers, lanes, leaving, lists, masks, pairs, places, ptx,
+    types, views,
 };
 
 use super::{none_is_wrong, nvrtc};
@@ -18,6 +19,10 @@ fn kernels_with_integers_compile() {
         .chain(types::all())
         .chain(lanes::all())
         .chain(pairs::all())
+        .chain(lists::all())
+        .chain(masks::all())
+        .chain(leaving::all())
+        .chain(ptx::all())
         .chain([
             ("fast_functions", functions::fast_functions().def().clone()),
             ("fast_functions_bf16", functions::fast_functions!(T = bf16).def().clone()),

@@ -28,6 +28,7 @@ mod packed;
 mod pages;
 mod pairs;
 mod pipelined;
+mod ptx;
 mod reductions;
 mod reference;
 mod rows;

@@ -52,6 +52,8 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
         run.complain(span, recursive(&device.name.text));
         return run.diagnostics;
     }
+    // What a kernel must be is known where one calls it.
+    run.is_unsafe = true;
     run.in_closure = true;
     let value = run.expr(&device.value);
     if let Some(elem) = result {

@@ -276,6 +276,15 @@ pub const FUNCTIONS: &[Function] = &[
     number("count_ones", "count_ones(n)", 1, Evaluator::math_call),
     number("leading_zeros", "leading_zeros(n)", 1, Evaluator::math_call),
     number("bits", "bits::<u32>(x)", 1, Evaluator::bits_call),
+    Function {
+        named: &["model", "volatile"],
+        ..number(
+            "asm",
+            "asm::<u32>(\"lop3.b32 %0, %1, %2, %3, 0x96;\", a, b, c, model = |a, b, c| a ^ b ^ c)",
+            ANY,
+            Evaluator::asm_call,
+        )
+    },
     number("fma", "fma(a, b, c)", 3, Evaluator::fma_call),
     number("select", "select(condition, a, b)", 3, Evaluator::select_call),
     row("unroll", "for i in unroll(0..4) { … }", &[], ANY, Evaluator::loop_call),

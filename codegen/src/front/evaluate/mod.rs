@@ -29,6 +29,7 @@ mod matmul_keys;
 mod mma;
 mod numbers;
 mod operators;
+mod ptx;
 mod reduce;
 mod scan;
 mod tensors;
@@ -72,6 +73,7 @@ pub(crate) fn program(
     run.constants(kernel, settings);
     run.keys(kernel);
     run.devices.clone_from(&kernel.devices);
+    run.is_unsafe = kernel.is_unsafe;
     run.params(kernel);
     run.changes = changed::Changes::of(&kernel.body, None, &kernel.devices);
     run.body(&kernel.body);
@@ -134,6 +136,8 @@ struct Evaluator {
     around: Vec<Around>,
     /// False for keys, which are read outside of any kernel.
     in_kernel: bool,
+    /// Is it an `unsafe fn`, whose author vouches for it?
+    is_unsafe: bool,
     /// Is this a function of elements, where `as` gives literals a type?
     in_closure: bool,
     /// The elements that the function of elements under evaluation reads besides its parameters.
@@ -165,6 +169,7 @@ impl Evaluator {
             work: Work::default(),
             around: Vec::new(),
             in_kernel: true,
+            is_unsafe: false,
             in_closure: false,
             captured: None,
             in_type: false,

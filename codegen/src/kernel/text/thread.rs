@@ -100,6 +100,7 @@ variants! {
         "bin" Bin(f, x, y), "fma" Fma(parts), "product" Product(row, parts), "cast" Cast(elem, x), "bits" Bits(elem, x), "guarded" Guarded(guard, x, y),
         "cmp" Cmp(f, x, y), "pick" Pick(parts), "shuffle_xor" ShuffleXor(x, lanes),
         "shuffle" Shuffle(lanes, parts), "ballot" Ballot(x), "match" Match(x), "of_warp" OfWarp(f, x),
+        "ptx" Ptx { text, elem, volatile, args, model },
     }
     Int {
         "const" Const(n), "var" Var(id), "param" Param(id), "thread" Thread, "block" Block(axis), "grid" Grid(axis),

@@ -133,6 +133,7 @@ variants! {
     Expr {
         "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "size" Size(size), "coord" Coord(input, mode), "index" Index(at), "at" At(mode), "un" Un(f, x),
         "bin" Bin(f, x, y), "fma" Fma(parts), "cmp" Cmp(f, x, y), "pick" Pick(parts), "cast" Cast(elem, x), "bits" Bits(elem, x),
+        "ptx" Ptx { text, elem, volatile, args, model },
     }
     Op {
         "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },

@@ -443,6 +443,7 @@ impl<'k> Meter<'k> {
             Val::Bin(Bin::Div | Bin::FastDiv, x, y) => all(&[x, y]).then(issued(SPECIAL), 1.0),
             Val::Cast(_, x) => all(&[x]).then(issued(1.0), 1.0),
             Val::Bits(_, x) => all(&[x]),
+            Val::Ptx { args, .. } => all(&args.iter().collect::<Vec<_>>()).then(issued(1.0), 1.0),
             Val::Bin(_, x, y) | Val::Cmp(_, x, y) | Val::Guarded(_, x, y) => {
                 all(&[x, y]).then(issued(1.0), 1.0)
             }

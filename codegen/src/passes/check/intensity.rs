@@ -144,6 +144,7 @@ fn operations(value: &Val) -> f64 {
         Val::Un(_, x) => 1.0 + operations(x),
         Val::Bin(_, x, y) => 1.0 + operations(x) + operations(y),
         Val::Fma(x) => 2.0 + all(&x[..]),
+        Val::Ptx { args, .. } => 1.0 + all(args),
         Val::Product(row, x) => 2.0 * row.multiply_adds() + all(&x[..]),
         Val::Cast(_, x) | Val::Bits(_, x) | Val::ShuffleXor(x, _) => operations(x),
         Val::Ballot(x) | Val::Match(x) | Val::OfWarp(_, x) => operations(x),

@@ -334,7 +334,8 @@ impl Lower<'_> {
                     | Expr::Cmp(..)
                     | Expr::Pick(_)
                     | Expr::Cast(..)
-                    | Expr::Bits(..) => match inner(x)? {
+                    | Expr::Bits(..)
+                    | Expr::Ptx { .. } => match inner(x)? {
                         (value, Type::Elem(from)) => self.converted(*value, from, *to),
                         // Cast also to `i32`: from here on a negation is arithmetic.
                         (value, Type::Condition) => Val::Cast(*to, value),
@@ -343,6 +344,12 @@ impl Lower<'_> {
                 (value, Type::Elem(*to))
             }
             Expr::Bits(to, x) => (Val::Bits(*to, inner(x)?.0), Type::Elem(*to)),
+            Expr::Ptx { text, elem, volatile, args, model } => {
+                let args = args.iter().map(|x| Ok(*inner(x)?.0)).collect::<Result<_>>()?;
+                let model = model.as_deref().map(inner).transpose()?.map(|(model, _)| model);
+                let (text, elem, volatile) = (text.clone(), *elem, *volatile);
+                (Val::Ptx { text, elem, volatile, args, model }, Type::Elem(elem))
+            }
         })
     }
 

@@ -111,6 +111,7 @@ impl Thread<'_> {
             | Val::Ballot(x)
             | Val::Match(x)
             | Val::OfWarp(_, x) => self.value(x),
+            Val::Ptx { args, .. } => args.iter().for_each(|x| self.value(x)),
             Val::Shuffle(_, parts) => parts.iter().for_each(|x| self.value(x)),
             Val::Bin(_, x, y) | Val::Cmp(_, x, y) => [x, y].into_iter().for_each(|x| self.value(x)),
             Val::Fma(all) | Val::Product(_, all) | Val::Pick(all) => all.iter().for_each(|x| self.value(x)),

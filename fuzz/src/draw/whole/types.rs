@@ -96,14 +96,19 @@ impl Whole {
         }
     }
 
-    /// A tile of a function's elements. Conditions are no tile until one is written.
+    /// A tile of a function's elements. Conditions are written to a tile, or made one by their name.
     fn tile_of_elements(&mut self, value: Expr, elem: Elem, shape: Vec<i64>) -> Known {
         if elem != Elem::Bool {
             return self.made(value, elem, shape);
         }
-        let filled = typed("full", elem, vec![list_of(&shape), truth(self.scene.random.chance(50))]);
+        let (filled, assigned) = (self.scene.random.chance(50), self.scene.random.chance(50));
+        // No further number is drawn, so that later statements of a seed are the same.
+        if self.pool.len() % 2 == 1 {
+            return self.made(value, elem, shape);
+        }
+        let filled = typed("full", elem, vec![list_of(&shape), truth(filled)]);
         let to = self.made(filled, elem, shape);
-        match self.scene.random.chance(50) {
+        match assigned {
             true => self.scene.push(assign(name(&to.name), None, value)),
             false => self.push(call("copy", vec![value, name(&to.name)])),
         }
@@ -229,16 +234,15 @@ impl Whole {
             false => literal(self.scene.random.within(0, 3) as f64, x.elem),
         };
         if self.scene.random.chance(50) {
-            // A condition that no tile has.
-            let flags = self.scene.bind("h", binary(op, name(&x.name), other));
+            let mask = self.made(binary(op, name(&x.name), other), Elem::Bool, x.shape.clone());
             match self.scene.random.chance(50) {
                 true => {
-                    let value = choice(name(&flags), name(&x.name), name(&y.name));
+                    let value = choice(name(&mask.name), name(&x.name), name(&y.name));
                     self.made(value, x.elem, x.shape);
                 }
                 false => {
                     let to = self.result(Elem::Bool, &x.shape);
-                    self.copy(&flags, &to.name);
+                    self.copy(&mask.name, &to.name);
                 }
             }
             return;
