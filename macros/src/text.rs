@@ -158,7 +158,7 @@ impl Text {
 fn token_at(tokens: TokenStream, at: Span, in_index: bool) -> Option<(Option<String>, bool)> {
     let mut can_be_indexed = false;
     for token in tokens {
-        let (found, operand) = match &token {
+        let (separate, operand) = match &token {
             TokenTree::Group(group) => {
                 let inside = match group.delimiter() {
                     Delimiter::Bracket => can_be_indexed,
@@ -171,8 +171,8 @@ fn token_at(tokens: TokenStream, at: Span, in_index: bool) -> Option<(Option<Str
             TokenTree::Ident(word) => (Some((Some(word.to_string()), in_index)), true),
             _ => (Some((None, in_index)), false),
         };
-        if found.is_some() {
-            return found;
+        if separate.is_some() {
+            return separate;
         }
         can_be_indexed = operand;
     }

@@ -3,6 +3,7 @@
 pub mod arithmetic;
 #[path = "../../examples/between_blocks.rs"]
 pub mod between;
+pub mod breaks;
 pub mod casts;
 pub mod choreography;
 mod compiler;
@@ -17,7 +18,6 @@ pub mod gallery;
 pub mod hand;
 pub mod integers;
 pub mod lanes;
-pub mod leaving;
 pub mod lists;
 pub mod masks;
 pub mod memory;

@@ -114,7 +114,7 @@ pub fn added(xs: [&Tensor<f32, N>; 2], y: &mut Tensor<f32, N>) {
     copy(both(xs, block.x), tile(y, 64, block.x));
 }
 
-/// Tiles of two tensors in one walk: the blocks of the first, then those of the second, along columns.
+/// Tiles of two tensors in one walk: the blocks of the first, then the others, along columns.
 #[kernel]
 pub fn transposed_pair(xs: [&Tensor<f32, (_, N), (_, _1)>; 2], ys: [&mut Tensor<f32, (N, _), (_, _1)>; 2]) {
     let rows = ceil_div(xs[0].size(0), 32);

@@ -28,8 +28,8 @@ pub fn within(
     let inside = (x > low) & (x < high);
     copy(sum(inside, 1), tile(count, 4, block.x).along(0));
     copy(reduce(inside, false, |a, b| a | b, mode = 1), tile(any, 4, block.x).along(0));
-    let place = map(inside, |inside, at| if inside { at.1 } else { -1 });
-    copy(maximum(place, 1), tile(last, 4, block.x).along(0));
+    let column = map(inside, |inside, at| if inside { at.1 } else { -1 });
+    copy(maximum(column, 1), tile(last, 4, block.x).along(0));
     map((inside, x), tile(y, (4, 512), (block.x, 0)), |inside, x| if inside { x } else { -1.0 });
 }
 

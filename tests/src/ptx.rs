@@ -15,7 +15,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
 /// A bitwise function of three integers, permuted bytes, and a sum of products of bytes.
 ///
 /// # Safety
-/// There is nothing to ensure.
+/// Every call is safe.
 #[kernel]
 pub unsafe fn bitwise(
     a: &Tensor<u32, N>,
@@ -55,7 +55,7 @@ pub unsafe fn bitwise(
 /// An approximation in f32, and in f64 a sum.
 ///
 /// # Safety
-/// There is nothing to ensure.
+/// Every call is safe.
 #[kernel]
 pub unsafe fn approximate(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, z: &mut Tensor<f64, N>) {
     let x = tile(x, 256, block.x);
@@ -73,7 +73,7 @@ pub unsafe fn approximate(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, z: &mut Te
 /// The multiprocessor of each block: no model, so the simulator does not run it.
 ///
 /// # Safety
-/// There is nothing to ensure.
+/// Every call is safe.
 #[kernel]
 pub unsafe fn multiprocessors(of: &mut Tensor<u32, N>) {
     map(tile(of, 1, block.x), tile(of, 1, block.x), |_| asm::<u32>("mov.u32 %0, %%smid;", volatile = true));

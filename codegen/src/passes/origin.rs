@@ -140,7 +140,7 @@ struct Origins<'p> {
     masks: BTreeMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>,
     /// For each function that reads coordinates, its elements' coordinates, or the error if they are unknown.
     coordinates: BTreeMap<Id, std::result::Result<Coordinates, Diagnostic>>,
-    /// See [`Found::claims`].
+    /// See `claims` of the result.
     claims: HashMap<Id, Vec<Vec<Along>>>,
     /// Loops around the current statement.
     loops: Vec<Id>,

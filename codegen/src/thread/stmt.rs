@@ -107,7 +107,7 @@ pub enum Op {
     /// A compiler fence for a register array of asynchronous products: uses of it stay on their side. The array may be
     /// declared later.
     Pin(Id),
-    /// The author's claim about an element. The source has nothing of it; the simulator checks it.
+    /// The author's claim about an element. It is not printed; the simulator checks it.
     Claim(Claim),
     /// Arrives at a barrier of threads and waits for it.
     Sync(Id),

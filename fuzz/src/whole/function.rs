@@ -9,6 +9,9 @@ use super::value::{Along, Beyond, Cell, Elements, Store, Type, Value, View, digi
 use super::{Block, Result, undefined};
 use crate::reference::Num;
 
+/// The argument with the number that out-of-bounds elements are.
+pub(super) const CLAIM: &str = "beyond";
+
 /// An argument by its name.
 pub(super) fn named<'k>(args: &'k [Arg], key: &str) -> Option<&'k Expr> {
     args.iter().find(|arg| arg.name.as_ref().is_some_and(|name| name.text == key)).map(|arg| &arg.value)
@@ -447,7 +450,7 @@ impl<'k> Block<'k> {
         let value = self.elements(value)?.as_type(to.elem)?;
         let all: Vec<&Elements> = ins.iter().collect();
         let sizes = element::joint(&all)?;
-        let says = named(args, "beyond").is_some();
+        let says = named(args, CLAIM).is_some();
         let how = self.updates(args)?;
         let mut old: Vec<Option<Cell>> = Vec::new();
         let mut seen = std::collections::BTreeSet::new();

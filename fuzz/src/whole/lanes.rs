@@ -72,18 +72,18 @@ impl<'k> Block<'k> {
     /// Adds 1 to a flag.
     pub(super) fn signalled(&mut self, flag: &'k Expr) -> Result<Value<'k>> {
         let view = self.view(flag)?;
-        let place = view.spots[0].place;
-        self.update(&view, place, Num::exact(1.0), super::function::Atomic::By(Bin::Add))?;
+        let at = view.spots[0].place;
+        self.update(&view, at, Num::exact(1.0), super::function::Atomic::By(Bin::Add))?;
         Ok(Value::Unit)
     }
 
     /// All earlier blocks have ended: a flag that is not set never will be.
     pub(super) fn awaited(&mut self, flag: &'k Expr, least: &'k Expr) -> Result<Value<'k>> {
         let (view, least) = (self.view(flag)?, self.integer(least)?);
-        if let (Some(place), Store::Global(buffer), false) =
+        if let (Some(at), Store::Global(buffer), false) =
             (view.spots[0].place, &self.stores[view.store], self.supposed)
         {
-            let set = buffer.all[buffer.place(place)].and_then(|num| num.int());
+            let set = buffer.all[buffer.place(at)].and_then(|num| num.int());
             if set.is_none_or(|set| set < least) {
                 return undefined("a wait that never ends");
             }

@@ -7,7 +7,7 @@ use tilewright_codegen::ast::{Arg, Expr, ExprKind, Pattern};
 use tilewright_codegen::thread::Bin;
 
 use super::element::either;
-use super::function::{entries, named};
+use super::function::{CLAIM, entries, named};
 use super::value::{Along, At, Beyond, Cell, Elements, Type, Value, View, digits, place};
 use super::view::both;
 use super::{Block, FALSE_CLAIM, Result, undefined};
@@ -49,7 +49,7 @@ impl<'k> Block<'k> {
         let mut all: Vec<(Vec<Num>, bool, bool)> =
             vec![(Vec::new(), false, false); sizes.iter().product::<i64>() as usize];
         let at = kept(&from, &sizes);
-        let claim = match named(args, "beyond") {
+        let claim = match named(args, CLAIM) {
             Some(claim) => {
                 let claim = self.value(claim)?;
                 let claim = self.elements(&claim)?.as_type(elem)?.cells[0].num;

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use tilewright::prelude::*;
-use tilewright_tests::{leaving, lists, masks, ptx};
+use tilewright_tests::{breaks, lists, masks, ptx};
 
 use super::stream;
 
@@ -78,17 +78,17 @@ fn loops_that_threads_leave() {
     let keys: Vec<i32> = (0..130).map(|n| n * 97 % 3010 - 25).collect();
     let from = DeviceTensor::from_host(&stream, [1000], &sorted).unwrap();
     let given = DeviceTensor::from_host(&stream, [130], &keys).unwrap();
-    let mut place = DeviceTensor::<i32, 1>::poisoned(&stream, [130]).unwrap();
-    leaving::lower_bound().launch(&stream, &from, &given, &mut place).unwrap();
+    let mut index = DeviceTensor::<i32, 1>::poisoned(&stream, [130]).unwrap();
+    breaks::lower_bound().launch(&stream, &from, &given, &mut index).unwrap();
     let expected = keys.iter().map(|key| sorted.partition_point(|x| x < key) as i32);
-    assert_eq!(place.to_host().unwrap(), expected.collect::<Vec<_>>());
+    assert_eq!(index.to_host().unwrap(), expected.collect::<Vec<_>>());
     let x: Vec<f32> = (0..300).map(|n| (n * 37 % 101) as f32 / 40.0 - 2.0).collect();
     let y: Vec<f32> = (0..300).map(|n| (n * 53 % 97) as f32 / 48.0 - 1.0).collect();
     let [x, y] = [x, y].map(|x| DeviceTensor::from_host(&stream, [300], &x).unwrap());
     let mut n = DeviceTensor::<i32, 1>::poisoned(&stream, [300]).unwrap();
     let mut all = DeviceTensor::<i32, 1>::zeros(&stream, [1]).unwrap();
-    leaving::escapes().launch(&stream, &x, &y, &mut n, &mut all).unwrap();
-    // The sum of a block follows the loop that its threads have left one by one.
+    breaks::escapes().launch(&stream, &x, &y, &mut n, &mut all).unwrap();
+    // The sum of a block stands behind the loop that its threads have left one by one.
     assert_eq!(all.to_host().unwrap(), [n.to_host().unwrap().iter().sum::<i32>()]);
 }
 
@@ -101,7 +101,7 @@ fn instructions_of_ptx() {
     let [da, db, dc] = [&a, &b, &c].map(|x| DeviceTensor::from_host(&stream, [300], x).unwrap());
     let [mut parity, mut swapped, mut dot] =
         [(); 3].map(|()| DeviceTensor::<u32, 1>::poisoned(&stream, [300]).unwrap());
-    // SAFETY: there is nothing to ensure.
+    // SAFETY: every call is safe.
     unsafe { ptx::bitwise().launch(&stream, &da, &db, &dc, &mut parity, &mut swapped, &mut dot) }.unwrap();
     let (parity, swapped, dot) =
         (parity.to_host().unwrap(), swapped.to_host().unwrap(), dot.to_host().unwrap());

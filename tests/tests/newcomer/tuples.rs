@@ -80,10 +80,10 @@ fn spiral(angle: f32, x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
 fn functions_of_several_results_take_tiles() {
     let (n, angle) = (300, 0.3f64);
     let x = drawn(n, 3);
-    let turn = |(x, y): (f64, f64)| (angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y);
+    let rotate = |(x, y): (f64, f64)| (angle.cos() * x - angle.sin() * y, angle.sin() * x + angle.cos() * y);
     let one = |x: &f32| {
-        let once = turn((f64::from(*x), f64::from(*x) + 1.0));
-        once.0 + turn(once).1
+        let once = rotate((f64::from(*x), f64::from(*x) + 1.0));
+        once.0 + rotate(once).1
     };
     let wanted: Vec<f64> = x.iter().map(one).collect();
     let args = [Arg::number(angle as f32), Arg::tensor(&x, [n]), Arg::output::<f32>([n])];

@@ -1,7 +1,7 @@
 //! Kernels with data-dependent integers, compiled by NVRTC: every variant compiles without spills.
 
 use tilewright_tests::{
-    arithmetic, between, contended, functions, integers, lanes, leaving, lists, masks, pairs, places, ptx,
+    arithmetic, between, breaks, contended, functions, integers, lanes, lists, masks, pairs, places, ptx,
     types, views,
 };
 
@@ -21,7 +21,7 @@ fn kernels_with_integers_compile() {
         .chain(pairs::all())
         .chain(lists::all())
         .chain(masks::all())
-        .chain(leaving::all())
+        .chain(breaks::all())
         .chain(ptx::all())
         .chain([
             ("fast_functions", functions::fast_functions().def().clone()),

@@ -103,8 +103,8 @@ fn false_claims_are_faults() {
     let defs = [of_sums().def().clone(), of_folds().def().clone(), of_scans().def().clone()];
     for def in defs {
         let text = fault(&def, &args(10));
-        let said = "out-of-bounds elements are 0.0, and the one at (10) is -10.0";
-        assert!(text.contains(said), "{text}");
+        let part = "out-of-bounds elements are 0.0, and the one at (10) is -10.0";
+        assert!(text.contains(part), "{text}");
         holds(&def, &args(64));
     }
     let text = fault(of_minima().def(), &args(10));

@@ -3,6 +3,7 @@
 
 mod ahead;
 mod alternatives;
+mod breaks;
 mod choreography;
 mod claims;
 mod clusters;
@@ -16,7 +17,6 @@ mod gallery;
 mod integers;
 mod lanes;
 mod language;
-mod leaving;
 mod lists;
 mod masks;
 mod memory;

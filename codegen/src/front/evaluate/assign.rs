@@ -136,17 +136,17 @@ impl Evaluator {
             )
         };
         let ast::ExprKind::Name(name) = &target.kind else { return Some((from, from_span)) };
-        let place =
-            self.place_of(name).filter(|place| *place >= self.fixed && is_number(&self.scope[*place].1));
-        let Some(place) = place.filter(|_| is_number(&from)) else { return Some((from, from_span)) };
+        let index =
+            self.place_of(name).filter(|index| *index >= self.fixed && is_number(&self.scope[*index].1));
+        let Some(index) = index.filter(|_| is_number(&from)) else { return Some((from, from_span)) };
         let value = match op {
             Some(op) => {
-                let old = self.scope[place].1.clone();
+                let old = self.scope[index].1.clone();
                 self.binary(op, old, from, span, [target.span, from_span])
             }
             None => from,
         };
-        self.scope[place].1 = self.within(value, span);
+        self.scope[index].1 = self.within(value, span);
         None
     }
 

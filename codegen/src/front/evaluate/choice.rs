@@ -17,22 +17,22 @@ impl Evaluator {
         other: &ast::Expr,
         span: Span,
     ) -> Value {
-        let found = match self.unsettled(condition) {
+        let decided = match self.unsettled(condition) {
             flag if self.is_flag(&flag) => self.read(flag, condition.span),
             Value::View(view) if self.builder.elem(&view) == Elem::Bool && !self.in_closure => {
                 let number = Scalar::new(Expr::In(0), Elem::Bool);
                 Value::Elements(Box::new(Elements { ins: vec![view], number }))
             }
-            found => found,
+            decided => decided,
         };
-        match found {
+        match decided {
             Value::Bool(true) => self.unsettled(then),
             Value::Bool(false) => self.unsettled(other),
             Value::Poison => Value::Poison,
             Value::Test(test) => self.choice_of(integer::as_number(&test), then, other, span),
             Value::Number(test) => self.choice_of(test, then, other, span),
             Value::Elements(test) if !self.in_closure => self.choice_of_tiles(*test, then, other, span),
-            found => self.complain(condition.span, advice::condition(&found, self.elem_of(&found))),
+            decided => self.complain(condition.span, advice::condition(&decided, self.elem_of(&decided))),
         }
     }
 

@@ -6,6 +6,7 @@ use super::args::Args;
 use super::elements::views;
 use super::value::{Closure, Value};
 use super::{Evaluator, advice};
+use crate::source::ast::Span;
 use crate::source::problem::{Problem, count};
 use crate::thread::Bin;
 use crate::tile::view::View;
@@ -13,6 +14,14 @@ use crate::tile::{self, Across};
 use crate::values::elem::Elem;
 use crate::values::number::Number;
 use crate::values::typing::Scalar;
+
+/// The argument that says what out-of-bounds elements are.
+const CLAIM: &str = "beyond";
+
+/// Where a call says what they are.
+fn claimed_at(args: &Args) -> Span {
+    named(args, CLAIM).map_or(args.call, |(_, span)| span)
+}
 
 /// The operation of a reduction of this name, none for a closure; and the threads that it spans.
 pub(super) fn parts(name: &str) -> Option<(Option<Bin>, Across)> {
@@ -138,8 +147,7 @@ impl Evaluator {
         self.builder.fill(&to, tile::Expr::lit(with.identity(elem).unwrap_or(Number::Int(0))))?;
         match self.builder.reduce_beyond(from, &to, with, across, beyond) {
             Err(problem) if beyond.is_some() && problem.arg.is_none() => {
-                let at = named(args, "beyond").map_or(args.call, |(_, span)| span);
-                Ok(self.complain(at, problem))
+                Ok(self.complain(claimed_at(args), problem))
             }
             done => done.map(|()| Value::View(to)),
         }
@@ -148,7 +156,7 @@ impl Evaluator {
     /// The contents of out-of-bounds elements, a number for each of `count` tensors, where a call gives them. `None`
     /// where an error has been reported.
     pub(super) fn beyond(&mut self, args: &Args, count: usize) -> Option<Option<Vec<Number>>> {
-        let Some((given, span)) = named(args, "beyond") else { return Some(None) };
+        let Some((given, span)) = named(args, CLAIM) else { return Some(None) };
         match numbers(given).filter(|given| given.len() == count) {
             Some(given) => Some(Some(given)),
             None => {
@@ -195,8 +203,7 @@ impl Evaluator {
         let Some(beyond) = self.beyond(args, from.len()) else { return Ok(Value::Poison) };
         match self.builder.fold_beyond((&from, &to), with, nothing, across, beyond.as_deref()) {
             Err(problem) if beyond.is_some() && problem.arg.is_none() => {
-                let at = named(args, "beyond").map_or(args.call, |(_, span)| span);
-                return Ok(self.complain(at, problem));
+                return Ok(self.complain(claimed_at(args), problem));
             }
             done => done?,
         }

@@ -21,14 +21,14 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
             _ => {}
         });
     }
-    let follows = |at: &Affine| {
+    let later = |at: &Affine| {
         at.any(&|coord| matches!(coord, Coord::Loaded { number, .. } if tickets.contains(number)))
     };
     let mut found = Vec::new();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
             let Op::AwaitFlag { flag, least } = &stmt.op else { return };
-            if flag.base.iter().any(follows) || follows(least) {
+            if flag.base.iter().any(later) || later(least) {
                 return;
             }
             let message = format!("`{}` may be raised by a block that has not begun: blocks begin in any order, as there is room for them", flag.name);

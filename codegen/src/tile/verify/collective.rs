@@ -64,7 +64,7 @@ fn together(program: &Program, body: &[Stmt], apart: Option<Apart>) -> Result<()
                 "write it outside of the {where_to}, or let `block.x`, sizes and loop variables decide"
             );
             if matches!(apart, Apart::Loop) {
-                help += ", or an element that all threads have, such as that of sum(x)";
+                help += ", or an element that all threads have, such as the result of sum(x)";
             }
             if what == WHOLE {
                 help += "; what some threads do is done on their parts: parallelize(tile, layout!((32, 8)), thread.x)";

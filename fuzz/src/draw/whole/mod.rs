@@ -37,7 +37,7 @@ struct Known {
     name: String,
     elem: Elem,
     shape: Vec<i64>,
-    place: Place,
+    space: Place,
     /// Extents of its tensor, of a tile that is the block's own along every mode.
     own: Option<Vec<Extent>>,
     /// Does its name belong to a view of an argument, whose elements have coordinates?
@@ -315,7 +315,7 @@ impl Whole {
 
     /// A tile of an argument, whose elements have coordinates.
     fn global(&self, name: String, elem: Elem, shape: Vec<i64>) -> Known {
-        Known { name, elem, shape, place: Place::Global, own: None, placed: true }
+        Known { name, elem, shape, space: Place::Global, own: None, placed: true }
     }
 
     /// Extents of a tensor with tiles of this shape, and the coordinates of the block's. Whether no other block has them.
@@ -362,7 +362,7 @@ impl Whole {
 
     /// Stores a tile.
     fn output(&mut self) {
-        let Some(from) = self.pick(|known| known.place != Place::Global) else {
+        let Some(from) = self.pick(|known| known.space != Place::Global) else {
             let from = self.pool[0].clone();
             return self.store(&from);
         };
@@ -424,7 +424,7 @@ impl Whole {
     /// Makes a tile in registers known.
     fn made(&mut self, value: Expr, elem: Elem, shape: Vec<i64>) -> Known {
         let name = self.scene.bind("v", value);
-        let known = Known { name, elem, shape, place: Place::Registers, own: None, placed: false };
+        let known = Known { name, elem, shape, space: Place::Registers, own: None, placed: false };
         self.pool.push(known.clone());
         known
     }

@@ -69,7 +69,7 @@ impl Whole {
     fn slot(&mut self, elem: tilewright_codegen::Elem, shape: &[i64]) -> Known {
         let made = typed("shared", elem, vec![list_of(shape)]);
         let name = self.scene.bind("sh", made);
-        Known { name, elem, shape: shape.to_vec(), place: Place::Shared, own: None, placed: false }
+        Known { name, elem, shape: shape.to_vec(), space: Place::Shared, own: None, placed: false }
     }
 
     /// An argument, each of whose lines of tiles belongs to one block.

@@ -57,7 +57,7 @@ impl Whole {
         else {
             return;
         };
-        let shared = self.pick(|known| known.place == Place::Shared);
+        let shared = self.pick(|known| known.space == Place::Shared);
         let (table, elem, rank) = match shared {
             Some(shared) if self.scene.random.chance(70) => (shared.name, shared.elem, shared.shape.len()),
             _ => {
@@ -150,7 +150,7 @@ impl Whole {
                     name: to.clone(),
                     elem: Elem::I32,
                     shape,
-                    place: Place::Shared,
+                    space: Place::Shared,
                     own: None,
                     placed: false,
                 });

@@ -181,7 +181,7 @@ impl Whole {
         let at = self.somewhere();
         let name = self.scene.bind("e", index(name(&tensor), vec![at]));
         let shape = vec![1];
-        self.pool.push(Known { name, elem, shape, place: Place::Global, own: None, placed: false });
+        self.pool.push(Known { name, elem, shape, space: Place::Global, own: None, placed: false });
     }
 
     /// Statements about the launch.

@@ -150,7 +150,7 @@ impl Whole {
 
     /// `v += x;` and its like.
     pub(super) fn changed(&mut self) {
-        let Some(to) = self.pick(|known| known.place != Place::Global) else { return self.operators() };
+        let Some(to) = self.pick(|known| known.space != Place::Global) else { return self.operators() };
         let value = self.value_for(&to);
         let op = self.scene.random.pick(&[None, Some(Binary::Add), Some(Binary::Sub), Some(Binary::Add)]);
         self.scene.push(assign(name(&to.name), op, value));
@@ -314,7 +314,7 @@ impl Whole {
 
     /// A tile in shared memory, to another view of itself.
     fn moved_within(&mut self) {
-        let whole = |known: &Known| known.place == Place::Shared && known.name.starts_with("sh");
+        let whole = |known: &Known| known.space == Place::Shared && known.name.starts_with("sh");
         let Some(of) = self.pick(whole) else { return self.through_shared() };
         let value = self.moved(&of);
         match self.scene.random.below(3) {
@@ -352,7 +352,7 @@ impl Whole {
             _ => self.copy(&from.name, &to),
         }
         let shape = from.shape.clone();
-        self.pool.push(Known { name: to, elem, shape, place: Place::Shared, own: None, placed: false });
+        self.pool.push(Known { name: to, elem, shape, space: Place::Shared, own: None, placed: false });
     }
 
     /// Tiles without operands.

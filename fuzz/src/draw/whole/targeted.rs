@@ -78,7 +78,7 @@ impl Whole {
             1 => {
                 let to = self.scene.bind("sh", typed("shared", elem, vec![list_of(&row.shape)]));
                 self.copy(&row.name, &to);
-                Known { name: to, place: Place::Shared, own: None, placed: false, ..row }
+                Known { name: to, space: Place::Shared, own: None, placed: false, ..row }
             }
             _ => self.in_registers(&row),
         }

@@ -68,7 +68,7 @@ impl Whole {
             }
         }
         for _ in 0..self.scene.random.within(1, 2) {
-            if let Some(from) = self.pick(|known| known.place != Place::Global) {
+            if let Some(from) = self.pick(|known| known.space != Place::Global) {
                 self.kept(&from);
             }
         }
@@ -87,7 +87,7 @@ impl Whole {
             let to = self.scene.bind("sh", shared);
             self.copy(&of.name, &to);
             let known = Known { name: to, elem, own: None, placed: false, ..of.clone() };
-            self.pool.push(Known { place: Place::Shared, ..known });
+            self.pool.push(Known { space: Place::Shared, ..known });
         } else {
             let value = if elem == Elem::Bool { truth(false) } else { literal(0.0, elem) };
             let made = typed("full", elem, vec![list_of(&of.shape), value]);

@@ -154,7 +154,7 @@ pub(super) const FAULTS: &[Fault] = &[
     ),
     fault(
         CALLS,
-        "the greater of two elements of 64 bits is that of two integers",
+        "the greater of two elements of 64 bits is computed as of two integers",
         "find_map(|(value, _)| self.wide(value))?;",
         "find_map(|(value, _)| self.wide(value)).filter(|_| false)?;",
     )

@@ -13,7 +13,7 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
     ]
 }
 
-/// How often z ↦ z² + c stays within the circle of radius 2, and the sum of a block.
+/// How often z ↦ z² + c is within the circle of radius 2, and the sum of a block.
 #[kernel]
 pub fn escapes(x: &Tensor<f32, N>, y: &Tensor<f32, N>, n: &mut Tensor<i32, N>, all: &mut Tensor<i32, _1>) {
     let t = layout!(128);
@@ -37,7 +37,7 @@ pub fn escapes(x: &Tensor<f32, N>, y: &Tensor<f32, N>, n: &mut Tensor<i32, N>, a
 
 /// The position of the first element that is not below a key, by bisection.
 #[kernel]
-pub fn lower_bound(sorted: &Tensor<i32, M>, keys: &Tensor<i32, N>, place: &mut Tensor<i32, N>) {
+pub fn lower_bound(sorted: &Tensor<i32, M>, keys: &Tensor<i32, N>, index: &mut Tensor<i32, N>) {
     let t = layout!(64);
     let key = map(parallelize(tile(keys, 64, block.x), t, thread.x), |key| key);
     let (mut low, mut high) = (registers::<i32>(1, 0), registers::<i32>(1, M as i32));
@@ -49,31 +49,31 @@ pub fn lower_bound(sorted: &Tensor<i32, M>, keys: &Tensor<i32, N>, place: &mut T
             high = middle;
         }
     }
-    copy(low, parallelize(tile(place, 64, block.x), t, thread.x));
+    copy(low, parallelize(tile(index, 64, block.x), t, thread.x));
 }
 
-/// Linear probing: a key that is found has its slot, another one minus the number of slots that were tried.
+/// Linear probing: a key of the table has its slot, another one minus the number of slots that were tried.
 #[kernel]
 pub fn probed(table: &Tensor<i32, V>, keys: &Tensor<i32, N>, slot: &mut Tensor<i32, N>) {
     let t = layout!(64);
     let key = map(parallelize(tile(keys, 64, block.x), t, thread.x), |key| key);
-    let mut found = registers::<i32>(1, 0);
+    let mut probed = registers::<i32>(1, 0);
     let mut tried = registers::<i32>(1, 0);
     for k in 0..V {
         let at = (max(key, 0) * 7 + k) % V;
         tried += 1;
         if table[(at)] == key {
-            found = at;
+            probed = at;
             break;
         } else {
             if table[(at)] == 0 {
-                found = 0 - tried;
+                probed = 0 - tried;
                 break;
             }
         }
-        found = 0 - tried;
+        probed = 0 - tried;
     }
-    copy(found, parallelize(tile(slot, 64, block.x), t, thread.x));
+    copy(probed, parallelize(tile(slot, 64, block.x), t, thread.x));
 }
 
 /// Loops in loops, left under conditions of threads and of blocks.

@@ -1,7 +1,7 @@
 //! Loops that each thread leaves by itself, against plain Rust.
 
 use tilewright_sim::Arg;
-use tilewright_tests::leaving::*;
+use tilewright_tests::breaks::*;
 
 use crate::run;
 
@@ -43,7 +43,7 @@ fn threads_bisect() {
             Arg::output::<i32>([n as usize]),
         ];
         for done in run(lower_bound().def(), &args) {
-            assert_eq!(done.get::<i32>("place").unwrap(), expected);
+            assert_eq!(done.get::<i32>("index").unwrap(), expected);
         }
     }
 }
@@ -66,7 +66,7 @@ fn threads_probe_a_table() {
                 let at = (key * 7 + k) % v as i32;
                 tried += 1;
                 match table[at as usize] {
-                    found if found == key => return at,
+                    present if present == key => return at,
                     0 => return -tried,
                     _ => {}
                 }
