@@ -80,13 +80,14 @@ fn kernels_of_exchanges_have_all_constructs() {
 /// filled; conditions that are known while compiling; casts of elements with a point; roles whose arrays may be kept in memory; and
 /// elements that all threads have, in a statement of one thread; coordinates of rows that go through shared memory; remainders of
 /// negative numbers in bounds of loops that a size of 0 may empty; numbers that are not exact and stay what they were where 0 is added;
-/// registers of roles without products. And those to which the reference gave no meaning: integers of the kernel as `u32`,
-/// the least of two literals, numbers of 8 bits beside one element.
+/// registers of roles without products; elements before a tile that threads do not divide; false claims of
+/// launches without blocks. And those to which the reference gave no meaning: integers of the kernel as `u32`, the least of two
+/// literals, numbers of 8 bits beside one element.
 #[test]
 fn kernels_that_were_wrong_are_right() {
     let parts = [
         963_819, 70_607, 100_170, 101_283, 102_759, 301_654, 305_700, 307_494, 308_083, 401_611, 401_622,
-        500_589,
+        500_589, 1_000_990,
     ]
     .map(|seed| (seed, Kind::Parts));
     let whole = [
@@ -96,7 +97,7 @@ fn kernels_that_were_wrong_are_right() {
     ]
     .map(|seed| (seed, Kind::Whole));
     // Those that find planted faults, and what a shared row, sums of several threads and tiles of two loops stand for.
-    let targeted = [5, 7, 11, 19, 47, 60, 83, 881].map(|seed| (seed, Kind::Targeted));
+    let targeted = [5, 7, 11, 19, 47, 60, 83, 881, 1_020_891].map(|seed| (seed, Kind::Targeted));
     for (first, kind) in parts.into_iter().chain(whole).chain(targeted) {
         let tally = run(&Batch { first, kind, count: 1, ..Batch::default() });
         // Limits on the shares of refused kernels and unknown elements need many kernels.

@@ -61,10 +61,10 @@ impl Context<'_> {
         Context::side_by_side(self.kernel, self.code, self.grid)
     }
 
-    /// See [`Context::blocks`].
+    /// See [`Context::blocks`]; at least 1, also of an empty grid.
     pub(crate) fn side_by_side(kernel: &Kernel, code: &Code, grid: [u32; 3]) -> u32 {
         match code.uses.together {
-            true => grid.iter().product(),
+            true => grid.iter().product::<u32>().max(1),
             false => kernel.launch.cluster.iter().map(|&n| n.max(1)).product(),
         }
     }

@@ -32,6 +32,48 @@ fn a_vector_stays_inside_its_tile() {
     }
 }
 
+/// A slice of a thread's part may begin before the tile: its elements are those of the tile before, for copies and for reductions.
+#[test]
+fn elements_before_a_tile_are_copied_and_reduced() {
+    #[kernel(allow(uncoalesced))]
+    fn four_before(x: &Tensor<i32, N>, y: &mut Tensor<i32, N>, most: &mut Tensor<i32, N>) {
+        let t = layout!(4);
+        let from = parallelize(tile(x, 10, block.x), t, thread.x, ragged = true);
+        let to = parallelize(tile(y, 10, block.x), t, thread.x, ragged = true);
+        let reduced = parallelize(tile(most, 10, block.x), t, thread.x, ragged = true);
+        for k in 0..4 {
+            let own = registers::<i32>(1, 0);
+            copy(from[(k - 1)], own);
+            copy(own, to[(k)]);
+            copy(maximum(own), reduced[(k)]);
+        }
+    }
+    let n = 27;
+    let x: Vec<i32> = (0..n).map(|at| 100 + at as i32).collect();
+    let args = [Arg::tensor(&x, [n]), Arg::output::<i32>([n]), Arg::output::<i32>([n])];
+    let before =
+        |outside: i32| -> Vec<i32> { (0..n).map(|at| if at < 4 { outside } else { x[at - 4] }).collect() };
+    for outcome in every_variant(four_before().def(), &args) {
+        assert_eq!(outcome.get::<i32>("y").unwrap(), before(0));
+        assert_eq!(outcome.get::<i32>("most").unwrap(), before(i32::MIN));
+    }
+}
+
+/// Blocks that run together, as old values of atomic updates need it, and there are none.
+#[test]
+fn no_blocks_run_together() {
+    #[kernel]
+    fn exchanged(y: &mut Tensor<i64, N>, old: &mut Tensor<i64, N>) {
+        let before = copy(iota(64, 0), tile(y, 64, block.x), how = "atomic_exchange");
+        copy(before, tile(old, 64, block.x));
+    }
+    let none: [i64; 0] = [];
+    let args = [Arg::in_out(&none, [0]), Arg::output::<i64>([0])];
+    for outcome in every_variant(exchanged().def(), &args) {
+        assert_eq!(outcome.get::<i64>("old").unwrap(), none);
+    }
+}
+
 /// Vectors that begin before their row: as wide as what the row is moved by is known to align them, single elements where it is
 /// not, and nothing outside of rows is read or written.
 #[test]

@@ -200,15 +200,19 @@ impl Lower<'_> {
     /// The same of all from `first` to `last`.
     fn and_between(&mut self, condition: Ix, (first, last): (Ix, Ix), end: Ix) -> Ix {
         if self.kernel.exprs.get(first).lo >= 0 {
-            let below = self.is_below(last, end);
-            return self.exprs().all(condition, below);
+            return self.and_below(condition, last, end);
         }
         let inside = self.exprs().within(first, end);
         let condition = self.exprs().all(condition, inside);
         if first == last {
             return condition;
         }
-        let below = self.is_below(last, end);
+        self.and_below(condition, last, end)
+    }
+
+    /// Conjoins a condition with `at < end`.
+    pub(super) fn and_below(&mut self, condition: Ix, at: Ix, end: Ix) -> Ix {
+        let below = self.is_below(at, end);
         self.exprs().all(condition, below)
     }
 

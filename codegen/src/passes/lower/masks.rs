@@ -26,7 +26,10 @@ impl Lower<'_> {
             let at = self.coordinate_at(edge, coordinates);
             let end = self.value(edge.end);
             let at = self.start_of_vector(at, end);
-            guard = self.and_within(guard, at, end);
+            guard = match edge.only_above {
+                true => self.and_below(guard, at, end),
+                false => self.and_within(guard, at, end),
+            };
         }
         (self.kernel.exprs.constant(guard) != Some(1)).then_some(guard)
     }

@@ -20,12 +20,16 @@ pub(crate) struct Edge {
     /// For each mode of the fragment its digits, leftmost first: extent and stride.
     pub(crate) modes: Vec<Vec<(i64, i64)>>,
     pub(crate) end: Value,
+    /// Are negative coordinates in bounds? Elements before a tile that threads do not divide are accessed, as a slice may
+    /// name them.
+    pub(crate) only_above: bool,
 }
 
 impl PartialEq for Edge {
     /// Names are ignored: two tensors may share a coordinate.
     fn eq(&self, other: &Edge) -> bool {
-        (&self.base, &self.modes, &self.end) == (&other.base, &other.modes, &other.end)
+        (&self.base, &self.modes, &self.end, self.only_above)
+            == (&other.base, &other.modes, &other.end, other.only_above)
     }
 }
 
@@ -147,7 +151,8 @@ impl Edge {
             };
             modes.iter().map(run).collect()
         };
-        (&self.base, &self.end) == (&other.base, &other.end) && run(&self.modes) == run(&other.modes)
+        let bounds = |of: &Edge| (of.base.clone(), of.end, of.only_above);
+        bounds(self) == bounds(other) && run(&self.modes) == run(&other.modes)
     }
 
     /// Is it the same coordinate at another offset, like a tile's and the shifted tile's?
@@ -164,7 +169,7 @@ impl Edge {
 
     /// A coordinate with its bound.
     pub(super) fn new(name: String, base: Affine, modes: Vec<Vec<(i64, i64)>>, end: Value) -> Edge {
-        Edge { name, base, modes, end }
+        Edge { name, base, modes, end, only_above: false }
     }
 }
 

@@ -180,13 +180,21 @@ impl Origins<'_> {
     pub(super) fn limits_of(&mut self, view: &View) -> Vec<Edge> {
         let mut all = Vec::new();
         for mode in 0..view.base.len() {
-            if let Some((origin, extent)) = self.assumed.bounds(&[]).limited(view, mode)
-                && let Some(base) = view.base[mode].plus(&origin, -1)
-            {
-                all.push(Edge::new(view.name.clone(), base, along(view, mode), Value::Int(extent)));
+            if let Some((origin, extent)) = self.assumed.bounds(&[]).limited(view, mode) {
+                all.extend(self.limit(view, mode, (origin, extent), view.name.clone()));
             }
         }
         all
+    }
+
+    /// One of them: the tile begins at `origin`.
+    fn limit(&self, view: &View, mode: usize, (origin, extent): (Affine, i64), name: String) -> Option<Edge> {
+        let base = view.base[mode].plus(&origin, -1)?;
+        let modes = along(view, mode);
+        let digits = modes.iter().flatten();
+        let back: i64 = digits.map(|(extent, step)| (extent - 1).saturating_mul((*step).min(0))).sum();
+        let only_above = self.program.range(&base).lo.saturating_add(back.into()) < 0;
+        Some(Edge { only_above, ..Edge::new(name, base, modes, Value::Int(extent)) })
     }
 
     /// Does a view show every element of its tensor once?
@@ -232,11 +240,10 @@ impl Origins<'_> {
             let name = format!("{}_{mode}", view.name);
             // Elements that are clamped to the nearest one in bounds have no edge.
             if self.outside(&view, mode) && !view.nearest.contains(&mode) {
-                all.push(Edge { name: name.clone(), base: view.base[mode].clone(), modes: along(mode), end });
+                all.push(Edge::new(name.clone(), view.base[mode].clone(), along(mode), end));
             }
             if let Some((origin, extent)) = self.assumed.bounds(&[]).limited(&view, mode) {
-                let base = view.base[mode].plus(&origin, -1)?;
-                all.push(Edge { name, base, modes: along(mode), end: Value::Int(extent) });
+                all.push(self.limit(&view, mode, (origin, extent), name)?);
             }
         }
         Some(all)
