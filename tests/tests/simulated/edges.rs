@@ -32,7 +32,7 @@ fn a_vector_stays_inside_its_tile() {
     }
 }
 
-/// A slice of a thread's part may begin before the tile: its elements are those of the tile before, for copies and for reductions.
+/// A slice of a thread's part may begin before the tile: copies and reductions take elements of the previous tile.
 #[test]
 fn elements_before_a_tile_are_copied_and_reduced() {
     #[kernel(allow(uncoalesced))]
