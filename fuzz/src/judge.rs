@@ -282,7 +282,7 @@ impl Right {
             let why = match run_variant(&self.kernel, variant, &args, &options) {
                 Err(Error::Fault(fault)) if fault.kind() == FaultKind::FalseClaim => continue,
                 Err(Error::Refused(_)) => continue,
-                // Where no tensor that it writes has elements, nothing is launched.
+                // There is no launch where no tensor that it writes has elements.
                 Ok(outcome) if outcome.grid().contains(&0) => continue,
                 Err(other) => other.to_string(),
                 Ok(_) => "a claim is believed that is false".into(),
