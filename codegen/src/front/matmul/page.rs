@@ -5,7 +5,7 @@ use super::config::{Residual, When};
 use super::hopper::Sizes;
 use crate::build::tiled::Terms;
 use crate::front::evaluate;
-use crate::source::ast::make::{bind, call, choice, closure, named, repeat, two};
+use crate::source::ast::make::{bind, call, closure, named, repeat, two};
 use crate::source::ast::{
     Arg, Binary, Choice, ConstParam, Expr, ExprKind, Kernel, Level, Param, ParamKind, Pattern, Stmt,
 };
@@ -14,10 +14,10 @@ use crate::tile::Program;
 use crate::tile::definition::Settings;
 use crate::values::elem::Elem;
 
-/// Does the page say what these keys ask for? Others are programs of the builder.
+/// Does the page say what these keys ask for? Others are programs of the builder: with alpha and beta some tiles of the page spill.
 pub(super) fn says(c: &Config, sizes: &[Sizes]) -> bool {
     let plain = c.precision.terms() == Terms::One && !c.mixed() && !c.promotes();
-    plain && c.aux.is_none() && c.out.bytes() > 1 && !sizes.iter().any(|one| one.ping_pong)
+    plain && !c.alpha_beta && c.aux.is_none() && c.out.bytes() > 1 && !sizes.iter().any(|one| one.ping_pong)
 }
 
 /// The constants of the page that differ from one of the sizes to another, or all of them.
@@ -102,13 +102,6 @@ fn params(c: &Config) -> Vec<Param> {
         matrix(c, "b", c.b_dtype, ["N", "K"], (c.b_rows, false)),
         matrix(c, "c", c.out, ["M", "N"], (c.c_rows, true)),
     ];
-    let scalar = |name: &str| Param {
-        name: named(name),
-        elem: named(c.scaled().name()),
-        kind: ParamKind::Scalar,
-        list: None,
-    };
-    all.extend(["alpha", "beta"].into_iter().filter(|_| c.alpha_beta).map(scalar));
     let scales = (0..2).filter(|along| c.scales[*along]);
     all.extend(scales.map(|along| vector(SCALES[along], c.scaled(), along)));
     all.extend(c.bias.map(|along| vector("bias", c.out, along)));
@@ -190,9 +183,6 @@ fn epilogue(c: &Config) -> (Vec<Stmt>, Expr) {
     if scaled != c.acc.name() {
         sum = sum.cast(scaled);
     }
-    if c.alpha_beta {
-        sum = two(Binary::Mul, "alpha".into(), sum);
-    }
     // A vector lies along the accumulators' rows or columns.
     let [row, column] = blocks(c);
     let vector = |name: &str, along: usize| {
@@ -219,22 +209,12 @@ fn epilogue(c: &Config) -> (Vec<Stmt>, Expr) {
         Some((value, When::After)) => (None, Some(value)),
         None => (None, None),
     };
-    let finish = |sum: Expr| {
-        let sum = bias.iter().chain(&before).fold(sum, |sum, more| two(Binary::Add, sum, more.clone()));
-        let value = match c.function.as_ref().map(|function| &function.kind) {
-            Some(ExprKind::Closure { params, body }) => applied(params, body, sum),
-            _ => sum,
-        };
-        after.iter().fold(value, |value, more| two(Binary::Add, value, more.clone()))
+    let sum = bias.into_iter().chain(before).fold(sum, |sum, more| two(Binary::Add, sum, more));
+    let value = match c.function.as_ref().map(|function| &function.kind) {
+        Some(ExprKind::Closure { params, body }) => applied(params, body, sum),
+        _ => sum,
     };
-    let mut value = finish(sum.clone());
-    if c.alpha_beta {
-        let old = if c.out == c.scaled() { Expr::from("old") } else { Expr::from("old").cast(scaled) };
-        tiles.push("gc".into());
-        names.push("old");
-        let more = finish(call("fma", &[], ["beta".into(), old, sum]));
-        value = choice(two(Binary::Ne, "beta".into(), zero(c.scaled())), more, value);
-    }
+    let value = after.into_iter().fold(value, |value, more| two(Binary::Add, value, more));
     if matches!(&value.kind, ExprKind::Name(_)) {
         return (stmts, "acc".into());
     }
