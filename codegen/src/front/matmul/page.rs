@@ -14,10 +14,11 @@ use crate::tile::Program;
 use crate::tile::definition::Settings;
 use crate::values::elem::Elem;
 
-/// Does the page say what these keys ask for? Others are programs of the builder: with alpha and beta some tiles of the page spill.
+/// Does the page say what these keys ask for? Others are programs of the builder: with alpha and beta, and of results of 32 bits, some
+/// tiles of the page spill.
 pub(super) fn says(c: &Config, sizes: &[Sizes]) -> bool {
     let plain = c.precision.terms() == Terms::One && !c.mixed() && !c.promotes();
-    plain && !c.alpha_beta && c.aux.is_none() && c.out.bytes() > 1 && !sizes.iter().any(|one| one.ping_pong)
+    plain && !c.alpha_beta && c.aux.is_none() && c.out.bytes() == 2 && !sizes.iter().any(|one| one.ping_pong)
 }
 
 /// The constants of the page that differ from one of the sizes to another, or all of them.
