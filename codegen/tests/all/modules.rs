@@ -1,14 +1,14 @@
-//! The rooms of the crate, which are the folders of its sources, depend on one another in one direction, in the order that
-//! ARCHITECTURE.md prints; the modules of a room have no circles.
+//! The layers of the crate, which are the folders of its sources, depend on one another in one direction, in the order that
+//! ARCHITECTURE.md prints; the modules of a layer have no circles.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A room, and a module of it; none for what the room's own `mod.rs` has.
+/// A layer, and a module of it; none for what the layer's own `mod.rs` has.
 type Place = (String, Option<String>);
 
-/// Paths that a source names behind `crate::`, apart from its comments and unit tests: `room::module`, as far as it goes.
+/// Paths that a source names behind `crate::`, apart from its comments and unit tests: `layer::module`, as far as it goes.
 fn named(source: &str) -> Vec<Vec<String>> {
     let code = source.split("#[cfg(test)]").next().unwrap_or_default();
     let code: String = code.lines().filter_map(|line| line.split("//").next()).collect::<Vec<_>>().join("\n");
@@ -20,7 +20,7 @@ fn named(source: &str) -> Vec<Vec<String>> {
     paths
 }
 
-/// `room::{one, two::{…}}`, with lists expanded.
+/// `layer::{one, two::{…}}`, with lists expanded.
 fn expand(path: &str, before: &[String], to: &mut Vec<Vec<String>>) {
     let path = path.trim_start();
     if let Some(list) = path.strip_prefix('{') {
@@ -91,7 +91,7 @@ fn graph() -> BTreeMap<Place, BTreeSet<Place>> {
             let of = if known.contains(&of) { of } else { (path[0].clone(), None) };
             assert!(
                 known.contains(&of),
-                "{} names `crate::{}`: name its room",
+                "{} names `crate::{}`: name its layer",
                 file.display(),
                 path.join("::")
             );
@@ -104,30 +104,30 @@ fn graph() -> BTreeMap<Place, BTreeSet<Place>> {
     graph
 }
 
-/// The rooms in the order in which ARCHITECTURE.md prints them, the uppermost first.
+/// The layers in the order in which ARCHITECTURE.md prints them, the uppermost first.
 fn printed() -> Vec<String> {
     let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../ARCHITECTURE.md")).unwrap();
-    let rows = text.lines().skip_while(|line| !line.starts_with("| room |")).skip(2);
+    let rows = text.lines().skip_while(|line| !line.starts_with("| layer |")).skip(2);
     let name = |line: &str| line.strip_prefix("| `")?.split_once('`').map(|(name, _)| name.to_owned());
     rows.map_while(name).collect()
 }
 
 #[test]
-fn rooms_import_downward() {
+fn layers_import_downward() {
     let printed = printed();
-    let rooms: BTreeSet<String> = graph().into_keys().map(|(room, _)| room).collect();
-    assert_eq!(rooms, printed.iter().cloned().collect(), "the table of ARCHITECTURE.md has other rooms");
-    let height = |room: &String| printed.iter().position(|of| of == room).unwrap();
-    for ((room, module), names) in graph() {
+    let layers: BTreeSet<String> = graph().into_keys().map(|(layer, _)| layer).collect();
+    assert_eq!(layers, printed.iter().cloned().collect(), "the table of ARCHITECTURE.md has other layers");
+    let height = |layer: &String| printed.iter().position(|of| of == layer).unwrap();
+    for ((layer, module), names) in graph() {
         for (of, what) in names {
-            let upward = height(&of) < height(&room);
-            assert!(!upward, "`{room}::{module:?}` uses `{of}::{what:?}` of a room above it");
+            let upward = height(&of) < height(&layer);
+            assert!(!upward, "`{layer}::{module:?}` uses `{of}::{what:?}` of a layer above it");
         }
     }
 }
 
 #[test]
-fn modules_of_a_room_have_no_circles() {
+fn modules_of_a_layer_have_no_circles() {
     let mut graph = graph();
     // Modules whose dependencies are all removed are removed, until none is left.
     while !graph.is_empty() {
