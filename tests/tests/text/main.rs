@@ -1,5 +1,6 @@
 //! What is printed of shipped kernels, apart from their CUDA C (loop nests, programs as text, findings), and texts of documentation.
 
+mod adding;
 mod checks;
 mod explain;
 mod merged;

@@ -1,0 +1,89 @@
+//! `adding.md` quotes what its files contain.
+
+use std::fs;
+use std::path::Path;
+
+/// Code in back quotes, and the text between.
+fn spans(item: &str) -> (Vec<(usize, &str)>, Vec<(usize, &str)>) {
+    let (mut code, mut prose) = (Vec::new(), Vec::new());
+    let mut at = 0;
+    while let Some(begin) = item[at..].find('`').map(|begin| at + begin) {
+        prose.push((at, &item[at..begin]));
+        let quotes = "`".repeat(item[begin..].chars().take_while(|letter| *letter == '`').count());
+        let inside = begin + quotes.len();
+        let end = inside + item[inside..].find(&quotes).unwrap_or_else(|| panic!("an open quote: {item}"));
+        code.push((begin, &item[inside..end]));
+        at = end + quotes.len();
+    }
+    prose.push((at, &item[at..]));
+    (code, prose)
+}
+
+/// Files that an item names before its first colon, and texts that it quotes after it.
+fn parted(item: &str) -> (Vec<&str>, Vec<&str>) {
+    let (code, prose) = spans(item);
+    let colon = prose.iter().find_map(|(at, text)| text.find(':').map(|colon| at + colon));
+    let colon = colon.unwrap_or_else(|| panic!("an item without a colon: {item}"));
+    let (files, quoted): (Vec<_>, Vec<_>) = code.into_iter().partition(|(at, _)| *at < colon);
+    (files.into_iter().map(|of| of.1).collect(), quoted.into_iter().map(|of| of.1).collect())
+}
+
+fn without_space(text: &str) -> String {
+    text.split_whitespace().collect()
+}
+
+/// Items of lists, each on one line.
+fn items(page: &str) -> Vec<String> {
+    let mut items: Vec<String> = Vec::new();
+    let mut inside = false;
+    for line in page.lines() {
+        match line.strip_prefix("- ") {
+            Some(begin) => items.push(begin.to_owned()),
+            None if inside && line.starts_with("  ") => {
+                let last = items.last_mut().expect("an item");
+                *last += line;
+            }
+            None => {
+                inside = false;
+                continue;
+            }
+        }
+        inside = true;
+    }
+    items
+}
+
+#[test]
+fn adding_quotes_the_files_that_it_names() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let page = fs::read_to_string(root.join("adding.md")).unwrap();
+    let items = items(&page);
+    assert!(items.len() > 40, "{items:#?}");
+    let mut wrong = Vec::new();
+    for item in &items {
+        let (files, quoted) = parted(item);
+        assert!(!files.is_empty() && !quoted.is_empty(), "an item needs a file and a text from it: {item}");
+        for file in files {
+            match fs::read_to_string(root.join(file)) {
+                Ok(source) => {
+                    let source = without_space(&source);
+                    let absent = quoted.iter().filter(|text| !source.contains(&without_space(text)));
+                    wrong.extend(absent.map(|text| format!("{file} does not contain {text}")));
+                }
+                Err(why) => wrong.push(format!("{file}: {why}")),
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "adding.md is out of date:\n{}", wrong.join("\n"));
+    // Other files that it names.
+    for (_, name) in spans(&page).0 {
+        let is_path = name.contains('/') && !name.contains(' ');
+        assert!(!is_path || root.join(name).exists(), "adding.md names {name}, which does not exist");
+    }
+}
+
+#[test]
+fn an_item_has_files_and_quotes() {
+    let (files, quoted) = parted("`a.rs`, `b.rs`: its row: ``| `u16` |``, `Elem::U16`");
+    assert_eq!((files, quoted), (vec!["a.rs", "b.rs"], vec!["| `u16` |", "Elem::U16"]));
+}
