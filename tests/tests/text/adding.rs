@@ -3,8 +3,16 @@
 use std::fs;
 use std::path::Path;
 
-/// Code in back quotes, and the text between.
-fn spans(item: &str) -> (Vec<(usize, &str)>, Vec<(usize, &str)>) {
+/// A part of a page, and where it begins.
+type Part<'a> = (usize, &'a str);
+
+/// A page's code in back quotes, and its prose.
+struct Spans<'a> {
+    code: Vec<Part<'a>>,
+    prose: Vec<Part<'a>>,
+}
+
+fn spans(item: &str) -> Spans<'_> {
     let (mut code, mut prose) = (Vec::new(), Vec::new());
     let mut at = 0;
     while let Some(begin) = item[at..].find('`').map(|begin| at + begin) {
@@ -16,12 +24,12 @@ fn spans(item: &str) -> (Vec<(usize, &str)>, Vec<(usize, &str)>) {
         at = end + quotes.len();
     }
     prose.push((at, &item[at..]));
-    (code, prose)
+    Spans { code, prose }
 }
 
 /// Files that an item names before its first colon, and texts that it quotes after it.
 fn parted(item: &str) -> (Vec<&str>, Vec<&str>) {
-    let (code, prose) = spans(item);
+    let Spans { code, prose } = spans(item);
     let colon = prose.iter().find_map(|(at, text)| text.find(':').map(|colon| at + colon));
     let colon = colon.unwrap_or_else(|| panic!("an item without a colon: {item}"));
     let (files, quoted): (Vec<_>, Vec<_>) = code.into_iter().partition(|(at, _)| *at < colon);
@@ -76,7 +84,7 @@ fn adding_quotes_the_files_that_it_names() {
     }
     assert!(wrong.is_empty(), "adding.md is out of date:\n{}", wrong.join("\n"));
     // Other files that it names.
-    for (_, name) in spans(&page).0 {
+    for (_, name) in spans(&page).code {
         let is_path = name.contains('/') && !name.contains(' ');
         assert!(!is_path || root.join(name).exists(), "adding.md names {name}, which does not exist");
     }
