@@ -37,14 +37,14 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "b_dtype",
                 "dtype",
-                "element type of B where it is narrower than f16 or bf16: i8, u8, i4, u4, e4m3 or e5m2. Numbers of i4 (-8 to 7) and of u4 (0 to 15) are two in an element of u8, along K, the first in its lower bits. Elements are converted in registers, exactly, and an argument `scale` after the others has a factor of type acc for each column of C: the scales of quantised weights",
+                "element type of B if it is narrower than f16 or bf16: i8, u8, i4, u4, e4m3 or e5m2. An element of u8 contains two numbers of i4 (-8 to 7) or u4 (0 to 15) that are neighbours along K, the first in its lower bits. Elements are converted in registers, exactly. An argument `scale` after the others has a factor of type acc for each column of C: the scales of quantised weights",
             ),
             ("out", "dtype, or acc for 8-bit numbers and tf32", "element type of C"),
             ("acc", "f32, f64 or i32 by dtype", "accumulator type"),
             (
                 "precision",
                 "strict",
-                "strict, tf32 or f32x3, for dtype = f32: on tensor cores, operands are rounded to tf32 (11 significant bits), or each is the sum of two such terms, and sums of 8 or 16 products, by wgmma of 32, are promoted to f32. The error of an f32x3 product is at most (44 + K/16)·2^-23·|A|·|B|ᵀ, where that of strict multiply-adds is at most K/2·2^-23·|A|·|B|ᵀ; infinite elements give NaN, and parts of elements below 2^-126 are lost",
+                "strict, tf32 or f32x3, for dtype = f32. strict: multiply-adds on CUDA cores. tf32: operands are rounded to tf32 (11 significant bits) for tensor cores. f32x3: each operand is the sum of two terms of tf32, and sums of 8 or 16 products, with wgmma of 32, are promoted to f32. The error is at most K/2·2^-23·|A|·|B|ᵀ with strict and (44 + K/16)·2^-23·|A|·|B|ᵀ with f32x3; with f32x3, infinite elements give NaN, and parts of elements below 2^-126 are lost",
             ),
         ],
     ),
@@ -77,7 +77,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "alpha_beta",
                 "false",
-                "C = alpha·A·Bᵀ + beta·C, with two more arguments, of type acc, or f32 where acc is i32 and out is not",
+                "C = alpha·A·Bᵀ + beta·C, with two more arguments, of type acc, or of f32 if acc is i32 and out is not",
             ),
             ("batched", "false", "a product for each index of a third mode, L, of all three tensors"),
             (
@@ -88,27 +88,27 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "residual",
                 "none",
-                "none, before or after, or with the type of its elements, before(f32): an argument `residual` after `bias`, a matrix like C with a leading dimension of its own, which is added to it: before the function of `epilogue` is applied, as beta·C is (a ResNet's relu(x + residual), or C and D of cuBLASLt), or after it, as in CUTLASS's LinearCombinationResidualBlock (gelu(x) + residual). It is added in the type of alpha, and C is rounded once",
+                "none, before or after, or with the type of its elements, before(f32): an argument `residual` after `bias`, a matrix of the extents of C with its own leading dimension, which is added to C. before adds it before the function of `epilogue`, like beta·C (a ResNet's relu(x + residual), or C and D of cuBLASLt). after adds it after the function, as in CUTLASS's LinearCombinationResidualBlock (gelu(x) + residual). It is added in the type of alpha, and C is rounded once",
             ),
             (
                 "aux",
                 "false",
-                "true, or the type of its elements: a second result, of the type of C unless a type is given, the argument `aux` after the others, a matrix like C with a leading dimension of its own: what the function of `epilogue` is applied to, after alpha, beta, bias and a residual = before, for the backward pass of a training step; cuBLASLt's GELU_AUX. It is rounded to its type once, and C is computed from the sum before that",
+                "true, or the type of its elements, which otherwise is the type of C: a second result, the input of the function of `epilogue`, for the backward pass of a training step; cuBLASLt's GELU_AUX. It includes alpha, beta, bias and a residual = before. The argument `aux` after the others is a matrix of the extents of C with its own leading dimension. It is rounded to its type once, and C is computed from the value before rounding",
             ),
             (
                 "scales",
                 "none",
-                "none, rows, columns, both or blocks. rows, columns and both: arguments `scale_rows` and `scale_columns` after the others, of the type of alpha, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias. blocks, for e4m3 and e5m2: arguments `scale_a` (M, K/128), with a scale for each row and each 128 of K of A, columns contiguous, and `scale_b` (N/128, K/128), with one for each 128x128 block of B, rows contiguous, extents rounded up: sums of each 128 of K are multiplied by scale_a·scale_b as they are promoted to f32",
+                "none, rows, columns, both or blocks. rows, columns and both: arguments `scale_rows` and `scale_columns` after the others, of the type of alpha, with a factor for each row and for each column of C: the scales of operands that were quantised by rows; C = alpha·A·Bᵀ·scale_rows·scale_columns + beta·C + bias. blocks, for e4m3 and e5m2: arguments `scale_a` and `scale_b`. `scale_a` (M, K/128) has a scale for each row of A and each 128 elements along K, columns contiguous. `scale_b` (N/128, K/128) has a scale for each 128x128 block of B, rows contiguous. Extents are rounded up. Each sum over 128 elements along K is multiplied by scale_a·scale_b when it is promoted to f32",
             ),
             (
                 "group_size",
                 "K",
-                "16, 32, 64, 128 or 256, with a narrow b_dtype: so many elements of B along K have a scale of their own. The argument `scale` is then a matrix (N, K / group_size, rounded up) of dtype with contiguous columns, the layout of GPTQ and AWQ. A converted element times its scale is rounded to dtype before it is multiplied, as where weights are dequantised in memory",
+                "16, 32, 64, 128 or 256, with a narrow b_dtype: the number of elements of B along K that have one scale. The argument `scale` is then a matrix (N, K / group_size, rounded up) of dtype with contiguous columns, the layout of GPTQ and AWQ. A converted element times its scale is rounded to dtype before it is multiplied, as if weights were dequantised in memory",
             ),
             (
                 "zeros",
                 "false",
-                "true: groups of narrow weights have a zero point each. The argument `zero`, after `scale`, is a matrix of its type and extents. A weight is (element - zero)·scale: the difference is exact for elements and zero points of up to eight bits that are whole numbers, and the product is rounded to dtype",
+                "true: each group of narrow weights has a zero point. The argument `zero`, after `scale`, is a matrix of the same type and extents. A weight is (element - zero)·scale: the difference is exact if the element and the zero point are whole numbers of up to eight bits, and the product is rounded to dtype",
             ),
             (
                 "epilogue",
@@ -128,7 +128,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "mma",
                 "auto",
-                "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on): wgmma for arch = 90 and f16, bf16, or K-major tf32, 8-bit numbers and f32 with precision = f32x3, else mma.sync; where these are not K-major, a launch copies them to rows along K if that is faster; operands whose rows or addresses bulk copies do not support are packed first, or multiplied by mma.sync with narrower copies where that takes less time",
+                "auto, none, wgmma, mma_sync or an instruction by name, such as mma_m16n8k16_bf16: the instruction. auto takes tensor cores for f16, bf16, tf32, f64 and K-major 8-bit numbers (e4m3 and e5m2 from arch = 89 on). For arch = 90 it takes wgmma for f16, bf16, and K-major tf32, 8-bit numbers and f32 with precision = f32x3; otherwise mma.sync. Operands that are not K-major but need to be are copied to rows along K if that is faster. Operands whose rows or addresses bulk copies do not support are packed first, or multiplied by mma.sync with narrower copies if that takes less time",
             ),
             (
                 "warps",
@@ -138,7 +138,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
             (
                 "fast_accum",
                 "false",
-                "with wgmma, e4m3 and e5m2: Hopper's tensor cores keep about 13 bits of sums of 8-bit numbers. false adds those of each 128 of K in f32; true leaves the sums in the tensor cores, which is faster and allows larger tiles",
+                "with wgmma, e4m3 and e5m2: Hopper's tensor cores keep about 13 bits of sums of 8-bit numbers. false adds the sum of each 128 elements along K in f32; true keeps sums in the tensor cores, which is faster and allows larger tiles",
             ),
             (
                 "overlaps",
@@ -163,7 +163,7 @@ const SCHEDULE: &[Key] = &[
     (
         "staged",
         "none",
-        "none, transposed or both: which operands are copied through registers, `vec` elements at once; transposed are those that are k_major",
+        "none, transposed or both: which operands are copied through registers, `vec` elements at once. transposed selects the k_major operands",
     ),
     ("vec", "1", "vector width of copies, in elements"),
     ("ta", "along what is contiguous", "thread layout of A's copy"),
@@ -174,7 +174,7 @@ const SCHEDULE: &[Key] = &[
     (
         "swizzle",
         "what avoids bank conflicts",
-        "none, or (bits, base, shift): the swizzle of both shared tiles of a product by mma.sync, whose rows are compact along what is contiguous in A and B; (3, 3, 3) suits rows of 128 bytes of 16-bit elements. Bulk copies write the hardware's swizzles, so tiles with another one are filled by cp.async",
+        "none, or (bits, base, shift): the swizzle of both shared tiles of a product by mma.sync, whose rows are compact along the contiguous modes of A and B; (3, 3, 3) suits rows of 128 bytes of 16-bit elements. Bulk copies write only the hardware's swizzles, so tiles with other swizzles are filled by cp.async",
     ),
     (
         "cluster",
@@ -184,14 +184,18 @@ const SCHEDULE: &[Key] = &[
     (
         "split_k",
         "1",
-        "with wgmma, and on CUDA cores for arch = 90: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K; sums are added in one order, whatever the schedule",
+        "with wgmma, and on CUDA cores for arch = 90: 1, 2, 4 or 8 blocks of a cluster that compute one tile together, each a part of K, for products of few tiles and a long K. The parts are added in a fixed order, so results do not differ from run to run",
     ),
     (
         "ping_pong",
         "false",
         "with wgmma: two warpgroups alternate tiles: one multiplies while the other runs its epilogue",
     ),
-    ("band", "8", "with wgmma: raster order: rows of tiles in a band, before the next column of tiles"),
+    (
+        "band",
+        "8",
+        "with wgmma: the number of rows of tiles in a band of the raster order; within a band, tiles are ordered column by column",
+    ),
 ];
 
 /// All keys, but for those inside `schedule`.
