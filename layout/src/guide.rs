@@ -1,20 +1,19 @@
 //! The algebra from zero.
 //!
-//! Memory is a line of numbered slots. It holds a matrix, a tile of one, or a thread's part of it. A
-//! *layout* says which element is in which slot. That is all: a layout is a function from coordinates to
-//! offsets.
+//! Memory is a line of numbered slots. It contains a matrix, a tile of a matrix, or a thread's part of a
+//! tile. A *layout* says which element is in which slot: it is a function from coordinates to offsets.
 //!
-//! You can follow along without writing a program: `tilewright layout --table '(4,6):(1,4)'` draws, and
-//! `tilewright layout --explain '…'` says why a result is what it is.
+//! You can follow along without writing a program: `tilewright layout --table '(4,6):(1,4)'` draws a layout,
+//! and `tilewright layout --explain '…'` explains a result.
 //!
 //! # Shape and stride
 //!
-//! A layout is written `shape:stride`. The shape says which coordinates there are, the stride how far one
-//! step along each mode goes. The offset of a coordinate is the sum of its steps.
+//! A layout is written `shape:stride`. The shape has the extent of each mode, and the stride the distance of
+//! one step along it. The offset of a coordinate is the sum of its steps.
 //!
 //! ```
 //! use tilewright_layout::{draw::Picture, layout};
-//! let columns = layout!((4, 6) : (1, 4)); // column-major: down a column is one slot further
+//! let columns = layout!((4, 6) : (1, 4)); // column-major: the next row is one slot further
 //! assert_eq!(columns.at((2, 3))?.int(), Some(2 * 1 + 3 * 4));
 //! assert_eq!(Picture::of(&columns)?.table(), "\
 //! (4,6):(1,4)
@@ -33,10 +32,11 @@
 #![doc = include_str!("pictures/columns.svg")]
 #![doc = include_str!("pictures/rows.svg")]
 //!
-//! Cells of one colour agree modulo 8, so you see at a glance which way memory runs.
+//! Offsets of one colour are equal modulo 8, so the colours show the direction of memory.
 //!
-//! Two numbers describe how large it is: [`size`](crate::Layout::size) counts coordinates, and
-//! [`cosize`](crate::Layout::cosize) is the room that the offsets need. They differ when there are gaps:
+//! A layout has two sizes: [`size`](crate::Layout::size) is the number of coordinates, and
+//! [`cosize`](crate::Layout::cosize) is the number of slots that the offsets span. They differ if there are
+//! gaps:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -47,8 +47,8 @@
 //!
 //! # One number is a coordinate, too
 //!
-//! An integer walks through the shape with the leftmost mode fastest, like the digits of a number read from
-//! the left. So every layout is also a function of one integer, whatever its shape:
+//! An integer numbers the coordinates, with the leftmost mode fastest. So every layout is also a function of
+//! one integer, whatever its shape:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -61,9 +61,9 @@
 //!
 //! # Modes inside modes
 //!
-//! Cut the columns of that matrix into pairs. A column then has two coordinates, which one of the pair and
-//! which pair, and each has a stride of its own. We still want to say "column 3", so the two stay together in
-//! one mode: `(2,3)` replaces `6`.
+//! Divide the columns of that matrix into pairs. A column then has two coordinates: its index in the pair, and
+//! the index of the pair. Each has its own stride. "Column 3" should still be a coordinate, so the two form one
+//! mode: `(2,3)` replaces `6`.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -75,24 +75,24 @@
 //!
 #![doc = include_str!("pictures/nested.svg")]
 //!
-//! No stride of a plain `(4,6)` matrix could do this. Nesting is what lets a layout describe tiles, tiles of
-//! tiles, and the registers of a tensor core, and still be indexed as a matrix.
+//! No stride of a plain `(4,6)` matrix could do this. A nested layout can describe tiles, tiles of tiles, and the
+//! registers of a tensor core, and it can still be indexed as a matrix.
 //!
-//! Where nesting says nothing, [`coalesce`](crate::Layout::coalesce) takes it away. The function of one
-//! integer stays the same:
+//! [`coalesce`](crate::Layout::coalesce) removes nesting that has no effect. The function of one integer
+//! remains the same:
 //!
 //! ```
 //! use tilewright_layout::layout;
 //! assert_eq!(layout!((2, (1, 6)) : (1, (6, 2))).coalesce(), layout!(12 : 1));
-//! assert_eq!(layout!((4, (2, 3)) : (2, (1, 8))).coalesce(), layout!((4, 2, 3) : (2, 1, 8))); // says something
+//! assert_eq!(layout!((4, (2, 3)) : (2, (1, 8))).coalesce(), layout!((4, 2, 3) : (2, 1, 8))); // no modes merge
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
 //! # Composition: one layout seen through another
 //!
-//! Layouts are functions, so they can be applied one after the other: `R(c) = A(B(c))`. Read `B` as a choice
-//! and an order of elements, by number; `A` says where these elements are. With one operation you take every
-//! second row, reshape, transpose, or hand each thread its part.
+//! Layouts are functions, so they can be applied one after the other: `R(c) = A(B(c))`. `B` selects elements by
+//! number and orders them; `A` maps them to offsets. This one operation takes every second row, reshapes,
+//! transposes, and gives each thread its part.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -102,12 +102,12 @@
 //! assert_eq!(layout!(24 : 2).composition(layout!((4, 6) : (1, 4)))?, layout!((4, 6) : (2, 8))); // a new shape
 //!
 //! let b = layout!((6, 2) : (8, 2)).composition(layout!((4, 3) : (3, 1)))?;
-//! assert_eq!(b.to_string(), "((2,2),3):((24,2),8)"); // the 4 had to split where the 6 wraps around
+//! assert_eq!(b.to_string(), "((2,2),3):((24,2),8)"); // the 4 is split where the 6 wraps around
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! Write a tuple, and each mode is composed on its own. That is the everyday way to cut a tile out of a
-//! corner; `_` ([`ALL`](crate::ALL)) leaves a mode alone:
+//! With a tuple, each mode is composed separately. This is the usual way to take a tile at a corner; `_`
+//! ([`ALL`](crate::ALL)) leaves a mode unchanged:
 //!
 //! ```
 //! use tilewright_layout::{ALL, layout};
@@ -117,9 +117,9 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! Not every pair has an answer. Steps of 4 through columns of 7 do not come round evenly, and no shape and
-//! stride describe where they go. Then you get an error, never a wrong layout, and the error says where and
-//! what would work:
+//! Not every pair of layouts has a composition. Steps of 4 through columns of 7 wrap around at changing
+//! positions, which no shape and stride describe. The result is then an error, never a wrong layout. The error
+//! names the coordinate and an operand that works:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -132,8 +132,8 @@
 //!
 //! # Division: tiles, and the layout of tiles
 //!
-//! Choose the elements of one tile: `4:2` takes every second element, four of them. The rest, the
-//! [`complement`](crate::Layout::complement), says where the other tiles begin:
+//! A layout selects the elements of one tile: `4:2` takes every second element, four in all. Its
+//! [`complement`](crate::Layout::complement) is the layout of the offsets at which tiles begin:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -144,9 +144,9 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! A *divide* composes with both at once. The result reaches the same elements in another order: first
-//! coordinate within the tile, second coordinate which tile. With a shape each mode is divided, and the four
-//! divides differ only in how they gather the pieces:
+//! A *divide* composes with both. The result has the same elements with other coordinates: the first is the
+//! position within the tile, the second selects the tile. With a shape, each mode is divided. The four divides
+//! differ only in how they group the modes:
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -158,22 +158,21 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! `logical_divide` still is a picture of the matrix, with lines between the tiles:
+//! `logical_divide` keeps the picture of the matrix, with lines between the tiles:
 //!
 #![doc = include_str!("pictures/divided.svg")]
 //!
-//! In `zipped_divide` each column is one tile, ready to be given to a block of threads:
+//! In `zipped_divide` each column is one tile, for one block of threads:
 //!
 #![doc = include_str!("pictures/zipped.svg")]
 //!
-//! A size that the tile does not divide is rounded up, so that no element is lost. The elements past the
-//! end are for the kernel to guard against; [`tile_obligations`](crate::Layout::tile_obligations) says
-//! whether there are any.
+//! If the tile does not divide a size, the size is rounded up, so that no element is lost. The kernel must then
+//! guard against the elements after the end. [`tile_obligations`](crate::Layout::tile_obligations) returns the
+//! conditions under which there are none.
 //!
 //! # Products: copies of a block
 //!
-//! The other direction: a block, and how copies of it are arranged. A *product* finds room for the copies
-//! after the block, in its complement.
+//! A *product* arranges copies of a block. It puts the copies at the offsets of the block's complement.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -186,14 +185,14 @@
 //!
 #![doc = include_str!("pictures/blocked.svg")]
 //!
-//! [`raked_product`](crate::Layout::raked_product) interleaves the blocks instead of laying them side by
+//! [`raked_product`](crate::Layout::raked_product) interleaves the blocks instead of putting them side by
 //! side, and [`tile_to_shape`](crate::Layout::tile_to_shape) repeats a block until it fills a shape.
 //!
 //! # Inverses: from an offset back to a coordinate
 //!
-//! [`right_inverse`](crate::Layout::right_inverse) returns the element at an offset: `A(R(i)) = i`, as far as
-//! the offsets have no gaps. [`left_inverse`](crate::Layout::left_inverse) undoes the layout, gaps or not:
-//! `L(A(i)) = i`, where a layout can.
+//! [`right_inverse`](crate::Layout::right_inverse) maps an offset to the element there: `A(R(i)) = i`, up to the
+//! first gap in the offsets. [`left_inverse`](crate::Layout::left_inverse) also inverts layouts with gaps:
+//! `L(A(i)) = i`, if a layout can be the inverse.
 //!
 //! ```
 //! use tilewright_layout::layout;
@@ -204,9 +203,9 @@
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
-//! With it you can ask what two layouts have in common:
-//! [`max_common_vector`](crate::Layout::max_common_vector) is how many elements a copy between them may move
-//! at once.
+//! An inverse shows what two layouts have in common:
+//! [`max_common_vector`](crate::Layout::max_common_vector) is the number of elements that a copy between them
+//! may move at once.
 //!
 //! # Threads
 //!
@@ -250,31 +249,31 @@
 //!
 //! # Swizzles
 //!
-//! Shared memory has 32 banks, and accesses of different words in one bank are serialised: a bank conflict.
-//! Suppose there were only 8 banks, one for each colour of our pictures. A row-major tile with rows of 8 then
-//! has every column in a single bank. Padding avoids that at the price of unused memory. A
-//! [`Swizzle`](crate::Swizzle) avoids it for free: it XORs some bits of the offset with some higher bits, so
-//! that each row is permuted in its own way. No element leaves its row.
+//! Shared memory has 32 banks. Accesses to different words of one bank are serialised: this is a bank conflict.
+//! For the pictures, suppose that there are 8 banks, one for each colour. Each column of a row-major tile with
+//! rows of 8 is then in a single bank. Padding avoids that, but needs more memory. A
+//! [`Swizzle`](crate::Swizzle) needs none: it combines some bits of the offset with higher bits by XOR, so that
+//! each row is permuted in its own way. Elements remain in their rows.
 //!
 //! ```
 //! use tilewright_layout::{Composed, Swizzle, layout};
 //! let tile = Composed::new(Swizzle::new(3, 0, 3)?, 0, layout!((8, 8) : (8, 1)));
 //! let banks: Vec<i64> = (0..8).map(|row| tile.at((row, 0)).unwrap() % 8).collect();
-//! assert_eq!(banks, [0, 1, 2, 3, 4, 5, 6, 7]); // a column meets every bank once
+//! assert_eq!(banks, [0, 1, 2, 3, 4, 5, 6, 7]); // a column has every bank once
 //! # Ok::<(), tilewright_layout::LayoutError>(())
 //! ```
 //!
 #![doc = include_str!("pictures/swizzled.svg")]
 //!
-//! [`Composed`](crate::Composed) is a layout seen through a swizzle, and it slices, tiles and divides like
-//! any other.
+//! [`Composed`](crate::Composed) is a swizzle after a layout. It has the slices, tiles and divisions of other
+//! layouts.
 //!
 //! # Symbols: sizes known at launch
 //!
-//! The matrices that a kernel works on have sizes `M` and `K` that are known when it is launched. Extents and
-//! strides may be such symbols. Operations whose result does not depend on them go through; the others
-//! refuse, by name, and conditions to check at launch are returned as an [`Obligation`](crate::Obligation),
-//! or, for tiles, a [`TileObligation`](crate::TileObligation):
+//! The sizes `M` and `K` of a kernel's matrices are known when it is launched. Extents and strides may be such
+//! symbols. An operation whose result depends on the value of a symbol returns an error that names it. Conditions
+//! to check at launch are returned as an [`Obligation`](crate::Obligation), or, for tiles, a
+//! [`TileObligation`](crate::TileObligation):
 //!
 //! ```
 //! use tilewright_layout::{ALL, Layout};
