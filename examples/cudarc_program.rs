@@ -40,7 +40,7 @@ fn run() -> Result<(), Box<dyn Error>> {
     assert!(result.iter().all(|&sum| sum == K as f32), "0.5 · 2 summed {K} times is {K}");
     println!("every one of {} elements is {}", result.len(), result[0]);
 
-    // A wrong size is an error that names the argument, and nothing is launched.
+    // A wrong size is an error that names the argument; no kernel is launched.
     let wrong = SGEMM.launch(
         &ours,
         TensorRef::new(&a, [M, K]),

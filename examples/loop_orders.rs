@@ -2,7 +2,7 @@
 //! kernel.
 //!
 //! A loop nest is a layout: its modes are the loops, innermost first, and its strides are the memory strides
-//! per iteration. Another loop order is a permutation of modes; tiling is a division. Nothing else changes.
+//! per iteration. Another loop order is a permutation of modes; tiling is a division.
 //!
 //! ```console
 //! $ cargo run --release --example loop_orders
@@ -99,7 +99,7 @@ fn main() -> Result<(), LayoutError> {
         println!("{name:<12}{:>8.1?}  {rate:>5.2} Gflop/s  A walked by {}", time, nest[0]);
     }
 
-    // On a GPU the outer loops are distributed over blocks, the inner ones over threads; k stays a loop.
+    // On a GPU the outer loops are distributed over blocks, the inner loops over threads; the loop over k is sequential.
     const TILED: MatmulKernel<f32> = matmul_kernel!(
         bm = 16,
         bn = 16,

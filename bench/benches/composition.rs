@@ -36,7 +36,7 @@ fn batch(c: &mut Criterion) {
     group.finish();
 }
 
-/// Nothing is enumerated: 67 million elements cost as much as a hundred.
+/// No elements are enumerated: 67 million cost as much as a hundred.
 fn large(c: &mut Criterion) {
     let mut group = c.benchmark_group("8192x8192");
     let columns = layout!((8192, 8192) : (1, 8192));

@@ -1,4 +1,4 @@
-//! The command on a device: a library stands in for the driver, which records all calls and computes nothing.
+//! The command on a device: a library replaces the driver. It records all calls and runs no kernels.
 #![cfg(target_os = "linux")]
 
 mod common;

@@ -1,5 +1,5 @@
 //! From tile programs to CUDA C: a small syntax tree, the tile program, checks, lowering to the thread
-//! program, the printer. Pure: no syn, no IO, nothing but the layout algebra underneath.
+//! program, the printer. Pure: no syn, no IO, no dependency but the layout algebra.
 
 pub mod build;
 pub mod cuda;

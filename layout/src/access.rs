@@ -1,4 +1,4 @@
-//! [`WarpAccess`]: the byte addresses of one load or store instruction of a warp. Knows nothing of banks,
+//! [`WarpAccess`]: the byte addresses of one load or store instruction of a warp. It does not know banks,
 //! sectors or caches.
 
 use std::ops::Range;

@@ -13,7 +13,7 @@
 //!
 //! Lanes pair up when every active lane `i` reads the same address as lane `i^1` (or that lane is inactive),
 //! or every active lane the same as lane `i^2`; all lanes of the warp pair up, or none. Stores, `ldmatrix`
-//! and `stmatrix` are never merged. Writing the same word, or different bytes of one, costs nothing extra.
+//! and `stmatrix` are never merged. Several writes to one word, or to different bytes of it, take one wavefront.
 //!
 //! An H100 counts the same wavefronts for each of the 1,664 random and structured accesses of
 //! `tests/vectors/wavefronts.txt`, partial masks included; `tests/vectors/wavefronts.cu` beside it counts

@@ -1,4 +1,4 @@
-//! A vector that keeps its first twelve elements in place. Knows nothing of layouts.
+//! A vector that stores its first twelve elements inline. It does not know layouts.
 //!
 //! Layouts are small: twelve modes cover every kernel we have met, so values of the algebra live on the stack
 //! and cost a `memcpy` to copy. More modes move to the heap and go on working.

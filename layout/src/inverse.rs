@@ -11,10 +11,10 @@ use crate::value::Value;
 const MOST_POINTS: i64 = 1 << 12;
 
 impl Layout {
-    /// The `R` with `self(R(i)) = i` that follows whole modes: one of stride 1, then one that begins where it
-    /// ends, and so on. Of all such chains it is the longest; of those equally long the one that takes the
-    /// left mode first. Stride-0 modes are left out. Where the layout is a permutation of `0..size`, that is
-    /// all of it.
+    /// The `R` with `self(R(i)) = i` that takes whole modes: a mode of stride 1, then a mode that begins where it
+    /// ends, and so on. It is the longest such chain; of several equally long ones, the chain that takes the
+    /// left mode first. Stride-0 modes are left out. If the layout is a permutation of `0..size`, the chain has
+    /// all modes.
     ///
     /// Modes are followed as a whole only, so where offsets repeat there may be larger inverses:
     /// `(4,4):(1,2)` maps 0 and 1, 4, 8 and 12 to `0..8`, and the answer is `4:1`.

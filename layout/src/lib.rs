@@ -2,8 +2,8 @@
 //!
 //! A layout is a function from coordinates to offsets. This crate provides layouts as values: they are built,
 //! composed, divided into tiles, partitioned over threads, swizzled, inverted, and analysed for bank
-//! conflicts and coalescing. It does no IO and knows nothing of any language or device except the banks and
-//! sectors of memory.
+//! conflicts and coalescing. It does no IO, and knows no language, and of devices only the banks and sectors of
+//! memory.
 //!
 //! Every operation is sound and explains why when it has no answer: see [`LayoutError`]. New to layouts? The
 //! [`guide`] teaches them from zero, with pictures.

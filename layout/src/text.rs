@@ -259,7 +259,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Nearly every leaf is a small number followed by `,` or `)` or `:` or nothing. [`leaf`](Reader::leaf)
+    /// Nearly every leaf is a small number followed by `,`, `)`, `:` or the end. [`leaf`](Reader::leaf)
     /// parses everything else.
     #[inline]
     fn plain_integer(&mut self) -> Option<i64> {

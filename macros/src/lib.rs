@@ -2,8 +2,8 @@
 //!
 //! Tokens are bounded (`guard`), parsed by syn, converted to the generator's AST whose spans are numbers
 //! (`text` keeps the table from numbers to tokens), generated, and quoted. Semantics are decided in the
-//! generator: nothing here knows what `tile` does. The functions below work on `proc_macro2` tokens, so that
-//! tests call them without a compiler.
+//! generator: this crate does not know what `tile` does. The functions below take `proc_macro2` tokens, so that
+//! tests can call them without a compiler.
 
 mod attribute;
 mod carry;

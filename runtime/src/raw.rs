@@ -142,7 +142,7 @@ pub unsafe fn load(cubin: &[u8], name: &str, shape: &Shape) -> Result<sys::CUfun
 /// - the context of the stream is current, and [`load`] made the function, for this shape;
 /// - `pointers` are to as many values as the function has parameters, of at least their sizes;
 /// - every address among them is of memory that stays allocated until the kernel has ended, and the kernel,
-///   launched in this shape, accesses nothing else;
+///   launched in this shape, accesses no other memory;
 /// - where the shape overlaps, the kernel waits before it accesses memory, the device has [`OVERLAPS`], and
 ///   foreign kernels in the stream end after the work before them.
 pub unsafe fn launch(

@@ -491,7 +491,7 @@ impl Cluster<'_> {
         self.memory_is_free(block)
     }
 
-    /// Nothing orders the end of a block after an access to its shared memory by another block.
+    /// The end of a block is not ordered after an access to its shared memory by another block.
     pub(crate) fn ends_too_early(&self, block: usize, party: Party) -> Box<Fault> {
         let [x, y, z] = self.blocks[block].at;
         self.ctx.fault(

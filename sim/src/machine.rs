@@ -120,7 +120,7 @@ pub(crate) struct Barrier {
     pub(crate) arrived: u32,
     /// Warps of the cluster that wait.
     pub(crate) waiting: Vec<usize>,
-    /// Has a thread arrived without release semantics? Then it orders nothing but mbarriers.
+    /// Has a thread arrived without release semantics? Then it orders only accesses to mbarriers.
     pub(crate) relaxed: bool,
     pub(crate) carried: Carried,
 }

@@ -1,5 +1,5 @@
 //! Index expressions of a launch, hash-consed: sizes are folded in, constants gathered, and each node knows
-//! its innermost loop and the range of its values in this launch. Ranges simplify nothing: they only show
+//! its innermost loop and the range of its values in this launch. Ranges simplify no expression: they only show
 //! where 32 bits can overflow, so that values wrap there as they do in the printed C.
 
 use std::collections::HashMap;

@@ -38,7 +38,7 @@ fn halves(
     copy(acc, tile(y, (64, 64), (block.x, block.y)));
 }
 
-/// Edges at a place that the next iteration has read anew.
+/// Edges at a position that the next iteration has read again.
 #[kernel]
 fn later(table: &Tensor<i32, P>, x: &Tensor<f32, (N, _32), (_32, _1)>, y: &mut Tensor<f32, (_1, _32), (ldy, _1)>) {
     let s = shared::<f32>((64, 32));

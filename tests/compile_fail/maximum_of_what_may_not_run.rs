@@ -1,4 +1,4 @@
-//! In blocks that load nothing no element is out of bounds, and no sum of these.
+//! In blocks without loads no element is out of bounds, and no sum of such elements.
 use tilewright::prelude::*;
 
 #[kernel(threads = 32)]

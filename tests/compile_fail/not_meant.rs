@@ -54,7 +54,7 @@ fn greater_of_two(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>) {
     copy(x - max(x, 1), tile(y, (4, 128), (block.x, 0)));
 }
 
-/// Multiply-adds in place of tensor cores.
+/// Multiply-adds instead of tensor cores.
 #[kernel(deny(cuda_cores))]
 fn by_multiply_adds(a: &Tensor<bf16, (M, K)>, b: &Tensor<bf16, (N, K)>, c: &mut Tensor<f32, (M, N)>) {
     let (a, b) = (tile(a, (64, 16), (block.x, _)), tile(b, (64, 16), (block.y, _)));

@@ -1,6 +1,6 @@
 use tilewright::prelude::*;
 
-/// Columns from any on, of which bulk copies take each fourth alone.
+/// Columns from any column on; bulk copies can begin only at each fourth.
 #[kernel(arch = 90)]
 fn columns(from: i32, a: &Tensor<f32, (M, K), (lda, _1)>, c: &mut Tensor<f32, (M, _32), (_32, _1)>) {
     let (ga, gc) = (tile(a, (64, 32), (block.x, _)), tile(c, (64, 32), (block.x, 0)));

@@ -142,7 +142,7 @@ fn stencil(operands: &[Operand], values: Values) -> Vec<Wanted> {
     (0..x.count()).map(one).collect()
 }
 
-/// Which piece of its row an element is in: pieces have 512 vectors of four elements, of which the first begins up to three before
+/// Which piece of its row an element is in: pieces have 512 vectors of four elements; the first vector begins up to three before
 /// the row.
 fn piece(x: &Tensor, row: usize, column: usize) -> usize {
     (column + row * x.strides[0] % 4) / 2048

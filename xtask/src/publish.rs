@@ -1,4 +1,4 @@
-//! A rehearsal of publishing: every crate is packaged and compiled from its package, nothing is uploaded.
+//! A rehearsal of publishing: every crate is packaged and compiled from its package, without an upload.
 
 use crate::shell::{Outcome, capture, cargo, line, root, step};
 use std::path::{Path, PathBuf};

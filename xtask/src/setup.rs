@@ -16,7 +16,7 @@ pub(crate) fn run(_: &[String]) -> Outcome {
 pub(crate) fn prepare() -> Outcome<Environment> {
     let folder = step("set up NVRTC", nvrtc::obtain)?.map(|folder| (nvrtc::FOLDER_VARIABLE, folder));
     let program = match folder {
-        // Without a compiler there is nothing to disassemble.
+        // Without a compiler there is no machine code to disassemble.
         None => None,
         Some(_) => step("set up the disassembler", disassembler::obtain)?,
     };

@@ -157,7 +157,7 @@ impl Device {
         }
     }
 
-    /// A kernel of a binary, for launches of a shape, on any grid. It stays loaded.
+    /// A kernel of a binary, for launches of a shape, on any grid. It remains loaded.
     pub(super) fn function(&self, cubin: &[u8], name: &str, shape: Shape) -> Result<Function> {
         // SAFETY: the context is current, and the binary comes from the compiler.
         let function = unsafe { raw::load(cubin, name, &shape) };

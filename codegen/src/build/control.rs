@@ -146,9 +146,9 @@ impl Builder {
         done
     }
 
-    /// Statements of a loop's body from here on are of a later stage: in step `t` of the loop, the statements of stage `s` run
-    /// for iteration `t - s`. In a step, statements run in the order of their places; a stage alone is its own place, so that
-    /// statements of later iterations come first. Results equal the results of the loop without stages; see [`crate::passes::pipeline`].
+    /// Statements of a loop's body from here on belong to a later stage: in step `t` of the loop, the statements of stage `s` run
+    /// iteration `t - s`. In a step, statements run in the order of their positions; the default position of a stage puts
+    /// statements of later iterations first. Results equal the results of the loop without stages; see [`crate::passes::pipeline`].
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Coord, build::Builder, thread::Unroll, view::At};

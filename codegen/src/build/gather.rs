@@ -47,7 +47,7 @@ impl Builder {
         self.scatter_beyond(from, at, to, update, false)
     }
 
-    /// The same. With `beyond`, the author says that elements which come from out-of-bounds elements have
+    /// [`scatter`](Builder::scatter). With `beyond`, the author claims that elements computed from out-of-bounds elements have
     /// coordinates out of bounds.
     pub(crate) fn scatter_beyond(
         &mut self,

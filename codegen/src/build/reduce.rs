@@ -65,8 +65,8 @@ impl Builder {
     }
 
     /// Reduces tuples of elements by an associative and commutative function. `with` has one expression for
-    /// each entry: inputs 0 and on are the accumulated tuple, the inputs after those the next one; `nothing`
-    /// is the identity.
+    /// each entry. Its first inputs are the accumulated tuple, and the others the next tuple. `nothing` is the
+    /// identity.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, thread::Cmp, tile::{Across, Expr}};

@@ -1,7 +1,7 @@
 //! The CUDA C printer: from a thread program to one self-contained source without headers, readable first,
 //! for NVRTC second.
 //!
-//! Knows nothing of tiles, layouts or earlier passes: it prints statements in program order. Printing is
+//! It does not know tiles, layouts or earlier passes: it prints statements in program order. Printing is
 //! deterministic.
 //!
 //! The source has no undefined behaviour, since a compiler would derive bounds from it and remove guards:

@@ -146,7 +146,7 @@ struct Origins<'p> {
     loops: Vec<Id>,
     /// States at early exits of loops.
     left: Vec<(Id, State)>,
-    /// Sums whose products whole tiles have stated; see [`Op::Follows`].
+    /// Accumulators of products of whole tiles, whose coordinates the tiles state; see [`Op::Follows`].
     followed: BTreeSet<Id>,
     /// Tensors whose edges are known after a loop if it has an iteration, and it may have none.
     idle: BTreeSet<Id>,

@@ -1,7 +1,7 @@
 //! The source of a kernel without tokens: the small tree that both macros and run-time specialisation evaluate.
 //!
 //! Spans are opaque numbers; whoever made the tree knows what they point at. Types, layouts and sizes are expressions
-//! here and are evaluated later. Knows nothing of syn.
+//! here and are evaluated later. It does not know syn.
 
 pub(crate) mod make;
 mod visit;
@@ -465,7 +465,7 @@ impl Binary {
 }
 
 /// A chain of operators, `a + b * c - d`, is a left-leaning tree whose nesting depth is its length. It is
-/// taken apart here, so that nothing recurses on its length.
+/// split into links here, so that no function recurses on its length.
 impl Expr {
     /// The first operand of a chain, and its links, the last first: the span of the result, the operator, the
     /// right side. No links if it is no chain.

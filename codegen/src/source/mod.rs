@@ -1,4 +1,4 @@
-//! What an author wrote, and what is said about it: the syntax tree, its bytes, messages with their places. It knows no tiles.
+//! The text of an author, and messages about it: the syntax tree, its bytes, diagnostics with spans. It knows no tiles.
 
 pub mod ast;
 pub mod diagnostic;

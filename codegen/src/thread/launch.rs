@@ -41,7 +41,7 @@ pub struct Cost {
     pub steps: Value,
     /// Further factors of their number.
     pub times: [Option<Value>; 2],
-    /// What divides the product, rounded up; 0 divides nothing.
+    /// The divisor of the product, which is rounded up; 0 means no division.
     pub over: u32,
     /// Clocks of an iteration.
     pub step: u32,

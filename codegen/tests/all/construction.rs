@@ -1,4 +1,4 @@
-//! Kernels other than the built-in ones, from tokens, rings and groups. Nothing is spelled by hand: every tile,
+//! Kernels other than the built-in ones, from tokens, rings and groups. No index is written by hand: every tile,
 //! partition and slot comes from a layout.
 
 use tilewright_codegen::affine::{Affine, Coord};
@@ -138,7 +138,7 @@ fn attention() -> Result<Attention> {
     Ok(Attention { program: b.finish(), scores, shares })
 }
 
-/// The producer: queries once, then keys and values in turn.
+/// The producer: queries once, then keys and values alternately.
 fn fetch(b: &mut Builder, Rings([queries, keys, values]): &Rings, tiles: &Tiles) -> Result<()> {
     let fetch = |b: &mut Builder, (ring, to): &(Id, View), from: &View| -> Result<()> {
         b.acquire(*ring);

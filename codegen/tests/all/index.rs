@@ -97,7 +97,7 @@ fn place() -> impl Strategy<Value = Place> {
     })
 }
 
-/// The value of a tree, rounding down; `None` past 2^62, where generated code guarantees nothing.
+/// The value of a tree, rounding down; `None` past 2^62, where generated code guarantees no value.
 fn naive(tree: &Tree, at: Place) -> Option<i64> {
     let both = |pair: &[Tree; 2]| Some((naive(&pair[0], at)?, naive(&pair[1], at)?));
     let value = match tree {

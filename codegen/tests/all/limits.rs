@@ -204,7 +204,7 @@ fn x() -> ast::Expr {
     expr(ExprKind::Name("x".into()))
 }
 
-/// `x + x + …` with so many operators.
+/// `x + x + …` with this number of operators.
 fn sum(links: u32) -> ast::Expr {
     (0..links).fold(x(), |left, _| expr(ExprKind::Binary(Binary::Add, Box::new(left), Box::new(x()))))
 }

@@ -330,7 +330,7 @@ fn fill_unknown_rows(b: &mut Builder, p: &Parts, k: &Affine) -> Result<()> {
     Ok(())
 }
 
-/// Diagnostics of wrong loops: stages, fragments, the body, and what is said.
+/// Diagnostics of wrong loops: stages, fragments, the body.
 const WRONG: [([u32; 2], Body, &str); 15] = [
     (
         [3, 1],

@@ -49,7 +49,7 @@ fn represented(x: Plain, elem: Elem) -> Plain {
     }
 }
 
-/// To nearest, ties to even, with so many digits and this least exponent.
+/// To nearest, ties to even, with this number of binary digits and this least exponent.
 fn narrow(x: f64, digits: i32, least: i32, most: f64) -> f64 {
     if x == 0.0 || !x.is_finite() {
         return x;

@@ -154,7 +154,7 @@ fn copy_crates(root: &Path, folder: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Copies a folder; unchanged files are kept, so that nothing is rebuilt, and stale ones are removed.
+/// Copies a folder. Unchanged files are kept, so that they are not rebuilt, and stale files are removed.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     let error = |path: &Path, why: std::io::Error| format!("{}: {why}", path.display());
     fs::create_dir_all(to).map_err(|why| error(to, why))?;

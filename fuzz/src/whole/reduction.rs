@@ -260,7 +260,7 @@ impl<'k> Block<'k> {
     }
 }
 
-/// Are elements whose coordinates are out of bounds along what is combined, and along nothing else, this number?
+/// Checks a claim: elements whose coordinates are out of bounds along combined modes, and only along these, are this number.
 fn checked(from: &Elements, modes: &[i128], (source, elem): (Elem, Elem), claim: Num) -> Result<()> {
     for cell in &from.cells {
         let Some(at) = &cell.at else { continue };

@@ -120,7 +120,7 @@ impl<'k> Block<'k> {
         Ok(())
     }
 
-    /// Whether a condition holds.
+    /// Whether a condition is true.
     fn decided(&mut self, condition: &'k Expr) -> Result<bool> {
         let outer = std::mem::replace(&mut self.integers, true);
         let condition = self.value(condition);

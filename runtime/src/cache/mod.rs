@@ -37,7 +37,7 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// The architecture, such as `sm_90a`.
     pub arch: &'a str,
-    /// Options in addition to those of every compilation.
+    /// Options in addition to the options of every compilation.
     pub options: &'a [&'a str],
 }
 
@@ -108,7 +108,7 @@ impl Cache {
         Cache { folder: Some(folder.into()), limit, newest: i32::MAX }
     }
 
-    /// No cache: every lookup misses, and nothing is stored.
+    /// No cache: every lookup misses, and no entry is stored.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;
@@ -304,7 +304,7 @@ impl Cache {
         all
     }
 
-    /// Removes all entries, and nothing else in the folder; returns their number.
+    /// Removes all entries, but no other file of the folder; returns their number.
     ///
     /// ```
     /// # use tilewright_runtime::cache::Cache;

@@ -4,15 +4,14 @@
 //! - the kernel is generated again from its definition: the carried source is not trusted;
 //! - buffers are cudarc's own slices and views, all in the context of the stream, none on a per-thread
 //!   stream;
-//! - nothing is captured into a graph, which could run after the buffers are freed: the launch's stream is
-//!   private (where unsafe code has had it, the driver is asked), and events show reliably whether the streams of the
-//!   buffers were captured;
-//! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant; copies
-//!   that it makes of arguments are in a workspace of the stream, which nothing else uses until the kernel has
-//!   ended. A plan is made once and kept for later launches like it ([`plans`]); lengths, and that tensors do not overlap, are
-//!   checked in each launch;
-//! - the kernel waits for the stream of each buffer, and that stream for the kernel, by our own events: a
-//!   buffer that is freed or used in the order of its own stream is freed or used after the kernel;
+//! - no launch is captured into a graph, which could run after the buffers are freed: the launch's stream is private
+//!   (if unsafe code has used it, the driver is asked), and events show reliably whether the streams of the buffers
+//!   were captured;
+//! - the plan checks types, extents, strides, lengths, addresses and limits, and chooses a variant. Packed copies of arguments
+//!   are in a workspace of the stream, which no other work uses until the kernel has ended. A plan is made once for each shape
+//!   and kept ([`plans`]); each launch checks lengths, and that tensors do not overlap;
+//! - by our own events, the kernel waits for the stream of each buffer, and that stream waits for the kernel: a buffer that is
+//!   freed or used in the order of its own stream is freed or used after the kernel;
 //! - once the kernel is submitted, an error is reported only after the kernel has ended.
 #![allow(unsafe_code)]
 

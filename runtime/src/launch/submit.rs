@@ -60,7 +60,7 @@ impl Passed {
 /// # Safety
 /// - `left` are the parameters from this step on;
 /// - every address in it is of memory of the stream's context that stays allocated until the kernel has
-///   ended, and the program, launched on this grid, accesses nothing else;
+///   ended, and the program, launched on this grid, accesses no other memory;
 /// - `shape` is the step's, and overlaps only where the program allows it and the device supports it.
 pub(super) unsafe fn submit(
     step: &Step,

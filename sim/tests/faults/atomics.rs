@@ -55,7 +55,7 @@ fn updates_are_not_forgotten() {
     assert!(matches!(found.kind(), FaultKind::Race | FaultKind::Unwritten), "{found}");
 }
 
-/// Lanes of one warp in lockstep: an access of one of them orders nothing for the others.
+/// Lanes of one warp in lockstep: an access of one lane does not order accesses of the others.
 #[test]
 fn an_update_hides_no_earlier_access_of_its_thread() {
     let args = [Arg::output::<i32>([32])];

@@ -37,7 +37,7 @@ impl Matrix {
         };
         let blocks = [1, 2, 4, 8, BLOCKS].into_iter().find(fits)?;
         let (threads, resident) = shape(blocks);
-        // Shorter parts gain nothing; asynchronous copies have four bytes or more.
+        // Shorter parts are not faster; asynchronous copies have four bytes or more.
         if threads * RESIDENT <= 2 * PART || wide * (elem.bytes() as usize) < 4 {
             return None;
         }

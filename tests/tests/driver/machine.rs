@@ -1,5 +1,5 @@
 //! Missing or broken parts of a machine: no driver, a driver that does not start, no device, no compiler, a
-//! read-only cache. Each is reported; nothing panics.
+//! read-only cache. Each is reported, without a panic.
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};

@@ -1,4 +1,4 @@
-//! Coordinates far out of bounds, on a device: nothing is read or written there. Also run under
+//! Coordinates far out of bounds, on a device: no memory is read or written there. Also run under
 //! compute-sanitizer, by `run.sh sanitize-tests`.
 
 use tilewright::prelude::*;

@@ -58,7 +58,7 @@ pub(crate) fn variants(kernel: &Generated) -> Vec<Built> {
 /// A hand-written program as a launchable kernel.
 ///
 /// # Safety
-/// Launched on tensors of the sizes it is made for, it accesses nothing else.
+/// Launched on tensors of the sizes it is made for, it accesses no other memory.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn alone(program: Kernel, source: String) -> Built {
     let tensor = |param: &thread::Param| match param {

@@ -469,7 +469,7 @@ fn bulk_stores() -> Of {
         .m("a write is off by one element", "OutOfBounds", |k| k.shift(store, 0, 1, 1))
 }
 
-/// Exchanges between the blocks of a cluster: two slots in turn, an mbarrier each.
+/// Exchanges between the blocks of a cluster: two slots alternately, with an mbarrier each.
 fn exchanges() -> Of {
     const WRONG: &str = "InFlight | Race | Unwritten | Mbarrier | Deadlock | wrong result";
     Of("exchanges", vec![])

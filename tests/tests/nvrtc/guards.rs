@@ -196,7 +196,7 @@ fn without(nvrtc: &Nvrtc, name: &str, kernel: &Generated) -> Vec<String> {
     let missing = both.filter_map(|variant| {
         let source = &variant.source;
         let missing = missing(nvrtc, &variant.program, source)?;
-        // What a function computes is sometimes written in another way than the same in its place.
+        // Arithmetic in a function is sometimes compiled in another way than the same arithmetic inline.
         self::missing(nvrtc, &variant.program, &with_macros(source, &definitions(source)))?;
         Some(format!("{name} lacks comparisons\n{missing}\n{source}"))
     });
@@ -261,7 +261,7 @@ fn with_macros(source: &str, all: &[(&str, &str)]) -> String {
     source.replacen("extern \"C\" __global__", &format!("{macros}extern \"C\" __global__"), 1)
 }
 
-/// With operators of C in the place of operations that wrap, guards with signs are left out of each of these, and that is found.
+/// With operators of C instead of operations that wrap, the compiler removes signed guards from each of these; the test notices.
 /// Those without signs are not left out.
 #[test]
 fn guards_that_are_left_out_are_found() {

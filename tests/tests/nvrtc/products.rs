@@ -1,5 +1,5 @@
 //! Products of `matmul_kernel!` on tensor cores, and of f32 in tiles that a launch chooses: every variant compiles on the architectures of its
-//! instruction, and everything stays in registers.
+//! instruction, and there are no spills.
 
 use tilewright_tests::{gallery, sweep};
 

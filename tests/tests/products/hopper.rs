@@ -366,7 +366,7 @@ fn other_types_of_the_result() {
 /// Steps of a part of a swizzled row of 128 bytes, of several, and of neither.
 #[test]
 fn steps_of_any_length() {
-    // Of which every step is a part.
+    // Every step is a part of it.
     let whole = |elements: usize| {
         let mut sizes = sizes(elements);
         sizes[0].0[2] = 768;

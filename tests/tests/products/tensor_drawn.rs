@@ -18,7 +18,7 @@ const GENERATED: u64 = 200;
 /// The seed of the first of these.
 const AFTER: u64 = 10_000;
 
-/// Sizes at which a drawn product runs as well: of single rows and columns, and of sums of nothing or of one product.
+/// Sizes at which a drawn product runs as well: of single rows and columns, and of sums of no or one product.
 const EXTREMES: [[usize; 3]; 4] = [[1, 18, 1], [21, 1, 40], [2, 17, 0], [1, 2, 33]];
 
 /// The kernel of a configuration, or why it was refused for a limit; else what is wrong.

@@ -1,4 +1,4 @@
-//! Sums of nothing: launches with K = 0 write what a sum without terms makes. They take the kernel without the loops over
+//! Empty sums: launches with K = 0 write the value of a sum without terms. They take the kernel without the loops over
 //! K, which no other launch takes.
 
 use tilewright::prelude::*;
@@ -205,7 +205,7 @@ fn barriers_of_loops_without_iterations() {
     }
 }
 
-/// What elements of a sum of nothing know: their coordinates, and which of them are out of bounds.
+/// Elements of an empty sum have coordinates, and some are out of bounds.
 mod known {
     use tilewright::prelude::*;
 
@@ -364,7 +364,7 @@ fn masked_products_of_nothing() {
     }
 }
 
-/// What reads elements outside of its loop has no sum of nothing.
+/// A kernel that reads elements outside of its loop has no variant for empty sums.
 #[kernel]
 fn first_and_sum(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, M>) {
     let x = tile(x, (128, 1), (block.x, _));

@@ -1,4 +1,4 @@
-//! Bandwidth-limited kernels, as the chooser selects them: on sizes that nothing divides, in every type, in
+//! Bandwidth-limited kernels, as the chooser selects them: on sizes that no tile divides, in every type, in
 //! poisoned tensors with gaps.
 
 use tilewright::kernels::memory::{Work, choose};
@@ -172,7 +172,7 @@ fn sums() {
     }
 }
 
-/// Pieces of columns have tiles of rows in turn; their sums are sums of columns, for numbers of rows that nothing divides.
+/// Pieces of columns have tiles of rows alternately; their sums are sums of columns, for numbers of rows that no tile divides.
 #[test]
 fn pieces_of_columns() {
     for (rows, columns, tile, pieces) in [(37usize, 70usize, 8usize, 3usize), (5, 9, 8, 2), (64, 33, 16, 4)] {

@@ -1,4 +1,4 @@
-//! Integers of 64 and 16 bits, and conditions in memory, against plain Rust: in every variant, with random elements of which
+//! Integers of 64 and 16 bits, and conditions in memory, against plain Rust: in every variant, with random elements, where
 //! many are the ends of their type.
 
 use tilewright::{Element, KernelDef};

@@ -243,7 +243,7 @@ fn elements_take_places_in_their_bins() {
     }
 }
 
-/// The last block to arrive reads what others have written, and nothing orders the two.
+/// The last block to arrive reads what others have written, without an order between the two.
 #[kernel]
 fn unordered(
     x: &Tensor<f32, N>,

@@ -199,7 +199,7 @@ impl Product<'_> {
     ///
     /// # Safety
     ///
-    /// The addresses point to device memory that holds the problem's matrices, and `workspace` has
+    /// The addresses point to device memory with the problem's matrices, and `workspace` has
     /// [`WORKSPACE`] bytes; all of it, and the stream, live until the stream has done the work.
     unsafe fn begin(&self, a: u64, b: u64, c: u64, workspace: u64, stream: Opaque) -> Result<(), Error> {
         let described = &*self.described;

@@ -1,5 +1,5 @@
 //! Help texts of messages: words of other languages and their counterparts here, the forms of conditions,
-//! the sizes known while compiling. Texts alone; nothing here changes the kernel.
+//! the sizes known while compiling. It only makes texts, and changes no kernel.
 
 use super::functions::FUNCTIONS;
 use super::integer;
@@ -407,7 +407,7 @@ pub(super) fn operator(op: Binary, left: &Value, right: &Value) -> Problem {
     problem.help(format!("{CONDITIONS}\nhelp: {more}"))
 }
 
-/// A value in words, where more of the sentence follows.
+/// A value in words, at the beginning of a sentence.
 fn clause(value: &Value) -> String {
     let kind = value.kind();
     if kind.contains(", ") { format!("{kind},") } else { kind }

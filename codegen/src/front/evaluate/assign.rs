@@ -184,7 +184,7 @@ impl Evaluator {
         (from, from_span): (Value, Span),
         [target_span, span]: [Span; 2],
     ) {
-        // A tile computed in place is there already.
+        // The tile was computed in its target already.
         if op.is_none() && matches!(&from, Value::View(view) if *view == to) {
             return;
         }

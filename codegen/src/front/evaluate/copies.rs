@@ -173,7 +173,7 @@ impl Evaluator {
     }
 }
 
-/// Refuses what a statement expects that updates nothing.
+/// Refuses `expected` in a statement that is no atomic update.
 pub(super) fn nothing_expected(args: &Args) -> Result<(), Problem> {
     match args.named.iter().any(|(name, ..)| name.text == "expected") {
         false => Ok(()),

@@ -26,7 +26,7 @@ pub(super) struct Load {
     /// Rows of 128 bytes that bulk copies fetch, and rows that other blocks of the cluster fetch for this one.
     pub(super) rows: f64,
     pub(super) received: f64,
-    /// Clocks that pass while nothing else runs.
+    /// Clocks of latency, in which no other work runs.
     pub(super) latency: f64,
 }
 
@@ -143,7 +143,7 @@ impl Parts {
     }
 }
 
-/// A number of iterations: a product of sizes, divided and rounded up. 0 divides nothing.
+/// A number of iterations: a product of sizes, divided and rounded up. A divisor 0 means no division.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Trips {
     pub(super) of: Value,

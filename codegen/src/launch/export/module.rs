@@ -58,9 +58,9 @@ FIELDS_HERE    }
     pub struct Plan(Memory);
 
     impl Kernel {
-        /// Loads the driver, and opens the kernel in the current context. It stays loaded with the context.
+        /// Loads the driver, and opens the kernel in the current context. It remains loaded as long as the context.
         pub fn open() -> Result<Kernel, Error> {
-            // SAFETY: the sizes are those of the C file, and zeros are what it begins with.
+            // SAFETY: the sizes are from the C file, whose structures begin as zeros.
             let mut memory = Memory::new(unsafe { NAME_sizes[0] });
             // SAFETY: the memory has the size and the alignment of a kernel.
             let status = unsafe { NAME_open(memory.at()) };
@@ -90,7 +90,7 @@ CONVERTED_HERE            };
             self.head().workspace
         }
 
-        /// The alternative that runs, from 0; -1 where there is nothing to do.
+        /// The alternative that runs, from 0; -1 if the grid is empty.
         pub fn variant(&self) -> i32 {
             self.head().variant
         }
@@ -99,8 +99,8 @@ CONVERTED_HERE            };
         ///
         /// # Safety
         ///
-        /// Addresses of the arguments and of the workspace are those of memory of the lengths given, which nothing else uses until
-        /// the launch has ended; the kernel's context and the stream exist.
+        /// The arguments and the workspace are allocated memory of the given lengths, which no other code uses until the launch has
+        /// ended; the kernel's context and the stream exist.
         pub unsafe fn launch(&mut self, stream: *mut c_void, workspace: u64) -> Result<(), Error> {
             // SAFETY: the caller's.
             let status = unsafe { NAME_launch(stream, self.0.at(), workspace) };

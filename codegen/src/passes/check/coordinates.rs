@@ -64,7 +64,7 @@ struct Walk<'p, 'b> {
     /// Statements that have been reported.
     said: Vec<*const Stmt>,
     found: Vec<Diagnostic>,
-    /// Sums whose products whole tiles have stated; see [`Op::Follows`].
+    /// Accumulators of products of whole tiles, whose coordinates the tiles state; see [`Op::Follows`].
     followed: HashSet<Id>,
     /// States at early exits of loops.
     left: Vec<(Id, State)>,

@@ -43,7 +43,7 @@ impl Lower<'_> {
         self.exprs().add(sum, steps)
     }
 
-    /// Assumes that an offset fits 32 bits, as a launch fact guarantees. Its sign stays unknown: a guard may
+    /// Assumes that an offset fits 32 bits, as a launch fact guarantees. Its sign is not known: a guard may
     /// test the same expression.
     pub(super) fn small(&mut self, offset: Ix) {
         let lo = self.kernel.exprs.get(offset).lo.max(i64::from(i32::MIN));

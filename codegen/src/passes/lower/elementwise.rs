@@ -96,7 +96,7 @@ impl Lower<'_> {
         }
         let Some(to) = sides.pop() else { return Ok(()) };
         let ins = sides;
-        // In an in-place update, elements that are read at another position than they are written would be
+        // If source and target overlap, elements that are read at another position than they are written would be
         // overwritten too early.
         let moved = |side: &Side| {
             side.view.tensor == to.view.tensor

@@ -64,7 +64,7 @@ impl Forward<Kernel> for Fences<'_> {
 }
 
 impl Fences<'_> {
-    /// An unrolled loop whose body publishes and leaves nothing unfenced: one fence before it, instead of one in each
+    /// An unrolled loop whose body publishes and makes no accesses that need a fence: one fence before it, instead of one in each
     /// iteration.
     fn only_publishes(&mut self, op: &Op) -> bool {
         let Op::For { body, unroll: Unroll::Full, .. } = op else { return false };

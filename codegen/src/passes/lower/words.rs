@@ -68,7 +68,7 @@ impl Lower<'_> {
         let elem = self.program.tensor(to.tensor).elem;
         let Some(row) = arithmetic(effect, elem, terms.len() + 1, self.kernel.arch) else { return Ok(false) };
         let (ins, to) = refined(ins, to)?;
-        // For an in-place update, elements are read where they are written.
+        // If source and target overlap, each element must be read at the position where it is written.
         let moved =
             |view: &View| view.tensor == to.tensor && (&view.layout, &view.base) != (&to.layout, &to.base);
         if ins.iter().any(moved) {

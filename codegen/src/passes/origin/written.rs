@@ -249,9 +249,8 @@ impl Origins<'_> {
         Some(all)
     }
 
-    /// What is known about the elements of a shared tensor that all threads together write, in terms of the whole
-    /// tensor, and whether these are all of its elements. It follows from one thread's part, where elements keep their
-    /// coordinates.
+    /// The analysis of the elements of a shared tensor that all threads together write, in terms of the whole tensor, and
+    /// whether these are all of its elements. It is derived from one thread's part, where elements keep their coordinates.
     pub(super) fn in_shared(&mut self, by: Id, part: &Beyond, to: &View) -> Option<(Beyond, bool)> {
         // Threads' elements outside of the tile are not stored.
         let limits = self.limits_of(to);

@@ -122,7 +122,7 @@ pub(super) fn private(program: &Program) -> BTreeMap<Id, BTreeSet<Id>> {
 }
 
 impl Schedule {
-    /// The statements of a body with their places, each expanded. A statement without a place runs where the next one runs.
+    /// The statements of a body with their positions, each expanded. A statement without a position runs with the next one.
     fn placed(&mut self, body: Vec<Stmt>) -> std::result::Result<Vec<(Place, Stmt)>, Diagnostic> {
         let known: Vec<Option<Place>> =
             body.iter().map(|stmt| self.program.places.get(&stmt.id).copied()).collect();

@@ -21,8 +21,8 @@
 //!                                                 }
 //! ```
 //!
-//! The same holds for the slots of a ring that other threads fill: a slot is released as soon as its last fragments
-//! have been loaded, and the first ones of the next slot are loaded before the last k-step of this one.
+//! The slots of a ring that other threads fill are treated in the same way: a slot is released as soon as its last fragments
+//! have been loaded, and the first fragments of the next slot are loaded before the last k-step of this slot.
 //!
 //! ```text
 //! for k in 0..n {                                 await the slot; fa[0] <- k-step 0

@@ -29,7 +29,7 @@ impl Random {
         of[self.below(of.len() as u64) as usize].clone()
     }
 
-    /// So many threads over a tile, numbered in some order.
+    /// This number of threads over a tile, numbered in some order.
     fn threads(&mut self, count: i64, tile: [i64; 2]) -> Option<Layout> {
         let fits = |x: &i64| count % x == 0 && tile[0] % x == 0 && tile[1] % (count / x) == 0;
         let choices: Vec<i64> = (1..=count).filter(fits).collect();

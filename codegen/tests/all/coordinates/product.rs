@@ -47,7 +47,7 @@ pub(crate) struct Product {
 }
 
 impl Product {
-    /// A correct product: a layout for the copies of A, for those of B, and for the arithmetic.
+    /// A correct product: layouts for the copies of A, for the copies of B, and for the arithmetic.
     pub(crate) fn new(tile: [i64; 3], ta: &Layout, tb: &Layout, tc: &Layout) -> Product {
         let own = |threads: &Layout| [Part::of(threads.clone()), Part::of(threads.clone())];
         let tc = Part::of(tc.clone());

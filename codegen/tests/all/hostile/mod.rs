@@ -1,5 +1,5 @@
-//! Adversarial but allowed names, and random builder calls: the generated code is that of plain names up to
-//! renaming, and nothing panics.
+//! Adversarial but allowed names, and random builder calls: the generated code is the same as with plain names, up to
+//! renaming, and there are no panics.
 
 use std::collections::HashMap;
 
@@ -103,7 +103,7 @@ fn tokens(source: &str) -> Vec<String> {
     all
 }
 
-/// Where the bracket at a place is closed.
+/// Where the bracket at a position is closed.
 fn closing(tokens: &[String], at: usize) -> Option<usize> {
     let mut depth = 0;
     for (place, token) in tokens.iter().enumerate().skip(at) {

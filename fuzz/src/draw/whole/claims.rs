@@ -89,7 +89,7 @@ impl Whole {
         self.scene.number();
     }
 
-    /// A tile whose out-of-bounds elements are what is said of them, or not.
+    /// A tile whose out-of-bounds elements have the claimed value, or another.
     fn claimed(&mut self, x: &Known) -> Known {
         let (elem, shape) = (x.elem, x.shape.clone());
         let by: Vec<i64> = shape.iter().map(|_| self.scene.random.within(-1, 1)).collect();
