@@ -1,4 +1,4 @@
-//! From CUDA, Triton and CuTe to tilewright: the same things side by side.
+//! From CUDA, Triton and CuTe to tilewright: the same concepts side by side.
 //!
 //! | CUDA | Triton | CuTe | here |
 //! |---|---|---|---|
@@ -59,8 +59,8 @@
 //! assert!(scale().source().contains("float4"));
 //! ```
 //!
-//! You rarely need an index. If you do, the coordinates of an element are a further parameter of the closure. They
-//! serve as `tl.arange` does for masks:
+//! You rarely need an index. If you do, take the coordinates of an element as a further parameter of the closure, for
+//! example for masks, as with `tl.arange`:
 //!
 //! ```
 //! # use tilewright::prelude::*;
@@ -103,7 +103,7 @@
 //! for (int j = threadIdx.y; j < 32; j += 8) y[…] = s[threadIdx.x][j];
 //! ```
 //!
-//! With a shape alone, the layout is derived: the padding or the swizzle that avoids bank conflicts in all uses.
+//! For a shape, the generator derives a layout: the padding or the swizzle that avoids bank conflicts in all accesses.
 //! With [`padded`](crate::language::padded), [`swizzled`](crate::language::swizzled) or `layout!` you choose the layout, and a
 //! lint reports its bank conflicts.
 //!

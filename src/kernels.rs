@@ -35,8 +35,7 @@ pub mod tutorial;
 /// A product of `matmul_kernel!` with every key at its default.
 pub const MATMUL: MatmulKernel<f32> = matmul_kernel!();
 
-/// Keys of `matmul_kernel!` whose generated kernels are under review: each key by itself, and fast
-/// combinations.
+/// Keys of `matmul_kernel!` whose generated kernels have snapshots: each key by itself, and fast combinations.
 pub const PRODUCTS: &[&str] = &[
     PLAIN,
     "bk=16 schedule=(vec=4)",
@@ -67,18 +66,17 @@ pub const PRODUCTS: &[&str] = &[
 /// Only a tile of 128×128 and 256 threads: a kernel to read.
 pub const PLAIN: &str = "bm=128 bn=128 bk=8 tc=(16,16)";
 
-/// The fastest for large matrices: 8 warps compute a 128×256 tile, 16×8 results for each thread. The swizzle
-/// of the thread layout keeps neighbouring lanes from reading the same words at once, which stalls their
-/// multiply-adds.
+/// The fastest for large matrices: 8 warps compute a 128×256 tile, 16×8 results for each thread. Neighbouring lanes
+/// that read the same words at once stall their multiply-adds; the swizzle of the thread layout avoids that.
 pub const WIDE: &str = "name=wide arch=90 bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) schedule=(values=(4,4) vec=4 pad=4 fragments=2 order=row_serpentine) stages=4 \
     alpha_beta=true overlaps=true";
 
-/// The same with both operands copied through registers, so that K-contiguous operands are transposed on the
+/// [`WIDE`], with both operands copied through registers, so that K-contiguous operands are transposed on the
 /// way.
 pub const STAGED: &str = "name=staged arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=128 bn=256 bk=8 tc=swizzled(2,0,-2,((4,2),(8,4)):((1,32),(4,64))) \
     stages=2 alpha_beta=true overlaps=true";
 
-/// The same with a 256×128 tile.
+/// [`STAGED`] with a 256×128 tile.
 pub const TURNED: &str = "name=turned arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=256 bn=128 bk=8 tc=swizzled(2,0,-2,((4,4),(8,2)):((1,32),(4,128))) \
     stages=2 alpha_beta=true overlaps=true";
 
@@ -90,11 +88,11 @@ pub const SQUARE: &str = "name=square arch=90 schedule=(staged=both values=(4,4)
 pub const DEEP: &str = "name=deep arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=128 bn=64 bk=32 tc=swizzled(2,0,-2,((4,2),8,4):((1,32),4,64)) \
     stages=2 alpha_beta=true overlaps=true";
 
-/// For fewer tiles still: half the tile, and split-K over eight groups of threads, one warp each.
+/// For even fewer tiles: half the tile, and split-K over eight groups of threads, one warp each.
 pub const FEW: &str = "name=few arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=64 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32)) \
     stages=2 alpha_beta=true overlaps=true";
 
-/// The same with a 32×32 tile, for the fewest tiles.
+/// [`FEW`] with a 32×32 tile, for the fewest tiles.
 pub const FEWEST: &str = "name=fewest arch=90 schedule=(staged=both values=(4,4) vec=4 fragments=2 order=row_serpentine) bm=32 bn=32 bk=64 tc=swizzled(2,0,-2,((4,2),4,8):((1,16),4,32)) \
     stages=2 alpha_beta=true overlaps=true";
 

@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 
 /// An argument of a kernel: elements of one type, at coordinates of a shape.
 ///
-/// `&Tensor<f32, (M, K)>` is read and `&mut Tensor<f32, (M, N)>` is written. `M` and `K` are known at launch;
-/// integers and the kernel's constants are fixed. Rust does not accept a bare integer in a tuple of types:
-/// write `Tensor<f32, (N, _4)>`, or braces, `Tensor<f32, {(N, 4)}>`. Extents can be computed,
-/// `Tensor<i32, {N + 1}>` or `Tensor<f32, {(2 * M, ceil_div(N, 32))}>`: a launch checks them. Without strides
-/// a tensor is column-major, with its own leading dimensions.
+/// A kernel reads `&Tensor<f32, (M, K)>` and writes `&mut Tensor<f32, (M, N)>`. `M` and `K` are known at launch;
+/// integers and the kernel's constants are fixed. Rust does not accept an integer in a tuple of types: write
+/// `Tensor<f32, (N, _4)>`, or braces, `Tensor<f32, {(N, 4)}>`. Extents can be computed,
+/// `Tensor<i32, {N + 1}>` or `Tensor<f32, {(2 * M, ceil_div(N, 32))}>`, and a launch checks them. A tensor without
+/// strides is column-major, with its own leading dimensions.
 #[derive(Debug)]
 pub struct Tensor<T, Shape, Stride = ()> {
     _nothing: Infallible,
@@ -32,7 +32,7 @@ pub struct Arrangement(Infallible);
 #[derive(Clone, Copy, Debug)]
 pub struct Number(Infallible);
 
-/// The functions. After `=>` follows an example: elements of `x`, statements, and the resulting elements of `y`.
+/// The functions. After `=>` is an example: elements of `x`, statements, and the resulting elements of `y`.
 macro_rules! language {
     ($(
         $(#[$doc:meta])* fn $name:ident $(<$elem:ident>)? ($($arg:ident : $ty:ty),*) $(-> $result:ty)?
@@ -58,7 +58,7 @@ macro_rules! language {
 }
 
 language! {
-    /// One tile of a tensor: `tile(a, (BM, BK), (block.x, _))`. `_` keeps a mode of tiles, to loop over.
+    /// One tile of a tensor: `tile(a, (BM, BK), (block.x, _))`. `_` keeps a mode of tiles, for a loop over it.
     /// `halo = (1, 0)` adds one element before and after the tile along the first mode and none along the second;
     /// `halo = ((1, 2), 0)` adds one element before and two after.
     fn tile(tensor: View, tiler: Nested, at: Nested) -> View;
@@ -75,7 +75,7 @@ language! {
     fn registers<T>(shape: Nested, value: Number) -> View;
     /// A tile in registers of the shape and type of another: `registers_like(c, 0.0)`.
     fn registers_like(tile: View, value: Number) -> View;
-    /// The elements at this offset along each mode: `shift(tile, (-1, 0))`. Offsets may be any integers. With
+    /// The tile moved by elements along each mode: `shift(tile, (-1, 0))`. Offsets may be any integers. With
     /// `(0, -(i * ld % 4))`, row `i` of a tensor, at `i * ld`, begins at an address aligned to vectors of four.
     fn shift(tile: View, by: Nested) -> View;
     /// The same elements with their modes in another order: `permute(a, (1, 0))` is the transpose.
@@ -83,19 +83,19 @@ language! {
     /// The same elements in the same order, leftmost mode fastest, under another shape:
     /// `regroup(tile, (8, 16))`.
     fn regroup(tile: View, shape: Nested) -> View;
-    /// Repeats a tile along modes of a larger shape. Modes with `_` are the tile's own:
-    /// `broadcast(bias, (BM, _))` is a matrix of BM equal rows.
+    /// Repeats a tile along new modes. `_` stands for the modes of the tile: `broadcast(bias, (BM, _))` is a matrix of BM equal
+    /// rows.
     fn broadcast(tensor: View, shape: Nested) -> View;
-    /// A precondition of the launch: `assert(N % 4 == 0)`, a condition on sizes. A launch with other sizes is refused; the error
-    /// has the sizes. A known divisor allows wider vectors in every variant. The condition is computed in 64 bits. If it overflows
-    /// or divides by 0, the launch is refused too, unless an earlier operand decides, as in `assert(K == 0 || M % K == 0)`.
-    /// A stride that is not used, as in a tensor of one row, satisfies assertions.
+    /// A precondition of the launch: `assert(N % 4 == 0)`, a condition on sizes. A launch with other sizes is refused, with an
+    /// error that names them. A known divisor allows longer vectors in every variant. The condition is computed in 64 bits. If it
+    /// overflows or divides by 0, the launch is refused too, unless an earlier operand decides, as in
+    /// `assert(K == 0 || M % K == 0)`. A stride that is not used, as in a tensor of one row, satisfies assertions.
     fn assert(condition: Number)
         => f32 [3.0, 1.0], "assert(N % 2 == 0);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
-    /// The tile coordinates of a block. It also determines the number of blocks:
-    /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` rasters column by column. With `bands = 8` it
-    /// rasters bands of eight rows of tiles, so that concurrent blocks share operands.
-    /// `walk(layout!((4, 8) : (8, 1)), block.x)` rasters in the order of a layout. `walk(132, block.x)` launches 132
+    /// The coordinates of a block's tile, in a raster order of tiles. It also determines the number of blocks.
+    /// `let (i, j) = walk((ga.size(2), gb.size(2)), block.x)` takes tiles column by column. With `bands = 8` it takes bands of
+    /// eight rows of tiles, so that concurrent blocks share operands.
+    /// `walk(layout!((4, 8) : (8, 1)), block.x)` takes tiles in the order of a layout. `walk(132, block.x)` launches 132
     /// blocks, in a kernel where no tile has `block.x` as its coordinate. Numbers of tiles may be computed from sizes,
     /// `walk(ceil_div(N, 64) + E, block.x)`: see [Lists of tensors](super::kernels#lists-of-tensors).
     fn walk(tiles: Nested, block: Number) -> Nested;
@@ -106,29 +106,31 @@ language! {
     /// column of each element. See [Coordinates of elements](super::closures#coordinates-of-elements).
     fn iota(shape: Nested, mode: Number) -> View
         => f32 [3.0, 1.0], "copy(x + iota(256) as f32, y);", f32 [3.0, 2.0];
-    /// The number of threads of the block, where no thread layout determines it: `threads(512)`, or
+    /// The number of threads of the block, if no thread layout determines it: `threads(512)`, or
     /// `#[kernel(threads = 512)]`. The default is 256.
     fn threads(count: Number)
         => f32 [3.0, 1.0], "threads(64); // four elements for each", "copy(2.0 * x, y);", f32 [6.0, 2.0];
-    /// A matrix instruction, and the warps that it is tiled over. `tiled_mma::<bf16, f32>(warps = 8)` is the best
-    /// instruction for these types; `warps = (4, 2)` arranges the warps over rows and columns. It is wgmma with
-    /// `tiled_mma::<bf16, f32>(warpgroups = 2)`, see [Producers](super::products#producers), or an instruction by name with
-    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))`. `mma.accumulators((BM, BN), 0.0)` is a whole tile of
-    /// accumulators, for [`gemm`] and functions. `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c`
-    /// are the parts of a thread. `mma.partition_a(sa, thread.x, how = "ldmatrix_x4")` are the rows whose addresses
-    /// the thread gives to ldmatrix. See [Explicit instructions](super::products#explicit-instructions).
+    /// A matrix instruction, and the warps over which it is tiled. `tiled_mma::<bf16, f32>(warps = 8)` is the best
+    /// instruction for these types; `warps = (4, 2)` arranges the warps over rows and columns.
+    /// `tiled_mma::<bf16, f32>(warpgroups = 2)` is wgmma: see [Producers](super::products#producers).
+    /// `tiled_mma("mma_m16n8k16_bf16", layout!((2, 4)))` names the instruction.
+    ///
+    /// `mma.accumulators((BM, BN), 0.0)` is a whole tile of accumulators, for [`gemm`] and functions.
+    /// `mma.partition_a(sa, thread.x)`, `partition_b` and `partition_c` are the parts of a thread.
+    /// `mma.partition_a(sa, thread.x, how = "ldmatrix_x4")` are the rows whose addresses the thread gives to ldmatrix. See
+    /// [Explicit instructions](super::products#explicit-instructions).
     fn tiled_mma<T>(name: Nested, warps: Arrangement) -> View;
     /// Registers for a thread's part of an operand: `fragment_like(mma.partition_a(sa, thread.x))`, or with
     /// another type and an initial value, `fragment_like::<f32>(mma.partition_c(gc, thread.x), 0.0)`. Elements of
     /// 8 and 16 bits are packed, as instructions require. See [Explicit instructions](super::products#explicit-instructions).
     fn fragment_like(part: View, value: Number) -> View;
-    /// A fragment in the shape that its load instruction fills, which may be the operands of several products:
-    /// `copy(rows, retile(fa, rows), how = "ldmatrix_x4")`.
+    /// A view of a fragment in the order in which its load instruction fills it, which may be the operands of several
+    /// products: `copy(rows, retile(fa, rows), how = "ldmatrix_x4")`.
     fn retile(fragment: View, rows: View) -> View;
     /// Copies every element, and converts it to the type of the target as `as` does. A copy from global to shared
     /// memory is asynchronous: it is in flight until a wait. Out-of-bounds elements of the source are 0, or the
-    /// value of `fill = …`, or with `clamp = true` the nearest element inside. In a pipelined loop,
-    /// `how = "staged"` copies through registers, which suits tiles that the copy transposes.
+    /// value of `fill = …`, or with `clamp = true` the nearest element in bounds. In a pipelined loop,
+    /// `how = "staged"` copies through registers, which suits copies that transpose the tile.
     ///
     /// `how = "ldmatrix_x4"`, or another ldmatrix or stmatrix, copies between rows in shared memory and a
     /// fragment: see [Explicit instructions](super::products#explicit-instructions).
@@ -141,17 +143,17 @@ language! {
     /// Floating-point sums are rounded in the order of arrival, so they differ from run to run:
     /// `#[kernel(deny(deterministic))]` refuses them.
     ///
-    /// `let before = copy(1, count[(0)], how = "atomic_add")` keeps the value before the update. Such an update releases earlier
-    /// writes of the block and acquires those that others released. `order = "relaxed"`, `"acquire"`, `"release"` or `"acq_rel"`
-    /// sets another order. See [Between blocks](super::control#between-blocks).
+    /// `let before = copy(1, count[(0)], how = "atomic_add")` returns the value before the update. Such an update releases earlier
+    /// writes of the block, and acquires writes that other blocks have released. `order = "relaxed"`, `"acquire"`, `"release"` or
+    /// `"acq_rel"` sets another order. See [Between blocks](super::control#between-blocks).
     fn copy(from: View, to: View);
     /// Sets every element to a number, which may be a tile of one element.
     fn fill(tile: View, value: Number);
     /// Adds the product A·Bᵀ of two tiles to a tile in registers: `gemm(a, b, &mut acc)`. The order of its
     /// multiply-adds is `order = "plain"`, or `"serpentine"`, `"rows"`, `"row_serpentine"`. Operands are
     /// (rows, k) and (columns, k). A thread must have the same k-steps of both, and its accumulators must be
-    /// copied to the rows and columns of its operands. This is checked by the names of extents: `M` of A and `M` of
-    /// C are the same rows, and a mismatch is an error. `with = (min, add)` uses other operations: see [Products with
+    /// copied to the rows and columns of its operands. The generator checks this by the names of extents: `M` of A and
+    /// `M` of C are the same rows, and a mismatch is an error. `with = (min, add)` uses other operations: see [Products with
     /// other operations](super::products#products-with-other-operations). `how = "mma_m16n8k16_bf16"` multiplies
     /// fragments by an instruction: see [Explicit instructions](super::products#explicit-instructions).
     fn gemm(a: View, b: View, acc: View);
@@ -161,13 +163,13 @@ language! {
     /// broadcast. A further parameter is the element's [coordinates](super::closures#coordinates-of-elements):
     /// `map(x, |x, at| …)`.
     fn map(tiles: View, with: fn(Number) -> Number) -> View;
-    /// Stores each element at an index that depends on it: the closure gives an index and a value,
-    /// `scatter(x, y, |x, at| ((at.1, at.0), x))`. `how = "atomic_add"` and its like update the old value. See
+    /// Stores each element at an index that depends on it: the closure returns an index and a value,
+    /// `scatter(x, y, |x, at| ((at.1, at.0), x))`. `how = "atomic_add"`, or another atomic update, changes the old value. See
     /// [Gathers and scatters](super::closures#gathers-and-scatters).
     fn scatter(tiles: View, to: View, with: fn(Number) -> (Nested, Number));
-    /// Sums along a mode of a fragment, `sum(x, 1)`, along several, `sum(x, (0, 2))`, or all of it, `sum(x)`.
-    /// `acc = bf16` sets the accumulator type, see [Types](super::types#types); out-of-bounds elements are left out,
-    /// see [Reductions](super::reductions#reductions).
+    /// Sums along a mode of a fragment, `sum(x, 1)`, along several modes, `sum(x, (0, 2))`, or of all elements, `sum(x)`.
+    /// `acc = bf16` sets the accumulator type: see [Types](super::types#types). Out-of-bounds elements are left out: see
+    /// [Reductions](super::reductions#reductions).
     fn sum(fragment: View, mode: Number) -> View;
     /// Combines the elements of a fragment or a whole tile, or of several together, by an associative and
     /// commutative closure: `reduce(x, 0.0, |a, b| a + b)`, with `mode = 1` along one mode. The second argument is the
@@ -244,15 +246,15 @@ language! {
             "copy(x - cluster_minimum(x), y);",
             f32 [2.0, 0.0];
     /// The element of another lane: `warp_shuffle(x, |lane| lane ^ 1)`, where `lane` is the thread's own lane. The lane may also be
-    /// a tile of integers, one for each element, or a number. It counts modulo 32, or modulo `lanes = 8` within such neighbours, so
-    /// that `|lane| lane + 1` rotates. See [Lanes](super::parts#lanes).
+    /// a tile of integers, one for each element, or a number. It is taken modulo 32, or modulo 8 with `lanes = 8`, so that
+    /// `|lane| lane + 1` rotates. See [Lanes](super::parts#lanes).
     fn warp_shuffle(part: View, lane: fn(Number) -> Number) -> View
         => f32 [3.0, 1.0],
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
             "copy(warp_shuffle(x, |lane| lane ^ 1), y);",
             f32 [1.0, 3.0];
     /// A `u32` with a bit for each lane of the warp, or of `lanes = 8` neighbours: 1 where the condition is true.
-    /// Out-of-bounds elements are left out; where they are not known, make the condition false there and write `beyond = false`.
+    /// Out-of-bounds elements are left out; if they are not known, make the condition false for them and write `beyond = false`.
     /// See [Lanes](super::parts#lanes).
     fn warp_ballot(condition: View) -> View
         => f32 [3.0, 1.0],
@@ -260,7 +262,7 @@ language! {
             "map(warp_ballot(x > 2.0), y, |votes| votes as f32);",
             f32 [1.0, 1.0];
     /// A `u32` with a bit for each lane of the warp, or of `lanes = 8` neighbours, that has the same integer. Out-of-bounds elements
-    /// are left out, and get 0; where they are not known, `beyond = 0` lets them take part. See [Lanes](super::parts#lanes).
+    /// are left out, and get 0; if they are not known, `beyond = 0` lets them take part. See [Lanes](super::parts#lanes).
     fn warp_match(part: View) -> View
         => f32 [3.0, 1.0, 3.0],
             "let (x, y) = (parallelize(x, layout!(256), thread.x), parallelize(y, layout!(256), thread.x));",
@@ -299,7 +301,7 @@ language! {
     fn stage(number: Number);
     /// Waits until all threads of the block have arrived.
     fn sync_threads();
-    /// Waits until every copy in flight has landed.
+    /// Waits until every copy in flight is complete.
     fn cp_async_wait_all();
     /// Waits until at most this many commit groups are in flight.
     fn cp_async_wait(groups: Number)
@@ -321,23 +323,23 @@ language! {
             "sync_threads();",
             "copy(parallelize(s, t, thread.x), parallelize(y, t, thread.x));",
             f32 [3.0, 1.0];
-    /// Refuses launches where a size is larger: `at_most(N, W)`, in a kernel where one tile of W elements must
-    /// cover a whole row.
+    /// Refuses launches with a larger size: `at_most(N, W)`, in a kernel whose tile of W elements must cover a whole row.
     fn at_most(size: Number, limit: Number);
-    /// Refuses launches where a size is smaller: `at_least(N, 4097)`. Elements that are in bounds for all other sizes need no
-    /// bounds check, such as all elements of a thread but its last.
+    /// Refuses launches with a smaller size: `at_least(N, 4097)`. Elements that are in bounds for all accepted sizes, such as all
+    /// elements of a thread but its last, need no bounds check.
     fn at_least(size: Number, limit: Number)
         => f32 [3.0, 1.0], "at_least(N, 2);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
-    /// The minimum of blocks per multiprocessor, for `__launch_bounds__`, which limits the registers of a thread.
+    /// The least number of blocks per multiprocessor, for `__launch_bounds__`, which limits the registers of a thread.
     /// With 0 the compiler decides.
     fn blocks_per_sm(blocks: Number)
         => f32 [3.0, 1.0], "blocks_per_sm(4);", "copy(2.0 * x, y);", f32 [6.0, 2.0];
     /// A persistent kernel: a launch has only the number of blocks that the device runs at once, and each block executes the
-    /// kernel for one tile of the grid after another. If the size of a cluster does not divide the number of tiles along x,
-    /// blocks of the last cluster that have no tile take part in its copies and exchanges, but do not write to global memory.
-    /// Copies of a producer for the next tile overlap the end of this one: see [Producers](super::products#producers).
-    /// Tiles along x and y are taken in bands of 8 rows, or rows of clusters, each band column by column: blocks that run at once
-    /// share rows and columns in the L2 cache. `persistent(bands = 4)` chooses another height.
+    /// kernel for one tile of the grid after another. A producer's copies for the next tile overlap the end of the current tile:
+    /// see [Producers](super::products#producers). If the size of a cluster does not divide the number of tiles along x, blocks
+    /// of the last cluster without a tile take part in its copies and exchanges, but do not write to global memory.
+    ///
+    /// Tiles along x and y are taken in bands of 8 rows, or rows of clusters, each band column by column. Concurrent blocks then
+    /// share rows and columns in the L2 cache. `persistent(bands = 4)` sets another height.
     fn persistent();
     /// Launches clusters of this number of neighbouring blocks along x, from 1 to 16: see
     /// [Clusters](super::reductions#clusters). More than 8 blocks are not portable, and more than 1 need `sm_90`.
@@ -360,7 +362,7 @@ language! {
             "let t = coalesce(logical_divide(layout!(128), 32)); // of (32,4):(1,32)",
             "copy(parallelize(x, t, thread.x), parallelize(y, t, thread.x));",
             f32 [3.0, 1.0];
-    /// Divides a layout into tiles: the result has the modes of a tile first, and the modes that count tiles second.
+    /// Divides a layout into tiles: the first mode of the result is the tile, and the second mode counts the tiles.
     fn zipped_divide(layout: Arrangement, tiler: Nested) -> Arrangement
         => f32 [3.0, 1.0],
             "let t = coalesce(zipped_divide(layout!(128), 32)); // of (32,4):(1,32)",
@@ -496,10 +498,10 @@ language! {
     /// The number of set bits of an integer.
     fn count_ones(n: Number) -> Number
         => i32 [7, -1], "map(x, y, |x| count_ones(x));", i32 [3, 32];
-    /// The number of zero bits before the first set bit of an integer; all of them for 0.
+    /// The number of zero bits before the first set bit of an integer; the number of its bits for 0.
     fn leading_zeros(n: Number) -> Number
         => i32 [7, 0], "map(x, y, |x| leading_zeros(x));", i32 [29, 32];
-    /// The bits of a number of 4 or 8 bytes, as another type of as many: `bits::<u32>(x)`, `bits::<f64>(n)`.
+    /// The bits of a number of 4 or 8 bytes, as another type of this size: `bits::<u32>(x)`, `bits::<f64>(n)`.
     fn bits<T>(x: Number) -> Number
         => f32 [1.0, -2.0], "map(x, y, |x| bits::<u32>(x));", u32 [0x3f80_0000, 0xc000_0000];
     /// Instructions of PTX as a function of numbers, in an `unsafe` kernel: `asm::<u32>("lop3.b32 %0, %1, %2, %3, 0x96;", a, b, c,
@@ -513,11 +515,11 @@ language! {
         => f32 [-1.5, 2.0], "map(x, y, |x| select(x > 0.0, x, 0.0));", f32 [0.0, 2.0];
     /// A loop that is unrolled at compile time: `for i in unroll(0..4) { … }`.
     fn unroll(range: Number) -> Number;
-    /// A software-pipelined loop: copies from global to shared memory run `stages - 1` iterations ahead,
-    /// without waits or barriers in its body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`. With
-    /// `fragments = 2`, where the body is one product, its operands are loaded from shared memory to
-    /// registers one k-step ahead, across iterations too. A loop-exit test after each k-step then keeps nvcc
-    /// from interleaving k-steps; `exits = false` omits it.
+    /// A software-pipelined loop: copies from global to shared memory run `stages - 1` iterations ahead. You write no waits or
+    /// barriers in its body: `for k in pipelined(0..ga.size(2), stages = 3) { … }`.
+    ///
+    /// If the body is one product, `fragments = 2` loads its operands from shared memory to registers one k-step ahead, across
+    /// iterations too. A loop-exit test after each k-step then keeps nvcc from interleaving k-steps; `exits = false` omits it.
     /// With `producer = warp` a separate warp copies in bulk: see [Producers](super::products#producers).
     fn pipelined(range: Number, stages: Number) -> Number;
 }
