@@ -88,7 +88,7 @@ impl Builder {
         self.push(Op::Leave { of, test });
     }
 
-    /// A loop's variable and body, and what the closure returned.
+    /// A loop's variable and body, and the result of the closure.
     fn loop_body<T>(
         &mut self,
         name: &str,
@@ -187,7 +187,7 @@ impl Builder {
             return Err(problem.help("write stage(1)"));
         }
         if now.replace(place).is_none() {
-            // What stands before the first stage is of stage 0.
+            // Statements before the first `stage` belong to stage 0.
             for (at, stmt) in self.open.last_mut().into_iter().flatten().enumerate() {
                 stmt.id = (self.statements + 1 + at as u64) as Id;
                 self.program.places.insert(stmt.id, Place::default());

@@ -7,7 +7,7 @@ use crate::thread::Id;
 use crate::tile::{Group, Op, Ring};
 use crate::values::affine::{Affine, Coord};
 
-/// What a group does, as calls on the builder.
+/// The work of a group, as calls on the builder.
 pub type Role<'r> = Box<dyn FnOnce(&mut Builder) -> Result<()> + 'r>;
 
 impl Builder {

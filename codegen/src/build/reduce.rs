@@ -1,4 +1,4 @@
-//! Reductions, and what may be combined.
+//! Reductions, and the checks of their operands.
 
 use super::Builder;
 use crate::source::problem::{Problem, Result, count};

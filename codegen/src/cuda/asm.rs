@@ -247,7 +247,7 @@ fn function(row: &Atom, by_number: bool) -> String {
     let params: Vec<String> =
         row.operands.iter().filter_map(|operand| parameter(operand, by_number)).collect();
     let clobber = if row.clobbers_memory() { "\"memory\"" } else { "" };
-    // Compilers may move or merge what depends on registers alone.
+    // Compilers may move or merge instructions that depend on registers alone.
     let pure =
         matches!(row.effect, Effect::Convert | Effect::Unpack(_) | Effect::Multiply | Effect::Subtract);
     let keyword = if pure { "asm" } else { "asm volatile" };

@@ -65,7 +65,7 @@ impl Names {
         }
     }
 
-    /// Names what is declared here.
+    /// A name for a declared thing of the open block.
     pub(super) fn declare(&mut self, thing: Thing, wanted: &str) -> String {
         let name = self.taken.take(wanted);
         if let Some(block) = self.open.last_mut() {

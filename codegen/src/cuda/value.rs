@@ -108,7 +108,7 @@ fn call(function: &str, args: &[&Piece]) -> Piece {
     Piece::new(format!("{function}({})", args.join(", ")), Level::Primary)
 }
 
-/// A shuffle of a kind: with the lane, or with what its number is changed by.
+/// A shuffle of a kind: with the lane, or with the change of its number.
 fn shuffled(kind: &str, x: Typed, lane: &str) -> Typed {
     let by = if kind.is_empty() { String::new() } else { format!("_{kind}") };
     let function =
@@ -372,7 +372,7 @@ fn operation(function: Bin, elem: Elem, [x, y]: [&Piece; 2], [of_x, of_y]: [Inte
         false if unsigned.is_empty() || result.is_some() => plain,
         false => call(&sized(unsigned, elem), &[x, y]),
         true if function == Bin::Xor && ![of_x, of_y].iter().any(|of| of.has(all.lo)) => plain,
-        // What is shifted to the left may not be negative.
+        // The left operand of a left shift may not be negative.
         true if function == Bin::Shl && of_x.lo < 0 => call(&sized(signed, elem), &[x, y]),
         true if result.is_some_and(|result| result.is_within(all)) => plain,
         true => call(&sized(signed, elem), &[x, y]),

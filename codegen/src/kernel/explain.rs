@@ -67,7 +67,7 @@ struct Nest<'k> {
 }
 
 impl Nest<'_> {
-    /// A line: what executes the loop, and its text. A repeated line is shown once.
+    /// A line: the level that executes the loop, and its text. A repeated line is shown once.
     fn line(&mut self, by: &str, what: String) {
         let line = format!("{by:<12}{:1$}{what}\n", "", 2 * self.depth);
         if !by.is_empty() || !self.text.ends_with(&format!("\n{line}")) {

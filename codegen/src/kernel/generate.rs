@@ -25,7 +25,7 @@ use crate::tile::verify::{bounded, limits};
 use crate::tile::{Arg, Program, Require, Space};
 use crate::values::target::{TARGETS, Target};
 
-/// What a kernel is made for.
+/// The purpose of a kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     /// To be launched: every variant is lowered and printed.
@@ -237,7 +237,7 @@ fn finished(
     outcome
 }
 
-/// Is the lint about what a kernel does not use, or leaves out?
+/// Is the lint about unused or omitted elements?
 fn is_of_meaning(lint: &str) -> bool {
     matches!(
         lint,
@@ -355,7 +355,8 @@ fn checked(
     let mut before: Option<&Expanded> = None;
     let mut lowered: Vec<Policy> = Vec::new();
     for (policy, program, label) in own.chain(others) {
-        // Lowering refuses what no other variant of the same policy has; an alternative with a label is left out if it does.
+        // A check lowers one variant of each policy and verifies the others. Alternatives with a label are all lowered, since
+        // those that lowering refuses are left out.
         if purpose == Purpose::Check && label.is_none() && lowered.contains(&policy) {
             match verified(&program.written, program.program(), policy) {
                 Ok(_) => continue,

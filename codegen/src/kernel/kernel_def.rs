@@ -81,7 +81,7 @@ fn straight(path: &str) -> String {
 }
 
 impl KernelDef {
-    /// The kernel of a macro. `definition` and `places` are what [`encode`] makes of them.
+    /// The kernel of a macro. `definition` and `places` are encoded by [`encode`].
     pub const fn new(
         name: &'static str,
         source: &'static str,
@@ -216,7 +216,7 @@ impl Definition {
         kernel.ok_or_else(|| KernelErrors::new(name, diagnostics, places))
     }
 
-    /// Sets constants and element types; what was set before is replaced. Returns what is wrong with them.
+    /// Sets constants and element types, which replace earlier ones. Returns the errors in them.
     fn set(&mut self, consts: &[(&str, usize)], types: &[(&str, Elem)]) -> Vec<Diagnostic> {
         let name = |text: &str| Name { text: text.into(), span: Definition::NOWHERE };
         let mut problems = Vec::new();

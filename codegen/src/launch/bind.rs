@@ -12,7 +12,7 @@ use crate::tile::definition::{Generated, Hollow};
 use crate::tile::range::{MOST_EXTENT, lcm};
 use crate::values::elem::Elem;
 
-/// The value of a size, and what of an argument determined it.
+/// The value of a size, and the extent or stride that determined it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Bound {
     pub(super) value: i64,

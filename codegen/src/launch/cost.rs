@@ -40,7 +40,7 @@ pub struct Estimate {
     pub limit: Limit,
     /// Clocks of a wave, or of a tile, beside its iterations.
     pub tile: u128,
-    /// Clocks in which memory delivers what is read.
+    /// Clocks in which memory delivers all reads.
     pub memory: u128,
     /// Further clocks for rows and columns that are out of bounds.
     pub edges: u128,
@@ -104,7 +104,7 @@ pub(super) struct Read {
     pub(super) bytes: u32,
 }
 
-/// What costs depend on, of the tensors that a kernel reads.
+/// The facts about a kernel's input tensors on which costs depend.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Traffic {
     /// The bytes of all.

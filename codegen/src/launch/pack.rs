@@ -155,7 +155,7 @@ struct Copies {
     why: Vec<Why>,
 }
 
-/// What variants of a launch may read. All of it is computed once, and only if a variant needs it.
+/// The tensors that variants of a launch may read. Each is computed once, and only if a variant needs it.
 pub(super) struct Packing<'p> {
     rules: &'p Rules,
     kernel: &'p Generated,

@@ -3,7 +3,7 @@
 use std::fmt;
 use tilewright_layout::Value;
 
-/// A launch that was refused before anything ran: which argument is to blame, with numbers, and what to do instead.
+/// A launch that was refused before anything ran: the argument at fault, with numbers, and the remedy.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Refusal {
     argument: Option<String>,
@@ -22,7 +22,7 @@ impl Refusal {
         Refusal { argument: Some(argument.into()), ..Refusal::new(message) }
     }
 
-    /// Adds what to do instead.
+    /// Adds the remedy.
     pub fn help(mut self, help: impl Into<String>) -> Refusal {
         self.help = Some(help.into());
         self

@@ -39,7 +39,7 @@ pub(crate) struct Found {
     pub(crate) masks: HashMap<Id, Vec<Edge>>,
     /// The coordinates of the elements of functions that read them.
     pub(crate) coordinates: HashMap<Id, Coordinates>,
-    /// For each statement whose author claims what out-of-bounds elements are, and each tile that it reads, the coordinates
+    /// For each statement whose author claims a value of out-of-bounds elements, and each tile that it reads, the coordinates
     /// of elements.
     pub(crate) claims: HashMap<Id, Vec<Vec<Along>>>,
 }

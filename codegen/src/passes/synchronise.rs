@@ -138,7 +138,7 @@ impl Ends {
         barrier
     }
 
-    /// What is known on two paths.
+    /// The facts of two paths.
     fn join(self, other: Ends) -> Ends {
         Ends {
             full: self.full.min(other.full),

@@ -1,6 +1,6 @@
 //! The source of a kernel without tokens: the small tree that both macros and run-time specialisation evaluate.
 //!
-//! Spans are opaque numbers; whoever made the tree knows what they point at. Types, layouts and sizes are expressions
+//! Spans are opaque numbers, which the maker of the tree interprets. Types, layouts and sizes are expressions
 //! here and are evaluated later. It does not know syn.
 
 pub(crate) mod make;

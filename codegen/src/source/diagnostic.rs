@@ -12,7 +12,7 @@ pub struct Diagnostic {
     pub level: Level,
     /// The lint that it belongs to; `None` for an ordinary error.
     pub lint: Option<&'static str>,
-    /// What is wrong, with its numbers.
+    /// The mistake, with its numbers.
     pub message: String,
     /// The suggested remedy.
     pub help: Option<String>,
@@ -39,14 +39,14 @@ impl Diagnostic {
     }
 }
 
-/// A lint: a name, the default level, and what it means.
+/// A lint: a name, the default level, and its meaning.
 #[derive(Clone, Copy, Debug)]
 pub struct Lint {
     /// Its name.
     pub name: &'static str,
     /// Its usual level.
     pub level: Level,
-    /// What it finds, for `--help` and messages.
+    /// The code that it finds, for `--help` and messages.
     pub about: &'static str,
 }
 
@@ -121,7 +121,7 @@ impl Lint {
         LINTS.iter().find(|lint| lint.name == name)
     }
 
-    /// What is wrong with a name that no lint has.
+    /// The error for a name that no lint has.
     pub(crate) fn unknown(name: &Name) -> Option<Diagnostic> {
         let names = || LINTS.iter().map(|lint| lint.name);
         let help = || format!("the lints are {}", names().collect::<Vec<_>>().join(", "));

@@ -1,4 +1,4 @@
-//! A function of the language as Rust: what an author would have written for the tree. It knows no meaning of names.
+//! A function of the language as Rust, as an author would have written it. It knows no meaning of names.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -116,7 +116,7 @@ fn parameter(of: &Param) -> String {
     }
 }
 
-/// Extents or strides as types: numbers have an underscore in front of them, and what is computed has braces.
+/// Extents or strides as types: numbers begin with an underscore, and computed extents have braces.
 fn extents(of: &Expr) -> String {
     fn plain(of: &Expr) -> Option<String> {
         match &of.kind {
@@ -154,7 +154,7 @@ fn changes(stmt: &Stmt, names: &mut BTreeSet<String>) {
     stmt.stmts().into_iter().for_each(|inner| changes(inner, names));
 }
 
-/// What a product adds to.
+/// The accumulators of a product.
 fn accumulator(of: &Expr) -> Option<&Expr> {
     match &of.kind {
         ExprKind::Call { function, args, .. } if function.text == "gemm" => args.get(2).map(|arg| &arg.value),

@@ -203,7 +203,7 @@ impl Exprs {
         self.intern(Int::Const(n), (n, n), n, Scope::Grid)
     }
 
-    /// A variable or another leaf, with what is known about it.
+    /// A variable or another leaf, with its analysis.
     pub fn leaf(&mut self, int: Int, lo: i64, hi: i64, multiple: i64, same_for: Scope) -> Ix {
         if lo == hi && !matches!(int, Int::Var(_)) {
             return self.int(lo);

@@ -318,7 +318,7 @@ pub enum Val {
     Match(Box<Val>),
     /// The sum, minimum or maximum of the integers of 4 bytes of all lanes of the warp.
     OfWarp(Bin, Box<Val>),
-    /// Instructions of PTX, where `%0` is the result and `%1` and on are the operands; and what they compute.
+    /// Instructions of PTX, where `%0` is the result and `%1` and so on are the operands, and their model.
     Ptx {
         /// The instructions.
         text: String,
@@ -328,7 +328,7 @@ pub enum Val {
         volatile: bool,
         /// The operands.
         args: Vec<Val>,
-        /// What the simulator computes instead.
+        /// The model, which the simulator computes instead.
         model: Option<Box<Val>>,
     },
 }

@@ -73,7 +73,7 @@ pub enum Op {
         scope: Scope,
         /// The destination of the old value.
         old: Option<Frag>,
-        /// What a [`Change::CompareExchange`] expects.
+        /// The expected value of a [`Change::CompareExchange`].
         expected: Option<Val>,
     },
     /// Acquires a flag: waits until an `i32` in global memory that others update atomically has reached a
@@ -192,7 +192,7 @@ pub struct Claim {
     pub value: Val,
     /// Not 0 where it is in bounds.
     pub inside: Ix,
-    /// What it is elsewhere.
+    /// The value for other elements.
     pub number: Number,
     /// Its coordinates.
     pub at: Vec<Ix>,

@@ -37,7 +37,7 @@ pub(crate) enum Use {
     },
 }
 
-/// What a statement itself does to the order of accesses.
+/// The effect of a statement, without its blocks, on the order of accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Order {
     /// No effect on the order: it computes, accesses memory, or contains other statements.
@@ -128,7 +128,7 @@ impl Op {
         }
     }
 
-    /// What it does to the order of accesses, without its blocks.
+    /// Its effect on the order of accesses, without its blocks.
     pub(crate) fn order(&self) -> Order {
         match self {
             Op::Atom { row, .. } => Order::Issue(row),
@@ -223,7 +223,7 @@ impl Op {
 }
 
 impl Atom {
-    /// What it uses with these operands.
+    /// Its use of these operands.
     fn each_use(&self, args: &[AtomArg], f: &mut dyn FnMut(Use)) {
         // A matrix product adds to the registers that it writes.
         let in_place = matches!(self.effect, Effect::Mma { .. });

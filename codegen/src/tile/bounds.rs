@@ -19,7 +19,7 @@ use crate::values::number::Number;
 /// offset to 32 bits.
 const FARTHEST: u32 = 1 << 16;
 
-/// What a variant assumes.
+/// The assumptions of a variant.
 #[derive(Clone)]
 pub(crate) struct Assumed<'a> {
     pub(crate) program: &'a Program,
@@ -29,7 +29,7 @@ pub(crate) struct Assumed<'a> {
 }
 
 impl<'a> Assumed<'a> {
-    /// What a variant assumes from the start.
+    /// The initial assumptions of a variant.
     pub(crate) fn new(program: &'a Program, policy: Policy) -> Assumed<'a> {
         let small = program.args.iter().enumerate().filter_map(|(param, arg)| match arg {
             Arg::Tensor(id) if policy != Policy::General => {
@@ -87,7 +87,7 @@ pub(crate) enum Edges {
 pub(crate) struct Bounds<'a> {
     program: &'a Program,
     policy: Policy,
-    /// What the variant needs already.
+    /// The facts that the variant needs already.
     needs: &'a [Fact],
     numbers: Numbers<'a>,
 }

@@ -88,7 +88,7 @@ fn begins_with_a_group(program: &Program, global: &View, mode: usize) -> Result<
     )))
 }
 
-/// What to write where a tile does not go in bulk.
+/// The remedy for a tile that bulk copies do not support.
 const BY_THREADS: &str = "let threads copy it: leave `producer` out";
 
 impl Boxes {

@@ -22,7 +22,7 @@ pub enum Definition {
     Matmul(Vec<Arg>),
 }
 
-/// What a use of a `#[kernel]` sets: constants, element types and levels.
+/// The settings of a use of a `#[kernel]`: constants, element types and levels.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Settings {
     /// `BM = 64`

@@ -1,4 +1,4 @@
-//! Fills of operands: what copies write past the end of K, for products whose operations are not + and ·.
+//! Fills of operands: the values that copies write past the end of K, for products whose operations are not + and ·.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ pub(crate) fn fill(program: &mut Program) {
     if wanted.is_empty() {
         return;
     }
-    // What is copied to operands by way of other tiles.
+    // Operands that are copied through other tiles.
     loop {
         let before = wanted.len();
         each(&program.body, &mut |stmt| {

@@ -136,7 +136,7 @@ pub struct Update {
     pub scope: Scope,
     /// Registers for the old elements.
     pub old: Option<View>,
-    /// Registers with what a [`Change::CompareExchange`] expects.
+    /// Registers with the expected values of a [`Change::CompareExchange`].
     pub expected: Option<View>,
 }
 

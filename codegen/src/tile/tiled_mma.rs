@@ -163,7 +163,7 @@ impl TiledMma {
             let fits = move |over: &i64| tile[0] % (over * m) == 0 && tile[1] % (warps / over * n) == 0;
             (1..=warps).filter(move |over| warps % over == 0).filter(fits)
         };
-        // What a warp loads for each k-step; ties go to the squarer part. Pairs of narrow fragments are
+        // The elements that a warp loads for each k-step; ties go to the squarer part. Pairs of narrow fragments are
         // loaded at once.
         let cost = |over: &i64| {
             let part = [tile[0] / over, tile[1] / (warps / over)];

@@ -242,7 +242,7 @@ fn ragged(view: &View) -> Result<()> {
 pub(crate) fn in_registers(program: &Program, view: &View, unrolled: &[Id]) -> Result<()> {
     let fixed = |coord: &Coord| match coord {
         Coord::Var(var) => unrolled.contains(var),
-        // Judged by what they are made of.
+        // Checked by their operands.
         Coord::Digit { .. } | Coord::Two(..) => true,
         _ => false,
     };

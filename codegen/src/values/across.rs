@@ -68,7 +68,7 @@ impl Across {
         }
     }
 
-    /// What it spans, in words that follow a reduction's; empty for one thread.
+    /// The threads that it spans, in words after a reduction's; empty for one thread.
     pub(crate) fn said(self) -> String {
         let threads = match self {
             Across::Thread => 1,

@@ -7,7 +7,7 @@ use tilewright_layout::{Swizzle, Symbol, Value};
 
 use crate::values::id::Id;
 
-/// What a coordinate can depend on.
+/// The leaves of a coordinate.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Coord {
     /// The block's index along x, y, z.

@@ -256,7 +256,7 @@ macro_rules! eight_bits {
                 self.0
             }
 
-            /// The nearest number, ties to even. What is greater than the greatest number becomes that number.
+            /// The nearest number, ties to even. A greater number than the greatest becomes the greatest.
             ///
             /// ```
             #[doc = concat!("use tilewright_codegen::element::", stringify!($ty), ";")]

@@ -41,7 +41,7 @@ pub(crate) trait Structured {
 
 /// An analysis.
 pub(crate) trait Forward<P: Structured> {
-    /// What is known at a point of the program.
+    /// The state of an analysis at a point of the program.
     type State: Clone + PartialEq;
 
     /// The state where two paths meet. Joining with the same state again has no effect.

@@ -11,7 +11,7 @@ pub(crate) fn own(lanes: u32) -> Affine {
     Affine::from(Coord::Thread(0)).digit(1, Some(lanes.into()))
 }
 
-/// What each lane gets from the other lanes of its group.
+/// The result that each lane gets from the other lanes of its group.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Lanes {
     /// The first input of the lane with this number in the group, modulo the size of the group. It is a function of

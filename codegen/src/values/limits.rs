@@ -120,7 +120,7 @@ pub fn is_name(text: &str) -> bool {
 /// The most letters of a name.
 const LONGEST_NAME: usize = 256;
 
-/// A refusal unless it is a name. `what` is what it would name.
+/// A refusal unless it is a name. `what` is the kind of thing that it names.
 pub(crate) fn name(what: &str, text: &str) -> Result<()> {
     if is_name(text) {
         return Ok(());

@@ -263,7 +263,7 @@ pub(crate) fn greatest(elem: Elem) -> f64 {
     }
 }
 
-/// Does an element differ from what its author claims that it is, by more than rounding, and than a number that stands for an infinity?
+/// Does an element differ from its claimed value by more than rounding? A claimed number may stand for an infinity.
 pub fn differ(value: f64, claim: f64) -> bool {
     let is_huge = |x: f64| x.abs() > 1e30;
     match is_huge(value) && is_huge(claim) {

@@ -132,7 +132,7 @@ pub enum Change {
     Xor,
     /// Exchanges: the new value replaces the old one.
     Exchange,
-    /// The new value replaces the old one where that is what is expected.
+    /// The new value replaces the old one if the old one is the expected value.
     CompareExchange,
 }
 

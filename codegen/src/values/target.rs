@@ -25,7 +25,7 @@ pub const RESERVED_SHARED: u32 = 1 << 10;
 /// The most blocks along x, y, z.
 pub const GRID: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
-/// What an architecture has.
+/// The limits and features of an architecture.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Target {
     /// Compute capability, such as 90.

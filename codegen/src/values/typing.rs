@@ -347,7 +347,7 @@ pub fn fma(x: Scalar, y: Scalar, z: Scalar) -> Result<Scalar> {
     Ok(Scalar { expr: Expr::Fma(Box::new(all.map(|x| x.expr))), ty })
 }
 
-/// Instructions of PTX with these operands, and what they compute.
+/// Instructions of PTX with these operands, and their model.
 pub fn ptx(
     text: &str,
     elem: Elem,
@@ -416,7 +416,7 @@ pub fn bits(to: Elem, x: Scalar) -> Result<Scalar> {
     ))
 }
 
-/// Functions of one value: what the user calls them.
+/// Functions of one value, by their names in the language.
 pub const ONE: [(&str, Un); 29] = [
     ("-", Un::Neg),
     ("!", Un::Not),
@@ -449,7 +449,7 @@ pub const ONE: [(&str, Un); 29] = [
     ("fast_cos", Un::Fast(Fast::Cos)),
 ];
 
-/// Functions of two values: what the user calls them.
+/// Functions of two values, by their names in the language.
 pub const TWO: [(&str, Bin); 16] = [
     ("+", Bin::Add),
     ("-", Bin::Sub),

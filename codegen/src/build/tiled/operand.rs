@@ -58,7 +58,7 @@ impl fmt::Display for Route {
     }
 }
 
-/// What one ldmatrix moves, as thread-value layouts over a tile of the operand.
+/// The elements that one ldmatrix moves, as thread-value layouts over a tile of the operand.
 pub(super) struct Matrices {
     pub(super) mover: &'static Atom,
     pub(super) at_once: i64,
@@ -204,7 +204,7 @@ pub(super) fn grouped(fragment: &View, at_once: i64) -> Result<View> {
 /// Why ldmatrix does not read rows along a mode.
 struct Unfit {
     reason: String,
-    /// A stride that padding would change is what is wrong.
+    /// Is the reason a stride that padding would change?
     stride: bool,
 }
 
@@ -311,7 +311,7 @@ impl Builder {
         self.routed(mma, operand, view, extent / mma.tile_of(operand).0[0]).map(|routed| routed.0)
     }
 
-    /// The route, and what one ldmatrix moves.
+    /// The route, and the elements that one ldmatrix moves.
     fn routed(
         &self,
         mma: &TiledMma,

@@ -217,7 +217,7 @@ const TYPES_ELSEWHERE: &[(&[&str], Elem)] = &[
     (&["boolean", "bool_"], Elem::Bool),
 ];
 
-/// What to write for a name of other languages.
+/// The remedy for a name of other languages.
 pub fn elsewhere(name: &str) -> Option<String> {
     ELSEWHERE.iter().find(|(names, _)| names.contains(&name)).map(|(_, instead)| (*instead).to_owned())
 }
@@ -346,7 +346,7 @@ pub(super) fn method(name: &str, of: &Value) -> String {
     }
 }
 
-/// What `if` can be.
+/// The forms of conditions.
 const CONDITIONS: &str = "`if` is decided by integers: constants, `block.x`, loop variables, sizes, scalar arguments, and single elements, such as ids[(block.x)], or those of a tile that all threads have, sum(x) > 0.0";
 
 /// The counterpart of `if` for elements.
@@ -357,7 +357,7 @@ const CHOICES: &str =
 const BOUNDS: &str =
     "bounds need no condition: accesses are predicated wherever a tile can reach past its tensor";
 
-/// Why this cannot be a condition, and what to write. Of a tile it has the type of its elements.
+/// Why a value cannot be a condition, with the remedy. `elem` is the type of a tile's elements.
 pub(super) fn condition(found: &Value, elem: Option<Elem>) -> Problem {
     match found {
         Value::Int(n) => Problem::new(format!("`if` needs a condition, and this is the integer {n}"))
@@ -413,7 +413,7 @@ fn clause(value: &Value) -> String {
     if kind.contains(", ") { format!("{kind},") } else { kind }
 }
 
-/// What the last parameter of a closure is, where there is one more than there are tiles.
+/// The meaning of a closure's last parameter, if it has one more than there are tiles.
 pub(super) const PLACE: &str = "a parameter more than there are tiles is where the element stands, at.0 and on; for elements of two tiles write map((x, y), |x, y| x + y)";
 
 /// A divisor of integers that is not positive.
@@ -475,7 +475,7 @@ const CHOSEN: &str = "put the statement under `if`, or use min(i, n - 1) and max
 /// The counterpart of a slice by a range.
 const RANGES: &str = "parts of a tensor are tiles, tile(a, (64, 8), (block.x, k)); shift(tile(a, (64, 8), (0, k)), (row, 0)) begins at any row, and regroup(tile(x, 512, block.x), (2, 256))[(0, _)] is every second element";
 
-/// What coordinates can be.
+/// The forms of coordinates.
 const COORDINATES: &str = "coordinates are made of integers: `block.x`, `thread.x`, loop variables, sizes, integer arguments, \
     and elements that are integers, such as ids[(block.x)]";
 

@@ -19,7 +19,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// Of a body with a value; calls change what the functions take as `&mut View`.
+    /// Of a body with a value. Calls change arguments that the functions take as `&mut View`.
     pub(super) fn of(body: &[Stmt], value: Option<&Expr>, devices: &[Device]) -> Changes {
         let mut names = Changes::default();
         let mut stmts: Vec<&Stmt> = body.iter().collect();

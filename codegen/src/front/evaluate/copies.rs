@@ -147,7 +147,7 @@ impl Evaluator {
         Ok(Update { order: order.map_or(usual, |(order, _)| order), old, expected, ..with.into() })
     }
 
-    /// `expected = 0`, or a tile with what is expected of each element.
+    /// `expected = 0`, or a tile with the expected value of each element.
     fn expected(&mut self, like: &View, args: &Args) -> Result<Option<View>, Problem> {
         let Some((_, value, _)) = args.named.iter().find(|(name, ..)| name.text == "expected") else {
             return Ok(None);
@@ -201,7 +201,7 @@ pub(super) fn memory_order(value: &Value, span: Span) -> Result<(MemoryOrder, Sp
     })
 }
 
-/// What an argument of a copy can be.
+/// The kinds of a copy's arguments.
 fn usage(name: &str, given: &Value) -> String {
     if name != "how" {
         return "write fill = 0.0, or clamp = true".into();

@@ -52,7 +52,7 @@ pub fn device(device: &Device) -> Vec<Diagnostic> {
         run.complain(span, recursive(&device.name.text));
         return run.diagnostics;
     }
-    // What a kernel must be is known where one calls it.
+    // Requirements on the kernel are checked where the kernel calls the function.
     run.is_unsafe = true;
     run.in_closure = true;
     let value = run.expr(&device.value);

@@ -40,7 +40,7 @@ pub(super) struct Captured {
     views: Vec<View>,
     /// Numbers of gathered elements' coordinates, and the tiles that contain them.
     pub(super) numbers: Vec<(tile::Expr, View)>,
-    /// Is the text under evaluation what is indexed, or an index?
+    /// Is the text under evaluation an indexed tensor, or an index?
     paused: bool,
     /// Does the function write to a tensor, possibly at its elements' own coordinates?
     writes: bool,

@@ -5,7 +5,7 @@ use crate::thread::{Bin, Un};
 use crate::values::elem::Elem;
 use crate::values::typing::{self, ONE, Scalar, TWO, Type};
 
-/// What a function of numbers is.
+/// The kinds of functions of numbers.
 pub(super) enum Kind {
     One(Un),
     Two(Bin),

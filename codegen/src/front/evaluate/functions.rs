@@ -17,7 +17,7 @@ pub struct Function {
     pub(super) most: usize,
     /// Is it a function of numbers, which applies to each element of tiles?
     pub(super) of_numbers: bool,
-    /// What a call evaluates to.
+    /// The function that evaluates a call.
     pub(super) run: fn(&mut Evaluator, &Args) -> Result<Value, Problem>,
 }
 

@@ -84,7 +84,7 @@ impl Evaluator {
         self.distinct(&all);
     }
 
-    /// Names that must be distinct, with what they name.
+    /// Names that must be distinct, with the kind of thing that they name.
     pub(super) fn distinct(&mut self, all: &[(&Name, &str)]) {
         for (at, (name, what)) in all.iter().enumerate() {
             let Some((_, first)) = all[..at].iter().find(|(earlier, _)| earlier.text == name.text) else {

@@ -10,7 +10,7 @@ use crate::values::target::TARGETS;
 pub const KEYS: &[(&str, &str)] = &[("arch", "arch = 90"), ("threads", "threads = 128")];
 
 impl Evaluator {
-    /// Sets what the keys of the attribute say.
+    /// Applies the keys of the attribute.
     pub(super) fn keys(&mut self, kernel: &Kernel) {
         for (at, key) in kernel.keys.iter().enumerate() {
             let Some(name) = &key.name else { continue };

@@ -15,10 +15,10 @@ use crate::values::elem::Elem;
 use crate::values::number::Number;
 use crate::values::typing::Scalar;
 
-/// The argument that says what out-of-bounds elements are.
+/// The argument with the claimed value of out-of-bounds elements.
 const CLAIM: &str = "beyond";
 
-/// Where a call says what they are.
+/// The span of that claim in a call.
 fn claimed_at(args: &Args) -> Span {
     named(args, CLAIM).map_or(args.call, |(_, span)| span)
 }

@@ -149,7 +149,7 @@ impl Config {
         if self.a_left { [self.dtype, self.b_dtype] } else { [self.b_dtype, self.dtype] }
     }
 
-    /// What belongs to B, for the left or for the right operand.
+    /// The key's value for B, where B is the left or the right operand.
     pub(super) fn left_or_right<T>(&self, of_b: T) -> [Option<T>; 2] {
         if self.a_left { [None, Some(of_b)] } else { [Some(of_b), None] }
     }

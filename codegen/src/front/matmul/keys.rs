@@ -1,6 +1,6 @@
 //! The keys of the product family, as a table: the page of keys, messages and the reader of keys use it.
 
-/// A key: its name, its default in words, and what it means.
+/// A key: its name, its default in words, and its meaning.
 pub type Key = (&'static str, &'static str, &'static str);
 
 /// The subjects of the table, each with its keys.

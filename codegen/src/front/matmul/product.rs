@@ -365,7 +365,7 @@ pub(super) struct Extras {
     bias: Option<View>,
     /// The same, for each element.
     residual: Option<View>,
-    /// A second result: what the epilogue's function is applied to.
+    /// A second result: the argument of the epilogue's function.
     aux: Option<View>,
 }
 
@@ -552,7 +552,7 @@ fn combine(
     finish: &dyn Fn(tile::Expr, Option<&tile::Expr>) -> tile::Expr,
 ) -> Result<()> {
     let elem = b.elem(out);
-    // The inputs: accumulators, and after them what else there is.
+    // The inputs: accumulators, and after them all others.
     let mut ins = vec![acc.clone()];
     let mut input = |view: &View| {
         ins.push(view.clone());

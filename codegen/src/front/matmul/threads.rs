@@ -105,7 +105,7 @@ impl Copy {
 }
 
 impl Reader<'_> {
-    /// What the copies of A and of B into shared tiles move.
+    /// The vectors that the copies of A and of B into shared tiles move.
     pub(super) fn sides(
         &mut self,
         [bm, bn, bk]: [i64; 3],

@@ -251,7 +251,7 @@ impl<'t> Reader<'t> {
         Ok(made)
     }
 
-    /// What stands behind `if`: a condition and two blocks.
+    /// The rest of an `if`: a condition and two blocks.
     fn choice(&mut self, from: usize) -> Result<Expr> {
         let help = "write `if x > 0.0 { x } else { 0.0 }`";
         let condition = Box::new(self.value()?);

@@ -65,7 +65,7 @@ fn keys() {
     check("epilogue=|x| select(x >= 1e-3, x*2.5, 0.)", "epilogue=fn1 select[(Ge x 0.001),(Mul x 2.5),0.0]");
 }
 
-/// What closures of a macro have, by Rust's precedence.
+/// Everything that closures of a macro have, by Rust's precedence.
 #[test]
 fn functions() {
     check(

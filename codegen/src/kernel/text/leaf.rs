@@ -231,7 +231,7 @@ impl Text for Number {
     }
 }
 
-/// Reads what the layout crate prints.
+/// Parses a layout as the layout crate prints it.
 fn of_layouts<T>(
     from: &mut Reader<'_>,
     what: &'static str,

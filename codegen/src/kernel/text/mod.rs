@@ -33,9 +33,9 @@ pub struct Wrong {
     pub line: usize,
     /// The column, from 1.
     pub column: usize,
-    /// What was expected there.
+    /// The expected token.
     pub expected: String,
-    /// What is there instead.
+    /// The token in the text.
     pub found: String,
 }
 
@@ -83,7 +83,7 @@ impl Writer {
         self.text.push_str(text);
     }
 
-    /// The name of a field, apart from what stands before it.
+    /// The name of a field, without its prefix.
     fn field(&mut self, name: &str) {
         if !self.text.ends_with([' ', '\n']) && !self.text.is_empty() {
             self.raw(" ");

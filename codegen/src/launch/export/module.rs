@@ -38,7 +38,7 @@ FIELDS_HERE    }
     pub struct Error {
         /// -1, or the driver's error.
         pub status: i32,
-        /// What is wrong, and what to do.
+        /// The error, with its remedy.
         pub message: String,
     }
 

@@ -444,7 +444,7 @@ fn param(Named { name, elem, tensor }: &Named) -> String {
     )
 }
 
-/// What a fact is about, as messages call it.
+/// The subject of a fact, as messages call it.
 fn name(program: &Kernel, fact: &Fact) -> String {
     match fact {
         Fact::Divides(need) => need.of.to_string(),

@@ -1,4 +1,4 @@
-//! Stores that all blocks make to the same elements. Only what no size and no condition decides is an error; the simulator
+//! Stores of all blocks to the same elements. They are an error if they depend on no size and no condition; the simulator
 //! reports the others.
 
 use super::races::is_decided;

@@ -31,7 +31,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     found
 }
 
-/// Why the order in which a statement combines elements matters, and what to write.
+/// Why the order in which a statement combines elements matters, with the remedy.
 fn judged(program: &Program, stmt: &Stmt) -> Option<(String, String)> {
     let (from, with, nothing, commutes) = match &stmt.op {
         Op::Fold { from, with, nothing, .. } => (from, with, nothing, true),

@@ -515,7 +515,7 @@ fn overlaid(new: &Coordinates<Function>, old: &Coordinates<Function>) -> Option<
     Some(Coordinates { axes: axes.collect::<Option<_>>()?, sums: new.sums || old.sums })
 }
 
-/// The join of two states: what is true on both paths.
+/// The join of two states: the facts of both paths.
 fn join(left: &State, right: &State) -> State {
     let mut both = left.clone();
     for (id, content) in right {

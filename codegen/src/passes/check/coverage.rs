@@ -1,5 +1,5 @@
-//! What a kernel leaves out: loops over fewer tiles than their tensor has, and tiles that are shorter than an unbounded
-//! extent. A mode of a tensor is judged by all accesses to it: one that may reach its end is enough.
+//! Elements that a kernel leaves out: loops over fewer tiles than their tensor has, and tiles that are shorter than an
+//! unbounded extent. A mode of a tensor is judged by all accesses to it: one that may reach its end is enough.
 
 use tilewright_layout::{Symbol, Value};
 

@@ -5,7 +5,7 @@ use crate::thread::{Bar, Kernel};
 use crate::tile::{Program, Space};
 use crate::values::target::Target;
 
-/// What takes shared memory, and how many bytes: arrays, then barriers.
+/// The users of shared memory, with their bytes: arrays, then barriers.
 pub(super) fn parts(kernel: &Kernel) -> Vec<(String, u32)> {
     let arrays = kernel.shared.iter().map(|array| (array.name.clone(), array.bytes()));
     let barriers = kernel.bars.iter().filter_map(|bar| match bar {

@@ -203,7 +203,7 @@ fn tile_of(
     Some(tile)
 }
 
-/// What makes accesses coalesced where the threads' parts are derived, in words.
+/// The remedy for uncoalesced accesses whose distribution is derived.
 fn better_tile(kernel: &Kernel, site: &Site) -> String {
     const THROUGH: &str = "copy the whole tile to shared memory, and compute from there";
     let Space::Global(param) = site.mem.space else { return THROUGH.into() };

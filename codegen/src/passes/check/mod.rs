@@ -72,7 +72,7 @@ impl Budget {
 pub(crate) struct Checked {
     /// Errors, and lints at their levels.
     pub(crate) diagnostics: Vec<Diagnostic>,
-    /// What could not be decided.
+    /// Undecided questions.
     undecided: Vec<String>,
     /// How many evaluations it took.
     spent: u32,

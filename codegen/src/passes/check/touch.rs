@@ -58,7 +58,7 @@ pub(super) struct Actors {
 struct Key {
     tensor: Id,
     layout: Layout,
-    /// What each thread adds along each mode.
+    /// The step of each thread along each mode.
     by_thread: Vec<Affine>,
     /// The limit of a ragged partition's tile along each mode: the part of its origin that differs between threads, and
     /// the bound of the distance from there.
@@ -423,7 +423,7 @@ fn elected(program: &Program, actors: &Actors) -> impl Iterator<Item = u32> + us
     (start..end).step_by(program.threads_of(actors.by).max(1) as usize)
 }
 
-/// The coordinate with what is known replaced by its value.
+/// The coordinate with known leaves replaced by their values.
 fn known(program: &Program, coord: &Coord, env: &Env) -> Coord {
     let sum = |of: &Affine| {
         let mut inner = Affine::from(of.constant);

@@ -38,7 +38,7 @@ pub(super) fn find(program: &Program, levels: &[(Name, Level)]) -> Vec<Diagnosti
     found
 }
 
-/// A read of an unwritten tile: the message, and what to write.
+/// A read of an unwritten tile: the message, and the remedy.
 pub(super) fn words(name: &str) -> (String, String) {
     let message = format!("`{name}` is read here, and nothing is ever written to it");
     (message, format!("copy something into `{name}` first, or fill it: fill({name}, 0.0)"))

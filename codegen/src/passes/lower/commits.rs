@@ -43,7 +43,7 @@ impl Forward<Kernel> for Commits {
     }
 }
 
-/// What a statement does to the commit groups of a queue.
+/// The effect of a statement on the commit groups of a queue.
 pub(super) enum Copies {
     Issue,
     Commit,
@@ -51,12 +51,12 @@ pub(super) enum Copies {
     Wait,
 }
 
-/// What a statement itself does to the groups of cp.async.
+/// The effect of a statement, without its blocks, on the groups of cp.async.
 pub(super) fn copies(op: &Op) -> Option<Copies> {
     groups(op, Queue::CpAsync)
 }
 
-/// What a statement itself does to the groups of a queue.
+/// The effect of a statement, without its blocks, on the groups of a queue.
 pub(super) fn groups(op: &Op, of: Queue) -> Option<Copies> {
     match op.order() {
         Order::Issue(row) => (row.done == Done::Queue(of)).then_some(Copies::Issue),

@@ -14,7 +14,7 @@ use crate::values::number::Number;
 pub(super) struct Bounds<'a> {
     /// Elements outside of these edges.
     pub(super) masks: &'a [Edge],
-    /// The coordinates of each tile's elements, where the author claims what those are that are out of bounds.
+    /// The coordinates of each tile's elements, if the author claims a value for out-of-bounds elements.
     pub(super) claims: &'a [Vec<Along>],
 }
 

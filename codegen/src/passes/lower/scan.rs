@@ -20,7 +20,7 @@ use crate::values::elem::Elem;
 use crate::values::scan::{self, Scan};
 use crate::values::typing::Types;
 
-/// What is done with an element: its index along each leaf, and its position in the order.
+/// A function of an element's index along each leaf and its position in the order.
 type AtEach<'f, Of> = dyn FnMut(&mut Of, &[Ix], Ix) -> Result<()> + 'f;
 
 /// A level of more than one element.

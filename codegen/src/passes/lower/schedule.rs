@@ -156,7 +156,7 @@ impl Lower<'_> {
         (self.name(number, "cluster"), self.name(count, "clusters"))
     }
 
-    /// The coordinates of a tile by its index in raster order. `keep` names what is used more than once.
+    /// The coordinates of a tile by its index in raster order. `keep` names expressions that are used more than once.
     fn places_of(
         &mut self,
         tile: Ix,

@@ -18,7 +18,7 @@ pub(super) struct Scope {
     pub(super) site: Id,
     /// For each loop variable of the program: its value.
     pub(super) vars: Vec<Option<Ix>>,
-    /// What is known about them, the innermost last.
+    /// Their analyses, the innermost last.
     pub(super) known: Vec<(Id, Known)>,
     /// For each integer that the program reads: its value, once it has been read.
     pub(super) reads: Vec<Option<Ix>>,

@@ -356,7 +356,7 @@ impl Lower<'_> {
     }
 }
 
-/// What a statement computes of several elements, for a comment.
+/// The function of several elements that a statement computes, for a comment.
 fn said(op: &tile::Op) -> Option<String> {
     let names = |views: &[View]| {
         let mut names: Vec<&str> = Vec::new();

@@ -43,7 +43,7 @@ pub(crate) struct Along {
 /// For each mode of a fragment the coordinate of its elements, where it is known.
 pub(crate) type Coordinates = Vec<Option<Edge>>;
 
-/// What the analysis knows about a tensor.
+/// The analysis of a tensor.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Beyond {
     /// Its edges: empty if no element is out of bounds, `None` if unknown.
@@ -81,7 +81,7 @@ impl Beyond {
         self.is_nothing() && self.holds.is_some()
     }
 
-    /// The join of two control-flow paths: what is known on both.
+    /// The join of two control-flow paths: the facts of both.
     pub(super) fn join(&self, other: &Beyond) -> Beyond {
         let holds = match (self.holds, other.holds) {
             (x, y) if x == y => x,
@@ -116,7 +116,7 @@ fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
     }
 }
 
-/// What is known about each tensor that may have been written.
+/// The analysis of each tensor that may have been written.
 pub(super) type State = HashMap<Id, Beyond>;
 
 pub(super) fn join(left: &State, right: &State) -> State {
@@ -293,7 +293,7 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
             _ => of.any(&|coord| match coord {
                 Coord::Thread(_) => true,
                 Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
-                // What is inside of these is asked as well.
+                // Leaves inside of these are visited as well.
                 Coord::Var(_)
                 | Coord::Member(_)
                 | Coord::Swizzled(..)

@@ -13,7 +13,7 @@ use crate::values::elem::Elem;
 use crate::values::typing::Types;
 
 impl Origins<'_> {
-    /// What is known about the result of an elementwise function.
+    /// The analysis of the result of an elementwise function.
     pub(super) fn mapped(&mut self, ins: &[View], to: &View, value: &Expr, state: &State) -> Beyond {
         let mut known: Vec<Beyond> = Vec::new();
         for view in ins {
@@ -84,7 +84,7 @@ impl Origins<'_> {
         if let Some(made) = made.filter(|_| self.written_once.contains(&to.tensor)) {
             self.values.insert(to.tensor, made);
         }
-        // What an accumulator takes, if that has out-of-bounds elements of a value that is not known.
+        // The operand that is added to an accumulator, if its out-of-bounds elements have an unknown value.
         let is_function = |view: &View| {
             let known = state.get(&view.tensor);
             let outside = |of: &Beyond| of.edges.as_ref().is_some_and(|edges| !edges.is_empty());
@@ -95,7 +95,7 @@ impl Origins<'_> {
         }
     }
 
-    /// What is known about an accumulator after a product: its rows have the edges of rows of `a`, its
+    /// The analysis of an accumulator after a product: its rows have the edges of rows of `a`, its
     /// columns the edges of rows of `b`. Out-of-bounds elements along K have been filled, and count with
     /// that value.
     pub(super) fn multiplied(&mut self, (a, b, acc): (&View, &View, &View), opaque: bool, state: &mut State) {

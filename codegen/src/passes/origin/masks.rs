@@ -127,7 +127,7 @@ impl Origins<'_> {
         }
     }
 
-    /// What to write where operands do not contain these values past the end of K.
+    /// The remedy if operands do not have these values past the end of K.
     fn other_fills(&self, operands: [&View; 2], fills: [f64; 2]) -> String {
         let elem = |view: &View| self.program.tensor(view.tensor).elem;
         let lacks = |(view, fill): &(&View, f64)| Number::from(*fill).value(elem(view)) != *fill;
@@ -246,7 +246,7 @@ impl Origins<'_> {
         Ok(Vec::new())
     }
 
-    /// Which statement adds what is not known to be the identity.
+    /// The statement that adds elements which may differ from the identity.
     fn accumulated(&self, from: &[View]) -> String {
         let added = from.iter().find(|view| self.added.contains(&view.tensor));
         added.map_or_else(String::new, |view| {

@@ -109,7 +109,7 @@ impl Origins<'_> {
             (Some(before), Some(kept)) if kept.is_empty() || same_place => Some(union([before, kept].into())),
             _ => None,
         };
-        // Along what is combined, results stand for no coordinate; nor along another part of a mode that is combined in part.
+        // Results have no coordinate along combined modes, nor along the other parts of a mode that is combined in part.
         let at = source.at.is_some().then(|| self.at(from, from, state)).flatten().unwrap_or_default();
         let one = |at: &Edge| !along_combined(at) && !differs(at);
         let kept = at.into_iter().zip(&combined).map(|(at, combined)| at.filter(|at| !combined && one(at)));
@@ -119,7 +119,7 @@ impl Origins<'_> {
         state.insert(to.tensor, Beyond { edges, holds, begun, at, age: before.age, filled: false });
     }
 
-    /// What is known about a view's elements.
+    /// The analysis of a view's elements.
     pub(super) fn known(&mut self, view: &View, state: &State) -> Beyond {
         match self.program.tensor(view.tensor).space {
             Space::Global { .. } => match (0..view.base.len()).any(|mode| self.guarded(view, mode)) {
@@ -132,7 +132,7 @@ impl Origins<'_> {
         }
     }
 
-    /// Updates the state of what threads write, each its part.
+    /// Updates the state of a view that threads write, each its part.
     pub(super) fn written(&mut self, by: Id, to: &View, part: Beyond, state: &mut State) {
         let Some((beyond, all)) = self.in_shared(by, &part, to) else {
             return self.update(to, part, state);

@@ -163,7 +163,7 @@ impl<'p> Fetches<'p> {
         copied.iter().filter(|copy| elsewhere(copy)).map(|(to, _)| to.tensor).collect()
     }
 
-    /// What a statement copies on every path.
+    /// The tensors that a statement copies on every path.
     fn always<'s>(&self, stmt: &'s Stmt) -> Vec<&'s View> {
         let all = |body: &'s [Stmt]| body.iter().flat_map(|stmt| self.always(stmt)).collect::<Vec<_>>();
         match &stmt.op {
@@ -178,7 +178,7 @@ impl<'p> Fetches<'p> {
     }
 }
 
-/// Finds what is copied to the same elements twice.
+/// Finds two copies to the same elements.
 struct Again<'p> {
     program: &'p Program,
     /// The loops around a statement.
@@ -187,7 +187,7 @@ struct Again<'p> {
 }
 
 impl<'s> Again<'_> {
-    /// Adds to what has been copied on the path to a statement.
+    /// Adds to the tensors copied on the path to a statement.
     fn body(&mut self, body: impl Iterator<Item = &'s Stmt>, known: &mut Vec<&'s View>) {
         for stmt in body {
             match &stmt.op {
@@ -222,7 +222,7 @@ impl<'s> Again<'_> {
     }
 }
 
-/// What may differ from iteration to iteration of a loop.
+/// Numbers that may differ from iteration to iteration of a loop.
 struct Own<'p> {
     program: &'p Program,
     /// Its variable.

@@ -57,7 +57,7 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight
 
 struct Barriers<'p> {
     program: &'p Program,
-    /// What pipelined loops fill.
+    /// Tensors that pipelined loops fill.
     filled: BTreeSet<Id>,
     in_flight: InFlight,
 }

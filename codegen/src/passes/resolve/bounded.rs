@@ -24,12 +24,12 @@ enum Ends {
 /// For each tile in registers where it ends along its modes.
 type State = BTreeMap<Id, Vec<Ends>>;
 
-/// What is known of the tiles that statements combine.
+/// The analyses of the tiles that statements combine.
 #[derive(Default)]
 pub(super) struct Bounded(HashMap<Id, State>);
 
 impl Bounded {
-    /// What is known at each statement that combines elements.
+    /// The analysis at each statement that combines elements.
     pub(super) fn of(program: &Program, body: &[Stmt], forms: &BTreeMap<Id, Distribution>) -> Bounded {
         let mut loads = Loads { program, known: Bounded::default() };
         let entry = forms.iter().map(|(id, d)| (*id, vec![Ends::Filled; d.tile().len()])).collect();

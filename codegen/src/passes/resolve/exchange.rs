@@ -23,7 +23,7 @@ pub(super) struct Uses {
     last: BTreeMap<Id, (Id, bool)>,
     /// How many statements access a tensor.
     statements: BTreeMap<Id, usize>,
-    /// Slots of what pipelined loops fill.
+    /// Slots of tensors that pipelined loops fill.
     slots: BTreeMap<Id, i64>,
     /// Is every access a statement of this program, in its order? Accesses of rings, roles and other blocks are not.
     in_order: bool,

@@ -121,7 +121,7 @@ impl Choice<'_> {
         let Some(Form::Sums(mma)) = self.program.forms.get(&acc.tensor) else { return None };
         let by_registers = if mma.is_of_warpgroups() { mma.of_registers()? } else { mma.clone() };
         let extents = extents(a).ok()?;
-        // What does not fit is reported by the product.
+        // The product reports a shape that does not fit.
         by_registers.left([*extents.first()?, *extents.get(1)?]).ok().flatten()
     }
 

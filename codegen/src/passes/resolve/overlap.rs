@@ -10,7 +10,7 @@ use crate::tile::view::View;
 use crate::tile::whole::{self, Kind, is_cooperative};
 use crate::tile::{Form, How, Op, Program, Space, Stmt, Tensor};
 
-/// The statements, with what some of them read in registers.
+/// The statements, with the sources of some of them loaded to registers.
 pub(super) fn apart(program: &mut Program, body: Vec<Stmt>) -> std::result::Result<Vec<Stmt>, Diagnostic> {
     let mut all = Vec::new();
     for mut stmt in body {

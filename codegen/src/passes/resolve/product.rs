@@ -13,7 +13,7 @@ use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::semiring::Semiring;
 
-/// What an instruction multiplies, and its accumulators.
+/// The operands of an instruction, and its accumulators.
 struct Operands {
     left: View,
     in_registers: bool,

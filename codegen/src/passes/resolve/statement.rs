@@ -335,7 +335,7 @@ impl Resolve {
         if ends { Ok(part) } else { self.in_tile(stmt, part, d, nothing) }
     }
 
-    /// What a reduction combines.
+    /// The operands of a reduction.
     fn combined(&self, from: &View, to: &View) -> Result<Combined> {
         let keep = kept(from, to)?;
         let all = match self.forms.get(&from.tensor) {
@@ -392,11 +392,11 @@ impl Resolve {
 
 /// A reduction of a distributed tile.
 struct Combined {
-    /// The distribution of what is combined.
+    /// The distribution of the combined tiles.
     all: Distribution,
     /// The distribution of the result.
     rest: Distribution,
-    /// The extents of what each thread combines alone.
+    /// The extents of the elements that each thread combines alone.
     own: Vec<i64>,
     /// The threads that share a result.
     across: Across,

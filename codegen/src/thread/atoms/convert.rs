@@ -65,7 +65,7 @@ const ROWS: [Row; 8] = [
     ),
 ];
 
-/// What `prmt` selects for each half: see [`Row`].
+/// The selector of `prmt` for each half: see [`Row`].
 const HALVES: [[(&str, &str); 4]; 2] = [
     [("$in", "p0"), ("$out", "#d0"), ("$to", "0x4140"), ("$above", "0x1404")],
     [("$in", "p1"), ("$out", "#d1"), ("$to", "0x4342"), ("$above", "0x3424")],
@@ -103,7 +103,7 @@ const INT4: [(Int4, Elem, &str, &str); 4] = [
     ),
 ];
 
-/// What `prmt` selects for each byte: see [`INT4`].
+/// The selector of `prmt` for each byte: see [`INT4`].
 const BYTES: [[(&str, &str); 2]; 4] = [
     [("$out", "#d0"), ("$at", "0x4400")],
     [("$out", "#d1"), ("$at", "0x5511")],

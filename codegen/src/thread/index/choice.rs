@@ -33,7 +33,7 @@ impl Exprs {
         if !is_signed {
             return self.lt(at, end);
         }
-        // What has a magnitude keeps both comparisons.
+        // An expression with a magnitude keeps both comparisons.
         if has_signed_end || x.lo > i64::from(i32::MIN) {
             let (below, zero) = (self.lt(at, end), self.int(0));
             let negative = self.lt(at, zero);

@@ -1,4 +1,4 @@
-//! What is known about the numbers of a program at a point in it: their ranges, and their divisors.
+//! The ranges and divisors of a program's numbers at a point in it.
 
 use tilewright_layout::Value;
 
@@ -8,7 +8,7 @@ use crate::thread::index::gcd;
 use crate::tile::Program;
 use crate::values::affine::{Affine, Arith, Coord};
 
-/// What is known about a number.
+/// The range and divisor of a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Known {
     pub(crate) range: Range,
@@ -78,7 +78,7 @@ impl<'a> Numbers<'a> {
             Coord::Two(Arith::Div, of) => {
                 let [above, below] = of.each_ref().map(|of| self.range(of));
                 let mut all = above.two(Arith::Div, below);
-                // What divides a positive number is not above it.
+                // A divisor of a positive number is not above it.
                 if all.lo < 1 && above.lo >= 1 && below.lo >= 1 && program.is_multiple(of) {
                     all.lo = 1;
                 }
@@ -125,18 +125,18 @@ impl<'a> Numbers<'a> {
         Some(self.range(other)).filter(|range| range.lo >= 0).map(|range| Range { lo: 0, ..range })
     }
 
-    /// What a sum is a multiple of; 0 for the number 0.
+    /// A divisor of a sum; 0 for the number 0.
     pub(crate) fn multiple(&self, sum: &Affine) -> i64 {
         sum.terms.iter().fold(sum.constant, |all, (coord, factor)| gcd(all, self.times(coord, *factor)))
     }
 
-    /// What a term of a sum is a multiple of.
+    /// A divisor of a term of a sum.
     fn times(&self, coord: &Coord, factor: i64) -> i64 {
         let multiple = self.multiple_of(coord);
         multiple.checked_mul(factor).unwrap_or(factor)
     }
 
-    /// What a coordinate is a multiple of.
+    /// A divisor of a coordinate.
     fn multiple_of(&self, coord: &Coord) -> i64 {
         let Range { lo, hi } = self.range_of(coord);
         match coord {
@@ -174,7 +174,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// What `of / over`, rounded down, is a multiple of: `over` may divide all but a rest below it.
+    /// A divisor of `of / over`, rounded down: `over` may divide all but a rest below it.
     fn quotient(&self, of: &Affine, over: i64) -> i64 {
         let divides = |(coord, factor): &&(Coord, i64)| self.times(coord, *factor) % over == 0;
         let (whole, rest): (Vec<_>, Vec<_>) = of.terms.iter().partition(divides);

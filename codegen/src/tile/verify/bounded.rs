@@ -46,7 +46,7 @@ pub(super) fn check(program: &Program, at: &Affine) -> Result<()> {
     }
 }
 
-/// What a launch checks, so that integers among elements have 32 bits.
+/// The checks of a launch that give integers among elements 32 bits.
 pub(crate) fn at_launch(program: &Program) -> Vec<Require> {
     let mut all: Vec<Require> = Vec::new();
     for stmt in &program.body {
@@ -61,7 +61,7 @@ pub(crate) fn at_launch(program: &Program) -> Vec<Require> {
     all
 }
 
-/// What bounds a number that is too large, in words.
+/// The remedy for a number that is too large: how to bound it.
 pub(super) fn bounding(at: &Affine) -> String {
     let mut sizes: Vec<&str> = Vec::new();
     for size in at.symbols() {

@@ -166,7 +166,7 @@ fn groups(program: &Program) -> Result<()> {
     Ok(())
 }
 
-/// What a statement costs.
+/// The cost of a statement.
 fn statement(stmt: &Stmt) -> Result<u64> {
     let mut leaves = 0;
     for view in stmt.reads().into_iter().chain(stmt.writes()) {

@@ -23,7 +23,7 @@ struct Step<'s> {
     scales: Option<[View; 2]>,
 }
 
-/// What the steps of a tile share.
+/// State that the steps of a tile share.
 struct Tile<'s> {
     acc: &'s View,
     at: &'s [Affine],

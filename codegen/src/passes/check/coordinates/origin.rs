@@ -46,7 +46,7 @@ pub(super) struct Coordinates<F> {
     pub(super) sums: bool,
 }
 
-/// What is known about a tensor.
+/// The analysis of a tensor.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Origin<F> {
     /// Only constants were written, which have no coordinates.
@@ -70,7 +70,7 @@ impl<F: PartialEq> PartialEq for Coordinates<F> {
 }
 
 impl<F: Clone + PartialEq> Origin<F> {
-    /// The join of two states: what is true on both paths.
+    /// The join of two states: the facts of both paths.
     pub(super) fn join(&self, other: &Origin<F>) -> Origin<F> {
         match (self, other) {
             (Origin::Any, known) | (known, Origin::Any) => known.clone(),

@@ -31,7 +31,7 @@ impl<'p> Walk<'p, '_> {
         }
     }
 
-    /// Threads read what others write in the same statement.
+    /// Threads read elements that others write in the same statement.
     pub(super) fn within(&mut self, stmt: &'p Stmt, tensor: Id, clash: Clash) {
         self.say(stmt, Fault::Within, |walk| {
             let name = &walk.program.tensor(tensor).name;
@@ -55,7 +55,7 @@ impl<'p> Walk<'p, '_> {
         });
     }
 
-    /// Accesses to what operations in flight write or read.
+    /// Accesses to elements that operations in flight write or read.
     pub(super) fn in_flight(&mut self, stmt: &'p Stmt, caught: &[(Event<'p>, &Event<'p>)]) {
         let (flight, now) = &caught[0];
         if !flight.writes {
@@ -276,7 +276,7 @@ fn done(event: &Event<'_>) -> &'static str {
     if event.writes { "written" } else { "read" }
 }
 
-/// What the later access does, and what others may still do.
+/// The later access, and the accesses that may still happen.
 fn verbs(past: &Event<'_>, now: &Event<'_>) -> (&'static str, &'static str) {
     match (past.writes, now.writes) {
         (true, false) => ("reads", "write"),

@@ -1,4 +1,4 @@
-//! Accesses to shared memory, as events: who accesses what, and until when.
+//! Accesses to shared memory, as events: the threads, the elements, and when the access ends.
 
 use std::ops::Range;
 

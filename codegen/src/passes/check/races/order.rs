@@ -49,7 +49,7 @@ pub(super) struct State<'p> {
     pub(super) past: Vec<Event<'p>>,
     /// The operations in flight, by the first warp of the group that started them.
     flights: BTreeMap<u32, InFlight<'p>>,
-    /// It is not known what is in flight.
+    /// The operations in flight are not known.
     pub(super) vague: bool,
     /// For each warp: the last event of each warp that it knows of, the last wait of each warp that it knows of, then for
     /// each ring how many phases it knows to be full. A clock of the happens-before relation.
@@ -83,7 +83,7 @@ impl<'p> State<'p> {
         self.flights.values().flat_map(InFlight::all)
     }
 
-    /// Commits what is open.
+    /// Commits the open group.
     pub(super) fn commit(&mut self, group: u32, which: Flights, token: Option<Id>) {
         let all = std::mem::take(&mut self.of(group).open);
         self.of(group).queue(which).push_back(Flight { all, token });
@@ -102,12 +102,12 @@ impl<'p> State<'p> {
         self.flights.clear();
     }
 
-    /// What a warp knows of others.
+    /// The events of other warps that a warp knows of.
     pub(super) fn clock(&self, warp: u32) -> Clock {
         self.clocks[warp as usize % WARPS].clone()
     }
 
-    /// What these warps know together, at this moment.
+    /// The events that these warps together know of now.
     pub(super) fn known_to(&self, warps: u32) -> Clock {
         let mut all = vec![0; self.clocks[0].len()];
         for warp in each(warps) {
@@ -182,7 +182,7 @@ impl<'p> State<'p> {
         State { last: first.last, ..self }
     }
 
-    /// The join of two arms of a condition: what is known after both. An access that only one arm has ordered is
+    /// The join of two arms of a condition: the facts after both. An access that only one arm has ordered is
     /// unordered after the other.
     pub(super) fn join(&mut self, first: State<'p>, arms: u64) {
         let numbers = |state: &State<'p>| state.in_flight().map(|event| event.number).collect::<Vec<_>>();

@@ -20,7 +20,7 @@ const MOST_STATEMENTS: u32 = 20_000;
 /// Tiles of a persistent kernel that each group walks.
 const TILES: u32 = 2;
 
-/// What is known where a statement is executed.
+/// The facts at the execution of a statement.
 #[derive(Clone)]
 pub(in crate::passes::check) struct Env {
     /// The values of loop variables.
@@ -32,7 +32,7 @@ pub(in crate::passes::check) struct Env {
 }
 
 impl Env {
-    /// A number's value; what is not known counts as 0.
+    /// A number's value; an unknown number counts as 0.
     pub(in crate::passes::check) fn value(&self, program: &Program, affine: &Affine) -> i64 {
         affine.eval(&|coord| match coord {
             Coord::Var(var) => self.vars[*var as usize],
@@ -82,7 +82,7 @@ pub(super) enum Step<'p> {
     Ordered(Id, u32, bool),
 }
 
-/// A group, or a member of a family, with what it does.
+/// A group, or a member of a family, with its steps.
 pub(super) struct Role<'p> {
     pub(super) group: Id,
     pub(super) warps: Range<u32>,
@@ -110,7 +110,7 @@ pub(super) struct Unroll<'p> {
     /// The least common multiple of how many slots rings have.
     slots: i64,
     count: u32,
-    /// What is left undecided.
+    /// Undecided questions.
     pub(super) undecided: Vec<(Span, String)>,
 }
 

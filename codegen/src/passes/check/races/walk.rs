@@ -65,7 +65,7 @@ struct Meeting {
     times: u32,
     arrived: u32,
     clock: Clock,
-    /// What all knew together when they last met.
+    /// The events that all knew of together when they last met.
     last: Clock,
 }
 
@@ -344,7 +344,7 @@ impl<'p, 'b> Walk<'p, 'b> {
         event::members(self.program, stmt.by, env).iter().fold(0, |all, member| all | bits(member))
     }
 
-    /// What consumers knew when all of them had released a slot.
+    /// The events that consumers knew of when all of them had released a slot.
     fn released(&self, ring: Id, phase: i64) -> Option<Clock> {
         let (by, clock) = self.free.get(&(ring, phase))?;
         let to = self.program.rings[ring as usize].to;

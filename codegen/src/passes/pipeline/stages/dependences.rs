@@ -11,7 +11,7 @@ use crate::thread::Id;
 use crate::tile::{Op, Place, Program, Space, Stmt};
 use crate::values::affine::{Affine, Coord};
 
-/// What statements share.
+/// A resource that statements share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Thing {
     Tensor(Id),
@@ -191,7 +191,7 @@ impl Text {
         self.lines.iter().map(Line::stage).max().unwrap_or(0)
     }
 
-    /// What both statements access and at least one writes, apart from slots.
+    /// The resources that both statements access and at least one writes, apart from slots.
     fn shared<'l>(&'l self, one: &'l Line, other: &'l Line) -> impl Iterator<Item = Thing> + 'l {
         one.accesses.iter().filter_map(|(thing, writes)| {
             let slot = matches!(thing, Thing::Tensor(id) if self.slots.contains(id));
