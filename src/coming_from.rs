@@ -249,4 +249,4 @@
 //!   `kernel().report()` the cost of every access.
 //! - `kernel().simulate(…)` runs it without a GPU, and reports races, bounds and unwritten results.
 //! - Mistakes are errors at your own tokens, while compiling: names of CUDA, Triton and CuTe, such as
-//!   `threadIdx` or `tl.dot`, are answered with what to write here.
+//!   `threadIdx` or `tl.dot`, have messages with their counterparts here.

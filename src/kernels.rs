@@ -119,7 +119,7 @@ pub const FASTEST: &[&str] = &[WIDE, STAGED, TURNED, SQUARE, DEEP, FEW, FEWEST, 
 pub struct Shipped {
     /// Its name in lists and on the command line.
     pub name: &'static str,
-    /// What it computes, in one line.
+    /// Its function, in one line.
     pub about: &'static str,
     /// The kernel, with its constants at their defaults.
     pub def: KernelDef,

@@ -180,7 +180,7 @@ pub use tilewright_macros::device;
 /// ```
 pub use tilewright_macros::matmul_kernel;
 
-/// What the macros expand to. Not part of the public interface: it changes without notice.
+/// Items that expansions of the macros name. Not part of the public interface: they change without notice.
 #[doc(hidden)]
 pub mod __private {
     pub use tilewright_codegen::element::Element;

@@ -1,4 +1,4 @@
-//! What a file with kernels imports: `use tilewright::prelude::*;`.
+//! The imports of a file with kernels: `use tilewright::prelude::*;`.
 
 pub use crate::language::functions::*;
 #[cfg(feature = "sim")]

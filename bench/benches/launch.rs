@@ -74,7 +74,7 @@ fn product<T: Stored<Elem = T> + tilewright_codegen::element::Element>(
         next = (next + 1) % SHAPES;
         launch(8 * (next % 100) + next / 100 + 1)
     };
-    // Compiles what these shapes choose.
+    // Compiles the variants that these shapes choose.
     (0..SHAPES).for_each(|_| drop(new()));
     group.bench_function("on a new shape", |bench| bench.iter(&mut new));
     group.finish();

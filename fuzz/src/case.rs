@@ -178,7 +178,7 @@ impl Case {
         self.tensors.iter().map(one).collect()
     }
 
-    /// What is unusual about it, as rows of the coverage.
+    /// Its unusual properties, as rows of the coverage.
     pub fn facts(&self) -> Vec<&'static str> {
         let mut all = Vec::new();
         let mut has = |what, holds: bool| {

@@ -40,7 +40,7 @@ pub enum Change {
     Permuted(usize, Vec<usize>),
 }
 
-/// Removes what a front end knows of a program as a whole, which need not be true of a changed one.
+/// Removes facts that a front end derived from the whole program, which may be false for a changed one.
 pub fn claim_nothing(program: &mut Program) {
     for stmt in &mut program.body {
         stmt.each_mut(&mut |stmt| {

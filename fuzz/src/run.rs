@@ -26,7 +26,7 @@ pub struct Batch {
     pub time: Duration,
     /// Whether failures are shrunk.
     pub shrinks: bool,
-    /// What is drawn.
+    /// The kind of drawn kernels.
     pub kind: Kind,
 }
 

@@ -170,7 +170,7 @@ pub enum Condition {
         /// The offset that they share.
         offset: i64,
     },
-    /// A tile that does not divide what it tiles.
+    /// A tile that does not divide the extent.
     TileDoesNotDivide {
         /// The mode.
         mode: usize,
@@ -211,7 +211,7 @@ pub enum Condition {
     },
     /// An argument that is not valid, such as one that is not positive or no permutation.
     BadArgument {
-        /// What is wrong with it.
+        /// The mistake in it.
         what: &'static str,
         /// The argument.
         value: i64,

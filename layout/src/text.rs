@@ -158,7 +158,7 @@ impl<'t> Reader<'t> {
         LayoutError::new(self.what, Condition::Parse { column, expected, found }).with(self.text)
     }
 
-    /// The name of what is read, for errors.
+    /// The name of the parsed thing, for errors.
     pub(crate) fn what(&self) -> &'static str {
         self.what
     }

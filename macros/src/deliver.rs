@@ -7,7 +7,7 @@ use tilewright_codegen::ast::Level;
 use tilewright_codegen::diagnostic::Diagnostic;
 use tilewright_codegen::kernel_def::Places;
 
-/// All diagnostics, sorted by what the compiler does with them.
+/// All diagnostics, sorted by the compiler's treatment of them.
 #[derive(Default)]
 pub(crate) struct Said {
     /// `compile_error!` calls, each an expression.
@@ -16,7 +16,7 @@ pub(crate) struct Said {
     pub(crate) warnings: Vec<TokenStream>,
 }
 
-/// What is being expanded, for warnings: the compiler begins their headlines with its own words.
+/// The name of the expanded item, for warnings: the compiler begins their headlines with its own words.
 #[derive(Clone, Copy)]
 pub(crate) enum Made<'n> {
     /// A `#[kernel]`, of this name.
@@ -91,7 +91,7 @@ pub(crate) fn error(place: Place, text: &str) -> TokenStream {
     quote!(#name #braces)
 }
 
-/// The text of a warning: which kernel, which line, what is wrong, what to write, and how to allow it.
+/// The text of a warning: the kernel, the line, the mistake, the remedy, and how to allow it.
 fn note(made: Made<'_>, place: Place, lint: &str, text: &str) -> String {
     let line = place.first.start().line;
     let (name, allowed) = match made {

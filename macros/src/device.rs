@@ -18,7 +18,7 @@ use tilewright_codegen::evaluate;
 use tilewright_codegen::problem::Problem;
 use tilewright_codegen::wire::{decode, encode};
 
-/// What uses functions, and what has been fetched of them: the input of `__with_device!` after a definition.
+/// The user of functions, and the functions fetched so far: the input of `__with_device!` after a definition.
 pub(crate) struct User {
     /// `kernel` or `device`.
     kind: Ident,
@@ -65,7 +65,7 @@ impl User {
         Some(quote!(#path! { #name #kind [#(#known)*] [#attr] [#item] }))
     }
 
-    /// Fetches the next function, or expands what uses them.
+    /// Fetches the next function, or expands their user.
     pub(crate) fn expand(self, lints: Option<&str>) -> TokenStream {
         if let Some(next) = self.next() {
             return next;
@@ -85,7 +85,7 @@ impl User {
     }
 }
 
-/// `__with_device!`: a definition, its name where it is used, and what uses it.
+/// `__with_device!`: a definition, its name where it is used, and its user.
 pub(crate) fn with(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let Some(user) = given(tokens) else {
         let said = "this function was compiled by another version of tilewright";
@@ -115,7 +115,7 @@ fn given(tokens: TokenStream) -> Option<User> {
     Some(User { kind, attr, item, fetched })
 }
 
-/// A mistake: where it is, what it is, and what to write instead.
+/// A mistake: its span, the message, and the remedy.
 type Wrong = (Place, String, String);
 
 /// The name of a function, which it cannot use itself.
@@ -184,7 +184,7 @@ pub(crate) fn without_uses(block: &syn::Block, own: Option<&Ident>, text: &mut T
     syn::Block { stmts, ..block.clone() }
 }
 
-/// The imports of what uses functions.
+/// The imports of the user of functions.
 pub(crate) fn imports(devices: &[Device], item: &TokenStream) -> TokenStream {
     let function = syn::parse2::<ItemFn>(item.clone()).ok().filter(|_| !devices.is_empty());
     let stmts = function.into_iter().flat_map(|function| function.block.stmts);

@@ -225,7 +225,7 @@ fn chain(last: &syn::ExprBinary, text: &mut Text) -> Option<(Place, ExprKind)> {
     None
 }
 
-/// Rust that the language does not support: where it is, what it is called, what to write instead.
+/// Rust that the language does not support: its span, its name, and the remedy.
 fn refusal(from: &Expr) -> (Place, &'static str, &'static str) {
     let first = first(from);
     let (what, instead) = match from {
@@ -503,7 +503,7 @@ pub(crate) fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Ex
     Some(ast::Expr { span: text.span(whole), kind: ExprKind::Block { lets, value: Box::new(value) } })
 }
 
-/// Do these bindings name what an assignment changes?
+/// Do these bindings contain the target of an assignment?
 fn binds(lets: &[(ast::Pattern, ast::Expr)], target: &ast::Expr) -> bool {
     fn names(pattern: &ast::Pattern, name: &str) -> bool {
         match pattern {

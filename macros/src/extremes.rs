@@ -23,7 +23,7 @@ const PRODUCTS: &[&str] = &[
     "dtype = f16, b_dtype = u4, group_size = 64, zeros = true, arch = 90, bm = 64, bn = 64, a = k_major, b = k_major",
 ];
 
-/// What replaces an integer.
+/// The replacement of an integer.
 const EXTREMES: &[&str] = &[
     "0",
     "-1",
@@ -121,7 +121,7 @@ fn cases() -> Vec<Case> {
     functions.chain(products).collect()
 }
 
-/// What is wrong with an expansion, if anything.
+/// The mistake in an expansion, if there is one.
 fn fault(case: &Case, with: &dyn Fn(usize) -> Option<usize>) -> Option<String> {
     let tokens = replaced(case.tokens.clone(), &mut 0, with);
     let start = spent();

@@ -265,7 +265,7 @@ impl Head {
                 self.def().source()
             }
 
-            /// The static report of the kernel: what is known without running it.
+            /// The static report of the kernel, which needs no run.
             pub fn report(&self) -> &::core::primitive::str {
                 self.def().report()
             }

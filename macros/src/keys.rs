@@ -9,7 +9,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{self, Arg, Binary, ExprKind, Name, Unary};
 use tilewright_codegen::definition::Settings;
 
-/// A key and its value, or what is wrong with it.
+/// A key and its value, or the mistake in it.
 type Pair = syn::Result<(Ident, Expr)>;
 
 /// Reads keys. A mistake in one does not hide the mistakes in the others.

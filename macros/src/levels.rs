@@ -8,7 +8,7 @@ use quote::quote;
 use tilewright_codegen::Definition;
 use tilewright_codegen::ast::{Level, Name};
 
-/// The variable. It says what `#[kernel(…)]` says, and what a kernel says itself is stronger.
+/// The variable. It has the syntax of `#[kernel(…)]`; the attribute of a kernel overrides it.
 pub(crate) const VARIABLE: &str = "TILEWRIGHT_LINTS";
 
 /// The levels in it.

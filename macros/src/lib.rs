@@ -64,7 +64,7 @@ pub fn device(attr: TokenStream, item: TokenStream) -> TokenStream {
     device::User::new("device", attr.into(), item.into()).expand(lints().as_deref()).into()
 }
 
-/// Called by the macro of a `#[device]` function, for what uses it.
+/// Called by the macro of a `#[device]` function, for the function's user.
 #[doc(hidden)]
 #[proc_macro]
 pub fn __with_device(tokens: TokenStream) -> TokenStream {

@@ -58,7 +58,7 @@ fn said(file: &str) -> Vec<String> {
     found
 }
 
-/// What uses functions, once all of them have been fetched.
+/// The user of functions, once all of them have been fetched.
 fn expanded(mut tokens: TokenStream, devices: &BTreeMap<String, TokenTree>) -> TokenStream {
     loop {
         let all: Vec<TokenTree> = tokens.clone().into_iter().collect();

@@ -211,7 +211,7 @@ impl<'t> Shadow<'t> {
     }
 }
 
-/// What hover shows of a value.
+/// The text that hover shows for a value.
 fn kind(value: &Expr) -> TokenStream {
     match &value.kind {
         ExprKind::Call { .. } | ExprKind::Index { .. } | ExprKind::Method { .. } | ExprKind::Tuple(_) => {

@@ -97,7 +97,7 @@ fn given(tokens: TokenStream) -> Option<Given> {
     Some(Given { number, kernel, places, settings: tokens.collect() })
 }
 
-/// Decodes what [`carry::bytes`] encoded.
+/// Decodes the bytes of [`carry::bytes`].
 fn carried<T: Wire>(token: TokenTree) -> Option<T> {
     let literal = syn::parse2::<syn::LitByteStr>(bare(token).into()).ok()?;
     decode(&literal.value())

@@ -1,4 +1,4 @@
-//! Missing prerequisites of a machine. Each absence says what was looked for, how to get it, and what works
+//! Missing prerequisites of a machine. The message of each names the prerequisite, how to install it, and what works
 //! without it.
 
 use std::fmt;

@@ -62,7 +62,7 @@ impl<K: Kernel + ?Sized> Launch for K {}
 /// # #[allow(unsafe_code)]
 /// # fn show(b: Builder, stream: &Stream, c: &mut DeviceTensor<f32, 2>) -> Result<(), Error> {
 /// let kernel = generate(b.finish()).kernel.expect("a right program");
-/// // SAFETY: the kernel is as it was generated from what the builder made.
+/// // SAFETY: the kernel was generated from the builder's program, and was not modified.
 /// let kernel = unsafe { Built::new(kernel) };
 /// kernel.launch_with(stream, &mut [c.into()])?;
 /// # Ok(())

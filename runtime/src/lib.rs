@@ -17,7 +17,7 @@ let a = DeviceTensor::from_host(&stream, [2, 3], &[1.0f32, 2.0, 3.0, 4.0, 5.0, 6
 let b = DeviceTensor::from_host(&stream, [4, 3], &[1.0f32; 12])?;
 let mut c = DeviceTensor::<f32, 2>::poisoned(&stream, [2, 4])?;
 
-let kernel = product(); // `matmul_kernel!(…)`; what `#[kernel]` makes has a method `launch` too
+let kernel = product(); // `matmul_kernel!(…)`; a `#[kernel]` has a method `launch` too
 let launched = kernel.launch(&stream, &a, &b, &mut c)?;
 println!("{launched}"); // which variant ran, and why faster ones did not
 assert_eq!(c.to_host()?[..2], [9.0, 12.0]);

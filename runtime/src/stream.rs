@@ -124,7 +124,7 @@ impl Stream {
         Ok((result, Duration::from_secs_f64(f64::from(milliseconds.max(0.0)) / 1e3)))
     }
 
-    /// Captures what `work` launches on this stream into a graph, instead of running it.
+    /// Captures the launches of `work` on this stream into a graph, instead of running them.
     ///
     /// Kernels must have run, or been compiled, on this device before, because no kernel is loaded while a stream is
     /// captured. A launch that copies arguments first must have run on this stream, because no memory is allocated

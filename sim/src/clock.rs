@@ -43,7 +43,7 @@ pub(crate) struct Carried {
     pub(crate) plain: Clock,
     pub(crate) fenced: Clock,
     pub(crate) complete: Clock,
-    /// What would have happened before besides, if every atomic update released and acquired: for the help of faults.
+    /// The accesses that would also have happened before, if every atomic update released and acquired: for the help of faults.
     pub(crate) assumed: Clock,
 }
 
@@ -195,7 +195,7 @@ impl Seen {
         self.epoch += 1;
     }
 
-    /// Adds what a lane's message carries: its own accesses and the accesses that it knows of are complete.
+    /// Adds the accesses of a lane's message: its own accesses and the accesses that it knows of are complete.
     pub(crate) fn send(&self, first: u32, lane: u32, into: &mut Carried) {
         let mut all = Carried::default();
         self.clone().release(first, 1 << lane, &mut all);
@@ -284,7 +284,7 @@ impl Seen {
         into.assumed.join(&all.assumed);
     }
 
-    /// A lane acquires what a synchronisation carries only by assumption.
+    /// A lane acquires the accesses that a synchronisation orders only by assumption.
     pub(crate) fn assume(&mut self, lane: u32, live: u32, from: &Carried) {
         let mut assumed = from.assumed.clone();
         assumed.join(&from.plain);

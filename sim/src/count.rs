@@ -67,7 +67,7 @@ const BASE_ALIGNMENT: i64 = 256;
 /// Bytes of a line, and of a row of all banks: the cost of an access is periodic in its address.
 const PERIOD: i64 = 128;
 
-/// An access, reduced to what determines its cost.
+/// An access, reduced to the facts that determine its cost.
 #[derive(Clone, PartialEq, Eq)]
 struct Key {
     addresses: [i64; 32],

@@ -228,7 +228,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Out of bounds, elements are what their author claims that they are.
+    /// Out-of-bounds elements have their claimed values.
     fn check_claim(&self, w: &mut Warp, claim: u32) -> Result<()> {
         let claim = &self.ctx.code.claims[claim as usize];
         self.need(w, claim.value, claim.elem)?;

@@ -37,7 +37,7 @@ pub enum FaultKind {
     Unstable,
     /// An index is outside of the range that the program claims for it.
     Claim,
-    /// An out-of-bounds element is not what its author claims.
+    /// An out-of-bounds element differs from its claimed value.
     FalseClaim,
     /// No GPU could run this program.
     Malformed,
@@ -118,7 +118,7 @@ impl Fault {
         self.seed
     }
 
-    /// What is wrong, with numbers.
+    /// The fault, with numbers.
     pub fn message(&self) -> &str {
         &self.message
     }

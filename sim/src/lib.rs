@@ -14,7 +14,7 @@
 //! let (a, b) = (vec![1.0f32; m * k], vec![2.0f32; n * k]);
 //! let done = sgemm.simulate(&[Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n])])?;
 //! assert_eq!(done.get::<f32>("c")?, vec![40.0; m * n]);
-//! println!("{done}"); // which variant ran, and what every access cost
+//! println!("{done}"); // the variant that ran, and the cost of every access
 //! # Ok::<(), tilewright_sim::Error>(())
 //! ```
 //!

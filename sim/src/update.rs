@@ -24,7 +24,7 @@ type Element = (Space, Option<usize>, i64, Option<usize>);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Released(HashMap<Element, Carried>);
 
-/// What an atomic update lacks that would order accesses of other blocks.
+/// The order or scope that an atomic update lacks to order accesses of other blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
     Release,
@@ -41,7 +41,7 @@ pub(crate) struct Weak {
     pub(crate) lack: Lack,
 }
 
-/// By what an element is updated: the operand, and what a compare-and-exchange expects.
+/// The operand of an update, and the expected value of a compare-and-exchange.
 pub(crate) type Operands = (u64, Option<u64>);
 
 /// The new value of an element.
@@ -134,7 +134,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// What an update would order if it released and acquired for the grid, for the help of faults.
+    /// The accesses that an update would order if it released and acquired for the grid, for the help of faults.
     fn weak_update(
         &mut self,
         w: &mut Warp,

@@ -43,7 +43,7 @@ pub(crate) struct Lock {
     pub(crate) site: u32,
 }
 
-/// What a cell has been used for since the last `wgmma.fence`, which a product that uses the cell asks.
+/// The uses of a cell since the last `wgmma.fence`, which products check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Since {
     /// No fence has been executed yet.
@@ -69,7 +69,7 @@ impl Since {
     }
 }
 
-/// What a cell has been used for since it was last pinned.
+/// The uses of a cell since it was last pinned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pin {
     Unused,

@@ -38,7 +38,7 @@ fn number<'a>(elem: Elem, value: f64) -> Argument<'a> {
     }
 }
 
-/// Does a device of this compute capability have what products of a form take?
+/// Does a device of this compute capability support products of a form?
 fn serves(form: &Form, (major, minor): (u32, u32)) -> Result<(), Refusal> {
     let needed = match form.elem {
         Elem::E4m3 | Elem::E5m2 => (8, 9),

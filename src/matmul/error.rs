@@ -5,7 +5,7 @@ use std::fmt;
 use tilewright_codegen::kernel_def::KernelErrors;
 use tilewright_codegen::launch::Refusal;
 
-/// Why a product was not computed. The printed error says what to write instead. If the request was refused, no kernel ran, and
+/// Why a product was not computed. The printed error has the remedy. If the request was refused, no kernel ran, and
 /// the result is unchanged.
 #[derive(Clone)]
 #[non_exhaustive]
@@ -23,7 +23,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The refusal, if it is one: which operand is wrong, and what to do instead.
+    /// The refusal, if it is one: the operand at fault, and the remedy.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Error::Refused(refusal) => Some(refusal),

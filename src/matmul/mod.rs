@@ -38,7 +38,7 @@ assert_eq!(y.to_host()?[0], bf16::from_f32(33.0));
 ```
 "#
 )]
-// Without a device or the simulator, what only they need is left over.
+// Without a device or the simulator, items that only they use are dead code.
 #![cfg_attr(not(all(feature = "cuda", feature = "sim")), allow(dead_code))]
 
 mod cpu;
@@ -79,7 +79,7 @@ where
     Matmul::new().run(place, a, b)
 }
 
-/// The same as [`matmul`], written to `c`. Returns how it was computed.
+/// Computes the product of [`matmul`] in `c`. Returns how it was computed.
 ///
 /// ```
 /// use tilewright::{Host, HostRef, HostTensor, matmul_into};
@@ -173,7 +173,7 @@ impl<P: Place> Default for Matmul<'_, P> {
 }
 
 impl<P: Place> Matmul<'_, P> {
-    /// A product without anything added.
+    /// A product without an epilogue.
     pub fn new() -> Self {
         Matmul { options: Options::default(), alpha: 1.0, beta: None, others: Vec::new(), out: PhantomData }
     }
@@ -223,7 +223,8 @@ impl<'a, P: Place, O> Matmul<'a, P, O> {
         self.other("residual", residual.lend())
     }
 
-    /// Multiplies each row of the result by a factor, f32 or for f64 f64: the scales of an `a` that was quantised by rows.
+    /// Multiplies each row of the result by a factor, of f64 for products of f64 and otherwise of f32: the scales of an `a` that was
+    /// quantised by rows.
     pub fn scale_rows(mut self, scales: impl Operand<'a, Place = P>) -> Self {
         self.options.scale_rows = true;
         self.other("scale_rows", scales.lend())
@@ -235,8 +236,8 @@ impl<'a, P: Place, O> Matmul<'a, P, O> {
         self.other("scale_columns", scales.lend())
     }
 
-    /// Scales of blocks of e4m3 and e5m2. Scales of `a` are (M, K/128), one for each row and each 128 of K, columns contiguous.
-    /// Scales of `b` are (N/128, K/128), one for each 128 x 128, rows contiguous. Extents are rounded up.
+    /// Scales of blocks of e4m3 and e5m2. Scales of `a` are (M, K/128), for each row and each 128 elements along K, columns
+    /// contiguous. Scales of `b` are (N/128, K/128), for each block of 128 x 128, rows contiguous. Extents are rounded up.
     pub fn scale_blocks(mut self, a: impl Operand<'a, Place = P>, b: impl Operand<'a, Place = P>) -> Self {
         self.options.scale_blocks = true;
         self.other("scale_a", a.lend()).other("scale_b", b.lend())
@@ -261,7 +262,7 @@ impl<'a, P: Place, O> Matmul<'a, P, O> {
         self
     }
 
-    /// The same, with operands that are borrowed for less.
+    /// This product, with a shorter lifetime of its operands.
     fn shorter<'s>(self) -> Matmul<'s, P, O>
     where
         'a: 's,

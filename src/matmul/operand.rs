@@ -1,4 +1,4 @@
-//! What can be multiplied, and where: the operands of a product, their types, and the device or host that has them.
+//! The operands of a product, their types, and the device or host that has them.
 
 use std::fmt;
 

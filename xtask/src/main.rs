@@ -1,6 +1,6 @@
 //! `cargo xtask`: everything a contributor does, in one word.
 //!
-//! Each word is a row of [`TASKS`]; what it does is in the module of the same name. Standard library only,
+//! Each word is a row of [`TASKS`], and has a module of the same name. Standard library only,
 //! so that the first `cargo xtask` in a fresh clone takes a second.
 
 mod bench;

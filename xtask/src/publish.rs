@@ -4,7 +4,7 @@ use crate::shell::{Outcome, capture, cargo, line, root, step};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What cargo writes when it cannot reach the registry, as opposed to when a package is wrong.
+/// Messages of cargo when it cannot reach the registry, as opposed to mistakes in a package.
 const NETWORK_TROUBLE: &[&str] = &[
     "download of config.json failed",
     "failed to download",

@@ -1,4 +1,4 @@
-//! Obtains what the tests need from outside the workspace: NVRTC, and a disassembler where possible.
+//! Installs the tools that tests use: NVRTC, and a disassembler where possible.
 
 use crate::disassembler;
 use crate::nvrtc;

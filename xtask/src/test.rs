@@ -6,7 +6,7 @@ use crate::setup;
 use crate::shell::{Outcome, capture, cargo, root, run_filtered, scope, step};
 use crate::times::{Slowest, runner};
 
-/// What tests over many cases read: a seed that draws their share, or `all`.
+/// The variable that tests over many cases read: a seed that draws their share, or `all`.
 const SWEEP: &str = "TILEWRIGHT_SWEEP";
 
 /// Every case of every test.

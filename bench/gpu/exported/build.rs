@@ -1,4 +1,4 @@
-//! Exports the kernels, and compiles what launches them.
+//! Exports the kernels, and compiles the C files that launch them.
 
 include!("src/kernels.rs");
 

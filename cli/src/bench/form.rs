@@ -32,7 +32,7 @@ pub(super) struct Form {
     pub(super) bias: Option<Vector>,
     /// A matrix that is added.
     pub(super) residual: Option<Residual>,
-    /// The type of a second result: what the function is applied to.
+    /// The type of a second result, the argument of the function.
     pub(super) aux: Option<Elem>,
     pub(super) activation: Activation,
     pub(super) precision: Precision,
@@ -145,7 +145,7 @@ pub(super) enum Role {
     Aux,
     /// Of the accumulators.
     Alpha,
-    /// Of what C was before.
+    /// Of the old contents of C.
     Beta,
 }
 

@@ -55,7 +55,7 @@ impl Ours {
         self.kernel.params[0].tensor.is_some_and(|(_, rank)| rank == 3)
     }
 
-    /// Does it read what C was before?
+    /// Does it read the old contents of C?
     fn reads_c(&self) -> bool {
         self.roles.contains(&Role::Beta)
     }
@@ -66,7 +66,7 @@ pub(super) struct Task<'k> {
     pub(super) suite: String,
     /// Batch, M, N, K.
     pub(super) sizes: [i64; 4],
-    /// All of forms with the same peer, and what of them is compiled.
+    /// All products of forms with the same peer, and their compiled kernels.
     pub(super) ours: &'k [Ours],
     pub(super) loaded: &'k [RefCell<Loaded<'k>>],
     /// Are their estimated times of interest?

@@ -91,7 +91,7 @@ fn one<T: Stored<Elem = T> + Element>(
         let parts = std::array::from_fn(|part| middle(clocks.iter().map(|parts| parts[part]).collect()));
         let again = product.median(&again)?;
         let shapes: Vec<usize> = (1..=SHAPES).map(|shape| 8 * shape).collect();
-        // Compiles what these shapes choose.
+        // Compiles the variants that these shapes choose.
         product.median(&shapes)?;
         Ok((first, parts, again, product.median(&shapes)?))
     });

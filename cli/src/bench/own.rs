@@ -54,7 +54,7 @@ impl fmt::Debug for Own {
 }
 
 impl Own {
-    /// What it is called in a table.
+    /// Its name in a table.
     pub(super) fn name(self) -> &'static str {
         match self.0 {
             Function::Named(name) => name,

@@ -1,4 +1,4 @@
-//! What a comparison of products measures: kernels, grouped by their peer, and sizes.
+//! The plan of a comparison of products: kernels, grouped by their peer, and sizes.
 
 use clap::ArgMatches;
 use tilewright::kernels::{self, DOUBLE, FASTEST, PRODUCTS};
@@ -45,7 +45,7 @@ fn elem(matches: &ArgMatches) -> Result<Elem> {
     elem.ok_or_else(|| format!("`{name}` is no element type of a product; write one of {}", known()))
 }
 
-/// What the products of a comparison have in common: the keys that contenders leave open.
+/// The common keys of a comparison's products, which contenders leave open.
 #[derive(Clone, Copy)]
 struct Problem {
     elem: Elem,

@@ -12,7 +12,7 @@ pub(super) struct Piece {
     pub(super) name: &'static str,
     /// Its description, or why it is missing and how to get it.
     pub(super) state: Result<String, String>,
-    /// What does not work without it, where the reason does not say so.
+    /// The commands that do not work without it, unless the reason names them.
     pub(super) costs: &'static str,
 }
 
@@ -22,7 +22,7 @@ pub(super) struct Found {
     pub(super) devices: Vec<Properties>,
 }
 
-/// What does not work without a component. The driver's absence explains itself.
+/// The commands that do not work without a component. The message about a missing driver names them itself.
 pub(super) const COSTS: &[(&str, &str)] = &[
     ("driver", ""),
     (

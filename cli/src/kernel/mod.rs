@@ -37,7 +37,7 @@ pub(crate) fn args() -> [Arg; 2] {
 /// A kernel that the command line can name.
 pub(crate) struct Listed {
     pub(crate) name: &'static str,
-    /// What it computes, in one line.
+    /// Its function, in one line.
     pub(crate) about: &'static str,
     pub(crate) def: KernelDef,
 }

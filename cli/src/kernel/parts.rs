@@ -13,7 +13,7 @@ const MOST_PAIRS: i64 = 1 << 20;
 pub(crate) struct Part {
     /// Its name in the kernel.
     pub(crate) name: String,
-    /// What it is, in words.
+    /// Its description.
     pub(crate) what: String,
     /// Its layout; of a partition, in coordinates of the tensor behind it.
     pub(crate) layout: String,

@@ -50,7 +50,7 @@ pub struct Commands {
     peers: Vec<Named>,
 }
 
-/// A peer: its kernel, its name, and what prepares it.
+/// A peer: its kernel, its name, and the function that prepares it.
 type Named = (String, String, Prepare);
 
 /// The commands of the program, once they are set.

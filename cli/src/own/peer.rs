@@ -108,7 +108,7 @@ impl<'p> Peer<'p> {
         (self.launch)()
     }
 
-    /// Launches it for the first time, and returns what it wrote.
+    /// Launches it for the first time, and returns its results.
     pub(crate) fn first(&mut self) -> Result<Vec<Vec<f64>>, Failed> {
         self.launch()?;
         self.operands.results()

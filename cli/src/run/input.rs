@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 
 use crate::output::{Failure, Result};
 
-/// What an option sets for an argument.
+/// The settings of an option for an argument.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Input {
     pub(crate) name: String,

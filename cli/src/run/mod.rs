@@ -85,7 +85,7 @@ pub(crate) fn inputs() -> Arg {
         .action(ArgAction::Append)
 }
 
-/// What it says.
+/// Its text.
 pub(crate) fn described(matches: &ArgMatches) -> Result<Vec<Input>> {
     matches.get_many::<String>("input").into_iter().flatten().map(|text| Input::read(text)).collect()
 }

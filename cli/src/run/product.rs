@@ -51,7 +51,7 @@ impl<'p> Product<'p> {
         // Other kernels may have arguments of these names with another meaning.
         let known = match definition {
             Definition::Matmul(_) => more.iter().all(|tensor| MORE.contains(&&*tensor.name)),
-            // These have no keys that say what they compute: a product's shapes are (M, K), (N, K) and (M, N).
+            // Such kernels have no keys. A product is recognised by the shapes (M, K), (N, K) and (M, N).
             _ => more.is_empty() && b.along.is_some() && shaped(a, b, c),
         };
         if !known || !c.written {

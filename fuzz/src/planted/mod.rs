@@ -21,7 +21,7 @@ pub struct Fault {
     pub text: &'static str,
     /// Its replacement.
     pub with: &'static str,
-    /// What the replacement breaks.
+    /// The property that the replacement breaks.
     pub breaks: &'static str,
     /// The kernels that must find it.
     pub kind: Kind,

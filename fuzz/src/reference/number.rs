@@ -16,7 +16,7 @@ use crate::number::{self, holds, roundoff, whole};
 pub struct Num {
     /// The value, or the nearest number of the host.
     pub value: f64,
-    /// What an integer of 64 bits has more than that.
+    /// The bits of a 64-bit integer above these.
     rest: f64,
     /// The error bound.
     pub error: f64,

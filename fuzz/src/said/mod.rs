@@ -312,7 +312,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Coordinates of what the program does not use may be of any kind.
+    /// Unused tiles may have coordinates of any kind.
     fn decided(&mut self, at: &[Value]) -> Option<()> {
         self.undecided |= at.iter().any(|at| matches!(at, Value::Other));
         (!self.undecided).then_some(())

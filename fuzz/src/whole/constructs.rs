@@ -104,11 +104,11 @@ pub const CONSTRUCTS: &[&str] = &[
     "tensors: one row",
 ];
 
-/// What names of a kernel are, and where they are used.
+/// The kinds and uses of a kernel's names.
 struct Uses<'k> {
     kernel: &'k Kernel,
     found: Vec<&'static str>,
-    /// What names are bound to.
+    /// The values of names.
     names: BTreeMap<&'k str, What>,
     loops: usize,
     /// In a loop with a producer?

@@ -157,7 +157,7 @@ pub(super) fn untyped(all: &[&Elements]) -> Type {
 pub(super) fn alike(all: &[&Elements], of: &dyn Fn(&[Num], Elem) -> Num) -> Result<Elements> {
     let Some(elem) = common(all)? else {
         if untyped(all) == Type::Whole {
-            // What both types hold.
+            // The numbers that both types have.
             let both = |x: &Num| x.is_exact() && (0.0..=f64::from(i32::MAX)).contains(&x.value);
             return each(all, Type::Whole, &|x| Some(of(x, Elem::I32)).filter(both).unwrap_or(Num::UNKNOWN));
         }

@@ -482,7 +482,7 @@ impl<'k> Block<'k> {
             let again = !seen.insert(place);
             if let Some(how) = how {
                 let num = self.update(&to, Some(place), cell.num, how)?;
-                // Which of several comes first is not known, nor what is left of several exchanges.
+                // The first of several updates is not known, nor the last of several exchanges.
                 if again && !matches!(how, Atomic::By(_)) {
                     return undefined("two exchanges have the same index");
                 }

@@ -45,7 +45,7 @@ struct Block<'k> {
     /// Are integers asked for: in an index, a range, a condition of a statement?
     integers: bool,
     in_closure: bool,
-    /// Is what runs only supposed to, so that coordinates and edges follow from all of the text?
+    /// Are all statements evaluated, even those that do not run, since coordinates and edges are derived from the text?
     supposed: bool,
     /// Has a `break` ended the innermost loop?
     left: bool,

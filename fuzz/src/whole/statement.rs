@@ -58,7 +58,7 @@ impl<'k> Block<'k> {
                         break;
                     }
                 }
-                // Two more: what differs between iterations is not known behind the loop.
+                // Two more: values that differ between iterations are unknown after the loop.
                 let last = to.max(from);
                 let before: Vec<bool> = self.stores.iter().map(is_outside).collect();
                 for n in last..last + if from < to { 1 } else { 2 } {

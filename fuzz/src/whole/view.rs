@@ -270,7 +270,7 @@ impl View {
             sizes.push(1);
             modes.push(None);
         }
-        // Coordinates in the store, also of what does not exist.
+        // Coordinates in the store, also of elements that do not exist.
         let there = |of: &[i128]| -> Rc<[i128]> {
             let mut at = self.origin.to_vec();
             for (place, mode) in of.iter().zip(&self.modes) {

@@ -123,7 +123,7 @@ fn mistakes_with_lists_are_answered() {
     insta::assert_snapshot!(answered(LISTS));
 }
 
-/// The messages for some mistakes. Each says what to write.
+/// The messages for some mistakes. Each has the remedy.
 fn answered(mistakes: &[(In, &str)]) -> String {
     // Internal names of the generator, and operations that the user did not write.
     const OURS: [&str; 8] = ["Tuple", "View", "Value", "Expr", "None", "Some(", "@0", "divide of"];
@@ -294,7 +294,7 @@ fn closures_that_combine_in_any_order_are_silent() {
     );
     // An entry that is 0 or 1.
     silent("(x, at.1 % 2)", "(0.0, 0)", "|(a, f), (b, g)| (if g == 1 { b } else { a + b }, f | g)");
-    // What depends on sizes is not judged.
+    // Kernels that depend on sizes are not checked.
     silent("x", "0.0", "|a, b| if N > 3 { a + b } else { a - b }");
     // Where the order is kept.
     for (elements, nothing, closure) in [

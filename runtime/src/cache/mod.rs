@@ -55,7 +55,7 @@ pub struct Cache {
 pub struct Entry {
     /// The kernel.
     pub name: String,
-    /// What it was compiled for.
+    /// The architecture that it was compiled for.
     pub arch: String,
     /// The version of NVRTC that compiled it.
     pub nvrtc: (i32, i32),

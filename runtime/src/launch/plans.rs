@@ -1,4 +1,4 @@
-//! Plans of launches, stored by what they depend on, so that each is made once. They belong to the kernel, and are dropped with
+//! Plans of launches, keyed by the facts that they depend on, so that each is made once. They belong to the kernel, and are dropped with
 //! it. The devices that they name are never closed.
 
 use std::fmt;
@@ -52,7 +52,7 @@ impl Key {
     }
 }
 
-/// A plan, and what a device needs for it.
+/// A plan, with everything that a device needs for it.
 pub(crate) struct Prepared {
     pub(super) plan: Plan,
     /// The kernels that pack arguments, in their order, then the kernel. Empty if there is nothing to do.

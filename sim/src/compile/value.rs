@@ -43,7 +43,7 @@ impl Compiler<'_> {
         Ok(())
     }
 
-    /// What an author claims of an element.
+    /// An author's claim about an element.
     pub(super) fn claim(&mut self, claim: &Claim) -> Result<()> {
         let inside = self.num(claim.inside);
         if inside.as_constant().is_some_and(|inside| inside != 0) {

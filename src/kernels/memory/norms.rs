@@ -5,7 +5,7 @@ use crate::Elem;
 
 /// Bytes of shared memory of a multiprocessor.
 const SHARED: usize = 227 * 1024;
-/// Of these, what a block needs besides its part of a row.
+/// The bytes of these that a block needs besides its part of a row.
 const BESIDE: usize = 1536;
 /// Threads of a multiprocessor with 40 registers each.
 const THREADS: usize = 1536;

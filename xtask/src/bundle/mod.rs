@@ -141,7 +141,7 @@ fn executable(_: &Path) -> Outcome {
     Ok(())
 }
 
-/// Prints the programs, the C library that each needs, and what the folder weighs.
+/// Prints the programs, the C library that each needs, and the size of the folder.
 fn weigh(programs: &Path, folder: &Path) -> Outcome {
     for (file, bytes) in sizes(programs)? {
         let needs = needed_glibc(&file).map_or(String::new(), |version| format!(", needs glibc {version}"));

@@ -23,7 +23,7 @@ fn modes<const R: usize>(operands: &Operands<'_>, name: &str) -> (usize, [usize;
     (last + 1, extents, strides)
 }
 
-/// What prepares an exported kernel for arguments on a device.
+/// A function that prepares an exported kernel for arguments on a device.
 macro_rules! exported {
     ($module:ident, [$($tensor:ident),*] $(, $number:ident)*) => {
         |stream, operands| {

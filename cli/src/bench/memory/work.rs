@@ -153,7 +153,7 @@ impl Task {
         }
     }
 
-    /// What the memories hold before a launch.
+    /// The contents of memory before a launch.
     pub(super) fn contents(&self, memory: usize) -> Contents {
         match (self.work, memory) {
             (Job::One(Work::Gather), 1) => Contents::Distinct((TABLE * self.sizes[0]) as u64),

@@ -50,7 +50,7 @@ impl Whole {
         self.examined(30, &to);
     }
 
-    /// Perhaps what depends on the coordinates or on the edges of a tile that was changed.
+    /// Perhaps a statement that depends on the coordinates or the edges of a changed tile.
     pub(super) fn examined(&mut self, percent: u32, of: &Known) {
         if !self.scene.random.chance(percent) {
             return;

@@ -141,7 +141,7 @@ fn drawn(random: &mut Random, play: fn(&mut Whole)) -> Kernel {
     }
 }
 
-/// What a kernel is about.
+/// The subject of a kernel.
 #[derive(Clone, Copy, PartialEq)]
 enum Subject {
     Anything,

@@ -11,7 +11,7 @@ use super::super::tree::{
 };
 use super::{Known, Whole, list_of};
 
-/// The loops, and what the innermost one reads.
+/// The loops, and the tiles that the innermost one reads.
 struct Nest {
     /// Variables, the outermost first.
     vars: Vec<String>,
@@ -202,7 +202,7 @@ impl Whole {
         }
     }
 
-    /// What depends on the variable of a loop, and perhaps on others.
+    /// An integer that depends on the variable of a loop, and perhaps on others.
     fn coordinate(&mut self, nest: &Nest, of: usize) -> Expr {
         let own = name(&nest.vars[of]);
         let others: Vec<String> = nest.vars[..of].to_vec();

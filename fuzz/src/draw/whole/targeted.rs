@@ -34,7 +34,7 @@ impl Whole {
         }
     }
 
-    /// Tiles whose elements come from repeated rows and from whole tiles, in any order, and what depends on their coordinates.
+    /// Tiles whose elements come from repeated rows and from whole tiles, in any order, and functions of their coordinates.
     fn rows_and_tiles(&mut self) {
         self.frame = self.shape();
         if self.frame.len() < 2 {

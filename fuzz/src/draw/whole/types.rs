@@ -319,7 +319,7 @@ impl Whole {
         self.push(with(scatter, "how", text(how)));
     }
 
-    /// Atomic updates of a tile of this block's own, and what it was before.
+    /// Atomic updates of a tile that only this block has, and its old values.
     fn updated(&mut self) {
         let elem = self.scene.random.weighted(&ATOMIC);
         // No element of it is out of bounds.
