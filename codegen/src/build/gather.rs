@@ -1,4 +1,4 @@
-//! Elements at coordinates of their own: gather and scatter.
+//! Gathers and scatters: accesses to elements whose coordinates are elements.
 
 use super::Builder;
 use crate::source::problem::{Problem, Result};

@@ -4,20 +4,20 @@
 //! It does not know tiles, layouts or earlier passes: it prints statements in program order. Printing is
 //! deterministic.
 //!
-//! The source has no undefined behaviour, since a compiler would derive bounds from it and remove guards:
-//! - Index arithmetic is `int` where an expression's known range fits, `long long` elsewhere, and wraps where that may not
-//!   suffice (`int`). Lowering and the simulator check 32-bit variables and operands (`Kernel::check_widths`).
-//! - Arithmetic on elements is by operators where ranges prove that C defines the result, else by functions that define it as Rust's
-//!   `wrapping_` functions do; so are shifts, quotients, and conversions of numbers that are out of range (`value`).
-//! - `__restrict__` stands where no other thread writes the elements that are read (`signature`): NVRTC reuses values
-//!   that it has read through such a pointer behind barriers and inline assembly that clobbers memory.
-//! - Vectors are loaded from addresses that are multiples of their size, as facts of the launch say, and the simulator checks.
-//!   Elements are read as words and vectors of other types, which is safe with NVRTC: it has no type-based alias analysis.
-//! - Expressions have no side effects, so their order of evaluation is free. Loops that wait are in volatile assembly, which
-//!   also loads elements that other threads change; other loops count.
+//! The source has no undefined behaviour, from which a compiler would derive bounds and remove guards:
+//! - Index arithmetic is `int` if an expression's range fits, otherwise `long long`. If 64 bits may not suffice, it wraps (`int`).
+//!   Lowering and the simulator check 32-bit variables and operands (`Kernel::check_widths`).
+//! - Arithmetic on elements uses operators if ranges prove that C defines the result, otherwise functions that are defined as Rust's
+//!   `wrapping_` functions are. The same is true of shifts, quotients, and conversions of numbers out of range (`value`).
+//! - A pointer is `__restrict__` if no other thread writes the elements that are read (`signature`): NVRTC may reuse a value read
+//!   through such a pointer, even after barriers and inline assembly that clobbers memory.
+//! - Vectors are loaded from addresses that are multiples of their size; facts of the launch ensure that, and the simulator checks
+//!   it. Elements are read as words and vectors of other types, which is safe with NVRTC: it has no type-based alias analysis.
+//! - Expressions have no side effects, so their order of evaluation is free. Loops that wait are in volatile assembly, and so are
+//!   loads of elements that other threads change; other loops have a known number of iterations.
 //!
 //! Floating-point arithmetic is rounded as written (the compiler is given `--fmad=false`; only `fmaf` is fused). `sqrtf`
-//! and `/` are rounded correctly; `expf`, `logf`, `log2f`, `rsqrtf`, `tanhf`, `sinf` and `cosf` are CUDA's own, within four
+//! and `/` are rounded correctly. `expf`, `logf`, `log2f`, `rsqrtf`, `tanhf`, `sinf` and `cosf` are CUDA's functions, within four
 //! units in the last place; so is 2^x, except that results below 2^-126 become 0. Their counterparts for `double` are
 //! within two.
 

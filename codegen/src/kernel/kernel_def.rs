@@ -1,8 +1,8 @@
 //! A kernel as a compiled program carries it: its source, and its definition.
 //!
-//! Everything in here is plain data, and [`KernelDef::new`] is safe: a launch never trusts the source, the report or
-//! the parameters in here. It makes the kernel again from the definition, with the generator that the program was
-//! linked with, and launches the result. A forged definition is only another kernel.
+//! All fields are plain data, and [`KernelDef::new`] is safe: a launch does not trust the source, the report or the
+//! parameters. It makes the kernel again from the definition, with the generator in the program, and launches the
+//! result. A forged definition is only another kernel.
 
 use crate::front::matmul;
 use crate::source::ast::{self, Name, Span};

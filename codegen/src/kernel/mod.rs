@@ -1,4 +1,4 @@
-//! The driver, which runs the passes in their order, and kernels as values: carried in a compiled program, printed, explained.
+//! The driver, which runs the passes in their order; and kernels as values, which compiled programs contain.
 
 pub mod explain;
 pub(crate) mod generate;

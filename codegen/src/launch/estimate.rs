@@ -1,6 +1,6 @@
-//! The estimated time of a launch, from a thread program: the load of its main loop's step on each part of a
-//! multiprocessor, how long a step waits where it is alone, and the work before and after the loop. It knows no
-//! kernel; [`crate::launch`] turns it into clocks for the sizes of a launch.
+//! The estimated time of a launch, from a thread program: the load of a step of its main loop on each unit of a
+//! multiprocessor, the latency of a step that runs alone, and the work before and after the loop. It knows no
+//! kernel; [`crate::launch`] computes clocks from it for the sizes of a launch.
 
 mod load;
 mod meter;

@@ -1,5 +1,5 @@
-//! Arguments that are packed before a kernel runs: copies with aligned rows, where a variant's facts are false for the
-//! arguments themselves, and copies with rows along another mode, for variants that read these.
+//! Arguments that are packed before a kernel runs: copies with aligned rows, if a variant's facts are false for the
+//! arguments, and copies with rows along another mode, for variants that read such rows.
 
 use super::cost::{Estimate, Traffic};
 use super::rules::{Broken, Check, Rules, Sizes};

@@ -1,5 +1,5 @@
-//! The checks and comparisons of a kernel's launches, prepared once: sizes by number instead of by name, and the common parts
-//! of several variants once. It knows no arguments and no device.
+//! The checks and comparisons of a kernel's launches, prepared once: with numbers of sizes instead of names, and with the
+//! common parts of several variants evaluated once. It knows no arguments and no device.
 
 use tilewright_layout::{Symbol, Value};
 

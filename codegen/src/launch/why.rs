@@ -1,4 +1,4 @@
-//! Why a variant was not taken as it is. It is put into words only on request.
+//! Why a variant was not taken as it is. The text is made only on request.
 
 use super::rules::Broken;
 use crate::thread::{Fact, Kernel, Param};

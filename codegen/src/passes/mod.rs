@@ -1,6 +1,6 @@
 //! From a tile program that an author could have written to a thread program: rings and roles (`project`), parts of threads
-//! (`resolve`), software pipelines (`pipeline`), checks, places in shared memory, and `lower`. Each takes a program and gives a
-//! program; none knows which kernel it is.
+//! (`resolve`), software pipelines (`pipeline`), checks, addresses in shared memory (`allocate`), and `lower`. No pass knows
+//! which kernel it compiles.
 
 pub(crate) mod allocate;
 pub(crate) mod check;

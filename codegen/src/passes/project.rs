@@ -14,9 +14,9 @@
 //! Loops and conditions around such a loop are part of both programs, and so are integers read from memory that they or its
 //! copies depend on.
 //!
-//! Products of warpgroups are asynchronous. Where a loop only multiplies, the product of one iteration runs while the
-//! next is started, and a slot is released one iteration later; elsewhere, and where there is one slot, a product is waited
-//! for at once.
+//! Products of warpgroups are asynchronous. If a loop only multiplies, the product of one iteration runs while the next is
+//! started, and a slot is released one iteration later. Otherwise, or with a single slot, the loop waits for each product
+//! at once.
 //!
 //! In a cluster, tiles that neighbouring blocks have in common are copied once and [multicast](multicast).
 //!

@@ -4,11 +4,11 @@
 //! A ring states conditions, and this pass inserts the waits and barriers that ensure them:
 //!
 //! - `await`: the slot is full. Each thread waits for its own copies, which it counts by commit groups, one for each
-//!   `publish`; a barrier behind the wait covers other threads' copies, and stores of copies through registers.
-//! - `acquire`: the slot is free. The barrier of an `await` also stands behind all earlier releases, so from two slots on
-//!   one barrier in each iteration serves both. With a single slot, a `release` has a barrier of its own.
-//! - A ring begins at phase 0, with every slot free: a barrier comes first if its buffers may still be in use, by an earlier
-//!   ring or by the same one in an iteration of a loop around.
+//!   `publish`. A barrier after the wait covers other threads' copies, and stores of copies through registers.
+//! - `acquire`: the slot is free. The barrier of an `await` also comes after all earlier releases, so with two slots or more,
+//!   one barrier in each iteration ensures both conditions. With a single slot, a `release` has its own barrier.
+//! - A ring begins at phase 0, with every slot free. A barrier comes first if its buffers may still be in use by an earlier
+//!   ring, or by the same ring in an iteration of an outer loop.
 //!
 //! ```text
 //! for k in 0..n {                       for k in 0..n {

@@ -1,5 +1,5 @@
 //! Large stacks for recursion. Lowering and printing recurse on functions of elements, and a long sum nests
-//! as deep as it is long; the caller may have little stack left. Such work gets a thread of its own.
+//! as deep as it is long. The caller may have little stack left, so such work runs on a separate thread.
 
 use std::panic::resume_unwind;
 use std::thread::{Builder, scope};

@@ -1,6 +1,6 @@
-//! Bounds of accesses, under the assumptions of a variant: which elements of a view can be out of bounds, and how many
-//! consecutive ones an access can move. Questions are pure. The facts behind an answer are added to a list; a caller that
-//! relies on the answer adds them to the variant's needs.
+//! Bounds of accesses, under the assumptions of a variant: the elements of a view that can be out of bounds, and the number
+//! of consecutive elements that an access can move. Queries are pure. A query adds the facts behind its answer to a list; a
+//! caller that relies on the answer adds them to the variant's needs.
 
 use tilewright_layout::{Obligation, Symbol, Value};
 

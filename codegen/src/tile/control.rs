@@ -1,5 +1,4 @@
-//! Control flow of tile programs: how it passes through statements, and where it differs from thread to thread or from block
-//! to block.
+//! Control flow of tile programs: the paths through statements, and where control differs between threads or between blocks.
 
 use super::visit::{of_elements, of_order};
 use super::{LaunchRule, Op, Past, Program, Stmt};

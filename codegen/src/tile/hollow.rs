@@ -1,6 +1,6 @@
-//! Launches where a size is 0 that only loops run over, such as K of a product: the kernel without those loops, which writes
-//! the results of empty sums. It is lowered when a launch first asks for it. Coordinates and edges of elements are analysed
-//! before these loops are removed: they do not depend on whether a loop has iterations.
+//! Launches with a size of 0 over which only loops run, such as K of a product: they take the kernel without these loops, which
+//! writes the results of empty sums. It is lowered when a launch first needs it. Coordinates and bounds of elements are analysed
+//! before these loops are removed, so they do not depend on whether a loop has iterations.
 
 use std::borrow::Cow;
 use std::cell::RefCell;

@@ -1,6 +1,6 @@
-//! Roles that only fill rings by bulk copies: one elected thread issues these, so one warp of the group runs the role. If
-//! several ran it, their waits for free slots would not be ordered among each other: one that falls behind would wait for
-//! a phase that has passed.
+//! Roles that only fill rings by bulk copies. One elected thread issues the copies, so one warp of the group runs the role.
+//! The waits of several warps for free slots would not be ordered: a warp that falls behind would wait for a phase that has
+//! passed.
 
 use super::{Op, Program, Stmt};
 use crate::thread::scope::Scope;

@@ -1,5 +1,5 @@
-//! The bits of f16 and bf16, rounded to nearest with ties to even, and back; of tf32, whose ties go away from zero; 4-bit
-//! numbers.
+//! Conversions of numbers to the bits of f16 and bf16, to nearest with ties to even, and back; to tf32, with ties away from
+//! zero; and of 4-bit numbers.
 
 /// The bits of the nearest f16.
 ///

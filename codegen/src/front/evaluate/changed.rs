@@ -1,6 +1,6 @@
-//! The names of a kernel that stand for changed elements. `let b = a` gives tiles in registers a second name; where one
-//! of the two changes and the other is still used, `let` copies them, as in Rust. A slice that is changed by its name is
-//! a part of its tile.
+//! The names of a kernel that stand for changed elements. `let b = a` gives a tile in registers a second name. If one of
+//! the names changes the tile and the other is still used, `let` copies it, as in Rust. A slice that is changed by its name
+//! is a part of its tile.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,5 +1,5 @@
-//! Functions that kernels share: inlined where they are called. Functions of numbers are checked once where they are defined;
-//! others, of tiles, integers, layouts, closures and tuples of these, where they are called.
+//! Functions that kernels share: inlined where they are called. Functions of numbers are checked once, where they are defined.
+//! Functions of tiles, integers, layouts, closures and tuples of these are checked where they are called.
 
 use super::Evaluator;
 use super::changed::Changes;

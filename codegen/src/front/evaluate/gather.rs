@@ -1,4 +1,4 @@
-//! Elements at coordinates of their own: loaded inside a closure, and stored by `scatter`.
+//! Gathers inside closures, and `scatter`: accesses to elements whose coordinates are elements.
 
 use super::args::Args;
 use super::copies::{change, memory_order, nothing_expected};

@@ -1,5 +1,5 @@
-//! Scales of blocks, for operands that were quantised in blocks of 128 along K: A by rows, B by 128 rows as well. The
-//! sums of each block are multiplied by its scales before they are added to the accumulators.
+//! Scales of blocks, for operands that were quantised in blocks of 128 along K: blocks of A have one row, blocks of B have
+//! 128 rows. The sums of each block are multiplied by its scales before they are added to the accumulators.
 
 use tilewright_layout::{Layout, Value as Size};
 

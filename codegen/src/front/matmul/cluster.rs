@@ -1,5 +1,5 @@
-//! Sums that the blocks of a cluster exchange where they split K: each block adds a part of the elements of all of them
-//! through distributed shared memory. It knows no instruction.
+//! The exchange of sums between the blocks of a cluster that split K: each block adds its part of the elements of all
+//! blocks through distributed shared memory. It knows no instruction.
 
 use super::bulk::shifted;
 use crate::build::Builder;

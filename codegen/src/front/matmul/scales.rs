@@ -1,6 +1,6 @@
 //! Scales of an operand in groups along K: of narrow weights, with their zero points, as arguments (N, groups), and of blocks
-//! (see `block_scales`). Their tiles are copied to shared memory beside the operand's. A step along K takes one or more
-//! groups, or is part of one; else it has a column of scales for each part of itself that lies in one group.
+//! (see `block_scales`). Their tiles are copied to shared memory beside the operand's tiles. A step along K has one or more
+//! groups, or is part of one group. Otherwise it has a column of scales for each of its parts that lies in one group.
 
 use tilewright_layout::{Composed, Layout, Value as Size};
 

@@ -1,9 +1,9 @@
 //! The product on tensor cores by mma.sync, as a tile program: tiles of both operands are copied to shared
 //! memory by multistage cp.async; warps load fragments by ldmatrix, one k-step ahead, and multiply them.
 //!
-//! The raster order of tiles is in bands, so that concurrent blocks share operands in the L2 cache. Where
-//! columns of C are contiguous, the transposed product is computed: adjacent accumulators of a thread are
-//! then adjacent in C. Tiles that only the other product divides are stored element by element.
+//! The raster order of tiles is in bands, so that concurrent blocks share operands in the L2 cache. If columns
+//! of C are contiguous, the transposed product is computed: adjacent accumulators of a thread are then adjacent
+//! in C. Tiles that suit only the other product are stored element by element.
 
 mod groups;
 mod plan;

@@ -1,4 +1,4 @@
-//! Threads of products on CUDA cores: of the multiply-adds where none are given, and of the copies into shared tiles.
+//! Thread layouts of products on CUDA cores: defaults for the multiply-adds, and layouts for the copies into shared tiles.
 
 use tilewright_layout::{Composed, Layout, Tuple};
 

@@ -1,4 +1,4 @@
-//! Products in f32 on CUDA cores where no keys choose a tile: the tiles among which a launch chooses, each with its schedule
+//! Products in f32 on CUDA cores without keys for the tile: the tiles among which a launch chooses, each with its schedule
 //! as keys. It does not know how a product is computed.
 
 use super::product::{CLUSTERS, product};

@@ -1,4 +1,4 @@
-//! The kernel that packs a tensor: it copies it to rows that begin at multiples of 128 bytes, for programs whose
+//! The kernel that packs a tensor: it copies the tensor to rows that begin at multiples of 128 bytes, for programs whose
 //! copies need aligned rows, or rows along another mode than the argument's. It knows no product.
 
 use tilewright_layout::{Layout, Tuple, Value};

@@ -1,4 +1,4 @@
-//! The text of thread programs. Index expressions are listed in a table, each with its analysis, so that the
+//! The text of thread programs. It lists index expressions in a table, each with its analysis, so that the
 //! parsed program is identical, ranges included.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! The load of statements on each part of a multiprocessor, once and in the iterations of loops. It knows no statement.
+//! The load of statements on each unit of a multiprocessor, outside of loops and in their iterations. It knows no statement.
 
 use tilewright_layout::Value;
 

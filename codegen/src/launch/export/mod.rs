@@ -1,5 +1,6 @@
-//! A kernel for other languages: a C header and a C source file, which depend on the driver alone. They have the rules of
-//! [`super::plan`] as tables, and one interpreter of these in C. This module compiles no code: the caller has the binaries.
+//! A kernel for other languages: a C header and a C source file, which depend on the driver alone. They contain the rules of
+//! [`super::plan`] as tables, and one interpreter of these tables in C. This module compiles no code: the caller passes the
+//! binaries.
 
 mod lz4;
 mod nodes;

@@ -1,10 +1,10 @@
-//! Dataflow of coordinates: which coordinates of the user's tensors elements come from, followed through
-//! copies, shared memory, functions and products. A product must contract one coordinate of both operands,
-//! and its sums must be stored to the coordinates that they belong to.
+//! Dataflow of coordinates: the coordinates of the user's tensors from which elements come, through copies,
+//! shared memory, functions and products. A product must contract one coordinate of both operands, and its
+//! sums must be stored to their own coordinates.
 //!
-//! Coordinates are relative to the tile's origin, which is uniform and the kernel's own choice. Statements
-//! that cannot be followed (instructions of the table, roles, offsets that depend on a loop in another way)
-//! are not checked.
+//! Coordinates are relative to the tile's origin, which is uniform and which the kernel may choose. Statements
+//! that the analysis does not support (instructions of the table, roles, offsets that depend on a loop in
+//! another way) are not checked.
 
 mod elements;
 mod function;

@@ -1,4 +1,4 @@
-//! Which threads access which elements of a shared tensor, or of one in global memory, by the first block.
+//! The elements of a shared tensor, or of a tensor in global memory, that each thread of the first block accesses.
 
 use std::collections::HashMap;
 use std::ops::Range;

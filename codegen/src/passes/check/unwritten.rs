@@ -1,4 +1,4 @@
-//! Unwritten tensors: arguments that are declared `&mut`, where a copy was forgotten or its operands are swapped, and
+//! Unwritten tensors: arguments that are declared `&mut`, because a copy was forgotten or its operands are swapped, and
 //! registers that are read.
 
 use crate::source::ast::{Level, Name, Span};

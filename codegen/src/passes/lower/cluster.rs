@@ -1,22 +1,22 @@
-//! Results of the blocks of a cluster, exchanged through distributed shared memory: each block stores its own in the shared
-//! memory of every block by st.async, whose bytes complete a phase of an mbarrier there. No thread waits for its stores to
-//! global memory, as at a barrier of the cluster with release semantics.
+//! The exchange of results between the blocks of a cluster, through distributed shared memory. Each block stores its results
+//! in the shared memory of every block by st.async; the bytes complete a phase of an mbarrier there. No thread waits for its
+//! stores to global memory, as it would at a barrier of the cluster with release semantics.
 //!
-//! The exchanges of a kernel alternate between two slots, with an mbarrier each. That suffices because no block is two
-//! exchanges ahead of another: with the results of one exchange, a block knows that all others have sent theirs. They did
-//! so behind a barrier of their threads, which had waited for the exchange before and had read its slot. So a message
-//! that arrives now belongs to the exchange that a block waits for, or to the next one, whose slot is free. It may come
-//! before this block expects its bytes: the phase completes with the arrival that does.
+//! The exchanges of a kernel alternate between two slots, each with an mbarrier. Two slots suffice because no block is two
+//! exchanges ahead of another. When a block has the results of an exchange, all other blocks have sent theirs. Each of them
+//! did so after a barrier of its threads, which had read the slot of the previous exchange. So a message that arrives belongs
+//! to the exchange for which the block waits, or to the next one, whose slot is free. It may arrive before the block expects
+//! its bytes: the phase completes with the arrival that expects them.
 //!
-//! No message comes before its mbarrier: one thread initialises the mbarriers, every thread passes a fence that releases
-//! them to the cluster, and blocks meet with acquire semantics before their first exchange. The arrival may be relaxed
-//! because of the fence, and a block that has not begun has not arrived. Mbarriers are initialised once, and the bytes
-//! that an exchange expects are a constant of the kernel: each block sends all its results, also those that stand for no
-//! element. All threads of a block wait, so none is a phase behind when the parity comes back.
+//! No message arrives before its mbarrier is initialised. One thread initialises the mbarriers, every thread executes a fence
+//! that releases them to the cluster, and the blocks meet with acquire semantics before their first exchange. Because of the
+//! fence, the arrival may be relaxed. Mbarriers are initialised once, and the number of bytes of an exchange is a constant of
+//! the kernel: each block sends all its results, also results without an element. All threads of a block wait, so no thread is
+//! a phase behind when the parity repeats.
 //!
-//! All blocks of a cluster perform the same exchanges (programs in which blocks or roles would differ are refused), and each
-//! waits for all others' messages in each of them. So when a block ends, no message is on its way to it, and nobody waits
-//! for its messages to a block that has ended: the messages contain the values, not addresses in the sender.
+//! All blocks of a cluster perform the same exchanges (programs in which blocks or roles would differ are refused), and in each
+//! exchange a block waits for the messages of all others. So when a block ends, no message to it is in flight. Its own messages
+//! contain values, not addresses in its memory, so they remain valid.
 
 use super::Lower;
 use super::reduce::{Combined, Kept, Part, Runs};

@@ -1,7 +1,6 @@
-//! Commit groups of cp.async. A wait for all copies counts groups, too: every copy before it must have been committed, on
-//! every path. (Those ahead of waits that leave groups in flight are in the tile program.) A forward dataflow pass over the
-//! thread program inserts a commit before each wait that uncommitted copies can reach, and removes waits that no copy can
-//! precede.
+//! Commit groups of cp.async. A wait for all copies counts groups: every copy before it must have been committed, on every
+//! path. A forward dataflow pass over the thread program inserts a commit before each wait that uncommitted copies can reach,
+//! and removes waits that no copy can precede. Commits before waits that leave groups in flight are in the tile program.
 
 use crate::thread::atom::Done;
 use crate::thread::visit::Order;

@@ -1,4 +1,4 @@
-//! Elements that are loaded from coordinates of their own, or stored to them: the coordinates are integers in registers.
+//! Gathers and scatters: accesses to elements whose coordinates are integers in registers.
 
 use super::Lower;
 use super::elementwise::refined;

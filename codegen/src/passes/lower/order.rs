@@ -1,6 +1,6 @@
-//! Ordered sections: groups enter a body round-robin, as with the ordered sequence barrier of CUTLASS. Each
-//! group has an mbarrier, which the group before it arrives at when it leaves the body. The first group
-//! passes its first wait at once.
+//! Ordered sections: groups enter a body in a cyclic order, as with the ordered sequence barrier of CUTLASS. Each
+//! group has an mbarrier; the previous group arrives at it when it leaves the body. The first group passes its first
+//! wait at once.
 
 use super::Lower;
 use super::ring::MOST_PHASES;

@@ -1,5 +1,5 @@
-//! Places compiler fences for registers of asynchronous products: before each `wgmma.fence`, behind which a product may use
-//! them, and behind each wait, which makes them accessible again.
+//! Inserts compiler fences for registers of asynchronous products: before each `wgmma.fence`, after which a product may use
+//! them, and after each wait, which makes them accessible again.
 
 use crate::thread::mention::in_flight;
 use crate::thread::{Fence, Id, Kernel, Op, Queue, Stmt};

@@ -1,8 +1,8 @@
 //! Scans: prefixes within a thread, across the lanes of a warp, across the block, across the cluster.
 //!
-//! Elements are numbered in the order of the scan; the digits of the number are levels, each over elements of
-//! a thread or over threads. A level combines the prefixes of its elements with the prefixes of all levels
-//! above. An element of a level is the total of the level below.
+//! Elements are numbered in the order of the scan. The number is split into levels by a mixed radix; each level is over
+//! elements of a thread or over threads. An element of a level is the total of the level below. A level combines the
+//! prefixes of its elements with the prefixes of all levels above.
 
 use tilewright_layout::Layout;
 

@@ -1,10 +1,10 @@
-//! Wait counts of tokens: how many commit groups of cp.async, or of wgmma, may remain in flight. A token names some of
-//! the groups, so the count is the number of groups committed after the last one that must be done, on the path with the
+//! Wait counts of tokens: the number of commit groups of cp.async, or of wgmma, that may remain in flight. A token names some
+//! of the groups. The count is the number of groups committed after the last group that must be done, on the path with the
 //! fewest.
 //!
 //! Lowering commits a group after each copy or product that has a token, and makes waits drain all groups, which is
-//! always correct. A forward dataflow pass over the thread program then raises the
-//! counts where it can, and removes waits that no copy can precede.
+//! always correct. A forward dataflow pass over the thread program then raises the counts where it can, and removes waits
+//! that no copy can precede.
 
 use std::collections::HashMap;
 

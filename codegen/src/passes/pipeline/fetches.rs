@@ -1,8 +1,8 @@
 //! The fetches of a pipelined loop: the statements of its body that only copy, which run iterations ahead of the others.
 //!
-//! Each iteration has a slot of its own, so a tile that is copied in some iterations only is fetched ahead only where it is
-//! read under the same condition: elsewhere an iteration could need elements that an earlier one has copied, to another slot.
-//! Such a copy remains with the statements of its iteration, as does one of several to the same elements.
+//! Each iteration has its own slot. A tile that is copied only in some iterations is fetched ahead only if it is read under
+//! the same condition. Otherwise an iteration could need elements that an earlier iteration has copied to another slot, so the
+//! copy remains with the statements of its iteration. The same is true of several copies to the same elements.
 
 use std::collections::BTreeSet;
 

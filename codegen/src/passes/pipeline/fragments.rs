@@ -1,6 +1,6 @@
-//! Double-buffered fragments of a product: while threads multiply one k-step, the next one is loaded from shared memory to
-//! registers, also across the barrier between two iterations. This writes the product as a loop over k-steps, and `steps`
-//! makes its schedule:
+//! Double-buffered fragments of a product: while threads multiply one k-step, the next k-step is loaded from shared memory to
+//! registers, also across the barrier between two iterations. This module writes the product as a loop over k-steps, and
+//! `steps` makes its schedule:
 //!
 //! ```text
 //! for k in pipelined(0..n, stages = 3, fragments = 2) { …; gemm(sa, sb, acc); }

@@ -1,5 +1,5 @@
-//! Software pipelining of loops with multistage shared memory. An iteration copies tiles from global to
-//! shared memory and works on them; expanded, copies of later iterations are in flight while one works:
+//! Software pipelining of loops with multistage shared memory. An iteration copies tiles from global to shared
+//! memory and computes with them. In the expanded loop, copies of later iterations are in flight meanwhile:
 //!
 //! ```text
 //! for k in pipelined(0..n, stages = 3) {      copies of iteration 0; commit
@@ -15,19 +15,18 @@
 //! fill and empty. `schedule` writes the loop with the ring's statements, `fill` its copies by their mechanisms, and
 //! [`crate::passes::synchronise`] replaces the ring's statements by waits and barriers.
 //!
-//! Where an iteration is one product, whose k-steps can come in any order, and tiles do not divide K, the
-//! partial K tile comes first: only the copies in the prologue then depend on where K ends.
+//! If an iteration is one product, whose k-steps can come in any order, and tiles do not divide K, the partial K tile comes
+//! first: then only the copies in the prologue depend on the end of K.
 //!
 //! The statements of a loop may have stages: stage 1 runs one step later than stage 0, beside statements of the next
 //! iteration. See `stages`.
 //!
-//! Copies through registers are split: their loads are issued early, and their stores come late. Many of them beside
-//! fragments that are loaded ahead would not fit in registers, so they are loaded and stored in batches, and the
+//! Copies through registers are split: their loads are issued early, and their stores late. Many such copies and fragments
+//! that are loaded ahead would not fit in registers together. So these copies are loaded and stored in batches, and the
 //! fragments of a tile are loaded ahead within that tile only.
 //!
-//! A pipelined loop may also copy from shared memory to registers: fragments of the next k-step are loaded
-//! while this one's are multiplied. Inside a loop that copies the tiles, both are one pipeline; see
-//! `steps`.
+//! A pipelined loop may also copy from shared memory to registers: fragments of the next k-step are loaded while the current
+//! fragments are multiplied. Inside a loop that copies the tiles, both loops are one pipeline: see `steps`.
 
 mod fetches;
 mod fill;

@@ -1,6 +1,6 @@
-//! The partial K tile. A product takes its k-steps in any order, so where tiles do not divide K the partial one can come
-//! first: then only copies of the prologue are predicated. It is a property of the program: tiles begin at the coordinates
-//! [`Coord::Begin`], which are 0 for the first tile, instead of multiples of the iteration.
+//! The partial K tile. A product takes its k-steps in any order, so if tiles do not divide K, the partial tile can come
+//! first: then only copies of the prologue are predicated. In the program, tiles begin at the coordinates [`Coord::Begin`],
+//! which are 0 for the first tile, instead of at multiples of the iteration.
 
 use tilewright_layout::Value;
 

@@ -1,4 +1,4 @@
-//! Integers that a pipelined loop loads in its body: where a prefetched copy depends on one, its load is
+//! Integers that a pipelined loop loads in its body: if a prefetched copy depends on such an integer, its load is
 //! prefetched too.
 
 use std::collections::BTreeSet;

@@ -2,9 +2,9 @@
 //! level down. With two slots of registers (double buffering) the fragments of the next k-step are loaded
 //! while this one's are multiplied.
 //!
-//! On its own, a loop runs ahead within itself. If it is all that an iteration over tiles does, both loops
-//! are one pipeline over all k-steps of all tiles: the first fragments of the next tile are loaded before the
-//! last k-step of this one, so that no tile begins with the latency of shared memory.
+//! A single loop loads ahead within itself. If an iteration over tiles consists of this loop, both loops are one
+//! pipeline over all k-steps of all tiles: the first fragments of the next tile are loaded before the last k-step
+//! of this tile, so that no tile begins with the latency of shared memory.
 //!
 //! ```text
 //! for k in pipelined(0..n, stages = 3) {          wait; barrier; fa[0] <- k-step 0 of tile 0

@@ -1,5 +1,5 @@
-//! A loop that the blocks of a cluster share: `pipelined(…, split = cluster(4))`. Each block runs a part of the iterations;
-//! then the sums of all blocks are added, and each block goes on with some rows of them:
+//! A loop that the blocks of a cluster share: `pipelined(…, split = cluster(4))`. Each block runs a part of the iterations.
+//! Then the sums of all blocks are added, and each block continues with some rows of them:
 //!
 //! ```text
 //! for k in pipelined(0..n, …, split = cluster(4)) {    for k in n/4 · rank..n/4 · (rank + 1) { … }

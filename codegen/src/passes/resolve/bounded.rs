@@ -1,5 +1,5 @@
-//! The modes along which a tile in registers has elements of memory, at each reduction and scan: loads are known to end
-//! where their tile does, while threads outside of a tile that was filled or numbered have elements of their own.
+//! For each reduction and scan, the modes along which elements of a tile in registers end with the tile. Loads end with
+//! their tile. Threads outside of a tile that was filled or numbered have further elements.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,5 +1,5 @@
-//! Results that bulk stores write from shared memory, part after part, while the threads go on: to the next part, and in a
-//! persistent kernel to the next tile. Parts alternate between two buffers.
+//! Results that bulk stores write from shared memory in parts, while the threads continue with the next part, or in a
+//! persistent kernel with the next tile. Parts alternate between two buffers.
 
 use tilewright_layout::{Composed, Digit, Distribution, Layout, Path, Tuple, Value};
 

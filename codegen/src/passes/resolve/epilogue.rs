@@ -1,5 +1,5 @@
-//! Results of register tiles reach global memory through shared memory where threads would write them in short,
-//! scattered pieces: through an epilogue tile, whole or part after part.
+//! Results in registers are staged in shared memory if threads would write them to global memory in short, scattered
+//! pieces: in an epilogue tile, whole or in parts.
 
 use tilewright_layout::{Digit, Distribution, Tiler, Transfer, Tuple, Value, WarpAccess};
 

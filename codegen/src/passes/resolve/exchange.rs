@@ -1,5 +1,5 @@
-//! Elements of register tiles change threads through shared memory: for a statement that needs another distribution, or as
-//! an operand of an instruction.
+//! Redistribution of register tiles over threads, through shared memory: for a statement that needs another distribution, or
+//! for an operand of an instruction.
 
 use std::collections::{BTreeMap, BTreeSet};
 

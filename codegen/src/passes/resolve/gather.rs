@@ -1,4 +1,4 @@
-//! Elements of whole tiles that are loaded from coordinates of their own, or stored to them.
+//! Gathers and scatters of whole tiles: accesses to elements whose coordinates are elements.
 
 use tilewright_layout::Distribution;
 

@@ -1,7 +1,7 @@
-//! Commit groups of cp.async ahead of waits that count them. Such a wait leaves the latest groups in flight, so the copies
-//! ahead of it must have been committed, on every path. A missing commit is inserted here, on the tile program, where every
-//! copy counts that may be asynchronous. Variants differ in the widths of accesses, and so in which copies are
-//! asynchronous, but not in the groups that a wait leaves in flight.
+//! Commit groups of cp.async before waits that count them. Such a wait leaves the latest groups in flight, so the copies
+//! before it must have been committed, on every path. This pass inserts missing commits in the tile program, for every copy
+//! that may be asynchronous. Variants differ in the widths of accesses, and so in the copies that are asynchronous, but not
+//! in the groups that a wait leaves in flight.
 
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;

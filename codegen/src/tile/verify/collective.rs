@@ -1,5 +1,5 @@
 //! Collective statements: barriers, reductions over threads, instructions of a warp, work in roles, statements on whole tiles.
-//! All threads of their group reach them together.
+//! All threads of the group must reach such a statement together.
 
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::Problem;

@@ -1,4 +1,4 @@
-//! Programs within the [limits](crate::values::limits): checked before any other pass, so that all can rely on them: names are
+//! The [limits](crate::values::limits) of programs, checked before any other pass, so that all passes can rely on them: names are
 //! identifiers, sizes fit 31 bits, trees are not too deep for recursion, and the work is bounded.
 
 use tilewright_layout::Value;

@@ -1,4 +1,4 @@
-//! Sums that are promoted to f32: each step's sums start at zero in registers of their own, and are added to the
+//! Sums that are promoted to f32: the sums of each step begin at zero in separate registers, and are added to the
 //! accumulators while the next step's product runs. A step is a block along K, whose scales may multiply its sums.
 
 use tilewright_layout::layout;

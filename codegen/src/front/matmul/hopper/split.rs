@@ -1,6 +1,6 @@
 //! Products of f32 whose operands are sums of two terms of tf32. The left operand passes through registers, where
-//! consumers split it. The right one is read from shared memory: a warpgroup of its own replaces each tile by its
-//! higher terms, and writes the lower ones beside it.
+//! consumers split it. The right operand is read from shared memory: a separate warpgroup replaces each tile by its
+//! higher terms, and writes the lower terms beside it.
 
 use tilewright_layout::{Value as Size, layout};
 

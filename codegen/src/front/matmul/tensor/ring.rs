@@ -1,8 +1,8 @@
 //! The product by mma.sync on architectures with bulk copies: warp-specialized and persistent. One warp fills a ring
-//! by bulk copies, which take no instructions of the warps that multiply. Those warps wait for slots of the ring, and
-//! never for each other. The ring is never drained between tiles, so copies of the next tile overlap the epilogue of
-//! this one, and each warp stores its part of C from shared memory: by bulk copies of its own, or, where these do not
-//! support C, element by element, adjacent elements by adjacent threads.
+//! by bulk copies, which need no instructions of the warps that multiply. Those warps wait for slots of the ring, and
+//! never for each other. The ring is not drained between tiles, so copies of the next tile overlap the epilogue of
+//! this tile. Each warp stores its part of C from shared memory by its own bulk copies. If these do not support C,
+//! adjacent threads store adjacent elements.
 
 use tilewright_layout::{Layout, Value as Size, layout};
 

@@ -1,5 +1,5 @@
-//! Which tensors in global memory are judged: those that the kernel writes, and that it accesses by statements alone which
-//! complete at once, at coordinates that threads, loops and blocks decide.
+//! The tensors in global memory that are checked for races: the kernel writes them, accesses them only by statements that
+//! complete at once, and at coordinates that depend on threads, loops and blocks alone.
 
 use crate::thread::Id;
 use crate::tile::view::View;

@@ -1,17 +1,17 @@
-//! Races in shared memory, and in global memory where statements that complete at once access it at coordinates that no size
-//! decides. The program is walked as a block runs it, the first iterations of each loop. Every access to
-//! a shared tensor is checked against accesses that are not ordered before it by barriers of the block or of a group,
-//! slots of rings that are handed from one group to another, waits for operations in flight, ordered sections.
+//! Races in shared memory, and in global memory between statements that complete at once, at coordinates that depend on no
+//! size. The check executes the program as a block does, for the first iterations of each loop. It compares every access to
+//! a shared tensor with earlier accesses that are not ordered before it. Accesses are ordered by barriers of the block or of
+//! a group, by slots of rings that pass from one group to another, by waits for operations in flight, and by ordered sections.
 //!
-//! In global memory it judges the elements of the first block, of a tensor as large as it may be; only statements that no
-//! condition guards are judged there, and what cannot be decided is left to the simulator without a word.
+//! In global memory it checks the elements of the first block, in a tensor of the greatest size, and only statements
+//! without a condition. It leaves undecided cases to the simulator, without a report.
 //!
 //! A copy from global to shared memory is in flight until a wait, and then visible to the thread that started it; a
 //! barrier makes it visible to the others. Groups with different roles run concurrently. A reported race happens in a
-//! run of the kernel; undecided pairs are listed.
+//! run of the kernel; undecided pairs in shared memory are listed.
 //!
-//! [`trace`] unrolls what each group does, [`walk`] executes that step by step, [`order`] is the happens-before
-//! relation. [`judge`] compares an [`event`] with earlier ones, and [`blame`] puts a finding into words.
+//! [`trace`] unrolls the statements of each group, [`walk`] executes them step by step, [`order`] is the happens-before
+//! relation. [`judge`] compares an [`event`] with earlier ones, and [`blame`] writes the message.
 
 mod blame;
 mod event;

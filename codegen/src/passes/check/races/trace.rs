@@ -1,5 +1,5 @@
-//! The order in which groups of threads execute statements: loops are unrolled for their first iterations, members of
-//! families and roles run programs of their own.
+//! The order in which groups of threads execute statements: the first iterations of loops are unrolled, and members of
+//! families and roles run separate programs.
 
 use std::ops::Range;
 use std::rc::Rc;

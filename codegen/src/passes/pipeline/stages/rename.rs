@@ -1,5 +1,5 @@
-//! Registers of a tile that statements of different stages use: where the next iteration sets the tile before the last
-//! of them has read it, each iteration has registers of its own, and their contents move on before the tile is set.
+//! Registers of a tile that statements of different stages use. If the next iteration sets the tile before the last of
+//! these statements has read it, each iteration has its own registers, whose contents are copied before the tile is set.
 
 use std::collections::BTreeSet;
 

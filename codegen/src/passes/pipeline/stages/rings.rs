@@ -1,5 +1,5 @@
 //! Rings that another group fills, in a loop with stages: a slot is awaited before its first use, and released after its
-//! last one, perhaps in a later stage. Phases count how often the ring has been advanced.
+//! last use, perhaps in a later stage. A phase is the number of times that the ring has been advanced.
 
 use super::{Item, Staged, Step, uses, waits};
 use crate::source::diagnostic::Diagnostic;
