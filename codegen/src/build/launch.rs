@@ -163,10 +163,10 @@ impl Builder {
         self
     }
 
-    /// A launch may copy this argument first and pass the copy: where a variant's facts about strides and addresses are
-    /// false for the argument, and the copy costs less than a variant without these facts. Rows of the copy begin at
+    /// A launch may copy this argument first and pass the copy. It does so if a variant's facts about strides and addresses
+    /// are false for the argument, and the copy costs less than a variant without these facts. Rows of the copy begin at
     /// multiples of 128 bytes. An alternative program whose argument has another contiguous mode than in the first program
-    /// always reads a copy, which is transposed.
+    /// always reads a transposed copy.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};

@@ -97,10 +97,10 @@ fn is_number(param: &Param) -> bool {
     matches!(param, Param::Int { .. } | Param::Scalar { .. })
 }
 
-/// `__restrict__` says that no one else writes what the kernel reads through a pointer while it runs: no other thread, since
-/// compilers keep values that they have read across barriers and fences, and move reads ahead of them. So a pointer that the
-/// kernel both reads and writes through has no `__restrict__`; nor has any with programmatic dependent launch, as the
-/// previous kernel may write until it has been waited for.
+/// `__restrict__` means that no other thread writes the elements that the kernel reads through a pointer while it runs:
+/// compilers keep such values across barriers and fences, and move their reads before them. So a pointer that the kernel both
+/// reads and writes has no `__restrict__`. With programmatic dependent launch no pointer has it, since the previous kernel may
+/// write until the wait for it.
 fn declare(param: &Param, name: &str, changes: bool) -> String {
     match param {
         Param::Pointer { elem, write, .. } => {

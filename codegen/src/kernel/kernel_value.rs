@@ -25,9 +25,9 @@ impl<T: Element> Kernel for MatmulKernel<T> {
 
 /// A matrix product, made by `matmul_kernel!`.
 ///
-/// Its fields are for that macro, which fills them with an ordinary struct literal: the one expression in which the
-/// compiler looks at the expected type first, so that a `MatmulKernel<f64>` of single-precision elements is refused with
-/// the key that is missing. Filling them by hand is harmless: a launch compares the elements with the definition's.
+/// Its fields are for that macro, which fills them by a struct literal. In a struct literal the compiler considers the expected
+/// type first, so the error for a `MatmulKernel<f64>` of single-precision elements can name the missing key. Filling the fields
+/// by hand is harmless: a launch compares the elements with the definition.
 #[derive(Clone)]
 pub struct MatmulKernel<T: Element> {
     #[doc(hidden)]

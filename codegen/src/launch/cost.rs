@@ -8,10 +8,11 @@ use super::{Limits, Tensor};
 use crate::thread::{Cost, Kernel, Param};
 use crate::values::target::WARP;
 
-/// For rows of 128 bytes that begin at multiples of fewer bytes than the first number: the rows that the L2 cache delivers to
-/// all multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies a row, alone and while the other one
-/// of its pair, which shares its port, copies too. Rows are two lines each, and a sector more where the 32 bytes of a sector are
-/// cut. The last is for whole lines. These are between the clocks of an H100 and of an H200: see bench/log/2026-11-25.md.
+/// Costs of rows of 128 bytes. Each entry is for rows that begin at multiples of fewer bytes than its first number. Then come
+/// the rows that the L2 cache delivers to all multiprocessors in a clock, and tenths of a clock in which a multiprocessor copies
+/// a row: alone, and while the other multiprocessor of its pair, which shares its port, copies too. A row that begins within a
+/// line is in two lines, and has one more sector if it begins within a sector. The last entry is for whole lines. The numbers
+/// are between the clocks of an H100 and of an H200: see bench/log/2026-11-25.md.
 pub(super) const ROWS: [(u64, u128, [u128; 2]); 3] =
     [(32, 29, [20, 27]), (128, 47, [6, 26]), (u64::MAX, 137, [1, 14])];
 /// The clocks at a port of a row that another block of the cluster copies, as a part of a copied row's.

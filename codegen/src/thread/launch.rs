@@ -21,16 +21,16 @@ pub struct Launch {
     /// Blocks that should be resident on a multiprocessor at once (`__launch_bounds__`); 0 leaves it to the
     /// compiler.
     pub blocks_per_sm: u32,
-    /// Programmatic dependent launch: may it start before the previous kernel in the stream has ended? Every
-    /// thread then waits for that end before it touches memory. Blocks of clusters let the next kernel start at once,
-    /// others when they end. From compute capability 9.0; older devices, and launches without the driver's
+    /// Programmatic dependent launch: may the kernel start before the previous kernel in the stream has ended? Every
+    /// thread then waits for that end before it accesses memory. Blocks of clusters let the next kernel start at once,
+    /// other blocks when they end. It needs compute capability 9.0; older devices, and launches without the driver's
     /// attribute, run one kernel after the other. The simulator runs one launch at a time, and requires the
     /// wait ([`Op::AwaitPrevious`]).
     pub overlaps: bool,
     /// The estimate; of several variants that fit a launch and have one, the fastest is chosen.
     pub cost: Option<Cost>,
-    /// Arguments that it may read from a copy with aligned rows. A launch makes the copy first, where the
-    /// kernel's facts are false for the argument, or where it reads rows along another mode.
+    /// Arguments that it may read from a copy with aligned rows. A launch makes the copy first if the kernel's
+    /// facts are false for the argument, or if the kernel reads rows along another mode.
     pub packs: Vec<Id>,
 }
 

@@ -130,8 +130,8 @@ impl Builder {
     }
 
     /// `acc(m, n) += a(m, k) · b(n, k)` for whole tiles in shared memory. Fragments are loaded with the
-    /// widest loads that their layouts allow, one k-step ahead of the multiplication. As the whole body of a
-    /// pipelined loop, loads run ahead across tiles too. An operand may also be in registers, as (values, fragments,
+    /// longest vectors that their layouts allow, one k-step ahead of the multiplication. If the product is the whole body
+    /// of a pipelined loop, loads run ahead across tiles too. An operand may also be in registers, as (values, fragments,
     /// k-steps): see [`TiledMma::left`].
     ///
     /// ```

@@ -83,10 +83,10 @@ impl Builder {
 
     /// Elements of f32 in registers as sums of two terms of tf32: the nearest, where ties go away from zero, and the rest.
     ///
-    /// Two operations make the first term, where a conversion takes four, which also preserve NaN: here the rest of a NaN is
-    /// NaN. Half of its last bit is added to the bits of the number, and the lower bits are cut off. The rest has at most 12
-    /// bits. Instructions ignore the last: an error of 2^-23 of the number. To be `rounded`, away from zero, it is multiplied
-    /// by 1 + 2^-11: longer by half of its eleventh bit or more, and by less than all of it.
+    /// Two operations make the first term: half of its last bit is added to the bits of the number, and the lower bits are cut
+    /// off. A conversion would take four operations, since it preserves NaN; here the rest of a NaN is NaN. The rest has at most
+    /// 12 bits. Instructions ignore the last bit, which is an error of 2^-23 of the number. If the rest is to be `rounded`, away
+    /// from zero, it is multiplied by 1 + 2^-11, which adds at least half of its eleventh bit and less than the whole bit.
     pub(crate) fn two_terms(
         &mut self,
         name: &str,

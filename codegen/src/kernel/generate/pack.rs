@@ -36,7 +36,7 @@ const ELEMENTS: i64 = 34;
 /// `from`, and zeros up to the next multiple of 128 bytes. The contiguous mode of `from` is the first one, or, if the copy
 /// `transposes`, the second.
 ///
-/// Rows of `from` begin anywhere, so its elements are loaded one by one, adjacent ones by adjacent threads.
+/// Rows of `from` may begin at any address, so its elements are loaded one by one, adjacent elements by adjacent threads.
 /// They pass through shared memory, so that stores move 16 bytes.
 pub(crate) fn program(elem: Elem, rank: usize, transposes: bool, overlaps: bool) -> Result<Program> {
     let mut b = Builder::new(if transposes { "pack_transposed" } else { "pack" });

@@ -47,10 +47,10 @@ impl Origins<'_> {
             let stays = |edge: &Edge| {
                 let number = |n: u8| known[usize::from(n)].holds.filter(|_| has(n, edge));
                 let Some(same) = neutral(value, &number).filter(|n| !has(*n, edge)) else { return true };
-                // Out-of-bounds elements that are neutral leave an accumulator unchanged, so it gets no edge from
-                // them. One that has only been filled takes the edge if it is the same in every iteration. A tile
-                // that is no accumulator, such as a bias that rows are added to, has no elements of its own there,
-                // unless the whole tile is out of bounds, such as where a number from memory selects it.
+                // Neutral out-of-bounds elements leave an accumulator unchanged, so it gets no edge from them. An
+                // accumulator that has only been filled takes the edge if it is the same in every iteration. Another
+                // tile, such as a bias to which rows are added, takes the edge too, unless the whole tile is out of
+                // bounds, for example because a number from memory selects it.
                 let sum = &known[usize::from(same)];
                 let later = |coord: &Coord| matches!(coord, Coord::Var(var) if self.loops.iter().skip(sum.age).any(|of| of == var));
                 (!accumulates(same) && differs(edge)) || sum.filled && !edge.moves(&later)

@@ -71,11 +71,11 @@ const HALVES: [[(&str, &str); 4]; 2] = [
     [("$in", "p1"), ("$out", "#d1"), ("$to", "0x4342"), ("$above", "0x3424")],
 ];
 
-/// Numbers of four bits, two in a byte, the lower bits first: the destination type and the instructions. In a byte's
-/// instructions, `$out` is the word of results, and `$at` selects the byte: of `v` for the lower number, of the second operand
-/// for the upper one. They are the last bits of a fraction whose unit is 1, from 128 or 1024 on; signed ones with their first
-/// bit flipped, which makes them v + 8. Upper numbers are three bits further up: a bf16 from 16 on has that unit there; an f16
-/// is divided by 16.
+/// Numbers of four bits, two in a byte, the lower bits first: the destination type, and the instructions for a word and for a
+/// byte. In a byte's instructions, `$out` is the word of results. `$at` selects the byte of `v` for the lower number, and of the
+/// second operand for the upper number. The four bits become the last bits of a fraction whose unit is 1, in numbers from 128 or
+/// 1024 on. The first bit of signed numbers is flipped, which adds 8. Upper numbers are three bits higher in a bf16, where they
+/// have the unit 1 in numbers from 16 on; in an f16 they are divided by 16.
 const INT4: [(Int4, Elem, &str, &str); 4] = [
     (
         Int4::Signed,

@@ -64,10 +64,10 @@ pub(super) fn ptx(elem: Elem) -> &'static str {
 }
 
 /// The thread-value layout of a fragment: (thread, value) to the index in `rows` by `along`, column-major. A
-/// warp covers eight rows with four lanes each. A lane has `per` neighbours along the row, then the same
-/// eight rows below, then the next `4 * per` along the row. Of 64 rows each warp of a warpgroup has 16.
+/// warp covers eight rows with four lanes each. A lane has `per` adjacent elements of its row, then of the row
+/// eight rows below, then of both rows `4 * per` elements further. Of 64 rows each warp of a warpgroup has 16.
 ///
-/// All operands and accumulators have this layout; a lane's accumulators are pairs of neighbours.
+/// All operands and accumulators have this layout; a lane's accumulators are pairs of adjacent elements.
 pub(super) fn fragment_tv(rows: u32, along: u32, per: u32) -> &'static str {
     let warps = if rows > 16 { rows / 16 } else { 1 };
     let lanes = [(4, per * rows), (8, 1), (warps, 16)];

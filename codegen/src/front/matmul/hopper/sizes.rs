@@ -39,10 +39,10 @@ pub(in crate::front::matmul) struct Sizes {
     pub(in crate::front::matmul) shipped: bool,
 }
 
-/// Tiles of the default variants: rows and columns, blocks of a cluster that share columns, and blocks that share K. Many
-/// widths, so that the tiles of a product nearly fill all multiprocessors; small ones for products of few rows, which memory
-/// limits; clusters, which copy fewer rows, for rows that begin in the middle of a line of the L2 cache; clusters that split
-/// K, for products of few tiles.
+/// Tiles of the default variants: rows and columns, blocks of a cluster that share columns, and blocks that share K. There are
+/// many widths, so that the tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which
+/// memory limits. Clusters copy fewer rows, for rows that begin in the middle of a line of the L2 cache. Clusters that split K
+/// are for products of few tiles.
 const SHIPPED: [([i64; 2], [i64; 2]); 41] = [
     ([128, 256], [1, 1]),
     ([128, 224], [1, 1]),

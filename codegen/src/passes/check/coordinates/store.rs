@@ -20,9 +20,8 @@ pub(super) struct Misplaced<'s> {
 
 /// The first coordinate of the elements that does not match one of the target.
 ///
-/// Coordinates correspond by their extents. Where an extent occurs several times, any assignment will do.
-/// Sums must keep their coordinates; other elements may be rearranged, as long as those that were combined
-/// stay together.
+/// Coordinates correspond by their extents. If several coordinates have the same extent, any correspondence is accepted.
+/// Sums must keep their coordinates. Other elements may be rearranged if elements that were combined remain together.
 pub(super) fn misplaced<'s>(
     coordinates: &'s Coordinates<Function>,
     target: &[(Value, Option<Function>)],
