@@ -108,7 +108,7 @@ impl Builder {
     }
 
     /// A software-pipelined loop over `0..extent`: its copies from global to shared memory run `stages - 1`
-    /// iterations ahead. The body copies tiles, then uses them, without waits or barriers; see
+    /// iterations ahead. The body copies tiles and then uses them, without waits or barriers; see
     /// [`crate::passes::pipeline`].
     ///
     /// ```

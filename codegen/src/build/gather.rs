@@ -28,7 +28,7 @@ impl Builder {
         self.write(Op::Gather { from, at, to: to.clone() })
     }
 
-    /// Stores each element of `from`, in registers, to its own coordinates in memory, or updates the element
+    /// Stores each element of `from`, in registers, at its coordinates in memory, or updates the element
     /// there; see [`Builder::gather`]. Coordinates out of bounds are skipped, and so are elements that come
     /// from out-of-bounds elements of a tensor.
     ///

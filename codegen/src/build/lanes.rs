@@ -12,7 +12,7 @@ use crate::values::typing::Types;
 impl Builder {
     /// Exchanges elements between `lanes` neighbouring lanes of a warp. `ins` has the elements, then further inputs of the
     /// lane's function; all are registers of the shape of `to`. Out-of-bounds elements are left out of ballots and matches,
-    /// unless the author says that they take part.
+    /// unless the author includes them.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, lanes::Lanes, tile::Expr};

@@ -96,8 +96,8 @@ impl Builder {
     }
 
     /// Programmatic dependent launch: the kernel may start before the previous kernel in the stream has
-    /// ended, and waits for it before it touches memory. Launches then cost less, from compute capability
-    /// 9.0; on others there is no change.
+    /// ended, and waits for it before it accesses memory. From compute capability 9.0 on, launches then
+    /// cost less; on older devices there is no change.
     ///
     /// ```
     /// use tilewright_codegen::build::Builder;

@@ -360,8 +360,8 @@ impl Builder {
     }
 
     /// The same view in the shared memory of another block of the cluster, by its cluster rank: distributed
-    /// shared memory. Ordinary copies, maps and atomic updates reach it; [`Builder::sync_cluster`] orders
-    /// them.
+    /// shared memory. Ordinary copies, maps and atomic updates can access it; [`Builder::sync_cluster`]
+    /// orders them.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::{Affine, Coord}, build::Builder};

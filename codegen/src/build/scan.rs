@@ -9,8 +9,9 @@ use crate::values::scan::{Level, Scan};
 
 impl Builder {
     /// Combines each element, or tuple, with all elements before it, by an associative function. `carry`, if
-    /// there is one, comes before the first element, and becomes the combination of all elements: scans of
-    /// consecutive tiles continue one another. It has one element for all that are scanned together.
+    /// there is one, is combined before the first element, and becomes the combination of all elements, so
+    /// that a scan of the next tile can continue. It has one element for each group of elements that are
+    /// scanned together.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, thread::Bin, tile::{Across, Expr}};

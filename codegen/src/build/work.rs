@@ -151,7 +151,7 @@ impl Builder {
         self.write(Op::Atomic { from: from.clone(), to: to.clone(), update })
     }
 
-    /// Releases a flag: all that the group did before is visible to a block that waits for it by
+    /// Releases a flag: all earlier writes of the group are visible to a block that waits for it by
     /// [`Builder::await_flag`]. The flag is one `i32` in global memory, which is 0 at launch and raised by
     /// `add`. Blocks that wait for one another must all be resident, as in a persistent kernel.
     ///

@@ -422,8 +422,8 @@ fn required(rules: &Rules, kernel: &Generated, bound: &[Option<Bound>]) -> Resul
 }
 
 /// A tensor without elements has sizes that violate every variant's assumption of at least 1. No kernel is launched
-/// then, which is right only where no element is written, or no block would write one. Otherwise, if only loops read
-/// such tensors, the kernel without them serves the launch.
+/// then, which is correct only if no element is written, or no block would write one. Otherwise, if only loops read
+/// such tensors, the launch takes the kernel without these loops.
 fn written_extents(
     rules: &Rules,
     kernel: &Generated,

@@ -177,8 +177,8 @@ impl Plan {
     }
 
     /// Is this the plan for other memory too? `memory` has, for each argument by its index, the address and the number of
-    /// elements from there on. Everything else must be as it was when the plan was made, remainders of addresses by
-    /// [`Rules::alignment`] included. Where it is not, [`plan`] says why.
+    /// elements from there on. All other facts must be as they were when the plan was made, remainders of addresses by
+    /// [`Rules::alignment`] included. If a fact has changed, [`plan`] returns the reason.
     pub fn admits(&self, memory: impl Fn(usize) -> (u64, u64)) -> bool {
         let end = |span: &Span| memory(span.arg).0.saturating_add(span.bytes);
         let apart = |one: &Span, other: &Span| {

@@ -17,9 +17,9 @@ pub struct Atom {
     pub arch_specific: bool,
     /// The group of threads that executes it together.
     pub group: Scope,
-    /// Its PTX template. `$d`, `$a` … stand for operands by name: registers come with their braces (`#d`:
-    /// without; `#d1`: the second alone), a tensor map with its coordinates, addresses bare. Empty for products of one
-    /// thread, which are expressions of CUDA C.
+    /// Its PTX template. `$d`, `$a` … stand for operands by name: registers with their braces (`#d`: without; `#d1`:
+    /// only the second), a tensor map with its coordinates, an address without brackets. The template is empty for
+    /// products of one thread, which are expressions of CUDA C.
     pub ptx: &'static str,
     /// Its operands, in order.
     pub operands: &'static [Operand],

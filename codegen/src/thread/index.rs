@@ -57,9 +57,9 @@ pub enum Int {
     Min(Ix, Ix),
     Max(Ix, Ix),
     Lt(Ix, Ix),
-    /// The first is not negative and less than the second, which is not negative: one comparison without signs. Of two with
-    /// signs an assembler drops one where it takes the first to be an absolute value, though the least number has none: so
-    /// a number that may be the least one is compared without signs.
+    /// The first is not negative and less than the second, which is not negative: one unsigned comparison. Of two signed
+    /// comparisons an assembler removes one if it takes the first operand for an absolute value, although the least number
+    /// has none. So a number that may be the least number is compared without a sign.
     Within(Ix, Ix),
     Eq(Ix, Ix),
     /// Both are true.

@@ -77,9 +77,9 @@ impl Launch {
 }
 
 impl Kernel {
-    /// The minimum blocks of `__launch_bounds__`: how many blocks fit a multiprocessor if each thread gets the registers
-    /// of its arrays and of `addresses` addresses. The compiler schedules for that many. 0 leaves it to the compiler:
-    /// where arrays are small, or threads have roles of their own, and shared memory has room for more blocks.
+    /// The minimum blocks of `__launch_bounds__`: the number of blocks that fit a multiprocessor if each thread gets the
+    /// registers of its arrays and of `addresses` addresses. The compiler schedules for this number. With 0 the compiler
+    /// decides: if arrays are small or threads have different roles, and more blocks fit shared memory.
     pub(crate) fn resident(&self, addresses: u32) -> u32 {
         const SMALL: u32 = 64;
         // The compiler is never limited to fewer registers than this.

@@ -217,9 +217,9 @@ pub enum Bar {
         slots: u32,
         /// Arrivals that complete a phase.
         count: u32,
-        /// The scope whose ordinary loads and stores it orders: [`Scope::Cluster`], at the price of a fence
-        /// at every arrival from another block; [`Scope::Block`] suffices where other blocks access the data
-        /// by asynchronous copies and products alone.
+        /// The scope whose ordinary loads and stores it orders. [`Scope::Cluster`] needs a fence at every
+        /// arrival from another block. [`Scope::Block`] suffices if other blocks access the data only by
+        /// asynchronous copies and products.
         scope: Scope,
     },
 }

@@ -199,9 +199,9 @@ impl Bounds<'_> {
         (last >= i128::from(extent)).then_some((origin, extent))
     }
 
-    /// How far elements of a view can lie outside of a tensor's coordinates along each mode, if offsets can be assumed to
-    /// fit 32 bits: a launch fact covers addresses near the tensor, and farther addresses are computed in 64 bits.
-    /// `ahead`: the view is a tile one iteration past the last of a prefetching loop.
+    /// The distance of a view's elements from a tensor's coordinates along each mode, if offsets can be assumed to fit 32
+    /// bits: a launch fact covers addresses near the tensor, and farther addresses are computed in 64 bits. With `ahead`,
+    /// the view is a tile one iteration after the last of a prefetching loop.
     pub(crate) fn small(&self, view: &View, ahead: bool) -> Option<Vec<u32>> {
         let global = matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
         if !global || self.policy == Policy::General {

@@ -48,8 +48,8 @@ pub struct Ahead {
     /// during the current one.
     pub fragments: u32,
     /// With two k-steps in registers: a loop-exit test after each k-step. It keeps nvcc from interleaving
-    /// k-steps, which would cost register moves. Without it an iteration multiplies its whole tile, zeros
-    /// past the end of K included.
+    /// k-steps, which would need register moves. Without it, an iteration multiplies its whole tile,
+    /// including zeros after the end of K.
     pub exits: bool,
     /// A producer of its own issues the copies, in bulk, into a ring.
     pub producer: bool,

@@ -240,8 +240,8 @@ pub enum Op {
         /// The slot.
         to: View,
     },
-    /// A software-pipelined loop whose copies from global to shared memory run some stages ahead: each
-    /// iteration finds in the shared tensors what its own copies fetch. See [`crate::passes::pipeline`], which lowers
+    /// A software-pipelined loop whose copies from global to shared memory run some stages ahead: in each iteration,
+    /// the shared tensors contain the tiles that its own copies fetch. See [`crate::passes::pipeline`], which lowers
     /// it.
     Pipelined {
         /// The variable.
@@ -323,8 +323,8 @@ pub enum Op {
         ring: Id,
     },
     /// The tile scheduler of a persistent kernel: tiles are distributed over its clusters, and the body runs
-    /// for each tile of a block. A family's members take the block's tiles round-robin; rings that they fill
-    /// or empty skip the slots of the others' tiles.
+    /// for each tile of a block. A family's members take the block's tiles in a cyclic order; rings that
+    /// they fill or empty skip the slots of other members' tiles.
     Tiles {
         /// One variable for each mode of the tile grid.
         vars: Vec<Id>,

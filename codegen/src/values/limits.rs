@@ -52,9 +52,9 @@ pub(crate) const MOST_BLOCKS: u32 = 16;
 /// The deepest nesting of quotients and remainders in a coordinate.
 const DEEPEST_DIGITS: usize = 16;
 
-/// The largest integer of a kernel, in magnitude: constants and factors of coordinates and loop bounds, extents and strides
-/// of layouts. Tensors are far smaller, and passes add up such integers, and multiply them by numbers of elements and
-/// threads, in 64 bits.
+/// The largest magnitude of a kernel's integers: constants and factors of coordinates and loop bounds, extents and strides
+/// of layouts. Tensors are far smaller. Passes add such integers in 64 bits, and multiply them by numbers of elements and
+/// threads.
 pub const LARGEST: i64 = 1 << 36;
 
 /// A refusal of an integer that is too large.

@@ -127,7 +127,7 @@ impl Number {
     /// Refuses a literal that a type does not represent.
     ///
     /// Integer types represent integers within their range, written with or without a point. Floating-point types
-    /// represent every number, rounded to nearest, ties to even, as Rust's `as` does, unless it would become infinite.
+    /// represent every number that would not become infinite, rounded to nearest, ties to even, as in Rust.
     pub fn check(self, elem: Elem) -> Result<()> {
         if elem.is_float() {
             // Types of eight bits have no infinity that numbers are rounded to.

@@ -23,8 +23,8 @@ pub struct Fill {
 
 impl Fill {
     /// A copy by `threads` threads of a tile that is contiguous along a mode, each with `vector` elements at
-    /// once. Neighbouring threads take adjacent vectors, so accesses are coalesced; where threads do not
-    /// divide the tile, some have fewer.
+    /// once. Neighbouring threads take adjacent vectors, so accesses are coalesced. If threads do not divide
+    /// the tile, some have fewer vectors.
     ///
     /// ```
     /// use tilewright_codegen::tiled::Fill;

@@ -149,9 +149,9 @@ impl Builder {
         self.multiply_in(mma, a, b, acc, Terms::One)
     }
 
-    /// The same, where each element of the operands becomes one or two terms of the instruction's type.
-    /// With [`Terms::Two`], products of f32 by an instruction for tf32 are about as precise as
-    /// multiply-adds in f32.
+    /// [`Builder::multiply`], with each element of the operands as one or two terms of the
+    /// instruction's type. With [`Terms::Two`], products of f32 by an instruction for tf32 are about as
+    /// precise as multiply-adds in f32.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::{Terms, TiledMma}};

@@ -40,9 +40,9 @@ impl Builder {
         Ok(all.rearranged(Layout::from_modes([all.layout.mode(0)?, along_k])?))
     }
 
-    /// [`Builder::multiply`] of narrow operands, whose elements are scaled once they are converted: for each operand the
-    /// scales of its tile, or none. A zero point is subtracted before, and the difference is exact for integers of eight
-    /// bits; a scaled element is rounded to the type of the instruction.
+    /// [`Builder::multiply`] of narrow operands, whose elements are scaled after their conversion. `scales` has the
+    /// scales of each operand's tile, or none. A zero point is subtracted first; the difference is exact for integers of
+    /// eight bits. A scaled element is rounded to the type of the instruction.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tiled::{Scaling, TiledMma}};

@@ -32,9 +32,9 @@ pub enum Terms {
     /// One: the nearest number.
     #[default]
     One,
-    /// Two: the nearest number, and the rest, whose last bit is lost. A product of elements is the sum of three products:
-    /// the product of both lower terms is too small to matter. Sums over up to 16 of K are promoted: added to
-    /// accumulators by ordinary additions, which round to nearest, where tensor cores truncate.
+    /// Two terms: the nearest number, and the rest, whose last bit is lost. A product of elements is the sum of three
+    /// products, since the product of both lower terms is negligible. Sums over up to 16 elements along K are promoted:
+    /// they are added to accumulators by ordinary additions, which round to nearest, while tensor cores truncate.
     Two,
 }
 
@@ -120,9 +120,9 @@ impl Builder {
         self.registers_in(&format!("{name}_{elem}"), elem, fragment.shape(), elem.bytes() < 4)
     }
 
-    /// Registers for sums of operands in two terms each until they are promoted: for all fragments, if all k-steps are
-    /// promoted together, or for one. With more k-steps, the compiler would interleave k-steps before and after a promotion,
-    /// and their sums would take twice the registers.
+    /// Registers for sums of operands with two terms, until the sums are promoted: for all fragments if all k-steps are
+    /// promoted together, otherwise for one fragment. With more k-steps, the compiler would interleave k-steps before and
+    /// after a promotion, and their sums would take twice the registers.
     pub(super) fn promoting(&mut self, mma: &TiledMma, acc: &View, steps: i64) -> Result<Promoting> {
         let extents = acc.extents().unwrap_or_default();
         let [values, down, across] = extents[..] else {

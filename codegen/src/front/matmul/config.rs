@@ -173,9 +173,9 @@ impl Config {
         }
     }
 
-    /// Is A the left operand of a product by wgmma? Else its transpose is computed: where columns of C are contiguous, and
-    /// where B is converted, since wgmma reads the left operand alone from registers. A thread has accumulators of two rows
-    /// and of many columns: with scales of blocks, the rows are A's, since each row of A has its own scale.
+    /// Is A the left operand of a product by wgmma? Otherwise the transpose is computed: if columns of C are contiguous,
+    /// and if B is converted, since wgmma reads only the left operand from registers. A thread has accumulators of two rows
+    /// and of many columns. With scales of blocks, the rows are rows of A, since each row of A has its own scale.
     pub(super) fn a_is_left(&self) -> bool {
         (self.c_rows || self.block_scales) && !self.mixed()
     }

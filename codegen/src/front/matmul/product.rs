@@ -282,8 +282,8 @@ impl Config {
 }
 
 /// Combines accumulators in shared memory. With split K every group of threads, or every block of a cluster, has a partial sum
-/// of each element; where stores would be uncoalesced, threads have complete sums of the wrong elements. The
-/// epilogue is then partitioned over all threads.
+/// of each element; if stores would be uncoalesced, threads have complete sums of elements that other threads should store.
+/// The epilogue is then partitioned over all threads.
 fn gather(
     b: &mut Builder,
     c: &Config,

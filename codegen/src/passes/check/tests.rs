@@ -26,7 +26,7 @@ fn column(b: &mut Builder, view: &View, at: &Affine) -> View {
     b.slice(view, &[At::All, At::All, At::Index(at.clone())]).unwrap()
 }
 
-/// C = A·Bᵀ as the tutorial has it, with `stages` slots of shared memory.
+/// The tutorial's C = A·Bᵀ, with `stages` slots of shared memory.
 ///
 /// One slot: copy, copy, wait, sync, gemm, sync in the loop. Several: `stages - 1` copies ahead; wait, sync, copy, copy,
 /// commit, gemm. The `n`-th statement of the loop has the span `n`.

@@ -15,9 +15,9 @@ pub(super) fn place(kernel: &mut Kernel) {
     let silent = |op: &Op| matches!(op, Op::Let(..) | Op::Comment(_) | Op::Fence(_) | Op::Sync(_));
     let own = kernel.body.iter().take_while(|stmt| inits(stmt) || silent(&stmt.op)).count();
     let at = if kernel.body[..own].iter().any(inits) { own } else { 0 };
-    // The next kernel starts where this kernel's blocks have ended. Blocks that start earlier get any free multiprocessor,
-    // so that neighbours, which share operands, are far apart. A cluster lies together anyway, and takes longer to launch.
-    // Measured: see bench/log/2026-11-25.md.
+    // The next kernel starts when this kernel's blocks have ended. Blocks that start earlier get any free multiprocessor,
+    // so that neighbours, which share operands, are far apart. The blocks of a cluster are near each other in any case,
+    // and a cluster takes longer to launch. Measured: see bench/log/2026-11-25.md.
     let starts = kernel.launch.cluster.iter().any(|&blocks| blocks > 1).then_some(Op::StartNext);
     let all = starts.into_iter().chain([Op::AwaitPrevious]).map(|op| Stmt { site: 0, op });
     kernel.body.splice(at..at, all);

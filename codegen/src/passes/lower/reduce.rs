@@ -283,8 +283,8 @@ impl Lower<'_> {
         }
     }
 
-    /// The same where the last warp is partial: missing lanes contribute the identity. Lane 0 of every warp
-    /// gets the result: at each step it and its sources read from lanes that have combined everything above
+    /// A reduction with a partial last warp: missing lanes contribute the identity. Lane 0 of every warp
+    /// gets the result: at each step it and its sources read from lanes that have combined all lanes above
     /// them.
     fn gather_in_first_lane(&mut self, all: &Combined<'_>, threads: i64) -> Result<()> {
         let len = self.results(all);

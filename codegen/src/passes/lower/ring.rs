@@ -254,9 +254,9 @@ impl Lower<'_> {
         self.emit(Op::Elect(Scope::Warp, peers.into_iter().map(arrive).collect()));
     }
 
-    /// Waits until all but the last operations under a token are done: wgmma until it has accumulated, bulk
-    /// stores until they have read shared memory. Waits count operations in issue order, so where other
-    /// tokens use the same queue, all operations are waited for, unless [`super::tokens`] finds that some need not be.
+    /// Waits until all but the last operations under a token are done: wgmma until it has accumulated, bulk stores
+    /// until they have read shared memory. Waits count operations in issue order. So if other tokens use the same
+    /// queue, the wait is for all operations, unless [`super::tokens`] finds a higher count.
     pub(super) fn wait_for(&mut self, token: Id, but: u32) {
         self.wait_for_copies(token, but);
         for queue in [Queue::Wgmma, Queue::Bulk] {

@@ -147,9 +147,9 @@ impl Lower<'_> {
         })
     }
 
-    /// For each element the combination of all before it, and of itself where this is inclusive; `None` where
-    /// that is the identity. The first level is the one of neighbours in `values`, which are overwritten. The
-    /// carry comes first, and everything is combined into it.
+    /// For each element, the combination of all elements before it, and of itself if the scan is inclusive;
+    /// `None` if that is the identity. The first level is the level of neighbours in `values`, which are
+    /// overwritten. The carry is combined first, and becomes the combination of all elements.
     fn prefixes(
         &mut self,
         values: &Combined<'_>,

@@ -271,9 +271,9 @@ impl Lower<'_> {
         let (own, others, right) = (self.affine(&own), self.affine(&others), self.value(right));
         let mut rest = self.exprs().sub(right, others);
         if let Some(Coord::Begin { iteration, of, tile }) = begin {
-            // In the first iteration all of K is left, though the tile may be partial. This is written as a
-            // minimum: a compiler would find that a difference is a multiple of the tile, and fold the exit
-            // tests of several k-steps.
+            // In the first iteration all of K remains, though the tile may be partial. The index is a
+            // minimum: from a difference, a compiler would derive that it is a multiple of the tile, and
+            // fold the exit tests of several k-steps.
             let later = self.begin_later(&iteration, of, tile);
             let after = self.exprs().sub(rest, later);
             rest = match self.kernel.exprs.get(later).lo {

@@ -44,9 +44,9 @@ struct Operand {
     to: View,
 }
 
-/// The k-steps of the product that is the only statement of a loop over tiles, with registers for two of each operand.
-/// With `exits`, the loop is left at the end of K; it also has the start of an iteration's tile, if that is not a
-/// multiple of the iteration.
+/// The k-steps of a product that is the only statement of a loop over tiles, with registers for two k-steps of each
+/// operand. With `exits`, the loop ends at the end of K; `exits` also has the start of an iteration's tile, if that is
+/// not a multiple of the iteration.
 pub(super) fn steps(
     schedule: &mut Schedule,
     work: &[Stmt],

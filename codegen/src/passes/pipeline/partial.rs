@@ -9,8 +9,9 @@ use crate::tile::{Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 
 /// If every copy fetches the next tile along the same mode of one extent, and the work reads no other tiles, the partial
-/// tile comes first: tiles begin at the coordinate that is returned, instead of multiples of the iteration. Every k-step
-/// then has another position in its tile. Which thread multiplies it must not depend on that, unless `sums_are_added`.
+/// tile comes first: tiles begin at the returned coordinate, instead of at multiples of the iteration. Every k-step then
+/// has another position in its tile. The thread that multiplies it must not depend on this position, unless
+/// `sums_are_added`.
 pub(super) fn first(
     program: &Program,
     var: Id,

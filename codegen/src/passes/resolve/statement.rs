@@ -313,9 +313,9 @@ impl Resolve {
         Ok(())
     }
 
-    /// A thread's part of a tile that is combined. A tile loaded from memory is known to end where its view does. Other
-    /// tiles' out-of-bounds elements are set to the identity; so are they in any tile whose author states the contents
-    /// of out-of-bounds elements, as edges are not computed then.
+    /// A thread's part of a tile that is combined. A tile loaded from memory ends where its view does. In other tiles,
+    /// out-of-bounds elements are set to the identity. So are they in a tile for which the author claims the contents
+    /// of out-of-bounds elements, since edges are not computed then.
     pub(super) fn combinable(
         &mut self,
         stmt: &Stmt,

@@ -9,8 +9,9 @@ use crate::values::elem::Elem;
 use crate::values::narrow::Int4;
 
 /// The source and the destination type, the oldest architecture, and the instructions: registers that both halves use, then
-/// one half. `v` is the source. In a half, `$in` is its part of `v`, `$out` the word of results, `$to` and `$above` select
-/// its bytes for `prmt`, as the lower bytes of two numbers, with upper ones from the second operand, or as the upper ones.
+/// one half. `v` is the source. In a half, `$in` is its part of `v`, and `$out` the word of results. `$to` and `$above`
+/// select its bytes for `prmt`: `$to` as the lower bytes of two numbers, with upper bytes from the second operand, `$above`
+/// as the upper bytes.
 type Row = (Elem, Elem, u32, &'static str, &'static str);
 
 const ROWS: [Row; 8] = [

@@ -111,7 +111,7 @@ pub(super) type Scalars = Option<(Expr, Expr)>;
 
 impl Part<'_> {
     /// The further arguments of the epilogue of a tile, for each accumulator of a thread. Scales and the bias are loaded
-    /// while the last product runs, unless matrices are read too: then all loads are in flight together, in fewer
+    /// while the last product runs. If matrices are read too, all loads are in flight together after it, in fewer
     /// registers.
     pub(super) fn extras(
         &self,

@@ -33,9 +33,9 @@ struct Tile<'s> {
 }
 
 impl Part<'_> {
-    /// The consumers' main loop of a tile. No product is in flight between iterations: the compiler would wait for it at
-    /// once, as its registers would be carried from one iteration to the next. So an iteration has many steps, and those
-    /// that are left two each.
+    /// The consumers' main loop of a tile. No product is in flight between iterations: its registers would pass from one
+    /// iteration to the next, and the compiler would therefore wait for it at once. So an iteration has many steps, and
+    /// the remaining iterations have two steps each.
     pub(super) fn multiply_and_add(
         &self,
         b: &mut Builder,

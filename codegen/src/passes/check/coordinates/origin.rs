@@ -110,8 +110,8 @@ impl<F> Coordinates<F> {
 
 /// The origin of a function's result: all coordinates of its inputs, equal ones once.
 ///
-/// Two elements of one tensor that are combined at different coordinates are a pattern of the kernel's own,
-/// as in a stencil or a sorting network: the origin of their result is not known.
+/// If two elements of one tensor at different coordinates are combined, as in a stencil or a sorting
+/// network, the origin of the result is not known.
 pub(super) fn combined(ins: &[Origin<Function>], threads: u32, budget: &mut Budget) -> Origin<Function> {
     let mut all: Option<Coordinates<Function>> = None;
     let several = ins.iter().filter(|origin| **origin != Origin::Any).count() > 1;
