@@ -71,7 +71,7 @@ pub use tilewright_sim as sim;
 #[cfg(feature = "sim")]
 pub use tilewright_sim::{Arg, Simulate};
 
-/// Makes a kernel of a function in the tile language.
+/// Makes a kernel from a function in the tile language.
 ///
 /// Layouts, tuples, constants and loops over them are evaluated while your program is compiled. Mistakes are
 /// errors at your own tokens. A function with the kernel's name returns the kernel:
@@ -120,10 +120,10 @@ pub use tilewright_macros::kernel;
 
 /// Makes a function of numbers that kernels share.
 ///
-/// Where parameters and result are numbers, the body is an expression with `let`, as in a closure. Functions of tiles, integers,
-/// layouts and closures have [statements](language::closures#functions-that-kernels-share). A kernel imports
-/// the functions that it calls by `use` in its first lines, with a path as anywhere in Rust: to this module, another
-/// module or another crate. The function is inlined. Other such functions may import it in the same way.
+/// If parameters and result are numbers, the body is an expression with `let`, as in a closure. Functions of tiles, integers,
+/// layouts and closures have [statements](language::closures#functions-that-kernels-share). A kernel imports the functions that
+/// it calls by `use` in its first lines, with a path as anywhere in Rust: to this module, another module or another crate. The
+/// function is inlined. Other such functions may import it in the same way.
 ///
 /// ```standalone_crate
 /// mod shrink {
@@ -163,7 +163,7 @@ pub use tilewright_macros::device;
 /// ```
 ///
 /// With `dtype = bf16` alone it is a tuned product on tensor cores, with many variants among which a launch chooses. The macro
-/// generates them all, which takes long because cargo does not optimise macros in debug builds. This optimises them:
+/// generates them all, which takes long because cargo does not optimise macros in debug builds. To optimise them, add:
 ///
 /// ```toml
 /// [profile.dev.build-override]
@@ -171,7 +171,7 @@ pub use tilewright_macros::device;
 /// ```
 ///
 /// A macro sees only its own tokens: values are literals and arithmetic on them, not names of your constants.
-/// The element type is the key `dtype`; where another type is expected, the compiler reports it:
+/// The element type is the key `dtype`. If another type is expected, the compiler reports it:
 ///
 /// ```compile_fail
 /// use tilewright::prelude::*;

@@ -45,8 +45,8 @@ pub struct WarpAccess {
 
 impl WarpAccess {
     /// The access of a layout from (lane, vector element) to offsets in elements of `element_bytes` bytes.
-    /// The first mode is the lane, at most 32; all others together are the vector, whose elements must be
-    /// contiguous.
+    /// The first mode is the lane, at most 32. All other modes together are the vector, whose elements
+    /// must be contiguous.
     ///
     /// For a layout in bytes, `element_bytes` is 1.
     pub fn new(layout: impl Into<Composed>, element_bytes: i64, transfer: Transfer) -> Result<WarpAccess> {

@@ -219,9 +219,9 @@ impl BitMatrix {
     /// The wavefronts of a whole warp's access, from ranks alone: the matrix maps the five bits of the lane
     /// to byte addresses. Agrees with [`WarpAccess::banks`] and needs no addresses.
     ///
-    /// Within a group of lanes, a subspace of the lane bits, there are `2^rank` distinct vectors; they fall
-    /// into `2^rank` slots of banks, with the rank of the projection on the bank bits; and every slot gets
-    /// equally many.
+    /// Within a group of lanes, which is a subspace of the lane bits, there are `2^rank` distinct vectors.
+    /// They are in `2^r` slots of banks, where `r` is the rank of the projection on the bank bits. Every
+    /// slot has the same number of vectors.
     ///
     /// ```
     /// use tilewright_layout::{BitMatrix, Transfer, layout};

@@ -6,9 +6,9 @@ use crate::obligation::{Obligation, distinct};
 use crate::value::Value;
 
 impl Layout {
-    /// The layout in units of `n` elements: leaf by leaf, groups of coordinates become one, and offsets are
-    /// divided by `n`. Each group must start at a multiple of `n` and stay within `n` elements; otherwise it
-    /// is refused. Conditions on symbols are returned as obligations.
+    /// The layout in units of `n` elements: leaf by leaf, groups of coordinates become one coordinate, and
+    /// offsets are divided by `n`. It is an error if a group does not begin at a multiple of `n`, or spans
+    /// more than `n` elements. Conditions on symbols are returned as obligations.
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};

@@ -42,9 +42,9 @@ impl Layout {
         Ok(all)
     }
 
-    /// The layout `R` that fills the gaps of this one in `0..size`. Negative strides count by their
-    /// magnitude, zero strides not at all. Each gap between the part that smaller strides fill and the next
-    /// stride gets as many whole copies of the part below as fit; then all of that is repeated until it fills
+    /// The layout `R` that fills the gaps of this layout in `0..size`. Negative strides count by their
+    /// magnitude, zero strides not at all. Smaller strides fill a part below the next stride; the gap after
+    /// it gets the largest number of whole copies of this part. Then the whole is repeated until it fills
     /// `size`. So
     ///
     /// - `R` is ordered: each of its strides is at least the extent times the stride before;

@@ -183,7 +183,7 @@ impl Layout {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     ///
-    /// With a tiler by mode each mode is composed on its own, and further modes are unchanged:
+    /// With a tiler by mode, each mode is composed separately, and further modes are unchanged:
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};
@@ -192,8 +192,8 @@ impl Layout {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     ///
-    /// There is an answer exactly when some layout is one. Otherwise the error names the failing mode, and
-    /// the first coordinate at which every candidate is wrong.
+    /// There is an answer exactly if some layout is the composition. Otherwise the error names the failing
+    /// mode, and the first coordinate at which every candidate is wrong.
     pub fn composition(&self, tiler: impl Into<Tiler>) -> Result<Layout> {
         let tiler = tiler.into();
         match &tiler {

@@ -189,9 +189,10 @@ impl Distribution {
         Ok(Distribution::new(&tile, threads.collect(), self.values.clone()))
     }
 
-    /// This many threads over a tile, vectors of `vector` elements along `order[0]`, then threads along the
-    /// modes in order: accesses of a warp are coalesced along the first. Extents that threads do not divide
-    /// are rounded up, out of bounds, unless fewer threads along a mode divide it.
+    /// Distributes a tile over this number of threads: vectors of `vector` elements along `order[0]`, then
+    /// threads along the modes in order, so that accesses of a warp are coalesced along the first. If fewer
+    /// threads along a mode divide its extent, these are taken; otherwise the extent is rounded up, out of
+    /// bounds.
     ///
     /// ```
     /// use tilewright_layout::Distribution;

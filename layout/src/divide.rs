@@ -224,8 +224,8 @@ impl Layout {
     /// This block, repeated to fill `shape`, with the blocks in `order` (leftmost first by default). The
     /// block must divide the shape, and be injective in its modes of nonzero stride.
     ///
-    /// Blocks interleave with the gaps of one another where the block has gaps and a layout can express it,
-    /// as in a [`logical_product`](Layout::logical_product); otherwise they follow one another.
+    /// If the block has gaps and a layout can express it, blocks interleave, as in a
+    /// [`logical_product`](Layout::logical_product). Otherwise they are one after another.
     ///
     /// ```
     /// use tilewright_layout::layout;

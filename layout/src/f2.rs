@@ -40,8 +40,8 @@ pub struct BitMatrix {
 impl BitMatrix {
     /// The matrix of a layout: a column for every bit of the coordinate, leaf by leaf, leftmost leaf first.
     ///
-    /// There is one exactly when every extent is a power of two and no two bits of the coordinate change the
-    /// same bit of the offset, for then adding never carries; the error names the two that do. Swizzles are
+    /// It exists exactly if every extent is a power of two and no two bits of the coordinate change the same
+    /// bit of the offset: then additions never carry. Otherwise the error names the two bits. Swizzles are
     /// always linear.
     ///
     /// ```
@@ -60,8 +60,8 @@ impl BitMatrix {
     fn read(view: &Composed) -> Result<BitMatrix> {
         let refuse = |condition| Err(LayoutError::new("", condition));
         let (swizzle, offset) = (view.swizzle(), view.offset());
-        // With `d` the bits in which `offset + column` differs from `offset`: sums of columns are XORs
-        // exactly when the `d` are disjoint, since the sum of a pair differs from the XOR by twice their
+        // Let `d` be the bits in which `offset + column` differs from `offset`. Sums of columns are XORs
+        // exactly if the `d` are disjoint, since the sum of a pair differs from the XOR by twice their
         // common bits, signs included.
         let mut plain: Few<u64> = Few::empty(0);
         let (mut lowest, mut highest) = (offset, offset);

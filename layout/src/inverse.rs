@@ -16,8 +16,8 @@ impl Layout {
     /// left mode first. Stride-0 modes are left out. If the layout is a permutation of `0..size`, the chain has
     /// all modes.
     ///
-    /// Modes are followed as a whole only, so where offsets repeat there may be larger inverses:
-    /// `(4,4):(1,2)` maps 0 and 1, 4, 8 and 12 to `0..8`, and the answer is `4:1`.
+    /// Only whole modes are taken, so if offsets repeat there may be larger inverses: `(4,4):(1,2)`
+    /// maps 0 and 1, 4, 8 and 12 to `0..8`, and the answer is `4:1`.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -51,12 +51,12 @@ impl Layout {
         Ok(Layout::flat_of(&modes).coalesce())
     }
 
-    /// The `L` with `L(self(i)) = i`, where a layout is one. The layout must be injective and its strides
-    /// positive.
+    /// The `L` with `L(self(i)) = i`, if a layout is the inverse. `self` must be injective, with positive
+    /// strides.
     ///
-    /// If the strides, sorted, divide one another and each is at least the span of the modes before it, there
-    /// always is an inverse, gaps or not. Otherwise all ways to nest the offsets are tried, for up to 4,096
-    /// of them below 65,536; the error says whether there is none or it could not be decided.
+    /// If the sorted strides divide one another and each is at least the span of the modes before it, there
+    /// is always an inverse, gaps or not. Otherwise all ways to nest the offsets are tried, for up to 4,096
+    /// offsets below 65,536. The error says whether there is no inverse, or whether it could not be decided.
     ///
     /// ```
     /// use tilewright_layout::layout;

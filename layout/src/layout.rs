@@ -9,9 +9,10 @@ use crate::value::{Symbol, Value};
 
 /// A function from coordinates to offsets, written `shape:stride`.
 ///
-/// Shape and stride are [`Tuple`]s of the same nesting. A coordinate is multiplied with the stride, leaf by
-/// leaf, and summed. An integer is a coordinate too: it enumerates the shape with the leftmost mode fastest,
-/// and the last mode is never wrapped, so a layout is also defined at and above its size.
+/// Shape and stride are [`Tuple`]s of the same nesting. The offset of a coordinate is the sum of the
+/// products of its leaves and the strides. An integer is a coordinate too: it numbers the coordinates with
+/// the leftmost mode fastest. The last mode never wraps around, so a layout is also defined at and above its
+/// size.
 ///
 /// ```
 /// use tilewright_layout::Layout;

@@ -1,8 +1,8 @@
 //! `layout!`: a layout written as it is printed.
 
 /// A layout literal: `layout!((4, (2, 3)) : (1, (4, 8)))`, or without a stride the compact column-major
-/// layout of a shape. Numbers may be any constant expression, so it works in a `const` with constants of your
-/// own.
+/// layout of a shape. Numbers may be any constant expression, also with your own constants, so the literal
+/// can be used in a `const`.
 ///
 /// ```
 /// use tilewright_layout::{Layout, layout};

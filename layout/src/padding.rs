@@ -91,9 +91,9 @@ impl SharedTile {
         best
     }
 
-    /// The tile with `stride` instead of the stride `every`. Larger leaves whose strides are multiples of it
-    /// move along; from the first other leaf on, each begins after the end of the levels below, with its old
-    /// alignment, up to a row of banks. `None` where modes interleave or a vector would be split.
+    /// The tile with `stride` instead of the stride `every`. Larger strides that are multiples of it change
+    /// in proportion. From the first other leaf on, each leaf begins after the end of the levels below, with
+    /// its old alignment, up to a row of banks. `None` if modes interleave or a vector would be split.
     fn spread(&self, leaves: &[(i64, i64)], every: i64, stride: i64) -> Option<Spread> {
         let row = BANK_ROW / self.element_bytes;
         let mut steps: Few<(i64, i64)> = Few::from_iter([(every, stride)]);

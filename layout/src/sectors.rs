@@ -65,7 +65,7 @@ impl fmt::Display for SectorReport {
 }
 
 impl WarpAccess {
-    /// The sectors and lines that this access touches in global memory, when the buffer is aligned to
+    /// The sectors and lines of this access in global memory, if the buffer is aligned to
     /// `base_alignment` bytes, a power of two. If several positions relative to a line are possible, the
     /// numbers are for the worst.
     ///

@@ -147,7 +147,7 @@ impl fmt::Debug for Swizzle {
 
 /// A swizzled layout: `c ↦ swizzle(offset + layout(c))`. Every [`Layout`] is one, with the identity swizzle.
 ///
-/// Rearrangements of coordinates act on the layout inside; the offset is kept apart, because a swizzle does
+/// Rearrangements of coordinates change the inner layout. The offset is separate, because a swizzle does
 /// not commute with addition.
 ///
 /// ```
@@ -498,8 +498,8 @@ impl Composed {
     }
 
     /// The widest vector copy between this and another layout, in elements; see
-    /// [`Layout::max_common_vector`]. A swizzle keeps groups of `2^base` contiguous, so vectors must be
-    /// aligned to stay inside one.
+    /// [`Layout::max_common_vector`]. A swizzle keeps groups of `2^base` elements contiguous, so each
+    /// aligned vector must be within a group.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};
@@ -534,9 +534,8 @@ impl Composed {
         self.layout.is_injective()
     }
 
-    /// The layout that gives back the coordinate: `R(i)` with `self(R(i)) = i`, where the swizzle keeps to
-    /// it. A swizzle is its own inverse, so the answer is the function
-    /// `i ↦ inner.right_inverse()(swizzle(i))`; it is a layout only without a swizzle.
+    /// The function from an offset to its coordinate: `R(i)` with `self(R(i)) = i`. A swizzle is its own
+    /// inverse, so `R` is `i ↦ inner.right_inverse()(swizzle(i))`; it is a layout only without a swizzle.
     ///
     /// ```
     /// use tilewright_layout::{Composed, Swizzle, layout};

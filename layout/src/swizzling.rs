@@ -28,13 +28,13 @@ impl SharedTile {
         best
     }
 
-    /// Replaces the best by a better swizzle, if the vectors are aligned: no swizzle aligns one.
+    /// Replaces the best swizzle by a better one, if the vectors are aligned: no swizzle aligns a vector.
     ///
-    /// A swizzle changes the words of an access in pairs of bits, each XORed onto another. A pair matters
-    /// only if it XORs a bit inside a word onto a bit that selects the word, or a bit above the banks onto a
-    /// bit that selects the bank. Any other only permutes words within each bank, or banks, or bytes within
-    /// words, after all other pairs have acted. So the pairs at both ends must matter, or a smaller swizzle
-    /// does the same.
+    /// A swizzle consists of pairs of bits: one bit of the offset is XORed onto another. A pair affects
+    /// conflicts only if it XORs a bit inside a word onto a bit that selects the word, or a bit above the
+    /// banks onto a bit that selects the bank. Any other pair only permutes words within each bank, or
+    /// banks, or bytes within words, after all other pairs. So the pairs at both ends must affect conflicts;
+    /// otherwise a smaller swizzle has the same effect.
     fn swizzle_of(&self, best: &mut Swizzling, room: i64, tried: &mut u32) {
         let Some(before) = self.excess(&|at| at, u32::MAX).filter(|_| best.excess != Some(0)) else {
             return;

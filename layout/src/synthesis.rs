@@ -203,20 +203,21 @@ impl SharedTile {
 
     /// Looks for the smallest padding and the smallest XOR swizzle without bank conflicts.
     ///
-    /// **Padding** increases one stride of the plain layout, and moves larger strides along: `(32,32):(1,32)`
-    /// becomes `(32,32):(1,33)`. The smallest candidate is the end of the modes below, so a plain layout with
-    /// padding may lose some; the largest is a row of banks (128 bytes) more, since another whole row leaves
-    /// every address in its bank. So for a tile of two modes, one of them contiguous, "no padding" is a
-    /// proof. Several strides are not changed independently. Of two paddings without conflicts the smaller
-    /// tile wins.
+    /// **Padding** changes one stride of the plain layout, and larger strides with it: `(32,32):(1,32)`
+    /// becomes `(32,32):(1,33)`. The smallest candidate is the end of the modes below, which may remove
+    /// existing padding. The largest is a row of banks (128 bytes) more, since another whole row leaves every
+    /// address in its bank. So for a tile of two modes, one of them contiguous, the result "no padding" is a
+    /// proof. Several strides are not changed independently. Of two paddings without conflicts, the smaller
+    /// tile is taken.
     ///
-    /// **Swizzles** `Sw<b,m,s>` are tried by growing `b`, then `m`, then `s`, first downwards, then upwards, all that
-    /// can make a difference: swizzles that XOR bits above the banks onto bank bits, and, for elements of one or two
-    /// bytes, bits inside a word onto word bits. Every other swizzle leaves as many conflicts as a smaller one, or
-    /// splits vectors. They are tried on the layout without its padding, then on the plain one. "No swizzle" means that
-    /// no XOR of one group of bits onto another is free of conflicts on either.
+    /// **Swizzles** `Sw<b,m,s>` are tried by growing `b`, then `m`, then `s`, first downwards, then upwards. Only
+    /// swizzles that can change conflicts are tried: those that XOR bits above the banks onto bank bits, and, for
+    /// elements of one or two bytes, bits inside a word onto word bits. Every other swizzle has the conflicts of a
+    /// smaller swizzle, or splits vectors. They are tried on the layout without its padding, then on the plain layout.
+    /// The result "no swizzle" means that no XOR of one group of bits onto another is free of conflicts on either
+    /// layout.
     ///
-    /// If no layout is free of conflicts, the answer has the fewest; see [`Synthesis::conflict_free`].
+    /// If no layout is free of conflicts, the result has the fewest; see [`Synthesis::conflict_free`].
     pub fn synthesize(&self) -> Synthesis {
         let plain = self.excess(&|at| at, u32::MAX);
         let mut paddings_tried = 0;
@@ -399,7 +400,7 @@ mod tests {
     fn the_tutorial_matmul() {
         // Written by (32,8) threads from a column-major matrix, read by (16,16) threads by rows and by
         // columns. There are no conflicts, padded or not: a warp writes a column, and reads 16 elements of
-        // one, or two elements.
+        // a column, or two elements.
         let write = ("(256,4):(1,256)", 1, Store);
         let rows = ("((16,16),(8,8)):((1,0),(16,128))", 1, Load);
         let columns = ("((16,16),(8,8)):((0,1),(16,128))", 1, Load);
@@ -407,8 +408,8 @@ mod tests {
             check(tile, 4, &[write, rows, columns], "no bank conflict as it is");
         }
         // Written from a row-major matrix, eight lanes along k: there are conflicts, and one element of
-        // padding leaves some of them. Four elements leave none: a lane advances four banks along k, and one
-        // along m.
+        // padding removes only some of them. Four elements remove all: a lane advances four banks along k,
+        // and one along m.
         let across = ("((8,32),4):((128,1),32)", 1, Store);
         check(
             "(128,8):(1,128)",

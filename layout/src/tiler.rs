@@ -12,7 +12,7 @@ use crate::value::Value;
 /// A layout for the whole left operand, or one tiler for each of its modes.
 ///
 /// A shape is a tiler by mode: `(128,8)` takes 128 consecutive elements of the first mode and 8 of the
-/// second. `_` leaves a mode as it is. In text, `<4:2,8:1>` is a tiler by mode made of layouts.
+/// second. `_` leaves a mode unchanged. In text, `<4:2,8:1>` is a tiler by mode made of layouts.
 ///
 /// ```
 /// use tilewright_layout::{ALL, Tiler, layout};

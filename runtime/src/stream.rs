@@ -20,12 +20,12 @@ use crate::tensor::DeviceTensor;
 
 /// A stream of a device: launches on it run in order.
 ///
-/// Clones are the same stream. After the last one is dropped, submitted work still runs to its end: every
-/// buffer that it uses is freed in stream order after it.
+/// Clones are the same stream. After the last clone is dropped, submitted work still runs to its end:
+/// every buffer that it uses is freed after it, in stream order.
 ///
 /// The driver's stream is private to this type: no safe call returns it. Any thread may start to capture a
-/// stream of cudarc into a graph at any moment, and the driver cannot tell afterwards whether a kernel was
-/// run or captured; a private stream is captured by [`Stream::capture`] alone.
+/// stream of cudarc into a graph at any time, and the driver cannot tell afterwards whether a kernel was
+/// run or captured. A private stream is captured only by [`Stream::capture`].
 #[derive(Clone)]
 pub struct Stream {
     inner: Arc<Inner>,

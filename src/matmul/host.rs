@@ -8,8 +8,8 @@ use super::operand::{Lent, Modes, Place, sealed};
 use super::product::Product;
 use super::{Error, cpu};
 
-/// Multiplies tensors in the host's memory. If there is a GPU, they are copied to the first one; otherwise the CPU multiplies
-/// them. [`Ran`] reports which.
+/// Multiplies tensors in the host's memory. If there is a GPU, the tensors are copied to the first one; otherwise the CPU
+/// multiplies them. [`Ran`] reports which.
 ///
 /// The CPU runs small products in the simulator, which executes the kernel that a GPU would run and checks every access. It
 /// computes larger products by loops over all its cores.

@@ -58,8 +58,8 @@ struct Cell {
 }
 
 impl Picture {
-    /// The offsets of a layout with one or two modes, swizzled or not; of an identity layout the coordinates.
-    /// Cells whose offsets agree modulo 8 have one colour. Long modes are cut in the middle.
+    /// The offsets of a layout with one or two modes, swizzled or not. For an identity layout they are
+    /// coordinates. Cells whose offsets agree modulo 8 have one colour. Long modes are cut in the middle.
     ///
     /// ```
     /// use tilewright_layout::{Composed, draw::Picture};

@@ -100,16 +100,16 @@ impl<'s> Order<'s> {
         if self.stream.is_recording() { self.recorded() } else { Ok(()) }
     }
 
-    /// May the kernel use programmatic dependent launch? Not where it is captured, nor where it waits for
-    /// other streams first: an ordinary launch is always correct, and how a dependent launch combines with
-    /// those waits is not specified.
+    /// May the kernel use programmatic dependent launch? Not if it is captured, nor if it waits for other
+    /// streams first: an ordinary launch is always correct, and the combination of a dependent launch with
+    /// such waits is not specified.
     pub(super) fn overlaps(&self) -> bool {
         !self.stream.is_recording() && self.others.is_empty()
     }
 
     /// The launch waits for the streams of its buffers. Another thread may start to capture one of them at
-    /// any moment; the event shows whether it was recorded outside of a capture, and nothing is submitted
-    /// unless it was.
+    /// any time. The event shows whether it was recorded outside of a capture; otherwise the kernel is not
+    /// submitted.
     pub(super) fn before(&self) -> Result<(), Error> {
         const DOING: &str = "ordering a launch after its buffers' streams";
         let launch = self.stream.cuda();

@@ -87,7 +87,7 @@ stored!(half::f16 as f16, half::bf16 as bf16);
 /// # Ok::<(), tilewright_runtime::Error>(())
 /// ```
 ///
-/// Everything that uses it is ordered with its own stream: it may be launched on any stream of its device,
+/// All its uses are ordered with its own stream: it may be used by launches on any stream of its device,
 /// and dropped at any time.
 pub struct DeviceTensor<T: Element, const R: usize> {
     storage: Storage,
