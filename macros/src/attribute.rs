@@ -1,5 +1,5 @@
-//! The arguments of `#[kernel(…)]`: element types, levels of lints, keys, values of constants to choose from, and whether
-//! launches overlap.
+//! The arguments of `#[kernel(…)]`: element types, levels of lints, keys, alternatives of constants, and whether launches
+//! overlap.
 
 use crate::expr::expr;
 use crate::keys::number;

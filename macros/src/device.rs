@@ -1,9 +1,9 @@
 //! `#[device]`: a function that kernels share. It becomes a macro of its name, which passes its definition to
 //! the kernels that use it: macros see only their own tokens, and names of macros follow Rust's own imports.
 //!
-//! A kernel with `use self::soft;` in its body expands to `self::soft! { … the kernel … }`, and that to
-//! `__with_device! { … the definition … the kernel … }`: once more for each function that is used, and at last to the
-//! kernel itself.
+//! A kernel with `use self::soft;` in its body expands to `self::soft! { … the kernel … }`. This expands to
+//! `__with_device! { … the definition … the kernel … }`, which fetches the next function in the same way, and after the last
+//! function expands to the kernel.
 
 use crate::deliver::{Made, Said};
 use crate::expr::block_value;

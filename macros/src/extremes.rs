@@ -1,5 +1,5 @@
-//! Extreme integers in every position of every function, and text of extreme length: the macros accept or refuse it, never
-//! panic, and never take long. Each such test runs in a separate process, so that its time can be measured.
+//! Extreme integers in every position of every function, and text of extreme length: the macros accept or refuse them, do not
+//! panic, and do not take long. Each such test runs in a separate process, so that its time can be measured.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::Command;

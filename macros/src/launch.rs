@@ -1,6 +1,5 @@
-//! The method `launch` of a kernel: its parameters are the kernel's, with types that the compiler checks. It
-//! is made from the head of the function alone, so that an error in the body is not reported again where the
-//! kernel is launched.
+//! The method `launch` of a kernel: its parameters are the kernel's, with types that the compiler checks. It is
+//! made only from the head of the function, so that an error in the body is not reported again at launches.
 
 use crate::carry;
 use proc_macro2::{Literal, Span, TokenStream};

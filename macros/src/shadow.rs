@@ -1,6 +1,6 @@
 //! The names of a kernel for rust-analyzer: a function that binds and uses them where the kernel does, with the author's
 //! own tokens, so that definitions, references, renaming and hover work. The compiler never sees it: it is behind
-//! `cfg(rust_analyzer)`. It has only names, and no types, as the language's expressions are not typed as Rust's are.
+//! `cfg(rust_analyzer)`. It has names without types, since expressions of the language do not have Rust's types.
 
 use crate::text::Text;
 use proc_macro2::{Ident, TokenStream};

@@ -1,6 +1,6 @@
 //! The driver's calls around a kernel: loading it, encoding tensor maps, launching it. This module does not check
-//! arguments. `launch` checks before it calls these; benchmarks, which time kernels alone, are responsible for
-//! their own arguments.
+//! arguments. `launch` checks them before it calls these functions. Benchmarks, which time kernels alone, are
+//! responsible for their own arguments.
 #![allow(unsafe_code)]
 
 use std::ffi::{CString, c_void};

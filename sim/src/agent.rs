@@ -1,4 +1,4 @@
-//! Asynchronous operations: issued by a warp, they land some time before a wait for them returns. A seed
+//! Asynchronous operations. A warp issues them, and they complete some time before a wait for them returns. A seed
 //! decides when.
 
 use std::collections::VecDeque;

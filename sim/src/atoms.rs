@@ -1,5 +1,5 @@
 //! Instructions of the table, executed by the effect of their rows: copies between memory and fragments,
-//! asynchronous copies, boxes of tensor maps, matrix products. No instruction has code of its own.
+//! asynchronous copies, boxes of tensor maps, matrix products. There is no code for a single instruction.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::{Atom, Done, Effect, OperandKind};

@@ -1,4 +1,4 @@
-//! Faults as text: which threads accessed which element, at which line.
+//! Faults as text: the threads, the element and the line of an access.
 
 use tilewright_codegen::thread::{Bar, Param, Shared, Space};
 use tilewright_layout::Composed;

@@ -1,8 +1,8 @@
 //! Runs kernels on the CPU, warp by warp, and checks every access.
 //!
-//! The simulator runs the same thread program that the CUDA C is printed from. A run gives the results, their
-//! cost in memory transactions, or a [`Fault`]: which threads accessed which element, at which line, and how
-//! to fix it.
+//! The simulator runs the thread program from which the CUDA C is printed. A run returns the results, with their
+//! cost in memory transactions, or a [`Fault`]: the threads, the element and the line of the access, and the
+//! remedy.
 //!
 //! ```
 //! use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
@@ -19,17 +19,18 @@
 //! ```
 //!
 //! # What is detected
-//! Accesses that are out of bounds, misaligned or uninitialised; races between threads, in shared and global
-//! memory, and with copies and matrix products in flight; divergent barriers, deadlocks, mbarriers whose
-//! arrivals, transaction bytes or phases do not match; missing fences; registers accessed while a
-//! matrix product uses them; blocks that may end before another block of the cluster is done with their shared
-//! memory; elements of a result that are never written, or written twice.
-//! [`Options::schedules`] runs a kernel in several orders; a fault reports the seed that reproduces it.
+//! - Accesses that are out of bounds, misaligned or uninitialised.
+//! - Races between threads, in shared and global memory, and with copies and matrix products in flight.
+//! - Divergent barriers, deadlocks, and mbarriers whose arrivals, transaction bytes or phases do not match.
+//! - Missing fences, and registers that are accessed while a matrix product uses them.
+//! - Blocks that may end before another block of the cluster has used their shared memory.
+//! - Elements of a result that are never written, or written twice.
+//! - Reads of an array after another array has overwritten the same bytes.
+//! - Violations of hardware limits: barriers for a number of threads that is no multiple of 32, mbarriers that overlap
+//!   other data, roles that request fewer registers than their arrays need or wait for registers that no other role
+//!   releases, instructions of a whole warp that only some lanes execute.
 //!
-//! Violations of hardware limits, too: barriers for a number of threads that is no multiple of 32, mbarriers
-//! that overlap other data, roles that request fewer registers than their arrays need, or that wait for registers
-//! which no other role gives back; instructions of a whole warp that only some lanes execute; and reads of an array
-//! after another array has overwritten the same bytes.
+//! [`Options::schedules`] runs a kernel in several orders; a fault reports the seed that reproduces it.
 //!
 //! # The happens-before relation
 //! An access is ordered after another if a chain of synchronisation leads from one to the other: barriers,
@@ -38,24 +39,24 @@
 //! right. Four rules are stricter than the usual behaviour of a GPU:
 //!
 //! - **Lanes of a warp are threads.** Lockstep execution does not order accesses; `__syncwarp` and barriers do.
-//! - **Stores of equal values race too.** Lanes that all store one value to one element race, although
-//!   hardware leaves that value there. In the memory models of CUDA and of C++, unordered writes are a race
-//!   whatever they write, so a compiler may assume that there are none. Let a single lane store.
+//! - **Stores of equal values race too.** Lanes that all store one value to one element race, although the
+//!   hardware stores that value. In the memory models of CUDA and of C++, unordered writes are a race
+//!   whatever their values, so a compiler may assume that there are none. Let a single lane store.
 //! - **A read before a bulk overwrite needs a proxy fence.** The copy engine and tensor cores access shared
-//!   memory through the async proxy. Accesses through different proxies are ordered by `fence.proxy.async`
-//!   alone; a barrier or an mbarrier without it is not enough, whether the first access reads or writes:
-//!   without the fence the copy may land before the read has been performed. So a thread that has read a slot
-//!   executes the fence before it releases the slot. The results of an asynchronous operation need no fence:
-//!   waiting for its completion covers both proxies.
+//!   memory through the async proxy. Only `fence.proxy.async` orders accesses through different proxies. A
+//!   barrier or an mbarrier without it is not enough, whether the first access reads or writes: the copy may
+//!   write before the read has been performed. So a thread that has read a slot executes the fence before it
+//!   releases the slot. The results of an asynchronous operation need no fence: the wait for its completion
+//!   covers both proxies.
 //! - **A warpgroup is four warps.** A wgmma reads its matrices for each of the four, so the writes must be
-//!   ordered before each warp; and a warp's wait covers only its own part. The matrices can be overwritten
+//!   ordered before each warp, and a warp's wait covers only its own part. The matrices can be overwritten
 //!   after all four warps have waited and have synchronised with the writer.
 //!
-//! Atomic updates need no order among each other, if the scope of each includes the other's thread. Every other access
+//! Atomic updates need no order among each other if the scope of each includes the other's thread. Every other access
 //! must be ordered with each of them.
 //!
 //! # Speed
-//! Tests run much faster when this crate is optimised, which a profile can request for it alone:
+//! Tests run much faster if this crate is optimised. A profile can request that for this crate alone:
 //!
 //! ```toml
 //! [profile.dev.package.tilewright-sim]

@@ -1,5 +1,5 @@
 //! Executes one cluster of blocks: its warps, memories and barriers, and the warp scheduler. A warp yields
-//! only where it waits; a seed decides which warp is next and when asynchronous operations land.
+//! only when it waits. A seed decides which warp is next and when asynchronous operations complete.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;

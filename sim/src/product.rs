@@ -1,11 +1,10 @@
 //! Matrix products: of a warp from its registers, at once; of a warpgroup from shared memory, in flight.
 //!
-//! Tensor cores align all terms of an instruction, the accumulator included, with the greatest, and cut off
-//! bits below the last one that they keep: 2^-23 of the greatest term, 2^-13 for 8-bit operands.
-//! The sum is truncated to f32. The simulator does the same, so sums of many instructions drift toward zero as they
-//! do on the hardware; results agree to `(k + 1)` such bits of the greatest term, not to the bit, since
-//! architectures differ in how many bits they keep. Sums in f16 are exact and rounded once, which agrees to 2^-11.
-//! Integers wrap and are exact; double precision rounds once for each term, as the hardware does.
+//! Tensor cores align all terms of an instruction, including the accumulator, with the greatest term, and truncate each to
+//! 2^-23 of it, or 2^-13 for 8-bit operands. The sum is truncated to f32. The simulator does the same, so sums of many
+//! instructions drift toward zero as they do on the hardware. Since architectures keep different numbers of bits, results agree
+//! to `(k + 1)` such units of the greatest term. Sums in f16 are exact and rounded once, which agrees to 2^-11. Integers wrap
+//! and are exact. Double precision rounds once for each term, as the hardware does.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::atom::Effect;

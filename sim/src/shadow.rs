@@ -1,7 +1,7 @@
 //! Shadow memory for race detection: the last accesses to each cell. After FastTrack (Flanagan and Freund,
 //! 2009): one write and, as long as reads are ordered, one read; a list only for unordered reads. Atomic
-//! updates need no order among each other if their scopes are wide enough, so they replace neither the write nor the reads before them:
-//! unordered ones are kept until a write comes after all of them.
+//! updates with sufficient scopes need no order among each other, so they replace neither the write nor the reads before them:
+//! unordered updates are kept until a write comes after all of them.
 
 use tilewright_codegen::thread::Scope;
 

@@ -1,5 +1,5 @@
-//! Atomic updates, and flags through which blocks wait for each other: a release stores the clock of its thread at the
-//! element, and an acquire of the element afterwards joins it.
+//! Atomic updates, and flags by which blocks wait for each other: a release stores the clock of its thread with the element,
+//! and a later acquire of the element joins it.
 
 use std::collections::HashMap;
 

@@ -2,9 +2,9 @@
 //! `float`, narrow integers through `int`, one rounding where the hardware rounds once.
 //!
 //! Exact to the bit: conversions, sums, products, quotients, `fmaf`, square roots, integers. Functions such
-//! as `exp` and `tanh` are computed in double precision and rounded to the type, so they are within half an
-//! ulp of the true value in `f32` and narrower types; a GPU's are within two (CUDA C
-//! Programming Guide, mathematical functions). NaN has one bit pattern in the narrow types, 0x7fff, as the
+//! as `exp` and `tanh` are computed in double precision and rounded to the type, so in `f32` and narrower types
+//! they are within half an ulp of the exact value; on a GPU they are within two (CUDA C Programming Guide,
+//! mathematical functions). NaN has one bit pattern in the narrow types, 0x7fff, as the
 //! hardware's conversions give. 8-bit types (`fp8`) have their own conversions; their sums and products
 //! are computed in single precision.
 

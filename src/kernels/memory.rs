@@ -1,5 +1,5 @@
 //! Memory-bound kernels: transposes, row normalisations, sums, cumulative sums, matrix-vector products, gathered rows,
-//! histograms, stencils; and which of them, with which constants, suits a size.
+//! histograms, stencils; and the choice of a kernel and its constants for a size.
 //!
 //! ```
 //! use tilewright::kernels::memory::{Work, choose};

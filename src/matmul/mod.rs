@@ -1,9 +1,9 @@
 //! One call that multiplies matrices: [`matmul`], [`matmul_into`], and [`Matmul`] for an epilogue and options.
 //!
 //! Element types, layouts and sizes come from the tensors: row-major, column-major, transposed views, and with a third mode a
-//! batch of products. The kernel is one that [`matmul_kernel!`](crate::matmul_kernel) can make. The program generates it at run
-//! time, when it first needs a product of these types, layouts and options, so kernels that are not used are not compiled. A
-//! launch takes the alternative with the least estimated time for its device and sizes.
+//! batch of products. The kernel is a product of [`matmul_kernel!`](crate::matmul_kernel). The program generates it when it first
+//! needs a product of these types, layouts and options. A launch takes the alternative with the least estimated time for its
+//! device and sizes.
 //!
 //! [`Host`] multiplies tensors in the host's memory: on a GPU if there is one, otherwise on the CPU, so that a program runs on
 //! any machine.

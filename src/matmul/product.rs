@@ -1,4 +1,4 @@
-//! A product, described by its operands and options: the checks of these, the keys of its kernel, and its arguments.
+//! A product, described by its operands and options: their checks, the keys of its kernel, and its arguments.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError, RwLock};

@@ -1,4 +1,4 @@
-//! Programs under the stand-in for the driver and the compiler (`tests/fake_driver`): the folder from which they load it.
+//! Programs under the replacement of the driver and the compiler (`tests/fake_driver`): the folder from which they load it.
 
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

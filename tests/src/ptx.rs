@@ -1,4 +1,4 @@
-//! Instructions of PTX, with what they compute.
+//! Instructions of PTX, with their models.
 
 use tilewright::KernelDef;
 use tilewright::prelude::*;

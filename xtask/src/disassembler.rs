@@ -1,8 +1,8 @@
 //! Finding NVIDIA's disassembler, or installing it: with it the tests look at the machine code too.
 //!
-//! Setting up does not fail without it; tests that need it are skipped, unless `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
-//! Looks at the path in `TILEWRIGHT_NVDISASM`, on the search path, and in `target/nvdisasm`; if none has it,
-//! pip installs it into the last.
+//! It is looked for at the path in `TILEWRIGHT_NVDISASM`, on the search path, and in `target/nvdisasm`. If it is not there,
+//! pip installs it into the last. Setting up does not fail without it: tests that need it are skipped, unless
+//! `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
 
 use crate::pip;
 use crate::shell::{Outcome, capture, root};

@@ -1,4 +1,4 @@
-//! `cargo xtask`: everything a contributor does, in one word.
+//! `cargo xtask`: commands for contributors.
 //!
 //! Each word is a row of [`TASKS`], and has a module of the same name. Standard library only,
 //! so that the first `cargo xtask` in a fresh clone takes a second.

@@ -1,10 +1,10 @@
 //! Finding NVIDIA's run-time compiler, or installing it. Needs no GPU and no CUDA toolkit.
 //!
-//! Looks in three places, in this order: the folder that `TILEWRIGHT_NVRTC` names, the system's libraries,
-//! and `target/nvrtc`. If none has it, pip installs it into the last. If that fails, the tests that compile
-//! CUDA C skip themselves, unless `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
+//! It is looked for in the folder that `TILEWRIGHT_NVRTC` names, among the system's libraries, and in
+//! `target/nvrtc`, in this order. If it is not there, pip installs it into the last. If that fails, the tests that
+//! compile CUDA C are skipped, unless `TILEWRIGHT_REQUIRE_NVRTC=1` is set.
 //!
-//! Only looks at files: the tests show whether the library works.
+//! Only files are checked here: the tests show whether the library works.
 
 use crate::pip;
 use crate::shell::{Outcome, capture, root};

@@ -1,8 +1,8 @@
 //! A reference interpreter of tile programs: block by block, statement by statement, all threads in lockstep.
 //!
 //! Coordinates are 128-bit integers, elements are numbers with an error bound. No code is shared with
-//! lowering: a view is a layout and an origin, a tensor a table of elements, and a pipelined loop an ordinary
-//! one.
+//! lowering: a view is a layout and an origin, a tensor is a table of elements, and a pipelined loop is an
+//! ordinary loop.
 
 mod atoms;
 mod memory;

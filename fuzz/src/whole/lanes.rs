@@ -1,5 +1,5 @@
-//! Exchanges: between lanes, whose parts are the elements of a tile one after another, and between blocks, which run in the order
-//! of their numbers.
+//! Exchanges: between lanes, which have the elements of a tile in order, and between blocks, which run in the order of their
+//! numbers.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Expr, ExprKind};

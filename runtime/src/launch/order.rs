@@ -1,4 +1,4 @@
-//! Which streams a launch must be ordered with: by our own events, independently of cudarc's tracking.
+//! The order of a launch with other streams, by our own events, independently of cudarc's tracking.
 #![allow(unsafe_code)]
 
 use std::sync::Arc;

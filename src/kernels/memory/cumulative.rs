@@ -1,4 +1,4 @@
-//! Which cumulative sum suits rows of a length.
+//! The choice of a cumulative sum for rows of a length.
 
 use super::{BLOCKS, BUSY, Choice, Matrix, OWN, PART, SHORT, WIDEST, Work};
 

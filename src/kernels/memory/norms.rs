@@ -1,4 +1,4 @@
-//! Which softmax, layer norm and RMS norm suits rows of a length: by lanes, in registers, in shared memory, or read twice.
+//! The choice of a softmax, layer norm or RMS norm for rows of a length: by lanes, in registers, in shared memory, or read twice.
 
 use super::{BETWEEN, BLOCKS, Choice, Matrix, OWN, PART, PROCESSORS, WIDEST, Work};
 use crate::Elem;

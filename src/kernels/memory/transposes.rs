@@ -1,4 +1,4 @@
-//! Which tile and threads suit a transpose.
+//! The choice of tile and threads for a transpose.
 
 use super::{Choice, WIDEST, dividing};
 use crate::Elem;

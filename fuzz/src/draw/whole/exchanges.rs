@@ -1,5 +1,5 @@
-//! Kernels whose lanes exchange elements, whose blocks wait for one another, whose loops elements end, and statements on tuples of
-//! tiles.
+//! Kernels whose lanes exchange elements, whose blocks wait for one another, or whose loops end by elements, and statements on
+//! tuples of tiles.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Binary, Expr, Pattern, Span, Stmt, StmtKind};

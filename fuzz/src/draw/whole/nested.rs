@@ -1,5 +1,5 @@
-//! Loops in loops: a loop, pipelined or not, inside of one or two others, where coordinates of tiles depend on the variables of
-//! all of them, and bounds on outer ones or on integers in memory.
+//! Loops in loops: a loop, pipelined or not, inside of one or two others. Coordinates of tiles depend on the variables of all
+//! loops; bounds depend on variables of outer loops or on integers in memory.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Binary, Expr, Stmt};

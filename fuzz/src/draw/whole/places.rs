@@ -1,4 +1,4 @@
-//! Gathers and scatters: elements at indices that are computed for each.
+//! Gathers and scatters: accesses to elements at computed indices.
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Expr};
