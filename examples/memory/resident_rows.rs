@@ -5,7 +5,7 @@
 use tilewright::prelude::*;
 
 /// A thread's part of the pieces of a row that a block has: the first in registers, and the others in shared memory, each copied
-/// by a commit group of its own. There are `pieces` pieces of `width` elements.
+/// by a separate commit group. There are `pieces` pieces of `width` elements.
 #[device]
 fn begun<T>(
     from: View,

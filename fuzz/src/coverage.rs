@@ -20,7 +20,7 @@ use crate::whole::CONSTRUCTS;
 pub struct Coverage {
     counts: BTreeMap<&'static str, u32>,
     kernels: u32,
-    /// Kernels of whole tiles have rows of their own.
+    /// Kernels of whole tiles have separate rows.
     whole: bool,
 }
 

@@ -31,7 +31,7 @@ pub struct Subject {
 pub enum Source {
     /// The text of a kernel, or keys of a product.
     Text(Definition),
-    /// The text of a kernel of whole tiles, which is evaluated as it stands.
+    /// The text of a kernel of whole tiles, which is evaluated unchanged.
     Whole(Definition),
     /// The builder.
     Built(Program),

@@ -74,7 +74,7 @@ fn kernels_of_exchanges_have_all_constructs() {
 }
 
 /// Kernels that were wrong: sources of copies in flight that are overwritten, shared tiles that are copied to views of
-/// themselves, tiles that are read behind writes of other views, parts of K that moved to other threads, mbarriers of loops
+/// themselves, tiles that are read after writes of other views, parts of K that moved to other threads, mbarriers of loops
 /// without iterations, and their barriers; what a producer fills and consumers change; loops between integers without a sign, which
 /// were not simulated; coordinates of more than 32 bits, and comparisons of such integers; tiles that are reduced while they are only
 /// filled; conditions that are known while compiling; casts of elements with a point; roles whose arrays may be kept in memory; and

@@ -53,7 +53,7 @@ impl Layout {
                         }
                     };
                 }
-                // The whole leaf lies inside; the case that it does not is refused below.
+                // The whole leaf is inside; the case that it does not is refused below.
                 (Value::Int(e), Value::Int(d)) if d > 0 && (e - 1).saturating_mul(d) < n => {
                     within = within.saturating_add((e - 1) * d);
                     (wide.shape[leaf], wide.stride[leaf]) = (Value::Int(1), Value::Int(1));

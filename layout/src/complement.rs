@@ -49,7 +49,7 @@ impl Layout {
     ///
     /// - `R` is ordered: each of its strides is at least the extent times the stride before;
     /// - no two sums of an offset of this layout and one of `R` are equal;
-    /// - all of them lie below `size`, rounded up to whole periods: the period is the largest extent
+    /// - all of them are below `size`, rounded up to whole periods: the period is the largest extent
     ///   times its stride, or, where modes interleave, the largest offset plus the distance of the
     ///   closest two elements;
     /// - where each stride is a multiple of the extent times the stride before it, everything below that is

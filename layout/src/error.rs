@@ -98,7 +98,7 @@ pub enum Condition {
     },
     /// A mode that does not exist.
     NoSuchMode {
-        /// The mode asked for.
+        /// The requested mode.
         index: usize,
         /// How many there are.
         rank: usize,
@@ -216,7 +216,7 @@ pub enum Condition {
         /// The argument.
         value: i64,
     },
-    /// An extent that is not a power of two, where bits of coordinates are asked for.
+    /// An extent that is not a power of two, where bits of coordinates are needed.
     NotPowerOfTwo {
         /// The leaf.
         leaf: usize,

@@ -1,7 +1,7 @@
 //! A vector that stores its first twelve elements inline. It does not know layouts.
 //!
 //! Layouts are small: twelve modes cover every kernel we have met, so values of the algebra live on the stack
-//! and cost a `memcpy` to copy. More modes move to the heap and go on working.
+//! and cost a `memcpy` to copy. More modes are stored on the heap.
 
 use std::hash::{Hash, Hasher};
 use std::ops::{Deref, DerefMut};

@@ -56,7 +56,7 @@ impl Swizzle {
         self.base
     }
 
-    /// How far the bits read lie above the bits changed.
+    /// The distance of the bits read above the bits changed.
     pub fn shift(self) -> i32 {
         self.shift
     }

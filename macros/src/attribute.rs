@@ -20,7 +20,7 @@ pub(crate) struct Attribute {
     /// `overlaps` is set.
     pub(crate) overlaps: bool,
     pub(crate) choices: Vec<Choice>,
-    /// It has an error of its own: a missing entry may have been meant.
+    /// It has a separate error: a missing entry may have been meant.
     pub(crate) unreadable: bool,
 }
 

@@ -100,7 +100,7 @@ impl<'t> Shadow<'t> {
         Some(quote!(let _ = &#ident;))
     }
 
-    /// Statements in a scope of their own.
+    /// Statements in a separate scope.
     fn block(&mut self, body: &[Stmt]) -> TokenStream {
         let outer = self.scope.len();
         let body: Vec<_> = body.iter().map(|stmt| self.stmt(stmt)).collect();

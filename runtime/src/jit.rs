@@ -119,7 +119,7 @@ fn is_unsafe(definition: &Definition) -> bool {
     matches!(definition, Definition::Function(kernel, _) if kernel.is_unsafe)
 }
 
-/// The kernel of a definition, under a number of its own.
+/// The kernel of a definition, under a separate number.
 pub(crate) fn defined(definition: &Definition) -> Result<Arc<Made>, Error> {
     let name = match definition {
         Definition::Function(kernel, _) => &kernel.name.text,

@@ -279,7 +279,7 @@ pub(crate) fn per_thread(what: &str) -> Error {
     )
 }
 
-/// Ends a capture, even where cudarc reports an old error of its own instead: a stream that is left in capture
+/// Ends a capture, even where cudarc reports an old error instead: a stream that is left in capture
 /// mode cannot be waited for.
 fn end_capture(stream: &Arc<CudaStream>) -> Result<Option<CudaGraph>, DriverError> {
     let end = || stream.end_capture(CUgraphInstantiate_flags(0));

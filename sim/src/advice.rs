@@ -287,7 +287,7 @@ impl Cluster<'_> {
         }
     }
 
-    /// Help for a bulk store that lands after a write of its array, if the write came after the store was
+    /// Help for a bulk store that completes after a write of its array, if the write came after the store was
     /// issued.
     fn written_since(&self, writer: u32, epoch: u32, storing: u32, number: u32) -> Option<&'static str> {
         if writer == storing {

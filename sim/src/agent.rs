@@ -158,7 +158,7 @@ impl Cluster<'_> {
         id
     }
 
-    /// Lands one operation, if any is in flight.
+    /// Completes one operation, if any is in flight.
     pub(crate) fn land_one(&mut self) -> Result<bool> {
         let products = self.ready_products();
         let count = self.agents.len() + products.len();
@@ -176,7 +176,7 @@ impl Cluster<'_> {
         Ok(true)
     }
 
-    /// Lands some of the operations in flight, at random.
+    /// Completes some of the operations in flight, at random.
     pub(crate) fn land_some(&mut self) -> Result<()> {
         if self.agents.is_empty() && !self.ctx.code.uses.wgmma {
             return Ok(());
@@ -199,7 +199,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Lands an operation for a wait; `reading` alone completes the reads of a bulk store.
+    /// Completes an operation for a wait; `reading` alone completes the reads of a bulk store.
     pub(crate) fn land_as(&mut self, id: u64, reading: bool) -> Result<()> {
         if self.agents.contains_key(&id) { self.land(id, reading) } else { Ok(()) }
     }
@@ -344,7 +344,7 @@ impl Cluster<'_> {
         Party { block, threads: vec![thread % warps], doing: doing.into(), line: self.ctx.line(site) }
     }
 
-    /// A phase is complete, and a copy whose bytes belong to it has not landed.
+    /// A phase is complete, and a copy whose bytes belong to it is not complete.
     pub(crate) fn unexpected(&self, target: Target, parties: Vec<Party>, bytes: i64) -> Box<Fault> {
         let (name, phase) = (self.mbarrier_name(target.bar), target.phase);
         self.ctx.fault(
@@ -551,7 +551,7 @@ impl Cluster<'_> {
                         return Err(self
                             .ends_too_early(block, self.ctx.party_of(self.number(), stamp, writes, &what)));
                     }
-                    // It has landed with this seed; with another it may not have.
+                    // It is complete with this seed; with another it may not be.
                     Component::BulkReads(_) | Component::Mbarrier(..) => {
                         return Err(self.left_behind(block, stamp.thread, stamp.access));
                     }

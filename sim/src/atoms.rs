@@ -551,7 +551,7 @@ impl Cluster<'_> {
         ))
     }
 
-    /// Checks that the pieces lie within their array.
+    /// Checks that the pieces are within their array.
     fn in_array(&self, w: &Warp, shared: Place, lane: u32, pieces: &[Piece], size: usize) -> Result<()> {
         let access = &self.ctx.code.accesses[shared.access as usize];
         let Space::Shared(id) = access.space else { return Ok(()) };

@@ -159,7 +159,7 @@ impl Components {
 pub(crate) struct Seen {
     pub(crate) plain: Rc<Clock>,
     pub(crate) fenced: Rc<Clock>,
-    /// Accesses that are complete, besides those that the common clock knows: a read among them cannot see later writes. A
+    /// Accesses that are complete, besides the accesses that the common clock knows: a read among them cannot see later writes. A
     /// message between blocks (st.async) orders no more than that.
     pub(crate) complete: Rc<Clock>,
     /// See [`Carried::assumed`].

@@ -314,7 +314,7 @@ impl Cluster<'_> {
         ))
     }
 
-    /// Compilers do not know that a product still writes a register: between the wait for it and the first use stands a pin.
+    /// Compilers do not know that a product still writes a register: there is a pin between the wait for it and the first use.
     fn pinned(&self, w: &mut Warp, slot: Slot, used: &str) -> Result<()> {
         if w.pins[slot as usize] == Pin::Changed {
             return Err(self.unpinned(w, slot, used));

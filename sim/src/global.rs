@@ -341,7 +341,7 @@ struct Owner {
 
 /// The grid's results while clusters are merged.
 pub(crate) struct Merged {
-    /// By buffer; empty for those that are not written.
+    /// By buffer; empty for buffers that are not written.
     pub(crate) data: Vec<Vec<u8>>,
     written: Vec<Vec<bool>>,
     owners: Vec<Vec<Owner>>,

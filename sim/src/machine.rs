@@ -144,7 +144,7 @@ pub(crate) struct Mbarrier {
     pub(crate) completed: i64,
     /// Threads of other blocks that have arrived: the epoch of the last arrival, and its site.
     pub(crate) from_peers: BTreeMap<u32, (u32, u32)>,
-    /// Clocks released by arrivals of this phase, and those that completed phases carry.
+    /// Clocks released by arrivals of this phase, and clocks that completed phases carry.
     pub(crate) brought: Carried,
     pub(crate) carried: Carried,
 }

@@ -162,7 +162,7 @@ impl By<'_> {
         match self {
             By::Lane { .. } => Order::None,
             By::Agent(knowledge) => knowledge.order(all, component, epoch),
-            // Each warp has a clock of its own.
+            // Each warp has its own clock.
             By::Warpgroup(warps) => {
                 let orders = warps.iter().map(|knowledge| knowledge.order(all, component, epoch));
                 orders.max().unwrap_or(Order::None)

@@ -158,7 +158,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Marks the target of a copy that has been issued: no access is allowed until it lands.
+    /// Marks the target of a copy that has been issued: no access is allowed until it is complete.
     pub(crate) fn begin(&mut self, at: usize, len: usize) {
         let range = self.grains(at, len);
         self.state[range].fill(FLYING);

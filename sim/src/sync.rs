@@ -9,7 +9,7 @@ use crate::machine::{Cluster, Result};
 use crate::warp::{Group, Groups, LANES, Waiting, Warp};
 
 impl Cluster<'_> {
-    /// Arrives at a barrier of threads. True when the warp goes on.
+    /// Arrives at a barrier of threads. True if the warp continues.
     pub(crate) fn sync(&mut self, w: &mut Warp, bar: Id) -> Result<bool> {
         let races = self.ctx.world.races;
         let (id, expected) = match &self.ctx.kernel.bars[bar as usize] {
@@ -147,8 +147,8 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Changes the registers of a warp's threads (setmaxnreg). They come from the block's pool: those that all its threads have
-    /// when it starts. True when the warp goes on.
+    /// Changes the registers of a warp's threads (setmaxnreg). They come from the block's pool: the registers that all its threads have
+    /// when it starts. True if the warp continues.
     pub(crate) fn set_registers(&mut self, w: &mut Warp, count: u32) -> Result<bool> {
         self.together(w, "setmaxnreg")?;
         let free = &mut self.blocks[w.block].free;
@@ -461,7 +461,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    /// Waits for commit groups. True when the warp goes on.
+    /// Waits for commit groups. True if the warp continues.
     pub(crate) fn wait_queue(&mut self, w: &mut Warp, queue: Queue, pending: u32) -> Result<bool> {
         if queue == Queue::Wgmma {
             self.together(w, "wgmma.wait_group")?;

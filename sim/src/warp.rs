@@ -407,7 +407,7 @@ impl Warp {
         }
     }
 
-    /// A branch that some lanes take; without any it goes on elsewhere.
+    /// A branch that some lanes take; without any the warp continues elsewhere.
     #[inline]
     pub(crate) fn branch(&mut self, lanes: u32, other: u32) {
         self.narrow(lanes);

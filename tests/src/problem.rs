@@ -75,7 +75,7 @@ pub struct Problem {
 /// Results that kernels add to.
 const ADDED_TO: [&str; 1] = ["bins"];
 
-/// Counts of blocks, which are 0 before a launch and behind it.
+/// Counts of blocks, which are 0 before a launch and after it.
 const COUNTS: [&str; 1] = ["arrived"];
 
 /// Arguments of products after A, B and C.
@@ -542,7 +542,7 @@ mod tests {
 
     #[test]
     fn mismatches_are_reported() {
-        // The last element of the first column, and the first of the gap behind it.
+        // The last element of the first column, and the first of the gap after it.
         let (at, gap) = (|c: &Tensor| c.offset + 4, |c: &Tensor| c.offset + 5);
         for keys in ["", "alpha_beta=true batched=true", "dtype=f64 bm=64 bn=64", "dtype=f16 bk=16"] {
             check(keys, |_, _| {}, None);

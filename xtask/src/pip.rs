@@ -4,7 +4,7 @@ use crate::shell::{Outcome, capture};
 use std::path::Path;
 use std::process::Command;
 
-/// Installs a package into a folder of its own. The error says why that was not possible.
+/// Installs a package into a separate folder. The error says why that was not possible.
 pub(crate) fn install(package: &str, size: &str, folder: &Path) -> Outcome {
     eprintln!("    pip installs {package} ({size}, once)");
     for python in ["python3", "python"] {

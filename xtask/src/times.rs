@@ -41,7 +41,7 @@ pub(crate) fn become_test(_: &[String]) -> String {
     "this system starts test programs itself".into()
 }
 
-/// Programs of doc tests and examples lie elsewhere.
+/// Programs of doc tests and examples are elsewhere.
 fn has_times(program: &str) -> bool {
     Path::new(program).parent().is_some_and(|folder| folder.ends_with("deps"))
 }

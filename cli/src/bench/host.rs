@@ -100,7 +100,7 @@ fn one<T: Stored<Elem = T> + Element>(
     Ok(Launches { keys, programs, first, bare, again, parts, new_shape })
 }
 
-/// A product on tensors of its own.
+/// A product on its own tensors.
 struct Product<T: Element> {
     def: KernelDef,
     rows: bool,

@@ -42,7 +42,7 @@ pub(crate) struct Listed {
     pub(crate) def: KernelDef,
 }
 
-/// The kernels that a program lists, or those that ship with tilewright.
+/// The kernels that a program lists, or the kernels that ship with tilewright.
 fn listed() -> Vec<Listed> {
     match own::listed() {
         Some(own) => own,

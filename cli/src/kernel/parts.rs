@@ -15,7 +15,7 @@ pub(crate) struct Part {
     pub(crate) name: String,
     /// Its description.
     pub(crate) what: String,
-    /// Its layout; of a partition, in coordinates of the tensor behind it.
+    /// Its layout; for a partition, in coordinates of its tensor.
     pub(crate) layout: String,
     /// A picture, or why there is none.
     pub(crate) picture: Result<Picture, String>,

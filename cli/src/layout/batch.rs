@@ -19,7 +19,7 @@ pub(crate) fn run() -> Result<()> {
             Err(e) if e.kind() == std::io::ErrorKind::Interrupted => continue,
             done => done?,
         };
-        // At the end, the remainder is a line of its own.
+        // At the end, the remainder is a separate line.
         let end = if more == 0 { filled } else { filled + more };
         let lines = match waiting[filled..end].iter().rposition(|b| *b == b'\n') {
             Some(at) => filled + at + 1,

@@ -160,7 +160,7 @@ impl Commands {
     }
 }
 
-/// The program's kernels; `None` for those that ship with tilewright.
+/// The program's kernels; `None` for the kernels that ship with tilewright.
 pub(crate) fn listed() -> Option<Vec<Listed>> {
     let one = |(name, about, def): &(&'static str, &'static str, KernelDef)| Listed {
         name,
@@ -170,7 +170,7 @@ pub(crate) fn listed() -> Option<Vec<Listed>> {
     OWN.get().map(|own| own.kernels.iter().map(one).collect())
 }
 
-/// The program's name, where it has kernels of its own.
+/// The program's name, if it has its own kernels.
 pub(crate) fn program() -> Option<&'static str> {
     OWN.get().map(|own| own.program)
 }

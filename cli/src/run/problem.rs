@@ -391,7 +391,7 @@ fn extents(kernel: &Generated, params: &[Param], text: Option<&str>) -> Result<K
 /// Strides of a tensor: named strides are as small as possible, in the order of modes, or from the last one on.
 fn strides(shape: &[i64], strides: &[Value], from_last: bool, known: &mut Known) -> Option<Vec<i64>> {
     let fixed = |value: &Value| value.int();
-    // Behind the last element that the modes with numbers for strides reach together.
+    // After the last element that the modes with constant strides reach together.
     let last = |(n, d): (&i64, &Value)| Some((n - 1).max(0).saturating_mul(fixed(d)?));
     let mut far = shape.iter().zip(strides).filter_map(last).fold(1, i64::saturating_add);
     let mut all = vec![0; shape.len()];

@@ -453,7 +453,7 @@ impl Builder {
         done.map(|()| body)
     }
 
-    /// A statement without a method of its own.
+    /// A statement without its own method.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, tile::Op};

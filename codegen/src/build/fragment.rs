@@ -22,7 +22,7 @@ pub struct Arrangement {
     pub of: Id,
 }
 
-/// Extents of an operand's tile, and the modes of (M, N, K) that they lie along.
+/// Extents of an operand's tile, and the modes of (M, N, K) along which they are.
 fn tile_of(row: &Atom, operand: char) -> Result<([i64; 2], [usize; 2])> {
     let Effect::Mma { m, n, k, .. } = row.effect else {
         return Err(Problem::new(format!("`{}` is not a matrix product", row.name)));

@@ -25,7 +25,7 @@ impl Builder {
         self.family(name, warps, 1, registers)
     }
 
-    /// Several groups of equally many warps that run the same program, each on tiles of its own.
+    /// Several groups of equally many warps that run the same program, each on its own tiles.
     ///
     /// ```
     /// # use tilewright_codegen::build::Builder;

@@ -123,7 +123,7 @@ pub struct Builder {
     partitions: Vec<Option<String>>,
     /// Statements so far.
     statements: u64,
-    /// For each open body of a loop its depth, and where the next statements stand in its schedule, if it has one.
+    /// For each open body of a loop its depth, and the position of the next statements in its schedule, if it has one.
     loops: Vec<(usize, Option<Place>)>,
 }
 

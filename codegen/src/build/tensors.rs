@@ -97,7 +97,7 @@ impl Builder {
         self.program.tensors.len() as Id - 1
     }
 
-    /// A tensor argument. Without strides it is column-major, and every mode but the first has a stride of its own,
+    /// A tensor argument. Without strides it is column-major, and every mode but the first has its own stride,
     /// known at launch: `a_1`, `a_2`, …
     ///
     /// ```
@@ -288,7 +288,7 @@ impl Builder {
         Ok(registers)
     }
 
-    /// The element type behind a view.
+    /// The element type of a view.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};

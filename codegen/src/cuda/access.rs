@@ -345,7 +345,7 @@ impl Printer<'_> {
         }
     }
 
-    /// An operation that no GPU supports must not compile: a program that asks for it is invalid.
+    /// An operation that no GPU supports must not compile: a program that contains it is invalid.
     pub(super) fn impossible(&mut self, what: &str) {
         self.out.push_str(&format!("#error \"{what} does not exist\"\n"));
     }

@@ -126,7 +126,7 @@ struct Printer<'k> {
     ptx: Vec<(String, Elem, Vec<Elem>, bool)>,
     /// The warps of the role that is being printed.
     role: Option<(u32, u32)>,
-    /// The enclosing loops: their variables, and labels behind loops that an inner loop leaves.
+    /// The enclosing loops: their variables, and labels after loops that an inner loop leaves.
     loops: Vec<(Id, Option<String>)>,
 }
 

@@ -122,7 +122,7 @@ mod tests {
 
     /// Assembly that publishes or acquires without a clobber of memory.
     fn porous(text: &'static str) -> Vec<&'static str> {
-        // Loads alone order no accesses, and barriers stand around them.
+        // Loads alone order no accesses; there are barriers around them.
         const ORDERS: [&str; 9] =
             ["bar.", "barrier", "fence", "commit", "wait", "griddepcontrol", "\"red.", "\"st.", "\"cp."];
         let all = text.split("asm").skip(1).filter_map(|rest| rest.split(");").next());

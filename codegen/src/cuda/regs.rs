@@ -55,7 +55,7 @@ impl Printer<'_> {
 mod tests {
     use crate::front::words::Words;
 
-    /// Two elements of eight bits are half a word: the other half has an address of its own.
+    /// Two elements of eight bits are half a word: the other half has its own address.
     #[test]
     fn a_part_of_a_word_has_its_own_address() {
         let keys = "dtype=bf16 b_dtype=i8 arch=80 a=k_major b=k_major";

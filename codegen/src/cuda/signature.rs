@@ -39,7 +39,7 @@ impl Printer<'_> {
         if name.len() + all.len() + 4 <= WIDTH {
             return format!("{start}\n{name}({all})");
         }
-        // One line of pointers, then one of numbers, aligned behind the parenthesis.
+        // One line of pointers, then one of numbers, aligned after the parenthesis.
         let indent = " ".repeat(name.len() + 1);
         let mut text = format!("{start}\n{name}(");
         let mut column = text.len();

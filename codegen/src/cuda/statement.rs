@@ -41,7 +41,7 @@ impl Printer<'_> {
         let Some(before) = at.checked_sub(1).map(|at| &body[at]) else {
             return;
         };
-        // Facts about the launch are a paragraph of their own.
+        // Facts about the launch are a separate paragraph.
         let of_launch = |stmt: &Stmt| matches!(stmt.op, Op::AwaitPrevious | Op::StartNext);
         if of_launch(before) != of_launch(&body[at]) {
             return self.paragraph();

@@ -87,7 +87,7 @@ impl Nest<'_> {
         for stmt in body {
             let span = self.kernel.sites[stmt.site as usize].span;
             // Statements after a comment are nested under it: the rest of its statement, and loops without
-            // lines of their own.
+            // separate lines.
             let part = match &stmt.op {
                 Op::For { body, .. } => !body.iter().any(says),
                 Op::Load { .. } | Op::Store { .. } | Op::Assign { .. } | Op::Atom { .. } => true,
@@ -391,7 +391,7 @@ fn sign(op: Bin) -> Option<&'static str> {
     }
 }
 
-/// Does a statement, or one inside it, have a line of its own?
+/// Does a statement, or one inside it, have a separate line?
 fn says(stmt: &Stmt) -> bool {
     let own = match &stmt.op {
         Op::Comment(_) | Op::Leave { .. } | Op::Roles(_) => true,

@@ -90,7 +90,7 @@ pub(super) struct Rule {
     persistent: bool,
     blocks_per_sm: u32,
     pub(super) warps: u32,
-    /// Indices in [`Rules::reads`]: of the tensors that it reads, and of those that bulk copies load from.
+    /// Indices in [`Rules::reads`]: of the tensors that it reads, and of the tensors that bulk copies load from.
     pub(super) reads: usize,
     pub(super) bulk: usize,
 }

@@ -389,7 +389,7 @@ impl Launch<'_> {
     }
 
     /// The cost of each of some variants, or why it cannot run, and the index of the fastest. Variants after the first
-    /// that is taken without comparison matter only if `all` are asked for.
+    /// that is taken without comparison matter only if `all` are requested.
     fn weighed(
         &self,
         variants: std::ops::Range<usize>,

@@ -1,4 +1,4 @@
-//! Allocation of the shared memory of a block. Each tile comes behind the tiles declared before it, or overlays tiles that
+//! Allocation of the shared memory of a block. Each tile comes after the tiles declared before it, or overlays tiles that
 //! are dead ([`Program::overlays`]). Then come the mbarriers of rings and of ordered sections, and last the scratch memory of
 //! reductions and scans, whose sizes lowering knows.
 
@@ -65,7 +65,7 @@ impl Allocation {
         self.append(MBARRIER * count, MBARRIER)
     }
 
-    /// The offset of further bytes, behind all others.
+    /// The offset of further bytes, after all others.
     pub(crate) fn append(&mut self, bytes: u32, align: u32) -> u32 {
         let at = self.bytes.next_multiple_of(align);
         self.bytes = at + bytes;

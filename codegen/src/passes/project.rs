@@ -74,7 +74,7 @@ fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnost
             }
         });
     }
-    // Programs with groups of their own have loops over tiles of their own.
+    // Programs with groups contain their loops over tiles.
     let whole = program.groups.len() == 1 && !tiles;
     let persistent = program.launch == LaunchRule::Persistent && whole;
     if loops.is_empty() && !persistent {
@@ -186,7 +186,7 @@ fn roles(program: &mut Program, span: Span) -> std::result::Result<Vec<Stmt>, Di
     let mut consumed = project.body(body, &mut produced)?;
     let Project { program, producer, consumers, .. } = project;
     multicast::multicast(program, &mut produced);
-    // All threads of the cluster meet in a barrier of it; behind it no tiles are produced.
+    // All threads of the cluster meet in its barrier; after it no tiles are produced.
     let meet = consumed.iter().position(|stmt| stmt.op == Op::SyncCluster);
     let after = meet.map_or(Vec::new(), |meet| consumed.split_off(meet));
     let of = |op| Stmt { id: 0, span, by: 0, op };
@@ -391,7 +391,7 @@ impl Project<'_> {
         self.emptied(&rings, var, (held, rest), span)
     }
 
-    /// The copies of a loop by the stages of the statements that use the filled tiles. Each has a ring of its own, so that
+    /// The copies of a loop by the stages of the statements that use the filled tiles. Each has its own ring, so that
     /// a slot is released as soon as the last of its stages has run.
     fn by_stages(&self, fills: Vec<Stmt>, rest: &[Stmt]) -> Vec<Vec<Stmt>> {
         let stages = |fill: &Stmt| -> BTreeSet<u32> {

@@ -13,12 +13,12 @@ use crate::source::wire::{Bytes, Wire, wire};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Default)]
 pub struct Span(pub u32);
 
-/// A name where it stands.
+/// A name with its span.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Name {
     /// The text.
     pub text: String,
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
 }
 
@@ -159,7 +159,7 @@ pub enum ParamKind {
         mutable: bool,
         /// Extents: names known at launch, integers, constants.
         shape: Expr,
-        /// Strides; column-major with leading dimensions of their own when absent.
+        /// Strides; column-major with separate leading dimensions when absent.
         stride: Option<Expr>,
     },
     /// `alpha: f32`.
@@ -169,7 +169,7 @@ pub enum ParamKind {
 /// A statement.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stmt {
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
     /// Its kind, with its parts.
     pub kind: StmtKind,
@@ -246,7 +246,7 @@ pub enum Pattern {
 /// An expression.
 #[derive(PartialEq, Debug)]
 pub struct Expr {
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
     /// Its kind.
     pub kind: ExprKind,

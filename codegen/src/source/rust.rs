@@ -81,7 +81,7 @@ fn choice(of: &Choice) -> String {
     format!("{} in [{}]", tuple(names(&of.names)), listed(&rows, 0))
 }
 
-/// Items with commas, on lines of their own where they do not fit one.
+/// Items with commas, on separate lines if they do not fit one.
 fn listed(items: &[String], indent: usize) -> String {
     let one = items.join(", ");
     if one.len() <= WIDTH {
@@ -333,7 +333,7 @@ fn is_first(inner: Binary, op: Binary) -> bool {
     is_known(op) && (level(inner) > level(op) || (level(inner) == level(op) && level(op) > 0))
 }
 
-/// Does it end with a type, which a `<` behind it would continue?
+/// Does it end with a type, which a `<` after it would continue?
 fn is_cast(of: &Expr) -> bool {
     match &of.kind {
         ExprKind::Cast(..) => true,

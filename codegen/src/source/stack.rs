@@ -11,13 +11,13 @@ pub const DEEPEST: u32 = 64;
 /// The most links of a chain of operators that are evaluated from left to right, `a + b * c - d`.
 pub const LONGEST_CHAIN: u32 = 500;
 
-/// Trees deeper than this are processed on a stack of their own.
+/// Trees deeper than this are processed on a separate stack.
 pub(crate) const ROOM: u32 = 20;
 
 /// Enough for the deepest tree within [`limits`](crate::values::limits), unoptimised, several times over.
 const BYTES: usize = 32 << 20;
 
-/// Runs it on a stack of its own; here, where no other thread can be started.
+/// Runs it on a separate stack, or on this one if no other thread can be started.
 pub(crate) fn with_room<T: Send>(work: impl FnOnce() -> T + Send) -> T {
     let mut work = Some(work);
     let mut done = None;

@@ -77,7 +77,7 @@ pub enum Op {
         expected: Option<Val>,
     },
     /// Acquires a flag: waits until an `i32` in global memory that others update atomically has reached a
-    /// value, and sees the earlier writes of those who updated it. Stands under [`Op::Elect`].
+    /// value, and sees the earlier writes of those who updated it. It is inside of [`Op::Elect`].
     AwaitFlag {
         /// The element.
         from: Mem,
@@ -136,7 +136,7 @@ pub enum Op {
     AwaitPrevious,
     /// With programmatic dependent launch: lets blocks of the next kernel start where there is room for them.
     StartNext,
-    /// Initialises mbarriers. Stands under [`Op::Elect`] of the block; a fence and a barrier follow.
+    /// Initialises mbarriers. It is inside of [`Op::Elect`] of the block; a fence and a barrier follow.
     InitBarriers(Id),
     /// A loop from `from` up to `to`.
     For {

@@ -5,7 +5,7 @@ use crate::tile::Program;
 /// The assumptions of a variant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
-    /// Whatever makes it faster: full tiles, alignment, 32-bit offsets. Each becomes a fact that launch
+    /// All assumptions that make it faster: full tiles, alignment, 32-bit offsets. Each becomes a fact that launch
     /// checks.
     Best,
     /// The same without full tiles: edges are guarded, accesses stay vectorized.

@@ -96,7 +96,7 @@ impl Bounds<'_> {
     /// Can an element of this view be out of bounds along mode `mode`? Where a fact would rule it out and the
     /// policy allows it, the variant needs the fact, and the answer is no.
     pub(crate) fn guarded(&self, view: &View, mode: usize, needs: &mut Vec<Fact>) -> bool {
-        // Both are asked: a fact may rule out either.
+        // Both are checked: a fact may rule out either.
         let outside = self.outside(view, mode, needs);
         self.limited(view, mode).is_some() || outside
     }
@@ -135,7 +135,7 @@ impl Bounds<'_> {
             let end = i128::from(leaf.extent - 1) * i128::from(leaf.step);
             Range { lo: all.lo.saturating_add(end.min(0)), hi: all.hi.saturating_add(end.max(0)) }
         });
-        // A dynamic mode of the view runs over the whole extent behind it.
+        // A dynamic mode of the view runs over the whole extent of the tensor's mode.
         let open = view.layout.leaves().filter_map(|(n, d)| match (n, d) {
             (Value::Sym { .. }, Value::Basis { times, path }) if usize::from(path.steps()[0]) == mode => {
                 Some((n, times))

@@ -155,7 +155,7 @@ impl Boxes {
             0 => MOST_BOX.min(run(&row)),
             bytes_of_row => i64::from(bytes_of_row) / bytes,
         };
-        // A row in shared memory may have room for elements behind the tile's.
+        // A row in shared memory may have room for elements after the tile's.
         let of_row = match stores {
             true => extent(order[0]),
             false => whole_groups(extent(order[0]), bytes),

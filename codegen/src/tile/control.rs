@@ -85,7 +85,7 @@ impl Program {
             }
             // Scalar arguments, groups, and tiles of all threads decide.
             Op::When { .. } | Op::Roles(_) | Op::Tiles { .. } | Op::Ordered { .. } => Vec::new(),
-            // Iterations of a loop whose bounds have been asked.
+            // Iterations of a loop whose bounds have been checked.
             Op::Step { .. } | Op::Leave { .. } => Vec::new(),
             of_elements!() | of_order!() => Vec::new(),
         }

@@ -150,7 +150,7 @@ pub struct Variant {
 }
 
 /// A kernel for launches where a size is 0 that only loops run over: without those loops. It is lowered when a launch
-/// first asks for it.
+/// first needs it.
 #[derive(Clone, Debug)]
 pub struct Hollow {
     /// The size that is 0.
@@ -240,6 +240,6 @@ impl Generated {
 }
 
 impl Definition {
-    /// A definition without spans of its own refers to the whole use.
+    /// A definition without spans refers to the whole use.
     pub const NOWHERE: Span = Span(0);
 }

@@ -46,7 +46,7 @@ impl Hollow {
 }
 
 /// The program without the loops that have no iteration, where a size is 0 in all launches. Roles share registers for the
-/// sake of asynchronous products: where none is left, they keep those that they start with.
+/// sake of asynchronous products: if none is left, they keep their initial values.
 pub(crate) fn reduced(program: &Program) -> Cow<'_, Program> {
     let body = program.zero.and_then(|size| without_loops(program, &program.body, size));
     let Some(body) = body else { return Cow::Borrowed(program) };

@@ -51,7 +51,7 @@ pub struct Ahead {
     /// k-steps, which would need register moves. Without it, an iteration multiplies its whole tile,
     /// including zeros after the end of K.
     pub exits: bool,
-    /// A producer of its own issues the copies, in bulk, into a ring.
+    /// A separate producer issues the copies, in bulk, into a ring.
     pub producer: bool,
     /// Blocks of a cluster that share the iterations; 1 where each block runs all of them.
     pub split: u32,

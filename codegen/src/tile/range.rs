@@ -121,7 +121,7 @@ impl Program {
         Numbers::of(self).range(sum)
     }
 
-    /// Does a loop run at least once, whatever the sizes?
+    /// Does a loop run at least once for all sizes?
     pub(crate) fn runs(&self, var: Id) -> bool {
         if self.zero.is_some_and(|size| hollow::is_empty(self, var, size)) {
             return false;

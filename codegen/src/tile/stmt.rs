@@ -18,7 +18,7 @@ use crate::values::scan::Scan;
 pub struct Stmt {
     /// The number of the statement in the program; see [`Program::number`](super::Program::number).
     pub id: Id,
-    /// Where it stands.
+    /// Its span.
     pub span: Span,
     /// The group that executes it.
     pub by: Id,
@@ -150,7 +150,7 @@ pub enum Op {
         /// How.
         update: Update,
     },
-    /// Loads elements from coordinates of their own, which are integers in registers.
+    /// Loads each element from coordinates that are integers in registers.
     Gather {
         /// One element, whose coordinates have the integers in them.
         from: View,
@@ -159,7 +159,7 @@ pub enum Op {
         /// The destination, in registers. Out-of-bounds elements are 0.
         to: View,
     },
-    /// Stores elements to coordinates of their own, or updates the elements there. Coordinates out of bounds are
+    /// Stores each element to coordinates that are integers in registers, or updates the element there. Coordinates out of bounds are
     /// skipped, and so are elements of `from` and `at` that are out of bounds of the tensors they come from.
     Scatter {
         /// The source, in registers.

@@ -102,7 +102,7 @@ impl TiledMma {
         TiledMma::arranged(row, tile, warps)
     }
 
-    /// The widest wgmma for a tile of the accumulators that `warpgroups` warpgroups share, each with rows of its own.
+    /// The widest wgmma for a tile of the accumulators that `warpgroups` warpgroups share, each with its own rows.
     ///
     /// ```
     /// use tilewright_codegen::{Elem, tiled::TiledMma};
@@ -306,7 +306,7 @@ impl TiledMma {
         Ok(Some(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, Layout::new(1i64, 0i64)?])?)?))
     }
 
-    /// Extents of an operand's tile of one instruction, and the modes of (M, N, K) along which they lie.
+    /// Extents of an operand's tile of one instruction, and the modes of (M, N, K) along which they are.
     pub(crate) fn tile_of(&self, operand: char) -> ([i64; 2], [usize; 2]) {
         let [m, n, k] = self.shape();
         let k = if self.pairs_of(operand).is_some() { k / 2 } else { k };

@@ -18,7 +18,7 @@ pub(crate) use partition::{Stepped, limit_origin, position, ragged_twice};
 /// A part of a tensor, seen under its own shape.
 #[derive(Clone, PartialEq, Debug)]
 pub struct View {
-    /// The tensor behind it.
+    /// Its tensor.
     pub tensor: Id,
     /// The user's name for it.
     pub name: String,
@@ -166,7 +166,7 @@ impl View {
         Ok(view)
     }
 
-    /// Divides the tensor into tiles and takes those that `coord` names: `(tile modes, _ modes)`
+    /// Divides the tensor into tiles and takes the tiles that `coord` names: `(tile modes, _ modes)`
     /// (`zipped_divide`, then a slice).
     pub fn tile(&self, tiler: &Tiler, coord: &[At]) -> Result<View> {
         let divided = self.layout.zipped_divide(tiler)?;

@@ -28,7 +28,7 @@ pub enum Expr {
     Scalar(Id),
     /// A size known at launch, an `i32`.
     Size(Value),
-    /// The coordinate of the current element in a mode of the user's tensor behind an input, an `i32`.
+    /// The coordinate of the current element in a mode of an input's tensor, an `i32`.
     Coord(u8, u8),
     /// An integer of the kernel, an `i32`: the block index, a loop variable, expressions of these and sizes.
     Index(Box<Affine>),
@@ -57,7 +57,7 @@ pub enum Expr {
         elem: Elem,
         /// May two executions with the same operands differ?
         volatile: bool,
-        /// The operands, each of a type of its own.
+        /// The operands, each with its own type.
         args: Vec<Expr>,
         /// The same as a function of the operands, for the simulator.
         model: Option<Box<Expr>>,

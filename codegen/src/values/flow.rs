@@ -17,7 +17,7 @@ pub(crate) enum Control {
     Repeat {
         /// The loop's variable.
         var: Id,
-        /// At least once, whatever the sizes?
+        /// At least once, for all sizes?
         runs: bool,
     },
     /// It may leave the loop over this variable.
@@ -106,7 +106,7 @@ impl<P: Structured, F: Forward<P>> Walk<'_, P, F> {
         state
     }
 
-    /// The state behind a statement, from that ahead of the blocks inside it.
+    /// The state after a statement, from the state before the blocks inside it.
     fn inside(&mut self, stmt: &mut P::Stmt, state: F::State, write: bool) -> F::State {
         let control = self.program.control(stmt);
         match control {
@@ -133,7 +133,7 @@ impl<P: Structured, F: Forward<P>> Walk<'_, P, F> {
         }
     }
 
-    /// The state behind a loop. A fixed point: an iteration starts from the state ahead of the loop or from the
+    /// The state after a loop. A fixed point: an iteration starts from the state before the loop or from the
     /// state after the previous one.
     fn repeated(
         &mut self,

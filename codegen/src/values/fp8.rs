@@ -20,7 +20,7 @@ pub fn value(bits: u8, elem: Elem) -> f32 {
     let (fraction, least, greatest) = format(elem);
     let magnitude = bits & 0x7f;
     let size = if magnitude > greatest {
-        // The pattern behind the greatest number is infinity where there is one.
+        // The pattern after the greatest number is infinity, if the type has one.
         if elem == Elem::E5m2 && magnitude == greatest + 1 { f32::INFINITY } else { f32::NAN }
     } else {
         let (exponent, low) =
@@ -39,7 +39,7 @@ pub fn bits(x: f64, elem: Elem) -> u8 {
     }
     let sign = u8::from(x.is_sign_negative()) << 7;
     let size = x.abs().min(f64::from(value(greatest, elem)));
-    // Neighbours lie a step apart: the step of the exponent, or of the subnormal numbers.
+    // Neighbours are a step apart: the step of the exponent, or of the subnormal numbers.
     let exponent = ((size.to_bits() >> 52) as i32 - 1023).max(least);
     let steps = (size / 2f64.powi(exponent - fraction)).round_ties_even();
     // A carry into the next exponent adds up by itself.

@@ -104,7 +104,7 @@ pub(crate) fn coordinate(of: &Affine) -> Result<usize> {
     Err(Problem::new(problem).help("compute it in fewer steps: `k / 2 / 2` is `k / 4`"))
 }
 
-/// Is it a name: an ASCII letter or `_`, then ASCII letters, digits and `_`? Names stand in the generated text.
+/// Is it a name: an ASCII letter or `_`, then ASCII letters, digits and `_`? Names occur in the generated text.
 ///
 /// ```
 /// use tilewright_codegen::limits::is_name;
@@ -211,7 +211,7 @@ pub(crate) fn too_long(links: usize) -> Problem {
         .help("give parts of it names, with `let`, or let a `map` of its own compute them")
 }
 
-/// The error behind the last one that is reported.
+/// The error after the last one that is reported.
 pub(crate) fn too_many_errors() -> Problem {
     Problem::new(format!("there are more than {MOST_ERRORS} errors: from here on the kernel is not read"))
         .help("correct the first ones")

@@ -111,7 +111,7 @@ impl Int4 {
     }
 }
 
-/// Rounds once, whatever the source type was: an f64 represents every f32 and every i32.
+/// Rounds once, from any source type: an f64 represents every f32 and every i32.
 fn round(n: f64, mantissa: i32, least: i32, greatest: i32) -> u16 {
     let sign = u16::from(n.is_sign_negative()) << 15;
     let infinity = ((greatest + 1 - least + 1) as u16) << mantissa;

@@ -90,7 +90,7 @@ impl Number {
         }
     }
 
-    /// The double that stands for it and for no other number of a type: 64-bit integers that are no doubles have none, except
+    /// The double that represents it and no other number of a type: 64-bit integers that are no doubles have none, except
     /// the greatest ones.
     pub(crate) fn exact(self) -> Option<f64> {
         match self {
@@ -318,7 +318,7 @@ mod tests {
 
     #[test]
     fn integers_round_once() {
-        // Each lies just above a tie, to which a double would round it.
+        // Each is just above a tie, to which a double would round it.
         holds((1i64 << 60) + (1 << 36) + 1, F32, ((1i64 << 60) + (1 << 37)) as f64);
         holds((1i64 << 60) + (1 << 52) + 1, Bf16, ((1i64 << 60) + (1 << 53)) as f64);
         holds((1i64 << 60) + (1 << 52), Bf16, (1i64 << 60) as f64);

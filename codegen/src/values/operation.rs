@@ -33,7 +33,7 @@ pub enum Un {
     CountOnes,
     /// Leading zeros.
     LeadingZeros,
-    /// The number itself, in a register of its own: constraints on one register, such as being adjacent to others of a vector
+    /// The number itself, in a separate register: constraints on one register, such as being adjacent to others of a vector
     /// store, do not constrain the other.
     Apart,
     Not,

@@ -165,7 +165,7 @@ fn tiles_are_moved_between_all_memories() {
     }
 }
 
-/// The barriers in a loop do not count behind it, where it may run no iteration.
+/// The barriers in a loop do not count after it, if it may run no iteration.
 #[test]
 fn tiles_are_read_behind_loops_without_iterations() -> Result<()> {
     let (tile, extents) = ([32, 32], [96, 32]);

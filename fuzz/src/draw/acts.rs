@@ -54,7 +54,7 @@ impl Scene {
     /// Stores a part; if several threads have the same element, it is partitioned anew.
     fn finish(&mut self, part: &Part, form: &Form) {
         if !form.is_exclusive() {
-            // Every thread has elements of its own in registers only.
+            // Only registers have separate elements for every thread.
             let Some(own) = (0..6).find_map(|_| self.otherwise(form).filter(Form::is_exclusive)) else {
                 return;
             };

@@ -38,7 +38,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kinds with options of their own.
+    /// The kinds with an option.
     pub const OPTIONS: [(&str, Kind); 3] =
         [("--whole", Kind::Whole), ("--targeted", Kind::Targeted), ("--exchanges", Kind::Exchanges)];
 

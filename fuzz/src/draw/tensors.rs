@@ -18,12 +18,12 @@ impl Scene {
         to
     }
 
-    /// A result with a name of its own, column-major.
+    /// A result with its own name, column-major.
     pub(super) fn named_tensor(&mut self, to: &str, elem: Elem, extents: &[Extent]) {
         self.argument(to, elem, (extents, true), |_| None);
     }
 
-    /// An input whose elements along the last mode lie one after another.
+    /// An input whose elements along the last mode are adjacent.
     pub(super) fn rows(&mut self, elem: Elem, extents: &[Extent]) -> String {
         let to = self.fresh("x");
         let last = extents.len() - 1;
@@ -126,7 +126,7 @@ impl Scene {
                 at.push(self.anywhere(tile));
             }
         }
-        // A mode of its own, one element at a time.
+        // A separate mode, one element at a time.
         if extents.len() < 3 && self.random.chance(12) {
             extents.push(self.extent(1));
             at.push(self.anywhere(1));
@@ -171,7 +171,7 @@ impl Scene {
         }
     }
 
-    /// A part of an output argument; every block has tiles of its own.
+    /// A part of an output argument; every block has its own tiles.
     pub(super) fn output(&mut self, form: &Form, elem: Elem) -> Part {
         let (mut extents, mut at) = (Vec::new(), Vec::new());
         let mut free: Vec<usize> = (0..self.axes.len()).collect();

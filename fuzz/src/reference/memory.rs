@@ -76,7 +76,7 @@ impl Memory {
         }
     }
 
-    /// Has a tensor elements? One that only stands for coordinates has none.
+    /// Has a tensor elements? A tensor of coordinates has none.
     pub(super) fn has_elements(&self, rank: usize, tensor: Id) -> bool {
         self.buffers.contains_key(&tensor) || self.tables.contains_key(&(rank, tensor))
     }

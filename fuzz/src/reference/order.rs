@@ -323,7 +323,7 @@ impl Slots {
         Slots { full: vec![0; ranks], coming: vec![0; ranks], empty: vec![0; ranks] }
     }
 
-    /// Lands the copies in flight to a block; were there any?
+    /// Completes the copies in flight to a block; were there any?
     fn arrive(&mut self, rank: usize) -> bool {
         let coming = std::mem::take(&mut self.coming[rank]);
         self.full[rank] += coming;

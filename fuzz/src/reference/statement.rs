@@ -40,7 +40,7 @@ impl Cluster<'_> {
                 self.fold(step, (from, to), with, nothing, *across)?
             }
             Op::Scan { from, to, carry, how } if carry.is_empty() => self.scan(step, (from, to), how)?,
-            // Copies in flight have landed, and the threads of the group have arrived.
+            // Copies in flight are complete, and the threads of the group have arrived.
             Op::WaitCopies { .. } | Op::CommitCopies | Op::Wait { .. } | Op::Sync => Writes::new(),
             Op::Acquire { .. } | Op::Publish { .. } | Op::Await { .. } | Op::Release { .. } => Writes::new(),
             // They say where elements come from.

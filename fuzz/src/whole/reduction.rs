@@ -285,7 +285,7 @@ fn checked(from: &Elements, modes: &[i128], (source, elem): (Elem, Elem), claim:
     Ok(())
 }
 
-/// Coordinates of the elements of a reduction: those that all that are combined have.
+/// Coordinates of a reduction's elements: the common coordinates of all combined elements.
 fn kept(from: &Elements, sizes: &[i64]) -> Vec<At> {
     let mut all: Vec<Option<At>> = vec![None; sizes.iter().product::<i64>() as usize];
     for (n, cell) in from.cells.iter().enumerate() {

@@ -65,7 +65,7 @@ impl<'k> Block<'k> {
                     self.suppose(|block| block.iteration(&name.text, n, body));
                 }
                 // Where the size is 0 that the loop runs over, all is out of bounds, also along modes whose edges differ between
-                // iterations, which are not known behind the loop.
+                // iterations, which are not known after the loop.
                 for (store, before) in self.stores.iter_mut().zip(before) {
                     if from >= to && !before && is_outside(store) {
                         let cells = store.cells_mut().into_iter().flatten().flatten();

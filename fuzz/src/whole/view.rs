@@ -45,7 +45,7 @@ impl<'k> Block<'k> {
         View { store: self.stores.len() - 1, ..view }
     }
 
-    /// Elements that get a name have memory of their own.
+    /// Elements with a name have separate memory.
     pub(super) fn settled(&mut self, of: Elements) -> Result<Value<'k>> {
         let Type::Elem(elem) = of.ty else { return Ok(Value::Elements(of)) };
         if of.sizes.is_empty() {
@@ -376,7 +376,7 @@ impl Elements {
         Ok(())
     }
 
-    /// An accumulator has its own bounds, whatever it is changed by that is 0 out of bounds.
+    /// An accumulator keeps its bounds under changes that are 0 out of bounds.
     pub(super) fn kept_bounds(&self, other: &Elements, made: &mut Elements) -> Result<()> {
         for n in 0..made.cells.len() {
             let own = &self.cells[self.broadcast(&made.sizes, n)?];

@@ -18,7 +18,7 @@ enum In {
     Keys,
     /// In the body of the kernel that begins with `HEAD`.
     Body,
-    /// With a head of its own; the body follows.
+    /// With its own head; the body comes next.
     Kernel,
 }
 use In::{Body, Kernel, Keys};

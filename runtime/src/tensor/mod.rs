@@ -96,7 +96,7 @@ pub struct DeviceTensor<T: Element, const R: usize> {
     element: PhantomData<T>,
 }
 
-/// Strides of columns that lie one after another: the first mode is contiguous.
+/// Strides of columns one after another: the first mode is contiguous.
 pub(crate) fn column_major<const R: usize>(extents: &[usize; R]) -> [usize; R] {
     let mut stride = 1usize;
     extents.map(|extent| {
@@ -105,7 +105,7 @@ pub(crate) fn column_major<const R: usize>(extents: &[usize; R]) -> [usize; R] {
     })
 }
 
-/// Strides of rows that lie one after another: the last mode is contiguous.
+/// Strides of rows one after another: the last mode is contiguous.
 pub(crate) fn row_major<const R: usize>(extents: &[usize; R]) -> [usize; R] {
     let mut reversed = *extents;
     reversed.reverse();

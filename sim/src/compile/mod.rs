@@ -68,7 +68,7 @@ struct Compiler<'k> {
     first: u32,
     /// The enclosing loops: variable, end label, and nesting depth of branches in their bodies.
     loops: Vec<(Id, u32, usize)>,
-    /// Enclosing branches and loops that some lanes may run alone: where the others go on.
+    /// Enclosing branches and loops that some lanes may run alone: the step where the others continue.
     branches: Vec<u32>,
     /// Roles that request registers: where each begins and ends, by label.
     asking: Vec<Asking>,

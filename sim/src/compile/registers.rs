@@ -157,7 +157,7 @@ fn jump(ins: &Ins) -> Option<u32> {
     }
 }
 
-/// Cells that a step writes, and those that it reads.
+/// Cells that a step writes, and cells that it reads.
 type Cells = (Vec<Range<u32>>, Vec<Range<u32>>);
 
 fn cells(code: &Code, ins: &Ins) -> Cells {

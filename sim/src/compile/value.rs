@@ -110,7 +110,7 @@ impl Compiler<'_> {
                 }
             },
             Val::Cast(elem, x) => self.value_of(x, *elem)?,
-            // Cells of 4 bytes hold bits, whatever their type.
+            // Cells of 4 bytes contain the bits of any type.
             Val::Bits(elem, x) => {
                 let (x, _) = self.value(x)?;
                 let to = self.scratch(*elem);

@@ -88,7 +88,7 @@ fn loops_that_threads_leave() {
     let mut n = DeviceTensor::<i32, 1>::poisoned(&stream, [300]).unwrap();
     let mut all = DeviceTensor::<i32, 1>::zeros(&stream, [1]).unwrap();
     breaks::escapes().launch(&stream, &x, &y, &mut n, &mut all).unwrap();
-    // The sum of a block stands behind the loop that its threads have left one by one.
+    // The sum of a block comes after the loop that its threads have left one by one.
     assert_eq!(all.to_host().unwrap(), [n.to_host().unwrap().iter().sum::<i32>()]);
 }
 

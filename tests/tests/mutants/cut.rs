@@ -254,7 +254,7 @@ pub(crate) trait Cut {
         self.list(what, nth, |_, list, at| list.insert(at, list[at].clone()));
     }
 
-    /// Moves a statement behind the next one.
+    /// Moves a statement after the next one.
     fn later(&mut self, what: impl Fn(&Op) -> bool, nth: usize) {
         self.list(what, nth, |_, list, at| {
             let next = (at + 1..list.len()).find(|&at| acts(&list[at].op));

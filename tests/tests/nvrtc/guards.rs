@@ -301,7 +301,7 @@ fn guards_that_are_left_out_are_found() {
     assert!(slipped.is_empty(), "{slipped:?}");
 }
 
-/// A thread reads an element that another writes, and reads it again behind a barrier.
+/// A thread reads an element that another writes, and reads it again after a barrier.
 #[test]
 fn elements_are_read_again_behind_a_barrier() {
     let Some(nvrtc) = nvrtc() else { return };
@@ -376,7 +376,7 @@ impl<'t> Comparisons<'t> {
             let clean = |operand: &'t str| operand.trim_matches(['{', '}', '[', ']', ' ', '\t']);
             Some((name, operands.split(',').map(clean).collect::<Vec<_>>()))
         };
-        // Functions behind the kernel have registers of the same names.
+        // Functions after the kernel have registers of the same names.
         let kernel = ptx.lines().skip_while(|line| !line.contains(".entry")).take_while(|line| *line != "}");
         let lines: Vec<_> = kernel.filter_map(instruction).collect();
         let mut written: HashMap<_, Vec<_>> = HashMap::new();

@@ -177,7 +177,7 @@ fn loops_that_write_elements_of_which_there_are_none() {
     }
 }
 
-/// A tile that is filled ahead of a loop, and read behind it by other threads. The loop has a barrier, and no iteration.
+/// A tile that is filled before a loop, and read after it by other threads. The loop has a barrier, and no iteration.
 #[kernel(threads = 256, allow(uncoalesced))]
 fn filled_ahead(g: &Tensor<f32, (_32, K), (ldg, _1)>, y: &mut Tensor<f32, (_32, _32), (_1, _32)>) {
     let tiles = tile(g, (32, 32), (0, _));

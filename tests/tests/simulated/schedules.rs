@@ -139,7 +139,7 @@ fn restage(program: &mut Program, random: &mut Random) {
             let place = [stage, 8 - stage.min(8), random.below(4) as u32][kind];
             drawn.push((stmt.id, Place { stage, place }));
         }
-        // Barriers and waits for copies stay with the statement behind them, waits for products with that ahead.
+        // Barriers and waits for copies stay with the next statement, waits for products with the previous one.
         for (at, stmt) in body.iter().enumerate().rev() {
             let like = match stmt.op {
                 Op::Sync | Op::WaitCopies { .. } => at + 1,

@@ -262,7 +262,7 @@ fn unordered(
     }
 }
 
-/// Each block waits for the one behind it, and the last for none.
+/// Each block waits for the next one, and the last for none.
 #[kernel]
 fn backwards(ticket: &mut Tensor<i32, _1>, flags: &mut Tensor<i32, N>, y: &mut Tensor<i32, N>) {
     let _ = walk(flags.size(0), block.x);

@@ -43,7 +43,7 @@ pub fn swizzled_tile(elem: Elem, [rows, columns]: [i64; 2], along: usize) -> Res
     swizzled(elem, run * bytes, layout)
 }
 
-/// A tile of any modes, that one contiguous and the others behind it in order, in rows of a multiple of 16 bytes.
+/// A tile of any modes, with that mode contiguous and the others after it in order, in rows of a multiple of 16 bytes.
 pub(crate) fn rows_of(elem: Elem, tile: &[i64], along: usize) -> Result<Composed> {
     let mut extents = tile.to_vec();
     extents[along] = whole_groups(extents[along], elem.bytes().into());

@@ -12,7 +12,7 @@ use crate::values::condition::Test;
 use crate::values::operation::Bin;
 use crate::values::target::WARP;
 
-/// Padding of rows of sums, in elements: the rows that half a warp stores lie in different banks.
+/// Padding of rows of sums, in elements: the rows that half a warp stores are in different banks.
 pub(crate) const PAD: i64 = 8;
 
 /// The sums of warps that share K, in shared memory.

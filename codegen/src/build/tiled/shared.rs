@@ -110,7 +110,7 @@ impl SharedUses {
     }
 }
 
-/// Does every element of a thread-value layout lie in the tile?
+/// Is every element of a thread-value layout in the tile?
 fn inside(tv: &Layout, tile: [i64; 2]) -> bool {
     let most = tv.cosize().unwrap_or(i64::MAX);
     most <= tile[0] * tile[1]

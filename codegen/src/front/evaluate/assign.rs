@@ -66,7 +66,7 @@ impl Evaluator {
         }
     }
 
-    /// Copies elements of a tensor that has a name into registers of their own, so that they survive an
+    /// Copies elements of a tensor that has a name into separate registers, so that they survive an
     /// assignment to it.
     pub(super) fn copied(&mut self, view: View, span: Span) -> Value {
         let named =

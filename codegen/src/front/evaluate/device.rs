@@ -214,7 +214,7 @@ impl Evaluator {
         self.complain(at, Problem::new(problem).help(format!("it is `{}`", head(device))))
     }
 
-    /// The types that a function's type parameters stand for: as the call says, else as the first numbers that have one.
+    /// The types of a function's type parameters: from the call, otherwise from the first numbers with a type.
     /// `None` where an error has been reported.
     fn types_of(
         &mut self,
@@ -322,7 +322,7 @@ fn declared(ty: &DeviceType) -> String {
     }
 }
 
-/// Where the value of a body stands.
+/// The span of a body's value.
 fn last(body: &Expr) -> Span {
     match &body.kind {
         ExprKind::Block { value, .. } => last(value),

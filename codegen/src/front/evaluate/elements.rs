@@ -32,7 +32,7 @@ pub(super) struct Mapped<'a> {
 }
 
 /// The elements that a function of elements reads besides its parameters: single elements, the same for all,
-/// or elements loaded from coordinates of their own.
+/// or elements loaded by a gather.
 #[derive(Default)]
 pub(super) struct Captured {
     /// The inputs before these, one for each parameter.
@@ -170,7 +170,7 @@ impl Evaluator {
     }
 
     /// Numbers that have been bound since `bound`, in a closure, and are used more than once: long ones are computed once, in
-    /// registers of their own.
+    /// separate registers.
     pub(super) fn share(&mut self, bound: usize, uses: &BTreeMap<&str, usize>) {
         if !self.in_closure || self.captured.as_ref().is_none_or(|captured| captured.paused) {
             return;
@@ -355,7 +355,7 @@ impl Evaluator {
     }
 }
 
-/// Operations of a number that are worth registers of their own, where it is used more than once.
+/// Operations of a number from which on separate registers are worthwhile, if it is used more than once.
 const LONG: usize = 16;
 /// Operations that a function such as `exp` counts as.
 const FUNCTION: usize = 12;

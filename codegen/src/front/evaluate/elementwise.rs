@@ -132,7 +132,7 @@ impl Evaluator {
         if let Some(whole) = of.iter().find(|view| view.extents().is_none()) {
             return Err(advice::whole(whole, ""));
         }
-        // A tile of one element stands for all elements, whatever the rank of the others.
+        // A tile of one element is repeated for all elements, for any rank of the others.
         let ranks = of.iter().filter(|view| !integer::is_one(view)).map(View::rank);
         let rank = ranks.max().or_else(|| of.iter().map(View::rank).max()).unwrap_or(1);
         let fit = |view: &View| match view.rank() != rank && integer::is_one(view) {

@@ -123,7 +123,7 @@ impl Evaluator {
         self.complain(span, problem.help(help))
     }
 
-    /// A value behind bindings.
+    /// A value after bindings.
     fn block(&mut self, lets: &[(Pattern, Expr)], value: &Expr) -> Value {
         let depth = self.scope.len();
         // How often each binding is used, until the name is bound again.

@@ -50,7 +50,7 @@ impl Evaluator {
         Ok(self.input(&to))
     }
 
-    /// A function of elements in registers of its own.
+    /// A function of elements in separate registers.
     pub(super) fn computed(
         &mut self,
         name: &str,

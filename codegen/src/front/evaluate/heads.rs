@@ -111,7 +111,7 @@ impl Evaluator {
         }
     }
 
-    /// A list of tensors: an argument for each, with a number behind the name.
+    /// A list of tensors: an argument for each, with a number after the name.
     fn list(&mut self, kernel: &Kernel, param: &ast::Param, length: &ast::Expr) -> Value {
         let count = match self.expr(length) {
             Value::Int(count) if (1..=limits::MOST_LISTED).contains(&count) => count,
@@ -276,7 +276,7 @@ fn listed(list: &str, n: i64) -> String {
     format!("{list}_{n}")
 }
 
-/// Extents or strides of a tensor of a list, with names for those that it does not share with the others.
+/// Extents or strides of a tensor of a list, with names for the extents and strides that only it has.
 fn named(of: &ast::Expr, name: &str) -> ast::Expr {
     let one = |of: &ast::Expr, name: String| match of.kind {
         ast::ExprKind::Hole => ast::Expr { span: of.span, kind: ast::ExprKind::Name(name) },

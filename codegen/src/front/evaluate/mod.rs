@@ -116,7 +116,7 @@ struct Evaluator {
     lints: Vec<(&'static str, Diagnostic)>,
     /// Which names are used.
     uses: uses::Uses,
-    /// Which names stand for elements that change.
+    /// The names of elements that change.
     changes: changed::Changes,
     /// Elements of inputs that have been loaded as integers in the open blocks.
     loaded: Vec<(View, Affine)>,
@@ -176,7 +176,7 @@ impl Evaluator {
         }
     }
 
-    /// The next statements stand here; statements of a shared function stand at its call.
+    /// The span of the next statements; statements of a shared function have the span of its call.
     fn at(&mut self, span: Span) {
         self.builder.at(self.called_at.unwrap_or(span));
     }

@@ -135,7 +135,7 @@ fn fits(text: &str, count: usize) -> Result<(), Problem> {
         return Err(Problem::new(format!("there is no operand %{most}: {last}"))
             .help("give a number for each operand behind the text: asm::<f32>(\"…\", x, y)"));
     }
-    // Of a predicated instruction, `@p add …`, the word behind the predicate.
+    // Of a predicated instruction, `@p add …`, the word after the predicate.
     let first = |instruction: &str| {
         let mut words = instruction.trim_matches(['{', '}', ' ', '\n', '\t']).split_whitespace();
         let word = words.next()?;

@@ -147,7 +147,7 @@ impl Value {
             Value::Elements(of) => return limits::function(&of.number.expr),
             Value::Tuple(items) => {
                 let cost = items.iter().map(Value::parts).sum::<Result<u64, Problem>>()?;
-                // Functions of elements have a limit of their own.
+                // Functions of elements have a separate limit.
                 match self.entries() <= limits::MOST_PARTS {
                     true => return Ok(cost.max(1)),
                     false => cost as usize,

@@ -61,7 +61,7 @@ impl BlockScales {
         over_columns(b, &rows, bn)
     }
 
-    /// The scale of B's rows, the columns of a tile of C, broadcast over the tile. These rows lie in one block, so their
+    /// The scale of B's rows, the columns of a tile of C, broadcast over the tile. These rows are in one block, so their
     /// number divides [`BLOCK`]. Past the end of K it is clamped to the last block's.
     pub(super) fn of_columns(
         &self,

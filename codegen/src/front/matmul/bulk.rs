@@ -32,7 +32,7 @@ pub(super) fn last(b: &mut Builder, view: &View, at: &Affine) -> Result<View> {
     b.slice(view, &coord)
 }
 
-/// The copy of boxes of an operand into shared memory, of several blocks of a cluster if that is asked for.
+/// The copy of boxes of an operand into shared memory, of several blocks of a cluster on request.
 pub(super) fn bulk_load(c: &Config, multicast: bool) -> Result<How> {
     atoms::bulk_load(rank(c), multicast).map(How::Atom).ok_or_else(Problem::said)
 }

@@ -245,7 +245,7 @@ fn scaled(acc: Elem, out: Elem) -> Elem {
 }
 
 impl Reader<'_> {
-    /// The values of the keys; `narrow` stands for `vec = 1`.
+    /// The values of the keys; `narrow` means `vec = 1`.
     pub(super) fn config(&mut self, narrow: bool) -> Option<Config> {
         self.names();
         let tile = [self.positive("bm", 128), self.positive("bn", 128), self.positive("bk", 8)];

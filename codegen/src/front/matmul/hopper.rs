@@ -59,7 +59,7 @@ fn left_first(b: &mut Builder, c: &Config, out: &View) -> Result<View> {
     if c.batched { b.permute(out, &[first, second, 2]) } else { b.permute(out, &[first, second]) }
 }
 
-/// The program. C's contiguous mode lies along wgmma's columns, unless an operand is converted. With `direct`, threads store C, for one that
+/// The program. C's contiguous mode is along wgmma's columns, unless an operand is converted. With `direct`, threads store C, for one that
 /// bulk copies do not support.
 pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) -> Result<()> {
     let [bm, bn, bk] = sizes.tile;

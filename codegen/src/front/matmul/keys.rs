@@ -213,7 +213,7 @@ pub(super) fn key(name: &str) -> Option<&'static Key> {
     keys().chain(schedule()).find(|(known, ..)| *known == name)
 }
 
-/// Does a key stand inside `schedule`?
+/// Is a key inside of `schedule`?
 pub(super) fn is_of_schedule(name: &str) -> bool {
     schedule().any(|(known, ..)| *known == name)
 }

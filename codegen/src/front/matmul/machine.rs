@@ -17,7 +17,7 @@ use crate::values::target::{Target, WARP};
 pub(super) const OF_THREADS: [&str; 12] =
     ["tc", "values", "ta", "tb", "pad", "sa", "sb", "fragments", "exits", "staged", "vec", "order"];
 
-/// The architectures of products whose keys leave it open: the newest with an instruction of its own, the oldest with
+/// The architectures of products whose keys leave it open: the newest with its own instruction, the oldest with
 /// instructions for most types, and for other types the oldest that has them.
 const ARCHITECTURES: [u32; 3] = [90, 89, 80];
 
@@ -106,7 +106,7 @@ impl Reader<'_> {
                     self.errors.push(of_wgmma);
                     return Machine::Threads(None);
                 }
-                // CUDA cores would copy narrow elements ahead through registers, which nobody asked for.
+                // CUDA cores would copy narrow elements ahead through registers, without a request.
                 let ahead = config.ahead.stages > 1 && config.dtype.bytes() < 4;
                 let given = self.find("warps").is_some() || config.of_tiles.is_some();
                 if wanted != Wanted::Auto || given || ahead || config.block_scales {
@@ -288,7 +288,7 @@ impl Reader<'_> {
     }
 
     /// The first reason why wgmma does not multiply this, if there is one: its key, a message, and help. Some products it
-    /// multiplies where it is asked for, and by default mma.sync does.
+    /// multiplies on request, and by default mma.sync does.
     fn unlike_wgmma(&self, c: &Config, wanted: bool) -> Option<(&'static str, String, &'static str)> {
         let [a, b] = [("a", c.a_rows), ("b", c.b_rows)];
         let across = [a, b].into_iter().find(|(_, by_rows)| c.dtype.bytes() != 2 && !by_rows);
@@ -408,7 +408,7 @@ impl Reader<'_> {
         (asked && !["arch", "dtype"].contains(&key)).then(|| format!("{chosen}: {message}"))
     }
 
-    /// Sizes of the product by wgmma, if that is asked for or possible; an error if it does not have the sizes of the keys,
+    /// Sizes of the product by wgmma, if wgmma is requested or possible; an error if it does not have the sizes of the keys,
     /// and whether they are too large.
     fn wgmma(
         &mut self,

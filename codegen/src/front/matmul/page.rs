@@ -184,7 +184,7 @@ fn epilogue(c: &Config) -> (Vec<Stmt>, Expr) {
     if scaled != c.acc.name() {
         sum = sum.cast(scaled);
     }
-    // A vector lies along the accumulators' rows or columns.
+    // A vector is along the accumulators' rows or columns.
     let [row, column] = blocks(c);
     let vector = |name: &str, along: usize| {
         let (side, block) = if along == 0 { ("BM", row.clone()) } else { ("BN", column.clone()) };

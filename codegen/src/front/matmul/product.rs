@@ -576,7 +576,7 @@ fn combine(
         _ => b.map(&ins, out, plain.clone().cast(elem)),
     };
     let Some(beta) = beta else { return alone(b) };
-    // C is read only if beta is not 0. Each branch stores values of its own, so that accumulators stay in the
+    // C is read only if beta is not 0. Each branch stores its own values, so that accumulators stay in the
     // registers where the product reads them best.
     let nonzero = tile::Expr::Cmp(Cmp::Ne, Box::new(beta.clone()), Box::new(tile::Expr::lit(0.0)));
     let old = tile::Expr::In(ins.len() as u8).cast(c.scaled());

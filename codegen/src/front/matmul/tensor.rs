@@ -34,7 +34,7 @@ pub(super) use ring::BULK;
 const WIDE: i64 = 16;
 /// Rows of C in a band of the raster order.
 const BAND: i64 = 2048;
-/// Elements of C in tiles that have a variant of their own for sizes which they divide.
+/// Elements of C in tiles that have a separate variant for sizes which they divide.
 const LARGE: i64 = 128 * 128;
 
 /// The programs of a plan, from bulk copies and copies of 16 bytes to copies of single elements.

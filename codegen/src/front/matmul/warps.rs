@@ -9,7 +9,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::atom::{Atom, Effect};
 use crate::values::target::{BLOCK_THREADS, WARP};
 
-/// The warps that the key `warps` asks for.
+/// The warps of the key `warps`.
 pub(super) enum Warps {
     /// This number of warps.
     Count(i64),
@@ -18,7 +18,7 @@ pub(super) enum Warps {
 }
 
 impl Reader<'_> {
-    /// The warps that the key asks for.
+    /// The warps of the key.
     pub(super) fn warps(&mut self, c: &Config, row: &'static Atom) -> Result<Option<Warps>> {
         let Some(expr) = self.find("warps").cloned() else { return Ok(None) };
         if !matches!(expr.kind, ExprKind::Tuple(_)) {

@@ -30,7 +30,7 @@ pub struct Mistakes(String);
 
 impl Words {
     /// Reads keys. `bm=64`, `bm = 64` and `bm = 64,` are the same; a layout is `(128,8):(1,129)` or `layout!(…)`, and
-    /// keys of a key stand in parentheses, with or without commas.
+    /// keys of a key are in parentheses, with or without commas.
     ///
     /// ```
     /// use tilewright_codegen::words::Words;

@@ -395,7 +395,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Values up to `)`, and whether a comma stood behind the last.
+    /// Values up to `)`, and whether there was a comma after the last.
     fn list(&mut self) -> Result<(Vec<Expr>, bool)> {
         let (mut items, mut comma) = (Vec::new(), false);
         while !self.take(")") {

@@ -52,7 +52,7 @@ type Result<T> = std::result::Result<T, Wrong>;
 
 /// A type with a text.
 trait Text: Sized {
-    /// Is each element of a list on a line of its own?
+    /// Is each element of a list on a separate line?
     const LINES: bool = false;
 
     /// Writes it.

@@ -269,7 +269,7 @@ impl<'k> Meter<'k> {
                 };
                 let mut all = self.body(body, elected)?;
                 if *scope == Scope::Warpgroup {
-                    // Each one stores a tile of its own.
+                    // Each stores its own tile.
                     all.once.stored *= elected;
                 }
                 Some(all)

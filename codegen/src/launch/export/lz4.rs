@@ -116,7 +116,7 @@ mod tests {
         for length in [14, 15, 16, 269, 270, 271, 525, 70_000] {
             check(&random[..length], length + length / 255 + 3);
         }
-        // The repeated bytes lie farther away than the largest distance.
+        // The repeated bytes are farther away than the largest distance.
         check(&[&random[..], &random[..100]].concat(), 70_400);
     }
 }

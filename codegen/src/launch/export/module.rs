@@ -72,7 +72,7 @@ FIELDS_HERE    }
         pub fn plan(&mut self, arguments: &Arguments, plan: &mut Plan) -> Result<(), Error> {
             let arguments = CArguments {
 CONVERTED_HERE            };
-            // SAFETY: both are of this C file. Addresses are asked about, and not followed.
+            // SAFETY: both are of this C file. It looks addresses up, and does not access them.
             let status = unsafe { NAME_plan(self.0.at(), &arguments, plan.0.at()) };
             plan.0.checked(status)
         }

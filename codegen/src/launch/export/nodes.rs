@@ -6,7 +6,7 @@ use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
 use tilewright_layout::{Symbol, Value};
 
-/// A table of nodes, each after those that it refers to.
+/// A table of nodes, each after the nodes that it refers to.
 #[derive(Default)]
 pub(super) struct Nodes {
     pub(super) rows: Vec<String>,

@@ -200,7 +200,7 @@ pub(super) fn element(kernel: &Kernel, space: Space) -> i64 {
     i64::from(elem.bytes())
 }
 
-/// The shared tensor of the user behind an array; arrays that lowering adds come after those.
+/// The user's shared tensor of an array; arrays that lowering adds come after these.
 pub(super) fn shared_tensor(program: &Program, array: Id) -> Option<&tile::Tensor> {
     let shared = |tensor: &&tile::Tensor| matches!(tensor.space, tile::Space::Shared { .. });
     program.tensors.iter().filter(shared).nth(array as usize)

@@ -199,7 +199,7 @@ impl<'p> Walk<'p, '_> {
         self.forget(body, state);
     }
 
-    /// The state behind a loop, joined with the states at its early exits.
+    /// The state after a loop, joined with the states at its early exits.
     fn joined(&mut self, var: Id, state: &mut State) {
         let (own, others) = std::mem::take(&mut self.left).into_iter().partition(|(of, _)| *of == var);
         self.left = others;

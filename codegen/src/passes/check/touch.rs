@@ -298,7 +298,7 @@ impl<'p, 'b> Maps<'p, 'b> {
     }
 }
 
-/// The extents of a tensor; those that a launch decides are as large as they may be, or as is looked at.
+/// The extents of a tensor. Extents known at launch have their greatest value, or the number of checked elements.
 pub(super) fn extents(program: &Program, tensor: Id) -> Option<Vec<i64>> {
     const MOST: i128 = 3840;
     let tensor = program.tensor(tensor);

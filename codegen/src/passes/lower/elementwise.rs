@@ -387,7 +387,7 @@ impl Lower<'_> {
         }
     }
 
-    /// The coordinate of the current element in a mode of the tensor behind an input.
+    /// The coordinate of the current element in a mode of an input's tensor.
     fn coordinate_of(&mut self, input: u8, mode: u8, here: &Here<'_>) -> Result<Ix> {
         let side = here
             .ins

@@ -61,7 +61,7 @@ impl Lower<'_> {
         let Some(warps) = self.program.groups[group as usize].member_warps() else {
             return 0;
         };
-        // The hardware's barrier 0 is the block's; each member of each group has one of its own.
+        // The hardware's barrier 0 is the block's; each member of each group has another.
         let before = self.program.groups[1..group as usize].iter().map(|group| group.members.max(1));
         let id = (1 + before.sum::<u32>() + member) as u8;
         let bar = Bar::Named { id, threads: warps * 32 };

@@ -106,7 +106,7 @@ struct Lower<'p> {
     block: Vec<Stmt>,
     /// The environment of that block.
     scope: Scope,
-    /// An integer that was asked for where it has no value, and where.
+    /// An integer that was needed before it had a value, and where.
     unknown: Option<(Problem, Id)>,
     /// Integer arguments that have been named, and their names.
     scalars: Vec<(Id, Ix)>,
@@ -504,7 +504,7 @@ impl<'p> Lower<'p> {
 }
 
 /// The name of an integer that has one, when another is wanted for it too: `sa_at` and `sb_at` become `sa_sb_at`. It keeps its
-/// name where that would have more than four parts of its own.
+/// name if that name would have more than four parts.
 fn shared_name(name: &str, wanted: &str) -> String {
     let [of, more]: [Vec<&str>; 2] = [name, wanted].map(|name| name.split('_').collect());
     let end = of.iter().rev().zip(more.iter().rev()).take_while(|(of, more)| of == more).count();

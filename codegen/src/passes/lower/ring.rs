@@ -314,10 +314,10 @@ pub(super) fn is_bulk_store(how: How) -> bool {
 /// The scope in which the mbarriers of a ring order ordinary accesses: the cluster, if anything but asynchronous copies and
 /// products accesses slots that other blocks fill or read; otherwise the block.
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
-    // Whatever has no instruction accesses memory by its threads.
+    // Statements without an instruction access memory by their threads.
     let asynchronous = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.async_proxy);
     let multicasts = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.operand('k').is_some());
-    // Buffers that are accessed so, and those that blocks share.
+    // Buffers with such accesses, and buffers that blocks share.
     let (mut ordinary, mut shared) = (Vec::new(), Vec::new());
     for stmt in &program.body {
         stmt.each(&mut |stmt| {

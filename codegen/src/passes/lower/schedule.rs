@@ -22,7 +22,7 @@ struct Share {
 }
 
 impl Lower<'_> {
-    /// The persistent tile scheduler: a cluster begins with the tile of its own index and advances by the
+    /// The persistent tile scheduler: a cluster begins with the tile of its index and advances by the
     /// number of clusters. Members of a family take its tiles round-robin.
     pub(super) fn tiles(
         &mut self,

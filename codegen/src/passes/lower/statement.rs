@@ -212,7 +212,7 @@ impl Lower<'_> {
         if !self.kernel.exprs.any(end, &|int| matches!(int, Int::Min(..) | Int::Max(..) | Int::Select(..))) {
             return end;
         }
-        // A prefetched iteration has a variable of its own, with the bounds of the loop's variable.
+        // A prefetched iteration has its own variable, with the bounds of the loop's variable.
         let alike = self.program.vars.iter().find(|var| (&var.from, &var.to) == (&of.from, &of.to));
         let name = format!("{}_end", alike.unwrap_or(of).name);
         if self.varies(end) { self.name_here(end, &name) } else { self.name(end, &name) }
@@ -231,7 +231,7 @@ impl Lower<'_> {
         let (mut from, to) = (self.affine(&of.from), self.end(of));
         let (begin, end) = (self.kernel.exprs.get(from), self.kernel.exprs.get(to));
         if !begin.is_narrow() || begin.hi > end.hi {
-            // A start behind the end runs no iteration, so it is clamped to the end.
+            // A start after the end runs no iteration, so it is clamped to the end.
             from = self.exprs().min(from, to);
         }
         let (first, end) = (self.kernel.exprs.get(from).clone(), self.kernel.exprs.get(to).clone());

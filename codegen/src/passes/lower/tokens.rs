@@ -238,7 +238,7 @@ mod tests {
         let done = |site: Id| vec![stmt(site, Op::WaitQueue { queue: Queue::Wgmma, pending: 0 })];
         check(vec![product(0), product(1), done(11), done(12)], &[1, 0]);
         check(vec![product(0), copy(1), done(11), wait(12)], &[0, 0]);
-        // The product of the previous iteration, behind which one of this iteration has been issued.
+        // The product of the previous iteration, after which a product of this iteration has been issued.
         check(vec![product(0), looped(vec![product(1), done(11), product(0)]), done(11)], &[1, 0]);
     }
 

@@ -32,7 +32,7 @@ fn arithmetic(effect: Effect, elem: Elem, operands: usize, arch: u32) -> Option<
     atoms::all().find(|row| computes(row) && row.has('d', elem))
 }
 
-/// The inputs that a function multiplies, and the one that it adds, or those that it subtracts; `None` if it does anything
+/// The inputs that a function multiplies, and the input that it adds, or the inputs that it subtracts; `None` if it does anything
 /// else.
 fn terms(value: &Expr) -> Option<(Effect, Vec<u8>)> {
     let of = |args: &[&Expr]| -> Option<Vec<u8>> {
@@ -52,7 +52,7 @@ fn at_once(row: &'static Atom) -> i64 {
 }
 
 impl Lower<'_> {
-    /// Converts elements in registers several at once, if they lie in whole words of both arrays and an instruction
+    /// Converts elements in registers several at once, if they are in whole words of both arrays and an instruction
     /// converts them.
     pub(super) fn convert(&mut self, from: &View, to: &View) -> Result<bool> {
         let elem = |view: &View| self.program.tensor(view.tensor).elem;
@@ -61,7 +61,7 @@ impl Lower<'_> {
         self.by_words(row, vec![pair.to, pair.from])
     }
 
-    /// Multiplies or subtracts elements in registers several at once, if they lie in whole words of all arrays, and an
+    /// Multiplies or subtracts elements in registers several at once, if they are in whole words of all arrays, and an
     /// instruction computes such a function.
     pub(super) fn compute_words(&mut self, ins: &[View], to: &View, value: &Expr) -> Result<bool> {
         let Some((effect, terms)) = terms(value) else { return Ok(false) };
@@ -79,7 +79,7 @@ impl Lower<'_> {
     }
 
     /// Writes the first view from the others, whose leaves are the same, by an instruction for several elements at once;
-    /// `false` if they do not lie in whole words.
+    /// `false` if they are not in whole words.
     fn by_words(&mut self, row: &'static Atom, views: Vec<View>) -> Result<bool> {
         let words = |view: &View| self.program.tensor(view.tensor).space == Space::Registers { words: true };
         if !views.iter().all(words) {

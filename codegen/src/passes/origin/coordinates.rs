@@ -153,7 +153,7 @@ impl Origins<'_> {
         let one = |mode: usize| {
             let mut all = shown(&view, mode).into_iter().map(|of| known.get(of)?.as_ref());
             let first = all.next()??;
-            // Modes of the tensor that one mode of the view joins stand for one coordinate.
+            // Modes of the tensor that one mode of the view joins are one coordinate.
             let same = all.all(|at| at == Some(first));
             same.then(|| taken_over(first.clone(), &view, &|mode| along(&view, mode))).flatten()
         };

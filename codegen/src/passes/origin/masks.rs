@@ -13,7 +13,7 @@ use crate::values::number::{self, Number};
 use crate::values::semiring::Semiring;
 
 impl Origins<'_> {
-    /// A product of operands with fills of their own: those must not change the result.
+    /// A product of operands with other fills, which must not change the result.
     pub(super) fn check_product(&mut self, stmt: &Stmt, state: &State) {
         let Op::Gemm { a, b, acc, how, .. } = &stmt.op else { return };
         let (with, elem) = (how.semiring(), self.program.tensor(acc.tensor).elem);
@@ -69,7 +69,7 @@ impl Origins<'_> {
     /// The edges whose out-of-bounds elements a scan replaces by the identity.
     pub(super) fn left_out(&self, from: &[View], nothing: &[Number], state: &State) -> Result<Vec<Edge>> {
         let of = |view: &View| state.get(&view.tensor).cloned().unwrap_or(Beyond::NOTHING);
-        // A tuple leaves the result unchanged if all of its entries do: where one tensor ends, another may go on.
+        // A tuple leaves the result unchanged if all of its entries do: where one tensor ends, another may continue.
         let mut entries = from.iter().zip(nothing);
         let inside = from.iter().all(|view| of(view).is_nothing());
         if inside || entries.all(|(view, nothing)| of(view).holds == Some(nothing.to_f64())) {
@@ -173,7 +173,7 @@ impl Origins<'_> {
     }
 
     /// Keeps the coordinates of elements of these tiles, which are combined along some modes and across threads, for a claim
-    /// about those that are out of bounds there. Along other modes they must be in bounds: what is made of others is nobody's.
+    /// about elements that are out of bounds there. Along other modes they must be in bounds: other results are not stored.
     pub(super) fn claim(
         &mut self,
         stmt: &Stmt,

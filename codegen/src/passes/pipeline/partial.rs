@@ -120,7 +120,7 @@ fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> 
         let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
         let whole = from.limits.get(mode).is_none_or(Option::is_none);
         // Other coordinates of an element do not depend on its position in the tile along K, which differs from tile to
-        // tile: threads have their positions in the tile, and no rows of their own.
+        // tile: threads have positions in the tile, and no rows.
         let place = |term: &(Coord, i64)| to.base.iter().any(|base| base.terms.contains(term));
         let others =
             (0..from.base.len()).filter(|other| *other != mode).flat_map(|other| &from.base[other].terms);

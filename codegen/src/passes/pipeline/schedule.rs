@@ -24,7 +24,7 @@ pub(super) struct Slot {
     pub(super) late: Vec<Stmt>,
     /// After that part, ahead of the next slot.
     pub(super) done: Vec<Stmt>,
-    /// How the slot behind the last one is read.
+    /// How the slot after the last one is read.
     pub(super) past: Past,
 }
 

@@ -69,7 +69,7 @@ enum Step {
     Before(i64),
     /// In the loop.
     Main,
-    /// This number of steps after the last iteration, behind the loop.
+    /// This number of steps after the last iteration, after the loop.
     Behind(i64),
 }
 
@@ -146,7 +146,7 @@ impl Schedule {
         staged.peeled(self).map_err(|problem| problem.at(stmt.span))
     }
 
-    /// A loop with stages that fills and empties a ring of its own.
+    /// A loop with stages that fills and empties its own ring.
     pub(super) fn staged_slots(
         &mut self,
         var: Id,
@@ -227,7 +227,7 @@ impl Staged {
         Stmt { op, ..self.like.clone() }
     }
 
-    /// Before the loop, the loop, and behind it.
+    /// Before the loop, the loop, and after it.
     fn peeled(&self, schedule: &mut Schedule) -> Result<Vec<Stmt>> {
         let Var { name, from, to } = schedule.program.vars[self.var as usize].clone();
         let far = || Problem::new("an iteration of this loop passes 63 bits");

@@ -112,7 +112,7 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
     } else {
         program.grid[AXIS] = Some(blocks.into());
     }
-    // Each cluster has a tile of its own.
+    // Each cluster has its own tile.
     program.launch = LaunchRule::PerTile;
     program.body = body;
     Ok(())
@@ -143,7 +143,7 @@ fn summed(program: &Program, stmt: &Stmt) -> std::result::Result<Vec<View>, Diag
     Ok(sums)
 }
 
-/// Every block has accumulators of its own, and all of them are added: they must begin at 0.
+/// Every block has its own accumulators, and all of them are added: they must begin at 0.
 fn begin_at_zero(before: &[Stmt], sums: &[View]) -> std::result::Result<(), Diagnostic> {
     let is_sum = |to: &&View| sums.iter().any(|acc| acc.tensor == to.tensor);
     let is_zero = |op: &Op| matches!(op, Op::Fill { value: Expr::Lit(number), .. } if number.is_zero());
@@ -273,12 +273,12 @@ fn layout_of_sums(
     }
 }
 
-/// The rows of tiles that this block goes on with.
+/// The rows of tiles with which this block continues.
 struct Rows {
     blocks: i64,
     /// Register tiles, and the tiles of their rows.
     tiles: BTreeMap<Id, View>,
-    /// The tensors that the statements behind the loop write.
+    /// The tensors that the statements after the loop write.
     written: BTreeSet<Id>,
     /// The part of each tensor in global memory that they write: other parts may belong to other blocks.
     targets: BTreeMap<Id, View>,

@@ -110,7 +110,7 @@ impl Forward<Program> for Barriers<'_> {
                 landed(state);
                 Edit::Keep
             }
-            // Another slot, or the same one behind a wait of the producer for all threads that have accessed it.
+            // Another slot, or the same slot after a wait of the producer for all threads that have accessed it.
             Op::Await { ring, .. } => {
                 let buffers = &self.program.rings[*ring as usize].buffers;
                 state.retain(|id, _| !buffers.contains(id));
@@ -129,7 +129,7 @@ impl Forward<Program> for Barriers<'_> {
 
 impl Barriers<'_> {
     /// The tensors that a statement reads, and the tensors that it writes visibly to other threads;
-    /// without those that pipelined loops fill, and slots of rings that other threads fill.
+    /// without tensors that pipelined loops fill, and slots of rings that other threads fill.
     fn touched<'s>(&self, stmt: &'s Stmt) -> (Vec<Id>, Vec<&'s View>) {
         let fills = |id: &Id| {
             let others = |ring: &Ring| ring.to != stmt.by || ring.from == ring.to;
@@ -146,7 +146,7 @@ impl Barriers<'_> {
 
     /// Is a barrier needed before this? If so, also a wait for copies?
     fn conflict(&self, stmt: &Stmt, state: &State) -> Option<bool> {
-        // An update that releases stands behind all that other threads have done.
+        // An update that releases comes after all accesses of other threads.
         if is_ordered(&stmt.op) && whole::is_cooperative(self.program, stmt.by, &stmt.op) && !state.is_empty()
         {
             return Some(state.values().any(|since| since.arriving || since.departing));
@@ -168,7 +168,7 @@ impl Barriers<'_> {
         read.chain(written).reduce(|all, waits| all || waits)
     }
 
-    /// Does a statement in a loop write a result in global memory piece by piece? Each iteration writes elements of its own,
+    /// Does a statement in a loop write a result in global memory piece by piece? Each iteration writes its own elements,
     /// or the same ones by the same threads.
     fn in_pieces(&self, stmt: &Stmt, to: &View) -> bool {
         let varies = |coord: &Coord| {
@@ -223,7 +223,7 @@ fn landed(state: &mut State) {
     state.values_mut().for_each(|since| (since.departing, since.arriving) = (false, false));
 }
 
-/// Behind a barrier.
+/// After a barrier.
 fn synchronised(state: &mut State) {
     state.retain(|_, since| {
         (since.read, since.written) = (since.departing, since.arriving);

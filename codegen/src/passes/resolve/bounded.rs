@@ -17,7 +17,7 @@ enum Ends {
     Filled,
     /// It has elements of memory, and ends where these do.
     Loaded,
-    /// It has numbers of its own there, which it keeps whatever is added to it.
+    /// It has further elements there, which it keeps after additions.
     Numbered,
 }
 
@@ -104,7 +104,7 @@ impl Loads<'_> {
     fn ends(&self, given: &[&View], mode: usize, state: &State) -> Option<Ends> {
         let read = given.iter().filter(|from| !self.program.is_coordinates(from.tensor));
         let one = |from: &&&View| {
-            // A broadcast has no end of its own.
+            // A broadcast has no end.
             let steps = |own: Layout| {
                 own.leaves().any(|(extent, step)| extent != Size::Int(1) && step != Size::Int(0))
             };

@@ -38,7 +38,7 @@ pub(super) struct BulkEpilogue {
     /// The threads that store parts together, and how their members divide the tile: a mode, and into how many.
     by: Id,
     members: (usize, i64),
-    /// The buffers of all members, as the mode behind a part's modes, and how many a member has.
+    /// The buffers of all members, as the mode after a part's modes, and how many a member has.
     buffers: View,
     count: i64,
     /// Which thread of a member has which elements of its part.
@@ -180,7 +180,7 @@ impl Resolve {
         let once = self.forms.contains_key(&from.tensor) && self.uses.statements(from.tensor) == 2;
         let before = self.body.iter().rev().find(|stmt| stmt.op != Op::Sync).filter(|_| once)?;
         let Op::Map { ins, to, value } = &before.op else { return None };
-        // Elements that others may write behind the barriers in between are not read there.
+        // Elements that others may write after the barriers in between are not read there.
         let is_own = |view: &View| match self.program.tensor(view.tensor).space {
             Space::Registers { .. } | Space::Global { mutable: false } => true,
             Space::Global { mutable: true } => view.tensor == target,

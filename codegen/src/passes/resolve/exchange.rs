@@ -128,7 +128,7 @@ impl Resolve {
         Ok(made)
     }
 
-    /// Shared tensors that are no longer used where a statement begins, and lie behind all others.
+    /// Shared tensors that are no longer used where a statement begins, and are after all others.
     fn free(&self, stmt: &Stmt) -> Vec<Id> {
         if self.loops > 0 {
             return Vec::new();

@@ -99,7 +99,7 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
         }
     };
     let layout = from_values(d, own)?;
-    // A mode along which a thread has one element still stands for its mode of the tensor.
+    // A mode along which a thread has one element still belongs to its mode of the tensor.
     let named = layout.modes().zip(modes.iter().zip(&spread)).map(|(part, (own, spread))| {
         match (&own.leaves().collect::<Vec<_>>()[..], part.size()) {
             ([(_, Value::Basis { times, path })], Ok(1)) if !spread => along(1, *times, *path),
@@ -234,7 +234,7 @@ pub(super) fn wanted(view: &View, tile: &[i64], d: &Distribution) -> Result<Dist
     Ok(Distribution::new(tile, threads, values))
 }
 
-/// The same of a tile in registers, in the order of its own values if it has a distribution that fits.
+/// The part of a tile in registers, in the order of its own values if it has a distribution that fits.
 pub(super) fn of_registers(
     view: &View,
     tile: &[i64],

@@ -158,7 +158,7 @@ impl Resolve {
         Ok(Update { old, expected, ..update.clone() })
     }
 
-    /// Behind an atomic update: its thread passes the old value to the others, with all that it has acquired.
+    /// After an atomic update: its thread passes the old value to the others, with everything that it has acquired.
     pub(super) fn updated(&mut self, stmt: &Stmt, update: &Update) -> Result<()> {
         let old = update.old.as_ref().map(|old| old.tensor);
         let own = old.and_then(|old| Some((old, self.forms.get(&old)?.clone())));

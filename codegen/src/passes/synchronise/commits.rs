@@ -46,7 +46,7 @@ impl Forward<Program> for Commits<'_> {
         match &stmt.op {
             op @ Op::Copy { token, .. } if self.may_be_asynchronous(op) => {
                 groups.issue();
-                // A group of its own.
+                // A separate group.
                 if token.is_some() {
                     groups.commit();
                 }

@@ -3,7 +3,7 @@
 //!
 //! The tile of both operands is a list of rows of eight elements: element `e` of row `r` of matrix `j` has index
 //! `e + 8*r + 64*j`. In shared memory lane `8*j + r` gives the address of row `r` of matrix `j`; the addresses of lanes
-//! behind the last matrix are not used.
+//! after the last matrix are not used.
 
 use super::{frag, other, written};
 use crate::thread::atom::{Atom, Done, Effect, Operand, OperandKind};

@@ -101,7 +101,7 @@ pub fn named(name: &str) -> Result<&'static Atom> {
     })
 }
 
-/// The row that copies boxes of tensors of a rank to shared memory, to several blocks of a cluster if that is asked for.
+/// The row that copies boxes of tensors of a rank to shared memory, to several blocks of a cluster on request.
 ///
 /// ```
 /// use tilewright_codegen::atoms;

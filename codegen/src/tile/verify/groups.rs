@@ -39,7 +39,7 @@ pub(super) fn check(program: &Program) -> std::result::Result<(), Diagnostic> {
 }
 
 /// Roles take registers (setmaxnreg) of the block's pool: the registers that its threads have when it starts. A role that
-/// asks for more than the others leave would wait forever. Each warp keeps its registers from earlier roles.
+/// requests more than the others leave would wait forever. Each warp keeps its registers from earlier roles.
 fn registers(program: &Program, roles: &[(Id, Vec<Stmt>)], (entry, held): (u32, &mut [u32])) -> Result<()> {
     let threads = program.threads();
     let mut asking = Vec::new();

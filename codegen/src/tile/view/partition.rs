@@ -211,7 +211,7 @@ impl View {
 }
 
 impl View {
-    /// A mode of the tensor behind it, and how far it goes along that.
+    /// A mode of its tensor, and its distance along the mode.
     pub(crate) fn span(&self) -> (usize, i64) {
         let steps = self.layout.leaves().filter_map(|(extent, stride)| match (extent, stride) {
             (Value::Int(extent), Value::Basis { times, path }) => {

@@ -298,7 +298,7 @@ impl Whole {
     }
 }
 
-/// A tile without its modes of one element behind the second.
+/// A tile without its modes of one element after the second.
 fn first_two(tile: Expr, rank: usize) -> Expr {
     match rank {
         2 => tile,

@@ -107,7 +107,7 @@ impl Whole {
         let elems: Vec<(&str, Elem)> =
             names.iter().copied().zip(all.iter().map(|known| known.elem)).collect();
         let depth = self.scene.random.within(1, 3) as u32;
-        // The value has a type of its own.
+        // The value has its own type.
         let mut value = cast(self.scene.function(&elems, elem, depth), elem);
         let mut params = names.to_vec();
         let likely = if first.placed { 40 } else { 12 };

@@ -86,7 +86,7 @@ const SHIPPED: [([i64; 2], [i64; 2]); 41] = [
     ([128, 128], [1, 4]),
     ([128, 192], [1, 4]),
 ];
-/// Most accumulators of a thread: half of them where the sums of a step have registers of their own.
+/// Most accumulators of a thread: half of them if the sums of a step have separate registers.
 const MOST_SUMS: i64 = 128;
 /// The same, where three warpgroups share the registers.
 const MOST_SUMS_OF_THREE: i64 = 96;
@@ -222,7 +222,7 @@ impl Sizes {
     }
 }
 
-/// Do the sums of a step have registers of their own?
+/// Do the sums of a step have separate registers?
 fn has_partial_sums(c: &Config) -> bool {
     c.promotes() || c.precision.terms() == Terms::Two
 }

@@ -192,7 +192,7 @@ fn types_take_wgmma_where_the_hardware_does() {
         wrong("dtype=f16 acc=f16"),
         "wgmma sums products of f16 in f32 here\nhelp: leave acc out, or write mma = mma_sync"
     );
-    // Where it is asked for, wgmma also has results of 8 and of 64 bits.
+    // On request, wgmma also has results of 8 and of 64 bits.
     for keys in ["dtype=i8 a=k_major b=k_major out=i8", "dtype=bf16 out=f64 bm=64 bn=64"] {
         assert_eq!(made(&format!("{keys} arch=90")), Ok(false), "{keys}");
         assert_eq!(made(&format!("{keys} arch=90 mma=wgmma")), Ok(true), "{keys}");

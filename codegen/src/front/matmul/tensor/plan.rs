@@ -194,7 +194,7 @@ impl Plan {
 }
 
 impl Config {
-    /// Sums of scaled blocks have registers of their own, beside a step's sums.
+    /// Sums of scaled blocks have separate registers, beside a step's sums.
     pub(in crate::front::matmul) fn sets_of_sums(&self) -> i64 {
         if self.block_scales { 2 } else { 1 }
     }

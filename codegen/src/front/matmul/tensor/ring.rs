@@ -97,7 +97,7 @@ pub(super) fn program(c: &Config, plan: &Plan, direct: bool) -> Result<Option<Pr
         fits &= along_k || elem == c.dtype || !c.mixed();
         let run = row_of(if along_k { k } else { rows }, bytes);
         let part = rows / plan.mma.groups.mode(mode)?.size()?;
-        // A warp's part of rows in blocks consists of whole blocks, or lies in one.
+        // A warp's part of rows in blocks consists of whole blocks, or is in one block.
         let divides = along_k || part % run == 0 || run % part == 0;
         fits &= run * bytes >= LEAST && divides;
     }

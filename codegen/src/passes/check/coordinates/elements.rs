@@ -114,7 +114,7 @@ pub(super) fn extents(tensor: &Tensor) -> Option<Vec<i64>> {
     tensor.plain().modes().map(|mode| mode.size().ok()).collect()
 }
 
-/// The predicate of a ragged partition: which elements lie inside its tile.
+/// The predicate of a ragged partition: which elements are inside its tile.
 #[derive(Debug, Default)]
 pub(super) struct Mask {
     /// For each mode that may overshoot: each thread's start, each element's offset from there, the extent.

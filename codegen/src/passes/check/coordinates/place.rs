@@ -207,7 +207,7 @@ impl<'v> Access<'v> {
         Some((class, starts))
     }
 
-    /// The element's number, if it lies in the tensor.
+    /// The element's number, if it is in the tensor.
     fn index(&self, start: &[i64], element: usize, still: &[bool]) -> Option<usize> {
         let (mut index, mut step) = (0, 1);
         for (mode, still) in still.iter().enumerate().filter(|(_, still)| !**still) {

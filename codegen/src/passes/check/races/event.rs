@@ -15,7 +15,7 @@ use crate::values::affine::Affine;
 pub(super) struct Event<'p> {
     /// Its number among events.
     pub(super) number: u32,
-    /// When it was done, or had landed: numbers of events are times.
+    /// When it was done or complete: numbers of events are times.
     pub(super) time: u32,
     pub(super) stmt: &'p Stmt,
     pub(super) tensor: Id,

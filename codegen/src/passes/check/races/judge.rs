@@ -31,7 +31,7 @@ impl<'p> Walk<'p, '_> {
                     continue;
                 }
                 if self.state.all_know(now.warps, past) {
-                    // Other lanes of the warp know of it, too: a warp learns of its own accesses by barriers alone.
+                    // Other lanes of the warp know of it, too: a warp learns of its own accesses only by barriers.
                     continue;
                 }
                 let unordered = |by: u32, thread: u32| {

@@ -177,7 +177,7 @@ impl<'p> State<'p> {
         each(warps).all(|warp| each(of.warps).all(|by| self.knows(warp as u32 * 32, of, by as u32 * 32)))
     }
 
-    /// The state in which the other arm of a condition begins: numbers go on.
+    /// The state in which the other arm of a condition begins: numbers continue.
     pub(super) fn other_arm(self, first: &State<'p>) -> State<'p> {
         State { last: first.last, ..self }
     }

@@ -164,7 +164,7 @@ fn multiplied() -> Program {
     filled_by(1, &|_| ())
 }
 
-/// The same, with a producer of `warps` warps, which also executes this behind its acquire.
+/// The same, with a producer of `warps` warps, which also executes this after its acquire.
 fn filled_by(warps: u32, also: &dyn Fn(&mut Builder)) -> Program {
     const ROW: &str = "wgmma_m64n64k16_bf16";
     let (m, n, k, steps) = (64i64, 64i64, 64i64, Value::symbol("K").ceil_div(64).unwrap());

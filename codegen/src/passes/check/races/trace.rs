@@ -349,7 +349,7 @@ impl<'p> Unroll<'p> {
         self.steps.push(Step::Branch(both, number));
     }
 
-    /// Roles run at the same time, and so do the members of a family. Each counts phases of its own.
+    /// Roles run at the same time, and so do the members of a family. Each counts its own phases.
     fn roles(&mut self, stmt: &'p Stmt, roles: &'p [(Id, Vec<Stmt>)]) {
         if self.in_arm {
             return self

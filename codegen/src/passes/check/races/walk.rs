@@ -40,7 +40,7 @@ pub(super) struct Walk<'p, 'b> {
     meetings: HashMap<(Id, usize), Meeting>,
     /// Entries of ordered sections that have been left, and the clock of their group.
     left: HashMap<(Id, u32), Clock>,
-    /// Nobody can go on.
+    /// No group can continue.
     stuck: bool,
 }
 
@@ -76,7 +76,7 @@ pub(super) struct Running<'p> {
     warps: u32,
     /// Slots of rings that it has waited for, by ring and slot.
     holds: HashMap<(Id, i64), Hold>,
-    /// Barriers at which it has arrived: when it can go on.
+    /// Barriers at which it has arrived: when it can continue.
     arrived: Vec<((Id, usize), u32)>,
 }
 
@@ -123,7 +123,7 @@ impl<'p, 'b> Walk<'p, 'b> {
         }
     }
 
-    /// Runs groups concurrently, until all are done or nobody can go on: with only the first iterations of loops, one
+    /// Runs groups concurrently, until all are done or no group can continue: with only the first iterations of loops, one
     /// group may hand over fewer slots than another waits for.
     pub(super) fn run(&mut self, roles: Vec<Role<'p>>) {
         let mut all: Vec<Running<'p>> = roles.into_iter().map(Running::new).collect();

@@ -42,7 +42,7 @@ fn sets(program: &Program, stmt: &Stmt, tensor: Id) -> bool {
     simple && !views(stmt.reads()) && stmt.writes().iter().any(|view| view.tensor == tensor && whole(view))
 }
 
-/// The tensors that need registers of their own in each iteration.
+/// The tensors that need separate registers in each iteration.
 pub(super) fn found(program: &Program, text: &Text, private: &BTreeSet<Id>) -> Vec<Renamed> {
     let mut all = Vec::new();
     for &tensor in private {

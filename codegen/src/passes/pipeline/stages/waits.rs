@@ -61,7 +61,7 @@ pub(super) fn placed(program: &Program, items: &mut Vec<Item>, tokens: &BTreeSet
     }
 }
 
-/// The wait for a product, if it is in flight behind its statement: where it is, and how many steps later.
+/// The wait for a product, if it is in flight after its statement: its position, and how many steps later.
 pub(super) fn of(items: &[Item], at: usize) -> Option<(usize, i64)> {
     let Op::Gemm { token: Some(token), .. } = items[at].stmt.op else { return None };
     let is_wait = |item: &Item| {

@@ -137,7 +137,7 @@ trait Updates: Cut {
         });
     }
 
-    /// Removes a barrier behind it: the first or the second.
+    /// Removes a barrier after it: the first or the second.
     fn no_barrier_after(&mut self, nth: usize, which: usize) {
         self.list(atomic, nth, |_, list, at| {
             let barrier = (at..list.len()).filter(|&at| sync(&list[at].op)).nth(which);
@@ -145,7 +145,7 @@ trait Updates: Cut {
         });
     }
 
-    /// Moves the statement that is the first of a kind before it behind it.
+    /// Moves the first statement of a kind before it to after it.
     fn overtakes(&mut self, nth: usize, what: impl Fn(&Op) -> bool) {
         self.list(atomic, nth, |_, list, at| {
             let first = (0..at).rev().find(|&at| what(&list[at].op)).expect("a statement before it");
