@@ -10,22 +10,22 @@ const SUBJECTS: &[(&str, &[Key])] = &[
         &[
             (
                 "bm",
-                "tiles among which a launch chooses; 128 on CUDA cores where a key is about tiles or threads, and for types other than f32",
+                "tiles among which a launch chooses; 128 on CUDA cores if a key is about tiles or threads, and for types other than f32",
                 "rows of C that a block computes",
             ),
             (
                 "bn",
-                "tiles among which a launch chooses; 128 on CUDA cores where a key is about tiles or threads, and for types other than f32",
+                "tiles among which a launch chooses; 128 on CUDA cores if a key is about tiles or threads, and for types other than f32",
                 "columns of C that a block computes",
             ),
             (
                 "bk",
-                "8, or 64 bytes on tensor cores; what suits the tiles that a launch chooses",
+                "8, or 64 bytes on tensor cores, or a length that suits the tiles that a launch chooses",
                 "length of one step along K",
             ),
             (
                 "tc",
-                "(16, 16) or what divides the tiles, along what is contiguous in C",
+                "(16, 16), or a layout that divides the tiles, along the contiguous mode of C",
                 "thread layout of the multiply-adds; a third mode splits K",
             ),
         ],
@@ -122,7 +122,7 @@ const SUBJECTS: &[(&str, &[Key])] = &[
         &[
             (
                 "arch",
-                "90 first, then the oldest with an instruction for the types, 80 or 89 (e4m3, e5m2), in one list of variants; 80 where a key is about tiles, threads or the instruction",
+                "90 first, then the oldest with an instruction for the types, 80 or 89 (e4m3, e5m2), in one list of variants; 80 if a key is about tiles, threads or the instruction",
                 "oldest compute capability: a device runs variants for the newest that it has",
             ),
             (
@@ -163,17 +163,17 @@ const SCHEDULE: &[Key] = &[
     (
         "staged",
         "none",
-        "none, transposed or both: which operands are copied through registers, `vec` elements at once. transposed selects the k_major operands",
+        "none, transposed or both: the operands that are copied through registers, `vec` elements at once. transposed selects the k_major operands",
     ),
     ("vec", "1", "vector width of copies, in elements"),
-    ("ta", "along what is contiguous", "thread layout of A's copy"),
-    ("tb", "along what is contiguous", "thread layout of B's copy"),
+    ("ta", "along the contiguous mode", "thread layout of A's copy"),
+    ("tb", "along the contiguous mode", "thread layout of B's copy"),
     ("sa", "(bm, bk) : (1, bm + pad)", "shared layout of A's tile"),
     ("sb", "(bn, bk) : (1, bn + pad)", "shared layout of B's tile"),
-    ("pad", "what avoids bank conflicts", "padding between columns of the shared tiles, in elements"),
+    ("pad", "the padding without bank conflicts", "padding between columns of the shared tiles, in elements"),
     (
         "swizzle",
-        "what avoids bank conflicts",
+        "the swizzle without bank conflicts",
         "none, or (bits, base, shift): the swizzle of both shared tiles of a product by mma.sync, whose rows are compact along the contiguous modes of A and B; (3, 3, 3) suits rows of 128 bytes of 16-bit elements. Bulk copies write only the hardware's swizzles, so tiles with other swizzles are filled by cp.async",
     ),
     (
@@ -226,7 +226,7 @@ pub fn page() -> String {
     };
     let row = |(key, default, about): &Key| format!("| **`{key}`** | {about} | {default} |\n");
     let of_schedule = format!(
-        "\n# Schedule\n\nKeys that record how a kernel was tuned stand inside `schedule`: `schedule = (values = (4, 4), vec = 4)`.\n\n\
+        "\n# Schedule\n\nKeys that record how a kernel was tuned are written inside `schedule`: `schedule = (values = (4, 4), vec = 4)`.\n\n\
          | key | meaning | default |\n|---|---|---|\n{}",
         SCHEDULE.iter().map(row).collect::<String>()
     );
