@@ -276,8 +276,8 @@ impl Builder {
         self.push(Op::If { test, then, other });
     }
 
-    /// A requirement on sizes: a launch with others is refused, with this text. That a number divides a size
-    /// is used to widen vector accesses, and constants that a size is compared with are its limits.
+    /// A requirement on sizes: a launch with other sizes is refused, with this text. A divisor of a size
+    /// allows longer vectors, and a constant that is compared with a size is its limit.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, affine::Affine, build::Builder, condition::Test};
@@ -405,7 +405,7 @@ impl Builder {
         Ok(Coord::Loaded { number, per_thread }.into())
     }
 
-    /// A persistent tile scheduler with a raster order that is good for the cache: the body runs for each
+    /// A persistent tile scheduler with a raster order that reuses the L2 cache: the body runs for each
     /// tile of a block and receives its coordinates. In other kernels there is a block for each tile.
     ///
     /// ```

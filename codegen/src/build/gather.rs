@@ -9,8 +9,9 @@ use crate::values::affine::Coord;
 use crate::values::elem::Elem;
 
 impl Builder {
-    /// Loads each element of `to`, in registers, from its own coordinates in memory: the coordinate along each
-    /// mode of `from` is the element of a tile of integers in registers. Out of bounds the element is 0.
+    /// Loads each element of `to`, in registers, from coordinates in memory that are elements too: the
+    /// coordinate along each mode of `from` is the element of a tile of integers in registers. An element out
+    /// of bounds is 0.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};

@@ -130,8 +130,9 @@ impl Builder {
         Ok(())
     }
 
-    /// Groups alternate at a body, round-robin: the first, the second, …, and the first again when the last
-    /// is done. A family stands for its members. So one group multiplies while another runs its epilogue.
+    /// Groups alternate at a body, in a cyclic order: the first, the second, …, and the first again when
+    /// the last is done. A family means its members. So one group multiplies while another runs its
+    /// epilogue.
     ///
     /// ```
     /// # use tilewright_codegen::{build::Builder, problem::Result};
@@ -221,8 +222,8 @@ impl Builder {
         self.push(Op::Acquire { ring, phase });
     }
 
-    /// The producer arrives: this thread's part of the current slot is filled; with bytes, the slot is full
-    /// once those have arrived.
+    /// The producer arrives: this thread's part of the current slot is filled. With bytes, the slot is full
+    /// once the bytes have arrived.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, tile::*};

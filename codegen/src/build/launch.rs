@@ -78,7 +78,7 @@ impl Builder {
         self
     }
 
-    /// A launch is refused where this size is smaller: accesses that are in bounds of such sizes are not checked. Each size is
+    /// A launch with a smaller size is refused, so accesses that are in bounds for greater sizes are not checked. Each size is
     /// at least 1.
     ///
     /// ```

@@ -108,8 +108,8 @@ impl Builder {
         Ok(())
     }
 
-    /// An axis of the grid numbers the tiles of a view. All views that it numbers have the same number of tiles, or
-    /// more if they are only read: then the block reads the tile with its number.
+    /// An axis of the grid numbers the tiles of a view. All views that it numbers have the same number of tiles. A
+    /// view that is only read may have more: then the block reads the tile with its number.
     fn numbered(&mut self, axis: usize, tiles: Value, view: &View, written: bool) -> Result<()> {
         let program = &mut self.program;
         let (Some(known), Some(first)) = (program.grid[axis], &mut self.axes[axis]) else {

@@ -31,8 +31,8 @@ impl Builder {
         self.gemm_how(a, b, acc, How::Derive, order, None)
     }
 
-    /// The same with other operations than + and ·. Copies of operands from global memory get fills that leave sums
-    /// unchanged.
+    /// [`Builder::gemm`] with other operations than + and ·. Copies of operands from global memory get fills that
+    /// leave sums unchanged.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder, semiring::Semiring, thread::Bin, tile::Order};
@@ -124,8 +124,8 @@ impl Builder {
         Ok(())
     }
 
-    /// An asynchronous product. Its accumulator, and its operands where they are registers, must not be
-    /// touched until its token has been waited for.
+    /// An asynchronous product. Its accumulator, and its operands in registers, must not be accessed
+    /// before the wait for its token.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, atoms, build::Builder, fragment::Arrangement, tile::{How, Order}};

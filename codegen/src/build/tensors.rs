@@ -189,8 +189,8 @@ impl Builder {
         View::whole(id, name, &shape)
     }
 
-    /// A tensor in shared memory that reuses the memory of others which are no longer needed. All threads
-    /// meet at a barrier first, so that no one still reads those.
+    /// A tensor in shared memory that reuses the memory of tensors that are no longer needed. All threads
+    /// meet at a barrier first, so that no thread still reads those tensors.
     ///
     /// ```
     /// # use tilewright_codegen::{Elem, build::Builder};

@@ -288,8 +288,8 @@ impl Builder {
         Ok(())
     }
 
-    /// A statement that writes. Where it is already known that several threads would write the same elements,
-    /// it is refused here; otherwise once the program is complete.
+    /// A statement that writes. If several threads are known to write the same elements, it is refused here,
+    /// otherwise once the program is complete.
     pub(super) fn write(&mut self, op: Op) -> Result<()> {
         if self.program.groups[self.by as usize].threads > 1
             && let Some(problem) = written_whole(&self.program, self.by, &op)

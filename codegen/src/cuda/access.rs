@@ -105,8 +105,8 @@ impl Printer<'_> {
         self.set(None, &target, &source);
     }
 
-    /// A volatile load, which the compiler cannot sink, for the types that the prelude supports; says whether
-    /// it is one.
+    /// A volatile load, which the compiler cannot sink, for the types that the prelude supports. Returns
+    /// whether the load is volatile.
     pub(super) fn load_here(&mut self, to: Frag, from: &Mem, base: Ix) -> bool {
         let elem = self.elem_of(from.space);
         let call = match (from.space, from.peer, elem, to.len) {

@@ -104,8 +104,8 @@ impl Printer<'_> {
     }
 }
 
-/// Does a kernel use ldmatrix? From one address many others follow by constant offsets. Compilers fold those
-/// into instructions where addresses are integers, and not where each comes from a pointer.
+/// Does a kernel use ldmatrix? Many of its addresses differ by constant offsets. Compilers fold such offsets
+/// into instructions if addresses are integers, but not if each is computed from a pointer.
 pub(super) fn loads_matrices(body: &[Stmt]) -> bool {
     rows(body).iter().any(|row| row.effect == Effect::Copy && row.group == Scope::Warp)
 }

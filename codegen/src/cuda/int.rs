@@ -201,8 +201,8 @@ impl Printer<'_> {
         }
     }
 
-    /// `a + b`; `a - 4` for a negative constant or factor, and no parentheses around a sum on the right where order cannot
-    /// matter.
+    /// `a + b`; `a - 4` for a negative constant or factor, and no parentheses around a sum on the right if the order
+    /// cannot matter.
     fn sum(&mut self, a: Ix, b: Ix, width: Width) -> Piece {
         if let Some(positive) = self.negated(b) {
             let (left, right) = (self.int_piece(a), self.int_piece(positive));

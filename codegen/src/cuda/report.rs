@@ -23,8 +23,8 @@ pub struct Report {
     pub intensity: Option<f64>,
     /// Facts that the fastest variant assumes and launch checks.
     pub needs: Vec<String>,
-    /// Arguments that a launch copies to aligned rows first, where the needs are false for them and the copy is
-    /// worth its time.
+    /// Arguments that a launch copies to aligned rows first, if the needs are false for them and the copy saves
+    /// time.
     pub packs: Vec<String>,
     /// The questions that the checks left undecided.
     pub undecided: Vec<String>,

@@ -76,8 +76,8 @@ const SIGNS: [(Bin, &str, Level); 10] = [
     (Bin::Shr, ">>", Level::Shift),
 ];
 
-/// Operations on integers that C does not define for all operands, or that assemblers optimize too far. Each is replaced by
-/// functions that are right for all operands: signed, then unsigned.
+/// Operations on integers that C does not define for all operands, or that assemblers optimize incorrectly. Each is
+/// replaced by functions that are correct for all operands: signed, then unsigned.
 const DEFINED: [(Bin, &str, &str); 8] = [
     (Bin::Add, "wrapping_add", ""),
     (Bin::Sub, "wrapping_sub", ""),

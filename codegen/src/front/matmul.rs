@@ -61,8 +61,8 @@ pub(crate) fn programs(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagno
     Err(wrong)
 }
 
-/// The programs of keys in one list. Where no key sets the architecture, tiles, threads or the instruction, each of
-/// some architectures has its programs, the newest first.
+/// The programs of keys in one list. If no key sets the architecture, tiles, threads or the instruction, each of
+/// several architectures has its programs, the newest first.
 fn of_keys(args: &[Arg]) -> std::result::Result<Programs, Vec<Diagnostic>> {
     let mut keys = Keys::new();
     let mut reader = Reader { args, keys: &mut keys, errors: Vec::new() };
@@ -89,8 +89,8 @@ impl Programs {
     }
 }
 
-/// The product as a function of the language, for the newest architecture that it has programs for, where its keys are about
-/// what the language says: see [`page::says`].
+/// The product as a function of the language, for the newest architecture of its programs, if the language can express its
+/// keys: see [`page::says`].
 pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let mut args = schedule::flat(args).0;
     let mut keys = Keys::new();
@@ -247,8 +247,8 @@ fn tiles_of_wgmma(
     bulk.chain(direct.into_iter().map(|at| of(at, true, Policy::Small))).collect()
 }
 
-/// The same product with copies of single elements, partitioned so that they are coalesced. `None` if its
-/// copies are so already, or if the keys do not allow it.
+/// The product with copies of single elements, partitioned so that they are coalesced. `None` if its
+/// copies are coalesced already, or if the keys do not allow it.
 fn narrow(args: &[Arg], config: &Config) -> Option<tile::Program> {
     if config.vec == [1, 1] {
         return None;

@@ -508,8 +508,8 @@ fn projected(program: Program) -> std::result::Result<Program, Diagnostic> {
     Ok(written.unwrap_or(program))
 }
 
-/// The program without whole tiles, and its alternatives; without alternatives but with whole tiles, the one
-/// with scalar accesses.
+/// The program without whole tiles, and its alternatives. If it has whole tiles and no alternatives, its
+/// variant with scalar accesses is one.
 fn resolved(
     program: Program,
     others: Vec<Alternative>,
@@ -540,8 +540,8 @@ fn common<'p>(first: &Program, others: impl Iterator<Item = &'p Program> + Clone
     first.requires.iter().filter(all).cloned().collect()
 }
 
-/// Makes an alternative's program one that a launch can take instead of the first: it has the same arguments, and
-/// its own assertions on sizes become facts that it needs.
+/// Makes an alternative's program a program that a launch can take instead of the first: it has the same
+/// arguments, and its own assertions on sizes become facts that it needs.
 fn alike(
     common: &[Require],
     own: &Program,

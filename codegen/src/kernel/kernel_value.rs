@@ -106,8 +106,8 @@ impl Specialized for Broken {
     type T3 = f32;
 }
 
-/// The type that belongs to a definition, found from its number: `name!(BM = 64)` may be written where only the macro
-/// is in scope, by a path or under another name, in this crate or in another.
+/// The type of a definition, by its number: `name!(BM = 64)` may be written where only the macro is in scope, by a
+/// path or under another name, in this crate or in another.
 #[doc(hidden)]
 pub trait Makes<K, S: Specialized> {
     /// The value.

@@ -39,8 +39,7 @@ impl std::fmt::Display for What {
     }
 }
 
-/// Checks all arguments; returns the values of the sizes, and the kernel without loops that serves the launch where no other
-/// does.
+/// Checks all arguments. Returns the values of the sizes, and the kernel without loops if the launch needs it.
 pub(super) fn arguments(
     rules: &Rules,
     kernel: &Generated,
@@ -118,8 +117,9 @@ fn computed(rules: &Rules, requires: &[Require], sizes: &mut Sizes) {
     }
 }
 
-/// Strides of modes with one element, and of tensors without elements, are not used. Where no other stride determines such a
-/// symbol, it gets a value that satisfies the author's assertions, if there is one. The argument's stride is tried first.
+/// Strides of modes with one element, and of tensors without elements, are not used. If no other stride determines such a
+/// symbol, it gets a value that satisfies the author's assertions, if there is such a value. The argument's stride is tried
+/// first.
 fn unused_strides(
     rules: &Rules,
     requires: &[Require],

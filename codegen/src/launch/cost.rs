@@ -376,8 +376,8 @@ pub(super) fn cuts_sectors(tensor: &Tensor) -> bool {
     tensor.strides.iter().any(cuts)
 }
 
-/// The first variant that fits, or, where it has a cost model, the fastest variant with one. Variants that
-/// do not fit have no clocks.
+/// The first variant that fits, or, if that has a cost model, the fastest variant with a cost model.
+/// Variants that do not fit have no clocks.
 pub(super) fn quickest(first: usize, clocks: &[Option<u128>]) -> usize {
     let Some(least) = clocks[first] else { return first };
     let others = (first + 1..clocks.len()).filter_map(|place| Some((clocks[place]?, place)));

@@ -67,7 +67,7 @@ mod device {
 pub(crate) const HERTZ: f64 = 1.98e9;
 
 /// The load of a kernel once in a tile, and of the loop with the largest load: its number of iterations, and the
-/// load of one. `None` where the number of iterations is unknown.
+/// load of one. `None` if the number of iterations is unknown.
 fn main_loop(kernel: &Kernel, edges: Edges) -> Option<(Load, Trips, Load)> {
     let warps = f64::from(kernel.launch.threads.div_ceil(WARP));
     let parts = Meter::of(kernel, edges).body(&kernel.body, warps)?;

@@ -244,7 +244,7 @@ impl<'p> Packing<'p> {
         copies.map(of).unwrap_or_default().into_iter()
     }
 
-    /// Are there copies for a class of variants? Where it can run on the arguments themselves, these are copies of the arguments
+    /// Are there copies for a class of variants? If it can run on the arguments themselves, these are copies of the arguments
     /// whose rows begin in the middle of a sector.
     pub(super) fn copies(&mut self, class: usize) -> bool {
         if self.of_classes[class].is_none() {

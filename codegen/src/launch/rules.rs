@@ -219,8 +219,8 @@ impl Rules {
         rules
     }
 
-    /// Plans depend on the remainders of addresses by this number, and not otherwise on addresses as long as tensors do
-    /// not overlap. This is not so for launches without loops ([`Generated::hollow`]).
+    /// Plans depend on the remainders of addresses by this number. If tensors do not overlap, they do not depend on
+    /// addresses otherwise. The exception is launches without loops ([`Generated::hollow`]).
     pub fn alignment(&self) -> u64 {
         self.alignment
     }

@@ -135,8 +135,8 @@ fn sorted<T>(
 struct Origins<'p> {
     program: &'p Program,
     assumed: Assumed<'p>,
-    /// For each reduction its masking edges, or the error if they are unknown; for products of operands with fills of their
-    /// own an error if those change the result.
+    /// For each reduction its masking edges, or the error if they are unknown. For products of operands with other fills an
+    /// error, if the fills change the result.
     masks: BTreeMap<Id, std::result::Result<Vec<Edge>, Diagnostic>>,
     /// For each function that reads coordinates, its elements' coordinates, or the error if they are unknown.
     coordinates: BTreeMap<Id, std::result::Result<Coordinates, Diagnostic>>,

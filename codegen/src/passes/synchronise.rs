@@ -31,8 +31,8 @@ use crate::values::affine::{Affine, Coord};
 use crate::values::flow::{Edit, Forward, forward};
 use crate::values::id::Id;
 
-/// Replaces the statements of rings that one group fills and empties by waits and barriers, removes these rings, which
-/// are the last ones, and adds the commits that waits for copies count.
+/// Replaces the statements of rings that one group fills and empties by waits and barriers. Removes these rings, which
+/// are the last, and adds the commits that waits for copies count.
 pub fn synchronised(program: Program) -> Result<Program, Diagnostic> {
     Ok(without_rings(commits::placed(program)?))
 }

@@ -27,8 +27,8 @@ pub struct Name {
 pub struct Kernel {
     /// The function's name.
     pub name: Name,
-    /// `unsafe fn`: its author guarantees that indices loaded from data are in bounds, and so does whoever
-    /// launches it.
+    /// `unsafe fn`: its author, and the caller of its launch, guarantee that indices loaded from data are
+    /// in bounds.
     pub is_unsafe: bool,
     /// `const BM: usize = 128`: sizes that a use may set.
     pub consts: Vec<ConstParam>,

@@ -45,8 +45,7 @@ impl<'b> Bytes<'b> {
         self.byte()
     }
 
-    /// Reads one level of a recursive type; `None` where that is too deep. Deep trees get a stack of their
-    /// own.
+    /// Reads one level of a recursive type; `None` if it is too deep. Deep trees get a separate stack.
     pub(crate) fn deeper<T: Send>(&mut self, read: impl FnOnce(&mut Self) -> Option<T> + Send) -> Option<T> {
         if self.depth >= DEEPEST {
             return None;

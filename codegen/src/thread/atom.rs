@@ -52,7 +52,7 @@ pub struct Operand {
     /// Is it an output?
     pub writes: bool,
     /// The thread-value layout: (thread, value) to index in the operand's tile, column-major; parsed by the
-    /// layout crate. Empty where the row leaves the tile open, as bulk copies do.
+    /// layout crate. Empty if the row does not fix the tile, as for bulk copies.
     pub tv: &'static str,
 }
 

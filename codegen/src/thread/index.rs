@@ -66,8 +66,7 @@ pub enum Int {
     All(Ix, Ix),
     Not(Ix),
     Select(Ix, Ix, Ix),
-    /// The first where it is less than the second, the end; else as far from the beginning as it is from the end, and at most
-    /// the third.
+    /// The first if it is less than the second, the end. Otherwise its distance from the end, at most the third.
     Wrap(Ix, Ix, Ix),
 }
 

@@ -47,8 +47,8 @@ pub struct Cost {
     pub step: u32,
     /// The part of `step` for accesses with guards, which are not executed out of bounds.
     pub guarded_step: u32,
-    /// Blocks that are resident on a multiprocessor at once, where `step` has the clocks of a multiprocessor for each of them. 0 where
-    /// tiles follow one after the other.
+    /// Blocks that are resident on a multiprocessor at once, where `step` has the clocks of a multiprocessor for each of them. 0 if
+    /// tiles are computed one after another.
     pub resident: u32,
     /// Clocks of an iteration at least, however few blocks a multiprocessor has then.
     pub alone: u32,
@@ -57,7 +57,7 @@ pub struct Cost {
     /// Further tenths of a clock of an iteration for each row and column of an edge tile that is out of bounds.
     pub beyond: u32,
     /// Rows of 128 bytes that a block copies in bulk in an iteration, which may take longer than its products, most of all
-    /// where they begin in the middle of a line of the L2 cache. 0 where `step` has the copies.
+    /// if they begin in the middle of a line of the L2 cache. 0 if `step` has the copies.
     pub rows: u32,
     /// Further rows that other blocks of its cluster copy for it.
     pub received: u32,

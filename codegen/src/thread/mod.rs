@@ -204,8 +204,8 @@ pub enum Bar {
     },
     /// All threads of the cluster.
     Cluster,
-    /// The same, before the first exchange between blocks: all of them run, and see each other's mbarriers. It orders no
-    /// other accesses, for which it would wait.
+    /// A cluster barrier before the first exchange between blocks: all blocks run, and see each other's mbarriers. It
+    /// orders no other accesses, for which it would have to wait.
     ClusterStart,
     /// Mbarriers in shared memory, one for each slot of a ring.
     Mbarriers {

@@ -32,7 +32,7 @@ pub(crate) struct Alternative {
     pub(crate) width: Width,
     /// The assumptions of its variants, one after the other.
     pub(crate) policies: Vec<Policy>,
-    /// The constants that distinguish it, `BM = 64`, where the author lists their values. It is left out where it
+    /// The constants that distinguish it, `BM = 64`, if the author lists their values. It is left out if it
     /// cannot be made.
     pub(crate) label: Option<String>,
 }
@@ -43,8 +43,8 @@ impl Alternative {
         Alternative { program, width: Width::One, policies, label: None }
     }
 
-    /// The same with ever narrower vector accesses, for launches with less alignment; the last serves every
-    /// one.
+    /// The alternatives with ever shorter vectors, for launches with less alignment. The last takes every
+    /// launch.
     pub(crate) fn narrower(mut programs: Vec<Program>) -> Vec<Alternative> {
         let last = programs.pop().map(Alternative::last);
         let between = programs.into_iter().map(|program| Alternative::new(program, vec![Policy::Aligned]));

@@ -93,8 +93,8 @@ pub(crate) struct Bounds<'a> {
 }
 
 impl Bounds<'_> {
-    /// Can an element of this view be out of bounds along mode `mode`? Where a fact would rule it out and the
-    /// policy allows it, the variant needs the fact, and the answer is no.
+    /// Can an element of this view be out of bounds along mode `mode`? If a fact would rule it out and the
+    /// policy allows the fact, the variant needs it, and the answer is no.
     pub(crate) fn guarded(&self, view: &View, mode: usize, needs: &mut Vec<Fact>) -> bool {
         // Both are checked: a fact may rule out either.
         let outside = self.outside(view, mode, needs);
@@ -167,8 +167,8 @@ impl Bounds<'_> {
         reach >= i128::from(factor) || !self.suppose_whole(factor, extent, needs)
     }
 
-    /// Where the partial tile comes first along a mode: the iteration, the extent, and the tile size. `None`
-    /// where all tiles are full, perhaps by a fact that is added to `needs`.
+    /// If the partial tile comes first along a mode: the iteration, the extent, and the tile size. `None` if
+    /// all tiles are full, perhaps by a fact that is added to `needs`.
     pub(crate) fn begins(
         &self,
         view: &View,

@@ -35,7 +35,7 @@ pub struct Settings {
 
 impl Settings {
     /// The settings of each alternative: the values of constants that a kernel lists, in order, the last list varying
-    /// fastest. A list without the values that are set here does not count.
+    /// fastest. A list without the values that are set here is ignored.
     pub(crate) fn alternatives(&self, kernel: &ast::Kernel) -> Vec<Settings> {
         let mut all = vec![self.clone()];
         for ast::Choice { names, rows } in &kernel.choices {
@@ -124,8 +124,8 @@ pub struct Generated {
     pub report: Report,
 }
 
-/// A kernel that copies an argument to memory with aligned rows. A launch runs it first where a variant's
-/// facts are false for the argument itself, or where the variant reads rows along another mode.
+/// A kernel that copies an argument to memory with aligned rows. A launch runs it first if a variant's
+/// facts are false for the argument itself, or if the variant reads rows along another mode.
 #[derive(Clone, Debug)]
 pub struct Pack {
     /// The argument.
@@ -149,8 +149,8 @@ pub struct Variant {
     pub program: thread::Kernel,
 }
 
-/// A kernel for launches where a size is 0 that only loops run over: without those loops. It is lowered when a launch
-/// first needs it.
+/// A kernel without some loops, for launches with a size of 0 over which only these loops run. It is lowered when a
+/// launch first needs it.
 #[derive(Clone, Debug)]
 pub struct Hollow {
     /// The size that is 0.

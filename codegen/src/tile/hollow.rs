@@ -45,8 +45,8 @@ impl Hollow {
     }
 }
 
-/// The program without the loops that have no iteration, where a size is 0 in all launches. Roles share registers for the
-/// sake of asynchronous products: if none is left, they keep their initial values.
+/// The program without the loops that have no iteration, if a size is 0 in all launches. Roles share registers for
+/// asynchronous products: if no product is left, the registers keep their initial values.
 pub(crate) fn reduced(program: &Program) -> Cow<'_, Program> {
     let body = program.zero.and_then(|size| without_loops(program, &program.body, size));
     let Some(body) = body else { return Cow::Borrowed(program) };
@@ -82,8 +82,8 @@ fn sizes(program: &Program, id: Id) -> Vec<Symbol> {
     program.tensor(id).plain().leaves().filter_map(|leaf| symbol((&leaf.0, &leaf.1))).collect()
 }
 
-/// The statements without the loops that have no iteration where this size is 0, and without conditions on whether they have
-/// one; `None` if there is no such loop.
+/// The statements without the loops that have no iteration if this size is 0, and without conditions on whether they have an
+/// iteration; `None` if there is no such loop.
 fn without_loops(program: &Program, body: &[Stmt], size: Symbol) -> Option<Vec<Stmt>> {
     let mut found = false;
     let mut kept = Vec::new();

@@ -322,8 +322,8 @@ impl Program {
         &self.tensors[id as usize]
     }
 
-    /// Is it no tensor in memory, but the input that gives elements of a whole tile their coordinates within the
-    /// tile? It is an input of functions, and is not read.
+    /// Is it the input with the coordinates of a whole tile's elements within the tile, instead of a tensor in
+    /// memory? It is an input of functions, and is not read.
     pub fn is_coordinates(&self, id: Id) -> bool {
         matches!(self.tensor(id).space, Space::Global { .. })
             && !self.args.iter().any(|arg| matches!(arg, Arg::Tensor(of) if *of == id))

@@ -94,8 +94,8 @@ pub enum Op {
         with: Bin,
         /// The threads that it spans, besides each thread's own elements.
         across: Across,
-        /// The value of out-of-bounds elements of the user's tensor, where its author gives it; otherwise
-        /// they are masked.
+        /// The claimed value of out-of-bounds elements of the user's tensor; without a claim they are
+        /// masked.
         beyond: Option<Number>,
     },
     /// Reduces tuples of elements along the modes that targets lack (extent 1 there), by an associative and
@@ -111,7 +111,7 @@ pub enum Op {
         nothing: Vec<Number>,
         /// The threads that it spans, besides each thread's own elements.
         across: Across,
-        /// Are out-of-bounds elements of the user's tensor the identity, as its author says? Otherwise they are
+        /// Are out-of-bounds elements of the user's tensor claimed to be the identity? Otherwise they are
         /// masked.
         beyond: bool,
     },
@@ -223,7 +223,8 @@ pub enum Op {
         test: Test,
     },
     /// An annotation without code: `acc` accumulates products of `a` and `b`, whole tiles that instructions
-    /// multiply. Coordinates and edges of elements are followed through it as through a product by multiply-adds.
+    /// multiply. Coordinates and edges of elements are propagated through it as through a product by
+    /// multiply-adds.
     Follows {
         /// Rows of the sums, and K.
         a: View,
@@ -262,8 +263,8 @@ pub enum Op {
         /// The body.
         body: Vec<Stmt>,
     },
-    /// A condition on integers. Where it diverges from thread to thread, no statement inside waits for
-    /// other threads.
+    /// A condition on integers. If it differs between threads, no statement inside waits for other
+    /// threads.
     If {
         /// The condition.
         test: Test,
@@ -290,8 +291,8 @@ pub enum Op {
         /// The phase: the count of slots taken so far.
         phase: Affine,
     },
-    /// The producer arrives: this thread's part of the slot is filled; with bytes, the slot is full once
-    /// those have arrived.
+    /// The producer arrives: this thread's part of the slot is filled. With bytes, the slot is full once
+    /// the bytes have arrived.
     Publish {
         /// The ring.
         ring: Id,
@@ -333,8 +334,8 @@ pub enum Op {
         /// The body for a tile.
         body: Vec<Stmt>,
     },
-    /// Groups alternate at the body, round-robin: the first, the second, …, and the first again when the last
-    /// is done.
+    /// Groups alternate at the body, in a cyclic order: the first, the second, …, and the first again when
+    /// the last is done.
     Ordered {
         /// The number of the order: statements with the same number continue one another.
         order: Id,

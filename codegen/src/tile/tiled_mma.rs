@@ -284,8 +284,8 @@ impl TiledMma {
         Ok(warp.repeated(&Layout::from_modes([self.groups.mode(0)?, self.groups.mode(1)?])?)?)
     }
 
-    /// Which thread has which elements of a tile of the left operand, (M, K), in the order of its fragments: `None` where
-    /// several warps would have the same.
+    /// The distribution of a tile of the left operand, (M, K), over threads, in the order of its fragments; `None` if
+    /// several warps would have the same elements.
     ///
     /// ```
     /// use tilewright_codegen::tiled::TiledMma;

@@ -26,11 +26,11 @@ pub struct View {
     pub layout: Layout,
     /// Its origin: one coordinate for each mode of the tensor.
     pub base: Vec<Affine>,
-    /// For each mode of the tensor where a ragged partition may overshoot its tile: the tile's origin, and
-    /// its extent.
+    /// For each mode of the tensor along which a ragged partition may exceed its tile: the tile's origin,
+    /// and its extent.
     pub limits: Vec<Option<(Affine, i64)>>,
-    /// Modes of the tensor along which out-of-bounds coordinates are clamped to some element inside; see
-    /// [`View::clamped`].
+    /// Modes of the tensor along which out-of-bounds coordinates are clamped to some element in bounds;
+    /// see [`View::clamped`].
     pub clamped: Vec<usize>,
     /// Are these different elements? See [`View::wrapped`].
     pub wraps: bool,

@@ -277,8 +277,8 @@ impl Stmt {
         }
     }
 
-    /// All integers that it depends on itself, not in its substatements, phases of rings and coordinates of
-    /// views included.
+    /// All integers on which it depends without its substatements, including phases of rings and
+    /// coordinates of views.
     pub(crate) fn each_affine_mut(&mut self, f: &mut dyn FnMut(&mut Affine)) {
         for view in self.views_mut() {
             view.base.iter_mut().for_each(&mut *f);

@@ -26,8 +26,8 @@ pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     fn from_raw(bits: u64) -> Self;
 }
 
-/// The kernel's element types against those expected where it is used: the compiler compares them, and
-/// reports this when they differ.
+/// The kernel's element types and the types expected where it is used: the compiler compares them, and
+/// reports this if they differ.
 #[diagnostic::on_unimplemented(
     message = "the elements of this kernel are `{Self}`, and a kernel of `{T}` is expected here",
     label = "write `dtype = {T}`"

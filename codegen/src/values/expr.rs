@@ -33,7 +33,7 @@ pub enum Expr {
     /// An integer of the kernel, an `i32`: the block index, a loop variable, expressions of these and sizes.
     Index(Box<Affine>),
     /// The coordinate, in the user's tensor, of the current element along a mode of the tile that is written,
-    /// an `i32`; followed through copies, functions and products to its origin.
+    /// an `i32`. It is derived through copies, functions and products from its origin.
     At(u8),
     /// A function of one value.
     Un(Un, Box<Expr>),
@@ -137,7 +137,7 @@ impl Expr {
     }
 
     /// Two operands of a comparison as integers of the kernel, if both are integers or literals and one is no literal. They
-    /// are compared exactly, also where they do not fit an `i32`.
+    /// are compared exactly, also if they do not fit an `i32`.
     pub(crate) fn compared(x: &Expr, y: &Expr) -> Option<[Affine; 2]> {
         let of = |expr: &Expr| match expr {
             Expr::Index(at) => Some((**at).clone()),

@@ -198,8 +198,8 @@ impl Number {
         }
     }
 
-    /// A double that rounds to a narrow type as the number itself does: an integer that no double represents
-    /// is rounded to odd, so that it remains on its side of every tie.
+    /// A double that rounds to a narrow type as the number does: an integer that no double represents is
+    /// rounded to odd, so that it remains on the same side of every tie.
     fn for_narrow(self) -> f64 {
         let Number::Int(n) = self else { return self.to_f64() };
         let (mut digits, mut shift) = (n.unsigned_abs(), 0);

@@ -12,8 +12,8 @@ pub const REGISTERS: u32 = 65536;
 /// The most registers of a thread.
 pub const THREAD_REGISTERS: u32 = 255;
 
-/// Registers that each thread of a kernel has when it starts, if its roles change them (setmaxnreg): the most that launch
-/// bounds allow, in multiples of 8.
+/// The number of registers of each thread at the start of a kernel whose roles change it (setmaxnreg): the most that
+/// launch bounds allow, in multiples of 8.
 pub fn registers_at_entry(threads: u32, blocks_per_sm: u32) -> u32 {
     let resident = threads.max(1).saturating_mul(blocks_per_sm.max(1));
     (REGISTERS / resident / 8 * 8).min(THREAD_REGISTERS)

@@ -149,8 +149,8 @@ impl Scalar {
         Scalar { expr: Expr::Lit(number.into()), ty: None }
     }
 
-    /// A literal that names its type, such as `i32::MAX`: as any literal it takes the type of its context, and its own where
-    /// that has none.
+    /// A literal that names its type, such as `i32::MAX`: like any literal it takes the type of its context, or its own type
+    /// if the context has none.
     pub fn named(number: impl Into<Number>, elem: Elem) -> Scalar {
         Scalar { expr: Expr::Lit(number.into()).cast(elem), ty: None }
     }

@@ -89,8 +89,8 @@ impl Builder {
         Ok(Gathered { parts, at_once, fill })
     }
 
-    /// The sums of all parts of K, partitioned over the threads of all warps. Where shared memory has room for some parts, they
-    /// take turns.
+    /// The sums of all parts of K, partitioned over the threads of all warps. If only some parts fit in shared memory at once,
+    /// they use it one after another.
     pub fn gathered(&mut self, mma: &TiledMma, acc: &View, to: &Gathered) -> Result<View> {
         let (parts, at_once) = (mma.parts_of_k()?, to.at_once);
         let warp = Affine::from(Coord::Thread(mma.of)).digit(i64::from(WARP), None);

@@ -167,8 +167,8 @@ impl Builder {
         })
     }
 
-    /// Adds the products of a k-step, except the product of both lower terms. Products with a lower term come first: next
-    /// to the sum of higher ones their last bits would be cut off.
+    /// Adds the products of a k-step, except the product of both lower terms. Products with a lower term come first:
+    /// added to the sum of higher products, their last bits would be cut off.
     fn add_terms(&mut self, mma: &TiledMma, terms: [&[View]; 2], sums: &View) -> Result<()> {
         let [[high_a, low_a], [high_b, low_b]] = terms else {
             return Err(Problem::new("operands have two terms each"));

@@ -120,8 +120,8 @@ impl Evaluator {
         self.assign_view(to, op, (from, from_span), [target.span, span]);
     }
 
-    /// A name of a number that is known while compiling, or of a coordinate, gets another one: `first += tiles`, in a block that
-    /// runs once. Otherwise the value is returned.
+    /// A name of a number that is known while compiling, or of a coordinate, gets another value: `first += tiles`, in a block
+    /// that runs once. Otherwise the value is returned.
     fn rebound(
         &mut self,
         target: &ast::Expr,

@@ -121,8 +121,8 @@ impl Evaluator {
 }
 
 impl Evaluator {
-    /// An atomic update. A name for its value keeps the old value, and such an update orders the statements around it,
-    /// unless its author says otherwise.
+    /// An atomic update. If its value has a name, this is the old value, and the update orders the statements around
+    /// it, unless the author sets another order.
     pub(super) fn update(
         &mut self,
         with: Change,

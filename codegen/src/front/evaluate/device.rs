@@ -215,7 +215,7 @@ impl Evaluator {
     }
 
     /// The types of a function's type parameters: from the call, otherwise from the first numbers with a type.
-    /// `None` where an error has been reported.
+    /// `None` if an error has been reported.
     fn types_of(
         &mut self,
         device: &Device,

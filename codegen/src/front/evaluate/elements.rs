@@ -169,8 +169,8 @@ impl Evaluator {
         value
     }
 
-    /// Numbers that have been bound since `bound`, in a closure, and are used more than once: long ones are computed once, in
-    /// separate registers.
+    /// Numbers that have been bound since `bound`, in a closure, and are used more than once: long expressions are computed
+    /// once, in separate registers.
     pub(super) fn share(&mut self, bound: usize, uses: &BTreeMap<&str, usize>) {
         if !self.in_closure || self.captured.as_ref().is_none_or(|captured| captured.paused) {
             return;

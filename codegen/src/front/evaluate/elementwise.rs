@@ -22,7 +22,7 @@ pub(super) struct Elements {
 
 impl Evaluator {
     /// Tiles and numbers as numbers of one function of elements, and the tiles that it reads. `None` inside of a
-    /// closure, without tiles, or where a value is neither.
+    /// closure, without tiles, or if a value is neither a tile nor a number.
     pub(super) fn joined(&self, values: &[&Value]) -> Option<(Vec<View>, Vec<Scalar>)> {
         if self.in_closure {
             return None;

@@ -27,7 +27,7 @@ impl Evaluator {
     }
 
     /// The value of an expression, within the limits on depth, size and total work. Arithmetic on tiles is not
-    /// computed yet: it is an operand of more.
+    /// computed yet, since it may be an operand of further arithmetic.
     pub(super) fn unsettled(&mut self, expr: &Expr) -> Value {
         if self.depth >= limits::DEEPEST {
             let problem = Problem::new(format!("this is nested more than {} levels deep", limits::DEEPEST));
@@ -292,8 +292,8 @@ impl Evaluator {
         }
     }
 
-    /// Is a number in an index out of the tile in every launch? Reports it. Numbers that are computed, as in an unrolled
-    /// loop, may: out-of-bounds elements are 0.
+    /// Reports a literal index that is out of the tile in every launch. Computed numbers, as in an unrolled loop, may be
+    /// out of it: such elements are 0.
     fn is_outside(&mut self, view: &View, index: &Expr) -> bool {
         let entries = match &index.kind {
             ExprKind::Tuple(entries) => &entries[..],
@@ -396,8 +396,8 @@ impl Evaluator {
         self.complain(span, problem.help("compare it, as in Rust: `x != 0`"))
     }
 
-    /// An integer as another type of integers, which is itself; but unsigned types have no negative numbers, an element of
-    /// `u32` may be no `i32`, and among elements one of 64 bits keeps its type.
+    /// An integer as another type of integers is itself, with three exceptions: unsigned types have no negative numbers,
+    /// an element of `u32` may not be an `i32`, and a 64-bit integer among elements keeps its type.
     fn cast_integer(&mut self, value: &Value, to: &str, span: Span) -> Option<Value> {
         let (value, of) = match value {
             Value::Int(_) | Value::Size(_) | Value::Index(_) => (value.clone(), None),

@@ -17,8 +17,8 @@ use crate::values::elem::Elem;
 use crate::values::number;
 use crate::values::typing::{Scalar, Type};
 
-/// Arithmetic on integers where at least one is not known while compiling. `None` where it overflows 64
-/// bits, or is no operation on integers.
+/// Arithmetic on integers, at least one of which is not known while compiling. `None` if it overflows
+/// 64 bits, or is no operation on integers.
 pub(super) fn arithmetic(op: Binary, x: &Affine, y: &Affine) -> Option<Value> {
     let less = |a: &Affine, b: &Affine| match (a.constant(), b.constant()) {
         (Some(a), Some(b)) => Value::Bool(a < b),
@@ -140,8 +140,8 @@ pub(super) fn as_number(test: &Test) -> Scalar {
     Scalar { expr: expr(test), ty: Some(Type::Condition) }
 }
 
-/// An integer argument, or arithmetic on such, as an integer of the kernel: sums do not wrap. The only quotients
-/// among them are unsigned: others have been computed as integers.
+/// An integer argument, or arithmetic on integer arguments, as an integer of the kernel: sums do not wrap.
+/// Quotients among them are unsigned; signed quotients have been computed as integers.
 fn of_scalars(of: &Expr, program: &tile::Program) -> Option<Affine> {
     let wide = |id: &u32| program.scalars.get(*id as usize).is_some_and(|of| of.elem.bytes() > 4);
     // A 64-bit integer is clamped where it is a coordinate, so arithmetic on it keeps its own type.
@@ -286,8 +286,8 @@ impl Evaluator {
         matches!(value, Value::View(view) if self.builder.elem(view) == Elem::Bool && is_one(view))
     }
 
-    /// Loads an element as an integer, a `bool` as a condition; one of an input that has been loaded in this block is not
-    /// loaded again.
+    /// Loads an element as an integer, a `bool` as a condition. An element of an input that has been loaded in this block
+    /// is not loaded again.
     pub(super) fn take(&mut self, view: &View, span: Span) -> Value {
         let known = self.loaded.iter().find(|(known, _)| known == view).map(|(_, at)| at.clone());
         let at = match known.map_or_else(|| self.builder.take(&view.name, view), Ok) {
@@ -325,8 +325,8 @@ impl Evaluator {
         arithmetic(op, &x, &y)
     }
 
-    /// A quotient or remainder of integers where one is a signed argument: it remains a number of that type, and is rounded
-    /// as all quotients of integers are.
+    /// A quotient or remainder of integers, one of which is a signed argument: it remains a number of that type, and is
+    /// rounded as all quotients of integers.
     fn quotient(&self, op: Binary, left: &Value, right: &Value) -> Option<Value> {
         let with = match op {
             Binary::Div => Arith::Div,

@@ -236,7 +236,7 @@ impl Evaluator {
     }
 
     /// The form of a statement's condition: known while compiling, or a test of integers. Elements that all threads
-    /// have become one; `None` after an error.
+    /// have become such a test. `None` after an error.
     pub(super) fn decided(&mut self, condition: &ast::Expr) -> Option<Decided> {
         let found = match self.expr(condition) {
             Value::Bool(known) => return Some(Decided::Known(known)),

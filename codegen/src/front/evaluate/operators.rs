@@ -186,8 +186,8 @@ fn floats(op: Binary, x: f64, y: f64) -> Option<Value> {
     })
 }
 
-/// Arithmetic on integers known while compiling, with the rules of others: quotients are rounded down, remainders
-/// are never negative.
+/// Arithmetic on integers known while compiling, with the rules of other integers: quotients are rounded down,
+/// remainders are never negative.
 fn integers(op: Binary, x: i64, y: i64) -> Option<Value> {
     Some(match op {
         Binary::Add => Value::Int(x.checked_add(y)?),

@@ -153,8 +153,8 @@ impl Evaluator {
         }
     }
 
-    /// The contents of out-of-bounds elements, a number for each of `count` tensors, where a call gives them. `None`
-    /// where an error has been reported.
+    /// The claimed contents of out-of-bounds elements, a number for each of `count` tensors, if a call has them.
+    /// `None` if an error has been reported.
     pub(super) fn beyond(&mut self, args: &Args, count: usize) -> Option<Option<Vec<Number>>> {
         let Some((given, span)) = named(args, CLAIM) else { return Some(None) };
         match numbers(given).filter(|given| given.len() == count) {
@@ -238,7 +238,7 @@ impl Evaluator {
         Ok(Some(Combiner { from, elems, nothing, with, is_tuple }))
     }
 
-    /// The functions of a closure of two tuples, or of two numbers: one for each entry. `None` where an
+    /// The functions of a closure of two tuples, or of two numbers: one for each entry. `None` if an
     /// error has been reported.
     fn functions(
         &mut self,

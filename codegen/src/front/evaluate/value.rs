@@ -139,7 +139,7 @@ impl Value {
         matches!(self, Value::Tuple(items) if !items.is_empty() && items.iter().all(is_coordinate))
     }
 
-    /// The number of its parts; a refusal where they are too many. Nested values grow exponentially: `let b =
+    /// The number of its parts; a refusal if they are too many. Nested values grow exponentially: `let b =
     /// (a, a); let c = (b, b);`.
     pub(super) fn parts(&self) -> Result<u64, Problem> {
         let count = match self {

@@ -122,7 +122,7 @@ impl Config {
         scaled(self.acc, self.out)
     }
 
-    /// The same product with K-contiguous copies of A and B, where these are not K-contiguous and wgmma needs it: their
+    /// The product with K-contiguous copies of A and B, if these are not K-contiguous and wgmma needs it: their
     /// elements do not have 16 bits, or B is converted.
     pub(super) fn of_rows_along_k(&self) -> Option<Config> {
         let (a_rows, b_rows) = (self.a_rows || self.dtype.bytes() != 2, true);
@@ -190,8 +190,8 @@ impl Config {
         if self.a_is_left() { [left, right] } else { [right, left] }
     }
 
-    /// Is A the left operand of a product by mma.sync? It is where rows of C are contiguous, unless only the transpose has
-    /// an instruction for the tile: instructions have more rows than columns.
+    /// Is A the left operand of a product by mma.sync? It is if rows of C are contiguous, unless only the transpose has an
+    /// instruction for the tile: instructions have more rows than columns.
     fn suits_a_left(&self) -> bool {
         let Some(Effect::Mma { m, n, .. }) =
             TiledMma::row(self.multiplied(), self.acc, self.arch).map(|row| row.effect)
@@ -449,8 +449,8 @@ impl Reader<'_> {
         Some(size)
     }
 
-    /// The modes of C that have scales, and whether blocks of the operands have. Scales of columns are part of
-    /// narrow weights, unless these have scales in groups.
+    /// The modes of C that have scales, and whether blocks of the operands have scales. Narrow weights include
+    /// scales of columns, unless they have scales in groups.
     fn scales(&mut self, dtype: Elem, narrow: bool, group: Option<i64>) -> ([bool; 2], bool) {
         let fp8 = matches!(dtype, Elem::E4m3 | Elem::E5m2);
         let choice = self.choice("scales", &["none", "rows", "columns", "both", "blocks"]);

@@ -191,8 +191,8 @@ fn twice(size: Size) -> Result<Size> {
 /// The sums of a tile.
 struct Sums {
     acc: View,
-    /// Where tensor cores keep too few bits of long sums: the sums of even and of odd steps. Each is added to
-    /// `acc` while the other's product runs.
+    /// If tensor cores keep too few bits of long sums: the sums of even and of odd steps. Each is added to
+    /// `acc` while the product of the other runs.
     partial: Option<[View; 2]>,
 }
 

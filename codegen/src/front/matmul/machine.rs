@@ -45,7 +45,7 @@ enum Wanted {
 }
 
 impl Reader<'_> {
-    /// The architectures that a product has programs for, where no key chooses one, tiles, threads or an instruction.
+    /// The architectures of a product's programs, if no key sets the architecture, tiles, threads or the instruction.
     /// Products that are the same on all of them have programs for the oldest.
     pub(super) fn architectures(&mut self) -> Option<Vec<u32>> {
         let pins = OF_THREADS.iter().chain(&OF_WGMMA).chain(&["arch", "mma", "warps", "swizzle"]);
@@ -76,8 +76,8 @@ impl Reader<'_> {
             match self.wgmma(config, wanted == Wanted::Wgmma, threads) {
                 Ok(Some(sizes)) => return Machine::Wgmma(sizes),
                 Ok(None) => {}
-                // Tiles that wgmma does not have are multiplied by mma.sync. A tile that is too large for both is an error
-                // about wgmma.
+                // Tiles that wgmma does not support are multiplied by mma.sync. A tile that is too large for both is an
+                // error about wgmma.
                 Err((unfit, too_large)) => match wanted == Wanted::Auto && !self.is_about_wgmma() {
                     true => (instead, exceeds) = (Some(unfit), too_large),
                     false => self.errors.push(unfit),
@@ -360,7 +360,7 @@ impl Reader<'_> {
         Some((key, message, help))
     }
 
-    /// The product by wgmma of K-contiguous copies, where wgmma needs these alone and no keys choose tiles: its operands, and
+    /// The product by wgmma of K-contiguous copies, if wgmma needs nothing else and no keys choose tiles: its operands, and
     /// its sizes.
     pub(super) fn wgmma_of_copies(&mut self, c: &Config) -> Option<(Config, Vec<hopper::Sizes>)> {
         let of_tiles = OF_WGMMA.iter().chain(&OF_THREADS).chain(&["warps", "swizzle"]);
@@ -373,8 +373,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The product by mma.sync of K-contiguous copies, where ldmatrix loads fragments of these alone and no keys choose
-    /// tiles: its operands, and its plans.
+    /// The product by mma.sync of K-contiguous copies, if ldmatrix loads fragments only of such copies and no keys
+    /// choose tiles: its operands, and its plans.
     pub(super) fn mma_sync_of_copies(&mut self, c: &Config) -> Result<Option<(Config, Vec<tensor::Plan>)>> {
         let given =
             ["bm", "bn", "bk", "stages", "warps", "swizzle"].iter().any(|key| self.find(key).is_some());

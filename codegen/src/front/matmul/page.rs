@@ -14,7 +14,7 @@ use crate::tile::Program;
 use crate::tile::definition::Settings;
 use crate::values::elem::Elem;
 
-/// Does the page say what these keys ask for? Others are programs of the builder: with alpha and beta, and of results of 32 bits, some
+/// Can the page express these keys? Other products are programs of the builder: with alpha and beta, or with results of 32 bits, some
 /// tiles of the page spill.
 pub(super) fn says(c: &Config, sizes: &[Sizes]) -> bool {
     let plain = c.precision.terms() == Terms::One && !c.mixed() && !c.promotes();

@@ -80,8 +80,8 @@ pub(super) fn product(b: &mut Builder, config: &Config) -> std::result::Result<(
         let blamed = |problem| (problem, Blame { key, sizes });
         b.parallelize_over(view, threads, 0, deal).map(|view| view.with_name(name)).map_err(blamed)
     };
-    // Out-of-bounds rows only affect accumulators that are not stored. They are clamped where copies are
-    // interleaved with multiply-adds, because predicates would cost there.
+    // Out-of-bounds rows only affect accumulators that are not stored. They are clamped if copies are
+    // interleaved with multiply-adds, because predicates would be slower there.
     let (ga, gb) = if c.ahead.fragments > 1 { (ga.clamped(0), gb.clamped(0)) } else { (ga, gb) };
     let sums = deal([true, true, false], [0, 1]);
     let tc_gc = part(b, &gc, &c.tc, &sums, "tc_gc", "tc", ["bm", "bn"])?;

@@ -128,8 +128,8 @@ fn direct(c: &Config, plans: &[Plan], competes: bool) -> Result<Vec<Alternative>
         if !square && !usual || plan.parts() > 1 {
             continue;
         }
-        // Guards and addresses of copies by threads take registers, which more accumulators do not leave. Beside a ring, that
-        // concerns converted weights alone.
+        // Guards and addresses of copies by threads need registers, which more accumulators do not leave free. Beside a ring,
+        // this concerns only converted weights.
         let sums = plan.tile[0] * plan.tile[1] / plan.mma.threads()?;
         let by_ring = if c.mixed() && sums >= 64 { None } else { by_ring(c, plan, true, competes)? };
         if let Some(program) = by_ring {

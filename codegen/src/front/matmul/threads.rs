@@ -161,8 +161,8 @@ impl Reader<'_> {
 /// The threads along rows and columns of a tile where none are given: 16x16, or whole warps that divide the tiles.
 pub(super) fn tc(tile: [i64; 3], values: &[i64], sides: &Sides, acc: Elem) -> (i64, i64) {
     const USUAL: (i64, i64) = (16, 16);
-    /// The most registers of a thread for accumulators. The second number leaves few others, and serves tiles that no
-    /// threads divide within the first.
+    /// The most registers of a thread for accumulators. The second number leaves few other registers, and is for
+    /// tiles that no threads divide within the first.
     const SUMS: [i64; 2] = [128, 176];
     let extents = [0, 1].map(|mode| tile[mode] / values[mode]);
     let whole = [0, 1].iter().all(|&mode| tile[mode] % values[mode] == 0);

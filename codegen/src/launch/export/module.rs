@@ -53,8 +53,8 @@ FIELDS_HERE    }
     /// The kernel in a context.
     pub struct Kernel(Memory);
 
-    /// A planned launch, for any number of launches. A plan is kept for each shape: planning again takes over new addresses and
-    /// numbers alone where extents and strides are as before.
+    /// A planned launch, for any number of launches. Keep a plan for each shape: if extents and strides are as before, planning
+    /// again only replaces addresses and numbers.
     pub struct Plan(Memory);
 
     impl Kernel {

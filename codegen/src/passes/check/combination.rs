@@ -81,7 +81,7 @@ struct Closure<'p> {
 
 impl Closure<'_> {
     /// Three tuples whose result depends on which two are combined first; and both results. Tuples may have to be
-    /// such as the author's are, so both small ones and those without equal entries must show it.
+    /// like the author's, so both small tuples and tuples without equal entries must show it.
     fn groups(&self) -> Option<[String; 5]> {
         let len = self.elems.len();
         self.grouped(&self.elements(distinct(len))).and(self.grouped(&self.elements(small(len))))

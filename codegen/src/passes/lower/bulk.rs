@@ -83,8 +83,9 @@ impl Lower<'_> {
         Op::Atom { row, args, guard: None }
     }
 
-    /// A coordinate in 32 bits. One that does not fit is out of bounds of every tensor, and so is the multiple of 16 that
-    /// it is clamped to: along the contiguous mode, the instruction takes multiples of 16 bytes alone.
+    /// A coordinate in 32 bits. A coordinate that does not fit is out of bounds of every tensor. It is clamped to a
+    /// multiple of 16 that is out of bounds too: along the contiguous mode, the instruction takes only multiples of 16
+    /// bytes.
     fn in_32_bits(&mut self, coordinate: Ix) -> Ix {
         let (least, most) = (i64::from(i32::MIN), i64::from(i32::MAX - 15));
         let known = self.kernel.exprs.get(coordinate);

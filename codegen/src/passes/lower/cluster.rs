@@ -94,7 +94,8 @@ impl Lower<'_> {
     }
 
     /// The results of each block of the cluster, in the shared memory of this block. All threads of a block have the same
-    /// ones: a thread for each rank sends them there. `met`: all threads of the block have met since the exchange before.
+    /// results, and one thread for each rank sends them there. `met`: all threads of the block have met since the
+    /// previous exchange.
     pub(super) fn results_of_blocks(&mut self, all: &Combined<'_>, blocks: i64, met: bool) -> Result<Kept> {
         let len = self.results(all);
         self.start_exchanges();

@@ -81,8 +81,8 @@ impl Lower<'_> {
         }
     }
 
-    /// For the comparison of a coordinate with a size: a vector is in bounds entirely or not at all where it is known that
-    /// its length divides the size, so its first coordinate is compared.
+    /// For the comparison of a coordinate with a size: if the length of a vector divides the size, the vector is in bounds
+    /// entirely or not at all, so its first coordinate is compared.
     pub(super) fn start_of_vector(&mut self, at: Ix, end: Ix) -> Ix {
         let Some(&(of, _)) = self.symbols.iter().find(|(_, size)| *size == end) else { return at };
         let known = |n: &i64| self.bounds().supposed(*n, Value::Sym { times: 1, of, over: 1 }, &[]);
@@ -90,8 +90,8 @@ impl Lower<'_> {
         lengths.into_iter().find_map(|n| self.exprs().split(at, n)).map_or(at, |(start, _)| start)
     }
 
-    /// Can offsets of a view be assumed to fit 32 bits? A launch fact covers addresses near the tensor. Those
-    /// that may be farther away are computed in 64 bits.
+    /// Can offsets of a view be assumed to fit 32 bits? A launch fact covers addresses near the tensor.
+    /// Addresses that may be farther away are computed in 64 bits.
     pub(super) fn is_small(&mut self, view: &View) -> bool {
         let Some(beyond) = self.bounds().small(view, self.scope.ahead) else { return false };
         let place = self.places[view.tensor as usize];
@@ -216,8 +216,8 @@ impl Lower<'_> {
         self.exprs().all(condition, below)
     }
 
-    /// `at < end`. Where all but the last iterations of an unrolled loop are known to be below the least value of a size,
-    /// the loop's variable is compared first, and the compiler evaluates that comparison.
+    /// `at < end`. If all but the last iterations of an unrolled loop are below the least value of a size, the loop's
+    /// variable is compared first, and the compiler evaluates that comparison.
     fn is_below(&mut self, at: Ix, end: Ix) -> Ix {
         let below = self.exprs().lt(at, end);
         let exprs = &self.kernel.exprs;

@@ -65,8 +65,8 @@ pub(crate) fn verified(
     origin::find(written, policy)
 }
 
-/// The same for a program whose statements have identities, and for its version with loops written out. Origins of
-/// elements are analysed in the former, where the iteration that copies a tile reads it.
+/// Lowers a program whose statements have identities, and its version with expanded loops. Origins of elements are
+/// analysed in the former, in which the iteration that copies a tile reads it.
 pub(crate) fn lower_expanded(
     written: &Program,
     program: &Program,
@@ -451,8 +451,8 @@ impl<'p> Lower<'p> {
         self.exprs().add(sum, constant)
     }
 
-    /// Names an expression that is invariant in the kernel, at the kernel's top. Equal expressions have one name, made of those
-    /// that are wanted for them.
+    /// Names an expression that is invariant in the kernel, at the kernel's top. Equal expressions have one name, which
+    /// combines their requested names.
     fn name(&mut self, at: Ix, wanted: &str) -> Ix {
         let known = self.kernel.exprs.get(at).clone();
         if matches!(known.int, Int::Const(_) | Int::Var(_) | Int::Param(_)) {

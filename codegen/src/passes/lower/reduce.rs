@@ -21,8 +21,8 @@ const WARP: i64 = 32;
 /// Unroll factor of a loop over many partial results.
 pub(super) const PARTIAL_UNROLL: u32 = 8;
 
-/// How the loop over `count` partial results of a reduction is unrolled: entirely where there is at most one for each warp
-/// of a block, so that they are loaded by vectors.
+/// How the loop over `count` partial results of a reduction is unrolled: entirely if there is at most one result for each
+/// warp of a block, so that they are loaded by vectors.
 fn unroll_partials(count: i64) -> Unroll {
     if count <= WARP { Unroll::Full } else { Unroll::By(PARTIAL_UNROLL) }
 }
@@ -164,8 +164,8 @@ impl Lower<'_> {
         }
     }
 
-    /// Out-of-bounds elements become the identity, unless their author claims that they are. They are given by the views and
-    /// their index in them.
+    /// Out-of-bounds elements become the identity, unless the author claims that they are. Elements are given by the views
+    /// and their index in the views.
     pub(super) fn leave_out(
         &mut self,
         all: &Combined<'_>,

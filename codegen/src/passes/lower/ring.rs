@@ -311,8 +311,8 @@ pub(super) fn is_bulk_store(how: How) -> bool {
     matches!(how, How::Atom(row) if row.done == Done::Queue(Queue::Bulk))
 }
 
-/// The scope in which the mbarriers of a ring order ordinary accesses: the cluster, if anything but asynchronous copies and
-/// products accesses slots that other blocks fill or read; otherwise the block.
+/// The scope in which the mbarriers of a ring order ordinary accesses: the cluster, if other accesses than asynchronous
+/// copies and products are to slots that other blocks fill or read; otherwise the block.
 pub(super) fn scope(program: &tile::Program, ring: &Ring) -> Scope {
     // Statements without an instruction access memory by their threads.
     let asynchronous = |stmt: &Stmt| stmt.instruction().is_some_and(|row| row.async_proxy);

@@ -315,8 +315,8 @@ impl Lower<'_> {
         })
     }
 
-    /// The same over runs of threads, through shared memory: each thread combines the totals of all runs in
-    /// their order, and keeps the prefix that it has before its own.
+    /// A level over runs of threads, through shared memory: each thread combines the totals of all runs in
+    /// order, and keeps the prefix before its own run.
     fn over_runs(&mut self, values: &Combined<'_>, done: &Combined<'_>, runs: &Runs<'_>) -> Result<()> {
         let kept = self.store_of_runs(values, runs)?;
         self.over_kept(values, done, runs, &kept)

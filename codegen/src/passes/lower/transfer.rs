@@ -60,8 +60,8 @@ impl Lower<'_> {
         at
     }
 
-    /// Through registers: all loads, then all stores, so that loads are in flight together; in batches where these would take
-    /// too many registers. Each side has its own vector width.
+    /// Through registers: all loads, then all stores, so that loads are in flight together; in batches if they would need too
+    /// many registers. Each side has its own vector width.
     fn stage(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         let zeros = self.relying(|bounds, needs| bounds.fills_with_zeros(pair, (from, to), fill, needs));
         let may_be_asynchronous = match how {
@@ -210,7 +210,7 @@ impl Lower<'_> {
         self.flat(&extents, &at)
     }
 
-    /// Memory to registers. Where the vector's elements are not contiguous in the registers, or the types
+    /// Memory to registers. If the vector's elements are not contiguous in the registers, or the types
     /// differ, they pass through a few more registers.
     fn load(&mut self, pair: &Pair, from: &[Leaf], to: &[Leaf], how: How, fill: Number) -> Result<()> {
         let (source, target) = (self.program.tensor(pair.from.tensor), self.program.tensor(pair.to.tensor));

@@ -111,8 +111,8 @@ impl Lower<'_> {
         Ok(true)
     }
 
-    /// Where runs of `count` elements, contiguous and aligned in all arrays, end: the leaf, and how many elements of it are
-    /// part of one run.
+    /// The end of runs of `count` elements, contiguous and aligned in all arrays: the leaf, and the number of its elements
+    /// in one run.
     fn run(&mut self, sides: &[Side], count: i64) -> Option<(usize, i64)> {
         let (mut before, mut found) = (1, None);
         for (at, leaf) in sides[0].1.iter().enumerate() {

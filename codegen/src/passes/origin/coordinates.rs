@@ -252,8 +252,8 @@ impl Edge {
     }
 }
 
-/// The value of a sum of coordinates, if it is the same in all threads that store an element of this view: threads with
-/// copies of others' elements are out of the view's limits.
+/// The value of a sum of coordinates, if it is the same in all threads that store an element of this view. Threads with
+/// copies of elements of other threads are out of the view's limits.
 fn of_storing_threads(sum: Affine, view: &View, threads: i64) -> Option<Affine> {
     if !sum.per_thread() {
         return Some(sum);

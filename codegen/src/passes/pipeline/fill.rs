@@ -60,8 +60,8 @@ impl Fill {
         (!body.is_empty()).then(step)
     }
 
-    /// Adds a copy. One through registers is split into its loads, which are issued early, and its stores to shared
-    /// memory, which come late.
+    /// Adds a copy. A copy through registers is split into its loads, which are issued early, and its stores to
+    /// shared memory, which come late.
     fn add(&mut self, schedule: &mut Schedule, stmt: Stmt, crowded: bool) -> Result<()> {
         let Op::Copy { from, to, how: How::Staged, fill, token } = stmt.op else {
             self.issue.push(stmt);

@@ -81,8 +81,8 @@ pub(super) fn steps(
     let exit = exits.and_then(|begin| exit(program, &operands, tiles, count, begin));
     let var = schedule.var("kk", Value::Int(count));
     let step = Affine::from(Coord::Var(var));
-    // The innermost mode needs all of its operand at once, so that comes first; of the other operand more than the first
-    // values can arrive while those are multiplied.
+    // The innermost mode needs all of its operand at once, so this operand is loaded first. Later values of the other
+    // operand can arrive while the first are multiplied.
     let [left, right] = &operands;
     let sorted = if order.is_by_rows() { [right, left] } else { [left, right] };
     let like = |op| Stmt { id: 0, span: stmt.span, by: stmt.by, op };
@@ -113,7 +113,7 @@ fn exit(
     let Some(Value::Sym { times: 1, of, over }) = program.vars[tiles as usize].extent() else {
         return None;
     };
-    // With split K, groups have interleaved k-steps; the first group has the first. Where the blocks of a cluster share a
+    // With split K, groups have interleaved k-steps; the first group has the first. If the blocks of a cluster share a
     // tile of K, the first block's part is the last to end.
     let apart = operands[0].k_stride()?;
     if i64::from(over) % (apart * k_steps) != 0 || !operands.iter().all(|one| one.k_stride_is(apart)) {

@@ -23,8 +23,7 @@ pub(crate) fn used(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     all
 }
 
-/// The numbers that decide about a statement itself, not about statements inside it: bounds of a loop, operands of a
-/// condition.
+/// The numbers on which a statement without its inner statements depends: bounds of a loop, operands of a condition.
 pub(crate) fn decide(program: &Program, stmt: &Stmt) -> BTreeSet<Id> {
     let mut all = BTreeSet::new();
     stmt.integers().into_iter().for_each(|at| numbers(at, &mut all));
@@ -59,8 +58,8 @@ fn needed(program: &Program, body: &[Stmt], of: &dyn Fn(&Stmt) -> bool) -> BTree
     all
 }
 
-/// Splits a loop's body into the prefetch and the work. A number that both depend on is read twice. Where the prefetch
-/// depends on a number, so does which of the copied elements are out of bounds.
+/// Splits a loop's body into the prefetch and the work. A number on which both depend is read twice. If the prefetch
+/// depends on a number, the out-of-bounds elements of the copies depend on it too.
 pub(super) fn apart(fetches: &Fetches<'_>, body: Vec<Stmt>) -> (Vec<Stmt>, Vec<Stmt>) {
     let program = fetches.program;
     let takes = |stmt: &Stmt| matches!(stmt.op, Op::Take { .. });

@@ -19,8 +19,8 @@ pub(super) struct Slot {
     pub(super) full: Stmt,
     /// Beside the first part of the work: issues copies into the slot of a later iteration.
     pub(super) early: Vec<Stmt>,
-    /// Beside the last part of the work but one, when the slot has been read to registers: shared stores of these copies,
-    /// or the release for which a producer waits.
+    /// Beside the second to last part of the work, when the slot has been read to registers: shared stores of these
+    /// copies, or the release for which a producer waits.
     pub(super) late: Vec<Stmt>,
     /// After that part, ahead of the next slot.
     pub(super) done: Vec<Stmt>,

@@ -179,8 +179,8 @@ impl Steps {
         done.map(|()| body)
     }
 
-    /// The k-steps below `last`: each loads the next one's fragments and does its own work. The first also does `early`, in
-    /// between, and the last one `late`.
+    /// The k-steps below `last`: each loads the fragments of the next k-step and does its own work. The first also does
+    /// `early` in between, and the last does `late`.
     fn up_to(
         &self,
         schedule: &mut Schedule,
@@ -253,8 +253,8 @@ impl Steps {
         Ok((before, body))
     }
 
-    /// Waits until the slot of iteration `at` is full, and loads its first fragments. Where these are loaded for every
-    /// iteration, unpredicated, so is the wait.
+    /// Waits until the slot of iteration `at` is full, and loads its first fragments. If these are loaded in every
+    /// iteration, unpredicated, the wait is unpredicated too.
     fn first(
         &self,
         schedule: &mut Schedule,

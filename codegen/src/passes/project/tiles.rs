@@ -140,8 +140,9 @@ impl Walk {
     }
 }
 
-/// Tiles along x are distributed in whole clusters, so blocks of the last one may have a tile outside of the grid. They go
-/// on, as the cluster's barriers and exchanges need all blocks, but do not write to global memory.
+/// Tiles along x are distributed in whole clusters, so blocks of the last cluster may have a tile outside of the grid.
+/// These blocks continue, since the cluster's barriers and exchanges need all blocks, but they do not write to global
+/// memory.
 fn guard_writes(program: &mut Program, blocks: u32) {
     let Some(count) = program.grid[0] else { return };
     if blocks < 2 || count.factor() % i64::from(blocks) == 0 {
@@ -167,8 +168,8 @@ fn guard_all(program: &Program, count: Value, body: &mut [Stmt]) {
     }
 }
 
-/// Could a block whose index is the count of blocks along x, or greater, write elements of this view? Not where the index
-/// numbers the tiles of a mode: these are out of bounds.
+/// Could a block whose index is at least the number of blocks along x write elements of this view? Not if the index
+/// numbers the tiles of a mode: then its tile is out of bounds.
 fn reaches_surplus(program: &Program, count: Value, to: &View) -> bool {
     let tensor = program.tensor(to.tensor);
     if !matches!(tensor.space, Space::Global { .. }) {

@@ -52,8 +52,8 @@ pub(super) struct BulkEpilogue {
 }
 
 impl Resolve {
-    /// Buffers for a statement's results in global memory, where bulk stores can write them and no other statement
-    /// accesses the tensor: they are not ordered with other accesses.
+    /// Buffers for a statement's results in global memory, if bulk stores can write them and no other statement
+    /// accesses the tensor, since bulk stores are not ordered with other accesses.
     pub(super) fn bulk_epilogue(
         &mut self,
         stmt: &Stmt,
@@ -152,8 +152,8 @@ impl Resolve {
         Ok(None)
     }
 
-    /// The warpgroups of a group, if each has a part of the tile for itself: they need not wait for each other. Which thread
-    /// of one has which elements of its part.
+    /// The warpgroups of a group, if each has a separate part of the tile, so that they need not wait for each other; and
+    /// the distribution of a part over the threads of a warpgroup.
     fn members(&self, by: Id, d: &Distribution) -> (Id, (usize, i64), Distribution) {
         let of = &self.program.groups[by as usize];
         let is_family = |group: &Group| {
@@ -174,8 +174,8 @@ impl Resolve {
         (family as Id, (last.mode, members), own)
     }
 
-    /// The function of elements that computes a copied tile, where the statement before computed it and no other one reads
-    /// it: each part is computed on its way.
+    /// The function of elements that computes a copied tile, if the previous statement computed it and no other statement
+    /// reads it: each part is computed when it is stored.
     fn computed_before(&self, from: &View, target: Id) -> Option<(Vec<View>, Expr)> {
         let once = self.forms.contains_key(&from.tensor) && self.uses.statements(from.tensor) == 2;
         let before = self.body.iter().rev().find(|stmt| stmt.op != Op::Sync).filter(|_| once)?;

@@ -58,8 +58,8 @@ impl Uses {
         self.statements.get(&id).copied().unwrap_or(0)
     }
 
-    /// Is a tensor read for the last time before this statement? A copy that no one waits for may still be
-    /// in flight.
+    /// Is a tensor read for the last time before this statement? A copy without a wait may still be in
+    /// flight.
     fn dead(&self, id: Id, at: &Stmt) -> bool {
         let over = |&(last, reads): &(Id, bool)| reads && last < at.id;
         self.in_order && self.last.get(&id).is_some_and(over)
@@ -150,8 +150,8 @@ impl Resolve {
             .collect()
     }
 
-    /// Does a block need no more shared memory than before, or than every block has? Where a producer fills a ring, one
-    /// block has a multiprocessor to itself.
+    /// Does a block need no more shared memory than before, or than every block has? If a producer fills a ring, there
+    /// is one block on a multiprocessor.
     pub(super) fn has_room(&self, stmt: &Stmt, bytes: i64) -> bool {
         let (free, shared) = (self.free(stmt), self.shared());
         let all: i64 = shared.iter().map(|(_, bytes)| bytes).sum();

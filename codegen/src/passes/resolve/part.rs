@@ -20,8 +20,8 @@ fn still(extent: i64) -> Result<Layout> {
     Ok(Layout::new(extent, 0i64)?)
 }
 
-/// A thread's part of a view of memory. A mode of extent 1 where the tile has more is broadcast. Elements outside of
-/// the tile are masked. If several threads have the same elements, only the first one `stores` them.
+/// A thread's part of a view of memory. A mode of extent 1 is broadcast to the extent of the tile. Elements outside
+/// of the tile are masked. If several threads have the same elements, only the first one `stores` them.
 pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> Result<View> {
     let thread = Affine::from(Coord::Thread(by));
     let modes: Vec<Layout> = view.layout.modes().collect();

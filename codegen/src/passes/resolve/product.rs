@@ -120,7 +120,8 @@ impl Resolve {
     }
 
     /// The operands of a product by an instruction, and its accumulators. The left operand may be in registers if
-    /// `from_registers` is an instruction that takes it from there. Elements are followed into the accumulators.
+    /// `from_registers` is an instruction that reads it there. Coordinates of elements are propagated to the
+    /// accumulators.
     fn operands(
         &mut self,
         stmt: &Stmt,

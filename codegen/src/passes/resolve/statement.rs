@@ -231,8 +231,8 @@ impl Resolve {
         part::of_tile(view, &wanted, d, fragment)
     }
 
-    /// A fragment with the elements of a tile in another distribution: a permutation of registers where each thread has
-    /// its elements already, else exchanged through shared memory.
+    /// A fragment with the elements of a tile in another distribution: a permutation of registers if each thread has
+    /// its elements already, otherwise exchanged through shared memory.
     fn exchanged(&mut self, stmt: &Stmt, tile: Id, own: &Distribution, to: &Distribution) -> Result<Id> {
         let Tensor { name, elem, .. } = self.program.tensor(tile).clone();
         if let Some(digits) = part::arranged(own, to)? {

@@ -47,7 +47,7 @@ fn row(name: String, ptx: String, operands: Vec<Operand>, done: Done) -> Atom {
 }
 
 /// A box into shared memory; its bytes complete the mbarrier's transaction count. `shared::cta`, because
-/// sm_120 takes a slow path where the target could be another block's.
+/// sm_120 takes a slow path if the target could be in another block.
 fn load(rank: u8, hint: Hint) -> Atom {
     let map = operand('m', OperandKind::TensorMap { rank });
     let start = format!("cp.async.bulk.tensor.{rank}d.shared::cta.global.tile.mbarrier::complete_tx::bytes");

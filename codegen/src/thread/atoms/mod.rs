@@ -259,8 +259,8 @@ impl Atom {
         self.operands.iter().any(|operand| operand.name == name && operand.elem == elem)
     }
 
-    /// The thread-value layout of an operand: (thread, value) to the element of its tile; `None` where the
-    /// row leaves that open.
+    /// The thread-value layout of an operand: (thread, value) to the element of its tile; `None` if the
+    /// row does not fix it.
     pub fn tv(&self, operand: char) -> Option<Layout> {
         let operand = self.operands.iter().find(|row| row.name == operand)?;
         operand.tv.parse().ok()

@@ -60,7 +60,7 @@ impl View {
         })
     }
 
-    /// The same with out-of-bounds coordinates along a mode clamped, for readers that ignore those elements:
+    /// The view with out-of-bounds coordinates along a mode clamped, for readers that ignore those elements:
     /// reads need no guard.
     pub fn clamped(mut self, mode: usize) -> View {
         if !self.clamped.contains(&mode) {
@@ -69,7 +69,7 @@ impl View {
         self
     }
 
-    /// The same with other elements read instead, from the first on. If copies bypass the L1 cache and all blocks at an edge
+    /// The view with other elements read instead, from the first on. If copies bypass the L1 cache and all blocks at an edge
     /// read the last row repeatedly, they wait for one slice of the L2 cache.
     pub fn wrapped(self, mode: usize) -> View {
         View { wraps: true, ..self.clamped(mode) }

@@ -17,8 +17,8 @@ pub struct Deal {
     pub values: Vec<i64>,
     /// A ragged partition: threads need not divide the extent.
     pub ragged: bool,
-    /// Whether surplus elements of a ragged partition may be copies of others, where the mode repeats one element. Surplus
-    /// elements of a thread are not marked, so that a sum of its part would count them.
+    /// Whether surplus elements of a ragged partition may be copies of other elements, if the mode repeats one element.
+    /// Surplus elements of a thread are not marked, so a sum of its part would count them.
     pub surplus: bool,
     /// A swizzle of thread indices before their layout: with the same tiles, other lanes are neighbours.
     pub swizzle: Swizzle,

@@ -99,7 +99,7 @@ impl Sizes {
             let sizes = Sizes { tile, stages: 1, cluster, split_k, band: 8, ping_pong: false, shipped: true };
             Sizes { stages: sizes.most_stages(c), ..sizes }
         };
-        // Tiles are slower where the right operand is copied in rows of less than 128 bytes, and in more rows than the left
+        // Tiles are slower if the right operand is copied in rows of less than 128 bytes, and in more rows than the left
         // operand or K has.
         let whole = |sizes: &Sizes| sizes.tile.iter().any(|&side| sizes.rows_of_right(c) <= side);
         // Tiles with K split, and tiles of three warpgroups, have not been measured for all products.
@@ -116,8 +116,8 @@ impl Sizes {
         Sizes { shipped: false, ..Sizes::shipped(c).swap_remove(0) }
     }
 
-    /// The number of rows that copy a step's part of the right operand: one for each column, along K; or for each k, the
-    /// columns in rows of the widest swizzle that divides them.
+    /// The number of rows in which a step's part of the right operand is copied: one for each column, along K; or for
+    /// each k, columns in rows of the widest swizzle that divides their number.
     fn rows_of_right(&self, c: &Config) -> i64 {
         let [_, columns, bk] = self.tile;
         if c.right_along_k() { columns } else { columns / row_of(columns, c.dtype.bytes().into()) * bk }
@@ -227,8 +227,8 @@ fn has_partial_sums(c: &Config) -> bool {
     c.promotes() || c.precision.terms() == Terms::Two
 }
 
-/// The wgmma instruction of a product, for `columns` columns. In two terms, and where it is converted, the left operand is
-/// in registers.
+/// The wgmma instruction of a product, for `columns` columns. A left operand that is converted or has two terms is in
+/// registers.
 pub(in crate::front::matmul) fn row(c: &Config, columns: i64) -> Option<&'static Atom> {
     let in_registers = c.precision.terms() == Terms::Two || c.mixed();
     atoms::wgmma(c.multiplied(), columns, in_registers)

@@ -116,8 +116,8 @@ impl Part<'_> {
         })
     }
 
-    /// Starts the three products of the current slot once it is full and split. Lower terms are multiplied by higher ones
-    /// first: tensor cores cut sums off below the last bits of the largest term, and sums of small terms are small.
+    /// Starts the three products of the current slot once it is full and split. Lower terms are multiplied by higher
+    /// terms first: tensor cores cut off bits below the last bits of the largest term, and sums of small terms are small.
     fn start_terms(
         &self,
         b: &mut Builder,

@@ -36,7 +36,7 @@ pub(in crate::front::matmul) struct Usual {
 }
 
 /// Default sizes for a type of the operands: less than 99 KiB of shared memory, which every architecture has, or rows
-/// of 128 bytes along K where four stages of them fit.
+/// of 128 bytes along K if four stages of them fit.
 pub(in crate::front::matmul) fn usual(c: &Config) -> Usual {
     let (elem, terms) = (c.dtype, c.precision.terms());
     let square = 64 * 64;
@@ -93,7 +93,7 @@ const SMALLER: [Tile; 5] = [
 const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 
 /// A tile of 2-byte elements, copied by cp.async. A multiprocessor with more than 200 KB of shared memory runs two such
-/// blocks: where one waits at the barrier of a step, the other multiplies.
+/// blocks: while one waits at the barrier of a step, the other multiplies.
 const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
 
 /// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for

@@ -77,8 +77,8 @@ impl Elements {
     }
 }
 
-/// A base taken apart: the thread's part, the uniform part that is not known, and the constant. `None` where
-/// a term mixes the thread with something else.
+/// The parts of a base: the thread's part, the unknown uniform part, and the constant. `None` if a term
+/// mixes the thread with other leaves.
 pub(super) fn parts(base: &Affine) -> Option<(Affine, Affine, i64)> {
     let (mut thread, mut uniform) = (Affine::default(), Affine::default());
     for (coord, factor) in &base.terms {

@@ -104,8 +104,7 @@ pub(super) fn contracted(
     }
 }
 
-/// The axes of two different sizes along which both operands run, each along one alone, where the sizes are not known to be
-/// equal.
+/// The axes of the operands' sums, if each operand has one and their sizes are not known to be equal.
 pub(super) fn apart<'s>(
     program: &Program,
     a: &'s Side<'_>,

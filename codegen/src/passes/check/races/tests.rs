@@ -61,8 +61,9 @@ fn ring_of(buffers: Vec<Id>, (from, to): (Id, Id), arrivals: u32) -> Ring {
     Ring { name: "ring".into(), slots: 2, buffers, from, to, arrivals, over_cluster: None }
 }
 
-/// Two warps store what two others hand to them by a ring. Of the producer: acquire (1), copy (2), wait (3) where the
-/// copy is asynchronous, publish (4), advance (5); of the consumers: await (6), copy (7), release (8), advance (9).
+/// Two warps store elements that two other warps pass to them by a ring. Of the producer: acquire (1), copy (2), wait
+/// (3) where the copy is asynchronous, publish (4), advance (5); of the consumers: await (6), copy (7), release (8),
+/// advance (9).
 fn handed(how: How) -> Program {
     let mut b = Builder::new("handed");
     b.arch(80);

@@ -256,7 +256,8 @@ impl<'p> Unroll<'p> {
     }
 
     /// The end of a range that a coordinate is compared with, if it is known: for a coordinate of a loop, the loop's own
-    /// end is where its walk ends. Otherwise what the last iterations skip would be performed by the last ones of the walk.
+    /// end is where its walk ends. Otherwise the last iterations of the walk would perform statements that the last
+    /// iterations of the loop skip.
     fn end(&self, at: &Affine, to: &Affine) -> Option<i64> {
         let own =
             |(end, _, var): &&(Affine, i64, Id)| end == to && at.any(&|coord| *coord == Coord::Var(*var));
@@ -373,8 +374,8 @@ impl<'p> Unroll<'p> {
         self.steps.push(Step::Fork(all));
     }
 
-    /// A block of a persistent kernel takes several tiles. Members of a family take turns, and skip the slots of the
-    /// others' tiles.
+    /// A block of a persistent kernel takes several tiles. Members of a family take tiles alternately, and skip the
+    /// slots of other members' tiles.
     fn tiles(&mut self, by: Id, vars: &[Id], body: &'p [Stmt]) {
         let known = self.tiles.len();
         self.tiles.extend(vars);

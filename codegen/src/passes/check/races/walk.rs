@@ -323,8 +323,8 @@ impl<'p, 'b> Walk<'p, 'b> {
         self.waiters.entry(of).or_default().push(Waiter { stmt, warps, time });
     }
 
-    /// A wait tests the parity of a phase alone, so it must be over before the next phase of the same mbarrier completes:
-    /// the thread that completes it must know that all warps have waited, not just the first of them.
+    /// A wait tests only the parity of a phase, so it must return before the next phase of the same mbarrier completes:
+    /// the thread that completes that phase must know that all warps have waited, not only the first warp.
     fn in_time(&mut self, of: (End, Id, i64), known: &Clock) {
         let waiters = self.waiters.remove(&of).unwrap_or_default();
         for Waiter { stmt, warps, time } in waiters {

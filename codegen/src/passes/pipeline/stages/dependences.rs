@@ -200,8 +200,8 @@ impl Text {
         })
     }
 
-    /// Checks that the schedule keeps the order of statements that depend on one another. Each iteration has its own of
-    /// what is `renamed`.
+    /// Checks that the schedule keeps the order of statements that depend on one another. Each iteration has its own
+    /// `renamed` tensors.
     pub(super) fn check(
         &self,
         program: &Program,
