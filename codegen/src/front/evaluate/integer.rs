@@ -17,8 +17,8 @@ use crate::values::elem::Elem;
 use crate::values::number;
 use crate::values::typing::{Scalar, Type};
 
-/// Arithmetic on integers, at least one of which is not known while compiling. `None` if it overflows
-/// 64 bits, or is no operation on integers.
+/// Arithmetic on integers that are not all known while compiling. `None` if it overflows 64 bits, or
+/// is no operation on integers.
 pub(super) fn arithmetic(op: Binary, x: &Affine, y: &Affine) -> Option<Value> {
     let less = |a: &Affine, b: &Affine| match (a.constant(), b.constant()) {
         (Some(a), Some(b)) => Value::Bool(a < b),
@@ -325,8 +325,8 @@ impl Evaluator {
         arithmetic(op, &x, &y)
     }
 
-    /// A quotient or remainder of integers, one of which is a signed argument: it remains a number of that type, and is
-    /// rounded as all quotients of integers.
+    /// A quotient or remainder with a signed argument: it remains a number of that type, and is rounded as all
+    /// quotients of integers.
     fn quotient(&self, op: Binary, left: &Value, right: &Value) -> Option<Value> {
         let with = match op {
             Binary::Div => Arith::Div,

@@ -360,8 +360,8 @@ impl Reader<'_> {
         Some((key, message, help))
     }
 
-    /// The product by wgmma of K-contiguous copies, if wgmma needs nothing else and no keys choose tiles: its operands, and
-    /// its sizes.
+    /// The product by wgmma of K-contiguous copies, if wgmma needs no other change and no keys choose tiles: its operands,
+    /// and its sizes.
     pub(super) fn wgmma_of_copies(&mut self, c: &Config) -> Option<(Config, Vec<hopper::Sizes>)> {
         let of_tiles = OF_WGMMA.iter().chain(&OF_THREADS).chain(&["warps", "swizzle"]);
         let given = of_tiles.into_iter().any(|key| self.find(key).is_some());
