@@ -94,8 +94,8 @@ fn text(kernel: &Generated, ranking: &Ranking) -> String {
     text
 }
 
-/// Variants with their reasons; variants with the same reason are in one line. Variants that differ in tiles alone
-/// often have their reasons in common.
+/// Variants with their reasons; variants with the same reason are in one line. Variants that differ only in tiles
+/// often have the same reasons.
 fn grouped(all: impl Iterator<Item = (usize, String)>, verbs: [&str; 2]) -> String {
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
     for (variant, why) in all {

@@ -78,8 +78,8 @@ impl Samples {
         self.seconds.len()
     }
 
-    /// The speed against another contender: the median of the rounds' ratios, because both ran under the same
-    /// clocks within a round, and its spread.
+    /// The speed relative to another contender: the median of the rounds' ratios, since both run under the
+    /// same clocks within a round, and its spread.
     pub(crate) fn speed_against(&self, other: &Samples) -> (f64, f64) {
         let ratios: Vec<f64> =
             other.seconds.iter().zip(&self.seconds).map(|(other, own)| other / own).collect();

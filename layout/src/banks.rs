@@ -110,7 +110,7 @@ const fn lanes_in_group(transfer: Transfer, bytes: i64, paired: bool) -> usize {
 
 impl WarpAccess {
     /// The wavefronts of this access in shared memory, and the worst bank conflict. The buffer must be
-    /// aligned to the bytes per lane, and to 4; so must every address be to the bytes per lane.
+    /// aligned to the bytes per lane and to 4, and every address to the bytes per lane.
     ///
     /// ```
     /// use tilewright_layout::{Transfer, WarpAccess, layout};

@@ -241,8 +241,8 @@ impl Layout {
         self.composition(copies).ok()?.mode(1).ok()
     }
 
-    /// The number of elements that are contiguous in both layouts, everywhere: the widest vector copy between
-    /// them, in elements. Alignment of the vectors is a separate question.
+    /// The number of elements that are contiguous in both layouts, everywhere: the longest vector of a copy
+    /// between them, in elements. Alignment of the vectors is a separate question.
     ///
     /// ```
     /// use tilewright_layout::layout;

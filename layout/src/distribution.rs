@@ -216,8 +216,8 @@ impl Distribution {
             let last = place + 1 == order.len();
             let count = match last {
                 true => left,
-                // The fewest threads that cover the mode at once and divide the remaining ones, unless fewer are even: then
-                // none is out of bounds.
+                // The fewest threads that cover the mode at once and divide the remaining threads, unless fewer threads
+                // divide the mode: then none is out of bounds.
                 false => {
                     let all = (pieces..=left).find(|n| left % n == 0).unwrap_or(left);
                     let rest: i64 = order[place + 1..].iter().map(|mode| tile[*mode]).product();
@@ -279,8 +279,8 @@ impl Distribution {
         1 + along.map(|digit| (digit.extent - 1) * digit.step).sum::<i64>()
     }
 
-    /// The same threads over a tile without some modes: those have extent 1, and threads along them have
-    /// replicas.
+    /// The threads over a tile without some modes: these modes have extent 1, and threads along them
+    /// have replicas.
     ///
     /// ```
     /// use tilewright_layout::{Distribution, layout};

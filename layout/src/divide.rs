@@ -60,8 +60,8 @@ impl Layout {
         Layout::from_modes([tile, rest])
     }
 
-    /// `((tiles), rest, rest, …)`: like [`zipped_divide`](Layout::zipped_divide), with the rests as modes of
-    /// their own.
+    /// `((tiles), rest, rest, …)`: like [`zipped_divide`](Layout::zipped_divide), with the rests as separate
+    /// modes.
     ///
     /// ```
     /// use tilewright_layout::layout;

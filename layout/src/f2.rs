@@ -265,8 +265,8 @@ impl BitMatrix {
         kernel
     }
 
-    /// The layout with this matrix, if one without a swizzle has it: the origin is 0 and no two columns share
-    /// a bit.
+    /// The layout with this matrix, if a layout without a swizzle has it: the origin is 0 and no two columns
+    /// share a bit.
     ///
     /// ```
     /// use tilewright_layout::{BitMatrix, layout};

@@ -111,8 +111,8 @@ impl Layout {
     }
 }
 
-/// The modes of a left inverse, if the strides, sorted and positive, divide each other and leave room for the
-/// modes.
+/// The modes of a left inverse, if the sorted, positive strides divide each other and each is at least the
+/// span of the modes before it.
 fn back_along_a_chain(moving: &[Moving]) -> Option<Few<(Value, Value)>> {
     let mut modes: Few<(Value, Value)> = Few::empty((Value::Int(0), Value::Int(0)));
     let mut before = Moving { extent: 1, stride: 1, index: 0 };

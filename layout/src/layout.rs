@@ -439,8 +439,8 @@ impl Layout {
         Ok(size)
     }
 
-    /// One more than the distance between the smallest and the largest offset: the room that the layout
-    /// needs. Negative strides count by their magnitude.
+    /// One more than the distance between the smallest and the largest offset: the number of slots that
+    /// the offsets span. Negative strides count by their magnitude.
     ///
     /// ```
     /// use tilewright_layout::layout;
@@ -477,8 +477,8 @@ impl Layout {
         self.leaves().all(|(n, d)| n.int().is_some() && d.int().is_some())
     }
 
-    /// The offset of an integer coordinate `0 <= index`; the last mode is not wrapped. `None` when a symbol
-    /// is in the way or the offset passes 63 bits. A `const fn`.
+    /// The offset of an integer coordinate `0 <= index`; the last mode is not wrapped. `None` if the offset
+    /// depends on a symbol or exceeds 63 bits. A `const fn`.
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};

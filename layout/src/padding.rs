@@ -77,8 +77,8 @@ impl SharedTile {
                     break;
                 }
                 *tried += 1;
-                // An equally good layout wins only if it is smaller; stop counting once it is worse than the
-                // best.
+                // Of equally good layouts the smaller is taken. The count stops once a layout is worse than
+                // the best.
                 let smaller = best.by != 0 && extra < best.extra;
                 let limit = best.excess.map_or(u32::MAX, |e| e.saturating_add(u32::from(smaller)));
                 if let Some(excess) = self.excess(&|at| spread.moved(at), limit)

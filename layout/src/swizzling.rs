@@ -10,8 +10,8 @@ use crate::synthesis::{SharedTile, TileAccess};
 pub struct Swizzling {
     /// The layout; the plain one if no swizzle helps.
     pub layout: Composed,
-    /// The growth of the tile in elements: none, unless its size is not a power of two; negative where the
-    /// layout drops padding of the plain one.
+    /// The growth of the tile in elements: 0 if its size is a power of two; negative if the layout removes
+    /// padding of the plain layout.
     pub extra: i64,
     /// Wavefronts lost to conflicts, all accesses taken together; `None` if some vector is misaligned.
     pub excess: Option<u32>,

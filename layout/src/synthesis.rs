@@ -42,7 +42,7 @@ pub(crate) struct TileAccess {
     pub(crate) vector: i64,
     /// For each instruction of each warp: the active lanes, and their offsets in the plain layout.
     pub(crate) warps: Vec<(u32, [i64; LANES])>,
-    /// The warps again for the fast path: linear ones by their columns, with their number; the others by
+    /// The warps for the fast path: linear warps by their columns, with their number; other warps by
     /// their index in `warps`.
     pub(crate) linear: Vec<([u64; 5], u32)>,
     pub(crate) curved: Vec<usize>,
@@ -227,8 +227,8 @@ impl SharedTile {
         Synthesis { plain, padding, swizzle, paddings_tried, swizzles_tried }
     }
 
-    /// The layout without conflicts of [`SharedTile::synthesize`], or, where there is none, the one with the fewest. Paddings
-    /// are not tried where none can be better than the swizzle.
+    /// The layout without conflicts of [`SharedTile::synthesize`], or, if there is none, the layout with the fewest. Paddings
+    /// are not tried if no padding can be better than the swizzle.
     ///
     /// ```
     /// use tilewright_layout::{SharedTile, Transfer, layout};
@@ -274,8 +274,8 @@ impl SharedTile {
 }
 
 impl Synthesis {
-    /// The layout without bank conflicts: the plain one if it has none, otherwise the swizzled or the padded
-    /// one, whichever is smaller.
+    /// The layout without bank conflicts: the plain layout if it has none, otherwise the smaller of the
+    /// swizzled and the padded layout.
     ///
     /// ```
     /// use tilewright_layout::{SharedTile, Transfer, layout};

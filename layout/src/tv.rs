@@ -72,7 +72,7 @@ impl TiledCopy {
         Ok(TiledCopy { tile, tv })
     }
 
-    /// The shape of the tile. All threads together cover it once, unless the layout given to
+    /// The shape of the tile. All threads together cover it once, unless the layout passed to
     /// [`from_tv`](TiledCopy::from_tv) does not.
     pub fn tile(&self) -> &Tuple {
         &self.tile

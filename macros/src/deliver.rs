@@ -34,8 +34,8 @@ impl Said {
         said
     }
 
-    /// The same at a use of a definition that is elsewhere: diagnostics about the definition are reported at
-    /// `at`.
+    /// Diagnostics at a use of a definition that is elsewhere: diagnostics about the definition are reported
+    /// at `at`.
     pub(crate) fn far_from(
         definition: &Places,
         at: Place,

@@ -171,8 +171,9 @@ pub(crate) const MOST_DEVICES: usize = 64;
 pub(crate) const MOST_TYPES: usize = 4;
 
 impl Head {
-    /// A type, which derives the other items. An `impl` cannot contain items: there the type is the one error, as the others
-    /// are never made. After an error all are emitted too, with empty bodies: one mistake is one error.
+    /// A type, which derives the other items. An `impl` cannot contain items: there the type is the only error, since the
+    /// other items are not made. After an error all items are emitted too, with empty bodies, so that one mistake is one
+    /// error.
     fn items(
         &self,
         made: Option<(&Generated, &Definition)>,

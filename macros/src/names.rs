@@ -44,8 +44,8 @@ pub(crate) fn used(tokens: &TokenStream) -> TokenStream {
     }
     // One by one and at its token: a missing import is reported there, as in any other function.
     let uses = found.values().map(|name| match Elem::named(&name.to_string()) {
-        // Some are names of types that Rust itself has, if not yet on stable: an import of such a name is
-        // ambiguous with the prelude's glob, a mention in a type is not.
+        // Some are names of Rust's own types that are not stable yet: an import of such a name is
+        // ambiguous with the prelude's glob, but a mention in a type is not.
         Some(_) => quote_spanned! {name.span()=>
             #[allow(dead_code, deprecated)]
             const _: ::core::marker::PhantomData<#name> = ::core::marker::PhantomData;

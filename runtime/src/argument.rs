@@ -47,8 +47,8 @@ impl<'a> Lent<'a> {
         Argument { kind: Kind::Tensor(Lent { buffer, elem, modes, offset: place.offset }) }
     }
 
-    /// The tensor's first element in bytes from the start of its buffer, and the elements from there on. Out of bounds there
-    /// are no elements, and the address does not matter.
+    /// The tensor's first element in bytes from the start of its buffer, and the number of elements from there on: 0 out of
+    /// bounds, where the address does not matter.
     pub(crate) fn first(&self) -> (u64, u64) {
         let bytes = self.elem.bytes() as usize;
         let len = self.buffer.len() / bytes;

@@ -168,7 +168,7 @@ impl Device {
         &self.inner.modules
     }
 
-    /// A private stream of this crate, on which nothing waits for an event: work that is submitted to it is
+    /// A private stream of this crate, which never waits for an event: work that is submitted to it is
     /// never captured into a graph.
     pub(crate) fn copies(&self) -> Result<Arc<CudaStream>, Error> {
         let mut copies = self.inner.copies.lock().unwrap_or_else(PoisonError::into_inner);

@@ -165,8 +165,9 @@ impl Stream {
         Ok(Graph { graph, stream: self.clone(), _workspaces: workspaces })
     }
 
-    /// Runs `submit` with the address of a workspace of `bytes` bytes, which belongs to what it submits to this
-    /// stream; no other thread's launches come between. The stream keeps the memory for the next launch.
+    /// Runs `submit` with the address of a workspace of `bytes` bytes, which belongs to the work that it
+    /// submits to this stream. No other thread's launches come between. The stream keeps the memory for the
+    /// next launch.
     pub(crate) fn with_workspace<T>(
         &self,
         bytes: u64,
@@ -196,8 +197,8 @@ impl Stream {
         submit(workspace.as_ref().map_or(0, |known| known.address()))
     }
 
-    /// Is work of this stream captured by others than [`Stream::capture`]? They have promised that it is not, and cannot where
-    /// nobody has had the driver's stream.
+    /// Is work of this stream captured by other code than [`Stream::capture`]? Such code has promised not to, and cannot do so
+    /// without the driver's stream.
     pub(crate) fn is_captured_elsewhere(&self) -> Result<bool, Error> {
         Ok(self.inner.shared.load(Ordering::SeqCst) && !self.is_recording() && is_capturing(self.cuda())?)
     }
@@ -279,8 +280,8 @@ pub(crate) fn per_thread(what: &str) -> Error {
     )
 }
 
-/// Ends a capture, even where cudarc reports an old error instead: a stream that is left in capture
-/// mode cannot be waited for.
+/// Ends a capture, even if cudarc reports an old error instead: no one can wait for a stream that
+/// is left in capture mode.
 fn end_capture(stream: &Arc<CudaStream>) -> Result<Option<CudaGraph>, DriverError> {
     let end = || stream.end_capture(CUgraphInstantiate_flags(0));
     let ended = end();
@@ -297,7 +298,7 @@ pub(crate) fn is_capturing(stream: &CudaStream) -> Result<bool, Error> {
 }
 
 /// Was the event recorded outside of every capture? An event keeps the state of its recording, so the answer is valid
-/// whatever other threads capture meanwhile. The status of a stream could have changed when it is returned.
+/// even if other threads capture meanwhile. The status of a stream could have changed when it is returned.
 pub(crate) fn is_recorded(event: &CudaEvent) -> Result<bool, Error> {
     const DOING: &str = "making sure that the stream of a buffer is not captured into a graph";
     event.context().bind_to_thread().doing(DOING)?;

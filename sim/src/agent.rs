@@ -70,8 +70,8 @@ pub(crate) struct Sent {
     pub(crate) bytes: usize,
 }
 
-/// Up to 16 bytes of a bulk copy: where in shared memory, the element in global memory, and which of its
-/// elements exist.
+/// Up to 16 bytes of a bulk copy: their position in shared memory, the element in global memory, and the
+/// elements that exist.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Piece {
     pub(crate) shared: usize,
@@ -181,7 +181,7 @@ impl Cluster<'_> {
         if self.agents.is_empty() && !self.ctx.code.uses.wgmma {
             return Ok(());
         }
-        // Races need early landings: they show accesses without a wait. Otherwise operations land as late as
+        // Early completions show races of accesses without a wait. Otherwise operations complete as late as
         // possible.
         if !self.ctx.world.races {
             return Ok(());
@@ -357,8 +357,8 @@ impl Cluster<'_> {
         )
     }
 
-    /// It is ordered after the phases that its issuer has acquired, and so is every thread that waits for it. What else its
-    /// issuer knows of is complete, and no more: no fence makes other writes visible.
+    /// It is ordered after the phases that its issuer has acquired, and so is every thread that waits for it. Other
+    /// accesses that its issuer knows of are complete, but their writes are not visible without a fence.
     fn land_sent(&mut self, agent: &Agent, Sent { lane, target, to, data, bytes }: Sent) -> Result<()> {
         self.lands_in_its_phase(target, agent, lane, bytes as i64)?;
         let Target { block, bar, .. } = target;

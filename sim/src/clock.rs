@@ -36,8 +36,8 @@ impl Clock {
     }
 }
 
-/// Clocks that a synchronisation carries: everything that happened before; the part that precedes a proxy
-/// fence; and accesses that are complete although their writes may not be visible.
+/// Clocks that a synchronisation passes on: all accesses before it; the accesses before a proxy fence;
+/// and accesses that are complete although their writes may not be visible.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Carried {
     pub(crate) plain: Clock,
@@ -160,7 +160,7 @@ pub(crate) struct Seen {
     pub(crate) plain: Rc<Clock>,
     pub(crate) fenced: Rc<Clock>,
     /// Accesses that are complete, besides the accesses that the common clock knows: a read among them cannot see later writes. A
-    /// message between blocks (st.async) orders no more than that.
+    /// message between blocks (st.async) orders only this.
     pub(crate) complete: Rc<Clock>,
     /// See [`Carried::assumed`].
     pub(crate) assumed: Rc<Clock>,

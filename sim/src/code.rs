@@ -387,8 +387,8 @@ pub(crate) enum Ins {
     Jump(u32),
     /// Begins a loop that lanes leave one by one.
     Enter,
-    /// Leaves a loop in the lanes where the condition is true, out of `depth` branches. Without a lane left in the branch it goes
-    /// on at `next`, without one in the loop at `exit`.
+    /// Leaves a loop in the lanes where the condition is true, out of `depth` branches. If no lane remains in the branch, it
+    /// continues at `next`; if none remains in the loop, at `exit`.
     Leave {
         cond: Src,
         depth: u32,

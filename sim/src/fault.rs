@@ -18,8 +18,8 @@ pub enum FaultKind {
     Race,
     /// The source or target of an asynchronous copy is accessed before the copy has been waited for.
     InFlight,
-    /// Accesses are ordered, but without the fence that they need in between: `fence.proxy.async`, `wgmma.fence`,
-    /// `fence.mbarrier_init`.
+    /// Accesses are ordered, but without the fence that is needed between them: `fence.proxy.async`,
+    /// `wgmma.fence`, `fence.mbarrier_init`.
     MissingFence,
     /// Threads that must arrive together do not.
     Divergence,

@@ -46,8 +46,8 @@ impl Buffer {
         (offset >= 0 && self.place(offset, &modes, &mut at)).then_some(at)
     }
 
-    /// The digits of the remaining offset, in modes from the largest stride on. Where modes overlap, as those
-    /// of an input may, the largest digit need not be the right one.
+    /// The digits of the remaining offset, in modes from the largest stride on. If modes overlap, as the
+    /// modes of an input may, the largest index need not be the correct one.
     fn place(&self, rest: i64, modes: &[usize], at: &mut [i64]) -> bool {
         let Some((&mode, others)) = modes.split_first() else { return rest == 0 };
         let (extent, stride) = (self.extents[mode], self.strides[mode]);

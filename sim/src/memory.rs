@@ -13,8 +13,8 @@ use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp, Touch};
 use crate::warp::{Ints, LANES, Warp};
 
-/// The targets of an access: elements, bytes of shared memory or addresses for each lane, and whose shared
-/// memory.
+/// The targets of an access: for each lane elements, bytes of shared memory or addresses, and the block of
+/// the shared memory.
 pub(crate) struct Reach {
     pub(crate) index: Ints,
     pub(crate) bytes: Ints,

@@ -27,8 +27,8 @@ pub type OnProgress = Arc<dyn Fn(Progress) + Send + Sync>;
 /// ```
 #[derive(Clone)]
 pub struct Options {
-    /// Determines in which order warps run and when asynchronous operations land. A fault reports the seed that
-    /// showed it.
+    /// Determines the order of warps, and when asynchronous operations complete. A fault reports the seed of
+    /// its run.
     pub seed: u64,
     /// How many schedules to run: with this seed, the next, and so on. Their results must agree.
     pub schedules: u32,

@@ -63,8 +63,8 @@ pub fn run_variant(
     launches(kernel, &kernel.variants[variant].program, plan, args, options)
 }
 
-/// Runs every variant of a kernel whose facts hold, fastest first; where a size is 0 that only loops run over, the kernel
-/// without them.
+/// Runs every variant of a kernel whose facts are true, fastest first. If only loops run over a size of 0, it runs the
+/// kernel without these loops.
 ///
 /// ```
 /// # use tilewright_codegen::Definition;
@@ -95,7 +95,7 @@ pub fn run_every(kernel: &Generated, args: &[Arg], options: &Options) -> Result<
 }
 
 /// Runs a thread program without a kernel, for tests. Its parameters are the arguments, tensors and numbers
-/// first; sizes follow from the tensors.
+/// first; sizes are derived from the tensors.
 ///
 /// ```
 /// # use tilewright_codegen::Definition;

@@ -282,8 +282,8 @@ impl Shadow {
         }
     }
 
-    /// Records an atomic update. An access ordered after it is ordered after the updates that it has
-    /// acquired: those are removed, unless their scope is narrower.
+    /// Records an atomic update. An access ordered after it is also ordered after the updates that
+    /// it has acquired. These are removed, unless their scope is narrower.
     fn update(&mut self, all: &Components, at: usize, by: &By<'_>, me: Stamp, scope: Scope) {
         let cell = &mut self.cells[at];
         let mine = Lanes::of(me, by, Some(scope));

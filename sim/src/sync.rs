@@ -87,8 +87,8 @@ impl Cluster<'_> {
         Ok(false)
     }
 
-    /// A named barrier belongs to the warps that it counts: with more of them, the first to arrive would
-    /// complete it. Other warps may use it after those, where something else orders them.
+    /// A named barrier belongs to the warps that it counts: with more warps, the first to arrive would
+    /// complete it. Other warps may use it later, if other synchronisation orders them after these.
     fn comes(&mut self, w: &Warp, bar: Id, expected: u32) -> Result<()> {
         let Bar::Named { id, .. } = self.ctx.kernel.bars[bar as usize] else { return Ok(()) };
         if !self.ctx.world.races {

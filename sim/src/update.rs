@@ -16,8 +16,8 @@ use crate::shadow::{By, Stamp, Touch};
 use crate::value;
 use crate::warp::{Waiting, Warp};
 
-/// An element: of a parameter or of a block's shared memory; and the block, where it orders threads of one
-/// block alone.
+/// An element of a parameter or of a block's shared memory; and the block, if the update orders only
+/// threads of one block.
 type Element = (Space, Option<usize>, i64, Option<usize>);
 
 /// Clocks that releases have stored at elements.

@@ -164,8 +164,8 @@ pub fn pieces(elem: Elem, rows: usize, columns: usize) -> usize {
     Matrix::new(Work::ColumnSums, elem, rows, columns).pieces().1
 }
 
-/// How many pieces each row has, if cumulative sums are faster in two launches, as [`Work::PieceSums`] and
-/// [`Work::CumulativeSumsOfPieces`]: where rows are few and long.
+/// The number of pieces of each row, if cumulative sums are faster in two launches, [`Work::PieceSums`]
+/// and [`Work::CumulativeSumsOfPieces`]: for few, long rows.
 pub fn pieces_of_rows(elem: Elem, rows: usize, columns: usize) -> Option<usize> {
     let matrix = Matrix::new(Work::PieceSums, elem, rows, columns);
     let [(_, width), _, (_, value), (_, tiles)] = matrix.piece();
@@ -246,8 +246,8 @@ impl Matrix {
         (tile, (2048 / across).clamp(4, 256).min(rows.div_ceil(tile)))
     }
 
-    /// Neighbouring threads of `column_sums` for fewer columns than a warp has lanes, or for so few rows that more threads find
-    /// work along them; and rows of a tile.
+    /// The number of neighbouring threads of `column_sums`, and of rows of a tile. There are fewer columns than a warp has
+    /// lanes, or few rows, so that more threads along them have work.
     fn narrow_columns(&self) -> Option<(usize, usize)> {
         let Matrix { rows, columns, .. } = *self;
         let lanes = columns.next_power_of_two();

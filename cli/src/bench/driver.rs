@@ -179,8 +179,8 @@ impl Device {
         let mut pointers: Vec<*mut c_void> =
             arguments.iter().map(|argument| argument.0.as_ptr().cast_mut().cast()).collect();
         let shape = Shape { grid, ..function.shape };
-        // SAFETY: the context is current, `function` loaded it for this shape, and the caller answers for the
-        // rest.
+        // SAFETY: the context is current, `function` loaded it for this shape, and the caller is responsible
+        // for the rest.
         unsafe { raw::launch(function.function, &shape, self.stream, &mut pointers) }
             .map_err(|why| why.to_string())
     }
@@ -201,8 +201,8 @@ pub(super) struct Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        // SAFETY: it was allocated by `Device::memory` and is freed once; the driver waits for what still
-        // uses it.
+        // SAFETY: it was allocated by `Device::memory` and is freed once; the driver waits for work that
+        // still uses it.
         let _ = unsafe { result::free_sync(self.address) };
     }
 }

@@ -201,8 +201,8 @@ impl Form {
         Ok((form, roles))
     }
 
-    /// The library's product that it is compared with: weights as wide as activations, strict f32, a bias of the type of C,
-    /// and no residual, second result or function of one's own; or why the library has none.
+    /// The library's product for the comparison: weights of the type of activations, strict f32, a bias of the type of C,
+    /// and no residual, second result or other function; or why the library has none.
     pub(super) fn peer(self) -> Result<Form> {
         if let Some(Vector { mode, .. }) = self.bias
             && mode != usize::from(self.order.c_rows)
@@ -226,7 +226,8 @@ impl Form {
     }
 
     /// The largest relative error, in the Frobenius norm, that rounding explains for random operands and K up to 16,384.
-    /// Tensor cores truncate their sums. Sums of 8-bit numbers have 13 bits, if they are not promoted every 128 of K.
+    /// Tensor cores truncate their sums. Sums of 8-bit numbers have 13 bits, if they are not promoted every 128 elements
+    /// along K.
     pub(super) fn bound(&self) -> f64 {
         let sums = match (self.a, self.precision) {
             (Elem::F64, _) => 1e-13,

@@ -207,7 +207,7 @@ struct Peer<'l> {
 }
 
 impl<'l> Peer<'l> {
-    /// The fastest of the heuristic's first algorithms, and its speed against the very first; `None`, and a message, where
+    /// The fastest of the heuristic's first algorithms, and its speed against the very first; `None`, and a message, if
     /// there is none for the problem.
     fn fastest(
         place: &Place,

@@ -82,8 +82,8 @@ impl<'d> Helpers<'d> {
         Helpers::with(device, nvrtc, "", &[])
     }
 
-    /// The same with further kernels, whose blocks have 256 threads: their source, which can use the helpers,
-    /// and their names.
+    /// The helpers with further kernels, whose blocks have 256 threads: their source, which can use the
+    /// helpers, and their names.
     pub(super) fn with(
         device: &'d Device,
         nvrtc: &Nvrtc,
@@ -105,8 +105,8 @@ impl<'d> Helpers<'d> {
     /// Launches one of them.
     pub(super) fn launch(&self, name: &str, grid: [u32; 3], arguments: &[Argument]) -> Result {
         let (_, function) = self.functions.iter().find(|known| known.0 == name).expect("all are compiled");
-        // SAFETY: the methods below pass what `helpers.cu` declares, and nothing is freed before the stream
-        // has ended: the driver waits when memory is freed.
+        // SAFETY: the methods below pass the arguments that `helpers.cu` declares, and memory is freed
+        // after the stream has ended: the driver waits when memory is freed.
         unsafe { self.device.launch(function, grid, arguments) }
     }
 

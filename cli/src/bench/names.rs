@@ -5,8 +5,8 @@ const LONGEST: usize = 32;
 /// Keys that the title of a table says: they come last in a name, and are the first to be left out.
 const TITLED: [&str; 5] = ["dtype", "a", "b", "c", "batched"];
 
-/// A name for each text of keys: the key `name`, or the keys that not all of them have. No two names are the same unless
-/// their keys are.
+/// A name for each text of keys: the key `name`, or the keys that not all of the texts have. Different keys have
+/// different names.
 pub(super) fn short(all: &[&str]) -> Vec<String> {
     let split: Vec<Vec<&str>> = all.iter().map(|keys| words(keys)).collect();
     let shared = |word: &&&str| all.len() > 1 && split.iter().all(|words| words.contains(word));

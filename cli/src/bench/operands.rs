@@ -45,8 +45,8 @@ impl OperandScales {
     }
 }
 
-/// Scales of A and of B, as cuBLASLt takes them. With blocks, scales of rows are contiguous along M, of squares along K, in
-/// rows of a multiple of four.
+/// Scales of A and of B, as cuBLASLt takes them. With scales of blocks, the scales of rows are contiguous along M, and the
+/// scales of squares along K, in rows of a multiple of four.
 pub(super) fn operand_scales(of: OfOperands, [m, n, k]: [i64; 3]) -> [OperandScales; 2] {
     let blocks = |size: i64| size.div_euclid(BLOCK) + i64::from(size % BLOCK != 0);
     let along = (blocks(k) + 3) / 4 * 4;
@@ -65,8 +65,8 @@ pub(super) fn operand_scales(of: OfOperands, [m, n, k]: [i64; 3]) -> [OperandSca
 pub(super) struct Operands {
     pub(super) form: Form,
     pub(super) sets: Vec<Set>,
-    /// Expected results of the first and the last set. They are computed once: a kernel that damaged its inputs would be
-    /// found.
+    /// Expected results of the first and the last set. They are computed once, so a kernel that changes its inputs is
+    /// detected.
     expected: [Expected; 2],
 }
 

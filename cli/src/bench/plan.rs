@@ -99,8 +99,7 @@ impl Problem {
 /// Products that are written as a `#[kernel]`: the name, and keys that describe the computation in addition to their arguments.
 const WRITTEN: &[(&str, &str)] = &[("linear", "epilogue=gelu"), ("linear_hopper", "epilogue=gelu")];
 
-/// The product of these keys, or the kernel of this name and these constants; the comparison sets the keys that they leave
-/// open.
+/// The product of these keys, or the kernel of this name and these constants. The comparison sets the other keys.
 fn product(keys: &str, problem: &Problem) -> Result<Ours> {
     let read = |keys: &str| Words::read(keys).map_err(|why| why.to_string());
     let (name, constants) = keys.split_once(' ').unwrap_or((keys, ""));

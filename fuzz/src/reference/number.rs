@@ -10,7 +10,7 @@ use tilewright_codegen::number::Number;
 
 use crate::number::{self, holds, roundoff, whole};
 
-/// A number, and a bound on the error of a kernel's result: 0 where it must be exact, infinity where it is
+/// A number, and a bound on the error of a kernel's result: 0 if it must be exact, infinity if it is
 /// unknown.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Num {
@@ -334,8 +334,8 @@ impl Num {
 
     /// `x * y + z`, rounded once.
     pub fn fma(x: Num, y: Num, z: Num, elem: Elem) -> Num {
-        // Where all is exact, one rounding and two are the same; otherwise the error bounds cover the
-        // difference.
+        // If all numbers are exact, one rounding and two are the same; otherwise the error bounds
+        // cover the difference.
         let of_product = if elem.is_float() { Elem::F64 } else { elem };
         Num::bin(Bin::Add, Num::bin(Bin::Mul, x, y, of_product), z, elem)
     }

@@ -42,8 +42,8 @@ pub(super) fn joint(all: &[&Elements]) -> Result<Vec<i64>> {
     Ok(sizes)
 }
 
-/// The coordinates of an element of a function: along each mode from the first operand that has some there and is not
-/// repeated.
+/// The coordinates of an element of a function: along each mode, from the first operand that has coordinates there
+/// and is not repeated.
 pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64]) -> At {
     let mut found: At = None;
     for (of, cell) in all.iter().zip(given) {

@@ -64,7 +64,7 @@ impl<'k> Block<'k> {
                 for n in last..last + if from < to { 1 } else { 2 } {
                     self.suppose(|block| block.iteration(&name.text, n, body));
                 }
-                // Where the size is 0 that the loop runs over, all is out of bounds, also along modes whose edges differ between
+                // If the loop runs over a size of 0, all elements are out of bounds, also along modes whose edges differ between
                 // iterations, which are not known after the loop.
                 for (store, before) in self.stores.iter_mut().zip(before) {
                     if from >= to && !before && is_outside(store) {

@@ -344,8 +344,8 @@ pub(super) fn both((one, other): (&Along, &Along)) -> Along {
 }
 
 impl Elements {
-    /// What `made`, this tile changed by `other`, is known to be: a tile that was only filled has the edges of the other where
-    /// all that is added to it has the same, and coordinates that differ are none.
+    /// The analysis of `made`, this tile changed by `other`. A tile that was only filled takes the edges of the other tile, if
+    /// all tiles that are added to it have the same edges. Coordinates that differ are unknown.
     pub(super) fn accumulated(&self, other: &Elements, made: &mut Elements) -> Result<()> {
         for n in 0..made.cells.len() {
             let own = &self.cells[self.broadcast(&made.sizes, n)?];

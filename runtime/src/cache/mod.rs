@@ -135,8 +135,8 @@ impl Cache {
         self.folder.as_deref()
     }
 
-    /// Looks the request up, or compiles and stores it. Without NVRTC a binary of any version serves, and the
-    /// missing NVRTC is an error only if there is none.
+    /// Looks the request up, or compiles and stores it. Without NVRTC a binary of any version is taken, and
+    /// the missing NVRTC is an error only if there is no such binary.
     ///
     /// ```no_run
     /// use tilewright_runtime::{cache::{Cache, Request}, nvrtc::Nvrtc};

@@ -188,8 +188,8 @@ fn is_from_pool(stream: &CudaStream, address: u64) -> Result<bool, Error> {
     stream.context().bind_to_thread().doing(DOING)?;
     let mut pool: *mut std::ffi::c_void = std::ptr::null_mut();
     let what = CUpointer_attribute_enum::CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE;
-    // SAFETY: the attribute is one pointer, and `pool` lives through the call. Any address may be queried
-    // about.
+    // SAFETY: the attribute is one pointer, and `pool` lives through the call. Any address may be
+    // queried.
     unsafe { sys::cuPointerGetAttribute((&raw mut pool).cast(), what, address) }.result().doing(DOING)?;
     Ok(!pool.is_null())
 }

@@ -42,8 +42,8 @@ impl<'a> Buffer<'a> {
 
     pub(crate) fn write<S>(slice: &'a mut CudaSlice<S>, owner: Owner) -> Buffer<'a> {
         let len = slice.num_bytes();
-        // SAFETY: as above; the element type of the tensor that this buffer becomes part of decides what is
-        // written, and all element types are numbers.
+        // SAFETY: as above; the element type of the tensor with this buffer determines the written values,
+        // and all element types are numbers.
         match unsafe { slice.transmute_mut::<u8>(len) } {
             Some(view) => Buffer { bytes: Bytes::Write(view), owner },
             None => unreachable!("a slice is as long as itself"),

@@ -191,8 +191,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::filled(stream, extents, 0)
     }
 
-    /// A column-major tensor whose bytes are all 255: NaN for floating-point types, and conspicuous integers.
-    /// For tests and for results that are about to be written.
+    /// A column-major tensor whose bytes are all 255: NaN for floating-point types, and -1 or the greatest
+    /// value for integers. For tests, and for results that a kernel will write.
     pub fn poisoned(stream: &Stream, extents: [usize; R]) -> Result<DeviceTensor<T, R>, Error> {
         DeviceTensor::filled(stream, extents, 0xff)
     }
@@ -238,8 +238,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         DeviceTensor::from_slice_strided(slice, extents, column_major(&extents))
     }
 
-    /// A tensor that takes over a slice of cudarc, with these strides in elements. Nothing is
-    /// copied.
+    /// A tensor that takes over a slice of cudarc, without a copy, with these strides in elements.
     pub fn from_slice_strided<S: Plain<Elem = T>>(
         slice: CudaSlice<S>,
         extents: [usize; R],

@@ -49,7 +49,7 @@ impl<const R: usize> Place<R> {
 }
 
 /// Memory of cudarc that can be lent as a tensor: [`CudaSlice`], [`CudaView`], [`CudaViewMut`]. The list is
-/// closed: the address of any other type could not be trusted.
+/// closed, since the address of another type could not be trusted.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be lent as a tensor",
     label = "neither a `&CudaSlice`, a `&CudaView` nor a `&CudaViewMut` of cudarc",

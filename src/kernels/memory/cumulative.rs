@@ -21,7 +21,7 @@ impl Matrix {
             }
             Work::CumulativeSums | Work::SumsBefore if (32..BUSY).contains(&rows) && columns > PART => {
                 // A cluster scans a row, each of its blocks a tile at a time. While a block waits for its cluster, other
-                // resident ones load.
+                // resident blocks load.
                 let exclusive = usize::from(work == Work::SumsBefore);
                 let blocks = BUSY.div_ceil(rows).next_power_of_two().min(8);
                 let constants = [("W", 256 * OWN), ("L", 256), ("E", exclusive), ("C", blocks), ("Q", 5)];
@@ -36,8 +36,8 @@ impl Matrix {
                 own("cumulative_sums", &constants)
             }
             Work::CumulativeSums if between && elem.bytes() < 4 && columns > 1000 => {
-                // As few tiles as possible of up to 288 vectors, as full as possible, but two where one would have more than
-                // four warps.
+                // The fewest tiles of up to 288 vectors, as full as possible, but two tiles if one would have more than four
+                // warps.
                 let value = WIDEST / elem.bytes() as usize;
                 let vectors = (columns + value - 1).div_ceil(value);
                 let tiles = vectors.div_ceil(288).max(vectors.div_ceil(128).min(2));

@@ -19,8 +19,8 @@ impl Matrix {
     /// Rows that multiprocessors keep on chip, all at once.
     fn resident(&self, kernel: &'static str) -> Option<Choice> {
         let Matrix { elem, rows, columns, wide, .. } = *self;
-        // Threads of a block, and how many such blocks a multiprocessor has room for: seven eighths of a row are in shared
-        // memory.
+        // Threads of a block, and the number of such blocks that fit a multiprocessor: seven eighths of a row are in
+        // shared memory.
         let shape = |blocks: usize| {
             let threads = columns.div_ceil(blocks * RESIDENT).next_multiple_of(32);
             (threads, SHARED / (threads * RESIDENT / 8 * 7 * elem.bytes() as usize + BESIDE))
@@ -142,8 +142,8 @@ impl Matrix {
         // Elements of two bytes, several in an access.
         let narrow = elem.bytes() < 4 && wide > 1;
         match work {
-            // Narrow rows spend more of their time at barriers: fewer threads each, so that more rows are resident, or a
-            // second reading, which takes few registers.
+            // Rows of few bytes spend more of their time at barriers: fewer threads for each, so that more rows are
+            // resident, or a second reading, which needs few registers.
             Work::Softmax if narrow && (PART / 2 + 1..=PART).contains(&columns) => {
                 let threads = keeping(2 * OWN);
                 let constants =

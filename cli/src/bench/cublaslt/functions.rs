@@ -187,8 +187,8 @@ impl Object {
     }
 
     pub(super) fn set<T: Copy>(&self, set: Set, attribute: c_int, value: T) -> Result<(), Error> {
-        // SAFETY: the object is alive, and the value lives through the call, which copies as many bytes as is
-        // said.
+        // SAFETY: the object is alive, and the value lives through the call, which copies the passed number
+        // of bytes.
         let status = unsafe { set(self.at, attribute, (&raw const value).cast(), size_of::<T>()) };
         check(status, "setting an attribute")
     }

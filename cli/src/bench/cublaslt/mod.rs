@@ -210,7 +210,7 @@ impl Product<'_> {
         };
         let at = |address: u64| address as *mut c_void;
         // SAFETY: the descriptions are alive; the numbers have the type of the scale in their first bytes
-        // (little-endian, as every machine with CUDA is); the caller answers for the addresses.
+        // (little-endian, as every machine with CUDA is); the caller is responsible for the addresses.
         let status = unsafe {
             (self.library.functions.matmul)(
                 self.library.handle,

@@ -250,8 +250,8 @@ impl Whole {
         self.push(call("copy", vec![both(name(&own), name(&before)), tile_of(&y, name(&t))]));
     }
 
-    /// Loops over tuples, loops that elements end, closures that take tuples of tiles, functions of few instructions, every second
-    /// element.
+    /// Loops over tuples, loops that end by elements, closures that take tuples of tiles, functions of few instructions, every
+    /// second element.
     fn sequences(&mut self) {
         self.frame = self.shape();
         self.scene.threads = self.scene.random.pick(&[32, 64, 128, 256]);
