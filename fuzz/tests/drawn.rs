@@ -121,7 +121,7 @@ fn a_seed_draws_the_same_kernel_again() {
     }
 }
 
-/// What a statement does to elements of a type.
+/// The effects of statements on elements of a type.
 fn roles(program: &Program) -> BTreeSet<(&'static str, &'static str)> {
     let mut all = BTreeSet::new();
     let elem = |view: &View| program.tensor(view.tensor).elem.name();

@@ -66,7 +66,7 @@ fn every_condition() {
 }
 
 /// The first argument of every error is a tuple within the right operand, and nothing before it is wrong: see
-/// `composition` in `laws.rs`. Here: what is said to be the nearest that works does work, and nothing nearer
+/// `composition` in `laws.rs`. Here: the reported nearest operand works, and no nearer operand
 /// does.
 fn failing() -> impl Strategy<Value = (Layout, Layout)> {
     (positive(), positive()).prop_filter("fails", |(a, b)| a.composition(b).is_err())

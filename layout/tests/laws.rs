@@ -500,7 +500,7 @@ fn some_layout_goes_through(points: &[(i64, i64)]) -> bool {
     strides().any(|last| fits(&[(1, last)]))
         || (2..=far).any(|n| {
             strides().any(|d| {
-                // what lies below the first wrap settles the first stride
+                // the part below the first wrap determines the first stride
                 points.iter().all(|&(at, value)| at >= n || at * d == value)
                     && (strides().any(|last| fits(&[(n, d), (1, last)]))
                         || (2..=far / n).any(|m| {

@@ -97,7 +97,7 @@ fn produced(x: &Tensor<bf16, (M, K), (ldx, _1)>, y: &mut Tensor<f32, M>) {
     }
 }
 
-/// What is expected, and of what.
+/// Expected values, and their statements.
 #[kernel]
 fn compared(x: &Tensor<i32, N>, f: &Tensor<f32, N>, y: &mut Tensor<i32, N>, z: &mut Tensor<f32, N>) {
     let (x, f, y, z) =

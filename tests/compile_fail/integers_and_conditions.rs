@@ -1,4 +1,4 @@
-//! What integers of 64 and 16 bits and conditions are not.
+//! Mistakes with integers of 64 and 16 bits and with conditions.
 
 use tilewright::prelude::*;
 use tilewright::runtime::{DeviceTensor, Stream, TensorRef};

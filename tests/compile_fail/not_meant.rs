@@ -1,4 +1,4 @@
-//! What is legal, and probably not meant, where the lints are errors.
+//! Legal code that is probably not meant, with lints as errors.
 
 use tilewright::prelude::*;
 

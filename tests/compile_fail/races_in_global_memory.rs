@@ -21,7 +21,7 @@ pub fn ordered(x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, (M, N)>, z: &mut Ten
     copy(parallelize(y, columns, thread.x), parallelize(z, columns, thread.x));
 }
 
-/// Each iteration overwrites what threads of the previous one may still read.
+/// Each iteration overwrites elements that threads of the previous iteration may still read.
 #[kernel(allow(uncoalesced))]
 pub fn overwritten(y: &mut Tensor<f32, N>, z: &mut Tensor<f32, N>) {
     let (y, z) = (tile(y, 256, block.x), tile(z, 256, block.x));

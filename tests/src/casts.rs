@@ -91,7 +91,7 @@ pub fn by_row(row: &'static Atom) -> Kernel {
     hand.done(ops.map(|op| Stmt { site: 0, op }).into())
 }
 
-/// What a row converts: the numbers in some elements, and their type.
+/// The operands of a row: the numbers in some elements, and their type.
 pub fn numbers(row: &'static Atom, given: &[u64]) -> (Elem, Vec<u64>) {
     let [from, _] = types(row);
     let Effect::Unpack(of) = row.effect else { return (from, given.to_vec()) };

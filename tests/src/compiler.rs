@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use crate::user_crate::workspace;
 
-/// `rustc`, and the libraries that lie beside this test's program.
+/// `rustc`, and the libraries beside this test's program.
 #[derive(Debug)]
 pub struct Compiler {
     libraries: PathBuf,
@@ -20,11 +20,11 @@ impl Compiler {
     /// Finds the libraries.
     ///
     /// # Panics
-    /// If the program does not lie in cargo's folder of libraries.
+    /// If the program is not in cargo's folder of libraries.
     pub fn of_this_build() -> Compiler {
         let program = env::current_exe().expect("the program's path");
         let libraries = program.parent().expect("a folder").to_path_buf();
-        // Builds with other features lie beside it. The newest cannot be older than this program's: cargo has just
+        // Builds with other features are beside it. The newest cannot be older than this program's: cargo has just
         // made or confirmed that one.
         let is_ours = |path: &PathBuf| {
             let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
@@ -42,7 +42,7 @@ impl Compiler {
     pub fn compile(&self, file: &Path, out: &Path, options: &[&str]) -> Output {
         fs::create_dir_all(out).expect("a folder for the output");
         let mut command = Command::new(env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
-        // Paths in libraries are relative to the workspace, and messages quote what stands there.
+        // Paths in libraries are relative to the workspace, and messages quote the text there.
         command.current_dir(workspace()).env_remove("RUSTC_BOOTSTRAP");
         command.args(["--edition", "2024"]).args(options).arg("--out-dir").arg(out).arg("-L").arg(out);
         command.arg("--extern").arg(with_prefix("tilewright=", &self.tilewright));

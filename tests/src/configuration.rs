@@ -9,7 +9,7 @@ use crate::number::Random;
 use crate::problem::{Finish, Problem, Setting, Values};
 use crate::tensor::Room;
 
-/// What a refusal may name: sizes of instructions, shared memory, registers.
+/// The limits that a refusal may name: sizes of instructions, shared memory, registers.
 const LIMITS: [&str; 8] = [
     "lies in one block of 128",
     "bytes of shared memory",

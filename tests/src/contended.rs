@@ -32,7 +32,7 @@ pub fn inserted(keys: &Tensor<u32, N>, table: &mut Tensor<u32, V>, places: &mut 
     copy(place, tile(places, 256, block.x));
 }
 
-/// The product of all elements, modulo 2⁶⁴: a block multiplies what it has seen, and tries again where another one was faster.
+/// The product of all elements, modulo 2⁶⁴: a block multiplies the value that it has read, and tries again if another block was faster.
 #[kernel]
 pub fn multiplied(x: &Tensor<i64, N>, y: &mut Tensor<i64, _1>) {
     let own = reduce(tile(x, 256, block.x), 1, |a, b| a * b);

@@ -106,7 +106,7 @@ fn gather_rows(operands: &[Operand], _: Values) -> Vec<Wanted> {
     (0..y.count()).map(one).collect()
 }
 
-/// How often each number occurs, added to what stood there.
+/// How often each number occurs, added to the old contents.
 fn histogram(operands: &[Operand], _: Values) -> Vec<Wanted> {
     let given = Given::of(operands);
     let [x, bins] = given.tensors[..] else { panic!("two tensors") };

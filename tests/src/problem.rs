@@ -307,7 +307,7 @@ fn is_packed(param: &Param) -> bool {
 /// A function and the bound of its derivative.
 pub type Bounded = (fn(f64) -> f64, f64);
 
-/// What a product does besides multiplying and adding exactly.
+/// The operations of a product besides exact multiplication and addition.
 #[derive(Clone, Copy, Debug)]
 pub struct Finish {
     /// A function of each element before it is rounded to the type of C, and the bound of its derivative.
@@ -325,7 +325,7 @@ pub struct Finish {
 }
 
 impl Finish {
-    /// What keys say about operands.
+    /// The properties of operands by the keys.
     pub fn of(keys: &str) -> Finish {
         let pairs = if keys.contains("b_dtype=u4") { Int4::Unsigned } else { Int4::Signed };
         let rounding = if keys.contains("precision=f32x3") { 2f64.powi(-20) } else { 0.0 };
@@ -353,7 +353,7 @@ pub fn product(operands: &[Operand], values: Values) -> Vec<Wanted> {
     product_with(operands, values, &Finish::default())
 }
 
-/// The second result of a product, if it has one: what the function is applied to.
+/// The second result of a product, if it has one: the argument of the function.
 fn aux(operands: &[Operand], values: Values, finish: &Finish) -> Vec<Wanted> {
     let is_aux = |tensor: &Tensor| tensor.name == AUX && tensor.written;
     match tensors(operands).any(is_aux) {

@@ -87,7 +87,7 @@ const PV: &str = "wgmma_m64n128k16_ra_bf16";
 /// The rings of the queries, keys and values: each with its slots.
 struct Rings([(Id, View); 3]);
 
-/// What the producer copies into the slots.
+/// The tiles that the producer copies into the slots.
 struct Tiles {
     queries: View,
     keys: View,

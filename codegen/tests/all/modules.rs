@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A layer, and a module of it; none for what the layer's own `mod.rs` has.
+/// A layer, and a module of it; none for items of the layer's `mod.rs`.
 type Place = (String, Option<String>);
 
 /// Paths that a source names behind `crate::`, apart from its comments and unit tests: `layer::module`, as far as it goes.
@@ -67,7 +67,7 @@ fn stem(of: &Path) -> String {
     of.file_stem().unwrap().to_str().unwrap().to_owned()
 }
 
-/// Each place of the crate, with the others that it names.
+/// Each module of the crate, with the others that it names.
 fn graph() -> BTreeMap<Place, BTreeSet<Place>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();

@@ -254,7 +254,7 @@ fn copies_in_loops_and_conditions() {
     assert_close(&result(b.finish(), &args, "c"), &wanted, 1e-6);
 }
 
-/// The body of a loop, or what stands after it.
+/// The body of a loop, or the statements after it.
 type Body = fn(&mut Builder, &Parts, &Affine) -> Result<()>;
 
 fn nothing(_: &mut Builder, _: &Parts, _: &Affine) -> Result<()> {
@@ -437,7 +437,7 @@ fn refusals() {
     );
 }
 
-/// A loop over K with this body, and what stands after it, is refused.
+/// A loop over K with this body, and these statements after it, is refused.
 #[track_caller]
 fn check(ahead: Ahead, elem: Elem, body: Body, after: Body, said: &str) {
     let mut b = Builder::new("wrong");

@@ -1,4 +1,4 @@
-//! Stages that would change what a loop computes are refused, at the statement that would see it.
+//! Stages that would change the results of a loop are refused, at the statement that would read them.
 
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::pipeline;

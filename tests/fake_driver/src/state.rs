@@ -16,7 +16,7 @@ pub(crate) struct State {
     pub(crate) settings: Settings,
     /// Additional fields for this call's line of the log.
     pub(crate) said: Vec<String>,
-    /// What might go wrong on a device because of this call.
+    /// The hazards of this call on a device.
     pub(crate) hazards: Vec<String>,
     /// The device is lost: every call fails from now on.
     pub(crate) lost: bool,

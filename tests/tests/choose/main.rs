@@ -42,7 +42,7 @@ fn today(keys: &str) -> String {
     all.join(" ")
 }
 
-/// What a launch of a product decides. The suite and the sizes name a benchmark: `gemm f32 nt` and `2048x2048x256`;
+/// The decision of a launch of a product. The suite and the sizes name a benchmark: `gemm f32 nt` and `2048x2048x256`;
 /// `batched f32` and `64 of 128x128x128`. `None` for keys that now select tensor cores, and did not when they were measured.
 fn decided(suite: &str, sizes: &str, keys: &str) -> Option<Ranked> {
     let keys = today(keys);

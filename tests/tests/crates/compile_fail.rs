@@ -41,7 +41,7 @@ fn alone(file: &Path) -> bool {
         || expected.contains("warning:")
 }
 
-/// What the compiler writes, by the file that it is about.
+/// The compiler's messages, by file.
 fn messages(output: &Output) -> BTreeMap<String, String> {
     let mut all = BTreeMap::<String, String>::new();
     for line in String::from_utf8_lossy(&output.stderr).lines() {
@@ -55,7 +55,7 @@ fn messages(output: &Output) -> BTreeMap<String, String> {
     all
 }
 
-/// The text without what differs between machines and with edits of the library: the workspace's folder, and the
+/// The text without parts that differ between machines and with edits of the library: the workspace's folder, and the
 /// numbers of lines that are not the case's own.
 fn portable(rendered: &str) -> String {
     let own = format!("{}/", folder().display());
@@ -88,7 +88,7 @@ fn portable(rendered: &str) -> String {
     lines.join("\n")
 }
 
-/// The lines of a message that are about one file: what stands in the margin, and the rest.
+/// The lines of a message that are about one file: the margin, and the rest.
 #[derive(Default)]
 struct Section {
     elsewhere: bool,

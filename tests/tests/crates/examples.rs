@@ -103,7 +103,7 @@ fn no_example_is_left_out() {
     assert_eq!(there, listed);
 }
 
-/// What pages quote is in the generated sources: each line, apart from white space and comments.
+/// The generated sources contain the quotes of pages: each line, apart from white space and comments.
 #[test]
 fn pages_quote_generated_code() {
     let folder = built();

@@ -1,4 +1,4 @@
-//! What launches do on the host: allocations, and questions to the driver.
+//! The host's work for launches: allocations, and queries to the driver.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -27,7 +27,7 @@ fn hash(bytes: &[u8]) -> u64 {
     bytes.iter().fold(7, |hash: u64, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)) >> 1
 }
 
-/// What stands for a variant's code: its source, in part.
+/// The replacement of a variant's code: a part of its source.
 fn code(variant: &Variant) -> Vec<u8> {
     let source = variant.source.as_bytes();
     [&hash(source).to_le_bytes(), &source[..source.len().min(600)]].concat()
@@ -58,7 +58,7 @@ pub(crate) fn exported(kernel: &Generated) -> Exported {
     launch::export(kernel, images).unwrap_or_else(|why| panic!("{}: {why}", kernel.name))
 }
 
-/// The driver, and a program that reads launches and prints what becomes of each.
+/// The driver, and a program that reads launches and prints the outcome of each.
 pub(crate) fn program(kernel: &Generated) -> String {
     let name = &kernel.name;
     let read: String = kernel
@@ -140,7 +140,7 @@ impl Case {
         text
     }
 
-    /// What a launch in Rust does.
+    /// The outcome of a launch in Rust.
     fn expected(&self, kernel: &Generated) -> String {
         let plan = match plan(kernel, &self.given, &self.limits) {
             Ok(plan) => plan,

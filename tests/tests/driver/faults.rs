@@ -121,7 +121,7 @@ fn each_call_fails(launches: usize, run: impl Fn(&str) -> Run) {
         let outcome = survived(&failed, &what);
         failed.check(is_reported(&outcome, status), format!("{what}: {outcome}"));
         println!("{what}: {outcome}");
-        // Every allocation is freed, unless a free is what failed.
+        // Every allocation is freed, unless the free failed.
         let (made, freed) = memory(&failed);
         failed.check(made - freed <= 1, format!("{what}: {made} allocated, {freed} freed"));
     }

@@ -9,7 +9,7 @@ use tilewright_tests::fake::Folder;
 
 use crate::exported::{Case, built, driver, exported, product, shipped};
 
-/// What is wrong with where a launch is: devices, contexts, streams, workspaces.
+/// Mistakes in the devices, contexts, streams and workspaces of a launch.
 #[test]
 fn mistakes_in_c() {
     let folder = Folder::new();

@@ -34,7 +34,7 @@ fn zeros(stream: &Stream, extents: [usize; 2]) -> Matrix {
     Matrix::zeros(stream, extents).unwrap()
 }
 
-/// What a launch shows, but for the time that it took.
+/// The output of a launch, without its time.
 fn shown(launched: Launched) -> String {
     let mut launched = launched;
     launched.prepared = Default::default();
@@ -258,7 +258,7 @@ fn what_is_wrong_after_a_right_launch_is_refused() {
 fn tensors_that_come_to_overlap_are_refused() {
     let run = Fake::new().run(|| {
         let stream = stream();
-        // SAFETY: what is made on it is used here alone.
+        // SAFETY: objects made on it are used only here.
         let cuda = unsafe { stream.cuda_stream() };
         let all = cuda.alloc_zeros::<f32>(1 << 17).unwrap();
         let address = all.device_ptr(cuda).0;

@@ -39,15 +39,15 @@ fn tensor(of: &Drawn) -> Tensor {
     Tensor { values, ..tensor }
 }
 
-/// What a kernel should compute on the arguments of a case.
+/// The expected results of a kernel on the arguments of a case.
 type Oracle = fn(&Subject, &Program, &Generated, &Case) -> Result<Vec<Buffer>, Undefined>;
 
-/// What the reference computes.
+/// The results of the reference.
 fn reference(_: &Subject, program: &Program, _: &Generated, case: &Case) -> Result<Vec<Buffer>, Undefined> {
     wanted(program, case)
 }
 
-/// What the text of a kernel of whole tiles says.
+/// The results from the text of a kernel of whole tiles.
 fn text(subject: &Subject, _: &Program, _: &Generated, case: &Case) -> Result<Vec<Buffer>, Undefined> {
     match subject.whole() {
         Some(kernel) => whole::run(kernel, case),
@@ -55,7 +55,7 @@ fn text(subject: &Subject, _: &Program, _: &Generated, case: &Case) -> Result<Ve
     }
 }
 
-/// What the reference computes, or where it does not have one of the statements, the simulator: its results are compared
+/// The results of the reference, or, if it does not support a statement, of the simulator: its results are compared
 /// with plain loops elsewhere. A device's functions are within a few units of the simulator's, its atomic sums in another order.
 fn simulated(
     _: &Subject,
@@ -168,7 +168,7 @@ fn kernels_with_integers() {
     }
 }
 
-/// What `TILEWRIGHT_KERNELS` asks for.
+/// The number in `TILEWRIGHT_KERNELS`.
 fn asked() -> Option<u64> {
     std::env::var("TILEWRIGHT_KERNELS").ok().and_then(|text| text.parse().ok())
 }
@@ -187,7 +187,7 @@ fn on_threads(
     })
 }
 
-/// Only kernels for this architecture or older, `TILEWRIGHT_ARCH=80`: a tool may not know what newer ones execute.
+/// Only kernels for this architecture or older, `TILEWRIGHT_ARCH=80`: a tool may not know newer instructions.
 fn newest() -> Option<u32> {
     std::env::var("TILEWRIGHT_ARCH").ok().and_then(|text| text.parse().ok())
 }

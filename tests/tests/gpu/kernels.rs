@@ -51,7 +51,7 @@ fn every_variant_computes_what_it_should() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
 
-/// What the variants of a kernel compute wrong, and which of them never ran.
+/// The wrong results of a kernel's variants, and the variants that never ran.
 fn faults(name: &str, kernel: &Generated) -> Vec<String> {
     let stream = stream().expect("a device");
     let mut wrong = Vec::new();

@@ -44,7 +44,7 @@ fn conversions_of_words_are_exact() {
         let (numbers, all) = casts::numbers(row, &given);
         let program = casts::by_row(row);
         let source = cuda::print(&program);
-        // SAFETY: the tensors' sizes are multiples of what a block converts.
+        // SAFETY: the tensors' sizes are multiples of a block's elements.
         let kernel = unsafe { device_run::alone(program, source) };
         let empty = vec![0; all.len()];
         let operands =

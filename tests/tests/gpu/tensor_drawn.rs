@@ -15,7 +15,7 @@ fn setting(variable: &str, otherwise: u64) -> u64 {
     std::env::var(variable).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise)
 }
 
-/// What became of a configuration: launches, and why it was refused.
+/// The outcome of a configuration: launches, or the reason of its refusal.
 type Outcome = Result<(u32, Option<String>), String>;
 
 #[allow(unsafe_code)]

@@ -235,7 +235,7 @@ fn correct_kernels_have_no_fault() {
     unbroken(SOME);
 }
 
-/// What the tests above find of what the long version does.
+/// The part of the long version's faults that the tests above find.
 #[test]
 #[ignore = "takes minutes: `cargo xtask mutants`"]
 fn few_seeds_catch_what_many_do() {

@@ -1,4 +1,4 @@
-//! Differences: of rows from the first one, of neighbours, of what several results of one function are.
+//! Differences: of rows from the first one, of neighbours, of several results of one function.
 
 use super::{drawn, generated, right, rows, rows_out};
 use tilewright::prelude::*;
@@ -46,7 +46,7 @@ fn signals_vary() {
     }
 }
 
-/// Sine and cosine in one entry of a result, and what is left of the angle in another.
+/// Sine and cosine in one entry of a result, and the rest of the angle in another.
 #[kernel]
 fn turned(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f32, { (M, { 3 * N }) }, (ldy, _1)>) {
     let (x, width) = (tile(x, (4, 32), (block.x, block.y)), x.size(1));

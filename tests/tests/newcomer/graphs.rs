@@ -199,7 +199,7 @@ fn levels_of_a_search() {
     }
 }
 
-/// A histogram of weights over bins of equal width; what lies outside is not counted.
+/// A histogram of weights over bins of equal width; numbers outside are not counted.
 #[kernel]
 fn weighted_histogram(
     low: f32,

@@ -1,4 +1,4 @@
-//! Lists of integers that say what is multiplied: blocks of keys, rows of experts, pages. Producers read them too.
+//! Lists of integers that select the operands of products: blocks of keys, rows of experts, pages. Producers read them too.
 
 use crate::{below, close, drawn, every, generated, right, rows_out};
 use tilewright::prelude::*;

@@ -4,7 +4,7 @@ use crate::{drawn, every, generated};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
 
-/// What changes after it has a second name, what changes under that, parts of tuples, and a loop.
+/// Tiles that change after they have a second name, or under that name, parts of tuples, and a loop.
 #[kernel]
 fn second_names(x: &Tensor<f32, N>, y: &mut Tensor<f32, (N, _4)>) {
     let to = |n| tile(y, (256, 1), (block.x, n))[(_, 0)];

@@ -1,4 +1,4 @@
-//! Elements at places of their own: loaded by indices, stored by them.
+//! Gathers and scatters: elements that are loaded and stored by indices.
 
 use crate::{below, drawn, every, generated, right, rows, rows_out};
 use tilewright::prelude::*;

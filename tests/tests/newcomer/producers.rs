@@ -219,7 +219,7 @@ fn blocks_of_a_cluster_copy_for_one_another() {
     let (a, b) = (halves(m * k, 1), halves(n * k, 2));
     let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);
     let args = [by_rows(&a, m), by_rows(&b, n), Arg::output::<f32>([m, n]).strides([n, 1])];
-    // What a block does not visit is 0.
+    // Elements that no block visits are 0.
     let visited = |at: usize| if at % k < (at / k / 64 + 1) * 64 { a[at] } else { bf16::from_f32(0.0) };
     let a: Vec<bf16> = (0..m * k).map(visited).collect();
     for outcome in every(kernel, &args) {

@@ -1,4 +1,4 @@
-//! Products of matrices, and what is like them.
+//! Products of matrices, and similar operations.
 
 use crate::{drawn, generated, right, rows, rows_out};
 use tilewright::prelude::*;

@@ -1,4 +1,4 @@
-//! What inference needs: attention from pages and in windows, quantisation, samples.
+//! Kernels of inference: attention from pages and in windows, quantisation, samples.
 
 use crate::{below, drawn, every, generated, right, rows, rows_out};
 use tilewright::prelude::*;

@@ -62,7 +62,7 @@ fn signals_have_spectra() {
     }
     let (from, to) = (|x: &[f32]| Arg::tensor(x, [256, b]), Arg::output::<f32>([256, b]));
     let kernel = generated!(fft256());
-    // What is used several times is computed once.
+    // An expression that is used several times is computed once.
     let longest = kernel.variants[0].source.lines().map(str::len).max().unwrap();
     assert!(longest < 300, "a line of {longest} characters");
     for outcome in every(kernel, &[from(&re), from(&im), to.clone(), to]) {
@@ -142,7 +142,7 @@ fn heat_spreads() {
     right(generated!(heat()), &[Arg::number(rate), rows(&x, h, w), rows_out(h, w)], "y", &now, 1e-4);
 }
 
-/// The k-th smallest of each row: four passes choose eight bits each, by a histogram of those that agree so far.
+/// The k-th smallest of each row: four passes choose eight bits each, by a histogram of the elements that agree so far.
 #[kernel]
 fn kth(k: i32, x: &Tensor<u32, (M, N), (ldx, _1)>, y: &mut Tensor<u32, M>) {
     let row = tile(x, (1, 1024), (block.x, _));

@@ -333,7 +333,7 @@ fn elements_are_read_again_behind_a_barrier() {
         ptx.matches("ld.global").count()
     };
     assert_eq!(loads(&source), 2, "{source}");
-    // With `__restrict__` NVRTC would take the first value. What is only written may have it.
+    // With `__restrict__` NVRTC would take the first value. A pointer that is only written may have it.
     assert_eq!(loads(&source.replace("float* x", "float* __restrict__ x")), 1, "{source}");
     assert!(source.contains("float* __restrict__ y"), "{source}");
 }

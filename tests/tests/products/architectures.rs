@@ -1,5 +1,5 @@
 //! Products whose keys leave the architecture open: variants for the newest and for older ones in one list, from which a device
-//! takes those that are made for it.
+//! takes the variants that are made for it.
 
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Limits, plan};
@@ -91,7 +91,7 @@ fn keys_about_tiles_choose_the_architecture() {
     assert!(kernel("arch=80").variants.iter().any(|variant| variant.program.launch.cost.is_some()));
 }
 
-/// A device takes what it would take if its architecture were written.
+/// A device takes the variant that it would take if its architecture were a key.
 #[test]
 fn each_device_runs_the_kernel_of_its_architecture() {
     for (keys, architectures) in sweep::share(TYPES, 10) {
@@ -103,7 +103,7 @@ fn each_device_runs_the_kernel_of_its_architecture() {
                 let (source, arch) =
                     taken(&open, at, device).unwrap_or_else(|why| panic!("{keys} {at:?} on {device}: {why}"));
                 assert!(oldest <= arch && arch <= device, "{keys} on {device}: {arch}");
-                // The newest of those that can run there.
+                // The newest variant that can run there.
                 let mut made = pinned.iter().filter(|one| one.0 <= device);
                 let expected = made.find_map(|one| taken(&one.1, at, device).ok()).unwrap();
                 assert_eq!(source, expected.0, "{keys} {at:?} on {device}");
@@ -149,7 +149,7 @@ fn random_keys_without_tiles_have_a_variant_for_every_device() {
     }
 }
 
-/// What each device takes computes the product.
+/// The variant of each device computes the product.
 #[test]
 fn variants_of_all_architectures_compute_the_product() {
     // Sums of whole numbers are exact in these types.

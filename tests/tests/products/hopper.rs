@@ -401,7 +401,7 @@ fn steps_of_any_length() {
     }
 }
 
-/// Results of 8 and of 64 bits, along rows and along columns of what wgmma computes.
+/// Results of 8 and of 64 bits, along rows and along columns of wgmma's result.
 #[test]
 fn results_of_any_width() {
     for keys in sweep::share(

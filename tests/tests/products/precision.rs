@@ -122,7 +122,7 @@ fn check_bounds(keys: &str, lengths: &[usize]) {
                 got += one / seeds as f64;
                 least += strict(&a, &b, k) / seeds as f64;
             }
-            // A few terms dominate spikes, so strict sums round few times, and what is lost of the terms shows.
+            // A few terms dominate spikes, so strict sums round few times, and the lost parts of terms are visible.
             let allowed = if matches!(inputs, Inputs::Spikes) { 2f64.powi(-22) } else { least };
             assert!(got <= allowed, "{inputs:?}, K = {k}: {got:e}, and strict products have {least:e}");
         }

@@ -257,7 +257,7 @@ fn blocks(kernel: &Generated, [m, n, k]: [usize; 3]) -> u32 {
     plan(kernel, &problem.given(), &Limits::HOPPER).expect("a plan").grid.iter().product()
 }
 
-/// What launches of products in f32 choose: a tile, by its blocks and those that split K.
+/// The choices of launches of products in f32: a tile, by its blocks and the blocks that split K.
 #[test]
 fn tiles_of_f32_by_sizes() {
     let cases = [

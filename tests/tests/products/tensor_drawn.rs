@@ -21,7 +21,7 @@ const AFTER: u64 = 10_000;
 /// Sizes at which a drawn product runs as well: of single rows and columns, and of sums of no or one product.
 const EXTREMES: [[usize; 3]; 4] = [[1, 18, 1], [21, 1, 40], [2, 17, 0], [1, 2, 33]];
 
-/// The kernel of a configuration, or why it was refused for a limit; else what is wrong.
+/// The kernel of a configuration, or why it was refused for a limit; otherwise the error.
 fn kernel(of: &Configuration) -> Result<Result<Generated, String>, String> {
     let about = |why: String| format!("{}\n{why}", of.text());
     match catch_unwind(|| of.kernel()) {
@@ -33,7 +33,7 @@ fn kernel(of: &Configuration) -> Result<Result<Generated, String>, String> {
     }
 }
 
-/// What is wrong with a configuration; whether it was refused for a limit, and why.
+/// The error of a configuration; whether it was refused for a limit, and why.
 fn fault(seed: u64) -> Result<Option<String>, String> {
     let drawn = Configuration::draw(seed, Scale::Small);
     let kernel = match kernel(&drawn)? {
@@ -57,7 +57,7 @@ fn fault(seed: u64) -> Result<Option<String>, String> {
     Ok(None)
 }
 
-/// The seeds that are asked for.
+/// The requested seeds.
 fn seeds(usual: Range<u64>) -> Range<u64> {
     let Ok(asked) = std::env::var("TILEWRIGHT_PRODUCTS") else { return usual };
     let number = |text: &str| text.parse().unwrap_or_else(|_| panic!("TILEWRIGHT_PRODUCTS is `{asked}`"));
@@ -67,7 +67,7 @@ fn seeds(usual: Range<u64>) -> Range<u64> {
     }
 }
 
-/// Judges each seed: whether it is refused for a limit, and why, or what is wrong.
+/// Runs each seed: whether it is refused for a limit, and why, or the error.
 #[track_caller]
 fn judge(seeds: Range<u64>, fault: impl Fn(u64) -> Result<Option<String>, String> + Sync) {
     let seeds: Vec<u64> = seeds.collect();
@@ -86,7 +86,7 @@ fn random_products_on_tensor_cores() {
     judge(seeds(0..sweep::count(DRAWS / 3, DRAWS)), fault);
 }
 
-/// What is refused is refused at a key.
+/// Refusals are at a key.
 #[test]
 fn random_products_have_kernels() {
     judge(seeds(AFTER..AFTER + sweep::count(GENERATED / 4, GENERATED)), |seed| {

@@ -47,7 +47,7 @@ fn a_bias_is_added() {
     check("dtype=bf16 arch=90 a=k_major b=k_major bias=rows", &[([40, 72, 64], 0)]);
 }
 
-/// A residual before or after the function, and what that is applied to as a second result: on threads, by mma.sync with
+/// A residual before or after the function, and the argument of the function as a second result: on threads, by mma.sync with
 /// copies and with a ring, by wgmma, with K split over warps and over blocks.
 #[test]
 fn residuals_and_second_results() {

@@ -186,7 +186,7 @@ fn keys_about_threads_name_the_instruction() {
     }
 }
 
-/// Keys that record how a kernel was tuned stand inside `schedule`.
+/// Keys that record how a kernel was tuned are inside `schedule`.
 #[test]
 fn keys_of_the_schedule() {
     #[track_caller]
@@ -235,7 +235,7 @@ fn keys_of_the_schedule() {
     assert_eq!(source(one), source(two));
 }
 
-/// Most keys say what is computed, by which tiles and on what.
+/// Most keys set the function, the tiles, or the operands.
 #[test]
 fn there_are_fewer_than_thirty_keys() {
     let (keys, schedule) = (tilewright_codegen::matmul::keys(), tilewright_codegen::matmul::schedule());

@@ -122,7 +122,7 @@ fn vectors_begin_before_rows() {
             [[1, 1, 1, 0, 0], [2, 3, 57, 0, 1], [3, 2, 61, 2, 3], [2, 9, 33, 4, 0]]
         {
             let strides = [m * (n + more) + further, n + more, 1];
-            // Gaps keep what they have.
+            // Gaps keep their contents.
             let inside = |at: usize| at % strides[0] / strides[1] < m && at % strides[0] % strides[1] < n;
             let x: Vec<i32> = (0..(l * strides[0]) as i32).collect();
             let y = vec![-1; x.len()];

@@ -110,7 +110,7 @@ fn bits_of_integers_are_counted() {
     check!(u8);
 }
 
-/// Named closures, what they capture, and what they shadow.
+/// Named closures, the names that they capture, and the names that they shadow.
 #[kernel]
 fn closures(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>, z: &mut Tensor<f32, N>, w: &mut Tensor<u32, N>) {
     let t = layout!(32);

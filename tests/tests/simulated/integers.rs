@@ -361,7 +361,7 @@ fn quotients_of_arguments_are_rounded_down() {
     }
 }
 
-/// What elements and arguments decide is an `i32` that does not overflow, as among elements.
+/// An integer that depends on elements and arguments is an `i32` that does not overflow, as among elements.
 #[kernel]
 fn lengths(
     steps: i32,

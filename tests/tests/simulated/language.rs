@@ -264,7 +264,7 @@ fn limits_of_sizes_are_kept() {
     assert!(refused.starts_with("`N` is 5, and the kernel is made for at most 4\n"), "{refused}");
 }
 
-/// What all sizes have is not checked.
+/// Facts that are true for all sizes are not checked.
 #[test]
 fn sizes_have_a_least() {
     #[kernel(allow(unbounded))]

@@ -244,7 +244,7 @@ fn cumulative_sums_in_pieces() {
     }
 }
 
-/// In one launch: the last block to arrive adds up what the others leave.
+/// In one launch: the last block to arrive adds the sums of the others.
 #[test]
 fn the_sum_of_all() {
     for count in [0usize, 1, 31, 4096, 100_003] {
@@ -357,7 +357,7 @@ fn attention_sees_keys_up_to_its_own_or_all() {
     }
 }
 
-/// Numbers that are no bin are not counted, and counts are added to what is there.
+/// Numbers that are no bin are not counted, and counts are added to the old contents.
 #[test]
 fn values_are_counted() {
     for (n, p, bins, range) in [(1, 1, 256, 300), (700, 3, 256, 256), (1500, 2, 100, 120), (513, 2, 256, 1)] {

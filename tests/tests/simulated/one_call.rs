@@ -1,5 +1,5 @@
 //! The one call that multiplies, on the host: every type, layout and option in the simulator and by loops, against double
-//! precision; and what it refuses.
+//! precision; and its refusals.
 
 use tilewright::matmul::{Activation, Error, Factor, Host, HostRef, HostTensor, Matmul, Precision, Ran};
 use tilewright::{Element, bf16, e4m3, e5m2, f16, matmul, matmul_into, tf32};
@@ -235,7 +235,7 @@ fn what_cannot_be_multiplied_is_refused() {
     );
 }
 
-/// What is computed with a product, and batches.
+/// Epilogues of a product, and batches.
 #[test]
 fn what_does_not_belong_to_a_product_is_refused() {
     let host = Host::cpu();

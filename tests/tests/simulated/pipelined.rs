@@ -219,7 +219,7 @@ fn a_partial_tile_is_first_only_where_all_of_k_moves_with_it() {
     }
 }
 
-/// Two threads share the K of each result, and both store what they have summed.
+/// Two threads share the K of each result, and both store their sums.
 #[kernel(allow(uncoalesced, bank_conflicts))]
 fn parts_of_k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (N, K)>, parts: &mut Tensor<f32, (M, N, _2)>) {
     let (sa, sb) = (shared::<f32>((32, 16)), shared::<f32>((32, 16)));

@@ -1,5 +1,5 @@
 //! The reference interpreter of tile programs, by which drawn kernels and devices are judged: on random data it agrees with the
-//! simulator in every variant of the kernels below, or says what it has no reference for.
+//! simulator in every variant of the kernels below, or reports the statement that it does not support.
 
 use tilewright::KernelDef;
 use tilewright_fuzz::case::Sizes;

@@ -1,4 +1,4 @@
-//! A schedule says when statements run, not what they compute: whatever it is, results are the same to the bit. Programs get
+//! A schedule determines when statements run, not their results: with every schedule, results are the same to the bit. Programs get
 //! random schedules (slots, k-steps in registers, exit tests, mechanisms of copies, the walk through a product; stages and
 //! places of statements) and run in the simulator, which chooses at random when warps run and when copies land.
 

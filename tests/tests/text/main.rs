@@ -1,4 +1,4 @@
-//! What is printed of shipped kernels, apart from their CUDA C (loop nests, programs as text, findings), and texts of documentation.
+//! Texts about shipped kernels, apart from their CUDA C (loop nests, programs as text, findings), and texts of documentation.
 
 mod adding;
 mod checks;

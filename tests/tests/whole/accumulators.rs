@@ -65,7 +65,7 @@ fn what_is_added_may_be_scaled() {
     }
 }
 
-/// Tiles of numbers of their own: all of their elements are in bounds.
+/// Tiles that are no loads: all of their elements are in bounds.
 #[kernel]
 fn numbers_in_a_tile(z: &Tensor<i32, K>, y: &mut Tensor<i32, N>) {
     at_most(K, 64);
@@ -86,7 +86,7 @@ fn tiles_of_numbers_have_no_edges() {
     }
 }
 
-/// Filled with an argument, or with a constant: it has the edges of what is added to it first.
+/// Filled with an argument, or with a constant: it has the edges of the tile that is added to it first.
 #[kernel]
 fn filled_with(z: &Tensor<f32, K>, y: &mut Tensor<f32, N>, a: f32) {
     at_most(K, 64);

@@ -1,4 +1,4 @@
-//! What blocks do together in one launch: old values of atomic updates, flags, orders of arrival; and loops that end by what is
+//! Blocks that cooperate in one launch: old values of atomic updates, flags, orders of arrival; and loops that end by results that are
 //! computed.
 
 use tilewright::prelude::*;

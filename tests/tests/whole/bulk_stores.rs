@@ -46,7 +46,7 @@ fn columns<const BM: usize = 128, const BN: usize = 80>(
     copy(map(acc, |x| x / 4.0), tile(d, (BM, BN), (block.x, block.y)));
 }
 
-/// Every product of a list goes to the same tile: the last one stays.
+/// Every product of a list goes to the same tile: the last one remains.
 #[kernel(arch = 90)]
 fn overwritten(
     a: &Tensor<bf16, (M, K), (lda, _1)>,
@@ -93,7 +93,7 @@ const SIZES: [(usize, usize, usize); 5] =
 /// Compares a result with the sums of a product of (m, n).
 type Right<'r> = dyn Fn(&Outcome, &[f32], usize, usize) + 'r;
 
-/// Small integers, the product and what every variant makes of it.
+/// Small integers, the product and the results of every variant.
 #[track_caller]
 fn check(kernel: &Generated, outputs: &dyn Fn(usize, usize) -> Vec<Arg>, right: &Right<'_>) {
     for (m, n, k) in SIZES {

@@ -27,7 +27,7 @@ pub(crate) struct Planted {
     pub(crate) name: &'static str,
     /// Kinds of faults, or a wrong result; every seed must report one of them.
     pub(crate) kinds: &'static str,
-    /// Parts of the fault's text, the cause and what to write; every seed must show one of them. If empty, any text will do.
+    /// Parts of the fault's text, the cause and the remedy; every seed must show one of them. If empty, any text will do.
     pub(crate) texts: &'static [&'static str],
     pub(crate) change: fn(&mut Kernel),
 }

@@ -8,7 +8,7 @@ use super::{compiled, numbers, results};
 
 const W: usize = 256;
 
-/// What an iteration adds, from the tiles of x and the iterations so far.
+/// The addend of an iteration, from the tiles of x and the iterations so far.
 type Step = fn(&dyn Fn(usize) -> f32, usize, &mut f32) -> f32;
 
 /// Each block adds the same to its tile of y, element by element. `step` returns what iteration k adds for an element; it may
@@ -51,7 +51,7 @@ fn in_a_branch(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     copy(a, tile(y, 256, block.x));
 }
 
-/// What one iteration copies the next ones read.
+/// The next iterations read the tile that one iteration copies.
 #[kernel]
 fn for_later_iterations(x: &Tensor<f32, N>, y: &mut Tensor<f32, N>) {
     let (g, p, s) = (tile(x, 256, _), shared::<f32>(256), shared::<f32>(256));

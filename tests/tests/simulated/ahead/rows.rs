@@ -162,7 +162,7 @@ fn tiles_of_many_rows() {
     }
 }
 
-/// What the message about a regrouped tile says to write instead.
+/// The remedy in the message about a regrouped tile.
 #[kernel(arch = 90)]
 fn regrouped_behind_the_copy(x: &Tensor<f32, (M, N), (ld, _1)>, y: &mut Tensor<f32, M>) {
     let (g, s) = (tile(x, (1, 64), (block.x, _)), shared::<f32>((1, 64)));

@@ -1,4 +1,4 @@
-//! Copies that are in flight where control passes by what waits for them.
+//! Copies that are in flight on paths that pass by the wait for them.
 
 use tilewright::prelude::*;
 use tilewright_codegen::definition::Generated;

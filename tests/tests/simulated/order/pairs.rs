@@ -23,7 +23,7 @@ const TIMES: usize = 3;
 enum Memory {
     Shared,
     Global,
-    /// What the copies of a pipelined loop fill, in that loop.
+    /// Tiles that the copies of a pipelined loop fill, in that loop.
     Filled,
 }
 
@@ -80,7 +80,7 @@ const ALL: [Access; 20] = [
     Apart,
 ];
 
-/// What control flow lies between two accesses.
+/// The control flow between two accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Around {
     Straight,
@@ -130,7 +130,7 @@ fn tile(of: impl Fn(usize, usize) -> f32) -> Tile {
     std::array::from_fn(|i| std::array::from_fn(|j| of(i, j)))
 }
 
-/// What a block's memory contains.
+/// The contents of a block's memory.
 struct Model {
     shared: Tile,
     global: Tile,
@@ -187,7 +187,7 @@ struct Scene {
     global: View,
     /// All of the tensor in global memory.
     whole: View,
-    /// What a pipelined loop fills, in that loop.
+    /// Tiles that a pipelined loop fills, in that loop.
     filled: Option<View>,
     other: View,
     fetched: View,
@@ -195,7 +195,7 @@ struct Scene {
     /// The position of each element: its row counted from the last one, its column, and its column in the tensor.
     places: [View; 3],
     outs: Vec<View>,
-    /// What is read at the end, and where it goes.
+    /// The tile that is read at the end, and its target.
     late: Option<usize>,
 }
 
@@ -324,7 +324,7 @@ impl Scene {
         self.inside(|b, run| b.repeat("k", TIMES as i64, Unroll::No, run), body)
     }
 
-    /// A loop that copies, and what it copies is read.
+    /// A loop that copies a tile, and reads of the tile.
     fn pipelined(
         &mut self,
         ahead: impl Into<Ahead>,
@@ -419,7 +419,7 @@ fn program(one: Access, two: Access, memory: Memory, around: Around) -> Result<P
     scene.finish()
 }
 
-/// What a block computes.
+/// The results of a block.
 fn expected(one: Access, two: Access, memory: Memory, around: Around, block: usize) -> Model {
     let mut model = Model::new();
     let is_first = block == 0;
@@ -454,7 +454,7 @@ fn expected(one: Access, two: Access, memory: Memory, around: Around, block: usi
     model
 }
 
-/// What became of a pair.
+/// The outcome of a pair.
 enum Verdict {
     Right,
     Refused(String),
@@ -522,7 +522,7 @@ const REFUSALS: [&str; 8] = [
     "is stored to other coordinates than it was computed for",
 ];
 
-/// Why copies of what is written are refused.
+/// Why copies of written tensors are refused.
 const WRITTEN: [&str; 2] =
     ["the producer, which runs ahead, does not wait", "is written here before it is fetched"];
 
@@ -559,7 +559,7 @@ fn judge(cases: Vec<(Access, Access, Memory, Around)>) {
     assert!(refused * 4 < count, "{refused} of {count} are refused");
 }
 
-/// Threads share what a producer's copies have filled.
+/// Threads share tiles that a producer's copies have filled.
 #[test]
 fn pairs_of_accesses_to_what_a_producer_fills() {
     let writes = |access: &Access| !matches!(access, Out | OutPermuted | Load | Gather | Take | Multiply);

@@ -1,4 +1,4 @@
-//! Producers: who waits for free slots, and what they may copy.
+//! Producers: their waits for free slots, and the tensors that they may copy.
 
 use tilewright::KernelDef;
 use tilewright::prelude::*;
