@@ -22,7 +22,7 @@ pub const GUARD: usize = 64;
 /// How sizes, gaps and offsets are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fit {
-    /// Those that the fastest variant needs.
+    /// The properties that the fastest variant needs.
     Whole,
     /// Aligned addresses and strides, and any sizes.
     Aligned,
@@ -340,7 +340,7 @@ fn tensor(
     let made =
         Tensor { name: of.name.clone(), elem: of.elem, written, extents, strides, offset, all: Vec::new() };
     let light = random.chance(30);
-    // Those that are read as integers have one mode, mostly.
+    // Tensors that are read as integers mostly have one mode.
     let likely = match OFTEN_HOSTILE.contains(&of.elem) {
         true => 40,
         false if made.extents.len() == 1 => 25,

@@ -24,7 +24,7 @@ pub struct Coverage {
     whole: bool,
 }
 
-/// Features that must be drawn. Those that lowering refuses are not among them.
+/// Features that must be drawn. Features that lowering refuses are not among them.
 const WANTED: &[&str] = &[
     "statement: copy",
     "statement: fill",

@@ -50,7 +50,7 @@ impl Default for Batch {
 pub struct Tally {
     /// Kernels that agree with the reference.
     pub right: u64,
-    /// Of those, kernels without a variant that ran on any sizes.
+    /// Of the passing kernels, the kernels without a variant that ran on any sizes.
     pub idle: u64,
     /// Runs of variants.
     pub runs: u64,

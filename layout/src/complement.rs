@@ -17,7 +17,7 @@ pub(crate) struct Moving {
 /// Modes that interleave, with the fill of the gaps between their elements.
 #[derive(Clone, Copy, Default)]
 struct Block {
-    /// Its first mode, of those sorted by stride.
+    /// The first of its modes, sorted by stride.
     first: usize,
     /// The end of the block below it, which must fit between two elements.
     below: i64,

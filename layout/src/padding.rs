@@ -12,7 +12,7 @@ use crate::value::Value;
 pub struct Padding {
     /// The layout; the plain one if padding does not help.
     pub layout: Layout,
-    /// The stride of the plain layout that is changed; all larger ones move along.
+    /// The stride of the plain layout that is changed; all larger strides change with it.
     pub every: i64,
     /// Its increase; negative where less padding than the plain layout has is better, 0 if none helps.
     pub by: i64,

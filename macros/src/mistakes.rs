@@ -95,7 +95,7 @@ fn keys_in(tokens: TokenStream, found: &mut Vec<String>) {
     }
 }
 
-/// Our messages in the compiler's output: those without an error code, with their help.
+/// Our messages in the compiler's output: messages without an error code, with their help.
 fn recorded(stderr: &str) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     let mut open = false;

@@ -122,7 +122,7 @@ impl Components {
         4 * self.groups
     }
 
-    /// The first mbarrier's; all later ones are mbarriers.
+    /// The component of the first mbarrier; all later components are mbarriers.
     pub(crate) fn first_mbarrier(&self) -> u32 {
         4 * self.threads + self.blocks * self.warps()
     }

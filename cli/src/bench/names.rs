@@ -28,7 +28,7 @@ pub(super) fn short(all: &[&str]) -> Vec<String> {
     names
 }
 
-/// As many words as fit, and a mark for the others.
+/// The words that fit, and a mark for the others.
 fn shortened(words: &[&str]) -> String {
     let all = words.join(" ");
     if all.chars().count() <= LONGEST {
@@ -64,7 +64,7 @@ fn words(keys: &str) -> Vec<&str> {
         if starts.is_empty() || depth == 0 && begins(part) {
             starts.push(at);
         }
-        // Those in parentheses belong to the key in front of them.
+        // Words in parentheses belong to the key before them.
         let count = |sign: char| part.matches(sign).count();
         depth = (depth + count('(')).saturating_sub(count(')'));
     }

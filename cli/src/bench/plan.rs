@@ -76,7 +76,7 @@ impl Problem {
         ]
     }
 
-    /// The shipped products of the type and batch: the fastest, and those made for another type than f32 or for batches.
+    /// The shipped products of the type and batch: the fastest, and the products for other types than f32 or for batches.
     fn candidates(&self) -> Vec<&'static str> {
         let words = |of: &'static str| of.split_whitespace().filter_map(|word| word.split_once('='));
         let agrees = |of: &&&'static str| {

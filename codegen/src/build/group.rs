@@ -63,7 +63,7 @@ impl Builder {
         }
     }
 
-    /// Statements that another group performs, whose threads are the current ones: the warps or warpgroups of
+    /// Statements that another group with the same threads performs: the warps or warpgroups of
     /// a group, as a family.
     ///
     /// ```

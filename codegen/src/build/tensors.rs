@@ -215,7 +215,7 @@ impl Builder {
         Ok(view)
     }
 
-    /// The same without a barrier: whoever writes the tensor first synchronises with those who used the others.
+    /// The tensor without a barrier: the first thread that writes it must synchronise with the users of the other tensors.
     pub(crate) fn shared_over(
         &mut self,
         name: &str,

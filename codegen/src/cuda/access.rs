@@ -270,7 +270,7 @@ impl Printer<'_> {
             _ => function.to_owned(),
         };
         let fence = if *scope <= Scope::Block { "__threadfence_block();" } else { "__threadfence();" };
-        // Of integers of 64 bits with a sign CUDA has the minimum and the maximum; the others have the same bits without one.
+        // CUDA has the minimum and the maximum of signed 64-bit integers; other updates give the same bits for unsigned integers.
         let unsigned = elem == Elem::I64 && !matches!(op, Change::Min | Change::Max);
         let cast = if unsigned { "(unsigned long long*)" } else { "" };
         let mut operand = |value: &Val| match unsigned {

@@ -163,7 +163,7 @@ fn function(kernel: &ast::Kernel, settings: &Settings, purpose: Purpose) -> Outc
 }
 
 impl Settings {
-    /// The settings that the given ones lack: `BM = 64, BN = 128`.
+    /// The settings that the given settings lack: `BM = 64, BN = 128`.
     fn chosen(&self, given: &Settings) -> String {
         let chosen = self.consts[given.consts.len()..].iter();
         chosen.map(|(name, value)| format!("{} = {value}", name.text)).collect::<Vec<_>>().join(", ")

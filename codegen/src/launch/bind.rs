@@ -273,7 +273,7 @@ struct Of<'k> {
     rules: &'k Rules,
     kernel: &'k Generated,
     arg: usize,
-    /// Plain sizes, or the others?
+    /// Plain sizes, or computed ones?
     plain: bool,
 }
 

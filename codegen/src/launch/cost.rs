@@ -310,7 +310,7 @@ impl Rule {
         let clusters = u128::from(limits.clusters(cluster, resident));
         let rounds = tiles.div_ceil(clusters);
         let steps = self.trips(sizes)?;
-        // One block of each pair of multiprocessors starts first. Where the last wave is not full, the others copy faster.
+        // One block of each pair of multiprocessors starts first. If the last wave is not full, the other blocks copy faster.
         let blocks = tiles.min(clusters).saturating_mul(cluster.into());
         let paired = blocks > u128::from(limits.multiprocessors / 2);
         let busy = tiles.saturating_mul(cluster.into()) / rounds.max(1);
@@ -419,7 +419,7 @@ mod tests {
         check(&[Some(0), Some(5)], 0);
         check(&[Some(9), Some(5), Some(7)], 1);
         check(&[None, Some(9), None, Some(3), Some(0)], 3);
-        // Of equal ones the first.
+        // Of equal variants the first.
         check(&[Some(5), Some(5)], 0);
     }
 }

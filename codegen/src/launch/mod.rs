@@ -403,7 +403,7 @@ impl Launch<'_> {
             return Err(Refusal::new(why.text(kernel, before)));
         }
         let mut tried: Vec<Result<Choice, Why>> = Vec::with_capacity(variants.len());
-        // The architecture of variants that can run. Variants for an older one are for devices that cannot run newer ones.
+        // The architecture of variants that can run. Variants for an older architecture are for devices that cannot run newer variants.
         let mut newest = None;
         for variant in variants {
             let (program, alternative) = (&kernel.variants[variant].program, &rules.variants[variant]);

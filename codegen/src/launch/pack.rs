@@ -289,7 +289,7 @@ impl<'p> Packing<'p> {
         (operands > 0 && self.unmet(class, operands).is_none()).then_some(Copies { operands, why })
     }
 
-    /// For a class that can run on the arguments themselves: copies of those whose rows begin in the middle of a sector;
+    /// For a class that can run on the arguments themselves: copies of the arguments whose rows begin in the middle of a sector;
     /// `None` if there are none.
     fn whole_sectors(&mut self, class: usize) -> Option<Copies> {
         let cuts = |which: &usize| {

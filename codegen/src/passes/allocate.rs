@@ -72,7 +72,7 @@ impl Allocation {
         at
     }
 
-    /// Where the tiles begin that a tensor overlays, if it overlays the last ones.
+    /// The offset of the tiles that a tensor overlays, if it overlays the last tiles.
     fn dead(&self, program: &Program, id: Id) -> Option<u32> {
         let (_, dead) = program.overlays.iter().find(|(over, _)| *over == id)?;
         let first = *dead.iter().filter_map(|id| self.tiles.get(id)).min()?;

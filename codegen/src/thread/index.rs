@@ -121,7 +121,7 @@ pub struct Exprs {
 }
 
 impl From<Vec<Expr>> for Exprs {
-    /// These expressions, each made of earlier ones, as they are.
+    /// These expressions, each made of earlier expressions, without simplification.
     fn from(all: Vec<Expr>) -> Exprs {
         let known = all.iter().enumerate().map(|(at, expr)| (expr.int.clone(), Ix(at as u32))).collect();
         Exprs { all, known }

@@ -77,7 +77,7 @@ pub enum Op {
         expected: Option<Val>,
     },
     /// Acquires a flag: waits until an `i32` in global memory that others update atomically has reached a
-    /// value, and sees the earlier writes of those who updated it. It is inside of [`Op::Elect`].
+    /// value, and sees the earlier writes of its updaters. It is inside of [`Op::Elect`].
     AwaitFlag {
         /// The element.
         from: Mem,

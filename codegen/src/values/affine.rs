@@ -226,7 +226,7 @@ impl Affine {
         }
     }
 
-    /// The number of terms, those inside digits included, and the nesting depth of digits.
+    /// The number of terms, including terms inside digits, and the nesting depth of digits.
     pub(crate) fn parts(&self) -> (usize, usize) {
         let (mut count, mut deepest) = (1, 0);
         let mut left: Vec<(&Affine, usize)> = vec![(self, 0)];
@@ -240,7 +240,7 @@ impl Affine {
         (count, deepest)
     }
 
-    /// Its integers: constants, factors and divisors, those inside of other parts included.
+    /// Its integers: constants, factors and divisors, including integers inside of other parts.
     pub(crate) fn constants(&self) -> Vec<i64> {
         let mut found = Vec::new();
         let mut left = vec![self];
@@ -259,7 +259,7 @@ impl Affine {
         found
     }
 
-    /// The sizes in it, those inside of other parts included.
+    /// The sizes in it, including sizes inside of other parts.
     pub fn symbols(&self) -> Vec<Symbol> {
         let mut found = Vec::new();
         let mut left = vec![self];

@@ -20,7 +20,7 @@ pub trait Element: sealed::Sealed + Copy + Send + Sync + 'static {
     const ELEM: Elem;
     /// Zero.
     const ZERO: Self;
-    /// Its bits, in the low ones.
+    /// Its bits, in the low bits.
     fn to_raw(self) -> u64;
     /// The element of these bits; bits above its width are ignored.
     fn from_raw(bits: u64) -> Self;

@@ -75,7 +75,7 @@ pub fn packed_u4(numbers: &[u8], row: usize) -> Vec<u8> {
     packed_i4(&bits, row)
 }
 
-/// The first (0) or the second number (1) of a byte of signed ones.
+/// The first (0) or the second number (1) of a byte of two signed numbers.
 pub fn i4_value(byte: u8, which: usize) -> i8 {
     Int4::Signed.value(byte, which)
 }

@@ -47,7 +47,7 @@ pub(super) fn product(random: &mut Random) -> Definition {
     definition(&keys)
 }
 
-/// Tiles of products by wgmma and types of those with both operands K-major.
+/// Tiles of products by wgmma, and types of products with both operands K-major.
 const ROWS: ([&str; 3], [&str; 6]) = (
     ["c=n_major bm=64 bn=16", "bm=32 bn=64", "c=n_major bm=128 bn=16"],
     [
@@ -59,7 +59,7 @@ const ROWS: ([&str; 3], [&str; 6]) = (
         "dtype=bf16",
     ],
 );
-/// The same of those in any order, whose elements have 16 bits.
+/// Types of products in any order, whose elements have 16 bits.
 const ORDERS: ([&str; 3], [&str; 6]) = (
     [
         "bm=64 bn=64 schedule=(cluster=1)",

@@ -31,9 +31,9 @@ pub enum Kind {
     Parts,
     /// Whole tiles.
     Whole,
-    /// Whole tiles in an interplay that the others seldom have.
+    /// Whole tiles in combinations that are rare in the other kinds.
     Targeted,
-    /// Exchanges between lanes and between blocks, loops that elements end, tuples of tiles.
+    /// Exchanges between lanes and between blocks, loops that end by elements, tuples of tiles.
     Exchanges,
 }
 

@@ -49,7 +49,7 @@ struct Cluster<'l> {
     symbols: &'l [(Symbol, i64)],
     scalars: &'l [f64],
     memory: &'l mut Memory,
-    /// Statements that have been reached, those that are executed at once included.
+    /// Statements that have been reached, including statements that are executed at once.
     steps: usize,
 }
 

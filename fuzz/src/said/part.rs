@@ -139,7 +139,7 @@ impl Part {
         Part { modes: self.modes.iter().zip(&like.modes).map(one).collect(), ..self.clone() }
     }
 
-    /// One tile, or all tiles along some modes: the modes of a tile, then those.
+    /// One tile, or all tiles along some modes: the modes of a tile, then these modes.
     pub(super) fn tiled(&self, tile: &[i128], at: &[Value]) -> Option<Part> {
         let (mut inside, mut tiles) = (Vec::new(), Vec::new());
         for (place, mode) in self.modes.iter().enumerate() {

@@ -54,7 +54,7 @@ impl<'k> Block<'k> {
         Ok(Value::View(self.fresh(elem, &of.sizes, of.cells.into_iter().map(Some).collect())))
     }
 
-    /// The elements of a view; those out of bounds are filled.
+    /// The elements of a view; out-of-bounds elements are filled.
     pub(super) fn read(&self, view: &View, fill: f64) -> Result<Elements> {
         let cell = |spot: &Spot| -> Result<Cell> {
             let Some(place) = spot.place else {

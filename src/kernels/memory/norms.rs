@@ -164,7 +164,7 @@ impl Matrix {
                 choice
             }),
             Work::Layernorm => self.longer().unwrap_or_else(|| {
-                // Long rows have fewer threads, with twice as many elements each: narrow ones sooner.
+                // Long rows have fewer threads, each with twice the elements: rows of narrow types sooner.
                 let least = if narrow { 6144 } else { PART / 2 };
                 let few = wide > 1 && (least + 1..=3 * PART / 4).contains(&columns);
                 let threads = if few { keeping(2 * OWN) } else { kept };

@@ -17,7 +17,7 @@ pub(super) struct Task {
 pub(super) enum Job {
     /// One launch of a kernel.
     One(Work),
-    /// The sums of columns: partial sums, and the sums of those.
+    /// The sums of columns: partial sums, and the sums of the partial sums.
     ColumnSums,
     /// Cumulative sums along rows. Few long rows are split into pieces: the sums of pieces, and each piece from the sums before
     /// it.

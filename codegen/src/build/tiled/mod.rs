@@ -175,7 +175,7 @@ impl Builder {
         self.multiply_operands(mma, [a, b], acc, terms, [None, None])
     }
 
-    /// Products of operands in one or two terms, or of scaled ones.
+    /// Products of operands with one or two terms, or of scaled operands.
     fn multiply_operands(
         &mut self,
         mma: &TiledMma,

@@ -460,7 +460,7 @@ impl Builder {
         Ok(Operand { name, multiplied, fragment, steps, pairs, from, route, scales })
     }
 
-    /// The scales and the zero points of an operand's fragments. Only converted ones have any.
+    /// The scales and the zero points of an operand's fragments. Only converted fragments have them.
     fn scales_for(
         &self,
         mma: &TiledMma,

@@ -298,7 +298,7 @@ impl Evaluator {
         }
     }
 
-    /// The value of the closure, whose further inputs join the others.
+    /// The value of the closure, whose further inputs are added to the others.
     pub(super) fn of_elements(&mut self, mapped: &mut Mapped<'_>) -> Result<Value, Problem> {
         let writes = mapped.to.is_some();
         self.captured = Some(Captured { ins: mapped.ins.clone(), writes, ..Captured::default() });

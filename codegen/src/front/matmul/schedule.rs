@@ -5,7 +5,7 @@ use super::keys;
 use crate::source::ast::{Arg, Expr, ExprKind, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 
-/// The key that has the others.
+/// The key that contains the others.
 pub(super) const KEY: &str = "schedule";
 
 /// All keys in one list, a schedule's keys among the others; and the errors of keys in the wrong list.

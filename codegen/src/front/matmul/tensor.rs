@@ -51,7 +51,7 @@ pub(super) fn programs(c: &Config, plan: &Plan, competes: bool) -> Result<Vec<Pr
     Ok(all)
 }
 
-/// The widths of copies in bytes, and the plan of each. Narrow copies have a smaller tile too, for products that larger ones do
+/// The widths of copies in bytes, and the plan of each. Narrow copies have a smaller tile too, for products that larger tiles do
 /// not spread over all multiprocessors.
 fn copies(c: &Config, plan: &Plan) -> Vec<(i64, Plan)> {
     let bytes = i64::from(c.dtype.bytes().min(c.b_dtype.bytes()));

@@ -112,7 +112,7 @@ impl Words {
         Ok(KernelDef::of(&generated, &definition, &places))
     }
 
-    /// Constants and element types of a `#[kernel]`, on top of those it has.
+    /// Constants and element types of a `#[kernel]`, in addition to those that it has.
     fn settings(&self, kernel: &ast::Kernel, mut settings: Settings) -> Result<Settings, Vec<Diagnostic>> {
         let (mut set, mut wrong) = (Settings::default(), Vec::new());
         let constants = || kernel.consts.iter().map(|constant| constant.name.text.as_str());

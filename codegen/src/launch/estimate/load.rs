@@ -76,7 +76,7 @@ impl Load {
         self.parts().iter().fold(0.0, |most, part| most.max(part.1))
     }
 
-    /// Further ones where rows begin in the middle of a sector.
+    /// Further sectors if rows begin in the middle of a sector.
     pub(super) fn cut(&self) -> f64 {
         Load { wavefronts: self.wavefronts + self.vectors * device::CUT, ..*self }.clocks() - self.clocks()
     }

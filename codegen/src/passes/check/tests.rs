@@ -373,7 +373,7 @@ fn bank_conflicts() {
     }
 }
 
-/// Suggested layouts take no more memory than they must; rejected ones were tried.
+/// Suggested layouts take the least memory; rejected layouts were tried.
 #[test]
 fn remedies_of_bank_conflicts() {
     let check = |tile: Layout, help: &str| {

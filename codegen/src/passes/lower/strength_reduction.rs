@@ -42,7 +42,7 @@ impl Lower<'_> {
         before
     }
 
-    /// Reduces the names of one list of statements that runs in every iteration, or in the first ones.
+    /// Reduces the names of one list of statements that runs in every iteration, or in the first iterations.
     fn reduce_names(&mut self, looped: &mut Loop, list: &mut Vec<Stmt>, before: &mut Vec<Stmt>) {
         let mut after = Vec::new();
         list.retain(|stmt| {

@@ -23,7 +23,7 @@ const MOST: u32 = 63;
 pub(super) enum Mark {
     /// A group of copies or products under the token is committed here.
     Closes(Id),
-    /// Waits for all groups under the token but this number of the last ones.
+    /// Waits for all groups under the token except this number of the last groups.
     Waits(Id, u32),
 }
 

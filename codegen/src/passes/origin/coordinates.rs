@@ -346,7 +346,7 @@ fn literal(of: &Expr, number: &dyn Fn(u8) -> Option<f64>) -> Option<f64> {
         Expr::Lit(x) => Some(x.to_f64()),
         Expr::Cast(to, x) => match (&**x, literal(x, number)?) {
             (Expr::Lit(x), _) => Some(x.value(*to)),
-            // Conversions keep 0; those to floating-point types keep infinities.
+            // Conversions keep 0; conversions to floating-point types keep infinities.
             (_, x) => Some(x).filter(|x| *x == 0.0 || (x.is_infinite() && to.is_float())),
         },
         Expr::Un(Un::Neg, x) => literal(x, number).filter(|x| *x == 0.0),

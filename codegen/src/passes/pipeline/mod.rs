@@ -68,7 +68,7 @@ pub fn expand(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagno
     })
 }
 
-/// The program with its pipelined loops as loops over the slots of rings, which are its last ones.
+/// The program with its pipelined loops as loops over the slots of rings, which are its last rings.
 pub fn scheduled(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnostic> {
     let mut buffers = Vec::new();
     for stmt in &program.body {

@@ -217,7 +217,7 @@ fn exchanged(
         let elem = b.elem(acc);
         let name = format!("{}_sums", acc.name);
         let layout = layout_of_sums(b.program(), elem, [height, width], after)?;
-        // The first ones overlay the tiles that the loop has read.
+        // The first tensors overlay the tiles that the loop has read.
         let dead = if stored.is_empty() { ring.iter().copied().collect() } else { Vec::new() };
         let shape = |id: Id| b.program().tensor(id).layout.shape();
         let dead =

@@ -169,7 +169,7 @@ impl Barriers<'_> {
     }
 
     /// Does a statement in a loop write a result in global memory piece by piece? Each iteration writes its own elements,
-    /// or the same ones by the same threads.
+    /// or the same elements by the same threads.
     fn in_pieces(&self, stmt: &Stmt, to: &View) -> bool {
         let varies = |coord: &Coord| {
             !matches!(coord, Coord::Block(_) | Coord::ClusterRank | Coord::Size { .. } | Coord::Scalar(_))

@@ -273,7 +273,7 @@ impl Whole {
         self.perhaps(15, body);
     }
 
-    /// Stores an accumulator in the body of a loop: one tile for each iteration of that loop and of those around it.
+    /// Stores an accumulator in the body of a loop: one tile for each iteration of the loop and of its outer loops.
     fn store_in(&mut self, nest: &Nest, of: usize, acc: &Known) {
         let row = match nest.row {
             Coordinate::Loop(row) if row > of => int(0),

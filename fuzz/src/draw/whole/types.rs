@@ -11,7 +11,7 @@ use super::super::tree::{
 };
 use super::{Known, Place, Whole, list_of};
 
-/// The types, and some of those that they are converted from and to.
+/// The types, and some types that they are converted from and to.
 const TYPES: [(u32, Elem); 9] = [
     (6, Elem::I64),
     (5, Elem::U64),
@@ -24,7 +24,7 @@ const TYPES: [(u32, Elem); 9] = [
     (1, Elem::F64),
 ];
 
-/// Those that have atomic updates.
+/// The types with atomic updates.
 const ATOMIC: [(u32, Elem); 4] = [(4, Elem::I64), (4, Elem::U64), (1, Elem::I32), (1, Elem::U32)];
 
 /// Atomic updates whose result does not depend on their order.

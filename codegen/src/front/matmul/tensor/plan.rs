@@ -80,7 +80,7 @@ const FEW_STAGES: i64 = 8;
 /// Rows of the left and of the right operand, and bytes of K; stages, and warps.
 type Tile = ([i64; 3], i64, i64);
 
-/// Tiles for products that larger ones do not spread over all multiprocessors.
+/// Tiles for products that larger tiles do not distribute over all multiprocessors.
 const SMALLER: [Tile; 5] = [
     ([128, 192, 64], 4, 8),
     ([128, 128, 128], 3, 8),
@@ -97,7 +97,7 @@ const LONGER: [Tile; 2] = [([128, 256, 128], 3, 8), ([128, 192, 128], 3, 8)];
 const TWO_BLOCKS: Tile = ([128, 128, 128], 3, 4);
 
 /// Other plans, among which a launch chooses: for products of few rows and, unless weights are narrow, of few columns, and for
-/// small ones.
+/// small products.
 pub(in crate::front::matmul) fn others(c: &Config, row: &'static Atom, overlaps: bool) -> Vec<Plan> {
     let of_bytes = |[bm, bn, bytes]: [i64; 3]| [bm, bn, bytes / i64::from(c.dtype.bytes())];
     let few = |tile: [i64; 3]| {

@@ -44,7 +44,7 @@ pub(super) struct Walk<'p, 'b> {
     stuck: bool,
 }
 
-/// The mbarriers of a ring's slots: of full slots, or of free ones.
+/// The mbarriers of a ring's slots: of full or of free slots.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum End {
     Full,
