@@ -71,6 +71,17 @@ def fourier():
         sets = sets_of(lambda: (torch.randn(points // n, n, device="cuda", dtype=torch.complex64),), 8 * points)
         took = time(torch.fft.fft, sets)
         print(f"fft {n}: {took:.2f} us, {16e-6 * points / took:.3f} TB/s", flush=True)
+    for n in [1024, 4096]:
+        sets = sets_of(lambda: (torch.randn(points // (n * n), n, n, device="cuda", dtype=torch.complex64),), 8 * points)
+        took = time(torch.fft.fft2, sets)
+        print(f"fft {n}x{n}: {took:.2f} us, {32e-6 * points / took:.3f} TB/s", flush=True)
+    for n in [512, 1024, 2048, 4096, 8192, 16384]:
+        sets = sets_of(lambda: (torch.randn(points // n, n, device="cuda"),), 4 * points)
+        took = time(torch.fft.rfft, sets)
+        print(f"rfft {n}: {took:.2f} us, {8e-6 * points / took:.3f} TB/s", flush=True)
+        sets = [(torch.fft.rfft(x),) for x, in sets]
+        took = time(lambda x: torch.fft.irfft(x, n), sets)
+        print(f"irfft {n}: {took:.2f} us, {8e-6 * points / took:.3f} TB/s", flush=True)
 
 
 def sorting():

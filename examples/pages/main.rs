@@ -8,6 +8,7 @@
 
 mod convolution;
 mod fourier;
+mod fourier_real;
 mod selection;
 mod sorting;
 mod steps;
@@ -24,6 +25,19 @@ fn main() -> Result<(), tilewright::sim::Error> {
     let done =
         fourier::fft_rows().simulate(&[Arg::tensor(&wave, [2, n, 1]), Arg::output::<f32>([2, n, 1])])?;
     println!("frequencies: {:?} …", &done.get::<f32>("y")?[..10]);
+
+    // A pulse: all frequencies are equal, in rows, in columns, of real numbers.
+    let (mut pulse, zeros) = (vec![0.0f32; 64 * 64 * 2], Arg::output::<f32>([2, 64, 64, 1]));
+    pulse[0] = 1.0;
+    let rows = [Arg::tensor(&pulse, [2, 64, 64]), Arg::output::<f32>([2, 64, 64])];
+    let rows = fourier::fft_rows().simulate(&rows)?.get::<f32>("y")?;
+    let done = fourier::fft_columns().simulate(&[Arg::tensor(&rows, [2, 64, 64, 1]), zeros])?;
+    println!("in two dimensions: {:?} …", &done.get::<f32>("y")?[..4]);
+    let args = [Arg::tensor(&pulse[..64], [64, 1]), Arg::output::<f32>([2, 33, 1])];
+    let done = fourier_real::rfft_rows().simulate(&args)?;
+    println!("of real numbers: {:?} …", &done.get::<f32>("y")?[..4]);
+    let args = [Arg::tensor(&done.get::<f32>("y")?, [2, 33, 1]), Arg::output::<f32>([64, 1])];
+    println!("and back: {:?} …", &fourier_real::irfft_rows().simulate(&args)?.get::<f32>("y")?[..2]);
 
     let x = [3.0f32, -1.0, f32::INFINITY, 0.5];
     let args = [Arg::tensor(&x, [4, 1]), Arg::output::<f32>([4, 1]), Arg::output::<i32>([4, 1])];

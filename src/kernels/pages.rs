@@ -9,6 +9,9 @@ pub mod convolution;
 #[path = "../../examples/pages/fourier.rs"]
 pub mod fourier;
 #[allow(dead_code)]
+#[path = "../../examples/pages/fourier_real.rs"]
+pub mod fourier_real;
+#[allow(dead_code)]
 #[path = "../../examples/pages/selection.rs"]
 pub mod selection;
 #[allow(dead_code)]
@@ -29,6 +32,13 @@ pub fn all() -> Vec<Shipped> {
     let one = |name, about, def: &crate::KernelDef| Shipped { name, about, def: def.clone() };
     vec![
         one("fft_rows", "Fourier transforms of rows, f32", fourier::fft_rows().def()),
+        one("fft_columns", "Fourier transforms of columns, f32", fourier::fft_columns().def()),
+        one("rfft_rows", "Fourier transforms of rows of real numbers, f32", fourier_real::rfft_rows().def()),
+        one(
+            "irfft_rows",
+            "rows of real numbers from their Fourier transforms, f32",
+            fourier_real::irfft_rows().def(),
+        ),
         one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
         one("top_k", "the largest elements of rows, and where they were", selection::top_k().def()),
         one("heat_2d", "several steps of the heat equation in one launch", steps::heat_2d().def()),

@@ -19,6 +19,9 @@ fn generated_cuda() {
 fn generated_cuda_of_pages() {
     let pages = [
         ("fft_rows", "N=256 P=16"),
+        ("fft_columns", "N=256 P=16 W=16"),
+        ("rfft_rows", "N=256 P=16"),
+        ("irfft_rows", "N=256 P=16"),
         ("sort_rows", "N=64"),
         ("top_k", "T=32 W=256 MOST=256"),
         ("heat_2d", ""),

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use tilewright::kernels::pages::{convolution, fourier, selection, sorting, steps};
+use tilewright::kernels::pages::{convolution, fourier, fourier_real, selection, sorting, steps};
 use tilewright::prelude::*;
 use tilewright_tests::number::Random;
 
@@ -11,42 +11,151 @@ fn numbers(count: usize, seed: u64) -> Vec<f32> {
     (0..count).map(|_| (random.word() % 2001) as f32 / 1000.0 - 1.0).collect()
 }
 
-/// The transform of pairs, by its definition.
-fn transformed(x: &[f32], sign: f64) -> Vec<f64> {
+/// The transform of pairs: of a long row from the transforms of its even and its odd numbers, of a short row by the definition.
+fn transformed(x: &[f64], sign: f64) -> Vec<f64> {
     let n = x.len() / 2;
+    let root = |at: usize| (sign * 2.0 * PI * (at % n) as f64 / n as f64).sin_cos();
+    if n > 32 {
+        let part =
+            |from: usize| -> Vec<f64> { x[from..].chunks(4).flat_map(|x| [x[0], x[1]]).collect::<Vec<_>>() };
+        let (even, odd) = (transformed(&part(0), sign), transformed(&part(2), sign));
+        let one = |k: usize| {
+            let ((s, c), at) = (root(k), 2 * (k % (n / 2)));
+            [even[at] + odd[at] * c - odd[at + 1] * s, even[at + 1] + odd[at + 1] * c + odd[at] * s]
+        };
+        return (0..n).flat_map(one).collect();
+    }
     let one = |k: usize| {
-        (0..n).fold([0.0, 0.0], |[re, im], j| {
-            let (s, c) = (sign * 2.0 * PI * (j * k % n) as f64 / n as f64).sin_cos();
-            let (u, v) = (f64::from(x[2 * j]), f64::from(x[2 * j + 1]));
-            [re + u * c - v * s, im + v * c + u * s]
+        x.chunks(2).enumerate().fold([0.0, 0.0], |[re, im], (j, x)| {
+            let (s, c) = root(j * k);
+            [re + x[0] * c - x[1] * s, im + x[1] * c + x[0] * s]
         })
     };
     (0..n).flat_map(one).collect()
 }
 
+/// The error of a transform, relative to its size: root of mean squares.
+#[track_caller]
+fn nearly(done: &[f64], wanted: &[f64], within: f64, of: &str) {
+    assert_eq!(done.len(), wanted.len(), "{of}");
+    let off: f64 = done.iter().zip(wanted).map(|(y, wanted)| (y - wanted).powi(2)).sum();
+    let size: f64 = wanted.iter().map(|wanted| wanted * wanted).sum();
+    assert!((off / size).sqrt() < within, "{of}: {}", (off / size).sqrt());
+}
+
+fn wide(of: &[f32]) -> Vec<f64> {
+    of.iter().map(|x| f64::from(*x)).collect()
+}
+
 #[test]
 fn fourier_transforms() {
-    for (n, rows, inverse) in
-        [(32, 33, 0), (64, 3, 1), (256, 3, 0), (512, 9, 1), (1024, 1, 0), (2048, 2, 0), (4096, 1, 1)]
-    {
+    for (n, p, rows, inverse) in [
+        (32, 16, 33, 0),
+        (64, 16, 3, 1),
+        (256, 16, 3, 0),
+        (512, 16, 9, 1),
+        (1024, 16, 1, 0),
+        (2048, 16, 2, 0),
+        (4096, 16, 1, 1),
+        (8192, 32, 1, 0),
+        (16384, 32, 1, 1),
+    ] {
         let x = numbers(2 * n * rows, n as u64);
-        let kernel = match inverse {
-            0 => fourier::fft_rows(),
-            _ => fourier::fft_rows!(INVERSE = 1),
-        };
+        let kernel = fourier::fft_rows().specialize(&[("N", n), ("P", p), ("INVERSE", inverse)]).unwrap();
         let args = [Arg::tensor(&x, [2, n, rows]), Arg::output::<f32>([2, n, rows])];
         let done = kernel.simulate(&args).unwrap_or_else(|why| panic!("{n}: {why}"));
-        let y = done.get::<f32>("y").unwrap();
+        let (x, y) = (wide(&x), wide(&done.get::<f32>("y").unwrap()));
         for (x, y) in x.chunks(2 * n).zip(y.chunks(2 * n)) {
-            let wanted = transformed(x, if inverse == 1 { 1.0 } else { -1.0 });
-            let off: f64 = y.iter().zip(&wanted).map(|(y, wanted)| (f64::from(*y) - wanted).powi(2)).sum();
-            let size: f64 = wanted.iter().map(|wanted| wanted * wanted).sum();
-            assert!((off / size).sqrt() < 1e-6, "{n}: {}", (off / size).sqrt());
+            nearly(y, &transformed(x, if inverse == 1 { 1.0 } else { -1.0 }), 1e-6, &n.to_string());
         }
     }
+    let args = [Arg::tensor(&[1.0f32; 512], [2, 256, 1]), Arg::output::<f32>([2, 256, 1])];
+    assert_eq!(
+        fourier::fft_rows().simulate(&args).unwrap().get::<f32>("y").unwrap()[..3],
+        [256.0, 256.0, 0.0]
+    );
     let args = [Arg::tensor(&[0.0f32; 200], [2, 100, 1]), Arg::output::<f32>([2, 100, 1])];
     let why = fourier::fft_rows().simulate(&args).unwrap_err().to_string();
     assert!(why.contains("`L` is 100, and the kernel is made for at least 256"), "{why}");
+}
+
+#[test]
+fn fourier_transforms_of_columns() {
+    for (n, p, w, columns, images, inverse) in [
+        (32, 16, 128, 130, 1, 0),
+        (128, 16, 32, 33, 1, 0),
+        (256, 16, 16, 17, 2, 0),
+        (512, 32, 16, 1, 1, 1),
+        (1024, 32, 8, 9, 1, 0),
+        (4096, 32, 4, 5, 1, 0),
+    ] {
+        let (ld, x) = (columns + 1, numbers(2 * (columns + 1) * n * images, n as u64));
+        let shape = |of: Arg| of.strides([1, 2, 2 * ld, 2 * ld * n]);
+        let y = shape(Arg::output::<f32>([2, columns, n, images]));
+        let constants = [("N", n), ("P", p), ("W", w), ("INVERSE", inverse)];
+        let kernel = fourier::fft_columns().specialize(&constants).unwrap();
+        let done = kernel
+            .simulate(&[shape(Arg::tensor(&x, [2, columns, n, images])), y])
+            .unwrap_or_else(|why| panic!("{n}: {why}"));
+        let (x, y) = (wide(&x), wide(&done.get::<f32>("y").unwrap()));
+        for (column, image) in (0..columns * images).map(|at| (at % columns, at / columns)) {
+            let pair = |of: &[f64], i| [0, 1].map(|part| of[part + 2 * (column + ld * (i + n * image))]);
+            let pairs = |of: &[f64]| -> Vec<f64> { (0..n).flat_map(|i| pair(of, i)).collect() };
+            let wanted = transformed(&pairs(&x), if inverse == 1 { 1.0 } else { -1.0 });
+            nearly(&pairs(&y), &wanted, 1e-6, &format!("{n}, column {column}"));
+        }
+    }
+}
+
+#[test]
+fn fourier_transforms_of_real_rows() {
+    for (n, p, rows) in [(64, 16, 17), (512, 16, 3), (1024, 16, 5), (4096, 16, 2), (16384, 32, 1)] {
+        let x = numbers(n * rows, n as u64);
+        let there = fourier_real::rfft_rows().specialize(&[("N", n / 2), ("P", p)]).unwrap();
+        let back = fourier_real::irfft_rows().specialize(&[("N", n / 2), ("P", p)]).unwrap();
+        let args = [Arg::tensor(&x, [n, rows]), Arg::output::<f32>([2, n / 2 + 1, rows])];
+        let done = there.simulate(&args).unwrap_or_else(|why| panic!("{n}: {why}"));
+        let mut y = done.get::<f32>("y").unwrap();
+        for (x, y) in x.chunks(n).zip(y.chunks(n + 2)) {
+            let pairs: Vec<f64> = x.iter().flat_map(|x| [f64::from(*x), 0.0]).collect();
+            nearly(&wide(y), &transformed(&pairs, -1.0)[..n + 2], 1e-6, &n.to_string());
+        }
+        for row in y.chunks_mut(n + 2) {
+            (row[1], row[n + 1]) = (9.0, f32::NAN); // count as 0
+        }
+        let args = [Arg::tensor(&y, [2, n / 2 + 1, rows]), Arg::output::<f32>([n, rows])];
+        let done = back.simulate(&args).unwrap_or_else(|why| panic!("{n}: {why}"));
+        let wanted: Vec<f64> = x.iter().map(|x| f64::from(*x) * n as f64).collect();
+        nearly(&wide(&done.get::<f32>("y").unwrap()), &wanted, 1e-6, &n.to_string());
+    }
+    let args = [Arg::tensor(&[0.0f32; 65], [65, 1]), Arg::output::<f32>([2, 33, 1])];
+    let why = fourier_real::rfft_rows().simulate(&args).unwrap_err().to_string();
+    assert!(why.contains("`L` is 65, and the kernel is made for at least 512"), "{why}");
+}
+
+#[test]
+fn fourier_transforms_of_doubles() {
+    let (n, rows) = (512, 3);
+    let x = wide(&numbers(2 * n * rows, 7));
+    let args = [Arg::tensor(&x, [2, n, rows]), Arg::output::<f64>([2, n, rows])];
+    let done = fourier::fft_rows!(T = f64, N = 512, P = 16).simulate(&args).unwrap();
+    for (x, y) in x.chunks(2 * n).zip(done.get::<f64>("y").unwrap().chunks(2 * n)) {
+        nearly(y, &transformed(x, -1.0), 1e-14, "rows");
+    }
+    let args = [Arg::tensor(&x[..2 * n], [2, 1, n, 1]), Arg::output::<f64>([2, 1, n, 1])];
+    let done = fourier::fft_columns!(T = f64, N = 512, P = 32, W = 16).simulate(&args).unwrap();
+    nearly(&done.get::<f64>("y").unwrap(), &transformed(&x[..2 * n], -1.0), 1e-14, "a column");
+    let args = [Arg::tensor(&x, [2 * n, rows]), Arg::output::<f64>([2, n + 1, rows])];
+    let y =
+        fourier_real::rfft_rows!(T = f64, N = 512, P = 16).simulate(&args).unwrap().get::<f64>("y").unwrap();
+    for (x, y) in x.chunks(2 * n).zip(y.chunks(2 * n + 2)) {
+        let pairs: Vec<f64> = x.iter().flat_map(|x| [*x, 0.0]).collect();
+        nearly(y, &transformed(&pairs, -1.0)[..2 * n + 2], 1e-14, "real rows");
+    }
+    let args = [Arg::tensor(&y, [2, n + 1, rows]), Arg::output::<f64>([2 * n, rows])];
+    let done = fourier_real::irfft_rows!(T = f64, N = 512, P = 16).simulate(&args).unwrap();
+    let wanted: Vec<f64> = x.iter().map(|x| x * 2.0 * n as f64).collect();
+    nearly(&done.get::<f64>("y").unwrap(), &wanted, 1e-14, "real rows, back");
 }
 
 #[test]
