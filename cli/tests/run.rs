@@ -47,16 +47,18 @@ fn a_norm_is_no_product() {
 /// Extents that a kernel computes are no sizes of their own.
 #[test]
 fn extents_that_are_computed() {
-    let said = printed(&["run", "piece_sums", "--size", "3,5000"]);
-    assert!(said.starts_with("piece_sums on the simulator: M = 3, N = 5000, seed 0\n"), "{said}");
+    const RUN: [&str; 4] = ["run", "cumulative_sums_long", "--size", "3,5000"];
+    let zeros = ["--input", "words: zeros", "--input", "arrived: zeros"];
+    let said = printed(&[&RUN[..], &zeros].concat());
+    assert!(said.starts_with("cumulative_sums_long on the simulator: M = 3, N = 5000, seed 0\n"), "{said}");
     assert!(
-        printed(&["choose", "piece_sums", "--input", "x: [3, 5000]"])
-            .starts_with("piece_sums: M = 3, N = 5000\n")
+        printed(&["choose", "cumulative_sums_long", "--input", "x: [3, 5000]"])
+            .starts_with("cumulative_sums_long: M = 3, N = 5000\n")
     );
-    let said = refused(&["run", "piece_sums", "--size", "3,5000", "--input", "sums: [3, 9]"]);
+    let said = refused(&[&RUN[..], &["--input", "words: [9, 2, 3]"]].concat());
     assert_eq!(
         said,
-        "error: an extent is 9 in an input, and the kernel computes 3 for it from the others\nhelp: leave it out, or write 3\n"
+        "error: an extent is 9 in an input, and the kernel computes 1 for it from the others\nhelp: leave it out, or write 1\n"
     );
 }
 

@@ -297,10 +297,13 @@ pub(crate) enum Ins {
         old: Option<Slot>,
         expected: Option<Slot>,
     },
-    /// Waits until a flag has this value.
+    /// Waits until an element is at least this.
     AwaitFlag {
         from: Place,
-        least: Src,
+        least: Slot,
+        guard: Option<Src>,
+        order: MemoryOrder,
+        old: Option<Slot>,
     },
     /// A row of the table, with its operands.
     Atom(u32),

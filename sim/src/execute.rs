@@ -175,7 +175,7 @@ impl Cluster<'_> {
     /// Does a wait end now? Otherwise it is executed again later.
     fn wait(&mut self, w: &mut Warp, ins: &Ins) -> Result<bool> {
         match *ins {
-            Ins::AwaitFlag { from, least } => self.await_flag(w, from, least),
+            Ins::AwaitFlag { .. } => self.await_flag(w, ins),
             Ins::WaitQueue { queue, pending } => self.wait_queue(w, queue, pending),
             Ins::Await { bar, slot, phase } => self.wait_phase(w, bar, slot, phase),
             _ => Ok(true),

@@ -12,6 +12,7 @@ use crate::clock::Components;
 use crate::shadow::{By, Shadow, Stamp, Touch};
 use crate::shared::Trouble;
 use crate::update::{Operands, changed};
+use crate::value::whole;
 
 /// Elements of a page.
 pub(crate) const PAGE: usize = 256;
@@ -267,7 +268,7 @@ impl Overlay {
     }
 
     /// The value of a flag, if it is initialised.
-    pub(crate) fn flag(&self, world: &World<'_>, (buffer, at): (u32, usize)) -> Option<i64> {
+    pub(crate) fn flag(&self, world: &World<'_>, (buffer, at): (u32, usize)) -> Option<i128> {
         let of = &world.buffers[buffer as usize];
         let bits = match self.pages.get(&(buffer, (at / PAGE) as u32)) {
             Some(page) => {
@@ -275,25 +276,28 @@ impl Overlay {
             }
             None => of.initialised.then(|| raw(&of.data, at, of.elem)),
         };
-        bits.map(|bits| i64::from(bits as u32 as i32))
+        bits.map(|bits| whole(bits, of.elem))
     }
 
-    /// Reads a flag that others update.
+    /// Reads an element that others update.
     pub(crate) fn look(
         &mut self,
         world: &World<'_>,
         (buffer, at): (u32, usize),
         by: &By<'_>,
         me: Stamp,
-    ) -> Result<(), Trouble> {
+    ) -> Result<u64, Trouble> {
+        let elem = world.buffers[buffer as usize].elem;
         let page = self.page(world, buffer, at / PAGE);
         if page.state[at % PAGE] & INITIALISED == 0 {
             return Err(Trouble::Unwritten(at));
         }
-        let Some(shadow) = &mut page.shadow else { return Ok(()) };
-        shadow
-            .touch(&world.components, at % PAGE, Touch::Atomic(Scope::Grid), by, me)
-            .map_err(|conflict| Trouble::Conflict(at, conflict))
+        if let Some(shadow) = &mut page.shadow {
+            shadow
+                .touch(&world.components, at % PAGE, Touch::Atomic(Scope::Grid), by, me)
+                .map_err(|conflict| Trouble::Conflict(at, conflict))?;
+        }
+        Ok(raw(&page.data, at % PAGE, elem))
     }
 }
 

@@ -8,7 +8,7 @@ use tilewright_codegen::thread::{Change, MemoryOrder, Scope, Space};
 use tilewright_layout::Transfer;
 
 use crate::clock::{Carried, lanes_of};
-use crate::code::{Ins, Place, Src};
+use crate::code::Ins;
 use crate::count::Class;
 use crate::machine::{Cluster, Result};
 use crate::memory::Reach;
@@ -166,27 +166,58 @@ impl Cluster<'_> {
         }
     }
 
-    /// Waits for a flag. True when it has reached the value.
-    pub(crate) fn await_flag(&mut self, w: &mut Warp, from: Place, least: Src) -> Result<bool> {
+    /// Waits for an element of each lane. True when all have reached their values.
+    pub(crate) fn await_flag(&mut self, w: &mut Warp, ins: &Ins) -> Result<bool> {
+        let &Ins::AwaitFlag { from, least, guard, order, old } = ins else { return Ok(true) };
         let access = &self.ctx.code.accesses[from.access as usize];
-        let Space::Global(buffer) = access.space else { return Ok(true) };
-        let (reach, least) = (self.reach(w, from, w.mask, 1, access.elem)?, w.ints(least));
+        let (Space::Global(buffer), lanes) = (access.space, w.guarded(guard)) else { return Ok(true) };
+        if lanes == 0 {
+            return Ok(true);
+        }
+        let reach = self.reach(w, from, lanes, 1, access.elem)?;
         let ctx = self.ctx;
-        for lane in lanes_of(w.mask) {
+        let elem = ctx.world.buffers[buffer as usize].elem;
+        for lane in lanes_of(lanes) {
             let at = lane as usize;
             let place = (buffer, reach.index[at] as usize);
-            if self.overlay.flag(&ctx.world, place).is_some_and(|value| value < least[at]) {
-                w.waiting = Some(Waiting::Flag { place, least: least[at] });
+            let least = value::whole(w.bit(least, elem, at), elem);
+            if self.overlay.flag(&ctx.world, place).is_some_and(|value| value < least) {
+                w.waiting = Some(Waiting::Flag { place, least });
                 return Ok(false);
             }
+        }
+        let file = if access.elem == 8 { Elem::F64 } else { Elem::U32 };
+        if let Some(old) = old {
+            self.writable(w, old, file, 1)?;
+        }
+        for lane in lanes_of(lanes) {
+            let at = lane as usize;
+            let place = (buffer, reach.index[at] as usize);
             let me = self.stamp(w, lane, from.access);
             let by = By::Lane { seen: &w.seen, lane };
-            if let Err(trouble) = self.overlay.look(&ctx.world, place, &by, me) {
-                return Err(self.trouble(trouble, me, false, w.block, &by));
+            let seen = match self.overlay.look(&ctx.world, place, &by, me) {
+                Ok(seen) => seen,
+                Err(trouble) => return Err(self.trouble(trouble, me, false, w.block, &by)),
+            };
+            if let Some(old) = old {
+                w.set_bit(old, file, at, seen);
             }
-            let element = self.element_of(w, access.space, &reach, at, Scope::Grid);
-            if let Some(carried) = self.released.0.get(&element).filter(|_| ctx.world.races) {
-                w.seen.acquire(1 << lane, w.live, carried);
+            if !ctx.world.races {
+                continue;
+            }
+            if order.acquires() {
+                let element = self.element_of(w, access.space, &reach, at, Scope::Grid);
+                if let Some(carried) = self.released.0.get(&element) {
+                    w.seen.acquire(1 << lane, w.live, carried);
+                }
+            } else {
+                self.weak_update(
+                    w,
+                    (access.space, &reach, at),
+                    (MemoryOrder::Release, Scope::Grid),
+                    me,
+                    true,
+                );
             }
         }
         Ok(true)

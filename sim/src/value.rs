@@ -89,7 +89,7 @@ pub(crate) fn int(bits: u64, elem: Elem) -> i64 {
 }
 
 /// An integer element as it is.
-fn whole(bits: u64, elem: Elem) -> i128 {
+pub(crate) fn whole(bits: u64, elem: Elem) -> i128 {
     if elem == Elem::U64 { bits.into() } else { int(bits, elem).into() }
 }
 

@@ -27,7 +27,7 @@ pub(crate) enum Waiting {
     /// A flag in global memory: parameter and element, and the value to wait for.
     Flag {
         place: (u32, usize),
-        least: i64,
+        least: i128,
     },
 }
 

@@ -293,7 +293,9 @@ language! {
     /// writes of this block. See [Between blocks](super::control#between-blocks).
     fn signal(flag: View, add: Number);
     /// Waits until a flag has at least this value, `wait(flags[(i)], 1)`, and then sees all writes before its [`signal`]s.
-    /// A flag out of bounds is not waited for. See [Between blocks](super::control#between-blocks).
+    /// `let seen = wait(tile(words, 256, i), 1)` waits for every element of a tile, or of a thread's part, and has the elements.
+    /// Elements out of bounds are not waited for, and are 0. With `order = "relaxed"` it orders no other accesses. See [Between
+    /// blocks](super::control#between-blocks).
     fn wait(flag: View, least: Number);
     /// The rest of a loop's body belongs to this stage: `stage(1)` runs it one step later than stage 0, beside statements of the
     /// next iteration; `stage(1, place = 0)` sets its position within a step. See

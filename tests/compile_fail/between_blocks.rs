@@ -110,4 +110,19 @@ fn compared(x: &Tensor<i32, N>, f: &Tensor<f32, N>, y: &mut Tensor<i32, N>, z: &
     copy(x, y, expected = 0);
 }
 
+/// The elements of a tile are flags of blocks that may not have begun.
+#[kernel]
+fn windows(flags: &mut Tensor<u64, N>) {
+    wait(tile(flags, 32, block.x), 1);
+}
+
+/// What can be awaited, and in which order.
+#[kernel]
+fn awaited(x: &mut Tensor<f32, N>, n: &Tensor<i32, N>, flags: &mut Tensor<u64, N>) {
+    wait(tile(x, 32, block.x), 1);
+    wait(tile(n, 32, block.x), 1);
+    wait(tile(flags, 32, block.x), 1, order = "release");
+    wait(tile(flags, 32, block.x), 0.5);
+}
+
 fn main() {}

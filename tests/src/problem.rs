@@ -75,8 +75,8 @@ pub struct Problem {
 /// Results that kernels add to.
 const ADDED_TO: [&str; 1] = ["bins"];
 
-/// Counts of blocks, which are 0 before a launch and after it.
-const COUNTS: [&str; 1] = ["arrived"];
+/// Counts of blocks and their words, which are 0 before a launch and after it.
+const COUNTS: [&str; 2] = ["arrived", "words"];
 
 /// Arguments of products after A, B and C.
 const AFTER_C: [&str; 11] = [

@@ -2,7 +2,7 @@
 
 use super::Builder;
 use crate::source::problem::{Problem, Result, count};
-use crate::thread::Id;
+use crate::thread::{Change, Id};
 use crate::tile::verify::written_whole;
 use crate::tile::view::View;
 use crate::tile::whole::is_cooperative;
@@ -208,6 +208,21 @@ impl Builder {
             .arg(0));
         }
         Ok(())
+    }
+
+    /// Integers in global memory, for which threads can wait.
+    pub(crate) fn is_awaitable(&self, flags: &View) -> Result<()> {
+        if Change::Await.changes(self.elem(flags))
+            && matches!(self.space(flags), Space::Global { mutable: true })
+        {
+            return Ok(());
+        }
+        Err(Problem::new(format!(
+            "`{}` has no flags: flags are integers of 4 or 8 bytes in global memory, which the kernel may write",
+            flags.name
+        ))
+        .help("take a tile of a tensor of i32, u32, i64 or u64, which is a &mut argument of the kernel")
+        .arg(0))
     }
 
     /// Sets every element to one value.

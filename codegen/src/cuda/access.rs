@@ -263,15 +263,18 @@ impl Printer<'_> {
             Change::Xor => ("atomicXor", true),
             Change::Exchange => ("atomicExch", true),
             Change::CompareExchange => ("atomicCAS", true),
+            Change::Await if order.acquires() => ("await_acquire", true),
+            Change::Await => ("await_relaxed", true),
         };
-        let narrow = *scope <= Scope::Block && native;
+        let waits = op == Change::Await;
+        let narrow = *scope <= Scope::Block && native && !waits;
         let function = match to.space {
             Space::Global(_) if narrow => format!("{function}_block"),
             _ => function.to_owned(),
         };
         let fence = if *scope <= Scope::Block { "__threadfence_block();" } else { "__threadfence();" };
         // CUDA has the minimum and the maximum of signed 64-bit integers; other updates give the same bits for unsigned integers.
-        let unsigned = elem == Elem::I64 && !matches!(op, Change::Min | Change::Max);
+        let unsigned = elem == Elem::I64 && !matches!(op, Change::Min | Change::Max | Change::Await);
         let cast = if unsigned { "(unsigned long long*)" } else { "" };
         let mut operand = |value: &Val| match unsigned {
             true => self.value(&Val::Cast(Elem::U64, Box::new(value.clone()))),
@@ -288,23 +291,28 @@ impl Printer<'_> {
             let target = self.declaration_or(stmt, old.reg, |printer| printer.element(old.reg, old.at));
             call = format!("{target} = {call}");
         }
-        if order.releases() {
-            self.line(fence);
-        }
-        self.guarded(*guard, &call);
-        if order.acquires() {
-            self.line(fence);
-        }
+        let (ahead, behind) = (order.releases(), order.acquires() && !waits);
+        let Some(guard) = guard.filter(|_| ahead || behind) else {
+            return self.between((ahead, behind), fence, |printer| printer.guarded(*guard, &call));
+        };
+        // Threads without an element order nothing.
+        let guard = self.int(guard);
+        self.line(&format!("if ({guard}) {{"));
+        self.depth += 1;
+        self.between((ahead, behind), fence, |printer| printer.line(&call));
+        self.depth -= 1;
+        self.line("}");
     }
 
-    /// A wait for a flag in global memory.
-    pub(super) fn await_flag(&mut self, from: &Mem, least: Ix) {
-        let address = match self.address(from) {
-            address if !address.starts_with('&') => format!("&{address}[0]"),
-            address => address,
-        };
-        let least = self.int_piece(least).at(Level::Ternary);
-        self.call(None, "await_flag", &[address, least]);
+    /// A statement with fences ahead of it and behind it.
+    fn between(&mut self, (ahead, behind): (bool, bool), fence: &str, statement: impl FnOnce(&mut Self)) {
+        if ahead {
+            self.line(fence);
+        }
+        statement(self);
+        if behind {
+            self.line(fence);
+        }
     }
 
     /// A call, one argument on each line where it is too long for one.

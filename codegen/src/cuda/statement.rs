@@ -99,7 +99,6 @@ impl Printer<'_> {
             Op::Load { to, from, guard, fill, .. } => self.load(stmt, *to, from, *guard, *fill),
             Op::Store { to, from, guard } => self.store(to, *from, *guard),
             Op::Atomic { .. } => self.atomic(stmt),
-            Op::AwaitFlag { from, least } => self.await_flag(from, *least),
             Op::Atom { row, args, guard } => self.atom(row, args, *guard),
             Op::Commit(queue) => self.commit(*queue),
             Op::WaitQueue { queue, pending } => self.wait(*queue, *pending),

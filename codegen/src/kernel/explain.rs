@@ -8,7 +8,7 @@ use crate::kernel::kernel_value::MatmulKernel;
 use crate::thread::index::{Int, Ix};
 use crate::thread::visit::Order;
 use crate::thread::{
-    AtomArg, Bar, Bin, Cmp, Frag, Id, Kernel, Mem, Op, Param, Queue, Space, Stmt, Unroll, Val,
+    AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Mem, Op, Param, Queue, Space, Stmt, Unroll, Val,
 };
 use crate::tile::definition::Generated;
 use crate::values::element::Element;
@@ -137,7 +137,7 @@ impl Nest<'_> {
             }
             Op::Load { to, from, .. } => self.moves(self.reg(to), self.mem(from), to.len),
             Op::Store { to, from, .. } => self.moves(self.mem(to), self.reg(from), from.len),
-            Op::AwaitFlag { from, .. } => self.line("", format!("wait for {}", self.mem(from))),
+            Op::Atomic { to, op: Change::Await, .. } => self.line("", format!("wait for {}", self.mem(to))),
             Op::Atomic { to, .. } => self.line("", format!("{} changed at once", self.mem(to))),
             Op::Atom { row, args, .. } => {
                 let operands: Vec<String> = args.iter().filter_map(|arg| self.operand(arg)).collect();

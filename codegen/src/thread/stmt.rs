@@ -57,7 +57,7 @@ pub enum Op {
         /// The guard.
         guard: Option<Ix>,
     },
-    /// Updates one element of memory atomically.
+    /// Updates one element of memory atomically, or waits for it.
     Atomic {
         /// The element.
         to: Mem,
@@ -75,14 +75,6 @@ pub enum Op {
         old: Option<Frag>,
         /// The expected value of a [`Change::CompareExchange`].
         expected: Option<Val>,
-    },
-    /// Acquires a flag: waits until an `i32` in global memory that others update atomically has reached a
-    /// value, and sees the earlier writes of its updaters. It is inside of [`Op::Elect`].
-    AwaitFlag {
-        /// The element.
-        from: Mem,
-        /// The value.
-        least: Ix,
     },
     /// An instruction of the table.
     Atom {

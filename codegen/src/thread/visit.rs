@@ -1,7 +1,7 @@
 //! The visitor of thread programs: the operands of a statement itself, its blocks, and its effect on the order of
 //! accesses. Each question has one list of all statements, here, so that passes need not list them again.
 
-use super::{AtomArg, Fence, Frag, Id, Kernel, Mem, Op, Queue, Space, Stmt, Val};
+use super::{AtomArg, Change, Fence, Frag, Id, Kernel, Mem, Op, Queue, Space, Stmt, Val};
 use crate::thread::atom::{Atom, Effect};
 use crate::thread::index::Ix;
 use crate::values::flow::{Control, Structured};
@@ -69,7 +69,6 @@ macro_rules! simple {
             | Op::Load { .. }
             | Op::Store { .. }
             | Op::Atomic { .. }
-            | Op::AwaitFlag { .. }
             | Op::Atom { .. }
             | Op::Commit(_)
             | Op::WaitQueue { .. }
@@ -137,7 +136,7 @@ impl Op {
             Op::Fence(fence) => Order::Fence(*fence),
             Op::Sync(_) => Order::Barrier,
             Op::Arrive { .. } => Order::Arrive,
-            Op::Await { .. } | Op::AwaitFlag { .. } | Op::AwaitPrevious => Order::Await,
+            Op::Await { .. } | Op::Atomic { op: Change::Await, .. } | Op::AwaitPrevious => Order::Await,
             Op::Comment(_)
             | Op::Let(..)
             | Op::Set(..)
@@ -181,16 +180,13 @@ impl Op {
                 memory(to, Access::Write, false, f);
                 integers(guard, f);
             }
-            Op::Atomic { to, value, guard, old, expected, .. } => {
-                memory(to, Access::Update, false, f);
+            Op::Atomic { to, op, value, guard, old, expected, .. } => {
+                let access = if *op == Change::Await { Access::Read } else { Access::Update };
+                memory(to, access, false, f);
                 value.each_use(f);
                 expected.iter().for_each(|expected| expected.each_use(f));
                 integers(guard, f);
                 old.iter().for_each(|old| fragment(old, Access::Write, f));
-            }
-            Op::AwaitFlag { from, least } => {
-                memory(from, Access::Read, false, f);
-                f(Use::Integer(*least));
             }
             Op::Atom { row, args, guard } => {
                 row.each_use(args, f);

@@ -134,10 +134,12 @@ pub enum Change {
     Exchange,
     /// The new value replaces the old one if the old one is the expected value.
     CompareExchange,
+    /// Waits until the element is at least the given one, and leaves it as it is.
+    Await,
 }
 
 impl Change {
-    /// All of them, by the names that kernels use.
+    /// Those that change elements, by the names that kernels use.
     pub const ALL: [(&'static str, Change); 9] = [
         ("add", Change::Add),
         ("sub", Change::Sub),
@@ -150,7 +152,7 @@ impl Change {
         ("compare_exchange", Change::CompareExchange),
     ];
 
-    /// The function of the old value and the given one; `None` for an exchange.
+    /// The function of the old value and the given one; `None` for an exchange or a wait.
     pub fn function(self) -> Option<Bin> {
         Some(match self {
             Change::Add => Bin::Add,
@@ -160,7 +162,7 @@ impl Change {
             Change::And => Bin::And,
             Change::Or => Bin::Or,
             Change::Xor => Bin::Xor,
-            Change::Exchange | Change::CompareExchange => return None,
+            Change::Exchange | Change::CompareExchange | Change::Await => return None,
         })
     }
 
@@ -173,7 +175,7 @@ impl Change {
             }
             Change::Min | Change::Max => int || matches!(elem, Elem::F64 | Elem::F32),
             Change::And | Change::Or | Change::Xor => int,
-            Change::CompareExchange => int,
+            Change::CompareExchange | Change::Await => int,
             Change::Exchange => int || elem == Elem::F32,
         }
     }

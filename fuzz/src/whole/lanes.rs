@@ -77,18 +77,24 @@ impl<'k> Block<'k> {
         Ok(Value::Unit)
     }
 
-    /// All earlier blocks have ended: a flag that is not set never will be.
-    pub(super) fn awaited(&mut self, flag: &'k Expr, least: &'k Expr) -> Result<Value<'k>> {
-        let (view, least) = (self.view(flag)?, self.integer(least)?);
-        if let (Some(at), Store::Global(buffer), false) =
-            (view.spots[0].place, &self.stores[view.store], self.supposed)
-        {
-            let set = buffer.all[buffer.place(at)].and_then(|num| num.int());
-            if set.is_none_or(|set| set < least) {
+    /// All earlier blocks have ended: an element that is not large enough never will be. Elements out of bounds are 0.
+    pub(super) fn awaited(&mut self, flags: &'k Expr, least: &'k Expr) -> Result<Value<'k>> {
+        let (view, least) = (self.view(flags)?, self.integer(least)?);
+        let mut seen = Vec::new();
+        for spot in view.spots.iter() {
+            let (Some(at), Store::Global(buffer), false) =
+                (spot.place, &self.stores[view.store], self.supposed)
+            else {
+                seen.push(Some(Cell::unclear(Num::exact(0.0))));
+                continue;
+            };
+            let num = buffer.all[buffer.place(at)];
+            if num.and_then(|num| num.int()).is_none_or(|set| set < least) {
                 return undefined("a wait that never ends");
             }
+            seen.push(num.map(Cell::of));
         }
-        Ok(Value::Unit)
+        Ok(Value::View(self.fresh(view.elem, &view.sizes, seen)))
     }
 }
 

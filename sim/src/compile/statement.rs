@@ -2,7 +2,7 @@
 
 use tilewright_codegen::Elem;
 use tilewright_codegen::index::Ix;
-use tilewright_codegen::thread::{Frag, Id, Interval, MemoryOrder, Op, Scope, Space, Stmt, Val};
+use tilewright_codegen::thread::{Change, Frag, Id, Interval, MemoryOrder, Op, Scope, Space, Stmt, Val};
 
 use super::{Compiler, MOST_STEPS, Result};
 use crate::code::*;
@@ -50,12 +50,6 @@ impl Compiler<'_> {
                 self.emit(Ins::Store { to, from: slot, guard });
             }
             Op::Atomic { .. } => self.atomic(&stmt.op)?,
-            Op::AwaitFlag { from, least } => {
-                self.code.uses.together = true;
-                let least = self.src(*least);
-                let from = self.place(from, What::Atomic, 1, 0);
-                self.emit(Ins::AwaitFlag { from, least });
-            }
             Op::Atom { row, args, guard } => self.atom(row, args, *guard)?,
             Op::Commit(queue) => self.emit(Ins::Commit(*queue)),
             Op::WaitQueue { queue, pending } => {
@@ -204,7 +198,10 @@ impl Compiler<'_> {
         };
         let to = self.place(to, What::Atomic, 1, 0);
         let (op, order, scope) = (*op, *order, *scope);
-        self.emit(Ins::Atomic { to, op, value: slot, guard, order, scope, old, expected });
+        self.emit(match op {
+            Change::Await => Ins::AwaitFlag { from: to, least: slot, guard, order, old },
+            _ => Ins::Atomic { to, op, value: slot, guard, order, scope, old, expected },
+        });
         Ok(())
     }
 }

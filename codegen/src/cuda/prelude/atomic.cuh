@@ -46,10 +46,30 @@ __device__ __forceinline__ void atomic_max(double* at, double x) {
     } while (seen != old);
 }
 
-// Acquires a flag: waits until it has been raised so far; what was written before is visible.
-__device__ __forceinline__ void await_flag(const int* at, long long least) {
-    int seen;
+// Loads an integer until it is at least this; what was written before its release is visible.
+template <typename T, typename Least>
+__device__ __forceinline__ T await_acquire(const T* at, Least least) {
+    T seen;
     do {
-        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
-    } while (seen < least);
+        if constexpr (sizeof(T) == 8) {
+            asm volatile("ld.acquire.gpu.global.b64 %0, [%1];" : "=l"(seen) : "l"(at) : "memory");
+        } else {
+            asm volatile("ld.acquire.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
+        }
+    } while (seen < static_cast<T>(least));
+    return seen;
+}
+
+// Loads an integer until it is at least this; it orders no other accesses.
+template <typename T, typename Least>
+__device__ __forceinline__ T await_relaxed(const T* at, Least least) {
+    T seen;
+    do {
+        if constexpr (sizeof(T) == 8) {
+            asm volatile("ld.relaxed.gpu.global.b64 %0, [%1];" : "=l"(seen) : "l"(at) : "memory");
+        } else {
+            asm volatile("ld.relaxed.gpu.global.b32 %0, [%1];" : "=r"(seen) : "l"(at) : "memory");
+        }
+    } while (seen < static_cast<T>(least));
+    return seen;
 }

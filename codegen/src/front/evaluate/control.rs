@@ -1,11 +1,14 @@
 //! A kernel's assertions, its launch, and the waits of its threads.
 
 use super::args::Args;
+use super::copies::memory_order;
 use super::value::Value;
 use super::{Evaluator, integer};
 use crate::build::Builder;
 use crate::source::problem::Problem;
+use crate::thread::{Change, MemoryOrder};
 use crate::tile::Place;
+use crate::values::elem::Elem;
 use crate::values::limits;
 
 impl Evaluator {
@@ -48,16 +51,38 @@ impl Evaluator {
         Ok(Value::Unit)
     }
 
-    /// `wait(flags[(i)], 1)`
+    /// `wait(flags[(i)], 1)`; or `let seen = wait(tile(flags, 32, i), 1)`, where threads wait for elements of their own.
     pub(super) fn wait_call(&mut self, args: &Args) -> Result<Value, Problem> {
-        let flag = args.view(0)?;
+        let flags = args.view(0)?;
         let least = args.get(1).cloned().ok_or_else(|| args.needs(1, "the least value to wait for"))?;
-        let least = match self.coordinates(least, args.span(1)) {
-            Value::Poison => return Ok(Value::Poison),
-            least => self.integer(&least).ok_or_else(|| args.needs(1, "an integer"))?,
+        let order = args.named.first().map(|(_, value, span)| memory_order(value, *span)).transpose();
+        let order = match order {
+            Ok(Some((order @ (MemoryOrder::Relaxed | MemoryOrder::Acquire), _))) => order,
+            Ok(None) => MemoryOrder::Acquire,
+            _ => {
+                let problem = Problem::new("the order of a wait is \"acquire\" or \"relaxed\"");
+                let span = args.named.first().map_or_else(|| args.span(0), |(_, _, span)| *span);
+                return Ok(self.complain(span, problem.help("leave it out where later statements read what others wrote before: it is \"acquire\" then")));
+            }
         };
-        self.builder.await_flag(&flag, &least)?;
-        Ok(Value::Unit)
+        let is_one = integer::is_one(&flags) && !flags.per_thread() && self.builder.elem(&flags) == Elem::I32;
+        if is_one && args.naming.is_empty() && args.named.is_empty() {
+            let least = match self.coordinates(least, args.span(1)) {
+                Value::Poison => return Ok(Value::Poison),
+                least => self.integer(&least).ok_or_else(|| args.needs(1, "an integer"))?,
+            };
+            self.builder.await_flag(&flags, &least)?;
+            return Ok(Value::Unit);
+        }
+        self.builder.is_awaitable(&flags)?;
+        let elem = self.builder.elem(&flags);
+        let number = args.number(1)?;
+        let least = self.room_for("least", elem, std::slice::from_ref(&flags))?;
+        self.builder.fill(&least, number.expr).map_err(|problem| problem.arg(1))?;
+        let update = self.update(Change::Await, Some(order), &flags, args)?;
+        let seen = update.old.clone();
+        self.builder.atomic(&least, &flags, update)?;
+        Ok(seen.map_or(Value::Unit, Value::View))
     }
 
     /// `stage(1, place = 0)`

@@ -96,7 +96,7 @@ impl Evaluator {
             nothing_expected(args)?;
         }
         if let (Some(change), None) = (update, &fill) {
-            let update = self.update(change, order, &to, args)?;
+            let update = self.update(change, order.map(|(order, _)| order), &to, args)?;
             let old = update.old.clone();
             self.builder.atomic(&from, &to, update)?;
             return Ok(old.map_or(Value::Unit, Value::View));
@@ -126,7 +126,7 @@ impl Evaluator {
     pub(super) fn update(
         &mut self,
         with: Change,
-        order: Option<(MemoryOrder, Span)>,
+        order: Option<MemoryOrder>,
         like: &View,
         args: &Args,
     ) -> Result<Update, Problem> {
@@ -144,7 +144,7 @@ impl Evaluator {
         };
         let usual = if old.is_some() { MemoryOrder::Both } else { MemoryOrder::Relaxed };
         let expected = self.expected(like, args)?;
-        Ok(Update { order: order.map_or(usual, |(order, _)| order), old, expected, ..with.into() })
+        Ok(Update { order: order.unwrap_or(usual), old, expected, ..with.into() })
     }
 
     /// `expected = 0`, or a tile with the expected value of each element.

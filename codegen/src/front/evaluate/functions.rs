@@ -105,7 +105,13 @@ pub const FUNCTIONS: &[Function] = &[
         Evaluator::scatter_call,
     ),
     row("signal", "signal(flags[(i)]), or signal(flags[(i)], 2)", &[], 2, Evaluator::signal_call),
-    row("wait", "wait(flags[(i)], 1)", &[], 2, Evaluator::wait_call),
+    row(
+        "wait",
+        "wait(flags[(i)], 1), or let seen = wait(tile(flags, 32, i), 1)",
+        &["order"],
+        2,
+        Evaluator::wait_call,
+    ),
     row(
         "sum",
         "sum(fragment, 1), with acc = f32 or beyond = 0.0",

@@ -150,7 +150,9 @@ impl Evaluator {
             numbers.push(self.computed(&format!("{}_index", to.name), &mapped.ins, place, Elem::I32)?);
         }
         let from = self.computed(&format!("{}_value", to.name), &mapped.ins, value, elem)?;
-        let update = change.map(|change| self.update(change, order, &from, args)).transpose()?;
+        let update = change
+            .map(|change| self.update(change, order.map(|(order, _)| order), &from, args))
+            .transpose()?;
         let old = update.as_ref().and_then(|update| update.old.clone());
         self.builder
             .scatter_beyond(&from, &numbers, &to, update, beyond)

@@ -74,7 +74,7 @@ records! {
 variants! {
     Change {
         "add" Add, "sub" Sub, "min" Min, "max" Max, "and" And, "or" Or, "xor" Xor, "exchange" Exchange,
-        "compare_exchange" CompareExchange,
+        "compare_exchange" CompareExchange, "await" Await,
     }
     MemoryOrder { "relaxed" Relaxed, "acquire" Acquire, "release" Release, "both" Both }
     Fact { "divides" Divides(what), "at_most" AtMost { of, limit }, "at_least" AtLeast { of, limit }, "aligned" Aligned { param, bytes }, "small" Small { param, beyond } }
@@ -118,7 +118,6 @@ variants! {
         "load" Load { to, from, guard = None, fill = Number::Float(0.0), stays = None },
         "store" Store { to, from, guard = None },
         "atomic" Atomic { to, op, value, guard = None, order = MemoryOrder::Relaxed, scope = crate::thread::Scope::Grid, old = None, expected = None },
-        "await_flag" AwaitFlag { from, least },
         "atom" Atom { row, args, guard = None },
         "commit" Commit(queue),
         "wait_queue" WaitQueue { queue, pending },

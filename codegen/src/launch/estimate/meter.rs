@@ -11,7 +11,7 @@ use crate::thread::index::{Int, Ix};
 use crate::thread::mention;
 use crate::thread::scope::Scope;
 use crate::thread::visit::Access;
-use crate::thread::{AtomArg, Kernel, Mem, Op, Param, Space, Stmt, Unroll, Val};
+use crate::thread::{AtomArg, Change, Kernel, Mem, Op, Param, Space, Stmt, Unroll, Val};
 use crate::values::elem::Elem;
 use crate::values::id::Id;
 use crate::values::operation::{Bin, Un};
@@ -152,6 +152,9 @@ impl<'k> Meter<'k> {
                 once(Load { remote: if from.peer.is_some() { remote } else { 0.0 }, ..moved })
             }
             Op::Store { to, from, guard } => once(self.moved(to, from.len, guard.is_some(), warps, false)),
+            Op::Atomic { op: Change::Await, .. } => {
+                once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() })
+            }
             Op::Atomic { to, value, guard, .. } => {
                 let moved = self.moved(to, 1, guard.is_some(), warps, false);
                 once(self.value(value).times(warps).then(moved, 2.0))
@@ -204,9 +207,7 @@ impl<'k> Meter<'k> {
                 once(load)
             }
             Op::Sync(_) => once(Load { issued: warps, latency: device::BARRIER, ..Load::default() }),
-            Op::Await { .. } | Op::AwaitFlag { .. } => {
-                once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() })
-            }
+            Op::Await { .. } => once(Load { issued: warps, latency: device::MBARRIER, ..Load::default() }),
             Op::WaitQueue { .. } => once(Load { issued: warps, ..Load::default() }),
             Op::For { var, from, to, step, unroll, body } => {
                 if *unroll == Unroll::Full {

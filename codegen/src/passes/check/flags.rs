@@ -1,8 +1,8 @@
 //! Waits for other blocks, which must be resident: a block that is not resident yet raises no flag.
 
 use crate::source::diagnostic::Diagnostic;
-use crate::thread::Id;
-use crate::tile::{LaunchRule, Op, Program};
+use crate::thread::{Change, Id};
+use crate::tile::{LaunchRule, Op, Program, Update};
 use crate::values::affine::{Affine, Coord};
 
 /// An error for each wait for a block that may not have begun.
@@ -27,8 +27,12 @@ pub(super) fn find(program: &Program) -> Vec<Diagnostic> {
     let mut found = Vec::new();
     for stmt in &program.body {
         stmt.each(&mut |stmt| {
-            let Op::AwaitFlag { flag, least } = &stmt.op else { return };
-            if flag.base.iter().any(later) || later(least) {
+            let flag = match &stmt.op {
+                Op::AwaitFlag { flag, least } if !later(least) => flag,
+                Op::Atomic { to, update: Update { with: Change::Await, .. }, .. } => to,
+                _ => return,
+            };
+            if flag.base.iter().any(later) {
                 return;
             }
             let message = format!("`{}` may be raised by a block that has not begun: blocks begin in any order, as there is room for them", flag.name);

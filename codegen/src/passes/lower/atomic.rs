@@ -1,10 +1,10 @@
-//! Updates of memory that threads or blocks share: atomic read-modify-writes, flags that blocks signal and
-//! wait for, and cluster barriers.
+//! Updates of memory that threads or blocks share: atomic read-modify-writes, elements that threads wait for, flags that blocks
+//! signal and wait for, and cluster barriers.
 
 use super::Lower;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
-use crate::thread::{Change, Frag, Mem, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
+use crate::thread::{Change, Frag, Mem, MemoryOrder, Op, Scope, Unroll, Val};
 use crate::tile::pair::align;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
@@ -26,7 +26,10 @@ impl Lower<'_> {
         };
         let (old, expected) = (beside(&update.old)?, beside(&update.expected)?);
         let verb = Change::ALL.iter().find(|row| row.1 == update.with).map_or("", |row| row.0);
-        self.comment(format!("{} <- {} of {}, {}", to.name, verb, from.name, pair.to.shape()));
+        self.comment(match update.with {
+            Change::Await => format!("waits for {}, {}", to.name, pair.to.shape()),
+            _ => format!("{} <- {} of {}, {}", to.name, verb, from.name, pair.to.shape()),
+        });
         let in_registers = matches!(source.space, Space::Registers { .. });
         let reg = match in_registers {
             true => self.places[from.tensor as usize],
@@ -92,12 +95,18 @@ impl Lower<'_> {
 
     /// One thread waits for a flag; the group waits for that thread at a barrier.
     pub(super) fn await_flag(&mut self, flag: &View, least: &Affine) -> Result<()> {
-        let ((from, guard), least) = (self.flag(flag)?, self.affine(least));
-        let wait = Op::AwaitFlag { from, least };
-        let site = self.scope.site;
-        // A flag that is out of bounds is not waited for.
-        let inside = |cond| Op::If { cond, then: vec![Stmt { site, op: wait.clone() }], other: Vec::new() };
-        self.elect(vec![guard.map_or(wait.clone(), inside)]);
+        let ((to, guard), least) = (self.flag(flag)?, self.affine(least));
+        let elem = self.program.tensor(flag.tensor).elem;
+        self.elect(vec![Op::Atomic {
+            to,
+            op: Change::Await,
+            value: Val::Int(least, elem),
+            guard,
+            order: MemoryOrder::Acquire,
+            scope: Scope::Grid,
+            old: None,
+            expected: None,
+        }]);
         self.meet(self.scope.by);
         Ok(())
     }

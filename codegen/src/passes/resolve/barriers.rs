@@ -11,7 +11,7 @@ use crate::tile::whole;
 use crate::tile::{Op, Program, Ring, Space, Stmt};
 use crate::values::affine::Coord;
 use crate::values::flow::{Edit, Forward, forward};
-use crate::values::operation::MemoryOrder;
+use crate::values::operation::{Change, MemoryOrder};
 
 /// Accesses to a tensor since the last barrier.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -199,9 +199,9 @@ impl Barriers<'_> {
     }
 }
 
-/// Is it an atomic update that orders other accesses?
+/// Is it an atomic update that orders other accesses, other than a wait, which only later accesses stand behind?
 fn is_ordered(op: &Op) -> bool {
-    matches!(op, Op::Atomic { update, .. } | Op::Scatter { update: Some(update), .. } if update.order != MemoryOrder::Relaxed)
+    matches!(op, Op::Atomic { update, .. } | Op::Scatter { update: Some(update), .. } if update.with != Change::Await && update.order != MemoryOrder::Relaxed)
 }
 
 /// The barrier ahead of a statement that needs one, and the wait for copies if it needs that, too.

@@ -210,8 +210,11 @@ impl Whole {
             self.scene.push(decide(last, body, Vec::new()));
             return;
         }
-        let flags = self.zeros(count);
         let y = self.scene.tensor(elem, &[extent], true);
+        if elem != Elem::F32 && self.scene.random.chance(30) {
+            return self.window((&x, &y, &t), elem, (tile, count));
+        }
+        let flags = self.zeros(count);
         let before_t = || binary(Binary::Sub, name(&t), int(1));
         if self.scene.random.chance(40) {
             // Each block adds the tile of the block before to its own.
@@ -248,6 +251,31 @@ impl Whole {
         self.push(call("copy", vec![both(name(&end), name(&before)), one_of(&ends, name(&t))]));
         self.push(call("signal", vec![index(name(&flags), vec![name(&t)])]));
         self.push(call("copy", vec![both(name(&own), name(&before)), tile_of(&y, name(&t))]));
+    }
+
+    /// Each block adds to its tile what the blocks before it have left: words that are positive once they are written.
+    fn window(&mut self, (x, y, t): (&str, &str, &str), elem: Elem, (tile, count): (i64, i64)) {
+        let words = self.scene.fresh(ZERO);
+        self.scene.named_tensor(&words, elem, &[Extent::Int(count)]);
+        let own = call("sum", vec![call("tile", vec![name(x), int(tile), name(t)])]);
+        let own = self.scene.bind("v", own);
+        let positive =
+            binary(Binary::Add, call("max", vec![name("x"), literal(0.0, elem)]), literal(1.0, elem));
+        let word = self.scene.bind("v", call("map", vec![name(&own), closure(&["x"], positive)]));
+        let to = call("tile", vec![name(&words), int(1), name(t)]);
+        self.push(with(call("copy", vec![name(&word), to]), "how", text("atomic_exchange")));
+        let width = self.scene.random.within(1, count + 3);
+        let by = tuple(vec![binary(Binary::Sub, name(t), int(width))]);
+        let before = call("shift", vec![call("tile", vec![name(&words), int(width), int(0)]), by]);
+        let waits = call("wait", vec![before, int(1)]);
+        let waits = match self.scene.random.chance(50) {
+            true => with(waits, "order", text("relaxed")),
+            false => waits,
+        };
+        let seen = self.scene.bind("v", waits);
+        let total = self.scene.bind("v", call("sum", vec![name(&seen)]));
+        let both = binary(Binary::Add, call("tile", vec![name(x), int(tile), name(t)]), name(&total));
+        self.push(call("copy", vec![both, call("tile", vec![name(y), int(tile), name(t)])]));
     }
 
     /// Loops over tuples, loops that end by elements, closures that take tuples of tiles, functions of few instructions, every

@@ -443,7 +443,7 @@ pub(crate) fn flags() -> Program {
     let mut b = Build::new(64).blocks(2);
     let (to, work, flag) =
         (b.tensor("to", F32, true), b.tensor("work", F32, true), b.tensor("flag", I32, true));
-    let (x, t, zero, one) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(1));
+    let (x, t, zero) = (b.reg("x", F32, 1), b.thread(), b.int(0));
     let block = b.block();
     let (first, second) = (b.lt(block, 1), b.sum(&[(block, 1)], 0));
     let mirrored = b.sum(&[(t, -1)], 63);
@@ -457,7 +457,16 @@ pub(crate) fn flags() -> Program {
         old: None,
         expected: None,
     });
-    let wait = b.s(Op::AwaitFlag { from: mem(flag, zero), least: one });
+    let wait = b.s(Op::Atomic {
+        to: mem(flag, zero),
+        op: Change::Await,
+        value: Val::lit(1, I32),
+        guard: None,
+        order: MemoryOrder::Acquire,
+        scope: Scope::Grid,
+        old: None,
+        expected: None,
+    });
     let write = vec![
         b.set(x, 0, Val::Int(t, F32)),
         b.store(work, t, x, 1),

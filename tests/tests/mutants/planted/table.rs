@@ -9,7 +9,7 @@ mod threads;
 use tilewright_codegen::Elem;
 use tilewright_codegen::index::Int;
 use tilewright_codegen::thread::{
-    AtomArg, Bar, Fence, Kernel, MemoryOrder, Op, Queue, Role, Scope, Space, Stmt, Val,
+    AtomArg, Bar, Change, Fence, Kernel, MemoryOrder, Op, Queue, Role, Scope, Space, Stmt, Val,
 };
 
 use super::programs::{self, Program};
@@ -133,7 +133,11 @@ trait Plant: Cut {
 impl Plant for Kernel {}
 
 fn atomic(op: &Op) -> bool {
-    matches!(op, Op::Atomic { .. })
+    matches!(op, Op::Atomic { .. }) && !awaits_element(op)
+}
+
+fn awaits_element(op: &Op) -> bool {
+    matches!(op, Op::Atomic { op: Change::Await, .. })
 }
 
 fn init_fence(op: &Op) -> bool {
@@ -176,6 +180,7 @@ pub(crate) fn all() -> Vec<Of> {
         ordered::overlap(),
         cooperation::total(),
         cooperation::running_sum(),
+        cooperation::windows(),
         cooperation::split_k(),
         cooperation::queued(),
     ]

@@ -3,6 +3,7 @@
 //! left out, so its removal is not in the table.
 
 use tilewright::KernelDef;
+use tilewright::kernels::memory::scans::cumulative_sums_long;
 use tilewright_codegen::element::bf16;
 use tilewright_codegen::index::Exprs;
 use tilewright_codegen::thread::{Change, Frag, Mem};
@@ -42,6 +43,27 @@ fn cumulative_sums() -> Program {
     ];
     let counts = vec![("ticket", vec![3]), ("flags", vec![1; 3])];
     Program { counts, ..program(between::running_sum().def(), args, ("y", wanted.collect())) }
+}
+
+/// Two rows of five pieces, and windows of two.
+fn windows_of_words() -> Program {
+    let (rows, columns) = (2, 300);
+    let x: Vec<f32> = (0..rows * columns).map(|i| (i % 5) as f32 + 1.0).collect();
+    let wanted = x.chunks(columns).flat_map(|row| {
+        row.iter().scan(0.0, |sum, x| {
+            *sum += x;
+            Some(*sum)
+        })
+    });
+    let args = vec![
+        Arg::tensor(&x, [rows, columns]).strides([columns, 1]),
+        Arg::output::<f32>([rows, columns]).strides([columns, 1]),
+        Arg::in_out(&[0u64; 20], [5, 2, 2]),
+        Arg::in_out(&[0i32; 2], [2]),
+    ];
+    let def = cumulative_sums_long().def().specialize(&[("L", 32), ("W", 64), ("Q", 1)], &[("T", Elem::F32)]);
+    let counts = vec![("arrived", vec![0; 2])];
+    Program { counts, ..program(&def.unwrap_or_else(|why| panic!("{why}")), args, ("y", wanted.collect())) }
 }
 
 fn products() -> Program {
@@ -167,6 +189,29 @@ trait Updates: Cut {
 
 impl Updates for Kernel {}
 
+/// Mutations of waits for elements.
+trait Waits: Cut {
+    fn waits_for(&mut self, nth: usize, least: i64, elem: Elem) {
+        self.op(awaits_element, nth, |_, op| {
+            if let Op::Atomic { value, .. } = op {
+                *value = Val::lit(least, elem);
+            }
+        });
+    }
+
+    /// The elements before or behind its own.
+    fn waits_elsewhere(&mut self, nth: usize, by: i64) {
+        self.op(awaits_element, nth, |e, op| {
+            if let Op::Atomic { to, .. } = op {
+                let by = e.int(by);
+                to.index = e.add(to.index, by);
+            }
+        });
+    }
+}
+
+impl Waits for Kernel {}
+
 fn in_global(tensor: u32) -> impl Fn(&Op) -> bool {
     move |op| match op {
         Op::Store { to: Mem { space, .. }, .. } | Op::Load { from: Mem { space, .. }, .. } => {
@@ -182,10 +227,6 @@ fn stores_to(tensor: u32) -> impl Fn(&Op) -> bool {
 
 fn loads_from(tensor: u32) -> impl Fn(&Op) -> bool {
     move |op| load(op) && in_global(tensor)(op)
-}
-
-fn awaits_flag(op: &Op) -> bool {
-    matches!(op, Op::AwaitFlag { .. })
 }
 
 fn leave(op: &Op) -> bool {
@@ -219,37 +260,29 @@ pub(super) fn running_sum() -> Of {
         .p("the ticket has the scope of the block", "Race", |k| k.with_scope(0, Scope::Block))
         .p("no barrier behind the ticket", "Race | Unwritten", |k| k.no_barrier_after(0, 0))
         .p("tickets go by two", "Deadlock", |k| k.operation(0, Change::Add, 2))
-        .p("no wait", "Race", |k| k.drop(awaits_flag, 0))
+        .p("no wait", "Race", |k| k.drop(awaits_element, 0))
         .p("a weak load instead of the wait", "Race", |k| {
-            k.op(awaits_flag, 0, |e, op| {
-                if let Op::AwaitFlag { from, .. } = op {
+            k.op(awaits_element, 0, |e, op| {
+                if let Op::Atomic { to: from, guard, .. } = op {
                     let to = Frag { reg: 0, at: e.int(0), len: 1 };
-                    *op = load_op(to, from.clone(), None, 0.0);
+                    *op = load_op(to, from.clone(), *guard, 0.0);
                 }
             });
         })
         .p("no barrier behind the wait", "Race", |k| k.drop(sync, 2))
         .p("a block waits for itself", "Deadlock", |k| {
-            k.op(awaits_flag, 0, |e, op| {
-                if let Op::AwaitFlag { from, .. } = op {
+            k.op(awaits_element, 0, |e, op| {
+                if let Op::Atomic { to, .. } = op {
                     let one = e.int(1);
-                    from.index = e.add(from.index, one);
+                    to.index = e.add(to.index, one);
                 }
             });
         })
         .p("a block waits for two signals", "Deadlock", |k| {
-            k.op(awaits_flag, 0, |e, op| {
-                if let Op::AwaitFlag { least, .. } = op {
-                    *least = e.int(2);
-                }
-            });
+            k.waits_for(0, 2, Elem::I32);
         })
         .p("a block waits for no signal", "Race", |k| {
-            k.op(awaits_flag, 0, |e, op| {
-                if let Op::AwaitFlag { least, .. } = op {
-                    *least = e.int(0);
-                }
-            });
+            k.waits_for(0, 0, Elem::I32);
         })
         .p("the end of the block before is read ahead of the wait", "Race", |k| {
             let mut moved = None;
@@ -278,6 +311,17 @@ pub(super) fn running_sum() -> Of {
             k.list(stores_to(3), 0, |_, list, at| list.insert(at, moved.expect("a signal")));
         })
         .p("the end is stored at the next block's", "OutOfBounds | Race", |k| k.shift(stores_to(3), 0, 1, 1))
+}
+
+pub(super) fn windows() -> Of {
+    Of::new("windows of words", windows_of_words)
+        .p("a wait for marks that are never written", "Deadlock", |k| k.waits_for(0, 1 << 40, Elem::U64))
+        .p("a window that ends one piece late", "wrong result", |k| k.waits_elsewhere(0, 1))
+        .p("a window that begins one piece early", "wrong result | OutOfBounds", |k| k.waits_elsewhere(0, -1))
+        .p("the count of waits does not release", "Race", |k| k.ordered(3, MemoryOrder::Acquire))
+        .p("the count of waits does not acquire", "Race", |k| k.ordered(3, MemoryOrder::Release))
+        .p("no sum is written", "Deadlock", |k| k.drop(atomic, 1))
+        .p("words are not reset for the next launch", "wrong result", |k| k.drop(stores_to(3), 0))
 }
 
 pub(super) fn split_k() -> Of {

@@ -65,7 +65,7 @@ fn phase(
 pub(super) fn flags() -> Of {
     const SHOWN: &str = "Race | Unwritten";
     Of::new("a block that waits for another's flag", programs::flags)
-        .p("no wait", SHOWN, |k| k.drop(|op| matches!(op, Op::AwaitFlag { .. }), 0))
+        .p("no wait", SHOWN, |k| k.drop(awaits_element, 0))
         .p("the flag is set by a relaxed update", SHOWN, |k| {
             update(k, |op| {
                 if let Op::Atomic { order, .. } = op {
@@ -86,15 +86,11 @@ pub(super) fn flags() -> Of {
         .p("no barrier before the flag is set", SHOWN, |k| k.drop(sync, 0))
         .p("no barrier after the wait", SHOWN, |k| k.drop(sync, 1))
         .p("a wait for a value that is never written", "Deadlock", |k| {
-            k.op(
-                |op| matches!(op, Op::AwaitFlag { .. }),
-                0,
-                |e, op| {
-                    if let Op::AwaitFlag { least, .. } = op {
-                        *least = e.int(2);
-                    }
-                },
-            );
+            k.op(awaits_element, 0, |_, op| {
+                if let Op::Atomic { value, .. } = op {
+                    *value = Val::lit(2, Elem::I32);
+                }
+            });
         })
 }
 
