@@ -295,7 +295,7 @@ impl Printer<'_> {
         let Some(guard) = guard.filter(|_| ahead || behind) else {
             return self.between((ahead, behind), fence, |printer| printer.guarded(*guard, &call));
         };
-        // Threads without an element order nothing.
+        // Only threads with an element order their accesses.
         let guard = self.int(guard);
         self.line(&format!("if ({guard}) {{"));
         self.depth += 1;
