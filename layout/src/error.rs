@@ -327,7 +327,7 @@ impl LayoutError {
         &self.0.condition
     }
 
-    /// The smallest coordinate at which no layout can be right, where there is one.
+    /// The smallest coordinate at which no layout can be right, if there is one.
     pub fn counterexample(&self) -> Option<&Tuple> {
         self.0.counterexample.as_ref()
     }

@@ -21,7 +21,7 @@ struct Head {
     vis: Visibility,
     name: Ident,
     types: Vec<ast::TypeParam>,
-    /// Is it an `unsafe fn`, and what are its parameters? `None` where they could not be parsed.
+    /// Is it an `unsafe fn`, and what are its parameters? `None` if they could not be parsed.
     takes: Option<(bool, Vec<ast::Param>)>,
 }
 
@@ -261,7 +261,7 @@ impl Head {
             }
         });
         quote! {
-            /// The CUDA C of the kernel: of its fastest variant, where there are several.
+            /// The CUDA C of the kernel: of its fastest variant, if there are several.
             pub fn source(&self) -> &::core::primitive::str {
                 self.def().source()
             }

@@ -81,7 +81,7 @@ pub struct Party {
     pub threads: Vec<u32>,
     /// Their action: ``writes `sa` at (3, 0)``.
     pub doing: String,
-    /// The line of the kernel's file, where it is known.
+    /// The line of the kernel's file, if it is known.
     pub line: Option<String>,
 }
 

@@ -21,7 +21,7 @@ pub struct AccessCount {
     pub memory: &'static str,
     /// Bytes that a thread moves at once; 0 for the copy engine and tensor cores.
     pub width: u32,
-    /// The line of the kernel's file, where it is known.
+    /// The line of the kernel's file, if it is known.
     pub line: Option<String>,
     /// Instructions that warps executed, with at least one lane.
     pub executed: u64,

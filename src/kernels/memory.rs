@@ -102,7 +102,7 @@ impl Work {
 pub struct Choice {
     /// The kernel's name.
     pub kernel: &'static str,
-    /// Its element type; `None` where it has only one.
+    /// Its element type; `None` if it has only one.
     pub elem: Option<Elem>,
     /// Its constants.
     pub constants: Vec<(&'static str, usize)>,

@@ -13,12 +13,12 @@ pub(crate) enum Function<'d> {
 }
 
 impl<'d> Function<'d> {
-    /// The function among the keys of a product; `None` where it cannot be evaluated here.
+    /// The function among the keys of a product; `None` if it cannot be evaluated here.
     pub(super) fn of(definition: &'d Definition) -> Option<Function<'d>> {
         key(definition, "epilogue").map_or(Some(Function::Nothing), Function::named)
     }
 
-    /// The function that a key names or writes; `None` where it cannot be evaluated here.
+    /// The function that a key names or writes; `None` if it cannot be evaluated here.
     pub(crate) fn named(value: &'d ExprKind) -> Option<Function<'d>> {
         let function = match value {
             ExprKind::Name(name) => Function::Named(name),

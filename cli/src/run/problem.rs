@@ -170,7 +170,7 @@ fn along(param: &Param, mode: usize) -> Option<Value> {
     shape.get(mode).copied()
 }
 
-/// The length of a tensor in elements, gaps included; 0 where a mode is empty.
+/// The length of a tensor in elements, gaps included; 0 if a mode is empty.
 fn reach(shape: &[i64], strides: &[i64]) -> i64 {
     let last = |(n, d): (&i64, &i64)| (n - 1).saturating_mul(*d);
     shape.iter().zip(strides).map(last).fold(1, i64::saturating_add)

@@ -44,7 +44,7 @@ pub(super) struct Product<'p> {
 }
 
 impl<'p> Product<'p> {
-    /// `None` where the kernel computes something else.
+    /// `None` if the kernel computes something else.
     pub(super) fn of(definition: &'p Definition, problem: &'p Problem) -> Option<Product<'p>> {
         let tensors: Vec<&Tensor> = problem.tensors().collect();
         let [a, b, c, more @ ..] = &tensors[..] else { return None };

@@ -44,7 +44,7 @@ impl Comparison {
 /// An expected value, and its bound.
 pub(super) type Expected = (f64, f64);
 
-/// Compares the results as stored; `None` where the kernel's function is not known.
+/// Compares the results as stored; `None` if the kernel's function is not known.
 pub(super) fn compare(
     name: &str,
     definition: &Definition,

@@ -230,7 +230,7 @@ fn finished(
     let deep = limits::is_deep(&program);
     let work = || checked(label, program, others, left_out, diagnostics, levels, purpose);
     let mut outcome = if deep { with_room(work) } else { work() };
-    // Where there is an error, unread or left out tiles may be its consequence.
+    // If there is an error, unread or left out tiles may be its consequence.
     if outcome.diagnostics.iter().any(|said| said.level == Level::Deny && said.lint.is_none()) {
         outcome.diagnostics.retain(|said| !said.lint.is_some_and(is_of_meaning));
     }
@@ -457,7 +457,7 @@ fn alone(program: Program, policy: Policy) -> std::result::Result<Variant, Diagn
 /// A program before and after its pipelined loops are lowered and loops without iterations are removed.
 struct Expanded {
     written: Program,
-    /// `None` where it has no such loop.
+    /// `None` if it has no such loop.
     expanded: Option<Program>,
 }
 
@@ -499,7 +499,7 @@ fn raised(program: &Program) -> u32 {
     std::iter::once(program.arch).chain(newer).find(holds).unwrap_or(program.arch)
 }
 
-/// The program as roles, where it has a producer.
+/// The program as roles, if it has a producer.
 fn projected(program: Program) -> std::result::Result<Program, Diagnostic> {
     let written = match project::projected(&program)? {
         Cow::Borrowed(_) => None,

@@ -37,7 +37,7 @@ pub struct MatmulKernel<T: Element> {
 }
 
 impl<T: Element> MatmulKernel<T> {
-    /// Its CUDA C: of the fastest variant, where there are several.
+    /// Its CUDA C: of the fastest variant, if there are several.
     pub fn source(&self) -> &str {
         self.def().source()
     }

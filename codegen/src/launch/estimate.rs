@@ -92,7 +92,7 @@ fn in_turn(kernel: &Kernel, step: &Load) -> bool {
     kernel.launch.persistent || step.rows > 0.0
 }
 
-/// The estimate for a kernel; `None` where the number of its main loop's iterations is unknown.
+/// The estimate for a kernel; `None` if the number of its main loop's iterations is unknown.
 pub(crate) fn cost(kernel: &Kernel) -> Option<Cost> {
     let (once, Trips { of: steps, times, over }, step) = main_loop(kernel, Edges::Inside)?;
     let once = once.executed();

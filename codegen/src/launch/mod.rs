@@ -296,7 +296,7 @@ impl Rules {
         self.timed(kernel, given, limits).map(|(plan, _)| plan)
     }
 
-    /// The same, and the estimate; `None` where it is unknown.
+    /// The same, and the estimate; `None` if it is unknown.
     fn timed(
         &self,
         kernel: &Generated,

@@ -137,7 +137,7 @@ struct Operands {
     traffic: Vec<Traffic>,
 }
 
-/// A variant's launch: does it read copies, and its estimate, copies included; `None` where the kernel has no cost model.
+/// A variant's launch: does it read copies, and its estimate, copies included; `None` if the kernel has no cost model.
 pub(super) struct Choice {
     pub(super) copies: bool,
     pub(super) estimate: Option<Estimate>,

@@ -21,7 +21,7 @@ pub struct Ranking {
 pub struct Ranked {
     /// Which: see [`Generated::variant`].
     pub variant: usize,
-    /// Its cost; `None` where the number of its main loop's iterations is unknown.
+    /// Its cost; `None` if the number of its main loop's iterations is unknown.
     pub estimate: Option<Estimate>,
     /// Does a launch compare it with others by its estimate? Where it does not, the first that can run is taken.
     pub competes: bool,

@@ -8,7 +8,7 @@ use super::{Tensor, common_multiple, cost, last_offset};
 use crate::thread::{Cost, Fact, Kernel, Param};
 use crate::tile::definition::{Generated, Pack, Variant};
 
-/// Values of sizes by their numbers, where they are known.
+/// Values of sizes by their numbers, if they are known.
 pub(super) type Sizes = Vec<Option<Bound>>;
 
 /// A number, or `times * ceil(of / over)` of a numbered size.

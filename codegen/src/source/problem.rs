@@ -27,7 +27,7 @@ pub enum Cause {
         each: i64,
         /// The mode.
         mode: usize,
-        /// Thread counts that do, in words; `None` where the elements of one thread do not.
+        /// Thread counts that do, in words; `None` if the elements of one thread do not.
         near: Option<String>,
     },
     /// A partition whose thread count differs from the first one's.

@@ -68,7 +68,7 @@ impl Un {
 }
 
 impl Bin {
-    /// The results for integers, if they were not bounded by a type; `None` where the operation is undefined for some
+    /// The results for integers, if they were not bounded by a type; `None` if the operation is undefined for some
     /// operands, or its results are unknown. Integers have `bits` bits.
     pub fn interval(self, x: Interval, y: Interval, bits: u32) -> Option<Interval> {
         let is_distance = y.is_within(Interval { lo: 0, hi: i128::from(bits) - 1 });
@@ -144,7 +144,7 @@ impl Kernel {
 mod tests {
     use super::*;
 
-    /// The result of an operation in mathematics; `None` where there is none.
+    /// The result of an operation in mathematics; `None` if there is none.
     fn exact(f: Bin, x: i128, y: i128) -> Option<i128> {
         match f {
             Bin::Add => Some(x + y),

@@ -48,7 +48,7 @@ pub enum Op {
         /// the loop-invariant term of its index while loops are unrolled.
         stays: Option<Ix>,
     },
-    /// A vector store of `from.len` elements; none where the guard fails.
+    /// A vector store of `from.len` elements; none if the guard fails.
     Store {
         /// The destination.
         to: Mem,

@@ -210,7 +210,7 @@ impl Bounds<'_> {
         (0..view.base.len()).map(|mode| self.beyond(view, mode, ahead)).collect()
     }
 
-    /// The same along one mode. `None` where that is farther than [`FARTHEST`].
+    /// The same along one mode. `None` if that is farther than [`FARTHEST`].
     fn beyond(&self, view: &View, mode: usize, ahead: bool) -> Option<u32> {
         let extent = self.program.tensor(view.tensor).plain().leaves().nth(mode)?.0;
         let base = as_tiles(&view.base[mode]);

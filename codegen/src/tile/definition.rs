@@ -187,7 +187,7 @@ impl Hollow {
         size(self.size) == Some(0) && empty.iter().all(|place| self.idle.contains(place))
     }
 
-    /// The program and its CUDA C; `None` where the rest of the kernel cannot be lowered without the loops.
+    /// The program and its CUDA C; `None` if the rest of the kernel cannot be lowered without the loops.
     ///
     /// ```
     /// use tilewright_codegen::Definition;

@@ -53,7 +53,7 @@ pub struct Ahead {
     pub exits: bool,
     /// A separate producer issues the copies, in bulk, into a ring.
     pub producer: bool,
-    /// Blocks of a cluster that share the iterations; 1 where each block runs all of them.
+    /// Blocks of a cluster that share the iterations; 1 if each block runs all of them.
     pub split: u32,
     /// The sums of all threads and blocks that share a result are added, so each may sum any part of K.
     pub sums_are_added: bool,
@@ -71,7 +71,7 @@ impl From<u32> for Ahead {
 pub enum How {
     /// Chosen from layouts and architecture.
     Derive,
-    /// Not through registers, in flight until a wait; a refusal where the fastest variant cannot.
+    /// Not through registers, in flight until a wait; a refusal if the fastest variant cannot.
     Async,
     /// Through registers, at once.
     Plain,

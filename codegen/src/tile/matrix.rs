@@ -65,7 +65,7 @@ impl Matrix {
     }
 }
 
-/// Extents and strides of a mode, without extents of 1; `None` where one is symbolic.
+/// Extents and strides of a mode, without extents of 1; `None` if one is symbolic.
 fn strides(mode: &Layout) -> Option<Vec<(i64, i64)>> {
     let parts = mode.leaves().map(|(extent, stride)| match (extent, stride) {
         (Value::Int(extent), Value::Int(stride)) => Some((extent, stride)),

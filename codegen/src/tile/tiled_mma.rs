@@ -133,7 +133,7 @@ impl TiledMma {
         TiledMma::arranged(row, tile, warpgroups)
     }
 
-    /// The same product with the left operand in registers, where the table has it.
+    /// The same product with the left operand in registers, if the table has it.
     pub(crate) fn of_registers(&self) -> Option<TiledMma> {
         let of = |row: &Atom, name| row.operand(name).map(|operand| operand.elem);
         let same = |row: &&Atom| {

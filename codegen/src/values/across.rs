@@ -35,7 +35,7 @@ impl Digits {
     /// How many there can be.
     pub const MOST: usize = 8;
 
-    /// These, as (extent, step), smallest step first; `None` where they are too many, or overlap.
+    /// These, as (extent, step), smallest step first; `None` if they are too many, or overlap.
     pub fn new(digits: &[(i64, i64)]) -> Option<Digits> {
         let (mut all, mut below) = ([(1, 1); Digits::MOST], 1);
         let digits: Vec<_> = digits.iter().filter(|(extent, _)| *extent != 1).collect();

@@ -8,7 +8,7 @@ use super::typing::{Type, Types};
 const DEEPEST: u32 = 100;
 
 impl Types<'_> {
-    /// The value of an expression, true being 1; `None` where it is not known. `leaf`: inputs and scalar arguments.
+    /// The value of an expression, true being 1; `None` if it is not known. `leaf`: inputs and scalar arguments.
     pub(crate) fn evaluated(&self, expr: &Expr, leaf: &dyn Fn(&Expr) -> Option<f64>) -> Option<f64> {
         self.value(expr, leaf, 0)
     }

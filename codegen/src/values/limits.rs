@@ -151,7 +151,7 @@ fn symbol(value: Value) -> Option<Symbol> {
 /// look at every element.
 const MOST_BYTES_OF_ONE: i64 = 1 << 24;
 
-/// The bytes of `elements` elements; an error where they are too many for one array. The limits of devices are checked
+/// The bytes of `elements` elements; an error if they are too many for one array. The limits of devices are checked
 /// once all of it is known.
 pub(crate) fn bytes(name: &str, elements: i64, elem: Elem) -> Result<i64> {
     let each = i64::from(elem.bytes());
@@ -183,7 +183,7 @@ pub(crate) fn measure(of: &Expr) -> (u64, u32) {
     (count, deepest)
 }
 
-/// The number of operations of a function of elements; a refusal where they are too many, or nested too deep.
+/// The number of operations of a function of elements; a refusal if they are too many, or nested too deep.
 pub(crate) fn function(of: &Expr) -> Result<u64> {
     let (count, deepest) = measure(of);
     if count <= MOST_OPERATIONS && deepest <= LONGEST_CHAIN + DEEPEST {

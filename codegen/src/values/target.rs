@@ -93,7 +93,7 @@ impl Target {
         TARGETS.iter().map(|row| row.block_shared).max().unwrap_or(0)
     }
 
-    /// Operations of its tensor cores in a clock for operands of a type, where the table knows them.
+    /// Operations of its tensor cores in a clock for operands of a type, if the table knows them.
     pub fn tensor_rate(&self, elem: Elem) -> Option<u32> {
         self.tensor.iter().find(|row| row.0 == elem).map(|row| row.1)
     }

@@ -48,7 +48,7 @@ impl fmt::Display for Type {
 pub struct Scalar {
     /// The expression.
     pub expr: Expr,
-    /// Its type; `None` where it is made of literals alone.
+    /// Its type; `None` if it is made of literals alone.
     pub ty: Option<Type>,
 }
 
@@ -155,7 +155,7 @@ impl Scalar {
         Scalar { expr: Expr::Lit(number.into()).cast(elem), ty: None }
     }
 
-    /// Its type, or the one that a literal in it names; `None` where literals name none.
+    /// Its type, or the one that a literal in it names; `None` if literals name none.
     pub fn own_type(&self) -> Option<Type> {
         self.ty.or_else(|| named_type(&self.expr).map(Type::Elem))
     }

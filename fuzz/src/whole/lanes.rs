@@ -98,7 +98,7 @@ impl<'k> Block<'k> {
     }
 }
 
-/// Whether an element counts; `None` where that depends on what the generator knew.
+/// Whether an element counts; `None` if that depends on what the generator knew.
 fn counts(cell: &Cell) -> Option<bool> {
     match cell.beyond {
         Beyond::No => Some(true),

@@ -68,7 +68,7 @@ impl Matrix {
                 _ => self.between_vectors("rmsnorm_unaligned", 24),
             });
         }
-        // Rows of a few blocks stay in registers, where there are enough of them.
+        // Rows of a few blocks stay in registers if there are enough of them.
         if wide > 1 && columns <= 3 * PART && rows >= PROCESSORS {
             let few = columns <= 5 * PART / 4;
             match (self.work, elem.bytes()) {

@@ -99,7 +99,7 @@ impl SharedUses {
         Ok(SharedUses { uses, ..self })
     }
 
-    /// The layout without bank conflicts, or, where there is none, the one with the fewest.
+    /// The layout without bank conflicts, or if there is none, the layout with the fewest.
     pub fn layout(&self) -> Result<Composed> {
         Ok(self.uses.best())
     }

@@ -116,7 +116,7 @@ impl Evaluator {
         }
     }
 
-    /// A function of numbers for each element of tiles; `None` where no argument is a tile, or all are integers.
+    /// A function of numbers for each element of tiles; `None` if no argument is a tile, or all are integers.
     fn of_elements_of(&mut self, row: &Function, all: &mut Args) -> Option<Value> {
         if all.values.iter().all(|(value, _)| self.is_integer(value)) {
             // One element of 64 bits makes all of them elements of its type.

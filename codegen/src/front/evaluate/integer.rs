@@ -303,7 +303,7 @@ impl Evaluator {
         }
     }
 
-    /// Arithmetic where both sides are integers of the kernel, or conditions on such; `None` where they are not.
+    /// Arithmetic where both sides are integers of the kernel, or conditions on such; `None` if they are not.
     pub(super) fn whole(&mut self, op: Binary, left: &Value, right: &Value) -> Option<Value> {
         if !self.in_closure
             && let Some(made) = logic(op, left, right)
@@ -380,7 +380,7 @@ impl Evaluator {
         Affine::two(with, &x, &y).map(Value::Index)
     }
 
-    /// `ceil_div(a, b)`; `None` where `b` is known and not positive.
+    /// `ceil_div(a, b)`; `None` if `b` is known and not positive.
     pub(super) fn quotient_up(&self, a: &Value, b: &Value) -> Option<Value> {
         let (a, b) = (self.integer(a)?, self.integer(b)?);
         if b.constant().is_some_and(|n| n < 1) {

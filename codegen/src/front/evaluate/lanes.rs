@@ -74,7 +74,7 @@ impl Evaluator {
         Ok(Value::View(to))
     }
 
-    /// The inputs of a shuffle, and the lane as a function of them; `None` where an error has been reported.
+    /// The inputs of a shuffle, and the lane as a function of them; `None` if an error has been reported.
     fn lane(&mut self, from: &View, lane: &Value, lanes: u32) -> Result<Option<(Vec<View>, Expr)>, Problem> {
         let own = lanes::own(lanes);
         let (ins, value) = match lane {
@@ -120,7 +120,7 @@ impl Evaluator {
         Ok(self.applied_to(closure, vec![Value::Index(own)]))
     }
 
-    /// Do out-of-bounds elements take part? `None` where an error has been reported.
+    /// Do out-of-bounds elements take part? `None` if an error has been reported.
     fn unmasked(&mut self, args: &Args, how: &Lanes) -> Option<bool> {
         match (named(args, "beyond"), how) {
             (None, _) => Some(false),

@@ -56,7 +56,7 @@ impl Evaluator {
                 }
             }
         };
-        // The number of warps of the block, where that is known.
+        // The number of warps of the block, if that is known.
         let usual = match self.builder.program().threads() {
             0 => 8,
             threads => i64::from(threads.div_ceil(WARP)),

@@ -71,7 +71,7 @@ impl Evaluator {
         self.builder.program().cluster.iter().product()
     }
 
-    /// The threads that a call spans, where it may name lanes; `None` where an error has been reported.
+    /// The threads that a call spans, where it may name lanes; `None` if an error has been reported.
     pub(super) fn over_lanes(&mut self, args: &Args, across: Across) -> Option<Across> {
         let across = match (across, self.blocks_of_cluster()) {
             (Across::Cluster(_), 1) => Across::Block,
@@ -213,7 +213,7 @@ impl Evaluator {
         })
     }
 
-    /// The arguments of a reduction or scan by a closure; `None` where an error has been reported.
+    /// The arguments of a reduction or scan by a closure; `None` if an error has been reported.
     pub(super) fn combiner(&mut self, args: &Args) -> Result<Option<Combiner>, Problem> {
         let usage = || {
             Problem::new(format!("`{}` takes a tile, what changes nothing, and a closure of two", args.name))

@@ -147,7 +147,7 @@ impl Evaluator {
             );
         };
         let bands = args.bands()?.map(i64::from);
-        // Where there is one tile along a mode, the block's index numbers the tiles along the other.
+        // If there is one tile along a mode, the block's index numbers the tiles along the other.
         match [rows, columns] {
             [Size::Int(1), other] | [other, Size::Int(1)] => {
                 self.builder.blocks(axis, &[other])?;

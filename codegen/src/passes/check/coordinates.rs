@@ -226,7 +226,7 @@ impl<'p> Walk<'p, '_> {
         Elements::of(view, self.budget)
     }
 
-    /// How many elements along each mode; `None` where that is not known.
+    /// How many elements along each mode; `None` if that is not known.
     fn counts(&mut self, view: &View) -> Option<Vec<usize>> {
         self.elements(view).map(|elements| elements.counts)
     }
@@ -440,7 +440,7 @@ impl<'p> Walk<'p, '_> {
     }
 }
 
-/// The register indices of a view; `None` where they depend on more than the view.
+/// The register indices of a view; `None` if they depend on more than the view.
 fn registers(view: &View, tensor: &crate::tile::Tensor, elements: &Elements) -> Option<Vec<Option<usize>>> {
     let extents = extents(tensor)?;
     let base: Vec<i64> = view.base.iter().map(Affine::constant).collect::<Option<_>>()?;

@@ -83,7 +83,7 @@ fn level(lint: &str, levels: &[(Name, Level)]) -> Level {
     Lint::named(lint).map_or(Level::Allow, |lint| crate::front::evaluate::level(lint, levels))
 }
 
-/// A lint at a span, at its level; `None` where it is allowed.
+/// A lint at a span, at its level; `None` if it is allowed.
 fn lint(span: Span, name: &'static str, levels: &[(Name, Level)], message: String) -> Option<Diagnostic> {
     match level(name, levels) {
         Level::Allow => None,
@@ -122,7 +122,7 @@ pub(crate) fn program(program: &Program, levels: &[(Name, Level)], before: &mut 
     let mut budget = Budget::of(MOST_EVALUATIONS - FOR_ACCESSES - before.spent);
     let found = races::find(program, &mut budget);
     before.spent = MOST_EVALUATIONS - FOR_ACCESSES - budget.left;
-    // Where there is an error, an unread tensor may be its consequence.
+    // If there is an error, an unread tensor may be its consequence.
     let idle = if found.errors.is_empty() { unread::find(program, levels) } else { Vec::new() };
     before.diagnostics.extend(found.errors);
     before.diagnostics.extend(blocks::find(program));

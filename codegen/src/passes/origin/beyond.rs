@@ -40,7 +40,7 @@ pub(crate) struct Along {
     pub(crate) combined: bool,
 }
 
-/// For each mode of a fragment the coordinate of its elements, where it is known.
+/// For each mode of a fragment the coordinate of its elements, if it is known.
 pub(crate) type Coordinates = Vec<Option<Edge>>;
 
 /// The analysis of a tensor.
@@ -108,7 +108,7 @@ impl Beyond {
     }
 }
 
-/// The value of both, or of the one that has a value; `None` where they differ.
+/// The value of both, or of the one that has a value; `None` if they differ.
 fn agreed(x: Option<f64>, y: Option<f64>) -> Option<Option<f64>> {
     match (x, y) {
         (Some(x), Some(y)) if x != y => None,

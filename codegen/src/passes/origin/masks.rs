@@ -186,7 +186,7 @@ impl Origins<'_> {
         self.claims.insert(stmt.id, all);
     }
 
-    /// The coordinates of a tile's elements; `None` where one is not known along a mode that is not combined.
+    /// The coordinates of a tile's elements; `None` if one is not known along a mode that is not combined.
     fn along_all(
         &self,
         view: &View,

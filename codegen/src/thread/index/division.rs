@@ -85,7 +85,7 @@ impl Exprs {
         }
     }
 
-    /// `a` plus a multiple of `n` that makes it nonnegative, and that multiple; `None` where it already is.
+    /// `a` plus a multiple of `n` that makes it nonnegative, and that multiple; `None` if it already is.
     /// Hardware division truncates, layouts need floor division.
     fn lifted(&mut self, a: Ix, n: i64) -> Option<(Ix, i64)> {
         /// Coordinates and strides have 32 bits: no value is below this.

@@ -109,7 +109,7 @@ pub(super) fn for_each_thread(terms: &Affine, threads: u32, budget: &mut Budget)
     Some((0..threads).map(at).collect())
 }
 
-/// Extents of a tensor's modes; `None` where one is known at launch only.
+/// Extents of a tensor's modes; `None` if one is known at launch only.
 pub(super) fn extents(tensor: &Tensor) -> Option<Vec<i64>> {
     tensor.plain().modes().map(|mode| mode.size().ok()).collect()
 }

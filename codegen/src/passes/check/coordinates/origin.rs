@@ -20,7 +20,7 @@ pub(super) struct Axis<F> {
     pub(super) of: (Id, usize),
     /// The view that read it, for messages.
     pub(super) through: Through,
-    /// The function that gives it; `None` where that is not known.
+    /// The function that gives it; `None` if that is not known.
     pub(super) at: Option<F>,
 }
 

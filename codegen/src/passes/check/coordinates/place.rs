@@ -44,7 +44,7 @@ pub(super) struct Access<'v> {
 }
 
 impl<'v> Access<'v> {
-    /// `None` where the view cannot be followed.
+    /// `None` if the view cannot be followed.
     pub(super) fn new(
         view: &View,
         tensor: &Tensor,

@@ -51,7 +51,7 @@ impl Side<'_> {
     }
 }
 
-/// The axes that a product contracts, where they are known; or the mismatch.
+/// The axes that a product contracts, if they are known; or the mismatch.
 pub(super) fn contracted(
     a: &Side<'_>,
     b: &Side<'_>,
