@@ -29,11 +29,11 @@ fn main() -> std::io::Result<()> {
             .replace("BK: usize = 8", &format!("BK: usize = {}", 8 * (at + 1)))
     };
     for profile in ["dev", "release"] {
-        let nothing = check(&user, &target, profile, "")?;
+        let empty = check(&user, &target, profile, "")?;
         for (name, one) in [("matmul_kernel!", &matmul as &dyn Fn(usize) -> String), ("#[kernel]", &kernel)] {
             let uses: Vec<String> = (0..USES).map(one).collect();
             let all = check(&user, &target, profile, &uses.join("\n"))?;
-            let each = all.saturating_sub(nothing) / USES as u32;
+            let each = all.saturating_sub(empty) / USES as u32;
             println!("{name:<16} {profile:<8} {:6.2} ms", each.as_secs_f64() * 1e3);
         }
     }

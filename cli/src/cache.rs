@@ -37,14 +37,14 @@ pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
     })
 }
 
-fn place(cache: &Cache) -> String {
+fn described(cache: &Cache) -> String {
     cache.folder().map_or("nowhere: set TILEWRIGHT_CACHE_DIR to a folder".into(), |f| f.display().to_string())
 }
 
 fn list(cache: &Cache) -> Result {
     let entries = cache.list();
     let total = entries.iter().map(|entry| entry.bytes).sum();
-    let mut text = format!("{}, {}, in {}\n", count(entries.len()), output::bytes(total), place(cache));
+    let mut text = format!("{}, {}, in {}\n", count(entries.len()), output::bytes(total), described(cache));
     if !entries.is_empty() {
         let head = ["kernel", "architecture", "NVRTC", "size", "last used"].map(String::from).to_vec();
         let rows: Vec<Vec<String>> = std::iter::once(head).chain(entries.iter().map(row)).collect();
@@ -103,7 +103,7 @@ fn listed(cache: &Cache) -> Value {
 
 fn clear(cache: &Cache) -> Result {
     let removed = cache.clear().map_err(Failure::of)?;
-    print(&format!("{} removed from {}\n", count(removed), place(cache)))
+    print(&format!("{} removed from {}\n", count(removed), described(cache)))
 }
 
 #[cfg(test)]

@@ -214,8 +214,8 @@ mod tests {
 
     #[test]
     fn errors_pass() {
-        let said = measure(&mut Fake::new(&[]), 1, &EFFORT);
-        assert_eq!(said, Err("there is no contender 0".to_string()));
+        let message = measure(&mut Fake::new(&[]), 1, &EFFORT);
+        assert_eq!(message, Err("there is no contender 0".to_string()));
     }
 
     #[track_caller]

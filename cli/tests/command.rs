@@ -32,17 +32,17 @@ fn completions_know_the_subcommands() {
         let script = printed(&["completions", shell]);
         assert!(["inspect", "doctor", "draw"].iter().all(|word| script.contains(word)), "{shell}");
     }
-    let said = text(run(&["completions", "csh"]).stderr);
-    assert!(said.contains("possible values: bash"), "{said}");
+    let message = text(run(&["completions", "csh"]).stderr);
+    assert!(message.contains("possible values: bash"), "{message}");
 }
 
 #[test]
 fn the_doctor_says_what_is_missing() {
-    let said = printed(&["doctor"]);
+    let message = printed(&["doctor"]);
     for part in
         ["compiler       missing\n", "Set TILEWRIGHT_NVRTC", "disassembler   ", "cache          0 kernels"]
     {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
     let json: serde_json::Value = serde_json::from_str(&printed(&["doctor", "--json"])).unwrap();
     assert_eq!(json["compiler"]["found"], false);
@@ -82,6 +82,6 @@ fn a_cache_that_holds_something() {
 
 #[test]
 fn a_file_that_cannot_be_written() {
-    let said = refused(&["draw", "(4,8):(8,1)", "--svg", "/nonexistent/picture.svg"]);
-    assert!(said.starts_with("error: cannot write /nonexistent/picture.svg: "), "{said}");
+    let message = refused(&["draw", "(4,8):(8,1)", "--svg", "/nonexistent/picture.svg"]);
+    assert!(message.starts_with("error: cannot write /nonexistent/picture.svg: "), "{message}");
 }

@@ -32,15 +32,15 @@ fn run(arguments: &[&str]) -> Output {
 #[test]
 fn the_doctor_finds_it() {
     let output = run(&["doctor"]);
-    let said = text(output.stdout);
-    assert!(output.status.success(), "{said}");
+    let message = text(output.stdout);
+    assert!(output.status.success(), "{message}");
     for part in [
         "driver         CUDA 13.0\n",
         "device 0       Fake GPU 0\n",
         "  compute capability  9.0\n",
         "NVRTC 13.0",
     ] {
-        assert!(said.contains(part), "{said}");
+        assert!(message.contains(part), "{message}");
     }
     let json: serde_json::Value = serde_json::from_str(&text(run(&["doctor", "--json"]).stdout)).unwrap();
     assert_eq!(json["devices"][0]["warp_size"], 32);
@@ -51,11 +51,11 @@ fn the_doctor_finds_it() {
 fn a_wrong_result_is_reported() {
     let arguments = ["run", "tutorial", "--device", "cuda:0", "--size", "200,100,50", "--check"];
     let output = run(&arguments);
-    let said = text(output.stdout);
-    assert_eq!(output.status.code(), Some(3), "{said}\n{}", text(output.stderr));
-    assert!(said.starts_with("matmul_nt on Fake GPU 0: M = 200, N = 100, K = 50, seed 0\n"), "{said}");
-    assert!(said.contains("\nWRONG: 20000 of 20000 elements; at (0, 0) `c` is NaN, and"), "{said}");
-    assert!(said.contains("variant 2 of 3: 2 x 1 x 1 blocks of 256 threads\n"), "{said}");
+    let message = text(output.stdout);
+    assert_eq!(output.status.code(), Some(3), "{message}\n{}", text(output.stderr));
+    assert!(message.starts_with("matmul_nt on Fake GPU 0: M = 200, N = 100, K = 50, seed 0\n"), "{message}");
+    assert!(message.contains("\nWRONG: 20000 of 20000 elements; at (0, 0) `c` is NaN, and"), "{message}");
+    assert!(message.contains("variant 2 of 3: 2 x 1 x 1 blocks of 256 threads\n"), "{message}");
     let json: serde_json::Value =
         serde_json::from_str(&text(run(&[&arguments[..], &["--json"]].concat()).stdout)).unwrap();
     assert_eq!(json["comparison"]["wrong"], 20000);
@@ -94,8 +94,8 @@ fn benchmarks_run_and_find_what_is_not_written() {
     ] {
         let words: Vec<&str> = ["bench"].into_iter().chain(arguments.split(' ')).collect();
         let output = run(&[&words[..], &["--quick"]].concat());
-        let said = text(output.stdout);
-        assert_eq!(output.status.code(), Some(3), "{arguments}: {said}\n{}", text(output.stderr));
-        assert_eq!(said.matches(missing).count(), rows, "{arguments}: {said}");
+        let message = text(output.stdout);
+        assert_eq!(output.status.code(), Some(3), "{arguments}: {message}\n{}", text(output.stderr));
+        assert_eq!(message.matches(missing).count(), rows, "{arguments}: {message}");
     }
 }

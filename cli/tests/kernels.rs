@@ -110,13 +110,13 @@ fn what_is_wrong_with_a_kernel() {
 
 #[test]
 fn compilers_that_are_missing() {
-    let said = refused(&["inspect", "tutorial", "--ptx"]);
+    let message = refused(&["inspect", "tutorial", "--ptx"]);
     assert!(
-        said.starts_with("error: NVRTC was not found.\n") && said.contains("Set TILEWRIGHT_NVRTC"),
-        "{said}"
+        message.starts_with("error: NVRTC was not found.\n") && message.contains("Set TILEWRIGHT_NVRTC"),
+        "{message}"
     );
-    let said = refused(&["inspect", "tutorial", "--report", "--arch", "sm_90a"]);
-    assert!(said.starts_with("error: NVRTC was not found.\n"), "{said}");
+    let message = refused(&["inspect", "tutorial", "--report", "--arch", "sm_90a"]);
+    assert!(message.starts_with("error: NVRTC was not found.\n"), "{message}");
 }
 
 #[test]

@@ -38,9 +38,9 @@ fn prints(arguments: &[&str], expected: &str) {
 fn fails(expression: &str, expected: &str) {
     let output = run(&[expression], b"");
     assert_eq!(output.status.code(), Some(1));
-    let said = text(output.stderr);
-    assert!(said.contains(expected), "`{expression}` answered: {said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
+    let message = text(output.stderr);
+    assert!(message.contains(expected), "`{expression}` answered: {message}");
+    assert_eq!(message.lines().count(), 1, "{message}");
     assert_eq!(text(output.stdout), "");
 }
 
@@ -151,11 +151,11 @@ fn batch_of_operations() {
     let split: Vec<(&str, &str)> = vectors.lines().map(|line| line.rsplit_once('|').unwrap()).collect();
     let lines: String = split.iter().map(|(question, _)| format!("{question}\n")).collect();
     let mut same = 0;
-    for ((question, expected), found) in split.iter().zip(batch(&lines)) {
-        same += usize::from(*expected == found);
-        if let (Ok(found), Ok(expected)) = (found.parse::<Layout>(), expected.parse::<Layout>()) {
-            let equal = found.offsets().unwrap().eq(expected.offsets().unwrap());
-            assert!(equal, "{question}: found {found}, expected {expected}");
+    for ((question, expected), result) in split.iter().zip(batch(&lines)) {
+        same += usize::from(*expected == result);
+        if let (Ok(result), Ok(expected)) = (result.parse::<Layout>(), expected.parse::<Layout>()) {
+            let equal = result.offsets().unwrap().eq(expected.offsets().unwrap());
+            assert!(equal, "{question}: found {result}, expected {expected}");
         }
     }
     assert!(same * 1000 >= split.len() * 995, "{same} of {} have the same text", split.len());
@@ -166,9 +166,9 @@ fn batch_of_compositions() {
     let vectors = vectors("composition_truth.txt");
     let split: Vec<(&str, &str)> = vectors.lines().map(|line| line.rsplit_once('|').unwrap()).collect();
     let lines: String = split.iter().map(|(pair, _)| format!("composition|{pair}\n")).collect();
-    for ((pair, truth), found) in split.iter().zip(batch(&lines)) {
-        let answered = !found.starts_with("error: ");
-        assert_eq!(answered, *truth == "1", "{pair}: {found}");
+    for ((pair, truth), result) in split.iter().zip(batch(&lines)) {
+        let answered = !result.starts_with("error: ");
+        assert_eq!(answered, *truth == "1", "{pair}: {result}");
     }
 }
 

@@ -92,12 +92,12 @@ fn the_help_lists_the_programs_kernels() {
 }
 
 fn results_are_compared_with_the_programs_reference() {
-    let said = printed(&["run", "scaled", "--size", "M=13,N=300", "--check"]);
+    let message = printed(&["run", "scaled", "--size", "M=13,N=300", "--check"]);
     assert!(
-        said.starts_with("scaled on the simulator: M = 13, N = 300, seed 0\nright: 3900 elements, "),
-        "{said}"
+        message.starts_with("scaled on the simulator: M = 13, N = 300, seed 0\nright: 3900 elements, "),
+        "{message}"
     );
-    let said = printed(&[
+    let message = printed(&[
         "run",
         "scaled",
         "--check",
@@ -106,7 +106,7 @@ fn results_are_compared_with_the_programs_reference() {
         "--input",
         "by: 2",
     ]);
-    assert!(said.contains("\nright: 320 elements, largest error 0.000e0, "), "{said}");
+    assert!(message.contains("\nright: 320 elements, largest error 0.000e0, "), "{message}");
     // This device does not compute, so the result is wrong.
     let output = run(&["run", "scaled", "--device", "cuda:0", "--size", "M=13,N=300"]);
     assert_eq!(output.status.code(), Some(3));
@@ -114,7 +114,7 @@ fn results_are_compared_with_the_programs_reference() {
 }
 
 fn a_kernel_is_measured_beside_a_copy() {
-    let said = printed(&[
+    let message = printed(&[
         "bench",
         "scaled",
         "--size",
@@ -125,10 +125,10 @@ fn a_kernel_is_measured_beside_a_copy() {
         "--against",
         "scaled W=64",
     ]);
-    let lines: Vec<&str> = said.lines().collect();
-    assert_eq!(lines[0], "Fake GPU 0, 131.3 kB", "{said}");
+    let lines: Vec<&str> = message.lines().collect();
+    assert_eq!(lines[0], "Fake GPU 0, 131.3 kB", "{message}");
     let names: Vec<&str> = lines[2..].iter().filter_map(|line| line.split("  ").next()).collect();
-    assert_eq!(names, ["scaled", "scaled W=128", "scaled W=64", "copy"], "{said}");
+    assert_eq!(names, ["scaled", "scaled W=128", "scaled W=64", "copy"], "{message}");
     let json = printed(&["bench", "scaled", "--size", "M=64,N=256", "--quick", "--json"]);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((json["bytes"].as_u64(), json["rows"].as_array().map(Vec::len)), (Some(131_328), Some(2)));
@@ -137,12 +137,12 @@ fn a_kernel_is_measured_beside_a_copy() {
 fn a_kernel_is_measured_beside_peers() {
     let bench = ["bench", "scaled", "--size", "M=64,N=256", "--quick"];
     let output = run_as("peers", &bench).output().unwrap();
-    let said = text(output.stdout);
-    let names: Vec<&str> = said.lines().skip(2).filter_map(|line| line.split("  ").next()).collect();
-    assert_eq!(names, ["scaled", "a library", "another", "copy"], "{said}{}", text(output.stderr));
-    let notes: Vec<&str> = said.lines().skip(3).filter_map(|line| line.rsplit("  ").next()).collect();
+    let message = text(output.stdout);
+    let names: Vec<&str> = message.lines().skip(2).filter_map(|line| line.split("  ").next()).collect();
+    assert_eq!(names, ["scaled", "a library", "another", "copy"], "{message}{}", text(output.stderr));
+    let notes: Vec<&str> = message.lines().skip(3).filter_map(|line| line.rsplit("  ").next()).collect();
     // This device does not compute, so that no result is a number.
-    assert_eq!(notes[..2], ["results differ by NaN"; 2], "{said}");
+    assert_eq!(notes[..2], ["results differ by NaN"; 2], "{message}");
     let output = run_as("peers", &bench).env("PEER_FAILS", "1").output().unwrap();
     assert_eq!(text(output.stderr), "error: another: no handle\n");
     let output = run_as("peers of none", &bench).output().unwrap();
@@ -167,10 +167,10 @@ fn other_kernels_are_not_known() {
 fn a_kernel_is_exported() {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("exported-{}", std::process::id()));
     let out = folder.to_str().unwrap();
-    let said = printed(&["export", "scaled", "W=128", "--arch", "sm_90,sm_80", "--out", out, "--python"]);
+    let message = printed(&["export", "scaled", "W=128", "--arch", "sm_90,sm_80", "--out", out, "--python"]);
     let names: Vec<&str> =
-        said.lines().filter_map(|line| line.split(" (").next()?.rsplit('/').next()).collect();
-    assert_eq!(names, ["scaled.h", "scaled.c", "scaled.py"], "{said}");
+        message.lines().filter_map(|line| line.split(" (").next()?.rsplit('/').next()).collect();
+    assert_eq!(names, ["scaled.h", "scaled.c", "scaled.py"], "{message}");
     let header = fs::read_to_string(folder.join("scaled.h")).unwrap();
     assert!(
         header.contains("    tilewright_tensor x; /* f32 (M, N) with strides (N, 1), read */\n"),

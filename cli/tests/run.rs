@@ -22,13 +22,13 @@ fn every_kernel_is_right() {
     for kernel in
         ["tutorial", "naive", "coalesced", "shared_tile", "scaled_tile", "block_tile_1d", "softmax", "matmul"]
     {
-        let said = printed(&["run", kernel, "--check", "--size", "K=9,M=33,N=17"].map(|word| {
+        let message = printed(&["run", kernel, "--check", "--size", "K=9,M=33,N=17"].map(|word| {
             match (word, kernel) {
                 ("K=9,M=33,N=17", "softmax") => "M=3,N=17",
                 _ => word,
             }
         }));
-        assert!(said.contains("\nright: "), "{kernel}: {said}");
+        assert!(message.contains("\nright: "), "{kernel}: {message}");
     }
 }
 
@@ -36,8 +36,8 @@ fn every_kernel_is_right() {
 #[test]
 fn a_norm_is_no_product() {
     for size in ["M=3,N=70", "M=3,N=1"] {
-        let said = refused(&["run", "rmsnorm_rows", "W=128", "--check", "--size", size]);
-        assert!(said.contains("what this kernel computes is not known"), "{said}");
+        let message = refused(&["run", "rmsnorm_rows", "W=128", "--check", "--size", size]);
+        assert!(message.contains("what this kernel computes is not known"), "{message}");
         assert!(
             printed(&["run", "rmsnorm_rows", "W=128", "--size", size]).contains("the result is not compared")
         );
@@ -49,15 +49,18 @@ fn a_norm_is_no_product() {
 fn extents_that_are_computed() {
     const RUN: [&str; 4] = ["run", "cumulative_sums_long", "--size", "3,5000"];
     let zeros = ["--input", "words: zeros", "--input", "arrived: zeros"];
-    let said = printed(&[&RUN[..], &zeros].concat());
-    assert!(said.starts_with("cumulative_sums_long on the simulator: M = 3, N = 5000, seed 0\n"), "{said}");
+    let message = printed(&[&RUN[..], &zeros].concat());
+    assert!(
+        message.starts_with("cumulative_sums_long on the simulator: M = 3, N = 5000, seed 0\n"),
+        "{message}"
+    );
     assert!(
         printed(&["choose", "cumulative_sums_long", "--input", "x: [3, 5000]"])
             .starts_with("cumulative_sums_long: M = 3, N = 5000\n")
     );
-    let said = refused(&[&RUN[..], &["--input", "words: [9, 2, 3]"]].concat());
+    let message = refused(&[&RUN[..], &["--input", "words: [9, 2, 3]"]].concat());
     assert_eq!(
-        said,
+        message,
         "error: an extent is 9 in an input, and the kernel computes 1 for it from the others\nhelp: leave it out, or write 1\n"
     );
 }
@@ -66,12 +69,12 @@ fn extents_that_are_computed() {
 fn every_type_is_right() {
     for dtype in ["f64", "f32", "f16", "bf16", "i32", "u32", "i8", "u8"] {
         let dtype = format!("dtype={dtype}");
-        let said = printed(&["run", "matmul", "bm=64", "bn=64", &dtype, "--check", "--size", "65,66,10"]);
-        assert!(said.contains("\nright: 4290 elements"), "{dtype}: {said}");
+        let message = printed(&["run", "matmul", "bm=64", "bn=64", &dtype, "--check", "--size", "65,66,10"]);
+        assert!(message.contains("\nright: 4290 elements"), "{dtype}: {message}");
     }
     for keys in ["alpha_beta=true", "batched=true", "epilogue=|x| max(x, 0.1*x)", "a=k_major c=n_major"] {
-        let said = printed(&["run", "matmul", "bm=64", "bn=64", keys, "--check", "--size", "65,66,10"]);
-        assert!(said.contains("\nright: "), "{keys}: {said}");
+        let message = printed(&["run", "matmul", "bm=64", "bn=64", keys, "--check", "--size", "65,66,10"]);
+        assert!(message.contains("\nright: "), "{keys}: {message}");
     }
 }
 
@@ -92,10 +95,10 @@ fn every_epilogue_is_right() {
     ] {
         let keys: Vec<&str> = keys.split(' ').collect();
         let size = ["--check", "--size", "K=70,M=33,N=17"];
-        let said = printed(&[&["run", "matmul"], &keys[..], &size].concat());
+        let message = printed(&[&["run", "matmul"], &keys[..], &size].concat());
         let elements = if keys.contains(&"batched=true") { 3 * 33 * 17 } else { 33 * 17 };
         let elements = if keys.iter().any(|key| key.starts_with("aux=")) { 2 * elements } else { elements };
-        assert!(said.contains(&format!("\nright: {elements} elements")), "{keys:?}: {said}");
+        assert!(message.contains(&format!("\nright: {elements} elements")), "{keys:?}: {message}");
     }
 }
 
@@ -113,8 +116,8 @@ fn for_programs() {
 #[test]
 fn what_is_refused() {
     assert_snapshot!("size", refused(&["run", "tutorial", "--size", "50,x,20"]));
-    let said = refused(&["run", "matmul", "epilogue=|x| x * 1.5 % 2.0", "--check", "--size", "8,8,8"]);
-    assert!(said.starts_with("error: "), "{said}");
+    let message = refused(&["run", "matmul", "epilogue=|x| x * 1.5 % 2.0", "--check", "--size", "8,8,8"]);
+    assert!(message.starts_with("error: "), "{message}");
     let output = run(&["run", "tutorial", "--device", "gpu"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(text(output.stderr).contains("write `sim` or `cuda:0`"));
@@ -124,6 +127,6 @@ fn what_is_refused() {
 fn a_device_that_is_not_there() {
     let output = common::tilewright(&["run", "tutorial", "--device", "cuda:99"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let said = text(output.stderr);
-    assert!(said.contains("there is no NVIDIA driver here") || said.contains("no device"), "{said}");
+    let message = text(output.stderr);
+    assert!(message.contains("there is no NVIDIA driver here") || message.contains("no device"), "{message}");
 }

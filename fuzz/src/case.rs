@@ -350,7 +350,7 @@ fn tensor(
     let buffer =
         Buffer { all: Vec::new(), offset, extents: made.extents.clone(), strides: made.strides.clone() };
     for element in 0..buffer.count() {
-        all[buffer.place(element)] = Some(match hostile && random.chance(30) {
+        all[buffer.index_of(element)] = Some(match hostile && random.chance(30) {
             _ if of.name.starts_with(ZERO) => 0.0,
             true => hostile_value(of.elem, random),
             false => element_value(of.elem, light, random),
@@ -447,7 +447,8 @@ impl Tensor {
     }
 
     fn coordinates(&self, wanted: &Buffer, place: usize) -> Vec<i64> {
-        let element = (0..wanted.count()).find(|&element| wanted.place(element) == place).unwrap_or(0) as i64;
+        let element =
+            (0..wanted.count()).find(|&element| wanted.index_of(element) == place).unwrap_or(0) as i64;
         let mut rest = element;
         let digit = |extent: &i64| {
             let digit = rest % extent;

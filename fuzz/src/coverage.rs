@@ -505,10 +505,10 @@ impl Seen {
             (Policy::General, "variant: general"),
         ];
         let all = right.kernel.variants.len();
-        for (place, (policy, what)) in policies.into_iter().enumerate() {
+        for (index, (policy, what)) in policies.into_iter().enumerate() {
             // Variants with the same needs are generated once.
             let at = match all {
-                4 => Some(place),
+                4 => Some(index),
                 _ => lower(&right.program, policy).ok().and_then(|program| {
                     right.kernel.variants.iter().position(|variant| variant.program.needs == program.needs)
                 }),

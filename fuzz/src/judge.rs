@@ -12,8 +12,8 @@ use tilewright_sim::{Arg, Error, FaultKind, Options, Outcome, run_every, run_var
 use crate::case::{Case, Fit, Sizes};
 use crate::change::{self, Change};
 use crate::random::Random;
+use crate::reading;
 use crate::reference::{self, Buffer, Launch, Moment, Undefined};
-use crate::said;
 use crate::whole;
 
 /// The subject of a run: a kernel as text with changes, or a program of the builder.
@@ -104,12 +104,12 @@ impl Subject {
 
     /// Its tile program.
     pub fn program(&self) -> Result<Program, String> {
-        let said = |all: Vec<tilewright_codegen::diagnostic::Diagnostic>| {
-            let wrong = all.iter().find(|said| said.level == Level::Deny);
-            wrong.map_or_else(String::new, |said| said.message.clone())
+        let reading = |all: Vec<tilewright_codegen::diagnostic::Diagnostic>| {
+            let wrong = all.iter().find(|reading| reading.level == Level::Deny);
+            wrong.map_or_else(String::new, |reading| reading.message.clone())
         };
         let mut program = match &self.source {
-            Source::Text(definition) | Source::Whole(definition) => definition.program().map_err(said)?,
+            Source::Text(definition) | Source::Whole(definition) => definition.program().map_err(reading)?,
             Source::Built(program) => program.clone(),
             Source::Refused(why) => return Err(why.clone()),
         };
@@ -131,8 +131,8 @@ impl Subject {
             }
             _ => generate(program.clone()),
         };
-        let wrong = outcome.diagnostics.iter().find(|said| said.level == Level::Deny);
-        let why = wrong.map_or_else(String::new, |said| said.message.clone());
+        let wrong = outcome.diagnostics.iter().find(|reading| reading.level == Level::Deny);
+        let why = wrong.map_or_else(String::new, |reading| reading.message.clone());
         outcome.kernel.ok_or(why)
     }
 }
@@ -183,12 +183,12 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
         elements: [0; 2],
     };
     for run in 0..plan.runs {
-        for (place, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
-            let seed = plan.seed.wrapping_mul(97).wrapping_add(u64::from(run) * 3 + place as u64);
+        for (index, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
+            let seed = plan.seed.wrapping_mul(97).wrapping_add(u64::from(run) * 3 + index as u64);
             let Some(case) = Case::draw(&right.program, &right.kernel, fit, seed, &plan.sizes) else {
                 continue;
             };
-            if let Some(why) = unsaid(subject, &right.program, &case, seed) {
+            if let Some(why) = disagreement(subject, &right.program, &case, seed) {
                 return Verdict::Wrong(Box::new(Wrong { case: Some(case), variant: 0, why }));
             }
             if let Some(verdict) = right.run(subject, case, seed) {
@@ -202,7 +202,7 @@ fn judged(subject: &Subject, plan: &Plan) -> Verdict {
 }
 
 /// The first difference between a tile program and its text, sampled at a few points.
-fn unsaid(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Option<String> {
+fn disagreement(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Option<String> {
     let Source::Text(Definition::Function(kernel, _)) = &subject.source else { return None };
     // Changes are not in the text.
     if !subject.changes.is_empty() {
@@ -214,7 +214,7 @@ fn unsaid(subject: &Subject, program: &Program, case: &Case, seed: u64) -> Optio
         let block = grid.map(|blocks| random.within(0, blocks.max(1) - 1));
         let thread = random.within(0, i64::from(program.threads()) - 1);
         let iterations = (0..program.vars.len()).map(|_| i128::from(random.within(0, 2))).collect();
-        said::differs(kernel, program, &case.symbols, &Moment { block, thread, iterations })
+        reading::differs(kernel, program, &case.symbols, &Moment { block, thread, iterations })
     })
 }
 

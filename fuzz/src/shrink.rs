@@ -117,11 +117,11 @@ fn texts(best: &mut Best, left: &mut u32) {
         let source = if is_whole { Source::Whole(definition) } else { Source::Text(definition) };
         // A statement of the text can be several of the tile program, before the changed ones.
         let most = if best.0.changes.is_empty() { 0 } else { 3 };
-        let found = (0..=most).find_map(|by| {
+        let result = (0..=most).find_map(|by| {
             let changes = best.0.changes.iter().map(|change| change.earlier(by)).collect();
             tried(best, &Subject { source: source.clone(), changes }, &best.1, left)
         });
-        match found {
+        match result {
             Some(smaller) => *best = smaller,
             None if *left == 0 => return,
             None => at += 1,

@@ -81,14 +81,14 @@ impl Layout {
         let mut narrow = self.clone();
         let mut split = n == 1;
         for (leaf, (extent, stride)) in self.leaves().enumerate() {
-            let place = if !split && stride == Value::Int(1) {
+            let index = if !split && stride == Value::Int(1) {
                 split = true;
                 &mut narrow.shape[leaf]
             } else {
                 &mut narrow.stride[leaf]
             };
-            let from = if stride == Value::Int(1) && place == &extent { extent } else { *place };
-            *place = from
+            let from = if stride == Value::Int(1) && index == &extent { extent } else { *index };
+            *index = from
                 .times(Value::Int(n))
                 .ok_or_else(|| LayoutError::new(OP, Condition::Overflow { leaf: Some(leaf) }).with(self))?;
         }

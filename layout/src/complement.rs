@@ -88,8 +88,8 @@ impl Layout {
         gaps.push((rest, Value::Int(end)));
         let full = Layout::flat_of(&gaps).recheck(op)?.coalesce();
         // No gaps: keep the stride at which the next copy would begin.
-        let nothing = full.size() == Ok(1);
-        Ok(if nothing { Layout::leaf(Value::Int(1), Value::Int(end)) } else { full })
+        let single = full.size() == Ok(1);
+        Ok(if single { Layout::leaf(Value::Int(1), Value::Int(end)) } else { full })
     }
 
     /// The period at which a copy of this layout, with its gaps filled, may follow.
@@ -125,16 +125,16 @@ impl Layout {
     pub(crate) fn closest(&self, modes: &[Moving], op: &'static str) -> Result<i64> {
         let refuse = |condition| Err(LayoutError::new(op, condition).with(self));
         let plain: Vec<(i64, i64)> = modes.iter().map(|m| (m.extent, m.stride.abs())).collect();
-        let Some(found) = closest(&plain) else {
+        let Some(result) = closest(&plain) else {
             return refuse(Condition::Undecided {
                 whether: "whether two of its coordinates share an offset",
             });
         };
-        if found.distance > 0 {
-            return Ok(found.distance);
+        if result.distance > 0 {
+            return Ok(result.distance);
         }
         let (mut one, mut other, mut offset) = (0, 0, 0);
-        for (m, steps) in modes.iter().zip(found.steps) {
+        for (m, steps) in modes.iter().zip(result.steps) {
             let steps = steps * m.stride.signum();
             one += steps.max(0) * m.index;
             other += (-steps).max(0) * m.index;
@@ -171,8 +171,8 @@ impl Layout {
             return Some(false);
         }
         let plain: Vec<(i64, i64)> = moving.iter().map(|m| (m.extent, m.stride.abs())).collect();
-        if let Some(found) = closest(&plain) {
-            return Some(found.distance > 0);
+        if let Some(result) = closest(&plain) {
+            return Some(result.distance > 0);
         }
         const MOST: i64 = 1 << 22;
         if size > MOST {
@@ -213,7 +213,7 @@ impl Layout {
             }
             modes.push((run.into(), step.into()));
             let all = Layout::leaf(Value::Int(count * run), Value::Int(1));
-            if !self.composition(Layout::flat_of(&modes)).is_ok_and(|found| found.coalesce() == all) {
+            if !self.composition(Layout::flat_of(&modes)).is_ok_and(|result| result.coalesce() == all) {
                 let kept = modes.len() - 1;
                 modes = modes[..kept].iter().copied().collect();
                 break;

@@ -92,11 +92,11 @@ mod tests {
 
     #[track_caller]
     fn check(modes: &[(i64, i64)], expected: i64) {
-        let found = closest(modes).unwrap();
-        assert_eq!(found.distance, expected);
-        let sum: i64 = modes.iter().zip(&found.steps).map(|((_, d), x)| d * x).sum();
+        let result = closest(modes).unwrap();
+        assert_eq!(result.distance, expected);
+        let sum: i64 = modes.iter().zip(&result.steps).map(|((_, d), x)| d * x).sum();
         assert_eq!(sum.abs(), expected);
-        assert!(modes.iter().zip(&found.steps).all(|((n, _), x)| x.abs() < *n));
+        assert!(modes.iter().zip(&result.steps).all(|((n, _), x)| x.abs() < *n));
     }
 
     /// Every layout of two and three small modes.

@@ -210,17 +210,17 @@ impl Distribution {
         // Threads along a mode of one element would all but one be out of bounds.
         let long: Vec<usize> = order.iter().copied().filter(|mode| tile[*mode] > 1).collect();
         let order = if long.is_empty() { order } else { &long };
-        for (place, &mode) in order.iter().enumerate() {
-            let width = if place == 0 { vector } else { 1 };
+        for (slot, &mode) in order.iter().enumerate() {
+            let width = if slot == 0 { vector } else { 1 };
             let pieces = (tile[mode] + width - 1) / width;
-            let last = place + 1 == order.len();
+            let last = slot + 1 == order.len();
             let count = match last {
                 true => left,
                 // The fewest threads that cover the mode at once and divide the remaining threads, unless fewer threads
                 // divide the mode: then none is out of bounds.
                 false => {
                     let all = (pieces..=left).find(|n| left % n == 0).unwrap_or(left);
-                    let rest: i64 = order[place + 1..].iter().map(|mode| tile[*mode]).product();
+                    let rest: i64 = order[slot + 1..].iter().map(|mode| tile[*mode]).product();
                     let divides = |n: &i64| {
                         left % n == 0 && pieces % n == 0 && rest % (left / n) == 0 && n * width >= ROW
                     };

@@ -92,9 +92,9 @@ impl Layout {
     fn packed(shape: Tuple, order: &[usize], op: &'static str) -> Result<Layout> {
         let mut stride = shape.leaves.clone();
         let mut next = Value::Int(1);
-        for (place, &leaf) in order.iter().enumerate() {
+        for (slot, &leaf) in order.iter().enumerate() {
             stride[leaf] = next;
-            if place + 1 < order.len() {
+            if slot + 1 < order.len() {
                 next = next.times(shape.leaves[leaf]).ok_or_else(|| {
                     LayoutError::new(
                         op,

@@ -34,10 +34,10 @@ fn around(layout: &Layout) -> impl Iterator<Item = Layout> + '_ {
         [-by, by].into_iter().flat_map(move |by| {
             (0..2 * leaves).filter_map(move |which| {
                 let mut other = layout.clone();
-                let place =
+                let index =
                     if which < leaves { &mut other.shape[which] } else { &mut other.stride[which - leaves] };
-                let moved = place.int()?.checked_add(by)?;
-                *place = Value::Int(moved);
+                let moved = index.int()?.checked_add(by)?;
+                *index = Value::Int(moved);
                 let other = other.recheck("nearest").ok()?;
                 (moved > 0 && other.size().ok()? > 1).then_some(other)
             })

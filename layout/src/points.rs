@@ -27,7 +27,7 @@ pub(crate) fn layout_through(mut points: Vec<(i64, i64)>, op: &'static str) -> R
     let mut search = Search { points: &points, last, base: Vec::new(), left: MOST_BASES };
     for deep in 0.. {
         match search.extend(deep, 1, 0, &Strides::none()) {
-            Found::Strides(strides) => {
+            Outcome::Strides(strides) => {
                 let mut place = 1;
                 let mut modes = Vec::new();
                 for (mode, stride) in strides.into_iter().enumerate() {
@@ -37,9 +37,9 @@ pub(crate) fn layout_through(mut points: Vec<(i64, i64)>, op: &'static str) -> R
                 }
                 return Ok(Layout::flat_of(&modes).coalesce());
             }
-            Found::Deeper => {}
-            Found::Nothing => return refuse(Condition::NoLayoutThrough { last }),
-            Found::OutOfTime => return refuse(undecided),
+            Outcome::Deeper => {}
+            Outcome::Nothing => return refuse(Condition::NoLayoutThrough { last }),
+            Outcome::OutOfTime => return refuse(undecided),
         }
     }
     refuse(undecided)
@@ -49,7 +49,7 @@ pub(crate) fn layout_through(mut points: Vec<(i64, i64)>, op: &'static str) -> R
 struct Overflow;
 
 /// The outcome of a search to a depth limit.
-enum Found {
+enum Outcome {
     Strides(Vec<i64>),
     /// None so far, and there are radices with more extents.
     Deeper,
@@ -67,18 +67,18 @@ struct Search<'a> {
 impl Search<'_> {
     /// Tries radices that begin with the present one, whose extents have the product `place`, with at most
     /// `deep` more extents. The strides fit the first `fitted` points, those below `place`.
-    fn extend(&mut self, deep: u32, place: i64, fitted: usize, strides: &Strides) -> Found {
+    fn extend(&mut self, deep: u32, place: i64, fitted: usize, strides: &Strides) -> Outcome {
         if self.left == 0 {
-            return Found::OutOfTime;
+            return Outcome::OutOfTime;
         }
         self.left -= 1;
         let free = strides.with_another();
         if deep == 0 {
             return match self.fit(free, fitted, i64::MAX) {
-                Err(Overflow) => Found::OutOfTime,
-                Ok(Some((all, _))) => Found::Strides(all.one),
-                Ok(None) if place * 2 <= self.last => Found::Deeper,
-                Ok(None) => Found::Nothing,
+                Err(Overflow) => Outcome::OutOfTime,
+                Ok(Some((all, _))) => Outcome::Strides(all.one),
+                Ok(None) if place * 2 <= self.last => Outcome::Deeper,
+                Ok(None) => Outcome::Nothing,
             };
         }
         let mut deeper = false;
@@ -86,19 +86,19 @@ impl Search<'_> {
         for prime in primes().take_while(|prime| *prime <= most) {
             let next = place * prime;
             let (all, upto) = match self.fit(free.clone(), fitted, next) {
-                Err(Overflow) => return Found::OutOfTime,
+                Err(Overflow) => return Outcome::OutOfTime,
                 Ok(None) => continue,
                 Ok(Some(fits)) => fits,
             };
             self.base.push(prime);
             match self.extend(deep - 1, next, upto, &all) {
-                Found::Nothing => {}
-                Found::Deeper => deeper = true,
+                Outcome::Nothing => {}
+                Outcome::Deeper => deeper = true,
                 done => return done,
             }
             self.base.pop();
         }
-        if deeper { Found::Deeper } else { Found::Nothing }
+        if deeper { Outcome::Deeper } else { Outcome::Nothing }
     }
 
     /// Restricts the strides to those that also fit the points below `end`. `Err` is an overflow.

@@ -245,15 +245,15 @@ impl SharedTile {
             return swizzle.layout;
         }
         let padding = self.pad(plain, &mut paddings_tried);
-        let found = Synthesis { plain, padding, swizzle, paddings_tried, swizzles_tried };
-        if let Some(layout) = found.conflict_free() {
+        let synthesis = Synthesis { plain, padding, swizzle, paddings_tried, swizzles_tried };
+        if let Some(layout) = synthesis.conflict_free() {
             return layout;
         }
-        let (padded, swizzled) = (found.padding.excess, found.swizzle.excess);
+        let (padded, swizzled) = (synthesis.padding.excess, synthesis.swizzle.excess);
         match (swizzled, padded) {
-            (Some(swizzled), Some(padded)) if padded < swizzled => found.padding.layout.into(),
-            (None, Some(_)) => found.padding.layout.into(),
-            _ => found.swizzle.layout,
+            (Some(swizzled), Some(padded)) if padded < swizzled => synthesis.padding.layout.into(),
+            (None, Some(_)) => synthesis.padding.layout.into(),
+            _ => synthesis.swizzle.layout,
         }
     }
 
@@ -383,16 +383,19 @@ mod tests {
         for (tv, vector, transfer) in accesses {
             tile = tile.access(&tv.parse().unwrap(), *vector, *transfer).unwrap();
         }
-        let found = tile.synthesize();
-        assert_eq!(found.to_string(), expected);
+        let synthesis = tile.synthesize();
+        assert_eq!(synthesis.to_string(), expected);
         let lost =
             |layout: &Composed| -> u32 { tile.report(layout).unwrap().iter().map(|r| r.excess()).sum() };
-        if found.padding.excess == Some(0) {
-            assert_eq!(lost(&found.padding.layout.clone().into()), 0);
-            assert_eq!(found.padding.layout.cosize().unwrap(), plain.cosize().unwrap() + found.padding.extra);
+        if synthesis.padding.excess == Some(0) {
+            assert_eq!(lost(&synthesis.padding.layout.clone().into()), 0);
+            assert_eq!(
+                synthesis.padding.layout.cosize().unwrap(),
+                plain.cosize().unwrap() + synthesis.padding.extra
+            );
         }
-        if found.swizzle.excess == Some(0) {
-            assert_eq!(lost(&found.swizzle.layout), 0);
+        if synthesis.swizzle.excess == Some(0) {
+            assert_eq!(lost(&synthesis.swizzle.layout), 0);
         }
     }
 
@@ -488,9 +491,9 @@ mod tests {
 
     #[track_caller]
     fn refuse(tile: &str, tv: &str, vector: i64, expected: &str) {
-        let found = SharedTile::new(&tile.parse().unwrap(), 4)
+        let synthesis = SharedTile::new(&tile.parse().unwrap(), 4)
             .and_then(|tile| tile.access(&tv.parse().unwrap(), vector, Load));
-        assert_eq!(found.unwrap_err().line(), expected);
+        assert_eq!(synthesis.unwrap_err().line(), expected);
     }
 
     #[test]

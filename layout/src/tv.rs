@@ -326,9 +326,9 @@ impl TiledMma {
             return Err(within(LayoutError::new(OP, condition)));
         }
         let (lane, group) = (thread % lanes, thread / lanes);
-        let place = self.groups.right_inverse()?.eval(group).unwrap_or(0);
+        let slot = self.groups.right_inverse()?.eval(group).unwrap_or(0);
         let extents: Vec<i64> = self.groups.modes().map(|m| m.size()).collect::<Result<_>>()?;
-        let at = [place % extents[0], place / extents[0] % extents[1], place / extents[0] / extents[1]];
+        let at = [slot % extents[0], slot / extents[0] % extents[1], slot / extents[0] / extents[1]];
 
         let (atom, rest) = tensor.split(&Tiler::from((tile.0, tile.1)), OP)?;
         let (value, lane_at) = atom.composition(tv).map_err(within)?.slice((lane, ALL))?;

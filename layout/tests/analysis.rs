@@ -352,15 +352,15 @@ proptest! {
     /// No layout without conflicts is missed, no smaller one is skipped, and the reported costs are right.
     #[test]
     fn synthesis_is_complete((plain, tile) in prop_oneof![shared_tile(), any_shared_tile()]) {
-        let found = tile.synthesize();
-        prop_assert_eq!(found.plain == Some(0), lost(&tile, &plain) == Some(0));
-        prop_assert_eq!(found.padding.excess == Some(0), lost(&tile, &found.padding.layout) == Some(0));
-        prop_assert_eq!(found.swizzle.excess == Some(0), lost(&tile, &found.swizzle.layout) == Some(0));
-        if let Some(best) = found.conflict_free() {
+        let result = tile.synthesize();
+        prop_assert_eq!(result.plain == Some(0), lost(&tile, &plain) == Some(0));
+        prop_assert_eq!(result.padding.excess == Some(0), lost(&tile, &result.padding.layout) == Some(0));
+        prop_assert_eq!(result.swizzle.excess == Some(0), lost(&tile, &result.swizzle.layout) == Some(0));
+        if let Some(best) = result.conflict_free() {
             prop_assert_eq!(lost(&tile, &best), Some(0));
             prop_assert_eq!(tile.best(), best);
         } else {
-            let (padding, swizzle) = (&found.padding, &found.swizzle);
+            let (padding, swizzle) = (&result.padding, &result.swizzle);
             let padded: Composed = padding.layout.clone().into();
             let both = [(padding.excess, padded), (swizzle.excess, swizzle.layout.clone())];
             let fewest = both.iter().filter_map(|(excess, _)| *excess).min();
@@ -370,16 +370,16 @@ proptest! {
             );
         }
         let room = |layout: &Composed| layout.cosize().unwrap() - plain.cosize().unwrap();
-        prop_assert_eq!(found.padding.extra, room(&found.padding.layout.clone().into()));
-        prop_assert_eq!(found.swizzle.extra, room(&found.swizzle.layout));
+        prop_assert_eq!(result.padding.extra, room(&result.padding.layout.clone().into()));
+        prop_assert_eq!(result.swizzle.extra, room(&result.swizzle.layout));
 
         // every padding of the columns, from none to more than a row of banks
         let (shape, stride) = (plain.shape().ints().unwrap(), plain.stride().ints().unwrap());
         let (m, n, stride) = (shape[0], shape[1], stride[1]);
         let free = |apart: &i64| lost(&tile, layout!((m, n) : (1, *apart))) == Some(0);
         let padded = if free(&stride) { Some(0) } else { (m..m + 300).find(free).map(|apart| apart - stride) };
-        let by = (found.padding.excess == Some(0)).then_some(found.padding.by);
-        prop_assert_eq!(by, padded, "{}", found);
+        let by = (result.padding.excess == Some(0)).then_some(result.padding.by);
+        prop_assert_eq!(by, padded, "{}", result);
 
         // every swizzle whose bits the offsets have, and then some
         let smallest = |layout: Layout| (0..6u32).find(|&bits| {
@@ -389,8 +389,8 @@ proptest! {
         });
         let packed = if stride > m && lost(&tile, &plain) != Some(0) { smallest(layout!((m, n))) } else { None };
         let smallest = packed.or_else(|| smallest(plain.clone()));
-        let bits = (found.swizzle.excess == Some(0)).then(|| found.swizzle.layout.swizzle().bits());
-        prop_assert_eq!(bits, smallest, "{}", found);
+        let bits = (result.swizzle.excess == Some(0)).then(|| result.swizzle.layout.swizzle().bits());
+        prop_assert_eq!(bits, smallest, "{}", result);
     }
 }
 

@@ -125,10 +125,10 @@ fn repeated_distributions_lie_side_by_side() {
         let back = groups.right_inverse().unwrap();
         let rows = groups.mode(0).unwrap().size().unwrap();
         for thread in 0..all.threads() {
-            let place = back.offsets().unwrap().nth((thread / 32) as usize).unwrap();
+            let index = back.offsets().unwrap().nth((thread / 32) as usize).unwrap();
             for value in 0..all.values() {
                 let own = warp.coordinate(thread % 32, value);
-                let expected = [own[0] + 8 * (place % rows), own[1] + 16 * (place / rows)];
+                let expected = [own[0] + 8 * (index % rows), own[1] + 16 * (index / rows)];
                 assert_eq!(all.coordinate(thread, value), expected);
             }
         }

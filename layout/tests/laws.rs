@@ -525,9 +525,9 @@ fn left_inverses_that_do_not_exist() {
                 }
                 Err(error) => {
                     assert!(!some_layout_goes_through(&points), "{a}: {error}");
-                    let nothing = matches!(error.condition(), Condition::NoLayoutThrough { .. });
-                    assert_eq!(nothing, all_different(&offsets(&a)), "{a}: {error}");
-                    refused += i32::from(nothing);
+                    let no_layout = matches!(error.condition(), Condition::NoLayoutThrough { .. });
+                    assert_eq!(no_layout, all_different(&offsets(&a)), "{a}: {error}");
+                    refused += i32::from(no_layout);
                 }
             }
         }

@@ -44,10 +44,10 @@ fn operations() {
         let expected: Layout = expected.parse().unwrap();
         lines += 1;
         match apply(op, &a, b) {
-            Ok(found) => {
-                assert_eq!(found.size(), expected.size(), "{line}: found {found}");
-                assert!(found.offsets().unwrap().eq(expected.offsets().unwrap()), "{line}: found {found}");
-                same_text += usize::from(found == expected);
+            Ok(result) => {
+                assert_eq!(result.size(), expected.size(), "{line}: found {result}");
+                assert!(result.offsets().unwrap().eq(expected.offsets().unwrap()), "{line}: found {result}");
+                same_text += usize::from(result == expected);
             }
             Err(error) => {
                 let refused =

@@ -3,7 +3,7 @@
 
 use crate::expr::expr;
 use crate::keys::number;
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
 use syn::{Ident, Token, bracketed, parenthesized};
@@ -190,14 +190,14 @@ fn values(from: &syn::Expr, count: usize, text: &mut Text) -> Option<Vec<i64>> {
     if parts.len() != count {
         let values = if parts.len() == 1 { "value" } else { "values" };
         let what = format!("{} {values} for {count} constants", parts.len());
-        text.wrong(Place::of(from), what, VALUES);
+        text.wrong(TokenRange::of(from), what, VALUES);
         return None;
     }
     let of = |part: &syn::Expr, text: &mut Text| {
         let value = expr(part, text);
         let known = number(&value).ok();
         if known.is_none() {
-            text.wrong(Place::of(part), "this is not a size", "write an integer such as `64`");
+            text.wrong(TokenRange::of(part), "this is not a size", "write an integer such as `64`");
         }
         known
     };

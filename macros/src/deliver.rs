@@ -1,6 +1,6 @@
 //! Errors and warnings at the user's tokens.
 
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use proc_macro2::{Delimiter, Group, Literal, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use tilewright_codegen::ast::Level;
@@ -29,7 +29,7 @@ impl Said {
     pub(crate) fn of(diagnostics: &[Diagnostic], made: Made<'_>, text: &Text) -> Said {
         let mut said = Said::default();
         for one in in_order(diagnostics, text) {
-            said.add(one, made, text.place(one.span), &one.text());
+            said.add(one, made, text.tokens_of(one.span), &one.text());
         }
         said
     }
@@ -38,7 +38,7 @@ impl Said {
     /// at `at`.
     pub(crate) fn far_from(
         definition: &Places,
-        at: Place,
+        at: TokenRange,
         diagnostics: &[Diagnostic],
         made: Made<'_>,
         text: &Text,
@@ -47,18 +47,18 @@ impl Said {
         for one in in_order(diagnostics, text) {
             match definition.of(one.span).filter(|_| text.is_elsewhere(one.span)) {
                 Some(line) => said.add(one, made, at, &format!("{}\nhelp: this is about {line}", one.text())),
-                None => said.add(one, made, text.place(one.span), &one.text()),
+                None => said.add(one, made, text.tokens_of(one.span), &one.text()),
             }
         }
         said
     }
 
-    fn add(&mut self, one: &Diagnostic, made: Made<'_>, place: Place, text: &str) {
+    fn add(&mut self, one: &Diagnostic, made: Made<'_>, range: TokenRange, text: &str) {
         match one.level {
-            Level::Deny => self.errors.push(error(place, text)),
+            Level::Deny => self.errors.push(error(range, text)),
             Level::Warn => {
                 let lint = one.lint.unwrap_or("tilewright");
-                self.warnings.push(warning(place, lint, &note(made, place, lint, text)));
+                self.warnings.push(warning(range, lint, &note(made, range, lint, text)));
             }
             Level::Allow => {}
         }
@@ -75,25 +75,25 @@ impl Said {
 fn in_order<'d>(diagnostics: &'d [Diagnostic], text: &Text) -> Vec<&'d Diagnostic> {
     let mut all: Vec<_> = diagnostics.iter().collect();
     all.sort_by_cached_key(|one| {
-        let start = text.place(one.span).first.start();
+        let start = text.tokens_of(one.span).first.start();
         (start.line, start.column)
     });
     all
 }
 
 /// One error: the compiler underlines from the first token of this text to the last.
-pub(crate) fn error(place: Place, text: &str) -> TokenStream {
+pub(crate) fn error(range: TokenRange, text: &str) -> TokenStream {
     let mut message = Literal::string(text);
-    message.set_span(place.last);
+    message.set_span(range.last);
     let mut braces = Group::new(Delimiter::Parenthesis, TokenTree::from(message).into());
-    braces.set_span(place.last);
-    let name = quote_spanned!(place.first=> ::core::compile_error!);
+    braces.set_span(range.last);
+    let name = quote_spanned!(range.first=> ::core::compile_error!);
     quote!(#name #braces)
 }
 
 /// The text of a warning: the kernel, the line, the mistake, the remedy, and how to allow it.
-fn note(made: Made<'_>, place: Place, lint: &str, text: &str) -> String {
-    let line = place.first.start().line;
+fn note(made: Made<'_>, range: TokenRange, lint: &str, text: &str) -> String {
+    let line = range.first.start().line;
     let (name, allowed) = match made {
         Made::Kernel(name) => (format!("kernel `{name}`"), format!("`#[kernel(allow({lint}))]`")),
         Made::Product => ("this product".to_owned(), format!("`allow = {lint}`")),
@@ -115,9 +115,9 @@ fn note(made: Made<'_>, place: Place, lint: &str, text: &str) -> String {
 ///
 /// We use a deprecated macro with the lint's name: the text is in the headline, next to the name that sets
 /// the lint's level, and the compiler underlines the user's token.
-fn warning(place: Place, lint: &str, text: &str) -> TokenStream {
+fn warning(range: TokenRange, lint: &str, text: &str) -> TokenStream {
     let declared = syn::Ident::new(lint, Span::call_site());
-    let used = syn::Ident::new(lint, place.first);
+    let used = syn::Ident::new(lint, range.first);
     quote! {
         const _: () = {
             #[deprecated(note = #text)]
@@ -153,8 +153,8 @@ mod tests {
     #[test]
     fn a_warning_says_which_kernel_which_line_and_what_to_write() {
         let tokens: TokenStream = "\n\n copy".parse().unwrap();
-        let place = Place::of(&tokens);
-        let text = |made| note(made, place, "uncoalesced", "slow\nhelp: hurry");
+        let range = TokenRange::of(&tokens);
+        let text = |made| note(made, range, "uncoalesced", "slow\nhelp: hurry");
         assert_eq!(
             text(Made::Kernel("k")),
             "kernel `k`, line 3: slow\nhelp: hurry\nhelp: if it is meant, write `#[kernel(allow(uncoalesced))]`"
@@ -163,7 +163,7 @@ mod tests {
             text(Made::Product),
             "this product, line 3: slow\nhelp: hurry\nhelp: if it is meant, write `allow = uncoalesced`"
         );
-        let items = warning(place, "uncoalesced", "slow").to_string();
+        let items = warning(range, "uncoalesced", "slow").to_string();
         assert!(items.contains("macro_rules ! uncoalesced") && items.contains("note = \"slow\""), "{items}");
     }
 }

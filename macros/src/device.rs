@@ -8,7 +8,7 @@
 use crate::deliver::{Made, Said};
 use crate::expr::block_value;
 use crate::function::{self, MOST_DEVICES};
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use crate::{guard, names, shadow, signature};
 use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -116,7 +116,7 @@ fn given(tokens: TokenStream) -> Option<User> {
 }
 
 /// A mistake: its span, the message, and the remedy.
-type Wrong = (Place, String, String);
+type Wrong = (TokenRange, String, String);
 
 /// The name of a function, which it cannot use itself.
 fn own<'f>(kind: &Ident, function: &'f ItemFn) -> Option<&'f Ident> {
@@ -167,7 +167,7 @@ fn leaves(tree: &UseTree, path: &TokenStream, all: &mut Vec<Used>, wrong: &mut V
         UseTree::Rename(last) => leaf(&last.ident, &last.rename),
         UseTree::Group(group) => group.items.iter().for_each(|tree| leaves(tree, path, all, wrong)),
         UseTree::Glob(star) => wrong.push((
-            Place::of(star),
+            TokenRange::of(star),
             "functions are used by their names".into(),
             "list them: `use self::{soft, clip};`".into(),
         )),
@@ -177,8 +177,8 @@ fn leaves(tree: &UseTree, path: &TokenStream, all: &mut Vec<Used>, wrong: &mut V
 /// A body without its imports, whose mistakes are recorded.
 pub(crate) fn without_uses(block: &syn::Block, own: Option<&Ident>, text: &mut Text) -> syn::Block {
     let (_, wrong) = used(block, own);
-    for (place, what, instead) in wrong {
-        text.wrong(place, what, &instead);
+    for (range, what, instead) in wrong {
+        text.wrong(range, what, &instead);
     }
     let stmts = block.stmts.iter().filter(|stmt| !is_import(stmt)).cloned().collect();
     syn::Block { stmts, ..block.clone() }
@@ -230,15 +230,15 @@ fn device(attr: &TokenStream, item: TokenStream, fetched: Fetched) -> TokenStrea
 fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Device> {
     let sig = &function.sig;
     let qualifiers = [
-        (sig.constness.as_ref().map(Place::of), "`const`"),
-        (sig.asyncness.as_ref().map(Place::of), "`async`"),
-        (matches!(sig.safety, syn::Safety::Unsafe(_)).then(|| Place::of(&sig.safety)), "`unsafe`"),
-        (sig.abi.as_ref().map(Place::of), "`extern`"),
-        (sig.variadic.as_ref().map(Place::of), "a variable number of arguments"),
+        (sig.constness.as_ref().map(TokenRange::of), "`const`"),
+        (sig.asyncness.as_ref().map(TokenRange::of), "`async`"),
+        (matches!(sig.safety, syn::Safety::Unsafe(_)).then(|| TokenRange::of(&sig.safety)), "`unsafe`"),
+        (sig.abi.as_ref().map(TokenRange::of), "`extern`"),
+        (sig.variadic.as_ref().map(TokenRange::of), "a variable number of arguments"),
     ];
-    for (place, what) in qualifiers {
-        if let Some(place) = place {
-            text.wrong(place, format!("{what} means nothing on a function for kernels"), "leave it out");
+    for (range, what) in qualifiers {
+        if let Some(range) = range {
+            text.wrong(range, format!("{what} means nothing on a function for kernels"), "leave it out");
         }
     }
     let mut types = Vec::new();
@@ -252,7 +252,7 @@ fn read(function: &ItemFn, devices: Vec<Device>, text: &mut Text) -> Option<Devi
         }
         let what = "a function for kernels is generic in types of elements alone, without bounds";
         let instead = "write `fn name<T>(x: T) -> T`; a constant is a parameter, `n: usize`, and a closure too, `f: fn(f32) -> f32`";
-        text.wrong(Place::of(generic), what, instead);
+        text.wrong(TokenRange::of(generic), what, instead);
     }
     let mut params = Vec::new();
     for input in &sig.inputs {

@@ -1,7 +1,7 @@
 //! Expressions: from syn's tree to the AST. Unsupported Rust is refused, with what to write instead.
 
 use crate::pattern::pattern;
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use proc_macro2::TokenStream;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
@@ -12,10 +12,10 @@ use tilewright_codegen::limits::LONGEST_CHAIN;
 /// Converts an expression. After an error the result is a hole, and the error is recorded in the text.
 pub(crate) fn expr(from: &Expr, text: &mut Text) -> ast::Expr {
     if let Some(attr) = attrs(from).first() {
-        text.wrong(Place::of(attr), "attributes mean nothing here", "leave it out");
+        text.wrong(TokenRange::of(attr), "attributes mean nothing here", "leave it out");
     }
     match text.deeper(&Shallow(from), |text| kind(from, text)) {
-        Some(Some((place, kind))) => ast::Expr { span: text.span(place), kind },
+        Some(Some((extent, kind))) => ast::Expr { span: text.span(extent), kind },
         Some(None) | None => hole(from, text),
     }
 }
@@ -25,17 +25,21 @@ fn boxed(from: &Expr, text: &mut Text) -> Box<ast::Expr> {
 }
 
 fn hole(from: &Expr, text: &mut Text) -> ast::Expr {
-    ast::Expr { span: text.span(Place::of(&Shallow(from))), kind: ExprKind::Hole }
+    ast::Expr { span: text.span(TokenRange::of(&Shallow(from))), kind: ExprKind::Hole }
 }
 
 /// The span and kind of an expression; `None` after an error. Every span is combined from the spans of
 /// its parts: asking syn would print the whole tree again at every level.
-fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
+fn kind(from: &Expr, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
     Some(match from {
         Expr::Lit(lit) => (lit.lit.span().into(), literal(&lit.lit, text)?),
         Expr::Path(path) => {
             if let Some(qself) = &path.qself {
-                text.wrong(Place::of(&qself.ty), "types have no members here", "write a name of the kernel");
+                text.wrong(
+                    TokenRange::of(&qself.ty),
+                    "types have no members here",
+                    "write a name of the kernel",
+                );
                 return None;
             }
             path_value(&path.path, text)?
@@ -59,18 +63,18 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
                 Member::Named(name) => text.name(name),
                 Member::Unnamed(index) => Name { text: index.index.to_string(), span: text.span(index.span) },
             };
-            let place = text.place(base.span).to(text.place(field.span));
-            (place, ExprKind::Field { base, field })
+            let extent = text.tokens_of(base.span).to(text.tokens_of(field.span));
+            (extent, ExprKind::Field { base, field })
         }
         Expr::Index(index) => {
             let base = boxed(&index.expr, text);
-            let place = text.place(base.span).to(index.bracket_token.span.close().into());
-            (place, ExprKind::Index { base, index: boxed(&index.index, text) })
+            let extent = text.tokens_of(base.span).to(index.bracket_token.span.close().into());
+            (extent, ExprKind::Index { base, index: boxed(&index.index, text) })
         }
         // Tiles are values: the call determines whether it reads or writes one.
         Expr::Reference(reference) => {
             let inner = expr(&reference.expr, text);
-            (Place::from(reference.and_token.spans[0]).to(text.place(inner.span)), inner.kind)
+            (TokenRange::from(reference.and_token.spans[0]).to(text.tokens_of(inner.span)), inner.kind)
         }
         Expr::Unary(unary) => return self::unary(unary, text),
         Expr::Binary(binary) => return chain(binary, text),
@@ -78,8 +82,8 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
         Expr::Cast(cast) => {
             let inner = boxed(&cast.expr, text);
             let to = element(&cast.ty, text)?;
-            let place = text.place(inner.span).to(text.place(to.span));
-            (place, ExprKind::Cast(inner, to))
+            let extent = text.tokens_of(inner.span).to(text.tokens_of(to.span));
+            (extent, ExprKind::Cast(inner, to))
         }
         Expr::Macro(call) => return layout_macro(&call.mac, text),
         Expr::Closure(closure) => self::closure(closure, text),
@@ -96,35 +100,35 @@ fn kind(from: &Expr, text: &mut Text) -> Option<(Place, ExprKind)> {
     })
 }
 
-fn call(call: &syn::ExprCall, text: &mut Text) -> Option<(Place, ExprKind)> {
+fn call(call: &syn::ExprCall, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
     let Expr::Path(function) = &*call.func else {
         text.wrong(
-            Place::of(&call.func),
+            TokenRange::of(&call.func),
             "only functions of the language can be called",
             "write the function's name in front of the parentheses",
         );
         return None;
     };
     let (function, types) = callee(&function.path, text)?;
-    let place = text.place(function.span).to(call.paren_token.span.close().into());
-    Some((place, ExprKind::Call { function, types, args: arguments(&call.args, text) }))
+    let extent = text.tokens_of(function.span).to(call.paren_token.span.close().into());
+    Some((extent, ExprKind::Call { function, types, args: arguments(&call.args, text) }))
 }
 
-fn method(call: &syn::ExprMethodCall, text: &mut Text) -> (Place, ExprKind) {
+fn method(call: &syn::ExprMethodCall, text: &mut Text) -> (TokenRange, ExprKind) {
     if let Some(turbofish) = &call.turbofish {
         text.wrong(
-            Place::of(turbofish),
+            TokenRange::of(turbofish),
             "methods take no types",
             "leave them out; an element type is changed with `x as f16`",
         );
     }
     let receiver = boxed(&call.receiver, text);
-    let place = text.place(receiver.span).to(call.paren_token.span.close().into());
+    let extent = text.tokens_of(receiver.span).to(call.paren_token.span.close().into());
     let (method, args) = (text.name(&call.method), arguments(&call.args, text));
-    (place, ExprKind::Method { receiver, method, args })
+    (extent, ExprKind::Method { receiver, method, args })
 }
 
-fn unary(unary: &syn::ExprUnary, text: &mut Text) -> Option<(Place, ExprKind)> {
+fn unary(unary: &syn::ExprUnary, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
     let operator = match unary.op {
         UnOp::Neg(_) => Unary::Neg,
         UnOp::Not(_) => Unary::Not,
@@ -138,47 +142,47 @@ fn unary(unary: &syn::ExprUnary, text: &mut Text) -> Option<(Place, ExprKind)> {
         }
     };
     let inner = boxed(&unary.expr, text);
-    let place = Place::from(unary.op.span()).to(text.place(inner.span));
-    Some((place, ExprKind::Unary(operator, inner)))
+    let extent = TokenRange::from(unary.op.span()).to(text.tokens_of(inner.span));
+    Some((extent, ExprKind::Unary(operator, inner)))
 }
 
 /// A range with both its ends; a closed one ends one further.
-fn range(range: &syn::ExprRange, text: &mut Text) -> Option<(Place, ExprKind)> {
+fn range(range: &syn::ExprRange, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
     let (Some(from), Some(to)) = (&range.start, &range.end) else {
         text.wrong(
-            Place::of(&range.limits),
+            TokenRange::of(&range.limits),
             "a range needs both its ends here",
             "write `0..n`; in an index, all of a mode is `_`",
         );
         return None;
     };
     let (from, mut to) = (boxed(from, text), boxed(to, text));
-    let place = text.place(from.span).to(text.place(to.span));
+    let extent = text.tokens_of(from.span).to(text.tokens_of(to.span));
     if let syn::RangeLimits::Closed(_) = range.limits {
         let one = Box::new(ast::Expr { span: to.span, kind: ExprKind::Int(1) });
         to = Box::new(ast::Expr { span: to.span, kind: ExprKind::Binary(Binary::Add, to, one) });
     }
-    Some((place, ExprKind::Range(from, to)))
+    Some((extent, ExprKind::Range(from, to)))
 }
 
-fn closure(closure: &syn::ExprClosure, text: &mut Text) -> (Place, ExprKind) {
-    let extra = closure.lifetimes.as_ref().map(Place::of);
-    let extra = extra.or(closure.asyncness.as_ref().map(Place::of));
-    if let Some(extra) = extra.or(closure.capture.as_ref().map(Place::of)) {
+fn closure(closure: &syn::ExprClosure, text: &mut Text) -> (TokenRange, ExprKind) {
+    let extra = closure.lifetimes.as_ref().map(TokenRange::of);
+    let extra = extra.or(closure.asyncness.as_ref().map(TokenRange::of));
+    if let Some(extra) = extra.or(closure.capture.as_ref().map(TokenRange::of)) {
         text.wrong(extra, "a function of elements has parameters and a value only", "write `|x| …`");
     }
     if let syn::ReturnType::Type(_, ty) = &closure.output {
-        text.wrong(Place::of(ty), "the type of the value is inferred here", "leave it out");
+        text.wrong(TokenRange::of(ty), "the type of the value is inferred here", "leave it out");
     }
     let params = closure.inputs.iter().filter_map(|input| pattern(input, text)).collect();
     let body = boxed(&closure.body, text);
-    let place = Place::from(closure.inputs_begin.span).to(text.place(body.span));
-    (place, ExprKind::Closure { params, body })
+    let extent = TokenRange::from(closure.inputs_begin.span).to(text.tokens_of(body.span));
+    (extent, ExprKind::Closure { params, body })
 }
 
 /// An `if` that has a value.
-fn choice(branch: &syn::ExprIf, text: &mut Text) -> Option<(Place, ExprKind)> {
-    let start = Place::from(branch.if_token.span);
+fn choice(branch: &syn::ExprIf, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
+    let start = TokenRange::from(branch.if_token.span);
     let Some((_, other)) = &branch.else_branch else {
         text.wrong(start, "this `if` has no value where its condition does not hold", "add an `else`");
         return None;
@@ -186,11 +190,11 @@ fn choice(branch: &syn::ExprIf, text: &mut Text) -> Option<(Place, ExprKind)> {
     let condition = boxed(&branch.cond, text);
     let then = Box::new(block_value(&branch.then_branch, text)?);
     let other = boxed(other, text);
-    Some((start.to(text.place(other.span)), ExprKind::If { condition, then, other }))
+    Some((start.to(text.tokens_of(other.span)), ExprKind::If { condition, then, other }))
 }
 
 /// A chain of operators: syn nests it to the left, as deep as it is long. It is walked without recursion.
-fn chain(last: &syn::ExprBinary, text: &mut Text) -> Option<(Place, ExprKind)> {
+fn chain(last: &syn::ExprBinary, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
     let mut links = vec![last];
     let first = loop {
         match &*links[links.len() - 1].left {
@@ -201,32 +205,32 @@ fn chain(last: &syn::ExprBinary, text: &mut Text) -> Option<(Place, ExprKind)> {
     if links.len() > LONGEST_CHAIN as usize {
         let what = format!("this chain has {} operators, and {LONGEST_CHAIN} is the limit", links.len());
         let instead = "give parts of it names, with `let`, or let a `map` of its own compute them";
-        text.wrong(Place::of(&last.op), what, instead);
+        text.wrong(TokenRange::of(&last.op), what, instead);
         return None;
     }
     let mut left = expr(first, text);
     for link in links.into_iter().rev() {
         let Some(operator) = operator(&link.op) else {
             text.wrong(
-                Place::of(&link.op),
+                TokenRange::of(&link.op),
                 "an assignment is a statement, not a value",
                 "write it on a line of its own",
             );
             return None;
         };
         let right = expr(&link.right, text);
-        let place = text.place(left.span).to(text.place(right.span));
+        let extent = text.tokens_of(left.span).to(text.tokens_of(right.span));
         let kind = ExprKind::Binary(operator, Box::new(left), Box::new(right));
         if std::ptr::eq(link, last) {
-            return Some((place, kind));
+            return Some((extent, kind));
         }
-        left = ast::Expr { span: text.span(place), kind };
+        left = ast::Expr { span: text.span(extent), kind };
     }
     None
 }
 
 /// Rust that the language does not support: its span, its name, and the remedy.
-fn refusal(from: &Expr) -> (Place, &'static str, &'static str) {
+fn refusal(from: &Expr) -> (TokenRange, &'static str, &'static str) {
     let first = first(from);
     let (what, instead) = match from {
         Expr::While(_) | Expr::Loop(_) | Expr::ForLoop(_) => {
@@ -261,18 +265,18 @@ fn refusal(from: &Expr) -> (Place, &'static str, &'static str) {
 }
 
 /// The first token: enough for the message, without printing the whole expression.
-fn first(from: &Expr) -> Place {
+fn first(from: &Expr) -> TokenRange {
     match from {
         Expr::While(x) => x.while_token.span.into(),
         Expr::Loop(x) => x.loop_token.span.into(),
         Expr::ForLoop(x) => x.for_token.span.into(),
         Expr::Match(x) => x.match_token.span.into(),
-        Expr::Block(syn::ExprBlock { label: Some(label), .. }) => Place::of(label),
+        Expr::Block(syn::ExprBlock { label: Some(label), .. }) => TokenRange::of(label),
         Expr::Unsafe(x) => x.unsafe_token.span.into(),
         Expr::Try(x) => x.question_token.span.into(),
         Expr::Assign(x) => x.eq_token.span.into(),
         Expr::Await(x) => x.await_token.span.into(),
-        other => Place::of(other),
+        other => TokenRange::of(other),
     }
 }
 
@@ -321,8 +325,8 @@ impl quote::ToTokens for Shallow<'_> {
     }
 }
 
-pub(crate) fn around(brackets: proc_macro2::extra::DelimSpan) -> Place {
-    Place::from(brackets.open()).to(brackets.close().into())
+pub(crate) fn around(brackets: proc_macro2::extra::DelimSpan) -> TokenRange {
+    TokenRange::from(brackets.open()).to(brackets.close().into())
 }
 
 fn literal(from: &Lit, text: &mut Text) -> Option<ExprKind> {
@@ -370,11 +374,11 @@ pub(crate) fn static_integer(name: &str) -> Option<i64> {
     digits.parse().ok()
 }
 
-pub(crate) fn path_value(path: &syn::Path, text: &mut Text) -> Option<(Place, ExprKind)> {
+pub(crate) fn path_value(path: &syn::Path, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
     for segment in &path.segments {
         if !segment.arguments.is_none() {
             let instead = "types belong to a call, as in `shared::<f32>(…)`";
-            text.wrong(Place::of(&segment.arguments), "a value takes no types", instead);
+            text.wrong(TokenRange::of(&segment.arguments), "a value takes no types", instead);
             return None;
         }
     }
@@ -384,10 +388,10 @@ pub(crate) fn path_value(path: &syn::Path, text: &mut Text) -> Option<(Place, Ex
             Some(value) => ExprKind::Int(value),
             None => ExprKind::Name(name.text),
         };
-        return Some((text.place(name.span), kind));
+        return Some((text.tokens_of(name.span), kind));
     }
     let segments: Vec<_> = path.segments.iter().map(|segment| segment.ident.to_string()).collect();
-    Some((Place::of(path), ExprKind::Path(segments.join("::"))))
+    Some((TokenRange::of(path), ExprKind::Path(segments.join("::"))))
 }
 
 fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
@@ -402,7 +406,7 @@ fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
                 "import it, a `#[device]` function by `use` at the top of the kernel, and write `{last}(…)`"
             )
         });
-        text.wrong(Place::of(path), what, &instead);
+        text.wrong(TokenRange::of(path), what, &instead);
         return None;
     }
     let segment = &path.segments[0];
@@ -414,7 +418,7 @@ fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
                 match argument {
                     syn::GenericArgument::Type(ty) => types.extend(element(ty, text)),
                     other => text.wrong(
-                        Place::of(other),
+                        TokenRange::of(other),
                         "this is not an element type",
                         "write a type such as `f32` between `<` and `>`",
                     ),
@@ -422,7 +426,7 @@ fn callee(path: &syn::Path, text: &mut Text) -> Option<(Name, Vec<Name>)> {
             }
         }
         syn::PathArguments::Parenthesized(list) => {
-            text.wrong(Place::of(list), "this is not an element type", "write it as `shared::<f32>(…)`");
+            text.wrong(TokenRange::of(list), "this is not an element type", "write it as `shared::<f32>(…)`");
         }
     }
     Some((text.name(&segment.ident), types))
@@ -438,7 +442,7 @@ pub(crate) fn element(ty: &syn::Type, text: &mut Text) -> Option<Name> {
         syn::Type::Paren(inner) => element(&inner.elem, text),
         other => {
             text.wrong(
-                Place::of(other),
+                TokenRange::of(other),
                 "this is not an element type",
                 "write its name alone, such as `f32`, or a type that the attribute lists: `#[kernel(T = f32 | f64)]`",
             );
@@ -478,7 +482,7 @@ pub(crate) fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Ex
         match crate::stmt::statement(stmt, text)? {
             ast::Stmt { kind: ast::StmtKind::Let { pattern, value }, .. } => lets.push((pattern, value)),
             other => {
-                let place = text.place(other.span);
+                let extent = text.tokens_of(other.span);
                 let instead = match other.kind {
                     ast::StmtKind::Assign { target, .. } if !binds(&lets, &target) => {
                         "a closure changes nothing outside of it: sum(x) combines elements, and scan(x, 0.0, |a, b| a + b) each with those before it"
@@ -491,7 +495,7 @@ pub(crate) fn block_value(block: &syn::Block, text: &mut Text) -> Option<ast::Ex
                     }
                     _ => "statements stand outside of it, in the kernel's body",
                 };
-                text.wrong(place, "only `let` can stand in front of a value", instead);
+                text.wrong(extent, "only `let` can stand in front of a value", instead);
                 return None;
             }
         }
@@ -575,16 +579,16 @@ impl Parse for LayoutTokens {
 }
 
 /// The one macro of the language.
-pub(crate) fn layout_macro(mac: &syn::Macro, text: &mut Text) -> Option<(Place, ExprKind)> {
+pub(crate) fn layout_macro(mac: &syn::Macro, text: &mut Text) -> Option<(TokenRange, ExprKind)> {
     let name = mac.path.segments.last().map(|segment| segment.ident.to_string()).unwrap_or_default();
-    let place = Place::of(&mac.path).to(match &mac.delimiter {
+    let extent = TokenRange::of(&mac.path).to(match &mac.delimiter {
         syn::MacroDelimiter::Paren(token) => token.span.close().into(),
         syn::MacroDelimiter::Brace(token) => token.span.close().into(),
         syn::MacroDelimiter::Bracket(token) => token.span.close().into(),
     });
     if name != "layout" {
         text.wrong(
-            Place::of(&mac.path),
+            TokenRange::of(&mac.path),
             format!("`{name}!` has no meaning in a kernel"),
             match name.as_str() {
                 "assert" | "debug_assert" => "write assert(M == N), a condition on sizes that a launch checks",
@@ -600,7 +604,7 @@ pub(crate) fn layout_macro(mac: &syn::Macro, text: &mut Text) -> Option<(Place, 
     }
     if mac.tokens.is_empty() {
         text.wrong(
-            place,
+            extent,
             "this layout has no shape",
             "write `layout!((4, 8))` or `layout!((4, 8) : (8, 1))`",
         );
@@ -610,5 +614,5 @@ pub(crate) fn layout_macro(mac: &syn::Macro, text: &mut Text) -> Option<(Place, 
         mac.parse_body().map_err(|error| text.unreadable(&error, mac.tokens.clone())).ok()?;
     let shape = boxed(&shape, text);
     let stride = stride.map(|stride| boxed(&stride, text));
-    Some((place, ExprKind::Layout { shape, stride }))
+    Some((extent, ExprKind::Layout { shape, stride }))
 }

@@ -297,9 +297,9 @@ fn extreme_integers_are_answered() {
     }
     let mut faults = Vec::new();
     for case in cases() {
-        for place in 0..integers(&case.tokens) {
+        for range in 0..integers(&case.tokens) {
             for extreme in 0..EXTREMES.len() {
-                faults.extend(fault(&case, &|at| (at == place).then_some(extreme)));
+                faults.extend(fault(&case, &|at| (at == range).then_some(extreme)));
             }
         }
     }
@@ -314,7 +314,7 @@ proptest! {
         let cases = cases();
         let case = &cases[case % cases.len()];
         let count = integers(&case.tokens).max(1);
-        let with = |at: usize| places.iter().find(|(place, _)| place % count == at).map(|(_, extreme)| *extreme);
+        let with = |at: usize| places.iter().find(|(range, _)| range % count == at).map(|(_, extreme)| *extreme);
         prop_assert_eq!(fault(case, &with), None);
     }
 }

@@ -4,7 +4,7 @@ use crate::attribute::{Attribute, attribute};
 use crate::deliver::{self, Made, Said};
 use crate::device::{self, Fetched};
 use crate::guard;
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use crate::{carry, generate, launch, levels, names, shadow, signature, specialize, stmt};
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -109,21 +109,21 @@ pub(crate) fn read(attr: TokenStream, item: TokenStream, text: &mut Text) -> Opt
 fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kernel {
     let sig = &function.sig;
     let qualifiers = [
-        (sig.constness.as_ref().map(Place::of), "`const`"),
-        (sig.asyncness.as_ref().map(Place::of), "`async`"),
-        (sig.abi.as_ref().map(Place::of), "`extern`"),
-        (sig.variadic.as_ref().map(Place::of), "a variable number of arguments"),
+        (sig.constness.as_ref().map(TokenRange::of), "`const`"),
+        (sig.asyncness.as_ref().map(TokenRange::of), "`async`"),
+        (sig.abi.as_ref().map(TokenRange::of), "`extern`"),
+        (sig.variadic.as_ref().map(TokenRange::of), "a variable number of arguments"),
     ];
-    for (place, what) in qualifiers {
-        if let Some(place) = place {
-            text.wrong(place, format!("{what} means nothing on a kernel"), "leave it out");
+    for (range, what) in qualifiers {
+        if let Some(range) = range {
+            text.wrong(range, format!("{what} means nothing on a kernel"), "leave it out");
         }
     }
     if let syn::ReturnType::Type(_, ty) = &sig.output {
         let is_unit = matches!(&**ty, syn::Type::Tuple(tuple) if tuple.elems.is_empty());
         if !is_unit {
             let instead = "write the result to a tensor: `c: &mut Tensor<f32, (M, N)>`";
-            text.wrong(Place::of(ty), "a kernel returns nothing", instead);
+            text.wrong(TokenRange::of(ty), "a kernel returns nothing", instead);
         }
     }
     let name = text.name(&sig.ident);
@@ -135,7 +135,7 @@ fn kernel(function: &ItemFn, attribute: Attribute, text: &mut Text) -> ast::Kern
         if !consts.iter().any(|known| known.name.text == constant.text) {
             let what = format!("the function has no constant `{}`", constant.text);
             let instead = format!("add it to the function: `fn name<const {}: usize>(…)`", constant.text);
-            text.wrong(text.place(constant.span), what, &instead);
+            text.wrong(text.tokens_of(constant.span), what, &instead);
         }
     }
     let Attribute { levels, keys, overlaps, choices, .. } = attribute;

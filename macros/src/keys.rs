@@ -1,7 +1,7 @@
 //! `key = value, …`: the arguments of `matmul_kernel!(…)` and of `name!(…)`.
 
 use crate::expr::expr;
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use proc_macro2::TokenStream;
 use syn::parse::ParseStream;
 use syn::{Expr, Ident, Token};
@@ -38,7 +38,7 @@ fn arg(name: &Ident, value: &Expr, text: &mut Text) -> Arg {
     if !items.iter().any(|item| matches!(item, Expr::Assign(_))) {
         return Arg { name: Some(name), value: expr(value, text) };
     }
-    let place = Place::of(value);
+    let range = TokenRange::of(value);
     let nested = |item: &&Expr, text: &mut Text| match item {
         Expr::Assign(assign) if key(&assign.left).is_some() => {
             key(&assign.left).map(|name| arg(name, &assign.right, text))
@@ -48,7 +48,7 @@ fn arg(name: &Ident, value: &Expr, text: &mut Text) -> Arg {
     let read = |text: &mut Text| items.iter().filter_map(|item| nested(item, text)).collect::<Vec<_>>();
     let args = text.deeper(value, read).unwrap_or_default();
     let kind = ExprKind::Call { function: name.clone(), types: Vec::new(), args };
-    Arg { name: Some(name), value: ast::Expr { span: text.span(place), kind } }
+    Arg { name: Some(name), value: ast::Expr { span: text.span(range), kind } }
 }
 
 /// The word in front of `=`.
@@ -124,9 +124,9 @@ pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Tex
                 }
                 ExprKind::Hole => {} // said already
                 _ => {
-                    let place = text.place(arg.value.span);
+                    let range = text.tokens_of(arg.value.span);
                     let instead = format!("the element types are {}", Elem::names());
-                    text.wrong(place, "this is not an element type", &instead);
+                    text.wrong(range, "this is not an element type", &instead);
                 }
             }
             continue;
@@ -140,7 +140,7 @@ pub(crate) fn settings(tokens: TokenStream, kernel: &ast::Kernel, text: &mut Tex
 }
 
 fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
-    let place = text.place(at.span);
+    let range = text.tokens_of(at.span);
     let (what, instead) = match &at.kind {
         ExprKind::Hole => return, // said already
         ExprKind::Name(path) | ExprKind::Path(path) => (
@@ -149,7 +149,7 @@ fn unreadable(at: &ast::Expr, name: &Name, text: &mut Text) {
         ),
         _ => ("this is not a size".to_string(), "write an integer such as `64`".to_string()),
     };
-    text.wrong(place, what, &instead);
+    text.wrong(range, what, &instead);
 }
 
 /// Evaluates arithmetic over literals; otherwise returns the subexpression that is something else.

@@ -16,13 +16,13 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> 
     }
     let listed = params.iter().any(|param| param.list.is_some());
     let (mut lives, mut declared, mut passed) = (Vec::new(), Vec::new(), Vec::new());
-    for (place, param) in params.iter().enumerate() {
-        let (declare, pass) = argument(param, types, place);
+    for (range, param) in params.iter().enumerate() {
+        let (declare, pass) = argument(param, types, range);
         let pass = match (listed, &param.list) {
             (true, None) => quote!([#pass]),
             _ => pass,
         };
-        lives.extend(rank(param).map(|_| life(place)));
+        lives.extend(rank(param).map(|_| life(range)));
         declared.push(declare);
         passed.push(pass);
     }
@@ -64,15 +64,15 @@ pub(crate) fn method(is_unsafe: bool, params: &[Param], types: &[TypeParam]) -> 
 }
 
 /// A parameter of the method, and the value that it passes on.
-fn argument(param: &Param, types: &[TypeParam], place: usize) -> (TokenStream, TokenStream) {
+fn argument(param: &Param, types: &[TypeParam], range: usize) -> (TokenStream, TokenStream) {
     // A user's name may be a keyword only in raw form, which the tree does not keep.
     let name =
-        syn::parse_str::<Ident>(&param.name.text).unwrap_or_else(|_| format_ident!("argument_{place}"));
+        syn::parse_str::<Ident>(&param.name.text).unwrap_or_else(|_| format_ident!("argument_{range}"));
     let elem = element(&param.elem.text, types);
     match rank(param) {
         Some((mutable, rank)) => {
             let kind = format_ident!("{}", if mutable { "WriteTensor" } else { "ReadTensor" });
-            let life = life(place);
+            let life = life(range);
             let kind = quote!(::tilewright::__private::#kind<#life, #elem, #rank>);
             let lent = |name| quote!(::tilewright::__private::Argument::from(<_ as #kind>::lend(#name)));
             match &param.list {
@@ -109,8 +109,8 @@ fn rank(param: &Param) -> Option<(bool, usize)> {
 }
 
 /// The lifetime for which a tensor is borrowed.
-fn life(place: usize) -> Lifetime {
-    Lifetime::new(&format!("'t{place}"), Span::call_site())
+fn life(range: usize) -> Lifetime {
+    Lifetime::new(&format!("'t{range}"), Span::call_site())
 }
 
 /// The element type: a type parameter of the kernel, or a Rust type. Any other is an error that is reported

@@ -34,7 +34,7 @@ pub(crate) fn levels(value: Option<&str>, text: &mut Text) -> Vec<(Name, Level)>
 
 fn wrong(value: &str, text: &mut Text) {
     let what = format!("the environment variable `{VARIABLE}` cannot be read: `{value}`");
-    let whole = text.place(Definition::NOWHERE);
+    let whole = text.tokens_of(Definition::NOWHERE);
     text.wrong(whole, what, "write for example `deny(bank_conflicts), warn(uncoalesced)`");
 }
 

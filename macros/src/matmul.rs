@@ -2,7 +2,7 @@
 
 use crate::deliver::{Made, Said};
 use crate::specialize::failed;
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use crate::{carry, generate, guard, keys, levels};
 use proc_macro2::TokenStream;
 use quote::{quote, quote_spanned};
@@ -10,7 +10,7 @@ use tilewright_codegen::{Definition, Elem};
 
 /// Expands to an expression.
 pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
-    let mut text = Text::new(Place::of(&tokens));
+    let mut text = Text::new(TokenRange::of(&tokens));
     let definition = read(tokens.clone(), &mut text);
     let set = levels::levels(lints, &mut text);
     if !text.problems.is_empty() {
@@ -25,7 +25,7 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let def = carry::def(&made.name, &made, &definition, &text.lines());
     let elem = carry::elem(made.params.first().map_or(Elem::F32, |param| param.elem));
     // Where another element type is expected, the compiler points here.
-    let at = Place::of(&tokens).first;
+    let at = TokenRange::of(&tokens).first;
     let elements = quote_spanned!(at=> &<#elem as ::tilewright::__private::Element>::ZERO);
     quote! {{
         #warnings

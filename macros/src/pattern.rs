@@ -1,7 +1,7 @@
 //! Patterns: the left side of `=` in a `let`, and the variables of a loop or a closure.
 
 use crate::expr::around;
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use syn::Pat;
 use tilewright_codegen::ast::Pattern;
 
@@ -22,7 +22,7 @@ pub(crate) fn pattern(from: &Pat, text: &mut Text) -> Option<Pattern> {
         }
         Pat::Type(typed) => {
             text.wrong(
-                Place::of(&typed.ty),
+                TokenRange::of(&typed.ty),
                 "types of values are inferred here",
                 "leave out the `:` and the type",
             );
@@ -30,7 +30,7 @@ pub(crate) fn pattern(from: &Pat, text: &mut Text) -> Option<Pattern> {
         }
         other => {
             text.wrong(
-                Place::of(other),
+                TokenRange::of(other),
                 "this pattern has no meaning here",
                 "write a name, `_`, or a tuple of them",
             );

@@ -70,7 +70,7 @@ impl<'t> Shadow<'t> {
 
     fn ident(&self, text: &str, span: Span) -> Option<Ident> {
         syn::parse_str::<Ident>(text).ok()?;
-        Some(Ident::new(text, self.text.place(span).first))
+        Some(Ident::new(text, self.text.tokens_of(span).first))
     }
 
     /// A binding of a name, whose value is never computed.

@@ -3,7 +3,7 @@
 use crate::attribute::Attribute;
 use crate::expr::{element, expr, layout_macro, path_value};
 use crate::function::MOST_TYPES;
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use syn::{GenericArgument, GenericParam, PathArguments, Type};
 use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{
@@ -29,7 +29,7 @@ pub(crate) fn generics(
                         Some("f32" | "f64") => "write the number in the body, or an argument, `alpha: f32`",
                         _ => "write `usize`",
                     };
-                    text.wrong(Place::of(&constant.ty), "a kernel's constants are sizes", instead);
+                    text.wrong(TokenRange::of(&constant.ty), "a kernel's constants are sizes", instead);
                 }
                 let name = text.name(&constant.ident);
                 consts.push(ConstParam {
@@ -49,7 +49,7 @@ pub(crate) fn generics(
                 if is_function {
                     let instead = "write the function where it is used, |x| x * tanh(x), or a `#[device]` function that kernels import; for kernels that differ in it, a `macro_rules!` around `#[kernel]` takes it as an `expr`";
                     text.wrong(
-                        Place::of(&ty.bounds),
+                        TokenRange::of(&ty.bounds),
                         "a kernel takes tensors and numbers, and no functions",
                         instead,
                     );
@@ -58,13 +58,13 @@ pub(crate) fn generics(
                 if !ty.bounds.is_empty() {
                     let instead =
                         format!("list them in the attribute instead: `#[kernel({name} = f32 | f64)]`");
-                    text.wrong(Place::of(&ty.bounds), "element types have no bounds here", &instead);
+                    text.wrong(TokenRange::of(&ty.bounds), "element types have no bounds here", &instead);
                 }
                 if let Some((_, default)) = &ty.default {
                     let instead = format!(
                         "in the attribute, the first type is the default: `#[kernel({name} = f32 | f64)]`"
                     );
-                    text.wrong(Place::of(default), "an element type has no default here", &instead);
+                    text.wrong(TokenRange::of(default), "an element type has no default here", &instead);
                 }
                 match attribute.types.iter().find(|listed| listed.name.text == name) {
                     Some(listed) => types.push(TypeParam { name: text.name(&ty.ident), ..listed.clone() }),
@@ -80,7 +80,7 @@ pub(crate) fn generics(
                 }
             }
             GenericParam::Lifetime(lifetime) => {
-                text.wrong(Place::of(&lifetime.lifetime), "kernels have no lifetimes", "leave it out");
+                text.wrong(TokenRange::of(&lifetime.lifetime), "kernels have no lifetimes", "leave it out");
             }
         }
     }
@@ -88,14 +88,14 @@ pub(crate) fn generics(
         if !from.type_params().any(|ty| ty.ident == listed.name.text) {
             let instead = format!("add it to the function: `fn name<{}, …>(…)`", listed.name.text);
             let what = format!("the function has no element type `{}`", listed.name.text);
-            let place = text.place(listed.name.span);
-            text.wrong(place, what, &instead);
+            let range = text.tokens_of(listed.name.span);
+            text.wrong(range, what, &instead);
         }
     }
     if let Some(extra) = types.get(MOST_TYPES) {
-        let place = text.place(extra.name.span);
+        let range = text.tokens_of(extra.name.span);
         text.wrong(
-            place,
+            range,
             format!("a kernel has at most {MOST_TYPES} element types"),
             "give some of them a fixed type",
         );
@@ -109,18 +109,22 @@ pub(crate) fn generics(
 /// Reads one argument.
 pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
     let syn::FnArg::Typed(from) = from else {
-        text.wrong(Place::of(from), "a kernel is not a method", "write a function outside of the `impl`");
+        text.wrong(
+            TokenRange::of(from),
+            "a kernel is not a method",
+            "write a function outside of the `impl`",
+        );
         return None;
     };
     if let Some(attr) = from.attrs.first() {
-        text.wrong(Place::of(attr), "attributes mean nothing here", "leave it out");
+        text.wrong(TokenRange::of(attr), "attributes mean nothing here", "leave it out");
     }
     let name = match &*from.pat {
         syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => {
             Some(text.name(&name.ident))
         }
         other => {
-            text.wrong(Place::of(other), "an argument has a name", "write `name: &Tensor<f32, (M, K)>`");
+            text.wrong(TokenRange::of(other), "an argument has a name", "write `name: &Tensor<f32, (M, K)>`");
             None
         }
     };
@@ -131,7 +135,7 @@ pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
     let (elem, kind) = kind(ty, text)?;
     if list.is_some() && matches!(kind, ParamKind::Scalar) {
         text.wrong(
-            Place::of(ty),
+            TokenRange::of(ty),
             "a list has tensors",
             "write a tensor of these numbers, `&Tensor<f32, N>`, or `[&Tensor<f32, N>; 4]`",
         );
@@ -144,7 +148,7 @@ pub(crate) fn argument(from: &syn::FnArg, text: &mut Text) -> Option<Param> {
 pub(crate) fn device_param(from: &syn::FnArg, text: &mut Text) -> Option<DeviceParam> {
     let syn::FnArg::Typed(from) = from else {
         text.wrong(
-            Place::of(from),
+            TokenRange::of(from),
             "a function for kernels is not a method",
             "write a function outside of the `impl`",
         );
@@ -154,7 +158,7 @@ pub(crate) fn device_param(from: &syn::FnArg, text: &mut Text) -> Option<DeviceP
         syn::Pat::Ident(name) if name.by_ref.is_none() && name.subpat.is_none() => text.name(&name.ident),
         other => {
             text.wrong(
-                Place::of(other),
+                TokenRange::of(other),
                 "a parameter has a name",
                 "write `pair: (View, View)`, and `let (x, y) = pair;`",
             );
@@ -180,7 +184,7 @@ pub(crate) fn device_type(ty: &Type, text: &mut Text) -> Option<DeviceType> {
             }
             _ => {
                 let what = "the length of a list is a number here";
-                text.wrong(Place::of(&list.len), what, &format!("write 1 to {MOST_LISTED}"));
+                text.wrong(TokenRange::of(&list.len), what, &format!("write 1 to {MOST_LISTED}"));
                 None
             }
         },
@@ -199,7 +203,7 @@ pub(crate) fn device_type(ty: &Type, text: &mut Text) -> Option<DeviceType> {
         other => {
             let what = "a function for kernels takes numbers, tiles, integers, layouts, closures and tuples of these";
             let instead = "a tile is `x: View`, a tensor too; or pass elements to it: `map(x, |x| soft(x))`";
-            text.wrong(Place::of(other), what, instead);
+            text.wrong(TokenRange::of(other), what, instead);
             None
         }
     }
@@ -217,19 +221,23 @@ fn kind(ty: &Type, text: &mut Text) -> Option<(ast::Name, ParamKind)> {
         {
             let borrow = if reference.mutability.is_some() { "&mut " } else { "&" };
             let instead = format!("write `[{borrow}Tensor<f32, N>; 4]`");
-            text.wrong(Place::of(ty), "a list has references to tensors, and a length", &instead);
+            text.wrong(TokenRange::of(ty), "a list has references to tensors, and a length", &instead);
             None
         }
         Type::Reference(reference) => tensor(&reference.elem, reference.mutability.is_some(), text),
         Type::Path(path) if is_tensor(path) => {
-            text.wrong(Place::of(&path.path), "a kernel borrows its tensors", "write `&` or `&mut` in front");
+            text.wrong(
+                TokenRange::of(&path.path),
+                "a kernel borrows its tensors",
+                "write `&` or `&mut` in front",
+            );
             None
         }
         Type::Path(path) if path.qself.is_none() && path.path.get_ident().is_some() => {
             Some((element(ty, text)?, ParamKind::Scalar))
         }
         other => {
-            text.wrong(Place::of(other), "this is neither a tensor nor a number", TENSOR);
+            text.wrong(TokenRange::of(other), "this is neither a tensor nor a number", TENSOR);
             None
         }
     }
@@ -267,7 +275,7 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
         Type::Path(path) if is_tensor(path) => path,
         Type::Group(inner) => return tensor(&inner.elem, mutable, text),
         Type::Path(_) if !mutable && named(ty).is_some() => {
-            text.wrong(Place::of(ty), "numbers are passed by value", "leave out the `&`");
+            text.wrong(TokenRange::of(ty), "numbers are passed by value", "leave out the `&`");
             return None;
         }
         // The intended type is known.
@@ -276,14 +284,14 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
             let extent = if matches!(ty, Type::Slice(_)) { "N" } else { "_1" };
             let elem = element_of(ty).map(|name| name.to_string()).unwrap_or_default();
             text.wrong(
-                Place::of(ty),
+                TokenRange::of(ty),
                 "this is not a tensor",
                 &format!("write `{borrow}Tensor<{elem}, {extent}>`"),
             );
             return None;
         }
         other => {
-            text.wrong(Place::of(other), "this is not a tensor", TENSOR);
+            text.wrong(TokenRange::of(other), "this is not a tensor", TENSOR);
             return None;
         }
     };
@@ -297,7 +305,7 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
         _ => {
             let what = "a tensor has an element type and extents";
             text.wrong(
-                Place::of(path),
+                TokenRange::of(path),
                 what,
                 "write `Tensor<f32, (M, N)>`, or with strides `Tensor<f32, (M, N), (_1, ldc)>`",
             );
@@ -305,7 +313,7 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
         }
     };
     let GenericArgument::Type(elem) = elem else {
-        text.wrong(Place::of(elem), "this is not an element type", "write its name, such as `f32`");
+        text.wrong(TokenRange::of(elem), "this is not an element type", "write its name, such as `f32`");
         return None;
     };
     let elem = element(elem, text);
@@ -317,9 +325,9 @@ fn tensor(ty: &Type, mutable: bool, text: &mut Text) -> Option<(ast::Name, Param
     let mut shape = shape?;
     if let ExprKind::Layout { shape: inner, stride: own } = shape.kind {
         if let Some(stride) = &stride {
-            let place = text.place(stride.span);
+            let range = text.tokens_of(stride.span);
             text.wrong(
-                place,
+                range,
                 "this tensor has strides twice",
                 "write them in the layout, or behind the shape",
             );
@@ -336,14 +344,14 @@ fn extents(from: &GenericArgument, text: &mut Text) -> Option<ast::Expr> {
         GenericArgument::Const(syn::Expr::Block(block)) => match &block.block.stmts[..] {
             [syn::Stmt::Expr(value, None)] => Some(expr(value, text)),
             _ => {
-                text.wrong(Place::of(block), "this is not an extent", "write one expression");
+                text.wrong(TokenRange::of(block), "this is not an extent", "write one expression");
                 None
             }
         },
         GenericArgument::Const(value) => Some(expr(value, text)),
         other => {
             text.wrong(
-                Place::of(other),
+                TokenRange::of(other),
                 "this is not an extent",
                 "write a name that launch finds out, such as `M`",
             );
@@ -355,10 +363,10 @@ fn extents(from: &GenericArgument, text: &mut Text) -> Option<ast::Expr> {
 /// A type that stands for a value: `M`, `(M, K)`, `_1`, `layout!(…)`.
 fn type_value(ty: &Type, text: &mut Text) -> Option<ast::Expr> {
     text.deeper(ty, |text| {
-        let (place, kind) = match ty {
+        let (range, kind) = match ty {
             Type::Path(path) if is_number_type(ty) => {
                 let what = "this is a type, and an extent is the name of a size";
-                text.wrong(Place::of(path), what, "write a name that launch finds out, such as `M`");
+                text.wrong(TokenRange::of(path), what, "write a name that launch finds out, such as `M`");
                 return None;
             }
             Type::Path(path) if path.qself.is_none() => path_value(&path.path, text)?,
@@ -373,14 +381,14 @@ fn type_value(ty: &Type, text: &mut Text) -> Option<ast::Expr> {
             Type::Infer(hole) => (hole.underscore_token.span.into(), ExprKind::Hole),
             other => {
                 text.wrong(
-                    Place::of(other),
+                    TokenRange::of(other),
                     "this is not an extent",
                     "write a name such as `M`, or a number in braces: `{(M, 4)}`",
                 );
                 return None;
             }
         };
-        Some(ast::Expr { span: text.span(place), kind })
+        Some(ast::Expr { span: text.span(range), kind })
     })
     .flatten()
 }

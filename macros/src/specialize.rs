@@ -3,7 +3,7 @@
 use crate::deliver::{Made, Said};
 use crate::function::MOST_TYPES;
 use crate::keys::settings;
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use crate::{carry, generate, guard, levels};
 use proc_macro2::{Literal, Span, TokenStream, TokenTree};
 use quote::{format_ident, quote};
@@ -25,7 +25,7 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
         let said = "this kernel was compiled by another version of tilewright";
         return crate::deliver::error(Span::call_site().into(), said);
     };
-    let at = Place::of(&written);
+    let at = TokenRange::of(&written);
     let mut text = Text::after(&places, at);
     let mut set = Settings::default();
     match guard::check(written.clone()) {

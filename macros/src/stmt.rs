@@ -2,7 +2,7 @@
 
 use crate::expr::{arguments, assigning, expr};
 use crate::pattern::pattern;
-use crate::text::{Place, Text};
+use crate::text::{Text, TokenRange};
 use syn::Expr;
 use tilewright_codegen::ast::{self, Pattern, Stmt, StmtKind};
 
@@ -43,13 +43,13 @@ fn statements(from: &[syn::Stmt], text: &mut Text) -> Vec<Stmt> {
 }
 
 pub(crate) fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
-    let (place, kind) = match from {
+    let (extent, kind) = match from {
         syn::Stmt::Local(local) => {
             attributes(&local.attrs, text);
-            let start = Place::from(local.let_token.span);
+            let start = TokenRange::from(local.let_token.span);
             let Some(init) = &local.init else {
                 text.wrong(
-                    start.to(Place::of(&local.pat)),
+                    start.to(TokenRange::of(&local.pat)),
                     "a name needs a value at once",
                     "write `let x = …;`",
                 );
@@ -59,14 +59,17 @@ pub(crate) fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
                 text.wrong(other.span, "there are no patterns to test in a kernel", "leave out the `else`");
             }
             let (pattern, value) = (pattern(&local.pat, text), expr(&init.expr, text));
-            (start.to(text.place(value.span)), StmtKind::Let { pattern: pattern?, value })
+            (start.to(text.tokens_of(value.span)), StmtKind::Let { pattern: pattern?, value })
         }
         // A constant in the body names a value, as `let` does.
         syn::Stmt::Item(syn::Item::Const(item)) => {
             attributes(&item.attrs, text);
             let pattern = Pattern::Name(text.name(&item.ident));
             let value = expr(&item.expr, text);
-            (Place::from(item.const_token.span).to(text.place(value.span)), StmtKind::Let { pattern, value })
+            (
+                TokenRange::from(item.const_token.span).to(text.tokens_of(value.span)),
+                StmtKind::Let { pattern, value },
+            )
         }
         syn::Stmt::Item(syn::Item::Use(item)) => {
             let what = "functions are imported at the top of a kernel";
@@ -84,27 +87,27 @@ pub(crate) fn statement(from: &syn::Stmt, text: &mut Text) -> Option<Stmt> {
         syn::Stmt::Expr(value, _) => return effect(value, text),
         syn::Stmt::Macro(call) => {
             attributes(&call.attrs, text);
-            let (place, kind) = crate::expr::layout_macro(&call.mac, text)?;
-            (place, StmtKind::Expr(ast::Expr { span: text.span(place), kind }))
+            let (extent, kind) = crate::expr::layout_macro(&call.mac, text)?;
+            (extent, StmtKind::Expr(ast::Expr { span: text.span(extent), kind }))
         }
     };
-    Some(Stmt { span: text.span(place), kind })
+    Some(Stmt { span: text.span(extent), kind })
 }
 
 /// An expression as a statement.
 fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
-    let (place, kind) = match from {
+    let (extent, kind) = match from {
         Expr::ForLoop(x) => {
             let start = looped(&x.attrs, x.label.as_ref(), x.for_token.span, text);
             let (pattern, range) = (pattern(&x.pat, text), expr(&x.expr, text));
             let body = nested(&x.body, x.for_token.span, text);
-            (start.to(text.place(range.span)), StmtKind::For { pattern: pattern?, range, body })
+            (start.to(text.tokens_of(range.span)), StmtKind::For { pattern: pattern?, range, body })
         }
         Expr::While(x) => {
             let start = looped(&x.attrs, x.label.as_ref(), x.while_token.span, text);
             let condition = expr(&x.cond, text);
             let body = nested(&x.body, x.while_token.span, text);
-            (start.to(text.place(condition.span)), StmtKind::While { condition, body })
+            (start.to(text.tokens_of(condition.span)), StmtKind::While { condition, body })
         }
         Expr::Loop(x) => {
             let start = looped(&x.attrs, x.label.as_ref(), x.loop_token.span, text);
@@ -114,11 +117,11 @@ fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
         }
         Expr::Break(x) if x.label.is_none() && x.expr.is_none() => {
             attributes(&x.attrs, text);
-            (Place::from(x.break_token.span), StmtKind::Break)
+            (TokenRange::from(x.break_token.span), StmtKind::Break)
         }
         Expr::If(x) => {
             attributes(&x.attrs, text);
-            let start = Place::from(x.if_token.span);
+            let start = TokenRange::from(x.if_token.span);
             let condition = expr(&x.cond, text);
             let then = nested(&x.then_branch, x.if_token.span, text);
             let other = match x.else_branch.as_ref().map(|(_, other)| &**other) {
@@ -126,16 +129,19 @@ fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
                 Some(Expr::Block(block)) => nested(&block.block, x.if_token.span, text),
                 Some(other) => text.deeper(x, |text| effect(other, text)).flatten().into_iter().collect(),
             };
-            (start.to(text.place(condition.span)), StmtKind::If { condition, then, other })
+            (start.to(text.tokens_of(condition.span)), StmtKind::If { condition, then, other })
         }
         Expr::Assign(x) => {
             let (target, value) = (expr(&x.left, text), expr(&x.right, text));
-            (text.place(target.span).to(text.place(value.span)), StmtKind::Assign { target, op: None, value })
+            (
+                text.tokens_of(target.span).to(text.tokens_of(value.span)),
+                StmtKind::Assign { target, op: None, value },
+            )
         }
         Expr::Binary(x) if assigning(&x.op).is_some() => {
             let (target, value) = (expr(&x.left, text), expr(&x.right, text));
-            let place = text.place(target.span).to(text.place(value.span));
-            (place, StmtKind::Assign { target, op: assigning(&x.op), value })
+            let extent = text.tokens_of(target.span).to(text.tokens_of(value.span));
+            (extent, StmtKind::Assign { target, op: assigning(&x.op), value })
         }
         Expr::Call(x) if matches!(x.args.last(), Some(Expr::Closure(last)) if last.inputs.is_empty()) => {
             return headed(x, text);
@@ -148,10 +154,10 @@ fn effect(from: &Expr, text: &mut Text) -> Option<Stmt> {
         }
         other => {
             let value = expr(other, text);
-            (text.place(value.span), StmtKind::Expr(value))
+            (text.tokens_of(value.span), StmtKind::Expr(value))
         }
     };
-    Some(Stmt { span: text.span(place), kind })
+    Some(Stmt { span: text.span(extent), kind })
 }
 
 /// The keyword of a loop.
@@ -160,16 +166,16 @@ fn looped(
     label: Option<&syn::Label>,
     keyword: proc_macro2::Span,
     text: &mut Text,
-) -> Place {
+) -> TokenRange {
     attributes(attrs, text);
     if let Some(label) = label {
         text.wrong(
-            Place::of(label),
+            TokenRange::of(label),
             "loops have no labels here",
             "leave the label out: `break` leaves the innermost loop",
         );
     }
-    Place::from(keyword)
+    TokenRange::from(keyword)
 }
 
 /// `role(producer, || { … })`: a call that takes a block.
@@ -197,12 +203,12 @@ fn nested(block: &syn::Block, at: proc_macro2::Span, text: &mut Text) -> Vec<Stm
 
 fn attributes(attrs: &[syn::Attribute], text: &mut Text) {
     for attr in attrs {
-        text.wrong(Place::of(attr), "attributes mean nothing here", "leave it out");
+        text.wrong(TokenRange::of(attr), "attributes mean nothing here", "leave it out");
     }
 }
 
 /// The keyword that an item begins with.
-fn first(item: &syn::Item) -> Place {
+fn first(item: &syn::Item) -> TokenRange {
     use quote::ToTokens;
     let mut tokens = item.to_token_stream().into_iter();
     tokens.next().map_or_else(|| proc_macro2::Span::call_site().into(), |token| token.span().into())

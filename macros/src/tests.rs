@@ -27,7 +27,7 @@ fn tokens(text: &str) -> TokenStream {
 
 fn said(text: &Text) -> String {
     let one = |problem: &Diagnostic| {
-        let place = text.place(problem.span);
+        let place = text.tokens_of(problem.span);
         let (from, to) = (place.first.start(), place.last.end());
         format!("{}-{}: {}", from.column, to.column, problem.text().replace('\n', "; "))
     };

@@ -11,30 +11,30 @@ use tilewright_codegen::limits::DEEPEST;
 
 /// From a first token to a last.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct TokenRange {
     pub(crate) first: Span,
     pub(crate) last: Span,
 }
 
-impl Place {
-    pub(crate) fn of(tokens: &impl ToTokens) -> Place {
+impl TokenRange {
+    pub(crate) fn of(tokens: &impl ToTokens) -> TokenRange {
         let mut all = tokens.to_token_stream().into_iter();
         let Some(first) = all.next() else {
-            return Place::from(Span::call_site());
+            return TokenRange::from(Span::call_site());
         };
         let last = all.last().map_or(first.span(), |token| token.span());
-        Place { first: first.span(), last }
+        TokenRange { first: first.span(), last }
     }
 
     /// From the start of one to the end of the other.
-    pub(crate) fn to(self, end: Place) -> Place {
-        Place { first: self.first, last: end.last }
+    pub(crate) fn to(self, end: TokenRange) -> TokenRange {
+        TokenRange { first: self.first, last: end.last }
     }
 }
 
-impl From<Span> for Place {
-    fn from(span: Span) -> Place {
-        Place { first: span, last: span }
+impl From<Span> for TokenRange {
+    fn from(span: Span) -> TokenRange {
+        TokenRange { first: span, last: span }
     }
 }
 
@@ -42,10 +42,10 @@ impl From<Span> for Place {
 #[derive(Debug)]
 pub(crate) struct Text {
     /// The whole invocation: span number 0.
-    whole: Place,
+    whole: TokenRange,
     /// Numbers below this belong to a definition in another invocation: see `__specialize!`.
     base: u32,
-    places: Vec<Place>,
+    places: Vec<TokenRange>,
     /// The errors so far.
     pub(crate) problems: Vec<Diagnostic>,
     depth: u32,
@@ -59,22 +59,22 @@ const INDEX: &str = "an index is one tuple with an entry for each mode: x[(0, _,
 
 impl Text {
     /// Number 0 is the whole invocation: errors without a narrower span point at it.
-    pub(crate) fn new(whole: impl Into<Place>) -> Text {
+    pub(crate) fn new(whole: impl Into<TokenRange>) -> Text {
         Text { whole: whole.into(), base: 1, places: Vec::new(), problems: Vec::new(), depth: 0 }
     }
 
     /// The text of an invocation that refers to a definition elsewhere, which has used this many numbers.
-    pub(crate) fn after(places: &Places, whole: Place) -> Text {
+    pub(crate) fn after(places: &Places, whole: TokenRange) -> Text {
         Text { base: places.lines.len() as u32, ..Text::new(whole) }
     }
 
-    pub(crate) fn span(&mut self, place: impl Into<Place>) -> ast::Span {
-        self.places.push(place.into());
+    pub(crate) fn span(&mut self, range: impl Into<TokenRange>) -> ast::Span {
+        self.places.push(range.into());
         ast::Span(self.base + self.places.len() as u32 - 1)
     }
 
     /// The tokens of a number; the whole invocation for 0 and for numbers of a definition elsewhere.
-    pub(crate) fn place(&self, span: ast::Span) -> Place {
+    pub(crate) fn tokens_of(&self, span: ast::Span) -> TokenRange {
         let known = span.0.checked_sub(self.base).and_then(|at| self.places.get(at as usize));
         known.copied().unwrap_or(self.whole)
     }
@@ -90,8 +90,8 @@ impl Text {
     }
 
     /// Records an error.
-    pub(crate) fn wrong(&mut self, place: impl Into<Place>, what: impl Into<String>, instead: &str) {
-        let span = self.span(place);
+    pub(crate) fn wrong(&mut self, range: impl Into<TokenRange>, what: impl Into<String>, instead: &str) {
+        let span = self.span(range);
         self.problems.push(Diagnostic::error(span, what).help(instead));
     }
 
@@ -140,7 +140,7 @@ impl Text {
     pub(crate) fn lines(&self) -> Places {
         let whole = self.whole.first;
         let line = |span: Span| span.start().line as u32;
-        let lines = std::iter::once(line(whole)).chain(self.places.iter().map(|place| line(place.first)));
+        let lines = std::iter::once(line(whole)).chain(self.places.iter().map(|range| line(range.first)));
         Places { file: whole.file(), lines: lines.collect() }
     }
 

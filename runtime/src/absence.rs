@@ -113,9 +113,9 @@ mod tests {
 
     #[track_caller]
     fn check(absence: Absence, parts: &[&str]) {
-        let said = absence.to_string();
+        let message = absence.to_string();
         for part in parts {
-            assert!(said.contains(part), "`{part}` is not in: {said}");
+            assert!(message.contains(part), "`{part}` is not in: {message}");
         }
     }
 

@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::element::Element;
 
 use crate::few::Few;
-use crate::tensor::{Buffer, DeviceTensor, Place, TensorMut, TensorRef};
+use crate::tensor::{Buffer, DeviceTensor, Region, TensorMut, TensorRef};
 
 /// An argument of a kernel whose types are known only at run time: a tensor that is read, a tensor that is
 /// written, or a number.
@@ -39,12 +39,12 @@ pub(crate) struct Lent<'a> {
 }
 
 impl<'a> Lent<'a> {
-    fn argument<const R: usize>(buffer: Buffer<'a>, elem: Elem, place: Place<R>) -> Argument<'a> {
+    fn argument<const R: usize>(buffer: Buffer<'a>, elem: Elem, region: Region<R>) -> Argument<'a> {
         let mut modes = Few::new(0);
         // Values that do not fit are refused by name when the launch is planned.
-        let values = place.extents.into_iter().chain(place.strides);
+        let values = region.extents.into_iter().chain(region.strides);
         modes.extend(values.map(|value| i64::try_from(value).unwrap_or(i64::MAX)));
-        Argument { kind: Kind::Tensor(Lent { buffer, elem, modes, offset: place.offset }) }
+        Argument { kind: Kind::Tensor(Lent { buffer, elem, modes, offset: region.offset }) }
     }
 
     /// The tensor's first element in bytes from the start of its buffer, and the number of elements from there on: 0 out of
@@ -111,13 +111,13 @@ impl Argument<'_> {
 
 impl<'a, T: Element, const R: usize> From<TensorRef<'a, T, R>> for Argument<'a> {
     fn from(tensor: TensorRef<'a, T, R>) -> Self {
-        Lent::argument(tensor.buffer, T::ELEM, tensor.place)
+        Lent::argument(tensor.buffer, T::ELEM, tensor.region)
     }
 }
 
 impl<'a, T: Element, const R: usize> From<TensorMut<'a, T, R>> for Argument<'a> {
     fn from(tensor: TensorMut<'a, T, R>) -> Self {
-        Lent::argument(tensor.buffer, T::ELEM, tensor.place)
+        Lent::argument(tensor.buffer, T::ELEM, tensor.region)
     }
 }
 

@@ -153,12 +153,12 @@ impl Target {
         let number =
             |rest: &str| rest.trim_end_matches('a').parse().ok().filter(|arch| (50..1000).contains(arch));
         let (sm, compute) = (text.strip_prefix("sm_"), text.strip_prefix("compute_"));
-        let found = match (sm.and_then(number), compute.and_then(number)) {
+        let result = match (sm.and_then(number), compute.and_then(number)) {
             (Some(arch), _) => Some(Target { arch, ptx: false }),
             (_, Some(arch)) => Some(Target { arch, ptx: true }),
             _ => None,
         };
-        found.ok_or_else(|| {
+        result.ok_or_else(|| {
             Refusal::new(format!("`{text}` is no architecture")).help("write sm_90, or compute_80 for PTX")
         })
     }
@@ -180,8 +180,8 @@ fn images(nvrtc: &Nvrtc, variant: &Variant, targets: &[Target]) -> Result<Vec<Im
         } else {
             let architecture = format!("sm_{arch}{}", if program.arch_specific { "a" } else { "" });
             let request = Request { source, name: &name, arch: &architecture, options: &[] };
-            let found = Cache::open().compile(Ok(nvrtc), &request).map_err(Error::Compile)?;
-            found.compiled.cubin
+            let result = Cache::open().compile(Ok(nvrtc), &request).map_err(Error::Compile)?;
+            result.compiled.cubin
         };
         all.push(Image { arch, exact: program.arch_specific, ptx, bytes });
     }

@@ -18,7 +18,7 @@ impl<T: Copy, const N: usize> Few<T, N> {
     #[inline]
     pub(crate) fn push(&mut self, item: T) {
         match self.inline.get_mut(self.len) {
-            Some(place) => *place = item,
+            Some(index) => *index = item,
             None => self.spill(item),
         }
         self.len += 1;

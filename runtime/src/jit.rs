@@ -251,21 +251,21 @@ fn load(device: &Device, made: &Made, variant: usize) -> Result<Loaded, Error> {
     let source = &made.generated.variant(variant).source;
     let request = Request { source, name, arch: &arch, options: &[] };
     let cache = Cache::open().for_driver(versions.1);
-    let found = cache.compile(nvrtc.as_ref().map(|nvrtc| *nvrtc), &request)?;
+    let kept = cache.compile(nvrtc.as_ref().map(|nvrtc| *nvrtc), &request)?;
     let (slow, notes): (Vec<_>, Vec<_>) =
-        found.compiled.notes.iter().cloned().partition(|note| slow(note).is_some());
+        kept.compiled.notes.iter().cloned().partition(|note| slow(note).is_some());
     let compiled = Compiled {
         variant,
         needs: cuda::needs(program),
         arch,
-        usage: found.compiled.usage_of(&cuda::entry(program)).cloned().unwrap_or_default(),
+        usage: kept.compiled.usage_of(&cuda::entry(program)).cloned().unwrap_or_default(),
         slow: slow.iter().filter_map(|note| self::slow(note)).collect(),
         notes,
-        from_cache: found.hit,
-        time: found.compiled.time,
-        not_kept: found.note.map(|note| note.to_string()),
+        from_cache: kept.hit,
+        time: kept.compiled.time,
+        not_kept: kept.note.map(|note| note.to_string()),
     };
-    let function = enter(device, program, &found.compiled.cubin)?;
+    let function = enter(device, program, &kept.compiled.cubin)?;
     Ok(Loaded { function, compiled })
 }
 
@@ -296,7 +296,7 @@ pub(crate) fn prepare(device: &Device, made: &Made) -> Result<Vec<Compiled>, Err
     let runs =
         |program: &thread::Kernel| program.arch <= arch && (!program.arch_specific || program.arch == arch);
     let variants = made.generated.variants.iter().enumerate().filter(|(_, variant)| runs(&variant.program));
-    let compiled = variants.map(|(place, _)| Ok(loaded(device, made, place)?.compiled.clone())).collect();
+    let compiled = variants.map(|(index, _)| Ok(loaded(device, made, index)?.compiled.clone())).collect();
     for pack in &made.packs {
         prepare(device, pack)?;
     }
@@ -338,7 +338,9 @@ mod tests {
     fn performance_messages_are_reported() {
         let note =
             "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized";
-        assert!(slow(note).is_some_and(|said| said.starts_with("matrix products wait for one another (")));
+        assert!(
+            slow(note).is_some_and(|message| message.starts_with("matrix products wait for one another ("))
+        );
         assert_eq!(
             slow("k.cu(1): warning #177-D: variable \"unused\" was declared but never referenced"),
             None

@@ -9,7 +9,7 @@ use tilewright_layout::Transfer;
 
 use crate::agent::{Agent, Copied, Piece, Sent, Target, Work};
 use crate::clock::lanes_of;
-use crate::code::{AtomCode, Operand, Place, Slot, Src, is_double};
+use crate::code::{AtomCode, Location, Operand, Slot, Src, is_double};
 use crate::count::Class;
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result};
@@ -148,7 +148,7 @@ impl Cluster<'_> {
         else {
             return self.exchange(w, atom);
         };
-        let Operand::At(place) = atom.args[memory] else { return Ok(()) };
+        let Operand::At(location) = atom.args[memory] else { return Ok(()) };
         let (rows, values) = (&tiles[memory], &tiles[operand]);
         let fragment = self.fragment(w, atom, operand, values.values)?;
         let elem = atom.row.operands[memory].elem.bytes() as usize;
@@ -164,9 +164,9 @@ impl Cluster<'_> {
                 }
             }
         }
-        let access = &ctx.code.accesses[place.access as usize];
+        let access = &ctx.code.accesses[location.access as usize];
         let bytes = access.bytes();
-        let reach = self.reach(w, place, lanes, access.count, bytes)?;
+        let reach = self.reach(w, location, lanes, access.count, bytes)?;
         self.count_access(access, &reach, lanes, Transfer::Matrix, bytes);
         let loads = atom.row.operands[operand].writes;
         let registers = fragment.registers(values.values);
@@ -188,7 +188,7 @@ impl Cluster<'_> {
             }
         }
         for lane in lanes_of(lanes) {
-            let me = self.stamp(w, lane, place.access);
+            let me = self.stamp(w, lane, location.access);
             let by = By::Lane { seen: &w.seen, lane };
             let (block, start) = (reach.block[lane as usize] as usize, reach.bytes[lane as usize] as usize);
             let shared = &mut self.blocks[block].shared;
@@ -308,11 +308,11 @@ impl Cluster<'_> {
 
     /// cp.async by the active lanes.
     fn begin_copies(&mut self, w: &mut Warp, atom: &AtomCode, lanes: u32) -> Result<()> {
-        let mut places: [Option<Place>; 2] = [None; 2];
+        let mut places: [Option<Location>; 2] = [None; 2];
         let mut read = None;
         for (operand, arg) in atom.row.operands.iter().zip(&atom.args) {
             match arg {
-                Operand::At(place) => places[usize::from(operand.writes)] = Some(*place),
+                Operand::At(location) => places[usize::from(operand.writes)] = Some(*location),
                 Operand::Int(src) => read = Some(w.ints(*src)),
                 _ => {}
             }
@@ -389,7 +389,7 @@ impl Cluster<'_> {
         let named = |name: char| {
             atom.row.operands.iter().position(|operand| operand.name == name).map(|at| atom.args[at].clone())
         };
-        let (Some(Operand::At(place)), Some(Operand::Barrier { bar, slot }), Some(Operand::Int(rank))) =
+        let (Some(Operand::At(location)), Some(Operand::Barrier { bar, slot }), Some(Operand::Int(rank))) =
             (named('d'), named('b'), named('r'))
         else {
             return self.malformed(w, format!("`{}` needs memory, an mbarrier and a rank", atom.row.name));
@@ -403,10 +403,10 @@ impl Cluster<'_> {
             self.need(w, from.slot + n, from.elem)?;
         }
         let ctx = self.ctx;
-        let access = &ctx.code.accesses[place.access as usize];
+        let access = &ctx.code.accesses[location.access as usize];
         let bytes = access.bytes();
-        let place = Place { peer: Some(rank), ..place };
-        let reach = self.reach(w, place, lanes, access.count, bytes)?;
+        let location = Location { peer: Some(rank), ..location };
+        let reach = self.reach(w, location, lanes, access.count, bytes)?;
         self.count_access(access, &reach, lanes, Transfer::Store, bytes);
         let outer = std::mem::replace(&mut w.mask, lanes);
         let slots = self.slots(w, bar, slot, Some(rank));
@@ -429,8 +429,8 @@ impl Cluster<'_> {
                 first: w.first,
                 asynchronous: false,
                 number: 0,
-                from: place.access,
-                to: place.access,
+                from: location.access,
+                to: location.access,
             });
         }
         w.seen.epoch += 1;
@@ -472,9 +472,9 @@ impl Cluster<'_> {
                 (self.pieces_of_box(w, *param, at, start as usize)?, *access)
             }
             (None, Some(plain)) => {
-                let Operand::At(place) = atom.args[plain] else { return Ok(()) };
+                let Operand::At(location) = atom.args[plain] else { return Ok(()) };
                 let bytes = named('n').map_or(0, |at| int(w, at));
-                (self.pieces_in_a_row(w, shared, place, lane, bytes)?, place.access)
+                (self.pieces_in_a_row(w, shared, location, lane, bytes)?, location.access)
             }
             _ => return self.malformed(w, format!("`{}` needs global memory", row.name)),
         };
@@ -552,7 +552,7 @@ impl Cluster<'_> {
     }
 
     /// Checks that the pieces are within their array.
-    fn in_array(&self, w: &Warp, shared: Place, lane: u32, pieces: &[Piece], size: usize) -> Result<()> {
+    fn in_array(&self, w: &Warp, shared: Location, lane: u32, pieces: &[Piece], size: usize) -> Result<()> {
         let access = &self.ctx.code.accesses[shared.access as usize];
         let Space::Shared(id) = access.space else { return Ok(()) };
         let array = &self.ctx.kernel.shared[id as usize];
@@ -650,8 +650,8 @@ impl Cluster<'_> {
     fn pieces_in_a_row(
         &self,
         w: &Warp,
-        shared: Place,
-        global: Place,
+        shared: Location,
+        global: Location,
         lane: u32,
         bytes: i64,
     ) -> Result<Vec<Piece>> {

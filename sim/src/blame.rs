@@ -92,7 +92,7 @@ impl Context<'_> {
     }
 
     /// Where two arrays overlap in shared memory.
-    fn both_places(&self, one: Space, other: Space) -> Option<String> {
+    fn overlap_of(&self, one: Space, other: Space) -> Option<String> {
         let (Space::Shared(one), Space::Shared(other)) = (one, other) else { return None };
         let [one, other] = [one, other].map(|id| &self.kernel.shared[id as usize]);
         let last = |array: &Shared| (array.offset + array.bytes()).saturating_sub(1);
@@ -186,7 +186,7 @@ impl Cluster<'_> {
         let other_at = |stamp: Stamp, writes: bool, place: usize| {
             let its = self.space(stamp.access);
             let named = if its == space { "it".to_string() } else { self.what_at(its, place, block) };
-            let overlap = self.ctx.both_places(space, its);
+            let overlap = self.ctx.overlap_of(space, its);
             (self.ctx.party_of(cluster, stamp, writes, &named), overlap, named)
         };
         match trouble {

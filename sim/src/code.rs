@@ -146,7 +146,7 @@ pub(crate) enum Vote {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Location {
     pub(crate) access: u32,
     pub(crate) index: Src,
     pub(crate) peer: Option<Src>,
@@ -277,18 +277,18 @@ pub(crate) enum Ins {
     },
     Widen,
     Load {
-        from: Place,
+        from: Location,
         to: Slot,
         guard: Option<Src>,
         fill: u64,
     },
     Store {
-        to: Place,
+        to: Location,
         from: Slot,
         guard: Option<Src>,
     },
     Atomic {
-        to: Place,
+        to: Location,
         op: Change,
         value: Slot,
         guard: Option<Src>,
@@ -299,7 +299,7 @@ pub(crate) enum Ins {
     },
     /// Waits until an element is at least this.
     AwaitFlag {
-        from: Place,
+        from: Location,
         least: Slot,
         guard: Option<Src>,
         order: MemoryOrder,
@@ -484,9 +484,9 @@ pub(crate) enum Operand {
         len: u32,
         elem: Elem,
     },
-    At(Place),
+    At(Location),
     Descriptor {
-        at: Place,
+        at: Location,
         leading: u32,
         stride: u32,
         mode: u8,
@@ -527,7 +527,7 @@ impl AtomCode {
 
 /// Where a register array begins.
 #[derive(Clone, Debug)]
-pub(crate) struct RegPlace {
+pub(crate) struct RegisterArray {
     pub(crate) name: String,
     pub(crate) elem: Elem,
     pub(crate) at: Slot,
@@ -563,7 +563,7 @@ pub(crate) struct Code {
     pub(crate) doubles: u32,
     /// Cells that hold constants.
     pub(crate) consts: Vec<(Slot, Elem, u64)>,
-    pub(crate) regs: Vec<RegPlace>,
+    pub(crate) regs: Vec<RegisterArray>,
     pub(crate) uses: Uses,
 }
 

@@ -44,16 +44,16 @@ impl Buffer {
         let mut modes: Vec<usize> = (0..self.extents.len()).collect();
         modes.sort_by_key(|&mode| std::cmp::Reverse((self.strides[mode], self.extents[mode])));
         let mut at = vec![0; self.extents.len()];
-        (offset >= 0 && self.place(offset, &modes, &mut at)).then_some(at)
+        (offset >= 0 && self.decompose(offset, &modes, &mut at)).then_some(at)
     }
 
     /// The digits of the remaining offset, in modes from the largest stride on. If modes overlap, as the
     /// modes of an input may, the largest index need not be the correct one.
-    fn place(&self, rest: i64, modes: &[usize], at: &mut [i64]) -> bool {
+    fn decompose(&self, rest: i64, modes: &[usize], at: &mut [i64]) -> bool {
         let Some((&mode, others)) = modes.split_first() else { return rest == 0 };
         let (extent, stride) = (self.extents[mode], self.strides[mode]);
         if extent <= 1 || stride <= 0 {
-            return self.place(rest, others, at);
+            return self.decompose(rest, others, at);
         }
         let reach: i64 =
             others.iter().map(|&mode| (self.extents[mode] - 1).max(0) * self.strides[mode]).sum();
@@ -61,7 +61,7 @@ impl Buffer {
         let least = (rest - reach + stride - 1).div_euclid(stride).max(0);
         (least..=most).rev().any(|digit| {
             at[mode] = digit;
-            self.place(rest - digit * stride, others, at)
+            self.decompose(rest - digit * stride, others, at)
         })
     }
 
@@ -189,21 +189,22 @@ impl Overlay {
             return Ok(());
         }
         for n in 0..span.len {
-            let (at, place) = (span.at + n, (span.at + n) % PAGE);
+            let (at, decompose) = (span.at + n, (span.at + n) % PAGE);
             let page = self.page(world, span.buffer, at / PAGE);
-            if page.state[place] & INITIALISED == 0 {
+            if page.state[decompose] & INITIALISED == 0 {
                 return Err(Trouble::Unwritten(at));
             }
             if let Some(shadow) = &mut page.shadow {
                 shadow
-                    .touch(&world.components, place, Touch::Read, by, me)
+                    .touch(&world.components, decompose, Touch::Read, by, me)
                     .map_err(|conflict| Trouble::Conflict(at, conflict))?;
             }
-            if page.state[place] & READ == 0 {
-                page.state[place] |= READ;
-                page.by[place][1] = (me.access, me.thread);
+            if page.state[decompose] & READ == 0 {
+                page.state[decompose] |= READ;
+                page.by[decompose][1] = (me.access, me.thread);
             }
-            to[n * bytes..(n + 1) * bytes].copy_from_slice(&page.data[place * bytes..(place + 1) * bytes]);
+            to[n * bytes..(n + 1) * bytes]
+                .copy_from_slice(&page.data[decompose * bytes..(decompose + 1) * bytes]);
         }
         Ok(())
     }
@@ -220,20 +221,21 @@ impl Overlay {
         let buffer = &world.buffers[span.buffer as usize];
         let bytes = buffer.elem.bytes() as usize;
         for n in 0..span.len {
-            let (at, place) = (span.at + n, (span.at + n) % PAGE);
+            let (at, decompose) = (span.at + n, (span.at + n) % PAGE);
             let page = self.page(world, span.buffer, at / PAGE);
             if let Some(shadow) = &mut page.shadow {
                 shadow
-                    .touch(&world.components, place, Touch::Write, by, me)
+                    .touch(&world.components, decompose, Touch::Write, by, me)
                     .map_err(|conflict| Trouble::Conflict(at, conflict))?;
             }
-            if page.state[place] & WRITTEN != 0 && world.written_once && !buffer.initialised {
-                let (access, thread) = page.by[place][0];
+            if page.state[decompose] & WRITTEN != 0 && world.written_once && !buffer.initialised {
+                let (access, thread) = page.by[decompose][0];
                 return Err(Trouble::Again(at, Stamp { access, thread, ..Stamp::default() }));
             }
-            page.state[place] |= INITIALISED | WRITTEN;
-            page.by[place][0] = (me.access, me.thread);
-            page.data[place * bytes..(place + 1) * bytes].copy_from_slice(&from[n * bytes..(n + 1) * bytes]);
+            page.state[decompose] |= INITIALISED | WRITTEN;
+            page.by[decompose][0] = (me.access, me.thread);
+            page.data[decompose * bytes..(decompose + 1) * bytes]
+                .copy_from_slice(&from[n * bytes..(n + 1) * bytes]);
         }
         Ok(())
     }
@@ -251,18 +253,18 @@ impl Overlay {
     ) -> Result<u64, Trouble> {
         let elem = world.buffers[buffer as usize].elem;
         let page = self.page(world, buffer, at / PAGE);
-        let place = at % PAGE;
-        if page.state[place] & INITIALISED == 0 {
+        let decompose = at % PAGE;
+        if page.state[decompose] & INITIALISED == 0 {
             return Err(Trouble::Unwritten(at));
         }
         if let Some(shadow) = &mut page.shadow {
             shadow
-                .touch(&world.components, place, Touch::Atomic(scope), by, me)
+                .touch(&world.components, decompose, Touch::Atomic(scope), by, me)
                 .map_err(|conflict| Trouble::Conflict(at, conflict))?;
         }
-        page.state[place] |= if scope == Scope::Grid { ATOMIC } else { ATOMIC | NARROW };
-        page.by[place][0] = (me.access, me.thread);
-        let old = change(&mut page.data, place, elem, op, value);
+        page.state[decompose] |= if scope == Scope::Grid { ATOMIC } else { ATOMIC | NARROW };
+        page.by[decompose][0] = (me.access, me.thread);
+        let old = change(&mut page.data, decompose, elem, op, value);
         self.updates.push(Update { buffer, at, op, value });
         Ok(old)
     }
@@ -374,13 +376,13 @@ impl Merged {
         for ((buffer, number), page) in pages {
             let of = &buffers[buffer as usize];
             let bytes = of.elem.bytes() as usize;
-            for place in 0..PAGE {
-                let (state, at) = (page.state[place], number as usize * PAGE + place);
+            for decompose in 0..PAGE {
+                let (state, at) = (page.state[decompose], number as usize * PAGE + decompose);
                 if state & (WRITTEN | READ | ATOMIC) == 0 {
                     continue;
                 }
                 let owner = &mut self.owners[buffer as usize][at];
-                let [by, read_by] = page.by[place].map(|(access, thread)| (cluster + 1, access, thread));
+                let [by, read_by] = page.by[decompose].map(|(access, thread)| (cluster + 1, access, thread));
                 let clash = |first: (u32, u32, u32), first_writes, second: (u32, u32, u32), second_writes| {
                     let named = |(cluster, access, thread): (u32, u32, u32)| (cluster - 1, access, thread);
                     Clash {
@@ -423,7 +425,7 @@ impl Merged {
                 if state & WRITTEN != 0 {
                     self.written[buffer as usize][at] = true;
                     self.data[buffer as usize][at * bytes..(at + 1) * bytes]
-                        .copy_from_slice(&page.data[place * bytes..(place + 1) * bytes]);
+                        .copy_from_slice(&page.data[decompose * bytes..(decompose + 1) * bytes]);
                 }
             }
             // Elements with plain writes already contain their updates.

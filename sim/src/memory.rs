@@ -5,7 +5,7 @@ use tilewright_codegen::thread::Space;
 use tilewright_layout::Transfer;
 
 use crate::clock::lanes_of;
-use crate::code::{Access, Place, Slot, Src};
+use crate::code::{Access, Location, Slot, Src};
 use crate::count::Class;
 use crate::fault::{FaultKind, count};
 use crate::global::Span;
@@ -31,12 +31,19 @@ impl Cluster<'_> {
     }
 
     /// Checks the targets of these lanes.
-    pub(crate) fn reach(&self, w: &Warp, place: Place, lanes: u32, count: u32, unit: u32) -> Result<Reach> {
-        let access = &self.ctx.code.accesses[place.access as usize];
-        let (index, size) = (w.ints(place.index), i64::from(access.elem));
-        self.after_previous(w, place.access, lanes)?;
+    pub(crate) fn reach(
+        &self,
+        w: &Warp,
+        location: Location,
+        lanes: u32,
+        count: u32,
+        unit: u32,
+    ) -> Result<Reach> {
+        let access = &self.ctx.code.accesses[location.access as usize];
+        let (index, size) = (w.ints(location.index), i64::from(access.elem));
+        self.after_previous(w, location.access, lanes)?;
         let mut reach = Reach { index, bytes: [0; LANES], block: [w.block as u32; LANES] };
-        if let Some(peer) = place.peer {
+        if let Some(peer) = location.peer {
             let peers = w.ints(peer);
             for lane in lanes_of(lanes) {
                 let peer = peers[lane as usize];
@@ -142,7 +149,7 @@ impl Cluster<'_> {
     pub(crate) fn load(
         &mut self,
         w: &mut Warp,
-        from: Place,
+        from: Location,
         to: Slot,
         guard: Option<Src>,
         fill: u64,
@@ -196,7 +203,7 @@ impl Cluster<'_> {
         Ok(())
     }
 
-    pub(crate) fn store(&mut self, w: &mut Warp, to: Place, from: Slot, guard: Option<Src>) -> Result<()> {
+    pub(crate) fn store(&mut self, w: &mut Warp, to: Location, from: Slot, guard: Option<Src>) -> Result<()> {
         let access = &self.ctx.code.accesses[to.access as usize];
         let (count, size) = (access.count, access.elem as usize);
         let elem = if size == 8 { Elem::F64 } else { Elem::U32 };

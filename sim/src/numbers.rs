@@ -66,7 +66,7 @@ impl Numbers {
         self.all[id as usize]
     }
 
-    pub(crate) fn place(&mut self, id: NodeId, slot: u32) {
+    pub(crate) fn assign(&mut self, id: NodeId, slot: u32) {
         self.all[id as usize].slot = Some(slot);
     }
 

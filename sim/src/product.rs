@@ -13,7 +13,7 @@ use tilewright_codegen::thread::Space;
 use crate::agent::Product;
 use crate::atoms::{Fragment, swizzled};
 use crate::clock::{Component, Knowledge};
-use crate::code::{AtomCode, Operand, Place};
+use crate::code::{AtomCode, Location, Operand};
 use crate::fault::FaultKind;
 use crate::machine::{Cluster, Result};
 use crate::shadow::{By, Stamp};
@@ -219,7 +219,7 @@ impl Cluster<'_> {
     pub(crate) fn multiply(&mut self, w: &mut Warp, atom: &AtomCode, shape: [u32; 3]) -> Result<()> {
         let ctx = self.ctx;
         let tiles = &ctx.tables[atom.row.name];
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         for name in ['a', 'b', 'd'] {
             let Some(at) = operand(atom, name) else {
                 return self.malformed(w, format!("`{}` has no operand {name}", atom.row.name));
@@ -228,18 +228,18 @@ impl Cluster<'_> {
             for n in 0..fragment.registers(tiles[at].values) {
                 self.need(w, fragment.slot + n, fragment.elem)?;
             }
-            found.push((fragment, &tiles[at]));
+            result.push((fragment, &tiles[at]));
         }
         let [m, n, k] = shape.map(|n| n as usize);
-        let of = |at: usize| found[at].0.of;
+        let of = |at: usize| result[at].0.of;
         let mut dense =
             [(m * k, of(0)), (n * k, of(1)), (m * n, of(2))].map(|(len, elem)| Dense::zero(len, elem));
-        for (dense, (fragment, tile)) in dense.iter_mut().zip(&found) {
+        for (dense, (fragment, tile)) in dense.iter_mut().zip(&result) {
             gather(dense, w, *fragment, tile, 0);
         }
         let [a, b, d] = &mut dense;
         multiply(d, a, b, [m, n, k], Rounding::of(of(0), of(2)));
-        let (fragment, tile) = found[2];
+        let (fragment, tile) = result[2];
         self.writable(w, fragment.slot, fragment.elem, fragment.registers(tile.values))?;
         scatter(d, w, fragment, tile, 0);
         Ok(())
@@ -257,12 +257,12 @@ impl Cluster<'_> {
             Some(Operand::Int(src)) => w.scalar(*src) != 0,
             _ => true,
         };
-        for (place, arg) in atom.args.iter().enumerate() {
+        for (location, arg) in atom.args.iter().enumerate() {
             match arg {
                 Operand::Frag { .. } => {
-                    let fragment = self.fragment(w, atom, place, tiles[place].values)?;
-                    let end = fragment.slot + fragment.registers(tiles[place].values);
-                    let writes = atom.row.operands[place].writes;
+                    let fragment = self.fragment(w, atom, location, tiles[location].values)?;
+                    let end = fragment.slot + fragment.registers(tiles[location].values);
+                    let writes = atom.row.operands[location].writes;
                     // Products in flight that write the accumulator are complete before this one.
                     let after = |slot: u32| {
                         w.locks.iter().any(|lock| !lock.readable && (lock.from..lock.to).contains(&slot))
@@ -300,7 +300,8 @@ impl Cluster<'_> {
                     }
                     operands.push(reach.bytes[0]);
                     if ctx.count {
-                        let bytes = tiles[place].values * atom.row.operands[place].elem.bytes() as usize;
+                        let bytes =
+                            tiles[location].values * atom.row.operands[location].elem.bytes() as usize;
                         let counter = ctx.code.accesses[at.access as usize].counter;
                         self.counts.bulk(counter, bytes as u64 / GROUP as u64);
                     }
@@ -413,7 +414,7 @@ impl Cluster<'_> {
         let (scale, a_turned, b_turned) =
             (flag('s').unwrap_or(true), flag('t').unwrap_or(false), flag('u').unwrap_or(false));
         let mut starts = starts.into_iter();
-        let mut found = Vec::new();
+        let mut result = Vec::new();
         for (name, extent, turned) in [('a', m, a_turned), ('b', n, b_turned)] {
             let at = operand(atom, name).unwrap_or_default();
             let elem = atom.row.operands[at].elem;
@@ -427,7 +428,7 @@ impl Cluster<'_> {
                         }
                     }
                 }
-                Operand::Descriptor { at: place, leading, stride, mode } => {
+                Operand::Descriptor { at: location, leading, stride, mode } => {
                     let matrix = Matrix {
                         start: starts.next().unwrap_or_default(),
                         leading: *leading as usize,
@@ -436,12 +437,12 @@ impl Cluster<'_> {
                         transposed: turned,
                         size: elem.bytes() as usize,
                     };
-                    let stamp = Stamp { component, epoch, access: place.access, thread };
+                    let stamp = Stamp { component, epoch, access: location.access, thread };
                     self.read_matrix(
                         &mut dense,
                         matrix,
                         (extent, k),
-                        *place,
+                        *location,
                         block,
                         &knowledge,
                         stamp,
@@ -450,7 +451,7 @@ impl Cluster<'_> {
                 }
                 _ => {}
             }
-            found.push(dense);
+            result.push(dense);
         }
         let at = operand(atom, 'd').unwrap_or_default();
         let Operand::Frag { slot, elem, .. } = atom.args[at] else { return Ok(()) };
@@ -464,7 +465,7 @@ impl Cluster<'_> {
             }
         }
         let operand = atom.row.operand('a').map_or(fragment.of, |a| a.elem);
-        multiply(&mut d, &found[0], &found[1], shape, Rounding::of(operand, fragment.of));
+        multiply(&mut d, &result[0], &result[1], shape, Rounding::of(operand, fragment.of));
         for part in 0..GROUP {
             if let Some(w) = &mut self.warps[first + part] {
                 scatter(&d, w, fragment, &tiles[at], part * LANES);
@@ -480,14 +481,14 @@ impl Cluster<'_> {
         dense: &mut Dense,
         matrix: Matrix,
         (extent, k_extent): (usize, usize),
-        place: Place,
+        location: Location,
         block: usize,
         knowledge: &[Knowledge; GROUP],
         stamp: Stamp,
         elem: Elem,
     ) -> Result<()> {
         let ctx = self.ctx;
-        let Space::Shared(id) = ctx.code.accesses[place.access as usize].space else { return Ok(()) };
+        let Space::Shared(id) = ctx.code.accesses[location.access as usize].space else { return Ok(()) };
         let array = &ctx.kernel.shared[id as usize];
         let (first, end) = (array.offset as usize, (array.offset + array.bytes()) as usize);
         // Sixteen bytes are contiguous: along K, or along the other mode.

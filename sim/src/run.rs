@@ -131,7 +131,7 @@ pub fn run_program(program: &Kernel, args: &[Arg], options: &Options) -> Result<
 }
 
 fn given(args: &[Arg]) -> Vec<Given> {
-    args.iter().enumerate().map(|(place, arg)| arg.given(place)).collect()
+    args.iter().enumerate().map(|(index, arg)| arg.given(index)).collect()
 }
 
 /// Runs the launches of a plan, one after the other: copies into an uninitialised workspace, then the kernel
@@ -180,9 +180,9 @@ fn execute(
             .passed
             .iter()
             .enumerate()
-            .map(|(place, passed)| match passed {
+            .map(|(index, passed)| match passed {
                 Passed::Int { value, .. } => crate::value::from_int(*value, Elem::I32),
-                _ => args.get(place).map_or(0, Arg::raw),
+                _ => args.get(index).map_or(0, Arg::raw),
             })
             .collect(),
         grid: plan.grid,
@@ -273,7 +273,7 @@ fn never_read(context: &Context<'_>) -> Vec<Unread> {
 
 /// Tensors by parameter; other parameters have an empty one.
 fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
-    let one = |(place, param): (usize, &Param)| {
+    let one = |(index, param): (usize, &Param)| {
         let mut buffer = Buffer {
             name: String::new(),
             elem: Elem::U8,
@@ -286,7 +286,7 @@ fn buffers(program: &Kernel, plan: &Plan, args: &[Arg]) -> Vec<Buffer> {
             written: false,
             gaps: false,
         };
-        let (Param::Pointer { name, write, .. }, Passed::Tensor(which)) = (param, &plan.passed[place]) else {
+        let (Param::Pointer { name, write, .. }, Passed::Tensor(which)) = (param, &plan.passed[index]) else {
             return buffer;
         };
         let arg = &args[*which];
@@ -466,10 +466,10 @@ fn complete(context: &Context<'_>, merged: &Merged, args: &[Arg], options: &Opti
     if !options.complete {
         return Ok(());
     }
-    for (place, buffer) in context.world.buffers.iter().enumerate() {
-        let output = buffer.written && args.get(place).is_some_and(Arg::is_output);
-        let Some(at) = merged.unwritten(place, buffer).filter(|_| output) else { continue };
-        let what = context.element(Space::Global(place as u32), at as i64);
+    for (index, buffer) in context.world.buffers.iter().enumerate() {
+        let output = buffer.written && args.get(index).is_some_and(Arg::is_output);
+        let Some(at) = merged.unwritten(index, buffer).filter(|_| output) else { continue };
+        let what = context.element(Space::Global(index as u32), at as i64);
         return Err(context
             .fault(
                 FaultKind::NotWritten,

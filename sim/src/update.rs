@@ -101,8 +101,8 @@ impl Cluster<'_> {
                 Space::Global(buffer) => {
                     let elem = ctx.world.buffers[buffer as usize].elem;
                     let value = (w.bit(from, elem, at), expected.map(|slot| w.bit(slot, elem, at)));
-                    let place = (buffer, reach.index[at] as usize);
-                    self.overlay.update(&ctx.world, place, (op, scope), value, &by, me)
+                    let word = (buffer, reach.index[at] as usize);
+                    self.overlay.update(&ctx.world, word, (op, scope), value, &by, me)
                 }
             };
             let before = match outcome {
@@ -179,10 +179,10 @@ impl Cluster<'_> {
         let elem = ctx.world.buffers[buffer as usize].elem;
         for lane in lanes_of(lanes) {
             let at = lane as usize;
-            let place = (buffer, reach.index[at] as usize);
+            let word = (buffer, reach.index[at] as usize);
             let least = value::whole(w.bit(least, elem, at), elem);
-            if self.overlay.flag(&ctx.world, place).is_some_and(|value| value < least) {
-                w.waiting = Some(Waiting::Flag { place, least });
+            if self.overlay.flag(&ctx.world, word).is_some_and(|value| value < least) {
+                w.waiting = Some(Waiting::Flag { place: word, least });
                 return Ok(false);
             }
         }
@@ -192,10 +192,10 @@ impl Cluster<'_> {
         }
         for lane in lanes_of(lanes) {
             let at = lane as usize;
-            let place = (buffer, reach.index[at] as usize);
+            let word = (buffer, reach.index[at] as usize);
             let me = self.stamp(w, lane, from.access);
             let by = By::Lane { seen: &w.seen, lane };
-            let seen = match self.overlay.look(&ctx.world, place, &by, me) {
+            let seen = match self.overlay.look(&ctx.world, word, &by, me) {
                 Ok(seen) => seen,
                 Err(trouble) => return Err(self.trouble(trouble, me, false, w.block, &by)),
             };

@@ -244,8 +244,8 @@ fn products_of_a_warpgroup() {
                     let at = offsets[thread + value * 128];
                     let (i, j) = (at % m, at / m);
                     let sum: f64 = (0..k).map(|l| a[(i + l * m) as usize] * bt[(j + l * n) as usize]).sum();
-                    let found = f64::from(got[thread * 8 + value]);
-                    assert_eq!(found, sum, "mode {mode}, transposed {turned}: ({i}, {j})");
+                    let result = f64::from(got[thread * 8 + value]);
+                    assert_eq!(result, sum, "mode {mode}, transposed {turned}: ({i}, {j})");
                 }
             }
         }
@@ -558,12 +558,12 @@ fn the_hosts_threads_make_no_difference() {
     assert_eq!(one.bytes("to"), of(2, 99).bytes("to"));
     // The same for faults: the first block's is reported, whichever was seen first.
     let short = [Arg::tensor(&count(36 * 64), [36 * 64]), Arg::output::<f32>([37 * 64])];
-    let said = |threads| {
+    let message = |threads| {
         let options = Options { threads, ..options() };
         run_program(&kernel, &short, &options).unwrap_err().to_string()
     };
-    assert_eq!(said(1), said(3));
-    assert!(said(2).contains("block (36, 0, 0)"), "{}", said(2));
+    assert_eq!(message(1), message(3));
+    assert!(message(2).contains("block (36, 0, 0)"), "{}", message(2));
 }
 
 #[test]

@@ -6,12 +6,12 @@ use tilewright_codegen::launch::Refusal;
 use tilewright_runtime::{Argument, Built, DeviceTensor, Launched, Stream, TensorMut, TensorRef};
 
 use super::Error;
-use super::operand::{IsMatrix, Lent, Matrix, Modes, Operand, Place, Rank, Target, sealed};
+use super::operand::{Backend, IsMatrix, Lent, Matrix, Modes, Operand, Rank, Target, sealed};
 use super::product::{Form, Kernels, Product};
 
-impl sealed::Place for Stream {}
+impl sealed::Backend for Stream {}
 
-impl Place for Stream {
+impl Backend for Stream {
     type Ran = Launched;
     type Lent<'a> = Argument<'a>;
 
@@ -82,7 +82,7 @@ macro_rules! read {
         $(
             impl<$($life,)* T: Element, const R: usize> Operand<'a> for $ty {
                 type Elem = T;
-                type Place = Stream;
+                type Backend = Stream;
                 fn lend(self) -> Argument<'a> {
                     TensorRef::from(self).into()
                 }
@@ -114,7 +114,7 @@ macro_rules! written {
         $(
             impl<$($life,)* T: Element, const R: usize> Target<'a> for $ty {
                 type Elem = T;
-                type Place = Stream;
+                type Backend = Stream;
                 fn lend_mut(self) -> Argument<'a> {
                     TensorMut::from(self).into()
                 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use tilewright_codegen::element::Element;
 
-use super::operand::{Lent, Modes, Place, sealed};
+use super::operand::{Backend, Lent, Modes, sealed};
 use super::product::Product;
 use super::{Error, cpu};
 
@@ -196,9 +196,9 @@ pub(super) fn lent<'a, T: Element, const R: usize>(
     Operands { modes, values: Box::new(values) }
 }
 
-impl sealed::Place for Host {}
+impl sealed::Backend for Host {}
 
-impl Place for Host {
+impl Backend for Host {
     type Ran = Ran;
     type Lent<'a> = Operands<'a>;
 
@@ -237,7 +237,7 @@ fn on_device(device: &tilewright_runtime::Device, product: Product<'_, Host>) ->
         there.push((*name, operand.values.upload(&stream, &operand.modes)?));
     }
     let arguments = there.iter_mut().map(|(name, tensor)| (*name, tensor.argument(*name == "c"))).collect();
-    let launched = Place::run(&stream, Product { form, alpha, beta, operands: arguments })?;
+    let launched = Backend::run(&stream, Product { form, alpha, beta, operands: arguments })?;
     let result = there.iter().zip(&mut operands).find(|((name, _), _)| *name == "c");
     if let Some(((_, tensor), (_, operand))) = result {
         operand.values.write(&mut tensor.bits()?.into_iter());

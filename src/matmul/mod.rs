@@ -57,7 +57,7 @@ use tilewright_codegen::launch::Refusal;
 
 pub use error::Error;
 pub use host::{Host, Ran};
-pub use operand::{As, Factor, Matrix, Natural, Operand, Out, Place, Target};
+pub use operand::{As, Backend, Factor, Matrix, Natural, Operand, Out, Target};
 pub use tensor::{HostRef, HostTensor};
 
 use operand::Lent;
@@ -66,17 +66,17 @@ use product::{Form, Options, Product, Side, When};
 /// The product of two matrices, M x K and K x N, in a new tensor, M x N. With a third mode, a product for each of its indices.
 /// The result is row-major if the rows of `a` are contiguous, otherwise column-major. Its type is [`Factor::Product`].
 ///
-/// `place` is the stream of the operands' device, or [`Host`].
+/// `backend` is the stream of the operands' device, or [`Host`].
 pub fn matmul<'a, A, B>(
-    place: &A::Place,
+    backend: &A::Backend,
     a: A,
     b: B,
 ) -> Result<A::Result<<A::Elem as Factor>::Product>, Error>
 where
     A: Matrix<'a, Elem: Factor>,
-    B: Matrix<'a, Elem = A::Elem, Place = A::Place>,
+    B: Matrix<'a, Elem = A::Elem, Backend = A::Backend>,
 {
-    Matmul::new().run(place, a, b)
+    Matmul::new().run(backend, a, b)
 }
 
 /// Computes the product of [`matmul`] in `c`. Returns how it was computed.
@@ -91,13 +91,18 @@ where
 /// assert_eq!(c.values(), [5.0, 11.0, 11.0, 25.0]);
 /// # Ok::<(), tilewright::matmul::Error>(())
 /// ```
-pub fn matmul_into<'a, A, B, C>(place: &A::Place, a: A, b: B, c: C) -> Result<<A::Place as Place>::Ran, Error>
+pub fn matmul_into<'a, A, B, C>(
+    backend: &A::Backend,
+    a: A,
+    b: B,
+    c: C,
+) -> Result<<A::Backend as Backend>::Ran, Error>
 where
     A: Matrix<'a, Elem: Factor>,
-    B: Matrix<'a, Elem = A::Elem, Place = A::Place>,
-    C: Target<'a, Elem = <A::Elem as Factor>::Product, Place = A::Place>,
+    B: Matrix<'a, Elem = A::Elem, Backend = A::Backend>,
+    C: Target<'a, Elem = <A::Elem as Factor>::Product, Backend = A::Backend>,
 {
-    Matmul::new().run_into(place, a, b, c)
+    Matmul::new().run_into(backend, a, b, c)
 }
 
 /// A product with an epilogue: C = activation(alpha·A·B·scales + beta·C + bias + residual) + residual.
@@ -112,7 +117,7 @@ where
 /// assert_eq!(product.run(&Host::new(), &a, &b)?.values(), [2.5, 0.0, 6.5, 0.0]);
 /// # Ok::<(), tilewright::matmul::Error>(())
 /// ```
-pub struct Matmul<'a, P: Place, O = Natural> {
+pub struct Matmul<'a, P: Backend, O = Natural> {
     options: Options,
     alpha: f64,
     beta: Option<f64>,
@@ -166,20 +171,20 @@ impl Precision {
     }
 }
 
-impl<P: Place> Default for Matmul<'_, P> {
+impl<P: Backend> Default for Matmul<'_, P> {
     fn default() -> Self {
         Matmul::new()
     }
 }
 
-impl<P: Place> Matmul<'_, P> {
+impl<P: Backend> Matmul<'_, P> {
     /// A product without an epilogue.
     pub fn new() -> Self {
         Matmul { options: Options::default(), alpha: 1.0, beta: None, others: Vec::new(), out: PhantomData }
     }
 }
 
-impl<'a, P: Place, O> Matmul<'a, P, O> {
+impl<'a, P: Backend, O> Matmul<'a, P, O> {
     /// Multiplies the product by this number.
     pub fn alpha(mut self, alpha: f64) -> Self {
         (self.alpha, self.options.alpha_beta) = (alpha, true);
@@ -194,13 +199,13 @@ impl<'a, P: Place, O> Matmul<'a, P, O> {
     }
 
     /// Adds a vector of N elements, of the type of the result, to each row.
-    pub fn bias(mut self, bias: impl Operand<'a, Place = P>) -> Self {
+    pub fn bias(mut self, bias: impl Operand<'a, Backend = P>) -> Self {
         self.options.bias = Some(Side::Columns);
         self.other("bias", bias.lend())
     }
 
     /// Adds a vector of M elements to each column.
-    pub fn bias_of_rows(mut self, bias: impl Operand<'a, Place = P>) -> Self {
+    pub fn bias_of_rows(mut self, bias: impl Operand<'a, Backend = P>) -> Self {
         self.options.bias = Some(Side::Rows);
         self.other("bias", bias.lend())
     }
@@ -212,33 +217,37 @@ impl<'a, P: Place, O> Matmul<'a, P, O> {
     }
 
     /// Adds a matrix of the shape of the result before the activation.
-    pub fn residual_before(mut self, residual: impl Operand<'a, Place = P>) -> Self {
+    pub fn residual_before(mut self, residual: impl Operand<'a, Backend = P>) -> Self {
         self.options.residual = Some(When::Before);
         self.other("residual", residual.lend())
     }
 
     /// Adds a matrix of the shape of the result after the activation.
-    pub fn residual_after(mut self, residual: impl Operand<'a, Place = P>) -> Self {
+    pub fn residual_after(mut self, residual: impl Operand<'a, Backend = P>) -> Self {
         self.options.residual = Some(When::After);
         self.other("residual", residual.lend())
     }
 
     /// Multiplies each row of the result by a factor, of f64 for products of f64 and otherwise of f32: the scales of an `a` that was
     /// quantised by rows.
-    pub fn scale_rows(mut self, scales: impl Operand<'a, Place = P>) -> Self {
+    pub fn scale_rows(mut self, scales: impl Operand<'a, Backend = P>) -> Self {
         self.options.scale_rows = true;
         self.other("scale_rows", scales.lend())
     }
 
     /// Multiplies each column of the result by a factor: the scales of a `b` that was quantised by columns.
-    pub fn scale_columns(mut self, scales: impl Operand<'a, Place = P>) -> Self {
+    pub fn scale_columns(mut self, scales: impl Operand<'a, Backend = P>) -> Self {
         self.options.scale_columns = true;
         self.other("scale_columns", scales.lend())
     }
 
     /// Scales of blocks of e4m3 and e5m2. Scales of `a` are (M, K/128), for each row and each 128 elements along K, columns
     /// contiguous. Scales of `b` are (N/128, K/128), for each block of 128 x 128, rows contiguous. Extents are rounded up.
-    pub fn scale_blocks(mut self, a: impl Operand<'a, Place = P>, b: impl Operand<'a, Place = P>) -> Self {
+    pub fn scale_blocks(
+        mut self,
+        a: impl Operand<'a, Backend = P>,
+        b: impl Operand<'a, Backend = P>,
+    ) -> Self {
         self.options.scale_blocks = true;
         self.other("scale_a", a.lend()).other("scale_b", b.lend())
     }
@@ -273,10 +282,10 @@ impl<'a, P: Place, O> Matmul<'a, P, O> {
     }
 
     /// Computes the product in a new tensor: see [`matmul`].
-    pub fn run<'s, A, B>(self, place: &P, a: A, b: B) -> Result<A::Result<<O as Out<A::Elem>>::Elem>, Error>
+    pub fn run<'s, A, B>(self, backend: &P, a: A, b: B) -> Result<A::Result<<O as Out<A::Elem>>::Elem>, Error>
     where
-        A: Matrix<'s, Elem: Factor, Place = P>,
-        B: Matrix<'s, Elem = A::Elem, Place = P>,
+        A: Matrix<'s, Elem: Factor, Backend = P>,
+        B: Matrix<'s, Elem = A::Elem, Backend = P>,
         O: Out<A::Elem>,
     {
         if self.beta.is_some() {
@@ -287,29 +296,29 @@ impl<'a, P: Place, O> Matmul<'a, P, O> {
         }
         let (a, b) = (a.lend(), b.lend());
         let (rows, extents) = result(&a, &b)?;
-        let mut c = A::result::<<O as Out<A::Elem>>::Elem>(place, &extents, rows)?;
-        self.shorter().lent(place, P::shorter(a), P::shorter(b), A::lend_result(&mut c))?;
+        let mut c = A::result::<<O as Out<A::Elem>>::Elem>(backend, &extents, rows)?;
+        self.shorter().lent(backend, P::shorter(a), P::shorter(b), A::lend_result(&mut c))?;
         Ok(c)
     }
 
     /// Computes the product in `c`: see [`matmul_into`].
-    pub fn run_into<'s, A, B, C>(self, place: &P, a: A, b: B, c: C) -> Result<P::Ran, Error>
+    pub fn run_into<'s, A, B, C>(self, backend: &P, a: A, b: B, c: C) -> Result<P::Ran, Error>
     where
         'a: 's,
-        A: Matrix<'s, Elem: Factor, Place = P>,
-        B: Matrix<'s, Elem = A::Elem, Place = P>,
-        C: Target<'s, Elem = <O as Out<A::Elem>>::Elem, Place = P>,
+        A: Matrix<'s, Elem: Factor, Backend = P>,
+        B: Matrix<'s, Elem = A::Elem, Backend = P>,
+        C: Target<'s, Elem = <O as Out<A::Elem>>::Elem, Backend = P>,
         O: Out<A::Elem>,
     {
-        self.shorter().lent(place, a.lend(), b.lend(), c.lend_mut())
+        self.shorter().lent(backend, a.lend(), b.lend(), c.lend_mut())
     }
 
-    fn lent(self, place: &P, a: P::Lent<'a>, b: P::Lent<'a>, c: P::Lent<'a>) -> Result<P::Ran, Error> {
+    fn lent(self, backend: &P, a: P::Lent<'a>, b: P::Lent<'a>, c: P::Lent<'a>) -> Result<P::Ran, Error> {
         let mut operands = vec![("a", a), ("b", b), ("c", c)];
         operands.extend(self.others);
         let modes: Vec<_> = operands.iter().map(|(name, lent)| (*name, lent.modes())).collect();
         let form = Form::of(self.options, &modes)?;
-        place.run(Product { form, alpha: self.alpha, beta: self.beta.unwrap_or(0.0), operands })
+        backend.run(Product { form, alpha: self.alpha, beta: self.beta.unwrap_or(0.0), operands })
     }
 }
 

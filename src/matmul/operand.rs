@@ -9,7 +9,7 @@ use super::Error;
 use super::product::Product;
 
 /// Where a product runs and its operands are: a [`Stream`](crate::Stream) of a device, or the [`Host`](super::Host).
-pub trait Place: sealed::Place + Sized {
+pub trait Backend: sealed::Backend + Sized {
     /// How a product was computed.
     type Ran: fmt::Display + fmt::Debug;
     /// An operand, borrowed.
@@ -42,10 +42,10 @@ pub trait Operand<'a>: sealed::Operand {
     /// Type of its elements.
     type Elem: Element;
     /// Where it is.
-    type Place: Place;
+    type Backend: Backend;
     /// Borrowed.
     #[doc(hidden)]
-    fn lend(self) -> <Self::Place as Place>::Lent<'a>;
+    fn lend(self) -> <Self::Backend as Backend>::Lent<'a>;
 }
 
 /// A matrix, or with a third mode a batch of them, that a product reads.
@@ -61,13 +61,13 @@ pub trait Matrix<'a>: Operand<'a> {
     /// Memory for a result.
     #[doc(hidden)]
     fn result<U: Element>(
-        place: &Self::Place,
+        backend: &Self::Backend,
         extents: &[usize],
         rows: bool,
     ) -> Result<Self::Result<U>, Error>;
     /// A result, borrowed to be written.
     #[doc(hidden)]
-    fn lend_result<U: Element>(result: &mut Self::Result<U>) -> <Self::Place as Place>::Lent<'_>;
+    fn lend_result<U: Element>(result: &mut Self::Result<U>) -> <Self::Backend as Backend>::Lent<'_>;
 }
 
 /// A number of modes.
@@ -95,15 +95,15 @@ pub trait Target<'a>: sealed::Operand {
     /// Type of its elements.
     type Elem: Element;
     /// Where it is.
-    type Place: Place;
+    type Backend: Backend;
     /// Borrowed.
     #[doc(hidden)]
-    fn lend_mut(self) -> <Self::Place as Place>::Lent<'a>;
+    fn lend_mut(self) -> <Self::Backend as Backend>::Lent<'a>;
 }
 
 pub(super) mod sealed {
-    /// Seals [`super::Place`].
-    pub trait Place {}
+    /// Seals [`super::Backend`].
+    pub trait Backend {}
     /// Seals the operands.
     pub trait Operand {}
 }

@@ -7,12 +7,12 @@ use tilewright_codegen::ast::{Arg, Expr, ExprKind, Name};
 use tilewright_codegen::launch::Refusal;
 use tilewright_codegen::{Definition, Elem};
 
-use super::operand::{Lent, Modes, Place};
+use super::operand::{Backend, Lent, Modes};
 use super::{Activation, Error, Precision};
 
 /// A product, ready to run.
 #[doc(hidden)]
-pub struct Product<'p, P: Place> {
+pub struct Product<'p, P: Backend> {
     pub(super) form: Form,
     pub(super) alpha: f64,
     pub(super) beta: f64,
@@ -375,7 +375,7 @@ impl<K> Kernels<K> {
     }
 }
 
-impl<'p, P: Place> Product<'p, P> {
+impl<'p, P: Backend> Product<'p, P> {
     /// The operands in the order of a kernel's parameters: `b` with its modes exchanged, as it reads it. Numbers are made by
     /// their types.
     pub(super) fn arguments<A>(

@@ -34,8 +34,8 @@ pub struct HostRef<'a, T: Element, const R: usize> {
 /// Strides of a tensor without gaps.
 fn packed<const R: usize>(extents: &[usize; R], rows: bool) -> [usize; R] {
     let (mut strides, mut next) = ([1; R], 1usize);
-    for place in 0..R {
-        let mode = if rows { R - 1 - place } else { place };
+    for backend in 0..R {
+        let mode = if rows { R - 1 - backend } else { backend };
         strides[mode] = next;
         next = next.saturating_mul(extents[mode].max(1));
     }
@@ -229,7 +229,7 @@ macro_rules! read {
         $(
             impl<$($life,)* T: Element, const R: usize> Operand<'a> for $ty {
                 type Elem = T;
-                type Place = Host;
+                type Backend = Host;
                 fn lend(self) -> Operands<'a> {
                     let view: fn($ty) -> HostRef<'a, T, R> = $view;
                     let HostRef { values, extents, strides } = view(self);
@@ -265,7 +265,7 @@ read! {
 
 impl<'a, T: Element, const R: usize> Target<'a> for &'a mut HostTensor<T, R> {
     type Elem = T;
-    type Place = Host;
+    type Backend = Host;
     fn lend_mut(self) -> Operands<'a> {
         lent(Slice::Written(&mut self.values), self.extents, self.strides)
     }

@@ -64,7 +64,7 @@ impl Wanted {
 }
 
 /// The layout of an operand in memory.
-enum Place {
+enum InMemory {
     /// In the order thread, value: the index in the matrix of each.
     Fragments(Vec<usize>),
     /// As an image of shared memory: the byte offset of each matrix element, and the size in bytes.
@@ -81,7 +81,7 @@ pub struct Trial {
     /// Is the product added to `d`?
     pub adds: bool,
     shape: [usize; 3],
-    places: [Place; 3],
+    places: [InMemory; 3],
 }
 
 /// All matrix instructions of warps and warpgroups.
@@ -200,18 +200,18 @@ impl Trial {
             let one = hand.int(1);
             match operand.kind {
                 OperandKind::Frag { words } => {
-                    let (arg, place) =
+                    let (arg, data) =
                         fragments(&mut hand, row, operand.name, words, [&mut before, &mut after]);
                     args.push(arg);
-                    places.push(place);
+                    places.push(data);
                 }
                 OperandKind::Descriptor => {
                     let across = across && row.operand('u').is_some();
                     let matrix = Matrix::of(extents, operand.elem.bytes(), mode, across);
-                    let (arg, place) =
+                    let (arg, data) =
                         image(&mut hand, operand.name, operand.elem, extents, &matrix, &mut before);
                     args.push(arg);
-                    places.push(place);
+                    places.push(data);
                 }
                 OperandKind::Int => args.push(AtomArg::Int(if adds { one } else { hand.int(0) })),
                 _ => args.push(AtomArg::Int(hand.int(i64::from(across)))),
@@ -268,15 +268,12 @@ impl Trial {
                 bytes[byte..byte + size].copy_from_slice(&bits.to_le_bytes()[..size]);
             };
             match &self.places[at] {
-                Place::Fragments(index) => {
+                InMemory::Fragments(index) => {
                     let mut bytes = vec![0; index.len() * size];
-                    index
-                        .iter()
-                        .enumerate()
-                        .for_each(|(place, &at)| write(&mut bytes, place * size, bits[at]));
+                    index.iter().enumerate().for_each(|(data, &at)| write(&mut bytes, data * size, bits[at]));
                     bytes
                 }
-                Place::Image(index, len) => {
+                InMemory::Image(index, len) => {
                     let mut bytes = vec![0; *len];
                     index.iter().zip(bits).for_each(|(&byte, &bits)| write(&mut bytes, byte, bits));
                     bytes
@@ -289,7 +286,7 @@ impl Trial {
     pub fn wanted(&self, matrices: &[Vec<u64>; 3]) -> Vec<Wanted> {
         let ([m, n, k], elems) = (self.shape, self.elems());
         let number = |of: usize, at: usize| value(matrices[of][at], elems[of]);
-        let Place::Fragments(index) = &self.places[0] else { return Vec::new() };
+        let InMemory::Fragments(index) = &self.places[0] else { return Vec::new() };
         let one = |&at: &usize| {
             let (row, column) = (at % m, at / m);
             let start = if self.adds { number(0, at) } else { 0.0 };
@@ -329,7 +326,7 @@ fn fragments(
     name: char,
     words: bool,
     [before, after]: [&mut Vec<Stmt>; 2],
-) -> (AtomArg, Place) {
+) -> (AtomArg, InMemory) {
     let operand = row.operand(name).expect("an operand of the row");
     let tv = row.tv(name).expect("a layout");
     let all: Vec<usize> = tv.offsets().expect("an integer layout").map(|at| at as usize).collect();
@@ -358,7 +355,7 @@ fn fragments(
         }
     }
     let at = hand.int(0);
-    (AtomArg::Frag(Frag { reg, at, len: values as u32 }), Place::Fragments(index))
+    (AtomArg::Frag(Frag { reg, at, len: values as u32 }), InMemory::Fragments(index))
 }
 
 /// A matrix that is copied byte for byte to shared memory.
@@ -369,7 +366,7 @@ fn image(
     [rows, along]: [u32; 2],
     matrix: &Matrix,
     before: &mut Vec<Stmt>,
-) -> (AtomArg, Place) {
+) -> (AtomArg, InMemory) {
     let (size, elem) = (elem.bytes(), stored(elem));
     let byte = |at: u32| {
         matrix.layout.at((i64::from(at % rows), i64::from(at / rows))).expect("an element") as usize
@@ -387,15 +384,15 @@ fn image(
         hand.sum(&[(thread, i64::from(per))], i64::from(round * 128 * per))
     };
     for round in 0..matrix.bytes as u32 / (128 * UNIT) {
-        let place = at(hand, round);
-        let place = |space| Mem { space, index: place, peer: None };
-        let load = Op::Load { to: unit, from: place(from), guard: None, fill: 0.0.into(), stays: None };
+        let data = at(hand, round);
+        let data = |space| Mem { space, index: data, peer: None };
+        let load = Op::Load { to: unit, from: data(from), guard: None, fill: 0.0.into(), stays: None };
         before.push(Stmt { site: 0, op: load });
-        before.push(Stmt { site: 0, op: Op::Store { to: place(to), from: unit, guard: None } });
+        before.push(Stmt { site: 0, op: Op::Store { to: data(to), from: unit, guard: None } });
     }
     let (leading, stride) = (matrix.leading, matrix.stride);
     let at = Mem { space: to, index: zero, peer: None };
-    (AtomArg::Descriptor { at, leading, stride, mode: matrix.mode }, Place::Image(index, matrix.bytes))
+    (AtomArg::Descriptor { at, leading, stride, mode: matrix.mode }, InMemory::Image(index, matrix.bytes))
 }
 
 impl Matrix {

@@ -29,12 +29,12 @@ const INSIDE_PACKAGE: &str = "nvidia/cu13/lib";
 
 /// The folder that contains NVRTC, or `None` if the tests run without it.
 pub(crate) fn obtain() -> Outcome<Option<PathBuf>> {
-    let places = Places::of_this_machine();
-    if let Some(folder) = places.find()? {
+    let candidates = Candidates::of_this_machine();
+    if let Some(folder) = candidates.find()? {
         eprintln!("    NVRTC is in {}", folder.display());
         return Ok(Some(folder));
     }
-    match install(&places.installed) {
+    match install(&candidates.installed) {
         Ok(folder) => {
             eprintln!("    NVRTC was installed into {}", folder.display());
             Ok(Some(folder))
@@ -44,16 +44,16 @@ pub(crate) fn obtain() -> Outcome<Option<PathBuf>> {
 }
 
 /// Where NVRTC may be.
-struct Places {
+struct Candidates {
     named: Option<OsString>,
     system: Vec<PathBuf>,
     /// `target/nvrtc`, which need not exist.
     installed: PathBuf,
 }
 
-impl Places {
-    fn of_this_machine() -> Places {
-        Places {
+impl Candidates {
+    fn of_this_machine() -> Candidates {
+        Candidates {
             named: env::var_os(FOLDER_VARIABLE).filter(|value| !value.is_empty()),
             system: system_folders(),
             installed: root().join("target/nvrtc"),
@@ -169,8 +169,8 @@ mod tests {
             Fixture(folder.canonicalize().unwrap())
         }
 
-        fn places(&self, named: Option<&str>, system: &[&str]) -> Places {
-            Places {
+        fn candidates(&self, named: Option<&str>, system: &[&str]) -> Candidates {
+            Candidates {
                 named: named.map(|folder| self.0.join(folder).into_os_string()),
                 system: system.iter().map(|folder| self.0.join(folder)).collect(),
                 installed: self.0.join("target/nvrtc"),
@@ -179,8 +179,8 @@ mod tests {
 
         #[track_caller]
         fn check(&self, named: Option<&str>, system: &[&str], expected: Option<&str>) {
-            let found = self.places(named, system).find().unwrap();
-            assert_eq!(found, expected.map(|folder| self.0.join(folder)));
+            let result = self.candidates(named, system).find().unwrap();
+            assert_eq!(result, expected.map(|folder| self.0.join(folder)));
         }
     }
 
@@ -205,7 +205,7 @@ mod tests {
         fixture.check(Some("named"), &["system"], Some("named"));
         fixture.check(None, &["absent", "half", "system"], Some("system"));
         fixture.check(None, &["half"], Some("target/nvrtc/nvidia/cu13/lib"));
-        let message = fixture.places(Some("half"), &["system"]).find().unwrap_err();
+        let message = fixture.candidates(Some("half"), &["system"]).find().unwrap_err();
         assert!(message.contains("half") && message.contains("unset it"), "{message}");
     }
 

@@ -23,9 +23,10 @@ pub(crate) fn install(package: &str, size: &str, folder: &Path) -> Outcome {
         if output.status.success() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&output.stderr);
-        if !said.contains("No module named pip") {
-            let reason = said.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
+        let message = String::from_utf8_lossy(&output.stderr);
+        if !message.contains("No module named pip") {
+            let reason =
+                message.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it does not say why");
             return Err(format!("`{python} -m pip install {package}` failed: {reason}"));
         }
     }

@@ -46,8 +46,8 @@ fn attempt<const N: usize>(arguments: [&str; N]) -> Outcome {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("`{}` ended with {}\n{said}", line(&command), output.status))
+    let reported = String::from_utf8_lossy(&output.stderr);
+    Err(format!("`{}` ended with {}\n{reported}", line(&command), output.status))
 }
 
 /// A target folder that is used once.

@@ -33,7 +33,7 @@ pub(super) struct Device {
     _runtime: tilewright_runtime::Device,
 }
 
-fn said(doing: &str, error: DriverError) -> String {
+fn failure(doing: &str, error: DriverError) -> String {
     let text = error.error_string().map(CStr::to_string_lossy);
     format!("the driver failed while {doing}: {}", text.unwrap_or_else(|_| error.to_string().into()))
 }
@@ -43,17 +43,17 @@ impl Device {
     pub(super) fn open() -> Result<Device> {
         let runtime = tilewright_runtime::Device::open(0).map_err(|why| why.to_string())?;
         let (context, properties) = (runtime.context().clone(), runtime.properties().clone());
-        let call = |doing: &'static str| move |why: DriverError| said(doing, why);
+        let call = |doing: &'static str| move |why: DriverError| failure(doing, why);
         context.bind_to_thread().map_err(call("opening the device"))?;
         let stream = result::stream::create(result::stream::StreamKind::NonBlocking);
         let event =
             || result::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT).map_err(call("making an event"));
-        let place = |attribute| context.attribute(attribute).map_err(call("asking about the device"));
+        let number_of = |attribute| context.attribute(attribute).map_err(call("asking about the device"));
         let pci = format!(
             "{:08x}:{:02x}:{:02x}.0",
-            place(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?,
-            place(Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?,
-            place(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?
+            number_of(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID)?,
+            number_of(Attribute::CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)?,
+            number_of(Attribute::CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID)?
         );
         let (major, minor) = runtime.driver_version().map_err(|why| why.to_string())?;
         Ok(Device {
@@ -91,7 +91,7 @@ impl Device {
     pub(super) fn raw_memory(&self, bytes: usize) -> Result<Memory> {
         // SAFETY: it is freed once, by `Memory`.
         let address = unsafe { result::malloc_sync(bytes.max(1)) };
-        let address = address.map_err(|why| said(&format!("allocating {bytes} bytes"), why))?;
+        let address = address.map_err(|why| failure(&format!("allocating {bytes} bytes"), why))?;
         Ok(Memory { address, bytes })
     }
 
@@ -104,7 +104,7 @@ impl Device {
     pub(super) fn set(&self, memory: &Memory, byte: u8) -> Result {
         // SAFETY: the memory is alive, and has `memory.bytes` bytes.
         unsafe { result::memset_d8_async(memory.address, byte, memory.bytes, self.stream) }
-            .map_err(|why| said("setting memory", why))
+            .map_err(|why| failure("setting memory", why))
     }
 
     /// Starts a copy of the first bytes of one memory to another.
@@ -117,7 +117,7 @@ impl Device {
         );
         // SAFETY: both are alive and have at least `bytes` bytes.
         unsafe { result::memcpy_dtod_async(to.address, from.address, bytes, self.stream) }
-            .map_err(|why| said("copying memory", why))
+            .map_err(|why| failure("copying memory", why))
     }
 
     /// Copies the first bytes to the host, after all work is done.
@@ -125,7 +125,8 @@ impl Device {
         assert!(into.len() <= memory.bytes, "{} bytes are read from {}", into.len(), memory.bytes);
         self.finish()?;
         // SAFETY: there are as many bytes on both sides, and nothing is in flight.
-        unsafe { result::memcpy_dtoh_sync(into, memory.address) }.map_err(|why| said("reading memory", why))
+        unsafe { result::memcpy_dtoh_sync(into, memory.address) }
+            .map_err(|why| failure("reading memory", why))
     }
 
     /// Copies bytes of the host to the first of a memory, after all work is done.
@@ -133,26 +134,27 @@ impl Device {
         assert!(from.len() <= memory.bytes, "{} bytes are written to {}", from.len(), memory.bytes);
         self.finish()?;
         // SAFETY: there are as many bytes on both sides, and nothing is in flight.
-        unsafe { result::memcpy_htod_sync(memory.address, from) }.map_err(|why| said("writing memory", why))
+        unsafe { result::memcpy_htod_sync(memory.address, from) }
+            .map_err(|why| failure("writing memory", why))
     }
 
     /// Waits until all work is done.
     pub(super) fn finish(&self) -> Result {
         // SAFETY: the stream is alive.
-        unsafe { result::stream::synchronize(self.stream) }.map_err(|why| said("running", why))
+        unsafe { result::stream::synchronize(self.stream) }.map_err(|why| failure("running", why))
     }
 
     /// Seconds on the device for the work that `begin` submits.
     pub(super) fn time(&self, begin: impl FnOnce() -> Result) -> Result<f64> {
         let [start, end] = self.events;
-        let call = |why| said("timing", why);
+        let call = |why| failure("timing", why);
         // SAFETY: the events and the stream are alive.
         unsafe { result::event::record(start, self.stream) }.map_err(call)?;
         begin()?;
         // SAFETY: as above; the events are recorded when their difference is read.
         unsafe {
             result::event::record(end, self.stream).map_err(call)?;
-            result::event::synchronize(end).map_err(|why| said("running", why))?;
+            result::event::synchronize(end).map_err(|why| failure("running", why))?;
             result::event::elapsed(start, end).map(|ms| f64::from(ms) * 1e-3).map_err(call)
         }
     }

@@ -155,21 +155,21 @@ impl Form {
         let roles = roles(kernel).ok_or_else(|| {
             format!("`{name}` is no matrix product: it does not take A (M, K), B (N, K) and C (M, N)")
         })?;
-        let place = |role: Role| roles.iter().position(|one| *one == role);
-        let elem = |role: Role| place(role).map(|at| kernel.params[at].elem);
+        let index = |role: Role| roles.iter().position(|one| *one == role);
+        let elem = |role: Role| index(role).map(|at| kernel.params[at].elem);
         let params = &kernel.variants[0].program.params;
-        let rows = |role: Role| place(role).is_some_and(|at| unit_stride(&params[at], 1));
+        let rows = |role: Role| index(role).is_some_and(|at| unit_stride(&params[at], 1));
         let vector = |role: Role| {
-            let at = place(role)?;
+            let at = index(role)?;
             let mode = usize::from(extent(&params[at], 0) == Some("N"));
             Some(Vector { elem: kernel.params[at].elem, mode })
         };
         let (Some(a), Some(b), Some(out)) = (elem(Role::A), elem(Role::B), elem(Role::C)) else {
             return Err(format!("`{name}` lacks an operand"));
         };
-        let groups = place(Role::Scale).and_then(|at| {
+        let groups = index(Role::Scale).and_then(|at| {
             let size = groups_of(&params[at])?;
-            Some(Groups { elem: kernel.params[at].elem, size, zeros: place(Role::Zero).is_some() })
+            Some(Groups { elem: kernel.params[at].elem, size, zeros: index(Role::Zero).is_some() })
         });
         let precision = match word(keys, "precision").as_deref() {
             Some("tf32") => Precision::Tf32,
@@ -184,7 +184,7 @@ impl Form {
             order: Order { a_rows: rows(Role::A), b_rows: rows(Role::B), c_rows: rows(Role::C) },
             scale: if groups.is_some() { None } else { vector(Role::Scale) },
             groups,
-            scales: place(Role::ScalesOfA).map(|at| match kernel.params[at].tensor {
+            scales: index(Role::ScalesOfA).map(|at| match kernel.params[at].tensor {
                 Some((_, 1)) => OfOperands::Rows,
                 _ => OfOperands::Blocks,
             }),
@@ -426,8 +426,8 @@ mod tests {
     #[track_caller]
     fn check(keys: &str, expected: &str, bound: f64, peer: &str) {
         let form = form(keys).unwrap();
-        let said = form.peer().map_or_else(|why| why, |peer| peer.to_string());
-        assert_eq!((form.to_string().as_str(), form.bound(), said.as_str()), (expected, bound, peer));
+        let message = form.peer().map_or_else(|why| why, |peer| peer.to_string());
+        assert_eq!((form.to_string().as_str(), form.bound(), message.as_str()), (expected, bound, peer));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use super::operands::{self, On, OperandScales, Operands, Set};
 use super::prepared::{Loaded, Operand, Prepared};
 
 /// The device, compilers and libraries of a benchmark.
-pub(super) struct Place<'a> {
+pub(super) struct Bench<'a> {
     pub(super) device: &'a Device,
     pub(super) nvrtc: &'a Nvrtc,
     pub(super) helpers: &'a Helpers<'a>,
@@ -26,7 +26,7 @@ pub(super) struct Place<'a> {
     pub(super) effort: Effort,
 }
 
-impl<'a> Place<'a> {
+impl<'a> Bench<'a> {
     fn on(&self) -> On<'a> {
         On { device: self.device, helpers: self.helpers }
     }
@@ -76,7 +76,7 @@ pub(super) struct Task<'k> {
 }
 
 /// Checks and measures one task.
-pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
+pub(super) fn run(place: &Bench, task: &Task) -> Result<Vec<Row>> {
     let (device, on) = (place.device, place.on());
     let Some(first) = task.ours.first() else { return Ok(Vec::new()) };
     let common = Operands::new(on, first.form, task.sizes)?;
@@ -120,7 +120,7 @@ pub(super) fn run(place: &Place, task: &Task) -> Result<Vec<Row>> {
 
 /// One of our kernels on its operands.
 fn contender<'a>(
-    place: &Place<'a>,
+    place: &Bench<'a>,
     (ours, loaded, variant): (&Ours, &mut Loaded, Option<usize>),
     operands: Operands,
     sizes: [i64; 4],
@@ -210,7 +210,7 @@ impl<'l> Peer<'l> {
     /// The fastest of the heuristic's first algorithms, and its speed against the very first; `None`, and a message, if
     /// there is none for the problem.
     fn fastest(
-        place: &Place,
+        place: &Bench,
         cublas: &'l CublasLt,
         ours: &Operands,
         sizes: [i64; 4],
@@ -254,10 +254,10 @@ impl<'l> Peer<'l> {
             peers.push(Peer { product, operands: sets, swapped, workspace: workspace.clone(), note });
         }
         // An algorithm of the list may refuse when it is launched.
-        let found = peers.len();
+        let offered = peers.len();
         peers.retain(|peer| peer.begin(place.device, 0).is_ok());
         if peers.is_empty() {
-            return without(format!("none of cuBLASLt's {found} algorithms runs for {problem}"));
+            return without(format!("none of cuBLASLt's {offered} algorithms runs for {problem}"));
         }
         let runs: Vec<Box<dyn Fn(usize) -> Result + '_>> = peers
             .iter()

@@ -256,7 +256,7 @@ mod tests {
         let text = source();
         assert!(text.starts_with("enum Type { TYPE_f64, TYPE_f32, TYPE_f16, TYPE_bf16, TYPE_i32,"), "{text}");
         assert!(text.contains("enum Function { FUNCTION_none, FUNCTION_relu, FUNCTION_gelu,"), "{text}");
-        assert!(Elem::all().enumerate().all(|(place, elem)| elem as usize == place));
+        assert!(Elem::all().enumerate().all(|(position, elem)| elem as usize == position));
     }
 
     #[test]

@@ -55,8 +55,8 @@ struct Clock {
 impl Watch for Clock {
     fn end(&mut self, part: Part) {
         let now = Instant::now();
-        if let Some(place) = PARTS.iter().position(|(known, _)| *known == part) {
-            self.parts[place] += (now - self.last).as_secs_f64();
+        if let Some(index) = PARTS.iter().position(|(known, _)| *known == part) {
+            self.parts[index] += (now - self.last).as_secs_f64();
         }
         self.last = now;
     }

@@ -32,7 +32,7 @@ pub(super) fn open(
     variable: &'static str,
 ) -> Result<libloading::Library, Absent> {
     let mut why = Vec::new();
-    for file in places(names, env::var_os(variable).map(PathBuf::from)) {
+    for file in searched(names, env::var_os(variable).map(PathBuf::from)) {
         // SAFETY: the caller names a library of NVIDIA's; loading one runs no code that has preconditions.
         match unsafe { libloading::Library::new(&file) } {
             Ok(library) => return Ok(library),
@@ -42,7 +42,7 @@ pub(super) fn open(
     Err(Absent { what, names, variable, why })
 }
 
-fn places(names: &[&str], named: Option<PathBuf>) -> Vec<PathBuf> {
+fn searched(names: &[&str], named: Option<PathBuf>) -> Vec<PathBuf> {
     if let Some(folder) = named.filter(|folder| !folder.as_os_str().is_empty()) {
         return names.iter().map(|name| folder.join(name)).collect();
     }
@@ -60,19 +60,19 @@ mod tests {
 
     #[test]
     fn absence_says_where_it_was_looked_for_and_what_to_set() {
-        let said =
+        let message =
             open("A library", &["libtilewright-absent.so.1"], "TILEWRIGHT_ABSENT").unwrap_err().to_string();
         for part in [
             "A library was not found.",
             "/usr/local/cuda/lib64/libtilewright-absent.so.1",
             "Set TILEWRIGHT_ABSENT to",
         ] {
-            assert!(said.contains(part), "{said}");
+            assert!(message.contains(part), "{message}");
         }
     }
 
     #[test]
     fn a_named_folder_is_the_only_place() {
-        assert_eq!(places(&["a.so"], Some("/somewhere".into())), [PathBuf::from("/somewhere/a.so")]);
+        assert_eq!(searched(&["a.so"], Some("/somewhere".into())), [PathBuf::from("/somewhere/a.so")]);
     }
 }

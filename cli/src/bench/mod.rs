@@ -41,7 +41,7 @@ use case::Row;
 pub(crate) use command::{command, sizes, texts};
 use cublaslt::CublasLt;
 use driver::Device;
-use gemm::{Place, Task};
+use gemm::{Bench, Task};
 use helpers::Helpers;
 use measure::Effort;
 use plan::Plan;
@@ -53,7 +53,7 @@ type Result<T = ()> = std::result::Result<T, String>;
 
 /// The installed version of cuBLASLt, or why there is none.
 pub(crate) fn comparison() -> Result<String> {
-    cublaslt::found().map_err(|why| why.to_string())
+    cublaslt::installed().map_err(|why| why.to_string())
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
@@ -87,7 +87,7 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
         Some(cublas) => Some(cublas.map_err(|why| format!("{why}, or measure without it: --against none"))?),
         None => None,
     };
-    let place = Place {
+    let location = Bench {
         device: &device,
         nvrtc: &nvrtc,
         helpers: &helpers,
@@ -108,7 +108,7 @@ fn on_device(matches: &ArgMatches, plan: Result<Plan>) -> Result<bool> {
         for &sizes in &plan.sizes {
             let (predict, every_variant) = (plan.explain.is_none(), plan.every_variant);
             let task = Task { suite: suite.clone(), sizes, ours, loaded: &loaded, predict, every_variant };
-            let rows = gemm::run(&place, &task)?;
+            let rows = gemm::run(&location, &task)?;
             say(&format!("{}\n", report::table(&rows)))?;
             if let Some(explain) = plan.explain {
                 say(&format!("{}\n", explain(ours, &rows)))?;

@@ -37,8 +37,8 @@ impl Nvml {
             ($name:literal, $ty:ty) => {{
                 // SAFETY: the type is the one that NVIDIA's header gives to this name; the library outlives
                 // the pointer.
-                let found = unsafe { library.get::<$ty>(concat!($name, "\0").as_bytes()) };
-                *found.ok()?
+                let result = unsafe { library.get::<$ty>(concat!($name, "\0").as_bytes()) };
+                *result.ok()?
             }};
         }
         let start = function!("nvmlInit_v2", unsafe extern "C" fn() -> c_int);
@@ -56,8 +56,8 @@ impl Nvml {
         let pci = CString::new(pci).ok()?;
         let mut device = ptr::null_mut();
         // SAFETY: it is started before it is asked; the text and `device` live through the calls.
-        let found = unsafe { start() == 0 && find(pci.as_ptr(), &mut device) == 0 };
-        found.then_some(Nvml { clock, most_clock, power, device, _library: library })
+        let result = unsafe { start() == 0 && find(pci.as_ptr(), &mut device) == 0 };
+        result.then_some(Nvml { clock, most_clock, power, device, _library: library })
     }
 
     /// The current clock and power.

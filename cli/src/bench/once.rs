@@ -172,8 +172,11 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let said = kernels(&["sofmax"]).err().unwrap_or_default();
-        assert!(said.starts_with("there is no kernel `sofmax`; write one of tutorial, naive,"), "{said}");
+        let message = kernels(&["sofmax"]).err().unwrap_or_default();
+        assert!(
+            message.starts_with("there is no kernel `sofmax`; write one of tutorial, naive,"),
+            "{message}"
+        );
         assert!(kernels(&["bmm=64"]).err().unwrap_or_default().contains("did you mean `bm`?"));
     }
 }

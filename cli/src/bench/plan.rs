@@ -251,10 +251,11 @@ mod tests {
 
     #[test]
     fn mistakes_are_named() {
-        let said = |line: &str| gemm_tasks(matches(line).subcommand().unwrap().1).err().unwrap_or_default();
+        let message =
+            |line: &str| gemm_tasks(matches(line).subcommand().unwrap().1).err().unwrap_or_default();
         let expected = "`fp8` is no element type of a product; write one of f32, f64, f16, bf16, i8, i32, tf32, e4m3, e5m2";
-        assert_eq!(said("bench gemm --dtype fp8"), expected);
-        assert!(said("bench gemm --layouts n").contains("write one of nn, nt, tn, tt"));
-        assert!(said("bench gemm --kernel bmm=64").contains("did you mean `bm`?"));
+        assert_eq!(message("bench gemm --dtype fp8"), expected);
+        assert!(message("bench gemm --layouts n").contains("write one of nn, nt, tn, tt"));
+        assert!(message("bench gemm --kernel bmm=64").contains("did you mean `bm`?"));
     }
 }

@@ -37,7 +37,7 @@ struct Axes {
 }
 
 impl Axes {
-    fn place(&self, x: f64, y: f64) -> (f64, f64) {
+    fn pixel(&self, x: f64, y: f64) -> (f64, f64) {
         let (left, right, top, bottom) = FRAME;
         let part = |value: f64, (low, high): (f64, f64)| (value.log10() - low) / (high - low);
         (left + part(x, self.x) * (right - left), bottom - part(y, self.y) * (bottom - top))
@@ -73,17 +73,17 @@ pub(super) fn roofline(title: &str, roof: &Roof, rows: &[Row]) -> String {
     };
     let powers = |(low, high): (f64, f64)| (low as i32..=high as i32).map(|power| 10f64.powi(power));
     for x in powers(axes.x) {
-        let at = axes.place(x, 1.0).0;
+        let at = axes.pixel(x, 1.0).0;
         line((at, top), (at, bottom), "#dddddd");
     }
     for y in powers(axes.y) {
-        let at = axes.place(1.0, y).1;
+        let at = axes.pixel(1.0, y).1;
         line((left, at), (right, at), "#dddddd");
     }
     let (low, high) = (10f64.powf(axes.x.0), 10f64.powf(axes.x.1));
     let start = low.max(10f64.powf(axes.y.0) / roof.bytes);
-    line(axes.place(start, roof.at(start)), axes.place(ridge, roof.operations), "black");
-    line(axes.place(ridge, roof.operations), axes.place(high, roof.operations), "black");
+    line(axes.pixel(start, roof.at(start)), axes.pixel(ridge, roof.operations), "black");
+    line(axes.pixel(ridge, roof.operations), axes.pixel(high, roof.operations), "black");
 
     let mut text = |x: f64, y: f64, anchor: &str, words: &str| {
         let _ = writeln!(
@@ -93,16 +93,16 @@ pub(super) fn roofline(title: &str, roof: &Roof, rows: &[Row]) -> String {
         );
     };
     for x in powers(axes.x) {
-        text(axes.place(x, 1.0).0, bottom + 18.0, "middle", &format!("{x}"));
+        text(axes.pixel(x, 1.0).0, bottom + 18.0, "middle", &format!("{x}"));
     }
     for y in powers(axes.y) {
-        text(left - 6.0, axes.place(1.0, y).1 + 4.0, "end", &format!("{}", y / 1e12));
+        text(left - 6.0, axes.pixel(1.0, y).1 + 4.0, "end", &format!("{}", y / 1e12));
     }
     text((left + right) / 2.0, bottom + 40.0, "middle", "operations for each byte that must move");
     text(left, top - 8.0, "start", "TFLOP/s");
     let how =
         if roof.measured { "multiply-adds from registers" } else { "the tensor cores at the highest clock" };
-    let (x, y) = axes.place(high, roof.operations);
+    let (x, y) = axes.pixel(high, roof.operations);
     text(x, y - 6.0, "end", &format!("{how}: {:.1} TFLOP/s", roof.operations / 1e12));
     let memory = format!("memory: {:.2} TB/s, measured", roof.bytes / 1e12);
     text(right + 16.0, bottom, "start", &memory);
@@ -119,7 +119,7 @@ pub(super) fn roofline(title: &str, roof: &Roof, rows: &[Row]) -> String {
             writeln!(svg, "<circle cx=\"{}\" cy=\"{}\" r=\"4\" fill=\"{colour}\"/>", right + 16.0, y - 4.0);
         let _ = writeln!(svg, "<text x=\"{}\" y=\"{y}\">{}</text>", right + 26.0, escaped(name));
         for row in rows.iter().filter(|row| row.name == *name) {
-            let (x, y) = axes.place(intensity(row), row.rate());
+            let (x, y) = axes.pixel(intensity(row), row.rate());
             let _ = writeln!(
                 svg,
                 "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"4\" fill=\"{colour}\"><title>{}, {}: {:.2} TFLOP/s</title></circle>",

@@ -1,7 +1,7 @@
 //! `tilewright doctor`: the components of the machine that tilewright can use, and the cost of each missing
 //! one.
 
-mod found;
+mod machine;
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use tilewright_runtime::Properties;
 
 use crate::output::{self, finish, print};
-use found::{Found, Piece};
+use machine::{Machine, Piece};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,17 +25,17 @@ pub(crate) fn command() -> Command {
 }
 
 pub(crate) fn run(matches: &ArgMatches) -> ExitCode {
-    let found = Found::here();
+    let machine = Machine::here();
     finish(match matches.get_flag("json") {
-        true => output::json(&json(&found)),
-        false => print(&text(&found)),
+        true => output::json(&json(&machine)),
+        false => print(&text(&machine)),
     })
 }
 
 /// Each component on a line with its details below; a missing one with its cost and remedy.
-fn text(found: &Found) -> String {
+fn text(machine: &Machine) -> String {
     let mut text = String::new();
-    for piece in &found.pieces {
+    for piece in &machine.pieces {
         let Piece { name, state, costs, .. } = piece;
         match state {
             Ok(state) => text += &line(name, state),
@@ -46,7 +46,7 @@ fn text(found: &Found) -> String {
             }
         }
         if piece.name == "driver" {
-            found.devices.iter().for_each(|device| text += &described(device));
+            machine.devices.iter().for_each(|device| text += &described(device));
         }
     }
     text
@@ -102,8 +102,8 @@ fn described(device: &Properties) -> String {
     line(&format!("device {}", p.ordinal), &p.name) + &rows.concat()
 }
 
-fn json(found: &Found) -> Value {
-    let pieces = found.pieces.iter().map(|piece| {
+fn json(machine: &Machine) -> Value {
+    let pieces = machine.pieces.iter().map(|piece| {
         let state = match &piece.state {
             Ok(state) => json!({ "found": true, "what": state }),
             Err(why) => json!({ "found": false, "why": why, "costs": piece.costs }),
@@ -111,7 +111,7 @@ fn json(found: &Found) -> Value {
         (piece.name.to_owned(), state)
     });
     let mut all: serde_json::Map<String, Value> = pieces.collect();
-    all.insert("devices".into(), found.devices.iter().map(device_json).collect());
+    all.insert("devices".into(), machine.devices.iter().map(device_json).collect());
     Value::Object(all)
 }
 
@@ -170,28 +170,28 @@ mod tests {
 
     #[test]
     fn everything_is_here() {
-        let found = Found {
+        let machine = Machine {
             pieces: vec![
                 Piece { name: "driver", state: Ok("CUDA 13.0".into()), costs: "" },
                 Piece { name: "compiler", state: Ok("NVRTC 13.0, libnvrtc.so.13".into()), costs: "" },
             ],
             devices: vec![device()],
         };
-        insta::assert_snapshot!("everything_is_here", text(&found));
-        insta::assert_snapshot!("everything_is_here_json", format!("{:#}", json(&found)));
+        insta::assert_snapshot!("everything_is_here", text(&machine));
+        insta::assert_snapshot!("everything_is_here_json", format!("{:#}", json(&machine)));
     }
 
     #[test]
     fn nothing_is_here() {
         let why = "there is no NVIDIA driver here.\n  libcuda.so.1: not found\nhelp: install NVIDIA's driver";
-        let costs = found::COSTS.iter().find(|(name, _)| *name == "cuBLAS").map_or("", |row| row.1);
-        let found = Found {
+        let costs = machine::COSTS.iter().find(|(name, _)| *name == "cuBLAS").map_or("", |row| row.1);
+        let machine = Machine {
             pieces: vec![
                 Piece { name: "driver", state: Err(why.into()), costs: "" },
                 Piece { name: "cuBLAS", state: Err("cuBLASLt was not found.".into()), costs },
             ],
             devices: Vec::new(),
         };
-        insta::assert_snapshot!("nothing_is_here", text(&found));
+        insta::assert_snapshot!("nothing_is_here", text(&machine));
     }
 }

@@ -126,13 +126,13 @@ fn show(matches: &ArgMatches, chosen: &Chosen) -> Result {
 
 /// The variants that `--variant` names, with their numbers.
 fn picked<'v>(matches: &ArgMatches, all: &'v [Variant]) -> Result<Vec<(usize, &'v Variant)>> {
-    let numbered = || all.iter().enumerate().map(|(place, variant)| (place + 1, variant));
+    let numbered = || all.iter().enumerate().map(|(index, variant)| (index + 1, variant));
     let text = matches.get_one::<String>("variant").map_or("1", String::as_str);
     if text == "all" {
         return Ok(numbered().collect());
     }
-    let found = text.parse().ok().and_then(|number: usize| numbered().nth(number.checked_sub(1)?));
-    found.map(|one| vec![one]).ok_or_else(|| {
+    let result = text.parse().ok().and_then(|number: usize| numbered().nth(number.checked_sub(1)?));
+    result.map(|one| vec![one]).ok_or_else(|| {
         let count = match all.len() {
             1 => "the kernel has one variant".to_owned(),
             n => format!("the kernel has {n} variants"),

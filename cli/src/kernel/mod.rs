@@ -123,9 +123,9 @@ fn definition(def: &KernelDef) -> Result<Definition> {
 /// By its name in the list, or by its name in the source.
 fn find(name: &str) -> Option<Listed> {
     let mut all = listed();
-    let place = all.iter().position(|listed| listed.name == name);
-    let place = place.or_else(|| all.iter().position(|listed| listed.def.name() == name))?;
-    Some(all.swap_remove(place))
+    let index = all.iter().position(|listed| listed.name == name);
+    let index = index.or_else(|| all.iter().position(|listed| listed.def.name() == name))?;
+    Some(all.swap_remove(index))
 }
 
 fn unknown(name: &str, keys: &str) -> Failure {

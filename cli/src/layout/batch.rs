@@ -80,7 +80,7 @@ impl Batch {
             };
             let mut reader = Reader::new(operation.name, field);
             match self.operands.get_mut(count) {
-                Some(place) => kind.read_into(&mut reader, place)?,
+                Some(index) => kind.read_into(&mut reader, index)?,
                 None => self.operands.push(kind.read(&mut reader)?),
             }
             reader.end("the end, or `|`")?;

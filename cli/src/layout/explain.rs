@@ -147,8 +147,8 @@ fn select(tiler: &Tiler, left: &Layout, index: i64) -> Option<Tuple> {
         Tiler::Modes(tilers) => {
             let mut rest = index;
             let mut coord = Vec::new();
-            for (place, mode) in left.modes().enumerate() {
-                let tiler = tilers.get(place).unwrap_or(&Tiler::Keep);
+            for (position, mode) in left.modes().enumerate() {
+                let tiler = tilers.get(position).unwrap_or(&Tiler::Keep);
                 let size = reach(tiler, &mode)?;
                 coord.push(select(tiler, &mode, rest % size)?);
                 rest /= size;
@@ -166,7 +166,7 @@ fn reach(tiler: &Tiler, left: &Layout) -> Option<i64> {
         Tiler::Modes(tilers) => left
             .modes()
             .enumerate()
-            .map(|(place, mode)| reach(tilers.get(place).unwrap_or(&Tiler::Keep), &mode))
+            .map(|(position, mode)| reach(tilers.get(position).unwrap_or(&Tiler::Keep), &mode))
             .product(),
     }
 }

@@ -41,8 +41,8 @@ impl Kind {
     /// Parses an operand that is not a call, reusing an earlier item.
     pub(crate) fn read_into(self, reader: &mut Reader<'_>, item: &mut Item) -> Result<(), LayoutError> {
         match (self, &mut *item) {
-            (Kind::Layout, Item::Layout(place)) => reader.composed_into(place),
-            (Kind::Tiler, Item::Tiler(place)) => reader.tiler_into(place),
+            (Kind::Layout, Item::Layout(index)) => reader.composed_into(index),
+            (Kind::Tiler, Item::Tiler(index)) => reader.tiler_into(index),
             _ => {
                 *item = self.read(reader)?;
                 Ok(())

@@ -40,8 +40,8 @@ impl<'p> Operands<'p> {
     }
 
     fn tensor(&self, name: &str) -> &(&'p Tensor, CudaSlice<u8>) {
-        let found = self.tensors.iter().find(|(tensor, _)| tensor.name == name);
-        found.unwrap_or_else(|| panic!("the kernel has no tensor `{name}`"))
+        let result = self.tensors.iter().find(|(tensor, _)| tensor.name == name);
+        result.unwrap_or_else(|| panic!("the kernel has no tensor `{name}`"))
     }
 
     /// The address of a tensor's first element. Panics if the kernel has no such tensor; so do the other methods.

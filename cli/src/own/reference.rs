@@ -71,8 +71,8 @@ impl<'p> Results<'p> {
 
     /// The expected elements of a result, and the allowed error of each; `None` if the result was not filled in.
     pub(crate) fn take(&mut self, tensor: &Tensor) -> Option<(Vec<f64>, impl Fn(f64) -> f64 + use<>)> {
-        let place = self.filled.iter().position(|(name, _)| *name == tensor.name)?;
-        let values = self.filled.swap_remove(place).1;
+        let index = self.filled.iter().position(|(name, _)| *name == tensor.name)?;
+        let values = self.filled.swap_remove(index).1;
         let usual = match tensor.elem {
             Elem::F64 => 1e-12,
             elem if elem.is_float() => 1e-5 + 2.0 * crate::run::unit(elem),
@@ -86,8 +86,8 @@ impl<'p> Results<'p> {
 }
 
 fn tensor<'p>(problem: &'p Problem, name: &str) -> &'p Tensor {
-    let found = problem.tensors().find(|tensor| tensor.name == name);
-    found.unwrap_or_else(|| panic!("the kernel has no tensor `{name}`"))
+    let matching = problem.tensors().find(|tensor| tensor.name == name);
+    matching.unwrap_or_else(|| panic!("the kernel has no tensor `{name}`"))
 }
 
 /// All coordinates, the first mode running fastest.

@@ -108,7 +108,7 @@ mod tests {
     #[track_caller]
     fn refused(text: &str, expected: &str) {
         match Input::read(text) {
-            Err(Failure::Refused(said)) => assert_eq!(said, format!("{expected}\nhelp: {WORDS}")),
+            Err(Failure::Refused(message)) => assert_eq!(message, format!("{expected}\nhelp: {WORDS}")),
             other => panic!("{other:?}"),
         }
     }

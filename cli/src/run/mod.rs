@@ -54,7 +54,7 @@ pub(crate) fn command() -> Command {
         .arg(
             value("device", "sim|cuda:0", "The simulator, or a device by its number")
                 .default_value("sim")
-                .value_parser(place),
+                .value_parser(backend),
         )
         .arg(
             value("seed", "N", "Decides inputs, and in the simulator the order of everything")
@@ -90,7 +90,7 @@ pub(crate) fn described(matches: &ArgMatches) -> Result<Vec<Input>> {
     matches.get_many::<String>("input").into_iter().flatten().map(|text| Input::read(text)).collect()
 }
 
-fn place(text: &str) -> std::result::Result<Where, String> {
+fn backend(text: &str) -> std::result::Result<Where, String> {
     let number = text.strip_prefix("cuda:").map(str::parse);
     match (text, number) {
         ("sim", _) => Ok(Where::Simulator),
@@ -281,7 +281,7 @@ mod tests {
 
     #[test]
     fn places_to_run() {
-        let check = |text, expected: Option<Where>| assert_eq!(place(text).ok(), expected, "{text}");
+        let check = |text, expected: Option<Where>| assert_eq!(backend(text).ok(), expected, "{text}");
         check("sim", Some(Where::Simulator));
         check("cuda:0", Some(Where::Device(0)));
         check("cuda:12", Some(Where::Device(12)));
@@ -302,8 +302,8 @@ mod tests {
             wrong: 2,
             elements: 63,
         };
-        let said = verdict(&found);
-        assert_eq!(said, "WRONG: 2 of 63 elements; at (3, 4) `c` is 1.5e0, and it should be 1e0\n");
+        let message = verdict(&found);
+        assert_eq!(message, "WRONG: 2 of 63 elements; at (3, 4) `c` is 1.5e0, and it should be 1e0\n");
         let fine = Comparison { wrong: 0, share: 0.125, ..found };
         assert_eq!(
             verdict(&fine),

@@ -51,11 +51,11 @@ impl Tensor {
 
     /// The value at a coordinate.
     pub(crate) fn at(&self, coord: &[usize]) -> f64 {
-        self.values[self.place(coord)]
+        self.values[self.offset_of(coord)]
     }
 
     /// The index of its storage.
-    pub(super) fn place(&self, coord: &[usize]) -> usize {
+    pub(super) fn offset_of(&self, coord: &[usize]) -> usize {
         coord.iter().zip(&self.strides).map(|(at, stride)| at * stride).sum()
     }
 }
@@ -150,11 +150,11 @@ pub(crate) fn unallocated(
     let mut known = extents(kernel, params, sizes)?;
     known.described(kernel, params, inputs)?;
     let mut given = Vec::new();
-    for (place, param) in params.iter().enumerate() {
+    for (offset_of, param) in params.iter().enumerate() {
         given.push(match param {
             Param::Pointer { name, elem, write, shape, stride } => {
                 let (extents, strides) = known.modes(name, shape, stride)?;
-                let (len, address) = (reach(&extents, &strides) as u64, (place as u64 + 1) << 50);
+                let (len, address) = (reach(&extents, &strides) as u64, (offset_of as u64 + 1) << 50);
                 Given::Tensor(launch::Tensor { elem: *elem, mutable: *write, extents, strides, len, address })
             }
             Param::Scalar { elem, .. } => Given::Scalar(*elem),
@@ -202,8 +202,8 @@ fn fits(params: &[Param], sizes: &Known, memory: i64) -> Result<()> {
 /// Free memory of this machine in bytes, if known.
 fn memory() -> i64 {
     const OTHERWISE: i64 = 16 << 30;
-    let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = said.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let reported = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = reported.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let kilobytes = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<i64>().ok());
     kilobytes.map_or(OTHERWISE, |kilobytes| kilobytes.saturating_mul(1024))
 }
@@ -232,8 +232,10 @@ impl Known {
         let mut set: Vec<(&str, i64)> = Vec::new();
         for input in inputs {
             let Input { name, .. } = input;
-            let place = kernel.params.iter().position(|param| param.name == *name);
-            let Some((param, known)) = place.map(|place| (&params[place], &kernel.params[place])) else {
+            let offset_of = kernel.params.iter().position(|param| param.name == *name);
+            let Some((param, known)) =
+                offset_of.map(|offset_of| (&params[offset_of], &kernel.params[offset_of]))
+            else {
                 let names: Vec<&str> = kernel.params.iter().map(|param| param.name.as_str()).collect();
                 let help = match nearest(name, names.iter().copied()) {
                     Some(near) => format!("did you mean `{near}`?"),
@@ -258,10 +260,10 @@ impl Known {
                 let (given, modes) = (input.extents.len(), shape.len());
                 return refuse(format!("`{name}` has {given} extents here, and the kernel's has {modes}"));
             }
-            for ((said, extent), value) in input.extents.iter().zip(shape) {
+            for ((reported, extent), value) in input.extents.iter().zip(shape) {
                 match value {
                     Value::Sym { times: 1, of, over: 1 }
-                        if said.as_deref().is_none_or(|said| said == of.name()) =>
+                        if reported.as_deref().is_none_or(|reported| reported == of.name()) =>
                     {
                         if let Some((_, other)) = set
                             .iter()
@@ -348,9 +350,9 @@ fn extents(kernel: &Generated, params: &[Param], text: Option<&str>) -> Result<K
             }
         }
     }
-    let place = |name: &str| USUAL.iter().position(|(usual, _)| *usual == name).unwrap_or(USUAL.len());
-    names.sort_by_key(|name| place(name));
-    let usual = |name: &str| USUAL.get(place(name)).map_or(64, |(_, value)| *value);
+    let offset_of = |name: &str| USUAL.iter().position(|(usual, _)| *usual == name).unwrap_or(USUAL.len());
+    names.sort_by_key(|name| offset_of(name));
+    let usual = |name: &str| USUAL.get(offset_of(name)).map_or(64, |(_, value)| *value);
     let mut extents: Vec<(String, i64)> = names.iter().map(|name| (name.to_string(), usual(name))).collect();
     let Some(text) = text else { return Ok(Known { extents, ..Known::default() }) };
     let wrong = |word: &str, what: String| {
@@ -367,11 +369,11 @@ fn extents(kernel: &Generated, params: &[Param], text: Option<&str>) -> Result<K
             Some((name, number)) => (Some(name.trim()), number),
             None => (None, word),
         };
-        let place = match name {
+        let offset_of = match name {
             Some(name) => names.iter().position(|known| *known == name),
             None => (position < names.len()).then_some(position),
         };
-        let Some(place) = place else {
+        let Some(offset_of) = offset_of else {
             return Err(wrong(
                 name.unwrap_or(word),
                 match name {
@@ -381,7 +383,7 @@ fn extents(kernel: &Generated, params: &[Param], text: Option<&str>) -> Result<K
             ));
         };
         match number.trim().parse() {
-            Ok(value @ 0..=0x7fff_ffff) => extents[place].1 = value,
+            Ok(value @ 0..=0x7fff_ffff) => extents[offset_of].1 = value,
             _ => return Err(wrong(number, "a size is a number from 0 to 2147483647".into())),
         }
     }
@@ -395,11 +397,11 @@ fn strides(shape: &[i64], strides: &[Value], from_last: bool, known: &mut Known)
     let last = |(n, d): (&i64, &Value)| Some((n - 1).max(0).saturating_mul(fixed(d)?));
     let mut far = shape.iter().zip(strides).filter_map(last).fold(1, i64::saturating_add);
     let mut all = vec![0; shape.len()];
-    for place in 0..shape.len() {
-        let mode = if from_last { shape.len() - 1 - place } else { place };
+    for offset_of in 0..shape.len() {
+        let mode = if from_last { shape.len() - 1 - offset_of } else { offset_of };
         let (extent, stride) = (&shape[mode], &strides[mode]);
-        let found = stride.evaluate(&known.lookup());
-        let value = match found {
+        let evaluated = stride.evaluate(&known.lookup());
+        let value = match evaluated {
             Some(value) => value,
             None => {
                 let Value::Sym { times: 1, of, over: 1 } = stride else { return None };
@@ -492,7 +494,7 @@ mod tests {
     #[track_caller]
     fn check(name: &str, keys: &str, sizes: Option<&str>, expected: &str) {
         let generated = kernel::choose(name, keys).ok().map(|chosen| chosen.generated).expect("a kernel");
-        let said = match Problem::new(&generated, sizes, &[], 1) {
+        let reported = match Problem::new(&generated, sizes, &[], 1) {
             Ok(problem) => {
                 let one =
                     |t: &Tensor| format!("{} {:?}:{:?} {}", t.name, t.extents, t.strides, t.values.len());
@@ -501,7 +503,7 @@ mod tests {
             Err(Failure::Refused(why)) => why,
             Err(Failure::Wrong) => String::new(),
         };
-        assert_eq!(said, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]
@@ -522,7 +524,7 @@ mod tests {
     fn check_inputs(name: &str, inputs: &[&str], expected: &str) {
         let generated = kernel::choose(name, "").ok().map(|chosen| chosen.generated).expect("a kernel");
         let inputs: Vec<Input> = inputs.iter().map(|text| Input::read(text).expect(text)).collect();
-        let said = match Problem::new(&generated, None, &inputs, 1) {
+        let reported = match Problem::new(&generated, None, &inputs, 1) {
             Ok(problem) => {
                 let one =
                     |t: &Tensor| format!("{} {:?}:{:?} {:?}", t.name, t.extents, t.strides, t.values.first());
@@ -531,7 +533,7 @@ mod tests {
             Err(Failure::Refused(why)) => why,
             Err(Failure::Wrong) => String::new(),
         };
-        assert_eq!(said, expected);
+        assert_eq!(reported, expected);
     }
 
     #[test]
@@ -592,7 +594,7 @@ mod tests {
     fn sizes_that_do_not_fit_memory() {
         let generated = kernel::choose("tutorial", "").ok().map(|chosen| chosen.generated).expect("a kernel");
         let params = &generated.variants[0].program.params[..3];
-        let said = |sizes: &str, memory: i64| {
+        let reported = |sizes: &str, memory: i64| {
             let Ok(known) = extents(&generated, params, Some(sizes)) else {
                 panic!("these are no sizes: {sizes}")
             };
@@ -601,14 +603,14 @@ mod tests {
                 _ => String::new(),
             }
         };
-        assert_eq!(said("200,100,50", 20 * (10_000 + 5_000 + 20_000)), "");
+        assert_eq!(reported("200,100,50", 20 * (10_000 + 5_000 + 20_000)), "");
         assert_eq!(
-            said("100000,100000,100000", 16 << 30),
+            reported("100000,100000,100000", 16 << 30),
             "these sizes take 600000000000 bytes of memory for arguments, results and their comparison, and 17179869184 are free: a 200000000000 + b 200000000000 + c 200000000000\nhelp: give smaller sizes, with --size"
         );
-        let most = said("2147483647,2147483647,2147483647", 16 << 30);
+        let most = reported("2147483647,2147483647,2147483647", 16 << 30);
         assert!(most.contains("take 9223372036854775807 bytes"), "{most}");
-        assert_eq!(said("0,2147483647,0", 1), "");
+        assert_eq!(reported("0,2147483647,0", 1), "");
     }
 
     #[test]

@@ -119,10 +119,10 @@ impl<'p> Product<'p> {
 
     /// Σ a(m, k) b(n, k), and the sum of magnitudes.
     fn sum(&self, at: &[usize]) -> (f64, f64) {
-        let place = |row: usize, k: usize| {
-            let mut place = vec![row, k];
-            place.extend(at.get(2));
-            place
+        let index = |row: usize, k: usize| {
+            let mut index = vec![row, k];
+            index.extend(at.get(2));
+            index
         };
         let (groups, zeros, of_a, of_b) = (
             self.named("scale").filter(|tensor| tensor.extents.len() > 1),
@@ -131,15 +131,15 @@ impl<'p> Product<'p> {
             self.named("scale_b"),
         );
         let term = |k: usize| {
-            let mut term = self.a.at(&place(at[0], k));
+            let mut term = self.a.at(&index(at[0], k));
             let weight = match self.pairs {
-                Some(of) => of.value(self.b.at(&place(at[1], k / 2)) as u8, k % 2).into(),
-                None => self.b.at(&place(at[1], k)),
+                Some(of) => of.value(self.b.at(&index(at[1], k / 2)) as u8, k % 2).into(),
+                None => self.b.at(&index(at[1], k)),
             };
-            term *= weight - zeros.map_or(0.0, |zero| zero.at(&place(at[1], k / self.group)));
-            term *= groups.map_or(1.0, |scale| scale.at(&place(at[1], k / self.group)));
-            term *= of_a.map_or(1.0, |scale| scale.at(&place(at[0], k / BLOCK)));
-            term * of_b.map_or(1.0, |scale| scale.at(&place(at[1] / BLOCK, k / BLOCK)))
+            term *= weight - zeros.map_or(0.0, |zero| zero.at(&index(at[1], k / self.group)));
+            term *= groups.map_or(1.0, |scale| scale.at(&index(at[1], k / self.group)));
+            term *= of_a.map_or(1.0, |scale| scale.at(&index(at[0], k / BLOCK)));
+            term * of_b.map_or(1.0, |scale| scale.at(&index(at[1] / BLOCK, k / BLOCK)))
         };
         (0..self.terms()).map(term).fold((0.0, 0.0), |(sum, size), term| (sum + term, size + term.abs()))
     }

@@ -81,7 +81,7 @@ fn compared(
     terms: usize,
     expected: impl Fn(&[usize]) -> Expected,
 ) -> Comparison {
-    let mut found = Comparison {
+    let mut matching = Comparison {
         error: 0.0,
         share: 0.0,
         tensor: result.name.clone(),
@@ -105,7 +105,7 @@ fn compared(
                 digit
             })
             .collect();
-        let value = values[result.place(&at)];
+        let value = values[result.offset_of(&at)];
         let (right, allowed) = expected(&at);
         let error = (value - right).abs();
         // The error of NaN is infinite.
@@ -114,14 +114,14 @@ fn compared(
             error if error.is_nan() => (f64::INFINITY, f64::INFINITY),
             error => (error, error / allowed.max(f64::MIN_POSITIVE)),
         };
-        found.elements += 1;
-        found.wrong += usize::from(share > 1.0);
-        found.error = found.error.max(error);
-        if share > found.share {
-            (found.share, found.value, found.expected, found.at) = (share, value, right, at);
+        matching.elements += 1;
+        matching.wrong += usize::from(share > 1.0);
+        matching.error = matching.error.max(error);
+        if share > matching.share {
+            (matching.share, matching.value, matching.expected, matching.at) = (share, value, right, at);
         }
     }
-    found
+    matching
 }
 
 /// Half an ulp of 1.
@@ -184,7 +184,7 @@ mod tests {
                 [x, _] => Row::of(x, row).softmax(x, &[row, column]),
                 _ => Product::of(&definition, &problem)?.expected(result, &[row, column]),
             };
-            let place = result.place(&[row, column]);
+            let place = result.offset_of(&[row, column]);
             let bits = super::super::problem::encoded(result.elem, right);
             values[place] = change(place, super::super::problem::decoded(result.elem, bits));
         }
@@ -205,8 +205,8 @@ mod tests {
             ("matmul", "alpha_beta=true"),
             ("matmul", "epilogue=|x| select(x>0.0, x, 0.1*x)"),
         ] {
-            let found = compared_with(name, keys, "9,7", |_, value| value).expect(name);
-            assert!(found.is_right(), "{name} {keys}: {found:?}");
+            let matching = compared_with(name, keys, "9,7", |_, value| value).expect(name);
+            assert!(matching.is_right(), "{name} {keys}: {matching:?}");
         }
     }
 
@@ -215,11 +215,11 @@ mod tests {
         for (name, keys, by) in [("tutorial", "", 1e-3), ("softmax", "", 1e-4), ("matmul", "dtype=i32", 1.0)]
         {
             let spoil = |place, value| if place == 11 { value + by } else { value };
-            let found = compared_with(name, keys, "9,7", spoil).expect(name);
-            assert_eq!((found.wrong, found.elements), (1, 63), "{name}: {found:?}");
+            let matching = compared_with(name, keys, "9,7", spoil).expect(name);
+            assert_eq!((matching.wrong, matching.elements), (1, 63), "{name}: {matching:?}");
             let nan = |place, value| if place == 11 { f64::NAN } else { value };
-            let found = compared_with(name, keys, "9,7", nan).expect(name);
-            assert_eq!((found.wrong, found.error), (1, f64::INFINITY), "{name}: {found:?}");
+            let matching = compared_with(name, keys, "9,7", nan).expect(name);
+            assert_eq!((matching.wrong, matching.error), (1, f64::INFINITY), "{name}: {matching:?}");
         }
     }
 

@@ -104,8 +104,11 @@ mod tests {
         let Ok(problem) = Problem::new(&kernel, Some("70,40"), &[], 3) else { panic!("there is a problem") };
         let wanted = Wanted { seed: 3, schedules: 2, places: mistaken().def().places() };
         let Err(Error::Fault(fault)) = run(&kernel, &problem, &wanted) else { panic!("it has a fault") };
-        let said = fault.to_string();
-        assert!(said.starts_with("kernel `mistaken`: a race\n"), "{said}");
-        assert!(said.contains("at cli/src/run/simulated.rs:") && said.ends_with("with seed 3"), "{said}");
+        let message = fault.to_string();
+        assert!(message.starts_with("kernel `mistaken`: a race\n"), "{message}");
+        assert!(
+            message.contains("at cli/src/run/simulated.rs:") && message.ends_with("with seed 3"),
+            "{message}"
+        );
     }
 }

@@ -108,10 +108,10 @@ impl Scene {
             if looped.contains(&mode) {
                 extents.push(self.extent(tile));
                 at.push(hole());
-            } else if let Some(place) = axis
+            } else if let Some(index) = axis
                 && self.random.chance(75)
             {
-                let axis = free.remove(place);
+                let axis = free.remove(index);
                 extents.push(self.axes[axis].extent.clone());
                 let block = self.block(axis);
                 // A neighbouring tile.
@@ -176,8 +176,8 @@ impl Scene {
         let (mut extents, mut at) = (Vec::new(), Vec::new());
         let mut free: Vec<usize> = (0..self.axes.len()).collect();
         for &tile in &form.tile {
-            if let Some(place) = free.iter().position(|&axis| self.axes[axis].tile == tile) {
-                let axis = free.remove(place);
+            if let Some(index) = free.iter().position(|&axis| self.axes[axis].tile == tile) {
+                let axis = free.remove(index);
                 extents.push(self.axes[axis].extent.clone());
                 at.push(self.block(axis));
                 self.numbered[axis] = true;

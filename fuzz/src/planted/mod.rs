@@ -82,7 +82,7 @@ pub fn search(of: &Search) -> Result<usize, String> {
         return Err(format!("it cannot be built without a fault\n{why}"));
     }
     for kind in [Kind::Parts, Kind::Whole, Kind::Targeted] {
-        if let Found::After(kernels) = run(&folder, of.count.min(1000), kind, 0)? {
+        if let Outcome::After(kernels) = run(&folder, of.count.min(1000), kind, 0)? {
             return Err(format!("kernel {kernels} is wrong without a fault: see `cargo xtask fuzz kernels`"));
         }
     }
@@ -114,16 +114,16 @@ fn one(fault: &Fault, of: &Search, folder: &Path) -> Result<String, String> {
             Ok("CANNOT BE BUILT".into())
         }
         None => Ok(match run(folder, of.count, fault.kind, fault.first)? {
-            Found::After(kernels) => format!("found by kernel {kernels}"),
-            Found::Crashed => "found, by a crash".into(),
-            Found::Nothing => "NOT FOUND".into(),
+            Outcome::After(kernels) => format!("found by kernel {kernels}"),
+            Outcome::Crashed => "found, by a crash".into(),
+            Outcome::Nothing => "NOT FOUND".into(),
         }),
     };
     write(&file, &right)?;
     says
 }
 
-enum Found {
+enum Outcome {
     After(u64),
     Crashed,
     Nothing,
@@ -193,20 +193,20 @@ fn build(folder: &Path) -> Result<Option<String>, String> {
     command.args(["build", "--quiet", "--profile", "planted", "-p", "tilewright-fuzz", "--bin", "kernels"]);
     command.env("RUSTFLAGS", "--cap-lints=warn").env_remove("CARGO_TARGET_DIR").current_dir(folder);
     let output = command.output().map_err(|why| format!("cannot start cargo: {why}"))?;
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    Ok((!output.status.success()).then_some(said))
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    Ok((!output.status.success()).then_some(message))
 }
 
-fn run(folder: &Path, count: u64, kind: Kind, first: u64) -> Result<Found, String> {
+fn run(folder: &Path, count: u64, kind: Kind, first: u64) -> Result<Outcome, String> {
     let mut command = Command::new(folder.join("target/planted/kernels"));
     command.args([&count.to_string(), "--until-wrong", "--seed", &first.to_string()]);
     command.args(Kind::OPTIONS.iter().find(|(_, of)| *of == kind).map(|(option, _)| option));
     let output = command.output().map_err(|why| format!("cannot start the copy: {why}"))?;
-    let said = String::from_utf8_lossy(&output.stdout);
+    let message = String::from_utf8_lossy(&output.stdout);
     let number = |line: &str| line.strip_prefix("wrong after ")?.split_whitespace().next()?.parse().ok();
-    Ok(match (said.lines().find_map(number), output.status.code()) {
-        (Some(kernels), _) => Found::After(kernels),
-        (None, Some(0)) => Found::Nothing,
-        _ => Found::Crashed,
+    Ok(match (message.lines().find_map(number), output.status.code()) {
+        (Some(kernels), _) => Outcome::After(kernels),
+        (None, Some(0)) => Outcome::Nothing,
+        _ => Outcome::Crashed,
     })
 }

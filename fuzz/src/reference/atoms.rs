@@ -10,7 +10,7 @@ use tilewright_layout::Layout;
 use super::memory::Cell;
 use super::order::Step;
 use super::statement::Writes;
-use super::view::{Begin, Place, Shown};
+use super::view::{Begin, Location, Shown};
 use super::{Cluster, Num, Result, Undefined};
 
 const LANES: i64 = 32;
@@ -73,8 +73,8 @@ impl Cluster<'_> {
                         let cell = self.read(&from, &sources[owner as usize], &at, Num::UNKNOWN)?;
                         let cell =
                             cell.ok_or_else(|| Undefined("a row is read before it is written".into()))?;
-                        if let Place::At(place) = to.place(&start, &walked(value, &to))? {
-                            writes.push((step.at.rank, to.view.tensor, place, cell));
+                        if let Location::At(location) = to.locate(&start, &walked(value, &to))? {
+                            writes.push((step.at.rank, to.view.tensor, location, cell));
                         }
                     }
                 }
@@ -105,8 +105,10 @@ impl Cluster<'_> {
                         let cell = self.read(&from, &start, &walked(value, &from), Num::UNKNOWN)?;
                         let cell =
                             cell.ok_or_else(|| Undefined("a row is stored before it is written".into()))?;
-                        if let Place::At(place) = to.place(&targets[owner as usize], &walked(element, &to))? {
-                            writes.push((step.at.rank, to.view.tensor, place, cell));
+                        if let Location::At(location) =
+                            to.locate(&targets[owner as usize], &walked(element, &to))?
+                        {
+                            writes.push((step.at.rank, to.view.tensor, location, cell));
                         }
                     }
                 }
@@ -131,8 +133,8 @@ impl Cluster<'_> {
                 let at = to.digits(at);
                 let cell = self.read(&from, &first, &at, Num::exact(0.0))?;
                 let cell = cell.ok_or_else(|| Undefined("an element is read before it is written".into()))?;
-                if let Place::At(place) = to.place(&start, &at)? {
-                    writes.extend(ranks.clone().map(|rank| (rank, to.view.tensor, place, cell)));
+                if let Location::At(location) = to.locate(&start, &at)? {
+                    writes.extend(ranks.clone().map(|rank| (rank, to.view.tensor, location, cell)));
                 }
             }
         }
@@ -181,8 +183,8 @@ impl Cluster<'_> {
                     let begin = self.begin(&acc, &step.at, group + lane as i64)?;
                     for (value, &index) in values.iter().enumerate() {
                         let num = Num::fold(Bin::Add, &terms[index], elem);
-                        if let Place::At(place) = acc.place(&begin, &[value as i64, i, j])? {
-                            writes.push((step.at.rank, acc.view.tensor, place, Cell::of(num)));
+                        if let Location::At(location) = acc.locate(&begin, &[value as i64, i, j])? {
+                            writes.push((step.at.rank, acc.view.tensor, location, Cell::of(num)));
                         }
                     }
                 }

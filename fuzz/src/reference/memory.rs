@@ -85,7 +85,7 @@ impl Memory {
     /// uninitialised, or the tensor has no elements.
     pub(super) fn read(&self, rank: usize, tensor: Id, at: usize) -> Option<Cell> {
         match self.buffers.get(&tensor) {
-            Some(buffer) => buffer.all[buffer.place(at)].map(Cell::of),
+            Some(buffer) => buffer.all[buffer.index_of(at)].map(Cell::of),
             None => *self.tables.get(&(rank, tensor))?.get(at)?,
         }
     }
@@ -93,8 +93,8 @@ impl Memory {
     pub(super) fn write(&mut self, rank: usize, tensor: Id, at: usize, cell: Cell) {
         match self.buffers.get_mut(&tensor) {
             Some(buffer) => {
-                let place = buffer.place(at);
-                buffer.all[place] = Some(cell.num);
+                let index = buffer.index_of(at);
+                buffer.all[index] = Some(cell.num);
             }
             None => {
                 if let Some(table) = self.tables.get_mut(&(rank, tensor)) {
@@ -111,13 +111,13 @@ impl Memory {
 
 impl Buffer {
     /// The offset of an element in the buffer, counted with the leftmost mode fastest.
-    pub fn place(&self, element: usize) -> usize {
-        let (mut rest, mut place) = (element as i64, self.offset as i64);
+    pub fn index_of(&self, element: usize) -> usize {
+        let (mut rest, mut index) = (element as i64, self.offset as i64);
         for (extent, stride) in self.extents.iter().zip(&self.strides) {
-            place += rest % extent * stride;
+            index += rest % extent * stride;
             rest /= extent;
         }
-        place as usize
+        index as usize
     }
 
     /// How many elements there are.

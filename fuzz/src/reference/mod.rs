@@ -60,11 +60,11 @@ pub fn run(launch: Launch<'_>) -> Result<Vec<Buffer>> {
     let size = program.cluster.map(i64::from);
     // A persistent kernel has one cluster, which processes all tiles.
     let grid = if program.launch == LaunchRule::Persistent { size } else { grid };
-    for first in places(grid, size) {
+    for first in origins(grid, size) {
         memory.begin(program);
         let (symbols, scalars, memory) = (&symbols, &scalars, &mut memory);
         let mut cluster = Cluster { program, symbols, scalars, memory, steps: 0 };
-        let blocks = places(size, [1; 3])
+        let blocks = origins(size, [1; 3])
             .enumerate()
             .map(|(rank, at)| cluster.order([first[0] + at[0], first[1] + at[1], first[2] + at[2]], rank))
             .collect::<Result<Vec<_>>>()?;
@@ -80,7 +80,7 @@ pub fn run(launch: Launch<'_>) -> Result<Vec<Buffer>> {
 }
 
 /// The points of a grid with these steps, the first axis fastest.
-fn places(grid: [i64; 3], step: [i64; 3]) -> impl Iterator<Item = [i64; 3]> {
+fn origins(grid: [i64; 3], step: [i64; 3]) -> impl Iterator<Item = [i64; 3]> {
     let along = move |axis: usize| (0..grid[axis]).step_by(step[axis].max(1) as usize);
     along(2).flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| [x, y, z])))
 }

@@ -116,9 +116,9 @@ impl<'l> Cluster<'l> {
                     self.list(body, at, to)?;
                 }
             }
-            Op::Step { var, at: place, past, body } => {
+            Op::Step { var, at: location, past, body } => {
                 let extent = self.affine(&self.program.vars[*var as usize].to, at, at.someone())?;
-                let mut iteration = self.affine(place, at, 0)?;
+                let mut iteration = self.affine(location, at, 0)?;
                 match past {
                     Past::Skip if iteration >= extent => return Ok(None),
                     Past::Last => iteration = iteration.min(extent - 1),

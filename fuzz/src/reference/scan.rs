@@ -13,7 +13,7 @@ use super::view::{Begin, Shown};
 use super::{Cluster, Num, Result, Undefined};
 
 /// An element: its thread's position in the group, its coordinates, its tuple.
-type Found = (usize, Vec<i64>, Vec<Cell>);
+type Ranked = (usize, Vec<i64>, Vec<Cell>);
 
 impl Cluster<'_> {
     pub(super) fn scan(&self, step: &Step<'_>, (from, to): (&[View], &[View]), how: &Scan) -> Result<Writes> {
@@ -25,15 +25,15 @@ impl Cluster<'_> {
             all.iter().map(|shown| self.begin(shown, &step.at, thread)).collect()
         };
         // By what elements have in common, and by their numbers, slowest submode first.
-        let mut groups: BTreeMap<(u32, Vec<i64>), BTreeMap<Vec<i64>, Found>> = BTreeMap::new();
-        for (place, &thread) in threads.iter().enumerate() {
+        let mut groups: BTreeMap<(u32, Vec<i64>), BTreeMap<Vec<i64>, Ranked>> = BTreeMap::new();
+        for (slot, &thread) in threads.iter().enumerate() {
             let begins = starts(&from, thread)?;
             for at in 0..from[0].count() {
                 let at = from[0].digits(at);
                 let cells = from.iter().zip(&begins);
                 let cells = cells.map(|(shown, begin)| self.written(shown, begin, &at, Num::UNKNOWN));
                 let cells: Vec<Cell> = cells.collect::<Result<_>>()?;
-                let (mut rest, mut first, mut number) = (at.clone(), place as u32, Vec::new());
+                let (mut rest, mut first, mut number) = (at.clone(), slot as u32, Vec::new());
                 for level in &how.levels {
                     number.push(match *level {
                         Level::Own { mode, extent } => {
@@ -43,15 +43,15 @@ impl Cluster<'_> {
                             digit
                         }
                         Level::Threads(across) => {
-                            let of = across.first(place as u32);
+                            let of = across.first(slot as u32);
                             first = across.first(first);
-                            (0..place).filter(|other| across.first(*other as u32) == of).count() as i64
+                            (0..slot).filter(|other| across.first(*other as u32) == of).count() as i64
                         }
                         Level::Blocks(_) => return Err(Undefined("a scan over a cluster".into())),
                     });
                 }
                 number.reverse();
-                groups.entry((first, rest)).or_default().insert(number, (place, at, cells));
+                groups.entry((first, rest)).or_default().insert(number, (slot, at, cells));
             }
         }
         let identity = how.nothing.iter().zip(&elems).map(|(n, elem)| Num::literal(*n, *elem));
@@ -59,8 +59,8 @@ impl Cluster<'_> {
         let mut writes = Writes::new();
         for group in groups.into_values() {
             let mut sum = identity.clone();
-            for (place, at, cells) in group.into_values() {
-                let thread = threads[place];
+            for (slot, at, cells) in group.into_values() {
+                let thread = threads[slot];
                 let beyond = cells.iter().fold(Outside::No, |beyond, cell| either(beyond, cell.beyond));
                 let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
                 let next = match beyond {

@@ -10,7 +10,7 @@ use tilewright_codegen::view::View;
 use super::memory::{Cell, Outside};
 use super::order::Step;
 use super::value::{Operands, identity};
-use super::view::{Begin, Place, Shown};
+use super::view::{Begin, Location, Shown};
 use super::{Cluster, Num, Result, Undefined};
 
 /// A write: the block's rank, tensor, offset, element.
@@ -69,7 +69,7 @@ impl Cluster<'_> {
         let one = |thread: i64| {
             let begin = self.begin(&shown, &step.at, thread)?;
             let at = shown.digits(0);
-            if shown.place(&begin, &at)? == Place::Outside {
+            if shown.locate(&begin, &at)? == Location::Outside {
                 return Ok((thread, -1));
             }
             let cell = self.written(&shown, &begin, &at, Num::exact(-1.0))?;
@@ -97,11 +97,11 @@ impl Cluster<'_> {
         at: &[i64],
         fill: Num,
     ) -> Result<Option<Cell>> {
-        Ok(match shown.place(begin, at)? {
-            Place::Outside => Some(Cell { num: fill, beyond: Outside::Yes }),
+        Ok(match shown.locate(begin, at)? {
+            Location::Outside => Some(Cell { num: fill, beyond: Outside::Yes }),
             // Its value is unspecified, and so is whether a reduction skips it.
-            Place::Clamped => Some(Cell { num: Num::UNKNOWN, beyond: Outside::Perhaps }),
-            Place::At(place) => self.memory.read(begin.rank, shown.view.tensor, place),
+            Location::Clamped => Some(Cell { num: Num::UNKNOWN, beyond: Outside::Perhaps }),
+            Location::At(location) => self.memory.read(begin.rank, shown.view.tensor, location),
         })
     }
 
@@ -118,8 +118,8 @@ impl Cluster<'_> {
         cell: Cell,
         to: &mut Writes,
     ) -> Result<()> {
-        if let Place::At(place) = shown.place(begin, at)? {
-            to.push((begin.rank, shown.view.tensor, place, cell));
+        if let Location::At(location) = shown.locate(begin, at)? {
+            to.push((begin.rank, shown.view.tensor, location, cell));
         }
         Ok(())
     }
@@ -233,22 +233,22 @@ impl Cluster<'_> {
             }
             for at in 0..from.count() {
                 let at = from.digits(at);
-                let mut place = 0;
+                let mut location = 0;
                 for (mode, size) in to.sizes.iter().enumerate().rev() {
-                    place = place * size + if *size == 1 { 0 } else { at[mode] };
+                    location = location * size + if *size == 1 { 0 } else { at[mode] };
                 }
                 let cell = self.written(&from, &first, &at, Num::UNKNOWN)?;
-                let (terms, _) = &mut sums[place as usize];
+                let (terms, _) = &mut sums[location as usize];
                 let num = cell.num.cast(source, target);
                 let same = num == identity(with, target);
                 match cell.beyond {
                     Outside::No => {
-                        counted[place as usize].0 = true;
+                        counted[location as usize].0 = true;
                         terms.push(num);
                     }
-                    Outside::Yes => counted[place as usize].1 = true,
+                    Outside::Yes => counted[location as usize].1 = true,
                     Outside::Perhaps => {
-                        counted[place as usize].1 = true;
+                        counted[location as usize].1 = true;
                         terms.push(if same { num } else { Num::UNKNOWN });
                     }
                 }
@@ -261,11 +261,11 @@ impl Cluster<'_> {
             all.push(sums);
         }
         let mut writes = Writes::new();
-        for (place, &thread) in threads.iter().enumerate() {
-            let of = |place: usize| across.first(place as u32);
-            let group: Vec<usize> = (0..threads.len()).filter(|&other| of(other) == of(place)).collect();
+        for (location, &thread) in threads.iter().enumerate() {
+            let of = |location: usize| across.first(location as u32);
+            let group: Vec<usize> = (0..threads.len()).filter(|&other| of(other) == of(location)).collect();
             let start = self.begin(&to, &step.at, thread)?;
-            for (at, (_, own)) in all[place].iter().enumerate() {
+            for (at, (_, own)) in all[location].iter().enumerate() {
                 let terms: Vec<Num> = group.iter().flat_map(|&other| &all[other][at].0).copied().collect();
                 // In bounds if any operand of the group is.
                 let beyond = match *own {
@@ -318,9 +318,9 @@ impl Cluster<'_> {
             }
             for at in 0..from[0].count() {
                 let at = from[0].digits(at);
-                let mut place = 0;
+                let mut location = 0;
                 for (mode, size) in to[0].sizes.iter().enumerate().rev() {
-                    place = place * size + if *size == 1 { 0 } else { at[mode] };
+                    location = location * size + if *size == 1 { 0 } else { at[mode] };
                 }
                 let cells = entries(&from, &firsts, &at)?;
                 let beyond = cells.iter().fold(Outside::No, |beyond, cell| either(beyond, cell.beyond));
@@ -328,19 +328,19 @@ impl Cluster<'_> {
                 match beyond {
                     Outside::Yes => {}
                     Outside::Perhaps if tuple != identity => {
-                        tuples[place as usize].push(vec![Num::UNKNOWN; elems.len()])
+                        tuples[location as usize].push(vec![Num::UNKNOWN; elems.len()])
                     }
-                    _ => tuples[place as usize].push(tuple),
+                    _ => tuples[location as usize].push(tuple),
                 }
             }
             all.push(tuples);
         }
         let mut writes = Writes::new();
-        for (place, &thread) in threads.iter().enumerate() {
-            let of = |place: usize| across.first(place as u32);
-            let group: Vec<usize> = (0..threads.len()).filter(|&other| of(other) == of(place)).collect();
+        for (location, &thread) in threads.iter().enumerate() {
+            let of = |location: usize| across.first(location as u32);
+            let group: Vec<usize> = (0..threads.len()).filter(|&other| of(other) == of(location)).collect();
             let begins = starts(&to, thread)?;
-            for (at, _) in all[place].iter().enumerate() {
+            for (at, _) in all[location].iter().enumerate() {
                 let mut sum = identity.clone();
                 for tuple in group.iter().flat_map(|&other| &all[other][at]) {
                     sum = self.combined((step, thread), with, [&sum, tuple], &elems)?;

@@ -22,7 +22,7 @@ pub(super) struct Shown<'v> {
 
 /// The location of an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Place {
+pub(super) enum Location {
     /// An index into the tensor's table.
     At(usize),
     /// Out of bounds of the tensor, or of the tile that a ragged partition distributes.
@@ -194,7 +194,7 @@ impl Shown<'_> {
     }
 
     /// The location of an element of a thread's part.
-    pub(super) fn place(&self, begin: &Begin, at: &[i64]) -> Result<Place> {
+    pub(super) fn locate(&self, begin: &Begin, at: &[i64]) -> Result<Location> {
         let mut coordinates = self.coordinates(begin, at);
         for &mode in &self.view.nearest {
             coordinates[mode] = coordinates[mode].clamp(0, self.extents[mode] - 1);
@@ -202,7 +202,7 @@ impl Shown<'_> {
         let (mut clamped, mut index, mut step) = (false, 0i128, 1i128);
         for (mode, (&at, &extent)) in coordinates.iter().zip(&self.extents).enumerate() {
             if begin.limits[mode].is_some_and(|limit| at >= limit) {
-                return Ok(Place::Outside);
+                return Ok(Location::Outside);
             }
             if !(0..extent).contains(&at) {
                 if !self.view.clamped.contains(&mode) {
@@ -210,7 +210,7 @@ impl Shown<'_> {
                         let name = &self.view.name;
                         return Err(Undefined(format!("`{name}` has no registers at {coordinates:?}")));
                     }
-                    return Ok(Place::Outside);
+                    return Ok(Location::Outside);
                 }
                 clamped = true;
             }
@@ -218,11 +218,11 @@ impl Shown<'_> {
             step *= extent;
         }
         if clamped {
-            return Ok(Place::Clamped);
+            return Ok(Location::Clamped);
         }
         let own =
             if matches!(self.space, Space::Registers { .. }) { i128::from(begin.thread) * step } else { 0 };
-        Ok(Place::At((own + index) as usize))
+        Ok(Location::At((own + index) as usize))
     }
 }
 

@@ -322,8 +322,8 @@ impl<'k> Uses<'k> {
                         }
                     }),
                 }
-                for place in places {
-                    statements_of(place, &mut |of| {
+                for position in places {
+                    statements_of(position, &mut |of| {
                         found.extend(match of {
                             ExprKind::Name(name) if name == "x" => Some("places: of data"),
                             ExprKind::Binary(Binary::Mul, x, y) if x == y => Some("places: squares"),

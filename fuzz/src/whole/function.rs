@@ -342,7 +342,7 @@ impl<'k> Block<'k> {
         };
         match &mut self.stores[to.store] {
             Store::Global(buffer) => {
-                let index = buffer.place(index);
+                let index = buffer.index_of(index);
                 let Some(before) = buffer.all[index] else { return undefined("a gap is updated") };
                 buffer.all[index] = Some(updated(before));
                 Ok(before)

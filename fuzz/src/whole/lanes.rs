@@ -88,7 +88,7 @@ impl<'k> Block<'k> {
                 seen.push(Some(Cell::unclear(Num::exact(0.0))));
                 continue;
             };
-            let num = buffer.all[buffer.place(at)];
+            let num = buffer.all[buffer.index_of(at)];
             if num.and_then(|num| num.int()).is_none_or(|set| set < least) {
                 return undefined("a wait that never ends");
             }

@@ -8,7 +8,7 @@ use tilewright_codegen::thread::Bin;
 
 use super::element::either;
 use super::function::{CLAIM, entries, named};
-use super::value::{Along, At, Beyond, Cell, Elements, Type, Value, View, digits, place};
+use super::value::{Along, At, Beyond, Cell, Elements, Type, Value, View, digits, linear};
 use super::view::both;
 use super::{Block, FALSE_CLAIM, Result, undefined};
 use crate::reference::Num;
@@ -59,7 +59,7 @@ impl<'k> Block<'k> {
             None => false,
         };
         for (n, cell) in from.cells.iter().enumerate() {
-            let (terms, inside, outside) = &mut all[place(&sizes, &digits(&from.sizes, n as i64))];
+            let (terms, inside, outside) = &mut all[linear(&sizes, &digits(&from.sizes, n as i64))];
             let num = cell.num.cast(source, elem);
             match cell.beyond {
                 _ if claim => {
@@ -91,9 +91,9 @@ impl<'k> Block<'k> {
         let from = entries(given).iter().map(|of| self.elements(of)).collect::<Result<Vec<_>>>()?;
         let elems = from.iter().map(|of| of.ty.elem()).collect::<Option<Vec<Elem>>>();
         let Some(elems) = elems else { return undefined("no type") };
-        let nothing = entries(self.value(&args[1].value)?);
+        let start = entries(self.value(&args[1].value)?);
         let mut identity = Vec::new();
-        for (of, elem) in nothing.iter().zip(&elems) {
+        for (of, elem) in start.iter().zip(&elems) {
             identity.push(self.elements(of)?.as_type(*elem)?.cells[0].num);
         }
         let ExprKind::Closure { params, body } = &args[2].value.kind else { return undefined("no closure") };
@@ -128,7 +128,7 @@ impl<'k> Block<'k> {
         let count = sizes.iter().product::<i64>() as usize;
         let mut sums = vec![of.identity.clone(); count];
         for n in 0..of.from[0].cells.len() {
-            let to = place(&sizes, &digits(&from_sizes, n as i64));
+            let to = linear(&sizes, &digits(&from_sizes, n as i64));
             let cells: Vec<&Cell> = of.from.iter().map(|from| &from.cells[n]).collect();
             let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
             let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
@@ -178,7 +178,7 @@ impl<'k> Block<'k> {
         for n in 0..of.from[0].cells.len() {
             let at = digits(&sizes, n as i64);
             let order = modes.iter().rev().map(|&mode| at[mode as usize]).collect();
-            lines.entry(place(&common, &at)).or_default().insert(order, n);
+            lines.entry(linear(&common, &at)).or_default().insert(order, n);
         }
         let carried = carry.iter().map(|view| self.read(view, 0.0)).collect::<Result<Vec<_>>>()?;
         let mut totals = carried.clone();
@@ -237,8 +237,8 @@ impl<'k> Block<'k> {
             let mut terms = vec![cell.num];
             let (mut row, mut column) = (false, false);
             for k in 0..a.sizes[1] {
-                let left = &a.cells[place(&a.sizes, &[at[0], k])];
-                let right = &b.cells[place(&b.sizes, &[at[1], k])];
+                let left = &a.cells[linear(&a.sizes, &[at[0], k])];
+                let right = &b.cells[linear(&b.sizes, &[at[1], k])];
                 row |= left.beyond == Beyond::No;
                 column |= right.beyond == Beyond::No;
                 let (left, right) = (left.num.cast(x, acc.elem), right.num.cast(y, acc.elem));
@@ -248,7 +248,7 @@ impl<'k> Block<'k> {
             let beyond = if row && column { cell.beyond } else { either(cell.beyond, Beyond::Perhaps) };
             // Its row is the row of the first operand, its column the row of the second.
             let side = |of: &Elements, row: i64| {
-                let at = &of.cells[place(&of.sizes, &[row, 0])].at;
+                let at = &of.cells[linear(&of.sizes, &[row, 0])].at;
                 at.as_ref().map_or(Along::Unclear, |at| at[0])
             };
             let own = cell.at.as_ref().map_or([Along::Own; 2], |at| [at[0], at[1]]);
@@ -289,7 +289,7 @@ fn checked(from: &Elements, modes: &[i128], (source, elem): (Elem, Elem), claim:
 fn kept(from: &Elements, sizes: &[i64]) -> Vec<At> {
     let mut all: Vec<Option<At>> = vec![None; sizes.iter().product::<i64>() as usize];
     for (n, cell) in from.cells.iter().enumerate() {
-        let known = &mut all[place(sizes, &digits(&from.sizes, n as i64))];
+        let known = &mut all[linear(sizes, &digits(&from.sizes, n as i64))];
         let at = match (known.take(), &cell.at) {
             (None, at) => at.clone(),
             (Some(None), None) => None,

@@ -220,7 +220,7 @@ pub(super) fn digits(sizes: &[i64], mut at: i64) -> Vec<i64> {
 }
 
 /// The position of coordinates; coordinates along modes of extent 1 do not count.
-pub(super) fn place(sizes: &[i64], at: &[i64]) -> usize {
+pub(super) fn linear(sizes: &[i64], at: &[i64]) -> usize {
     let mut place = 0;
     for (size, at) in sizes.iter().zip(at).rev() {
         place = place * size + if *size == 1 { 0 } else { *at };

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tilewright_codegen::Elem;
 
-use super::value::{Along, At, Beyond, Cell, Elements, Spot, Store, Type, Value, View, digits, place};
+use super::value::{Along, At, Beyond, Cell, Elements, Spot, Store, Type, Value, View, digits, linear};
 use super::{Block, Result, undefined};
 use crate::reference::Num;
 
@@ -67,7 +67,7 @@ impl<'k> Block<'k> {
                 return Ok(Cell { beyond, at, outside, ..Cell::of(num) });
             };
             match &self.stores[view.store] {
-                Store::Global(buffer) => match buffer.all[buffer.place(place)] {
+                Store::Global(buffer) => match buffer.all[buffer.index_of(place)] {
                     Some(num) => Ok(Cell { at: view.coordinates(spot), ..Cell::of(num) }),
                     None => undefined("a gap is read"),
                 },
@@ -92,7 +92,7 @@ impl<'k> Block<'k> {
             match &mut self.stores[view.store] {
                 Store::Global(_) if self.supposed => {}
                 Store::Global(buffer) => {
-                    let to = buffer.place(to);
+                    let to = buffer.index_of(to);
                     buffer.all[to] = Some(cell.num);
                 }
                 Store::Shared(cells) | Store::Registers(cells) => {
@@ -192,7 +192,7 @@ impl<'k> Block<'k> {
 fn whole_spot(extents: &[i64], at: Vec<i128>) -> Spot {
     let inside = at.iter().zip(extents).all(|(at, n)| (0..i128::from(*n)).contains(at));
     let small: Vec<i64> = if inside { at.iter().map(|at| *at as i64).collect() } else { Vec::new() };
-    Spot { place: inside.then(|| place(extents, &small)), at: at.into() }
+    Spot { place: inside.then(|| linear(extents, &small)), at: at.into() }
 }
 
 impl View {
@@ -291,7 +291,7 @@ impl View {
                 return Spot { place: None, at: there(&at) };
             }
             let at: Vec<i64> = at.iter().map(|at| *at as i64).collect();
-            self.spots[place(&self.sizes, &at)].clone()
+            self.spots[linear(&self.sizes, &at)].clone()
         };
         let spots = (0..sizes.iter().product::<i64>()).map(spot).collect();
         View { sizes, spots: Rc::new(spots), origin, modes, whole: false, ..self.clone() }
@@ -307,7 +307,7 @@ impl View {
                     at[*from] = *digit;
                 }
             }
-            self.spots[place(&self.sizes, &at)].clone()
+            self.spots[linear(&self.sizes, &at)].clone()
         };
         let spots = (0..sizes.iter().product::<i64>()).map(spot).collect();
         let modes = from.iter().map(|from| from.and_then(|from| self.modes[from])).collect();
@@ -401,6 +401,6 @@ impl Elements {
         {
             return undefined(format!("{:?} is not broadcast to {sizes:?}", self.sizes));
         }
-        Ok(place(&self.sizes, &digits(sizes, n as i64)))
+        Ok(linear(&self.sizes, &digits(sizes, n as i64)))
     }
 }

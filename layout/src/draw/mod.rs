@@ -114,7 +114,7 @@ impl Picture {
             return Err(too_many(tv.size()?, tv));
         }
         let pairs = tv.offsets()?.enumerate();
-        let pairs = pairs.map(|(pair, place)| (pair as i64 % threads, pair as i64 / threads, place));
+        let pairs = pairs.map(|(pair, slot)| (pair as i64 % threads, pair as i64 / threads, slot));
         Picture::held(&format!("{tv} into a tile {}", copy.tile()), copy.tile(), pairs)
     }
 
@@ -146,9 +146,9 @@ impl Picture {
         }
         let (rows, columns) = axes(&tile.clone().into())?;
         let mut all: Vec<Cell> = vec![Cell::default(); tile.size()? as usize];
-        for (thread, value, place) in pairs {
+        for (thread, value, slot) in pairs {
             // Negative strides and gaps leave the tile; elements outside are not shown.
-            let Some(cell) = usize::try_from(place).ok().and_then(|at| all.get_mut(at)) else {
+            let Some(cell) = usize::try_from(slot).ok().and_then(|at| all.get_mut(at)) else {
                 continue;
             };
             if cell.tone.is_none() {

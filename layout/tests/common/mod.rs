@@ -73,9 +73,9 @@ pub(crate) fn dense() -> BoxedStrategy<Layout> {
             order.sort_by_key(|&leaf| ranks[leaf]);
             let mut strides = vec![0; ranks.len()];
             let mut next = gaps[11].0;
-            for (place, &leaf) in order.iter().enumerate() {
+            for (position, &leaf) in order.iter().enumerate() {
                 strides[leaf] = next;
-                let (times, plus) = gaps[place % 11];
+                let (times, plus) = gaps[position % 11];
                 next = next * extents[leaf] * times + plus;
             }
             restride(&layout, &strides)
@@ -142,24 +142,24 @@ pub(crate) fn first_contradiction(extents: &[i64], values: &[i64]) -> Option<usi
     let mut earliest = |at: usize| first = Some(first.map_or(at, |first: usize| first.min(at)));
     // additive over the leaves
     for (index, &value) in values.iter().enumerate() {
-        let (mut rest, mut place, mut sum) = (index as i64, 1, 0);
+        let (mut rest, mut position, mut sum) = (index as i64, 1, 0);
         for &n in extents {
-            sum += values[(rest % n * place) as usize];
+            sum += values[(rest % n * position) as usize];
             rest /= n;
-            place *= n;
+            position *= n;
         }
         if sum != value {
             earliest(index);
             break;
         }
     }
-    let mut place = 1;
+    let mut position = 1;
     for &n in extents {
-        let along: Vec<i64> = (0..n).map(|x| values[(x * place) as usize]).collect();
+        let along: Vec<i64> = (0..n).map(|x| values[(x * position) as usize]).collect();
         if let Some(x) = (0..along.len()).find(|&x| !prefix_is_nested(&along[..=x], n)) {
-            earliest(x * place as usize);
+            earliest(x * position as usize);
         }
-        place *= n;
+        position *= n;
     }
     first
 }

@@ -32,14 +32,14 @@ const HEAD: &str = "fn k<const B: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut T
     let to = parallelize(tile(b, (B, 8), (block.x, block.y)), t, thread.x);\n";
 
 /// The messages for a text, with the tokens that each one underlines.
-fn said(place: In, text: &str) -> String {
-    let source = match place {
+fn said(range: In, text: &str) -> String {
+    let source = match range {
         Keys | Kernel => text.to_owned(),
         Body => format!("{HEAD}{text}\n}}"),
     };
     let Ok(tokens) = source.parse::<TokenStream>() else { return "rustc cannot read the tokens".into() };
     let mut places = Text::new(Span::call_site());
-    let definition = match place {
+    let definition = match range {
         Keys => Some(matmul::read(tokens, &mut places)),
         Body | Kernel => function::read(TokenStream::new(), tokens, &mut places)
             .map(|kernel| Definition::Function(kernel, Default::default())),
@@ -53,7 +53,7 @@ fn said(place: In, text: &str) -> String {
 
 /// A message with the tokens that it underlines.
 fn shown(said: &tilewright_codegen::diagnostic::Diagnostic, places: &Text, source: &str) -> String {
-    let at = places.place(said.span);
+    let at = places.tokens_of(said.span);
     let (from, to) = (at.first.start(), at.last.end());
     let level = match said.level {
         Level::Deny => "error",
@@ -128,8 +128,8 @@ fn answered(mistakes: &[(In, &str)]) -> String {
     // Internal names of the generator, and operations that the user did not write.
     const OURS: [&str; 8] = ["Tuple", "View", "Value", "Expr", "None", "Some(", "@0", "divide of"];
     let mut shown = String::new();
-    for (place, text) in mistakes {
-        let said = said(*place, text);
+    for (range, text) in mistakes {
+        let said = said(*range, text);
         assert!(!said.is_empty(), "nothing is said about {text}");
         for one in said.split("error at ").skip(1) {
             assert!(

@@ -260,7 +260,7 @@ impl Cache {
     /// Evicts least recently used entries, never `newest`, until the rest fits. Another process may do the
     /// same at the same time: a missing file is not an error.
     fn make_room(&self, folder: &Path, newest: &Path) {
-        let mut all: Vec<Found> = files(folder).filter(Found::is_ours).collect();
+        let mut all: Vec<CachedFile> = files(folder).filter(CachedFile::is_ours).collect();
         let now = SystemTime::now();
         all.retain(|file| {
             let stale = file.is_temporary()
@@ -296,7 +296,7 @@ impl Cache {
             .filter_map(|file| {
                 let (key, nvrtc) = entry::parse_name(&file.name)?;
                 let (name, arch) = entry::about(open(&file.path)?.0, &key, nvrtc)?;
-                let Found { path, bytes, used, .. } = file;
+                let CachedFile { path, bytes, used, .. } = file;
                 Some(Entry { name, arch, nvrtc, bytes, used, path })
             })
             .collect();
@@ -314,7 +314,7 @@ impl Cache {
     pub fn clear(&self) -> Result<usize, Note> {
         let Some(folder) = &self.folder else { return Ok(0) };
         let mut removed = 0;
-        for file in files(folder).filter(Found::is_ours) {
+        for file in files(folder).filter(CachedFile::is_ours) {
             match fs::remove_file(&file.path) {
                 Ok(()) => removed += usize::from(!file.is_temporary()),
                 Err(why) if why.kind() == io::ErrorKind::NotFound => {}
@@ -345,14 +345,14 @@ impl Cache {
 }
 
 /// A file of the cache folder.
-struct Found {
+struct CachedFile {
     name: String,
     path: PathBuf,
     bytes: u64,
     used: SystemTime,
 }
 
-impl Found {
+impl CachedFile {
     fn is_temporary(&self) -> bool {
         self.name.ends_with(TEMPORARY)
     }
@@ -364,12 +364,12 @@ impl Found {
 }
 
 /// The plain files of a folder; none if it cannot be read.
-fn files(folder: &Path) -> impl Iterator<Item = Found> {
+fn files(folder: &Path) -> impl Iterator<Item = CachedFile> {
     fs::read_dir(folder).into_iter().flatten().flatten().filter_map(|file| {
         let about = file.metadata().ok().filter(fs::Metadata::is_file)?;
         let used = about.modified().unwrap_or(SystemTime::UNIX_EPOCH);
         let name = file.file_name().into_string().ok()?;
-        Some(Found { name, path: file.path(), bytes: about.len(), used })
+        Some(CachedFile { name, path: file.path(), bytes: about.len(), used })
     })
 }
 

@@ -300,8 +300,8 @@ fn a_folder_that_cannot_be_is_a_note() {
     fs::create_dir_all(&folder.0).unwrap();
     let file = folder.0.join("file");
     fs::write(&file, "not a folder").unwrap();
-    for place in [file.clone(), file.join("below")] {
-        let cache = Cache::at(&place, 1 << 20);
+    for path in [file.clone(), file.join("below")] {
+        let cache = Cache::at(&path, 1 << 20);
         let said = cache.put(&request("a"), VERSION, &compiled(10)).unwrap_err().to_string();
         assert!(said.contains("making the folder ") && said.contains("failed: "), "{said}");
         assert!(cache.get(&request("a"), Some(VERSION)).is_none());

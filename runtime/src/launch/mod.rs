@@ -134,8 +134,8 @@ impl fmt::Display for Launched {
             self.variants,
             self.threads
         )?;
-        for (place, why) in self.passed_over().iter().enumerate() {
-            write!(f, "\n  not variant {}: {why}", place + 1)?;
+        for (index, why) in self.passed_over().iter().enumerate() {
+            write!(f, "\n  not variant {}: {why}", index + 1)?;
         }
         for (name, why) in self.packed() {
             write!(f, "\n  `{name}` is packed first: {why}")?;
@@ -239,7 +239,7 @@ fn planned(
     bound: &[Bound<'_>],
 ) -> Result<(Arc<Prepared>, Duration), Error> {
     let kept = made.plans.find(key);
-    if let Some(kept) = kept.filter(|kept| kept.plan.admits(|place| (bound[place].word, bound[place].len))) {
+    if let Some(kept) = kept.filter(|kept| kept.plan.admits(|index| (bound[index].word, bound[index].len))) {
         return Ok((kept, Duration::ZERO));
     }
     let given: Vec<Given> = bound.iter().map(Bound::given).collect();

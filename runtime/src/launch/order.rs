@@ -36,9 +36,9 @@ impl<'s> Order<'s> {
         let launch = stream.cuda();
         let (mut others, mut waits) = (Vec::<Arc<CudaStream>>::new(), false);
         let mut contexts = Vec::<Arc<CudaContext>>::new();
-        for (place, argument) in arguments.iter().enumerate() {
+        for (index, argument) in arguments.iter().enumerate() {
             let Kind::Tensor(lent) = &argument.kind else { continue };
-            let name = kernel.params.get(place).map_or("", |param| &param.name);
+            let name = kernel.params.get(index).map_or("", |param| &param.name);
             let own = lent.buffer.stream();
             if own.context() != launch.context() {
                 return Err(elsewhere(name, own, launch).into());

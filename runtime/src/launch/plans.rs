@@ -120,8 +120,8 @@ impl Step {
     fn new(made: &Made, device: &Device, plan: &Plan, sources: &[Source], loaded: Arc<Loaded>) -> Step {
         let program = &made.generated.variant(plan.variant).program;
         let value = |passed: &Passed| match passed {
-            Passed::Tensor(place) => Value::Address(sources[*place]),
-            Passed::Scalar(place) => Value::Scalar(*place),
+            Passed::Tensor(slot) => Value::Address(sources[*slot]),
+            Passed::Scalar(slot) => Value::Scalar(*slot),
             Passed::Int { value, .. } => Value::Word(value.cast_unsigned()),
             Passed::Map(map) => {
                 let Some(Param::Pointer { name, elem, .. }) = program.params.get(map.arg) else {
@@ -158,10 +158,10 @@ struct Entry {
 }
 
 impl Kept {
-    fn place(&self, key: &Key) -> Option<usize> {
+    fn slot(&self, key: &Key) -> Option<usize> {
         let hash = key.hash();
         let same =
-            |place: &usize| self.hashes[*place] == hash && *self.plans[*place].key == *key.words.as_slice();
+            |slot: &usize| self.hashes[*slot] == hash && *self.plans[*slot].key == *key.words.as_slice();
         (0..self.hashes.len()).find(same)
     }
 }
@@ -179,8 +179,8 @@ impl Plans {
     /// The plan for a key.
     pub(super) fn find(&self, key: &Key) -> Option<Arc<Prepared>> {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = kept.place(key)?;
-        let entry = &mut kept.plans[place];
+        let slot = kept.slot(key)?;
+        let entry = &mut kept.plans[slot];
         entry.used = true;
         Some(entry.prepared.clone())
     }
@@ -189,23 +189,23 @@ impl Plans {
     pub(super) fn keep(&self, key: &Key, prepared: &Arc<Prepared>) {
         let entry = Entry { key: key.words.as_slice().into(), used: false, prepared: prepared.clone() };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = match kept.place(key) {
-            Some(place) => place,
+        let slot = match kept.slot(key) {
+            Some(slot) => slot,
             None if kept.plans.len() < MOST => {
                 kept.hashes.push(key.hash());
                 kept.plans.push(entry);
                 return;
             }
             None => loop {
-                let place = kept.hand;
-                kept.hand = (place + 1) % MOST;
-                if !std::mem::take(&mut kept.plans[place].used) {
-                    break place;
+                let slot = kept.hand;
+                kept.hand = (slot + 1) % MOST;
+                if !std::mem::take(&mut kept.plans[slot].used) {
+                    break slot;
                 }
             },
         };
-        kept.hashes[place] = key.hash();
-        let old = std::mem::replace(&mut kept.plans[place], entry);
+        kept.hashes[slot] = key.hash();
+        let old = std::mem::replace(&mut kept.plans[slot], entry);
         drop(kept);
         drop(old);
     }

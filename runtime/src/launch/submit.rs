@@ -33,13 +33,13 @@ impl Passed {
     pub(super) fn new(steps: &[Step], bound: &[Bound<'_>], workspace: u64) -> Result<Passed, Error> {
         let mut passed = Passed { words: Few::new(0), maps: Few::new(CUtensorMap { opaque: [0; 16] }) };
         let address = |source: Source| match source {
-            Source::Argument(place) => bound[place].word,
+            Source::Argument(index) => bound[index].word,
             Source::Workspace(offset) => workspace + offset,
         };
         for value in steps.iter().flat_map(|step| &step.values) {
             passed.words.push(match value {
                 Value::Word(word) => *word,
-                Value::Scalar(place) => bound[*place].word,
+                Value::Scalar(index) => bound[*index].word,
                 Value::Address(source) => address(*source),
                 Value::Map(map) => {
                     passed.maps.push(map.at(address(map.source))?);

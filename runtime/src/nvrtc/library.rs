@@ -79,8 +79,8 @@ impl Library {
             ($name:literal) => {{
                 // SAFETY: the field that takes the pointer has the type that NVIDIA's header gives to this
                 // name, which has not changed since CUDA 11.2; `_nvrtc` outlives the pointer.
-                let found = unsafe { nvrtc.get($name) };
-                *found.map_err(|why| format!("a function is missing: {why}"))?
+                let symbol = unsafe { nvrtc.get($name) };
+                *symbol.map_err(|why| format!("a function is missing: {why}"))?
             }};
         }
         Ok(Library {

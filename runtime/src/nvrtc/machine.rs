@@ -41,16 +41,16 @@ pub(crate) fn main_loop(cubin: &[u8], kernel: &str, arch: &str) -> Option<Loop> 
 
 /// The target of a branch, as an instruction number: a 50-bit byte offset from the end of the branch.
 fn target_80((low, high): (u64, u64), at: usize) -> Option<usize> {
-    place(at, ((low >> 32 | high << 32) << 14) as i64 >> 14)
+    index(at, ((low >> 32 | high << 32) << 14) as i64 >> 14)
 }
 
 /// The same for a 56-bit offset in 4-byte words; eight of its bits are in another field.
 fn target_90((low, high): (u64, u64), at: usize) -> Option<usize> {
     let upper = ((low >> 34 | high << 30) << 16) as i64 >> 16;
-    place(at, ((upper << 8) | (low >> 16 & 0xff) as i64).checked_mul(4)?)
+    index(at, ((upper << 8) | (low >> 16 & 0xff) as i64).checked_mul(4)?)
 }
 
-fn place(at: usize, bytes: i64) -> Option<usize> {
+fn index(at: usize, bytes: i64) -> Option<usize> {
     let to = (at as i64 + 1).checked_mul(16)?.checked_add(bytes)?;
     (to >= 0 && to % 16 == 0).then_some((to / 16) as usize)
 }
@@ -63,16 +63,16 @@ fn section<'c>(elf: &'c [u8], wanted: &str) -> Option<&'c [u8]> {
     let (table, size) = (at(40, 8)? as usize, at(58, 2)? as usize);
     let (count, names) = (at(60, 2)? as usize, at(62, 2)? as usize);
     let header = |nth: usize| table.checked_add(nth.checked_mul(size)?);
-    let place = |nth: usize| {
+    let index = |nth: usize| {
         let field = |offset: usize| at(header(nth)?.checked_add(offset)?, 8);
         Some((field(24)? as usize, field(32)? as usize))
     };
     let name = |nth: usize| {
-        let start = place(names)?.0.checked_add(at(header(nth)?, 4)? as usize)?;
+        let start = index(names)?.0.checked_add(at(header(nth)?, 4)? as usize)?;
         elf.get(start..)?.split(|&byte| byte == 0).next()
     };
-    let found = (0..count).find(|&nth| name(nth) == Some(wanted.as_bytes()))?;
-    let (start, length) = place(found)?;
+    let result = (0..count).find(|&nth| name(nth) == Some(wanted.as_bytes()))?;
+    let (start, length) = index(result)?;
     elf.get(start..start.checked_add(length)?)
 }
 
@@ -131,16 +131,16 @@ mod tests {
     fn loops_are_found_and_counted() {
         let (fma, other) = ((MULTIPLY_ADDS[0], 0), (0x984, 0));
         let code = [other, fma, back(1), other, fma, fma, other, fma, back(4), (EXIT, 0)];
-        let found = main_loop(&elf(&code), "k", "sm_90a");
-        assert_eq!(found, Some(Loop { instructions: 5, multiply_adds: 3 }));
+        let result = main_loop(&elf(&code), "k", "sm_90a");
+        assert_eq!(result, Some(Loop { instructions: 5, multiply_adds: 3 }));
         assert_eq!(main_loop(&elf(&code), "other", "sm_90"), None);
         assert_eq!(main_loop(&elf(&[fma, (EXIT, 0)]), "k", "sm_90"), None, "no loop");
         assert_eq!(main_loop(&elf(&[back(9)]), "k", "sm_90"), None, "before the kernel's begin");
         assert_eq!(main_loop(&elf(&code), "k", "sm_120a"), None, "branches that nobody knows");
         // 16 bytes for this branch, and 16 for the previous instruction.
         let older = (BRANCH | 0xffff_ffe0 << 32, 0x3_ffff);
-        let found = main_loop(&elf(&[other, fma, older]), "k", "sm_86");
-        assert_eq!(found, Some(Loop { instructions: 2, multiply_adds: 1 }));
+        let result = main_loop(&elf(&[other, fma, older]), "k", "sm_86");
+        assert_eq!(result, Some(Loop { instructions: 2, multiply_adds: 1 }));
     }
 
     #[test]

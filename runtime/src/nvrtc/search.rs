@@ -54,7 +54,7 @@ impl fmt::Display for Absent {
 
 pub(super) fn find(more: &[PathBuf]) -> Result<Nvrtc, Error> {
     let mut tried = Vec::new();
-    for place in places(more) {
+    for place in folders(more) {
         match load(&place) {
             Ok(nvrtc) => return Ok(nvrtc),
             Err(why) => tried.push((place, why)),
@@ -64,7 +64,7 @@ pub(super) fn find(more: &[PathBuf]) -> Result<Nvrtc, Error> {
 }
 
 /// Folders to search; a bare file name asks the system's loader.
-fn places(more: &[PathBuf]) -> Vec<PathBuf> {
+fn folders(more: &[PathBuf]) -> Vec<PathBuf> {
     if let Some(folder) = env::var_os(FOLDER_VARIABLE).filter(|folder| !folder.is_empty()) {
         // An explicit folder is used exclusively: a fallback would hide the mistake.
         return vec![folder.into()];

@@ -25,7 +25,7 @@ pub(crate) use buffer::{Buffer, Owner};
 pub use passed::{ReadTensor, WriteTensor};
 use size::{needed, packed, reach, room};
 use storage::Storage;
-pub(crate) use view::Place;
+pub(crate) use view::Region;
 pub use view::{Lent, LentMut, TensorMut, TensorRef};
 
 /// A type whose values a device holds as elements: the element types themselves, and with the feature `half`
@@ -92,7 +92,7 @@ stored!(half::f16 as f16, half::bf16 as bf16);
 pub struct DeviceTensor<T: Element, const R: usize> {
     storage: Storage,
     device: Device,
-    place: Place<R>,
+    region: Region<R>,
     element: PhantomData<T>,
 }
 
@@ -181,7 +181,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
             );
             return Err(Refusal::new(message).into());
         }
-        let mut tensor = DeviceTensor::allocated(stream, Place::whole(extents, strides), needed)?;
+        let mut tensor = DeviceTensor::allocated(stream, Region::whole(extents, strides), needed)?;
         tensor.copy_from(values)?;
         Ok(tensor)
     }
@@ -199,8 +199,8 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 
     fn filled(stream: &Stream, extents: [usize; R], byte: u8) -> Result<DeviceTensor<T, R>, Error> {
         const DOING: &str = "filling a tensor";
-        let place = Place::whole(extents, column_major(&extents));
-        let tensor = DeviceTensor::allocated(stream, place, packed::<T>(&extents)?)?;
+        let region = Region::whole(extents, column_major(&extents));
+        let tensor = DeviceTensor::allocated(stream, region, packed::<T>(&extents)?)?;
         let (cuda, bytes) = (stream.cuda(), tensor.stored_len() * size_of::<T>());
         if bytes > 0 {
             cuda.context().bind_to_thread().doing(DOING)?;
@@ -220,13 +220,13 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         rows: bool,
     ) -> Result<DeviceTensor<T, R>, Error> {
         let strides = if rows { row_major(&extents) } else { column_major(&extents) };
-        DeviceTensor::allocated(stream, Place::whole(extents, strides), packed::<T>(&extents)?)
+        DeviceTensor::allocated(stream, Region::whole(extents, strides), packed::<T>(&extents)?)
     }
 
     /// Memory with unspecified contents.
-    fn allocated(stream: &Stream, place: Place<R>, len: usize) -> Result<DeviceTensor<T, R>, Error> {
+    fn allocated(stream: &Stream, region: Region<R>, len: usize) -> Result<DeviceTensor<T, R>, Error> {
         let storage = Storage::allocate(stream.cuda(), T::ELEM, len)?;
-        Ok(DeviceTensor { storage, device: stream.device().clone(), place, element: PhantomData })
+        Ok(DeviceTensor { storage, device: stream.device().clone(), region, element: PhantomData })
     }
 
     /// A column-major tensor that takes over a slice of cudarc. Nothing is copied.
@@ -256,7 +256,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
         }
         let device = Device::of(slice.context())?;
         let storage = Storage::of(slice)?;
-        Ok(DeviceTensor { storage, device, place: Place::whole(extents, strides), element: PhantomData })
+        Ok(DeviceTensor { storage, device, region: Region::whole(extents, strides), element: PhantomData })
     }
 
     /// Converts the tensor to a slice of cudarc, with all its elements as they are stored.
@@ -292,7 +292,7 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 
     /// The values, column-major and without gaps, however they are stored.
     pub fn to_host(&self) -> Result<Vec<T>, Error> {
-        let Place { extents, strides, .. } = self.place;
+        let Region { extents, strides, .. } = self.region;
         if strides == column_major(&extents) {
             return self.to_host_stored();
         }
@@ -346,17 +346,17 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 
     /// The number of stored elements, gaps included.
     pub fn stored_len(&self) -> usize {
-        reach(&self.place.extents, &self.place.strides).unwrap_or(0)
+        reach(&self.region.extents, &self.region.strides).unwrap_or(0)
     }
 
     /// Its extents.
     pub fn shape(&self) -> [usize; R] {
-        self.place.extents
+        self.region.extents
     }
 
     /// Its strides, in elements.
     pub fn strides(&self) -> [usize; R] {
-        self.place.strides
+        self.region.strides
     }
 
     /// Its device.
@@ -366,19 +366,19 @@ impl<T: Element, const R: usize> DeviceTensor<T, R> {
 
     /// The tensor for reading. The view can have other strides.
     pub fn view(&self) -> TensorRef<'_, T, R> {
-        TensorRef::of(self.storage.read(), self.place)
+        TensorRef::of(self.storage.read(), self.region)
     }
 
     /// The tensor for writing. The view can have other strides.
     pub fn view_mut(&mut self) -> TensorMut<'_, T, R> {
-        TensorMut::of(self.storage.write(), self.place)
+        TensorMut::of(self.storage.write(), self.region)
     }
 }
 
 impl DeviceTensor<u8, 1> {
     /// Memory of this number of bytes, with unspecified contents.
     pub(crate) fn uninitialised(stream: &Stream, bytes: usize) -> Result<DeviceTensor<u8, 1>, Error> {
-        DeviceTensor::allocated(stream, Place::whole([bytes], [1]), bytes)
+        DeviceTensor::allocated(stream, Region::whole([bytes], [1]), bytes)
     }
 
     pub(crate) fn address(&self) -> u64 {
@@ -388,7 +388,7 @@ impl DeviceTensor<u8, 1> {
 
 impl<T: Element, const R: usize> fmt::Debug for DeviceTensor<T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Place { extents, strides, .. } = self.place;
+        let Region { extents, strides, .. } = self.region;
         write!(f, "DeviceTensor<{}>(extents {extents:?}, strides {strides:?}, {:?})", T::ELEM, self.device)
     }
 }

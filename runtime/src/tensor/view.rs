@@ -23,28 +23,28 @@ use super::{DeviceTensor, Plain, column_major, row_major};
 /// Extents, strides and the offset are checked against the buffer's length at launch.
 pub struct TensorRef<'a, T: Element, const R: usize> {
     pub(crate) buffer: Buffer<'a>,
-    pub(crate) place: Place<R>,
+    pub(crate) region: Region<R>,
     element: PhantomData<&'a T>,
 }
 
 /// A tensor of `R` modes that a kernel writes. It borrows its memory, without a copy.
 pub struct TensorMut<'a, T: Element, const R: usize> {
     pub(crate) buffer: Buffer<'a>,
-    pub(crate) place: Place<R>,
+    pub(crate) region: Region<R>,
     element: PhantomData<&'a mut T>,
 }
 
 /// Which elements of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Place<const R: usize> {
+pub(crate) struct Region<const R: usize> {
     pub(crate) extents: [usize; R],
     pub(crate) strides: [usize; R],
     pub(crate) offset: usize,
 }
 
-impl<const R: usize> Place<R> {
-    pub(crate) fn whole(extents: [usize; R], strides: [usize; R]) -> Place<R> {
-        Place { extents, strides, offset: 0 }
+impl<const R: usize> Region<R> {
+    pub(crate) fn whole(extents: [usize; R], strides: [usize; R]) -> Region<R> {
+        Region { extents, strides, offset: 0 }
     }
 }
 
@@ -114,19 +114,19 @@ lent! {
 macro_rules! both {
     ($name:ident) => {
         impl<'a, T: Element, const R: usize> $name<'a, T, R> {
-            pub(crate) fn of(buffer: Buffer<'a>, place: Place<R>) -> $name<'a, T, R> {
-                $name { buffer, place, element: PhantomData }
+            pub(crate) fn of(buffer: Buffer<'a>, region: Region<R>) -> $name<'a, T, R> {
+                $name { buffer, region, element: PhantomData }
             }
 
             /// The same memory with other strides, in elements, one for each mode.
             pub fn strides(mut self, strides: [usize; R]) -> Self {
-                self.place.strides = strides;
+                self.region.strides = strides;
                 self
             }
 
             /// The same memory with other extents, one for each mode; the strides do not change.
             pub fn extents(mut self, extents: [usize; R]) -> Self {
-                self.place.extents = extents;
+                self.region.extents = extents;
                 self
             }
 
@@ -136,39 +136,39 @@ macro_rules! both {
                 extents: [usize; Q],
                 strides: [usize; Q],
             ) -> $name<'a, T, Q> {
-                $name::of(self.buffer, Place { extents, strides, offset: self.place.offset })
+                $name::of(self.buffer, Region { extents, strides, offset: self.region.offset })
             }
 
             /// The same memory, row-major: the last mode has stride 1.
             pub fn row_major(mut self) -> Self {
-                self.place.strides = row_major(&self.place.extents);
+                self.region.strides = row_major(&self.region.extents);
                 self
             }
 
             /// Starts this many elements later.
             pub fn offset(mut self, elements: usize) -> Self {
-                self.place.offset = self.place.offset.saturating_add(elements);
+                self.region.offset = self.region.offset.saturating_add(elements);
                 self
             }
 
             /// Its extents.
             pub fn shape(&self) -> [usize; R] {
-                self.place.extents
+                self.region.extents
             }
         }
 
         impl<'a, T: Element> $name<'a, T, 2> {
             /// The transpose, without a copy.
             pub fn transposed(mut self) -> Self {
-                self.place.extents.reverse();
-                self.place.strides.reverse();
+                self.region.extents.reverse();
+                self.region.strides.reverse();
                 self
             }
         }
 
         impl<T: Element, const R: usize> fmt::Debug for $name<'_, T, R> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                let Place { extents, strides, offset } = self.place;
+                let Region { extents, strides, offset } = self.region;
                 write!(
                     f,
                     "{}<{}>(extents {extents:?}, strides {strides:?}, offset {offset})",
@@ -186,26 +186,26 @@ both!(TensorMut);
 impl<'a, T: Element, const R: usize> TensorRef<'a, T, R> {
     /// A column-major tensor in a buffer of cudarc: `&CudaSlice`, `&CudaView`, `&CudaViewMut`.
     pub fn new(from: impl Lent<'a, Elem = T>, extents: [usize; R]) -> TensorRef<'a, T, R> {
-        TensorRef::of(from.buffer(), Place::whole(extents, column_major(&extents)))
+        TensorRef::of(from.buffer(), Region::whole(extents, column_major(&extents)))
     }
 }
 
 impl<'a, T: Element, const R: usize> TensorMut<'a, T, R> {
     /// A column-major tensor in a buffer of cudarc: `&mut CudaSlice`, `&mut CudaViewMut`.
     pub fn new(from: impl LentMut<'a, Elem = T>, extents: [usize; R]) -> TensorMut<'a, T, R> {
-        TensorMut::of(from.buffer(), Place::whole(extents, column_major(&extents)))
+        TensorMut::of(from.buffer(), Region::whole(extents, column_major(&extents)))
     }
 
     /// The same tensor for reading.
     pub fn as_ref(&self) -> TensorRef<'_, T, R> {
-        TensorRef::of(self.buffer.again(), self.place)
+        TensorRef::of(self.buffer.again(), self.region)
     }
 }
 
 impl<T: Element, const R: usize> Clone for TensorRef<'_, T, R> {
     fn clone(&self) -> Self {
         match self.buffer.copy() {
-            Some(buffer) => TensorRef::of(buffer, self.place),
+            Some(buffer) => TensorRef::of(buffer, self.region),
             None => unreachable!("what is read is lent for reading"),
         }
     }
@@ -237,8 +237,8 @@ impl<'a, T: Element, const R: usize> From<&TensorRef<'a, T, R>> for TensorRef<'a
 
 impl<'a, T: Element, const R: usize> From<&'a mut TensorMut<'_, T, R>> for TensorMut<'a, T, R> {
     fn from(tensor: &'a mut TensorMut<'_, T, R>) -> Self {
-        let place = tensor.place;
-        TensorMut::of(tensor.buffer.again_mut(), place)
+        let region = tensor.region;
+        TensorMut::of(tensor.buffer.again_mut(), region)
     }
 }
 

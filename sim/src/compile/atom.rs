@@ -24,7 +24,7 @@ impl Compiler<'_> {
             ));
         }
         let mut operands = Vec::new();
-        for (place, (operand, arg)) in row.operands.iter().zip(args).enumerate() {
+        for (location, (operand, arg)) in row.operands.iter().zip(args).enumerate() {
             let what = match (row.effect, row.group, row.async_proxy, operand.writes) {
                 (Effect::Mma { .. }, ..) => What::Product,
                 (_, Scope::Warp, _, false) => What::MatrixFrom,
@@ -48,10 +48,10 @@ impl Compiler<'_> {
                         ));
                     }
                     let bytes = tile_bytes(operand) / self.elem_of(mem.space).bytes().max(1);
-                    Operand::At(self.place(mem, what, bytes, place))
+                    Operand::At(self.location(mem, what, bytes, location))
                 }
                 (OperandKind::Descriptor, AtomArg::Descriptor { at, leading, stride, mode }) => {
-                    let at = self.place(at, What::Product, 0, place);
+                    let at = self.location(at, What::Product, 0, location);
                     Operand::Descriptor { at, leading: *leading, stride: *stride, mode: *mode }
                 }
                 (OperandKind::TensorMap { .. }, AtomArg::Map { param, at }) => {
@@ -59,7 +59,7 @@ impl Compiler<'_> {
                     else {
                         return self.malformed(format!("parameter {param} is no tensor map"));
                     };
-                    let access = self.access(what, Space::Global(*tensor), 0, (i64::MIN, i64::MAX), place);
+                    let access = self.access(what, Space::Global(*tensor), 0, (i64::MIN, i64::MAX), location);
                     let at = at.iter().map(|&at| self.operand(at)).collect();
                     Operand::Map { param: *param, access, at }
                 }

@@ -54,7 +54,7 @@ impl Compiler<'_> {
             Some(0) => self.statements(other),
             Some(_) => self.statements(then),
             None => {
-                let cond = self.place_of(cond);
+                let cond = self.location_of(cond);
                 let label = self.label();
                 self.emit(Ins::If { cond, other: label });
                 self.branches(label, then, other)
@@ -71,7 +71,7 @@ impl Compiler<'_> {
         let inside = &self.branches[outside.min(self.branches.len())..];
         let (depth, next) = (inside.len() as u32, inside.last().copied().unwrap_or(exit));
         if cond.as_constant() != Some(0) {
-            let cond = self.place_of(cond);
+            let cond = self.location_of(cond);
             self.emit(Ins::Leave { cond, depth, next, exit });
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Compiler<'_> {
             let name = &self.kernel.vars[var as usize].name;
             return self.malformed(format!("the loop over `{name}`, a variable of 32 bits, can overflow"));
         }
-        let (from, to) = (self.place_of(from), self.place_of(to));
+        let (from, to) = (self.location_of(from), self.location_of(to));
         let head = self.label();
         let file = if vector { &mut self.code.vectors } else { &mut self.code.scalars };
         let cell = *file;

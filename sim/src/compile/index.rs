@@ -88,17 +88,17 @@ impl Compiler<'_> {
     /// The cell of a value, computed first if needed.
     pub(super) fn src(&mut self, at: Ix) -> Src {
         let num = self.num(at);
-        self.place_of(num)
+        self.location_of(num)
     }
 
     /// The cell of a value as an instruction, or a function of the printed C, takes it: in 32 bits.
     pub(super) fn operand(&mut self, at: Ix) -> Src {
         let num = self.num(at);
         let num = self.numbers.wrapped(num);
-        self.place_of(num)
+        self.location_of(num)
     }
 
-    pub(super) fn place_of(&mut self, num: Num) -> Src {
+    pub(super) fn location_of(&mut self, num: Num) -> Src {
         if let Some(node) = num.node {
             self.ensure(node);
         }
@@ -151,7 +151,7 @@ impl Compiler<'_> {
                 if known.vector { Ins::SelectV { to, cond, a, b } } else { Ins::SelectS { to, cond, a, b } }
             }
         };
-        self.numbers.place(node, to);
+        self.numbers.assign(node, to);
         if known.volatile {
             self.emit(ins);
         } else {

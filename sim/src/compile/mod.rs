@@ -110,7 +110,7 @@ pub(crate) fn compile(kernel: &Kernel, given: &Given) -> Result<Code> {
     resources::check(kernel)?;
     for reg in &kernel.regs {
         let at = compiler.cells(reg.elem, reg.len);
-        compiler.code.regs.push(RegPlace { name: reg.name.clone(), elem: reg.elem, at, len: reg.len });
+        compiler.code.regs.push(RegisterArray { name: reg.name.clone(), elem: reg.elem, at, len: reg.len });
     }
     compiler.statements(&kernel.body)?;
     compiler.emit(Ins::End);
@@ -245,12 +245,12 @@ impl Compiler<'_> {
         self.code.accesses.len() as u32 - 1
     }
 
-    fn place(&mut self, mem: &Mem, what: What, count: u32, operand: usize) -> Place {
+    fn location(&mut self, mem: &Mem, what: What, count: u32, operand: usize) -> Location {
         let known = self.kernel.exprs.get(mem.index);
         let access = self.access(what, mem.space, count, (known.lo, known.hi), operand);
         let index = self.src(mem.index);
         let peer = mem.peer.map(|peer| self.operand(peer));
-        Place { access, index, peer }
+        Location { access, index, peer }
     }
 
     fn guard(&mut self, guard: Option<Ix>) -> Option<Src> {

@@ -50,10 +50,10 @@ pub(super) fn check(kernel: &Kernel, code: &Code, asking: &[Asking]) -> Result<(
 /// Bytes of each cell in a thread's registers, for cells of arrays only: 32-bit cells first, then 64-bit cells.
 fn bytes(kernel: &Kernel, code: &Code) -> Vec<u32> {
     let mut all = vec![0; (code.words + code.doubles) as usize];
-    for (place, reg) in code.regs.iter().zip(&kernel.regs) {
+    for (location, reg) in code.regs.iter().zip(&kernel.regs) {
         let each = if reg.words { reg.elem.bytes() } else { reg.elem.bytes().next_multiple_of(4) };
-        let first = place.at + if is_double(reg.elem) { code.words } else { 0 };
-        all[first as usize..(first + place.len) as usize].fill(each);
+        let first = location.at + if is_double(reg.elem) { code.words } else { 0 };
+        all[first as usize..(first + location.len) as usize].fill(each);
     }
     all
 }
@@ -166,8 +166,8 @@ fn cells(code: &Code, ins: &Ins) -> Cells {
         first..first + count
     };
     let one = |slot: Slot, elem| cell(slot, elem, 1);
-    let memory = |place: &Place, slot: Slot| {
-        let access = &code.accesses[place.access as usize];
+    let memory = |location: &Location, slot: Slot| {
+        let access = &code.accesses[location.access as usize];
         let elem = if access.elem == 8 { Elem::F64 } else { Elem::U32 };
         cell(slot, elem, access.count)
     };

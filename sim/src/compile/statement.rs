@@ -39,14 +39,14 @@ impl Compiler<'_> {
                 let (slot, elem) = self.frag(*to)?;
                 self.same_width(from.space, elem, to.reg)?;
                 let guard = self.guard(*guard);
-                let from = self.place(from, What::Load, to.len, 0);
+                let from = self.location(from, What::Load, to.len, 0);
                 self.emit(Ins::Load { from, to: slot, guard, fill: fill.bits(elem) });
             }
             Op::Store { to, from, guard } => {
                 let (slot, elem) = self.frag(*from)?;
                 self.same_width(to.space, elem, from.reg)?;
                 let guard = self.guard(*guard);
-                let to = self.place(to, What::Store, from.len, 0);
+                let to = self.location(to, What::Store, from.len, 0);
                 self.emit(Ins::Store { to, from: slot, guard });
             }
             Op::Atomic { .. } => self.atomic(&stmt.op)?,
@@ -114,7 +114,7 @@ impl Compiler<'_> {
         let mut num = self.stored_in(id, num);
         if num.node.is_some_and(|node| self.numbers.get(node).volatile) {
             // Copies the value: its operands change later.
-            let a = self.place_of(num);
+            let a = self.location_of(num);
             let to = self.code.vectors;
             self.code.vectors += 1;
             self.emit(Ins::Set { to, a });
@@ -136,7 +136,7 @@ impl Compiler<'_> {
     fn assign(&mut self, id: Id, at: Ix) {
         let num = self.num(at);
         let num = self.stored_in(id, num);
-        let a = self.place_of(num);
+        let a = self.location_of(num);
         let known = self.vars[id as usize].node.map(|node| self.numbers.get(node));
         let to = match known {
             Some(known) if known.volatile => known.slot.unwrap_or_default(),
@@ -196,7 +196,7 @@ impl Compiler<'_> {
             }
             None => None,
         };
-        let to = self.place(to, What::Atomic, 1, 0);
+        let to = self.location(to, What::Atomic, 1, 0);
         let (op, order, scope) = (*op, *order, *scope);
         self.emit(match op {
             Change::Await => Ins::AwaitFlag { from: to, least: slot, guard, order, old },

@@ -50,9 +50,9 @@ impl Compiler<'_> {
             return Ok(());
         }
         let (value, elem) = self.value(&claim.value)?;
-        let inside = self.place_of(inside);
+        let inside = self.location_of(inside);
         let at: Vec<_> = claim.at.iter().map(|&at| self.num(at)).collect();
-        let at = at.into_iter().map(|at| self.place_of(at)).collect();
+        let at = at.into_iter().map(|at| self.location_of(at)).collect();
         self.code.claims.push(Claimed { inside, value, elem, number: claim.number, at });
         self.emit(Ins::Claim(self.code.claims.len() as u32 - 1));
         Ok(())
@@ -72,7 +72,7 @@ impl Compiler<'_> {
                 match num.as_constant() {
                     Some(n) => self.constant(*elem, value::from_int(n, *elem)),
                     None => {
-                        let x = self.place_of(num);
+                        let x = self.location_of(num);
                         let to = self.scratch(*elem);
                         self.emit(Ins::FromInt { elem: *elem, to, x });
                         to
@@ -123,7 +123,7 @@ impl Compiler<'_> {
                     Some(0) => self.value_of(y, elem)?,
                     Some(_) => self.value(x)?.0,
                     None => {
-                        let cond = self.place_of(cond);
+                        let cond = self.location_of(cond);
                         let x = self.under(Ins::Narrow { cond, holds: true }, x, elem)?;
                         let y = self.under(Ins::Narrow { cond, holds: false }, y, elem)?;
                         let to = self.scratch(elem);

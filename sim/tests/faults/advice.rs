@@ -9,9 +9,9 @@ use tilewright_sim::{Arg, FaultKind, Options, run_program};
 fn advises(kernel: &Kernel, args: &[Arg], kind: FaultKind, help: &str) {
     for seed in 0..20 {
         let error = run_program(kernel, args, &Options { seed, ..options() }).expect_err("a fault");
-        let found = error.fault().expect("a fault").clone();
-        assert_eq!(found.kind(), kind, "{found}");
-        assert_eq!(found.help(), help, "{found}");
+        let reported = error.fault().expect("a fault").clone();
+        assert_eq!(reported.kind(), kind, "{reported}");
+        assert_eq!(reported.help(), help, "{reported}");
     }
 }
 
@@ -82,10 +82,10 @@ fn a_write_while_a_bulk_store_reads() {
         FaultKind::InFlight,
         "put a barrier, sync_threads(), after the wait for the store",
     );
-    let found = fault(&stored(64, Between::Barrier, true), &args);
-    assert_eq!(found.message(), "element 0 of `tile` is written while a bulk store may still read it");
+    let reported = fault(&stored(64, Between::Barrier, true), &args);
+    assert_eq!(reported.message(), "element 0 of `tile` is written while a bulk store may still read it");
     assert_eq!(
-        found.parties().iter().map(|party| (&party.threads[..], &*party.doing)).collect::<Vec<_>>(),
+        reported.parties().iter().map(|party| (&party.threads[..], &*party.doing)).collect::<Vec<_>>(),
         [
             (&[0][..], "writes element 0 of `tile`"),
             (&[0][..], "reads it by a bulk store, and has not waited for it")
@@ -169,9 +169,9 @@ fn a_peer_that_does_not_exist() {
     let help = "a cluster of 2 blocks has the ranks 0 to 1: take the peer's rank modulo 2, or launch larger clusters";
     for arrives in [false, true] {
         fine(&peers(other, arrives), &args);
-        let found = fault(&peers(next, arrives), &args);
-        assert_eq!(found.kind(), FaultKind::OutOfBounds, "{found}");
-        assert_eq!(found.message(), "there is no block 2 in a cluster of 2", "{found}");
-        assert_eq!(found.help(), help, "{found}");
+        let reported = fault(&peers(next, arrives), &args);
+        assert_eq!(reported.kind(), FaultKind::OutOfBounds, "{reported}");
+        assert_eq!(reported.message(), "there is no block 2 in a cluster of 2", "{reported}");
+        assert_eq!(reported.help(), help, "{reported}");
     }
 }

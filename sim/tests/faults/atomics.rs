@@ -48,11 +48,11 @@ fn updates_are_not_forgotten() {
     let args = [Arg::output::<i32>([128])];
     assert_eq!(fine(&sum(128, &RIGHT), &args).get::<i32>("to").unwrap(), [128; 128]);
     for how in [Sum { added: false, ..RIGHT }, Sum { looks: true, ..RIGHT }] {
-        let found = fault(&sum(128, &how), &args);
-        assert_eq!(found.kind(), FaultKind::Race, "{found}");
+        let result = fault(&sum(128, &how), &args);
+        assert_eq!(result.kind(), FaultKind::Race, "{result}");
     }
-    let found = fault(&sum(128, &Sum { cleared: false, ..RIGHT }), &args);
-    assert!(matches!(found.kind(), FaultKind::Race | FaultKind::Unwritten), "{found}");
+    let result = fault(&sum(128, &Sum { cleared: false, ..RIGHT }), &args);
+    assert!(matches!(result.kind(), FaultKind::Race | FaultKind::Unwritten), "{result}");
 }
 
 /// Lanes of one warp in lockstep: an access of one lane does not order accesses of the others.
@@ -73,8 +73,8 @@ kernel `probe`: a race
 help: put a barrier, sync_threads(), between the two
 seen in variant 1, with seed 0",
     );
-    let found = fault(&sum(32, &Sum { looks: true, ..RIGHT }), &args);
-    assert_eq!(found.parties()[1].doing, "reads it", "{found}");
+    let result = fault(&sum(32, &Sum { looks: true, ..RIGHT }), &args);
+    assert_eq!(result.parties()[1].doing, "reads it", "{result}");
 }
 
 /// Two warps add, each synchronises a third one with its own additions alone, and that one reads.
@@ -105,8 +105,8 @@ fn every_update_that_is_not_ordered_is_kept() {
         adds.push(b.s(Op::Sync(pair)));
         let mut last = vec![add(&mut b)];
         last.extend((tells == 2).then(|| b.s(Op::Sync(pair))));
-        let place = b.sum(&[(t, 1)], -64);
-        let reads = vec![b.s(Op::Sync(pair)), b.load(x, s, zero, 1), b.store(to, place, x, 1)];
+        let index = b.sum(&[(t, 1)], -64);
+        let reads = vec![b.s(Op::Sync(pair)), b.load(x, s, zero, 1), b.store(to, index, x, 1)];
         let role =
             |name: &str, at, body| Role { name: name.into(), warps: (at, at + 1), registers: None, body };
         let roles = vec![role("adds", 0, adds), role("adds too", 1, last), role("reads", 2, reads)];

@@ -97,9 +97,12 @@ fn named_barriers() {
         b.done(body)
     };
     fine(&kernel(64), &[]);
-    let found = fault(&kernel(96), &[]);
-    assert_eq!(found.kind(), FaultKind::Deadlock, "{found}");
-    assert!(found.to_string().contains("wait at barrier 1, where 64 of 96 threads have arrived"), "{found}");
+    let reported = fault(&kernel(96), &[]);
+    assert_eq!(reported.kind(), FaultKind::Deadlock, "{reported}");
+    assert!(
+        reported.to_string().contains("wait at barrier 1, where 64 of 96 threads have arrived"),
+        "{reported}"
+    );
 }
 
 #[test]
@@ -132,11 +135,11 @@ fn a_named_barrier_to_which_others_come() {
     let mut b = Build::new(128);
     let bar = b.bar(Bar::Named { id: 1, threads: 64 });
     let body = vec![b.s(Op::Sync(bar))];
-    let found = fault(&b.done(body), &[]);
-    assert_eq!(found.kind(), FaultKind::Divergence, "{found}");
-    assert_eq!(found.message(), "barrier 1 is for 64 threads, and 96 arrive at it");
-    assert_eq!(found.parties()[1].doing, "arrived at it before");
-    assert!(found.help().contains("give each group of threads one of its own"), "{found}");
+    let reported = fault(&b.done(body), &[]);
+    assert_eq!(reported.kind(), FaultKind::Divergence, "{reported}");
+    assert_eq!(reported.message(), "barrier 1 is for 64 threads, and 96 arrive at it");
+    assert_eq!(reported.parties()[1].doing, "arrived at it before");
+    assert!(reported.help().contains("give each group of threads one of its own"), "{reported}");
 }
 
 /// A warp writes, arrives, and another reads; lanes that arrive after a phase is complete count in the next
@@ -159,11 +162,11 @@ fn arrivals_count_in_one_phase() {
             body
         }));
         let read = b.repeat(rounds, Unroll::No, |b, round| {
-            let (other, place) = (b.sum(&[(t, -1)], 63), b.sum(&[(t, 1), (round, 32)], -32));
+            let (other, position) = (b.sum(&[(t, -1)], 63), b.sum(&[(t, 1), (round, 32)], -32));
             vec![
                 b.s(Op::Await { bar: full, slot: zero, phase: round }),
                 b.load(x, s, other, 1),
-                b.store(to, place, x, 1),
+                b.store(to, position, x, 1),
                 b.s(Op::Arrive { bar: empty, slot: zero, peer: None, bytes: None }),
             ]
         });
@@ -176,14 +179,14 @@ fn arrivals_count_in_one_phase() {
     let args = |rounds: usize| [tilewright_sim::Arg::output::<f32>([32 * rounds])];
     fine(&kernel(32, 2, true), &args(2));
     let late = "is complete, and nothing orders this arrival after it: it might count for phase 0";
-    let found = fault(&kernel(31, 1, true), &args(1));
-    assert_eq!(found.kind(), FaultKind::Mbarrier, "{found}");
-    assert!(found.message().contains(late), "{found}");
+    let reported = fault(&kernel(31, 1, true), &args(1));
+    assert_eq!(reported.kind(), FaultKind::Mbarrier, "{reported}");
+    assert!(reported.message().contains(late), "{reported}");
     assert_eq!(
-        (&found.parties()[0].threads[..], &*found.parties()[0].doing),
+        (&reported.parties()[0].threads[..], &*reported.parties()[0].doing),
         (&[31][..], "arrives at it, unordered with that completion")
     );
     // Nothing keeps the writer from arriving before the previous phase is complete.
-    let found = fault(&kernel(32, 2, false), &args(2));
-    assert!(matches!(found.kind(), FaultKind::Mbarrier | FaultKind::Race), "{found}");
+    let reported = fault(&kernel(32, 2, false), &args(2));
+    assert!(matches!(reported.kind(), FaultKind::Mbarrier | FaultKind::Race), "{reported}");
 }

@@ -35,10 +35,10 @@ fn copies_in_flight() {
     let wanted: Vec<f32> = (0..64).rev().map(|x| x as f32).collect();
     assert_eq!(done.get::<f32>("to").unwrap(), wanted);
     for (waits, syncs) in [(false, true), (true, false), (false, false)] {
-        let found = fault(&asynchronous(waits, syncs), &args);
+        let reported = fault(&asynchronous(waits, syncs), &args);
         assert!(
-            matches!(found.kind(), FaultKind::InFlight | FaultKind::Unwritten | FaultKind::Race),
-            "{found}"
+            matches!(reported.kind(), FaultKind::InFlight | FaultKind::Unwritten | FaultKind::Race),
+            "{reported}"
         );
     }
     // The missing wait is also found without race detection.
@@ -112,10 +112,10 @@ fn a_bulk_copy_without_a_wait() {
     let sync = kernel.body[1].clone();
     kernel.body.extend(vec![sync; 8]);
     let args = [Arg::tensor(&count(256), [256]), Arg::in_out(&count(256), [256])];
-    let found = fault(&kernel, &args);
-    assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
-    assert_eq!(found.message(), "block (0, 0, 0) ends, and a bulk copy still uses its shared memory");
-    assert_eq!(found.parties()[0].line.as_deref(), Some("probe.rs:6"), "{found}");
+    let reported = fault(&kernel, &args);
+    assert_eq!(reported.kind(), FaultKind::InFlight, "{reported}");
+    assert_eq!(reported.message(), "block (0, 0, 0) ends, and a bulk copy still uses its shared memory");
+    assert_eq!(reported.parties()[0].line.as_deref(), Some("probe.rs:6"), "{reported}");
 }
 
 #[test]
@@ -124,17 +124,17 @@ fn mbarriers() {
     assert_eq!(done.get::<f32>("to").unwrap(), count(256));
     #[track_caller]
     fn check(how: Boxes, kind: FaultKind, part: &str) {
-        let found = fault(&boxes(&how), &boxed_args());
-        assert!(found.kind() == kind && found.to_string().contains(part), "{found}");
+        let reported = fault(&boxes(&how), &boxed_args());
+        assert!(reported.kind() == kind && reported.to_string().contains(part), "{reported}");
     }
     check(
         Boxes { bytes: 2048, ..RIGHT },
         FaultKind::Deadlock,
         "wait for phase 0 of `full[0]`, whose arrivals expect 1024 bytes more than copies have brought",
     );
-    let found = fault(&boxes(&Boxes { bytes: 2048, ..RIGHT }), &boxed_args());
+    let reported = fault(&boxes(&Boxes { bytes: 2048, ..RIGHT }), &boxed_args());
     assert_eq!(
-        found.help(),
+        reported.help(),
         "expect 1024 bytes fewer where `full[0]` expects them (mbarrier.arrive.expect_tx): as many as the copies of one phase bring; or issue the copies that are missing"
     );
     check(
@@ -142,9 +142,9 @@ fn mbarriers() {
         FaultKind::Deadlock,
         "wait for phase 0 of `full[0]`, to which copies have brought 16 bytes more than its arrivals expect",
     );
-    let found = fault(&boxes(&Boxes { bytes: 1008, ..RIGHT }), &boxed_args());
+    let reported = fault(&boxes(&Boxes { bytes: 1008, ..RIGHT }), &boxed_args());
     assert_eq!(
-        found.help(),
+        reported.help(),
         "expect 16 bytes more where `full[0]` expects them (mbarrier.arrive.expect_tx): as many as the copies of one phase bring"
     );
     check(Boxes { init: false, ..RIGHT }, FaultKind::Mbarrier, "`full[0]` has not been initialised");
@@ -163,8 +163,8 @@ fn mbarriers() {
         FaultKind::Mbarrier,
         "`full[0]` takes 1 arrival in a phase, and another comes before the phase's 1024 bytes",
     );
-    let found = fault(&boxes(&Boxes { waits: false, ..RIGHT }), &boxed_args());
-    assert!(matches!(found.kind(), FaultKind::InFlight | FaultKind::Unwritten), "{found}");
+    let reported = fault(&boxes(&Boxes { waits: false, ..RIGHT }), &boxed_args());
+    assert!(matches!(reported.kind(), FaultKind::InFlight | FaultKind::Unwritten), "{reported}");
 }
 
 /// Threads fill a tile, and one of them stores it through the copy engine.
@@ -266,16 +266,16 @@ seen in variant 1, with seed 0",
 #[test]
 fn bulk_copies_end_before_their_block() {
     let kernel = bulk_store(true, false);
-    let mut found = 0;
+    let mut reported = 0;
     for seed in 0..40 {
         if let Err(error) = run_program(&kernel, &[Arg::output::<f32>([64])], &Options { seed, ..options() })
         {
             let text = error.to_string();
             assert!(text.contains("a bulk copy still uses its shared memory"), "{text}");
-            found += 1;
+            reported += 1;
         }
     }
-    assert!(found > 20, "{found} of 40 schedules showed it");
+    assert!(reported > 20, "{reported} of 40 schedules showed it");
 }
 
 #[test]
@@ -289,12 +289,12 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
         let (x, t) = (b.reg("x", F32, 1), b.thread());
         let mut body = b.start(&[bar]);
         body.push(b.repeat(2, Unroll::No, |b, round| {
-            let place = b.sum(&[(round, 32)], 0);
+            let index = b.sum(&[(round, 32)], 0);
             let at = b.sum(&[(round, 32), (t, 1)], 0);
             let arrive = b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(128) });
             let args = vec![
                 AtomArg::At(mem(tile, zero)),
-                AtomArg::At(mem(from, place)),
+                AtomArg::At(mem(from, index)),
                 AtomArg::Int(size),
                 AtomArg::Barrier { bar, slot: zero },
             ];
@@ -315,9 +315,9 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
     };
     let args = [Arg::tensor(&count(64), [64]), Arg::output::<f32>([64])];
     assert_eq!(fine(&kernel(true), &args).get::<f32>("to").unwrap(), count(64));
-    let found = fault(&kernel(false), &args);
-    assert_eq!(found.kind(), FaultKind::MissingFence, "{found}");
-    assert_eq!(found.parties()[1].doing, "reads it", "{found}");
+    let reported = fault(&kernel(false), &args);
+    assert_eq!(reported.kind(), FaultKind::MissingFence, "{reported}");
+    assert_eq!(reported.parties()[1].doing, "reads it", "{reported}");
 }
 
 /// A product of a warpgroup, with optional synchronisation.
@@ -365,8 +365,8 @@ fn matrix_products_in_flight() {
     assert_eq!(done.get::<f32>("to").unwrap(), vec![16.0; 512]);
     #[track_caller]
     fn check(kernel: &Kernel, kind: FaultKind, part: &str) {
-        let found = fault(kernel, &[Arg::output::<f32>([512])]);
-        assert!(found.kind() == kind && found.to_string().contains(part), "{found}");
+        let reported = fault(kernel, &[Arg::output::<f32>([512])]);
+        assert!(reported.kind() == kind && reported.to_string().contains(part), "{reported}");
     }
     check(
         &product(false, true, true),

@@ -55,8 +55,8 @@ kernel `probe`: a read of an array that another one has overwritten
 help: give the arrays bytes of their own, or write `a` again before it is read
 seen in variant 1, with seed 0",
     );
-    let found = fault(&overlapping(true, true), &args);
-    assert_eq!(found.kind(), FaultKind::Overwritten);
+    let reported = fault(&overlapping(true, true), &args);
+    assert_eq!(reported.kind(), FaultKind::Overwritten);
 }
 
 /// A copy in flight into one array, and a read of the other.
@@ -72,11 +72,11 @@ fn a_copy_into_an_array_that_overlaps() {
     body.extend([b.s(Op::Commit(Queue::CpAsync)), b.load(x, first, t, 1), b.store(to, t, x, 1)]);
     let mut kernel = b.done(body);
     kernel.shared[1].offset = 0;
-    let found = fault(&kernel, &[Arg::tensor(&count(32), [32]), Arg::output::<f32>([32])]);
-    assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
+    let reported = fault(&kernel, &[Arg::tensor(&count(32), [32]), Arg::output::<f32>([32])]);
+    assert_eq!(reported.kind(), FaultKind::InFlight, "{reported}");
     assert!(
-        found.message().contains("`a` is in bytes 0 to 127 of shared memory, `b` in bytes 0 to 127"),
-        "{found}"
+        reported.message().contains("`a` is in bytes 0 to 127 of shared memory, `b` in bytes 0 to 127"),
+        "{reported}"
     );
-    assert_eq!(found.parties()[1].doing, "writes element 0 of `b` by an asynchronous copy", "{found}");
+    assert_eq!(reported.parties()[1].doing, "writes element 0 of `b` by an asynchronous copy", "{reported}");
 }

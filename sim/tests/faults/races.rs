@@ -68,9 +68,9 @@ fn a_read_before_the_next_iteration_writes() {
         b.done(body)
     };
     fine(&racing(true), &[Arg::output::<f32>([64])]);
-    let found = fault(&racing(false), &[Arg::output::<f32>([64])]);
-    assert_eq!(found.kind(), FaultKind::Race, "{found}");
-    assert!(found.help().contains("sync_threads()"), "{found}");
+    let reported = fault(&racing(false), &[Arg::output::<f32>([64])]);
+    assert_eq!(reported.kind(), FaultKind::Race, "{reported}");
+    assert!(reported.help().contains("sync_threads()"), "{reported}");
 }
 
 #[test]
@@ -101,8 +101,8 @@ seen in variant 1, with seed 0",
     let t = b.thread();
     let half = b.e().div(t, 2);
     let body = [b.fill(x, 1, 1.0, F32), vec![b.store(to, half, x, 1)]].concat();
-    let found = fault(&b.done(body), &[Arg::output::<f32>([16])]);
-    assert_eq!(found.kind(), FaultKind::Race, "{found}");
+    let reported = fault(&b.done(body), &[Arg::output::<f32>([16])]);
+    assert_eq!(reported.kind(), FaultKind::Race, "{reported}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use tilewright_codegen::thread::*;
 use tilewright_sim::{Arg, FaultKind};
 
 /// A tile of 256 bytes, two arrays of mbarriers after it, and shared memory of 512 bytes.
-fn places(change: impl FnOnce(&mut Kernel)) -> Kernel {
+fn with_offsets(change: impl FnOnce(&mut Kernel)) -> Kernel {
     let mut b = Build::new(32);
     let tile = b.shared("tile", F32, 64, "");
     let (full, empty) = (b.mbarriers("full", 2, 1), b.mbarriers("empty", 2, 1));
@@ -27,41 +27,41 @@ fn at(kernel: &mut Kernel, bar: usize) -> &mut u32 {
 
 #[track_caller]
 fn refused(kernel: &Kernel, message: &str, help: &str) {
-    let found = fault(kernel, &[]);
-    assert_eq!(found.kind(), FaultKind::Malformed, "{found}");
-    assert_eq!((found.message(), found.help()), (message, help));
+    let reported = fault(kernel, &[]);
+    assert_eq!(reported.kind(), FaultKind::Malformed, "{reported}");
+    assert_eq!((reported.message(), reported.help()), (message, help));
 }
 
 #[test]
 fn mbarriers_have_places() {
-    fine(&places(|_| {}), &[]);
+    fine(&with_offsets(|_| {}), &[]);
     refused(
-        &places(|k| *at(k, 1) = 248),
+        &with_offsets(|k| *at(k, 1) = 248),
         "the mbarriers `full` (bytes 248 to 263 of shared memory) and the array `tile` (bytes 0 to 255) overlap in bytes 248 to 255",
         "give each of them bytes of its own",
     );
     refused(
-        &places(|k| *at(k, 2) = 264),
+        &with_offsets(|k| *at(k, 2) = 264),
         "the mbarriers `empty` (bytes 264 to 279 of shared memory) and the mbarriers `full` (bytes 256 to 271) overlap in bytes 264 to 271",
         "give each of them bytes of its own",
     );
     refused(
-        &places(|k| *at(k, 2) = 276),
+        &with_offsets(|k| *at(k, 2) = 276),
         "the mbarriers `empty` begin at byte 276 of shared memory, which is no multiple of 8",
         "begin mbarriers at multiples of 8 bytes",
     );
     refused(
-        &places(|k| *at(k, 2) = 504),
+        &with_offsets(|k| *at(k, 2) = 504),
         "the mbarriers `empty` take bytes 504 to 519 of shared memory, and a block has 512",
         "ask for more bytes of shared memory at launch",
     );
     refused(
-        &places(|k| k.launch.shared_bytes = 240),
+        &with_offsets(|k| k.launch.shared_bytes = 240),
         "the array `tile` takes bytes 0 to 255 of shared memory, and a block has 240",
         "ask for more bytes of shared memory at launch",
     );
     refused(
-        &places(|k| {
+        &with_offsets(|k| {
             let Bar::Mbarriers { count, .. } = &mut k.bars[1] else { panic!("no mbarriers") };
             *count = 0;
         }),
@@ -129,10 +129,10 @@ fn roles_request_available_registers() {
     };
     #[track_caller]
     fn refused(kernel: &Kernel, args: &[Arg], message: &str, help: &str) {
-        let found = fault(kernel, args);
-        assert_eq!(found.kind(), FaultKind::Malformed, "{found}");
-        assert!(found.message().starts_with(message), "{found}");
-        assert_eq!(found.help(), help);
+        let reported = fault(kernel, args);
+        assert_eq!(reported.kind(), FaultKind::Malformed, "{reported}");
+        assert!(reported.message().starts_with(message), "{reported}");
+        assert_eq!(reported.help(), help);
     }
     // An elementwise computation needs registers for one of the two arrays.
     fine(&roles([Some(64), Some(24)], HALVES), &args());
@@ -172,29 +172,29 @@ fn roles_take_registers_that_others_give_back() {
     const ROLES: [(u32, u32); 2] = [(0, 8), (8, 12)];
     fine(&roles([Some(232), Some(40)], ROLES), &args());
     fine(&roles([Some(240), Some(24)], ROLES), &args());
-    let found = fault(&roles([Some(232), Some(48)], ROLES), &args());
-    assert_eq!(found.kind(), FaultKind::Deadlock, "{found}");
-    let waits = found.parties().last().expect("who waits");
+    let reported = fault(&roles([Some(232), Some(48)], ROLES), &args());
+    assert_eq!(reported.kind(), FaultKind::Deadlock, "{reported}");
+    let waits = reported.parties().last().expect("who waits");
     assert_eq!(
         waits.doing,
         "wait for 64 more registers a thread (setmaxnreg): the block has 168 x 384 registers, of which 1024 are free"
     );
     assert_eq!(
-        found.help(),
+        reported.help(),
         "roles take registers that others have given back: let all of them together ask for no more than the block has when it starts"
     );
     // A role that gives none back.
-    let found = fault(&roles([Some(232), None], ROLES), &args());
-    assert_eq!(found.kind(), FaultKind::Deadlock, "{found}");
+    let reported = fault(&roles([Some(232), None], ROLES), &args());
+    assert_eq!(reported.kind(), FaultKind::Deadlock, "{reported}");
     let mut unbounded = roles([Some(232), Some(40)], ROLES);
     unbounded.launch.blocks_per_sm = 0;
-    let found = fault(&unbounded, &args());
-    assert_eq!(found.kind(), FaultKind::Malformed, "{found}");
+    let reported = fault(&unbounded, &args());
+    assert_eq!(reported.kind(), FaultKind::Malformed, "{reported}");
     assert!(
-        found.message().starts_with(
+        reported.message().starts_with(
             "the role `worker` asks for registers, and the kernel has no launch bound of blocks for each multiprocessor: without one the compiler ignores setmaxnreg"
         ),
-        "{found}"
+        "{reported}"
     );
 }
 
@@ -222,10 +222,10 @@ fn accumulators_fit_launch_bounds() {
     };
     let args = [Arg::output::<f32>([4])];
     assert_ne!(fault(&with(3), &args).kind(), FaultKind::Malformed);
-    let found = fault(&with(5), &args);
-    assert_eq!(found.kind(), FaultKind::Malformed, "{found}");
+    let reported = fault(&with(5), &args);
+    assert_eq!(reported.kind(), FaultKind::Malformed, "{reported}");
     assert_eq!(
-        (found.message(), found.help()),
+        (reported.message(), reported.help()),
         (
             "launch bounds allow each thread 96 registers, and arrays around asynchronous products need 128 at once",
             "lower `blocks_per_sm`, or use smaller register tiles"

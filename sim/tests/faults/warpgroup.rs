@@ -29,7 +29,7 @@ fn filled(before: bool, behind: bool) -> Kernel {
     let tile = b.shared("tile", Bf16, 64 * 64, "");
     let (acc, x) = (b.reg("acc", F32, 4), b.reg("x", Bf16, 8));
     let t = b.thread();
-    let place = b.sum(&[(t, 4)], 0);
+    let index = b.sum(&[(t, 4)], 0);
     let fill = |b: &mut Build| -> Vec<Stmt> {
         let part = |round| {
             let at = b.sum(&[(t, 8)], round * 1024);
@@ -44,7 +44,7 @@ fn filled(before: bool, behind: bool) -> Kernel {
     body.extend(product(&mut b, tile, acc));
     body.extend(behind.then(|| b.sync()));
     body.extend(fill(&mut b));
-    body.push(b.store(to, place, acc, 4));
+    body.push(b.store(to, index, acc, 4));
     b.done(body)
 }
 
@@ -69,9 +69,9 @@ seen in variant 1, with seed 0",
 
 #[test]
 fn a_wait_covers_one_warps_part_of_a_product() {
-    let found = fault(&filled(true, false), &[Arg::output::<f32>([512])]);
-    assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
-    let text = found.to_string();
+    let reported = fault(&filled(true, false), &[Arg::output::<f32>([512])]);
+    assert_eq!(reported.kind(), FaultKind::InFlight, "{reported}");
+    let text = reported.to_string();
     assert!(text.contains("read it by a matrix product"), "{text}");
     assert!(
         text.contains(
@@ -98,7 +98,7 @@ fn ring(how: &Ring) -> Kernel {
     let (full, empty) = (b.mbarriers("full", 1, 1), b.mbarriers("empty", 1, how.release.1));
     let group = b.bar(Bar::Named { id: 1, threads: 128 });
     let (acc, t, zero, size) = (b.reg("acc", F32, 4), b.thread(), b.int(0), b.int(8192));
-    let place = b.sum(&[(t, 4)], 0);
+    let index = b.sum(&[(t, 4)], 0);
     let mut consume = b.fill(acc, 4, 0.0, F32);
     consume.push(b.repeat(3, Unroll::No, |b, round| {
         let mut body = Vec::new();
@@ -112,7 +112,7 @@ fn ring(how: &Ring) -> Kernel {
         body.push(b.one(how.release.0, vec![arrive]));
         body
     }));
-    consume.push(b.store(to, place, acc, 4));
+    consume.push(b.store(to, index, acc, 4));
     let produce = b.repeat(3, Unroll::No, |b, round| {
         let before = b.sum(&[(round, 1)], -1);
         let args = vec![
@@ -146,11 +146,11 @@ fn every_warp_waits_for_what_its_product_reads() {
     assert_eq!(fine(&ring(&right), &ring_args()).get::<f32>("to").unwrap(), vec![48.0; 512]);
     // One warp waits, then synchronises the others.
     fine(&ring(&Ring { wait: 32, meet: [true, false], ..right }), &ring_args());
-    let found = fault(&ring(&Ring { wait: 32, ..right }), &ring_args());
-    assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
-    assert_eq!(found.parties()[0].threads, (32..128).collect::<Vec<u32>>(), "{found}");
+    let reported = fault(&ring(&Ring { wait: 32, ..right }), &ring_args());
+    assert_eq!(reported.kind(), FaultKind::InFlight, "{reported}");
+    assert_eq!(reported.parties()[0].threads, (32..128).collect::<Vec<u32>>(), "{reported}");
     assert_eq!(
-        found.help(),
+        reported.help(),
         "let every warp of the warpgroup wait for `full[0]`, or synchronise them after one of them has waited"
     );
 }
@@ -159,10 +159,10 @@ fn every_warp_waits_for_what_its_product_reads() {
 fn every_warp_releases_a_slot() {
     // One warp for all, after all have synchronised.
     fine(&ring(&Ring { wait: 128, meet: [false, true], release: (Scope::Warpgroup, 1) }), &ring_args());
-    let found =
+    let reported =
         fault(&ring(&Ring { wait: 128, meet: [false; 2], release: (Scope::Warpgroup, 1) }), &ring_args());
-    assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
-    assert!(found.parties()[1].doing.contains("read it by a matrix product"), "{found}");
+    assert_eq!(reported.kind(), FaultKind::InFlight, "{reported}");
+    assert!(reported.parties()[1].doing.contains("read it by a matrix product"), "{reported}");
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_write_while_a_product_reads() {
     let wait = kernel.body.iter().position(|stmt| matches!(stmt.op, Op::WaitQueue { .. })).unwrap();
     let wait = kernel.body.remove(wait);
     kernel.body.insert(kernel.body.len() - 1, wait);
-    let found = fault(&kernel, &[Arg::output::<f32>([512])]);
-    assert_eq!(found.kind(), FaultKind::InFlight, "{found}");
-    assert!(found.help().starts_with("each warp waits for its own part of the product"), "{found}");
+    let reported = fault(&kernel, &[Arg::output::<f32>([512])]);
+    assert_eq!(reported.kind(), FaultKind::InFlight, "{reported}");
+    assert!(reported.help().starts_with("each warp waits for its own part of the product"), "{reported}");
 }

@@ -12,7 +12,7 @@ use tilewright_fuzz::{draw, source, whole};
 use tilewright_sim::{Options, run_variant};
 use tilewright_tests::problem::Operand;
 use tilewright_tests::tensor::Tensor;
-use tilewright_tests::{arithmetic, integers, places, types, views};
+use tilewright_tests::{arithmetic, gathers, integers, types, views};
 
 use super::{device_run, stream};
 
@@ -143,10 +143,10 @@ fn kernels_with_integers() {
     let all = all.map(|(name, def)| (name, def, reference as Oracle));
     // Old values depend on the order of updates.
     let types = types::all().into_iter().filter(|(name, _)| *name != "updates");
-    let places = places::all().into_iter().chain(arithmetic::all()).chain(types);
-    let places = places.map(|(name, def)| (name, def, simulated as Oracle));
+    let gathering = gathers::all().into_iter().chain(arithmetic::all()).chain(types);
+    let gathering = gathering.map(|(name, def)| (name, def, simulated as Oracle));
     let all: Vec<(&str, Subject, Oracle)> = all
-        .chain(places)
+        .chain(gathering)
         .map(|(name, def, oracle)| {
             let source = Source::Text(def.definition().expect("a definition of this version"));
             (name, Subject { source, changes: Vec::new() }, oracle)

@@ -3,7 +3,7 @@
 use crate::{below, close, drawn, every, generated, right, rows, rows_out};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
-use tilewright_tests::places::philox;
+use tilewright_tests::gathers::philox;
 
 /// The largest of each row with their places, in order.
 #[kernel]

@@ -15,7 +15,7 @@ use tilewright_fuzz::judge::prepare;
 use tilewright_layout::Value;
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_tests::hand::Hand;
-use tilewright_tests::{arithmetic, gallery, integers, overflow, places, sweep, types, views};
+use tilewright_tests::{arithmetic, gallery, gathers, integers, overflow, sweep, types, views};
 
 use super::{machine_code, none_is_wrong, nvrtc};
 
@@ -150,7 +150,7 @@ fn comparisons_without_signs(nvrtc: &Nvrtc, source: &str, name: &str) -> Option<
 #[test]
 fn guards_of_kernels_with_integers() {
     all_guards_are_there(
-        [integers::all(), views::all(), places::all(), arithmetic::all(), types::all()].concat(),
+        [integers::all(), views::all(), gathers::all(), arithmetic::all(), types::all()].concat(),
     );
 }
 

@@ -1,7 +1,7 @@
 //! Kernels with data-dependent integers, compiled by NVRTC: every variant compiles without spills.
 
 use tilewright_tests::{
-    arithmetic, between, breaks, contended, functions, integers, lanes, lists, masks, pairs, places, ptx,
+    arithmetic, between, breaks, contended, functions, gathers, integers, lanes, lists, masks, pairs, ptx,
     types, views,
 };
 
@@ -13,7 +13,7 @@ fn kernels_with_integers_compile() {
     let all: Vec<_> = integers::all()
         .into_iter()
         .chain(views::all())
-        .chain(places::all())
+        .chain(gathers::all())
         .chain(arithmetic::all())
         .chain(between::all())
         .chain(types::all())

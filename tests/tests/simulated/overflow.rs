@@ -7,7 +7,7 @@ use tilewright_fuzz::draw;
 use tilewright_fuzz::judge::prepare;
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::overflow::*;
-use tilewright_tests::{arithmetic, gallery, integers, overflow, places, sweep, types, views};
+use tilewright_tests::{arithmetic, gallery, gathers, integers, overflow, sweep, types, views};
 
 fn generated(def: &tilewright::KernelDef) -> Generated {
     def.generate().unwrap_or_else(|error| panic!("{error:?}"))
@@ -156,7 +156,7 @@ fn narrowed(name: &str, kernel: &Kernel) -> usize {
 #[test]
 fn variables_are_as_wide_as_their_values() {
     let own =
-        [overflow::all(), integers::all(), views::all(), places::all(), arithmetic::all(), types::all()]
+        [overflow::all(), integers::all(), views::all(), gathers::all(), arithmetic::all(), types::all()]
             .concat();
     let own: Vec<_> = own.into_iter().map(|(name, def)| (name.to_owned(), generated(&def))).collect();
     let mut found = 0;

@@ -4,7 +4,7 @@
 use tilewright::KernelDef;
 use tilewright_fuzz::case::Sizes;
 use tilewright_fuzz::judge::{Plan, Source, Subject, Verdict, judge};
-use tilewright_tests::{arithmetic, integers, places, types, views};
+use tilewright_tests::{arithmetic, gathers, integers, types, views};
 
 /// Random runs of each kernel.
 const RUNS: u32 = 1;
@@ -41,7 +41,7 @@ fn verdict(def: &KernelDef) -> Verdict {
 fn the_reference_agrees_with_the_simulator() {
     // Scattered rows may collide, which is a race.
     let all = integers::all().into_iter().filter(|(name, _)| *name != "scatter_rows");
-    let all = all.chain(views::all()).chain(types::all()).chain(places::all()).chain(arithmetic::all());
+    let all = all.chain(views::all()).chain(types::all()).chain(gathers::all()).chain(arithmetic::all());
     let mut wrong = Vec::new();
     for (name, def) in all {
         match verdict(&def) {

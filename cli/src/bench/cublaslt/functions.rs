@@ -113,7 +113,7 @@ impl Functions {
 }
 
 /// The version of the installed library; it is not initialised, so no device is needed.
-pub(in crate::bench) fn found() -> Result<String, Error> {
+pub(in crate::bench) fn installed() -> Result<String, Error> {
     let library = library::open("cuBLASLt", NAMES, VARIABLE).map_err(Error::Absent)?;
     // SAFETY: NVIDIA's header has given this type to this name since CUDA 11.
     let version_of: libloading::Symbol<'_, unsafe extern "C" fn() -> usize> =

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use tilewright_codegen::Elem;
 
 use super::driver::{Device, Memory};
-pub(super) use functions::{Error, found};
+pub(super) use functions::{Error, installed};
 use functions::{Functions, Heuristic, Object, Opaque, check, version};
 pub(super) use problem::{Problem, Scales};
 
@@ -66,7 +66,7 @@ impl CublasLt {
         })?;
         preference.set(functions.preference_set, MOST_WORKSPACE, WORKSPACE)?;
 
-        let mut found = vec![Heuristic::default(); most];
+        let mut result = vec![Heuristic::default(); most];
         let mut count = 0;
         let Described { operation, a, b, c, .. } = &described;
         // SAFETY: all objects are alive, and `found` has room for the passed number of results.
@@ -80,7 +80,7 @@ impl CublasLt {
                 c.at,
                 preference.at,
                 most as c_int,
-                found.as_mut_ptr(),
+                result.as_mut_ptr(),
                 &mut count,
             )
         };
@@ -88,15 +88,19 @@ impl CublasLt {
             return Err(Error::None(problem.to_string()));
         }
         check(status, "asking the heuristic")?;
-        found.truncate(count.max(0) as usize);
-        found.retain(|found| found.state == 0);
-        if found.is_empty() {
+        result.truncate(count.max(0) as usize);
+        result.retain(|result| result.state == 0);
+        if result.is_empty() {
             return Err(Error::None(problem.to_string()));
         }
         let described = Rc::new(described);
-        Ok(found
+        Ok(result
             .into_iter()
-            .map(|found| Product { library: self, described: described.clone(), algorithm: found.algorithm })
+            .map(|result| Product {
+                library: self,
+                described: described.clone(),
+                algorithm: result.algorithm,
+            })
             .collect())
     }
 

@@ -84,7 +84,7 @@ pub(super) fn run(
 ) -> Result<Vec<Row>> {
     let mut all = Vec::new();
     let helpers = Helpers::with(device, nvrtc, REFERENCES, NAMES)?;
-    let place = Place { device, nvrtc, helpers: &helpers };
+    let place = Bench { device, nvrtc, helpers: &helpers };
     for task in wanted.tasks()? {
         let rows = one(&place, &task, &wanted.kernels, &wanted.effort)?;
         tell(&rows)?;
@@ -93,7 +93,7 @@ pub(super) fn run(
     Ok(all)
 }
 
-struct Place<'a> {
+struct Bench<'a> {
     device: &'a Device,
     nvrtc: &'a Nvrtc,
     helpers: &'a Helpers<'a>,
@@ -141,7 +141,7 @@ fn typed(def: &tilewright::KernelDef, task: &Task) -> String {
     if types { format!("T={}", task.elem) } else { String::new() }
 }
 
-fn one(place: &Place, task: &Task, given: &[&str], effort: &Effort) -> Result<Vec<Row>> {
+fn one(place: &Bench, task: &Task, given: &[&str], effort: &Effort) -> Result<Vec<Row>> {
     let (device, helpers) = (place.device, place.helpers);
     let (memories, result) = task.memories();
     let bytes = task.bytes() as usize;
@@ -244,7 +244,7 @@ fn sets(cache: usize, bytes: usize) -> usize {
     (3 * cache).div_ceil(bytes.max(1)).clamp(2, 16)
 }
 
-fn prepare(place: &Place, task: &Task, loaded: &mut [Loaded], set: &Set) -> Result<Vec<Prepared>> {
+fn prepare(place: &Bench, task: &Task, loaded: &mut [Loaded], set: &Set) -> Result<Vec<Prepared>> {
     let operand = |given: &Given| match given {
         Given::Scalar(value) => Operand::Scalar(*value),
         Given::Tensor(tensor) => Operand::Tensor {
@@ -316,8 +316,8 @@ mod tests {
             kernels: vec![],
             effort: Effort::QUICK,
         };
-        let said = wanted.tasks().unwrap_err();
-        assert!(said.starts_with("`sofmax` is no work; write some of transpose, softmax,"), "{said}");
+        let message = wanted.tasks().unwrap_err();
+        assert!(message.starts_with("`sofmax` is no work; write some of transpose, softmax,"), "{message}");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use super::super::tree::{
     assign, binary, call, cast, closure, decide, field, hole, index, int, method, name, range, repeat, typed,
     with,
 };
-use super::{Known, Place, Whole, list_of};
+use super::{Known, Space, Whole, list_of};
 
 impl Whole {
     pub(super) fn controlled(&mut self) {
@@ -73,7 +73,7 @@ impl Whole {
 
     /// A tile that blocks may change.
     fn target(&mut self) -> Option<Known> {
-        match self.pick(|known| known.space != Place::Global) {
+        match self.pick(|known| known.space != Space::Global) {
             Some(to) if self.scene.random.chance(60) => Some(to),
             _ => {
                 let like = self.pick(|_| true)?;
@@ -193,7 +193,7 @@ impl Whole {
             whole.push(copy);
             let shape = shape.clone();
             let known =
-                Known { name: slot.clone(), elem, shape, space: Place::Shared, own: None, placed: false };
+                Known { name: slot.clone(), elem, shape, space: Space::Shared, own: None, placed: false };
             whole.pool.push(known.clone());
             if whole.scene.random.chance(15) {
                 whole.step();

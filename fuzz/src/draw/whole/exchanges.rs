@@ -9,7 +9,7 @@ use super::super::tree::{
     assign, binary, call, cast, choice, closure, decide, effect, field, hole, index, int, layout, list,
     literal, name, pairs, stmt, text, truth, tuple, typed, with, word,
 };
-use super::{Known, Place, Whole, list_of};
+use super::{Known, Space, Whole, list_of};
 use crate::case::ZERO;
 
 const NOWHERE: Span = Span(0);
@@ -300,11 +300,11 @@ impl Whole {
                 _ => self.folded_tuples(),
             }
         }
-        if self.pool.iter().all(|known| known.space == Place::Global) {
+        if self.pool.iter().all(|known| known.space == Space::Global) {
             self.one_after_another();
         }
         for _ in 0..self.scene.random.within(1, 2) {
-            if let Some(from) = self.pick(|known| known.space != Place::Global) {
+            if let Some(from) = self.pick(|known| known.space != Space::Global) {
                 let to = self.result(from.elem, &from.shape);
                 self.copy(&from.name, &to.name);
             }
@@ -313,7 +313,7 @@ impl Whole {
 
     /// `for (o, w) in ((0, 1.0), (1, 2.0)) { acc += w * shift(x, o); }`
     fn weighted(&mut self) {
-        let Some(x) = self.pick(|known| known.space == Place::Global && known.elem != Elem::Bool) else {
+        let Some(x) = self.pick(|known| known.space == Space::Global && known.elem != Elem::Bool) else {
             return;
         };
         let to = self.full(x.elem, &x.shape, 0.0);
@@ -390,13 +390,13 @@ impl Whole {
         let Some(x) = self.pick(|_| true) else { return };
         let to = self.full(x.elem, &x.shape, 0.0);
         let update = assign(name(&to.name), Some(Binary::Add), name(&x.name));
-        if self.scene.random.chance(35) && x.elem == Elem::I32 && x.space == Place::Global {
+        if self.scene.random.chance(35) && x.elem == Elem::I32 && x.space == Space::Global {
             // Counts down each element.
             let few = literal(self.scene.random.within(2, 4) as f64, x.elem);
             let few = binary(Binary::Rem, call("abs", vec![name("x")]), few);
             let left = self.scene.bind("v", call("map", vec![name(&x.name), closure(&["x"], few)]));
             let known =
-                Known { name: left.clone(), space: Place::Registers, own: None, placed: false, ..x.clone() };
+                Known { name: left.clone(), space: Space::Registers, own: None, placed: false, ..x.clone() };
             let some = || with(call("sum", vec![name(&left)]), "beyond", int(0));
             let less = choice(
                 binary(Binary::Gt, name(&left), int(0)),

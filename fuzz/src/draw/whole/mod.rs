@@ -25,7 +25,7 @@ use crate::random::Random;
 
 /// Where a tile is.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Place {
+enum Space {
     Global,
     Registers,
     Shared,
@@ -37,7 +37,7 @@ struct Known {
     name: String,
     elem: Elem,
     shape: Vec<i64>,
-    space: Place,
+    space: Space,
     /// Extents of its tensor, of a tile that is the block's own along every mode.
     own: Option<Vec<Extent>>,
     /// Does its name belong to a view of an argument, whose elements have coordinates?
@@ -315,7 +315,7 @@ impl Whole {
 
     /// A tile of an argument, whose elements have coordinates.
     fn global(&self, name: String, elem: Elem, shape: Vec<i64>) -> Known {
-        Known { name, elem, shape, space: Place::Global, own: None, placed: true }
+        Known { name, elem, shape, space: Space::Global, own: None, placed: true }
     }
 
     /// Extents of a tensor with tiles of this shape, and the coordinates of the block's. Whether no other block has them.
@@ -329,10 +329,10 @@ impl Whole {
             if mode == over {
                 extents.push(self.scene.extent(tile));
                 at.push(hole());
-            } else if let Some(place) = axis
+            } else if let Some(index) = axis
                 && (alone || self.scene.random.chance(85))
             {
-                let axis = free.remove(place);
+                let axis = free.remove(index);
                 extents.push(self.scene.axes[axis].extent.clone());
                 at.push(self.scene.block(axis));
                 self.scene.numbered[axis] = true;
@@ -362,7 +362,7 @@ impl Whole {
 
     /// Stores a tile.
     fn output(&mut self) {
-        let Some(from) = self.pick(|known| known.space != Place::Global) else {
+        let Some(from) = self.pick(|known| known.space != Space::Global) else {
             let from = self.pool[0].clone();
             return self.store(&from);
         };
@@ -424,7 +424,7 @@ impl Whole {
     /// Makes a tile in registers known.
     fn made(&mut self, value: Expr, elem: Elem, shape: Vec<i64>) -> Known {
         let name = self.scene.bind("v", value);
-        let known = Known { name, elem, shape, space: Place::Registers, own: None, placed: false };
+        let known = Known { name, elem, shape, space: Space::Registers, own: None, placed: false };
         self.pool.push(known.clone());
         known
     }

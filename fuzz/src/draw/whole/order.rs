@@ -7,7 +7,7 @@ use super::super::tree::{
     assign, binary, call, closure, decide, hole, index, int, ints, list, literal, method, name, repeat,
     tuple, typed,
 };
-use super::{Known, Place, Whole, list_of};
+use super::{Known, Space, Whole, list_of};
 
 /// A tensor that a block reads and writes alone, along one mode of tiles.
 struct Line {
@@ -69,7 +69,7 @@ impl Whole {
     fn slot(&mut self, elem: tilewright_codegen::Elem, shape: &[i64]) -> Known {
         let made = typed("shared", elem, vec![list_of(shape)]);
         let name = self.scene.bind("sh", made);
-        Known { name, elem, shape: shape.to_vec(), space: Place::Shared, own: None, placed: false }
+        Known { name, elem, shape: shape.to_vec(), space: Space::Shared, own: None, placed: false }
     }
 
     /// An argument, each of whose lines of tiles belongs to one block.
@@ -102,8 +102,8 @@ impl Whole {
                     extents.push(self.scene.extent(tile));
                     at.push(hole());
                 }
-                Some(place) => {
-                    let axis = left.remove(place);
+                Some(number) => {
+                    let axis = left.remove(number);
                     extents.push(self.scene.axes[axis].extent.clone());
                     at.push(self.scene.block(axis));
                     self.scene.numbered[axis] = true;

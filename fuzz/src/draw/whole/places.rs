@@ -7,7 +7,7 @@ use super::super::scene::Extent;
 use super::super::tree::{
     binary, call, cast, choice, closure, field, index, int, literal, name, negative, text, tuple, with,
 };
-use super::{Known, Place, Whole};
+use super::{Known, Space, Whole};
 
 impl Whole {
     /// An index from an element and its coordinates.
@@ -57,7 +57,7 @@ impl Whole {
         else {
             return;
         };
-        let shared = self.pick(|known| known.space == Place::Shared);
+        let shared = self.pick(|known| known.space == Space::Shared);
         let (table, elem, rank) = match shared {
             Some(shared) if self.scene.random.chance(70) => (shared.name, shared.elem, shared.shape.len()),
             _ => {
@@ -150,7 +150,7 @@ impl Whole {
                     name: to.clone(),
                     elem: Elem::I32,
                     shape,
-                    space: Place::Shared,
+                    space: Space::Shared,
                     own: None,
                     placed: false,
                 });

@@ -8,7 +8,7 @@ use super::super::tree::{
     call, choice, closure, effect, hole, index, int, ints, list, literal, method, name, repeat, tuple, typed,
     with, word,
 };
-use super::{Known, Place, Whole, list_of};
+use super::{Known, Space, Whole, list_of};
 
 /// Types of operands, of sums, and whether tensor cores multiply them.
 const TYPES: [(u32, (Elem, Elem, bool)); 7] = [
@@ -181,7 +181,7 @@ impl Whole {
         let at = self.somewhere();
         let name = self.scene.bind("e", index(name(&tensor), vec![at]));
         let shape = vec![1];
-        self.pool.push(Known { name, elem, shape, space: Place::Global, own: None, placed: false });
+        self.pool.push(Known { name, elem, shape, space: Space::Global, own: None, placed: false });
     }
 
     /// Statements about the launch.

@@ -7,7 +7,7 @@ use super::super::tree::{
     assign, binary, call, cast, choice, closure, float, int, ints, literal, name, pairs, truth, tuple, typed,
     with,
 };
-use super::{Known, Place, Whole, joint, list_of};
+use super::{Known, Space, Whole, joint, list_of};
 
 impl Whole {
     /// A statement of any kind.
@@ -150,7 +150,7 @@ impl Whole {
 
     /// `v += x;` and its like.
     pub(super) fn changed(&mut self) {
-        let Some(to) = self.pick(|known| known.space != Place::Global) else { return self.operators() };
+        let Some(to) = self.pick(|known| known.space != Space::Global) else { return self.operators() };
         let value = self.value_for(&to);
         let op = self.scene.random.pick(&[None, Some(Binary::Add), Some(Binary::Sub), Some(Binary::Add)]);
         self.scene.push(assign(name(&to.name), op, value));
@@ -213,12 +213,12 @@ impl Whole {
             None => call,
         };
         if self.scene.random.chance(40) {
-            let (nothing, body) = match self.scene.random.below(3) {
+            let (neutral, body) = match self.scene.random.below(3) {
                 0 => (literal(0.0, from.elem), binary(Binary::Add, name("a"), name("b"))),
                 1 => (least, call("max", vec![name("a"), name("b")])),
                 _ => (least, choice(binary(Binary::Gt, name("b"), name("a")), name("b"), name("a"))),
             };
-            let made = along(call("reduce", vec![name(&from.name), nothing, closure(&["a", "b"], body)]));
+            let made = along(call("reduce", vec![name(&from.name), neutral, closure(&["a", "b"], body)]));
             self.made(made, from.elem, shape);
             return;
         }
@@ -243,9 +243,9 @@ impl Whole {
         );
         let wins = binary(Binary::Or, binary(Binary::Gt, name("b"), name("a")), tie);
         let body = choice(wins, pair(name("b"), name("j")), pair(name("a"), name("i")));
-        let nothing = pair(least, int(2_147_483_647));
+        let neutral = pair(least, int(2_147_483_647));
         let given = pair(name(&from.name), name(&places.name));
-        let made = along(call("reduce", vec![given, nothing, pairs([["a", "i"], ["b", "j"]], body)]));
+        let made = along(call("reduce", vec![given, neutral, pairs([["a", "i"], ["b", "j"]], body)]));
         let both = self.scene.bind("b", made);
         self.made(super::super::tree::field(&both, "0"), from.elem, shape.clone());
         self.made(super::super::tree::field(&both, "1"), Elem::I32, shape);
@@ -258,11 +258,11 @@ impl Whole {
         if self.scene.random.chance(20) {
             return self.composed(&from, modes);
         }
-        let (nothing, body) = match self.scene.random.below(2) {
+        let (neutral, body) = match self.scene.random.below(2) {
             0 => (literal(0.0, from.elem), binary(Binary::Add, name("a"), name("b"))),
             _ => (least(from.elem), call("max", vec![name("a"), name("b")])),
         };
-        let mut made = call("scan", vec![name(&from.name), nothing, closure(&["a", "b"], body)]);
+        let mut made = call("scan", vec![name(&from.name), neutral, closure(&["a", "b"], body)]);
         if let Some(modes) = &modes {
             made = with(made, "mode", ints(modes));
         }
@@ -291,8 +291,8 @@ impl Whole {
         let value = binary(Binary::Add, product("b", "i"), name("j"));
         let function = pairs([["a", "i"], ["b", "j"]], pair(product("a", "b"), value));
         let given = pair(name(&slope.name), name(&from.name));
-        let nothing = pair(literal(1.0, from.elem), literal(0.0, from.elem));
-        let mut made = call("scan", vec![given, nothing, function]);
+        let neutral = pair(literal(1.0, from.elem), literal(0.0, from.elem));
+        let mut made = call("scan", vec![given, neutral, function]);
         if let Some(modes) = &modes {
             made = with(made, "mode", ints(modes));
         }
@@ -314,7 +314,7 @@ impl Whole {
 
     /// A tile in shared memory, to another view of itself.
     fn moved_within(&mut self) {
-        let whole = |known: &Known| known.space == Place::Shared && known.name.starts_with("sh");
+        let whole = |known: &Known| known.space == Space::Shared && known.name.starts_with("sh");
         let Some(of) = self.pick(whole) else { return self.through_shared() };
         let value = self.moved(&of);
         match self.scene.random.below(3) {
@@ -352,7 +352,7 @@ impl Whole {
             _ => self.copy(&from.name, &to),
         }
         let shape = from.shape.clone();
-        self.pool.push(Known { name: to, elem, shape, space: Place::Shared, own: None, placed: false });
+        self.pool.push(Known { name: to, elem, shape, space: Space::Shared, own: None, placed: false });
     }
 
     /// Tiles without operands.

@@ -7,7 +7,7 @@ use tilewright_codegen::ast::{Arg, Binary, Expr};
 use super::super::tree::{
     assign, binary, call, cast, closure, decide, field, int, literal, name, range, repeat, tuple, typed, word,
 };
-use super::{Known, Place, Whole, list_of};
+use super::{Known, Space, Whole, list_of};
 
 impl Whole {
     pub(super) fn aim(&mut self) {
@@ -78,7 +78,7 @@ impl Whole {
             1 => {
                 let to = self.scene.bind("sh", typed("shared", elem, vec![list_of(&row.shape)]));
                 self.copy(&row.name, &to);
-                Known { name: to, space: Place::Shared, own: None, placed: false, ..row }
+                Known { name: to, space: Space::Shared, own: None, placed: false, ..row }
             }
             _ => self.in_registers(&row),
         }

@@ -9,7 +9,7 @@ use super::super::tree::{
     assign, binary, call, cast, choice, closure, decide, index, int, literal, name, not, range, repeat, text,
     truth, tuple, typed, with, word,
 };
-use super::{Known, Place, Whole, list_of};
+use super::{Known, Space, Whole, list_of};
 
 /// The types, and some types that they are converted from and to.
 const TYPES: [(u32, Elem); 9] = [
@@ -68,7 +68,7 @@ impl Whole {
             }
         }
         for _ in 0..self.scene.random.within(1, 2) {
-            if let Some(from) = self.pick(|known| known.space != Place::Global) {
+            if let Some(from) = self.pick(|known| known.space != Space::Global) {
                 self.kept(&from);
             }
         }
@@ -87,7 +87,7 @@ impl Whole {
             let to = self.scene.bind("sh", shared);
             self.copy(&of.name, &to);
             let known = Known { name: to, elem, own: None, placed: false, ..of.clone() };
-            self.pool.push(Known { space: Place::Shared, ..known });
+            self.pool.push(Known { space: Space::Shared, ..known });
         } else {
             let value = if elem == Elem::Bool { truth(false) } else { literal(0.0, elem) };
             let made = typed("full", elem, vec![list_of(&of.shape), value]);

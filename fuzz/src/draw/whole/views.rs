@@ -1,7 +1,7 @@
 //! Other views of tiles.
 
 use super::super::tree::{call, float, hole, int, ints, list, literal, method, name, truth, tuple, with};
-use super::{Known, Place, Whole};
+use super::{Known, Space, Whole};
 
 impl Whole {
     pub(super) fn viewed(&mut self) {
@@ -49,7 +49,7 @@ impl Whole {
 
     /// A neighbouring tile.
     fn shifted(&mut self) {
-        let Some(of) = self.pick(|known| known.placed && known.space == Place::Global) else { return };
+        let Some(of) = self.pick(|known| known.placed && known.space == Space::Global) else { return };
         let by: Vec<i64> = of.shape.iter().map(|_| self.scene.random.within(-2, 2)).collect();
         let by = list(by.into_iter().map(int).collect());
         let value = call("shift", vec![name(&of.name), by]);
@@ -59,7 +59,7 @@ impl Whole {
 
     /// A copy into registers with another value for out-of-bounds elements.
     fn filled(&mut self) {
-        let Some(of) = self.pick(|known| known.space == Place::Global) else { return };
+        let Some(of) = self.pick(|known| known.space == Space::Global) else { return };
         let to = self.full(of.elem, &of.shape, 0.0);
         let copy = call("copy", vec![name(&of.name), name(&to.name)]);
         let copy = match self.scene.random.chance(50) {

@@ -26,10 +26,10 @@ fn kept(name: &str) -> (Folder, Cache, PathBuf) {
 }
 
 fn serves(cache: &Cache) -> bool {
-    let found = [Some(VERSION), None].map(|version| cache.get(&request("a"), version).is_some());
-    assert_eq!(found[0], found[1], "with a compiler and without one");
-    assert_eq!(found[0], !cache.list().is_empty());
-    found[0]
+    let result = [Some(VERSION), None].map(|version| cache.get(&request("a"), version).is_some());
+    assert_eq!(result[0], result[1], "with a compiler and without one");
+    assert_eq!(result[0], !cache.list().is_empty());
+    result[0]
 }
 
 /// The cache is not used, and every message names this reason.
@@ -45,9 +45,9 @@ fn refused(cache: &Cache, why: &str, help: &str) {
     assert_eq!(note.to_string(), expected);
     assert_eq!(cache.check(), Err(note));
     let absent = nvrtc::Error::Absent(nvrtc::Absent { tried: vec![] });
-    let said = cache.compile(Err(&absent), &request("a")).unwrap_err().to_string();
+    let reported = cache.compile(Err(&absent), &request("a")).unwrap_err().to_string();
     let expected = format!("  {folder}: kernels that were compiled before are not loaded: {why}\n");
-    assert!(said.starts_with("NVRTC was not found.\n") && said.contains(&expected), "{said}");
+    assert!(reported.starts_with("NVRTC was not found.\n") && reported.contains(&expected), "{reported}");
 }
 
 #[test]
@@ -77,14 +77,14 @@ fn folders_that_others_may_write_to() {
 fn folders_and_files_of_other_users() {
     let (folder, cache, path) = kept("owned");
     for name in ["a/b/cache", "a/b", "a"] {
-        let place = folder.0.join(name);
-        if !give(&place) {
+        let entry = folder.0.join(name);
+        if !give(&entry) {
             println!("skipped: only a superuser gives files away");
             return;
         }
-        let why = format!("{} belongs to another user, number {OTHER}", place.display());
+        let why = format!("{} belongs to another user, number {OTHER}", entry.display());
         refused(&cache, &why, "");
-        chown(&place, Some(0), None).unwrap();
+        chown(&entry, Some(0), None).unwrap();
         assert!(serves(&cache));
     }
     assert!(give(&path));

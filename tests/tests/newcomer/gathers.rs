@@ -3,7 +3,7 @@
 use crate::{below, drawn, every, generated, right, rows, rows_out};
 use tilewright::prelude::*;
 use tilewright_sim::Arg;
-use tilewright_tests::places::*;
+use tilewright_tests::gathers::*;
 
 /// A mixture of experts: rows of each are gathered, multiplied by its weights, and stored where its part ends.
 #[kernel(allow(bank_conflicts))]

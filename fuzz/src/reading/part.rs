@@ -42,8 +42,8 @@ pub(super) fn orders(rank: usize) -> Vec<Vec<usize>> {
 }
 
 /// The first difference from a view of the program, whose tensor has modes in this order.
-pub(super) fn compared(said: &Part, view: &Pointed, order: &[usize]) -> Option<String> {
-    let counts = said.counts();
+pub(super) fn compared(named: &Part, view: &Pointed, order: &[usize]) -> Option<String> {
+    let counts = named.counts();
     let sizes: Vec<i128> = view.sizes.iter().map(|&n| i128::from(n)).collect();
     // A view of one element has a mode, even if all modes were fixed.
     let plain = |all: &[i128]| all.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
@@ -52,8 +52,8 @@ pub(super) fn compared(said: &Part, view: &Pointed, order: &[usize]) -> Option<S
     }
     for (element, (coordinates, limited, outside)) in view.at.iter().enumerate() {
         let element = element as i128;
-        let (mut rest, mut wanted, mut beyond) = (element, said.base.clone(), said.beyond);
-        for mode in &said.modes {
+        let (mut rest, mut wanted, mut beyond) = (element, named.base.clone(), named.beyond);
+        for mode in &named.modes {
             match (mode.at)(rest % mode.count) {
                 Some(at) => add(&mut wanted, &at),
                 None => beyond = true,
@@ -66,7 +66,7 @@ pub(super) fn compared(said: &Part, view: &Pointed, order: &[usize]) -> Option<S
             }
         } else if *limited {
             return Some(format!("element {element} lies in its tile, and the program excludes it"));
-        } else if said.made.is_some() && wanted.len() != coordinates.len() {
+        } else if named.made.is_some() && wanted.len() != coordinates.len() {
             // Its registers have a mode for each submode of its elements.
         } else if !order.iter().map(|&mode| &wanted[mode]).eq(coordinates) {
             return Some(format!(

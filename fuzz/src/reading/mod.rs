@@ -29,7 +29,7 @@ enum Value {
 }
 
 /// A statement of the text, as the views that it names.
-struct Said {
+struct Named {
     what: &'static str,
     views: Vec<Part>,
 }
@@ -38,7 +38,7 @@ struct Reader<'r> {
     moment: &'r Moment,
     symbols: &'r [(Symbol, i64)],
     scope: Vec<(String, Value)>,
-    said: Vec<Said>,
+    said: Vec<Named>,
     loops: usize,
     /// How many functions have made registers.
     made: usize,
@@ -105,8 +105,8 @@ pub fn differs(
                 None => &mut vec![(0..rank).collect()],
             };
             let differences: Vec<_> = possible.iter().map(|order| compared(said_of, view, order)).collect();
-            let mut found = differences.iter();
-            possible.retain(|_| found.next().is_some_and(Option::is_none));
+            let mut result = differences.iter();
+            possible.retain(|_| result.next().is_some_and(Option::is_none));
             if possible.is_empty()
                 && let Some(why) = differences.into_iter().flatten().next()
             {
@@ -121,15 +121,15 @@ pub fn differs(
 /// bounds?
 fn decides(program: &Program) -> bool {
     let computed = |at: &Affine| at.any(&|coord| matches!(coord, Coord::Two(..) | Coord::Scalar(_)));
-    let mut found = !program.reads.is_empty() || program.vars.iter().any(|var| var.extent().is_none());
+    let mut result = !program.reads.is_empty() || program.vars.iter().any(|var| var.extent().is_none());
     program.body.iter().for_each(|stmt| {
         stmt.each(&mut |stmt| {
             let mut views = stmt.reads().into_iter().chain(stmt.writes());
-            found |= matches!(stmt.op, Op::If { .. } | Op::When { .. });
-            found |= views.any(|view| view.base.iter().any(computed));
+            result |= matches!(stmt.op, Op::If { .. } | Op::When { .. });
+            result |= views.any(|view| view.base.iter().any(computed));
         });
     });
-    found
+    result
 }
 
 /// The names of variables that loops of the program have.
@@ -182,7 +182,7 @@ impl Reader<'_> {
                         views.push(view.spread(&target));
                     }
                     views.push(target);
-                    self.said.push(Said { what: "assignment to", views });
+                    self.said.push(Named { what: "assignment to", views });
                 }
                 StmtKind::For { pattern: Pattern::Name(name), range, body } => {
                     self.repeat(&name.text, range, body)?
@@ -360,7 +360,7 @@ impl Reader<'_> {
 
     fn filled(&mut self, shape: &[i128]) -> Part {
         let view = self.fresh(shape);
-        self.said.push(Said { what: "fill of", views: vec![view.clone()] });
+        self.said.push(Named { what: "fill of", views: vec![view.clone()] });
         view
     }
 
@@ -424,24 +424,24 @@ impl Reader<'_> {
             }
             "copy" => {
                 let views = vec![self.view(of(0)?)?, self.view(of(1)?)?];
-                self.said.push(Said { what: "copy of", views });
+                self.said.push(Named { what: "copy of", views });
                 Value::Other
             }
             "fill" => {
                 let views = vec![self.view(of(0)?)?];
-                self.said.push(Said { what: "fill of", views });
+                self.said.push(Named { what: "fill of", views });
                 Value::Other
             }
             "gemm" => {
                 let views = vec![self.view(of(0)?)?, self.view(of(1)?)?, self.view(of(2)?)?];
-                self.said.push(Said { what: "product of", views });
+                self.said.push(Named { what: "product of", views });
                 Value::Other
             }
             "map" => self.map(args)?,
             "scan" | "warp_scan" | "block_scan" => {
                 let from = self.view(of(0)?)?;
                 let to = self.fresh(&from.counts());
-                self.said.push(Said { what: "scan of", views: vec![from, to.clone()] });
+                self.said.push(Named { what: "scan of", views: vec![from, to.clone()] });
                 Value::View(to)
             }
             "reduce" | "warp_reduce" | "block_reduce" => {
@@ -458,7 +458,7 @@ impl Reader<'_> {
                 }
                 let to: Vec<Part> = from.iter().map(|_| self.filled(&shape)).collect();
                 let views = from.iter().chain(&to).cloned().collect();
-                self.said.push(Said { what: "reduction of", views });
+                self.said.push(Named { what: "reduction of", views });
                 let mut to: Vec<Value> = to.into_iter().map(Value::View).collect();
                 if is_tuple { Value::Tuple(to) } else { to.remove(0) }
             }
@@ -471,7 +471,7 @@ impl Reader<'_> {
                     (false, None) => shape.fill(1),
                 }
                 let to = self.filled(&shape);
-                self.said.push(Said { what: "reduction of", views: vec![from, to.clone()] });
+                self.said.push(Named { what: "reduction of", views: vec![from, to.clone()] });
                 Value::View(to)
             }
             _ => Value::Other,
@@ -497,7 +497,7 @@ impl Reader<'_> {
         };
         let mut views: Vec<Part> = ins.iter().map(|view| view.spread(&to)).collect();
         views.push(to.clone());
-        self.said.push(Said { what: "function of", views });
+        self.said.push(Named { what: "function of", views });
         Some(Value::View(to))
     }
 }

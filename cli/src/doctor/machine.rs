@@ -17,7 +17,7 @@ pub(super) struct Piece {
 }
 
 /// The components of the machine.
-pub(super) struct Found {
+pub(super) struct Machine {
     pub(super) pieces: Vec<Piece>,
     pub(super) devices: Vec<Properties>,
 }
@@ -38,9 +38,9 @@ pub(super) const COSTS: &[(&str, &str)] = &[
     ("cache", "Without it every program compiles its kernels anew, a fraction of a second for each."),
 ];
 
-impl Found {
+impl Machine {
     /// Examines this machine.
-    pub(super) fn here() -> Found {
+    pub(super) fn here() -> Machine {
         let devices = Device::all();
         let driver = devices.as_ref().map_err(ToString::to_string).and_then(|devices| {
             let version = devices.first().map(Device::driver_version).transpose();
@@ -55,7 +55,7 @@ impl Found {
             ("cache", cache()),
         ];
         let costs = |name| COSTS.iter().find(|row| row.0 == name).map_or("", |row| row.1);
-        Found {
+        Machine {
             pieces: pieces
                 .into_iter()
                 .map(|(name, state)| Piece { name, state, costs: costs(name) })
