@@ -51,8 +51,8 @@ use tiles::over_tiles;
 
 /// Warps of a warpgroup, which shares its registers with others.
 const WARPGROUP: u32 = 4;
-/// Registers of a producer thread where consumers take the others (setmaxnreg).
-const OF_PRODUCER: u32 = 40;
+/// Registers of a producer thread where consumers take the others (setmaxnreg): fewer where consumers then have more.
+const OF_PRODUCER: [u32; 2] = [40, 32];
 /// The most registers of a consumer thread: 255 can be addressed, in multiples of 8.
 const MOST_REGISTERS: u32 = 240;
 
@@ -255,17 +255,19 @@ impl Project<'_> {
         let after = program.body[meet.unwrap_or(program.body.len())..].iter().flat_map(Stmt::writes);
         let elements = after.filter_map(|view| view.layout.size().ok()).max().unwrap_or(0);
         let helps = multiply && warps == WARPGROUP && elements >= 2 * i64::from(threads);
-        let (more, own) = match shares {
-            true => (WARPGROUP, Some(OF_PRODUCER)),
-            false if helps => (WARPGROUP, None),
-            false => (1, None),
-        };
         // Consumers take the registers that producers give back; all threads start with the same number.
         let producers = WARPGROUP * WARP;
         let all = threads + producers;
         let pool = registers_at_entry(all, program.blocks_per_sm) * all;
-        let left = pool.saturating_sub(OF_PRODUCER * producers) / threads / 8 * 8;
-        let registers = shares.then_some(left.min(MOST_REGISTERS));
+        let left = |own: u32| (pool.saturating_sub(own * producers) / threads / 8 * 8).min(MOST_REGISTERS);
+        let [usual, fewer] = OF_PRODUCER;
+        let own = if left(fewer) > left(usual) { fewer } else { usual };
+        let registers = shares.then_some(left(own));
+        let (more, own) = match shares {
+            true => (WARPGROUP, Some(own)),
+            false if helps => (WARPGROUP, None),
+            false => (1, None),
+        };
         let (block, thread) = (Coord::Thread(0), Coord::Thread(program.groups.len() as Id));
         for var in &mut program.vars {
             (var.from, var.to) = (var.from.replaced(&block, &thread), var.to.replaced(&block, &thread));

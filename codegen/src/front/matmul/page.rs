@@ -5,7 +5,7 @@ use super::config::{Residual, When};
 use super::hopper::Sizes;
 use crate::build::tiled::Terms;
 use crate::front::evaluate;
-use crate::source::ast::make::{bind, call, closure, named, repeat, two};
+use crate::source::ast::make::{bind, call, choice, closure, named, repeat, two};
 use crate::source::ast::{
     Arg, Binary, Choice, ConstParam, Expr, ExprKind, Kernel, Level, Param, ParamKind, Pattern, Stmt,
 };
@@ -14,11 +14,10 @@ use crate::tile::Program;
 use crate::tile::definition::Settings;
 use crate::values::elem::Elem;
 
-/// Can the page express these keys? Other products are programs of the builder: with alpha and beta, or with results of 32 bits, some
-/// tiles of the page spill.
+/// Can the page express these keys? Other products are programs of the builder.
 pub(super) fn says(c: &Config, sizes: &[Sizes]) -> bool {
     let plain = c.precision.terms() == Terms::One && !c.mixed() && !c.promotes();
-    plain && !c.alpha_beta && c.aux.is_none() && c.out.bytes() == 2 && !sizes.iter().any(|one| one.ping_pong)
+    plain && !sizes.iter().any(|one| one.ping_pong)
 }
 
 /// The constants of the page that differ from one of the sizes to another, or all of them.
@@ -103,11 +102,19 @@ fn params(c: &Config) -> Vec<Param> {
         matrix(c, "b", c.b_dtype, ["N", "K"], (c.b_rows, false)),
         matrix(c, "c", c.out, ["M", "N"], (c.c_rows, true)),
     ];
+    let scalar = |name: &str| Param {
+        name: named(name),
+        elem: named(c.scaled().name()),
+        kind: ParamKind::Scalar,
+        list: None,
+    };
+    all.extend(["alpha", "beta"].into_iter().filter(|_| c.alpha_beta).map(scalar));
     let scales = (0..2).filter(|along| c.scales[*along]);
     all.extend(scales.map(|along| vector(SCALES[along], c.scaled(), along)));
     all.extend(c.bias.map(|along| vector("bias", c.out, along)));
     let residual = c.residual.map(|Residual { elem, .. }| elem);
     all.extend(residual.map(|elem| matrix(c, "residual", elem, ["M", "N"], (c.c_rows, false))));
+    all.extend(c.aux.map(|elem| matrix(c, "aux", elem, ["M", "N"], (c.c_rows, true))));
     all
 }
 
@@ -170,19 +177,20 @@ fn body(c: &Config, bands: i64) -> Vec<Stmt> {
         bind("acc", Expr::from("mma").method("accumulators", [sums.into(), zero(c.acc)])),
         repeat("k", range, vec![step("ga", "sa"), step("gb", "sb"), product]),
     ];
-    let (arguments, value) = epilogue(c);
-    body.extend(arguments);
-    body.push(call("copy", &[], [value, "gc".into()]).stmt());
+    body.extend(epilogue(c));
     body
 }
 
-/// The tiles of further arguments, and the elements of C: accumulators, or a function of them and of these tiles.
-fn epilogue(c: &Config) -> (Vec<Stmt>, Expr) {
+/// The tiles of further arguments, and the copies of results: of accumulators, or of a function of them and of these tiles.
+fn epilogue(c: &Config) -> Vec<Stmt> {
     let scaled = c.scaled().name();
     let (mut stmts, mut tiles, mut names) = (Vec::new(), vec![Expr::from("acc")], vec!["x"]);
     let mut sum: Expr = "x".into();
     if scaled != c.acc.name() {
         sum = sum.cast(scaled);
+    }
+    if c.alpha_beta {
+        sum = two(Binary::Mul, "alpha".into(), sum);
     }
     // A vector is along the accumulators' rows or columns.
     let [row, column] = blocks(c);
@@ -194,7 +202,9 @@ fn epilogue(c: &Config) -> (Vec<Stmt>, Expr) {
     let mut input = |tile: Expr, argument: &str, name: &'static str, elem: Elem| {
         let of = format!("g{argument}");
         tiles.push((&*of).into());
-        stmts.push(bind(&of, tile));
+        if argument != "c" {
+            stmts.push(bind(&of, tile));
+        }
         names.push(name);
         if elem.name() == scaled { Expr::from(name) } else { Expr::from(name).cast(scaled) }
     };
@@ -210,16 +220,44 @@ fn epilogue(c: &Config) -> (Vec<Stmt>, Expr) {
         Some((value, When::After)) => (None, Some(value)),
         None => (None, None),
     };
-    let sum = bias.into_iter().chain(before).fold(sum, |sum, more| two(Binary::Add, sum, more));
-    let value = match c.function.as_ref().map(|function| &function.kind) {
-        Some(ExprKind::Closure { params, body }) => applied(params, body, sum),
-        _ => sum,
+    let added =
+        |sum: Expr| bias.iter().chain(&before).fold(sum, |sum, more| two(Binary::Add, sum, more.clone()));
+    let finish = |sum: Expr| {
+        let value = match c.function.as_ref().map(|function| &function.kind) {
+            Some(ExprKind::Closure { params, body }) => applied(params, body, sum),
+            _ => sum,
+        };
+        after.iter().fold(value, |value, more| two(Binary::Add, value, more.clone()))
     };
-    let value = after.into_iter().fold(value, |value, more| two(Binary::Add, value, more));
-    if matches!(&value.kind, ExprKind::Name(_)) {
-        return (stmts, "acc".into());
+    let old = match c.alpha_beta {
+        true => Some(input("gc".into(), "c", "old", c.out)),
+        false => None,
+    };
+    // A result is a function of the sums: C is read only if beta is not 0.
+    let result = |of: &dyn Fn(Expr) -> Expr| match &old {
+        Some(old) => {
+            let more = of(call("fma", &[], ["beta".into(), old.clone(), sum.clone()]));
+            choice(two(Binary::Ne, "beta".into(), zero(c.scaled())), more, of(sum.clone()))
+        }
+        None => of(sum.clone()),
+    };
+    let (aux, value) = (c.aux.map(|_| result(&added)), result(&|sum| finish(added(sum))));
+    let copied = |value: Expr, to: &str| {
+        let value = match &value.kind {
+            ExprKind::Name(_) => "acc".into(),
+            _ => call("map", &[], [tiles.clone().into(), closure(&names, value)]),
+        };
+        call("copy", &[], [value, to.into()]).stmt()
+    };
+    let of_c = copied(value, "gc");
+    let aux = aux.map(|value| copied(value, "gaux"));
+    stmts.extend(aux.iter().map(|_| bind("gaux", like_c(c, "aux"))));
+    // What C was is read before it is written.
+    match c.alpha_beta {
+        true => stmts.extend(aux.into_iter().chain([of_c])),
+        false => stmts.extend([of_c].into_iter().chain(aux)),
     }
-    (stmts, call("map", &[], [tiles.into(), closure(&names, value)]))
+    stmts
 }
 
 /// A function of one number, applied to a value.

@@ -50,7 +50,8 @@ pub(super) fn placed(program: &Program, body: Vec<Stmt>) -> (Vec<Stmt>, InFlight
             filled.extend(Fetches::of(program, *var, ahead, body).tensors(body));
         }
     });
-    let mut barriers = Barriers { program, filled, in_flight: InFlight::default() };
+    let mut barriers = Barriers { program, filled, own: BTreeSet::new(), in_flight: InFlight::default() };
+    barriers.own = barriers.replaced(&body);
     let body = forward(&mut barriers, program, body, State::new());
     (body, barriers.in_flight)
 }
@@ -59,6 +60,8 @@ struct Barriers<'p> {
     program: &'p Program,
     /// Tensors that pipelined loops fill.
     filled: BTreeSet<Id>,
+    /// Tensors in global memory whose elements are read by the thread that writes them, and by no other one.
+    own: BTreeSet<Id>,
     in_flight: InFlight,
 }
 
@@ -137,7 +140,7 @@ impl Barriers<'_> {
         };
         let ours = |id: &Id| match self.program.tensor(*id).space {
             Space::Shared { .. } => !self.filled.contains(id) && !fills(id),
-            Space::Global { mutable } => mutable,
+            Space::Global { mutable } => mutable && !self.own.contains(id),
             Space::Registers { .. } => false,
         };
         let reads = stmt.reads().into_iter().map(|view| view.tensor).filter(ours).collect();
@@ -166,6 +169,31 @@ impl Barriers<'_> {
         let written = writes.iter().filter(again).map(|to| since(&to.tensor));
         let written = written.map(|since| since.arriving || since.departing);
         read.chain(written).reduce(|all, waits| all || waits)
+    }
+
+    /// Tensors whose elements one function reads, and the only other statement on them copies its results there: both statements
+    /// have the distribution of these results.
+    fn replaced(&self, body: &[Stmt]) -> BTreeSet<Id> {
+        let mut accesses = BTreeMap::<Id, Vec<&Stmt>>::new();
+        super::each(body, &mut |stmt| {
+            let views = stmt.reads().into_iter().chain(stmt.writes());
+            for id in views.map(|view| view.tensor).collect::<BTreeSet<_>>() {
+                accesses.entry(id).or_default().push(stmt);
+            }
+        });
+        let is_replaced = |id: &Id, stmts: &[&Stmt]| match stmts {
+            [Stmt { op: Op::Map { ins, to: results, .. }, by, .. }, writer] => match &writer.op {
+                Op::Copy { from, to, .. } => {
+                    let mut reads = ins.iter().filter(|view| view.tensor == *id);
+                    let is_tile = self.program.forms.contains_key(&from.tensor) && from.is_same(results);
+                    let same = to.tensor == *id && writer.by == *by && reads.all(|view| view.is_same(to));
+                    is_tile && same && self.in_pieces(writer, to)
+                }
+                _ => false,
+            },
+            _ => false,
+        };
+        accesses.into_iter().filter(|(id, stmts)| is_replaced(id, stmts)).map(|(id, _)| id).collect()
     }
 
     /// Does a statement in a loop write a result in global memory piece by piece? Each iteration writes its own elements,

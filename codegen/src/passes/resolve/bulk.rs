@@ -1,11 +1,12 @@
-//! Results that bulk stores write from shared memory in parts, while the threads continue with the next part, or in a
-//! persistent kernel with the next tile. Parts alternate between two buffers.
+//! Results that leave shared memory in parts, each computed on its way: by bulk stores, while the threads continue with the
+//! next part, or in a persistent kernel with the next tile; or by the threads, where bulk stores do not support the tensor.
+//! Parts alternate between two buffers.
 
 use tilewright_layout::{Composed, Digit, Distribution, Layout, Path, Tuple, Value};
 
 use super::epilogue::{in_parts, part_at};
-use super::forms::contiguous;
-use super::{Resolve, part};
+use super::forms::{contiguous, spread};
+use super::{Resolve, Width, part};
 use crate::build::tiled::{SWIZZLED, swizzled_tile};
 use crate::build::{BOX_ALIGN, Builder, alignment};
 use crate::passes::pipeline::slots_apart;
@@ -16,7 +17,7 @@ use crate::thread::{Id, Unroll};
 use crate::tile::boxes::Boxes;
 use crate::tile::view::{At, View};
 use crate::tile::{Expr, Group, How, Op, Space, Stmt};
-use crate::values::affine::Affine;
+use crate::values::affine::{Affine, Coord};
 
 /// Buffers: one is written while a bulk store reads the other.
 const BUFFERS: i64 = 2;
@@ -26,12 +27,29 @@ const COLUMNS: [i64; 3] = [64, 32, 16];
 const ROWS: [i64; 3] = [1, 2, 4];
 /// The most bytes of an argument that a thread loads ahead of waits.
 const EARLY: i64 = 256;
-/// Columns of a block of 32-bit elements: four lanes store adjacent pairs of a row.
+/// Columns of a block of elements that are not of 16 bits, at least 16 bytes: four lanes store adjacent pairs of a row.
 const BLOCK: i64 = 8;
 /// Stores of 8x8 matrices by a warp, four at a time: along the second mode of a tile, and along the first.
 const MATRICES: [&str; 2] = ["stmatrix_x4_trans", "stmatrix_x4"];
 
-/// A tile on its way to global memory by bulk stores.
+/// How a part leaves shared memory.
+enum Leave {
+    /// By a bulk store, under a token.
+    Bulk(&'static Atom, Id),
+    /// By threads, distributed so.
+    Threads(Distribution),
+}
+
+/// Buffers in shared memory, which all results with parts of one layout share.
+#[derive(Clone)]
+pub(super) struct Staging {
+    by: Id,
+    parts: [i64; 2],
+    buffers: View,
+    token: Option<Id>,
+}
+
+/// A tile on its way to global memory in parts.
 pub(super) struct BulkEpilogue {
     /// The function that computes its elements, where they have no other use.
     pub(super) computed: Option<(Vec<View>, Expr)>,
@@ -47,13 +65,14 @@ pub(super) struct BulkEpilogue {
     parts: [i64; 2],
     /// The rows that each lane gives to an instruction that stores matrices, if there is one for these elements.
     matrices: Option<(&'static Atom, Distribution)>,
-    store: &'static Atom,
-    token: Id,
+    leave: Leave,
+    /// Have other results been in its buffers?
+    is_shared: bool,
 }
 
 impl Resolve {
-    /// Buffers for a statement's results in global memory, if bulk stores can write them and no other statement
-    /// accesses the tensor, since bulk stores are not ordered with other accesses.
+    /// Buffers for a statement's results in global memory, if bulk stores can write them, or threads where accesses are not
+    /// vectors. No other statement accesses the tensor, since bulk stores are not ordered with other accesses.
     pub(super) fn bulk_epilogue(
         &mut self,
         stmt: &Stmt,
@@ -63,9 +82,11 @@ impl Resolve {
     ) -> Result<Option<BulkEpilogue>> {
         let tensor = self.program.tensor(to.tensor).clone();
         let store = atoms::bulk_store(tensor.rank()).filter(|row| row.arch <= self.program.arch);
-        let (Some(store), Some(fast), 0) = (store, contiguous(&self.program, to), self.repeats) else {
+        let store = store.filter(|_| self.width == Width::Widest);
+        let (Some(fast), 0) = (contiguous(&self.program, to), self.repeats) else { return Ok(None) };
+        if store.is_none() && (self.width == Width::Widest || self.loops == 0) {
             return Ok(None);
-        };
+        }
         // The tensor's only other reader is the function of the elements that replace it.
         let computed = match (&stmt.op, ins) {
             (Op::Copy { .. }, [from]) => self.computed_before(from, to.tensor),
@@ -101,23 +122,35 @@ impl Resolve {
             let by_rows = in_parts(&d, 0, down).filter(|_| rows % down == 0);
             let Some(d) = by_rows.and_then(|d| in_parts(&d, 1, across)) else { continue };
             let layout = match (bytes, fast) {
-                (4, 1) => in_blocks([rows / down, columns / across])?,
+                (1 | 4, 1) => in_blocks([rows / down, columns / across], BLOCK.max(16 / bytes))?,
                 _ => swizzled_tile(tensor.elem, [rows / down, columns / across], fast)?,
             };
             let buffers = (down * across).min(BUFFERS);
             let all = slots_apart(&layout, buffers * members.1, i64::from(BOX_ALIGN) / bytes)?;
-            if !self.has_room(stmt, all.cosize()? * bytes) {
+            let same = |of: &&Staging| {
+                let own = self.program.tensor(of.buffers.tensor);
+                let alike =
+                    (own.elem, &own.layout) == (tensor.elem, &all) && of.token.is_some() == store.is_some();
+                alike && (of.by, of.parts) == (by, parts)
+            };
+            let shared = self.staging.iter().find(same).cloned();
+            if shared.is_none() && !self.has_room(stmt, all.cosize()? * bytes) {
                 continue;
             }
             let first = part_of(&own, parts, &0.into())?;
             let place = self.program.tensors.len();
-            let align = alignment(&all, tensor.elem).max(BOX_ALIGN);
-            let name = format!("{}_staged", to.name);
-            let id = self.tensor(&name, tensor.elem, Space::Shared { align }, Layout::compact(1)?);
-            self.program.tensors[place].layout = all.clone();
-            let whole = View::whole(id, &name, &all.shape())?;
+            let whole = match &shared {
+                Some(of) => of.buffers.clone(),
+                None => {
+                    let align = alignment(&all, tensor.elem).max(BOX_ALIGN);
+                    let name = format!("{}_staged", to.name);
+                    let id = self.tensor(&name, tensor.elem, Space::Shared { align }, Layout::compact(1)?);
+                    self.program.tensors[place].layout = all.clone();
+                    View::whole(id, &name, &all.shape())?
+                }
+            };
             let buffer = slot(&whole, &0.into())?;
-            if Boxes::of(&self.program, store, &buffer, &first).is_err() {
+            if store.is_some_and(|store| Boxes::of(&self.program, store, &buffer, &first).is_err()) {
                 self.program.tensors.truncate(place);
                 continue;
             }
@@ -125,10 +158,23 @@ impl Resolve {
                 2 => rows_of_matrices(&d, fast).and_then(|rows| Some((atoms::find(MATRICES[fast])?, rows))),
                 _ => None,
             };
-            self.program.tokens += 1;
-            let token = self.program.tokens - 1;
-            let stmt = Stmt { id: 0, span: stmt.span, by, op: Op::Wait { token, but: 0 } };
-            self.stores.push(stmt);
+            let token = match (&shared, store) {
+                (Some(of), _) => of.token,
+                (None, None) => None,
+                (None, Some(_)) => {
+                    self.program.tokens += 1;
+                    let token = self.program.tokens - 1;
+                    self.stores.push(Stmt { id: 0, span: stmt.span, by, op: Op::Wait { token, but: 0 } });
+                    Some(token)
+                }
+            };
+            let leave = match (store, token) {
+                (Some(store), Some(token)) => Leave::Bulk(store, token),
+                _ => Leave::Threads(spread(&self.program, &[&first], d.threads(), self.width)?),
+            };
+            if shared.is_none() {
+                self.staging.push(Staging { by, parts, buffers: whole.clone(), token });
+            }
             if computed.is_some() {
                 let place = self.body.iter().rposition(|stmt| stmt.op != Op::Sync);
                 place.map(|place| self.body.remove(place));
@@ -145,8 +191,8 @@ impl Resolve {
                 own: d,
                 parts,
                 matrices,
-                store,
-                token,
+                leave,
+                is_shared: shared.is_some(),
             }));
         }
         Ok(None)
@@ -191,8 +237,15 @@ impl Resolve {
         (whole && stays).then(|| (ins.clone(), value.clone()))
     }
 
-    /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products.
+    /// Where a thread needs few elements of an argument, they are loaded before the wait for the last products: unless other
+    /// arguments have an element for each result. Then all loads are in flight together, in fewer registers.
     fn loaded_early(&mut self, stmt: &Stmt, ins: &[View]) -> Result<Vec<View>> {
+        let of_memory = |view: &View| matches!(self.program.tensor(view.tensor).space, Space::Global { .. });
+        for view in ins.iter().filter(|view| of_memory(view)) {
+            if view.layout.filter().size()? == view.layout.size()? {
+                return Ok(ins.to_vec());
+            }
+        }
         let waits = |op: &Op| matches!(op, Op::Wait { .. } | Op::Release { .. } | Op::WaitCopies { .. });
         let only_waits = |stmt: &Stmt| match &stmt.op {
             Op::If { then, other, .. } => then.iter().chain(other).all(|stmt| waits(&stmt.op)),
@@ -227,7 +280,7 @@ impl Resolve {
         ins: &[View],
         make: impl Fn(&[View], View) -> Op,
     ) -> Result<()> {
-        let BulkEpilogue { by, members, buffers, count, own, parts, matrices, store, token, .. } = bulk;
+        let BulkEpilogue { by, members, buffers, count, own, parts, matrices, leave, is_shared, .. } = bulk;
         let packed = match matrices {
             Some(_) => {
                 let elem = self.program.tensor(to.tensor).elem;
@@ -236,52 +289,95 @@ impl Resolve {
             None => None,
         };
         let (looped, all) = (self.loops > 0, parts[0] * parts[1]);
-        let ins = &self.loaded_early(stmt, ins)?[..];
+        let ins = match leave {
+            Leave::Bulk(..) => self.loaded_early(stmt, ins)?,
+            // Threads have guards and addresses in registers.
+            Leave::Threads(_) => ins.to_vec(),
+        };
         self.built(&Stmt { by: *by, ..stmt.clone() }, |b| {
             let member = b.member(*by);
             let to = part_at(to, *members, &member)?;
             let first = member.times(*count).ok_or_else(Problem::said)?;
-            if looped && all % count != 0 {
-                // The last part of the tile before is in the first buffer.
+            if let (Leave::Bulk(_, token), true, 1..) = (leave, looped || *is_shared, all % count) {
+                // The last part before is in the first buffer.
                 b.wait(*token);
             }
             let part = |b: &mut Builder, at: Affine| -> Result<()> {
                 let ins: Vec<View> =
                     ins.iter().map(|view| part_of(view, *parts, &at)).collect::<Result<_>>()?;
+                // Elements are computed in the order of their registers, unless an argument has other submodes.
+                let compute = |to: View| {
+                    let all = ins.iter().chain([&to]).map(|view| by_submodes(view, own));
+                    match all.collect::<Result<Vec<_>>>() {
+                        Ok(mut all) => all.pop().map_or_else(|| make(&[], to), |to| make(&all, to)),
+                        Err(_) => make(&ins, to),
+                    }
+                };
                 let buffer = first.plus(&at.digit(1, Some(*count)), 1).ok_or_else(Problem::said)?;
                 let buffer = slot(buffers, &buffer)?;
-                let freed = [Op::Wait { token: *token, but: *count as u32 - 1 }, Op::Sync];
-                let freed = if looped || all > 1 { &freed[..] } else { &[] };
+                let freed = match leave {
+                    _ if !looped && !is_shared && all == 1 => Vec::new(),
+                    Leave::Bulk(_, token) => {
+                        vec![Op::Wait { token: *token, but: *count as u32 - 1 }, Op::Sync]
+                    }
+                    Leave::Threads(_) => vec![Op::Sync],
+                };
                 match (matrices, packed) {
                     (Some((row, rows)), Some(packed)) => {
                         let whole = View::whole(packed, &buffer.name, &buffer.shape())?.with_name("packed");
-                        b.statement(make(&ins, part::of_tile(&whole, own, own, packed)?));
+                        b.statement(compute(part::of_tile(&whole, own, own, packed)?));
                         freed.iter().for_each(|op| b.statement(op.clone()));
                         let from = in_matrices(&whole, own, packed)?;
-                        let rows = by_digits(&part::of_memory(&buffer, rows, *by, true)?, rows)?;
+                        let rows = by_submodes(&part::of_memory(&buffer, rows, *by, true)?, rows)?;
                         b.copy_how(&from, &rows, How::Atom(row), None)?;
                     }
                     _ => {
                         freed.iter().for_each(|op| b.statement(op.clone()));
-                        b.statement(make(&ins, part::of_memory(&buffer, own, *by, true)?));
+                        b.statement(compute(part::of_memory(&buffer, own, *by, true)?));
                     }
                 }
                 b.statement(Op::Sync);
-                b.copy_how(&buffer, &part_of(&to, *parts, &at)?, How::Atom(store), Some(*token))
+                let to = part_of(&to, *parts, &at)?;
+                match leave {
+                    Leave::Bulk(store, token) => b.copy_how(&buffer, &to, How::Atom(store), Some(*token)),
+                    Leave::Threads(wide) => {
+                        let from = part::of_memory(&buffer, wide, *by, false)?;
+                        b.copy_how(&from, &part::of_memory(&to, wide, *by, true)?, How::Derive, None)
+                    }
+                }
             };
             match all {
                 1 => part(b, 0.into()),
                 count => b.repeat("part", Value::Int(count), Unroll::Full, part),
             }
-        })
+        })?;
+        if let (Leave::Threads(_), true) = (leave, is_shared) {
+            self.join_loops();
+        }
+        Ok(())
+    }
+
+    /// Results that threads copy from the same buffers leave in one loop, where they have the same guards.
+    fn join_loops(&mut self) {
+        if let [.., Stmt { op: Op::For { var: one, body: first, .. }, by, .. }, next] = &mut self.body[..]
+            && let Op::For { var: other, body: second, .. } = &mut next.op
+            && next.by == *by
+        {
+            let (from, to) = (Coord::Var(*other), Coord::Var(*one));
+            for stmt in &mut *second {
+                stmt.each_mut(&mut |stmt| stmt.each_affine_mut(&mut |at| *at = at.replaced(&from, &to)));
+            }
+            first.append(second);
+            self.body.pop();
+        }
     }
 }
 
 /// A tile in blocks of some columns, where neighbouring lanes store pairs of a row: without the bank conflicts of swizzled
 /// rows.
-fn in_blocks([rows, columns]: [i64; 2]) -> Result<Composed> {
-    let shape = Tuple::of([rows.into(), (BLOCK, columns / BLOCK).into()]);
-    let stride = Tuple::of([BLOCK.into(), (1i64, rows * BLOCK).into()]);
+fn in_blocks([rows, columns]: [i64; 2], block: i64) -> Result<Composed> {
+    let shape = Tuple::of([rows.into(), (block, columns / block).into()]);
+    let stride = Tuple::of([block.into(), (1i64, rows * block).into()]);
     Ok(Layout::new(shape, stride)?.into())
 }
 
@@ -339,14 +435,15 @@ fn in_matrices(whole: &View, own: &Distribution, fragment: Id) -> Result<View> {
     Ok(part.rearranged(Layout::from_modes(modes)?))
 }
 
-/// A thread's part with a mode for each digit of its values.
-fn by_digits(part: &View, d: &Distribution) -> Result<View> {
+/// A thread's part with a mode for each submode of its values.
+fn by_submodes(part: &View, d: &Distribution) -> Result<View> {
     let mut along: Vec<_> = Vec::new();
     for mode in part.layout.modes() {
         along.push(mode.leaves().collect::<Vec<_>>().into_iter());
     }
-    let modes = d.value_digits().iter().map(|digit| {
-        let (extent, stride) = along[digit.mode].next().ok_or_else(Problem::said)?;
+    let modes = d.value_digits().iter().map(|&Digit { mode, extent, .. }| {
+        let leaf = along[mode].next().filter(|(own, _)| *own == Value::Int(extent));
+        let (extent, stride) = leaf.ok_or_else(Problem::said)?;
         Ok(Layout::new(extent, stride)?)
     });
     Ok(part.rearranged(Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?))

@@ -5,7 +5,7 @@ use tilewright_layout::{Digit, Distribution, Tiler, Transfer, Tuple, Value, Warp
 
 use super::bulk::BulkEpilogue;
 use super::forms::{contiguous, spread};
-use super::{Resolve, Width, part, shared};
+use super::{Resolve, part, shared};
 use crate::source::problem::Result;
 use crate::thread::Unroll;
 use crate::tile::view::{At, View};
@@ -27,8 +27,8 @@ const ACCESSES: i64 = 16;
 /// How a tile reaches global memory.
 pub(super) enum Epilogue {
     /// Threads copy it from shared memory.
-    Threads(EpilogueTile),
-    Bulk(BulkEpilogue),
+    Threads(Box<EpilogueTile>),
+    Bulk(Box<BulkEpilogue>),
 }
 
 /// A tile on its way to global memory, whole or part after part.
@@ -97,11 +97,10 @@ impl Resolve {
         let threads = i64::from(self.program.groups[stmt.by as usize].threads);
         // Bulk stores overlap the next tile of a persistent kernel.
         let overlaps = self.loops > 0 && self.program.launch == LaunchRule::Persistent;
-        if self.width == Width::Widest
-            && (overlaps || is_worth_it(d, &spread(&self.program, &[to], threads, self.width)?, fast, elem)?)
+        if (overlaps || is_worth_it(d, &spread(&self.program, &[to], threads, self.width)?, fast, elem)?)
             && let Some(bulk) = self.bulk_epilogue(stmt, ins, to, d)?
         {
-            return Ok(Some(Epilogue::Bulk(bulk)));
+            return Ok(Some(Epilogue::Bulk(Box::new(bulk))));
         }
         let ways = (0..).map(|bit| 1 << bit).take_while(|count| *count <= PARTS);
         // Parts of whole rows where that is possible.
@@ -126,7 +125,8 @@ impl Resolve {
             let fits = part::of_memory(&first, &wide, stmt.by, true).is_ok();
             if fits && self.has_room(stmt, layout.cosize()? * i64::from(elem.bytes())) {
                 let tile = self.scratch(stmt, &format!("{}_staged", to.name), elem, layout)?;
-                return Ok(Some(Epilogue::Threads(EpilogueTile { tile, narrow, wide, parts })));
+                let tile = EpilogueTile { tile, narrow, wide, parts };
+                return Ok(Some(Epilogue::Threads(Box::new(tile))));
             }
         }
         Ok(None)

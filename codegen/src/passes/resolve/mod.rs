@@ -126,6 +126,7 @@ pub(crate) fn resolved(program: &Program, width: Width) -> std::result::Result<C
         repeats: 0,
         divergent: 0,
         stores: Vec::new(),
+        staging: Vec::new(),
         body: Vec::new(),
     };
     resolve.fragments()?;
@@ -159,6 +160,8 @@ struct Resolve {
     divergent: u32,
     /// Waits for bulk stores, which a group owes at its end: a block must not exit before they have read shared memory.
     stores: Vec<Stmt>,
+    /// The buffers of results that leave in parts.
+    staging: Vec<bulk::Staging>,
     /// The statements of the current block so far.
     body: Vec<Stmt>,
 }

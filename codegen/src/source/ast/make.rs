@@ -64,6 +64,12 @@ pub(crate) fn two(op: Binary, left: Expr, right: Expr) -> Expr {
     made(ExprKind::Binary(op, Box::new(left), Box::new(right)))
 }
 
+/// `if condition { then } else { other }`
+pub(crate) fn choice(condition: Expr, then: Expr, other: Expr) -> Expr {
+    let [condition, then, other] = [condition, then, other].map(Box::new);
+    made(ExprKind::If { condition, then, other })
+}
+
 /// `|a, b| body`
 pub(crate) fn closure(params: &[&str], body: Expr) -> Expr {
     let params = params.iter().map(|name| Pattern::Name(named(name))).collect();
