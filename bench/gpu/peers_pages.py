@@ -1,6 +1,6 @@
 """Times of the libraries beside which the pages of examples/ are measured: cuDNN, cuFFT and CUB through PyTorch.
 
-    python3 bench/gpu/peers_pages.py [convolution] [fourier] [sorting] [selection]
+    python3 bench/gpu/peers_pages.py [convolution] [fourier] [sorting] [selection] [steps]
 """
 
 import sys
@@ -98,6 +98,27 @@ def selection():
         print(f"top-k {rows}x{n}, {k}: {took:.2f} us", flush=True)
 
 
+def steps():
+    """One step of the heat equation in three dimensions, one generation of the game of life, both compiled."""
+    def heat(x):
+        p = torch.nn.functional.pad(x, (1, 1, 1, 1, 1, 1))
+        around = p[2:, 1:-1, 1:-1] + p[:-2, 1:-1, 1:-1] + p[1:-1, 2:, 1:-1] + p[1:-1, :-2, 1:-1] + p[1:-1, 1:-1, 2:] + p[1:-1, 1:-1, :-2]
+        return 0.4 * x + 0.1 * around
+
+    def life(x):
+        p = torch.nn.functional.pad(x, (1, 1, 1, 1))
+        m, n = x.shape
+        around = sum(p[i:i + m, j:j + n] for i in range(3) for j in range(3) if (i, j) != (1, 1))
+        return ((around == 3) | ((around == 2) & (x == 1))).to(torch.uint8)
+
+    sets = sets_of(lambda: (torch.randn(512, 512, 512, device="cuda"),), 4 << 27)
+    took = time(torch.compile(heat), sets)
+    print(f"heat 512x512x512, one step: {took:.2f} us, {8e-6 * (1 << 27) / took:.3f} TB/s", flush=True)
+    sets = sets_of(lambda: (torch.randint(2, (16384, 16384), device="cuda", dtype=torch.uint8),), 1 << 28)
+    took = time(torch.compile(life), sets)
+    print(f"life 16384x16384, one generation: {took:.2f} us, {2e-6 * (1 << 28) / took:.3f} TB/s", flush=True)
+
+
 if __name__ == "__main__":
-    for name in sys.argv[1:] or ["convolution", "fourier", "sorting", "selection"]:
+    for name in sys.argv[1:] or ["convolution", "fourier", "sorting", "selection", "steps"]:
         globals()[name]()

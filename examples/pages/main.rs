@@ -1,5 +1,5 @@
-//! Tiled algorithms beside products: Fourier transforms, sorting, the largest elements, stencils in several steps, convolutions and
-//! their gradients. Each runs in the simulator.
+//! Tiled algorithms beside products: Fourier transforms, sorting, the largest elements, stencils and the game of life in several steps,
+//! convolutions and their gradients. Each runs in the simulator.
 //!
 //! ```console
 //! $ cargo run --release --example pages
@@ -9,6 +9,8 @@
 mod convolution;
 mod fourier;
 mod fourier_real;
+mod heat;
+mod life;
 mod selection;
 mod sorting;
 mod steps;
@@ -59,6 +61,20 @@ fn main() -> Result<(), tilewright::sim::Error> {
     ];
     let done = steps::heat_2d().simulate(&args)?;
     println!("a corner after eight steps: {:?}", done.get::<f32>("y")?[0]);
+
+    let x = [1.0f32; 6 * 6 * 6];
+    let cube = |of: Arg| of.strides([36, 6, 1]);
+    let (from, to) = (cube(Arg::tensor(&x, [6, 6, 6])), cube(Arg::output::<f32>([6, 6, 6])));
+    let args = [from, to, Arg::number(0.4f32), Arg::number(0.1f32)];
+    println!("a corner after a step: {:?}", heat::heat_3d_step().simulate(&args)?.get::<f32>("y")?[0]);
+    println!("after four: {:?}", heat::heat_3d().simulate(&args)?.get::<f32>("y")?[0]);
+
+    // Three cells in a row change their direction in each generation.
+    let x = [0u8, 0, 0, 1, 1, 1, 0, 0, 0];
+    let board = |of: Arg| of.strides([3, 1]);
+    let args = [board(Arg::tensor(&x, [3, 3])), board(Arg::output::<u8>([3, 3]))];
+    println!("the next generation: {:?}", life::life_step().simulate(&args)?.get::<u8>("y")?);
+    println!("after sixteen: {:?}", life::life().simulate(&args)?.get::<u8>("y")?);
 
     let (x, w) = (vec![bf16::from_f32(1.0); 8 * 3 * 3], vec![bf16::from_f32(0.5); 8 * 9 * 8]);
     let args =

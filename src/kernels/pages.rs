@@ -12,6 +12,12 @@ pub mod fourier;
 #[path = "../../examples/pages/fourier_real.rs"]
 pub mod fourier_real;
 #[allow(dead_code)]
+#[path = "../../examples/pages/heat.rs"]
+pub mod heat;
+#[allow(dead_code)]
+#[path = "../../examples/pages/life.rs"]
+pub mod life;
+#[allow(dead_code)]
 #[path = "../../examples/pages/selection.rs"]
 pub mod selection;
 #[allow(dead_code)]
@@ -42,6 +48,10 @@ pub fn all() -> Vec<Shipped> {
         one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
         one("top_k", "the largest elements of rows, and where they were", selection::top_k().def()),
         one("heat_2d", "several steps of the heat equation in one launch", steps::heat_2d().def()),
+        one("heat_3d_step", "a step of the heat equation in three dimensions", heat::heat_3d_step().def()),
+        one("heat_3d", "several steps of it in one launch", heat::heat_3d().def()),
+        one("life_step", "a generation of Conway's game of life", life::life_step().def()),
+        one("life", "several generations of it in one launch", life::life().def()),
         one("convolution", "convolutions by wgmma, channels contiguous", convolution::convolution().def()),
         one(
             "convolution_by_x",

@@ -2,7 +2,7 @@
 
 use std::f64::consts::PI;
 
-use tilewright::kernels::pages::{convolution, fourier, fourier_real, selection, sorting, steps};
+use tilewright::kernels::pages::{convolution, fourier, fourier_real, heat, life, selection, sorting, steps};
 use tilewright::prelude::*;
 use tilewright_tests::number::Random;
 
@@ -258,6 +258,87 @@ fn steps_of_heat() {
         }
         let y = done.get::<f32>("y").unwrap();
         assert!(y.iter().zip(&now).all(|(y, wanted)| (f64::from(*y) - wanted).abs() < 1e-6));
+    }
+}
+
+/// The sum of an element's neighbours along the modes: those in bounds.
+fn around(of: &[f64], extents: [usize; 3], at: usize) -> f64 {
+    let [_, m, n] = extents;
+    let own = [at / (m * n), at / n % m, at % n];
+    let mut total = 0.0;
+    for mode in 0..3 {
+        for next in [own[mode].wrapping_sub(1), own[mode] + 1] {
+            let mut near = own;
+            near[mode] = next;
+            if next < extents[mode] {
+                total += of[(near[0] * m + near[1]) * n + near[2]];
+            }
+        }
+    }
+    total
+}
+
+#[test]
+fn steps_of_heat_in_three_dimensions() {
+    let (centre, side) = (0.4f32, 0.1f32);
+    let pinned = |h, z| heat::heat_3d().specialize(&[("H", h), ("Z", z)]).unwrap();
+    for (extents, kernel) in [
+        ([21, 30, 130], pinned(32, 8)),
+        ([5, 61, 66], pinned(32, 8)),
+        ([1, 2, 3], pinned(48, 16)),
+        ([9, 50, 57], heat::heat_3d()),
+    ] {
+        let [l, m, n] = extents;
+        let x = numbers(l * m * n, 5);
+        let of = |of: Arg| of.strides([m * n, n, 1]);
+        let (from, to) = (of(Arg::tensor(&x, extents)), of(Arg::output::<f32>(extents)));
+        let args = [from, to, Arg::number(centre), Arg::number(side)];
+        let mut now = wide(&x);
+        for step in 1..5 {
+            let next = |at: usize| f64::from(centre) * now[at] + f64::from(side) * around(&now, extents, at);
+            now = (0..l * m * n).map(next).collect();
+            let done = match step {
+                1 => heat::heat_3d_step().simulate(&args).unwrap(),
+                4 => kernel.simulate(&args).unwrap(),
+                _ => continue,
+            };
+            for (at, (y, wanted)) in done.get::<f32>("y").unwrap().iter().zip(&now).enumerate() {
+                assert!((f64::from(*y) - wanted).abs() < 1e-6, "{extents:?}, {step}, {at}: {y}, {wanted}");
+            }
+        }
+    }
+}
+
+#[test]
+fn generations_of_life() {
+    let pinned = |z, t| life::life().specialize(&[("Z", z), ("T", t)]).unwrap();
+    for (m, n, kernel, count) in [
+        (90, 1100, pinned(64, 16), 16),
+        (40, 64, pinned(16, 5), 5),
+        (33, 961, pinned(8, 32), 32),
+        (3, 1, pinned(8, 1), 1),
+        (70, 77, life::life(), 16),
+    ] {
+        let mut random = Random::new(m as u64);
+        let x: Vec<u8> = (0..m * n).map(|_| (random.word() % 5 < 2) as u8).collect();
+        let args = [Arg::tensor(&x, [m, n]).strides([n, 1]), Arg::output::<u8>([m, n]).strides([n, 1])];
+        let mut now = x.clone();
+        for generation in 1..count + 1 {
+            let alive = |i: usize, j: usize| if i < m && j < n { now[i * n + j] } else { 0 };
+            let next = |at: usize| {
+                let (i, j) = (at / n, at % n);
+                let lines = [i.wrapping_sub(1), i, i + 1];
+                let all = lines.map(|i| [j.wrapping_sub(1), j, j + 1].map(|j| alive(i, j)));
+                let around = all.iter().flatten().sum::<u8>() - now[at];
+                (around == 3 || around == 2 && now[at] == 1) as u8
+            };
+            now = (0..m * n).map(next).collect();
+            if generation == 1 {
+                assert!(life::life_step().simulate(&args).unwrap().get::<u8>("y").unwrap() == now, "{m}x{n}");
+            }
+        }
+        let y = kernel.simulate(&args).unwrap().get::<u8>("y").unwrap();
+        assert!(y == now, "{m}x{n}, {:?}", (0..m * n).find(|at| y[*at] != now[*at]));
     }
 }
 
