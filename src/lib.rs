@@ -89,7 +89,7 @@ pub use tilewright_sim::{Arg, Simulate};
 ///
 /// println!("{}", duplicate().source());
 /// let wide = duplicate!(B = 128); // other constants, while compiling
-/// let chosen = duplicate().specialize(&[("B", 32)])?; // or at run time
+/// let chosen = duplicate().specialize(&[("B", 32)])?; // or at run time, with the feature `generate`
 /// # assert_ne!(wide.source(), chosen.source());
 /// # Ok::<(), tilewright::KernelErrors>(())
 /// ```
@@ -158,7 +158,7 @@ pub use tilewright_macros::device;
 ///
 /// const SGEMM: MatmulKernel<f32> = matmul_kernel!(bm = 128, bn = 128, bk = 8, tc = (16, 16));
 /// println!("{}", SGEMM.source());
-/// let small = SGEMM.specialize(&[("bm", 64)])?; // other sizes, at run time
+/// let small = SGEMM.specialize(&[("bm", 64)])?; // other sizes, at run time, with the feature `generate`
 /// # Ok::<(), tilewright::KernelErrors>(())
 /// ```
 ///
@@ -185,7 +185,7 @@ pub use tilewright_macros::matmul_kernel;
 pub mod __private {
     pub use tilewright_codegen::element::Element;
     pub use tilewright_codegen::element::{bf16, e4m3, e5m2, f16, tf32};
-    pub use tilewright_codegen::kernel_def::{Handle, KernelDef, KernelErrors, ParamDef};
+    pub use tilewright_codegen::kernel_def::{Generates, Handle, KernelDef, KernelErrors, ParamDef};
     pub use tilewright_codegen::kernel_value::{Broken, Kernel, Makes, MatmulKernel, Number, Specialized};
     pub use tilewright_codegen::{Definition, Elem};
     pub use tilewright_macros::{__Items, __specialize, __with_device};

@@ -3,7 +3,7 @@
 use proc_macro2::{Literal, TokenStream};
 use quote::{format_ident, quote};
 use tilewright_codegen::definition::Param;
-use tilewright_codegen::kernel_def::Places;
+use tilewright_codegen::kernel_def::{KernelDef, Places};
 use tilewright_codegen::wire::encode;
 use tilewright_codegen::{Definition, Elem, Generated};
 
@@ -12,9 +12,17 @@ pub(crate) fn def(name: &str, kernel: &Generated, definition: &Definition, place
     let (source, report) = (kernel.source(), kernel.report.to_string());
     let params = kernel.params.iter().map(param);
     let (definition, places) = (bytes(definition), bytes(places));
+    let def = quote!(::tilewright::__private::KernelDef::new(#name, #source, #report, PARAMS, #definition, #places));
+    let def = if cfg!(feature = "generate") {
+        def
+    } else {
+        let programs = Literal::byte_string(&KernelDef::programs(kernel));
+        // They are of the kernel that was made of the definition here.
+        quote!(unsafe { ::tilewright::__private::KernelDef::with_programs(#def, #programs) })
+    };
     quote! {{
         const PARAMS: &[::tilewright::__private::ParamDef] = &[#(#params),*];
-        ::tilewright::__private::KernelDef::new(#name, #source, #report, PARAMS, #definition, #places)
+        #def
     }}
 }
 

@@ -249,10 +249,13 @@ impl Head {
             let others: Vec<_> = (0..texts.len()).map(|at| format_ident!("Other{at}")).collect();
             quote! {
                 /// The same kernel for other element types, and with other constants.
-                pub fn specialize_for<#(#others: ::tilewright::__private::Element),*>(
-                    &self,
+                pub fn specialize_for<'k, #(#others: ::tilewright::__private::Element),*>(
+                    &'k self,
                     consts: &[(&::core::primitive::str, ::core::primitive::usize)],
-                ) -> ::core::result::Result<#name<#(#others),*>, ::tilewright::__private::KernelErrors> {
+                ) -> ::core::result::Result<#name<#(#others),*>, ::tilewright::__private::KernelErrors>
+                where
+                    &'k Self: ::tilewright::__private::Generates,
+                {
                     let types =
                         [#((#texts, <#others as ::tilewright::__private::Element>::ELEM)),*];
                     let handle = ::tilewright::__private::Handle::specialize(&self.handle, consts, &types)?;
@@ -289,10 +292,13 @@ impl Head {
             }
 
             /// The same kernel with other constants, made now.
-            pub fn specialize(
-                &self,
+            pub fn specialize<'k>(
+                &'k self,
                 consts: &[(&::core::primitive::str, ::core::primitive::usize)],
-            ) -> ::core::result::Result<#name #list, ::tilewright::__private::KernelErrors> {
+            ) -> ::core::result::Result<#name #list, ::tilewright::__private::KernelErrors>
+            where
+                &'k Self: ::tilewright::__private::Generates,
+            {
                 let handle = ::tilewright::__private::Handle::specialize(&self.handle, consts, &[])?;
                 ::core::result::Result::Ok(#name { handle, elements: ::core::marker::PhantomData })
             }

@@ -12,7 +12,8 @@ pub(crate) fn generate(definition: &Definition, levels: &[(Name, Level)]) -> Out
         Definition::Function(kernel, _) => drop(kernel.levels.splice(0..0, levels.iter().cloned())),
         Definition::Matmul(args) => drop(args.splice(0..0, levels.iter().map(level))),
     }
-    let mut outcome = definition.check();
+    // A program with the generator makes the other variants when they are launched.
+    let mut outcome = if cfg!(feature = "generate") { definition.check() } else { definition.generate() };
     if outcome.kernel.is_none() && !outcome.diagnostics.iter().any(|said| said.level == Level::Deny) {
         let said =
             Diagnostic::error(Definition::NOWHERE, "tilewright made neither a kernel nor an error of this");

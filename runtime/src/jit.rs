@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use cudarc::driver::sys::{self, CUfunction_attribute_enum as Attribute};
-use tilewright_codegen::kernel_def::{KernelDef, Places};
+use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::{Definition, Generated, cuda, thread};
 
 use crate::absence::Absence;
@@ -22,8 +22,8 @@ use crate::launch::Plans;
 use crate::nvrtc::{self, Nvrtc};
 use crate::raw::{self, Shape};
 
-/// A kernel as this program's generator made it from its definition. The source that a definition carries is
-/// never used.
+/// A kernel as the generator made it from its definition, in this program or in a macro. The source that a definition carries
+/// is never used.
 #[derive(Debug)]
 pub(crate) struct Made {
     /// A unique number.
@@ -120,12 +120,13 @@ fn is_unsafe(definition: &Definition) -> bool {
 }
 
 /// The kernel of a definition, under a separate number.
+#[cfg(feature = "generate")]
 pub(crate) fn defined(definition: &Definition) -> Result<Arc<Made>, Error> {
     let name = match definition {
         Definition::Function(kernel, _) => &kernel.name.text,
         Definition::Matmul(_) => "matmul",
     };
-    Ok(numbered(definition.kernel(name, &Places::default())?, is_unsafe(definition)))
+    Ok(numbered(definition.kernel(name, &Default::default())?, is_unsafe(definition)))
 }
 
 /// An already generated kernel. Its number, and the functions loaded under it, are its own.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tilewright_codegen::element::Element;
 use tilewright_codegen::kernel_value::{Kernel, MatmulKernel};
 use tilewright_codegen::launch::Refusal;
-use tilewright_codegen::{Definition, Elem, Generated};
+use tilewright_codegen::{Elem, Generated};
 
 use crate::argument::Argument;
 use crate::device::Device;
@@ -85,7 +85,8 @@ impl Built {
     /// # Ok(())
     /// # }
     /// ```
-    pub fn of(definition: &Definition) -> Result<Built, Error> {
+    #[cfg(feature = "generate")]
+    pub fn of(definition: &tilewright_codegen::Definition) -> Result<Built, Error> {
         Ok(Built { made: jit::defined(definition)? })
     }
 

@@ -82,7 +82,8 @@ No safe call, of this crate or of cudarc around it, makes a kernel access memory
 freed. This guarantee depends on:
 
 - The generator. It guards every access of a kernel by the bounds of its tensor. A launch generates the kernel again from
-  its definition: the source that a program contains is only for reading. A kernel with an access that cannot be guarded is
+  its definition; in a program without the generator, the macro has generated it and encoded its thread programs. The
+  source that a program contains is only for reading. A kernel with an access that cannot be guarded is
   an `unsafe fn`, and so is its launch.
 - The plan. Before the driver is called, types, extents, strides, lengths, overlaps, alignment, index widths and the
   device's limits are compared with what the kernel assumes. A variant with a false assumption is not launched.

@@ -17,7 +17,7 @@ use crate::nvrtc::{Error, Nvrtc};
 /// # Ok::<(), tilewright_runtime::nvrtc::Error>(())
 /// ```
 pub fn compiled(nvrtc: &Nvrtc, kernel: &Generated, architectures: &[&str]) -> Result<Report, Error> {
-    compiled_variant(nvrtc, kernel, 0, architectures)
+    completed(kernel.report.clone(), nvrtc, kernel, 0, architectures)
 }
 
 /// The same of any variant, by its index.
@@ -30,13 +30,23 @@ pub fn compiled(nvrtc: &Nvrtc, kernel: &Generated, architectures: &[&str]) -> Re
 /// println!("{}", report::compiled_variant(&Nvrtc::find(&[])?, &kernel, 1, &["sm_80"])?);
 /// # Ok::<(), tilewright_runtime::nvrtc::Error>(())
 /// ```
+#[cfg(feature = "generate")]
 pub fn compiled_variant(
     nvrtc: &Nvrtc,
     kernel: &Generated,
     variant: usize,
     architectures: &[&str],
 ) -> Result<Report, Error> {
-    let mut report = kernel.report_of(variant);
+    completed(kernel.report_of(variant), nvrtc, kernel, variant, architectures)
+}
+
+fn completed(
+    mut report: Report,
+    nvrtc: &Nvrtc,
+    kernel: &Generated,
+    variant: usize,
+    architectures: &[&str],
+) -> Result<Report, Error> {
     let variant = kernel.variant(variant);
     for arch in architectures {
         let compiled = nvrtc.compile(&variant.source, &kernel.name, arch, &[])?;

@@ -5,6 +5,8 @@
 //! needs a product of these types, layouts and options. A launch takes the alternative with the least estimated time for its
 //! device and sizes.
 //!
+//! The feature `matmul` has it, which adds the generator to the program.
+//!
 //! [`Host`] multiplies tensors in the host's memory: on a GPU if there is one, otherwise on the CPU, so that a program runs on
 //! any machine.
 //!

@@ -58,11 +58,11 @@ pub struct Loop {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Access {
     /// `load`, `store`; `copy` for asynchronous copies, `matrix` for ldmatrix and stmatrix.
-    pub what: &'static str,
+    pub what: String,
     /// The tensor.
     pub tensor: String,
     /// `global` or `shared`.
-    pub space: &'static str,
+    pub space: String,
     /// Bytes that one thread moves at once.
     pub width: u32,
     /// Shared memory: wavefronts of one warp's access, and the fewest that this width needs.
@@ -147,9 +147,9 @@ impl fmt::Display for Report {
             let row = |a: &Access| {
                 let (cost, least) = a.cost();
                 [
-                    a.what.into(),
+                    a.what.clone(),
                     a.tensor.clone(),
-                    a.space.into(),
+                    a.space.clone(),
                     a.width.to_string(),
                     cost,
                     least,

@@ -5,12 +5,12 @@ use tilewright_layout::Value;
 
 use crate::kernel::kernel_def::{KernelDef, KernelErrors};
 use crate::kernel::kernel_value::MatmulKernel;
+use crate::launch::definition::Generated;
 use crate::thread::index::{Int, Ix};
 use crate::thread::visit::Order;
 use crate::thread::{
     AtomArg, Bar, Bin, Change, Cmp, Frag, Id, Kernel, Mem, Op, Param, Queue, Space, Stmt, Unroll, Val,
 };
-use crate::tile::definition::Generated;
 use crate::values::element::Element;
 use crate::values::number::Number;
 

@@ -8,6 +8,7 @@ use tilewright_layout::Obligation;
 
 use crate::front::evaluate;
 use crate::front::matmul::{self, Programs};
+use crate::launch::definition::{Definition, EmptyLoops, Generated, Outcome, Param, Settings, Variant};
 use crate::launch::estimate;
 use crate::passes::allocate::allocate;
 use crate::passes::check::{self, Checked};
@@ -19,7 +20,6 @@ use crate::source::diagnostic::Diagnostic;
 use crate::source::stack::with_room;
 use crate::thread::{Fact, Kernel, Param as ThreadParam};
 use crate::tile::alternative::{Alternative, Policy};
-use crate::tile::definition::{Definition, Generated, Hollow, Outcome, Param, Settings, Variant};
 use crate::tile::hollow;
 use crate::tile::verify::{bounded, limits};
 use crate::tile::{Arg, Program, Require, Space};
@@ -289,7 +289,7 @@ fn checked(
     let errors = |all: &[Diagnostic]| all.iter().any(|d| d.level == Level::Deny);
     diagnostics.extend(check::meant(&program, levels));
     let is_open = !program.open.is_empty();
-    let hollow = Hollow::all(others.last().map_or(&program, |other| &other.program), general);
+    let hollow = EmptyLoops::all(others.last().map_or(&program, |other| &other.program), general);
     let made = projected(program).and_then(|program| resolved(program, others, &mut left_out));
     let (program, others) = match made {
         Ok(all) => all,

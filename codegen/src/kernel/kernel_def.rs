@@ -1,14 +1,16 @@
-//! A kernel as a compiled program carries it: its source, and its definition.
+//! A kernel as a compiled program carries it: its source, its definition, and in a program without the generator the thread
+//! programs of all its variants.
 //!
 //! All fields are plain data, and [`KernelDef::new`] is safe: a launch does not trust the source, the report or the
 //! parameters. It makes the kernel again from the definition, with the generator in the program, and launches the
-//! result. A forged definition is only another kernel.
+//! result. A forged definition is only another kernel. Thread programs are trusted, so [`KernelDef::with_programs`] is unsafe.
+#![allow(unsafe_code)]
 
-use crate::front::matmul;
-use crate::source::ast::{self, Name, Span};
+use crate::launch::definition::{Definition, Generated};
+use crate::source::ast::{self, Span};
 use crate::source::diagnostic::Diagnostic;
+use crate::source::stack::with_room;
 use crate::source::wire::{decode, encode, wire};
-use crate::tile::definition::{Definition, Generated, Outcome, Settings};
 use crate::values::elem::Elem;
 use std::borrow::Cow;
 use std::fmt;
@@ -20,14 +22,16 @@ pub const FORMAT: u32 = 3;
 /// A kernel as a compiled program carries it.
 #[derive(Clone, PartialEq)]
 pub struct KernelDef {
-    name: Cow<'static, str>,
-    source: Cow<'static, str>,
-    report: Cow<'static, str>,
-    params: Cow<'static, [ParamDef]>,
-    definition: Cow<'static, [u8]>,
-    places: Cow<'static, [u8]>,
-    fingerprint: u128,
-    format: u32,
+    pub(super) name: Cow<'static, str>,
+    pub(super) source: Cow<'static, str>,
+    pub(super) report: Cow<'static, str>,
+    pub(super) params: Cow<'static, [ParamDef]>,
+    pub(super) definition: Cow<'static, [u8]>,
+    pub(super) places: Cow<'static, [u8]>,
+    /// The thread programs; empty where they are made from the definition.
+    pub(super) programs: &'static [u8],
+    pub(super) fingerprint: u128,
+    pub(super) format: u32,
 }
 
 /// An argument of a kernel, as a compiled program carries it.
@@ -97,24 +101,37 @@ impl KernelDef {
             params: Cow::Borrowed(params),
             definition: Cow::Borrowed(definition),
             places: Cow::Borrowed(places),
+            programs: &[],
             fingerprint: fingerprint(definition),
             format: FORMAT,
         }
     }
 
-    /// The kernel of a definition that was generated at run time.
-    pub fn of(generated: &Generated, definition: &Definition, places: &Places) -> KernelDef {
-        let definition = encode(definition);
-        KernelDef {
-            name: generated.name.clone().into(),
-            source: generated.source().to_string().into(),
-            report: generated.report.to_string().into(),
-            params: generated.params.iter().map(ParamDef::of).collect(),
-            fingerprint: fingerprint(&definition),
-            definition: definition.into(),
-            places: encode(places).into(),
-            format: FORMAT,
-        }
+    /// The same with what [`programs`](KernelDef::programs) makes of the generated kernel, for programs without the generator.
+    ///
+    /// # Safety
+    /// The bytes are of the kernel that this version of the generator made of the definition: a launch checks its arguments
+    /// against the facts in them, and runs what is in them.
+    pub const unsafe fn with_programs(mut self, programs: &'static [u8]) -> KernelDef {
+        self.programs = programs;
+        self
+    }
+
+    /// A generated kernel as bytes.
+    ///
+    /// ```
+    /// use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
+    /// let definition = Definition::Matmul(vec![]);
+    /// let kernel = definition.generate().kernel.unwrap();
+    /// let programs = KernelDef::programs(&kernel).leak();
+    /// let def = KernelDef::new("matmul", "", "", &[], b"", b"");
+    /// // SAFETY: the bytes were made here.
+    /// let def = unsafe { def.with_programs(programs) };
+    /// assert_eq!(def.generate()?.source(), kernel.source());
+    /// # Ok::<(), tilewright_codegen::kernel_def::KernelErrors>(())
+    /// ```
+    pub fn programs(kernel: &Generated) -> Vec<u8> {
+        with_room(|| encode(kernel))
     }
 
     /// Its name.
@@ -152,7 +169,7 @@ impl KernelDef {
         if self.format == FORMAT { decode(&self.definition) } else { None }
     }
 
-    /// Generates the kernel, with all its variants, from its definition. Launches use this result alone.
+    /// The kernel, with all its variants: as it is carried, or generated from its definition. Launches use this result alone.
     ///
     /// ```
     /// use tilewright_codegen::{Definition, kernel_def::{KernelDef, Places}};
@@ -162,21 +179,11 @@ impl KernelDef {
     /// # Ok::<(), tilewright_codegen::kernel_def::KernelErrors>(())
     /// ```
     pub fn generate(&self) -> Result<Generated, KernelErrors> {
-        match self.definition() {
-            None => Err(KernelErrors::new(&self.name, vec![KernelDef::foreign()], &self.places())),
-            Some(definition) => definition.kernel(&self.name, &self.places()),
+        if !self.programs.is_empty() {
+            let carried = if self.format == FORMAT { with_room(|| decode(self.programs)) } else { None };
+            return carried.ok_or_else(|| self.refused(KernelDef::foreign()));
         }
-    }
-
-    /// The error for a definition that another version encoded.
-    fn foreign() -> Diagnostic {
-        let said = "this kernel was compiled by another version of tilewright";
-        Diagnostic::error(Definition::NOWHERE, said).help("build the program again")
-    }
-
-    /// Its source location.
-    pub fn places(&self) -> Places {
-        decode(&self.places).unwrap_or_default()
+        self.made()
     }
 
     /// The kernel with other constants and element types.
@@ -185,100 +192,58 @@ impl KernelDef {
         consts: &[(&str, usize)],
         types: &[(&str, Elem)],
     ) -> Result<KernelDef, KernelErrors> {
-        let places = self.places();
-        let refuse = |problems| Err(KernelErrors::new(&self.name, problems, &places));
-        let Some(mut definition) = self.definition() else {
-            return refuse(vec![KernelDef::foreign()]);
-        };
-        let mut problems = definition.set(consts, types);
-        if problems.is_empty() {
-            let Outcome { kernel, diagnostics } = definition.check();
-            if let Some(kernel) = kernel {
-                return Ok(KernelDef::of(&kernel, &definition, &places));
-            }
-            problems = diagnostics;
-        }
-        refuse(problems)
+        self.specialized(consts, types)
+    }
+
+    pub(super) fn refused(&self, why: Diagnostic) -> KernelErrors {
+        KernelErrors::new(&self.name, vec![why], &self.places())
+    }
+
+    /// The error for a definition that another version encoded.
+    pub(super) fn foreign() -> Diagnostic {
+        let said = "this kernel was compiled by another version of tilewright";
+        Diagnostic::error(Definition::NOWHERE, said).help("build the program again")
+    }
+
+    /// Its source location.
+    pub fn places(&self) -> Places {
+        decode(&self.places).unwrap_or_default()
     }
 }
 
-impl Definition {
-    /// The kernel, with all its variants. Errors call it by this name.
-    ///
-    /// ```
-    /// use tilewright_codegen::{Definition, kernel_def::Places};
-    /// let kernel = Definition::Matmul(vec![]).kernel("product", &Places::default())?;
-    /// assert!(kernel.source().contains("__global__"));
-    /// # Ok::<(), tilewright_codegen::kernel_def::KernelErrors>(())
-    /// ```
-    pub fn kernel(&self, name: &str, places: &Places) -> Result<Generated, KernelErrors> {
-        let Outcome { kernel, diagnostics } = self.generate();
-        kernel.ok_or_else(|| KernelErrors::new(name, diagnostics, places))
+/// In a program without the generator.
+#[cfg(not(feature = "generator"))]
+impl KernelDef {
+    fn made(&self) -> Result<Generated, KernelErrors> {
+        Err(self.refused(KernelDef::without_generator()))
     }
 
-    /// Sets constants and element types, which replace earlier ones. Returns the errors in them.
-    fn set(&mut self, consts: &[(&str, usize)], types: &[(&str, Elem)]) -> Vec<Diagnostic> {
-        let name = |text: &str| Name { text: text.into(), span: Definition::NOWHERE };
-        let mut problems = Vec::new();
-        let mut values = Vec::new();
-        for (text, value) in consts {
-            match i64::try_from(*value) {
-                Ok(value) => values.push((*text, value)),
-                Err(_) => problems.push(Diagnostic::error(
-                    Definition::NOWHERE,
-                    format!("`{text} = {value}` does not fit into 64 bits"),
-                )),
-            }
-        }
-        match self {
-            Definition::Function(_, settings) => {
-                let set = Settings {
-                    consts: values.iter().map(|(text, value)| (name(text), *value)).collect(),
-                    types: types.iter().map(|(text, elem)| (name(text), *elem)).collect(),
-                    levels: Vec::new(),
-                };
-                problems.extend(set.repeated());
-                settings.consts.retain(|(old, _)| !consts.iter().any(|(new, _)| *new == old.text));
-                settings.types.retain(|(old, _)| !types.iter().any(|(new, _)| *new == old.text));
-                settings.consts.extend(set.consts);
-                settings.types.extend(set.types);
-            }
-            Definition::Matmul(args) => {
-                let value = |kind| ast::Expr { span: Definition::NOWHERE, kind };
-                let consts = values.iter().map(|(text, number)| (*text, value(ast::ExprKind::Int(*number))));
-                let types =
-                    types.iter().map(|(text, elem)| (*text, value(ast::ExprKind::Name(elem.name().into()))));
-                for (text, value) in consts.chain(types) {
-                    matmul::set(args, name(text), value);
-                }
-            }
-        }
-        problems
+    fn specialized(&self, _: &[(&str, usize)], _: &[(&str, Elem)]) -> Result<KernelDef, KernelErrors> {
+        Err(self.refused(KernelDef::without_generator()))
+    }
+
+    fn without_generator() -> Diagnostic {
+        let why = "this program has no generator, which makes kernels at run time";
+        Diagnostic::error(Definition::NOWHERE, why)
+            .help("write `features = [\"generate\"]` for `tilewright` in Cargo.toml")
     }
 }
 
-impl Settings {
-    /// Names that a use sets twice. Names that the kernel does not have are refused when it is made.
-    pub fn repeated(&self) -> Vec<Diagnostic> {
-        let names = self.consts.iter().map(|(name, _)| name).chain(self.types.iter().map(|(name, _)| name));
-        let names: Vec<&Name> = names.collect();
-        let again =
-            |(at, name): &(usize, &&Name)| names[..*at].iter().any(|earlier| earlier.text == name.text);
-        let say = |(_, name): (usize, &&Name)| {
-            Diagnostic::error(name.span, format!("`{}` is set twice", name.text)).help("set it once")
-        };
-        names.iter().enumerate().filter(again).map(say).collect()
-    }
-}
+/// What can be made at run time: everything in a program with the generator.
+#[diagnostic::on_unimplemented(
+    message = "this program has no generator, which makes kernels at run time",
+    label = "this is made at run time",
+    note = "write `features = [\"generate\"]` for `tilewright` in Cargo.toml"
+)]
+pub trait Generates {}
+
+#[cfg(feature = "generator")]
+impl<T: ?Sized> Generates for T {}
 
 impl ParamDef {
     /// The argument of a macro's kernel.
     pub const fn new(name: &'static str, elem: Elem, tensor: Option<(bool, usize)>) -> ParamDef {
         ParamDef { name: Cow::Borrowed(name), elem, tensor }
-    }
-
-    fn of(param: &crate::tile::definition::Param) -> ParamDef {
-        ParamDef { name: param.name.clone().into(), elem: param.elem, tensor: param.tensor }
     }
 }
 
@@ -342,7 +307,7 @@ pub struct KernelErrors {
 }
 
 impl KernelErrors {
-    fn new(kernel: &str, diagnostics: Vec<Diagnostic>, places: &Places) -> KernelErrors {
+    pub(super) fn new(kernel: &str, diagnostics: Vec<Diagnostic>, places: &Places) -> KernelErrors {
         let errors = diagnostics.iter().filter(|said| said.level == ast::Level::Deny);
         let text = errors
             .map(|said| match places.of(said.span).filter(|_| said.span != Definition::NOWHERE) {
@@ -379,15 +344,6 @@ impl std::error::Error for KernelErrors {}
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(settings: &[(&str, i64)], expected: &[&str]) {
-        let name = |text: &str| Name { text: text.into(), span: Definition::NOWHERE };
-        let consts = settings.iter().map(|(text, value)| (name(text), *value)).collect();
-        let settings = Settings { consts, ..Settings::default() };
-        let said: Vec<_> = settings.repeated().iter().map(Diagnostic::text).collect();
-        assert_eq!(said, expected);
-    }
-
     #[test]
     fn paths_are_normalised() {
         let check = |path, expected: &str| assert_eq!(straight(path), expected);
@@ -396,12 +352,6 @@ mod tests {
         check("../a.rs", "../a.rs");
         check("/a.rs", "/a.rs");
         check("C:\\a\\b.rs", "C:\\a\\b.rs");
-    }
-
-    #[test]
-    fn constants_are_set_once() {
-        check(&[("BM", 64), ("BN", 64)], &[]);
-        check(&[("BM", 64), ("BM", 32)], &["`BM` is set twice\nhelp: set it once"]);
     }
 
     #[test]

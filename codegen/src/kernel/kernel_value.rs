@@ -1,7 +1,7 @@
 //! The values that macros make, which a program keeps, clones and launches.
 
-use crate::kernel::kernel_def::{Handle, KernelDef, KernelErrors, ParamDef};
-use crate::tile::definition::Definition;
+use crate::kernel::kernel_def::{Generates, Handle, KernelDef, KernelErrors, ParamDef};
+use crate::launch::definition::Definition;
 use crate::values::element::{Element, Elements};
 use std::fmt;
 
@@ -58,7 +58,10 @@ impl<T: Element> MatmulKernel<T> {
     }
 
     /// The same kernel with other values for some keys: `kernel.specialize(&[("bm", 64)])`.
-    pub fn specialize(&self, keys: &[(&str, usize)]) -> Result<MatmulKernel<T>, KernelErrors> {
+    pub fn specialize(&self, keys: &[(&str, usize)]) -> Result<MatmulKernel<T>, KernelErrors>
+    where
+        Self: Generates,
+    {
         let handle = self.__handle.specialize(keys, &[])?;
         Ok(MatmulKernel { __handle: handle, __elements: self.__elements })
     }

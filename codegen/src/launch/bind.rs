@@ -7,10 +7,11 @@ use crate::values::condition::Test;
 
 use super::rules::{Alternative, Form, Rules, Size, Sizes};
 use super::{Given, Refusal, Tensor};
-use crate::tile::Require;
-use crate::tile::definition::{Generated, Hollow};
-use crate::tile::range::{MOST_EXTENT, lcm};
+use crate::launch::definition::{EmptyLoops, Generated};
+use crate::thread::index::lcm;
+use crate::values::condition::Require;
 use crate::values::elem::Elem;
+use crate::values::limits::MOST_EXTENT;
 
 /// The value of a size, and the extent or stride that determined it.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -440,7 +441,7 @@ fn written_extents(
     let empty: Vec<usize> = (0..given.len()).filter(|place| given[*place].is_empty()).collect();
     let lookup = |symbol: Symbol| rules.value(sizes, symbol);
     let hollow = |work| {
-        let serves = |of: &Hollow| of.serves(&lookup, &empty) && of.variant().is_some();
+        let serves = |of: &EmptyLoops| of.serves(&lookup, &empty) && of.variant().is_some();
         if work { kernel.hollow.iter().position(serves) } else { None }
     };
     match empty.first() {

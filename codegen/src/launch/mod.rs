@@ -3,18 +3,21 @@
 
 mod bind;
 mod cost;
+pub mod definition;
 pub(crate) mod estimate;
 mod export;
+pub(crate) mod fields;
 mod pack;
 mod ranking;
 mod refusal;
 mod rules;
 mod why;
+mod wire;
 
 use tilewright_layout::{Symbol, Value};
 
+use crate::launch::definition::Generated;
 use crate::thread::{Kernel, Param};
-use crate::tile::definition::Generated;
 use crate::values::elem::Elem;
 use crate::values::target::{BLOCK_THREADS, GRID, Target};
 

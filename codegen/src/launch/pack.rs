@@ -5,7 +5,7 @@ use super::cost::{Estimate, Traffic};
 use super::rules::{Broken, Check, Rules, Sizes};
 use super::why::Why;
 use super::{Given, Limits, Plan, Tensor, bind, cost};
-use crate::tile::definition::{Generated, Pack};
+use crate::launch::definition::{Generated, Pack};
 
 /// Copies begin at multiples of this number of bytes of the workspace, as allocations do.
 const ALIGNED: u64 = 256;

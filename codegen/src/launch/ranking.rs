@@ -4,8 +4,8 @@ use super::cost::{Estimate, Limit};
 use super::pack::Packing;
 use super::rules::Rules;
 use super::{Given, Launch, Limits, Refusal, bind, tensors};
+use crate::launch::definition::Generated;
 use crate::launch::estimate;
-use crate::tile::definition::Generated;
 
 /// The variants of a kernel for one launch.
 #[derive(Clone, PartialEq, Debug)]

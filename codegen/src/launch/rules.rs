@@ -5,8 +5,8 @@ use tilewright_layout::{Symbol, Value};
 
 use super::bind::Bound;
 use super::{Tensor, common_multiple, cost, last_offset};
+use crate::launch::definition::{Generated, Pack, Variant};
 use crate::thread::{Cost, Fact, Kernel, Param};
-use crate::tile::definition::{Generated, Pack, Variant};
 
 /// Values of sizes by their numbers, if they are known.
 pub(super) type Sizes = Vec<Option<Bound>>;

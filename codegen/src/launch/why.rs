@@ -1,8 +1,8 @@
 //! Why a variant was not taken as it is. The text is made only on request.
 
 use super::rules::Broken;
+use crate::launch::definition::Generated;
 use crate::thread::{Fact, Kernel, Param};
-use crate::tile::definition::Generated;
 
 /// The objection to a variant, or to its use without copies.
 #[derive(Clone, Copy, PartialEq, Debug)]

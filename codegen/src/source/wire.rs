@@ -118,6 +118,48 @@ impl Wire for u32 {
     }
 }
 
+impl Wire for u8 {
+    fn put(&self, to: &mut Vec<u8>) {
+        to.push(*self);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<u8> {
+        from.byte()
+    }
+}
+
+impl Wire for usize {
+    fn put(&self, to: &mut Vec<u8>) {
+        (*self as u64).put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<usize> {
+        u64::get(from)?.try_into().ok()
+    }
+}
+
+impl Wire for i32 {
+    fn put(&self, to: &mut Vec<u8>) {
+        i64::from(*self).put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<i32> {
+        i64::get(from)?.try_into().ok()
+    }
+}
+
+impl Wire for i128 {
+    fn put(&self, to: &mut Vec<u8>) {
+        to.extend_from_slice(&self.to_le_bytes());
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<i128> {
+        let (bytes, rest) = from.left.split_first_chunk::<16>()?;
+        from.left = rest;
+        Some(i128::from_le_bytes(*bytes))
+    }
+}
+
 impl Wire for bool {
     fn put(&self, to: &mut Vec<u8>) {
         to.push(u8::from(*self));
@@ -210,6 +252,32 @@ impl<A: Wire, B: Wire> Wire for (A, B) {
 
     fn get(from: &mut Bytes<'_>) -> Option<(A, B)> {
         Some((A::get(from)?, B::get(from)?))
+    }
+}
+
+impl<A: Wire, B: Wire, C: Wire> Wire for (A, B, C) {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.0.put(to);
+        self.1.put(to);
+        self.2.put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<(A, B, C)> {
+        Some((A::get(from)?, B::get(from)?, C::get(from)?))
+    }
+}
+
+impl<T: Wire, const N: usize> Wire for [T; N] {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.iter().for_each(|item| item.put(to));
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<[T; N]> {
+        let mut all = Vec::new();
+        for _ in 0..N {
+            all.push(T::get(from)?);
+        }
+        all.try_into().ok()
     }
 }
 

@@ -8,6 +8,7 @@ mod division;
 
 use std::collections::HashMap;
 
+use crate::source::wire::wire;
 use crate::thread::scope::Scope;
 use crate::values::id::Id;
 
@@ -26,6 +27,8 @@ impl Ix {
         self.0
     }
 }
+
+wire! { struct Ix(index); }
 
 /// The kinds of expressions.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -135,6 +138,11 @@ pub(crate) fn gcd(a: i64, b: i64) -> i64 {
         (a, b) = (b, a % b);
     }
     i64::try_from(a).unwrap_or(1)
+}
+
+/// The least common multiple; the first where it overflows 64 bits.
+pub(crate) fn lcm(a: i64, b: i64) -> i64 {
+    (a / gcd(a, b).max(1)).checked_mul(b).unwrap_or(a)
 }
 
 impl Exprs {

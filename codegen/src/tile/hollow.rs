@@ -7,23 +7,23 @@ use std::cell::RefCell;
 
 use tilewright_layout::{Symbol, Value};
 
+use crate::launch::definition::{EmptyLoops, Variant};
 use crate::thread::Id;
 use crate::thread::atom::Done;
-use crate::tile::definition::{Hollow, Variant};
 use crate::tile::{Arg, Multiply, Op, Program, Stmt};
 use crate::values::affine::{Affine, Coord};
 use crate::values::condition::Test;
 
-impl Hollow {
+impl EmptyLoops {
     /// The kernel for each size that is 0 in some launch which has work to do all the same; `lower` makes its variant.
-    pub(crate) fn all(program: &Program, lower: fn(&Program) -> Option<Variant>) -> Vec<Hollow> {
+    pub(crate) fn all(program: &Program, lower: fn(&Program) -> Option<Variant>) -> Vec<EmptyLoops> {
         let mut all: Vec<Symbol> = arguments(program).flat_map(|id| sizes(program, id)).collect();
         all.sort_unstable_by_key(|size| size.name());
         all.dedup();
-        all.into_iter().filter_map(|size| Hollow::of(program, size, lower)).collect()
+        all.into_iter().filter_map(|size| EmptyLoops::of(program, size, lower)).collect()
     }
 
-    fn of(program: &Program, size: Symbol, lower: fn(&Program) -> Option<Variant>) -> Option<Hollow> {
+    fn of(program: &Program, size: Symbol, lower: fn(&Program) -> Option<Variant>) -> Option<EmptyLoops> {
         let body = without_loops(program, &program.body, size)?;
         let (mut used, mut named) = (Vec::new(), false);
         for stmt in &body {
@@ -41,7 +41,7 @@ impl Hollow {
         };
         let idle = program.args.iter().enumerate().filter_map(idle).collect();
         let program = Program { zero: Some(size), competes: false, packs: Vec::new(), ..program.clone() };
-        Some(Hollow::new(size, idle, program, lower))
+        Some(EmptyLoops::new(size, idle, move || lower(&program)))
     }
 }
 

@@ -5,7 +5,6 @@ pub(crate) mod alternative;
 pub(crate) mod bounds;
 pub(crate) mod boxes;
 mod control;
-pub mod definition;
 pub(crate) mod fills;
 pub(crate) mod hollow;
 mod how;
@@ -29,8 +28,8 @@ use crate::source::problem::Result;
 use crate::tile::tiled_mma::TiledMma;
 use crate::tile::view::View;
 pub use crate::values::across::{Across, Digits};
-use crate::values::affine::{Affine, Coord};
-use crate::values::condition::Test;
+use crate::values::affine::Affine;
+pub use crate::values::condition::Require;
 use crate::values::elem::Elem;
 pub use crate::values::expr::{Expr, Scalar};
 use crate::values::id::Id;
@@ -261,37 +260,6 @@ pub struct Read {
     pub elem: Elem,
     /// May it differ from thread to thread?
     pub per_thread: bool,
-}
-
-/// A requirement on the sizes of a launch.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Require {
-    /// The condition, on sizes alone.
-    pub test: Test,
-    /// The condition in words; of a computed extent how it is computed.
-    pub text: String,
-    /// The extent that it is about, where it says how one is computed.
-    pub of: Option<Symbol>,
-}
-
-impl Require {
-    /// The size that a number must divide, and the number, if it is such a condition.
-    pub fn divides(&self) -> Option<(Value, i64)> {
-        let Test::Equal(rest, right) = &self.test else { return None };
-        if right.constant() != Some(0) {
-            return None;
-        }
-        match (&rest.terms[..], rest.constant) {
-            ([(Coord::Digit { of, over: 1, extent: Some(n) }, 1)], 0) => Some((of.size()?, *n)),
-            _ => None,
-        }
-    }
-
-    /// The extent that it says how to compute, and the value that it has with these sizes, if it has one.
-    pub fn computed(&self, size: &dyn Fn(Symbol) -> Option<i64>) -> Option<(Symbol, i64)> {
-        let (Some(symbol), Test::Equal(_, of)) = (self.of, &self.test) else { return None };
-        Some((symbol, of.exact(&|coord| coord.at_launch(size)).ok()?))
-    }
 }
 
 impl Program {

@@ -5,19 +5,17 @@ mod numbers;
 
 use tilewright_layout::{Symbol, Value};
 
-use crate::thread::index::gcd;
+use crate::thread::index::{gcd, lcm};
 use crate::tile::hollow;
 use crate::tile::{Program, Require};
 use crate::values::affine::{Affine, Arith, Coord};
 use crate::values::condition::Test;
 use crate::values::elem::Elem;
 use crate::values::id::Id;
+pub use crate::values::limits::MOST_EXTENT;
 use crate::values::number;
 
 pub(crate) use numbers::{Known, Numbers};
-
-/// Largest extent that a launch accepts: whole tiles that exceed it still have 32-bit coordinates.
-pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
 
 /// The largest value of a size in any launch; sizes are not negative.
 ///
@@ -296,11 +294,6 @@ impl Program {
     pub(crate) fn threads_of(&self, group: u32) -> u32 {
         self.groups[group as usize].member_warps().map_or_else(|| self.threads(), |warps| warps * 32)
     }
-}
-
-/// The least common multiple; the first where it overflows 64 bits.
-pub(crate) fn lcm(a: i64, b: i64) -> i64 {
-    (a / gcd(a, b).max(1)).checked_mul(b).unwrap_or(a)
 }
 
 /// Is it one size itself?

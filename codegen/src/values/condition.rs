@@ -2,7 +2,7 @@
 
 use crate::values::affine::{Affine, Coord, Undefined};
 use crate::values::expr::Expr;
-use tilewright_layout::Value;
+use tilewright_layout::{Symbol, Value};
 
 /// A condition.
 ///
@@ -157,5 +157,36 @@ impl Test {
             Test::Both(both) => both.iter().all(|test| test.eval(lookup, holds)),
             Test::Either(both) => both.iter().any(|test| test.eval(lookup, holds)),
         }
+    }
+}
+
+/// A requirement on the sizes of a launch.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Require {
+    /// The condition, on sizes alone.
+    pub test: Test,
+    /// The condition in words; of a computed extent how it is computed.
+    pub text: String,
+    /// The extent that it is about, where it says how one is computed.
+    pub of: Option<Symbol>,
+}
+
+impl Require {
+    /// The size that a number must divide, and the number, if it is such a condition.
+    pub fn divides(&self) -> Option<(Value, i64)> {
+        let Test::Equal(rest, right) = &self.test else { return None };
+        if right.constant() != Some(0) {
+            return None;
+        }
+        match (&rest.terms[..], rest.constant) {
+            ([(Coord::Digit { of, over: 1, extent: Some(n) }, 1)], 0) => Some((of.size()?, *n)),
+            _ => None,
+        }
+    }
+
+    /// The extent that it says how to compute, and the value that it has with these sizes, if it has one.
+    pub fn computed(&self, size: &dyn Fn(Symbol) -> Option<i64>) -> Option<(Symbol, i64)> {
+        let (Some(symbol), Test::Equal(_, of)) = (self.of, &self.test) else { return None };
+        Some((symbol, of.exact(&|coord| coord.at_launch(size)).ok()?))
     }
 }

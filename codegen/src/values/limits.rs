@@ -14,6 +14,9 @@ pub use crate::source::stack::{DEEPEST, LONGEST_CHAIN};
 /// Deepest nesting of blocks: loops in loops, conditions in conditions.
 pub const DEEPEST_BLOCKS: u32 = 32;
 
+/// Largest extent that a launch accepts: whole tiles that exceed it still have 32-bit coordinates.
+pub const MOST_EXTENT: i64 = i32::MAX as i64 - (1 << 16);
+
 /// The most modes of a tensor.
 pub const MOST_MODES: usize = 32;
 

@@ -1,7 +1,7 @@
 //! Launching a kernel. Everything is checked before anything is submitted.
 //!
 //! A launch is safe because of these steps, in this order:
-//! - the kernel is generated again from its definition: the carried source is not trusted;
+//! - the kernel is generated again from its definition, or is what a macro generated from it; the carried source is not used;
 //! - buffers are cudarc's own slices and views, all in the context of the stream, none on a per-thread
 //!   stream;
 //! - no launch is captured into a graph, which could run after the buffers are freed: the launch's stream is private

@@ -56,6 +56,34 @@ fn programs_with_a_cudarc_of_their_own() {
     }
 }
 
+/// With the default features a program carries the variants of its kernels. What it would have to generate is refused by the
+/// compiler.
+#[test]
+fn programs_without_the_generator() {
+    // All of tilewright is compiled again, with other features.
+    if !sweep::runs(8) {
+        return;
+    }
+    let (parent, target) = folders();
+    let user = UserCrate::new(&parent, "without_the_generator", &[]).unwrap();
+    user.write("main.rs", include_str!("other_crates/carried.rs")).unwrap();
+    let output = user.cargo(&["run", "--quiet", "--offline"], &target).unwrap();
+    assert!(output.status.success(), "{}", text(&output));
+    let late = "use tilewright::prelude::*;
+const ONE: MatmulKernel<f32> = matmul_kernel!(bm = 64, bn = 64);
+fn main() { ONE.specialize(&[(\"bm\", 32)]).unwrap(); }\n";
+    user.write("main.rs", late).unwrap();
+    let output = user.cargo(&["check", "--quiet", "--offline"], &target).unwrap();
+    let message = text(&output);
+    assert!(!output.status.success());
+    for part in [
+        "this program has no generator, which makes kernels at run time",
+        "write `features = [\"generate\"]` for `tilewright` in Cargo.toml",
+    ] {
+        assert!(message.contains(part), "{message}");
+    }
+}
+
 /// The program of `bench/gpu` that embeds exported kernels and measures them beside launches from Rust; its build script exports.
 #[test]
 fn the_program_that_measures_exported_kernels() {

@@ -1,8 +1,11 @@
 //! Programs as text: every kernel of the gallery and every choreography is printed, parsed, and unchanged.
 
 use tilewright::kernels;
+use tilewright_codegen::definition::Variant;
+use tilewright_codegen::kernel_def::KernelDef;
 use tilewright_codegen::tile::Program;
-use tilewright_codegen::{Definition, Outcome, cuda, generate, thread};
+use tilewright_codegen::wire::decode;
+use tilewright_codegen::{Definition, Generated, Outcome, cuda, generate, thread};
 use tilewright_tests::{choreography, gallery, programs};
 
 fn sources(outcome: &Outcome) -> Vec<&str> {
@@ -44,6 +47,46 @@ fn thread_programs_are_read_back() {
             assert_eq!(again.to_string(), text, "{name}");
             assert_eq!(cuda::print(&again), variant.source, "{name}");
         }
+    }
+}
+
+/// As a program without the generator carries them. Equal programs make equal plans.
+#[test]
+fn kernels_are_read_back_from_bytes() {
+    fn check(name: &str, kernel: &Generated, again: &Generated) {
+        assert_eq!((&again.name, &again.params), (&kernel.name, &kernel.params), "{name}");
+        assert_eq!((&again.requires, &again.report), (&kernel.requires, &kernel.report), "{name}");
+        assert_eq!(
+            (again.packs.len(), again.hollow.len()),
+            (kernel.packs.len(), kernel.hollow.len()),
+            "{name}"
+        );
+        let pairs = kernel.variants.iter().map(Some).zip(again.variants.iter().map(Some));
+        let empty = kernel.hollow.iter().zip(&again.hollow);
+        let empty = empty.map(|(kernel, again)| (kernel.variant(), again.variant()));
+        for (variant, again) in pairs.chain(empty) {
+            let parts = |variant: Option<&Variant>| {
+                let variant = variant?;
+                let spans: Vec<_> = variant.program.sites.iter().map(|site| site.span).collect();
+                Some((variant.label.clone(), variant.source.clone(), variant.program.to_string(), spans))
+            };
+            assert_eq!(parts(again), parts(variant), "{name}");
+        }
+        for (pack, again) in kernel.packs.iter().zip(&again.packs) {
+            assert_eq!(
+                (again.arg, &again.modes, again.transposes),
+                (pack.arg, &pack.modes, pack.transposes),
+                "{name}"
+            );
+            check(name, &pack.kernel, &again.kernel);
+        }
+    }
+    for (name, kernel) in gallery::all() {
+        let bytes = KernelDef::programs(kernel);
+        let again: Generated = decode(&bytes).unwrap_or_else(|| panic!("{name} is not read back"));
+        assert_eq!(again.variants.len(), kernel.variants.len(), "{name}");
+        check(name, kernel, &again);
+        assert_eq!(decode::<Generated>(&bytes[..bytes.len() - 1]).map(|kernel| kernel.name), None, "{name}");
     }
 }
 

@@ -39,11 +39,11 @@ mod views;
 mod whole;
 
 use crate::build::Builder;
+use crate::launch::definition::Settings;
 use crate::source::ast::{self, Kernel, Level, Name, Span, Stmt, StmtKind};
 use crate::source::diagnostic::{Diagnostic, Lint};
 use crate::source::problem::Problem;
 use crate::tile;
-use crate::tile::definition::Settings;
 use crate::tile::verify::collective;
 use crate::tile::view::View;
 use crate::values::affine::Affine;

@@ -5,13 +5,13 @@ use super::config::{Residual, When};
 use super::hopper::Sizes;
 use crate::build::tiled::Terms;
 use crate::front::evaluate;
+use crate::launch::definition::Settings;
 use crate::source::ast::make::{bind, call, choice, closure, named, repeat, two};
 use crate::source::ast::{
     Arg, Binary, Choice, ConstParam, Expr, ExprKind, Kernel, Level, Param, ParamKind, Pattern, Stmt,
 };
 use crate::source::problem::{Problem, Result};
 use crate::tile::Program;
-use crate::tile::definition::Settings;
 use crate::values::elem::Elem;
 
 /// Can the page express these keys? Other products are programs of the builder.

@@ -8,10 +8,10 @@ mod tests;
 use std::ops::Range;
 
 use crate::kernel::kernel_def::{KernelDef, Places};
+use crate::launch::definition::{Definition, Generated, Outcome, Settings};
 use crate::source::ast::{self, Arg, Binary, Expr, ExprKind, Level, Name, Span, Unary};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::spelling::did_you_mean;
-use crate::tile::definition::{Definition, Generated, Outcome, Settings};
 use crate::values::elem::Elem;
 
 /// Keys with their values, and the range of each part in the text.

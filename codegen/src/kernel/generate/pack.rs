@@ -5,9 +5,9 @@ use tilewright_layout::{Layout, Tuple, Value};
 
 use crate::build::Builder;
 use crate::build::tiled::{Fill, SharedUses};
+use crate::launch::definition::{Generated, Pack};
 use crate::source::problem::{Problem, Result};
 use crate::thread::Cost;
-use crate::tile::definition::{Generated, Pack};
 use crate::tile::view::{At, View};
 use crate::tile::{Arg, How, Program, Raster, Space};
 use crate::values::affine::Affine;

@@ -3,10 +3,14 @@
 use tilewright_layout::{Composed, Layout, Obligation, Symbol, Tuple, Value};
 
 use super::{Reader, Result, Text, Writer, read_field, records, variants, write_field};
+use crate::launch::fields::{value_records, value_variants};
 use crate::thread::atom::Atom;
 use crate::thread::atoms;
 use crate::thread::{Bin, Cmp, Fast, Scope, Un, Unroll};
+use crate::values::affine::{Arith, Coord};
+use crate::values::condition::{Require, Test};
 use crate::values::elem::Elem;
+use crate::values::expr::Expr;
 use crate::values::number::Number;
 
 /// Writes `(part, part)`.
@@ -317,25 +321,5 @@ impl Text for &'static Atom {
     }
 }
 
-records! {
-    Obligation { divisor, of }
-}
-
-variants! {
-    Un {
-        "neg" Neg, "abs" Abs, "exp" Exp, "exp2" Exp2, "log" Log, "log2" Log2, "recip" Recip, "sqrt" Sqrt,
-        "rsqrt" Rsqrt, "tanh" Tanh, "sin" Sin, "cos" Cos, "erf" Erf, "gelu" Gelu, "floor" Floor, "ceil" Ceil,
-        "trunc" Trunc, "round" Round, "round_even" RoundEven, "count_ones" CountOnes, "leading_zeros" LeadingZeros, "apart" Apart,
-        "not" Not, "fast" Fast(f),
-    }
-    Fast { "exp" Exp, "log" Log, "log2" Log2, "sqrt" Sqrt, "tanh" Tanh, "sin" Sin, "cos" Cos }
-    Bin {
-        "add" Add, "sub" Sub, "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max, "and" And, "or" Or,
-        "xor" Xor, "shl" Shl, "shr" Shr, "pow" Pow, "copy_sign" CopySign, "mul_high" MulHigh, "fast_div" FastDiv,
-    }
-    Cmp { "lt" Lt, "le" Le, "eq" Eq, "ne" Ne }
-    Scope {
-        "thread" Thread, "warp" Warp, "warpgroup" Warpgroup, "block" Block, "cluster" Cluster, "grid" Grid,
-    }
-    Unroll { "no" No, "by" By(times), "full" Full }
-}
+value_records!(records);
+value_variants!(variants);

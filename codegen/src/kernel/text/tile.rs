@@ -10,11 +10,10 @@ use crate::build::tiled::TiledMma;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::view::View;
 use crate::tile::{
-    Across, Ahead, Arg, Digits, Expr, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Place,
-    Program, Raster, Read, Require, Ring, Scalar, Space, Stmt, Tensor, Update, Var,
+    Across, Ahead, Arg, Digits, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Place, Program,
+    Raster, Read, Ring, Scalar, Space, Stmt, Tensor, Update, Var,
 };
-use crate::values::affine::{Affine, Arith, Coord};
-use crate::values::condition::Test;
+use crate::values::affine::Affine;
 use crate::values::lanes::Lanes;
 use crate::values::number::Number;
 use crate::values::scan::{Level, Scan};
@@ -98,7 +97,6 @@ records! {
     Group { name, warps = None, members = 1, threads, registers = None }
     Ring { name, slots, buffers, from, to, arrivals, over_cluster = None }
     Read { name, elem, per_thread = false }
-    Require { test, text, of = None }
     Update { with, order = MemoryOrder::Relaxed, scope = Scope::Grid, old = None, expected = None }
     Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
     Scan { with, nothing, levels, exclusive = false, unmasked = false }
@@ -116,25 +114,10 @@ variants! {
     How { "derive" Derive, "async" Async, "plain" Plain, "staged" Staged, "here" Here, "atom" Atom(row) }
     Multiply { "scalar" Scalar(with), "atom" Atom(row) }
     Order { "plain" Plain, "serpentine" Serpentine, "rows" Rows, "row_serpentine" RowSerpentine }
-    Arith { "mul" Mul, "div" Div, "rem" Rem, "min" Min, "max" Max }
-    Test {
-        "less" Less(a, b), "equal" Equal(a, b), "holds" Holds(condition), "not" Not(test), "both" Both(tests),
-        "either" Either(tests),
-    }
     Lanes { "shuffle" Shuffle(lane), "ballot" Ballot, "match" Match }
     Level { "own" Own { mode, extent }, "threads" Threads(across), "blocks" Blocks(count) }
     Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "cluster" Cluster(blocks), "blocks" Blocks(blocks), "digits" Digits(digits) }
     Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
-    Coord {
-        "block" Block(axis), "var" Var(id), "thread" Thread(group), "member" Member(group), "swizzled" Swizzled(group, swizzle),
-        "rank" ClusterRank, "begin" Begin[iteration, of, tile], "phase" Phase(ring), "digit" Digit[of, over, extent],
-        "size" Size[of, over], "scalar" Scalar(id), "read" Loaded[number, per_thread], "two" Two(with, of),
-    }
-    Expr {
-        "in" In(input), "lit" Lit(number), "scalar" Scalar(id), "size" Size(size), "coord" Coord(input, mode), "index" Index(at), "at" At(mode), "un" Un(f, x),
-        "bin" Bin(f, x, y), "fma" Fma(parts), "cmp" Cmp(f, x, y), "pick" Pick(parts), "cast" Cast(elem, x), "bits" Bits(elem, x),
-        "ptx" Ptx { text, elem, volatile, args, model },
-    }
     Op {
         "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },
         "take" Take { number, from },

@@ -12,7 +12,7 @@ mod text;
 use std::fmt::Write;
 
 use super::Refusal;
-use crate::tile::definition::{Generated, Variant};
+use crate::launch::definition::{Generated, Variant};
 use crate::values::elem::Elem;
 pub use python::python;
 pub use rust::rust;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::launch::definition::{Generated, Param};
 use crate::thread;
-use crate::tile::definition::{Generated, Param};
 use crate::values::elem::Elem;
 use tilewright_layout::Value;
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::MOST;
 use super::text::described;
-use crate::tile::definition::{Generated, Param};
+use crate::launch::definition::{Generated, Param};
 use crate::values::elem::Elem;
 
 /// Bytes of a message, as in `types.h`.

@@ -8,12 +8,12 @@ use super::super::rules::{Check, Rules, Size};
 use super::nodes::{Nodes, int, known, number};
 use super::text::literal;
 use super::{Image, constant};
+use crate::launch::definition::{Generated, Pack, Param as Named, Variant};
 use crate::thread::{Fact, Kernel, Param};
-use crate::tile::Require;
-use crate::tile::definition::{Generated, Pack, Param as Named, Variant};
-use crate::tile::range::MOST_EXTENT;
 use crate::values::affine::Affine;
+use crate::values::condition::Require;
 use crate::values::condition::Test;
+use crate::values::limits::MOST_EXTENT;
 use crate::values::target::STATIC_SHARED;
 
 /// The binaries of a variant.

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
+use crate::launch::definition::{Generated, Param};
 use crate::thread;
-use crate::tile::definition::{Generated, Param};
 
 /// `f32 (M, K) with strides (1, lda), read`
 pub(super) fn described(kernel: &Generated, place: usize) -> String {

@@ -323,9 +323,9 @@ impl Site {
             Space::Global(id) => (names.params[id as usize].clone(), "global"),
         };
         Access {
-            what: self.what,
+            what: self.what.into(),
             tensor,
-            space,
+            space: space.into(),
             width: self.bytes as u32,
             wavefronts: self.banks.map(|banks| (banks.wavefronts, banks.ideal)),
             sectors: self.sectors.map(|sectors| (sectors.sectors, sectors.ideal_sectors)),

@@ -27,11 +27,11 @@ mod warp;
 
 use crate::cuda::Names;
 use crate::cuda::report::{Access, Report};
+use crate::launch::definition::Generated;
 use crate::source::ast::{Level, Name, Span};
 use crate::source::diagnostic::{Diagnostic, Lint};
 use crate::thread::{Id, Kernel, Param};
 use crate::tile::Program;
-use crate::tile::definition::Generated;
 use accesses::Site;
 
 /// Evaluations of one kernel: the value of one expression or one element for one thread.

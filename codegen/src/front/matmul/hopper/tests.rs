@@ -3,8 +3,8 @@
 use tilewright_layout::Value as Size;
 
 use crate::front::words::Words;
+use crate::launch::definition::{Definition, Generated};
 use crate::launch::{self, Given};
-use crate::tile::definition::{Definition, Generated};
 use crate::values::elem::Elem;
 
 /// Diagnostics of keys, or whether the first variant multiplies by wgmma.

@@ -1,6 +1,7 @@
 //! The input and output of the generator: the contract between this crate and its callers.
 
-use std::sync::OnceLock;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use tilewright_layout::Symbol;
 
@@ -8,8 +9,9 @@ use crate::cuda::report::Report;
 use crate::source::ast::{self, Arg, Level, Name, Span};
 use crate::source::diagnostic::Diagnostic;
 use crate::source::wire::wire;
+use crate::thread;
+use crate::values::condition::Require;
 use crate::values::elem::Elem;
-use crate::{thread, tile};
 
 /// The input of the generator. Carried by compiled programs, so that a kernel can be specialised again at run
 /// time.
@@ -115,11 +117,11 @@ pub struct Generated {
     /// Complete kernels, each with the facts that it assumes; launch takes the first whose facts are true.
     pub variants: Vec<Variant>,
     /// Requirements on sizes, for all variants.
-    pub requires: Vec<tile::Require>,
+    pub requires: Vec<Require>,
     /// Kernels that pack arguments, for variants that allow it ([`thread::Launch::packs`]).
     pub packs: Vec<Pack>,
     /// Kernels for launches where a size is 0 that only loops run over.
-    pub hollow: Vec<Hollow>,
+    pub hollow: Vec<EmptyLoops>,
     /// The static report of the first variant.
     pub report: Report,
 }
@@ -149,27 +151,25 @@ pub struct Variant {
     pub program: thread::Kernel,
 }
 
-/// A kernel without some loops, for launches with a size of 0 over which only these loops run. It is lowered when a
+/// A kernel without some loops, for launches with a size of 0 over which only these loops run. It is made when a
 /// launch first needs it.
-#[derive(Clone, Debug)]
-pub struct Hollow {
+#[derive(Clone)]
+pub struct EmptyLoops {
     /// The size that is 0.
     size: Symbol,
     /// The arguments that are neither read nor written then.
     idle: Vec<usize>,
-    program: tile::Program,
-    lower: fn(&tile::Program) -> Option<Variant>,
+    make: Arc<dyn Fn() -> Option<Variant> + Send + Sync>,
     made: OnceLock<Option<Variant>>,
 }
 
-impl Hollow {
+impl EmptyLoops {
     pub(crate) fn new(
         size: Symbol,
         idle: Vec<usize>,
-        program: tile::Program,
-        lower: fn(&tile::Program) -> Option<Variant>,
-    ) -> Hollow {
-        Hollow { size, idle, program, lower, made: OnceLock::new() }
+        make: impl Fn() -> Option<Variant> + Send + Sync + 'static,
+    ) -> EmptyLoops {
+        EmptyLoops { size, idle, make: Arc::new(make), made: OnceLock::new() }
     }
 
     /// The size that is 0.
@@ -196,7 +196,13 @@ impl Hollow {
     /// assert!(kernel.source().contains("fmaf") && !without.source.contains("fmaf"));
     /// ```
     pub fn variant(&self) -> Option<&Variant> {
-        self.made.get_or_init(|| (self.lower)(&self.program)).as_ref()
+        self.made.get_or_init(|| (self.make)()).as_ref()
+    }
+}
+
+impl fmt::Debug for EmptyLoops {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EmptyLoops({} = 0)", self.size.name())
     }
 }
 

@@ -1,0 +1,188 @@
+//! A generated kernel as bytes, which a program without the generator carries. The CUDA C of its variants is not among them:
+//! it is printed from their thread programs. Unlike a definition's, these bytes are trusted: nesting has no bound, and readers
+//! need a large stack (`source/stack`).
+
+use tilewright_layout::{Obligation, Path, Symbol, Value};
+
+use super::definition::{EmptyLoops, Generated, Pack, Param, Variant};
+use super::fields::{thread_records, thread_variants, value_records, value_variants};
+use crate::cuda;
+use crate::cuda::report::{Access, Compiled, Loop, Report};
+use crate::source::wire::{Bytes, Wire, wire};
+use crate::thread::Kernel;
+use crate::thread::atom::Atom;
+use crate::thread::atoms;
+use crate::thread::index::Exprs;
+use crate::values::number::Number;
+
+/// Structs as their fields in order.
+macro_rules! records {
+    ($($ty:ident { $($field:ident $(= $usual:expr)?),* $(, - $skipped:ident)* })*) => {$(
+        impl Wire for $ty {
+            fn put(&self, to: &mut Vec<u8>) {
+                $(self.$field.put(to);)*
+                $(self.$skipped.put(to);)*
+            }
+
+            fn get(from: &mut Bytes<'_>) -> Option<Self> {
+                Some($ty { $($field: Wire::get(from)?,)* $($skipped: Wire::get(from)?,)* })
+            }
+        }
+    )*};
+}
+
+/// Enums as the number of the variant, and its parts in order.
+macro_rules! variants {
+    ($($ty:ident {
+        $(
+            $word:literal $variant:ident
+            $(($($part:ident),+))? $([$($item:ident),+])? $({ $($field:ident $(= $usual:expr)?),+ })?
+        ),+ $(,)?
+    })*) => {$(
+        const _: () = {
+            enum Tag { $($variant),+ }
+
+            impl Wire for $ty {
+                fn put(&self, to: &mut Vec<u8>) {
+                    match self {
+                        $($ty::$variant $(($($part),+))? $({ $($item),+ })? $({ $($field),+ })? => {
+                            to.push(Tag::$variant as u8);
+                            $($($part.put(to);)+)?
+                            $($($item.put(to);)+)?
+                            $($($field.put(to);)+)?
+                        })+
+                    }
+                }
+
+                fn get(from: &mut Bytes<'_>) -> Option<Self> {
+                    let tag = from.variant()?;
+                    $(if tag == Tag::$variant as u8 {
+                        $($(let $part = Wire::get(from)?;)+)?
+                        $($(let $item = Wire::get(from)?;)+)?
+                        $($(let $field = Wire::get(from)?;)+)?
+                        return Some($ty::$variant $(($($part),+))? $({ $($item),+ })? $({ $($field),+ })?);
+                    })+
+                    None
+                }
+            }
+        };
+    )*};
+}
+
+mod values {
+    use super::*;
+    use crate::thread::{Scope, Unroll};
+    use crate::values::affine::{Affine, Arith, Coord};
+    use crate::values::condition::{Require, Test};
+    use crate::values::expr::Expr;
+    use crate::values::operation::{Bin, Cmp, Fast, Un};
+
+    value_records!(records);
+    value_variants!(variants);
+
+    wire! {
+        struct Affine { constant, terms }
+    }
+}
+
+mod threads {
+    use super::*;
+    use crate::thread::index::{Expr, Int};
+    use crate::thread::{
+        AtomArg, Bar, Change, Claim, Cost, Fact, Fence, Frag, Launch, Mem, MemoryOrder, Op, Param, Queue,
+        Reg, Role, Shared, Site, Space, Stmt, Val, Var,
+    };
+
+    thread_records!(records);
+    thread_variants!(variants);
+
+    wire! {
+        struct Stmt { site, op }
+    }
+}
+
+records! {
+    Kernel { name, arch, arch_specific, launch, needs, params, shared, regs, bars, vars, sites, exprs, body }
+    Param { name, elem, tensor }
+    Pack { arg, modes, transposes, kernel }
+    Generated { name, params, variants, requires, packs, hollow, report }
+    Report {
+        threads, shared_bytes, shared, accesses, alternatives, left_out, instruction, intensity, needs, packs, undecided, compiled
+    }
+    Access { what, tensor, space, width, wavefronts, sectors, note }
+    Compiled { arch, registers, spilled, inner }
+    Loop { instructions, multiply_adds }
+}
+
+impl Wire for Variant {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.label.put(to);
+        self.program.put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Variant> {
+        let (label, program) = (Wire::get(from)?, Wire::get(from)?);
+        Some(Variant { label, source: cuda::print(&program), program })
+    }
+}
+
+/// Its variant is made now, since a program without the generator cannot make it.
+impl Wire for EmptyLoops {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.size().put(to);
+        self.idle().to_vec().put(to);
+        self.variant().cloned().put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<EmptyLoops> {
+        let (size, idle, variant): (_, _, Option<Variant>) =
+            (Wire::get(from)?, Wire::get(from)?, Wire::get(from)?);
+        Some(EmptyLoops::new(size, idle, move || variant.clone()))
+    }
+}
+
+impl Wire for Exprs {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.iter().cloned().collect::<Vec<_>>().put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Exprs> {
+        Vec::get(from).map(Exprs::from)
+    }
+}
+
+impl Wire for &'static Atom {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.name.to_owned().put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<&'static Atom> {
+        atoms::find(&String::get(from)?)
+    }
+}
+
+impl Wire for Path {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.steps().to_vec().put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Path> {
+        let steps: Vec<u8> = Wire::get(from)?;
+        Path::new(&steps.into_iter().map(usize::from).collect::<Vec<_>>())
+    }
+}
+
+impl Wire for Symbol {
+    fn put(&self, to: &mut Vec<u8>) {
+        self.name().to_owned().put(to);
+    }
+
+    fn get(from: &mut Bytes<'_>) -> Option<Symbol> {
+        String::get(from).map(|name| Symbol::new(&name))
+    }
+}
+
+wire! {
+    enum Value { 0 Int(n), 1 Sym { times, of, over }, 2 Basis { times, path }, 3 Any }
+    enum Number { 0 Int(n), 1 Float(x) }
+}
