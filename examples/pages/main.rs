@@ -83,5 +83,6 @@ fn main() -> Result<(), tilewright::sim::Error> {
     println!("a corner, of four pixels: {}", done.get::<bf16>("y")?[0].to_f32());
     println!("{}", convolution::convolution_by_x().report());
     println!("{}", convolution::convolution_by_w().report());
+    println!("{}", convolution::convolution_of_few_by_w().report());
     Ok(())
 }

@@ -68,5 +68,10 @@ pub fn all() -> Vec<Shipped> {
             "convolutions of few channels, gathered by threads",
             convolution::convolution_of_few().def(),
         ),
+        one(
+            "convolution_of_few_by_w",
+            "their gradients by their weights",
+            convolution::convolution_of_few_by_w().def(),
+        ),
     ]
 }

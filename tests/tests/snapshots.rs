@@ -32,6 +32,7 @@ fn generated_cuda_of_pages() {
         ("convolution", "BW=8 BH=8 BB=2 BN=128 STAGES=6"),
         ("convolution_by_x", "BW=2 BH=2 BB=32 BC=128 STAGES=6"),
         ("convolution_of_few", "T=f16"),
+        ("convolution_of_few_by_w", "P=264"),
         ("convolution_by_w", "BC=128 BN=128 WARPGROUPS=2 STAGES=6 P=7 BW=8 BH=8 BB=1"),
     ];
     for (name, constants) in pages {

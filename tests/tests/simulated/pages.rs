@@ -448,6 +448,46 @@ fn convolutions_of_few_channels() {
     }
 }
 
+#[test]
+fn gradients_of_convolutions_of_few_channels() {
+    for (sizes, r, d, p) in
+        [([3, 35, 18, 2, 72], 7, 2, 4), ([3, 5, 4, 1, 8], 7, 2, 4), ([4, 20, 3, 3, 24], 3, 1, 32)]
+    {
+        let of = Convolved { sizes, r, d };
+        let [images, weights, results] = of.extents();
+        let (x, dy) = (eighths(images.iter().product(), 1), eighths(results.iter().product(), 3));
+        let mut f = vec![0.5; weights.iter().product()];
+        // The sum of all products of results with dy, whose gradient it is.
+        let loss = |f: &[f64]| {
+            let mut total = 0.0;
+            of.each(|at_x, at_f, at_y| {
+                total += f64::from(x[at_x].to_f32()) * f[at_f] * f64::from(dy[at_y].to_f32());
+            });
+            total
+        };
+        let constants: &[_] = if r == 7 { &[("P", p)] } else { &[("P", p), ("C", 4), ("R", 3), ("D", 1)] };
+        let kernel = convolution::convolution_of_few_by_w().specialize(constants).unwrap();
+        let products = [images[0] * r * r, sizes[4]];
+        let dw = Arg::in_out(&vec![1.0f32; f.len()], products);
+        let done = kernel.simulate(&[Arg::tensor(&x, images), Arg::tensor(&dy, results), dw]).unwrap();
+        let dw = wide(&done.get::<f32>("dw").unwrap());
+        let mut wanted = vec![1.0; f.len()];
+        of.each(|at_x, at_f, at_y| {
+            wanted[at_f] += f64::from(x[at_x].to_f32()) * f64::from(dy[at_y].to_f32());
+        });
+        near(&dw, &wanted, 1e-5);
+        for at in (0..f.len()).step_by(f.len() / 5) {
+            let [more, less] = [1.0, -1.0].map(|by| {
+                f[at] += by;
+                let loss = loss(&f);
+                f[at] -= by;
+                loss
+            });
+            near(&[dw[at] - 1.0], &[(more - less) / 2.0], 1e-5);
+        }
+    }
+}
+
 /// An element of registers that `let` names keeps its value when the tile changes; a slice that is changed by its name is a part
 /// of the tile.
 #[kernel]
