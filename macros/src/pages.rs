@@ -49,6 +49,7 @@ fn functions_of_products_make_the_same_source() {
     check("dtype=bf16 arch=90 bm=256 bn=128 schedule=(cluster=2 band=4) name=wide");
     check("dtype=bf16 out=f32 arch=90 bm=128 bn=128 alpha_beta=true bias=columns epilogue=gelu");
     check("dtype=f16 arch=90 bm=128 bn=128 bias=rows residual=before epilogue=relu aux=f32 batched=true");
+    check("dtype=bf16 arch=90 bm=64 bn=256 c=n_major schedule=(ping_pong=true) bias=columns epilogue=gelu");
     check("dtype=u8 out=u8 arch=90 mma=wgmma bm=64 bn=128 a=k_major b=k_major");
     check("dtype=bf16 arch=90 bm=64 bn=64 a=k_major b=k_major c=n_major schedule=(split_k=4) overlaps=false");
 }

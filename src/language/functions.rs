@@ -342,6 +342,9 @@ language! {
     ///
     /// Tiles along x and y are taken in bands of 8 rows, or rows of clusters, each band column by column. Concurrent blocks then
     /// share rows and columns in the L2 cache. `persistent(bands = 4)` sets another height.
+    ///
+    /// With `alternate = true` a kernel with a producer has twice the threads: two groups of consumers take the tiles alternately.
+    /// One multiplies while the other stores its results.
     fn persistent();
     /// Launches clusters of this number of neighbouring blocks along x, from 1 to 16: see
     /// [Clusters](super::reductions#clusters). More than 8 blocks are not portable, and more than 1 need `sm_90`.

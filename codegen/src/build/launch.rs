@@ -150,6 +150,20 @@ impl Builder {
         self
     }
 
+    /// Two groups of consumers take the tiles of a persistent kernel with a producer alternately: one multiplies while the other
+    /// stores its results.
+    ///
+    /// ```
+    /// use tilewright_codegen::build::Builder;
+    /// let mut b = Builder::new("persistent");
+    /// b.persistent().alternates(true);
+    /// assert!(b.finish().alternates);
+    /// ```
+    pub fn alternates(&mut self, alternates: bool) -> &mut Builder {
+        self.program.alternates = alternates;
+        self
+    }
+
     /// Of several programs that serve the same launch, the one with the least estimate is to be chosen.
     ///
     /// ```

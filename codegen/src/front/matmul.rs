@@ -102,7 +102,7 @@ pub(crate) fn function(args: &[Arg]) -> Option<Kernel> {
     let mut config = reader.config(false)?;
     let Machine::Wgmma(sizes) = reader.machine(&config) else { return None };
     config.overlaps |= reader.find("overlaps").is_none();
-    let is_right = reader.errors.is_empty() && page::says(&config, &sizes);
+    let is_right = reader.errors.is_empty() && page::says(&config);
     is_right.then(|| page::page(&config, &sizes))
 }
 
@@ -217,7 +217,7 @@ fn tiles_of_wgmma(
     config: &Config,
     sizes: &[hopper::Sizes],
 ) -> crate::source::problem::Result<Vec<Alternative>> {
-    let page = page::says(config, sizes).then(|| page::page(config, sizes));
+    let page = page::says(config).then(|| page::page(config, sizes));
     let evaluated = |sizes: &hopper::Sizes| match &page {
         Some(page) => Ok(Some(page::program(page, config, sizes)?)),
         None => Ok(None),

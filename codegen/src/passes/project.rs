@@ -35,7 +35,7 @@ use tilewright_layout::Value;
 use crate::build::tiled::{rows_of, swizzled_tile};
 use crate::build::{BOX_ALIGN, alignment};
 use crate::passes::pipeline::{reads, slots_apart};
-use crate::passes::resolve::{THREADS, contiguous};
+use crate::passes::resolve::{THREADS, contiguous, crowded};
 use crate::source::ast::Span;
 use crate::source::diagnostic::Diagnostic;
 use crate::source::problem::{Problem, Result};
@@ -80,6 +80,9 @@ fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnost
     if loops.is_empty() && !persistent {
         return Ok(Cow::Borrowed(program));
     }
+    if program.alternates {
+        alternates(program, loops.first().map(|stmt| stmt.span))?;
+    }
     let mut written = program.clone();
     if let Some(first) = loops.first() {
         written::check(program)?;
@@ -90,6 +93,36 @@ fn in_roles(program: &Program) -> std::result::Result<Cow<'_, Program>, Diagnost
         over_tiles(&mut written)?;
     }
     Ok(Cow::Owned(written))
+}
+
+/// Groups of consumers alternate where a producer fills the tiles that they multiply, and they share no other memory.
+fn alternates(program: &Program, looped: Option<Span>) -> std::result::Result<(), Diagnostic> {
+    let first = program.body.first().map_or(Span::default(), |stmt| stmt.span);
+    if looped.is_none() {
+        let problem =
+            Problem::new("there is no producer whose tiles two groups of consumers multiply alternately");
+        let help = "write for k in pipelined(0..n, stages = 4, producer = warp), or leave `alternate` out";
+        return Err(problem.help(help).at(first));
+    }
+    let is_shared = |view: &View| matches!(program.tensor(view.tensor).space, Space::Shared { .. });
+    let mut wrong = None;
+    let mut check = |stmt: &Stmt| {
+        let alone = matches!(
+            stmt.op,
+            Op::Copy { .. }
+                | Op::Fill { .. }
+                | Op::Map { .. }
+                | Op::Gemm { .. }
+                | Op::Pipelined { .. }
+                | Op::For { .. }
+                | Op::If { .. }
+        );
+        if !alone || !is_fill(program, stmt) && stmt.writes().into_iter().any(is_shared) {
+            wrong.get_or_insert(stmt.span);
+        }
+    };
+    program.body.iter().for_each(|stmt| stmt.each(&mut check));
+    wrong.map_or(Ok(()), |at| Err(crowded().at(at)))
 }
 
 /// Is it a loop whose copies a producer issues?
@@ -241,6 +274,9 @@ impl Project<'_> {
             0 => THREADS,
             threads => threads,
         };
+        // Alternating groups have a tile each.
+        let members = if program.alternates { 2 } else { 1 };
+        let threads = threads * members;
         let warps = threads / WARP;
         let multiply = by_warpgroups(program);
         if threads % WARP != 0 || (multiply && !warps.is_multiple_of(WARPGROUP)) {
@@ -280,10 +316,10 @@ impl Project<'_> {
             program.groups.push(Group { name: name.into(), warps: Some(warps), members, threads, registers });
             program.groups.len() as Id - 1
         };
-        let consumers = add("consumers", (0, warps), 1, registers);
+        let consumers = add("consumers", (0, warps), members, registers);
         let producer = add("producer", (warps, warps + more), 1, own);
 
-        if multiply {
+        if multiply && members == 1 {
             add("warpgroups", (0, warps), warps / WARPGROUP, None);
         }
         program.arch = program.arch.max(90);
@@ -596,7 +632,7 @@ impl Project<'_> {
             for &ring in rings {
                 inner.extend([of(Op::Release { ring, phase: phase(ring) }), of(Op::Advance { ring })]);
             }
-            return Ok(vec![of(Op::For { var, unroll: Unroll::No, body: inner })]);
+            return Ok(vec![self.in_order(of(Op::For { var, unroll: Unroll::No, body: inner }))]);
         };
         let phase = phase(ring);
         // One product is in flight while the next is started.
@@ -618,8 +654,19 @@ impl Project<'_> {
             of(Op::Advance { ring }),
         ]);
         // Under the condition, ptxas would see a path without the wait, and serialize the products.
-        let looped = of(Op::For { var, unroll: Unroll::No, body: inner });
+        let looped = self.in_order(of(Op::For { var, unroll: Unroll::No, body: inner }));
         Ok(vec![looped, of(Op::Wait { token, but: 0 }), if_so(started, vec![release()])])
+    }
+
+    /// A main loop of consumers: alternating groups run theirs one after the other.
+    fn in_order(&mut self, looped: Stmt) -> Stmt {
+        if !self.program.alternates {
+            return looped;
+        }
+        let order = self.program.orders;
+        self.program.orders += 1;
+        let groups = vec![self.consumers];
+        Stmt { op: Op::Ordered { order, groups, body: vec![looped.clone()] }, ..looped }
     }
 
     /// The same statement with its views of buffers at the ring's current slot.

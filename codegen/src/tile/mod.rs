@@ -80,6 +80,8 @@ pub struct Program {
     pub launch: LaunchRule,
     /// Rows of tiles in a band of a persistent kernel's raster, of whole clusters; 0 leaves it open.
     pub bands: u32,
+    /// Do two groups of consumers take the tiles of a persistent kernel alternately?
+    pub alternates: bool,
     /// Blocks that should be resident on a multiprocessor; 0 leaves it open.
     pub blocks_per_sm: u32,
     /// Programmatic dependent launch; see [`crate::thread::Launch::overlaps`].

@@ -174,11 +174,24 @@ impl Evaluator {
         Ok(Value::Unit)
     }
 
-    /// `persistent()`, `persistent(bands = 8)`
+    /// `persistent()`, `persistent(bands = 8, alternate = true)`
     pub(super) fn persistent_call(&mut self, args: &Args) -> Result<Value, Problem> {
         self.builder.persistent();
         if let Some(bands) = args.bands()? {
             self.builder.bands(bands);
+        }
+        match args.named.iter().find(|(name, ..)| name.text == "alternate") {
+            None => {}
+            Some((_, Value::Bool(alternate), _)) => {
+                self.builder.alternates(*alternate);
+            }
+            Some((_, other, _)) => {
+                return Err(Problem::new(format!(
+                    "`alternate` is true or false, and this is {}",
+                    other.kind()
+                ))
+                .help("write alternate = true"));
+            }
         }
         Ok(Value::Unit)
     }

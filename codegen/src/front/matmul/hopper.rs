@@ -30,7 +30,7 @@ use crate::source::problem::{Problem, Result};
 use crate::thread::atom::Atom;
 use crate::thread::{Id, Unroll};
 use crate::tile::view::{At, View};
-use crate::tile::{Expr, How, Op, Order, Raster, Ring};
+use crate::tile::{Expr, Raster, Ring};
 use crate::values::affine::{Affine, Arith, Coord};
 use epilogue::Staging;
 pub(super) use sizes::{Sizes, row, unfit};
@@ -165,7 +165,6 @@ pub(super) fn product(b: &mut Builder, c: &Config, sizes: &Sizes, direct: bool) 
                     let place = [At::Index(part.rows_of(at)?), At::Index(at[1].clone())];
                     let extras = extras.of_batch(b, c, &batch_of(at))?;
                     let extras = b.within(warpgroups, |b| part.extras(b, &extras, &place, early))?;
-                    part.finish(b, &sums, product)?;
                     let out = of_batch(b, c, &out, batch_of(at))?;
                     let tile = b.tile(&out, (bm, bn), &place)?;
                     let inputs = (&scalars, &extras);
@@ -320,7 +319,7 @@ impl Part<'_> {
         Ok(Sums { acc, partial })
     }
 
-    /// The consumers' main loop of a tile; returns a product that is still in flight.
+    /// The consumers' main loop of a tile.
     fn multiply(
         &self,
         b: &mut Builder,
@@ -332,38 +331,9 @@ impl Part<'_> {
         b.fill(&sums.acc, Expr::lit(0.0))?;
         match (&sums.partial, &self.split) {
             (_, Some(split)) => self.multiply_terms(b, split, &sums.acc, from, product),
-            (None, None) if self.c.mixed() => self.multiply_converted(b, &sums.acc, from, product),
-            (None, None) if self.has_one_slot() => self.multiply_alone(b, &sums.acc, from, product),
-            (None, None) => self.multiply_in_flight(b, &sums.acc, from, product),
+            (None, None) => self.multiply_converted(b, &sums.acc, from, product),
             (Some(partial), None) => self.multiply_and_add(b, at, (&sums.acc, partial), from, product),
         }
-    }
-
-    /// One wgmma group is in flight while the next is issued; a slot is released once the product that
-    /// reads it is done.
-    fn multiply_in_flight(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
-        b.repeat("k", self.steps, Unroll::No, |b, k| -> Result<()> {
-            self.start(b, acc, from, product, false)?;
-            b.wait_all_but(product, 1);
-            let phase = self.previous_phase(b)?;
-            b.condition(&k.times(-1).unwrap_or_default(), Size::Int(0), |b| {
-                b.statement(Op::Release { ring: self.ring, phase });
-                Ok(())
-            })?;
-            b.advance(self.ring);
-            Ok(())
-        })
-    }
-
-    /// The main loop where the ring has one slot, which is filled again once its product is done.
-    fn multiply_alone(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
-        b.repeat("k", self.steps, Unroll::No, |b, _| -> Result<()> {
-            self.start(b, acc, from, product, false)?;
-            b.wait(product);
-            b.release(self.ring);
-            b.advance(self.ring);
-            Ok(())
-        })
     }
 
     /// Must a product be done before the next one's operands are copied?
@@ -371,35 +341,14 @@ impl Part<'_> {
         self.sizes.stages == 1
     }
 
-    /// Starts the product of the current slot once that is full: it is added to the sums, or replaces them.
-    fn start(
-        &self,
-        b: &mut Builder,
-        acc: &View,
-        from: [&View; 2],
-        product: Id,
-        from_zero: bool,
-    ) -> Result<()> {
+    /// Starts the product of the current slot once that is full: it replaces the sums.
+    fn start(&self, b: &mut Builder, acc: &View, from: [&View; 2], product: Id) -> Result<()> {
         let (bk, rows, share) = (self.sizes.tile[2], self.sizes.rows(), self.share(b));
         b.await_slot(self.ring);
         let slot = b.slot(self.ring);
         let (left, right) = (last(b, from[0], &slot)?, last(b, from[1], &slot)?);
         let left = b.tile(&left, (rows, bk), &[At::Index(share), At::Index(0.into())])?;
-        match from_zero {
-            true => b.gemm_from_zero(&left, &right, acc, self.multiply, product),
-            false => b.gemm_how(&left, &right, acc, How::Atom(self.multiply), Order::Plain, Some(product)),
-        }
-    }
-
-    /// Waits for the last product of a tile, if it is in flight, and releases its slot.
-    fn finish(&self, b: &mut Builder, sums: &Sums, product: Id) -> Result<()> {
-        if self.split.is_some() || sums.partial.is_some() || self.c.mixed() || self.has_one_slot() {
-            return Ok(());
-        }
-        b.wait(product);
-        let phase = self.previous_phase(b)?;
-        b.statement(Op::Release { ring: self.ring, phase });
-        Ok(())
+        b.gemm_from_zero(&left, &right, acc, self.multiply, product)
     }
 
     /// The previous phase.

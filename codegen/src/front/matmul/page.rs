@@ -15,9 +15,8 @@ use crate::tile::Program;
 use crate::values::elem::Elem;
 
 /// Can the page express these keys? Other products are programs of the builder.
-pub(super) fn says(c: &Config, sizes: &[Sizes]) -> bool {
-    let plain = c.precision.terms() == Terms::One && !c.mixed() && !c.promotes();
-    plain && !sizes.iter().any(|one| one.ping_pong)
+pub(super) fn says(c: &Config) -> bool {
+    c.precision.terms() == Terms::One && !c.mixed() && !c.promotes()
 }
 
 /// The constants of the page that differ from one of the sizes to another, or all of them.
@@ -27,7 +26,7 @@ const CONSTANTS: [&str; 7] = ["BM", "BN", "BK", "WARPGROUPS", "STAGES", "CLUSTER
 fn constants(c: &Config, sizes: &Sizes) -> [i64; 7] {
     let [bm, bn] = c.by_wgmma(sizes.tile);
     let &Sizes { tile: [.., bk], stages, cluster, split_k, .. } = sizes;
-    [bm, bn, bk, sizes.warpgroups(), stages, cluster, split_k]
+    [bm, bn, bk, sizes.warpgroups_of_tile(), stages, cluster, split_k]
 }
 
 /// The program of a page for one of its sizes.
@@ -55,7 +54,6 @@ pub(super) fn page(c: &Config, sizes: &[Sizes]) -> Kernel {
         names: listed.iter().map(|at| named(CONSTANTS[*at])).collect(),
         rows: rows.iter().map(|row| listed.iter().map(|at| row[*at]).collect()).collect(),
     };
-    let bands = sizes.first().map_or(1, |sizes| sizes.band);
     Kernel {
         name: named(&c.name),
         is_unsafe: false,
@@ -63,7 +61,7 @@ pub(super) fn page(c: &Config, sizes: &[Sizes]) -> Kernel {
         types: Vec::new(),
         params: params(c),
         devices: Vec::new(),
-        body: body(c, bands.into()),
+        body: body(c, sizes.first()),
         levels: Vec::new(),
         keys: vec![Arg { name: Some(named("arch")), value: 90.into() }],
         overlaps: c.overlaps,
@@ -143,7 +141,7 @@ fn zero(elem: Elem) -> Expr {
     if elem.is_float() { 0.0.into() } else { 0.into() }
 }
 
-fn body(c: &Config, bands: i64) -> Vec<Stmt> {
+fn body(c: &Config, sizes: Option<&Sizes>) -> Vec<Stmt> {
     let [row, column] = blocks(c);
     let k_tiles = |name: &str, side: &str, block: Expr| {
         bind(
@@ -165,9 +163,14 @@ fn body(c: &Config, bands: i64) -> Vec<Stmt> {
         .with("producer", "warp")
         .with("split", call("cluster", &[], ["SPLIT".into()]));
     let product = call("gemm", &[], [left.into(), right.into(), "acc".into()]).stmt();
+    let mut persistent =
+        call("persistent", &[], []).with("bands", sizes.map_or(1, |sizes| i64::from(sizes.band)));
+    if sizes.is_some_and(|sizes| sizes.ping_pong) {
+        persistent = persistent.with("alternate", true);
+    }
     let mut body = vec![
         call("cluster", &[], ["CLUSTER".into()]).stmt(),
-        call("persistent", &[], []).with("bands", bands).stmt(),
+        persistent.stmt(),
         k_tiles("a", "BM", row),
         k_tiles("b", "BN", column),
         bind("gc", like_c(c, "c")),

@@ -87,7 +87,7 @@ macro_rules! lines {
 }
 
 lines! {
-    name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch bands(0) blocks_per_sm overlaps competes(false) packs(Vec::new()) at_most at_least(Vec::new()) requires(Vec::new())
+    name arch grid more(<[Vec<Value>; 3]>::default()) cluster launch bands(0) alternates(false) blocks_per_sm overlaps competes(false) packs(Vec::new()) at_most at_least(Vec::new()) requires(Vec::new())
     args tensors scalars overlays groups rings vars reads(Vec::new()) tokens orders body
 }
 

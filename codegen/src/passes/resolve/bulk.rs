@@ -126,7 +126,8 @@ impl Resolve {
                 _ => swizzled_tile(tensor.elem, [rows / down, columns / across], fast)?,
             };
             let buffers = (down * across).min(BUFFERS);
-            let all = slots_apart(&layout, buffers * members.1, i64::from(BOX_ALIGN) / bytes)?;
+            let groups = i64::from(self.program.groups[by as usize].members.max(1));
+            let all = slots_apart(&layout, buffers * groups, i64::from(BOX_ALIGN) / bytes)?;
             let same = |of: &&Staging| {
                 let own = self.program.tensor(of.buffers.tensor);
                 let alike =
@@ -296,7 +297,8 @@ impl Resolve {
         };
         self.built(&Stmt { by: *by, ..stmt.clone() }, |b| {
             let member = b.member(*by);
-            let to = part_at(to, *members, &member)?;
+            // Alternating groups have a tile each.
+            let to = if members.1 > 1 { part_at(to, *members, &member)? } else { to.clone() };
             let first = member.times(*count).ok_or_else(Problem::said)?;
             if let (Leave::Bulk(_, token), true, 1..) = (leave, looped || *is_shared, all % count) {
                 // The last part before is in the first buffer.

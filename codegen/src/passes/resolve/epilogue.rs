@@ -102,6 +102,9 @@ impl Resolve {
         {
             return Ok(Some(Epilogue::Bulk(Box::new(bulk))));
         }
+        if self.program.alternates {
+            return Ok(None);
+        }
         let ways = (0..).map(|bit| 1 << bit).take_while(|count| *count <= PARTS);
         // Parts of whole rows where that is possible.
         let modes = d.tile().len();

@@ -66,6 +66,12 @@ impl Uses {
     }
 }
 
+/// Groups of consumers that alternate would use shared memory at the same time.
+pub(crate) fn crowded() -> Problem {
+    Problem::new("two groups of consumers that alternate would use the shared memory of this statement at the same time")
+        .help("use products and functions of elements alone, or leave `alternate` out")
+}
+
 impl Resolve {
     /// A register tile in another distribution, through shared memory.
     pub(super) fn through_shared(
@@ -110,6 +116,9 @@ impl Resolve {
 
     /// Shared memory for a statement, which overlays tiles that are no longer used.
     pub(super) fn scratch(&mut self, stmt: &Stmt, name: &str, elem: Elem, layout: Composed) -> Result<View> {
+        if self.program.alternates {
+            return Err(crowded());
+        }
         let free = self.free(stmt);
         if self.in_flight.any(stmt, &free) {
             self.push(stmt, Op::WaitCopies { pending: 0 });

@@ -63,6 +63,7 @@ use crate::tile::whole::is_cooperative;
 use crate::tile::{Op, Program, Stmt};
 use bounded::Bounded;
 
+pub(crate) use exchange::crowded;
 pub(crate) use forms::contiguous;
 
 /// Threads of a group by default.

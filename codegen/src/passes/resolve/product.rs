@@ -8,7 +8,7 @@ use super::{Resolve, extents, shared};
 use crate::build::tiled::TiledMma;
 use crate::source::problem::{Problem, Result};
 use crate::tile::view::View;
-use crate::tile::{Form, How, Multiply, Op, Order, Program, Space, Stmt, Tensor};
+use crate::tile::{Form, Group, How, Multiply, Op, Order, Program, Space, Stmt, Tensor};
 use crate::values::affine::{Affine, Coord};
 use crate::values::elem::Elem;
 use crate::values::semiring::Semiring;
@@ -92,7 +92,11 @@ impl Resolve {
     ) -> Result<()> {
         let of = self.program.groups[mma.of as usize].warps;
         let count = mma.groups.size()? as u32;
-        let family = self.program.groups.iter().position(|group| group.warps == of && group.members == count);
+        let is_family = |group: &Group| group.warps == of && group.members == count;
+        let family = match count {
+            1 => Some(mma.of as usize),
+            _ => self.program.groups.iter().position(is_family),
+        };
         let (Some(family), Op::Gemm { token: token @ Some(_), .. }) =
             (family.filter(|_| of.is_some()), &stmt.op)
         else {

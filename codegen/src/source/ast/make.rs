@@ -18,6 +18,12 @@ impl From<&str> for Expr {
     }
 }
 
+impl From<bool> for Expr {
+    fn from(value: bool) -> Expr {
+        made(ExprKind::Bool(value))
+    }
+}
+
 impl From<i64> for Expr {
     fn from(value: i64) -> Expr {
         made(ExprKind::Int(value))

@@ -72,7 +72,7 @@ impl Part<'_> {
         first: &Affine,
     ) -> Result<()> {
         let start = |b: &mut Builder, step: &Step| -> Result<()> {
-            self.start(b, step.sums, tile.from, tile.product, true)?;
+            self.start(b, step.sums, tile.from, tile.product)?;
             self.load_scales_of_a(b, tile, step)
         };
         let add = |b: &mut Builder, step: &Step, k: &Affine| -> Result<()> {

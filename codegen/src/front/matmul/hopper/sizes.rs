@@ -138,7 +138,7 @@ impl Sizes {
     }
 
     /// Warpgroups that compute one tile together.
-    pub(super) fn warpgroups_of_tile(&self) -> i64 {
+    pub(in crate::front::matmul) fn warpgroups_of_tile(&self) -> i64 {
         if self.ping_pong { 1 } else { self.warpgroups() }
     }
 

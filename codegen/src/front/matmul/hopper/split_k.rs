@@ -59,7 +59,6 @@ impl Part<'_> {
             Box::new(|b: &mut Builder| {
                 let (own, product) = (self.sums(b)?, b.token());
                 self.multiply(b, &at, &own, slots, product)?;
-                self.finish(b, &own, product)?;
                 b.sync();
                 let part = b.partition_mma(&sums, self.multiply, 'd', &self.by_warpgroup())?;
                 b.copy(&own.acc, &part)
