@@ -1,5 +1,5 @@
-//! Tiled algorithms beside products: Fourier transforms, sorting, the largest elements, stencils and the game of life in several steps,
-//! convolutions and their gradients. Each runs in the simulator.
+//! Tiled algorithms beside products: Fourier transforms, sorting of rows and of keys by their bytes, the largest elements, stencils
+//! and the game of life in several steps, convolutions and their gradients. Each runs in the simulator.
 //!
 //! ```console
 //! $ cargo run --release --example pages
@@ -11,6 +11,7 @@ mod fourier;
 mod fourier_real;
 mod heat;
 mod life;
+mod radix;
 mod selection;
 mod sorting;
 mod steps;
@@ -45,6 +46,23 @@ fn main() -> Result<(), tilewright::sim::Error> {
     let args = [Arg::tensor(&x, [4, 1]), Arg::output::<f32>([4, 1]), Arg::output::<i32>([4, 1])];
     let done = sorting::sort_rows().simulate(&args)?;
     println!("in order: {:?}, from {:?}", done.get::<f32>("y")?, done.get::<i32>("order")?);
+
+    let keys: Vec<u32> = (0..1000).map(|at| at * 37 % 256).collect();
+    let (bins, words) = (Arg::in_out(&[0i32; 1024], [256, 4]), Arg::in_out(&[0u32; 1024], [256, 1, 4]));
+    let words = words.strides([1, 256, 256]);
+    let done = radix::radix_counts().simulate(&[Arg::tensor(&keys, [1000]), bins, words.clone()])?;
+    let args = [
+        Arg::number(0),
+        Arg::tensor(&keys, [1000]),
+        Arg::tensor(&keys, [1000]),
+        Arg::output::<u32>([1000]),
+        Arg::output::<u32>([1000]),
+        Arg::in_out(&done.get::<i32>("bins")?, [256, 4]),
+        words,
+        Arg::in_out(&[0i32; 2], [2]),
+    ];
+    let done = radix::radix_pass().simulate(&args)?;
+    println!("by one byte: {:?} …", &done.get::<u32>("keys_to")?[..10]);
 
     let x: Vec<f32> = (0..100).map(|at| (at * 37 % 100) as f32).collect();
     let args = [Arg::tensor(&x, [100, 1]), Arg::output::<f32>([8, 1]), Arg::output::<i32>([8, 1])];

@@ -18,6 +18,9 @@ pub mod heat;
 #[path = "../../examples/pages/life.rs"]
 pub mod life;
 #[allow(dead_code)]
+#[path = "../../examples/pages/radix.rs"]
+pub mod radix;
+#[allow(dead_code)]
 #[path = "../../examples/pages/selection.rs"]
 pub mod selection;
 #[allow(dead_code)]
@@ -45,6 +48,8 @@ pub fn all() -> Vec<Shipped> {
             "rows of real numbers from their Fourier transforms, f32",
             fourier_real::irfft_rows().def(),
         ),
+        one("radix_counts", "how often each byte of keys occurs", radix::radix_counts().def()),
+        one("radix_pass", "keys and values in the order of one byte", radix::radix_pass().def()),
         one("sort_rows", "rows in order, and where their elements were", sorting::sort_rows().def()),
         one("top_k", "the largest elements of rows, and where they were", selection::top_k().def()),
         one("heat_2d", "several steps of the heat equation in one launch", steps::heat_2d().def()),

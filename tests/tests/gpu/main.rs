@@ -16,6 +16,7 @@ mod one_call;
 mod ordering;
 mod overflow;
 mod packed;
+mod radix;
 mod rows;
 mod tensor_drawn;
 mod words;

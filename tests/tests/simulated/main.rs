@@ -29,6 +29,7 @@ mod pages;
 mod pairs;
 mod pipelined;
 mod ptx;
+mod radix;
 mod reductions;
 mod reference;
 mod rows;

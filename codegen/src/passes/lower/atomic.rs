@@ -4,12 +4,13 @@
 use super::Lower;
 use crate::source::problem::Result;
 use crate::thread::index::Ix;
-use crate::thread::{Change, Frag, Mem, MemoryOrder, Op, Scope, Unroll, Val};
+use crate::thread::{Change, Cmp, Frag, Mem, MemoryOrder, Op, Scope, Stmt, Unroll, Val};
 use crate::tile::pair::align;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
 use crate::tile::{Space, Update};
 use crate::values::affine::Affine;
+use crate::values::number::{self, Number};
 
 impl Lower<'_> {
     /// Updates each element of `to` with the corresponding element of `from`; out-of-bounds elements are
@@ -38,6 +39,22 @@ impl Lower<'_> {
         let names = ["i", "j", "l", "m", "n", "o", "p", "q"];
         let walked: Vec<(String, i64)> =
             to_leaves.iter().enumerate().map(|(at, leaf)| (names[at % 8].to_owned(), leaf.extent)).collect();
+        // Loads of several elements are in flight together before a thread waits for one of them.
+        let several = pair.to.layout.size() != Ok(1);
+        let looks = update.with == Change::Await && !update.order.acquires() && several;
+        if let Some((leaves, view)) = old.as_ref().filter(|_| looks) {
+            let least = Number::Int(number::range(target.elem).0);
+            self.loops(&walked, Unroll::Full, &mut |lower, at| {
+                let guard = lower.guard(&pair.to, &to_leaves, at);
+                let to = lower.place(&pair.to, &to_leaves, at);
+                let at = lower.register_index(view, leaves, at);
+                let old = Some(Frag { reg: lower.places[view.tensor as usize], at, len: 1 });
+                let (value, order, scope) = (Val::Lit(least, target.elem), update.order, update.scope);
+                let (op, expected) = (Change::Await, None);
+                lower.emit(Op::Atomic { to, op, value, guard, order, scope, old, expected });
+                Ok(())
+            })?;
+        }
         self.loops(&walked, Unroll::Full, &mut |lower, at| {
             let mut guard = lower.guard(&pair.to, &to_leaves, at);
             let place = lower.place(&pair.to, &to_leaves, at);
@@ -70,7 +87,16 @@ impl Lower<'_> {
                 Val::Reg(lower.places[view.tensor as usize], at)
             });
             let (order, scope) = (update.order, update.scope);
-            lower.emit(Op::Atomic { to: place, op: update.with, value, guard, order, scope, old, expected });
+            let missing = old.filter(|_| looks).map(|old| {
+                let seen = Val::Reg(old.reg, old.at);
+                Val::Cmp(Cmp::Lt, Box::new(seen), Box::new(value.clone()))
+            });
+            let op = Op::Atomic { to: place, op: update.with, value, guard, order, scope, old, expected };
+            let site = lower.scope.site;
+            lower.emit(match missing {
+                Some(cond) => Op::When { cond, then: vec![Stmt { site, op }], other: Vec::new() },
+                None => op,
+            });
             Ok(())
         })
     }

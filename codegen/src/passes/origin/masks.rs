@@ -151,11 +151,11 @@ impl Origins<'_> {
         same: Option<f64>,
         state: &State,
     ) -> Result<Vec<Edge>> {
-        let beyond = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
-        let begun = beyond.begun.is_none() || beyond.begun == same;
-        match beyond.edges {
+        let outside = state.get(&from.tensor).cloned().unwrap_or(Beyond::NOTHING);
+        let begun = outside.begun.is_none() || outside.begun == same;
+        match outside.edges {
             Some(edges) if edges.is_empty() => Ok(edges),
-            _ if beyond.holds.is_some() && beyond.holds == same => Ok(Vec::new()),
+            _ if outside.holds.is_some() && outside.holds == same => Ok(Vec::new()),
             Some(edges) if begun => one_place(&from.name, edges),
             _ => {
                 let elem = self.program.tensor(from.tensor).elem;
