@@ -63,7 +63,11 @@ impl<'k> Block<'k> {
             ExprKind::Cast(inner, to) => {
                 let Some(to) = Elem::named(&to.text) else { return undefined("an unknown type") };
                 match self.value(inner)? {
-                    Value::Integer(n) if !self.in_closure && to == Elem::I32 => Value::Integer(n),
+                    Value::Integer(n)
+                        if to == Elem::I32 && (!self.in_closure || i32::try_from(n).is_ok()) =>
+                    {
+                        Value::Integer(n)
+                    }
                     Value::Integer(n) if !self.in_closure && to == Elem::U32 => {
                         let ty = if (0..1 << 31).contains(&n) { Type::Whole } else { Type::Elem(to) };
                         Value::Elements(Elements::argument(ty, Num::integer(n, to)))
