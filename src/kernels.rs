@@ -220,9 +220,15 @@ pub fn all() -> Vec<Shipped> {
         one("sum_of_all", "the sum of all elements, in one launch", memory::sums::sum_of_all().def()),
         one("column_sums", "sums of pieces of columns", memory::sums::column_sums().def()),
         one("cumulative_sums", "cumulative sums along rows", memory::scans::cumulative_sums().def()),
+        one("piece_sums", "sums of pieces of rows", memory::scans::piece_sums().def()),
+        one(
+            "cumulative_sums_of_pieces",
+            "cumulative sums along rows, from the sums of their pieces",
+            memory::scans::cumulative_sums_of_pieces().def(),
+        ),
         one(
             "cumulative_sums_long",
-            "cumulative sums along few long rows, in one pass",
+            "cumulative sums along few long rows, in one launch",
             memory::scans::cumulative_sums_long().def(),
         ),
         one(

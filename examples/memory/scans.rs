@@ -55,7 +55,53 @@ pub fn cumulative_sums_short<T, const K: usize = 9, const E: usize = 0, const G:
     copy(map(spread, |x| x), to);
 }
 
-/// The same for few long rows, in one pass: each block scans a piece of a row, W elements, and adds the sums of the L pieces before it
+/// Sums of the pieces of each row. A piece is Q tiles of W elements. The first begins at an aligned address, up to V - 1 elements
+/// before the row.
+#[kernel(T = f32 | f16 | bf16, overlaps)]
+pub fn piece_sums<T, const W: usize = 2048, const L: usize = 512, const V: usize = 4, const Q: usize = 1>(
+    x: &Tensor<T, (M, N), (ldx, _1)>,
+    sums: &mut Tensor<f32, { (M, ceil_div(N + V - 1, W * Q)) }, (lds, _1)>,
+) {
+    threads(L);
+    let (p, i) = walk((sums.size(1), M), block.x);
+    let from = shift(tile(x, (1, W), (i, _)), (0, -(i * ldx % V), 0));
+    let mut total = full::<f32>((1, 1), 0.0);
+    for k in 0..Q {
+        total += sum(map(from[(_, _, Q * p + k)], |x| x as f32), 1);
+    }
+    copy(total, tile(sums, (1, 1), (i, p)));
+}
+
+/// Cumulative sums along rows, in a second launch: each block adds the sums of all pieces before its own. The last pieces come first:
+/// the first launch has left them in the cache.
+#[kernel(T = f32 | f16 | bf16, overlaps)]
+pub fn cumulative_sums_of_pieces<
+    T,
+    const W: usize = 2048,
+    const L: usize = 512,
+    const V: usize = 4,
+    const Q: usize = 1,
+>(
+    x: &Tensor<T, (M, N), (ld, _1)>,
+    sums: &Tensor<f32, { (M, ceil_div(N + V - 1, W * Q)) }, (lds, _1)>,
+    y: &mut Tensor<T, (M, N), (ld, _1)>,
+) {
+    threads(L);
+    let (n, i) = walk((sums.size(1), M), block.x);
+    let p = sums.size(1) - 1 - n;
+    let from = shift(tile(x, (1, W), (i, _)), (0, -(i * ld % V), 0));
+    let to = shift(tile(y, (1, W), (i, _)), (0, -(i * ld % V), 0));
+    let mut total = full::<f32>((1, 1), 0.0);
+    for k in 0..ceil_div(p, L) {
+        total += sum(map(tile(sums, (1, L), (i, k)), |sum, at| if at.1 < p { sum } else { 0.0 }), 1);
+    }
+    for k in 0..Q {
+        let piece = map(from[(_, _, Q * p + k)], |x| x as f32);
+        copy(scan(piece, 0.0, |a, b| a + b, mode = 1, carry = &mut total), to[(_, _, Q * p + k)]);
+    }
+}
+
+/// Cumulative sums along few long rows in one launch, which reads each element once: each block scans a piece of a row, W elements, and adds the sums of the L pieces before it
 /// to the end of the piece before those. Blocks take pieces in the order in which they begin. A word has a sum in its lower half, and
 /// 1 above it once it is written; `words` and `arrived` must be 0 before a launch, and are 0 again after it. A row's first piece begins
 /// at an aligned address, up to V - 1 elements before the row.

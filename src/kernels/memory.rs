@@ -74,6 +74,10 @@ pub enum Work {
     CumulativeSums,
     /// The same, each without its own element.
     SumsBefore,
+    /// The sums of the pieces of rows, for [`Work::CumulativeSumsOfPieces`].
+    PieceSums,
+    /// Cumulative sums along rows, from the sums of their pieces.
+    CumulativeSumsOfPieces,
     /// The sum of all elements.
     Sum,
     /// Its product with a vector.
@@ -160,11 +164,13 @@ pub fn pieces(elem: Elem, rows: usize, columns: usize) -> usize {
     Matrix::new(Work::ColumnSums, elem, rows, columns).pieces().1
 }
 
-/// How many pieces each row has where rows are few and long: cumulative sums then take their words, `cumulative_sums_long`.
+/// The number of pieces of each row, if cumulative sums are faster in two launches, [`Work::PieceSums`]
+/// and [`Work::CumulativeSumsOfPieces`]: for few, long rows.
 pub fn pieces_of_rows(elem: Elem, rows: usize, columns: usize) -> Option<usize> {
-    let matrix = Matrix::new(Work::CumulativeSums, elem, rows, columns);
-    let [(_, width), _, (_, value)] = matrix.piece();
-    matrix.has_few_long_rows().then(|| (columns + value - 1).div_ceil(width))
+    let matrix = Matrix::new(Work::PieceSums, elem, rows, columns);
+    let [(_, width), _, (_, value), (_, tiles)] = matrix.piece();
+    let few = if matrix.wide == value { 32 } else { BUSY };
+    (columns > PART && rows < few).then(|| (columns + value - 1).div_ceil(width * tiles))
 }
 
 /// How many sums [`Work::Sum`] leaves on its way.
@@ -181,6 +187,8 @@ pub fn choose(work: Work, elem: Elem, rows: usize, columns: usize) -> Choice {
         Work::Transpose => transposes::choose(elem, rows, columns),
         Work::Softmax | Work::Layernorm | Work::Rmsnorm => matrix.norms(),
         Work::CumulativeSums | Work::SumsBefore => matrix.scans(),
+        Work::PieceSums => own("piece_sums", &matrix.piece()),
+        Work::CumulativeSumsOfPieces => own("cumulative_sums_of_pieces", &matrix.piece()),
         Work::Sum => matrix.sum(),
         Work::RowSums if columns <= 32 * SHORT => matrix.by_lanes("row_sums_short"),
         // Vectors begin before the row where it begins between them.
@@ -321,6 +329,15 @@ impl Matrix {
         let threads = part.div_ceil(elements).next_multiple_of(32).clamp(128, 1024);
         let width = part.next_multiple_of(threads * self.wide);
         self.own(kernel, &[("W", width), ("L", threads), ("V", self.wide), ("C", blocks)])
+    }
+
+    /// A piece of a row: elements of its tiles, threads, elements of a vector, and tiles.
+    fn piece(&self) -> [(&'static str, usize); 4] {
+        // Large tiles where they leave two for each block that is resident; of longer rows, more tiles for each of 2048 sums.
+        let many = self.rows * self.columns >= 2 * 2 * PROCESSORS * 8192;
+        let width = if many { 8192 } else { 2048 };
+        let tiles = self.columns.div_ceil(2048 * width);
+        [("W", width), ("L", 512), ("V", WIDEST / self.elem.bytes() as usize), ("Q", tiles)]
     }
 
     /// Elements of a tile of `sum_of_all`, and its blocks.

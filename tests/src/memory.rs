@@ -26,6 +26,8 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
             ["x", "w", "y", ..],
         ) => Some(rmsnorm),
         ("row_sums" | "row_sums_short", ["x", "y"]) => Some(row_sums),
+        ("piece_sums", ["x", "sums"]) => Some(piece_sums),
+        ("cumulative_sums_of_pieces", ["x", "sums", "y"]) => Some(cumulative_sums_of_pieces),
         ("sum_of_all", ["x", "y", "parts", "arrived"]) => Some(sum_of_all),
         ("column_sums", ["x", "y"]) => Some(column_sums),
         (
@@ -139,6 +141,46 @@ fn stencil(operands: &[Operand], values: Values) -> Vec<Wanted> {
         Wanted { value, within }
     };
     (0..x.count()).map(one).collect()
+}
+
+/// Which piece of its row an element is in: pieces have 512 vectors of four elements; the first vector begins up to three before
+/// the row.
+fn piece(x: &Tensor, row: usize, column: usize) -> usize {
+    (column + row * x.strides[0] % 4) / 2048
+}
+
+fn piece_sums(operands: &[Operand], values: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [x, sums] = given.tensors[..] else { panic!("two tensors") };
+    let (m, _, row) = rows(x);
+    let of = |at: usize, p: usize| {
+        let all = row(at).into_iter().enumerate();
+        sum(all.filter(|(column, _)| piece(x, at, *column) == p).map(|(_, x)| x), values)
+    };
+    (0..m * sums.extents[1]).map(|at| of(at % m, at / m)).collect()
+}
+
+/// From the sums that are given, whether they are the pieces' or not.
+fn cumulative_sums_of_pieces(operands: &[Operand], values: Values) -> Vec<Wanted> {
+    let given = Given::of(operands);
+    let [x, sums, _] = given.tensors[..] else { panic!("three tensors") };
+    let (m, n, row) = rows(x);
+    let one = |at: usize| {
+        let (mut total, mut size, mut reached) = (0.0, 0.0f64, 0);
+        let next = |(column, x_): (usize, f64)| {
+            let p = piece(x, at, column);
+            if column == 0 || p != reached {
+                let before = (0..p).map(|p| sums.values[p * m + at]);
+                (total, size) = before.fold((0.0, 0.0), |(total, size), x| (total + x, size + x.abs()));
+                reached = p;
+            }
+            (total, size) = (total + x_, size + x_.abs());
+            let steps = if values == Values::Whole { 0.0 } else { 2.0 * (column as f64).sqrt() + 8.0 };
+            about(given.result(), total, steps * number::roundoff(Elem::F32) * size)
+        };
+        row(at).into_iter().enumerate().map(next).collect()
+    };
+    by_columns(m, n, (0..m).map(one).collect())
 }
 
 fn sum_of_all(operands: &[Operand], values: Values) -> Vec<Wanted> {

@@ -1,32 +1,14 @@
 //! The choice of a cumulative sum for rows of a length.
 
-use super::{BUSY, Choice, Matrix, OWN, PART, PROCESSORS, SHORT, WIDEST, Work};
+use super::{BLOCKS, BUSY, Choice, Matrix, OWN, PART, SHORT, WIDEST, Work};
 
 impl Matrix {
-    /// Do rows leave a device idle where each has a block or a cluster of its own?
-    pub(super) fn has_few_long_rows(&self) -> bool {
-        let few = if self.wide * (self.elem.bytes() as usize) == WIDEST { 32 } else { BUSY };
-        self.columns > PART && self.rows < few
-    }
-
-    /// A piece of a long row: its elements, threads, and elements of a vector.
-    pub(super) fn piece(&self) -> [(&'static str, usize); 3] {
-        // Large pieces where they leave two for each block that is resident.
-        let many = self.rows * self.columns >= 2 * 2 * PROCESSORS * 8192;
-        let width = if many { 8192 } else { 2048 };
-        [("W", width), ("L", 512), ("V", WIDEST / self.elem.bytes() as usize)]
-    }
-
     pub(super) fn scans(&self) -> Choice {
         let Matrix { work, elem, rows, columns, wide } = *self;
         let own = |kernel, constants: &[(&'static str, usize)]| self.own(kernel, constants);
         // Rows begin between the widest vectors.
         let between = wide * (elem.bytes() as usize) < WIDEST;
         match work {
-            Work::CumulativeSums | Work::SumsBefore if self.has_few_long_rows() => {
-                let exclusive = usize::from(work == Work::SumsBefore);
-                own("cumulative_sums_long", &[&self.piece()[..], &[("E", exclusive)]].concat())
-            }
             Work::CumulativeSums | Work::SumsBefore if columns <= 32 * SHORT => {
                 let exclusive = usize::from(work == Work::SumsBefore);
                 if !columns.is_multiple_of(32) {
@@ -43,6 +25,14 @@ impl Matrix {
                 let exclusive = usize::from(work == Work::SumsBefore);
                 let blocks = BUSY.div_ceil(rows).next_power_of_two().min(8);
                 let constants = [("W", 256 * OWN), ("L", 256), ("E", exclusive), ("C", blocks), ("Q", 5)];
+                own("cumulative_sums", &constants)
+            }
+            Work::CumulativeSums | Work::SumsBefore if rows < 32 && columns > PART => {
+                // So few rows leave room for more threads and elements.
+                let exclusive = usize::from(work == Work::SumsBefore);
+                let (each, resident) = if elem.bytes() < 4 { (2 * OWN, 2) } else { (OWN, 3) };
+                let constants =
+                    [("W", 512 * each), ("L", 512), ("E", exclusive), ("C", BLOCKS), ("Q", resident)];
                 own("cumulative_sums", &constants)
             }
             Work::CumulativeSums if between && elem.bytes() < 4 && columns > 1000 => {

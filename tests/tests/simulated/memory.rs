@@ -50,7 +50,15 @@ fn all_sizes_have_kernels() {
     use Work::*;
     let works =
         [Transpose, Softmax, Layernorm, Rmsnorm, RowSums, ColumnSums, CumulativeSums, SumsBefore, Gemv];
-    let works = works.into_iter().chain([Sum, Gather, Histogram, Stencil5, Stencil7]);
+    let works = works.into_iter().chain([
+        PieceSums,
+        CumulativeSumsOfPieces,
+        Sum,
+        Gather,
+        Histogram,
+        Stencil5,
+        Stencil7,
+    ]);
     let (mut seen, mut chosen) = (std::collections::HashSet::new(), Vec::new());
     for work in works {
         for columns in [1, 16, 100, 257, 3000, 5001, 20_000, 33_001, 262_144, 1_000_000] {
@@ -195,13 +203,50 @@ fn cumulative_sums() {
         let values = if at % 2 == 0 { Values::Any } else { Values::Whole };
         check(Work::CumulativeSums, ELEMS[at % 3], sizes, values);
     }
-    // In one pass.
+    // A cluster for each row.
     check(Work::CumulativeSums, Elem::F32, [1, 20_001], Values::Any);
 }
 
-/// Few long rows, in one pass: pieces within the window of a block and before it; rows begin between vectors.
+/// In two launches: the sums of pieces, and each piece from those before it. Rows begin between vectors.
 #[test]
 fn cumulative_sums_in_pieces() {
+    for (rows, columns, gap, tiles) in
+        [(1, 1, 0, 1), (3, 257, 0, 1), (2, 1000, 3, 3), (5, 640, 0, 2), (1, 40_000, 0, 1)]
+    {
+        let stride = columns + gap;
+        let kernel = |work| {
+            let choice = choose(work, Elem::F32, rows, columns);
+            let shipped = kernels::named(choice.kernel).unwrap().def;
+            let def =
+                shipped.specialize(&[("L", 64), ("W", 256), ("V", 4), ("Q", tiles)], &[("T", Elem::F32)]);
+            def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"))
+        };
+        let x: Vec<f32> = (0..rows * stride).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
+        let pieces = (columns + 3).div_ceil(256 * tiles);
+        let given = Arg::tensor(&x, [rows, columns]).strides([stride, 1]);
+        let sums = Arg::output::<f32>([rows, pieces]).strides([pieces, 1]);
+        for first in every(&kernel(Work::PieceSums), &[given.clone(), sums]) {
+            let sums = first.get::<f32>("sums").unwrap();
+            let sums = Arg::tensor(&sums, [rows, pieces]).strides([pieces, 1]);
+            let y = Arg::output::<f32>([rows, columns]).strides([stride, 1]);
+            let args = [given.clone(), sums, y];
+            for second in every(&kernel(Work::CumulativeSumsOfPieces), &args) {
+                let y = second.get::<f32>("y").unwrap();
+                for row in 0..rows {
+                    let mut total = 0.0;
+                    for column in 0..columns {
+                        total += x[row * stride + column];
+                        assert_eq!(y[row * stride + column], total, "{rows}x{columns}: {row}, {column}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Few long rows, in one launch: pieces within the window of a block and before it; rows begin between vectors.
+#[test]
+fn cumulative_sums_in_one_launch() {
     let shipped = kernels::named("cumulative_sums_long").unwrap().def;
     for (rows, columns, gap, exclusive) in
         [(1, 1, 0, 0), (3, 257, 0, 1), (2, 1000, 3, 0), (5, 640, 0, 0), (1, 9_000, 0, 1), (2, 10_001, 2, 0)]

@@ -19,6 +19,9 @@ pub(super) enum Job {
     One(Work),
     /// The sums of columns: partial sums, and the sums of the partial sums.
     ColumnSums,
+    /// Cumulative sums along rows. Few long rows are split into pieces: the sums of pieces, and each piece from the sums before
+    /// it.
+    CumulativeSums,
     /// The histogram of equal numbers.
     EqualHistogram,
 }
@@ -70,11 +73,7 @@ pub(super) const WORKS: &[(&str, Job, &[[i64; 2]])] = &[
     ("row_sums", Job::One(Work::RowSums), ROWS),
     ("column_sums", Job::ColumnSums, &[[16384, 8192], [65536, 128]]),
     ("sum", Job::One(Work::Sum), &[[16384, 8192]]),
-    (
-        "cumulative_sums",
-        Job::One(Work::CumulativeSums),
-        &[[16384, 8192], [64, 262144], [65536, 128], [4096, 4097]],
-    ),
+    ("cumulative_sums", Job::CumulativeSums, &[[16384, 8192], [64, 262144], [65536, 128], [4096, 4097]]),
     ("gemv", Job::One(Work::Gemv), &[[4096, 4096], [28672, 8192]]),
     ("gravity", Job::One(Work::Gravity), &[[4, 65536]]),
     ("gather", Job::One(Work::Gather), &[[32768, 1024]]),
@@ -129,9 +128,12 @@ impl Task {
         let (elem, all) = (self.elem, m * n);
         match self.work {
             Job::One(Work::Transpose | Work::Softmax) => (vec![(elem, all), (elem, all)], 1),
-            Job::One(Work::CumulativeSums | Work::SumsBefore) => {
-                let words = memory::pieces_of_rows(elem, m as usize, n as usize).unwrap_or(1) as i64 * 2 * m;
-                (vec![(elem, all), (elem, all), (Elem::U64, words), (Elem::I32, 2)], 1)
+            Job::One(
+                Work::CumulativeSums | Work::SumsBefore | Work::PieceSums | Work::CumulativeSumsOfPieces,
+            )
+            | Job::CumulativeSums => {
+                let pieces = memory::pieces_of_rows(elem, m as usize, n as usize).unwrap_or(1);
+                (vec![(elem, all), (elem, all), (Elem::F32, m * pieces as i64)], 1)
             }
             Job::One(Work::Layernorm) => (vec![(elem, all), (elem, n), (elem, n), (elem, all)], 3),
             Job::One(Work::Rmsnorm) => (vec![(elem, all), (elem, n), (elem, all)], 2),
@@ -157,9 +159,9 @@ impl Task {
             (Job::One(Work::Gather), 1) => Contents::Distinct((TABLE * self.sizes[0]) as u64),
             (Job::One(Work::Histogram), 0) => Contents::Below(BINS as u64),
             (Job::EqualHistogram, 0) => Contents::Below(1),
-            (Job::One(Work::Histogram) | Job::EqualHistogram, 1)
-            | (Job::One(Work::Sum), 3)
-            | (Job::One(Work::CumulativeSums | Work::SumsBefore), 2 | 3) => Contents::Zeros,
+            (Job::One(Work::Histogram) | Job::EqualHistogram, 1) | (Job::One(Work::Sum), 3) => {
+                Contents::Zeros
+            }
             _ if memory >= self.memories().1 => Contents::Poison,
             _ => Contents::Random,
         }
@@ -208,7 +210,10 @@ impl Task {
             Job::One(Work::Sum) => ("row_sums_of", vec![1, m * n]),
             Job::One(Work::Gemv) => ("matrix_vector", vec![m, n]),
             Job::One(Work::Gravity) => ("attraction", vec![n]),
-            Job::One(Work::CumulativeSums | Work::SumsBefore) => ("cumulative_sums_of", vec![m, n]),
+            Job::One(
+                Work::CumulativeSums | Work::SumsBefore | Work::PieceSums | Work::CumulativeSumsOfPieces,
+            )
+            | Job::CumulativeSums => ("cumulative_sums_of", vec![m, n]),
             Job::One(Work::ColumnSums) | Job::ColumnSums => ("column_sums_of", vec![m, n]),
             Job::One(Work::Gather) => ("gathered", vec![m, n]),
             Job::One(Work::Histogram) | Job::EqualHistogram => ("counts_of", vec![m * n]),
@@ -280,13 +285,18 @@ impl Task {
                 let given = vec![between, tensor(1, [n, 1], [1, n])];
                 vec![first, more(Work::ColumnSums, pieces, n, given)]
             }
-            Job::One(work @ (Work::CumulativeSums | Work::SumsBefore)) => {
-                let mut given = vec![matrix(0), matrix(1)];
-                if let Some(pieces) = memory::pieces_of_rows(self.elem, m as usize, n as usize) {
-                    let pieces = pieces as i64;
-                    given.extend([tensor(2, [pieces, 2, m], [1, pieces, 2 * pieces]), tensor(3, [2], [1])]);
-                }
-                vec![one(work, given)]
+            Job::One(
+                Work::CumulativeSums | Work::SumsBefore | Work::PieceSums | Work::CumulativeSumsOfPieces,
+            )
+            | Job::CumulativeSums => {
+                let Some(pieces) = memory::pieces_of_rows(self.elem, m as usize, n as usize) else {
+                    return vec![one(Work::CumulativeSums, vec![matrix(0), matrix(1)])];
+                };
+                let sums = tensor(2, [m, pieces as i64], [pieces as i64, 1]);
+                vec![
+                    one(Work::PieceSums, vec![matrix(0), sums.clone()]),
+                    one(Work::CumulativeSumsOfPieces, vec![matrix(0), sums, matrix(1)]),
+                ]
             }
             Job::One(work @ Work::Sum) => {
                 let parts = tensor(2, [self.parts()], [1]);
