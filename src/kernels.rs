@@ -227,11 +227,6 @@ pub fn all() -> Vec<Shipped> {
             memory::scans::cumulative_sums_of_pieces().def(),
         ),
         one(
-            "cumulative_sums_long",
-            "cumulative sums along few long rows, in one launch",
-            memory::scans::cumulative_sums_long().def(),
-        ),
-        one(
             "cumulative_sums_short",
             "cumulative sums along short rows, a warp per row",
             memory::scans::cumulative_sums_short().def(),

@@ -47,21 +47,16 @@ fn a_norm_is_no_product() {
 /// Extents that a kernel computes are no sizes of their own.
 #[test]
 fn extents_that_are_computed() {
-    const RUN: [&str; 4] = ["run", "cumulative_sums_long", "--size", "3,5000"];
-    let zeros = ["--input", "words: zeros", "--input", "arrived: zeros"];
-    let message = printed(&[&RUN[..], &zeros].concat());
+    let message = printed(&["run", "piece_sums", "--size", "3,5000"]);
+    assert!(message.starts_with("piece_sums on the simulator: M = 3, N = 5000, seed 0\n"), "{message}");
     assert!(
-        message.starts_with("cumulative_sums_long on the simulator: M = 3, N = 5000, seed 0\n"),
-        "{message}"
+        printed(&["choose", "piece_sums", "--input", "x: [3, 5000]"])
+            .starts_with("piece_sums: M = 3, N = 5000\n")
     );
-    assert!(
-        printed(&["choose", "cumulative_sums_long", "--input", "x: [3, 5000]"])
-            .starts_with("cumulative_sums_long: M = 3, N = 5000\n")
-    );
-    let message = refused(&[&RUN[..], &["--input", "words: [9, 2, 3]"]].concat());
+    let message = refused(&["run", "piece_sums", "--size", "3,5000", "--input", "sums: [3, 9]"]);
     assert_eq!(
         message,
-        "error: an extent is 9 in an input, and the kernel computes 1 for it from the others\nhelp: leave it out, or write 1\n"
+        "error: an extent is 9 in an input, and the kernel computes 3 for it from the others\nhelp: leave it out, or write 3\n"
     );
 }
 

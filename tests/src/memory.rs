@@ -36,8 +36,7 @@ pub fn reference(kernel: &str, params: &[&str]) -> Option<Reference> {
             | "cumulative_sums_unaligned"
             | "cumulative_sums_vectors",
             ["x", "y"],
-        )
-        | ("cumulative_sums_long", ["x", "y", "words", "arrived"]) => Some(cumulative_sums),
+        ) => Some(cumulative_sums),
         ("gemv" | "gemv_short", ["a", "x", "y"]) => Some(gemv),
         ("gather_rows", ["table", "ids", "y"]) => Some(gather_rows),
         ("histogram", ["x", "bins"]) => Some(histogram),

@@ -124,7 +124,7 @@ fn tiles_leave_in_parts() {
         assert!(source.contains(&format!("for (int part = 0; part < {count}; ++part)")), "{source}");
     };
     parts(0, 4);
-    parts(kernel.variants.len() - 1, 8);
+    parts(kernel.variants.len() - 1, 4);
     for [m, n, k] in [[128, 256, 64], [200, 300, 72], [130, 264, 136]] {
         let (a, b) = (halves(m * k, 1), halves(n * k, 2));
         let by_rows = |x: &[bf16], rows: usize| Arg::tensor(x, [rows, k]).strides([k, 1]);

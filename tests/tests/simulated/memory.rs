@@ -247,13 +247,13 @@ fn cumulative_sums_in_pieces() {
 /// Few long rows, in one launch: pieces within the window of a block and before it; rows begin between vectors.
 #[test]
 fn cumulative_sums_in_one_launch() {
-    let shipped = kernels::named("cumulative_sums_long").unwrap().def;
+    let one_launch = kernels::memory::scans::cumulative_sums_long();
     for (rows, columns, gap, exclusive) in
         [(1, 1, 0, 0), (3, 257, 0, 1), (2, 1000, 3, 0), (5, 640, 0, 0), (1, 9_000, 0, 1), (2, 10_001, 2, 0)]
     {
         let stride = columns + gap;
         let constants = [("L", 32), ("W", 128), ("Q", 1), ("E", exclusive)];
-        let def = shipped.specialize(&constants, &[("T", Elem::F32)]).unwrap();
+        let def = one_launch.def().specialize(&constants, &[("T", Elem::F32)]).unwrap();
         let kernel = def.generate().unwrap_or_else(|why| panic!("{why}"));
         let x: Vec<f32> = (0..rows * stride).map(|at| (at * 7 % 11) as f32 - 4.0).collect();
         let pieces = (columns + 3usize).div_ceil(128);

@@ -8,7 +8,7 @@ use crate::passes::pipeline::{Fetches, is_in_flight};
 use crate::thread::Id;
 use crate::tile::view::View;
 use crate::tile::whole;
-use crate::tile::{Op, Program, Ring, Space, Stmt};
+use crate::tile::{Form, Op, Program, Ring, Space, Stmt};
 use crate::values::affine::Coord;
 use crate::values::flow::{Edit, Forward, forward};
 use crate::values::operation::{Change, MemoryOrder};
@@ -172,7 +172,7 @@ impl Barriers<'_> {
     }
 
     /// Tensors whose elements one function reads, and the only other statement on them copies its results there: both statements
-    /// have the distribution of these results.
+    /// have the distribution of these results, in which each element has one thread.
     fn replaced(&self, body: &[Stmt]) -> BTreeSet<Id> {
         let mut accesses = BTreeMap::<Id, Vec<&Stmt>>::new();
         super::each(body, &mut |stmt| {
@@ -185,7 +185,7 @@ impl Barriers<'_> {
             [Stmt { op: Op::Map { ins, to: results, .. }, by, .. }, writer] => match &writer.op {
                 Op::Copy { from, to, .. } => {
                     let mut reads = ins.iter().filter(|view| view.tensor == *id);
-                    let is_tile = self.program.forms.contains_key(&from.tensor) && from.is_same(results);
+                    let is_tile = ins.iter().any(|view| self.has_one_owner(view)) && from.is_same(results);
                     let same = to.tensor == *id && writer.by == *by && reads.all(|view| view.is_same(to));
                     is_tile && same && self.in_pieces(writer, to)
                 }
@@ -194,6 +194,15 @@ impl Barriers<'_> {
             _ => false,
         };
         accesses.into_iter().filter(|(id, stmts)| is_replaced(id, stmts)).map(|(id, _)| id).collect()
+    }
+
+    /// Does one thread have each element, by the tile's distribution? Small tiles are replicated.
+    fn has_one_owner(&self, view: &View) -> bool {
+        match self.program.forms.get(&view.tensor) {
+            Some(Form::Sums(_)) => true,
+            Some(Form::By(distribution)) => distribution.replicated().is_empty(),
+            Some(Form::Open) | None => false,
+        }
     }
 
     /// Does a statement in a loop write a result in global memory piece by piece? Each iteration writes its own elements,
