@@ -14,7 +14,7 @@ pub(crate) trait Timer {
     fn time(&mut self, contender: usize, set: usize, launches: usize) -> Result<f64, Self::Error>;
 
     /// Called after each round, outside of the timed part.
-    fn round_ends(&mut self) {}
+    fn repetition_ends(&mut self) {}
 }
 
 /// Durations and limits of a measurement.
@@ -120,8 +120,8 @@ pub(crate) fn measure<T: Timer>(
         all.push((Samples { seconds: Vec::new(), launches }, once * launches as f64));
     }
     let (fewest, most) = effort.rounds;
-    let round: f64 = all.iter().map(|(_, sample)| sample).sum();
-    let rounds = ((effort.total / round.max(1e-9)) as usize).clamp(fewest, most);
+    let repetition: f64 = all.iter().map(|(_, sample)| sample).sum();
+    let rounds = ((effort.total / repetition.max(1e-9)) as usize).clamp(fewest, most);
     // Every contender uses the same sets in the same order, and none begins with the set of its last launch.
     let mut sets = vec![effort.warm_up; contenders];
     for _ in 0..rounds {
@@ -130,7 +130,7 @@ pub(crate) fn measure<T: Timer>(
             sets[contender] += samples.launches;
             samples.seconds.push(seconds / samples.launches as f64);
         }
-        timer.round_ends();
+        timer.repetition_ends();
     }
     Ok(all.into_iter().map(|(samples, _)| samples).collect())
 }
@@ -166,7 +166,7 @@ mod tests {
             }
         }
 
-        fn round_ends(&mut self) {
+        fn repetition_ends(&mut self) {
             self.rounds += 1;
         }
     }

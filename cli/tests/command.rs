@@ -51,7 +51,7 @@ fn the_doctor_says_what_is_missing() {
 }
 
 #[test]
-fn a_cache_that_holds_something() {
+fn a_cache_with_entries() {
     let folder =
         std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("cache-{}", std::process::id()));
     let cache = tilewright_runtime::cache::Cache::at(&folder, 1 << 20);

@@ -149,7 +149,7 @@ impl Case {
     /// Arguments for a launch plan, as if each buffer were aligned to many bytes.
     pub fn given(&self, program: &Program) -> Vec<Given> {
         let mut tensors = self.tensors.iter();
-        let one = |(place, arg): (usize, &tile::Arg)| match arg {
+        let one = |(index, arg): (usize, &tile::Arg)| match arg {
             tile::Arg::Tensor(_) => {
                 let tensor = tensors.next().expect("a tensor for each argument");
                 let size = u64::from(tensor.elem.bytes());
@@ -159,7 +159,7 @@ impl Case {
                     extents: tensor.extents.clone(),
                     strides: tensor.strides.clone(),
                     len: (tensor.all.len() - tensor.offset) as u64,
-                    address: ((place as u64 + 1) << 40) + tensor.offset as u64 * size,
+                    address: ((index as u64 + 1) << 40) + tensor.offset as u64 * size,
                 })
             }
             tile::Arg::Scalar(id) => Given::Scalar(program.scalars[*id as usize].elem),
@@ -181,8 +181,8 @@ impl Case {
     /// Its unusual properties, as rows of the coverage.
     pub fn facts(&self) -> Vec<&'static str> {
         let mut all = Vec::new();
-        let mut has = |what, holds: bool| {
-            if holds && !all.contains(&what) {
+        let mut has = |what, present: bool| {
+            if present && !all.contains(&what) {
                 all.push(what);
             }
         };
@@ -425,19 +425,19 @@ impl Tensor {
     /// The first difference between a buffer after a run and the expected one.
     pub fn wrong(&self, got: &[u64], wanted: &Buffer) -> Option<String> {
         let before = self.bits();
-        for (place, (&got, known)) in got.iter().zip(&wanted.all).enumerate() {
+        for (index, (&got, known)) in got.iter().zip(&wanted.all).enumerate() {
             match known {
                 Some(num) if !num.admits(self.elem, got) => {
                     let value = Num::of_bits(self.elem, got);
-                    let at = self.coordinates(wanted, place);
+                    let at = self.coordinates(wanted, index);
                     let bound = match num.is_exact() {
                         true => String::new(),
                         false => format!(" up to {:.1e}", num.error),
                     };
                     return Some(format!("`{}` at {at:?} is {value}, and {num} is right{bound}", self.name));
                 }
-                None if got != before[place] => {
-                    let at = place as i64 - self.offset as i64;
+                None if got != before[index] => {
+                    let at = index as i64 - self.offset as i64;
                     return Some(format!("`{}` was written out of bounds, at offset {at}", self.name));
                 }
                 Some(_) | None => {}
@@ -446,16 +446,16 @@ impl Tensor {
         None
     }
 
-    fn coordinates(&self, wanted: &Buffer, place: usize) -> Vec<i64> {
+    fn coordinates(&self, wanted: &Buffer, index: usize) -> Vec<i64> {
         let element =
-            (0..wanted.count()).find(|&element| wanted.index_of(element) == place).unwrap_or(0) as i64;
+            (0..wanted.count()).find(|&element| wanted.index_of(element) == index).unwrap_or(0) as i64;
         let mut rest = element;
-        let digit = |extent: &i64| {
-            let digit = rest % extent;
+        let coordinate = |extent: &i64| {
+            let coordinate = rest % extent;
             rest /= extent;
-            digit
+            coordinate
         };
-        self.extents.iter().map(digit).collect()
+        self.extents.iter().map(coordinate).collect()
     }
 }
 

@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::condition::Test;
 use tilewright_codegen::thread::{Bin, Id, Unroll};
-use tilewright_codegen::tile::{Across, Digits, Expr, How, Op, Past, Program, Space, Stmt};
+use tilewright_codegen::tile::{Across, Expr, How, Op, Past, Program, Space, Stmt, Submodes};
 use tilewright_layout::Value;
 
 use crate::random::Random;
@@ -41,7 +41,7 @@ pub enum Change {
 }
 
 /// Removes facts that a front end derived from the whole program, which may be false for a changed one.
-pub fn claim_nothing(program: &mut Program) {
+pub fn drop_claims(program: &mut Program) {
     for stmt in &mut program.body {
         stmt.each_mut(&mut |stmt| {
             if let Op::Pipelined { ahead, .. } = &mut stmt.op {
@@ -62,12 +62,12 @@ impl Change {
             }
             _ => {}
         }
-        let (vars, mut left) = (program.vars.clone(), self.place());
+        let (vars, mut left) = (program.vars.clone(), self.position());
         let elems: Vec<_> = program.tensors.iter().map(|tensor| tensor.elem).collect();
         let mut body = std::mem::take(&mut program.body);
-        at(&mut body, &mut left, &mut |list, place| {
+        at(&mut body, &mut left, &mut |list, position| {
             let extent = |var: Id| vars.get(var as usize).and_then(|var| var.extent()?.int());
-            self.change(list, place, &extent, &elems);
+            self.change(list, position, &extent, &elems);
         });
         program.body = body;
     }
@@ -93,7 +93,7 @@ impl Change {
         moved
     }
 
-    fn place(&self) -> usize {
+    fn position(&self) -> usize {
         match self {
             Change::Swizzled(_) => usize::MAX,
             Change::Lanes(at, _)
@@ -111,8 +111,14 @@ impl Change {
         }
     }
 
-    fn change(&self, list: &mut Vec<Stmt>, place: usize, extent: &dyn Fn(Id) -> Option<i64>, elems: &[Elem]) {
-        let stmt = &mut list[place];
+    fn change(
+        &self,
+        list: &mut Vec<Stmt>,
+        position: usize,
+        extent: &dyn Fn(Id) -> Option<i64>,
+        elems: &[Elem],
+    ) {
+        let stmt = &mut list[position];
         let (span, by) = (stmt.span, stmt.by);
         match (self, &mut stmt.op) {
             (Change::Lanes(_, lanes), Op::Reduce { across: across @ Across::Warp(_), .. }) => {
@@ -154,7 +160,7 @@ impl Change {
                     Stmt { id: 0, span, by, op }
                 };
                 let all: Vec<Stmt> = iterations.iter().map(one).collect();
-                list.splice(place..=place, all);
+                list.splice(position..=position, all);
             }
             (Change::Leave(_, before, more, end), Op::For { var, body, .. }) if *before <= body.len() => {
                 if let Some(left) = Affine::from(Coord::Var(*var)).plus(&(*more).into(), 1) {
@@ -175,14 +181,14 @@ impl Change {
 }
 
 /// Finds the statement with this number.
-fn at(list: &mut Vec<Stmt>, left: &mut usize, found: &mut dyn FnMut(&mut Vec<Stmt>, usize)) -> bool {
-    for place in 0..list.len() {
+fn at(list: &mut Vec<Stmt>, left: &mut usize, visit: &mut dyn FnMut(&mut Vec<Stmt>, usize)) -> bool {
+    for position in 0..list.len() {
         if *left == 0 {
-            found(list, place);
+            visit(list, position);
             return true;
         }
         *left -= 1;
-        if list[place].bodies_mut().into_iter().any(|body| at(body, left, found)) {
+        if list[position].bodies_mut().into_iter().any(|body| at(body, left, visit)) {
             return true;
         }
     }
@@ -246,15 +252,15 @@ pub fn draw(program: &Program, random: &mut Random) -> Vec<Change> {
     let mut all = Vec::new();
     for _ in 0..random.weighted(&[(4, 1), (4, 2), (2, 3)]) {
         // The first that fits the program, within a few tries.
-        let found = (0..30).find_map(|_| {
+        let visit = (0..30).find_map(|_| {
             let at = random.below(sites.len());
             one(program, &sites[at], at, random)
         });
-        all.extend(found);
+        all.extend(visit);
     }
     // Positions refer to the original program, so changes are applied from last to first.
-    all.sort_by_key(|change: &Change| std::cmp::Reverse(change.place()));
-    all.dedup_by_key(|change| change.place());
+    all.sort_by_key(|change: &Change| std::cmp::Reverse(change.position()));
+    all.dedup_by_key(|change| change.position());
     all
 }
 
@@ -267,11 +273,14 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
     Some(match (roll, &site.stmt.op) {
         // There are few of them.
         (0..12, Op::Reduce { across: Across::Warp(_), .. }) => {
-            let digits = |digits: &[(i64, i64)]| Digits::new(digits).map_or(Across::Thread, Across::Digits);
+            let submodes =
+                |submodes: &[(i64, i64)]| Submodes::new(submodes).map_or(Across::Thread, Across::Submodes);
             let mut all = [1, 2, 4, 8, 16].map(Across::Warp).to_vec();
-            all.extend([&[(2, 16)][..], &[(4, 8)], &[(2, 1), (2, 8)], &[(8, 2)]].map(digits));
+            all.extend([&[(2, 16)][..], &[(4, 8)], &[(2, 1), (2, 8)], &[(8, 2)]].map(submodes));
             if threads.is_multiple_of(64) {
-                all.extend([&[(2, 32)][..], &[(64, 1)], &[(4, 4), (2, 32)], &[(2, 16), (2, 32)]].map(digits));
+                all.extend(
+                    [&[(2, 32)][..], &[(64, 1)], &[(4, 4), (2, 32)], &[(2, 16), (2, 32)]].map(submodes),
+                );
             }
             Change::Lanes(at, random.pick(&all))
         }
@@ -311,7 +320,7 @@ fn one(program: &Program, site: &Site<'_>, at: usize, random: &mut Random) -> Op
             }
             let of = Affine::from(random.pick(&coords));
             let of = match random.below(3) {
-                0 => of.digit(1, Some(2)),
+                0 => of.submode(1, Some(2)),
                 1 => of.plus(&random.within(-2, 1).into(), 1)?,
                 _ => of,
             };

@@ -271,7 +271,7 @@ impl Seen {
                     Across::Warp(32) => "reduce: warp",
                     Across::Warp(_) => "reduce: part of a warp",
                     Across::Block => "reduce: block",
-                    Across::Digits(_) => "reduce: digits of threads",
+                    Across::Submodes(_) => "reduce: digits of threads",
                     // No kernel is drawn with it: the reference executes the blocks of a cluster one after another.
                     Across::Cluster(_) | Across::Blocks(_) => "reduce: cluster",
                 });
@@ -440,7 +440,7 @@ impl Seen {
                     self.coordinates(iteration);
                     "coordinate: begin"
                 }
-                Coord::Digit { of, .. } => {
+                Coord::Submode { of, .. } => {
                     self.coordinates(of);
                     "coordinate: digit"
                 }

@@ -114,7 +114,7 @@ impl Subject {
             Source::Refused(why) => return Err(why.clone()),
         };
         if !self.changes.is_empty() {
-            change::claim_nothing(&mut program);
+            change::drop_claims(&mut program);
         }
         for change in &self.changes {
             change.apply(&mut program);

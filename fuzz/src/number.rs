@@ -80,7 +80,7 @@ pub fn wrapped(n: i128, elem: Elem) -> i128 {
 }
 
 /// Does a type represent exactly this number?
-pub fn holds(elem: Elem, x: f64) -> bool {
+pub fn represents(elem: Elem, x: f64) -> bool {
     match elem {
         _ if x.is_nan() => false,
         _ if elem.is_float() => value(elem, bits(elem, x)) == x,

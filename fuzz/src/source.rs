@@ -40,7 +40,7 @@ fn tiles(body: &[tile::Stmt], program: &tile::Program, depth: usize) -> String {
     let mut text = String::new();
     for stmt in body {
         let views: Vec<String> =
-            stmt.writes().into_iter().chain(stmt.reads()).map(|view| place(view, program)).collect();
+            stmt.writes().into_iter().chain(stmt.reads()).map(|view| described(view, program)).collect();
         let words = format!("{:?}", stmt.op);
         let head = match &stmt.op {
             tile::Op::Copy { how, fill, .. } => format!("copy {how:?} fill {fill}"),
@@ -77,7 +77,7 @@ fn tiles(body: &[tile::Stmt], program: &tile::Program, depth: usize) -> String {
     text
 }
 
-fn place(view: &View, program: &tile::Program) -> String {
+fn described(view: &View, program: &tile::Program) -> String {
     let tensor = program.tensor(view.tensor);
     let bases: Vec<String> = view.base.iter().map(affine).collect();
     let limits: Vec<String> = view
@@ -112,8 +112,8 @@ fn affine(of: &Affine) -> String {
                 Coord::Block(axis) => format!("block{axis}"),
                 Coord::Var(var) => format!("var{var}"),
                 Coord::Thread(group) => format!("thread{group}"),
-                Coord::Digit { of, over, extent: Some(n) } => format!("({}) / {over} % {n}", affine(of)),
-                Coord::Digit { of, over, extent: None } => format!("({}) / {over}", affine(of)),
+                Coord::Submode { of, over, extent: Some(n) } => format!("({}) / {over} % {n}", affine(of)),
+                Coord::Submode { of, over, extent: None } => format!("({}) / {over}", affine(of)),
                 other => format!("{other:?}"),
             };
             if *by == 1 { coord } else { format!("{by} * {coord}") }

@@ -83,10 +83,10 @@ impl WarpAccess {
             let aligned = swizzle.is_identity() || base & (width as i64 - 1) == 0;
             let looked_at = if in_a_row && kept && aligned { 0 } else { width };
             for (element, step) in vector.iter().enumerate().take(looked_at).skip(1) {
-                let found = swizzle.apply(base.checked_add(*step).ok_or_else(far)?);
-                if found != start + element as i64 {
+                let actual = swizzle.apply(base.checked_add(*step).ok_or_else(far)?);
+                if actual != start + element as i64 {
                     let expected = start + element as i64;
-                    return Err(not_a_vector(lane, element, expected, found));
+                    return Err(not_a_vector(lane, element, expected, actual));
                 }
             }
             *address = start.checked_mul(element_bytes).ok_or_else(far)?;
@@ -176,8 +176,8 @@ pub(crate) fn first_lanes(n: usize) -> u32 {
     ((1u64 << n) - 1) as u32
 }
 
-pub(crate) fn not_a_vector(lane: usize, element: usize, expected: i64, found: i64) -> LayoutError {
-    LayoutError::new("", Condition::NotAVector { lane, element, expected, found })
+pub(crate) fn not_a_vector(lane: usize, element: usize, expected: i64, actual: i64) -> LayoutError {
+    LayoutError::new("", Condition::NotAVector { lane, element, expected, actual })
 }
 
 /// The width of a vector in bytes, if an instruction supports it.
@@ -222,15 +222,15 @@ mod tests {
     #[track_caller]
     fn check(layout: &str, element_bytes: i64, expected: std::result::Result<(i64, &[i64]), &str>) {
         let layout: Composed = layout.parse().unwrap();
-        let found = WarpAccess::new(layout, element_bytes, Transfer::Load);
-        match (found, expected) {
+        let actual = WarpAccess::new(layout, element_bytes, Transfer::Load);
+        match (actual, expected) {
             (Ok(access), Ok((bytes, first))) => {
                 assert_eq!(access.bytes(), bytes);
                 let addresses: Vec<_> = (0..first.len()).map(|l| access.address(l).unwrap()).collect();
                 assert_eq!(addresses, first);
             }
             (Err(error), Err(text)) => assert_eq!(error.line(), text),
-            (found, _) => panic!("{found:?}"),
+            (actual, _) => panic!("{actual:?}"),
         }
     }
 

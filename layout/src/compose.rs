@@ -107,18 +107,18 @@ impl<'a> Line<'a> {
         let layout = self.layout;
         let (mut rest, mut sum) = (index, Value::Int(0));
         for mode in 0..layout.shape.len() {
-            let digit = match layout.shape[mode] {
+            let coordinate = match layout.shape[mode] {
                 Value::Int(n) if mode + 1 < layout.shape.len() => {
-                    let digit = rest % n;
+                    let coordinate = rest % n;
                     rest /= n;
-                    digit
+                    coordinate
                 }
                 _ => std::mem::take(&mut rest),
             };
-            if digit == 0 {
+            if coordinate == 0 {
                 continue;
             }
-            let step = layout.stride[mode].times(Value::Int(digit)).ok_or_else(overflow)?;
+            let step = layout.stride[mode].times(Value::Int(coordinate)).ok_or_else(overflow)?;
             sum = match (sum.plus(step), sum, step) {
                 (Some(sum), ..) => sum,
                 (None, Value::Int(_), Value::Int(_)) => return Err(overflow()),
@@ -220,7 +220,7 @@ pub(crate) fn by_mode(
         return Err(LayoutError::new(op, Condition::DoesNotFit { what: "tiler", rank, against })
             .within(op, operands()));
     }
-    let mut all = Layout::nothing();
+    let mut all = Layout::empty();
     for (index, mode) in left.modes().enumerate() {
         let done = match tilers.get(index) {
             Some(tiler) => apply(&mode, tiler).map_err(|e| e.within(op, operands()).in_mode(index))?,
@@ -259,7 +259,7 @@ struct Composer<'a> {
 impl Composer<'_> {
     fn run(&mut self) -> Result<Layout> {
         let right = self.right;
-        let mut result = Layout::nothing();
+        let mut result = Layout::empty();
         let mut reach = 0i64;
         for (leaf, (extent, stride)) in right.leaves().enumerate() {
             let nest = right.profile.0[leaf];
@@ -328,10 +328,10 @@ impl Composer<'_> {
                     return Err(carry);
                 }
                 let straight = self.line.at(stride)?.times(Value::Int(run)).unwrap_or_default();
-                let found = self.line.at(stride.checked_mul(run).ok_or_else(overflow)?)?;
+                let actual = self.line.at(stride.checked_mul(run).ok_or_else(overflow)?)?;
                 return Err(LayoutError::new(
                     "",
-                    Condition::RunDoesNotDivide { run, extent, stride, found, straight },
+                    Condition::RunDoesNotDivide { run, extent, stride, actual, straight },
                 )
                 .in_mode(mode_of(self.right, leaf))
                 .because(self.coordinate(&[(leaf, done * run)])));
@@ -387,23 +387,23 @@ impl Composer<'_> {
     fn first_carry(&self, bend: &Bend) -> Vec<i64> {
         let mut missing = i128::from(bend.every);
         let mut below: i128 = self.parts.iter().map(|p| i128::from(p.extent - 1) * rest(p, bend)).sum();
-        let mut digits = vec![0; self.parts.len()];
-        for (digit, part) in digits.iter_mut().zip(self.parts.iter()).rev() {
+        let mut coordinates = vec![0; self.parts.len()];
+        for (coordinate, part) in coordinates.iter_mut().zip(self.parts.iter()).rev() {
             let step = rest(part, bend);
             below -= i128::from(part.extent - 1) * step;
             if missing > below && step > 0 {
                 let least = (missing - below + step - 1) / step;
-                *digit = least as i64;
+                *coordinate = least as i64;
                 missing -= least * step;
             }
         }
-        digits
+        coordinates
     }
 
     /// Several bends carry: do they cancel everywhere? Walks along the first part from carry to carry, for
     /// each coordinate of the others, in the order of coordinates.
     fn walk_carries(&self, carries: &[Bend]) -> Result<()> {
-        let mut digits: Few<i64> = self.parts.iter().map(|_| 0).collect();
+        let mut coordinates: Few<i64> = self.parts.iter().map(|_| 0).collect();
         // If it is true up to the period of the carries, it is true above.
         let shortened = |part: &Part| Part {
             extent: part.extent.min(period(part.stride, carries).saturating_add(1)),
@@ -416,7 +416,12 @@ impl Composer<'_> {
             let base: Few<i128> = carries
                 .iter()
                 .map(|b| {
-                    parts.iter().zip(digits.iter()).skip(1).map(|(p, &n)| i128::from(n) * rest(p, b)).sum()
+                    parts
+                        .iter()
+                        .zip(coordinates.iter())
+                        .skip(1)
+                        .map(|(p, &n)| i128::from(n) * rest(p, b))
+                        .sum()
                 })
                 .collect();
             let mut at = 0i64;
@@ -431,8 +436,8 @@ impl Composer<'_> {
                     .try_fold(0i128, |all, (b, base)| all.checked_add(sum(b, *base)?));
                 let bent = bent.ok_or_else(overflow)?;
                 if bent != 0 {
-                    digits[0] = at;
-                    return Err(self.carry(&carries[0], &digits));
+                    coordinates[0] = at;
+                    return Err(self.carry(&carries[0], &coordinates));
                 }
                 work += 1;
                 if work > MOST_CARRIES {
@@ -455,41 +460,41 @@ impl Composer<'_> {
             }
             let mut part = 1;
             loop {
-                if part >= digits.len() {
+                if part >= coordinates.len() {
                     return Ok(());
                 }
-                digits[part] += 1;
-                if digits[part] < parts[part].extent {
+                coordinates[part] += 1;
+                if coordinates[part] < parts[part].extent {
                     break;
                 }
-                digits[part] = 0;
+                coordinates[part] = 0;
                 part += 1;
             }
         }
     }
 
-    fn carry(&self, bend: &Bend, digits: &[i64]) -> LayoutError {
+    fn carry(&self, bend: &Bend, coordinates: &[i64]) -> LayoutError {
         let (mut index, mut sum, mut coord) = (0i64, Some(Value::Int(0)), Vec::new());
         let mut within = (usize::MAX, 1i64); // the current leaf and the size of its parts so far
-        for (part, &digit) in self.parts.iter().zip(digits) {
+        for (part, &coordinate) in self.parts.iter().zip(coordinates) {
             if within.0 != part.of {
                 within = (part.of, 1);
             }
-            coord.push((part.of, digit * within.1));
+            coord.push((part.of, coordinate * within.1));
             within.1 *= part.extent;
-            index += digit * part.stride;
-            let offset = self.line.at(part.stride).ok().and_then(|a| a.times(Value::Int(digit)));
+            index += coordinate * part.stride;
+            let offset = self.line.at(part.stride).ok().and_then(|a| a.times(Value::Int(coordinate)));
             sum = sum.zip(offset).and_then(|(a, b)| a.plus(b));
         }
-        let found = self.line.at(index).unwrap_or_default();
+        let actual = self.line.at(index).unwrap_or_default();
         let condition = Condition::Carry {
             mode: mode_of(self.line.layout, bend.mode),
             wraps_at: bend.every,
-            found,
+            actual,
             sum: sum.unwrap_or_default(),
         };
         let error = LayoutError::new("", condition).because(self.coordinate(&coord));
-        let last = coord.iter().rev().find(|(_, digit)| *digit > 0);
+        let last = coord.iter().rev().find(|(_, coordinate)| *coordinate > 0);
         match last {
             Some((leaf, _)) => error.in_mode(mode_of(self.right, *leaf)),
             None => error,

@@ -22,13 +22,13 @@ use crate::value::{Path, Value};
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Distribution {
     tile: Vec<i64>,
-    threads: Vec<Digit>,
-    values: Vec<Digit>,
+    threads: Vec<Submode>,
+    values: Vec<Submode>,
 }
 
-/// A digit of a thread or value number, leftmost fastest: its extent, and its step along one mode.
+/// A submode of a thread or value number, leftmost fastest: its extent, and its step along one mode.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Digit {
+pub struct Submode {
     /// Its extent.
     pub extent: i64,
     /// Along which mode of the tile.
@@ -54,16 +54,16 @@ pub enum Exchange {
 const OP: &str = "distribution";
 
 impl Distribution {
-    /// From digits of the thread number and of the value number.
-    pub fn new(tile: &[i64], threads: Vec<Digit>, values: Vec<Digit>) -> Distribution {
-        let trim = |digits: Vec<Digit>| digits.into_iter().filter(|digit| digit.extent != 1);
-        // Digits of stride 0 have no mode; adjacent ones are merged.
-        let mut apart: Vec<Digit> = Vec::new();
-        for digit in trim(threads) {
+    /// From submodes of the thread number and of the value number.
+    pub fn new(tile: &[i64], threads: Vec<Submode>, values: Vec<Submode>) -> Distribution {
+        let trim = |submodes: Vec<Submode>| submodes.into_iter().filter(|submode| submode.extent != 1);
+        // Submodes of stride 0 have no mode; adjacent ones are merged.
+        let mut apart: Vec<Submode> = Vec::new();
+        for submode in trim(threads) {
             match apart.last_mut() {
-                Some(last) if last.step == 0 && digit.step == 0 => last.extent *= digit.extent,
-                _ if digit.step == 0 => apart.push(Digit { mode: 0, ..digit }),
-                _ => apart.push(digit),
+                Some(last) if last.step == 0 && submode.step == 0 => last.extent *= submode.extent,
+                _ if submode.step == 0 => apart.push(Submode { mode: 0, ..submode }),
+                _ => apart.push(submode),
             }
         }
         Distribution { tile: tile.to_vec(), threads: apart, values: trim(values).collect() }
@@ -86,30 +86,30 @@ impl Distribution {
             return Err(LayoutError::new(OP, Condition::BadArgument { what, value: size }).with(threads));
         }
         let each = |mode: usize| values.get(mode).copied().unwrap_or(1).max(1);
-        // Sorted by stride, digits of positions are digits of the thread number.
-        let mut digits: Vec<(i64, Digit)> = Vec::new();
+        // Sorted by stride, submodes of positions are submodes of the thread number.
+        let mut submodes: Vec<(i64, Submode)> = Vec::new();
         let mut own = Vec::new();
         for (mode, along) in threads.modes().enumerate() {
             let mut step = each(mode);
             for (extent, stride) in along.leaves() {
                 let (extent, stride) = (extent.factor(), stride.factor());
-                digits.push((stride, Digit { extent, mode, step }));
+                submodes.push((stride, Submode { extent, mode, step }));
                 step *= extent;
             }
         }
-        digits.retain(|(_, digit)| digit.extent != 1);
-        digits.sort_by_key(|(stride, _)| *stride);
+        submodes.retain(|(_, submode)| submode.extent != 1);
+        submodes.sort_by_key(|(stride, _)| *stride);
         for (mode, &extent) in tile.iter().enumerate() {
-            own.push(Digit { extent: each(mode), mode, step: 1 });
+            own.push(Submode { extent: each(mode), mode, step: 1 });
             let count = threads.modes().nth(mode).map_or(Ok(1), |along| along.size())?;
             let step = each(mode) * count;
-            own.push(Digit { extent: (extent + step - 1) / step, mode, step });
+            own.push(Submode { extent: (extent + step - 1) / step, mode, step });
         }
         // The vectors first, then the rest of each mode.
-        own.sort_by_key(|digit| digit.step != 1 || digit.extent == 1);
-        let (vectors, rest): (Vec<Digit>, Vec<Digit>) =
-            own.into_iter().partition(|digit| digit.step == 1 && each(digit.mode) > 1);
-        let threads = digits.into_iter().map(|(_, digit)| digit).collect();
+        own.sort_by_key(|submode| submode.step != 1 || submode.extent == 1);
+        let (vectors, rest): (Vec<Submode>, Vec<Submode>) =
+            own.into_iter().partition(|submode| submode.step == 1 && each(submode.mode) > 1);
+        let threads = submodes.into_iter().map(|(_, submode)| submode).collect();
         Ok(Distribution::new(tile, threads, [vectors, rest].concat()))
     }
 
@@ -130,12 +130,12 @@ impl Distribution {
         let plain: Vec<Value> = (0..atom.len()).filter_map(Value::basis).collect();
         let steps = Tuple::of(plain.into_iter().map(Tuple::from));
         let inside = Layout::new(Tuple::flat(atom), steps)?.composition(tv)?;
-        let (mut threads, mut values) = (digits(&inside.mode(0)?), digits(&inside.mode(1)?));
-        let mut numbered: Vec<(i64, Digit)> = Vec::new();
+        let (mut threads, mut values) = (submodes(&inside.mode(0)?), submodes(&inside.mode(1)?));
+        let mut numbered: Vec<(i64, Submode)> = Vec::new();
         for (mode, along) in groups.modes().enumerate().take(tile.len()) {
             let mut step = atom[mode];
             for (extent, stride) in along.leaves() {
-                numbered.push((stride.factor(), Digit { extent: extent.factor(), mode, step }));
+                numbered.push((stride.factor(), Submode { extent: extent.factor(), mode, step }));
                 step *= extent.factor();
             }
             if tile[mode] % step != 0 {
@@ -143,10 +143,10 @@ impl Distribution {
                 let condition = Condition::TileDoesNotDivide { mode, tile: step, extent };
                 return Err(LayoutError::new(OP, condition).with(tv));
             }
-            values.push(Digit { extent: tile[mode] / step, mode, step });
+            values.push(Submode { extent: tile[mode] / step, mode, step });
         }
         numbered.sort_by_key(|(stride, _)| *stride);
-        threads.extend(numbered.into_iter().map(|(_, digit)| digit));
+        threads.extend(numbered.into_iter().map(|(_, submode)| submode));
         Ok(Distribution::new(tile, threads, values))
     }
 
@@ -179,13 +179,13 @@ impl Distribution {
             for (extent, stride) in along.leaves() {
                 let (extent, stride) = (extent.factor(), stride.factor());
                 if extent > 1 {
-                    numbered.push((stride, Digit { extent, mode, step: tile[mode] }));
+                    numbered.push((stride, Submode { extent, mode, step: tile[mode] }));
                     tile[mode] *= extent;
                 }
             }
         }
         numbered.sort_by_key(|(stride, _)| *stride);
-        let threads = self.threads.iter().copied().chain(numbered.into_iter().map(|(_, digit)| digit));
+        let threads = self.threads.iter().copied().chain(numbered.into_iter().map(|(_, submode)| submode));
         Ok(Distribution::new(&tile, threads.collect(), self.values.clone()))
     }
 
@@ -229,9 +229,9 @@ impl Distribution {
                 }
             };
             left /= count;
-            vectors.push(Digit { extent: width, mode, step: 1 });
-            over.push(Digit { extent: count, mode, step: width });
-            own.push(Digit { extent: (pieces + count - 1) / count, mode, step: width * count });
+            vectors.push(Submode { extent: width, mode, step: 1 });
+            over.push(Submode { extent: count, mode, step: width });
+            own.push(Submode { extent: (pieces + count - 1) / count, mode, step: width * count });
         }
         Distribution::new(tile, over, [vectors, own].concat())
     }
@@ -241,33 +241,33 @@ impl Distribution {
         &self.tile
     }
 
-    /// Digits of the thread number, leftmost fastest.
-    pub fn thread_digits(&self) -> &[Digit] {
+    /// Submodes of the thread number, leftmost fastest.
+    pub fn thread_submodes(&self) -> &[Submode] {
         &self.threads
     }
 
-    /// Digits of the value number, leftmost fastest.
-    pub fn value_digits(&self) -> &[Digit] {
+    /// Submodes of the value number, leftmost fastest.
+    pub fn value_submodes(&self) -> &[Submode] {
         &self.values
     }
 
     /// The number of threads.
     pub fn threads(&self) -> i64 {
-        self.threads.iter().map(|digit| digit.extent).product()
+        self.threads.iter().map(|submode| submode.extent).product()
     }
 
     /// The number of values of each thread.
     pub fn values(&self) -> i64 {
-        self.values.iter().map(|digit| digit.extent).product()
+        self.values.iter().map(|submode| submode.extent).product()
     }
 
     /// The coordinate of a value of a thread; it may be out of the tile's bounds.
     pub fn coordinate(&self, thread: i64, value: i64) -> Vec<i64> {
         let mut at = vec![0; self.tile.len()];
-        for (digits, mut rest) in [(&self.threads, thread), (&self.values, value)] {
-            for digit in digits {
-                at[digit.mode] += rest % digit.extent * digit.step;
-                rest /= digit.extent;
+        for (submodes, mut rest) in [(&self.threads, thread), (&self.values, value)] {
+            for submode in submodes {
+                at[submode.mode] += rest % submode.extent * submode.step;
+                rest /= submode.extent;
             }
         }
         at
@@ -275,8 +275,8 @@ impl Distribution {
 
     /// The bound of coordinates along a mode: its extent, or more.
     pub fn reach(&self, mode: usize) -> i64 {
-        let along = self.threads.iter().chain(&self.values).filter(|digit| digit.mode == mode);
-        1 + along.map(|digit| (digit.extent - 1) * digit.step).sum::<i64>()
+        let along = self.threads.iter().chain(&self.values).filter(|submode| submode.mode == mode);
+        1 + along.map(|submode| (submode.extent - 1) * submode.step).sum::<i64>()
     }
 
     /// The threads over a tile without some modes: these modes have extent 1, and threads along them
@@ -292,36 +292,36 @@ impl Distribution {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn projected(&self, keep: &[bool]) -> Distribution {
-        let stays = |mode: usize| keep.get(mode).copied().unwrap_or(true);
-        let tile = self.tile.iter().enumerate().map(|(mode, &n)| if stays(mode) { n } else { 1 });
-        let step = |digit: &Digit| if stays(digit.mode) { digit.step } else { 0 };
-        let threads = self.threads.iter().map(|digit| Digit { step: step(digit), ..*digit });
-        let values = self.values.iter().filter(|digit| stays(digit.mode)).copied();
+        let kept = |mode: usize| keep.get(mode).copied().unwrap_or(true);
+        let tile = self.tile.iter().enumerate().map(|(mode, &n)| if kept(mode) { n } else { 1 });
+        let step = |submode: &Submode| if kept(submode.mode) { submode.step } else { 0 };
+        let threads = self.threads.iter().map(|submode| Submode { step: step(submode), ..*submode });
+        let values = self.values.iter().filter(|submode| kept(submode.mode)).copied();
         let tile: Vec<i64> = tile.collect();
         Distribution::new(&tile, threads.collect(), values.collect())
     }
 
-    /// Digits of the thread number along the projected modes, as (extent, stride): threads that differ only
+    /// Submodes of the thread number along the projected modes, as (extent, stride): threads that differ only
     /// in them have replicas of the projection.
     pub fn combined(&self, keep: &[bool]) -> Vec<(i64, i64)> {
         let (mut all, mut stride) = (Vec::new(), 1);
-        for digit in &self.threads {
-            if !keep.get(digit.mode).copied().unwrap_or(true) && digit.step != 0 {
-                all.push((digit.extent, stride));
+        for submode in &self.threads {
+            if !keep.get(submode.mode).copied().unwrap_or(true) && submode.step != 0 {
+                all.push((submode.extent, stride));
             }
-            stride *= digit.extent;
+            stride *= submode.extent;
         }
         all
     }
 
-    /// Replicating digits of the thread number, as (extent, stride).
+    /// Replicating submodes of the thread number, as (extent, stride).
     pub fn replicated(&self) -> Vec<(i64, i64)> {
         let (mut all, mut stride) = (Vec::new(), 1);
-        for digit in &self.threads {
-            if digit.step == 0 {
-                all.push((digit.extent, stride));
+        for submode in &self.threads {
+            if submode.step == 0 {
+                all.push((submode.extent, stride));
             }
-            stride *= digit.extent;
+            stride *= submode.extent;
         }
         all
     }
@@ -340,11 +340,11 @@ impl Distribution {
             return Ok(None);
         }
         let below = |mode: usize| self.tile[..mode].iter().product::<i64>();
-        let of = |digits: &[Digit]| -> Result<Layout> {
-            if digits.is_empty() {
+        let of = |submodes: &[Submode]| -> Result<Layout> {
+            if submodes.is_empty() {
                 return Layout::new(1i64, 0i64);
             }
-            let leaves = digits.iter().map(|d| Layout::new(d.extent, d.step * below(d.mode)));
+            let leaves = submodes.iter().map(|d| Layout::new(d.extent, d.step * below(d.mode)));
             Layout::from_modes(leaves.collect::<Result<Vec<_>>>()?)
         };
         Ok(Some(Layout::from_modes([of(&self.threads)?, of(&self.values)?])?))
@@ -396,14 +396,14 @@ impl Distribution {
     }
 }
 
-/// The digits of a layout whose strides are steps along modes.
-fn digits(of: &Layout) -> Vec<Digit> {
+/// The submodes of a layout whose strides are steps along modes.
+fn submodes(of: &Layout) -> Vec<Submode> {
     of.leaves()
         .map(|(extent, stride)| match stride {
             Value::Basis { times, path } => {
-                Digit { extent: extent.factor(), mode: mode_of(path), step: times }
+                Submode { extent: extent.factor(), mode: mode_of(path), step: times }
             }
-            _ => Digit { extent: extent.factor(), mode: 0, step: 0 },
+            _ => Submode { extent: extent.factor(), mode: 0, step: 0 },
         })
         .collect()
 }

@@ -212,7 +212,7 @@ impl Layout {
 
     /// A tuple, with extents of 1 at the end until the rank is reached.
     fn pad_rank(&self, rank: usize) -> Layout {
-        let mut padded = Layout::nothing();
+        let mut padded = Layout::empty();
         self.modes().for_each(|mode| padded.append(&mode));
         for _ in self.rank()..rank {
             padded.append(&Layout::leaf(Value::Int(1), Value::Int(0)));

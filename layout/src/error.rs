@@ -128,7 +128,7 @@ pub enum Condition {
         /// The expected token.
         expected: &'static str,
         /// The actual token.
-        found: String,
+        actual: String,
     },
     /// Along one leaf of the right operand the left one is not a nested layout: it is linear for `run`
     /// elements, and the leaf's extent is not a multiple of `run`.
@@ -140,7 +140,7 @@ pub enum Condition {
         /// The stride of the leaf in the right operand.
         stride: i64,
         /// The offset at the break.
-        found: Value,
+        actual: Value,
         /// The offset of a linear continuation.
         straight: Value,
     },
@@ -152,7 +152,7 @@ pub enum Condition {
         /// The index in the left operand at which that mode wraps around.
         wraps_at: i64,
         /// The offset at the counterexample.
-        found: Value,
+        actual: Value,
         /// The sum of the offsets of its parts.
         sum: Value,
     },
@@ -180,7 +180,7 @@ pub enum Condition {
         extent: Value,
     },
     /// A tile with gaps whose repetitions do not tile the extent.
-    TilesReachBeyond {
+    TilesOutOfBounds {
         /// The mode.
         mode: usize,
         /// The period of the tiles.
@@ -244,7 +244,7 @@ pub enum Condition {
         /// The offset that would be contiguous.
         expected: i64,
         /// Its offset.
-        found: i64,
+        actual: i64,
     },
     /// The lane of a misaligned address.
     Misaligned {
@@ -469,18 +469,18 @@ impl fmt::Display for Condition {
                 write!(f, "the {what} has {rank} {}, where {against} are expected", plural(*rank, "mode"))
             }
             OutOfRange { index, extent } => write!(f, "the coordinate {index} is outside 0..{extent}"),
-            Parse { column, expected, found } => {
-                write!(f, "column {column}: expected {expected}, found {found}")
+            Parse { column, expected, actual } => {
+                write!(f, "column {column}: expected {expected}, found {actual}")
             }
-            RunDoesNotDivide { run, extent, stride, found, straight } => write!(
+            RunDoesNotDivide { run, extent, stride, actual, straight } => write!(
                 f,
-                "stepping by {stride} through the left operand runs straight for {run} {}, then reaches offset {found} \
+                "stepping by {stride} through the left operand runs straight for {run} {}, then reaches offset {actual} \
                  instead of {straight}; a layout can only break there if {run} divides the extent {extent}",
                 plural(*run as usize, "element"),
             ),
-            Carry { mode, wraps_at, found, sum } => write!(
+            Carry { mode, wraps_at, actual, sum } => write!(
                 f,
-                "the element is at offset {found}, where a layout that is right up to there would have {sum}, because \
+                "the element is at offset {actual}, where a layout that is right up to there would have {sum}, because \
                  mode {mode} of the left operand wraps around at index {wraps_at}"
             ),
             TooMuchWork => {
@@ -501,7 +501,7 @@ impl fmt::Display for Condition {
             TileDoesNotDivide { mode, tile, extent } => {
                 write!(f, "the tile's extent {tile} does not divide {extent} in mode {mode}")
             }
-            TilesReachBeyond { mode, period, reach, extent } => write!(
+            TilesOutOfBounds { mode, period, reach, extent } => write!(
                 f,
                 "tiles repeat every {period} {} and reach over {reach} of them, so the last of {extent} \
                  elements are {} of a tile in mode {mode}",
@@ -527,9 +527,9 @@ impl fmt::Display for Condition {
                 "coordinates {a} and {b} both change bit {shared} of the offset, and adding them carries"
             ),
             NegativeOffset { offset } => write!(f, "it reaches the negative offset {offset}"),
-            NotAVector { lane, element, expected, found } => write!(
+            NotAVector { lane, element, expected, actual } => write!(
                 f,
-                "lane {lane}'s element {element} is at offset {found} instead of {expected}, so they do not lie side by side"
+                "lane {lane}'s element {element} is at offset {actual} instead of {expected}, so they do not lie side by side"
             ),
             Misaligned { lane, address, bytes } => write!(
                 f,
@@ -566,7 +566,7 @@ impl Condition {
             NoLayoutThrough { .. } => {
                 "Choose strides that, sorted, are multiples of one another, each past the end of the mode before."
             }
-            TileDoesNotDivide { .. } | TilesReachBeyond { .. } => {
+            TileDoesNotDivide { .. } | TilesOutOfBounds { .. } => {
                 "Round the shape up to a multiple of the tile first."
             }
             _ => return None,

@@ -168,7 +168,7 @@ impl Layout {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn from_modes(modes: impl IntoIterator<Item = Layout>) -> Result<Layout> {
-        let mut all = Layout::nothing();
+        let mut all = Layout::empty();
         for mode in modes {
             all.append(&mode);
         }
@@ -177,7 +177,7 @@ impl Layout {
     }
 
     /// The layout of rank 0: a single element, after every mode was sliced away.
-    pub(crate) const fn nothing() -> Layout {
+    pub(crate) const fn empty() -> Layout {
         let none = Few::empty(Value::Int(0));
         Layout { shape: none, stride: Few::empty(Value::Int(0)), profile: Profile::empty() }
     }
@@ -491,17 +491,17 @@ impl Layout {
         let (shape, stride) = (self.shape.as_slice(), self.stride.as_slice());
         let (mut rest, mut sum, mut leaf) = (index, 0i64, 0);
         while leaf < shape.len() {
-            let digit = match shape[leaf] {
+            let coordinate = match shape[leaf] {
                 _ if leaf + 1 == shape.len() => rest,
                 Value::Int(n) => {
-                    let digit = rest % n;
+                    let coordinate = rest % n;
                     rest /= n;
-                    digit
+                    coordinate
                 }
                 _ => return None,
             };
             let Value::Int(d) = stride[leaf] else { return None };
-            let Some(step) = digit.checked_mul(d) else {
+            let Some(step) = coordinate.checked_mul(d) else {
                 return None;
             };
             let Some(next) = sum.checked_add(step) else {
@@ -548,15 +548,15 @@ impl Layout {
         let mut now = 0;
         Ok((0..left).map(move |_| {
             let answer = now;
-            for (leaf, digit) in odometer.iter_mut().enumerate() {
+            for (leaf, coordinate) in odometer.iter_mut().enumerate() {
                 let (n, d) = (self.shape[leaf].factor(), self.stride[leaf].factor());
-                if *digit + 1 < n {
-                    *digit += 1;
+                if *coordinate + 1 < n {
+                    *coordinate += 1;
                     now += d;
                     break;
                 }
-                now -= *digit * d;
-                *digit = 0;
+                now -= *coordinate * d;
+                *coordinate = 0;
             }
             answer
         }))

@@ -43,7 +43,7 @@ mod value;
 
 pub use access::{Transfer, WarpAccess};
 pub use banks::{BankConflict, BankReport};
-pub use distribution::{Digit, Distribution, Exchange};
+pub use distribution::{Distribution, Exchange, Submode};
 pub use error::{Condition, LayoutError, Operand, Result};
 pub use f2::BitMatrix;
 pub use layout::Layout;

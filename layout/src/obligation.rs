@@ -14,7 +14,7 @@ use crate::value::{Symbol, Value};
 /// let a: Layout = "(128,K):(1,lda)".parse()?;
 /// let (_, needs) = a.upcast(4)?;
 /// assert_eq!(needs.iter().map(|n| n.to_string()).collect::<Vec<_>>(), ["4 divides lda"]);
-/// assert_eq!(needs[0].holds(&|_| Some(130)), Some(false));
+/// assert_eq!(needs[0].is_met(&|_| Some(130)), Some(false));
 /// # Ok::<(), tilewright_layout::LayoutError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -27,7 +27,7 @@ pub struct Obligation {
 
 impl Obligation {
     /// Whether it is true for these values; `None` when one is missing.
-    pub fn holds(&self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
+    pub fn is_met(&self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
         Some(self.of.evaluate(lookup)? % self.divisor == 0)
     }
 }
@@ -45,7 +45,7 @@ impl fmt::Display for Obligation {
 /// use tilewright_layout::{Layout, layout};
 /// let needs = "M:1".parse::<Layout>()?.tile_obligations(layout!(4 : 2))?; // 0 2 4 6, and 1 3 5 7
 /// assert_eq!(needs[0].to_string(), "8 divides M");
-/// assert_eq!(needs[0].holds(&|_| Some(12)), Some(false));
+/// assert_eq!(needs[0].is_met(&|_| Some(12)), Some(false));
 /// # Ok::<(), tilewright_layout::LayoutError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -60,11 +60,11 @@ pub struct TileObligation {
 
 impl TileObligation {
     /// Whether it is true for these values; `None` when one is missing.
-    pub fn holds(&self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
-        Some(self.holds_for(self.of.evaluate(lookup)?))
+    pub fn is_met(&self, lookup: &dyn Fn(Symbol) -> Option<i64>) -> Option<bool> {
+        Some(self.is_met_for(self.of.evaluate(lookup)?))
     }
 
-    fn holds_for(&self, extent: i64) -> bool {
+    fn is_met_for(&self, extent: i64) -> bool {
         let rest = extent % self.period;
         rest == 0 || rest >= self.reach
     }
@@ -72,13 +72,13 @@ impl TileObligation {
     /// Is it true for every value of the symbol?
     fn is_settled(&self) -> bool {
         match self.of {
-            Value::Int(extent) => self.holds_for(extent),
+            Value::Int(extent) => self.is_met_for(extent),
             other => self.reach == 1 || other.factor() % self.period == 0,
         }
     }
 
     /// Is it implied by the other?
-    fn follows_from(&self, other: &TileObligation) -> bool {
+    fn is_implied_by(&self, other: &TileObligation) -> bool {
         let divides = other.reach == other.period && other.period % self.period == 0;
         self.of == other.of && (divides || self.period == other.period && self.reach <= other.reach)
     }
@@ -99,11 +99,11 @@ pub(crate) fn distinct(needs: Vec<Obligation>) -> Vec<Obligation> {
     without_implied(needs, |one, other| one.of == other.of && other.divisor % one.divisor == 0)
 }
 
-fn without_implied<T: Copy>(needs: Vec<T>, follows: impl Fn(&T, &T) -> bool) -> Vec<T> {
+fn without_implied<T: Copy>(needs: Vec<T>, implied: impl Fn(&T, &T) -> bool) -> Vec<T> {
     let mut kept: Vec<T> = Vec::new();
     for need in needs {
-        if !kept.iter().any(|other| follows(&need, other)) {
-            kept.retain(|other| !follows(other, &need));
+        if !kept.iter().any(|other| implied(&need, other)) {
+            kept.retain(|other| !implied(other, &need));
             kept.push(need);
         }
     }
@@ -113,7 +113,7 @@ fn without_implied<T: Copy>(needs: Vec<T>, follows: impl Fn(&T, &T) -> bool) -> 
 impl Layout {
     /// The conditions at launch for every tile to be whole: no coordinate of a tile is out of bounds. They
     /// are exact: tiles are whole for the sizes that satisfy all of them, and for no others. A tile that is
-    /// never whole is an error instead: [`Condition::TileDoesNotDivide`] or [`Condition::TilesReachBeyond`].
+    /// never whole is an error instead: [`Condition::TileDoesNotDivide`] or [`Condition::TilesOutOfBounds`].
     ///
     /// ```
     /// use tilewright_layout::{Layout, layout};
@@ -130,7 +130,7 @@ impl Layout {
             .check(OP)
             .and_then(|()| self.gather(&tiler, 0, &mut needs))
             .map_err(|e| e.within(OP, [self.into(), (&tiler).into()]))?;
-        Ok(without_implied(needs, TileObligation::follows_from))
+        Ok(without_implied(needs, TileObligation::is_implied_by))
     }
 
     fn gather(&self, tiler: &Tiler, mode: usize, needs: &mut Vec<TileObligation>) -> Result<()> {
@@ -173,7 +173,7 @@ impl Layout {
             Value::Int(_) if tile.size()? == period => {
                 refuse(Condition::TileDoesNotDivide { mode, tile: Value::Int(period), extent: of })
             }
-            Value::Int(extent) => refuse(Condition::TilesReachBeyond { mode, period, reach, extent }),
+            Value::Int(extent) => refuse(Condition::TilesOutOfBounds { mode, period, reach, extent }),
             _ => Ok(Some(need)),
         }
     }

@@ -19,7 +19,7 @@ impl Layout {
     /// ```
     pub fn slice(&self, coord: impl Into<Tuple>) -> Result<(Layout, Value)> {
         let coord: Tuple = coord.into();
-        let mut kept = Layout::nothing();
+        let mut kept = Layout::empty();
         let mut offset = Value::Int(0);
         self.slice_into(&coord, &mut kept, &mut offset)
             .map_err(|e| e.within("slice", [self.into(), coord.clone().into()]))?;
@@ -73,7 +73,7 @@ impl Layout {
         let last = self.shape.len() - 1;
         let (mut rest, mut sum) = (index, Value::Int(0));
         for (leaf, (extent, stride)) in self.leaves().enumerate() {
-            let digit = match (rest, extent) {
+            let coordinate = match (rest, extent) {
                 _ if leaf == last => rest,
                 (Value::Int(n), Value::Int(extent)) => {
                     rest = Value::Int(n / extent);
@@ -81,7 +81,7 @@ impl Layout {
                 }
                 _ => return Err(LayoutError::new("slice", Condition::Symbolic { value: extent })),
             };
-            let step = stride.times(digit).ok_or_else(|| one_term(stride, digit, '*'))?;
+            let step = stride.times(coordinate).ok_or_else(|| one_term(stride, coordinate, '*'))?;
             sum = add(sum, step)?;
         }
         Ok(sum)
@@ -123,15 +123,15 @@ impl Layout {
         let last = self.shape.len() - 1;
         let mut leaves = self.shape.clone();
         for (leaf, extent) in self.shape.iter().enumerate() {
-            let digit = if leaf == last {
+            let coordinate = if leaf == last {
                 rest
             } else {
                 let n = extent.int().ok_or_else(|| self.symbolic("coordinate", *extent))?;
-                let digit = rest % n;
+                let coordinate = rest % n;
                 rest /= n;
-                digit
+                coordinate
             };
-            leaves[leaf] = Value::Int(digit);
+            leaves[leaf] = Value::Int(coordinate);
         }
         Ok(Tuple { leaves, profile: self.profile.clone() })
     }

@@ -28,17 +28,17 @@ pub(crate) fn layout_through(mut points: Vec<(i64, i64)>, op: &'static str) -> R
     for deep in 0.. {
         match search.extend(deep, 1, 0, &Strides::none()) {
             Outcome::Strides(strides) => {
-                let mut place = 1;
+                let mut size = 1;
                 let mut modes = Vec::new();
                 for (mode, stride) in strides.into_iter().enumerate() {
-                    let extent = search.base.get(mode).copied().unwrap_or(last / place + 1);
+                    let extent = search.base.get(mode).copied().unwrap_or(last / size + 1);
                     modes.push((Value::Int(extent), Value::Int(stride)));
-                    place *= extent;
+                    size *= extent;
                 }
                 return Ok(Layout::flat_of(&modes).coalesce());
             }
             Outcome::Deeper => {}
-            Outcome::Nothing => return refuse(Condition::NoLayoutThrough { last }),
+            Outcome::Impossible => return refuse(Condition::NoLayoutThrough { last }),
             Outcome::OutOfTime => return refuse(undecided),
         }
     }
@@ -53,7 +53,7 @@ enum Outcome {
     Strides(Vec<i64>),
     /// None so far, and there are radices with more extents.
     Deeper,
-    Nothing,
+    Impossible,
     OutOfTime,
 }
 
@@ -65,9 +65,9 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Tries radices that begin with the present one, whose extents have the product `place`, with at most
-    /// `deep` more extents. The strides fit the first `fitted` points, those below `place`.
-    fn extend(&mut self, deep: u32, place: i64, fitted: usize, strides: &Strides) -> Outcome {
+    /// Tries radices that begin with the present one, whose extents have the product `size`, with at most
+    /// `deep` more extents. The strides fit the first `fitted` points, those below `size`.
+    fn extend(&mut self, deep: u32, size: i64, fitted: usize, strides: &Strides) -> Outcome {
         if self.left == 0 {
             return Outcome::OutOfTime;
         }
@@ -77,14 +77,14 @@ impl Search<'_> {
             return match self.fit(free, fitted, i64::MAX) {
                 Err(Overflow) => Outcome::OutOfTime,
                 Ok(Some((all, _))) => Outcome::Strides(all.one),
-                Ok(None) if place * 2 <= self.last => Outcome::Deeper,
-                Ok(None) => Outcome::Nothing,
+                Ok(None) if size * 2 <= self.last => Outcome::Deeper,
+                Ok(None) => Outcome::Impossible,
             };
         }
         let mut deeper = false;
-        let most = self.last / place;
+        let most = self.last / size;
         for prime in primes().take_while(|prime| *prime <= most) {
-            let next = place * prime;
+            let next = size * prime;
             let (all, upto) = match self.fit(free.clone(), fitted, next) {
                 Err(Overflow) => return Outcome::OutOfTime,
                 Ok(None) => continue,
@@ -92,13 +92,13 @@ impl Search<'_> {
             };
             self.base.push(prime);
             match self.extend(deep - 1, next, upto, &all) {
-                Outcome::Nothing => {}
+                Outcome::Impossible => {}
                 Outcome::Deeper => deeper = true,
                 done => return done,
             }
             self.base.pop();
         }
-        if deeper { Outcome::Deeper } else { Outcome::Nothing }
+        if deeper { Outcome::Deeper } else { Outcome::Impossible }
     }
 
     /// Restricts the strides to those that also fit the points below `end`. `Err` is an overflow.

@@ -583,7 +583,7 @@ impl FromStr for Composed {
 impl Reader<'_> {
     /// `Sw<b,m,s> o offset o layout`, or a plain layout.
     pub fn composed(&mut self) -> Result<Composed> {
-        let mut composed = Composed::from(Layout::nothing());
+        let mut composed = Composed::from(Layout::empty());
         self.composed_into(&mut composed)?;
         Ok(composed)
     }

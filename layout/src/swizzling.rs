@@ -81,7 +81,7 @@ impl SharedTile {
     fn swizzled_excess(&self, swizzle: Swizzle, limit: u32) -> Option<u32> {
         let mut excess = 0;
         for access in &self.accesses {
-            if !access.stays_whole(swizzle) {
+            if !access.is_intact(swizzle) {
                 return None;
             }
             let bytes = access.vector * self.element_bytes;
@@ -112,7 +112,7 @@ impl SharedTile {
 impl TileAccess {
     /// Do the elements of every vector stay contiguous? They do if the swizzle does not change the bits
     /// inside a vector; otherwise they still may, if the access covers only a part of the tile.
-    fn stays_whole(&self, swizzle: Swizzle) -> bool {
+    fn is_intact(&self, swizzle: Swizzle) -> bool {
         if 1 << swizzle.base() >= self.vector {
             return true;
         }

@@ -132,9 +132,9 @@ impl<'t> Reader<'t> {
     /// Takes one character if it is next.
     #[inline]
     pub fn take(&mut self, wanted: u8) -> bool {
-        let found = self.peek() == Some(wanted);
-        self.at += usize::from(found);
-        found
+        let actual = self.peek() == Some(wanted);
+        self.at += usize::from(actual);
+        actual
     }
 
     /// Takes one character, or returns an error with what was expected.
@@ -150,12 +150,12 @@ impl<'t> Reader<'t> {
     /// An error at this position.
     pub fn expected(&mut self, expected: &'static str) -> LayoutError {
         self.peek();
-        let found = match self.text[self.at..].chars().next() {
+        let actual = match self.text[self.at..].chars().next() {
             None => "the end".to_owned(),
             Some(c) => format!("`{}`", shortened(&c.to_string())),
         };
         let column = self.text[..self.at].chars().count() + 1;
-        LayoutError::new(self.what, Condition::Parse { column, expected, found }).with(self.text)
+        LayoutError::new(self.what, Condition::Parse { column, expected, actual }).with(self.text)
     }
 
     /// The name of the parsed thing, for errors.
@@ -173,7 +173,7 @@ impl<'t> Reader<'t> {
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
     pub fn layout(&mut self) -> Result<Layout> {
-        let mut layout = Layout::nothing();
+        let mut layout = Layout::empty();
         self.layout_into(&mut layout)?;
         Ok(layout)
     }
@@ -287,7 +287,7 @@ impl<'t> Reader<'t> {
         const WANTED: &str = "a number or `(`";
         let negative = self.take(b'-');
         match self.peek() {
-            Some(b'_') if !negative && !self.word_follows() => {
+            Some(b'_') if !negative && !self.at_word() => {
                 self.at += 1;
                 Ok(Value::Any)
             }
@@ -307,7 +307,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    fn word_follows(&self) -> bool {
+    fn at_word(&self) -> bool {
         self.text.as_bytes().get(self.at + 1).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
     }
 

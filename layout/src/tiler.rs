@@ -174,7 +174,7 @@ impl Reader<'_> {
             return Ok(());
         }
         if !matches!(tiler, Tiler::Layout(_)) {
-            *tiler = Tiler::Layout(Layout::nothing());
+            *tiler = Tiler::Layout(Layout::empty());
         }
         let Tiler::Layout(layout) = tiler else {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use proptest::prelude::*;
-use tilewright_layout::{Digit, Distribution, Exchange, Layout, MmaAtom, TiledMma, layout};
+use tilewright_layout::{Distribution, Exchange, Layout, MmaAtom, Submode, TiledMma, layout};
 
 /// The coordinates of a thread's values, in order, without out-of-bounds ones.
 fn owned(d: &Distribution, thread: i64) -> Vec<Vec<i64>> {
@@ -135,8 +135,8 @@ fn repeated_distributions_lie_side_by_side() {
         assert!(owners(&all).values().all(|&count| count == 1));
     }
     assert!(warp.repeated(&layout!((2, 2) : (1, 4))).is_err());
-    let beyond = Distribution::spread(&[8, 12], &[1, 0], 2, 32);
-    assert!(beyond.repeated(&layout!((2, 2))).is_err());
+    let larger = Distribution::spread(&[8, 12], &[1, 0], 2, 32);
+    assert!(larger.repeated(&layout!((2, 2))).is_err());
 }
 
 #[test]
@@ -146,17 +146,17 @@ fn exchanges_are_judged() {
     let rows = Distribution::spread(&[16, 8], &[1, 0], 4, 32);
     // One warp: every needed element is in the same warp.
     assert_eq!(acc.exchange(&rows), Exchange::Warp);
-    let digit = |extent, mode, step| Digit { extent, mode, step };
+    let submode = |extent, mode, step| Submode { extent, mode, step };
     let swapped = Distribution::new(
         &[16, 8],
-        vec![digit(4, 1, 2), digit(8, 0, 1)],
-        vec![digit(2, 0, 8), digit(2, 1, 1)],
+        vec![submode(4, 1, 2), submode(8, 0, 1)],
+        vec![submode(2, 0, 8), submode(2, 1, 1)],
     );
     assert_eq!(acc.exchange(&swapped), Exchange::Registers);
     let four = |order: &[usize]| Distribution::spread(&[64, 64], order, 1, 128);
     assert_eq!(four(&[0, 1]).exchange(&four(&[1, 0])), Exchange::Shared);
     // A replicated element is in every thread.
-    let everywhere = Distribution::new(&[4, 1], vec![digit(32, 0, 0)], vec![digit(4, 0, 1)]);
-    let apart = Distribution::new(&[4, 1], vec![digit(4, 0, 1), digit(8, 0, 0)], vec![]);
+    let everywhere = Distribution::new(&[4, 1], vec![submode(32, 0, 0)], vec![submode(4, 0, 1)]);
+    let apart = Distribution::new(&[4, 1], vec![submode(4, 0, 1), submode(8, 0, 0)], vec![]);
     assert_eq!(apart.exchange(&everywhere), Exchange::Warp);
 }

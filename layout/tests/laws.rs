@@ -25,8 +25,8 @@ fn check_composition(a: &Layout, b: &Layout) {
             let first = first_contradiction(&extents, &expected);
             assert!(first.is_some(), "{a} o {b} has an answer: {}", error.line());
             let claimed = error.counterexample().expect("a coordinate").ints().unwrap();
-            let found = claimed.iter().rev().zip(extents.iter().rev()).fold(0, |at, (c, n)| at * n + c);
-            assert_eq!(Some(found as usize), first, "{a} o {b}: {}", error.line());
+            let actual = claimed.iter().rev().zip(extents.iter().rev()).fold(0, |at, (c, n)| at * n + c);
+            assert_eq!(Some(actual as usize), first, "{a} o {b}: {}", error.line());
         }
     }
 }
@@ -350,8 +350,8 @@ proptest! {
         prop_assert_eq!(parts.rank(), 2);
         for (j, from) in offsets(&rest).into_iter().enumerate() {
             for (i, at) in offsets(&b).into_iter().enumerate() {
-                let found = by_index(&tile, i as i64) + by_index(&tiles, j as i64);
-                prop_assert_eq!(found, by_index(&a, at + from), "{} / {} = {}", a, b, parts);
+                let actual = by_index(&tile, i as i64) + by_index(&tiles, j as i64);
+                prop_assert_eq!(actual, by_index(&a, at + from), "{} / {} = {}", a, b, parts);
             }
         }
         prop_assert_eq!(a.zipped_divide(&b).unwrap(), parts);
@@ -375,9 +375,9 @@ proptest! {
         let counts: Vec<i64> = (0..a.rank()).map(|m| match tile.get(m) { Some(t) => (sizes[m] + t - 1) / t, None => sizes[m] }).collect();
         for which in positions(&counts) {
             for within in positions(&tile) {
-                let found = by_modes(&one, &within) + by_modes(&all, &which);
-                let place: Vec<i64> = (0..a.rank()).map(|m| tile.get(m).map_or(which[m], |t| which[m] * t + within[m])).collect();
-                prop_assert_eq!(found, by_modes(&a, &place), "{} / {:?} = {}", a, tile, zipped);
+                let actual = by_modes(&one, &within) + by_modes(&all, &which);
+                let coordinate: Vec<i64> = (0..a.rank()).map(|m| tile.get(m).map_or(which[m], |t| which[m] * t + within[m])).collect();
+                prop_assert_eq!(actual, by_modes(&a, &coordinate), "{} / {:?} = {}", a, tile, zipped);
             }
         }
         prop_assert!(a.tiled_divide(Tuple::flat(&tile)).unwrap().modes().eq([one.clone()].into_iter().chain(all.modes())));
@@ -414,10 +414,10 @@ proptest! {
             for within in positions(&tile) {
                 let copy = by_index(&rest, by_modes(&b, &which));
                 let at = by_modes(&a, &within) + copy;
-                let place: Vec<i64> = (0..rank).map(|m| within[m] + tile[m] * which[m]).collect();
-                prop_assert_eq!(by_modes(&blocked, &place), at, "{} x {} = {}", a, b, blocked);
-                let place: Vec<i64> = (0..rank).map(|m| which[m] + count[m] * within[m]).collect();
-                prop_assert_eq!(by_modes(&raked, &place), at, "{} x {} = {}", a, b, raked);
+                let coordinate: Vec<i64> = (0..rank).map(|m| within[m] + tile[m] * which[m]).collect();
+                prop_assert_eq!(by_modes(&blocked, &coordinate), at, "{} x {} = {}", a, b, blocked);
+                let coordinate: Vec<i64> = (0..rank).map(|m| which[m] + count[m] * within[m]).collect();
+                prop_assert_eq!(by_modes(&raked, &coordinate), at, "{} x {} = {}", a, b, raked);
             }
         }
     }
@@ -429,29 +429,29 @@ proptest! {
         let mut shape: Vec<i64> = (0..sizes.len()).map(|m| sizes[m] * times[m]).collect();
         shape[0] += ragged;
         let order = order.filter(|o| o.len() == shape.len());
-        let found = a.tile_to_shape(Tuple::flat(&shape), order.as_ref().map(|o| Tuple::flat(o)));
+        let actual = a.tile_to_shape(Tuple::flat(&shape), order.as_ref().map(|o| Tuple::flat(o)));
         if ragged == 1 && sizes[0] > 1 {
-            prop_assert!(found.is_err());
+            prop_assert!(actual.is_err());
             return Ok(());
         }
         let times: Vec<i64> = shape.iter().zip(&sizes).map(|(s, n)| s / n).collect();
         let grid = order.map_or_else(|| Layout::compact(Tuple::flat(&times)), |o| Layout::ordered(Tuple::flat(&times), Tuple::flat(&o))).unwrap();
-        let found = found.unwrap();
-        prop_assert_eq!(found.rank(), shape.len());
+        let actual = actual.unwrap();
+        prop_assert_eq!(actual.rank(), shape.len());
         // Each block is a copy of the first, none overlaps another, and they begin in the order asked for.
         let mut begins = vec![0; grid.size().unwrap() as usize];
         for which in positions(&times) {
             let begin: Vec<i64> = which.iter().zip(&sizes).map(|(x, n)| x * n).collect();
-            begins[by_modes(&grid, &which) as usize] = by_modes(&found, &begin);
+            begins[by_modes(&grid, &which) as usize] = by_modes(&actual, &begin);
         }
-        prop_assert!(begins.windows(2).all(|pair| pair[0] < pair[1]), "{} to {:?}: {}", a, shape, found);
+        prop_assert!(begins.windows(2).all(|pair| pair[0] < pair[1]), "{} to {:?}: {}", a, shape, actual);
         for at in positions(&shape) {
             let within: Vec<i64> = at.iter().zip(&sizes).map(|(x, n)| x % n).collect();
             let which: Vec<i64> = at.iter().zip(&sizes).map(|(x, n)| x / n).collect();
-            prop_assert_eq!(by_modes(&found, &at), by_modes(&a, &within) + begins[by_modes(&grid, &which) as usize]);
+            prop_assert_eq!(by_modes(&actual, &at), by_modes(&a, &within) + begins[by_modes(&grid, &which) as usize]);
         }
         if all_different(&offsets(&a)) {
-            prop_assert!(all_different(&offsets(&found)), "{} to {:?}: {}", a, shape, found);
+            prop_assert!(all_different(&offsets(&actual)), "{} to {:?}: {}", a, shape, actual);
         }
         // Where the complement has room in that order, the blocks interleave.
         if let Ok(begin) = copies_of(&a, grid.size().unwrap()).unwrap().composition(&grid) {
@@ -513,7 +513,7 @@ fn some_layout_goes_through(points: &[(i64, i64)]) -> bool {
 /// Layouts without a left inverse: every layout of two small modes, against every small candidate.
 #[test]
 fn left_inverses_that_do_not_exist() {
-    let (mut found, mut refused) = (0, 0);
+    let (mut actual, mut refused) = (0, 0);
     for (n, m) in [(2, 2), (2, 3), (3, 2), (3, 3)] {
         for (d, e) in (1..=6).flat_map(|d| (1..=6).map(move |e| (d, e))) {
             let a = Layout::new((n, m), (d, e)).unwrap();
@@ -521,7 +521,7 @@ fn left_inverses_that_do_not_exist() {
             match a.left_inverse() {
                 Ok(left) => {
                     assert!(points.iter().all(|&(at, index)| by_index(&left, at) == index), "{a}: {left}");
-                    found += 1;
+                    actual += 1;
                 }
                 Err(error) => {
                     assert!(!some_layout_goes_through(&points), "{a}: {error}");
@@ -532,14 +532,14 @@ fn left_inverses_that_do_not_exist() {
             }
         }
     }
-    assert!(found >= 100 && refused >= 6, "{found} have one, {refused} have none");
+    assert!(actual >= 100 && refused >= 6, "{actual} have one, {refused} have none");
 }
 
 /// Answers without a divisible chain of strides.
 #[test]
 fn gaps_and_interleaved_modes() {
-    let check = |found: tilewright_layout::Result<Layout>, expected: &str| {
-        assert_eq!(found.map_or_else(|e| e.line(), |found| found.to_string()), expected);
+    let check = |actual: tilewright_layout::Result<Layout>, expected: &str| {
+        assert_eq!(actual.map_or_else(|e| e.line(), |actual| actual.to_string()), expected);
     };
     let l = |text: &str| text.parse::<Layout>().unwrap();
     check(l("(3,3):(4,16)").complement(45), "4:1");
@@ -621,9 +621,9 @@ fn positions(extents: &[i64]) -> Vec<Vec<i64>> {
         extents
             .iter()
             .map(|n| {
-                let digit = index % n;
+                let coordinate = index % n;
                 index /= n;
-                digit
+                coordinate
             })
             .collect()
     };
@@ -646,8 +646,8 @@ fn holed(
 #[track_caller]
 fn check_composition_text(a: &str, b: &str, expected: &str) {
     let (a, b): (Layout, Layout) = (a.parse().unwrap(), b.parse().unwrap());
-    let found = a.composition(b).map_or_else(|e| e.line(), |r| r.to_string());
-    assert!(found.contains(expected), "{a}: {found}");
+    let actual = a.composition(b).map_or_else(|e| e.line(), |r| r.to_string());
+    assert!(actual.contains(expected), "{a}: {actual}");
 }
 
 /// Cases that random operands do not reach.

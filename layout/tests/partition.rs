@@ -83,11 +83,11 @@ fn all_coordinates(extents: &[i64]) -> Vec<Vec<i64>> {
 fn obligations_in_words() {
     let check = |layout: &str, tiler: &str, expected: &str| {
         let (layout, tiler): (Layout, Tiler) = (layout.parse().unwrap(), tiler.parse().unwrap());
-        let found = layout.tile_obligations(&tiler).map_or_else(
+        let actual = layout.tile_obligations(&tiler).map_or_else(
             |error| error.line(),
             |needs| needs.iter().map(|need| need.to_string()).collect::<Vec<_>>().join(", "),
         );
-        assert_eq!(found, expected, "{layout} by {tiler}");
+        assert_eq!(actual, expected, "{layout} by {tiler}");
     };
     check("M:1", "4:2", "8 divides M");
     check("M:1", "9223372036854775807:1", "9223372036854775807 divides M");
@@ -131,8 +131,8 @@ proptest! {
             let flat = leaves(&wide);
             for (index, at) in offsets(&a).into_iter().enumerate() {
                 let coordinate = a.coordinate(index as i64).unwrap().ints().unwrap();
-                let found: i64 = (0..flat.len()).map(|l| coordinate[l] / groups[l] * flat[l].1).sum();
-                prop_assert_eq!(found, at.div_euclid(n), "{} by {}: {}", a, n, wide);
+                let actual: i64 = (0..flat.len()).map(|l| coordinate[l] / groups[l] * flat[l].1).sum();
+                prop_assert_eq!(actual, at.div_euclid(n), "{} by {}: {}", a, n, wide);
             }
         }
         if let Ok(narrow) = a.downcast(n) {
@@ -192,12 +192,12 @@ proptest! {
             match symbolic.tile_obligations(&tiler) {
                 Err(error) => match error.condition() {
                     Condition::NotInjective { .. } => prop_assert!(without, "{}", error),
-                    Condition::TileDoesNotDivide { .. } | Condition::TilesReachBeyond { .. } => prop_assert!(!whole, "{}", error),
+                    Condition::TileDoesNotDivide { .. } | Condition::TilesOutOfBounds { .. } => prop_assert!(!whole, "{}", error),
                     _ => prop_assert!(false, "{}", error),
                 },
                 Ok(needs) => {
                     prop_assert!(!without);
-                    let hold = needs.iter().all(|need| need.holds(&lookup).unwrap());
+                    let hold = needs.iter().all(|need| need.is_met(&lookup).unwrap());
                     prop_assert_eq!(hold, whole, "{} by {} for {}, {}: {:?}", text, tiler, m, k, needs);
                     for (i, need) in needs.iter().enumerate() {
                         prop_assert!(!needs[..i].iter().any(|other| other == need), "twice: {}", need);
@@ -230,11 +230,11 @@ proptest! {
                 at.push(rest % n);
                 rest /= n;
             }
-            let place: Vec<i64> = (0..rank).map(|m| {
+            let of_element: Vec<i64> = (0..rank).map(|m| {
                 let which = if holes.contains(&m) { at[tile.len()] } else { which[m] };
                 tile.get(m).map_or(which, |t| which * t + at[m])
             }).collect();
-            prop_assert_eq!(offset.int().unwrap() + mode_offset(&of_tiles, &at), mode_offset(&of_a, &place));
+            prop_assert_eq!(offset.int().unwrap() + mode_offset(&of_tiles, &at), mode_offset(&of_a, &of_element));
         }
         let whole = sizes(&a).iter().zip(&tile).all(|(n, t)| n % t == 0);
         prop_assert_eq!(a.tile_obligations(Tuple::flat(&tile)).is_ok(), whole);
@@ -249,10 +249,10 @@ proptest! {
         let share: Vec<i64> = used.iter().map(|&m| mode[m]).collect();
         let a_sizes = sizes(&a);
         let mut all = Vec::new();
-        for place in 0..n {
-            // the thread at this place of the arrangement
-            let thread = by_index(&threads, place);
-            let at = [place % mode[0], place / mode[0]];
+        for index in 0..n {
+            // the thread at this index of the arrangement
+            let thread = by_index(&threads, index);
+            let at = [index % mode[0], index / mode[0]];
             let (mine, offset) = a.parallelize(&threads, thread, tuple.clone()).unwrap();
             let counts: Vec<i64> = (0..2).map(|m| share.get(m).map_or(a_sizes[m], |s| (a_sizes[m] + s - 1) / s)).collect();
             prop_assert_eq!(sizes(&mine), counts.clone());
@@ -260,9 +260,9 @@ proptest! {
                 for x in 0..counts[0] {
                     let position: Vec<i64> = [x, y].iter().enumerate()
                         .map(|(m, i)| share.get(m).map_or(*i, |s| at[used[m]] + i * s)).collect();
-                    let found = offset.int().unwrap() + by_modes(&mine, &[x, y]);
-                    prop_assert_eq!(found, by_modes(&a, &position));
-                    all.push(found);
+                    let actual = offset.int().unwrap() + by_modes(&mine, &[x, y]);
+                    prop_assert_eq!(actual, by_modes(&a, &position));
+                    all.push(actual);
                 }
             }
         }
@@ -424,11 +424,11 @@ proptest! {
             }
             let needs = symbolic.tile_obligations(&tiler);
             if let Ok(needs) = needs {
-                let hold = needs.iter().all(|need| need.holds(&lookup).unwrap());
+                let hold = needs.iter().all(|need| need.is_met(&lookup).unwrap());
                 prop_assert_eq!(hold, now.tile_obligations(&tiler).is_ok());
             }
             if let Ok((late, needs)) = symbolic.upcast(upcast)
-                && needs.iter().all(|need| need.holds(&lookup).unwrap())
+                && needs.iter().all(|need| need.is_met(&lookup).unwrap())
             {
                 prop_assert!(same(&bind(&late), &now.upcast(upcast).unwrap().0), "{} by {}", text, upcast);
             }

@@ -126,9 +126,9 @@ fn part(input: ParseStream<'_>) -> syn::Result<Part> {
         if input.is_empty() || input.peek(Token![,]) {
             return Ok(Part::Overlaps(name));
         }
-        let said =
+        let message =
             format!("`{OVERLAPS}` takes nothing\nhelp: write `#[kernel({OVERLAPS})]`, or leave it out");
-        return Err(syn::Error::new(name.span(), said));
+        return Err(syn::Error::new(name.span(), message));
     }
     if name == CHOOSE && input.peek(syn::token::Paren) {
         let inside;
@@ -143,8 +143,8 @@ fn part(input: ParseStream<'_>) -> syn::Result<Part> {
         return Ok(Part::Level(name, lints.into_iter().collect()));
     }
     if !input.peek(Token![=]) {
-        let said = format!("`{name}` says nothing here\nhelp: {PARTS}");
-        return Err(syn::Error::new(name.span(), said));
+        let message = format!("`{name}` says nothing here\nhelp: {PARTS}");
+        return Err(syn::Error::new(name.span(), message));
     }
     input.parse::<Token![=]>()?;
     if KEYS.iter().any(|(key, _)| name == key) {

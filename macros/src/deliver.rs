@@ -9,7 +9,7 @@ use tilewright_codegen::kernel_def::Places;
 
 /// All diagnostics, sorted by the compiler's treatment of them.
 #[derive(Default)]
-pub(crate) struct Said {
+pub(crate) struct Report {
     /// `compile_error!` calls, each an expression.
     pub(crate) errors: Vec<TokenStream>,
     /// Items that make the compiler warn.
@@ -25,13 +25,13 @@ pub(crate) enum Made<'n> {
     Product,
 }
 
-impl Said {
-    pub(crate) fn of(diagnostics: &[Diagnostic], made: Made<'_>, text: &Text) -> Said {
-        let mut said = Said::default();
+impl Report {
+    pub(crate) fn of(diagnostics: &[Diagnostic], made: Made<'_>, text: &Text) -> Report {
+        let mut report = Report::default();
         for one in in_order(diagnostics, text) {
-            said.add(one, made, text.tokens_of(one.span), &one.text());
+            report.add(one, made, text.tokens_of(one.span), &one.text());
         }
-        said
+        report
     }
 
     /// Diagnostics at a use of a definition that is elsewhere: diagnostics about the definition are reported
@@ -42,15 +42,17 @@ impl Said {
         diagnostics: &[Diagnostic],
         made: Made<'_>,
         text: &Text,
-    ) -> Said {
-        let mut said = Said::default();
+    ) -> Report {
+        let mut report = Report::default();
         for one in in_order(diagnostics, text) {
             match definition.of(one.span).filter(|_| text.is_elsewhere(one.span)) {
-                Some(line) => said.add(one, made, at, &format!("{}\nhelp: this is about {line}", one.text())),
-                None => said.add(one, made, text.tokens_of(one.span), &one.text()),
+                Some(line) => {
+                    report.add(one, made, at, &format!("{}\nhelp: this is about {line}", one.text()))
+                }
+                None => report.add(one, made, text.tokens_of(one.span), &one.text()),
             }
         }
-        said
+        report
     }
 
     fn add(&mut self, one: &Diagnostic, made: Made<'_>, range: TokenRange, text: &str) {
@@ -136,15 +138,15 @@ mod tests {
 
     #[track_caller]
     fn check(level: Level, errors: usize, warnings: usize) {
-        let said =
+        let report =
             Diagnostic { level, lint: Some("uncoalesced"), ..Diagnostic::error(Definition::NOWHERE, "slow") };
-        let said = Said::of(&[said], Made::Kernel("k"), &Text::new(Span::call_site()));
-        assert_eq!((said.errors.len(), said.warnings.len()), (errors, warnings));
-        assert!(syn::parse2::<syn::File>(said.items()).is_ok());
+        let report = Report::of(&[report], Made::Kernel("k"), &Text::new(Span::call_site()));
+        assert_eq!((report.errors.len(), report.warnings.len()), (errors, warnings));
+        assert!(syn::parse2::<syn::File>(report.items()).is_ok());
     }
 
     #[test]
-    fn levels_decide_what_is_said() {
+    fn levels_decide_what_is_reported() {
         check(Level::Deny, 1, 0);
         check(Level::Warn, 0, 1);
         check(Level::Allow, 0, 0);

@@ -5,7 +5,7 @@
 //! `__with_device! { … the definition … the kernel … }`, which fetches the next function in the same way, and after the last
 //! function expands to the kernel.
 
-use crate::deliver::{Made, Said};
+use crate::deliver::{Made, Report};
 use crate::expr::block_value;
 use crate::function::{self, MOST_DEVICES};
 use crate::text::{Text, TokenRange};
@@ -88,9 +88,9 @@ impl User {
 /// `__with_device!`: a definition, its name where it is used, and its user.
 pub(crate) fn with(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let Some(user) = given(tokens) else {
-        let said = "this function was compiled by another version of tilewright";
-        let said = crate::deliver::error(Span::call_site().into(), said);
-        return quote!(#said;);
+        let error = "this function was compiled by another version of tilewright";
+        let error = crate::deliver::error(Span::call_site().into(), error);
+        return quote!(#error;);
     };
     user.expand(lints)
 }
@@ -139,8 +139,8 @@ fn used(block: &syn::Block, own: Option<&Ident>) -> (Vec<Used>, Vec<Wrong>) {
         }
     }
     if let Some(one) = all.get(MOST_DEVICES) {
-        let said = format!("at most {MOST_DEVICES} functions are used");
-        wrong.push((one.name.span().into(), said, "join some of them to one".into()));
+        let message = format!("at most {MOST_DEVICES} functions are used");
+        wrong.push((one.name.span().into(), message, "join some of them to one".into()));
     }
     (all, wrong)
 }
@@ -209,7 +209,7 @@ fn device(attr: &TokenStream, item: TokenStream, fetched: Fetched) -> TokenStrea
         text.wrong(first.span(), "`#[device]` takes nothing", "leave it out");
     }
     let Some(function) = function else {
-        return Said::of(&text.problems, Made::Kernel("device"), &text).items();
+        return Report::of(&text.problems, Made::Kernel("device"), &text).items();
     };
     let broken = fetched.broken;
     let devices = fetched.named(&mut text);
@@ -218,12 +218,12 @@ fn device(attr: &TokenStream, item: TokenStream, fetched: Fetched) -> TokenStrea
         text.problems = evaluate::device(device);
     }
     let name = &function.sig.ident;
-    let said = Said::of(&text.problems, Made::Kernel(&name.to_string()), &text).items();
+    let report = Report::of(&text.problems, Made::Kernel(&name.to_string()), &text).items();
     let shadow =
         read.as_ref().map(|device| shadow::of_device(device, &imports(&device.devices, &item), &text));
     let bytes = read.filter(|_| text.problems.is_empty()).map_or_else(Vec::new, |device| encode(&device));
     let (items, names) = (items(&function, &bytes, &text), names::used(&item));
-    quote!(#said #items #names #shadow)
+    quote!(#report #items #names #shadow)
 }
 
 /// The function as a tree.
@@ -290,13 +290,13 @@ fn items(function: &ItemFn, bytes: &[u8], text: &Text) -> TokenStream {
         [] => (None, None, None),
         _ => (Some(&sig.generics), Some(&sig.inputs), Some(&sig.output)),
     };
-    let said = format!("`{name}` is called outside of a kernel");
+    let message = format!("`{name}` is called outside of a kernel");
     let bytes = Literal::byte_string(bytes);
     quote! {
         #(#attrs)*
         #[allow(dead_code, unused_variables)]
         #vis fn #name #generics(#inputs) #output {
-            ::core::panic!(#said)
+            ::core::panic!(#message)
         }
 
         #[doc(hidden)]

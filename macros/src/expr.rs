@@ -570,9 +570,9 @@ impl Parse for LayoutTokens {
         let stride = if input.parse::<Option<Token![:]>>()?.is_some() { Some(input.parse()?) } else { None };
         input.parse::<Option<Token![,]>>()?;
         if !input.is_empty() {
-            let said = "a layout is a shape and at most one stride\n\
+            let message = "a layout is a shape and at most one stride\n\
                         help: write each in parentheses, with a colon between them: `layout!((4, 8) : (8, 1))`";
-            return Err(input.error(said));
+            return Err(input.error(message));
         }
         Ok(LayoutTokens { shape, stride })
     }

@@ -1,7 +1,7 @@
 //! `#[kernel]`: a function to a definition, and the definition to items.
 
 use crate::attribute::{Attribute, attribute};
-use crate::deliver::{self, Made, Said};
+use crate::deliver::{self, Made, Report};
 use crate::device::{self, Fetched};
 use crate::guard;
 use crate::text::{Text, TokenRange};
@@ -39,9 +39,9 @@ pub(crate) fn expand_with(
 ) -> TokenStream {
     let Some(mut head) = head(item.clone()) else {
         let first = item.into_iter().next().map_or(Span::call_site(), |token| token.span());
-        let said =
+        let message =
             deliver::error(first.into(), "this is not a function\nhelp: write `#[kernel]` above a `fn`");
-        return quote!(#said;);
+        return quote!(#message;);
     };
     let mut text = Text::new(head.name.span());
     let kernel = read(attr, item.clone(), &mut text);
@@ -60,15 +60,15 @@ pub(crate) fn expand_with(
         }
     }
     let name = head.name.to_string();
-    let said = match &outcome {
-        Some((made, _)) => Said::of(&made.diagnostics, Made::Kernel(&name), &text),
-        None => Said::of(&text.problems, Made::Kernel(&name), &text),
+    let report = match &outcome {
+        Some((made, _)) => Report::of(&made.diagnostics, Made::Kernel(&name), &text),
+        None => Report::of(&text.problems, Made::Kernel(&name), &text),
     };
-    let made = outcome.as_ref().filter(|_| said.errors.is_empty());
+    let made = outcome.as_ref().filter(|_| report.errors.is_empty());
     let made = made.and_then(|(made, definition)| Some((made.kernel.as_ref()?, definition)));
     let used = guard::check(item.clone()).is_ok().then(|| names::used(&item));
-    let (said, tracked) = (said.items(), levels::tracked());
-    let items = head.items(made, &text.lines(), &quote!(#said #tracked));
+    let (report, tracked) = (report.items(), levels::tracked());
+    let items = head.items(made, &text.lines(), &quote!(#report #tracked));
     let names = format_ident!("__tilewright_names_of_{}", head.name, span = Span::call_site());
     quote! {
         #items
@@ -178,7 +178,7 @@ impl Head {
         &self,
         made: Option<(&Generated, &Definition)>,
         places: &Places,
-        said: &TokenStream,
+        report: &TokenStream,
     ) -> TokenStream {
         let Head { attrs, vis, name, types, .. } = self;
         let text = name.to_string();
@@ -197,7 +197,7 @@ impl Head {
         let launch = self.takes.as_ref().map(|(is_unsafe, params)| launch::method(*is_unsafe, params, types));
         let specialize = self.macro_items(made.map(|(_, definition)| definition), places);
         let others = quote! {
-            #said
+            #report
 
             #(#attrs)*
             #[must_use]

@@ -313,8 +313,8 @@ fn foreign_bytes_are_refused() {
     let good = carry::bytes(&Places::default());
     for tokens in [quote!(), quote!(1), quote!(1 b"" b""), quote!(1 b"\xff\xff\xff" #good), quote!(#good 1 2)]
     {
-        let said = specialize::expand(tokens, None).to_string();
-        assert!(said.contains("another version"), "{said}");
+        let message = specialize::expand(tokens, None).to_string();
+        assert!(message.contains("another version"), "{message}");
     }
 }
 

@@ -14,10 +14,10 @@ pub(crate) fn generate(definition: &Definition, levels: &[(Name, Level)]) -> Out
     }
     // A program with the generator makes the other variants when they are launched.
     let mut outcome = if cfg!(feature = "generate") { definition.check() } else { definition.generate() };
-    if outcome.kernel.is_none() && !outcome.diagnostics.iter().any(|said| said.level == Level::Deny) {
-        let said =
+    if outcome.kernel.is_none() && !outcome.diagnostics.iter().any(|message| message.level == Level::Deny) {
+        let message =
             Diagnostic::error(Definition::NOWHERE, "tilewright made neither a kernel nor an error of this");
-        outcome.diagnostics.push(said.help("this is a mistake of ours: please report it, with the text"));
+        outcome.diagnostics.push(message.help("this is a mistake of ours: please report it, with the text"));
     }
     outcome
 }

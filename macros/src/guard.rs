@@ -116,8 +116,8 @@ mod tests {
 
     #[track_caller]
     fn check_text(text: &str, expected: Option<&str>) {
-        let said = check(text.parse().unwrap()).err().map(|error| error.what);
-        assert_eq!(said.as_deref(), expected, "{}", &text[..text.len().min(80)]);
+        let message = check(text.parse().unwrap()).err().map(|error| error.what);
+        assert_eq!(message.as_deref(), expected, "{}", &text[..text.len().min(80)]);
     }
 
     #[test]
@@ -139,9 +139,9 @@ mod tests {
             check_text(&format!("f({}x)", link.repeat(20)), None);
         }
         for link in ["x + ", "x.y().", "x[0]", "x - ", "x * ", "x as ", "a::", "?"] {
-            let said =
+            let message =
                 check(format!("f({}x)", link.repeat(1000)).parse().unwrap()).err().map(|error| error.what);
-            assert!(said.as_deref() == LONG || said.as_deref() == DEEP, "{link}");
+            assert!(message.as_deref() == LONG || message.as_deref() == DEEP, "{link}");
         }
         check_text(&"let x = (1, 2) + -3; for k in 0..n { f(k) } ".repeat(1000), None);
         check_text(&format!("[{}]", "-1, ".repeat(5000)), None);

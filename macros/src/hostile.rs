@@ -30,10 +30,10 @@ fn forged(what: &str, change: impl Fn(&mut Kernel)) {
     let mut kernel = kernel(COPY);
     change(&mut kernel);
     let bytes = encode(&Definition::Function(kernel, Settings::default()));
-    let said = KernelDef::new("dup", "", "", &[], bytes.leak(), b"").generate().map(drop).unwrap_err();
+    let messages = KernelDef::new("dup", "", "", &[], bytes.leak(), b"").generate().map(drop).unwrap_err();
     let expected =
         format!("kernel `dup`: {EVIL:?} cannot be the name of {what}, which stands in generated CUDA C\n");
-    assert!(said.to_string().starts_with(&expected), "{said}");
+    assert!(messages.to_string().starts_with(&expected), "{messages}");
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn forged_names_are_refused() {
 }
 
 /// The first error that the macro reports for a kernel.
-fn said(text: &str) -> String {
+fn messages(text: &str) -> String {
     let kernel = kernel(text);
     let outcome = Definition::Function(kernel, Settings::default()).generate();
     assert!(outcome.kernel.is_none(), "it is accepted");
@@ -80,9 +80,9 @@ fn body(text: &str) -> String {
 
 #[test]
 fn names_are_ascii() {
-    let said = said(&body("let größe = 4; copy(px, py);"));
+    let messages = messages(&body("let größe = 4; copy(px, py);"));
     assert_eq!(
-        said,
+        messages,
         "\"größe\" cannot be the name of a value, which stands in generated CUDA C\nhelp: use ASCII letters, digits and `_`, and begin with a letter"
     );
 }
@@ -96,7 +96,7 @@ fn too_much_work_is_refused() {
             "by here more than 1000000 values have been computed to make {statements} statements of the kernel\nhelp: use a loop that the kernel runs, `for i in 0..n` without `unroll`, or fewer layouts"
         )
     };
-    let check = |text: &str, expected: &str| assert_eq!(said(&body(text)), expected, "{text}");
+    let check = |text: &str, expected: &str| assert_eq!(messages(&body(text)), expected, "{text}");
     check("for i in unroll(0..4000) { copy(px, py); }", STATEMENTS);
     check("for i in unroll(0..300) { for j in unroll(0..300) { copy(px, py); } }", STATEMENTS);
     let unrolled = "`unroll` writes out each of 1000000000 iterations, and the text of a kernel computes at most 1000000 values\nhelp: use a loop that the kernel runs, `for i in 0..n` without `unroll`";
@@ -117,7 +117,7 @@ fn values_have_few_parts() {
         let lines: String = (1..40).map(|n| format!("let a{n} = {};", next(n - 1))).collect();
         format!("for k in 0..4 {{ let a0 = {first}; {lines} copy(px, py); }}")
     };
-    let check = |text: String, expected: &str| assert_eq!(said(&body(&text)), expected);
+    let check = |text: String, expected: &str| assert_eq!(messages(&body(&text)), expected);
     check(
         doubling("(1, 1)", &|n| format!("(a{n}, a{n})")),
         "this has 512 parts, and 256 is the limit: modes of a layout, entries of a tuple",
@@ -135,7 +135,7 @@ fn names_are_bounded() {
     for count in [3_000, 100_000] {
         let text = body(&format!("{} copy(px, py);", lets(count)));
         assert_eq!(
-            said(&text),
+            messages(&text),
             "more than 2000 names are bound here\nhelp: bind a name again, or bind it inside of the loop or the condition that uses it"
         );
     }
@@ -145,7 +145,7 @@ fn names_are_bounded() {
         Settings::default(),
     )
     .generate();
-    assert!(made.kernel.is_some(), "{:?}", made.diagnostics.iter().find(|said| said.lint.is_none()));
+    assert!(made.kernel.is_some(), "{:?}", made.diagnostics.iter().find(|messages| messages.lint.is_none()));
 }
 
 /// Integers are bounded where the author writes them, so that no pass overflows.
@@ -155,7 +155,7 @@ fn integers_are_bounded() {
         let expected = format!(
             "the integer {n} is out of range: integers of kernels are at most 68719476736 in magnitude\nhelp: write a smaller one; where it is a number for elements, write it with a point, `1.0e12`, or with its type, `… as i64`"
         );
-        assert_eq!(said(&body(text)), expected, "{text}");
+        assert_eq!(messages(&body(text)), expected, "{text}");
     };
     check("for k in 9223372036854775807..N { copy(px, py); }", "9223372036854775807");
     check("copy(shift(px, (9223372036854775807)), py);", "9223372036854775807");

@@ -70,8 +70,8 @@ fn pairs(input: ParseStream<'_>) -> Vec<Pair> {
         } else if !input.is_empty()
             && let Err(error) = input.parse::<Token![,]>()
         {
-            let said = "a comma is missing in front of this\nhelp: write `key = value, key = value`";
-            pairs.push(Err(syn::Error::new(error.span(), said)));
+            let message = "a comma is missing in front of this\nhelp: write `key = value, key = value`";
+            pairs.push(Err(syn::Error::new(error.span(), message)));
             skip(input);
         }
     }
@@ -81,8 +81,8 @@ fn pairs(input: ParseStream<'_>) -> Vec<Pair> {
 fn pair(input: ParseStream<'_>) -> Pair {
     const FORM: &str = "write `key = value`, such as `bm = 128`";
     if !input.peek(Ident) {
-        let said = format!("this is not a key\nhelp: {FORM}");
-        return Err(syn::Error::new(input.span(), said));
+        let message = format!("this is not a key\nhelp: {FORM}");
+        return Err(syn::Error::new(input.span(), message));
     }
     let name: Ident = input.parse()?;
     if input.is_empty() || !input.peek(Token![=]) || input.peek(Token![==]) {
@@ -90,13 +90,13 @@ fn pair(input: ParseStream<'_>) -> Pair {
             Some(elem) => format!("write its key, such as `dtype = {elem}`"),
             None => format!("write `{name} = …`"),
         };
-        let said = format!("`{name}` has no value\nhelp: {help}");
-        return Err(syn::Error::new(name.span(), said));
+        let message = format!("`{name}` has no value\nhelp: {help}");
+        return Err(syn::Error::new(name.span(), message));
     }
     input.parse::<Token![=]>()?;
     if input.is_empty() || input.peek(Token![,]) {
-        let said = format!("`{name}` has no value\nhelp: write `{name} = …`");
-        return Err(syn::Error::new(name.span(), said));
+        let message = format!("`{name}` has no value\nhelp: write `{name} = …`");
+        return Err(syn::Error::new(name.span(), message));
     }
     Ok((name, input.parse()?))
 }

@@ -1,6 +1,6 @@
 //! `matmul_kernel!`: keys to a value.
 
-use crate::deliver::{Made, Said};
+use crate::deliver::{Made, Report};
 use crate::specialize::failed;
 use crate::text::{Text, TokenRange};
 use crate::{carry, generate, guard, keys, levels};
@@ -14,14 +14,14 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let definition = read(tokens.clone(), &mut text);
     let set = levels::levels(lints, &mut text);
     if !text.problems.is_empty() {
-        return failed(&Said::of(&text.problems, Made::Product, &text));
+        return failed(&Report::of(&text.problems, Made::Product, &text));
     }
     let outcome = generate::generate(&definition, &set);
-    let said = Said::of(&outcome.diagnostics, Made::Product, &text);
-    let Some(made) = outcome.kernel.filter(|_| said.errors.is_empty()) else {
-        return failed(&said);
+    let report = Report::of(&outcome.diagnostics, Made::Product, &text);
+    let Some(made) = outcome.kernel.filter(|_| report.errors.is_empty()) else {
+        return failed(&report);
     };
-    let (warnings, tracked) = (said.items(), levels::tracked());
+    let (warnings, tracked) = (report.items(), levels::tracked());
     let def = carry::def(&made.name, &made, &definition, &text.lines());
     let elem = carry::elem(made.params.first().map_or(Elem::F32, |param| param.elem));
     // Where another element type is expected, the compiler points here.

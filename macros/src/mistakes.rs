@@ -10,7 +10,7 @@ use proc_macro2::{Group, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 
 /// The messages of `compile_error!` in the expansion.
-fn errors_in(tokens: TokenStream, found: &mut Vec<String>) {
+fn errors_in(tokens: TokenStream, messages: &mut Vec<String>) {
     let mut named = false;
     for token in tokens {
         match token {
@@ -18,10 +18,10 @@ fn errors_in(tokens: TokenStream, found: &mut Vec<String>) {
             TokenTree::Punct(_) => {}
             TokenTree::Group(group) => {
                 if named && let Ok(text) = syn::parse2::<syn::LitStr>(group.stream()) {
-                    found.push(text.value());
+                    messages.push(text.value());
                 }
                 named = false;
-                errors_in(group.stream(), found);
+                errors_in(group.stream(), messages);
             }
             TokenTree::Literal(_) => named = false,
         }
@@ -29,9 +29,9 @@ fn errors_in(tokens: TokenStream, found: &mut Vec<String>) {
 }
 
 /// The kernels and key lists of a file, expanded.
-fn said(file: &str) -> Vec<String> {
-    let mut found = Vec::new();
-    let Ok(file) = syn::parse_file(file) else { return found };
+fn messages_of(file: &str) -> Vec<String> {
+    let mut messages = Vec::new();
+    let Ok(file) = syn::parse_file(file) else { return messages };
     let mut devices = BTreeMap::new();
     for item in file.items {
         if let syn::Item::Fn(function) = &item
@@ -51,11 +51,11 @@ fn said(file: &str) -> Vec<String> {
             if kind == "device" {
                 devices.extend(definition(expanded.clone()).map(|bytes| (name, bytes)));
             }
-            errors_in(expanded, &mut found);
+            errors_in(expanded, &mut messages);
         }
-        keys_in(item.into_token_stream(), &mut found);
+        keys_in(item.into_token_stream(), &mut messages);
     }
-    found
+    messages
 }
 
 /// The user of functions, once all of them have been fetched.
@@ -83,14 +83,14 @@ fn definition(tokens: TokenStream) -> Option<TokenTree> {
 }
 
 /// `matmul_kernel!(…)` anywhere in the tokens.
-fn keys_in(tokens: TokenStream, found: &mut Vec<String>) {
+fn keys_in(tokens: TokenStream, messages: &mut Vec<String>) {
     let all: Vec<TokenTree> = tokens.into_iter().collect();
     for (at, token) in all.iter().enumerate() {
         let TokenTree::Group(group) = token else { continue };
         let named = at >= 2 && matches!(&all[at - 2], TokenTree::Ident(name) if name == "matmul_kernel");
         match named {
-            true => errors_in(matmul::expand(Group::stream(group), None), found),
-            false => keys_in(group.stream(), found),
+            true => errors_in(matmul::expand(Group::stream(group), None), messages),
+            false => keys_in(group.stream(), messages),
         }
     }
 }
@@ -123,11 +123,11 @@ fn every_case_says_what_stands_beside_it() {
     {
         let read = |path: &Path| std::fs::read_to_string(path).unwrap_or_default();
         let (file, stderr) = (read(&path), read(&path.with_extension("stderr")));
-        let (mut found, mut expected) = (said(&file), recorded(&stderr));
+        let (mut messages, mut expected) = (messages_of(&file), recorded(&stderr));
         cases += 1;
-        found.sort();
+        messages.sort();
         expected.sort();
-        for message in &found {
+        for message in &messages {
             assert!(
                 expected.contains(message),
                 "{}: unexpected\n{message}\nof\n{expected:#?}",
@@ -135,8 +135,8 @@ fn every_case_says_what_stands_beside_it() {
             );
         }
         // The others are reported where a kernel is specialised, or by the compiler itself.
-        if !found.is_empty() {
-            assert_eq!(found, expected, "{}", path.display());
+        if !messages.is_empty() {
+            assert_eq!(messages, expected, "{}", path.display());
             compared += 1;
         }
     }

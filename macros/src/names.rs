@@ -37,13 +37,13 @@ fn is_name(form: Form, text: &str) -> bool {
 
 /// Dead code that uses every name of the language that the tokens use.
 pub(crate) fn used(tokens: &TokenStream) -> TokenStream {
-    let mut found = BTreeMap::new();
-    collect(tokens.clone(), &mut found);
-    if found.is_empty() {
+    let mut names = BTreeMap::new();
+    collect(tokens.clone(), &mut names);
+    if names.is_empty() {
         return TokenStream::new();
     }
     // One by one and at its token: a missing import is reported there, as in any other function.
-    let uses = found.values().map(|name| match Elem::named(&name.to_string()) {
+    let uses = names.values().map(|name| match Elem::named(&name.to_string()) {
         // Some are names of Rust's own types that are not stable yet: an import of such a name is
         // ambiguous with the prelude's glob, but a mention in a type is not.
         Some(_) => quote_spanned! {name.span()=>
@@ -58,19 +58,19 @@ pub(crate) fn used(tokens: &TokenStream) -> TokenStream {
     quote!(const _: () = { #(#uses)* };)
 }
 
-fn collect(tokens: TokenStream, found: &mut BTreeMap<String, syn::Ident>) {
+fn collect(tokens: TokenStream, names: &mut BTreeMap<String, syn::Ident>) {
     let tokens: Vec<_> = tokens.into_iter().collect();
     for (at, token) in tokens.iter().enumerate() {
         match token {
-            TokenTree::Group(group) => collect(group.stream(), found),
+            TokenTree::Group(group) => collect(group.stream(), names),
             TokenTree::Ident(name) => {
                 // `x.copy(y)`, `tilewright::layout!(…)`
                 let is_member = at > 0 && [':', '.'].iter().any(|mark| is_mark(tokens.get(at - 1), *mark));
-                let is_member = is_member && !follows_colon_alone(&tokens, at);
+                let is_member = is_member && !is_after_single_colon(&tokens, at);
                 let form = form(tokens.get(at + 1));
                 let text = name.to_string();
                 if is_name(form, &text) && !is_member {
-                    found.entry(text).or_insert_with(|| name.clone());
+                    names.entry(text).or_insert_with(|| name.clone());
                 }
             }
             _ => {}
@@ -79,7 +79,7 @@ fn collect(tokens: TokenStream, found: &mut BTreeMap<String, syn::Ident>) {
 }
 
 /// `a: Tensor<…>`, in contrast to `tilewright::Tensor<…>`.
-fn follows_colon_alone(tokens: &[TokenTree], at: usize) -> bool {
+fn is_after_single_colon(tokens: &[TokenTree], at: usize) -> bool {
     is_mark(tokens.get(at - 1), ':') && !(at > 1 && is_mark(tokens.get(at - 2), ':'))
 }
 
@@ -102,9 +102,9 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let mut found = BTreeMap::new();
-        collect(text.parse().unwrap(), &mut found);
-        assert_eq!(found.into_keys().collect::<Vec<_>>(), expected);
+        let mut names = BTreeMap::new();
+        collect(text.parse().unwrap(), &mut names);
+        assert_eq!(names.into_keys().collect::<Vec<_>>(), expected);
     }
 
     #[test]

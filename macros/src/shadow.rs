@@ -255,12 +255,12 @@ mod tests {
     use proc_macro2::{Span, TokenTree};
 
     /// The identifiers of a shadow that occur in the author's text: `name@column`.
-    fn placed(tokens: TokenStream, found: &mut Vec<String>) {
+    fn placed(tokens: TokenStream, names: &mut Vec<String>) {
         for token in tokens {
             match token {
-                TokenTree::Group(group) => placed(group.stream(), found),
+                TokenTree::Group(group) => placed(group.stream(), names),
                 TokenTree::Ident(name) if name.span().start().line == 1 && name.span().start().column > 0 => {
-                    found.push(format!("{name}@{}", name.span().start().column));
+                    names.push(format!("{name}@{}", name.span().start().column));
                 }
                 _ => {}
             }
@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn every_name_of_a_kernel_is_bound_or_used_at_its_own_place() {
+    fn every_name_of_a_kernel_is_bound_or_used_at_its_own_position() {
         let kernel = "fn k<const B: usize = 64>(s: f32, x: &Tensor<f32, (M, N)>, y: &mut Tensor<f32, M>) { \
             let f = |v, at| select(at.0 < M, v * s, 0.0); \
             for k in 0..N { let (p, q) = (tile(x, (B, 1), (0, k)), y); copy(map(p, f), q); } }";
@@ -277,16 +277,16 @@ mod tests {
         assert!(text.problems.is_empty());
         let shadow = of(&read, &TokenStream::new(), &text);
         assert!(syn::parse2::<syn::File>(shadow.clone()).is_ok(), "{shadow}");
-        let mut found = Vec::new();
-        placed(shadow, &mut found);
+        let mut names = Vec::new();
+        placed(shadow, &mut names);
         // Each is where the text has that name, and each name of the kernel is there.
-        for name in &found {
+        for name in &names {
             let (name, column) = name.split_once('@').unwrap();
             assert_eq!(kernel.get(column.parse().unwrap()..).map(|rest| rest.starts_with(name)), Some(true));
         }
-        let count = |name: &str| found.iter().filter(|at| at.split('@').next() == Some(name)).count();
+        let count = |name: &str| names.iter().filter(|at| at.split('@').next() == Some(name)).count();
         let counts = ["B", "s", "x", "y", "M", "N", "f", "v", "at", "k", "p", "q", "tile", "copy"].map(count);
-        assert_eq!(counts, [2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2, 1, 1], "{found:?}");
+        assert_eq!(counts, [2, 2, 2, 2, 3, 2, 2, 2, 2, 2, 2, 2, 1, 1], "{names:?}");
     }
 
     #[test]
@@ -294,8 +294,8 @@ mod tests {
         let kernel = "fn k() { for k in 0..2 { let a = k; } let b = a; let c = k; }";
         let mut text = Text::new(Span::call_site());
         let read = function::read(TokenStream::new(), kernel.parse().unwrap(), &mut text).unwrap();
-        let mut found = Vec::new();
-        placed(of(&read, &TokenStream::new(), &text), &mut found);
-        assert_eq!(found, ["k@13", "k@33", "a@29", "b@42", "c@53"].map(String::from).to_vec());
+        let mut names = Vec::new();
+        placed(of(&read, &TokenStream::new(), &text), &mut names);
+        assert_eq!(names, ["k@13", "k@33", "a@29", "b@42", "c@53"].map(String::from).to_vec());
     }
 }

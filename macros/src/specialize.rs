@@ -1,6 +1,6 @@
 //! `name!(BM = 64)`: specialises a definition from elsewhere with other constants, as a value.
 
-use crate::deliver::{Made, Said};
+use crate::deliver::{Made, Report};
 use crate::function::MOST_TYPES;
 use crate::keys::settings;
 use crate::text::{Text, TokenRange};
@@ -22,8 +22,8 @@ struct Given {
 /// Expands to an expression.
 pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let Some(Given { number, kernel, places, settings: written }) = given(tokens) else {
-        let said = "this kernel was compiled by another version of tilewright";
-        return crate::deliver::error(Span::call_site().into(), said);
+        let report = "this kernel was compiled by another version of tilewright";
+        return crate::deliver::error(Span::call_site().into(), report);
     };
     let at = TokenRange::of(&written);
     let mut text = Text::after(&places, at);
@@ -35,21 +35,21 @@ pub(crate) fn expand(tokens: TokenStream, lints: Option<&str>) -> TokenStream {
     let set_levels = levels::levels(lints, &mut text);
     text.problems.extend(set.repeated());
     if !text.problems.is_empty() {
-        return failed(&Said::of(&text.problems, Made::Kernel(&kernel.name.text), &text));
+        return failed(&Report::of(&text.problems, Made::Kernel(&kernel.name.text), &text));
     }
     let (name, types) = (kernel.name.text.clone(), types(&kernel, &set));
     let definition = Definition::Function(kernel, set);
     let outcome = generate::generate(&definition, &set_levels);
-    let said = Said::far_from(&places, at, &outcome.diagnostics, Made::Kernel(&name), &text);
-    let Some(made) = outcome.kernel.filter(|_| said.errors.is_empty()) else {
-        return failed(&said);
+    let report = Report::far_from(&places, at, &outcome.diagnostics, Made::Kernel(&name), &text);
+    let Some(made) = outcome.kernel.filter(|_| report.errors.is_empty()) else {
+        return failed(&report);
     };
-    let (said, tracked) = (said.items(), levels::tracked());
+    let (report, tracked) = (report.items(), levels::tracked());
     let def = carry::def(&name, &made, &definition, &places);
     let value = value(&number, &quote!(Made));
     let slots = (0..MOST_TYPES).map(|at| format_ident!("T{at}"));
     quote! {{
-        #said
+        #report
         #tracked
         struct Made;
         impl ::tilewright::__private::Specialized for Made {
@@ -69,8 +69,8 @@ pub(crate) fn value(number: &Literal, made: &TokenStream) -> TokenStream {
 }
 
 /// An expression of no type: it reports the errors and causes no further ones.
-pub(crate) fn failed(said: &Said) -> TokenStream {
-    let (errors, warnings) = (&said.errors, &said.warnings);
+pub(crate) fn failed(report: &Report) -> TokenStream {
+    let (errors, warnings) = (&report.errors, &report.warnings);
     quote!({ #(#warnings)* #(#errors);* })
 }
 

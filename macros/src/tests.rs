@@ -11,13 +11,13 @@ use tilewright_codegen::wire::{decode, encode};
 fn read(attr: &str, item: &str) -> String {
     let mut text = Text::new(Span::call_site());
     let kernel = function::read(tokens(attr), tokens(item), &mut text);
-    let said = said(&text);
+    let reported = reported(&text);
     match kernel {
-        Some(kernel) if said.is_empty() => {
+        Some(kernel) if reported.is_empty() => {
             assert_eq!(decode(&encode(&kernel)).as_ref(), Some(&kernel), "the tree survives its encoding");
             compact::kernel(&kernel)
         }
-        _ => said,
+        _ => reported,
     }
 }
 
@@ -25,10 +25,10 @@ fn tokens(text: &str) -> TokenStream {
     text.parse().expect("tokens")
 }
 
-fn said(text: &Text) -> String {
+fn reported(text: &Text) -> String {
     let one = |problem: &Diagnostic| {
-        let place = text.tokens_of(problem.span);
-        let (from, to) = (place.first.start(), place.last.end());
+        let tokens = text.tokens_of(problem.span);
+        let (from, to) = (tokens.first.start(), tokens.last.end());
         format!("{}-{}: {}", from.column, to.column, problem.text().replace('\n', "; "))
     };
     text.problems.iter().map(one).collect::<Vec<_>>().join("\n")
@@ -60,9 +60,9 @@ fn wrong(text: &str, underlined: &str, expected: &str) {
 
 #[track_caller]
 fn check_wrong(attr: &str, item: &str, underlined: &str, expected: &str) {
-    let said = read(attr, item);
-    let (place, message) = said.split_once(": ").unwrap_or(("", &said));
-    let (from, to) = place.split_once('-').unwrap_or_default();
+    let reported = read(attr, item);
+    let (columns, message) = reported.split_once(": ").unwrap_or(("", &reported));
+    let (from, to) = columns.split_once('-').unwrap_or_default();
     let (from, to) = (from.parse().unwrap_or(0), to.parse().unwrap_or(0));
     let text = if attr.contains(underlined) && !item.contains(underlined) { attr } else { item };
     assert_eq!((text.get(from..to).unwrap_or_default(), message), (underlined, expected), "{item}");
@@ -384,8 +384,8 @@ fn mistakes_in_heads() {
         "`unroll` says nothing here; help: write `T = f32 | f64`, `threads = 128`, `arch = 90`, `deny(bank_conflicts)`, `choose(BM in [64, 128])` or `overlaps`",
     );
     for given in ["overlaps = true", "overlaps(true)", "overlaps true"] {
-        let said = "`overlaps` takes nothing; help: write `#[kernel(overlaps)]`, or leave it out";
-        wrong(given, "fn f()", "overlaps", said);
+        let expected = "`overlaps` takes nothing; help: write `#[kernel(overlaps)]`, or leave it out";
+        wrong(given, "fn f()", "overlaps", expected);
     }
     wrong(
         "overlaps, overlaps",
@@ -415,10 +415,10 @@ fn all_mistakes_are_reported() {
 
 #[track_caller]
 fn check_keys(text: &str, expected: &str) {
-    let mut place = Text::new(Span::call_site());
-    let Definition::Matmul(args) = matmul::read(tokens(text), &mut place) else { unreachable!() };
-    let found = said(&place);
-    assert_eq!(if found.is_empty() { compact::args(&args) } else { found }, expected);
+    let mut text_of = Text::new(Span::call_site());
+    let Definition::Matmul(args) = matmul::read(tokens(text), &mut text_of) else { unreachable!() };
+    let outcome = reported(&text_of);
+    assert_eq!(if outcome.is_empty() { compact::args(&args) } else { outcome }, expected);
 }
 
 #[test]
@@ -443,15 +443,15 @@ fn keys_are_read() {
 
 #[track_caller]
 fn check_settings(text: &str, expected: &str) {
-    let mut place = Text::new(Span::call_site());
+    let mut text_of = Text::new(Span::call_site());
     let item = "fn nt<T, const BM: usize = 1, const BN: usize = 2>() {}";
-    let kernel = function::read(tokens("T = f32 | f64"), tokens(item), &mut place).unwrap();
-    let settings = keys::settings(tokens(text), &kernel, &mut place);
+    let kernel = function::read(tokens("T = f32 | f64"), tokens(item), &mut text_of).unwrap();
+    let settings = keys::settings(tokens(text), &kernel, &mut text_of);
     let consts = settings.consts.iter().map(|(name, value)| format!("{} = {value}", name.text));
     let types = settings.types.iter().map(|(name, elem)| format!("{} = {elem}", name.text));
-    let found = said(&place);
+    let outcome = reported(&text_of);
     let settings: Vec<_> = types.chain(consts).collect();
-    assert_eq!(if found.is_empty() { settings.join(", ") } else { found }, expected);
+    assert_eq!(if outcome.is_empty() { settings.join(", ") } else { outcome }, expected);
 }
 
 #[test]

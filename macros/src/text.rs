@@ -99,15 +99,15 @@ impl Text {
     pub(crate) fn unreadable(&mut self, error: &syn::Error, tokens: TokenStream) {
         for one in error {
             let span = self.span(one.span());
-            let said = one.to_string();
+            let message = one.to_string();
             let (word, in_index) = token_at(tokens.clone(), one.span(), false).unwrap_or_default();
             let remedy = word
                 .as_deref()
                 .filter(|word| syn::parse_str::<syn::Ident>(word).is_err())
                 .and_then(elsewhere);
             // The parser lists all that a type can begin with.
-            self.problems.push(match (&*said, remedy) {
-                (said, _) if said.starts_with("expected one of: `for`, parentheses, ") => {
+            self.problems.push(match (&*message, remedy) {
+                (message, _) if message.starts_with("expected one of: `for`, parentheses, ") => {
                     Diagnostic::error(span, "a type cannot begin like this").help(EXTENTS)
                 }
                 ("unexpected token, expected `]`", _) => {
@@ -118,7 +118,7 @@ impl Text {
                     Diagnostic::error(span, format!("`{word}` is a word of Rust")).help(instead)
                 }
                 _ if in_index => Diagnostic::error(span, "this is not an index").help(INDEX),
-                (said, _) => Diagnostic::error(span, said),
+                (message, _) => Diagnostic::error(span, message),
             });
         }
     }

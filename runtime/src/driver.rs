@@ -135,9 +135,9 @@ fn open(names: &[&str]) -> Result<Library, Absence> {
             Ok(library) => return Ok(library),
             Err(why) => {
                 // The message of the system's loader is the source of the error.
-                let said =
-                    std::error::Error::source(&why).map_or_else(|| why.to_string(), |said| said.to_string());
-                tried.push((name.to_string(), without(name, &said).to_owned()));
+                let message = std::error::Error::source(&why)
+                    .map_or_else(|| why.to_string(), |message| message.to_string());
+                tried.push((name.to_string(), without(name, &message).to_owned()));
             }
         }
     }
@@ -145,8 +145,8 @@ fn open(names: &[&str]) -> Result<Library, Absence> {
 }
 
 /// A loader's message without the library's name, which most loaders put first, and so does our message.
-fn without<'s>(name: &str, said: &'s str) -> &'s str {
-    said.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(said)
+fn without<'s>(name: &str, message: &'s str) -> &'s str {
+    message.strip_prefix(name).and_then(|rest| rest.strip_prefix(": ")).unwrap_or(message)
 }
 
 fn error_name(library: &Library, code: c_int) -> String {
@@ -216,13 +216,13 @@ mod tests {
 
     #[test]
     fn a_library_is_named_once() {
-        for (said, rest) in [
+        for (message, rest) in [
             ("libx.so: cannot open shared object file", "cannot open shared object file"),
             ("libx.so.1: file too short", "libx.so.1: file too short"),
             ("The specified module could not be found.", "The specified module could not be found."),
             ("libx.so", "libx.so"),
         ] {
-            assert_eq!(without("libx.so", said), rest);
+            assert_eq!(without("libx.so", message), rest);
         }
         // As one system's loader says it.
         if cfg!(all(target_os = "linux", target_env = "gnu")) {

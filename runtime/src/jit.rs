@@ -224,12 +224,12 @@ pub(crate) fn loaded(device: &Device, made: &Made, variant: usize) -> Result<Arc
 
 /// NVRTC, once it is found.
 fn compiler() -> Result<&'static Nvrtc, nvrtc::Error> {
-    static FOUND: OnceLock<Nvrtc> = OnceLock::new();
-    match FOUND.get() {
+    static LOADED: OnceLock<Nvrtc> = OnceLock::new();
+    match LOADED.get() {
         Some(nvrtc) => Ok(nvrtc),
         None => {
             let nvrtc = Nvrtc::find(&[])?;
-            Ok(FOUND.get_or_init(|| nvrtc))
+            Ok(LOADED.get_or_init(|| nvrtc))
         }
     }
 }

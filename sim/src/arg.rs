@@ -146,7 +146,7 @@ impl Arg {
     }
 
     /// The arguments of a launch plan. Tensors begin at distinct multiples of 256 bytes, as allocations do.
-    pub(crate) fn given(&self, place: usize) -> Given {
+    pub(crate) fn given(&self, position: usize) -> Given {
         match &self.kind {
             Kind::Number(_) => Given::Scalar(self.elem),
             Kind::Tensor { data, mutable, extents, offset, .. } => {
@@ -156,7 +156,7 @@ impl Arg {
                     Some(data) => (data.len() as u64 / size).saturating_sub(*offset as u64),
                     None => reach(extents, &strides) as u64,
                 };
-                let address = ((place as u64 + 1) << 44) + *offset as u64 * size;
+                let address = ((position as u64 + 1) << 44) + *offset as u64 * size;
                 let (extents, elem, mutable) = (extents.clone(), self.elem, *mutable);
                 Given::Tensor(Tensor { elem, mutable, extents, strides, len, address })
             }

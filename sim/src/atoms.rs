@@ -557,10 +557,10 @@ impl Cluster<'_> {
         let Space::Shared(id) = access.space else { return Ok(()) };
         let array = &self.ctx.kernel.shared[id as usize];
         let (first, end) = (array.offset as usize, (array.offset + array.bytes()) as usize);
-        let beyond = pieces
+        let outside = pieces
             .iter()
             .find(|piece| piece.shared < first || piece.shared + piece.count as usize * size > end);
-        let Some(piece) = beyond else { return Ok(()) };
+        let Some(piece) = outside else { return Ok(()) };
         let party = self.party(w, 1 << lane, "begins the copy", self.site(w));
         Err(self.ctx.fault(
             FaultKind::OutOfBounds,

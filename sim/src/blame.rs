@@ -155,10 +155,10 @@ impl Cluster<'_> {
     }
 
     /// The element at a byte of a block's shared memory, or by its number.
-    fn what_at(&self, space: Space, place: usize, block: usize) -> String {
-        let Space::Shared(id) = space else { return self.ctx.element(space, place as i64) };
+    fn what_at(&self, space: Space, position: usize, block: usize) -> String {
+        let Space::Shared(id) = space else { return self.ctx.element(space, position as i64) };
         let array = &self.ctx.kernel.shared[id as usize];
-        let index = (place as i64 - i64::from(array.offset)) / i64::from(array.elem.bytes());
+        let index = (position as i64 - i64::from(array.offset)) / i64::from(array.elem.bytes());
         let peer = if self.blocks.len() > 1 {
             let [x, y, z] = self.blocks[block].at;
             format!(" in block ({x}, {y}, {z})")
@@ -168,7 +168,7 @@ impl Cluster<'_> {
         self.ctx.element(space, index) + &peer
     }
 
-    /// The fault of an invalid access by this stamp. `place` is a byte of a block's shared memory, or an
+    /// The fault of an invalid access by this stamp. `position` is a byte of a block's shared memory, or an
     /// element.
     pub(crate) fn trouble(
         &self,
@@ -180,17 +180,17 @@ impl Cluster<'_> {
     ) -> Box<Fault> {
         let space = self.space(me.access);
         let cluster = self.number();
-        let what = |place: usize| self.what_at(space, place, block);
-        let me_at = |place: usize| self.ctx.party_of(cluster, me, writes, &what(place));
+        let what = |position: usize| self.what_at(space, position, block);
+        let me_at = |position: usize| self.ctx.party_of(cluster, me, writes, &what(position));
         // The other access to the same bytes, perhaps through another array.
-        let other_at = |stamp: Stamp, writes: bool, place: usize| {
+        let other_at = |stamp: Stamp, writes: bool, position: usize| {
             let its = self.space(stamp.access);
-            let named = if its == space { "it".to_string() } else { self.what_at(its, place, block) };
+            let named = if its == space { "it".to_string() } else { self.what_at(its, position, block) };
             let overlap = self.ctx.overlap_of(space, its);
             (self.ctx.party_of(cluster, stamp, writes, &named), overlap, named)
         };
         match trouble {
-            Trouble::Unwritten(place) => {
+            Trouble::Unwritten(position) => {
                 let (mut message, mut help) = match space {
                     Space::Shared(_) => (String::new(), "write the whole tile before it is read".to_string()),
                     Space::Global(_) => {
@@ -209,35 +209,35 @@ impl Cluster<'_> {
                 }
                 self.ctx.fault(
                     FaultKind::Unwritten,
-                    format!("{} has not been written{message}", what(place)),
-                    vec![me_at(place)],
+                    format!("{} has not been written{message}", what(position)),
+                    vec![me_at(position)],
                     help,
                 )
             }
-            Trouble::Overwritten(place, stamp) => {
-                let (mut other, overlap, named) = other_at(stamp, true, place);
+            Trouble::Overwritten(position, stamp) => {
+                let (mut other, overlap, named) = other_at(stamp, true, position);
                 other.doing = format!("wrote {named}");
                 let (mine, its) = (self.ctx.name_of(space), self.ctx.name_of(self.space(stamp.access)));
                 self.ctx.fault(
                     FaultKind::Overwritten,
                     format!(
                         "{} is read, and `{its}` was written there since: {}",
-                        what(place),
+                        what(position),
                         overlap.unwrap_or_default()
                     ),
-                    vec![me_at(place), other],
+                    vec![me_at(position), other],
                     format!("give the arrays bytes of their own, or write `{mine}` again before it is read"),
                 )
             }
-            Trouble::InFlight(place) => {
+            Trouble::InFlight(position) => {
                 let copy = self.agents.values().find_map(|agent| {
-                    let (component, access, thread, target) = agent.writes_shared(block, place)?;
+                    let (component, access, thread, target) = agent.writes_shared(block, position)?;
                     let stamp = Stamp { component: self.component(component), access, thread, ..me };
                     Some((component, agent, stamp, target))
                 });
-                let mut what = what(place);
+                let mut what = what(position);
                 let other = copy.map(|(_, _, stamp, _)| {
-                    let (other, overlap, _) = other_at(stamp, true, place);
+                    let (other, overlap, _) = other_at(stamp, true, position);
                     if let Some(overlap) = overlap {
                         what += &format!(", which shares bytes with another array: {overlap},");
                     }
@@ -246,34 +246,34 @@ impl Cluster<'_> {
                 if let Some((_, agent, _, Some(target))) = copy
                     && self.blocks[target.block].mbarriers[target.bar].completed > target.phase
                 {
-                    let parties = std::iter::once(me_at(place)).chain(other).collect();
+                    let parties = std::iter::once(me_at(position)).chain(other).collect();
                     return self.unexpected(target, parties, agent.bytes());
                 }
                 let copy = copy.map(|(component, agent, _, target)| {
                     (component, target.map_or(agent.number, |target| target.phase as u32 + 1))
                 });
-                self.in_flight(me_at(place), copy, other, &what, (me, by))
+                self.in_flight(me_at(position), copy, other, &what, (me, by))
             }
-            Trouble::Again(place, before) => {
+            Trouble::Again(position, before) => {
                 let earlier = Stamp { component: before.thread, ..before };
                 let mut first = self.ctx.party_of(cluster, earlier, true, "it");
                 first.doing = "wrote it before".into();
                 self.ctx.fault(
                     FaultKind::WrittenTwice,
-                    format!("{} is a result, and it is written twice", what(place)),
-                    vec![me_at(place), first],
+                    format!("{} is a result, and it is written twice", what(position)),
+                    vec![me_at(position), first],
                     "give every element of the result to one thread, or pass the tensor as `Arg::in_out`",
                 )
             }
-            Trouble::Conflict(place, conflict) => {
-                let (other, overlap, _) = other_at(conflict.earlier, conflict.earlier_writes, place);
-                let mut mine = me_at(place);
+            Trouble::Conflict(position, conflict) => {
+                let (other, overlap, _) = other_at(conflict.earlier, conflict.earlier_writes, position);
+                let mut mine = me_at(position);
                 if let By::Warpgroup(_) = by {
                     mine.threads = self.unordered_threads(conflict, by, mine.threads[0]);
                 }
                 let its = self.ctx.name_of(self.space(conflict.earlier.access));
                 let overlap = overlap.map(|places| format!("lies in the bytes of `{its}` as well: {places}"));
-                let (parties, what) = ([mine, other], what(place));
+                let (parties, what) = ([mine, other], what(position));
                 self.conflict(Clash { conflict, me, by, parties, what, space, overlap })
             }
         }
@@ -316,7 +316,7 @@ impl Cluster<'_> {
                     self.barriers[warp.block / self.ctx.cluster() as usize].arrived,
                     self.barriers[warp.block / self.ctx.cluster() as usize].expected
                 ),
-                Some(Waiting::Flag { place: (buffer, at), least }) => {
+                Some(Waiting::Flag { location: (buffer, at), least }) => {
                     let flag = self.ctx.element(Space::Global(*buffer), *at as i64);
                     let value = self.overlay.flag(&self.ctx.world, (*buffer, *at)).unwrap_or_default();
                     format!("wait until {flag} is {least}, and it is {value}")

@@ -268,12 +268,12 @@ pub(crate) enum Ins {
     /// Restricts the active lanes to those where this is true, until `Widen`.
     Narrow {
         cond: Src,
-        holds: bool,
+        expected: bool,
     },
     NarrowBy {
         cond: Slot,
         elem: Elem,
-        holds: bool,
+        expected: bool,
     },
     Widen,
     Load {
@@ -515,7 +515,7 @@ impl AtomCode {
     /// The mbarriers on which it completes, if it copies into this array.
     pub(crate) fn completes(&self, code: &Code, array: Id) -> Option<Id> {
         let into = |arg: &Operand| match arg {
-            Operand::At(place) => code.accesses[place.access as usize].space == Space::Shared(array),
+            Operand::At(location) => code.accesses[location.access as usize].space == Space::Shared(array),
             _ => false,
         };
         self.args.iter().any(into).then_some(())?;

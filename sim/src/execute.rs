@@ -95,7 +95,7 @@ impl Cluster<'_> {
                     compare(w, how, elem, to, [x, y]);
                 }
                 Ins::Blend { cond, elem, to, x, y } => {
-                    let cond = w.holds(cond);
+                    let cond = w.lanes_where(cond);
                     self.blend(w, cond, elem, to, x, y)?;
                 }
                 Ins::Pick { cond, cond_elem, elem, to, x, y } => {
@@ -132,16 +132,16 @@ impl Cluster<'_> {
                 Ins::Next { var, step, to, head } => w.next(var, step, to, head),
                 Ins::LoopV { var, from, to, exit } => w.begin_lanes(var, from, to, exit),
                 Ins::NextV { var, step, to, head } => w.next_lanes(var, step, to, head),
-                Ins::Narrow { cond, holds } => {
-                    let lanes = w.holds(cond);
-                    w.narrow(if holds { lanes } else { !lanes });
+                Ins::Narrow { cond, expected } => {
+                    let lanes = w.lanes_where(cond);
+                    w.narrow(if expected { lanes } else { !lanes });
                 }
-                Ins::NarrowBy { cond, elem, holds } => {
+                Ins::NarrowBy { cond, elem, expected } => {
                     let lanes = self.truth(w, cond, elem)?;
-                    w.narrow(if holds { lanes } else { !lanes });
+                    w.narrow(if expected { lanes } else { !lanes });
                 }
                 Ins::Widen | Ins::EndIf => w.widen(),
-                Ins::If { cond, other } => w.branch(w.holds(cond), other),
+                Ins::If { cond, other } => w.branch(w.lanes_where(cond), other),
                 Ins::When { cond, elem, other } => {
                     let lanes = self.truth(w, cond, elem)?;
                     w.branch(lanes, other);
@@ -163,7 +163,7 @@ impl Cluster<'_> {
                 }
                 Ins::Jump(to) => w.pc = to as usize,
                 Ins::Enter => w.narrow(u32::MAX),
-                Ins::Leave { cond, depth, next, exit } => w.leave(w.holds(cond), depth, next, exit),
+                Ins::Leave { cond, depth, next, exit } => w.leave(w.lanes_where(cond), depth, next, exit),
                 Ins::End => {
                     self.has_awaited_previous(w)?;
                     return Ok(Stop::Ends);
@@ -232,7 +232,7 @@ impl Cluster<'_> {
     fn check_claim(&self, w: &mut Warp, claim: u32) -> Result<()> {
         let claim = &self.ctx.code.claims[claim as usize];
         self.need(w, claim.value, claim.elem)?;
-        let outside = !w.holds(claim.inside) & w.mask;
+        let outside = !w.lanes_where(claim.inside) & w.mask;
         if outside == 0 {
             return Ok(());
         }
@@ -354,7 +354,7 @@ impl Cluster<'_> {
     fn truth(&self, w: &mut Warp, cond: Slot, elem: Elem) -> Result<u32> {
         self.need(w, cond, elem)?;
         let bits = w.bits(cond, elem);
-        Ok((0..LANES).filter(|&lane| value::holds(bits[lane], elem)).fold(0, |mask, lane| mask | 1 << lane))
+        Ok((0..LANES).filter(|&lane| value::is_true(bits[lane], elem)).fold(0, |mask, lane| mask | 1 << lane))
     }
 
     fn blend(&mut self, w: &mut Warp, cond: u32, elem: Elem, to: Slot, x: Slot, y: Slot) -> Result<()> {
@@ -432,7 +432,7 @@ impl Cluster<'_> {
     /// Elects one lane of each group of this size.
     fn elected(&self, w: &Warp, scope: Scope, first: u32) -> u32 {
         let start = w.number * LANES as u32;
-        let of_block = |holds: bool| if holds && start == first { 1 } else { 0 };
+        let of_block = |condition: bool| if condition && start == first { 1 } else { 0 };
         match scope {
             Scope::Thread => u32::MAX,
             // The first active one.

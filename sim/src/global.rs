@@ -59,9 +59,9 @@ impl Buffer {
             others.iter().map(|&mode| (self.extents[mode] - 1).max(0) * self.strides[mode]).sum();
         let most = (rest / stride).min(extent - 1);
         let least = (rest - reach + stride - 1).div_euclid(stride).max(0);
-        (least..=most).rev().any(|digit| {
-            at[mode] = digit;
-            self.decompose(rest - digit * stride, others, at)
+        (least..=most).rev().any(|coordinate| {
+            at[mode] = coordinate;
+            self.decompose(rest - coordinate * stride, others, at)
         })
     }
 

@@ -81,7 +81,7 @@ impl Cluster<'_> {
                 return Err(self.misaligned(w, access, lane, at, byte, unit));
             }
             if at < access.claim.0 || at > access.claim.1 {
-                return Err(self.beyond_claim(w, access, lane, at));
+                return Err(self.outside_claim(w, access, lane, at));
             }
             reach.bytes[lane as usize] = byte;
         }
@@ -327,7 +327,7 @@ impl Cluster<'_> {
     }
 
     #[cold]
-    fn beyond_claim(&self, w: &Warp, access: &Access, lane: u32, at: i64) -> Box<crate::fault::Fault> {
+    fn outside_claim(&self, w: &Warp, access: &Access, lane: u32, at: i64) -> Box<crate::fault::Fault> {
         let (name, (lo, hi)) = (self.ctx.name_of(access.space), access.claim);
         self.ctx.fault(
             FaultKind::Claim,

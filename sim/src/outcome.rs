@@ -175,22 +175,22 @@ impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [x, y, z] = self.grid;
         writeln!(f, "kernel         {}, variant {}", self.kernel, self.variant + 1)?;
-        for (place, why) in self.passed_over.iter().enumerate() {
+        for (position, why) in self.passed_over.iter().enumerate() {
             writeln!(
                 f,
                 "{:<15}variant {}: {why}",
-                if place == 0 { "not applicable" } else { "" },
-                place + 1
+                if position == 0 { "not applicable" } else { "" },
+                position + 1
             )?;
         }
-        for (place, Copied { argument, why, outcome }) in self.copies.iter().enumerate() {
-            let label = if place == 0 { "packed first" } else { "" };
+        for (position, Copied { argument, why, outcome }) in self.copies.iter().enumerate() {
+            let label = if position == 0 { "packed first" } else { "" };
             let [x, y, z] = outcome.grid;
             writeln!(f, "{label:<15}{argument}, by {x} x {y} x {z} blocks: {why}")?;
         }
         writeln!(f, "blocks         {x} x {y} x {z}")?;
-        for (place, Unread { argument, elements, first }) in self.unread.iter().enumerate() {
-            let label = if place == 0 { "never read" } else { "" };
+        for (position, Unread { argument, elements, first }) in self.unread.iter().enumerate() {
+            let label = if position == 0 { "never read" } else { "" };
             let first: Vec<String> = first.iter().map(i64::to_string).collect();
             let s = if *elements == 1 { "" } else { "s" };
             writeln!(
@@ -199,8 +199,8 @@ impl fmt::Display for Outcome {
                 first.join(", ")
             )?;
         }
-        for (place, (name, count)) in self.operations().enumerate() {
-            writeln!(f, "{:<15}{count} {name}", if place == 0 { "operations" } else { "" })?;
+        for (position, (name, count)) in self.operations().enumerate() {
+            writeln!(f, "{:<15}{count} {name}", if position == 0 { "operations" } else { "" })?;
         }
         if self.accesses.is_empty() {
             return Ok(());

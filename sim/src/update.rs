@@ -182,7 +182,7 @@ impl Cluster<'_> {
             let word = (buffer, reach.index[at] as usize);
             let least = value::whole(w.bit(least, elem, at), elem);
             if self.overlay.flag(&ctx.world, word).is_some_and(|value| value < least) {
-                w.waiting = Some(Waiting::Flag { place: word, least });
+                w.waiting = Some(Waiting::Flag { location: word, least });
                 return Ok(false);
             }
         }

@@ -457,7 +457,7 @@ pub(crate) fn cmp(how: Cmp, x: u64, y: u64, elem: Elem) -> bool {
 }
 
 /// Is it nonzero?
-pub(crate) fn holds(x: u64, elem: Elem) -> bool {
+pub(crate) fn is_true(x: u64, elem: Elem) -> bool {
     if elem.is_float() { number(x, elem) != 0.0 } else { low(x, elem) != 0 }
 }
 

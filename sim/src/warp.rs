@@ -26,7 +26,7 @@ pub(crate) enum Waiting {
     Registers(u32),
     /// A flag in global memory: parameter and element, and the value to wait for.
     Flag {
-        place: (u32, usize),
+        location: (u32, usize),
         least: i128,
     },
 }
@@ -239,7 +239,7 @@ impl Warp {
 
     /// Lanes in which a condition is true.
     #[inline]
-    pub(crate) fn holds(&self, src: Src) -> u32 {
+    pub(crate) fn lanes_where(&self, src: Src) -> u32 {
         match src {
             Src::Vector(slot, add) => {
                 let all = &self.vectors[slot as usize];
@@ -253,7 +253,7 @@ impl Warp {
     /// Active lanes in which a guard is true.
     #[inline]
     pub(crate) fn guarded(&self, guard: Option<Src>) -> u32 {
-        self.mask & guard.map_or(u32::MAX, |guard| self.holds(guard))
+        self.mask & guard.map_or(u32::MAX, |guard| self.lanes_where(guard))
     }
 
     /// Lanes in which a cell is initialised.
@@ -338,8 +338,8 @@ impl Warp {
 
     /// Jumps to another instruction where a condition is false.
     #[inline]
-    pub(crate) fn skip_unless(&mut self, holds: bool, to: u32) {
-        if !holds {
+    pub(crate) fn skip_unless(&mut self, condition: bool, to: u32) {
+        if !condition {
             self.pc = to as usize;
         }
     }

@@ -178,8 +178,8 @@ fn products_of_a_warpgroup() {
             let mut body = b.fill(acc, 8, 0.0, F32);
             for (from, shared, extent) in [(from_a, sa, m), (from_b, sb, n)] {
                 // Each thread takes elements `extent * k / 128` of the matrix, column-major.
-                for round in 0..extent * k / 128 {
-                    let at = b.sum(&[(t, 1)], round * 128);
+                for iteration in 0..extent * k / 128 {
+                    let at = b.sum(&[(t, 1)], iteration * 128);
                     let (mn, depth) = (b.e().rem(at, extent), b.e().div(at, extent));
                     let (along, across) = if turned { (mn, depth) } else { (depth, mn) };
                     let (unit, within) = (b.e().div(along, 8), b.e().rem(along, 8));
@@ -195,12 +195,12 @@ fn products_of_a_warpgroup() {
                         }
                     };
                     let byte = b.sum(&[(byte, 1), (within, 2)], 0);
-                    let digit = b.e().div(byte, 128);
-                    let digit = b.e().rem(digit, wide);
-                    let flip = b.sum(&[(digit, 16)], 0);
+                    let swizzle_row = b.e().div(byte, 128);
+                    let swizzle_row = b.e().rem(swizzle_row, wide);
+                    let flip = b.sum(&[(swizzle_row, 16)], 0);
                     let byte = b.e().xor(byte, flip);
-                    let place = b.e().div(byte, 2);
-                    body.extend([b.load(x, from, at, 1), b.store(shared, place, x, 1)]);
+                    let location = b.e().div(byte, 2);
+                    body.extend([b.load(x, from, at, 1), b.store(shared, location, x, 1)]);
                 }
             }
             body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
@@ -298,12 +298,14 @@ fn boxes_of_tensors() {
             let load = b.atom(&format!("bulk_load_{rank}d"), load);
             body.push(b.one(Scope::Block, vec![arrive, load]));
             body.push(b.s(Op::Await { bar, slot: zero, phase: zero }));
-            for round in 0..len.div_ceil(32) {
-                let at = b.sum(&[(t, 1)], i64::from(round) * 32);
+            for iteration in 0..len.div_ceil(32) {
+                let at = b.sum(&[(t, 1)], i64::from(iteration) * 32);
                 let some = b.lt(at, i64::from(len));
                 let moves = vec![b.load(x, buffer, at, 1), b.store(seen, at, x, 1)];
-                body.push(if (round + 1) * 32 <= len { moves } else { vec![b.if_(some, moves)] }.remove(0));
-                if (round + 1) * 32 <= len {
+                body.push(
+                    if (iteration + 1) * 32 <= len { moves } else { vec![b.if_(some, moves)] }.remove(0),
+                );
+                if (iteration + 1) * 32 <= len {
                     body.push(b.store(seen, at, x, 1));
                 }
             }
@@ -326,7 +328,7 @@ fn boxes_of_tensors() {
             let (seen, back) = (done.get::<f32>("seen").unwrap(), done.get::<f32>("to").unwrap());
             let mut wanted = vec![0.0f32; total];
             for n in 0..len as usize {
-                let place = |first: i64| {
+                let location = |first: i64| {
                     let (mut rest, mut offset, mut there) = (n, 0i64, true);
                     for mode in 0..rank {
                         let begin = if mode == 0 { first } else { i64::from(tile[mode]) - 3 };
@@ -345,9 +347,9 @@ fn boxes_of_tensors() {
                 };
                 let byte = n * 4;
                 let at = (byte ^ (byte >> 7 & mask) << 4) / 4;
-                let value = place(first).map_or(0.0, |offset| numbers[offset]);
+                let value = location(first).map_or(0.0, |offset| numbers[offset]);
                 assert_eq!(seen[at], value, "{rank} modes, swizzle {swizzle}: element {n} of the box");
-                if let Some(offset) = place(i64::from(tile[0])) {
+                if let Some(offset) = location(i64::from(tile[0])) {
                     wanted[offset] = value;
                 }
             }
@@ -367,12 +369,12 @@ fn cluster(waits: bool) -> Kernel {
     let (t, zero, rank, both) = (b.thread(), b.int(0), b.rank(), b.int(3));
     let other = b.sum(&[(rank, -1)], 1);
     let (x, y) = (b.reg("x", F32, 1), b.reg("y", F32, 1));
-    let (place, origin) = (b.sum(&[(rank, 64)], 0), b.sum(&[(rank, 64)], 0));
+    let (location, origin) = (b.sum(&[(rank, 64)], 0), b.sum(&[(rank, 64)], 0));
     let init = vec![b.s(Op::InitBarriers(full)), b.s(Op::Fence(Fence::MbarrierInit))];
     let mut body = vec![b.one(Scope::Block, init), b.s(Op::Sync(all))];
     let arrive = b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: Some(512) });
     let load = vec![
-        AtomArg::At(mem(buffer, place)),
+        AtomArg::At(mem(buffer, location)),
         AtomArg::Map { param: map, at: vec![origin] },
         AtomArg::Barrier { bar: full, slot: zero },
         AtomArg::Int(both),
@@ -489,8 +491,8 @@ fn atomic_updates_add_up() {
         expected: None,
     }));
     body.push(b.sync());
-    let place = b.sum(&[(block, 4), (t, 1)], 0);
-    let give = vec![b.load(y, s, t, 1), b.store(sums, place, y, 1)];
+    let location = b.sum(&[(block, 4), (t, 1)], 0);
+    let give = vec![b.load(y, s, t, 1), b.store(sums, location, y, 1)];
     body.push(b.if_(first, give));
     let args = [Arg::in_out(&[1.0f32; 4], [4]), Arg::output::<i32>([20])];
     let done = fine(&b.done(body), &args);

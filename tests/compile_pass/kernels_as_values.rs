@@ -21,7 +21,7 @@ fn main() {
     }
     let small = SGEMM.specialize(&[("bm", 64)]).unwrap();
     assert_eq!(small.source(), engine.kernels[1].source());
-    let said = SGEMM.specialize(&[("bmm", 64)]).unwrap_err().to_string();
-    assert!(said.contains("no key `bmm`"), "{said}");
+    let message = SGEMM.specialize(&[("bmm", 64)]).unwrap_err().to_string();
+    assert!(message.contains("no key `bmm`"), "{message}");
     assert!(DGEMM.source().contains("double"));
 }

@@ -42,8 +42,8 @@ fn main() {
 
     let doubles = others::duplicate().specialize_for::<f64>(&[("B", 128)]).unwrap();
     assert_eq!(doubles.source(), WIDE_DOUBLES.source());
-    let said = narrow.specialize(&[("C", 1)]).unwrap_err().to_string();
-    assert!(said.contains("`duplicate` has no constant `C`"), "{said}");
-    let said = narrow.specialize(&[("B", 63)]).unwrap_err().to_string();
-    assert!(said.contains("specialised_anywhere.rs:"), "{said}");
+    let message = narrow.specialize(&[("C", 1)]).unwrap_err().to_string();
+    assert!(message.contains("`duplicate` has no constant `C`"), "{message}");
+    let message = narrow.specialize(&[("B", 63)]).unwrap_err().to_string();
+    assert!(message.contains("specialised_anywhere.rs:"), "{message}");
 }

@@ -65,7 +65,7 @@ fn main() -> ExitCode {
 fn jobs() -> Vec<Job> {
     let mut jobs = Vec::new();
     for (kernel, generated) in gallery::all() {
-        for (place, variant) in generated.variants.iter().enumerate() {
+        for (index, variant) in generated.variants.iter().enumerate() {
             let program = &variant.program;
             let runs = |arch: u32| match program.arch_specific {
                 true => arch == program.arch,
@@ -73,7 +73,7 @@ fn jobs() -> Vec<Job> {
             };
             for (arch, _) in ARCHITECTURES.into_iter().filter(|(_, number)| runs(*number)) {
                 jobs.push(Job {
-                    key: format!("{kernel}\t{}\t{arch}", place + 1),
+                    key: format!("{kernel}\t{}\t{arch}", index + 1),
                     name: program.name.clone(),
                     source: variant.source.clone(),
                     arch,

@@ -23,12 +23,12 @@ fn main() -> ExitCode {
             println!("{}", of.kernel().source_with_report());
             return ExitCode::SUCCESS;
         }
-        let found = gallery::all().iter().find(|(name, _)| *name == text).map(|(_, kernel)| kernel.clone());
-        if found.is_none() {
+        let result = gallery::all().iter().find(|(name, _)| *name == text).map(|(_, kernel)| kernel.clone());
+        if result.is_none() {
             gallery::all().iter().for_each(|(name, _)| println!("{name}"));
             choreographies.iter().for_each(|of| println!("{}", of.name));
         }
-        found
+        result
     };
     match kernel {
         Some(kernel) => println!("{}", kernel.source_with_report()),

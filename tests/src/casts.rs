@@ -36,16 +36,16 @@ pub fn kernel(elem: Elem) -> Kernel {
     let (zero, one) = (hand.int(0), vec![Value::Int(1)]);
     let from = hand.tensor_of("from", elem, false, vec![n], one.clone());
     let x = hand.reg("x", elem, 1);
-    let place = |space| Mem { space, index: at, peer: None };
+    let location = |space| Mem { space, index: at, peer: None };
     let element = |reg| Frag { reg, at: zero, len: 1 };
     let mut ops =
-        vec![Op::Load { to: element(x), from: place(from), guard: None, fill: 0.0.into(), stays: None }];
+        vec![Op::Load { to: element(x), from: location(from), guard: None, fill: 0.0.into(), stays: None }];
     for target in targets(elem) {
         let to = hand.tensor_of(&format!("to_{target}"), target, true, vec![n], one.clone());
         let reg = hand.reg("value", target, 1);
         let value = Val::Cast(target, Box::new(Val::Reg(x, zero)));
         ops.push(Op::Assign { reg, at: zero, value });
-        ops.push(Op::Store { to: place(to), from: element(reg), guard: None });
+        ops.push(Op::Store { to: location(to), from: element(reg), guard: None });
     }
     hand.done(ops.into_iter().map(|op| Stmt { site: 0, op }).collect())
 }

@@ -7,7 +7,7 @@ use tilewright_codegen::words::Words;
 use crate::functions::FUNCTIONS;
 use crate::number::Random;
 use crate::problem::{Finish, Problem, Setting, Values};
-use crate::tensor::Room;
+use crate::tensor::Padding;
 
 /// The limits that a refusal may name: sizes of instructions, shared memory, registers.
 const LIMITS: [&str; 8] = [
@@ -140,7 +140,7 @@ pub struct Configuration {
     /// M, N, K and the batch size.
     pub sizes: [usize; 4],
     /// The gaps and offsets of A, B, C and of all that follows.
-    pub rooms: [Room; 4],
+    pub paddings: [Padding; 4],
     values: Values,
     function: Option<Function>,
     scalars: [f64; 2],
@@ -415,10 +415,10 @@ impl Draw {
         sizes
     }
 
-    fn room(&mut self) -> Room {
+    fn padding(&mut self) -> Padding {
         let unit = self.one(&[1, 8, 16, 16]);
         let mut up_to = |most: usize| if self.once_in(2) { 0 } else { unit * self.below(most) };
-        Room { gap: up_to(4), beyond: up_to(3), offset: up_to(3) }
+        Padding { gap: up_to(4), outer: up_to(3), offset: up_to(3) }
     }
 }
 
@@ -428,21 +428,22 @@ impl Configuration {
         let mut draw = Draw(Random::new(seed));
         let (keys, function) = draw.keys(scale);
         let sizes = draw.sizes(scale);
-        let rooms = [draw.room(), draw.room(), draw.room(), Room::default()];
+        let paddings = [draw.padding(), draw.padding(), draw.padding(), Padding::default()];
         let (alpha, beta) = (draw.one(&[1.0, 2.0, -1.0]), draw.one(&[0.0, 1.0, -1.0, 2.0]));
         // Two scales of any size would pass 32 bits.
         let integers = ["dtype=i", "dtype=u"].iter().any(|of| keys.starts_with(of))
             && ["out=f", "out=b"].iter().all(|out| !keys.contains(out));
         let small = draw.once_in(2) || (integers && keys.contains("scales"));
         let values = if small { Values::Whole } else { Values::Any };
-        Configuration { keys, sizes, rooms, values, function, scalars: [alpha, beta], seed }
+        Configuration { keys, sizes, paddings, values, function, scalars: [alpha, beta], seed }
     }
 
     /// The same kernel with other sizes, strides and numbers.
     pub fn resized(&self, seed: u64, scale: Scale) -> Configuration {
         let mut draw = Draw(Random::new(seed ^ 0x5172_65ed));
-        let (sizes, rooms) = (draw.sizes(scale), [draw.room(), draw.room(), draw.room(), Room::default()]);
-        Configuration { sizes, rooms, seed: seed.wrapping_mul(3), ..self.clone() }
+        let (sizes, paddings) =
+            (draw.sizes(scale), [draw.padding(), draw.padding(), draw.padding(), Padding::default()]);
+        Configuration { sizes, paddings, seed: seed.wrapping_mul(3), ..self.clone() }
     }
 
     /// The same kernel and numbers with this M, N and K.
@@ -470,19 +471,19 @@ impl Configuration {
     }
 
     /// Whether a launch has no input, and reports that.
-    pub fn is_empty(&self, said: &str) -> bool {
+    pub fn is_empty(&self, message: &str) -> bool {
         let [m, n, k, _] = self.sizes;
         m * n > 0
             && k == 0
-            && said.contains("it has no elements, and a tensor that the kernel writes has some")
+            && message.contains("it has no elements, and a tensor that the kernel writes has some")
     }
 
     /// Arguments for the kernel, and the expected results.
     pub fn problem(&self, kernel: &Generated) -> Problem {
         let [m, n, k, l] = self.sizes;
         let sizes = &[("M", m), ("N", n), ("K", k), ("L", l)];
-        let ([alpha, beta], rooms, values) = (self.scalars, &self.rooms[..], self.values);
-        let setting = Setting { sizes, rooms, values, seed: self.seed, alpha, beta };
+        let ([alpha, beta], paddings, values) = (self.scalars, &self.paddings[..], self.values);
+        let setting = Setting { sizes, paddings, values, seed: self.seed, alpha, beta };
         Problem::of(kernel, &setting).finished(values, &self.finish())
     }
 
@@ -506,9 +507,9 @@ impl Configuration {
 
     /// The configuration in words.
     pub fn text(&self) -> String {
-        let Configuration { keys, sizes: [m, n, k, l], rooms, values, scalars, seed, .. } = self;
+        let Configuration { keys, sizes: [m, n, k, l], paddings, values, scalars, seed, .. } = self;
         format!(
-            "seed {seed}: {keys}\n{m}x{n}x{k}, batches {l}, {values:?}, alpha and beta {scalars:?}, {rooms:?}"
+            "seed {seed}: {keys}\n{m}x{n}x{k}, batches {l}, {values:?}, alpha and beta {scalars:?}, {paddings:?}"
         )
     }
 }

@@ -12,24 +12,24 @@ pub fn all() -> Vec<(&'static str, KernelDef)> {
 #[kernel]
 pub fn inserted(keys: &Tensor<u32, N>, table: &mut Tensor<u32, V>, places: &mut Tensor<i32, N>) {
     let keys = map(tile(keys, 256, block.x), |key| key);
-    let mut place = map(keys, |key| ((key * 2654435761) % V as u32) as i32);
+    let mut index = map(keys, |key| ((key * 2654435761) % V as u32) as i32);
     let mut left = map(keys, |key| (key != 0) as i32);
     while sum(left, beyond = 0) > 0 {
         let seen = scatter(
-            (keys, place, left),
+            (keys, index, left),
             table,
-            |key, place, left| (if left > 0 { place } else { -1 }, key),
+            |key, index, left| (if left > 0 { index } else { -1 }, key),
             how = "atomic_compare_exchange",
             expected = 0,
             beyond = -1,
         );
-        let next = map((keys, place, left, seen), |key, place, left, seen| {
+        let next = map((keys, index, left, seen), |key, index, left, seen| {
             let done = (left == 0) | (seen == 0) | (seen == key);
-            (if done { place } else { (place + 1) % V }, if done { 0 } else { left })
+            (if done { index } else { (index + 1) % V }, if done { 0 } else { left })
         });
-        (place, left) = next;
+        (index, left) = next;
     }
-    copy(place, tile(places, 256, block.x));
+    copy(index, tile(places, 256, block.x));
 }
 
 /// The product of all elements, modulo 2⁶⁴: a block multiplies the value that it has read, and tries again if another block was faster.

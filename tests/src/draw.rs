@@ -11,7 +11,7 @@ use tilewright_codegen::Generated;
 
 use crate::gallery;
 use crate::problem::{Problem, Setting, Values};
-use crate::tensor::Room;
+use crate::tensor::Padding;
 
 /// The seed of every run, unless `TILEWRIGHT_DRAWS` sets another.
 const SEED: u64 = 1;
@@ -48,7 +48,7 @@ pub struct Draw {
     /// The batch size, if the kernel has batches.
     pub batches: usize,
     /// The gaps and offsets of A, B and C.
-    pub rooms: [Room; 3],
+    pub paddings: [Padding; 3],
     /// If the kernel takes it.
     pub alpha: f64,
     /// If the kernel takes it. Where it is 0, C is poisoned.
@@ -67,7 +67,8 @@ impl Draw {
     /// The kernel.
     pub fn kernel(&self) -> Result<Generated, String> {
         let outcome = gallery::matmul(&self.keys);
-        let complaints: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
+        let complaints: Vec<String> =
+            outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
         outcome.kernel.ok_or_else(|| complaints.join("\n"))
     }
 
@@ -75,9 +76,9 @@ impl Draw {
     pub fn problem(&self, kernel: &Generated) -> Problem {
         let [m, n, k] = self.size;
         let sizes = [("M", m), ("N", n), ("K", k), ("L", self.batches)];
-        let Draw { rooms, seed, alpha, beta, .. } = self;
+        let Draw { paddings, seed, alpha, beta, .. } = self;
         let (sizes, values) = (&sizes[..], Values::Any);
-        let setting = Setting { sizes, rooms, values, seed: *seed, alpha: *alpha, beta: *beta };
+        let setting = Setting { sizes, paddings, values, seed: *seed, alpha: *alpha, beta: *beta };
         Problem::of(kernel, &setting)
     }
 }
@@ -106,10 +107,10 @@ fn draws(keys: &'static str, scale: Scale, fit: Fit) -> impl Strategy<Value = Dr
             Fit::Any => (1..=most).boxed(),
         }
     };
-    let room = (0..=9usize, 0..=70usize, 0..=7usize);
-    let room = room.prop_map(move |(gap, beyond, offset)| Room {
+    let padding = (0..=9usize, 0..=70usize, 0..=7usize);
+    let padding = padding.prop_map(move |(gap, outer, offset)| Padding {
         gap: gap * step,
-        beyond: beyond * step,
+        outer: outer * step,
         offset: offset * step,
     });
     let number =
@@ -118,12 +119,11 @@ fn draws(keys: &'static str, scale: Scale, fit: Fit) -> impl Strategy<Value = Dr
     let more = (any::<[bool; 3]>(), any::<bool>(), proptest::bool::weighted(0.25));
     let size = (along(0), along(1), along(2));
     let beta = prop_oneof![Just(0.0), number()];
-    (more, size, 1..=3usize, [room.clone(), room.clone(), room], number(), beta, any::<u64>()).prop_map(
-        move |((majors, scaled, batched), (m, n, k), batches, rooms, alpha, beta, seed)| {
+    (more, size, 1..=3usize, [padding.clone(), padding.clone(), padding], number(), beta, any::<u64>())
+        .prop_map(move |((majors, scaled, batched), (m, n, k), batches, paddings, alpha, beta, seed)| {
             let keys = with(keys, majors, scaled, batched);
-            Draw { keys, fit, size: [m, n, k], batches, rooms, alpha, beta, seed }
-        },
-    )
+            Draw { keys, fit, size: [m, n, k], batches, paddings, alpha, beta, seed }
+        })
 }
 
 /// The keys of a kernel with other majors, and with more arguments where drawn.
@@ -192,9 +192,9 @@ fn one(
             TestCaseError::fail(why)
         })
     };
-    let said = runner.run(&draws(kernels[draw % kernels.len()], scale, fit), run);
+    let message = runner.run(&draws(kernels[draw % kernels.len()], scale, fit), run);
     let first = first.into_inner().unwrap_or_else(PoisonError::into_inner).unwrap_or_default();
-    match said {
+    match message {
         Ok(()) => Ok(()),
         Err(TestError::Fail(why, smallest)) => Err(format!(
             "draw {draw} of seed {seed} (TILEWRIGHT_DRAWS={seed}:{draw} repeats it): {first}\nthe smallest: {smallest:?}: {why}"

@@ -53,7 +53,7 @@ impl Drop for Folder {
 
 fn library() -> PathBuf {
     let program = env::current_exe().expect("this program's path");
-    let found = program.parent().map(Path::to_path_buf).unwrap_or_default().join(LIBRARY);
-    assert!(found.is_file(), "{} is not there: cargo builds it for tests and benchmarks", found.display());
-    found
+    let result = program.parent().map(Path::to_path_buf).unwrap_or_default().join(LIBRARY);
+    assert!(result.is_file(), "{} is not there: cargo builds it for tests and benchmarks", result.display());
+    result
 }

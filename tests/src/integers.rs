@@ -193,9 +193,9 @@ pub fn label_of_best(
     let mut best = registers::<i32>((1, 1), 0);
     map(own, best, |x| x * 32 + (31 - thread.x as i32));
     let best = warp_maximum(best);
-    let place = map(best, |best| 31 - (best & 31));
+    let index = map(best, |best| 31 - (best & 31));
     let to = parallelize(tile(out, (1, 1), (block.x, 0)), t, thread.x, ragged = true);
-    copy(label[(place[(0, 0)])], to[(0, 0)]);
+    copy(label[(index[(0, 0)])], to[(0, 0)]);
 }
 
 /// Extents computed from others, and a size that four divides.

@@ -126,10 +126,10 @@ fn stencil(operands: &[Operand], values: Values) -> Vec<Wanted> {
         let (mut rest, mut step) = (at, 1);
         let (mut value, mut size) = (centre * x.values[at], (centre * x.values[at]).abs());
         for &extent in &x.extents {
-            let place = rest % extent;
+            let index = rest % extent;
             rest /= extent;
-            let before = (place > 0).then(|| x.values[at - step]);
-            let after = (place + 1 < extent).then(|| x.values[at + step]);
+            let before = (index > 0).then(|| x.values[at - step]);
+            let after = (index + 1 < extent).then(|| x.values[at + step]);
             for beside in before.into_iter().chain(after) {
                 value += side * beside;
                 size += (side * beside).abs();

@@ -2,7 +2,7 @@
 
 use crate::number::Random;
 use crate::problem::{Problem, Setting, Values};
-use crate::tensor::Room;
+use crate::tensor::Padding;
 use tilewright_codegen::Generated;
 
 /// A product.
@@ -13,7 +13,7 @@ pub struct Case {
     /// M, N, K.
     pub sizes: [usize; 3],
     /// Gaps and offsets of A, B and C; the last is used for all others.
-    pub rooms: Vec<Room>,
+    pub paddings: Vec<Padding>,
     /// Decides the elements.
     pub seed: u64,
 }
@@ -23,8 +23,8 @@ impl Case {
     pub fn problem(&self, kernel: &Generated) -> Problem {
         let [m, n, k] = self.sizes;
         let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 2)];
-        let (rooms, seed) = (&self.rooms[..], self.seed);
-        Problem::of(kernel, &Setting { sizes, rooms, values: Values::Whole, seed, alpha: 0.5, beta: 2.0 })
+        let (paddings, seed) = (&self.paddings[..], self.seed);
+        Problem::of(kernel, &Setting { sizes, paddings, values: Values::Whole, seed, alpha: 0.5, beta: 2.0 })
     }
 }
 
@@ -39,7 +39,7 @@ pub fn orders() -> Vec<Case> {
     let one = |bits: usize| Case {
         keys: format!("dtype=bf16 arch=90 bm=64 bn=128 {}", order(bits)),
         sizes: [67, 131, 69],
-        rooms: vec![Room::default()],
+        paddings: vec![Padding::default()],
         seed: bits as u64,
     };
     (0..8).map(one).collect()
@@ -64,7 +64,7 @@ pub fn types() -> Vec<Case> {
     let one = |keys: &&str| Case {
         keys: format!("{keys} arch=90 a=k_major b=k_major bm=64 bn=64"),
         sizes: [66, 37, 45],
-        rooms: vec![Room { gap: 2, beyond: 5, offset: 1 }],
+        paddings: vec![Padding { gap: 2, outer: 5, offset: 1 }],
         seed: 3,
     };
     all.iter().map(one).collect()
@@ -91,7 +91,10 @@ pub fn by_mma_sync() -> Vec<(Case, usize)> {
     let one = |(seed, (keys, packed)): (usize, &(&str, usize))| {
         let keys = format!("{keys} mma=mma_sync arch=90 bm=64 bn=64");
         let sizes = [66 + seed % 2, 37, 45 + seed % 3];
-        (Case { keys, sizes, rooms: vec![Room { gap: 2, beyond: 5, offset: 1 }], seed: seed as u64 }, *packed)
+        (
+            Case { keys, sizes, paddings: vec![Padding { gap: 2, outer: 5, offset: 1 }], seed: seed as u64 },
+            *packed,
+        )
     };
     all.iter().enumerate().map(one).collect()
 }
@@ -102,7 +105,7 @@ pub fn random(count: u64, [rows, terms]: [u32; 2]) -> Vec<Case> {
     let mut below = |n: u32| (random.word() % n) as usize;
     let mut one = |seed| Case {
         sizes: [1 + below(rows), 1 + below(rows), 1 + below(terms)],
-        rooms: (0..3).map(|_| Room::new(below(9), below(9))).collect(),
+        paddings: (0..3).map(|_| Padding::new(below(9), below(9))).collect(),
         keys: format!("dtype=bf16 arch=90 bm=64 bn=64 {}", order(below(8))),
         seed,
     };
@@ -126,7 +129,7 @@ pub fn transposed() -> Vec<Case> {
         keys: format!("{keys} arch=90"),
         sizes: [66, 34, 141 + seed % 2],
         // Bulk copies store every other result: rows of 72 or 40 elements.
-        rooms: vec![Room::new(seed % 3, seed % 2), Room::new(1, 0), Room::new(6 + seed % 2, 0)],
+        paddings: vec![Padding::new(seed % 3, seed % 2), Padding::new(1, 0), Padding::new(6 + seed % 2, 0)],
         seed: seed as u64,
     };
     all.iter().enumerate().map(one).collect()

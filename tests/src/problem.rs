@@ -12,7 +12,7 @@ use tilewright_layout::Value;
 
 use crate::memory;
 use crate::number::{self, Random};
-use crate::tensor::{Room, Tensor};
+use crate::tensor::{Padding, Tensor};
 
 /// One argument of a kernel.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ pub struct Setting<'a> {
     /// Extents by name.
     pub sizes: &'a [(&'a str, usize)],
     /// The gaps and offsets of the tensors, in order; the last one is repeated.
-    pub rooms: &'a [Room],
+    pub paddings: &'a [Padding],
     /// The numbers in the tensors.
     pub values: Values,
     /// The seed of the numbers.
@@ -193,8 +193,8 @@ impl Problem {
 
     /// For a launch plan, with aligned buffers.
     pub fn given(&self) -> Vec<Given> {
-        let one = |(place, operand): (usize, &Operand)| match operand {
-            Operand::Tensor(tensor) => Given::Tensor(tensor.given((place as u64 + 1) << 40)),
+        let one = |(index, operand): (usize, &Operand)| match operand {
+            Operand::Tensor(tensor) => Given::Tensor(tensor.given((index as u64 + 1) << 40)),
             Operand::Number(elem, _) => Given::Scalar(*elem),
         };
         self.operands.iter().enumerate().map(one).collect()
@@ -270,8 +270,8 @@ fn operands(
     for param in params {
         match param {
             Param::Pointer { .. } => {
-                let room = setting.rooms.get(operands.len()).or(setting.rooms.last());
-                let tensor = Tensor::new(param, setting.sizes, room.copied().unwrap_or_default());
+                let padding = setting.paddings.get(operands.len()).or(setting.paddings.last());
+                let tensor = Tensor::new(param, setting.sizes, padding.copied().unwrap_or_default());
                 let seed = setting.seed.wrapping_mul(31).wrapping_add(operands.len() as u64);
                 operands.push(Operand::Tensor(fill(param, tensor.expect("a pointer is a tensor"), seed)));
             }
@@ -437,9 +437,9 @@ fn result_of(operands: &[Operand], values: Values, finish: &Finish, is_aux: bool
         // An element that is not read may be poison.
         let old = if beta == 0.0 { 0.0 } else { beta * c.values[at] };
         let vector = |name: &str, default| {
-            let found =
+            let matched =
                 more.iter().find(|vector| vector.name == name && groups.is_none_or(|of| of.name != name));
-            found.map_or(default, |vector| {
+            matched.map_or(default, |vector| {
                 match name == "scale_rows" || (vector.extents[0] == rows && name == "bias") {
                     true => vector.values[at % rows],
                     false => vector.values[at / rows % columns],
@@ -518,24 +518,26 @@ mod tests {
     fn right(keys: &str) -> (Problem, Vec<u64>) {
         let kernel = gallery::matmul(keys).kernel.expect("a kernel");
         let sizes = &[("M", 5), ("N", 4), ("K", 30), ("L", 2)];
-        let rooms = &[Room { gap: 3, beyond: 7, offset: 2 }];
-        let setting = Setting { sizes, rooms, values: Values::Any, seed: 1, alpha: 0.5, beta: 0.0 };
+        let paddings = &[Padding { gap: 3, outer: 7, offset: 2 }];
+        let setting = Setting { sizes, paddings, values: Values::Any, seed: 1, alpha: 0.5, beta: 0.0 };
         let problem = Problem::of(&kernel, &setting);
         let result = problem.result();
         let mut bits = result.bits();
-        for (place, wanted) in result.places().into_iter().zip(&problem.wanted) {
-            bits[place] = number::bits(result.elem, wanted.value);
+        for (index, wanted) in result.places().into_iter().zip(&problem.wanted) {
+            bits[index] = number::bits(result.elem, wanted.value);
         }
         (problem, bits)
     }
 
     #[track_caller]
-    fn check(keys: &str, change: impl Fn(&Tensor, &mut Vec<u64>), said: Option<&str>) {
+    fn check(keys: &str, change: impl Fn(&Tensor, &mut Vec<u64>), message: Option<&str>) {
         let (problem, mut bits) = right(keys);
         change(problem.result(), &mut bits);
         let wrong = problem.wrong(problem.result(), &bits);
-        match said {
-            Some(said) => assert!(wrong.as_ref().is_some_and(|wrong| wrong.starts_with(said)), "{wrong:?}"),
+        match message {
+            Some(message) => {
+                assert!(wrong.as_ref().is_some_and(|wrong| wrong.starts_with(message)), "{wrong:?}")
+            }
             None => assert_eq!(wrong, None),
         }
     }
@@ -552,9 +554,9 @@ mod tests {
                 bits[at(c)] += steps;
             };
             check(keys, off, Some("`c` at [4, 0"));
-            for (place, offset) in [(0, -130), (129, -1), (135, 5)] {
-                let said = format!("`c` was written where it must not be, at offset {offset},");
-                check(keys, move |_, bits| bits[place] ^= 1, Some(&said));
+            for (index, offset) in [(0, -130), (129, -1), (135, 5)] {
+                let message = format!("`c` was written where it must not be, at offset {offset},");
+                check(keys, move |_, bits| bits[index] ^= 1, Some(&message));
             }
             check(
                 keys,
@@ -575,7 +577,7 @@ mod tests {
     fn terms_of_an_epilogue_are_rounded() {
         let kernel = gallery::matmul("alpha_beta=true bias=rows residual=before").kernel.expect("a kernel");
         let sizes = &[("M", 40), ("N", 30), ("K", 0)];
-        let setting = Setting { sizes, rooms: &[], values: Values::Any, seed: 1, alpha: 1.0, beta: 1.0 };
+        let setting = Setting { sizes, paddings: &[], values: Values::Any, seed: 1, alpha: 1.0, beta: 1.0 };
         let problem = Problem::of(&kernel, &setting);
         let values = |name: &str| &problem.tensors().find(|tensor| tensor.name == name).unwrap().values;
         let (c, bias, residual) = (values("c"), values("bias"), values("residual"));
@@ -596,7 +598,7 @@ mod tests {
         let keys = "precision=f32x3 out=f64 residual=after";
         let kernel = gallery::matmul(keys).kernel.expect("a kernel");
         let sizes = &[("M", 4), ("N", 3), ("K", 0)];
-        let setting = Setting { sizes, rooms: &[], values: Values::Any, seed: 1, alpha: 1.0, beta: 1.0 };
+        let setting = Setting { sizes, paddings: &[], values: Values::Any, seed: 1, alpha: 1.0, beta: 1.0 };
         let problem = Problem::of(&kernel, &setting).finished(Values::Any, &Finish::of(keys));
         for wanted in &problem.wanted {
             let got = f64::from(wanted.value as f32);
@@ -610,7 +612,7 @@ mod tests {
         let kernel = gallery::matmul("dtype=u32 alpha_beta=true epilogue=relu").kernel.expect("a kernel");
         let (m, n, k) = (3, 2, 70_000);
         let sizes = &[("M", m), ("N", n), ("K", k)];
-        let setting = Setting { sizes, rooms: &[], values: Values::Any, seed: 1, alpha: -1.0, beta: 2.0 };
+        let setting = Setting { sizes, paddings: &[], values: Values::Any, seed: 1, alpha: -1.0, beta: 2.0 };
         let problem = Problem::of(&kernel, &setting).finished(Values::Any, &Finish::default());
         let values = |name: &str| &problem.tensors().find(|tensor| tensor.name == name).unwrap().values;
         let (a, b, c) = (values("a"), values("b"), values("c"));
@@ -631,7 +633,7 @@ mod tests {
         let mut bits = a.bits();
         assert_eq!(problem.wrong(a, &bits), None);
         bits[a.offset + 1] ^= 1;
-        let said = problem.wrong(a, &bits).unwrap();
-        assert!(said.starts_with("`a` was written where it must not be, at offset 1,"), "{said}");
+        let message = problem.wrong(a, &bits).unwrap();
+        assert!(message.starts_with("`a` was written where it must not be, at offset 1,"), "{message}");
     }
 }

@@ -73,7 +73,7 @@ pub fn wgmma_ring() -> Result<Program> {
                 b.fill(&acc, Expr::lit(0.0))?;
                 b.repeat("k", steps, Unroll::No, |b, iteration| -> Result<()> {
                     b.statement(Op::Await { ring, phase: iteration.clone() });
-                    let slot = iteration.digit(1, Some(STAGES));
+                    let slot = iteration.submode(1, Some(STAGES));
                     let (ta, tb) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
                     b.gemm_how(&ta, &tb, &acc, How::Atom(row), Order::Plain, None)?;
                     b.statement(Op::Release { ring, phase: iteration });
@@ -88,7 +88,7 @@ pub fn wgmma_ring() -> Result<Program> {
                 b.repeat("k", steps, Unroll::No, |b, iteration| -> Result<()> {
                     b.statement(Op::Acquire { ring, phase: iteration.clone() });
                     b.statement(Op::Publish { ring, phase: iteration.clone(), bytes: Some(bytes) });
-                    let slot = iteration.digit(1, Some(STAGES));
+                    let slot = iteration.submode(1, Some(STAGES));
                     for (from, to) in [(&ga, &sa), (&gb, &sb)] {
                         let (from, to) = (at(from, b, &iteration)?, at(to, b, &slot)?);
                         b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
@@ -147,7 +147,7 @@ pub fn mma_sync() -> Result<Program> {
         b.slice(view, &[At::All, At::All, At::Index(index.clone())])
     };
     let fetch = |b: &mut Builder, step: &tilewright_codegen::affine::Affine| -> Result<()> {
-        let slot = step.digit(1, Some(STAGES));
+        let slot = step.submode(1, Some(STAGES));
         for (from, to) in [(&ta_ga, &ta_sa), (&tb_gb, &tb_sb)] {
             let (from, to) = (at(from, b, step)?, at(to, b, &slot)?);
             b.copy(&from, &to)?;
@@ -161,7 +161,7 @@ pub fn mma_sync() -> Result<Program> {
         fetch(b, &ahead)?;
         b.wait_copies(1);
         b.sync();
-        let slot = step.digit(1, Some(STAGES));
+        let slot = step.submode(1, Some(STAGES));
         let (slot_a, slot_b) = (at(&sa, b, &slot)?, at(&sb, b, &slot)?);
         let rows_a = b.partition_rows(&slot_a, mma, 'a', x4, &by_warp)?.with_name("rows_a");
         let rows_b = b.partition_rows(&slot_b, mma, 'b', x2, &by_warp)?.with_name("rows_b");

@@ -380,11 +380,11 @@ fn image(
     let reg = hand.reg(&format!("{name}_copied"), elem, per);
     let zero = hand.int(0);
     let unit = Frag { reg, at: zero, len: per };
-    let at = |hand: &mut Hand, round: u32| -> Ix {
-        hand.sum(&[(thread, i64::from(per))], i64::from(round * 128 * per))
+    let at = |hand: &mut Hand, iteration: u32| -> Ix {
+        hand.sum(&[(thread, i64::from(per))], i64::from(iteration * 128 * per))
     };
-    for round in 0..matrix.bytes as u32 / (128 * UNIT) {
-        let data = at(hand, round);
+    for iteration in 0..matrix.bytes as u32 / (128 * UNIT) {
+        let data = at(hand, iteration);
         let data = |space| Mem { space, index: data, peer: None };
         let load = Op::Load { to: unit, from: data(from), guard: None, fill: 0.0.into(), stays: None };
         before.push(Stmt { site: 0, op: load });

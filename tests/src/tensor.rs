@@ -12,19 +12,19 @@ pub const GUARD: usize = 128;
 
 /// The gaps and the offset of a tensor in its buffer, in elements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Room {
+pub struct Padding {
     /// After each run along the contiguous mode: the leading dimension minus the extent.
     pub gap: usize,
     /// After each matrix of a batch.
-    pub beyond: usize,
+    pub outer: usize,
     /// Before the first element, after the guard.
     pub offset: usize,
 }
 
-impl Room {
+impl Padding {
     /// Gaps after each run, and an offset.
-    pub const fn new(gap: usize, offset: usize) -> Room {
-        Room { gap, beyond: 0, offset }
+    pub const fn new(gap: usize, offset: usize) -> Padding {
+        Padding { gap, outer: 0, offset }
     }
 }
 
@@ -54,7 +54,7 @@ pub struct Tensor {
 impl Tensor {
     /// A tensor for a parameter, contiguous along the mode whose stride is 1, poisoned. `None` if it is not a
     /// tensor.
-    pub fn new(param: &Param, sizes: &[(&str, usize)], room: Room) -> Option<Tensor> {
+    pub fn new(param: &Param, sizes: &[(&str, usize)], padding: Padding) -> Option<Tensor> {
         let Param::Pointer { name, elem, write, shape, stride } = param else { return None };
         let known = |symbol: tilewright_layout::Symbol| {
             sizes.iter().find(|size| size.0 == symbol.name()).map(|size| size.1 as i64)
@@ -71,13 +71,13 @@ impl Tensor {
         let mut order: Vec<usize> = (0..extents.len()).collect();
         order.sort_by_key(|&mode| stride[mode].int() != Some(1));
         let mut next = 1;
-        for (place, &mode) in order.iter().enumerate() {
-            let more = [room.gap, room.beyond].get(place).copied().unwrap_or(0);
+        for (index, &mode) in order.iter().enumerate() {
+            let more = [padding.gap, padding.outer].get(index).copied().unwrap_or(0);
             strides[mode] = next;
             next = next * extents[mode].max(1) + more;
         }
         let reach: usize = extents.iter().zip(&strides).map(|(n, step)| n.saturating_sub(1) * step).sum();
-        let offset = GUARD + room.offset;
+        let offset = GUARD + padding.offset;
         let len = offset + reach + 1 + GUARD;
         let (name, elem, written) = (name.clone(), *elem, *write);
         Some(Tensor { name, elem, written, extents, over, strides, offset, len, values: Vec::new() })
@@ -99,7 +99,7 @@ impl Tensor {
         let mut places = vec![self.offset];
         for (extent, stride) in self.extents.iter().zip(&self.strides) {
             places =
-                (0..*extent).flat_map(|at| places.iter().map(move |place| place + at * stride)).collect();
+                (0..*extent).flat_map(|at| places.iter().map(move |index| index + at * stride)).collect();
         }
         places
     }
@@ -107,8 +107,8 @@ impl Tensor {
     /// The bits of the whole buffer.
     pub fn bits(&self) -> Vec<u64> {
         let mut bits = vec![number::poison(self.elem); self.len];
-        for (place, value) in self.places().into_iter().zip(&self.values) {
-            bits[place] = number::bits(self.elem, *value);
+        for (index, value) in self.places().into_iter().zip(&self.values) {
+            bits[index] = number::bits(self.elem, *value);
         }
         bits
     }
@@ -145,12 +145,12 @@ impl Tensor {
     /// The coordinate of an element.
     pub fn coordinate(&self, element: usize) -> Vec<usize> {
         let mut rest = element;
-        let digit = |extent: &usize| {
+        let submode = |extent: &usize| {
             let at = rest % extent;
             rest /= extent;
             at
         };
-        self.extents.iter().map(digit).collect()
+        self.extents.iter().map(submode).collect()
     }
 
     /// The bits of the whole buffer, from the bits of an uninitialised output, which begins with the first
@@ -171,16 +171,16 @@ impl Tensor {
         let mut kept = self.bits();
         let says = |why: String| Some(format!("`{}`{why}", self.name));
         if let Some(wanted) = wanted {
-            for (element, place) in self.places().into_iter().enumerate() {
-                if let Some(why) = wanted(element, number::value(self.elem, bits[place])) {
+            for (element, index) in self.places().into_iter().enumerate() {
+                if let Some(why) = wanted(element, number::value(self.elem, bits[index])) {
                     return says(format!(" at {:?} {why}", self.coordinate(element)));
                 }
-                kept[place] = bits[place];
+                kept[index] = bits[index];
             }
         }
-        let place = (0..self.len).find(|&place| bits[place] != kept[place])?;
+        let index = (0..self.len).find(|&index| bits[index] != kept[index])?;
         let first = self.offset as i64;
         let before = "counted from the first element";
-        says(format!(" was written where it must not be, at offset {}, {before}", place as i64 - first))
+        says(format!(" was written where it must not be, at offset {}, {before}", index as i64 - first))
     }
 }

@@ -199,9 +199,9 @@ pub fn totals(
     copy(sum(t, 1), tile(total, 4, block.x).along(0));
     copy(minimum(t, 1), tile(least, 4, block.x).along(0));
     copy(maximum(t, 1), tile(most, 4, block.x).along(0));
-    let place = map(t, |x, at| (x, at.1 as i64));
+    let index = map(t, |x, at| (x, at.1 as i64));
     let (_, at) = reduce(
-        place,
+        index,
         (i64::MIN, i64::MAX),
         |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) },
         mode = 1,

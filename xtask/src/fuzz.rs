@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 const DEFAULT_SECONDS: u64 = 60;
-const FIRST_ROUND: u32 = 1_000;
+const FIRST_RUN: u32 = 1_000;
 /// A round may be this much longer than the one before: its speed is extrapolated from that one.
 const GROWTH: f64 = 10.0;
 
@@ -33,15 +33,15 @@ pub(crate) fn run(arguments: &[String]) -> Outcome {
 /// Runs rounds of growing size until the time is used. Every round draws new cases.
 fn rounds(budget: Duration) -> Outcome {
     let start = Instant::now();
-    let mut cases = FIRST_ROUND;
+    let mut cases = FIRST_RUN;
     loop {
         eprintln!("    {cases} cases for each target");
-        let round = Instant::now();
-        run_filtered(&mut fuzz_round(cases), tells_something).map_err(|message| {
+        let started = Instant::now();
+        run_filtered(&mut fuzz_run(cases), tells_something).map_err(|message| {
             format!("{message}\nThe case is above; commit the seed that proptest wrote for it with the fix")
         })?;
         let left = budget.saturating_sub(start.elapsed());
-        let Some(next) = next_round(cases, round.elapsed(), left, budget) else {
+        let Some(next) = next_run(cases, started.elapsed(), left, budget) else {
             return Ok(());
         };
         cases = next;
@@ -55,7 +55,7 @@ fn tells_something(line: &str) -> bool {
 }
 
 /// How many cases fit into the time that is left; none when that is not worth another start.
-fn next_round(cases: u32, took: Duration, left: Duration, budget: Duration) -> Option<u32> {
+fn next_run(cases: u32, took: Duration, left: Duration, budget: Duration) -> Option<u32> {
     if left < budget / 20 {
         return None;
     }
@@ -63,7 +63,7 @@ fn next_round(cases: u32, took: Duration, left: Duration, budget: Duration) -> O
     Some((f64::from(cases) * scale).max(1.0) as u32)
 }
 
-fn fuzz_round(cases: u32) -> Command {
+fn fuzz_run(cases: u32) -> Command {
     // A long run discards many cases in total; only a test that discards nearly all should fail for it.
     let rejects = cases.saturating_mul(20);
     let mut command = fuzz_targets();
@@ -104,7 +104,7 @@ mod tests {
     #[track_caller]
     fn check(cases: u32, took: u64, left: u64, expected: Option<u32>) {
         let budget = Duration::from_secs(100);
-        let next = next_round(cases, Duration::from_secs(took), Duration::from_secs(left), budget);
+        let next = next_run(cases, Duration::from_secs(took), Duration::from_secs(left), budget);
         assert_eq!(next, expected, "{cases} cases took {took} s, {left} s of 100 left");
     }
 

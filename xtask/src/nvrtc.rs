@@ -122,12 +122,12 @@ fn install(destination: &Path) -> Outcome<PathBuf> {
     // that looks usable, and two runs do not disturb each other.
     let partial = destination.with_extension(format!("partial-{}", std::process::id()));
     let installed =
-        pip::install(PACKAGE, "90 MB", &partial).and_then(|()| move_into_place(&partial, destination));
+        pip::install(PACKAGE, "90 MB", &partial).and_then(|()| install_folder(&partial, destination));
     let _ = std::fs::remove_dir_all(&partial);
     installed
 }
 
-fn move_into_place(partial: &Path, destination: &Path) -> Outcome<PathBuf> {
+fn install_folder(partial: &Path, destination: &Path) -> Outcome<PathBuf> {
     let libraries = destination.join(INSIDE_PACKAGE);
     if complete(&libraries).is_none() {
         let _ = std::fs::remove_dir_all(destination);

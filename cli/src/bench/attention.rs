@@ -167,10 +167,10 @@ fn one(device: &Device, nvrtc: &Nvrtc, helpers: &Helpers, task: &Task, wanted: &
 /// Random operands, and a result.
 fn set(device: &Device, helpers: &Helpers, task: &Task, at: usize) -> Result<Set> {
     let counts = task.counts();
-    let memory = |place: usize| {
-        let memory = device.memory(counts[place] as usize * ELEM.bytes() as usize)?;
-        if place < 3 {
-            helpers.fill(&memory, ELEM, (4 * at + place) as u64)?;
+    let memory = |operand: usize| {
+        let memory = device.memory(counts[operand] as usize * ELEM.bytes() as usize)?;
+        if operand < 3 {
+            helpers.fill(&memory, ELEM, (4 * at + operand) as u64)?;
         }
         Ok::<_, String>(memory)
     };

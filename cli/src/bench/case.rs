@@ -172,7 +172,7 @@ impl Timer for OnDevice<'_> {
         Ok(seconds)
     }
 
-    fn round_ends(&mut self) {
+    fn repetition_ends(&mut self) {
         self.states.extend(self.device.nvml.as_ref().and_then(super::nvml::Nvml::read));
     }
 }
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_wrong_element_is_found() {
+    fn one_wrong_element_is_reported() {
         let fine = Error { relative: 1e-6, largest: 1e-5, missing: 0 };
         assert!(is_right(&fine, 1e-5));
         assert!(!is_right(&Error { relative: 2e-5, ..fine }, 1e-5));

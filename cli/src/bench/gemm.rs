@@ -76,12 +76,12 @@ pub(super) struct Task<'k> {
 }
 
 /// Checks and measures one task.
-pub(super) fn run(place: &Bench, task: &Task) -> Result<Vec<Row>> {
-    let (device, on) = (place.device, place.on());
+pub(super) fn run(bench: &Bench, task: &Task) -> Result<Vec<Row>> {
+    let (device, on) = (bench.device, bench.on());
     let Some(first) = task.ours.first() else { return Ok(Vec::new()) };
     let common = Operands::new(on, first.form, task.sizes)?;
-    let peer = match place.cublas {
-        Some(cublas) => Peer::fastest(place, cublas, &common, task.sizes)?,
+    let peer = match bench.cublas {
+        Some(cublas) => Peer::fastest(bench, cublas, &common, task.sizes)?,
         None => None,
     };
     let mut contenders: Vec<Contender> = peer.iter().map(|peer| peer.contender(on)).collect();
@@ -99,7 +99,7 @@ pub(super) fn run(place: &Bench, task: &Task) -> Result<Vec<Row>> {
         for (variant, estimate) in contenders_of {
             estimates.push(estimate);
             let loaded = &mut loaded.borrow_mut();
-            contenders.push(contender(place, (ours, loaded, variant), operands.clone(), task.sizes)?);
+            contenders.push(contender(bench, (ours, loaded, variant), operands.clone(), task.sizes)?);
         }
     }
     let [batch, m, n, k] = task.sizes;
@@ -111,7 +111,7 @@ pub(super) fn run(place: &Bench, task: &Task) -> Result<Vec<Row>> {
         bytes: operands::bytes(&first.form, task.sizes) as f64,
         contenders,
     };
-    let mut rows = case::run(device, place.helpers, &case, &place.effort)?;
+    let mut rows = case::run(device, bench.helpers, &case, &bench.effort)?;
     for (row, estimate) in rows.iter_mut().rev().zip(estimates.into_iter().rev()) {
         row.predicted = estimate;
     }
@@ -120,15 +120,15 @@ pub(super) fn run(place: &Bench, task: &Task) -> Result<Vec<Row>> {
 
 /// One of our kernels on its operands.
 fn contender<'a>(
-    place: &Bench<'a>,
+    bench: &Bench<'a>,
     (ours, loaded, variant): (&Ours, &mut Loaded, Option<usize>),
     operands: Operands,
     sizes: [i64; 4],
 ) -> Result<Contender<'a>> {
-    let (device, on) = (place.device, place.on());
+    let (device, on) = (bench.device, bench.on());
     let launches = if ours.is_batched() { 1 } else { sizes[0] };
     let mut prepare =
-        |set: &Set, at: i64| loaded.prepare(device, place.nvrtc, &arguments(ours, set, sizes, at)?, variant);
+        |set: &Set, at: i64| loaded.prepare(device, bench.nvrtc, &arguments(ours, set, sizes, at)?, variant);
     let prepared: Vec<Vec<Prepared>> = operands
         .sets
         .iter()
@@ -210,7 +210,7 @@ impl<'l> Peer<'l> {
     /// The fastest of the heuristic's first algorithms, and its speed against the very first; `None`, and a message, if
     /// there is none for the problem.
     fn fastest(
-        place: &Bench,
+        bench: &Bench,
         cublas: &'l CublasLt,
         ours: &Operands,
         sizes: [i64; 4],
@@ -223,7 +223,7 @@ impl<'l> Peer<'l> {
             Ok(form) => form,
             Err(why) => return without(why),
         };
-        let operands = ours.of(place.on(), form, sizes)?;
+        let operands = ours.of(bench.on(), form, sizes)?;
         let (mut problem, swapped) = Problem::of(&form, sizes);
         let set = &operands.sets[0];
         problem.bias = set.bias.as_ref().map(|bias| bias.address);
@@ -242,12 +242,12 @@ impl<'l> Peer<'l> {
             Err(cublaslt::Error::None(_)) if form.scales.is_some() => {
                 let plain = Form { scales: None, ..ours.form };
                 eprintln!("cuBLASLt has no {form}: compared with {plain}, one scale for each operand");
-                return Peer::fastest(place, cublas, &ours.of(place.on(), plain, sizes)?, sizes);
+                return Peer::fastest(bench, cublas, &ours.of(bench.on(), plain, sizes)?, sizes);
             }
             Err(none @ cublaslt::Error::None(_)) => return without(none.to_string()),
             Err(why) => return without(format!("{why}, for {problem}")),
         };
-        let workspace = place.device.memory(cublaslt::WORKSPACE)?;
+        let workspace = bench.device.memory(cublaslt::WORKSPACE)?;
         let mut peers: Vec<Peer> = Vec::new();
         for product in products {
             let (sets, note) = (operands.clone(), String::new());
@@ -255,16 +255,16 @@ impl<'l> Peer<'l> {
         }
         // An algorithm of the list may refuse when it is launched.
         let offered = peers.len();
-        peers.retain(|peer| peer.begin(place.device, 0).is_ok());
+        peers.retain(|peer| peer.begin(bench.device, 0).is_ok());
         if peers.is_empty() {
             return without(format!("none of cuBLASLt's {offered} algorithms runs for {problem}"));
         }
         let runs: Vec<Box<dyn Fn(usize) -> Result + '_>> = peers
             .iter()
-            .map(|peer| Box::new(|at| peer.begin(place.device, at)) as Box<dyn Fn(usize) -> Result>)
+            .map(|peer| Box::new(|at| peer.begin(bench.device, at)) as Box<dyn Fn(usize) -> Result>)
             .collect();
         let begins: Vec<&dyn Fn(usize) -> Result> = runs.iter().map(|run| &**run as _).collect();
-        let (samples, _) = case::time(place.device, place.helpers, &begins, &Effort::QUICK)?;
+        let (samples, _) = case::time(bench.device, bench.helpers, &begins, &Effort::QUICK)?;
         let medians: Vec<f64> = samples.iter().map(|samples| samples.median()).collect();
         let best = (0..medians.len()).min_by(|&a, &b| medians[a].total_cmp(&medians[b])).unwrap_or(0);
         drop(begins);

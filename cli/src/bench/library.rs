@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_folder_is_the_only_place() {
+    fn a_named_folder_is_the_only_one_searched() {
         assert_eq!(searched(&["a.so"], Some("/somewhere".into())), [PathBuf::from("/somewhere/a.so")]);
     }
 }

@@ -58,7 +58,7 @@ impl Own {
     pub(super) fn name(self) -> &'static str {
         match self.0 {
             Function::Named(name) => name,
-            Function::Closure(..) | Function::Nothing => "a closure",
+            Function::Closure(..) | Function::Identity => "a closure",
         }
     }
 }

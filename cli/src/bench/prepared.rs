@@ -166,13 +166,13 @@ impl<'k> Loaded<'k> {
         let Some((function, note)) = &self.functions[plan.variant] else {
             unreachable!("it was just loaded")
         };
-        let address = |place: usize| match &given[place] {
+        let address = |position: usize| match &given[position] {
             Given::Tensor(tensor) => tensor.address,
             Given::Scalar(_) => 0,
         };
         let argument = |passed: &Passed| match passed {
-            Passed::Tensor(place) => Ok(Argument::word(address(*place))),
-            Passed::Scalar(place) => Ok(Argument::word(scalars[*place])),
+            Passed::Tensor(position) => Ok(Argument::word(address(*position))),
+            Passed::Scalar(position) => Ok(Argument::word(scalars[*position])),
             Passed::Int { value, .. } => Ok(Argument::word(*value as u64)),
             Passed::Map(map) => {
                 let param = &self.kernel.params[map.arg];

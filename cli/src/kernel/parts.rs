@@ -78,7 +78,7 @@ fn threads(program: &Program, view: &View) -> Option<i64> {
 fn group_of(coord: &Coord) -> Option<u32> {
     match coord {
         Coord::Thread(group) | Coord::Swizzled(group, _) => Some(*group),
-        Coord::Digit { of, .. } => of.terms.iter().find_map(|(coord, _)| group_of(coord)),
+        Coord::Submode { of, .. } => of.terms.iter().find_map(|(coord, _)| group_of(coord)),
         _ => None,
     }
 }
@@ -116,5 +116,5 @@ fn picture(program: &Program, view: &View) -> Result<Picture, String> {
         .iter()
         .map(|(thread, value, at)| (*thread, *value, of(at, rows, 0) + of(at, columns, 0) * height));
     let title = format!("{}: {} of {}", view.name, view.layout, tensor.name);
-    Picture::held(&title, Tuple::from((height, width)), pairs).map_err(|error| error.to_string())
+    Picture::owned(&title, Tuple::from((height, width)), pairs).map_err(|error| error.to_string())
 }

@@ -94,11 +94,11 @@ fn tensor<'p>(problem: &'p Problem, name: &str) -> &'p Tensor {
 fn coordinates(extents: &[usize]) -> impl Iterator<Item = Vec<usize>> {
     let count: usize = extents.iter().product();
     (0..count).map(|mut rest| {
-        let digit = |extent: &usize| {
-            let digit = rest % extent;
+        let along = |extent: &usize| {
+            let along = rest % extent;
             rest /= extent;
-            digit
+            along
         };
-        extents.iter().map(digit).collect()
+        extents.iter().map(along).collect()
     })
 }

@@ -7,7 +7,7 @@ use super::product::key;
 
 /// The function of each sum.
 pub(crate) enum Function<'d> {
-    Nothing,
+    Identity,
     Closure(&'d str, &'d Expr),
     Named(&'d str),
 }
@@ -15,7 +15,7 @@ pub(crate) enum Function<'d> {
 impl<'d> Function<'d> {
     /// The function among the keys of a product; `None` if it cannot be evaluated here.
     pub(super) fn of(definition: &'d Definition) -> Option<Function<'d>> {
-        key(definition, "epilogue").map_or(Some(Function::Nothing), Function::named)
+        key(definition, "epilogue").map_or(Some(Function::Identity), Function::named)
     }
 
     /// The function that a key names or writes; `None` if it cannot be evaluated here.
@@ -33,7 +33,7 @@ impl<'d> Function<'d> {
 
     pub(crate) fn at(&self, x: f64) -> Option<f64> {
         match self {
-            Function::Nothing => Some(x),
+            Function::Identity => Some(x),
             Function::Closure(name, body) => value(body, name, x),
             Function::Named("relu") => Some(x.max(0.0)),
             Function::Named(name) => called(name, &[x]),

@@ -230,14 +230,14 @@ fn text(
     }
     text += &match compared {
         None => "the result is not compared: what the kernel computes is not known\n".to_owned(),
-        Some(found) => verdict(found),
+        Some(comparison) => verdict(comparison),
     };
     text + &format!("\n{}\n{}", kernel.report_of(shown.variant.unwrap_or(0)), shown.details)
 }
 
-fn verdict(found: &Comparison) -> String {
-    let Comparison { error, share, tensor, at, value, expected, wrong, elements } = found;
-    match found.is_right() {
+fn verdict(comparison: &Comparison) -> String {
+    let Comparison { error, share, tensor, at, value, expected, wrong, elements } = comparison;
+    match comparison.is_right() {
         true => format!(
             "right: {elements} elements, largest error {error:.3e}, {:.0} % of what rounding explains\n",
             100.0 * share
@@ -255,13 +255,13 @@ fn verdict(found: &Comparison) -> String {
 fn all(chosen: &Chosen, problem: &Problem, seed: u64, shown: &Shown, compared: Option<&Comparison>) -> Value {
     let sizes: serde_json::Map<String, Value> =
         problem.sizes.iter().map(|(name, value)| (name.clone(), (*value).into())).collect();
-    let compared = compared.map(|found| {
+    let compared = compared.map(|comparison| {
         json!({
-            "right": found.is_right(),
-            "largest_error": found.error,
-            "part_of_rounding": found.share,
-            "wrong": found.wrong,
-            "elements": found.elements,
+            "right": comparison.is_right(),
+            "largest_error": comparison.error,
+            "part_of_rounding": comparison.share,
+            "wrong": comparison.wrong,
+            "elements": comparison.elements,
         })
     });
     json!({
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn wrong_results_say_where() {
-        let found = Comparison {
+        let comparison = Comparison {
             error: 0.5,
             share: 1e5,
             tensor: "c".to_owned(),
@@ -302,9 +302,9 @@ mod tests {
             wrong: 2,
             elements: 63,
         };
-        let message = verdict(&found);
+        let message = verdict(&comparison);
         assert_eq!(message, "WRONG: 2 of 63 elements; at (3, 4) `c` is 1.5e0, and it should be 1e0\n");
-        let fine = Comparison { wrong: 0, share: 0.125, ..found };
+        let fine = Comparison { wrong: 0, share: 0.125, ..comparison };
         assert_eq!(
             verdict(&fine),
             "right: 63 elements, largest error 5.000e-1, 12 % of what rounding explains\n"

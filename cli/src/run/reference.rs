@@ -58,9 +58,9 @@ pub(super) fn compare(
         reference(&own::Inputs::of(problem), &mut expected);
         let all = written.filter_map(|(result, values)| {
             let (right, allowed) = expected.take(result)?;
-            let place =
+            let at_index =
                 |at: &[usize]| at.iter().zip(&result.extents).rev().fold(0, |all, (at, n)| all * n + at);
-            Some(compared(result, values, 1, |at| (right[place(at)], allowed(right[place(at)]))))
+            Some(compared(result, values, 1, |at| (right[at_index(at)], allowed(right[at_index(at)]))))
         });
         return all.reduce(Comparison::and);
     }
@@ -100,9 +100,9 @@ fn compared(
             .extents
             .iter()
             .map(|extent| {
-                let digit = rest % extent;
+                let coordinate = rest % extent;
                 rest /= extent;
-                digit
+                coordinate
             })
             .collect();
         let value = values[result.offset_of(&at)];
@@ -184,9 +184,9 @@ mod tests {
                 [x, _] => Row::of(x, row).softmax(x, &[row, column]),
                 _ => Product::of(&definition, &problem)?.expected(result, &[row, column]),
             };
-            let place = result.offset_of(&[row, column]);
+            let at_index = result.offset_of(&[row, column]);
             let bits = super::super::problem::encoded(result.elem, right);
-            values[place] = change(place, super::super::problem::decoded(result.elem, bits));
+            values[at_index] = change(at_index, super::super::problem::decoded(result.elem, bits));
         }
         compare(name, &definition, &problem, &[values])
     }
@@ -211,13 +211,13 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_element_is_found() {
+    fn one_wrong_element_is_reported() {
         for (name, keys, by) in [("tutorial", "", 1e-3), ("softmax", "", 1e-4), ("matmul", "dtype=i32", 1.0)]
         {
-            let spoil = |place, value| if place == 11 { value + by } else { value };
+            let spoil = |at_index, value| if at_index == 11 { value + by } else { value };
             let matching = compared_with(name, keys, "9,7", spoil).expect(name);
             assert_eq!((matching.wrong, matching.elements), (1, 63), "{name}: {matching:?}");
-            let nan = |place, value| if place == 11 { f64::NAN } else { value };
+            let nan = |at_index, value| if at_index == 11 { f64::NAN } else { value };
             let matching = compared_with(name, keys, "9,7", nan).expect(name);
             assert_eq!((matching.wrong, matching.error), (1, f64::INFINITY), "{name}: {matching:?}");
         }

@@ -291,7 +291,7 @@ impl Builder {
     /// ```
     pub fn require(&mut self, test: Test, text: &str) -> Result<()> {
         let others =
-            |coord: &Coord| !matches!(coord, Coord::Size { .. } | Coord::Digit { .. } | Coord::Two(..));
+            |coord: &Coord| !matches!(coord, Coord::Size { .. } | Coord::Submode { .. } | Coord::Two(..));
         if test.any(&others) || !test.scalars().is_empty() {
             return Err(Problem::new("an assertion is checked at launch, and depends on sizes alone")
                 .help("write a condition on extents, such as `assert(N % 4 == 0)`"));

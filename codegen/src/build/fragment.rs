@@ -152,8 +152,8 @@ impl Builder {
         let thread: Affine = Coord::Thread(by.of).into();
         let groups = by.groups.size()?;
         self.occupy(by.of, lanes * groups, view)?;
-        let lane = thread.digit(1, Some(lanes));
-        let group = thread.digit(lanes, None);
+        let lane = thread.submode(1, Some(lanes));
+        let group = thread.submode(lanes, None);
         let groups: Vec<(Layout, Affine)> =
             modes.iter().map(|&mode| Ok((by.groups.mode(mode)?, group.clone()))).collect::<Result<_>>()?;
         view.partition(&tile, tv, &lane, &groups)

@@ -196,7 +196,7 @@ impl Builder {
     /// ```
     pub fn slot(&self, ring: Id) -> Affine {
         let slots = self.program.rings[ring as usize].slots;
-        self.phase(ring).digit(1, Some(i64::from(slots)))
+        self.phase(ring).submode(1, Some(i64::from(slots)))
     }
 
     /// The producer waits until the ring's current slot is free.

@@ -40,7 +40,7 @@ macro_rules! value_variants {
             }
             Coord {
                 "block" Block(axis), "var" Var(id), "thread" Thread(group), "member" Member(group), "swizzled" Swizzled(group, swizzle),
-                "rank" ClusterRank, "begin" Begin[iteration, of, tile], "phase" Phase(ring), "digit" Digit[of, over, extent],
+                "rank" ClusterRank, "begin" Begin[iteration, of, tile], "phase" Phase(ring), "submode" Submode[of, over, extent],
                 "size" Size[of, over], "scalar" Scalar(id), "read" Loaded[number, per_thread], "two" Two(with, of),
             }
             Expr {

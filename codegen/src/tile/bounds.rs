@@ -428,7 +428,7 @@ impl Bounds<'_> {
             });
         let base = &view.base[leaf.mode];
         let moved = |(coord, by): &(Coord, i64)| {
-            let Coord::Digit { of, over: 1, extent: Some(n) } = coord else { return false };
+            let Coord::Submode { of, over: 1, extent: Some(n) } = coord else { return false };
             let others = base.plus(&coord.clone().into(), 1);
             let off = begins.as_ref().and_then(|begins| begins.plus(of, -1));
             let multiple = |of: Option<Affine>| of.is_some_and(|of| self.numbers.multiple(&of) % width == 0);

@@ -27,7 +27,7 @@ use crate::source::ast::Span;
 use crate::source::problem::Result;
 use crate::tile::tiled_mma::TiledMma;
 use crate::tile::view::View;
-pub use crate::values::across::{Across, Digits};
+pub use crate::values::across::{Across, Submodes};
 use crate::values::affine::Affine;
 pub use crate::values::condition::Require;
 use crate::values::elem::Elem;

@@ -151,7 +151,7 @@ impl Program {
             Coord::Two(Arith::Min | Arith::Max | Arith::Rem, of) => {
                 gcd(self.divisor(&of[0]), self.divisor(&of[1]))
             }
-            Coord::Digit { of, over: 1, extent: Some(extent) } => gcd(self.divisor(of), *extent),
+            Coord::Submode { of, over: 1, extent: Some(extent) } => gcd(self.divisor(of), *extent),
             _ => 1,
         }
     }
@@ -281,7 +281,7 @@ impl Program {
                     ends().find(symbol).or_else(|| ends().next())
                 }
                 // A quotient, by the same quotient rounded up.
-                Coord::Digit { of, over, extent: None } if self.range(of).lo >= 0 && end.constant <= 0 => {
+                Coord::Submode { of, over, extent: None } if self.range(of).lo >= 0 && end.constant <= 0 => {
                     self.not_above(of)?.ceil_div(*over)
                 }
                 coord => self.below(coord),
@@ -331,11 +331,11 @@ mod tests {
         let k = Affine::from(Coord::Var(0));
         check(k.times(-1000).unwrap(), -4000, 0);
         check(k.plus(&Coord::Thread(0).into(), 10).unwrap(), 0, 954);
-        check(Affine::from(Coord::Thread(0)).digit(32, None), 0, 2);
-        check(Affine::from(Coord::Thread(0)).digit(1, Some(32)), 0, 31);
-        check(Affine::from(Coord::Thread(0)).digit(32, Some(8)), 0, 2);
+        check(Affine::from(Coord::Thread(0)).submode(32, None), 0, 2);
+        check(Affine::from(Coord::Thread(0)).submode(1, Some(32)), 0, 31);
+        check(Affine::from(Coord::Thread(0)).submode(32, Some(8)), 0, 2);
         check(Coord::Swizzled(0, (1, 0, 3)).into(), 0, 127);
-        check(k.plus(&(-3).into(), 1).unwrap().digit(2, None), -2, 0);
+        check(k.plus(&(-3).into(), 1).unwrap().submode(2, None), -2, 0);
     }
 
     #[test]

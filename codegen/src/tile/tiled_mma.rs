@@ -329,7 +329,7 @@ impl TiledMma {
 
     /// This warp's part of a tile of an operand: (M, K), (N, K) or (M, N).
     pub(crate) fn part(&self, view: &View, operand: char) -> Result<View> {
-        self.part_of(view, operand, &Affine::from(Coord::Thread(self.of)).digit(self.lanes(), None))
+        self.part_of(view, operand, &Affine::from(Coord::Thread(self.of)).submode(self.lanes(), None))
     }
 
     /// The same of a given warp.
@@ -358,7 +358,7 @@ impl TiledMma {
 
     /// The elements of this lane under a thread-value layout of tiles of this warp's part: `((values), rest, rest)`.
     pub(crate) fn lane(&self, part: &View, tile: [i64; 2], tv: &Layout) -> Result<View> {
-        let lane = Affine::from(Coord::Thread(self.of)).digit(1, Some(self.lanes()));
+        let lane = Affine::from(Coord::Thread(self.of)).submode(1, Some(self.lanes()));
         part.partition(&tile, tv, &lane, &[])
     }
 }

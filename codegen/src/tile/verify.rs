@@ -243,7 +243,7 @@ pub(crate) fn in_registers(program: &Program, view: &View, unrolled: &[Id]) -> R
     let fixed = |coord: &Coord| match coord {
         Coord::Var(var) => unrolled.contains(var),
         // Checked by their operands.
-        Coord::Digit { .. } | Coord::Two(..) => true,
+        Coord::Submode { .. } | Coord::Two(..) => true,
         _ => false,
     };
     if let Some(other) = view.base.iter().find(|base| base.any(&|coord| !fixed(coord))) {
@@ -314,9 +314,9 @@ pub(crate) fn text(program: &Program, affine: &Affine) -> String {
             });
             format!("{left} {sign} {right}")
         }
-        Coord::Digit { .. } | Coord::Begin { .. } => "a computed coordinate".into(),
+        Coord::Submode { .. } | Coord::Begin { .. } => "a computed coordinate".into(),
     };
-    if let ([(Coord::Digit { of, over, extent }, 1)], 0) = (&affine.terms[..], affine.constant) {
+    if let ([(Coord::Submode { of, over, extent }, 1)], 0) = (&affine.terms[..], affine.constant) {
         let of = text(program, of);
         let of = of.trim_matches('`');
         let of = if of.contains(' ') { format!("({of})") } else { of.to_owned() };

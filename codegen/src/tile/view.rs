@@ -209,13 +209,13 @@ pub(crate) fn slice_mode(
             let mut over = 1;
             for (place, (extent, stride)) in leaves.iter().enumerate() {
                 let last = place + 1 == leaves.len();
-                let digit = match (extent, last) {
-                    (_, true) => index.digit(over, None),
+                let submode = match (extent, last) {
+                    (_, true) => index.submode(over, None),
                     (Value::Int(n), false) => {
-                        let digit = index.digit(over, Some(*n));
+                        let submode = index.submode(over, Some(*n));
                         over =
                             n.checked_mul(over).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
-                        digit
+                        submode
                     }
                     (symbol, false) => {
                         return Err(Problem::new(format!("`{symbol}` must be known to index a nested mode")));
@@ -223,8 +223,9 @@ pub(crate) fn slice_mode(
                 };
                 match stride {
                     Value::Basis { times, path } => {
-                        let step =
-                            digit.times(*times).ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
+                        let step = submode
+                            .times(*times)
+                            .ok_or_else(|| Problem::new("a coordinate passes 63 bits"))?;
                         steps.push((usize::from(path.steps()[0]), step));
                     }
                     Value::Int(0) => {}
@@ -267,7 +268,7 @@ pub(crate) fn slice_mode(
 impl View {
     /// Adds the coordinate of a ring's slot, the last mode of its buffers, at a phase.
     pub(crate) fn at_slot(&mut self, phase: &Affine, slots: i64) {
-        self.base.push(phase.digit(1, Some(slots)));
+        self.base.push(phase.submode(1, Some(slots)));
         self.limits.push(None);
     }
 
@@ -276,16 +277,16 @@ impl View {
         let mut at: Vec<i64> = self.base.iter().map(|base| base.eval(lookup)).collect();
         let mut rest = index;
         for (extent, stride) in self.layout.leaves() {
-            let digit = match extent {
+            let submode = match extent {
                 Value::Int(n) => {
-                    let digit = rest % n;
+                    let submode = rest % n;
                     rest /= n;
-                    digit
+                    submode
                 }
                 _ => std::mem::take(&mut rest),
             };
             if let Value::Basis { times, path } = stride {
-                at[usize::from(path.steps()[0])] += digit * times;
+                at[usize::from(path.steps()[0])] += submode * times;
             }
         }
         at

@@ -13,40 +13,40 @@ pub enum Across {
     Cluster(u32),
     /// This number of blocks of a cluster. Each block contributes once: all its threads have the same elements.
     Blocks(u32),
-    /// Threads whose indices differ in these digits alone.
-    Digits(Digits),
+    /// Threads whose indices differ in these submodes alone.
+    Submodes(Submodes),
 }
 
-/// Digits of a thread's index: for each its extent, and its stride in the index.
+/// Submodes of a thread's index: for each its extent, and its stride in the index.
 ///
 /// ```
-/// use tilewright_codegen::tile::{Across, Digits};
+/// use tilewright_codegen::tile::{Across, Submodes};
 /// // eight lanes four apart, in two warps: 0, 4, 8 … 28, 32, 36 …
-/// let across = Across::Digits(Digits::new(&[(8, 4), (2, 32)]).unwrap());
+/// let across = Across::Submodes(Submodes::new(&[(8, 4), (2, 32)]).unwrap());
 /// assert_eq!(across.first(45), 1); // 45 is 1 + 4 * 3 + 32
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Digits {
+pub struct Submodes {
     count: u8,
-    all: [(u32, u32); Digits::MOST],
+    all: [(u32, u32); Submodes::MOST],
 }
 
-impl Digits {
+impl Submodes {
     /// How many there can be.
     pub const MOST: usize = 8;
 
     /// These, as (extent, step), smallest step first; `None` if they are too many, or overlap.
-    pub fn new(digits: &[(i64, i64)]) -> Option<Digits> {
-        let (mut all, mut below) = ([(1, 1); Digits::MOST], 1);
-        let digits: Vec<_> = digits.iter().filter(|(extent, _)| *extent != 1).collect();
-        for (place, &&(extent, step)) in digits.iter().enumerate() {
+    pub fn new(submodes: &[(i64, i64)]) -> Option<Submodes> {
+        let (mut all, mut below) = ([(1, 1); Submodes::MOST], 1);
+        let submodes: Vec<_> = submodes.iter().filter(|(extent, _)| *extent != 1).collect();
+        for (place, &&(extent, step)) in submodes.iter().enumerate() {
             if extent < 1 || step % below != 0 {
                 return None;
             }
             below = step * extent;
             *all.get_mut(place)? = (u32::try_from(extent).ok()?, u32::try_from(step).ok()?);
         }
-        Some(Digits { count: digits.len() as u8, all })
+        Some(Submodes { count: submodes.len() as u8, all })
     }
 
     /// Their (extent, step) pairs.
@@ -57,13 +57,13 @@ impl Digits {
 
 impl Across {
     /// The submodes of the thread index that it combines, among `threads` threads: extent and step.
-    pub(crate) fn digits(self, threads: i64) -> Vec<(i64, i64)> {
+    pub(crate) fn submodes(self, threads: i64) -> Vec<(i64, i64)> {
         match self {
             Across::Thread => Vec::new(),
             Across::Block | Across::Cluster(_) | Across::Blocks(_) => vec![(threads, 1)],
             Across::Warp(lanes) => vec![(lanes.into(), 1)],
-            Across::Digits(digits) => {
-                digits.all().iter().map(|&(extent, step)| (i64::from(extent), i64::from(step))).collect()
+            Across::Submodes(submodes) => {
+                submodes.all().iter().map(|&(extent, step)| (i64::from(extent), i64::from(step))).collect()
             }
         }
     }
@@ -73,7 +73,7 @@ impl Across {
         let threads = match self {
             Across::Thread => 1,
             Across::Warp(lanes) => lanes,
-            Across::Digits(digits) => digits.all().iter().map(|(extent, _)| extent).product(),
+            Across::Submodes(submodes) => submodes.all().iter().map(|(extent, _)| extent).product(),
             Across::Block => return ", over the block".to_owned(),
             Across::Cluster(_) => return ", over the cluster".to_owned(),
             Across::Blocks(_) => return ", over the blocks of the cluster".to_owned(),
@@ -87,9 +87,9 @@ impl Across {
             Across::Thread => thread,
             Across::Warp(lanes) => thread / lanes.max(1) * lanes.max(1),
             Across::Block | Across::Cluster(_) | Across::Blocks(_) => 0,
-            Across::Digits(digits) => {
-                let digit = |&(extent, step): &(u32, u32)| thread / step % extent * step;
-                thread - digits.all().iter().map(digit).sum::<u32>()
+            Across::Submodes(submodes) => {
+                let submode = |&(extent, step): &(u32, u32)| thread / step % extent * step;
+                thread - submodes.all().iter().map(submode).sum::<u32>()
             }
         }
     }

@@ -35,7 +35,7 @@ pub enum Coord {
     /// How many slots of a ring the group has passed. The count persists across loops.
     Phase(Id),
     /// `of / over`, and its remainder by `extent` where there is one.
-    Digit {
+    Submode {
         /// The dividend.
         of: Box<Affine>,
         /// The divisor.
@@ -182,8 +182,8 @@ impl Affine {
             (_, Some(x), Some(y)) => with.apply(x, y).into(),
             (Arith::Mul, Some(n), _) => b.times(n)?,
             (Arith::Mul, _, Some(n)) => a.times(n)?,
-            (Arith::Div, _, Some(n)) if n > 0 => a.digit(n, None),
-            (Arith::Rem, _, Some(n)) if n > 0 => a.digit(1, Some(n)),
+            (Arith::Div, _, Some(n)) if n > 0 => a.submode(n, None),
+            (Arith::Rem, _, Some(n)) if n > 0 => a.submode(1, Some(n)),
             (Arith::Min | Arith::Max, ..) if a == b => a.clone(),
             _ => Coord::Two(with, Box::new([a.clone(), b.clone()])).into(),
         })
@@ -215,18 +215,18 @@ impl Affine {
         Affine::default().plus(self, times)
     }
 
-    /// The digit of this number in a mixed radix: `self / over % extent`.
-    pub fn digit(&self, over: i64, extent: Option<i64>) -> Affine {
+    /// The submode of this number: `self / over % extent`.
+    pub fn submode(&self, over: i64, extent: Option<i64>) -> Affine {
         match (self.constant(), extent) {
             (_, Some(1)) => 0.into(),
             (Some(n), Some(extent)) => n.div_euclid(over).rem_euclid(extent).into(),
             (Some(n), None) => n.div_euclid(over).into(),
             (None, None) if over == 1 => self.clone(),
-            _ => Coord::Digit { of: Box::new(self.clone()), over, extent }.into(),
+            _ => Coord::Submode { of: Box::new(self.clone()), over, extent }.into(),
         }
     }
 
-    /// The number of terms, including terms inside digits, and the nesting depth of digits.
+    /// The number of terms, including terms inside submodes, and the nesting depth of submodes.
     pub(crate) fn parts(&self) -> (usize, usize) {
         let (mut count, mut deepest) = (1, 0);
         let mut left: Vec<(&Affine, usize)> = vec![(self, 0)];
@@ -249,7 +249,7 @@ impl Affine {
             for (coord, factor) in &affine.terms {
                 found.push(*factor);
                 match coord {
-                    Coord::Digit { over, extent, .. } => found.extend([*over, extent.unwrap_or(1)]),
+                    Coord::Submode { over, extent, .. } => found.extend([*over, extent.unwrap_or(1)]),
                     Coord::Begin { tile, .. } => found.push(*tile),
                     _ => {}
                 }
@@ -278,7 +278,7 @@ impl Affine {
     ///
     /// ```
     /// use tilewright_codegen::affine::{Affine, Coord};
-    /// let slot = Affine::from(Coord::Var(0)).digit(1, Some(2));
+    /// let slot = Affine::from(Coord::Var(0)).submode(1, Some(2));
     /// assert_eq!(slot.with(&Coord::Var(0), &3.into()).unwrap().constant(), Some(1));
     /// ```
     pub fn with(&self, this: &Coord, by: &Affine) -> Option<Affine> {
@@ -286,7 +286,7 @@ impl Affine {
         for (coord, factor) in &self.terms {
             let term = match coord {
                 coord if coord == this => by.clone(),
-                Coord::Digit { of, over, extent } => of.with(this, by)?.digit(*over, *extent),
+                Coord::Submode { of, over, extent } => of.with(this, by)?.submode(*over, *extent),
                 Coord::Begin { iteration, of, tile } => {
                     Coord::Begin { iteration: Box::new(iteration.with(this, by)?), of: *of, tile: *tile }
                         .into()
@@ -303,8 +303,8 @@ impl Affine {
     pub fn replaced(&self, this: &Coord, by: &Coord) -> Affine {
         let swap = |coord: &Coord| match coord {
             coord if coord == this => by.clone(),
-            Coord::Digit { of, over, extent } => {
-                Coord::Digit { of: Box::new(of.replaced(this, by)), over: *over, extent: *extent }
+            Coord::Submode { of, over, extent } => {
+                Coord::Submode { of: Box::new(of.replaced(this, by)), over: *over, extent: *extent }
             }
             Coord::Begin { iteration, of, tile } => {
                 Coord::Begin { iteration: Box::new(iteration.replaced(this, by)), of: *of, tile: *tile }
@@ -339,7 +339,7 @@ impl Affine {
     pub fn per_block(&self, blocks: i64) -> bool {
         self.terms.iter().any(|(coord, _)| match coord {
             Coord::Block(0) | Coord::ClusterRank | Coord::Loaded { .. } => true,
-            Coord::Digit { of, over, .. } => {
+            Coord::Submode { of, over, .. } => {
                 // `block.x / blocks`, in a persistent kernel of `tile * blocks + rank`.
                 let within = |(coord, factor): &(Coord, i64)| match coord {
                     Coord::ClusterRank => *factor == 1,
@@ -369,9 +369,9 @@ impl Affine {
     pub fn exact(&self, lookup: &dyn Fn(&Coord) -> Option<i64>) -> Result<i64, Undefined> {
         self.terms.iter().try_fold(self.constant, |sum, (coord, factor)| {
             let value = match coord {
-                Coord::Digit { of, over, extent } => {
-                    let digit = of.exact(lookup)?.div_euclid(*over);
-                    extent.map_or(digit, |n| digit.rem_euclid(n))
+                Coord::Submode { of, over, extent } => {
+                    let submode = of.exact(lookup)?.div_euclid(*over);
+                    extent.map_or(submode, |n| submode.rem_euclid(n))
                 }
                 Coord::Two(with, of) => match (with, of[0].exact(lookup)?, of[1].exact(lookup)?) {
                     (Arith::Div | Arith::Rem, _, b) if b <= 0 => return Err(Undefined::DividesBy(b)),
@@ -389,9 +389,9 @@ impl Affine {
     pub fn eval(&self, lookup: &dyn Fn(&Coord) -> i64) -> i64 {
         self.terms.iter().fold(self.constant, |sum, (coord, factor)| {
             let value = match coord {
-                Coord::Digit { of, over, extent } => {
-                    let digit = of.eval(lookup).div_euclid(*over);
-                    extent.map_or(digit, |n| digit.rem_euclid(n))
+                Coord::Submode { of, over, extent } => {
+                    let submode = of.eval(lookup).div_euclid(*over);
+                    extent.map_or(submode, |n| submode.rem_euclid(n))
                 }
                 Coord::Swizzled(group, parts) => swizzle(*parts).apply(lookup(&Coord::Thread(*group))),
                 Coord::Two(with, of) => with.apply(of[0].eval(lookup), of[1].eval(lookup)),
@@ -406,7 +406,7 @@ impl Coord {
     /// The sums inside of it.
     pub fn inside(&self) -> &[Affine] {
         match self {
-            Coord::Digit { of, .. } | Coord::Begin { iteration: of, .. } => std::slice::from_ref(of),
+            Coord::Submode { of, .. } | Coord::Begin { iteration: of, .. } => std::slice::from_ref(of),
             Coord::Two(_, of) => &of[..],
             _ => &[],
         }

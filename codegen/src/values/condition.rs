@@ -179,7 +179,7 @@ impl Require {
             return None;
         }
         match (&rest.terms[..], rest.constant) {
-            ([(Coord::Digit { of, over: 1, extent: Some(n) }, 1)], 0) => Some((of.size()?, *n)),
+            ([(Coord::Submode { of, over: 1, extent: Some(n) }, 1)], 0) => Some((of.size()?, *n)),
             _ => None,
         }
     }

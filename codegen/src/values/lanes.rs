@@ -8,7 +8,7 @@ pub const GROUPS: [u32; 6] = [1, 2, 4, 8, 16, 32];
 
 /// The number of a lane in its group of `lanes` neighbours.
 pub(crate) fn own(lanes: u32) -> Affine {
-    Affine::from(Coord::Thread(0)).digit(1, Some(lanes.into()))
+    Affine::from(Coord::Thread(0)).submode(1, Some(lanes.into()))
 }
 
 /// The result that each lane gets from the other lanes of its group.

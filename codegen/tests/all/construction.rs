@@ -200,7 +200,7 @@ fn attend(
     b.await_slot(*q_ring);
     let slot = b.slot(*q_ring);
     let queries = last(b, sq, &slot)?;
-    let warpgroup = Affine::from(Coord::Thread(consumers)).digit(128, None);
+    let warpgroup = Affine::from(Coord::Thread(consumers)).submode(128, None);
     let queries = b.tile(&queries, (64, DIM), &[At::Index(warpgroup), At::Index(0.into())])?;
     b.repeat("j", steps, Unroll::No, |b, _| -> Result<()> {
         b.await_slot(*k_ring);

@@ -135,7 +135,7 @@ fn broadcast_along_a_mode() {
         );
         // Threads of a column of the tile share its bias.
         let column = Coord::Thread(0);
-        let at = tilewright_codegen::affine::Affine::from(column).digit(8, None);
+        let at = tilewright_codegen::affine::Affine::from(column).submode(8, None);
         let mut bias = b.slice(&bias, &[At::All, At::Index(at)]).unwrap();
         bias.layout = Layout::from_modes([bias.layout.clone(), Layout::new(1i64, 0i64).unwrap()]).unwrap();
         let bias = if from_memory {

@@ -5,7 +5,7 @@ use tilewright_codegen::affine::{Affine, Coord};
 use tilewright_codegen::build::Builder;
 use tilewright_codegen::problem::Result;
 use tilewright_codegen::thread::{Bin, Un, Unroll};
-use tilewright_codegen::tile::{Across, Digits, Expr, Program};
+use tilewright_codegen::tile::{Across, Expr, Program, Submodes};
 use tilewright_codegen::view::{At, Deal, View};
 use tilewright_codegen::{Elem, generate};
 use tilewright_layout::{Layout, Tuple, Value};
@@ -124,7 +124,7 @@ fn lanes_of_a_warp_combine_in_groups() {
             x[..100].chunks(lanes as usize).flat_map(|part| vec![part.iter().sum(); part.len()]).collect();
         assert_close(&y, &wanted, 1e-6);
     }
-    for digits in [
+    for submodes in [
         &[(8i64, 4i64)][..],
         &[(2, 16)],
         &[(2, 1), (2, 8), (4, 32)],
@@ -136,8 +136,8 @@ fn lanes_of_a_warp_combine_in_groups() {
     ] {
         let x = numbers(192, 5);
         let args = Args::default().size("N", 150).array("x", x[..150].to_vec()).array("y", vec![0.0; 150]);
-        let across = Across::Digits(Digits::new(digits).unwrap());
-        let (extent, step) = digits[digits.len() - 1];
+        let across = Across::Submodes(Submodes::new(submodes).unwrap());
+        let (extent, step) = submodes[submodes.len() - 1];
         let threads = if 96 % (extent * step) == 0 { 96 } else { 128 };
         if threads % (extent * step) != 0 {
             continue;

@@ -296,8 +296,8 @@ impl Scene {
         let var = self.fresh("u");
         let at = |reversed: bool| -> Vec<Expr> {
             let last = int(part.shape[mode] - 1);
-            let place = if reversed { binary(Binary::Sub, last, name(&var)) } else { name(&var) };
-            (0..part.shape.len()).map(|m| if m == mode { place.clone() } else { hole() }).collect()
+            let position = if reversed { binary(Binary::Sub, last, name(&var)) } else { name(&var) };
+            (0..part.shape.len()).map(|m| if m == mode { position.clone() } else { hole() }).collect()
         };
         let reversed = self.random.chance(40);
         let (from, into) = (index(name(&part.name), at(reversed)), index(name(&to.name), at(false)));
@@ -315,15 +315,15 @@ impl Scene {
         let acc_elem = if self.random.chance(80) { elem } else { self.wider(elem) };
         let acc = self.registers(acc_elem, &form.shape(), 0.0);
         let var = self.fresh("k");
-        let at = |place: Expr| -> Vec<Expr> { (0..rank).map(|_| hole()).chain([place]).collect() };
+        let at = |position: Expr| -> Vec<Expr> { (0..rank).map(|_| hole()).chain([position]).collect() };
         let extent = match self.random.chance(85) {
             true => method(name(&part.name), "size", vec![int(rank as i64)]),
             false => int(self.random.within(1, 4)),
         };
         let (from, extent) = self.ends(extent);
-        let place = self.iteration(&var);
+        let position = self.iteration(&var);
         let slice = Part { name: String::new(), ..part.clone() };
-        let taken = index(name(&part.name), at(place));
+        let taken = index(name(&part.name), at(position));
         let exclusive = form.is_exclusive();
         let way = if exclusive { self.random.below(10) } else { self.random.below(5) };
         match way {
@@ -403,14 +403,14 @@ impl Scene {
         };
         let part = self.input(&form, elem, 0);
         let (to, take) = (self.registers(elem, &[3], 0.0), self.random.within(0, 2));
-        for place in 0..3 {
+        for position in 0..3 {
             // Near the beginning, and far out of bounds.
             let at = match self.random.below(3) {
                 0 => self.random.within(0, each - 1),
                 _ => self.random.within(0, 2).min(each - 1),
             };
-            let at = if place == take { 0 } else { at };
-            let (from, into) = (vec![int(at)], vec![int(place)]);
+            let at = if position == take { 0 } else { at };
+            let (from, into) = (vec![int(at)], vec![int(position)]);
             let view = self.bind("f", index(name(&part.name), from));
             self.push(effect(call("copy", vec![name(&view), index(name(&to.name), into)])));
         }

@@ -60,8 +60,8 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
     let values = vec![if random.chance(50) { random.pick(&[1, 2]) } else { 1 }];
     let met = random.chance(30);
     let reduces = random.chance(30);
-    let at = |b: &mut Builder, view: &View, place: &Affine| {
-        b.slice(view, &[At::All, At::All, At::Index(place.clone())])
+    let at = |b: &mut Builder, view: &View, index: &Affine| {
+        b.slice(view, &[At::All, At::All, At::Index(index.clone())])
     };
     let fill = |b: &mut Builder| -> Result<()> {
         let deal = Deal { values: values.clone(), ..Deal::default() };
@@ -69,7 +69,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         let target = b.parallelize_over(&tile, &of_from, from, &deal)?;
         b.repeat("k", steps, Unroll::No, |b, phase| -> Result<()> {
             b.statement(Op::Acquire { ring, phase: phase.clone() });
-            let slot = phase.digit(1, Some(slots));
+            let slot = phase.submode(1, Some(slots));
             let (source, target) = (at(b, &source, &phase)?, at(b, &target, &slot)?);
             match plain {
                 true => b.copy_how(&source, &target, How::Plain, None)?,
@@ -93,7 +93,7 @@ pub(super) fn roles(random: &mut Random) -> Result<Program> {
         b.fill(&sum, Expr::lit(0))?;
         b.repeat("k", steps, Unroll::No, |b, phase| -> Result<()> {
             b.statement(Op::Await { ring, phase: phase.clone() });
-            let slot = phase.digit(1, Some(slots));
+            let slot = phase.submode(1, Some(slots));
             let part = at(b, &own, &slot)?;
             let fragment = b.registers("fragment", elem, (each, wide))?;
             b.copy(&part, &fragment)?;

@@ -288,7 +288,7 @@ mod tests {
     use super::around;
 
     #[test]
-    fn far_coordinates_come_round() {
+    fn far_coordinates_wrap_around() {
         for tile in [1, 3, 8, 12, 33, 1000, 65_536] {
             let coordinate = (around(tile) * tile) as u32;
             assert!(coordinate <= 1, "{tile}: {coordinate}");

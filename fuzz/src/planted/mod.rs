@@ -116,7 +116,7 @@ fn one(fault: &Fault, of: &Search, folder: &Path) -> Result<String, String> {
         None => Ok(match run(folder, of.count, fault.kind, fault.first)? {
             Outcome::After(kernels) => format!("found by kernel {kernels}"),
             Outcome::Crashed => "found, by a crash".into(),
-            Outcome::Nothing => "NOT FOUND".into(),
+            Outcome::NotFound => "NOT FOUND".into(),
         }),
     };
     write(&file, &right)?;
@@ -126,7 +126,7 @@ fn one(fault: &Fault, of: &Search, folder: &Path) -> Result<String, String> {
 enum Outcome {
     After(u64),
     Crashed,
-    Nothing,
+    NotFound,
 }
 
 /// The workspace of the copy: our shared tables, and a profile with fast builds and fast enough code.
@@ -206,7 +206,7 @@ fn run(folder: &Path, count: u64, kind: Kind, first: u64) -> Result<Outcome, Str
     let number = |line: &str| line.strip_prefix("wrong after ")?.split_whitespace().next()?.parse().ok();
     Ok(match (message.lines().find_map(number), output.status.code()) {
         (Some(kernels), _) => Outcome::After(kernels),
-        (None, Some(0)) => Outcome::Nothing,
+        (None, Some(0)) => Outcome::NotFound,
         _ => Outcome::Crashed,
     })
 }

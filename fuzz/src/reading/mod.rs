@@ -38,7 +38,7 @@ struct Reader<'r> {
     moment: &'r Moment,
     symbols: &'r [(Symbol, i64)],
     scope: Vec<(String, Value)>,
-    said: Vec<Named>,
+    statements: Vec<Named>,
     loops: usize,
     /// How many functions have made registers.
     made: usize,
@@ -62,7 +62,7 @@ pub fn differs(
         moment,
         symbols,
         scope: Vec::new(),
-        said: Vec::new(),
+        statements: Vec::new(),
         loops: 0,
         made: 0,
         kept: kept(program),
@@ -75,7 +75,7 @@ pub fn differs(
         let modes = extents.into_iter().enumerate().map(|(mode, count)| whole(mode, rank, count)).collect();
         reader.scope.push((
             param.name.text.clone(),
-            Value::View(Part { modes, base: vec![0; rank], beyond: false, made: None }),
+            Value::View(Part { modes, base: vec![0; rank], out_of_bounds: false, made: None }),
         ));
     }
     match reader.body(&kernel.body) {
@@ -87,34 +87,34 @@ pub fn differs(
     for stmt in &program.body {
         stmt.each(&mut |stmt| ops.push(stmt));
     }
-    let mut said = reader.said.iter();
+    let mut statements = reader.statements.iter();
     // The orders that the modes of each function's registers may have, after all statements so far.
     let mut permuted: BTreeMap<usize, Vec<Vec<usize>>> = BTreeMap::new();
     for stmt in ops {
         let Some(views) = point(program, symbols, moment, stmt) else { continue };
-        let Some(said) = said.next() else {
+        let Some(statement) = statements.next() else {
             return Some(format!("the text has no statement for {:?}", stmt.op));
         };
-        if said.views.len() != views.len() {
-            return Some(format!("what the text calls {} is {:?}", said.what, stmt.op));
+        if statement.views.len() != views.len() {
+            return Some(format!("what the text calls {} is {:?}", statement.what, stmt.op));
         }
-        for (said_of, view) in said.views.iter().zip(&views) {
-            let rank = said_of.base.len();
-            let possible = match said_of.made {
+        for (of_text, view) in statement.views.iter().zip(&views) {
+            let rank = of_text.base.len();
+            let possible = match of_text.made {
                 Some(number) => permuted.entry(number).or_insert_with(|| orders(rank)),
                 None => &mut vec![(0..rank).collect()],
             };
-            let differences: Vec<_> = possible.iter().map(|order| compared(said_of, view, order)).collect();
+            let differences: Vec<_> = possible.iter().map(|order| compared(of_text, view, order)).collect();
             let mut result = differences.iter();
             possible.retain(|_| result.next().is_some_and(Option::is_none));
             if possible.is_empty()
                 && let Some(why) = differences.into_iter().flatten().next()
             {
-                return Some(format!("{} `{}`: {why}, at {moment:?}", said.what, view.name));
+                return Some(format!("{} `{}`: {why}, at {moment:?}", statement.what, view.name));
             }
         }
     }
-    said.next().map(|said| format!("the program lacks a {}", said.what))
+    statements.next().map(|statement| format!("the program lacks a {}", statement.what))
 }
 
 /// Does control flow depend on integers that are not evaluated here: of memory, of comparisons, of computed
@@ -182,14 +182,14 @@ impl Reader<'_> {
                         views.push(view.spread(&target));
                     }
                     views.push(target);
-                    self.said.push(Named { what: "assignment to", views });
+                    self.statements.push(Named { what: "assignment to", views });
                 }
                 StmtKind::For { pattern: Pattern::Name(name), range, body } => {
                     self.repeat(&name.text, range, body)?
                 }
                 // The program has none: conditions are known while compiling.
                 StmtKind::If { condition, then, other } => match self.value(condition)? {
-                    Value::Number(holds) => self.body(if holds != 0 { then } else { other })?,
+                    Value::Number(truth) => self.body(if truth != 0 { then } else { other })?,
                     _ => {
                         self.undecided = true;
                         return None;
@@ -276,7 +276,7 @@ impl Reader<'_> {
                     Value::Number(self.moment.block[axis].into())
                 }
             },
-            ExprKind::Bool(holds) => Value::Number((*holds).into()),
+            ExprKind::Bool(truth) => Value::Number((*truth).into()),
             ExprKind::Unary(op, inner) => match (op, self.value(inner)?) {
                 (Unary::Neg, Value::Number(n)) => Value::Number(-n),
                 (Unary::Not, Value::Number(n)) => Value::Number(1 - n),
@@ -355,12 +355,12 @@ impl Reader<'_> {
     /// A new tensor with this shape.
     fn fresh(&mut self, shape: &[i128]) -> Part {
         let modes = shape.iter().enumerate().map(|(mode, &count)| whole(mode, shape.len(), count)).collect();
-        Part { modes, base: vec![0; shape.len()], beyond: false, made: None }
+        Part { modes, base: vec![0; shape.len()], out_of_bounds: false, made: None }
     }
 
     fn filled(&mut self, shape: &[i128]) -> Part {
         let view = self.fresh(shape);
-        self.said.push(Named { what: "fill of", views: vec![view.clone()] });
+        self.statements.push(Named { what: "fill of", views: vec![view.clone()] });
         view
     }
 
@@ -424,24 +424,24 @@ impl Reader<'_> {
             }
             "copy" => {
                 let views = vec![self.view(of(0)?)?, self.view(of(1)?)?];
-                self.said.push(Named { what: "copy of", views });
+                self.statements.push(Named { what: "copy of", views });
                 Value::Other
             }
             "fill" => {
                 let views = vec![self.view(of(0)?)?];
-                self.said.push(Named { what: "fill of", views });
+                self.statements.push(Named { what: "fill of", views });
                 Value::Other
             }
             "gemm" => {
                 let views = vec![self.view(of(0)?)?, self.view(of(1)?)?, self.view(of(2)?)?];
-                self.said.push(Named { what: "product of", views });
+                self.statements.push(Named { what: "product of", views });
                 Value::Other
             }
             "map" => self.map(args)?,
             "scan" | "warp_scan" | "block_scan" => {
                 let from = self.view(of(0)?)?;
                 let to = self.fresh(&from.counts());
-                self.said.push(Named { what: "scan of", views: vec![from, to.clone()] });
+                self.statements.push(Named { what: "scan of", views: vec![from, to.clone()] });
                 Value::View(to)
             }
             "reduce" | "warp_reduce" | "block_reduce" => {
@@ -458,7 +458,7 @@ impl Reader<'_> {
                 }
                 let to: Vec<Part> = from.iter().map(|_| self.filled(&shape)).collect();
                 let views = from.iter().chain(&to).cloned().collect();
-                self.said.push(Named { what: "reduction of", views });
+                self.statements.push(Named { what: "reduction of", views });
                 let mut to: Vec<Value> = to.into_iter().map(Value::View).collect();
                 if is_tuple { Value::Tuple(to) } else { to.remove(0) }
             }
@@ -471,7 +471,7 @@ impl Reader<'_> {
                     (false, None) => shape.fill(1),
                 }
                 let to = self.filled(&shape);
-                self.said.push(Named { what: "reduction of", views: vec![from, to.clone()] });
+                self.statements.push(Named { what: "reduction of", views: vec![from, to.clone()] });
                 Value::View(to)
             }
             _ => Value::Other,
@@ -497,7 +497,7 @@ impl Reader<'_> {
         };
         let mut views: Vec<Part> = ins.iter().map(|view| view.spread(&to)).collect();
         views.push(to.clone());
-        self.said.push(Named { what: "function of", views });
+        self.statements.push(Named { what: "function of", views });
         Some(Value::View(to))
     }
 }

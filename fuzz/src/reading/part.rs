@@ -19,7 +19,7 @@ pub(super) struct Part {
     /// Its origin.
     pub(super) base: Vec<i128>,
     /// Is all of it outside of a tile?
-    pub(super) beyond: bool,
+    pub(super) out_of_bounds: bool,
     /// The number of the function that made its registers, whose modes may have any order there.
     pub(super) made: Option<usize>,
 }
@@ -30,9 +30,9 @@ pub(super) fn orders(rank: usize) -> Vec<Vec<usize>> {
     for mode in 0..rank {
         let mut longer = Vec::new();
         for order in &all {
-            for place in 0..=mode {
+            for position in 0..=mode {
                 let mut order = order.clone();
-                order.insert(place, mode);
+                order.insert(position, mode);
                 longer.push(order);
             }
         }
@@ -52,15 +52,15 @@ pub(super) fn compared(named: &Part, view: &Pointed, order: &[usize]) -> Option<
     }
     for (element, (coordinates, limited, outside)) in view.at.iter().enumerate() {
         let element = element as i128;
-        let (mut rest, mut wanted, mut beyond) = (element, named.base.clone(), named.beyond);
+        let (mut rest, mut wanted, mut out_of_bounds) = (element, named.base.clone(), named.out_of_bounds);
         for mode in &named.modes {
             match (mode.at)(rest % mode.count) {
                 Some(at) => add(&mut wanted, &at),
-                None => beyond = true,
+                None => out_of_bounds = true,
             }
             rest /= mode.count;
         }
-        if beyond {
+        if out_of_bounds {
             if !*limited && !*outside {
                 return Some(format!("element {element} lies beyond its tile, and the program includes it"));
             }
@@ -105,9 +105,9 @@ impl Part {
         for (mode, at) in modes.iter().zip(at) {
             match at {
                 Value::Hole => part.modes.push(mode.clone()),
-                Value::Number(place) => match (mode.at)(*place) {
+                Value::Number(position) => match (mode.at)(*position) {
                     Some(at) => add(&mut part.base, &at),
-                    None => part.beyond = true,
+                    None => part.out_of_bounds = true,
                 },
                 _ => return None,
             }
@@ -142,9 +142,9 @@ impl Part {
     /// One tile, or all tiles along some modes: the modes of a tile, then these modes.
     pub(super) fn tiled(&self, tile: &[i128], at: &[Value]) -> Option<Part> {
         let (mut inside, mut tiles) = (Vec::new(), Vec::new());
-        for (place, mode) in self.modes.iter().enumerate() {
+        for (position, mode) in self.modes.iter().enumerate() {
             let of = mode.at.clone();
-            let Some(&size) = tile.get(place) else {
+            let Some(&size) = tile.get(position) else {
                 tiles.push(mode.clone());
                 continue;
             };
@@ -171,22 +171,22 @@ impl Part {
         ragged: bool,
     ) -> Part {
         let mut modes = Vec::new();
-        for (place, mode) in self.modes.iter().enumerate() {
-            let Some(leaves) = threads.get(place) else {
+        for (position, mode) in self.modes.iter().enumerate() {
+            let Some(leaves) = threads.get(position) else {
                 modes.push(mode.clone());
                 continue;
             };
             let count: i128 = leaves.iter().map(|leaf| leaf.0).product();
-            let each = values.get(place).copied().unwrap_or(1).max(1);
-            let (mut digit, mut step) = (0, 1);
+            let each = values.get(position).copied().unwrap_or(1).max(1);
+            let (mut owner, mut step) = (0, 1);
             for (extent, stride) in leaves.iter() {
-                digit += thread.div_euclid(*stride).rem_euclid(*extent) * step;
+                owner += thread.div_euclid(*stride).rem_euclid(*extent) * step;
                 step *= extent;
             }
             let (of, end) = (mode.at.clone(), mode.count);
             let at = move |index: i128| {
-                let place = (index.div_euclid(each) * count + digit) * each + index.rem_euclid(each);
-                if ragged && place >= end { None } else { of(place) }
+                let position = (index.div_euclid(each) * count + owner) * each + index.rem_euclid(each);
+                if ragged && position >= end { None } else { of(position) }
             };
             let groups = (mode.count + each - 1).div_euclid(each);
             modes.push(Mode { count: (groups + count - 1).div_euclid(count) * each, at: Rc::new(at) });

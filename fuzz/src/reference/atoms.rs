@@ -26,9 +26,9 @@ fn indices(row: &Atom, operand: char) -> Option<Vec<Vec<usize>>> {
         let mut rest = n;
         layout.leaves().fold(0, |sum, (extent, stride)| {
             let extent = extent.int().unwrap_or(1);
-            let digit = rest % extent;
+            let coordinate = rest % extent;
             rest /= extent;
-            sum + digit * stride.int().unwrap_or(0)
+            sum + coordinate * stride.int().unwrap_or(0)
         })
     };
     let values = of_value.size().ok()?;
@@ -60,7 +60,7 @@ impl Cluster<'_> {
                 (warp..warp + LANES).map(|lane| self.begin(&from, &step.at, lane)).collect::<Result<_>>()?;
             for rest in 0..to.count() / to.sizes[0] {
                 let walked = |first: i64, shown: &Shown<'_>| {
-                    let mut at = shown.digits(rest * shown.sizes[0]);
+                    let mut at = shown.coordinates_of(rest * shown.sizes[0]);
                     at[0] = first;
                     at
                 };
@@ -93,7 +93,7 @@ impl Cluster<'_> {
                 (warp..warp + LANES).map(|lane| self.begin(&to, &step.at, lane)).collect::<Result<_>>()?;
             for rest in 0..from.count() / from.sizes[0] {
                 let walked = |first: i64, shown: &Shown<'_>| {
-                    let mut at = shown.digits(rest * shown.sizes[0]);
+                    let mut at = shown.coordinates_of(rest * shown.sizes[0]);
                     at[0] = first;
                     at
                 };
@@ -130,7 +130,7 @@ impl Cluster<'_> {
         for thread in threads.into_iter().step_by(each.max(1)) {
             let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
             for at in 0..to.count() {
-                let at = to.digits(at);
+                let at = to.coordinates_of(at);
                 let cell = self.read(&from, &first, &at, Num::exact(0.0))?;
                 let cell = cell.ok_or_else(|| Undefined("an element is read before it is written".into()))?;
                 if let Location::At(location) = to.locate(&start, &at)? {

@@ -34,12 +34,12 @@ pub(super) enum Outside {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) num: Num,
-    pub(super) beyond: Outside,
+    pub(super) out_of_bounds: Outside,
 }
 
 impl Cell {
     pub(super) fn of(num: Num) -> Cell {
-        Cell { num, beyond: Outside::No }
+        Cell { num, out_of_bounds: Outside::No }
     }
 }
 

@@ -8,7 +8,7 @@ use tilewright_codegen::thread::{Bin, Cmp, Un};
 
 use tilewright_codegen::number::Number;
 
-use crate::number::{self, holds, roundoff, whole};
+use crate::number::{self, represents, roundoff, whole};
 
 /// A number, and a bound on the error of a kernel's result: 0 if it must be exact, infinity if it is
 /// unknown.
@@ -119,7 +119,7 @@ impl Num {
         }
         // An integer is rounded to the nearest number of the host.
         let exact = self.is_exact() && !rounded && (self.rest == 0.0 || elem == Elem::F64);
-        if exact && holds(elem, self.value) {
+        if exact && represents(elem, self.value) {
             return Num::exact(self.value);
         }
         let size = self.value.abs() + self.error;
@@ -350,13 +350,13 @@ impl Num {
             (Some(x), Some(y)) => Some(x.cmp(&y)),
             _ => x.value.partial_cmp(&y.value),
         };
-        let holds = match how {
+        let represents = match how {
             Cmp::Lt => order == Some(Ordering::Less),
             Cmp::Le => order.is_some_and(Ordering::is_le),
             Cmp::Eq => order == Some(Ordering::Equal),
             Cmp::Ne => order != Some(Ordering::Equal),
         };
-        Num::exact(f64::from(u8::from(holds)))
+        Num::exact(f64::from(u8::from(represents)))
     }
 
     /// A select.

@@ -136,12 +136,12 @@ impl<'l> Cluster<'l> {
                 if at.only.is_none() && test.per_thread() {
                     return self.apart(stmt, at, to);
                 }
-                let holds = self.test(test, at)?;
-                return self.list(if holds { then } else { other }, at, to);
+                let truth = self.test(test, at)?;
+                return self.list(if truth { then } else { other }, at, to);
             }
             Op::When { cond, then, other } => {
-                let holds = self.holds(cond, at)?;
-                return self.list(if holds { then } else { other }, at, to);
+                let truth = self.truth(cond, at)?;
+                return self.list(if truth { then } else { other }, at, to);
             }
             Op::Take { number, from } => {
                 let step = Step { stmt, at: at.clone() };
@@ -198,14 +198,14 @@ impl<'l> Cluster<'l> {
         Ok(match test {
             Test::Less(a, b) => number(a)? < number(b)?,
             Test::Equal(a, b) => number(a)? == number(b)?,
-            Test::Holds(expr) => self.holds(expr, at)?,
+            Test::Holds(expr) => self.truth(expr, at)?,
             Test::Not(inner) => !self.test(inner, at)?,
             Test::Both(both) => self.test(&both[0], at)? && self.test(&both[1], at)?,
             Test::Either(both) => self.test(&both[0], at)? || self.test(&both[1], at)?,
         })
     }
 
-    fn holds(&self, cond: &Expr, at: &Setting) -> Result<bool> {
+    fn truth(&self, cond: &Expr, at: &Setting) -> Result<bool> {
         let cond = self.condition(cond, &Operands::none(at, at.someone()))?;
         match cond.is_unknown() {
             true => Err(Undefined("a condition is not known".into())),

@@ -58,7 +58,7 @@ pub fn point(
         let shown = cluster.show(view)?;
         let begin = cluster.begin(&shown, &at, moment.thread)?;
         let at = (0..shown.count().min(MOST))
-            .map(|element| shown.whereabouts(&begin, &shown.digits(element)))
+            .map(|element| shown.whereabouts(&begin, &shown.coordinates_of(element)))
             .collect();
         Ok(Pointed { name: view.name.clone(), sizes: shown.sizes.clone(), at })
     };

@@ -29,7 +29,7 @@ impl Cluster<'_> {
         for (slot, &thread) in threads.iter().enumerate() {
             let begins = starts(&from, thread)?;
             for at in 0..from[0].count() {
-                let at = from[0].digits(at);
+                let at = from[0].coordinates_of(at);
                 let cells = from.iter().zip(&begins);
                 let cells = cells.map(|(shown, begin)| self.written(shown, begin, &at, Num::UNKNOWN));
                 let cells: Vec<Cell> = cells.collect::<Result<_>>()?;
@@ -38,9 +38,9 @@ impl Cluster<'_> {
                     number.push(match *level {
                         Level::Own { mode, extent } => {
                             let index = &mut rest[usize::from(mode)];
-                            let digit = *index % extent;
+                            let coordinate = *index % extent;
                             *index /= extent;
-                            digit
+                            coordinate
                         }
                         Level::Threads(across) => {
                             let of = across.first(slot as u32);
@@ -61,9 +61,11 @@ impl Cluster<'_> {
             let mut sum = identity.clone();
             for (slot, at, cells) in group.into_values() {
                 let thread = threads[slot];
-                let beyond = cells.iter().fold(Outside::No, |beyond, cell| either(beyond, cell.beyond));
+                let out_of_bounds = cells
+                    .iter()
+                    .fold(Outside::No, |out_of_bounds, cell| either(out_of_bounds, cell.out_of_bounds));
                 let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
-                let next = match beyond {
+                let next = match out_of_bounds {
                     Outside::Yes => sum.clone(),
                     Outside::Perhaps if tuple != identity => vec![Num::UNKNOWN; elems.len()],
                     _ => self.combined((step, thread), &how.with, [&sum, &tuple], &elems)?,
@@ -72,9 +74,9 @@ impl Cluster<'_> {
                 sum = next;
                 for ((shown, begin), num) in to.iter().zip(starts(&to, thread)?).zip(own) {
                     // Another order would round differently, and elements out of bounds are unspecified.
-                    let known = num.is_exact() && beyond == Outside::No;
+                    let known = num.is_exact() && out_of_bounds == Outside::No;
                     let num = if known { num } else { Num::UNKNOWN };
-                    self.put(shown, &begin, &at, Cell { num, beyond }, &mut writes)?;
+                    self.put(shown, &begin, &at, Cell { num, out_of_bounds }, &mut writes)?;
                 }
             }
         }

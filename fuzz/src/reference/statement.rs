@@ -68,7 +68,7 @@ impl Cluster<'_> {
         let shown = self.show(from)?;
         let one = |thread: i64| {
             let begin = self.begin(&shown, &step.at, thread)?;
-            let at = shown.digits(0);
+            let at = shown.coordinates_of(0);
             if shown.locate(&begin, &at)? == Location::Outside {
                 return Ok((thread, -1));
             }
@@ -98,9 +98,9 @@ impl Cluster<'_> {
         fill: Num,
     ) -> Result<Option<Cell>> {
         Ok(match shown.locate(begin, at)? {
-            Location::Outside => Some(Cell { num: fill, beyond: Outside::Yes }),
+            Location::Outside => Some(Cell { num: fill, out_of_bounds: Outside::Yes }),
             // Its value is unspecified, and so is whether a reduction skips it.
-            Location::Clamped => Some(Cell { num: Num::UNKNOWN, beyond: Outside::Perhaps }),
+            Location::Clamped => Some(Cell { num: Num::UNKNOWN, out_of_bounds: Outside::Perhaps }),
             Location::At(location) => self.memory.read(begin.rank, shown.view.tensor, location),
         })
     }
@@ -132,7 +132,7 @@ impl Cluster<'_> {
         for thread in self.threads(step) {
             let (first, start) = (self.begin(&from, &step.at, thread)?, self.begin(&to, &step.at, thread)?);
             for at in 0..to.count() {
-                let at = to.digits(at);
+                let at = to.coordinates_of(at);
                 let cell = self.written(&from, &first, &at, fill)?;
                 let cell = Cell { num: cell.num.cast(source, target), ..cell };
                 self.put(&to, &start, &at, cell, &mut writes)?;
@@ -154,8 +154,8 @@ impl Cluster<'_> {
                 ins.iter().map(|shown| self.begin(shown, &step.at, thread)).collect::<Result<Vec<_>>>()?;
             let start = self.begin(&to, &step.at, thread)?;
             for at in 0..to.count() {
-                let at = to.digits(at);
-                let (mut given, mut beyond, mut outside) =
+                let at = to.coordinates_of(at);
+                let (mut given, mut out_of_bounds, mut outside) =
                     (Operands::none(&step.at, thread), Outside::No, Vec::new());
                 for (n, (shown, first)) in ins.iter().zip(&firsts).enumerate() {
                     let cell = self.read(shown, first, &at, Num::exact(0.0))?;
@@ -164,18 +164,18 @@ impl Cluster<'_> {
                     if cell.is_none() && (used || unwritten) {
                         return Err(Undefined(format!("`{}` is read before it is written", shown.view.name)));
                     }
-                    outside.push(cell.is_some_and(|cell| cell.beyond == Outside::Yes));
+                    outside.push(cell.is_some_and(|cell| cell.out_of_bounds == Outside::Yes));
                     if let Some(cell) = cell {
-                        beyond = either(beyond, cell.beyond);
+                        out_of_bounds = either(out_of_bounds, cell.out_of_bounds);
                     }
                     given.ins.push((elems[n], cell.map(|cell| cell.num), shown.coordinates(first, &at)));
                 }
                 let num = self.element(value, &given, target)?;
-                if beyond == Outside::Yes && leaves_unchanged(value, &given, &outside) {
+                if out_of_bounds == Outside::Yes && leaves_unchanged(value, &given, &outside) {
                     // Neutral elements are added: whether the sum counts as out of bounds is unspecified.
-                    beyond = Outside::Perhaps;
+                    out_of_bounds = Outside::Perhaps;
                 }
-                self.put(&to, &start, &at, Cell { num, beyond }, &mut writes)?;
+                self.put(&to, &start, &at, Cell { num, out_of_bounds }, &mut writes)?;
             }
         }
         Ok(writes)
@@ -196,22 +196,26 @@ impl Cluster<'_> {
             let [of_a, of_b, of_acc] = firsts;
             let (of_a, of_b, of_acc) = (of_a?, of_b?, of_acc?);
             for at in 0..acc.count() {
-                let at = acc.digits(at);
+                let at = acc.coordinates_of(at);
                 let cell = self.written(&acc, &of_acc, &at, Num::UNKNOWN)?;
                 let mut terms = vec![cell.num];
                 let (mut row, mut column) = (false, false);
                 for k in 0..a.sizes[1] {
                     let left = self.written(&a, &of_a, &[at[0], k], fills[0])?;
                     let right = self.written(&b, &of_b, &[at[1], k], fills[1])?;
-                    row |= left.beyond == Outside::No;
-                    column |= right.beyond == Outside::No;
+                    row |= left.out_of_bounds == Outside::No;
+                    column |= right.out_of_bounds == Outside::No;
                     let (left, right) = (left.num.cast(x, elem), right.num.cast(y, elem));
                     terms.push(Num::bin(with.mul, left, right, of_products));
                 }
                 let num = Num::fold(with.add, &terms, elem);
                 // If all of an operand's row is out of bounds, so may be the sum.
-                let beyond = if row && column { cell.beyond } else { either(cell.beyond, Outside::Perhaps) };
-                self.put(&acc, &of_acc, &at, Cell { num, beyond }, &mut writes)?;
+                let out_of_bounds = if row && column {
+                    cell.out_of_bounds
+                } else {
+                    either(cell.out_of_bounds, Outside::Perhaps)
+                };
+                self.put(&acc, &of_acc, &at, Cell { num, out_of_bounds }, &mut writes)?;
             }
         }
         Ok(writes)
@@ -228,11 +232,11 @@ impl Cluster<'_> {
             let mut sums = Vec::new();
             let mut counted = vec![(false, false); to.count() as usize];
             for at in 0..to.count() {
-                let cell = self.written(&to, &start, &to.digits(at), Num::UNKNOWN)?;
-                sums.push((vec![cell.num], cell.beyond));
+                let cell = self.written(&to, &start, &to.coordinates_of(at), Num::UNKNOWN)?;
+                sums.push((vec![cell.num], cell.out_of_bounds));
             }
             for at in 0..from.count() {
-                let at = from.digits(at);
+                let at = from.coordinates_of(at);
                 let mut location = 0;
                 for (mode, size) in to.sizes.iter().enumerate().rev() {
                     location = location * size + if *size == 1 { 0 } else { at[mode] };
@@ -241,7 +245,7 @@ impl Cluster<'_> {
                 let (terms, _) = &mut sums[location as usize];
                 let num = cell.num.cast(source, target);
                 let same = num == identity(with, target);
-                match cell.beyond {
+                match cell.out_of_bounds {
                     Outside::No => {
                         counted[location as usize].0 = true;
                         terms.push(num);
@@ -253,9 +257,9 @@ impl Cluster<'_> {
                     }
                 }
             }
-            for ((_, beyond), (some, left_out)) in sums.iter_mut().zip(counted) {
-                if *beyond == Outside::No && !some && left_out {
-                    *beyond = Outside::Perhaps;
+            for ((_, out_of_bounds), (some, left_out)) in sums.iter_mut().zip(counted) {
+                if *out_of_bounds == Outside::No && !some && left_out {
+                    *out_of_bounds = Outside::Perhaps;
                 }
             }
             all.push(sums);
@@ -268,14 +272,20 @@ impl Cluster<'_> {
             for (at, (_, own)) in all[location].iter().enumerate() {
                 let terms: Vec<Num> = group.iter().flat_map(|&other| &all[other][at].0).copied().collect();
                 // In bounds if any operand of the group is.
-                let beyond = match *own {
+                let out_of_bounds = match *own {
                     Outside::Perhaps if group.iter().any(|&other| all[other][at].1 == Outside::No) => {
                         Outside::No
                     }
                     own => own,
                 };
                 let num = Num::fold(with, &terms, target);
-                self.put(&to, &start, &to.digits(at as i64), Cell { num, beyond }, &mut writes)?;
+                self.put(
+                    &to,
+                    &start,
+                    &to.coordinates_of(at as i64),
+                    Cell { num, out_of_bounds },
+                    &mut writes,
+                )?;
             }
         }
         Ok(writes)
@@ -313,19 +323,21 @@ impl Cluster<'_> {
             let (firsts, begins) = (starts(&from, thread)?, starts(&to, thread)?);
             let mut tuples = Vec::new();
             for at in 0..to[0].count() {
-                let cells = entries(&to, &begins, &to[0].digits(at))?;
+                let cells = entries(&to, &begins, &to[0].coordinates_of(at))?;
                 tuples.push(vec![cells.iter().map(|cell| cell.num).collect()]);
             }
             for at in 0..from[0].count() {
-                let at = from[0].digits(at);
+                let at = from[0].coordinates_of(at);
                 let mut location = 0;
                 for (mode, size) in to[0].sizes.iter().enumerate().rev() {
                     location = location * size + if *size == 1 { 0 } else { at[mode] };
                 }
                 let cells = entries(&from, &firsts, &at)?;
-                let beyond = cells.iter().fold(Outside::No, |beyond, cell| either(beyond, cell.beyond));
+                let out_of_bounds = cells
+                    .iter()
+                    .fold(Outside::No, |out_of_bounds, cell| either(out_of_bounds, cell.out_of_bounds));
                 let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
-                match beyond {
+                match out_of_bounds {
                     Outside::Yes => {}
                     Outside::Perhaps if tuple != identity => {
                         tuples[location as usize].push(vec![Num::UNKNOWN; elems.len()])
@@ -348,8 +360,8 @@ impl Cluster<'_> {
                 for ((shown, begin), num) in to.iter().zip(&begins).zip(sum) {
                     // Another order would round differently.
                     let num = if num.is_exact() { num } else { Num::UNKNOWN };
-                    let cell = Cell { num, beyond: Outside::Perhaps };
-                    self.put(shown, begin, &shown.digits(at as i64), cell, &mut writes)?;
+                    let cell = Cell { num, out_of_bounds: Outside::Perhaps };
+                    self.put(shown, begin, &shown.coordinates_of(at as i64), cell, &mut writes)?;
                 }
             }
         }

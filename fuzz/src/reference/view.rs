@@ -64,9 +64,9 @@ impl Cluster<'_> {
                 i128::from(swizzled(swizzle, number(*group).1))
             }
             Coord::ClusterRank => at.rank as i128,
-            Coord::Digit { of, over, extent } => {
-                let digit = self.affine(of, at, thread)?.div_euclid(i128::from(*over));
-                extent.map_or(digit, |n| digit.rem_euclid(i128::from(n)))
+            Coord::Submode { of, over, extent } => {
+                let coordinate = self.affine(of, at, thread)?.div_euclid(i128::from(*over));
+                extent.map_or(coordinate, |n| coordinate.rem_euclid(i128::from(n)))
             }
             Coord::Size { of, over } => {
                 i128::from(self.value(Value::Sym { times: 1, of: *of, over: *over })?)
@@ -122,11 +122,11 @@ impl Cluster<'_> {
         for (extent, stride) in mode.leaves() {
             let extent = self.value(extent)?;
             let mut next = Vec::with_capacity(all.len() * extent.max(0) as usize);
-            for digit in 0..extent {
+            for coordinate in 0..extent {
                 for known in &all {
                     let mut at = known.clone();
                     if let Value::Basis { times, path } = stride {
-                        at[usize::from(path.steps()[0])] += i128::from(times) * i128::from(digit);
+                        at[usize::from(path.steps()[0])] += i128::from(times) * i128::from(coordinate);
                     }
                     next.push(at);
                 }
@@ -164,13 +164,13 @@ impl Shown<'_> {
     }
 
     /// The position along each mode of an element, the leftmost mode fastest.
-    pub(super) fn digits(&self, mut at: i64) -> Vec<i64> {
-        let digit = |size: &i64| {
-            let digit = at % size;
+    pub(super) fn coordinates_of(&self, mut at: i64) -> Vec<i64> {
+        let coordinate = |size: &i64| {
+            let coordinate = at % size;
             at /= size;
-            digit
+            coordinate
         };
-        self.sizes.iter().map(digit).collect()
+        self.sizes.iter().map(coordinate).collect()
     }
 
     /// Coordinates in the tensor.

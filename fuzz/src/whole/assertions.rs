@@ -10,17 +10,17 @@ pub fn asserted(kernel: &Kernel, case: &Case) -> bool {
         StmtKind::Expr(Expr { kind: ExprKind::Call { function, args, .. }, .. })
             if function.text == "assert" =>
         {
-            holds(&args[0].value, case) == Some(true)
+            truth(&args[0].value, case) == Some(true)
         }
         _ => true,
     })
 }
 
-fn holds(of: &Expr, case: &Case) -> Option<bool> {
+fn truth(of: &Expr, case: &Case) -> Option<bool> {
     let ExprKind::Binary(op, a, b) = &of.kind else { return None };
     Some(match op {
-        Binary::Or => holds(a, case)? || holds(b, case)?,
-        Binary::And => holds(a, case)? && holds(b, case)?,
+        Binary::Or => truth(a, case)? || truth(b, case)?,
+        Binary::And => truth(a, case)? && truth(b, case)?,
         Binary::Eq => number(a, case)? == number(b, case)?,
         Binary::Lt => number(a, case)? < number(b, case)?,
         Binary::Le => number(a, case)? <= number(b, case)?,

@@ -8,19 +8,19 @@ use tilewright_codegen::ast::{
 
 /// Constructs in the text of a kernel, as rows of the coverage.
 pub fn constructs(kernel: &Kernel) -> Vec<&'static str> {
-    let mut found = Vec::new();
-    let mut see = |of: &ExprKind| found.extend(construct(of));
+    let mut present = Vec::new();
+    let mut see = |of: &ExprKind| present.extend(construct(of));
     statements(&kernel.body, &mut see);
-    kernel.body.iter().for_each(|stmt| loops(stmt, false, &mut found));
-    let mut uses = Uses { kernel, found, names: BTreeMap::new(), loops: 0, produced: false };
+    kernel.body.iter().for_each(|stmt| loops(stmt, false, &mut present));
+    let mut uses = Uses { kernel, present, names: BTreeMap::new(), loops: 0, produced: false };
     uses.body(&kernel.body);
-    let mut found = uses.found;
+    let mut present = uses.present;
     if kernel.keys.iter().any(|key| key.name.as_ref().is_some_and(|name| name.text == "arch")) {
-        found.push("whole: sm_90");
+        present.push("whole: sm_90");
     }
-    found.sort_unstable();
-    found.dedup();
-    found
+    present.sort_unstable();
+    present.dedup();
+    present
 }
 
 /// Rows of the coverage of whole tiles.
@@ -107,7 +107,7 @@ pub const CONSTRUCTS: &[&str] = &[
 /// The kinds and uses of a kernel's names.
 struct Uses<'k> {
     kernel: &'k Kernel,
-    found: Vec<&'static str>,
+    present: Vec<&'static str>,
     /// The values of names.
     names: BTreeMap<&'k str, What>,
     loops: usize,
@@ -173,15 +173,15 @@ impl<'k> Uses<'k> {
                         self.names.insert(&name.text, what);
                     }
                     if what == What::Read && self.loops > 0 {
-                        self.found.push("integers: read in a loop");
-                        self.found.extend(self.produced.then_some("integers: read beside a producer"));
+                        self.present.push("integers: read in a loop");
+                        self.present.extend(self.produced.then_some("integers: read beside a producer"));
                     }
                 }
                 StmtKind::Expr(value) => self.value(value),
                 StmtKind::Assign { target, value, op } => {
                     self.value(value);
                     if self.what(target) == What::Shared && self.reads(value, What::Shared, true) {
-                        self.found.push("order: a shared tile to itself");
+                        self.present.push("order: a shared tile to itself");
                     }
                     if let (ExprKind::Name(name), true) = (&target.kind, op.is_some()) {
                         self.names.entry(name).and_modify(|what| {
@@ -194,7 +194,7 @@ impl<'k> Uses<'k> {
                 StmtKind::For { range, body, .. } => {
                     self.value(range);
                     if self.reads(range, What::Read, false) {
-                        self.found.push("integers: read, as a bound");
+                        self.present.push("integers: read, as a bound");
                     }
                     let outer = self.produced;
                     if let ExprKind::Call { args, .. } = &range.kind {
@@ -206,24 +206,24 @@ impl<'k> Uses<'k> {
                     self.produced = outer;
                 }
                 StmtKind::If { condition, then, other } => {
-                    let mut found = Vec::new();
+                    let mut present = Vec::new();
                     statements_of(condition, &mut |of| match of {
                         ExprKind::Field { base, .. } if matches!(&base.kind, ExprKind::Name(name) if name == "block") =>
                         {
-                            found.push("condition: of blocks");
+                            present.push("condition: of blocks");
                         }
                         ExprKind::Name(name) if name.starts_with('k') => {
-                            found.push("condition: of iterations")
+                            present.push("condition: of iterations")
                         }
                         _ => {}
                     });
-                    self.found.append(&mut found);
+                    self.present.append(&mut present);
                     if self.reads(condition, What::Read, false) {
-                        self.found.push("condition: of read integers");
+                        self.present.push("condition: of read integers");
                     }
                     let multiplies = |stmt: &Stmt| matches!(&stmt.kind, StmtKind::Expr(Expr { kind: ExprKind::Call { function, .. }, .. }) if function.text == "gemm");
                     if then.iter().any(multiplies) {
-                        self.found.push("product: under a condition");
+                        self.present.push("product: under a condition");
                     }
                     self.body(then);
                     self.body(other);
@@ -242,9 +242,9 @@ impl<'k> Uses<'k> {
 
     /// Is such a thing part of an expression? `views`: under another view.
     fn reads(&self, of: &Expr, wanted: What, views: bool) -> bool {
-        let mut found = false;
+        let mut present = false;
         statements_of(of, &mut |of| {
-            found |= match of {
+            present |= match of {
                 ExprKind::Call { function, args, .. } if views => {
                     matches!(function.text.as_str(), "shift" | "permute")
                         && self.what(&args[0].value) == wanted
@@ -257,7 +257,7 @@ impl<'k> Uses<'k> {
                 _ => false,
             };
         });
-        found
+        present
     }
 
     /// Options of a loop.
@@ -267,7 +267,7 @@ impl<'k> Uses<'k> {
         }
         self.produced = true;
         for arg in args.iter().filter(|arg| arg.name.as_ref().is_some_and(|name| name.text == "stages")) {
-            self.found.extend(match arg.value.kind {
+            self.present.extend(match arg.value.kind {
                 ExprKind::Int(1) => Some("producer: 1 stage"),
                 ExprKind::Int(2) => Some("producer: 2 stages"),
                 ExprKind::Int(3) => Some("producer: 3 stages"),
@@ -287,11 +287,11 @@ impl<'k> Uses<'k> {
 
     fn call(&mut self, name: &str, args: &'k [Arg]) {
         let what = |n: usize| args.get(n).map_or(What::Other, |arg| self.what(&arg.value));
-        let mut found = Vec::new();
+        let mut present = Vec::new();
         match name {
             "stage" => {
-                found.push("loop: stages");
-                found.extend(is_named(args, "place").then_some("loop: places"));
+                present.push("loop: stages");
+                present.extend(is_named(args, "place").then_some("loop: places"));
             }
             "map" | "scatter" => {
                 let closure = args.iter().find_map(|arg| match &arg.value.kind {
@@ -304,7 +304,7 @@ impl<'k> Uses<'k> {
                         ExprKind::Tuple(all) => self.what(&all[0]),
                         _ => what(0),
                     };
-                    found.extend(match first {
+                    present.extend(match first {
                         What::Function => Some("coordinates: behind a function"),
                         What::Reduction => Some("coordinates: behind a reduction"),
                         What::Product => Some("coordinates: behind a product"),
@@ -324,7 +324,7 @@ impl<'k> Uses<'k> {
                 }
                 for position in places {
                     statements_of(position, &mut |of| {
-                        found.extend(match of {
+                        present.extend(match of {
                             ExprKind::Name(name) if name == "x" => Some("places: of data"),
                             ExprKind::Binary(Binary::Mul, x, y) if x == y => Some("places: squares"),
                             ExprKind::Binary(Binary::Rem, _, y) if matches!(&y.kind, ExprKind::Name(_)) => {
@@ -342,26 +342,26 @@ impl<'k> Uses<'k> {
                         });
                     });
                 }
-                found.extend((scatters && is_named(args, "how")).then_some("places: in atomic updates"));
+                present.extend((scatters && is_named(args, "how")).then_some("places: in atomic updates"));
             }
             "copy" => {
                 if what(0) == What::Written {
-                    found.push("order: a tensor is read and written");
+                    present.push("order: a tensor is read and written");
                 }
                 if what(1) == What::Shared && self.reads(&args[0].value, What::Shared, true) {
-                    found.push("order: a shared tile to itself");
+                    present.push("order: a shared tile to itself");
                 }
                 if self.reads(&args[0].value, What::Read, false) {
-                    found.push("integers: read, as a coordinate");
+                    present.push("integers: read, as a coordinate");
                 }
             }
-            "shift" if what(0) == What::Written => found.push("order: views that overlap"),
-            "gemm" if self.loops == 0 => found.push("product: of one tile"),
+            "shift" if what(0) == What::Written => present.push("order: views that overlap"),
+            "gemm" if self.loops == 0 => present.push("product: of one tile"),
             "tiled_mma" => {
                 for arg in
                     args.iter().filter(|arg| arg.name.as_ref().is_some_and(|name| name.text == "warpgroups"))
                 {
-                    found.extend(match arg.value.kind {
+                    present.extend(match arg.value.kind {
                         ExprKind::Int(1) => Some("product: by 1 warpgroup"),
                         ExprKind::Int(2) => Some("product: by 2 warpgroups"),
                         ExprKind::Int(3) => Some("product: by 3 warpgroups"),
@@ -371,7 +371,7 @@ impl<'k> Uses<'k> {
             }
             _ => {}
         }
-        self.found.append(&mut found);
+        self.present.append(&mut present);
     }
 }
 
@@ -465,19 +465,19 @@ fn construct(of: &ExprKind) -> Vec<&'static str> {
     }
 }
 
-fn loops(stmt: &Stmt, inside: bool, found: &mut Vec<&'static str>) {
+fn loops(stmt: &Stmt, inside: bool, present: &mut Vec<&'static str>) {
     match &stmt.kind {
         StmtKind::For { body, .. } => {
-            found.push(if inside { "whole: loop in a loop" } else { "whole: loop" });
-            body.iter().for_each(|stmt| loops(stmt, true, found));
+            present.push(if inside { "whole: loop in a loop" } else { "whole: loop" });
+            body.iter().for_each(|stmt| loops(stmt, true, present));
         }
         StmtKind::If { then, other, .. } => {
-            found.push("whole: if");
-            then.iter().chain(other).for_each(|stmt| loops(stmt, inside, found));
+            present.push("whole: if");
+            then.iter().chain(other).for_each(|stmt| loops(stmt, inside, present));
         }
         StmtKind::Assign { target, op, .. } => {
             let is_output = matches!(&target.kind, ExprKind::Name(name) if name.starts_with('o'));
-            found.push(if is_output && op.is_some() { "whole: in place" } else { "whole: assignment" });
+            present.push(if is_output && op.is_some() { "whole: in place" } else { "whole: assignment" });
         }
         _ => {}
     }

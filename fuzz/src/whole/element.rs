@@ -4,17 +4,17 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Binary, Unary};
 use tilewright_codegen::thread::{Bin, Cmp, Un};
 
-use super::value::{Along, At, Beyond, Cell, Elements, Type};
+use super::value::{Along, At, Cell, Elements, OutOfBounds, Type};
 use super::{Result, undefined};
 use crate::number::range;
 use crate::reference::Num;
 
 /// Whether a function of two elements is an out-of-bounds fill.
-pub(super) fn either(one: Beyond, other: Beyond) -> Beyond {
+pub(super) fn either(one: OutOfBounds, other: OutOfBounds) -> OutOfBounds {
     match (one, other) {
-        (Beyond::Yes, _) | (_, Beyond::Yes) => Beyond::Yes,
-        (Beyond::Perhaps, _) | (_, Beyond::Perhaps) => Beyond::Perhaps,
-        _ => Beyond::No,
+        (OutOfBounds::Yes, _) | (_, OutOfBounds::Yes) => OutOfBounds::Yes,
+        (OutOfBounds::Perhaps, _) | (_, OutOfBounds::Perhaps) => OutOfBounds::Perhaps,
+        _ => OutOfBounds::No,
     }
 }
 
@@ -45,18 +45,18 @@ pub(super) fn joint(all: &[&Elements]) -> Result<Vec<i64>> {
 /// The coordinates of an element of a function: along each mode, from the first operand that has coordinates there
 /// and is not repeated.
 pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64]) -> At {
-    let mut found: At = None;
+    let mut known_type: At = None;
     for (of, cell) in all.iter().zip(given) {
         let Some(at) = &cell.at else { continue };
         if of.sizes.len() != sizes.len() || at.len() != sizes.len() {
             continue;
         }
-        if found.is_none() && of.sizes == sizes {
-            found = Some(at.clone());
+        if known_type.is_none() && of.sizes == sizes {
+            known_type = Some(at.clone());
             continue;
         }
         let one = |mode: usize| {
-            let known = found.as_ref().map_or(Along::Own, |found| found[mode]);
+            let known = known_type.as_ref().map_or(Along::Own, |known_type| known_type[mode]);
             match (known, at[mode]) {
                 _ if of.sizes[mode] != sizes[mode] => known,
                 (at @ Along::In(..), _) | (_, at @ Along::In(..)) => at,
@@ -64,9 +64,9 @@ pub(super) fn located(all: &[&Elements], given: &[&Cell], sizes: &[i64]) -> At {
                 _ => Along::Unclear,
             }
         };
-        found = Some((0..sizes.len()).map(one).collect());
+        known_type = Some((0..sizes.len()).map(one).collect());
     }
-    found
+    known_type
 }
 
 /// A function of elements, one by one.
@@ -80,16 +80,18 @@ pub(super) fn each(all: &[&Elements], ty: Type, of: &dyn Fn(&[Num]) -> Num) -> R
             .collect::<Result<_>>()?;
         let nums: Vec<Num> = given.iter().map(|cell| cell.num).collect();
         let num = of(&nums);
-        let mut beyond = given.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
+        let mut out_of_bounds = given
+            .iter()
+            .fold(OutOfBounds::No, |out_of_bounds, cell| either(out_of_bounds, cell.out_of_bounds));
         // It may equal an element in bounds: whether it counts as out of bounds is unspecified.
-        if beyond == Beyond::Yes
-            && given.iter().any(|cell| cell.beyond != Beyond::Yes && cell.num.may_equal(num))
+        if out_of_bounds == OutOfBounds::Yes
+            && given.iter().any(|cell| cell.out_of_bounds != OutOfBounds::Yes && cell.num.may_equal(num))
         {
-            beyond = Beyond::Perhaps;
+            out_of_bounds = OutOfBounds::Perhaps;
         }
         let at = located(all, &given, &sizes);
         let outside = given.iter().find_map(|cell| cell.outside.clone());
-        cells.push(Cell { beyond, at, outside, ..Cell::of(num) });
+        cells.push(Cell { out_of_bounds, at, outside, ..Cell::of(num) });
     }
     let argument = all.iter().all(|of| of.argument);
     Ok(Elements { sizes, ty, cells, argument })
@@ -134,10 +136,10 @@ impl Elements {
 
 /// The type that operands have in common.
 pub(super) fn common(all: &[&Elements]) -> Result<Option<Elem>> {
-    let mut found = None;
+    let mut known_type = None;
     for of in all {
-        match (of.ty, found) {
-            (Type::Elem(own), None) => found = Some(own),
+        match (of.ty, known_type) {
+            (Type::Elem(own), None) => known_type = Some(own),
             (Type::Elem(own), Some(known)) if own != known => {
                 return undefined(format!("{own} meets {known}"));
             }
@@ -145,7 +147,7 @@ pub(super) fn common(all: &[&Elements]) -> Result<Option<Elem>> {
             _ => {}
         }
     }
-    Ok(found)
+    Ok(known_type)
 }
 
 /// The type that numbers without one have in common.

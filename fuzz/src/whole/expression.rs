@@ -4,7 +4,7 @@ use tilewright_codegen::Elem;
 use tilewright_codegen::ast::{Arg, Binary, Expr, ExprKind, Pattern, Unary};
 
 use super::element;
-use super::value::{Beyond, Elements, Type, Value, View};
+use super::value::{Elements, OutOfBounds, Type, Value, View};
 use super::{Block, Result, undefined};
 use crate::number::range;
 use crate::reference::Num;
@@ -82,7 +82,7 @@ impl<'k> Block<'k> {
                             && view.is_one()
                             && (to == Elem::I32 || to == Elem::U32 && !view.elem.is_float()) =>
                     {
-                        match view.spots[0].place {
+                        match view.spots[0].position {
                             // Among elements its value is unspecified.
                             None if to == Elem::U32 && !self.integers => {
                                 Value::Elements(Elements::number(Type::Elem(to), Num::UNKNOWN))
@@ -114,7 +114,7 @@ impl<'k> Block<'k> {
             }
             ExprKind::Closure { .. } => Value::Unit,
             ExprKind::If { condition, then, other } => match self.value(condition)? {
-                Value::Bool(holds) => self.value(if holds { then } else { other })?,
+                Value::Bool(truth) => self.value(if truth { then } else { other })?,
                 condition => {
                     let condition = self.elements(&condition)?;
                     let (then, other) = (self.value(then)?, self.value(other)?);
@@ -203,7 +203,7 @@ impl<'k> Block<'k> {
     /// Where an integer is needed, one element of memory is one, and so is an argument.
     pub(super) fn whole_number(&self, of: &Value<'k>) -> Option<i128> {
         match of {
-            Value::View(view) if view.is_one() && !view.elem.is_float() => match view.spots[0].place {
+            Value::View(view) if view.is_one() && !view.elem.is_float() => match view.spots[0].position {
                 // An index that is out of bounds selects no element.
                 None => Some(-1),
                 Some(_) => Value::Elements(self.read(view, 0.0).ok()?).int(),
@@ -317,17 +317,18 @@ impl<'k> Block<'k> {
         if places.len() != view.sizes.len() {
             return undefined("an index of another rank");
         }
-        let gathers =
-            |place: &Option<Value<'k>>| matches!(place, Some(Value::Elements(of)) if !of.sizes.is_empty());
+        let gathers = |position: &Option<Value<'k>>| matches!(position, Some(Value::Elements(of)) if !of.sizes.is_empty());
         if !places.iter().any(gathers) {
-            let places: Vec<Option<i128>> =
-                places.iter().map(|place| place.as_ref().and_then(|of| self.whole_number(of))).collect();
+            let places: Vec<Option<i128>> = places
+                .iter()
+                .map(|position| position.as_ref().and_then(|of| self.whole_number(of)))
+                .collect();
             return Ok(Value::View(view.sliced(&places)));
         }
         let places: Vec<Elements> = places
             .iter()
-            .map(|place| match place {
-                Some(place) => self.elements(place),
+            .map(|position| match position {
+                Some(position) => self.elements(position),
                 None => undefined("a whole mode of a gather"),
             })
             .collect::<Result<_>>()?;
@@ -341,20 +342,21 @@ impl<'k> Block<'k> {
         let mut made = element::each(&all, Type::of(view.elem), &|_| Num::UNKNOWN)?;
         for (n, cell) in made.cells.iter_mut().enumerate() {
             let mut at = Vec::new();
-            for place in places {
-                let num = place.cells[place.broadcast(&sizes, n)?].num;
+            for position in places {
+                let num = position.cells[position.broadcast(&sizes, n)?].num;
                 if let Some(n) = num.int() {
                     at.push(Some(n));
                 }
             }
             // A result whose index is itself out of bounds is not needed.
-            cell.beyond = if cell.beyond == Beyond::No { Beyond::No } else { Beyond::Perhaps };
+            cell.out_of_bounds =
+                if cell.out_of_bounds == OutOfBounds::No { OutOfBounds::No } else { OutOfBounds::Perhaps };
             if at.len() < places.len() {
                 continue;
             }
             let spot = view.sliced(&at).spots[0].clone();
-            if spot.place.is_none() {
-                cell.beyond = Beyond::Perhaps;
+            if spot.position.is_none() {
+                cell.out_of_bounds = OutOfBounds::Perhaps;
             }
             let (sizes, spots, modes) = (vec![1], vec![spot].into(), vec![None]);
             let read = self.read(&View { sizes, spots, modes, whole: false, ..view.clone() }, 0.0);

@@ -5,7 +5,7 @@ use tilewright_codegen::ast::{Arg, Expr, Name, Pattern};
 use tilewright_codegen::thread::{Bin, Cmp};
 
 use super::element;
-use super::value::{Along, Beyond, Cell, Elements, Store, Type, Value, View, digits};
+use super::value::{Along, Cell, Elements, OutOfBounds, Store, Type, Value, View, digits};
 use super::{Block, Result, undefined};
 use crate::reference::Num;
 
@@ -114,7 +114,8 @@ impl<'k> Block<'k> {
                 let to = self.view(of(0)?)?;
                 let value = self.value(of(1)?)?;
                 let value = self.elements(&value)?.as_type(to.elem)?;
-                let cell = Cell { at: None, beyond: Beyond::No, filled: true, ..value.cells[0].clone() };
+                let cell =
+                    Cell { at: None, out_of_bounds: OutOfBounds::No, filled: true, ..value.cells[0].clone() };
                 let count = to.spots.len();
                 self.write(
                     &to,
@@ -277,8 +278,8 @@ impl<'k> Block<'k> {
                 let mut read = self.read(&self.clamped(&view)?, fill)?;
                 // Their values come from elements in bounds, but they are out of bounds themselves.
                 for (cell, spot) in read.cells.iter_mut().zip(view.spots.iter()) {
-                    if spot.place.is_none() {
-                        cell.beyond = Beyond::Perhaps;
+                    if spot.position.is_none() {
+                        cell.out_of_bounds = OutOfBounds::Perhaps;
                     }
                 }
                 read
@@ -296,11 +297,11 @@ impl<'k> Block<'k> {
         for (n, spot) in to.spots.iter().enumerate() {
             let cell = from.cells[from.broadcast(&to.sizes, n)?].clone();
             let adds_zero = cell.num == Num::exact(0.0) && matches!(how, Atomic::By(Bin::Add));
-            if spot.place.is_some() && cell.is_outside() && !adds_zero {
+            if spot.position.is_some() && cell.is_outside() && !adds_zero {
                 return undefined("an update by what is out of bounds");
             }
-            let num = self.update(&to, spot.place, cell.num, how)?;
-            old.push(Some(match spot.place {
+            let num = self.update(&to, spot.position, cell.num, how)?;
+            old.push(Some(match spot.position {
                 Some(_) => Cell::of(num),
                 None => Cell::unclear(num),
             }));
@@ -455,21 +456,22 @@ impl<'k> Block<'k> {
         let mut old: Vec<Option<Cell>> = Vec::new();
         let mut seen = std::collections::BTreeSet::new();
         for n in 0..sizes.iter().product::<i64>() as usize {
-            let mut beyond = Beyond::No;
+            let mut out_of_bounds = OutOfBounds::No;
             for of in &all {
-                beyond = element::either(beyond, of.cells[of.broadcast(&sizes, n)?].beyond);
+                out_of_bounds =
+                    element::either(out_of_bounds, of.cells[of.broadcast(&sizes, n)?].out_of_bounds);
             }
             let mut at = Vec::new();
-            for place in &places {
-                let num = place.cells[place.broadcast(&sizes, n)?].num;
+            for position in &places {
+                let num = position.cells[position.broadcast(&sizes, n)?].num;
                 at.push(num.int());
             }
             // Elements that are not stored have the old value 0.
-            let unstored = Cell { beyond, ..Cell::of(Num::exact(0.0)) };
+            let unstored = Cell { out_of_bounds, ..Cell::of(Num::exact(0.0)) };
             old.push(Some(unstored.clone()));
-            match beyond {
-                Beyond::Yes if !says => continue,
-                Beyond::No => {}
+            match out_of_bounds {
+                OutOfBounds::Yes if !says => continue,
+                OutOfBounds::No => {}
                 _ if says => {}
                 _ => return undefined("a scatter of what may be out of bounds"),
             }
@@ -477,11 +479,11 @@ impl<'k> Block<'k> {
                 return undefined("a place is not known");
             }
             let spot = to.sliced(&at).spots[0].clone();
-            let Some(place) = spot.place else { continue };
+            let Some(position) = spot.position else { continue };
             let cell = value.cells[value.broadcast(&sizes, n)?].clone();
-            let again = !seen.insert(place);
+            let again = !seen.insert(position);
             if let Some(how) = how {
-                let num = self.update(&to, Some(place), cell.num, how)?;
+                let num = self.update(&to, Some(position), cell.num, how)?;
                 // The first of several updates is not known, nor the last of several exchanges.
                 if again && !matches!(how, Atomic::By(_)) {
                     return undefined("two exchanges have the same index");
@@ -540,8 +542,8 @@ fn inputs_outside(ins: &[&Elements], value: &Elements) -> Result<Elements> {
         let mut cell = value.cells[value.broadcast(&sizes, n)?].clone();
         for of in ins {
             let from = &of.cells[of.broadcast(&sizes, n)?];
-            if cell.beyond == Beyond::No {
-                cell.beyond = from.beyond;
+            if cell.out_of_bounds == OutOfBounds::No {
+                cell.out_of_bounds = from.out_of_bounds;
             }
         }
         let given =

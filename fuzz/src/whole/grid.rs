@@ -10,7 +10,7 @@ const MOST: i128 = 4096;
 
 impl Block<'_> {
     pub(super) fn grid(&mut self) -> Result<[i64; 3]> {
-        let mut found: [Option<i128>; 3] = [None; 3];
+        let mut counts: [Option<i128>; 3] = [None; 3];
         let mut wrong = false;
         let kernel = self.kernel;
         statements(&kernel.body, &mut |of| {
@@ -18,7 +18,7 @@ impl Block<'_> {
             if let ("walk", Some(ExprKind::Int(n))) =
                 (&*function.text, args.first().map(|arg| &arg.value.kind))
             {
-                found[0] = Some((*n).into());
+                counts[0] = Some((*n).into());
             }
             if function.text != "tile" {
                 return;
@@ -32,14 +32,14 @@ impl Block<'_> {
                 let axis = ["x", "y", "z"].iter().position(|axis| *axis == field.text).unwrap_or(0);
                 let size = sizes.get(mode).copied().unwrap_or(1);
                 let count = (extents[mode] + size - 1) / size;
-                wrong |= found[axis].is_some_and(|known| known != count) || count > MOST;
-                found[axis] = Some(count);
+                wrong |= counts[axis].is_some_and(|known| known != count) || count > MOST;
+                counts[axis] = Some(count);
             }
         });
         if wrong {
             return undefined("an axis of the grid numbers tiles of different counts");
         }
-        Ok(found.map(|count| count.unwrap_or(1) as i64))
+        Ok(counts.map(|count| count.unwrap_or(1) as i64))
     }
 
     /// Extents of an argument, sizes of its tiles, and the coordinates of one.

@@ -6,7 +6,7 @@ use tilewright_codegen::ast::{Arg, Expr, ExprKind};
 use tilewright_codegen::thread::{Bin, Cmp};
 
 use super::function::named;
-use super::value::{Beyond, Cell, Elements, Store, Type, Value};
+use super::value::{Cell, Elements, OutOfBounds, Store, Type, Value};
 use super::{Block, Result, undefined};
 use crate::reference::Num;
 
@@ -72,7 +72,7 @@ impl<'k> Block<'k> {
     /// Adds 1 to a flag.
     pub(super) fn signalled(&mut self, flag: &'k Expr) -> Result<Value<'k>> {
         let view = self.view(flag)?;
-        let at = view.spots[0].place;
+        let at = view.spots[0].position;
         self.update(&view, at, Num::exact(1.0), super::function::Atomic::By(Bin::Add))?;
         Ok(Value::Unit)
     }
@@ -83,7 +83,7 @@ impl<'k> Block<'k> {
         let mut seen = Vec::new();
         for spot in view.spots.iter() {
             let (Some(at), Store::Global(buffer), false) =
-                (spot.place, &self.stores[view.store], self.supposed)
+                (spot.position, &self.stores[view.store], self.supposed)
             else {
                 seen.push(Some(Cell::unclear(Num::exact(0.0))));
                 continue;
@@ -100,10 +100,10 @@ impl<'k> Block<'k> {
 
 /// Whether an element counts; `None` if that depends on what the generator knew.
 fn counts(cell: &Cell) -> Option<bool> {
-    match cell.beyond {
-        Beyond::No => Some(true),
-        Beyond::Yes => Some(false),
-        Beyond::Perhaps => None,
+    match cell.out_of_bounds {
+        OutOfBounds::No => Some(true),
+        OutOfBounds::Yes => Some(false),
+        OutOfBounds::Perhaps => None,
     }
 }
 

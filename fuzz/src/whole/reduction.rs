@@ -8,7 +8,7 @@ use tilewright_codegen::thread::Bin;
 
 use super::element::either;
 use super::function::{CLAIM, entries, named};
-use super::value::{Along, At, Beyond, Cell, Elements, Type, Value, View, digits, linear};
+use super::value::{Along, At, Cell, Elements, OutOfBounds, Type, Value, View, digits, linear};
 use super::view::both;
 use super::{Block, FALSE_CLAIM, Result, undefined};
 use crate::reference::Num;
@@ -61,17 +61,17 @@ impl<'k> Block<'k> {
         for (n, cell) in from.cells.iter().enumerate() {
             let (terms, inside, outside) = &mut all[linear(&sizes, &digits(&from.sizes, n as i64))];
             let num = cell.num.cast(source, elem);
-            match cell.beyond {
+            match cell.out_of_bounds {
                 _ if claim => {
                     *inside = true;
                     terms.push(num);
                 }
-                Beyond::No => {
+                OutOfBounds::No => {
                     *inside = true;
                     terms.push(num);
                 }
-                Beyond::Yes => *outside = true,
-                Beyond::Perhaps => {
+                OutOfBounds::Yes => *outside = true,
+                OutOfBounds::Perhaps => {
                     *outside = true;
                     terms.push(if num == identity(elem) { num } else { Num::UNKNOWN });
                 }
@@ -79,8 +79,8 @@ impl<'k> Block<'k> {
         }
         let cell = |((mut terms, inside, outside), at): ((Vec<Num>, bool, bool), At)| {
             terms.push(identity(elem));
-            let beyond = if !inside && outside { Beyond::Perhaps } else { Beyond::No };
-            Some(Cell { beyond, at, ..Cell::of(Num::fold(with, &terms, elem)) })
+            let out_of_bounds = if !inside && outside { OutOfBounds::Perhaps } else { OutOfBounds::No };
+            Some(Cell { out_of_bounds, at, ..Cell::of(Num::fold(with, &terms, elem)) })
         };
         Ok(Value::View(self.fresh(elem, &sizes, all.into_iter().zip(at).map(cell).collect())))
     }
@@ -130,11 +130,13 @@ impl<'k> Block<'k> {
         for n in 0..of.from[0].cells.len() {
             let to = linear(&sizes, &digits(&from_sizes, n as i64));
             let cells: Vec<&Cell> = of.from.iter().map(|from| &from.cells[n]).collect();
-            let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
+            let out_of_bounds = cells
+                .iter()
+                .fold(OutOfBounds::No, |out_of_bounds, cell| either(out_of_bounds, cell.out_of_bounds));
             let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
-            sums[to] = match beyond {
-                Beyond::Yes => continue,
-                Beyond::Perhaps if tuple != of.identity => vec![Num::UNKNOWN; of.elems.len()],
+            sums[to] = match out_of_bounds {
+                OutOfBounds::Yes => continue,
+                OutOfBounds::Perhaps if tuple != of.identity => vec![Num::UNKNOWN; of.elems.len()],
                 _ => self.joined(&of, &sums[to].clone(), &tuple)?,
             };
         }
@@ -143,7 +145,7 @@ impl<'k> Block<'k> {
             // Another order would round differently.
             let cell = |(sum, at): (&Vec<Num>, At)| {
                 let num = if sum[entry].is_exact() { sum[entry] } else { Num::UNKNOWN };
-                Some(Cell { beyond: Beyond::Perhaps, at, ..Cell::of(num) })
+                Some(Cell { out_of_bounds: OutOfBounds::Perhaps, at, ..Cell::of(num) })
             };
             let cells = sums.iter().zip(kept(&of.from[0], &sizes)).map(cell).collect();
             made.push(Value::View(self.fresh(*elem, &sizes, cells)));
@@ -192,27 +194,30 @@ impl<'k> Block<'k> {
             let mut all_outside = true;
             for n in elements.into_values() {
                 let cells: Vec<&Cell> = of.from.iter().map(|from| &from.cells[n]).collect();
-                let beyond = cells.iter().fold(Beyond::No, |beyond, cell| either(beyond, cell.beyond));
-                all_outside &= beyond != Beyond::No;
+                let out_of_bounds = cells
+                    .iter()
+                    .fold(OutOfBounds::No, |out_of_bounds, cell| either(out_of_bounds, cell.out_of_bounds));
+                all_outside &= out_of_bounds != OutOfBounds::No;
                 let tuple: Vec<Num> = cells.iter().map(|cell| cell.num).collect();
-                let next = match beyond {
-                    Beyond::Yes => sum.clone(),
-                    Beyond::Perhaps if tuple != of.identity => vec![Num::UNKNOWN; of.elems.len()],
+                let next = match out_of_bounds {
+                    OutOfBounds::Yes => sum.clone(),
+                    OutOfBounds::Perhaps if tuple != of.identity => vec![Num::UNKNOWN; of.elems.len()],
                     _ => self.joined(&of, &sum, &tuple)?,
                 };
                 let own = if exclusive { sum } else { next.clone() };
                 sum = next;
                 for ((made, num), from) in made.iter_mut().zip(own).zip(&of.from) {
                     // Another order would round differently, and elements out of bounds are unspecified.
-                    let num = if num.is_exact() && beyond == Beyond::No { num } else { Num::UNKNOWN };
-                    made[n] = Some(Cell { beyond, at: from.cells[n].at.clone(), ..Cell::of(num) });
+                    let num =
+                        if num.is_exact() && out_of_bounds == OutOfBounds::No { num } else { Num::UNKNOWN };
+                    made[n] = Some(Cell { out_of_bounds, at: from.cells[n].at.clone(), ..Cell::of(num) });
                 }
             }
             for (total, num) in totals.iter_mut().zip(&sum) {
                 let num = if num.is_exact() { *num } else { Num::UNKNOWN };
                 // No element of the line is in bounds: whether its carry counts as out of bounds is unspecified.
-                let beyond = if all_outside { Beyond::Perhaps } else { Beyond::No };
-                total.cells[line] = Cell { beyond, ..Cell::of(num) };
+                let out_of_bounds = if all_outside { OutOfBounds::Perhaps } else { OutOfBounds::No };
+                total.cells[line] = Cell { out_of_bounds, ..Cell::of(num) };
             }
         }
         for (view, total) in carry.iter().zip(&totals) {
@@ -239,13 +244,17 @@ impl<'k> Block<'k> {
             for k in 0..a.sizes[1] {
                 let left = &a.cells[linear(&a.sizes, &[at[0], k])];
                 let right = &b.cells[linear(&b.sizes, &[at[1], k])];
-                row |= left.beyond == Beyond::No;
-                column |= right.beyond == Beyond::No;
+                row |= left.out_of_bounds == OutOfBounds::No;
+                column |= right.out_of_bounds == OutOfBounds::No;
                 let (left, right) = (left.num.cast(x, acc.elem), right.num.cast(y, acc.elem));
                 // Products are added without rounding.
                 terms.push(Num::bin(Bin::Mul, left, right, Elem::F64));
             }
-            let beyond = if row && column { cell.beyond } else { either(cell.beyond, Beyond::Perhaps) };
+            let out_of_bounds = if row && column {
+                cell.out_of_bounds
+            } else {
+                either(cell.out_of_bounds, OutOfBounds::Perhaps)
+            };
             // Its row is the row of the first operand, its column the row of the second.
             let side = |of: &Elements, row: i64| {
                 let at = &of.cells[linear(&of.sizes, &[row, 0])].at;
@@ -253,7 +262,11 @@ impl<'k> Block<'k> {
             };
             let own = cell.at.as_ref().map_or([Along::Own; 2], |at| [at[0], at[1]]);
             let at = [both((&own[0], &side(&a, at[0]))), both((&own[1], &side(&b, at[1])))];
-            *cell = Cell { beyond, at: Some(at.into()), ..Cell::of(Num::fold(Bin::Add, &terms, acc.elem)) };
+            *cell = Cell {
+                out_of_bounds,
+                at: Some(at.into()),
+                ..Cell::of(Num::fold(Bin::Add, &terms, acc.elem))
+            };
         }
         self.write(&acc, &sums)?;
         Ok(Value::Unit)

@@ -3,7 +3,7 @@
 use tilewright_codegen::ast::{Binary, Expr, ExprKind, Pattern, Stmt, StmtKind, Unary};
 
 use super::element;
-use super::value::{Beyond, Cell, Elements, Store, Type, Value, View};
+use super::value::{Cell, Elements, OutOfBounds, Store, Type, Value, View};
 use super::{Block, MOST_STEPS, Result, expression, undefined};
 
 impl<'k> Block<'k> {
@@ -69,7 +69,7 @@ impl<'k> Block<'k> {
                 for (store, before) in self.stores.iter_mut().zip(before) {
                     if from >= to && !before && is_outside(store) {
                         let cells = store.cells_mut().into_iter().flatten().flatten();
-                        cells.for_each(|cell| cell.beyond = Beyond::Perhaps);
+                        cells.for_each(|cell| cell.out_of_bounds = OutOfBounds::Perhaps);
                     }
                 }
                 Ok(())
@@ -98,8 +98,8 @@ impl<'k> Block<'k> {
             }
             StmtKind::If { condition, then, other } => {
                 // One that is known while compiling leaves one path in the program.
-                if let Some(holds) = self.constant(condition) {
-                    return self.body(if holds != 0 { then } else { other });
+                if let Some(value_of) = self.constant(condition) {
+                    return self.body(if value_of != 0 { then } else { other });
                 }
                 let then_runs = self.decided(condition)?;
                 let (runs, not) = if then_runs { (then, other) } else { (other, then) };
@@ -127,7 +127,7 @@ impl<'k> Block<'k> {
         self.integers = outer;
         match condition {
             _ if self.supposed => Ok(true),
-            Ok(Value::Bool(holds)) => Ok(holds),
+            Ok(Value::Bool(value_of)) => Ok(value_of),
             Ok(other) => match self.elements(&other)? {
                 of if of.ty == Type::Condition && of.cells.len() == 1 && !of.cells[0].num.is_unknown() => {
                     Ok(of.cells[0].num.value != 0.0)
@@ -156,7 +156,7 @@ impl<'k> Block<'k> {
         };
         match &of.kind {
             ExprKind::Int(n) => Some((*n).into()),
-            ExprKind::Bool(holds) => Some((*holds).into()),
+            ExprKind::Bool(value_of) => Some((*value_of).into()),
             ExprKind::Name(name) => match self.scope.iter().rev().find(|(known, _)| known == name) {
                 Some((_, Value::Int(n))) => Some(*n),
                 _ => None,
@@ -178,7 +178,7 @@ impl<'k> Block<'k> {
                 (Binary::Or, Some(1), _) | (Binary::Or, _, Some(1)) if truth(x) && truth(y) => Some(1),
                 (op, Some(x), Some(y)) => match expression::integers(*op, x, y, true).ok()? {
                     Value::Int(n) => Some(n),
-                    Value::Bool(holds) => Some(holds.into()),
+                    Value::Bool(value_of) => Some(value_of.into()),
                     _ => None,
                 },
                 _ => None,
@@ -314,6 +314,7 @@ impl<'k> Block<'k> {
 
 /// Are all elements out of bounds?
 fn is_outside(store: &Store) -> bool {
-    let outside = |cell: &Option<Cell>| cell.as_ref().is_some_and(|cell| cell.beyond == Beyond::Yes);
+    let outside =
+        |cell: &Option<Cell>| cell.as_ref().is_some_and(|cell| cell.out_of_bounds == OutOfBounds::Yes);
     store.cells().is_some_and(|cells| cells.iter().all(outside))
 }

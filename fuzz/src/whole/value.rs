@@ -8,7 +8,7 @@ use crate::reference::{Buffer, Num};
 
 /// Is an element an out-of-bounds fill?
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Beyond {
+pub(super) enum OutOfBounds {
     No,
     Yes,
     /// That depends on what the generator knew.
@@ -19,7 +19,7 @@ pub(super) enum Beyond {
 #[derive(Clone, Debug)]
 pub(super) struct Cell {
     pub(super) num: Num,
-    pub(super) beyond: Beyond,
+    pub(super) out_of_bounds: OutOfBounds,
     /// Its coordinates along each mode; `None` if all are coordinates within its own tile.
     pub(super) at: At,
     /// Was it written only by statements that do not run?
@@ -50,19 +50,27 @@ pub(super) type At = Option<Rc<[Along]>>;
 
 impl Cell {
     pub(super) fn of(num: Num) -> Cell {
-        Cell { num, beyond: Beyond::No, at: None, supposed: false, outside: None, taken: None, filled: false }
+        Cell {
+            num,
+            out_of_bounds: OutOfBounds::No,
+            at: None,
+            supposed: false,
+            outside: None,
+            taken: None,
+            filled: false,
+        }
     }
 }
 
 impl Cell {
     /// Is it, or may it be, a fill?
     pub(super) fn is_outside(&self) -> bool {
-        self.beyond != Beyond::No
+        self.out_of_bounds != OutOfBounds::No
     }
 
     /// Whether it counts as out of bounds is unspecified.
     pub(super) fn unclear(num: Num) -> Cell {
-        Cell { beyond: Beyond::Perhaps, ..Cell::of(num) }
+        Cell { out_of_bounds: OutOfBounds::Perhaps, ..Cell::of(num) }
     }
 }
 
@@ -121,7 +129,7 @@ impl Elements {
 #[derive(Clone, Debug)]
 pub(super) struct Spot {
     /// The position in the store; `None` out of bounds.
-    pub(super) place: Option<usize>,
+    pub(super) position: Option<usize>,
     /// Coordinates in the tensor.
     pub(super) at: Rc<[i128]>,
 }
@@ -211,19 +219,19 @@ impl Value<'_> {
 
 /// The coordinates of an element, the leftmost mode fastest.
 pub(super) fn digits(sizes: &[i64], mut at: i64) -> Vec<i64> {
-    let digit = |size: &i64| {
-        let digit = at % size;
+    let coordinate = |size: &i64| {
+        let coordinate = at % size;
         at /= size;
-        digit
+        coordinate
     };
-    sizes.iter().map(digit).collect()
+    sizes.iter().map(coordinate).collect()
 }
 
 /// The position of coordinates; coordinates along modes of extent 1 do not count.
 pub(super) fn linear(sizes: &[i64], at: &[i64]) -> usize {
-    let mut place = 0;
+    let mut position = 0;
     for (size, at) in sizes.iter().zip(at).rev() {
-        place = place * size + if *size == 1 { 0 } else { *at };
+        position = position * size + if *size == 1 { 0 } else { *at };
     }
-    place as usize
+    position as usize
 }

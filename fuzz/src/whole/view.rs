@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use tilewright_codegen::Elem;
 
-use super::value::{Along, At, Beyond, Cell, Elements, Spot, Store, Type, Value, View, digits, linear};
+use super::value::{Along, At, Cell, Elements, OutOfBounds, Spot, Store, Type, Value, View, digits, linear};
 use super::{Block, Result, undefined};
 use crate::reference::Num;
 
@@ -14,7 +14,7 @@ impl<'k> Block<'k> {
         let Store::Global(buffer) = &self.stores[store] else { return Value::Unit };
         let sizes = buffer.extents.clone();
         let spot = |n: usize| Spot {
-            place: Some(n),
+            position: Some(n),
             at: digits(&sizes, n as i64).into_iter().map(i128::from).collect(),
         };
         let spots = Rc::new((0..buffer.count()).map(spot).collect());
@@ -29,7 +29,7 @@ impl<'k> Block<'k> {
     /// Memory of a block, for `count` elements.
     pub(super) fn memory(&mut self, elem: Elem, sizes: &[i64], count: usize, store: Store) -> View {
         let spot = |n: usize| Spot {
-            place: Some(n),
+            position: Some(n),
             at: digits(sizes, n as i64).into_iter().map(i128::from).collect(),
         };
         let spots = Rc::new((0..count).map(spot).collect());
@@ -57,21 +57,21 @@ impl<'k> Block<'k> {
     /// The elements of a view; out-of-bounds elements are filled.
     pub(super) fn read(&self, view: &View, fill: f64) -> Result<Elements> {
         let cell = |spot: &Spot| -> Result<Cell> {
-            let Some(place) = spot.place else {
+            let Some(position) = spot.position else {
                 let num = Num::literal(fill.into(), view.elem);
                 // Of an argument; out of bounds of other memory only the value is specified.
-                let (beyond, at, outside) = match &self.stores[view.store] {
-                    Store::Global(_) => (Beyond::Yes, view.coordinates(spot), Some(view.outside(spot))),
-                    _ => (Beyond::Perhaps, view.unclear(), None),
+                let (out_of_bounds, at, outside) = match &self.stores[view.store] {
+                    Store::Global(_) => (OutOfBounds::Yes, view.coordinates(spot), Some(view.outside(spot))),
+                    _ => (OutOfBounds::Perhaps, view.unclear(), None),
                 };
-                return Ok(Cell { beyond, at, outside, ..Cell::of(num) });
+                return Ok(Cell { out_of_bounds, at, outside, ..Cell::of(num) });
             };
             match &self.stores[view.store] {
-                Store::Global(buffer) => match buffer.all[buffer.index_of(place)] {
+                Store::Global(buffer) => match buffer.all[buffer.index_of(position)] {
                     Some(num) => Ok(Cell { at: view.coordinates(spot), ..Cell::of(num) }),
                     None => undefined("a gap is read"),
                 },
-                Store::Shared(cells) | Store::Registers(cells) => match &cells[place] {
+                Store::Shared(cells) | Store::Registers(cells) => match &cells[position] {
                     Some(cell) if cell.supposed && !self.supposed => {
                         undefined("an element is read before it is written")
                     }
@@ -87,7 +87,7 @@ impl<'k> Block<'k> {
     /// Stores elements, one for each of the view or one for all. A statement that does not run changes no values.
     pub(super) fn write(&mut self, view: &View, from: &Elements) -> Result<()> {
         for (n, spot) in view.spots.iter().enumerate() {
-            let Some(to) = spot.place else { continue };
+            let Some(to) = spot.position else { continue };
             let cell = &from.cells[from.broadcast(&view.sizes, n)?];
             match &mut self.stores[view.store] {
                 Store::Global(_) if self.supposed => {}
@@ -144,12 +144,12 @@ impl<'k> Block<'k> {
         let spots = (0..sizes.iter().product::<i64>()).map(|n| {
             let digits = digits(&sizes, n);
             let mut coordinates = base.clone();
-            for (mode, digit) in digits.iter().enumerate() {
+            for (mode, coordinate) in digits.iter().enumerate() {
                 match mode < tile.len() {
-                    true => coordinates[mode] += i128::from(*digit),
+                    true => coordinates[mode] += i128::from(*coordinate),
                     false => {
                         let of = over[mode - tile.len()];
-                        coordinates[of] += i128::from(*digit) * size(of);
+                        coordinates[of] += i128::from(*coordinate) * size(of);
                     }
                 }
             }
@@ -192,7 +192,7 @@ impl<'k> Block<'k> {
 fn whole_spot(extents: &[i64], at: Vec<i128>) -> Spot {
     let inside = at.iter().zip(extents).all(|(at, n)| (0..i128::from(*n)).contains(at));
     let small: Vec<i64> = if inside { at.iter().map(|at| *at as i64).collect() } else { Vec::new() };
-    Spot { place: inside.then(|| linear(extents, &small)), at: at.into() }
+    Spot { position: inside.then(|| linear(extents, &small)), at: at.into() }
 }
 
 impl View {
@@ -273,9 +273,9 @@ impl View {
         // Coordinates in the store, also of elements that do not exist.
         let there = |of: &[i128]| -> Rc<[i128]> {
             let mut at = self.origin.to_vec();
-            for (place, mode) in of.iter().zip(&self.modes) {
+            for (position, mode) in of.iter().zip(&self.modes) {
                 if let Some((mode, step)) = mode {
-                    at[*mode] += place * step;
+                    at[*mode] += position * step;
                 }
             }
             at.into()
@@ -285,10 +285,10 @@ impl View {
         let spot = |n: i64| {
             let digits = digits(&sizes, n);
             let mut at: Vec<i128> = index.iter().map(|at| at.unwrap_or(0)).collect();
-            kept.iter().zip(digits).for_each(|(mode, digit)| at[*mode] = digit.into());
+            kept.iter().zip(digits).for_each(|(mode, coordinate)| at[*mode] = coordinate.into());
             let inside = at.iter().zip(&self.sizes).all(|(at, n)| (0..i128::from(*n)).contains(at));
             if !inside {
-                return Spot { place: None, at: there(&at) };
+                return Spot { position: None, at: there(&at) };
             }
             let at: Vec<i64> = at.iter().map(|at| *at as i64).collect();
             self.spots[linear(&self.sizes, &at)].clone()
@@ -302,9 +302,9 @@ impl View {
         let spot = |n: i64| {
             let digits = digits(&sizes, n);
             let mut at = vec![0; self.sizes.len()];
-            for (digit, from) in digits.iter().zip(from) {
+            for (coordinate, from) in digits.iter().zip(from) {
                 if let Some(from) = from {
-                    at[*from] = *digit;
+                    at[*from] = *coordinate;
                 }
             }
             self.spots[linear(&self.sizes, &at)].clone()
@@ -321,11 +321,11 @@ impl Cell {
     pub(super) fn joined(&mut self, other: &Cell) {
         let (fresh, other_fresh) = (self.filled, other.filled);
         self.filled &= other.filled;
-        self.beyond = match (self.beyond, other.beyond) {
+        self.out_of_bounds = match (self.out_of_bounds, other.out_of_bounds) {
             (own, other) if own == other => own,
-            (Beyond::No, Beyond::Yes) if fresh => Beyond::Yes,
-            (Beyond::Yes, Beyond::No) if other_fresh => Beyond::Yes,
-            _ => Beyond::Perhaps,
+            (OutOfBounds::No, OutOfBounds::Yes) if fresh => OutOfBounds::Yes,
+            (OutOfBounds::Yes, OutOfBounds::No) if other_fresh => OutOfBounds::Yes,
+            _ => OutOfBounds::Perhaps,
         };
         self.at = match (&self.at, &other.at) {
             (None, at) | (at, None) => at.clone(),
@@ -352,15 +352,15 @@ impl Elements {
             let by = &other.cells[other.broadcast(&made.sizes, n)?];
             let made_of = &mut made.cells[n];
             let Some(by_at) = &by.at else { continue };
-            if own.filled && own.beyond == Beyond::No && by.beyond == Beyond::Yes {
-                made_of.beyond = Beyond::Yes;
+            if own.filled && own.out_of_bounds == OutOfBounds::No && by.out_of_bounds == OutOfBounds::Yes {
+                made_of.out_of_bounds = OutOfBounds::Yes;
                 made_of.taken = by.outside.clone();
             }
             let Some(own_at) = &own.at else { continue };
             if own.taken.is_some() {
                 made_of.taken = own.taken.clone();
                 if own.taken != by.outside {
-                    made_of.beyond = Beyond::Perhaps;
+                    made_of.out_of_bounds = OutOfBounds::Perhaps;
                 }
             }
             let Some(at) = &mut made_of.at else { continue };
@@ -381,9 +381,9 @@ impl Elements {
         for n in 0..made.cells.len() {
             let own = &self.cells[self.broadcast(&made.sizes, n)?];
             let by = &other.cells[other.broadcast(&made.sizes, n)?];
-            let zero = by.beyond == Beyond::Yes && by.num.is_exact() && by.num.value == 0.0;
-            if !own.filled && own.taken.is_none() && own.beyond == Beyond::No && zero {
-                made.cells[n].beyond = Beyond::No;
+            let zero = by.out_of_bounds == OutOfBounds::Yes && by.num.is_exact() && by.num.value == 0.0;
+            if !own.filled && own.taken.is_none() && own.out_of_bounds == OutOfBounds::No && zero {
+                made.cells[n].out_of_bounds = OutOfBounds::No;
             }
         }
         Ok(())

@@ -53,9 +53,9 @@ impl Axis {
     }
 
     /// The weight of the line before a shown position: 0 for none, 1 for the innermost tiles, and so on.
-    pub(super) fn line_before(&self, place: usize) -> usize {
-        let at = self.shown[place];
-        if place == 0 || self.gap == Some(place) {
+    pub(super) fn line_before(&self, position: usize) -> usize {
+        let at = self.shown[position];
+        if position == 0 || self.gap == Some(position) {
             return 0;
         }
         self.tiles.iter().filter(|tile| at % **tile == 0).count()
@@ -83,7 +83,7 @@ mod tests {
     fn lines_stand_between_tiles() {
         let (mut rows, mut columns) = (Axis::of(&[2, 1, 3, 2]), Axis::of(&[1]));
         Axis::cut(&mut rows, &mut columns);
-        let lines: Vec<usize> = (0..12).map(|place| rows.line_before(place)).collect();
+        let lines: Vec<usize> = (0..12).map(|position| rows.line_before(position)).collect();
         assert_eq!(lines, [0, 0, 1, 0, 1, 0, 2, 0, 1, 0, 1, 0]);
     }
 }

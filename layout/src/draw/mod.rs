@@ -35,7 +35,7 @@ use axis::Axis;
 const TONES: i64 = 8;
 
 /// Larger tiles would be cut anyway.
-const MOST_HELD: i64 = 1 << 20;
+const MOST_DRAWN: i64 = 1 << 20;
 
 /// A grid of labelled cells: see the [module](self).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -110,12 +110,12 @@ impl Picture {
     /// ```
     pub fn threads(copy: &TiledCopy) -> Result<Picture> {
         let (tv, threads) = (copy.tv(), copy.threads()?);
-        if tv.size()? > MOST_HELD {
+        if tv.size()? > MOST_DRAWN {
             return Err(too_many(tv.size()?, tv));
         }
         let pairs = tv.offsets()?.enumerate();
         let pairs = pairs.map(|(pair, slot)| (pair as i64 % threads, pair as i64 / threads, slot));
-        Picture::held(&format!("{tv} into a tile {}", copy.tile()), copy.tile(), pairs)
+        Picture::owned(&format!("{tv} into a tile {}", copy.tile()), copy.tile(), pairs)
     }
 
     /// A tile of this shape with the owner of each element: thread, value, and the index in the tile, column
@@ -124,7 +124,7 @@ impl Picture {
     /// ```
     /// use tilewright_layout::draw::Picture;
     /// let pairs = (0..8).map(|place| (place / 2, place % 2, place));
-    /// assert_eq!(Picture::held("two rows each", (4, 2), pairs)?.table(), "\
+    /// assert_eq!(Picture::owned("two rows each", (4, 2), pairs)?.table(), "\
     /// two rows each
     ///          0     1
     ///    ┌────────────
@@ -135,13 +135,13 @@ impl Picture {
     /// ");
     /// # Ok::<(), tilewright_layout::LayoutError>(())
     /// ```
-    pub fn held(
+    pub fn owned(
         title: &str,
         tile: impl Into<Tuple>,
         pairs: impl IntoIterator<Item = (i64, i64, i64)>,
     ) -> Result<Picture> {
         let tile = Layout::compact(tile.into())?;
-        if tile.size()? > MOST_HELD {
+        if tile.size()? > MOST_DRAWN {
             return Err(too_many(tile.size()?, &tile));
         }
         let (rows, columns) = axes(&tile.clone().into())?;
@@ -228,11 +228,11 @@ fn coordinate(layout: &Composed, index: i64) -> Option<Cell> {
     let plain = layout.as_layout()?;
     let digits = plain.coordinate(index).ok()?;
     let mut axes: Vec<(Path, i64)> = Vec::new();
-    for ((_, stride), digit) in plain.leaves().zip(digits.leaves()) {
+    for ((_, stride), along) in plain.leaves().zip(digits.leaves()) {
         let Value::Basis { times, path } = stride else {
             return None;
         };
-        let step = times.checked_mul(digit.int()?)?;
+        let step = times.checked_mul(along.int()?)?;
         match axes.iter_mut().find(|(axis, _)| *axis == path) {
             Some((_, sum)) => *sum = sum.checked_add(step)?,
             None => axes.push((path, step)),

@@ -193,6 +193,6 @@ impl Plan {
     }
 }
 
-fn after_gap(axis: &super::Axis, place: usize) -> i64 {
-    if axis.gap.is_some_and(|gap| place >= gap) { GAP } else { 0 }
+fn after_gap(axis: &super::Axis, position: usize) -> i64 {
+    if axis.gap.is_some_and(|gap| position >= gap) { GAP } else { 0 }
 }

@@ -32,7 +32,7 @@ const HEAD: &str = "fn k<const B: usize = 32>(a: &Tensor<f32, (M, N)>, b: &mut T
     let to = parallelize(tile(b, (B, 8), (block.x, block.y)), t, thread.x);\n";
 
 /// The messages for a text, with the tokens that each one underlines.
-fn said(range: In, text: &str) -> String {
+fn messages(range: In, text: &str) -> String {
     let source = match range {
         Keys | Kernel => text.to_owned(),
         Body => format!("{HEAD}{text}\n}}"),
@@ -52,15 +52,15 @@ fn said(range: In, text: &str) -> String {
 }
 
 /// A message with the tokens that it underlines.
-fn shown(said: &tilewright_codegen::diagnostic::Diagnostic, places: &Text, source: &str) -> String {
-    let at = places.tokens_of(said.span);
+fn shown(messages: &tilewright_codegen::diagnostic::Diagnostic, places: &Text, source: &str) -> String {
+    let at = places.tokens_of(messages.span);
     let (from, to) = (at.first.start(), at.last.end());
-    let level = match said.level {
+    let level = match messages.level {
         Level::Deny => "error",
-        Level::Warn => said.lint.unwrap_or("warning"),
+        Level::Warn => messages.lint.unwrap_or("warning"),
         Level::Allow => "allowed",
     };
-    format!("{level} at `{}`: {}\n", between(source, from, to), said.text())
+    format!("{level} at `{}`: {}\n", between(source, from, to), messages.text())
 }
 
 /// Prints the messages about the kernels in the files of a folder: `TILEWRIGHT_KERNELS=folder cargo test -p tilewright-macros
@@ -129,16 +129,16 @@ fn answered(mistakes: &[(In, &str)]) -> String {
     const OURS: [&str; 8] = ["Tuple", "View", "Value", "Expr", "None", "Some(", "@0", "divide of"];
     let mut shown = String::new();
     for (range, text) in mistakes {
-        let said = said(*range, text);
-        assert!(!said.is_empty(), "nothing is said about {text}");
-        for one in said.split("error at ").skip(1) {
+        let messages = messages(*range, text);
+        assert!(!messages.is_empty(), "nothing is said about {text}");
+        for one in messages.split("error at ").skip(1) {
             assert!(
                 one.contains("\nhelp: ") || one.contains(". Write "),
                 "{text}: what is to be written? {one}"
             );
             assert!(!OURS.iter().any(|name| one.contains(name)), "{text}: {one}");
         }
-        shown += &format!("{text}\n{said}\n");
+        shown += &format!("{text}\n{messages}\n");
     }
     shown
 }
@@ -148,20 +148,20 @@ fn numbers_in_braces_are_extents() {
     let part =
         |name: &str| format!("parallelize(tile({name}, (32, 4), (block.x, 0)), layout!((32, 4)), thread.x)");
     let head = "fn k(a: &Tensor<f32, {(M, 4)}>, b: &mut Tensor<f32, (M, _4)>)";
-    assert_eq!(said(Kernel, &format!("{head} {{ copy({}, {}); }}", part("a"), part("b"))), "");
+    assert_eq!(messages(Kernel, &format!("{head} {{ copy({}, {}); }}", part("a"), part("b"))), "");
 }
 
 #[test]
 fn operands_are_permuted() {
     let product = "fn k(a: &Tensor<f32, (M, K)>, b: &Tensor<f32, (K, N)>, c: &mut Tensor<f32, (M, N)>) { let (a, b) = (tile(a, (64, 16), (block.x, _)), tile(b, (16, 64), (_, block.y))); let (sa, sb) = (shared::<f32>((64, 16)), shared::<f32>((16, 64))); let mut acc = full::<f32>((64, 64), 0.0); for k in pipelined(0..a.size(2), stages = 2) { copy(a[(_, _, k)], sa); copy(b[(_, _, k)], sb); gemm(sa, permute(sb, (1, 0)), &mut acc); } copy(acc, tile(c, (64, 64), (block.x, block.y))); }";
-    assert_eq!(said(Kernel, product), "");
+    assert_eq!(messages(Kernel, product), "");
 }
 
 /// The CUDA C of a kernel's body, or the errors in it.
 fn source(body: &str) -> String {
-    let said = said(Body, body);
-    if said.contains("error at") {
-        return said;
+    let messages = messages(Body, body);
+    if messages.contains("error at") {
+        return messages;
     }
     let item = format!("{HEAD}{body}\n}}").parse().unwrap_or_default();
     let kernel =
@@ -235,32 +235,35 @@ fn names_in_closures_make_no_value_without_end() {
     let nested: String = (1..600).map(|n| format!("let x{n} = -x{}; ", n - 1)).collect();
     let of = |lets: &str| source(&format!("copy(map(from, |x0| {{ {lets} x3 }}), to);"));
     // A long expression that is used twice has its own registers.
-    let said = of(&doubled);
-    assert!(said.contains("__global__") && said.len() < 20_000, "{said}");
-    let said = of(&nested);
-    assert!(said.contains("names stand for their expressions"), "{said}");
-    assert_eq!(said.matches("error at").count(), 1, "{said}");
+    let messages = of(&doubled);
+    assert!(messages.contains("__global__") && messages.len() < 20_000, "{messages}");
+    let messages = of(&nested);
+    assert!(messages.contains("names stand for their expressions"), "{messages}");
+    assert_eq!(messages.matches("error at").count(), 1, "{messages}");
     // Names of a block are out of scope after it, and shadow others only inside.
-    let said = source("copy(map(from, |x| { let y = x; y } + y), to);");
-    assert!(said.contains("`y` is not known"), "{said}");
+    let messages = source("copy(map(from, |x| { let y = x; y } + y), to);");
+    assert!(messages.contains("`y` is not known"), "{messages}");
 }
 
 /// The messages about a reduction and a scan by a closure.
-fn combined(elements: &str, nothing: &str, closure: &str) -> [String; 2] {
+fn combined(elements: &str, identity: &str, closure: &str) -> [String; 2] {
     let head = "fn k(d: f32, y: &mut Tensor<f32, (M, N)>, from: &Tensor<f32, (M, N)>) { let x = map(tile(from, (4, 64), (block.x, block.y)), |x, at| ";
     let tail = "fill(tile(y, (4, 64), (block.x, block.y)), d); }";
     ["reduce", "scan"].map(|name| {
         let body =
-            format!("{head}{elements}); let _made = {name}(x, {nothing}, {closure}, mode = 1); {tail}");
-        said(Kernel, &body).lines().filter(|line| !line.starts_with("unread at")).collect()
+            format!("{head}{elements}); let _made = {name}(x, {identity}, {closure}, mode = 1); {tail}");
+        messages(Kernel, &body).lines().filter(|line| !line.starts_with("unread at")).collect()
     })
 }
 
 #[test]
 fn closures_that_combine_in_any_order_are_silent() {
-    let silent = |elements: &str, nothing: &str, closure: &str| {
-        for said in combined(elements, nothing, closure) {
-            assert!(!said.contains("order_matters") && !said.contains("error"), "{closure}: {said}");
+    let silent = |elements: &str, identity: &str, closure: &str| {
+        for messages in combined(elements, identity, closure) {
+            assert!(
+                !messages.contains("order_matters") && !messages.contains("error"),
+                "{closure}: {messages}"
+            );
         }
     };
     silent("x", "0.0", "|a, b| a + b");
@@ -297,11 +300,11 @@ fn closures_that_combine_in_any_order_are_silent() {
     // Kernels that depend on sizes are not checked.
     silent("x", "0.0", "|a, b| if N > 3 { a + b } else { a - b }");
     // Where the order is kept.
-    for (elements, nothing, closure) in [
+    for (elements, identity, closure) in [
         ("(d, x)", "(1.0, 0.0)", "|(a, x), (b, y)| (a * b, b * x + y)"),
         ("(x, at.1 % 2)", "(0.0, 0)", "|(a, f), (b, g)| (if !(g == 0) { b } else { a + b }, max(f, g))"),
     ] {
-        let [reduced, scanned] = combined(elements, nothing, closure);
+        let [reduced, scanned] = combined(elements, identity, closure);
         assert!(reduced.contains("order_matters"), "{closure}: {reduced}");
         assert!(!scanned.contains("order_matters"), "{closure}: {scanned}");
     }

@@ -43,7 +43,7 @@ pub(super) fn parse_name(name: &str) -> Option<(String, (i32, i32))> {
     let (major, minor) = version.split_once('.')?;
     let version = (major.parse().ok()?, minor.parse().ok()?);
     let ours = key.len() == DIGITS && file_name(key, version) == name;
-    let digits = key.bytes().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    let digits = key.bytes().all(|letter| matches!(letter, b'0'..=b'9' | b'a'..=b'f'));
     (ours && digits).then(|| (key.to_string(), version))
 }
 

@@ -47,9 +47,9 @@ fn compiled(bytes: usize) -> Compiled {
 }
 
 /// The cache returns the right binary, or none.
-fn sound(found: &Option<Compiled>, right: &Compiled) -> bool {
-    found.as_ref().is_none_or(|found| {
-        (&found.cubin, &found.log, &found.usage) == (&right.cubin, &right.log, &right.usage)
+fn sound(cached: &Option<Compiled>, right: &Compiled) -> bool {
+    cached.as_ref().is_none_or(|cached| {
+        (&cached.cubin, &cached.log, &cached.usage) == (&right.cubin, &right.log, &right.usage)
     })
 }
 
@@ -60,9 +60,9 @@ fn what_was_put_is_got() {
     let right = compiled(1000);
     assert!(cache.get(&request("a"), Some(VERSION)).is_none());
     cache.put(&request("a"), VERSION, &right).unwrap();
-    let found = cache.get(&request("a"), Some(VERSION));
-    assert!(found.is_some() && sound(&found, &right));
-    assert_eq!(found.unwrap().usage_of("f").unwrap().registers, 30);
+    let cached = cache.get(&request("a"), Some(VERSION));
+    assert!(cached.is_some() && sound(&cached, &right));
+    assert_eq!(cached.unwrap().usage_of("f").unwrap().registers, 30);
 
     let all = cache.list();
     let [entry] = &all[..] else { panic!("{all:?}") };
@@ -72,7 +72,7 @@ fn what_was_put_is_got() {
 }
 
 #[test]
-fn nothing_is_shared_by_requests_that_differ() {
+fn requests_that_differ_share_no_entry() {
     let one = Request { source: "ab", name: "c", arch: "sm_80", options: &["-x", "-y"] };
     let others = [
         Request { source: "a", name: "bc", ..one },
@@ -98,7 +98,7 @@ fn versions_are_apart_and_without_one_the_newest_serves() {
     for (version, bytes) in [((12, 9), 10), ((13, 0), 20), ((9, 10), 30)] {
         cache.put(&request("a"), version, &compiled(bytes)).unwrap();
     }
-    let len = |version| cache.get(&request("a"), version).map(|found| found.cubin.len());
+    let len = |version| cache.get(&request("a"), version).map(|cached| cached.cubin.len());
     assert_eq!(len(Some((12, 9))), Some(10));
     assert_eq!(len(Some((13, 1))), None);
     assert_eq!(len(None), Some(20));
@@ -113,11 +113,11 @@ fn without_nvrtc_what_is_there_serves() {
     let folder = Folder::new("absent");
     let cache = folder.cache();
     let absent = nvrtc::Error::Failed { doing: "looking", message: "there is none".into() };
-    let said = cache.compile(Err(&absent), &request("a")).unwrap_err().to_string();
-    assert_eq!(said, "NVRTC failed while looking: there is none");
+    let failure = cache.compile(Err(&absent), &request("a")).unwrap_err().to_string();
+    assert_eq!(failure, "NVRTC failed while looking: there is none");
     cache.put(&request("a"), VERSION, &compiled(100)).unwrap();
-    let found = cache.compile(Err(&absent), &request("a")).unwrap();
-    assert!(found.hit && found.note.is_none() && found.compiled.cubin.len() == 100);
+    let cached = cache.compile(Err(&absent), &request("a")).unwrap();
+    assert!(cached.hit && cached.note.is_none() && cached.compiled.cubin.len() == 100);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn no_byte_can_be_altered() {
 }
 
 #[test]
-fn nothing_can_be_cut_off_or_added() {
+fn entries_cannot_be_cut_off_or_extended() {
     let folder = Folder::new("cut");
     let cache = folder.cache();
     cache.put(&request("a"), VERSION, &compiled(300)).unwrap();
@@ -199,8 +199,8 @@ fn what_was_not_used_for_longest_goes_first() {
     let names: Vec<_> = cache.list().into_iter().map(|entry| entry.bytes).collect();
     assert_eq!(names, [one; 3]);
 
-    let said = cache.put(&request("large"), VERSION, &compiled(4000)).unwrap_err().to_string();
-    assert!(said.contains("bytes, and the cache holds"), "{said}");
+    let failure = cache.put(&request("large"), VERSION, &compiled(4000)).unwrap_err().to_string();
+    assert!(failure.contains("bytes, and the cache holds"), "{failure}");
     assert!(has("a"), "nothing makes room for what never fits");
 }
 
@@ -276,14 +276,14 @@ fn a_full_disk_is_a_note() {
     for left in 0..600 {
         let create = |path: &Path| Ok(Full { file: File::create_new(path)?, left });
         let note = cache.put_through(&request("a"), VERSION, &right, create).unwrap_err();
-        let said = note.to_string();
+        let failure = note.to_string();
         assert!(
-            said.starts_with("compiled kernels are not kept: writing ") && said.contains("failed: "),
-            "{said}"
+            failure.starts_with("compiled kernels are not kept: writing ") && failure.contains("failed: "),
+            "{failure}"
         );
         assert!(
-            said.ends_with("help: set TILEWRIGHT_CACHE_DIR to a folder that can be written to"),
-            "{said}"
+            failure.ends_with("help: set TILEWRIGHT_CACHE_DIR to a folder that can be written to"),
+            "{failure}"
         );
         assert_eq!(folder.names(), [""; 0], "nothing half written is left");
     }
@@ -302,8 +302,8 @@ fn a_folder_that_cannot_be_is_a_note() {
     fs::write(&file, "not a folder").unwrap();
     for path in [file.clone(), file.join("below")] {
         let cache = Cache::at(&path, 1 << 20);
-        let said = cache.put(&request("a"), VERSION, &compiled(10)).unwrap_err().to_string();
-        assert!(said.contains("making the folder ") && said.contains("failed: "), "{said}");
+        let failure = cache.put(&request("a"), VERSION, &compiled(10)).unwrap_err().to_string();
+        assert!(failure.contains("making the folder ") && failure.contains("failed: "), "{failure}");
         assert!(cache.get(&request("a"), Some(VERSION)).is_none());
         assert!(cache.check().is_err() && cache.list().is_empty() && cache.clear() == Ok(0));
     }
@@ -341,9 +341,9 @@ fn child(part: &str, folder: &Folder, number: usize) -> Command {
 
 fn finish(child: Child) -> String {
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
-    said
+    let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{printed}{}", String::from_utf8_lossy(&output.stderr));
+    printed
 }
 
 #[test]
@@ -356,12 +356,12 @@ fn part_of_another_process() {
         // All want one kernel at once, and others in between.
         "race" => {
             let cache = Cache::at(folder, 1 << 30);
-            for round in 0..4 {
-                for source in ["the one".to_string(), format!("{}", (number + round) % 7)] {
+            for iteration in 0..4 {
+                for source in ["the one".to_string(), format!("{}", (number + iteration) % 7)] {
                     let right = compiled(30_000 + source.len());
-                    let found = cache.get(&request(&source), Some(VERSION));
-                    assert!(sound(&found, &right), "torn");
-                    if found.is_none() {
+                    let cached = cache.get(&request(&source), Some(VERSION));
+                    assert!(sound(&cached, &right), "torn");
+                    if cached.is_none() {
                         println!("compiled {source}");
                         cache.put(&request(&source), VERSION, &right).unwrap();
                     }
@@ -374,8 +374,8 @@ fn part_of_another_process() {
         "crowd" => {
             let cache = Cache::at(folder, 100_000);
             println!("is here");
-            for round in 0..10 {
-                let source = format!("{}", (number + round) % 10);
+            for iteration in 0..10 {
+                let source = format!("{}", (number + iteration) % 10);
                 let right = compiled(30_000);
                 assert!(sound(&cache.get(&request(&source), Some(VERSION)), &right), "torn");
                 cache.put(&request(&source), VERSION, &right).unwrap();
@@ -383,17 +383,17 @@ fn part_of_another_process() {
         }
         "write until killed" => {
             println!("begins");
-            for round in 0.. {
-                let source = format!("{}", round % 3);
+            for iteration in 0.. {
+                let source = format!("{}", iteration % 3);
                 Cache::at(&folder, 1 << 30).put(&request(&source), VERSION, &compiled(500_000)).unwrap();
             }
         }
         // The parent limits files to a few kilobytes.
         "no space" => {
             let cache = Cache::at(folder, 1 << 30);
-            let said = cache.put(&request("a"), VERSION, &compiled(500_000)).unwrap_err().to_string();
+            let printed = cache.put(&request("a"), VERSION, &compiled(500_000)).unwrap_err().to_string();
             assert!(cache.get(&request("a"), Some(VERSION)).is_none());
-            println!("{said}");
+            println!("{printed}");
         }
         other => panic!("{other}"),
     }
@@ -403,8 +403,8 @@ fn part_of_another_process() {
 fn two_hundred_processes_race_for_one_kernel() {
     let folder = Folder::new("race");
     let children: Vec<Child> = (0..200).map(|n| child("race", &folder, n).spawn().unwrap()).collect();
-    let said: Vec<String> = children.into_iter().map(finish).collect();
-    let compiled_by = said.iter().filter(|said| said.contains("compiled the one")).count();
+    let printed: Vec<String> = children.into_iter().map(finish).collect();
+    let compiled_by = printed.iter().filter(|printed| printed.contains("compiled the one")).count();
     assert!((1..=200).contains(&compiled_by));
     let cache = Cache::at(&folder.0, 1 << 30);
     assert_eq!((cache.list().len(), folder.names().len()), (8, 8), "eight kernels, nothing temporary");
@@ -429,7 +429,7 @@ fn many_processes_make_room_at_once() {
 }
 
 #[test]
-fn a_process_killed_while_it_writes_leaves_nothing_torn() {
+fn a_process_killed_while_it_writes_leaves_no_torn_entry() {
     let folder = Folder::new("killed");
     let mut seen = 0;
     // Longer pauses are for a machine that is busy.
@@ -445,9 +445,9 @@ fn a_process_killed_while_it_writes_leaves_nothing_torn() {
         let cache = Cache::at(&folder.0, 1 << 30);
         for source in ["0", "1", "2"] {
             let path = folder.0.join(entry::file_name(&entry::key(&request(source)), VERSION));
-            let found = cache.get(&request(source), Some(VERSION));
-            assert!(sound(&found, &compiled(500_000)) && found.is_some() == path.exists(), "torn");
-            seen += usize::from(found.is_some());
+            let cached = cache.get(&request(source), Some(VERSION));
+            assert!(sound(&cached, &compiled(500_000)) && cached.is_some() == path.exists(), "torn");
+            seen += usize::from(cached.is_some());
         }
     }
     assert!(seen > 0, "the processes wrote something");
@@ -465,13 +465,13 @@ fn a_write_that_the_system_refuses_half_way_is_a_note() {
     for (name, value) in inner.get_envs() {
         outer.env(name, value.unwrap_or_default());
     }
-    let said = finish(outer.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
-    assert!(said.contains("compiled kernels are not kept: writing "), "{said}");
+    let printed = finish(outer.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    assert!(printed.contains("compiled kernels are not kept: writing "), "{printed}");
     assert_eq!(folder.names(), [""; 0]);
 }
 
 #[test]
-fn without_nvrtc_nothing_newer_than_the_driver_serves() {
+fn without_nvrtc_no_entry_newer_than_the_driver_serves() {
     let folder = Folder::new("driver");
     let cache = folder.cache();
     for (version, bytes) in [((12, 9), 10), ((13, 1), 20), ((99, 9), 30)] {
@@ -479,7 +479,7 @@ fn without_nvrtc_nothing_newer_than_the_driver_serves() {
     }
     let len = |cuda| {
         let cache = folder.cache().for_driver(cuda);
-        cache.get(&request("a"), None).map(|found| found.cubin.len())
+        cache.get(&request("a"), None).map(|cached| cached.cubin.len())
     };
     assert_eq!(len((13, 0)), Some(20));
     assert_eq!(len((12, 8)), Some(10));

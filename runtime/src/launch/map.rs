@@ -188,11 +188,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(change: impl Fn(&mut Map, &mut u64), said: &str) {
+    fn check(change: impl Fn(&mut Map, &mut u64), expected: &str) {
         let (mut map, mut address) = (right(), 1 << 20);
         change(&mut map, &mut address);
         let refusal = refusal("a", &map, Elem::Bf16, address).map(|refusal| refusal.to_string());
-        assert_eq!(refusal.as_deref(), Some(said));
+        assert_eq!(refusal.as_deref(), Some(expected));
     }
 
     #[test]

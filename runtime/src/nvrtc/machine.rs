@@ -109,7 +109,7 @@ mod tests {
 
     /// Offsets of sections and names are untrusted.
     #[test]
-    fn places_beyond_all_files_are_none() {
+    fn locations_outside_all_files_are_none() {
         let whole = elf(&[(MULTIPLY_ADDS[0], 0), back(1)]);
         for (field, bytes) in [(40, 8), (58, 2)] {
             for far in [u64::MAX, u64::MAX - 24, 1 << 63] {

@@ -40,8 +40,8 @@ impl Absent {
 impl fmt::Display for Absent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "NVRTC was not found.")?;
-        for (place, why) in &self.tried {
-            writeln!(f, "  {}: {why}", place.display())?;
+        for (candidate, why) in &self.tried {
+            writeln!(f, "  {}: {why}", candidate.display())?;
         }
         write!(
             f,
@@ -54,10 +54,10 @@ impl fmt::Display for Absent {
 
 pub(super) fn find(more: &[PathBuf]) -> Result<Nvrtc, Error> {
     let mut tried = Vec::new();
-    for place in folders(more) {
-        match load(&place) {
+    for candidate in folders(more) {
+        match load(&candidate) {
             Ok(nvrtc) => return Ok(nvrtc),
-            Err(why) => tried.push((place, why)),
+            Err(why) => tried.push((candidate, why)),
         }
     }
     Err(Error::Absent(Absent { tried }))
@@ -76,30 +76,30 @@ fn folders(more: &[PathBuf]) -> Vec<PathBuf> {
     system.chain(toolkits).chain(usual).chain(more.iter().cloned()).collect()
 }
 
-fn load(place: &Path) -> Result<Nvrtc, String> {
-    let is_name = place.parent().is_none_or(|parent| parent.as_os_str().is_empty());
-    if is_name && !place.is_dir() {
-        return open(place, None);
+fn load(candidate: &Path) -> Result<Nvrtc, String> {
+    let is_name = candidate.parent().is_none_or(|parent| parent.as_os_str().is_empty());
+    if is_name && !candidate.is_dir() {
+        return open(candidate, None);
     }
-    if !place.is_dir() {
+    if !candidate.is_dir() {
         return Err("there is no such folder".to_string());
     }
-    let file = NAMES.iter().map(|name| place.join(name)).find(|file| file.is_file());
+    let file = NAMES.iter().map(|name| candidate.join(name)).find(|file| file.is_file());
     let file = file.ok_or_else(|| format!("it does not hold {}", NAMES[0]))?;
-    open(&file, builtins(place).as_deref())
+    open(&file, builtins(candidate).as_deref())
 }
 
 /// The builtins in a folder. Loaded first, they need not be on the system's search path.
 fn builtins(folder: &Path) -> Option<PathBuf> {
-    let mut found: Vec<PathBuf> = std::fs::read_dir(folder)
+    let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .ok()?
         .flatten()
         .filter(|entry| entry.file_name().to_string_lossy().starts_with(BUILTINS))
         .map(|entry| entry.path())
         .collect();
     // The shortest name with a minor version; longer ones are links to it or from it.
-    found.sort();
-    found.into_iter().next()
+    files.sort();
+    files.into_iter().next()
 }
 
 fn open(file: &Path, builtins: Option<&Path>) -> Result<Nvrtc, String> {

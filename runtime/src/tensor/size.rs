@@ -85,8 +85,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check<T: std::fmt::Debug>(outcome: Result<T, Error>, said: &str) {
-        assert_eq!(outcome.unwrap_err().to_string(), said);
+    fn check<T: std::fmt::Debug>(outcome: Result<T, Error>, expected: &str) {
+        assert_eq!(outcome.unwrap_err().to_string(), expected);
     }
 
     #[test]

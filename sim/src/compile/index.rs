@@ -53,10 +53,10 @@ impl Compiler<'_> {
             }
             Int::Wrap(at, end, last) => {
                 let (at, end) = (self.num(at), self.num(end));
-                let (inside, beyond) = (self.numbers.two(Lt, at, end), self.numbers.two(Sub, at, end));
+                let (inside, excess) = (self.numbers.two(Lt, at, end), self.numbers.two(Sub, at, end));
                 let last = self.num(last);
-                let beyond = self.numbers.two(Min, beyond, last);
-                self.numbers.select(inside, at, beyond)
+                let excess = self.numbers.two(Min, excess, last);
+                self.numbers.select(inside, at, excess)
             }
             Int::Select(c, a, b) => {
                 let (c, a, b) = (self.num(c), self.num(a), self.num(b));

@@ -124,8 +124,8 @@ impl Compiler<'_> {
                     Some(_) => self.value(x)?.0,
                     None => {
                         let cond = self.location_of(cond);
-                        let x = self.under(Ins::Narrow { cond, holds: true }, x, elem)?;
-                        let y = self.under(Ins::Narrow { cond, holds: false }, y, elem)?;
+                        let x = self.under(Ins::Narrow { cond, expected: true }, x, elem)?;
+                        let y = self.under(Ins::Narrow { cond, expected: false }, y, elem)?;
                         let to = self.scratch(elem);
                         self.emit(Ins::Blend { cond, elem, to, x, y });
                         to
@@ -141,7 +141,7 @@ impl Compiler<'_> {
             }
             Val::Pick(of) => {
                 let (cond, cond_elem) = self.value(&of[0])?;
-                let under = |holds| Ins::NarrowBy { cond, elem: cond_elem, holds };
+                let under = |expected| Ins::NarrowBy { cond, elem: cond_elem, expected };
                 let x = self.under(under(true), &of[1], elem)?;
                 let y = self.under(under(false), &of[2], elem)?;
                 let to = self.scratch(elem);

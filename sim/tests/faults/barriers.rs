@@ -153,18 +153,18 @@ fn arrivals_count_in_one_phase() {
         let (full, empty, zero) = (b.mbarriers("full", 1, arrivals), b.mbarriers("empty", 1, 32), b.int(0));
         let (x, t) = (b.reg("x", F32, 1), b.thread());
         let mut write = b.fill(x, 1, 1.0, F32);
-        write.push(b.repeat(rounds, Unroll::No, |b, round| {
-            let before = b.sum(&[(round, 1)], -1);
+        write.push(b.repeat(rounds, Unroll::No, |b, iteration| {
+            let before = b.sum(&[(iteration, 1)], -1);
             let mut body = Vec::new();
             body.extend(back.then(|| b.s(Op::Await { bar: empty, slot: zero, phase: before })));
             body.extend([b.store(s, t, x, 1)]);
             body.push(b.s(Op::Arrive { bar: full, slot: zero, peer: None, bytes: None }));
             body
         }));
-        let read = b.repeat(rounds, Unroll::No, |b, round| {
-            let (other, position) = (b.sum(&[(t, -1)], 63), b.sum(&[(t, 1), (round, 32)], -32));
+        let read = b.repeat(rounds, Unroll::No, |b, iteration| {
+            let (other, position) = (b.sum(&[(t, -1)], 63), b.sum(&[(t, 1), (iteration, 32)], -32));
             vec![
-                b.s(Op::Await { bar: full, slot: zero, phase: round }),
+                b.s(Op::Await { bar: full, slot: zero, phase: iteration }),
                 b.load(x, s, other, 1),
                 b.store(to, position, x, 1),
                 b.s(Op::Arrive { bar: empty, slot: zero, peer: None, bytes: None }),

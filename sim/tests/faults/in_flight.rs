@@ -288,9 +288,9 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
         let (bar, zero, size) = (b.mbarriers("full", 1, 1), b.int(0), b.int(128));
         let (x, t) = (b.reg("x", F32, 1), b.thread());
         let mut body = b.start(&[bar]);
-        body.push(b.repeat(2, Unroll::No, |b, round| {
-            let index = b.sum(&[(round, 32)], 0);
-            let at = b.sum(&[(round, 32), (t, 1)], 0);
+        body.push(b.repeat(2, Unroll::No, |b, iteration| {
+            let index = b.sum(&[(iteration, 32)], 0);
+            let at = b.sum(&[(iteration, 32), (t, 1)], 0);
             let arrive = b.s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(128) });
             let args = vec![
                 AtomArg::At(mem(tile, zero)),
@@ -301,7 +301,7 @@ fn a_generic_read_before_the_copy_engine_overwrites() {
             let copy = b.atom("bulk_load", args);
             let mut phase = vec![
                 b.one(Scope::Block, vec![arrive, copy]),
-                b.s(Op::Await { bar, slot: zero, phase: round }),
+                b.s(Op::Await { bar, slot: zero, phase: iteration }),
                 b.load(x, tile, t, 1),
                 b.store(to, at, x, 1),
             ];
@@ -328,8 +328,8 @@ fn product(fence: bool, waits: bool, proxy: bool) -> Kernel {
     let (acc, x) = (b.reg("acc", F32, 4), b.reg("x", Bf16, 8));
     let (t, zero, one) = (b.thread(), b.int(0), b.int(1));
     let mut body = b.fill(x, 8, 1.0, Bf16);
-    for round in 0..4 {
-        let at = b.sum(&[(t, 8)], round * 1024);
+    for iteration in 0..4 {
+        let at = b.sum(&[(t, 8)], iteration * 1024);
         body.push(b.store(tile, at, x, 8));
     }
     body.extend(b.fill(acc, 4, 0.0, F32));

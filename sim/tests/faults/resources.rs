@@ -102,16 +102,16 @@ fn roles(asked: [Option<u32>; 2], warps: [(u32, u32); 2]) -> Kernel {
     let t = b.thread();
     let mut work = Vec::new();
     for at in 0..COUNT {
-        let (place, to) = (b.sum(&[(t, COUNT)], at), b.int(at));
-        work.push(b.s(load_op(frag(x, to, 1), mem(from, place), None, 0.0)));
+        let (location, to) = (b.sum(&[(t, COUNT)], at), b.int(at));
+        work.push(b.s(load_op(frag(x, to, 1), mem(from, location), None, 0.0)));
     }
     for at in 0..COUNT {
         let old = b.int(at);
         work.push(b.set(y, at, Val::Un(Un::Neg, Box::new(Val::Reg(x, old)))));
     }
     for at in 0..COUNT {
-        let (place, from) = (b.sum(&[(t, COUNT)], at), b.int(at));
-        work.push(b.s(Op::Store { to: mem(to, place), from: frag(y, from, 1), guard: None }));
+        let (location, from) = (b.sum(&[(t, COUNT)], at), b.int(at));
+        work.push(b.s(Op::Store { to: mem(to, location), from: frag(y, from, 1), guard: None }));
     }
     let names = ["worker", "helper"].into_iter().zip(warps).zip(asked).zip([work, vec![]]);
     let all =

@@ -31,8 +31,8 @@ fn filled(before: bool, behind: bool) -> Kernel {
     let t = b.thread();
     let index = b.sum(&[(t, 4)], 0);
     let fill = |b: &mut Build| -> Vec<Stmt> {
-        let part = |round| {
-            let at = b.sum(&[(t, 8)], round * 1024);
+        let part = |iteration| {
+            let at = b.sum(&[(t, 8)], iteration * 1024);
             b.store(tile, at, x, 8)
         };
         [0i64, 1, 2, 3].map(part).into()
@@ -100,9 +100,9 @@ fn ring(how: &Ring) -> Kernel {
     let (acc, t, zero, size) = (b.reg("acc", F32, 4), b.thread(), b.int(0), b.int(8192));
     let index = b.sum(&[(t, 4)], 0);
     let mut consume = b.fill(acc, 4, 0.0, F32);
-    consume.push(b.repeat(3, Unroll::No, |b, round| {
+    consume.push(b.repeat(3, Unroll::No, |b, iteration| {
         let mut body = Vec::new();
-        let wait = b.s(Op::Await { bar: full, slot: zero, phase: round });
+        let wait = b.s(Op::Await { bar: full, slot: zero, phase: iteration });
         let some = b.lt(t, how.wait);
         body.push(b.if_(some, vec![wait]));
         body.extend(how.meet[0].then(|| b.s(Op::Sync(group))));
@@ -113,8 +113,8 @@ fn ring(how: &Ring) -> Kernel {
         body
     }));
     consume.push(b.store(to, index, acc, 4));
-    let produce = b.repeat(3, Unroll::No, |b, round| {
-        let before = b.sum(&[(round, 1)], -1);
+    let produce = b.repeat(3, Unroll::No, |b, iteration| {
+        let before = b.sum(&[(iteration, 1)], -1);
         let args = vec![
             AtomArg::At(mem(tile, zero)),
             AtomArg::At(mem(from, zero)),

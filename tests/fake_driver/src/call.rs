@@ -24,7 +24,7 @@ pub(crate) fn enter(
         let log = state.settings.log.as_ref().map(|path| open(path).expect("FAKE_LOG can be written"));
         (state, log)
     });
-    state.said.clear();
+    state.reported.clear();
     state.hazards.clear();
     let failure = state.settings.fails(name);
     let (call, capture) = (state.settings.call(), state.settings.capture.unwrap_or_default());
@@ -42,7 +42,7 @@ pub(crate) fn enter(
             if name.ends_with("Synchronize") {
                 let _ = body(state);
             }
-            state.said.push("injected".into());
+            state.reported.push("injected".into());
             status
         }
         None => body(state).err().unwrap_or(0),
@@ -57,8 +57,8 @@ pub(crate) fn enter(
             line += &format!(" {name}={value}");
         }
     }
-    for said in &state.said {
-        line += &format!(" {said}");
+    for reported in &state.reported {
+        line += &format!(" {reported}");
     }
     let thread = format!("{:?}", thread::current().id());
     let thread: String = thread.chars().filter(char::is_ascii_digit).collect();

@@ -170,7 +170,7 @@ impl State {
         let left = self.memory.values_mut().filter(|memory| memory.context == context && !memory.freed);
         let left = left.map(|memory| memory.freed = true).count();
         if left > 0 {
-            self.said.push(format!("leaked={left}"));
+            self.reported.push(format!("leaked={left}"));
         }
     }
 }

@@ -61,10 +61,10 @@ impl State {
             GLOBAL => true,
             mode => mode != RELAXED && capture.thread == thread,
         };
-        let found: Vec<Handle> =
+        let entries: Vec<Handle> =
             self.captures.iter().filter(|(_, capture)| forbids(capture)).map(|(&graph, _)| graph).collect();
-        found.iter().for_each(|&graph| self.invalidate(graph));
-        if found.is_empty() { Ok(()) } else { Err(CAPTURE_UNSUPPORTED) }
+        entries.iter().for_each(|&graph| self.invalidate(graph));
+        if entries.is_empty() { Ok(()) } else { Err(CAPTURE_UNSUPPORTED) }
     }
 
     /// Begins the capture that `FAKE_CAPTURE` asks for, unless the stream is already being captured.

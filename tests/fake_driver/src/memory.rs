@@ -45,14 +45,14 @@ impl State {
         let memory =
             Allocation { bytes: bytes as u64, context, from_pool, accesses: Vec::new(), freed: false };
         self.memory.insert(address, memory);
-        self.said.push(format!("made={address:#x}"));
+        self.reported.push(format!("made={address:#x}"));
         Ok(address)
     }
 
     /// Is the whole range inside one allocation?
     fn lies(&self, address: u64, bytes: usize) -> Result<(), Status> {
-        let found = self.memory.range(..=address).next_back();
-        let inside = found.is_some_and(|(start, memory)| address + bytes as u64 <= start + memory.bytes);
+        let entry = self.memory.range(..=address).next_back();
+        let inside = entry.is_some_and(|(start, memory)| address + bytes as u64 <= start + memory.bytes);
         if inside { Ok(()) } else { Err(INVALID_VALUE) }
     }
 

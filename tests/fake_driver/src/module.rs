@@ -69,24 +69,24 @@ impl State {
     ) -> Result<(), Status> {
         let Launch { grid, block, shared, stream } = launch;
         let at = self.stream(stream)?;
-        let found = self.functions.get(&function).ok_or(INVALID_HANDLE)?;
-        let context = self.modules.get(&found.module).ok_or(INVALID_HANDLE)?.context;
+        let entry = self.functions.get(&function).ok_or(INVALID_HANDLE)?;
+        let context = self.modules.get(&entry.module).ok_or(INVALID_HANDLE)?.context;
         if context != self.streams[at].context || context != self.current()? {
             return Err(INVALID_HANDLE);
         }
-        self.said.push(format!("kernel={}", found.name));
+        self.reported.push(format!("kernel={}", entry.name));
         let device = self.contexts[&context].device;
         let within = |values: [u32; 3], first: i32| {
             values.iter().zip(first..).all(|(&n, which)| n > 0 && n <= self.attribute(device, which) as u32)
         };
         let threads: u64 = block.iter().map(|&n| u64::from(n)).product();
-        let allowed = found.shared.max(self.attribute(device, 8)) as u32;
+        let allowed = entry.shared.max(self.attribute(device, 8)) as u32;
         let many = threads > self.attribute(device, 1) as u64;
         if !within(grid, 5) || !within(block, 2) || many || shared > allowed {
             return Err(INVALID_VALUE);
         }
         let mut ranges = Vec::new();
-        if let Some(kernel) = found.kernel.clone() {
+        if let Some(kernel) = entry.kernel.clone() {
             for (n, param) in kernel.params.into_iter().enumerate() {
                 // SAFETY: by the caller's contract.
                 unsafe { self.param(*params.add(n), param, &mut ranges) };
@@ -107,15 +107,15 @@ impl State {
         match param {
             Param::Pointer { written } => {
                 ranges.push(self.rest_of(word(0), written));
-                self.said.push(format!("pointer={:#x}", word(0)));
+                self.reported.push(format!("pointer={:#x}", word(0)));
             }
             Param::Map if word(0) == MAP => {
                 // Memory accessed through maps is also passed as a pointer, written memory included.
                 ranges.push(Range { from: word(1), to: word(1) + word(2), written: false });
-                self.said.push(format!("map={:#x}", word(1)));
+                self.reported.push(format!("map={:#x}", word(1)));
             }
             Param::Map => self.hazards.push("a parameter is no tensor map".into()),
-            Param::Number(_) => self.said.push(format!("number={}", word(0))),
+            Param::Number(_) => self.reported.push(format!("number={}", word(0))),
         }
     }
 }
@@ -156,7 +156,7 @@ driver! {
 
     fn cuModuleGetFunction(function: *mut Handle, module: Handle, name: *const c_char) |state| {
         let name = unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned();
-        state.said.push(format!("name={name}"));
+        state.reported.push(format!("name={name}"));
         let known = &state.modules.get(&module).ok_or(INVALID_HANDLE)?.kernels;
         let kernel: Option<Kernel> = match known {
             None => None,
@@ -183,13 +183,13 @@ driver! {
 
     fn cuFuncGetAttribute(value: *mut c_int, attribute: c_int, function: Handle) |state| {
         let function = state.functions.get(&function).ok_or(INVALID_HANDLE)?;
-        let found = match attribute {
+        let entry = match attribute {
             MAX_THREADS_PER_BLOCK => 1024,
             NUM_REGS => REGISTERS,
             MAX_DYNAMIC_SHARED => function.shared.max(48 << 10),
             _ => 0,
         };
-        unsafe { give(value, found) };
+        unsafe { give(value, entry) };
         Ok(())
     }
 
@@ -267,20 +267,20 @@ driver! {
         // it says.
         let config = unsafe { &*config };
         let &Config { grid, block, shared, stream, .. } = config;
-        state.said.push(format!("grid={grid:?} block={block:?} shared={shared} stream={stream:#x}").replace(", ", ","));
+        state.reported.push(format!("grid={grid:?} block={block:?} shared={shared} stream={stream:#x}").replace(", ", ","));
         if config.count > 0 {
             for attribute in unsafe { slice::from_raw_parts(config.attributes, config.count as usize) } {
                 let [x, y, z] = [attribute.value[0], attribute.value[1], attribute.value[2]];
                 if attribute.id == CLUSTER {
-                    state.said.push(format!("cluster=[{x},{y},{z}]"));
+                    state.reported.push(format!("cluster=[{x},{y},{z}]"));
                     let divides = |n: u32, by: u32| by > 0 && n.is_multiple_of(by);
                     if !(divides(grid[0], x) && divides(grid[1], y) && divides(grid[2], z)) {
                         return Err(INVALID_VALUE);
                     }
                 } else if attribute.id == OVERLAPS {
-                    state.said.push(format!("overlaps={}", attribute.value[0]));
+                    state.reported.push(format!("overlaps={}", attribute.value[0]));
                 } else {
-                    state.said.push(format!("attribute={}", attribute.id));
+                    state.reported.push(format!("attribute={}", attribute.id));
                 }
             }
         }
@@ -321,7 +321,7 @@ driver! {
             || interleave == 0 && !row.is_multiple_of(16)
             || (1..=3).contains(&swizzle) && row > 16 << swizzle
             || swizzle > 3;
-        state.said.push(format!("extents={extents:?} strides={strides:?} tile={tile:?}").replace(", ", ","));
+        state.reported.push(format!("extents={extents:?} strides={strides:?} tile={tile:?}").replace(", ", ","));
         if wrong {
             return Err(INVALID_VALUE);
         }

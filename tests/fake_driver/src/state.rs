@@ -15,7 +15,7 @@ pub(crate) type Handle = usize;
 pub(crate) struct State {
     pub(crate) settings: Settings,
     /// Additional fields for this call's line of the log.
-    pub(crate) said: Vec<String>,
+    pub(crate) reported: Vec<String>,
     /// The hazards of this call on a device.
     pub(crate) hazards: Vec<String>,
     /// The device is lost: every call fails from now on.
@@ -113,7 +113,7 @@ impl State {
     pub(crate) fn new() -> State {
         State {
             settings: Settings::read(),
-            said: Vec::new(),
+            reported: Vec::new(),
             hazards: Vec::new(),
             lost: false,
             initialized: false,
@@ -135,7 +135,7 @@ impl State {
     /// A handle that was never returned before.
     pub(crate) fn make(&mut self) -> Handle {
         self.handles += 0x10;
-        self.said.push(format!("made={:#x}", self.handles));
+        self.reported.push(format!("made={:#x}", self.handles));
         self.handles
     }
 
@@ -155,8 +155,8 @@ impl State {
     /// The stream of a handle: 0 and 1 are the context's default stream, 2 is the thread's.
     pub(crate) fn stream(&mut self, handle: Handle) -> Result<usize, Status> {
         if handle > 2 {
-            let found = self.streams.iter().position(|stream| stream.handle == handle && stream.alive);
-            return found.ok_or(status::INVALID_HANDLE);
+            let entry = self.streams.iter().position(|stream| stream.handle == handle && stream.alive);
+            return entry.ok_or(status::INVALID_HANDLE);
         }
         let context = self.current()?;
         let thread = (handle == 2).then(|| thread::current().id());
@@ -205,7 +205,7 @@ impl State {
             self.carry_out(at, what, &ranges);
             return Ok(true);
         };
-        self.said.push(format!("captured={handle:#x}"));
+        self.reported.push(format!("captured={handle:#x}"));
         let graph = self.graphs.get_mut(&handle).filter(|graph| graph.valid);
         graph.ok_or(status::CAPTURE_INVALIDATED)?.operations.push((what, ranges));
         let capture = self.captures.get_mut(&handle).ok_or(status::CAPTURE_INVALIDATED)?;
@@ -273,8 +273,8 @@ impl State {
 
     /// The range from a pointer to the end of its allocation.
     pub(crate) fn rest_of(&mut self, from: u64, written: bool) -> Range {
-        let found = self.memory.range(..=from).next_back();
-        let end = found.map(|(start, memory)| start + memory.bytes).filter(|&end| from <= end);
+        let entry = self.memory.range(..=from).next_back();
+        let end = entry.map(|(start, memory)| start + memory.bytes).filter(|&end| from <= end);
         // An invalid pointer is reported when it is used.
         Range { from, to: end.unwrap_or(from + 1), written }
     }

@@ -70,8 +70,8 @@ driver! {
 
     fn cuStreamWaitEvent(stream: Handle, event: Handle, flags: u32) |state| {
         let at = state.stream(stream)?;
-        let found = state.events.get(&event).ok_or(INVALID_HANDLE)?;
-        let (captured, by, clock) = (found.captured, found.stream, found.recorded.clone());
+        let entry = state.events.get(&event).ok_or(INVALID_HANDLE)?;
+        let (captured, by, clock) = (entry.captured, entry.stream, entry.recorded.clone());
         // An event of a finished capture counts as unrecorded.
         if captured.is_some_and(|graph| !state.captures.contains_key(&graph)) {
             return Err(INVALID_VALUE);
@@ -153,16 +153,16 @@ driver! {
     // The first query returns `NOT_READY`.
     fn cuEventQuery(event: Handle) |state| {
         state.unseen()?;
-        let found = state.events.get(&event).ok_or(INVALID_HANDLE)?;
-        if let Some(graph) = found.captured {
+        let entry = state.events.get(&event).ok_or(INVALID_HANDLE)?;
+        if let Some(graph) = entry.captured {
             let lasts = state.captures.contains_key(&graph);
             state.invalidate(graph);
             return Err(if lasts { CAPTURED_EVENT } else { INVALID_VALUE });
         }
-        let clock = found.recorded.clone().unwrap_or_default();
-        let ready = found.asked || state.finished(&clock);
-        if let Some(found) = state.events.get_mut(&event) {
-            found.asked = true;
+        let clock = entry.recorded.clone().unwrap_or_default();
+        let ready = entry.asked || state.finished(&clock);
+        if let Some(entry) = state.events.get_mut(&event) {
+            entry.asked = true;
         }
         if !ready {
             return Err(NOT_READY);

@@ -91,7 +91,7 @@ fn program() -> Result<Program> {
     let end = end.and_then(|end| end.plus(&m.into(), -1)).unwrap_or_default();
     let end = Affine::two(Arith::Max, &end, &0.into()).unwrap_or_default();
     let end = Affine::two(Arith::Min, &end, &n.into()).unwrap_or_default();
-    let tiles = end.plus(&(KEYS - 1).into(), 1).unwrap_or_default().digit(KEYS, None);
+    let tiles = end.plus(&(KEYS - 1).into(), 1).unwrap_or_default().submode(KEYS, None);
     b.pipelined("n", tiles, 2, |b, n| -> Result<()> {
         for (from, to) in [(&gk, &sk), (&gv, &sv)] {
             let from = b.slice(from, &[At::All, At::All, At::Index(0.into()), At::Index(n.clone())])?;
@@ -99,8 +99,8 @@ fn program() -> Result<Program> {
         }
         let scores = b.sums("scores", &mma, [QUERIES, KEYS])?;
         b.gemm(&sq, &sk, &scores, Order::Plain)?;
-        let place = bin(Bin::Sub, bin(Bin::Add, Expr::At(0), Expr::Size(Value::symbol("N"))), Expr::Size(m));
-        let seen = pick((Cmp::Le, Expr::At(1), place), bin(Bin::Mul, Expr::In(0), scale), Expr::lit(UNSEEN));
+        let index = bin(Bin::Sub, bin(Bin::Add, Expr::At(0), Expr::Size(Value::symbol("N"))), Expr::Size(m));
+        let seen = pick((Cmp::Le, Expr::At(1), index), bin(Bin::Mul, Expr::In(0), scale), Expr::lit(UNSEEN));
         b.map(std::slice::from_ref(&scores), &scores, seen)?;
 
         let mut like = |name: &str, of: [i64; 2]| b.distributed(name, Elem::F32, &of);

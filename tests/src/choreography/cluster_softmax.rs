@@ -59,14 +59,14 @@ fn program() -> Result<Program> {
         let (from, to) = (parts(&x)?, parts(&y)?);
         let first = last(b, &from, &0.into())?;
         let own = b.registers("own", Elem::F32, first.shape())?;
-        let place = |step: &Affine| sum(times(step, CLUSTER), &rank);
+        let index = |step: &Affine| sum(times(step, CLUSTER), &rank);
         let most = b.registers("most", Elem::F32, (1i64, 1i64))?;
         let total = b.registers("total", Elem::F32, (1i64, 1i64))?;
         let other = b.registers("other", Elem::F32, (1i64, 1i64))?;
 
         b.fill(&most, Expr::lit(f64::NEG_INFINITY))?;
         b.repeat("j", steps, Unroll::No, |b, step| -> Result<()> {
-            let from = last(b, &from, &place(&step))?;
+            let from = last(b, &from, &index(&step))?;
             b.copy_filled(&from, &own, f64::NEG_INFINITY)?;
             b.reduce(&own, &most, Bin::Max, Across::Thread)
         })?;
@@ -77,7 +77,7 @@ fn program() -> Result<Program> {
         b.fill(&total, Expr::lit(0.0))?;
         let less = || Box::new(Expr::Bin(Bin::Sub, Box::new(Expr::In(0)), Box::new(Expr::In(1))));
         b.repeat("j", steps, Unroll::No, |b, step| -> Result<()> {
-            let from = last(b, &from, &place(&step))?;
+            let from = last(b, &from, &index(&step))?;
             b.copy_filled(&from, &own, f64::NEG_INFINITY)?;
             b.map(&[own.clone(), part.clone()], &own, Expr::Un(Un::Exp, less()))?;
             b.reduce(&own, &total, Bin::Add, Across::Thread)
@@ -87,7 +87,7 @@ fn program() -> Result<Program> {
         exchange(b, &whole, &total_of, &other, Bin::Add)?;
 
         b.repeat("j", steps, Unroll::No, |b, step| -> Result<()> {
-            let (from, to) = (last(b, &from, &place(&step))?, last(b, &to, &place(&step))?);
+            let (from, to) = (last(b, &from, &index(&step))?, last(b, &to, &index(&step))?);
             b.copy(&from, &own)?;
             let quotient = Expr::Bin(Bin::Div, Box::new(Expr::Un(Un::Exp, less())), Box::new(Expr::In(2)));
             b.map(&[own.clone(), part.clone(), whole.clone()], &own, quotient)?;

@@ -150,9 +150,9 @@ fn program() -> Result<Program> {
                     let packed = b.registers("packed", Elem::I8, from.shape())?;
                     b.copy(&from, &packed)?;
                     for (odd, weight) in [low(), high()].into_iter().enumerate() {
-                        let place =
+                        let index =
                             [At::All, At::Index(Affine::from(odd as i64)), At::All, At::Index(slot.clone())];
-                        let to = b.slice(&sw, &place)?;
+                        let to = b.slice(&sw, &index)?;
                         let to = b.parallelize_over(&to, &threads, producer, &Deal::default())?;
                         let scaled =
                             Expr::Bin(Bin::Mul, Box::new(weight.cast(Elem::F32)), Box::new(Expr::In(1)));

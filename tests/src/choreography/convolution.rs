@@ -91,14 +91,14 @@ fn program() -> Result<Program> {
     let out = b.parallelize(&out, &sums)?;
     let acc = b.registers_like("acc", &out, 0.0)?;
     b.repeat("c", tiles_of(c, CHANNELS), Unroll::No, |b, chunk| -> Result<()> {
-        b.repeat("p", Value::Int(9), Unroll::No, |b, place| -> Result<()> {
+        b.repeat("p", Value::Int(9), Unroll::No, |b, index| -> Result<()> {
             // The filter tap is 3 r + s: coordinates follow from it.
-            let (r, s) = (place.digit(3, None), place.digit(1, Some(3)));
+            let (r, s) = (index.submode(3, None), index.submode(1, Some(3)));
             let pixels = last(b, &pixels, &chunk)?;
             let pixels = b.slice(&pixels, &[At::All, At::Index(0.into()), At::All])?;
             let beside = moved(&moved(&pixels, 0, &sum(s, &(-1).into())), 1, &sum(r, &(-1).into()));
             let from_x = b.parallelize(&beside, &copies)?;
-            let filters = last(b, &filters, &place)?;
+            let filters = last(b, &filters, &index)?;
             let filters = last(b, &filters, &chunk)?;
             let filters = b.slice(&filters, &[At::All, At::All, At::Index(0.into())])?;
             let from_f = b.parallelize(&filters, &copies)?;

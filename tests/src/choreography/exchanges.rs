@@ -56,12 +56,12 @@ fn program<const THREADS: i64>() -> Result<Program> {
         let (from, to) = (parts(&x)?, parts(&y)?);
         let first = last(b, &from, &0.into())?;
         let own = b.registers("own", Elem::F32, first.shape())?;
-        let place = |step: &Affine| sum(times(step, CLUSTER), &rank);
+        let index = |step: &Affine| sum(times(step, CLUSTER), &rank);
         let one = |b: &mut Builder, name: &str, elem| b.registers(name, elem, (1i64, 1i64));
         let total = one(b, "total", Elem::F32)?;
         b.fill(&total, Expr::lit(0.0))?;
         b.repeat("j", steps, Unroll::No, |b, step| -> Result<()> {
-            let from = last(b, &from, &place(&step))?;
+            let from = last(b, &from, &index(&step))?;
             b.copy_filled(&from, &own, 0.0)?;
             b.reduce(&own, &total, Bin::Add, Across::Thread)
         })?;
@@ -86,7 +86,7 @@ fn program<const THREADS: i64>() -> Result<Program> {
         let twice = |b: &mut Builder| b.reduce(&total, &again, Bin::Add, Across::Cluster(CLUSTER as u32));
         b.branch(some, twice, |_| Ok(()))?;
         b.repeat("j", steps, Unroll::No, |b, step| -> Result<()> {
-            let (from, to) = (last(b, &from, &place(&step))?, last(b, &to, &place(&step))?);
+            let (from, to) = (last(b, &from, &index(&step))?, last(b, &to, &index(&step))?);
             b.copy(&from, &own)?;
             let made = (1..4).map(Expr::In).fold(Expr::In(0), add);
             b.map(&[&own, &whole, &all, &again].map(View::clone), &own, made)?;

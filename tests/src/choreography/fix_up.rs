@@ -75,8 +75,8 @@ fn program() -> Result<Program> {
         let rows = b.tile(&a, (TILE, BK), &[At::Index(row.clone()), At::All])?;
         let columns = b.tile(&bt, (TILE, BK), &[At::Index(column.clone()), At::All])?;
         let (from_a, from_b) = (b.parallelize(&rows, &copies)?, b.parallelize(&columns, &copies)?);
-        let place = [At::Index(row.clone()), At::Index(column.clone())];
-        let out = b.tile(&c, (TILE, TILE), &place)?;
+        let index = [At::Index(row.clone()), At::Index(column.clone())];
+        let out = b.tile(&c, (TILE, TILE), &index)?;
         let out = b.parallelize(&out, &sums)?;
         let acc = b.registers_like("acc", &out, 0.0)?;
         b.repeat("k", tiles_of(Value::symbol("K"), PARTS * BK), Unroll::No, |b, step| -> Result<()> {
@@ -91,12 +91,12 @@ fn program() -> Result<Program> {
             b.sync();
             Ok(())
         })?;
-        let flag = b.tile(&flags, (1, 1), &place)?;
+        let flag = b.tile(&flags, (1, 1), &index)?;
         let kept = |b: &mut Builder, part: &Affine| -> Result<View> {
             let tile = b.tile(
                 &work,
                 (TILE, TILE, 1),
-                &[place[0].clone(), place[1].clone(), At::Index(part.clone())],
+                &[index[0].clone(), index[1].clone(), At::Index(part.clone())],
             )?;
             let tile = b.slice(&tile, &[At::All, At::All, At::Index(0.into())])?;
             b.parallelize(&tile, &sums)

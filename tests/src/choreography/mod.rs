@@ -22,7 +22,7 @@ use tilewright_layout::{Tuple, Value};
 
 use crate::number::Random;
 use crate::problem::{Operand, Problem, Reference, Setting, Values};
-use crate::tensor::Room;
+use crate::tensor::Padding;
 
 /// Extents by name.
 pub type Sizes = Vec<(&'static str, usize)>;
@@ -68,14 +68,14 @@ impl Choreography {
     pub fn kernel(&self) -> Generated {
         let program = (self.program)().unwrap_or_else(|refused| panic!("{}: {}", self.name, refused.message));
         let outcome = generate(program);
-        let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
-        outcome.kernel.unwrap_or_else(|| panic!("{}: {}", self.name, said.join("\n")))
+        let messages: Vec<String> = outcome.diagnostics.iter().map(|messages| messages.text()).collect();
+        outcome.kernel.unwrap_or_else(|| panic!("{}: {}", self.name, messages.join("\n")))
     }
 
     /// Its arguments for these sizes; gaps keep rows aligned to 16 bytes.
     pub fn problem(&self, kernel: &Generated, sizes: &[(&str, usize)], seed: u64) -> Problem {
-        let rooms = &[Room::new(16 * (seed % 2) as usize, 0)];
-        let setting = Setting { sizes, rooms, values: self.values, seed, alpha: 0.5, beta: 0.0 };
+        let paddings = &[Padding::new(16 * (seed % 2) as usize, 0)];
+        let setting = Setting { sizes, paddings, values: self.values, seed, alpha: 0.5, beta: 0.0 };
         let mut problem = Problem::new(&kernel.variants[0].program.params, &setting, self.reference);
         for operand in &mut problem.operands {
             if let Operand::Tensor(tensor) = operand

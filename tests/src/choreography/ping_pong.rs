@@ -90,8 +90,8 @@ fn program() -> Result<Program> {
                         let (from, to) = (last(b, &rows, &k)?, last(b, &sa, &slot)?);
                         b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d")?), None)?;
                         let (from, to) = (last(b, &columns, &k)?, last(b, &sb, &slot)?);
-                        let place = [At::Index(rank.clone()), At::Index(0.into())];
-                        let to = b.tile(&to, (BN / CLUSTER, BK), &place)?;
+                        let index = [At::Index(rank.clone()), At::Index(0.into())];
+                        let to = b.tile(&to, (BN / CLUSTER, BK), &index)?;
                         b.copy_how(&from, &to, How::Atom(atoms::named("bulk_load_2d_multicast")?), None)?;
                         b.advance(ring);
                         Ok(())

@@ -58,7 +58,7 @@ fn program() -> Result<Program> {
         b.parallelize_over(&columns, &threads, 0, &four)?,
     );
     let token = b.token();
-    let slot = |step: &Affine| step.digit(1, Some(SLOTS));
+    let slot = |step: &Affine| step.submode(1, Some(SLOTS));
     let fetch = |b: &mut Builder, step: &Affine| -> Result<()> {
         let (from, to) = (last(b, &from, step)?, last(b, &to, &slot(step))?);
         b.copy_how(&from, &to, How::Derive, Some(token))
@@ -72,8 +72,8 @@ fn program() -> Result<Program> {
         b.sync();
         fetch(b, &sum(step.clone(), &2.into()))?;
         let source = part(b, &columns_of_s, &step)?;
-        let place = [At::All, At::All, At::Index(step), At::Index(0.into())];
-        let out = b.slice(&out, &place[..out.rank()])?;
+        let index = [At::All, At::All, At::Index(step), At::Index(0.into())];
+        let out = b.slice(&out, &index[..out.rank()])?;
         b.copy(&source, &out)
     })?;
     Ok(b.finish())

@@ -67,8 +67,8 @@ fn decided(suite: &str, sizes: &str, keys: &str) -> Option<Ranked> {
         return None;
     }
     let matrices = [([m, k], by_rows[0]), ([n, k], by_rows[1]), ([m, n], false)];
-    let given = kernel.params.iter().enumerate().map(|(place, param)| {
-        let (Some((mutable, _)), Some(&([rows, columns], by_rows))) = (param.tensor, matrices.get(place))
+    let given = kernel.params.iter().enumerate().map(|(index, param)| {
+        let (Some((mutable, _)), Some(&([rows, columns], by_rows))) = (param.tensor, matrices.get(index))
         else {
             return Given::Scalar(param.elem);
         };
@@ -76,7 +76,7 @@ fn decided(suite: &str, sizes: &str, keys: &str) -> Option<Ranked> {
         let extents = [rows, columns].into_iter().chain(batch).collect();
         let strides = strides.into_iter().chain(batch.map(|_| rows * columns)).collect();
         let len = (rows * columns * batch.unwrap_or(1)) as u64;
-        let address = (place as u64 + 1) << 50;
+        let address = (index as u64 + 1) << 50;
         Given::Tensor(Tensor { elem: param.elem, mutable, extents, strides, len, address })
     });
     Some(ranking(&kernel, &given.collect::<Vec<_>>(), &Limits::HOPPER).unwrap().serves.remove(0))
@@ -120,16 +120,16 @@ impl Product<'_> {
         let matrix = |rows: i64, columns: i64, by_rows: bool| {
             (vec![rows, columns], if by_rows { vec![columns, 1] } else { vec![1, rows] })
         };
-        let given = kernel.params.iter().enumerate().map(|(place, param)| {
+        let given = kernel.params.iter().enumerate().map(|(index, param)| {
             let Some((mutable, rank)) = param.tensor else { return Given::Scalar(param.elem) };
-            let (extents, strides) = match place {
+            let (extents, strides) = match index {
                 _ if rank == 1 => (vec![n], vec![1]),
                 0 => matrix(m, k, self.order.starts_with('t')),
                 1 => matrix(n, k, self.order.ends_with('n')),
                 _ => matrix(m, n, self.keys.contains("c=n_major")),
             };
             let len = extents.iter().product::<i64>() as u64;
-            let address = (place as u64 + 1) << 50;
+            let address = (index as u64 + 1) << 50;
             Given::Tensor(Tensor { elem: param.elem, mutable, extents, strides, len, address })
         });
         given.collect()

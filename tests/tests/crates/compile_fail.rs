@@ -123,7 +123,7 @@ fn mistakes() {
     fs::create_dir_all(root.parent().unwrap()).unwrap();
     let modules_of_one = modules.iter().map(|file| format!("#[path = {file:?}]\nmod {};\n", name(file)));
     fs::write(&root, modules_of_one.collect::<String>()).unwrap();
-    let mut found = messages(&compiler.compile(&root, &output_folder("all"), &OPTIONS));
+    let mut result = messages(&compiler.compile(&root, &output_folder("all"), &OPTIONS));
     let apart = by_all_cores(&crates, |file| {
         (
             name(file),
@@ -132,14 +132,14 @@ fn mistakes() {
                 .collect::<String>(),
         )
     });
-    found.extend(apart);
+    result.extend(apart);
 
     let bless = env::var_os(BLESS).is_some();
     let mut wrong = String::new();
     for file in modules.iter().chain(&crates) {
         let beside = file.with_extension("stderr");
         let expected = fs::read_to_string(&beside).unwrap_or_default();
-        let got = found.get(&name(file)).map_or(String::new(), |text| format!("{}\n", text.trim_end()));
+        let got = result.get(&name(file)).map_or(String::new(), |text| format!("{}\n", text.trim_end()));
         if bless {
             fs::write(&beside, &got).unwrap();
         } else if got != expected || got.is_empty() {

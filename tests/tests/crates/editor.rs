@@ -134,7 +134,7 @@ fn occurrences(word: &str) -> Vec<[u64; 2]> {
     all
 }
 
-fn place(of: &Value) -> [u64; 2] {
+fn index(of: &Value) -> [u64; 2] {
     ["line", "character"].map(|part| of["start"][part].as_u64().unwrap())
 }
 
@@ -173,7 +173,7 @@ fn names_of_a_kernel_resolve_in_an_editor() {
             let edits = changes["changes"].as_object().and_then(|files| files.values().next()).cloned();
             let edits = edits.or_else(|| Some(changes["documentChanges"][0]["edits"].clone()));
             let edits = edits.as_ref().and_then(Value::as_array).map(|edits| edits.iter());
-            let mut renamed: Vec<_> = edits.into_iter().flatten().map(|edit| place(&edit["range"])).collect();
+            let mut renamed: Vec<_> = edits.into_iter().flatten().map(|edit| index(&edit["range"])).collect();
             renamed.sort_unstable();
             assert_eq!(renamed, all, "{name} at {at:?}: {changes}");
         }

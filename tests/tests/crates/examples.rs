@@ -64,10 +64,10 @@ fn every_example_runs() {
     let folder = built();
     for (name, parts) in EXAMPLES {
         let output = run(&folder, name);
-        let said = text(&output.stdout);
-        assert!(output.status.success(), "{name}: {said}\n{}", text(&output.stderr));
+        let message = text(&output.stdout);
+        assert!(output.status.success(), "{name}: {message}\n{}", text(&output.stderr));
         for part in *parts {
-            assert!(said.contains(part), "{name} does not say `{part}`:\n{said}");
+            assert!(message.contains(part), "{name} does not say `{part}`:\n{message}");
         }
     }
 }
@@ -78,9 +78,10 @@ fn the_readme_is_up_to_date() {
     let folder = built();
     let readme = fs::read_to_string(root().join("examples/README.md")).unwrap();
     for (name, from, to) in [("loop_orders", "\ngrid ", "\n\n"), ("ladder", "\n 1 naive", "\n\n")] {
-        let said = text(&run(&folder, name).stdout);
-        let start = said.find(from).unwrap_or_else(|| panic!("{name} does not say `{from}`:\n{said}")) + 1;
-        let shown = said[start..].split(to).next().unwrap_or_default();
+        let message = text(&run(&folder, name).stdout);
+        let start =
+            message.find(from).unwrap_or_else(|| panic!("{name} does not say `{from}`:\n{message}")) + 1;
+        let shown = message[start..].split(to).next().unwrap_or_default();
         assert!(readme.contains(shown.trim_end()), "put what {name} says into examples/README.md:\n{shown}");
     }
     for (name, _) in EXAMPLES {

@@ -153,10 +153,10 @@ fn check(compiler: &Compiler, item: &str) {
     std::fs::create_dir_all(&out).unwrap();
     std::fs::write(&file, &text).unwrap();
     let output = compiler.compile(&file, &out, &["--crate-type=bin", "--emit=metadata"]);
-    let said = self::text(&output);
-    let reported = said.contains("error: this is nested")
-        || said.contains("error: this expression is longer")
-        || said.contains("operations deep");
-    let crashed = said.contains("SIGSEGV") || said.contains("overflowed its stack");
-    assert!(reported && !crashed && output.status.code() == Some(1), "{item:.80}: {said:.2000}");
+    let printed = self::text(&output);
+    let reported = printed.contains("error: this is nested")
+        || printed.contains("error: this expression is longer")
+        || printed.contains("operations deep");
+    let crashed = printed.contains("SIGSEGV") || printed.contains("overflowed its stack");
+    assert!(reported && !crashed && output.status.code() == Some(1), "{item:.80}: {printed:.2000}");
 }

@@ -29,9 +29,9 @@ fn at_every_moment(run: impl Fn(&Fake) -> Run) {
         let calls: Vec<_> = right.marked().filter(|(_, call)| matters(call)).collect();
         let begins = calls.iter().enumerate().filter(|(_, (_, call))| call.get("stream") == reached);
         let (mut moments, mut refused) = (0, 0);
-        for (place, (first, begin)) in begins {
+        for (index, (first, begin)) in begins {
             // Without memory pools only frees differ.
-            for (last, end) in calls[place..].iter().take(if pools == 1 { 12 } else { 3 }) {
+            for (last, end) in calls[index..].iter().take(if pools == 1 { 12 } else { 3 }) {
                 let captured = run(&fake.clone().set("FAKE_CAPTURE", format!("{first}-{last}")));
                 let what =
                     format!("captured from call {first}, {}, to call {last}, {}", begin.name, end.name);

@@ -29,7 +29,7 @@ fn check(test: &str, runs: &[(&str, &str)], run: impl Fn(&Fake) -> Run) {
         let fake = Fake::new().set("TILEWRIGHT_CACHE_DIR", cache.0.display());
         let fake = if word.contains('.') { fake.set("FAKE_NVRTC", word) } else { fake.set(CHANGE, word) };
         let run = run(&fake).sound();
-        run.check(run.said.contains(&format!("outcome: {outcome}")), format!("{word}: {outcome}"));
+        run.check(run.output.contains(&format!("outcome: {outcome}")), format!("{word}: {outcome}"));
         assert_eq!(run.count("nvrtcCompileProgram"), usize::from(*outcome == "compiled"), "{word}");
     }
 }
@@ -51,10 +51,10 @@ fn compile() {
     }
     let request = Request { source: SOURCE, name: "f", arch: "sm_90a", options: &[] };
     match Cache::open().compile(Nvrtc::find(&[]).as_ref(), &request) {
-        Ok(found) => {
-            assert_eq!(found.compiled.usage_of("f").map(|usage| usage.registers), Some(32));
-            assert_eq!(found.note, None);
-            println!("outcome: {}", if found.hit { "cached" } else { "compiled" });
+        Ok(result) => {
+            assert_eq!(result.compiled.usage_of("f").map(|usage| usage.registers), Some(32));
+            assert_eq!(result.note, None);
+            println!("outcome: {}", if result.hit { "cached" } else { "compiled" });
         }
         Err(error) => println!("outcome: {}", error.to_string().replace('\n', " ")),
     }

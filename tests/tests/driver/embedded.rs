@@ -15,8 +15,8 @@ const MOST: u64 = 1_000_000;
 
 fn succeeded(command: &mut Command) -> Output {
     let output = command.output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{}{said}", String::from_utf8_lossy(&output.stdout));
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}{message}", String::from_utf8_lossy(&output.stdout));
     output
 }
 
@@ -64,6 +64,6 @@ fn a_program_that_embeds_a_kernel() {
     let output = succeeded(Command::new(built.join("launches")).env("LD_LIBRARY_PATH", driver));
     insta::assert_snapshot!("embedded", String::from_utf8_lossy(&output.stdout));
     let output = Command::new(built.join("launches")).env("LD_LIBRARY_PATH", "").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() || said.contains("there is no NVIDIA driver here"), "{said}");
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() || message.contains("there is no NVIDIA driver here"), "{message}");
 }

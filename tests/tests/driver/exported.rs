@@ -90,8 +90,8 @@ pub(crate) fn built(folder: &Folder, kernel: &Generated) -> PathBuf {
         command.current_dir(path).args(warnings).args(options).args(["-c", file]);
         match command.output() {
             Ok(output) => {
-                let said = String::from_utf8_lossy(&output.stderr);
-                assert!(output.status.success(), "{compiler} {file}: {said}");
+                let message = String::from_utf8_lossy(&output.stderr);
+                assert!(output.status.success(), "{compiler} {file}: {message}");
             }
             Err(_) => println!("skipped: no {compiler}"),
         }
@@ -146,9 +146,9 @@ impl Case {
             Ok(plan) => plan,
             Err(refusal) => {
                 // Messages end where their memory does.
-                let mut said = refusal.to_string();
-                said.truncate(1023);
-                return format!("refused {}", said.replace('\n', " | "));
+                let mut message = refusal.to_string();
+                message.truncate(1023);
+                return format!("refused {}", message.replace('\n', " | "));
             }
         };
         if plan.is_empty() {
@@ -176,14 +176,14 @@ impl Case {
             plan.grid,
             launch.threads
         );
-        let address = |place: usize| match &given[place] {
+        let address = |index: usize| match &given[index] {
             Given::Tensor(tensor) => tensor.address,
             Given::Scalar(_) => 0,
         };
         for (passed, param) in plan.passed.iter().zip(&variant.program.params) {
             let _ = match passed {
-                Passed::Tensor(place) => write!(text, " {}", address(*place)),
-                Passed::Scalar(place) => write!(text, " {}", self.numbers[*place]),
+                Passed::Tensor(index) => write!(text, " {}", address(*index)),
+                Passed::Scalar(index) => write!(text, " {}", self.numbers[*index]),
                 Passed::Int { value, .. } => write!(text, " {}", value.cast_unsigned()),
                 Passed::Map(map) => write!(text, " {}", mapped(map, param, address(map.arg))),
             };
@@ -222,10 +222,10 @@ impl Random {
         let params = &kernel.variants[0].program.params[..kernel.params.len()];
         let mut sizes: Vec<(String, i64)> = Vec::new();
         let (mut given, mut numbers) = (Vec::new(), Vec::new());
-        for (place, param) in params.iter().enumerate() {
+        for (index, param) in params.iter().enumerate() {
             numbers.push(self.next() % (1 << 31));
             let thread::Param::Pointer { elem, write, shape, stride, .. } = param else {
-                given.push(Given::Scalar(kernel.params[place].elem));
+                given.push(Given::Scalar(kernel.params[index].elem));
                 continue;
             };
             let extents: Vec<i64> = shape.iter().map(|value| self.extent(*value, &mut sizes)).collect();
@@ -255,7 +255,7 @@ impl Random {
                 })
                 .collect();
             let shift = self.of(&[0, 0, 0, 16, 8, 4, 64]) / u64::from(elem.bytes()) * u64::from(elem.bytes());
-            let address = ((place as u64 + 1) << 44) + shift;
+            let address = ((index as u64 + 1) << 44) + shift;
             let steps = extents.iter().zip(&strides);
             let last: i128 = steps.map(|(n, d)| i128::from(n - 1) * i128::from(*d)).sum();
             let len = if extents.contains(&0) { 0 } else { u64::try_from(last + 1).unwrap_or(0) };
@@ -292,7 +292,7 @@ impl Random {
 
     /// Makes a launch wrong, sometimes.
     fn spoil(&mut self, given: &mut [Given]) {
-        let place = self.next() as usize % given.len();
+        let index = self.next() as usize % given.len();
         let other = self.next() as usize % given.len();
         let there = match &given[other] {
             Given::Tensor(tensor) => tensor.address,
@@ -300,7 +300,7 @@ impl Random {
         };
         let what = self.next() % 60;
         let mode = self.next() as usize;
-        let Given::Tensor(tensor) = &mut given[place] else { return };
+        let Given::Tensor(tensor) = &mut given[index] else { return };
         let mode = mode % tensor.extents.len();
         match what {
             0 => tensor.extents[mode] += 1,
@@ -335,8 +335,8 @@ fn same(kernel: &Generated, cases: u64) {
     let writer = std::thread::spawn(move || input.write_all(text.as_bytes()));
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    let lines: Vec<&str> = said.lines().collect();
+    let message = String::from_utf8_lossy(&output.stdout);
+    let lines: Vec<&str> = message.lines().collect();
     let (mut planned, mut packed) = (0, 0);
     for (at, case) in cases.iter().enumerate() {
         let expected = case.expected(kernel);

@@ -80,7 +80,7 @@ fn survived(run: &Run, what: &str) -> String {
     run.check(run.ok, format!("{what}: it panicked, or died"));
     run.check(run.hazards.is_empty(), format!("{what}: there are hazards"));
     let outcome = run
-        .said
+        .output
         .lines()
         .find_map(|line| line.split_once("outcome: ").map(|(_, rest)| rest))
         .unwrap_or_default();
@@ -97,10 +97,10 @@ fn is_reported(outcome: &str, status: i32) -> bool {
 
 /// The calls to fail at, from 1; of a run of equal queries only the first and the last.
 fn places(run: &Run) -> impl Iterator<Item = usize> {
-    let name = |place: usize| run.calls.get(place).map(|call| &*call.name);
+    let name = |index: usize| run.calls.get(index).map(|call| &*call.name);
     let inside =
-        move |place: usize| place > 0 && name(place - 1) == name(place) && name(place) == name(place + 1);
-    (0..run.calls.len()).filter(move |&place| !inside(place)).map(|place| place + 1)
+        move |index: usize| index > 0 && name(index - 1) == name(index) && name(index) == name(index + 1);
+    (0..run.calls.len()).filter(move |&index| !inside(index)).map(|index| index + 1)
 }
 
 /// Fails each call of a program, one after the other.

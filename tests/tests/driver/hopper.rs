@@ -12,8 +12,8 @@ use crate::harness::{Fake, Run, launched};
 
 fn built(program: tile::Program) -> Built {
     let outcome = generate(program);
-    let said: Vec<String> = outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
-    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{said:?}"));
+    let messages: Vec<String> = outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
+    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{messages:?}"));
     // SAFETY: the kernel was generated from a program of the builder.
     unsafe { Built::new(kernel) }
 }
@@ -55,14 +55,14 @@ fn what_cannot_be_copied_in_bulk_is_refused() {
     let run = Fake::new().run(|| {
         let (stream, kernel) = (stream(), built(programs::wgmma_ring().unwrap()));
         let large = zeros(&stream, [256, 256]);
-        let check = |argument: &str, said: &str, a_offset: usize, lda: usize, ldb: usize| {
+        let check = |argument: &str, message: &str, a_offset: usize, lda: usize, ldb: usize| {
             let a = large.view().extents([64, 64]).strides([lda, 1]).offset(a_offset);
             let b = large.view().extents([64, 64]).strides([ldb, 1]);
             let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [64, 64]).unwrap();
             let given: &mut [Argument<'_>] = &mut [a.into(), b.into(), c.view_mut().row_major().into()];
-            let error = kernel.launch_with(&stream, given).expect_err(said);
+            let error = kernel.launch_with(&stream, given).expect_err(message);
             let text = error.to_string();
-            assert!(text.contains(said) && text.contains(argument) && launched() == 0, "{text}");
+            assert!(text.contains(message) && text.contains(argument) && launched() == 0, "{text}");
             assert!(error.refusal().is_some(), "{text}");
         };
         check("`a`", "bytes past", 1, 64, 64);
@@ -82,8 +82,8 @@ fn other_architectures_do_not_run_them() {
             let mut c = DeviceTensor::<f32, 2>::zeros(&stream, [64, 64]).unwrap();
             let (a, b) = (a.view().row_major(), b.view().row_major());
             let given: &mut [Argument<'_>] = &mut [a.into(), b.into(), c.view_mut().row_major().into()];
-            let said = kernel.launch_with(&stream, given).expect_err("a refusal").to_string();
-            assert!(said.contains("compute capability 9.0"), "{said}");
+            let message = kernel.launch_with(&stream, given).expect_err("a refusal").to_string();
+            assert!(message.contains("compute capability 9.0"), "{message}");
         });
         let run = run.sound();
         assert_eq!((run.launches(), run.count("nvrtcCompileProgram")), (0, 0));
@@ -120,9 +120,12 @@ fn clusters() {
             kernel.launch_with(&stream, &mut [(&x).into(), (&mut y).into()])
         };
         for rows in [64, 129, 192] {
-            let said = launch(rows).expect_err("a refusal").to_string();
+            let message = launch(rows).expect_err("a refusal").to_string();
             let blocks = rows.div_ceil(64);
-            assert_eq!(said, format!("the grid has {blocks} blocks along x, and clusters take 2 at a time"));
+            assert_eq!(
+                message,
+                format!("the grid has {blocks} blocks along x, and clusters take 2 at a time")
+            );
             assert_eq!(launched(), 0);
         }
         launch(256).unwrap();
@@ -219,8 +222,8 @@ fn operands_are_packed_into_the_workspace_of_a_stream() {
         let packed = first.packed();
         let names: Vec<&str> = packed.iter().map(|packed| &*packed.0).collect();
         assert_eq!(names, ["a", "b"]);
-        let said = first.to_string();
-        assert!(said.ends_with("`b` is packed first: 8 does not divide ldb, which is 71"), "{said}");
+        let message = first.to_string();
+        assert!(message.ends_with("`b` is packed first: 8 does not divide ldb, which is 71"), "{message}");
         packing(&kernel, &stream, 72).unwrap();
         packing(&kernel, &stream, 200).unwrap();
         stream.synchronize().unwrap();

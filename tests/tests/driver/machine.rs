@@ -24,9 +24,9 @@ fn replace(name: &str, change: &str) {
         "text" => fs::write(library, "not a library").unwrap(),
         // A library that is not one of NVIDIA's.
         "other" => {
-            let found = ["/lib/x86_64-linux-gnu/libm.so.6", "/lib64/libm.so.6", "/usr/lib/libm.so.6"];
-            match found.iter().find(|path| Path::new(path).exists()) {
-                Some(found) => drop(fs::copy(found, library).unwrap()),
+            let candidates = ["/lib/x86_64-linux-gnu/libm.so.6", "/lib64/libm.so.6", "/usr/lib/libm.so.6"];
+            match candidates.iter().find(|path| Path::new(path).exists()) {
+                Some(candidate) => drop(fs::copy(candidate, library).unwrap()),
                 None => fs::write(library, "not a library").unwrap(),
             }
         }
@@ -58,14 +58,15 @@ fn body() {
     // A missing library is looked for again, and reported again.
     let (first, second) = (product().map_err(|e| e.to_string()), product().map_err(|e| e.to_string()));
     assert_eq!(first, second);
-    println!("outcome: {}", first.map_or_else(|said| said.replace('\n', " | "), |()| "fine".into()));
+    println!("outcome: {}", first.map_or_else(|message| message.replace('\n', " | "), |()| "fine".into()));
 }
 
 #[track_caller]
-fn says(run: Run, said: &[&str]) -> Run {
+fn says(run: Run, message: &[&str]) -> Run {
     let run = run.sound();
-    let outcome = run.said.lines().find_map(|line| line.split_once("outcome: ")).map_or("", |(_, said)| said);
-    for part in said {
+    let outcome =
+        run.output.lines().find_map(|line| line.split_once("outcome: ")).map_or("", |(_, message)| message);
+    for part in message {
         run.check(outcome.contains(part), format!("`{part}` is not said"));
     }
     run
@@ -98,11 +99,11 @@ fn missing_parts_are_reported() {
             &["NVRTC 14.0 makes binaries that the driver, made for CUDA 13.0, does not load"],
         ),
     ];
-    for (name, value, said) in rows {
+    for (name, value, message) in rows {
         let run = Fake::new().set(name, value).run(|| {
             body();
         });
-        assert_eq!(says(run, said).launches(), 0, "{value}");
+        assert_eq!(says(run, message).launches(), 0, "{value}");
     }
 }
 
@@ -152,12 +153,12 @@ fn what_was_compiled_once_runs_without_the_compiler() {
 fn kernels_run_without_a_cache() {
     // This path is a file, not a folder.
     let file = env::current_exe().unwrap();
-    for place in [file.clone(), file.join("below"), PathBuf::from("/proc/nowhere")] {
-        let run = Fake::new().set("TILEWRIGHT_CACHE_DIR", place.display()).run(|| {
+    for index in [file.clone(), file.join("below"), PathBuf::from("/proc/nowhere")] {
+        let run = Fake::new().set("TILEWRIGHT_CACHE_DIR", index.display()).run(|| {
             body();
         });
         let run = says(run, &["fine"]);
         assert_eq!(run.launches(), 2);
-        run.check(run.said.contains("kept: false") && !run.said.contains("kept: true"), "a note");
+        run.check(run.output.contains("kept: false") && !run.output.contains("kept: true"), "a note");
     }
 }

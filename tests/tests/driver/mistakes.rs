@@ -15,14 +15,14 @@ fn mistakes_in_c() {
     let folder = Folder::new();
     let kernel = product("name=half dtype=bf16 a=k_major b=k_major c=n_major");
     let launches = built(&folder, &kernel);
-    let tensor = |place: u64, mutable| {
+    let tensor = |index: u64, mutable| {
         Given::Tensor(Tensor {
             elem: Elem::Bf16,
             mutable,
             extents: vec![33, 33],
             strides: vec![33, 1],
             len: 33 * 33,
-            address: place << 44,
+            address: index << 44,
         })
     };
     let given = vec![tensor(1, false), tensor(2, false), tensor(3, true)];
@@ -31,8 +31,8 @@ fn mistakes_in_c() {
     child.arg("mistakes").stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = child.spawn().unwrap();
     child.stdin.take().unwrap().write_all(case.text().as_bytes()).unwrap();
-    let said = child.wait_with_output().unwrap().stdout;
-    insta::assert_snapshot!("mistakes_in_c", String::from_utf8_lossy(&said));
+    let message = child.wait_with_output().unwrap().stdout;
+    insta::assert_snapshot!("mistakes_in_c", String::from_utf8_lossy(&message));
 }
 
 /// Without a driver, and with one that is too old, a kernel is not opened.
@@ -112,12 +112,12 @@ refused(*[tensor(*of, kind="cpu") for of in [(256, 64), (128, 64), (256, 128)]],
         println!("skipped: no Python");
         return;
     };
-    let (said, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
-    assert!(output.status.success(), "{said}{wrong}");
-    let lines: Vec<&str> = said.lines().collect();
-    let [operator, first, second, refusals @ ..] = &lines[..] else { panic!("{said}") };
+    let (message, wrong) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{message}{wrong}");
+    let lines: Vec<&str> = message.lines().collect();
+    let [operator, first, second, refusals @ ..] = &lines[..] else { panic!("{message}") };
     assert_eq!(*operator, "operator tilewright::product writes c");
-    assert!(first.starts_with("launched ") && first == second, "{said}");
+    assert!(first.starts_with("launched ") && first == second, "{message}");
     let shape = "ValueError argument `b`: its extent 1 is 63, and `K` is 64, the extent 1 of `a`";
     let expected = [
         shape,

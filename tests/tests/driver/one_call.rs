@@ -78,7 +78,7 @@ fn as_the_family<T: Factor>(stream: &Stream, random: &mut Random, shapes: u64) {
             1 => 64 << random.below(4),
             _ => 8 * (1 + random.below(80)),
         } as usize);
-        let given = |place: u64, elem, mutable, [rows, columns]: [usize; 2], row_major: bool| {
+        let given = |index: u64, elem, mutable, [rows, columns]: [usize; 2], row_major: bool| {
             let strides = if row_major { [columns, 1] } else { [1, rows] };
             Given::Tensor(launch::Tensor {
                 elem,
@@ -86,7 +86,7 @@ fn as_the_family<T: Factor>(stream: &Stream, random: &mut Random, shapes: u64) {
                 extents: vec![rows as i64, columns as i64],
                 strides: strides.map(|stride| stride as i64).to_vec(),
                 len: (rows * columns) as u64,
-                address: place << 44,
+                address: index << 44,
             })
         };
         let planned = launch::plan(
@@ -127,7 +127,7 @@ fn plans_are_those_of_the_family() {
         as_the_family::<e4m3>(&stream, &mut random, shapes);
     });
     let run = run.sound();
-    assert_eq!(run.said.matches("compared").count() as u64, 6 * shapes);
+    assert_eq!(run.output.matches("compared").count() as u64, 6 * shapes);
 }
 
 #[test]
@@ -152,9 +152,9 @@ fn batches_and_options_reach_the_kernel() {
 
 #[test]
 fn what_a_device_cannot_multiply_is_refused() {
-    let refused = |run: crate::harness::Run, said: &str| {
+    let refused = |run: crate::harness::Run, message: &str| {
         let run = run.sound();
-        run.check(run.line("refused: ").contains(said), said);
+        run.check(run.line("refused: ").contains(message), message);
         run.check(run.launches() == 0, "something was launched");
     };
     fn say<T: Element, E: std::fmt::Display>(outcome: Result<T, E>) {
@@ -213,8 +213,8 @@ fn overlapping_results_are_refused() {
 #[test]
 fn without_a_device_the_processor_multiplies() {
     let run = Fake::new().set("FAKE_DEVICES", 0).run(|| {
-        let said = Device::open(0).map(|_| ()).expect_err("no device").to_string();
-        assert!(said.contains("sees no device") && said.contains("`Host`"), "{said}");
+        let message = Device::open(0).map(|_| ()).expect_err("no device").to_string();
+        assert!(message.contains("sees no device") && message.contains("`Host`"), "{message}");
         let a = HostTensor::row_major([8, 8], vec![1.0f32; 64]).expect("a tensor");
         assert_eq!(matmul(&Host::new(), &a, &a).expect("a product").values(), [8.0; 64]);
         let large = HostTensor::row_major([64, 64], vec![1.0f32; 4096]).expect("a tensor");

@@ -40,14 +40,14 @@ fn the_launch_stream_is_dropped_while_its_kernel_runs() {
             drop(own);
         });
         let run = run.sound();
-        let place = |name: &str| run.calls.iter().position(|call| call.name == name && call.status == 0);
+        let index = |name: &str| run.calls.iter().position(|call| call.name == name && call.status == 0);
         // The buffers' stream waits for the kernel before anything is freed on it.
-        let launch = place("cuLaunchKernel").unwrap();
+        let launch = index("cuLaunchKernel").unwrap();
         let waits =
             run.calls[launch..].iter().position(|call| call.name == "cuStreamWaitEvent").unwrap() + launch;
         let frees = |call: &&str| call.starts_with("cuMemFree");
         let freed = run.calls.iter().position(|call| frees(&&*call.name)).unwrap();
-        let destroyed = place("cuStreamDestroy_v2").unwrap();
+        let destroyed = index("cuStreamDestroy_v2").unwrap();
         run.check(launch < waits && waits < destroyed && waits < freed, "launch, wait, then the rest");
     });
 }
@@ -276,8 +276,8 @@ fn two_devices() {
             let devices = Device::all().unwrap();
             let streams: Vec<Stream> = devices.iter().map(|device| device.stream().unwrap()).collect();
             let mut all = Vec::new();
-            for round in 0..4 {
-                let stream = &streams[round % 2];
+            for iteration in 0..4 {
+                let stream = &streams[iteration % 2];
                 let (a, b) = (zeros(stream, [128, 8]), zeros(stream, [128, 8]));
                 let mut c = zeros(stream, [128, 128]);
                 MATMUL.launch(stream, &a, &b, &mut c).unwrap();
@@ -399,8 +399,8 @@ fn graphs() {
             let mut d = zeros(&other, [128, 128]);
             // SAFETY: nothing is captured.
             let refused = unsafe { stream.capture(|| MATMUL.launch(&stream, &a, &b, &mut d).map(drop)) };
-            let said = refused.expect_err("a refusal").to_string();
-            assert!(said.contains("made on another stream than the one that is captured"), "{said}");
+            let message = refused.expect_err("a refusal").to_string();
+            assert!(message.contains("made on another stream than the one that is captured"), "{message}");
             assert_eq!(c.to_host().unwrap().len(), 128 * 128);
         });
         run.sound();

@@ -89,7 +89,7 @@ impl Buffers {
     /// A launch is as its plan says, or refused as the planner refuses it.
     #[track_caller]
     fn check(&mut self, kernel: &Built, rows: [Rows; 3]) -> Option<usize> {
-        let given: Vec<Given> = (0..3).map(|place| rows[place].given(&self.all[place], place == 2)).collect();
+        let given: Vec<Given> = (0..3).map(|index| rows[index].given(&self.all[index], index == 2)).collect();
         let plan = plan(kernel.generated(), &given, &self.stream.device().limits());
         let launched = self.launch(kernel, rows);
         match (plan, launched) {
@@ -104,8 +104,8 @@ impl Buffers {
                 assert!(names.eq(packed), "{rows:?}: {launched}");
                 launched.variant
             }
-            (Err(refusal), Err(said)) => {
-                assert_eq!(refusal.to_string(), said, "{rows:?}");
+            (Err(refusal), Err(message)) => {
+                assert_eq!(refusal.to_string(), message, "{rows:?}");
                 None
             }
             (plan, launched) => panic!("{rows:?}: {plan:?}, {launched:?}"),
@@ -150,7 +150,7 @@ fn other_tensors_of_the_same_shape_are_the_ones_that_are_passed() {
         other.launch(&kernel, compact([256, 128, 71])).unwrap();
     });
     let run = run.sound();
-    let expected = run.said.lines().filter_map(|line| line.split_once("passed: ").map(|(_, rest)| rest));
+    let expected = run.output.lines().filter_map(|line| line.split_once("passed: ").map(|(_, rest)| rest));
     for (expected, call) in expected.zip(launches(&run)) {
         for address in expected.split(' ') {
             let text = format!("{call:?}");
@@ -190,18 +190,18 @@ fn strides_and_alignment_decide_again() {
     let run = Fake::new().run(|| {
         let (mut buffers, kernel) = (Buffers::on(0), product());
         let right = compact([256, 128, 64]);
-        let with = |place: usize, rows: Rows| {
+        let with = |index: usize, rows: Rows| {
             let mut all = right;
-            all[place] = rows;
+            all[index] = rows;
             all
         };
         let usual = buffers.check(&kernel, right);
-        for place in 0..3 {
-            let Rows(extents, stride, _) = right[place];
+        for index in 0..3 {
+            let Rows(extents, stride, _) = right[index];
             // A start at 2, 8 and 16 bytes past a multiple, and rows with gaps of as many.
             for offset in [1, 4, 8] {
-                buffers.check(&kernel, with(place, Rows(extents, stride, offset)));
-                buffers.check(&kernel, with(place, Rows(extents, stride + offset, 0)));
+                buffers.check(&kernel, with(index, Rows(extents, stride, offset)));
+                buffers.check(&kernel, with(index, Rows(extents, stride + offset, 0)));
                 assert_eq!(buffers.check(&kernel, right), usual);
             }
         }
@@ -231,11 +231,11 @@ fn what_is_wrong_after_a_right_launch_is_refused() {
             (2, Rows([256, 128], 127, 0), "no more than the 128 elements"),
             (2, Rows([256, 128], 0, 0), "its stride 0 is 0"),
         ];
-        for (place, rows, said) in wrong {
+        for (index, rows, message) in wrong {
             let mut all = right;
-            all[place] = rows;
-            let why = buffers.launch(&kernel, all).expect_err(said);
-            assert!(why.contains(said), "`{said}` is not said: {why}");
+            all[index] = rows;
+            let why = buffers.launch(&kernel, all).expect_err(message);
+            assert!(why.contains(message), "`{message}` is not said: {why}");
             buffers.check(&kernel, all);
             buffers.check(&kernel, right);
         }
@@ -284,9 +284,9 @@ fn tensors_that_come_to_overlap_are_refused() {
             match shares {
                 None => assert_eq!(outcome.unwrap().variant, Some(0)),
                 Some(other) => {
-                    let said = format!("argument `c`: it is written, and it shares memory with `{other}`");
-                    let why = outcome.expect_err(&said).to_string();
-                    assert!(why.starts_with(&said), "{why}");
+                    let message = format!("argument `c`: it is written, and it shares memory with `{other}`");
+                    let why = outcome.expect_err(&message).to_string();
+                    assert!(why.starts_with(&message), "{why}");
                 }
             }
         }
@@ -380,11 +380,11 @@ fn plans_are_made_again_when_they_were_forgotten() {
         let mut buffers = Buffers::on(0);
         for _ in 0..2 {
             let kernel = product();
-            for round in 0..3 {
+            for iteration in 0..3 {
                 for m in 1..150 {
                     buffers.check(&kernel, compact([m, 128, 64]));
                     // One that is used between all the others.
-                    if m % 7 == round {
+                    if m % 7 == iteration {
                         buffers.check(&kernel, compact([512, 128, 64]));
                     }
                 }
@@ -431,9 +431,9 @@ fn threads_share_plans() {
                 let kernel = &kernel;
                 scope.spawn(move || {
                     let mut buffers = Buffers::on(0);
-                    for round in 0..60 {
+                    for iteration in 0..60 {
                         // Some are kept for all, some are made by each.
-                        let m = if round % 2 == 0 { 128 } else { 1 + 40 * thread + round };
+                        let m = if iteration % 2 == 0 { 128 } else { 1 + 40 * thread + iteration };
                         buffers.check(kernel, compact([m, 128, 64]));
                     }
                     buffers.stream.synchronize().unwrap();

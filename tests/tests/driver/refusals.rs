@@ -58,12 +58,12 @@ fn matmul(keys: &str) -> KernelDef {
 
 /// No kernel was launched, and the message names the argument and the reason.
 #[track_caller]
-fn refused(argument: Option<&str>, said: &str, outcome: Outcome) {
-    let error = outcome.expect_err(said);
+fn refused(argument: Option<&str>, message: &str, outcome: Outcome) {
+    let error = outcome.expect_err(message);
     let text = error.to_string();
     let refusal = error.refusal().unwrap_or_else(|| panic!("no refusal: {text}"));
     assert_eq!(refusal.argument(), argument, "{text}");
-    assert!(text.contains(said), "`{said}` is not said: {text}");
+    assert!(text.contains(message), "`{message}` is not said: {text}");
     assert_eq!(launched(), 0, "{text}");
 }
 
@@ -89,8 +89,8 @@ fn sizes_and_strides() {
             ("its stride 1 is 9223372036854775807", |a| a.strides([1, usize::MAX])),
             ("its stride 1 is 0, and the kernel takes it for at least 1", |a| a.strides([1, 0])),
         ];
-        for (said, change) in a {
-            refused(Some("a"), said, kit.product(|a, _, _| *a = change(a.clone())));
+        for (message, change) in a {
+            refused(Some("a"), message, kit.product(|a, _, _| *a = change(a.clone())));
         }
         let b: &[Read] = &[
             ("its extent 1 is 63, and `K` is 64, the extent 1 of `a`", |b| b.extents([128, 63])),
@@ -98,11 +98,11 @@ fn sizes_and_strides() {
             ("its stride 1 is 0", |b| b.strides([1, 0])),
             ("reach over", |b| b.strides([1, 129])),
         ];
-        for (said, change) in b {
+        for (message, change) in b {
             let outcome = kit.product(|_, b, _| *b = change(b.clone()));
             // The strides of a transposed B are checked first.
-            let said = if *said == "its extent 0 is 64" { "its extent 1 is 128" } else { said };
-            refused(Some("b"), said, outcome);
+            let message = if *message == "its extent 0 is 64" { "its extent 1 is 128" } else { message };
+            refused(Some("b"), message, outcome);
         }
         let c: &[Written] = &[
             ("its extent 0 is 255, and `M` is 256, the extent 0 of `a`", |c| c.extents([255, 128])),
@@ -113,9 +113,9 @@ fn sizes_and_strides() {
             ("reach over 32895 elements, and there are 32768", |c| c.strides([1, 257])),
             ("its stride 0 is 128, and the kernel is made for 1", |c| c.row_major()),
         ];
-        for (said, change) in c {
+        for (message, change) in c {
             let Kit { stream, a, b, c } = &mut kit;
-            refused(Some("c"), said, MATMUL.launch(stream, &*a, &*b, change(c.view_mut())));
+            refused(Some("c"), message, MATMUL.launch(stream, &*a, &*b, change(c.view_mut())));
         }
         then_right(kit);
     });
@@ -389,27 +389,27 @@ fn tensors_that_cannot_be() {
     let run = Fake::new().run(|| {
         let kit = Kit::on(0);
         let stream = &kit.stream;
-        let said = |said: &str, outcome: Result<Matrix, Error>| {
-            let text = outcome.expect_err(said).to_string();
-            assert!(text.contains(said), "{text}");
+        let message = |message: &str, outcome: Result<Matrix, Error>| {
+            let text = outcome.expect_err(message).to_string();
+            assert!(text.contains(message), "{text}");
         };
         let host = [0f32; 12];
-        said("reach over 15 elements, and 12 were given", Matrix::from_host(stream, [3, 5], &host));
-        said("reach over 6 elements, and 12 were given", Matrix::from_host(stream, [3, 2], &host));
+        message("reach over 15 elements, and 12 were given", Matrix::from_host(stream, [3, 5], &host));
+        message("reach over 6 elements, and 12 were given", Matrix::from_host(stream, [3, 2], &host));
         let strided = Matrix::from_host_strided(stream, [3, 4], [1, 4], &host);
-        said("reach over 15 elements, and 12 were given", strided);
+        message("reach over 15 elements, and 12 were given", strided);
         let theirs = stream.device().context().new_stream().unwrap();
         let slice = || theirs.alloc_zeros::<f32>(12).unwrap();
-        said("reach over 15 elements, and the slice has 12", Matrix::from_slice(slice(), [3, 5]));
+        message("reach over 15 elements, and the slice has 12", Matrix::from_slice(slice(), [3, 5]));
         let strided = Matrix::from_slice_strided(slice(), [3, 4], [usize::MAX, 4]);
         assert!(strided.is_err());
         for extents in [[usize::MAX, 2], [1 << 40, 1 << 40], [usize::MAX, usize::MAX]] {
             assert!(Matrix::zeros(stream, extents).is_err(), "{extents:?}");
             assert!(Matrix::from_host(stream, extents, &host).is_err(), "{extents:?}");
         }
-        said("has 18446744073709551614 elements of f32", Matrix::zeros(stream, [usize::MAX - 1, 1]));
+        message("has 18446744073709551614 elements of f32", Matrix::zeros(stream, [usize::MAX - 1, 1]));
         let strided = |extents, strides| Matrix::from_host_strided(stream, extents, strides, &[1f32]);
-        said(
+        message(
             "18446744073709551616 elements of f32, 73786976294838206464 bytes",
             strided([2, 1], [usize::MAX, 1]),
         );
@@ -465,11 +465,12 @@ fn limits() {
         ("FAKE_ATTRIBUTES", "6:1", "bn=64", "the grid would have 2 blocks along y, and 1 is the most"),
         ("FAKE_ATTRIBUTES", "7:3", "batched=true", "the grid would have 4 blocks along z, and 3 is the most"),
     ];
-    for (name, value, keys, said) in rows {
-        let fake = Fake::new().set(name, value).set("TILEWRIGHT_KEYS", keys).set("TILEWRIGHT_SAID", said);
+    for (name, value, keys, message) in rows {
+        let fake =
+            Fake::new().set(name, value).set("TILEWRIGHT_KEYS", keys).set("TILEWRIGHT_EXPECTED", message);
         let run = fake.run(|| {
-            let [keys, said] =
-                ["TILEWRIGHT_KEYS", "TILEWRIGHT_SAID"].map(|name| std::env::var(name).unwrap());
+            let [keys, message] =
+                ["TILEWRIGHT_KEYS", "TILEWRIGHT_EXPECTED"].map(|name| std::env::var(name).unwrap());
             let mut kit = Kit::on(0);
             let kernel = matmul(&keys);
             let outcome = if keys.contains("batched") {
@@ -480,7 +481,7 @@ fn limits() {
                 let given = &mut [(&kit.a).into(), (&kit.b).into(), (&mut kit.c).into()];
                 kernel.launch_with(&kit.stream, given)
             };
-            refused(None, &said, outcome);
+            refused(None, &message, outcome);
         });
         run.sound();
     }

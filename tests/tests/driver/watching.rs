@@ -142,7 +142,7 @@ fn calls_fail_when_asked() {
         let lost = (0..20).find_map(|_| stream.alloc_zeros::<f32>(32).err()).unwrap().to_string();
         println!("[{second}] [{lost}]");
     });
-    run.check(run.ok && run.said.contains("OUT_OF_MEMORY"), "an error that cudarc names");
+    run.check(run.ok && run.output.contains("OUT_OF_MEMORY"), "an error that cudarc names");
     run.check(
         run.calls[19..].iter().all(|call| call.status == 719),
         "every call from the twentieth on fails",

@@ -20,13 +20,13 @@ fn all_compute_what_they_say() {
         let mut ran = 0;
         for (seed, sizes) in all.iter().enumerate() {
             let problem = of.problem(&kernel, sizes, seed as u64);
-            for (place, variant) in variants.iter().enumerate() {
+            for (index, variant) in variants.iter().enumerate() {
                 match device_run::judge(&stream, variant, &problem) {
                     Ok(true) => ran += 1,
                     Ok(false) => {}
                     Err(why) => {
                         ran += 1;
-                        wrong.push(format!("{}, variant {}, {sizes:?}: {why}", of.name, place + 1));
+                        wrong.push(format!("{}, variant {}, {sizes:?}: {why}", of.name, index + 1));
                     }
                 }
             }

@@ -35,7 +35,7 @@ fn tensor(of: &Drawn) -> Tensor {
         len: of.all.len(),
         values: Vec::new(),
     };
-    let values: Vec<f64> = tensor.places().into_iter().filter_map(|place| of.all[place]).collect();
+    let values: Vec<f64> = tensor.places().into_iter().filter_map(|index| of.all[index]).collect();
     Tensor { values, ..tensor }
 }
 
@@ -93,9 +93,9 @@ fn of_subject(subject: &Subject, seed: u64, oracle: Oracle) -> Result<u32, Strin
     }
     let variants = device_run::variants(&kernel);
     let mut ran = 0;
-    for (place, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
+    for (index, fit) in [Fit::Whole, Fit::Any, Fit::Aligned].into_iter().enumerate() {
         let case =
-            Case::draw(&program, &kernel, fit, seed.wrapping_mul(97) + place as u64, &Sizes::default());
+            Case::draw(&program, &kernel, fit, seed.wrapping_mul(97) + index as u64, &Sizes::default());
         let Some(case) = case else { continue };
         let small = case.grid(&program).is_some_and(|grid| grid.iter().product::<i64>() <= MOST_BLOCKS);
         let empty = case.tensors.iter().any(|tensor| tensor.extents.contains(&0));

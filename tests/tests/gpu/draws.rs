@@ -12,8 +12,8 @@ fn products_drawn_at_random() {
         let stream = stream.device().stream().map_err(|why| why.to_string())?;
         let kernel = draw.kernel()?;
         let problem = draw.problem(&kernel);
-        for (place, variant) in device_run::variants(&kernel).iter().enumerate() {
-            let tell = |why: String| format!("variant {}: {why}", place + 1);
+        for (index, variant) in device_run::variants(&kernel).iter().enumerate() {
+            let tell = |why: String| format!("variant {}: {why}", index + 1);
             let ran = device_run::judge(&stream, variant, &problem).map_err(tell)?;
             if !ran && draw.fit == Fit::Whole && device_run::runs_here(&stream, variant) {
                 return Err(tell("it did not run".into()));

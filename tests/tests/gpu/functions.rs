@@ -17,8 +17,8 @@ fn functions_are_as_accurate_as_documents_say() {
             functions!(T = $ty).launch(&stream, &from, &mut to).unwrap();
             let results: Vec<f64> = to.to_host().unwrap().into_iter().map($back).collect();
             let inputs: Vec<f64> = x.into_iter().map($back).collect();
-            if let Some(said) = wrong(&inputs, &results, $digits, $most) {
-                panic!("{}: {said}", stringify!($ty));
+            if let Some(message) = wrong(&inputs, &results, $digits, $most) {
+                panic!("{}: {message}", stringify!($ty));
             }
         }};
     }

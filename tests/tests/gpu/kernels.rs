@@ -5,7 +5,7 @@
 use tilewright_codegen::Generated;
 use tilewright_codegen::launch::{Limits, plan};
 use tilewright_tests::problem::{self, Problem, Reference, Setting, Values};
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 use tilewright_tests::{by_all_cores, gallery};
 
 use super::{device_run, stream};
@@ -40,7 +40,8 @@ const BATCHES: usize = 3;
 /// Planes and heads of other kernels.
 const PLANES: usize = 8;
 /// The gap after each row, and the offset of the first element from an aligned address.
-const ROOMS: [Room; 4] = [Room::new(0, 0), Room::new(8, 0), Room::new(4, 4), Room::new(3, 1)];
+const PADDINGS: [Padding; 4] =
+    [Padding::new(0, 0), Padding::new(8, 0), Padding::new(4, 4), Padding::new(3, 1)];
 
 #[test]
 fn every_variant_computes_what_it_should() {
@@ -59,21 +60,21 @@ fn faults(name: &str, kernel: &Generated) -> Vec<String> {
     let mut ran = vec![0; variants.len()];
     let reference = problem::reference(kernel).expect("a reference");
     for (what, problem) in problems(kernel, reference) {
-        for (place, variant) in variants.iter().enumerate() {
+        for (index, variant) in variants.iter().enumerate() {
             match device_run::judge(&stream, variant, &problem) {
-                Ok(true) => ran[place] += 1,
+                Ok(true) => ran[index] += 1,
                 Ok(false) => {}
                 Err(why) => {
-                    ran[place] += 1;
-                    wrong.push(format!("{name}, variant {}, {what}: {why}", place + 1));
+                    ran[index] += 1;
+                    wrong.push(format!("{name}, variant {}, {what}: {why}", index + 1));
                 }
             }
         }
     }
     eprintln!("{name}: its variants ran {ran:?} times");
-    for (place, variant) in variants.iter().enumerate() {
-        if ran[place] == 0 && device_run::runs_here(&stream, variant) {
-            wrong.push(format!("{name}, variant {}: it never ran", place + 1));
+    for (index, variant) in variants.iter().enumerate() {
+        if ran[index] == 0 && device_run::runs_here(&stream, variant) {
+            wrong.push(format!("{name}, variant {}: it never ran", index + 1));
         }
     }
     wrong
@@ -95,11 +96,11 @@ fn each_setting<'k, T: 'k>(
     let are_vectors = kernel.params.iter().all(|param| param.tensor.is_none_or(|(_, modes)| modes == 1));
     let vectors = if are_vectors { &VECTORS[..] } else { &[] };
     rows.iter().chain(vectors).chain(&SIZES).flat_map(move |&[m, n, k]| {
-        ROOMS.map(|room| {
+        PADDINGS.map(|padding| {
             let sizes = &[("M", m), ("N", n), ("K", k), ("L", batches)];
-            let (rooms, values) = (&[room], Values::Whole);
-            let setting = Setting { sizes, rooms, values, seed: 1, alpha: 0.5, beta: 2.0 };
-            result(format!("{m}x{n}x{k}, {room:?}"), setting)
+            let (paddings, values) = (&[padding], Values::Whole);
+            let setting = Setting { sizes, paddings, values, seed: 1, alpha: 0.5, beta: 2.0 };
+            result(format!("{m}x{n}x{k}, {padding:?}"), setting)
         })
     })
 }
@@ -110,9 +111,9 @@ fn every_variant_has_a_reference_and_a_size() {
     for (name, kernel) in gallery::all() {
         assert!(problem::reference(kernel).is_some(), "{name}: say in `problem::reference` what it computes");
         let given: Vec<_> = each_setting(kernel, |_, setting| Problem::shapes(kernel, &setting)).collect();
-        for (place, variant) in device_run::variants(kernel).iter().enumerate() {
+        for (index, variant) in device_run::variants(kernel).iter().enumerate() {
             let suits = |given: &Vec<_>| plan(variant.generated(), given, &Limits::HOPPER).is_ok();
-            assert!(given.iter().any(suits), "{name}, variant {}: no size suits it", place + 1);
+            assert!(given.iter().any(suits), "{name}, variant {}: no size suits it", index + 1);
         }
     }
 }

@@ -31,9 +31,9 @@ fn streams_wait_for_one_another() {
     let Some(first) = stream() else { return };
     let more: Vec<Stream> = (0..4).map(|_| first.device().stream().unwrap()).collect();
     let (mut a, mut b) = (zeros(&first), zeros(&more[0]));
-    for round in 0..100 {
-        let (from, to) = if round % 2 == 0 { (&a, &mut b) } else { (&b, &mut a) };
-        increment().launch(&more[round % 4], from, to).unwrap();
+    for iteration in 0..100 {
+        let (from, to) = if iteration % 2 == 0 { (&a, &mut b) } else { (&b, &mut a) };
+        increment().launch(&more[iteration % 4], from, to).unwrap();
     }
     all_are(&a, 100.0);
     all_are(&b, 99.0);

@@ -20,7 +20,7 @@ fn built(keys: &str) -> Built {
 fn products_with_odd_rows() {
     let Some(stream) = stream() else { return };
     let default =
-        |keys: &str, sizes| Case { keys: keys.into(), sizes, rooms: vec![Default::default()], seed: 5 };
+        |keys: &str, sizes| Case { keys: keys.into(), sizes, paddings: vec![Default::default()], seed: 5 };
     let shipped = [
         default("dtype=bf16 arch=90 a=k_major b=k_major", [515, 771, 1031]),
         default("dtype=bf16 arch=90", [1027, 259, 515]),

@@ -46,14 +46,14 @@ fn check(chosen: impl Fn(&str) -> bool) {
             let buffers = device_run::run(&stream, &kernel, &operands(&trial, &trial.given(&matrices)));
             let buffers = buffers.expect("it runs").expect("it is launched");
             let greatest_off = worst.entry((family.clone(), format!("{kind:?}"))).or_default();
-            let mut said = 0;
+            let mut message = 0;
             for (at, (&bits, &wanted)) in buffers[0].iter().zip(&wanted).enumerate() {
                 let got = value(bits, elem);
                 let off = wanted.off(got, elem);
                 *greatest_off = greatest_off.max(off.unwrap_or(0.0));
                 if off.is_none_or(|off| off > trial.within()) {
-                    said += 1;
-                    if said < 3 {
+                    message += 1;
+                    if message < 3 {
                         wrong.push(format!("{name}, {kind:?}: element {at} is {got:e}, not {wanted:?}"));
                     }
                 }

@@ -155,9 +155,9 @@ fn lists(op: &mut Op) -> Vec<&mut Vec<Stmt>> {
     }
 }
 
-fn walk(list: &mut Vec<Stmt>, found: &mut dyn FnMut(&mut Vec<Stmt>, usize) -> bool) -> bool {
+fn walk(list: &mut Vec<Stmt>, visit: &mut dyn FnMut(&mut Vec<Stmt>, usize) -> bool) -> bool {
     for at in 0..list.len() {
-        if found(list, at) || lists(&mut list[at].op).into_iter().any(|list| walk(list, found)) {
+        if visit(list, at) || lists(&mut list[at].op).into_iter().any(|list| walk(list, visit)) {
             return true;
         }
     }
@@ -166,14 +166,14 @@ fn walk(list: &mut Vec<Stmt>, found: &mut dyn FnMut(&mut Vec<Stmt>, usize) -> bo
 
 /// All index operands of a statement.
 fn indices(op: &mut Op) -> Vec<&mut Ix> {
-    fn place(mem: &mut Mem) -> Vec<&mut Ix> {
+    fn position(mem: &mut Mem) -> Vec<&mut Ix> {
         vec![&mut mem.index]
     }
     match op {
         Op::Let(_, value) | Op::Set(_, value) => vec![value],
         Op::Load { to: Frag { at, .. }, from: mem, guard, .. }
         | Op::Store { to: mem, from: Frag { at, .. }, guard } => {
-            [at].into_iter().chain(place(mem)).chain(guard).collect()
+            [at].into_iter().chain(position(mem)).chain(guard).collect()
         }
         Op::Arrive { slot, .. } => vec![slot],
         Op::Await { slot, phase, .. } => vec![slot, phase],
@@ -183,7 +183,7 @@ fn indices(op: &mut Op) -> Vec<&mut Ix> {
             fn of(arg: &mut AtomArg) -> Vec<&mut Ix> {
                 match arg {
                     AtomArg::Frag(Frag { at, .. }) => vec![at],
-                    AtomArg::At(mem) | AtomArg::Descriptor { at: mem, .. } => place(mem),
+                    AtomArg::At(mem) | AtomArg::Descriptor { at: mem, .. } => position(mem),
                     AtomArg::Map { at, .. } => at.iter_mut().collect(),
                     AtomArg::Barrier { slot, .. } => vec![slot],
                     AtomArg::Int(value) => vec![value],
@@ -286,9 +286,9 @@ pub(crate) trait Cut {
     fn unelect_part(&mut self, nth: usize, part: Range<usize>) {
         self.list(elect, nth, |_, list, at| {
             let Stmt { site, op: Op::Elect(scope, body) } = list.remove(at) else { return };
-            for (place, stmt) in body.into_iter().enumerate().rev() {
+            for (position, stmt) in body.into_iter().enumerate().rev() {
                 let op = Op::Elect(scope, vec![stmt.clone()]);
-                list.insert(at, if part.contains(&place) { stmt } else { Stmt { site, op } });
+                list.insert(at, if part.contains(&position) { stmt } else { Stmt { site, op } });
             }
         });
     }

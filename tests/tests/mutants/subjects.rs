@@ -16,7 +16,7 @@ use tilewright_codegen::{Elem, Outcome};
 use tilewright_layout::{Symbol, Tuple, Value, layout};
 use tilewright_sim::{Arg, Error, Fault, Options, run_program};
 use tilewright_tests::problem::{self, Operand, Problem, Reference, Setting, Values, Wanted};
-use tilewright_tests::tensor::{Room, Tensor};
+use tilewright_tests::tensor::{Padding, Tensor};
 use tilewright_tests::{choreography, gallery, programs};
 
 /// Extents by name, and the padding of every leading dimension.
@@ -300,8 +300,8 @@ impl Subject {
     }
 
     fn case(&self, size: &Size) -> Case {
-        let (sizes, rooms, values) = (size.extents, &[Room::new(size.pad, 0)], Values::Whole);
-        let setting = Setting { sizes, rooms, values, seed: 1, alpha: 1.0, beta: 0.0 };
+        let (sizes, paddings, values) = (size.extents, &[Padding::new(size.pad, 0)], Values::Whole);
+        let setting = Setting { sizes, paddings, values, seed: 1, alpha: 1.0, beta: 0.0 };
         let problem = Problem::new(&self.program.params, &setting, self.reference);
         Case { args: problem.blank_args(), problem }
     }

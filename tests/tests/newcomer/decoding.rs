@@ -8,12 +8,12 @@ use tilewright_sim::Arg;
 #[kernel]
 fn token_order<const E: usize = 8>(
     expert: &Tensor<i32, T>,
-    place: &mut Tensor<i32, T>,
+    index: &mut Tensor<i32, T>,
     counts: &mut Tensor<i32, E>,
 ) {
     // One block walks through all tokens twice.
     let ids = tile(expert, 256, _);
-    let out = tile(place, 256, _);
+    let out = tile(index, 256, _);
     let mut total = full::<i32>((1, E), 0);
     for k in 0..ids.size(1) {
         let hot = map((ids[(_, k)].along(0), iota((256, E), 1)), |e, j| (e == j) as i32);
@@ -35,12 +35,12 @@ fn tokens_are_in_the_order_of_experts() {
         let counts: Vec<i32> = (0..8).map(|e| ids.iter().filter(|id| **id == e).count() as i32).collect();
         let mut order: Vec<usize> = (0..t).collect();
         order.sort_by_key(|i| ids[*i]);
-        let mut place = vec![0i32; t];
-        order.iter().enumerate().for_each(|(at, i)| place[*i] = at as i32);
+        let mut index = vec![0i32; t];
+        order.iter().enumerate().for_each(|(at, i)| index[*i] = at as i32);
         let args = [Arg::tensor(&ids, [t]), Arg::output::<i32>([t]), Arg::output::<i32>([8])];
         for outcome in every(generated!(token_order()), &args) {
             assert_eq!(outcome.get::<i32>("counts").unwrap(), counts);
-            assert_eq!(outcome.get::<i32>("place").unwrap(), place);
+            assert_eq!(outcome.get::<i32>("index").unwrap(), index);
         }
     }
 }

@@ -174,7 +174,7 @@ fn the_mandelbrot_set() {
 fn two_best(
     x: &Tensor<f32, (M, N), (ldx, _1)>,
     y: &mut Tensor<f32, (M, _2)>,
-    place: &mut Tensor<i32, (M, _2)>,
+    index: &mut Tensor<i32, (M, _2)>,
 ) {
     at_most(N, 64);
     let better = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
@@ -184,13 +184,13 @@ fn two_best(
         (best.0, best.1, rest.0, rest.1)
     };
     let own = map(tile(x, (8, 64), (block.x, 0)), |x, at| (x, at.1, f32::NEG_INFINITY, i32::MAX));
-    let nothing = (f32::NEG_INFINITY, i32::MAX, f32::NEG_INFINITY, i32::MAX);
-    let (a, i, b, j) = reduce(own, nothing, merge, mode = 1);
-    let (y, place) = (tile(y, (8, 1), (block.x, _)), tile(place, (8, 1), (block.x, _)));
+    let identity = (f32::NEG_INFINITY, i32::MAX, f32::NEG_INFINITY, i32::MAX);
+    let (a, i, b, j) = reduce(own, identity, merge, mode = 1);
+    let (y, index) = (tile(y, (8, 1), (block.x, _)), tile(index, (8, 1), (block.x, _)));
     copy(a, y[(_, _, 0)]);
     copy(b, y[(_, _, 1)]);
-    copy(i, place[(_, _, 0)]);
-    copy(j, place[(_, _, 1)]);
+    copy(i, index[(_, _, 0)]);
+    copy(j, index[(_, _, 1)]);
 }
 
 /// Limits of types, in closures over another type.
@@ -227,7 +227,7 @@ fn constants_have_the_types_that_they_name() {
     let args = [rows(&x, m, n), Arg::output::<f32>([m, 2]), Arg::output::<i32>([m, 2])];
     for outcome in crate::every(generated!(two_best()), &args) {
         crate::close(&outcome.get::<f32>("y").unwrap(), &wanted, 0.0);
-        assert_eq!(outcome.get::<i32>("place").unwrap(), places);
+        assert_eq!(outcome.get::<i32>("index").unwrap(), places);
     }
     let results = [Arg::output::<i32>([2]), Arg::output::<i32>([2]), Arg::output::<f32>([2])];
     let args = [vec![Arg::tensor(&[1.0f32, -1.0], [2])], results.to_vec()].concat();

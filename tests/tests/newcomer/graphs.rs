@@ -66,8 +66,8 @@ fn runs(
     at_most(N, 1024);
     let all = tile(x, 1024, 0);
     let begins = map(all, |here, at| ((at.0 == 0) | (here != x[(at.0 - 1)])) as i32);
-    let place = scan(begins, 0, |a, b| a + b, exclusive = true);
-    let to = if begins > 0 { place } else { -1 };
+    let index = scan(begins, 0, |a, b| a + b, exclusive = true);
+    let to = if begins > 0 { index } else { -1 };
     scatter((to, all), values, |to, value| (to, value));
     scatter((to, all), starts, |to, _, at| (to, at.0));
     copy(sum(begins), tile(count, 1, 0));
@@ -78,11 +78,11 @@ fn runs_are_found() {
     for n in [1, 300, 1024] {
         let x = below(3, n, 1);
         let begins: Vec<usize> = (0..n).filter(|i| *i == 0 || x[*i] != x[i - 1]).collect();
-        let nothing = vec![-7; n];
+        let untouched = vec![-7; n];
         let args = [
             Arg::tensor(&x, [n]),
-            Arg::in_out(&nothing, [n]),
-            Arg::in_out(&nothing, [n]),
+            Arg::in_out(&untouched, [n]),
+            Arg::in_out(&untouched, [n]),
             Arg::output::<i32>([1]),
         ];
         for out in every(generated!(runs()), &args) {
@@ -161,12 +161,12 @@ fn frontier(
     to: &Tensor<i32, E>,
     levels: &Tensor<i32, V>,
     next: &mut Tensor<i32, V>,
-    found: &mut Tensor<i32, _1>,
+    result: &mut Tensor<i32, _1>,
 ) {
     let edges = (tile(from, 256, block.x), tile(to, 256, block.x));
     let reached = map(edges, |from, to| if (levels[(from)] == level) & (levels[(to)] < 0) { to } else { -1 });
     scatter(reached, next, |node| (node, level + 1), how = "atomic_max");
-    copy(sum((reached >= 0) as i32), tile(found, 1, 0), how = "atomic_add");
+    copy(sum((reached >= 0) as i32), tile(result, 1, 0), how = "atomic_add");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn levels_of_a_search() {
         ];
         for out in every(generated!(frontier()), &args) {
             assert_eq!(out.get::<i32>("next").unwrap(), wanted);
-            assert_eq!(out.get::<i32>("found").unwrap(), [count]);
+            assert_eq!(out.get::<i32>("result").unwrap(), [count]);
         }
         levels = wanted;
     }

@@ -44,7 +44,7 @@ use tilewright_sim::{Arg, Options, Outcome, run_every};
 /// The generated kernel of a function.
 macro_rules! generated {
     ($kernel:expr) => {
-        $kernel.def().generate().unwrap_or_else(|said| panic!("{said:?}"))
+        $kernel.def().generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"))
     };
 }
 pub(crate) use generated;

@@ -518,8 +518,8 @@ fn nearest_by_product(
         let near = map((acc, squares[(_, 0)].along(1)), |dot, square, at| {
             if at.1 < N { (square - 2.0 * dot, at.1) } else { (f32::INFINITY, i32::MAX) }
         });
-        let nothing = (f32::INFINITY, i32::MAX);
-        best = lesser(best, reduce(near, nothing, lesser, mode = 1, beyond = nothing));
+        let identity = (f32::INFINITY, i32::MAX);
+        best = lesser(best, reduce(near, identity, lesser, mode = 1, beyond = identity));
     }
     copy(best.1[(_, 0)], tile(nearest, 64, block.x));
     copy(best.0[(_, 0)], tile(distance, 64, block.x));

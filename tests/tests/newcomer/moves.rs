@@ -113,8 +113,8 @@ fn embedding(
     out: &mut Tensor<f32, (D, T, B)>,
 ) {
     let word = tile(words, (128, 1), (block.z, ids[(block.x, block.y)]))[(_, 0)];
-    let place = tile(places, (128, 1), (block.z, block.x))[(_, 0)];
-    copy(map((word, place), |w, p| w + p), tile(out, (128, 1, 1), (block.z, block.x, block.y))[(_, 0, 0)]);
+    let index = tile(places, (128, 1), (block.z, block.x))[(_, 0)];
+    copy(map((word, index), |w, p| w + p), tile(out, (128, 1, 1), (block.z, block.x, block.y))[(_, 0, 0)]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tilewright_sim::Arg;
 fn max_pool(
     x: &Tensor<f32, (H, W, C), (ldx, _1, cx)>,
     y: &mut Tensor<f32, (P, Q, C), (ldy, _1, cy)>,
-    place: &mut Tensor<i32, (P, Q, C), (ldp, _1, cp)>,
+    index: &mut Tensor<i32, (P, Q, C), (ldp, _1, cp)>,
 ) {
     assert(P == H / 2);
     assert(Q == W / 2);
@@ -24,7 +24,7 @@ fn max_pool(
         larger(larger(a, b), larger(c, d))
     });
     copy(best, to);
-    copy(at, tile(place, (8, 32, 1), (block.x, block.y, block.z)));
+    copy(at, tile(index, (8, 32, 1), (block.x, block.y, block.z)));
 }
 
 #[test]
@@ -32,14 +32,14 @@ fn windows_have_maxima_and_places() {
     for (h, w, c) in [(37, 71, 2), (2, 3, 1)] {
         let (p, q) = (h / 2, w / 2);
         let x = drawn(h * w * c, 1);
-        let (mut y, mut place) = (vec![], vec![]);
+        let (mut y, mut index) = (vec![], vec![]);
         for at in 0..p * q * c {
             let (i, j, z) = (at / q % p * 2, at % q * 2, at / q / p);
             let four = [i * w + j, i * w + j + 1, (i + 1) * w + j, (i + 1) * w + j + 1];
             let best =
                 four.into_iter().reduce(|a, b| if x[z * h * w + b] > x[z * h * w + a] { b } else { a });
             y.push(x[z * h * w + best.unwrap()]);
-            place.push(best.unwrap() as i32);
+            index.push(best.unwrap() as i32);
         }
         let args = [
             Arg::tensor(&x, [h, w, c]).strides([w, 1, h * w]),
@@ -48,7 +48,7 @@ fn windows_have_maxima_and_places() {
         ];
         for outcome in every(generated!(max_pool()), &args) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), y);
-            assert_eq!(outcome.get::<i32>("place").unwrap(), place);
+            assert_eq!(outcome.get::<i32>("index").unwrap(), index);
         }
     }
 }
@@ -150,7 +150,7 @@ fn blocks_are_in_zigzag_order() {
     let mut order: Vec<usize> = (0..64).collect();
     order.sort_by_key(|at| (at / 8 + at % 8, if (at / 8 + at % 8) % 2 == 0 { at % 8 } else { at / 8 }));
     let mut zigzag = vec![0i32; 64];
-    order.iter().enumerate().for_each(|(place, at)| zigzag[*at] = place as i32);
+    order.iter().enumerate().for_each(|(index, at)| zigzag[*at] = index as i32);
     let (p, q) = (h.div_ceil(8), w.div_ceil(8));
     let args = [
         Arg::tensor(&x, [h, w]).strides([w, 1]),

@@ -192,14 +192,14 @@ fn cross_entropies() {
 fn argmax<const W: usize = 512>(
     x: &Tensor<f32, (M, N), (ldx, _1)>,
     most: &mut Tensor<f32, M>,
-    place: &mut Tensor<i32, M>,
+    index: &mut Tensor<i32, M>,
 ) {
     at_most(N, W);
     let own = map(tile(x, (2, W), (block.x, 0)), |x, at| (x, at.1));
     let first = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
     let (best, column) = reduce(own, (f32::NEG_INFINITY, i32::MAX), first, mode = 1);
     copy(best[(_, 0)], tile(most, 2, block.x));
-    copy(column[(_, 0)], tile(place, 2, block.x));
+    copy(column[(_, 0)], tile(index, 2, block.x));
 }
 
 #[test]
@@ -211,8 +211,8 @@ fn largest_and_where() {
             for (row, of) in x.chunks(n).enumerate() {
                 let most = of.iter().copied().fold(f32::NEG_INFINITY, f32::max);
                 assert_eq!(outcome.get::<f32>("most").unwrap()[row], most);
-                let place = of.iter().position(|x| *x == most).unwrap() as i32;
-                assert_eq!(outcome.get::<i32>("place").unwrap()[row], place);
+                let index = of.iter().position(|x| *x == most).unwrap() as i32;
+                assert_eq!(outcome.get::<i32>("index").unwrap()[row], index);
             }
         }
     }

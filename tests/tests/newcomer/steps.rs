@@ -31,15 +31,15 @@ fn fft256(
             let (r, s) = ((b.0 + d.0, b.1 + d.1), (b.1 - d.1, d.0 - b.0));
             (p.0 + r.0, p.1 + r.1, q.0 + s.0, q.1 + s.1, p.0 - r.0, p.1 - r.1, q.0 - s.0, q.1 - s.1)
         });
-        let place = |t, n| t / span * (4 * span) + t % span + n * span;
-        scatter((iota(64), ar), sr, |t, x| (place(t, 0), x));
-        scatter((iota(64), ai), si, |t, x| (place(t, 0), x));
-        scatter((iota(64), br), sr, |t, x| (place(t, 1), x));
-        scatter((iota(64), bi), si, |t, x| (place(t, 1), x));
-        scatter((iota(64), cr), sr, |t, x| (place(t, 2), x));
-        scatter((iota(64), ci), si, |t, x| (place(t, 2), x));
-        scatter((iota(64), dr), sr, |t, x| (place(t, 3), x));
-        scatter((iota(64), di), si, |t, x| (place(t, 3), x));
+        let index = |t, n| t / span * (4 * span) + t % span + n * span;
+        scatter((iota(64), ar), sr, |t, x| (index(t, 0), x));
+        scatter((iota(64), ai), si, |t, x| (index(t, 0), x));
+        scatter((iota(64), br), sr, |t, x| (index(t, 1), x));
+        scatter((iota(64), bi), si, |t, x| (index(t, 1), x));
+        scatter((iota(64), cr), sr, |t, x| (index(t, 2), x));
+        scatter((iota(64), ci), si, |t, x| (index(t, 2), x));
+        scatter((iota(64), dr), sr, |t, x| (index(t, 3), x));
+        scatter((iota(64), di), si, |t, x| (index(t, 3), x));
     }
     copy(sr, tile(yr, (256, 1), (0, block.x))[(_, 0)]);
     copy(si, tile(yi, (256, 1), (0, block.x))[(_, 0)]);
@@ -137,7 +137,7 @@ fn heat_spreads() {
             let around = at(i - 1, j) + at(i + 1, j) + at(i, j - 1) + at(i, j + 1);
             at(i, j) + f64::from(rate) * (around - 4.0 * at(i, j))
         };
-        now = (0..h * w).map(|place| next(place / w + 1, place % w + 1)).collect();
+        now = (0..h * w).map(|index| next(index / w + 1, index % w + 1)).collect();
     }
     right(generated!(heat()), &[Arg::number(rate), rows(&x, h, w), rows_out(h, w)], "y", &now, 1e-4);
 }
@@ -158,10 +158,10 @@ fn kth(k: i32, x: &Tensor<u32, (M, N), (ldx, _1)>, y: &mut Tensor<u32, M>) {
             scatter(row[(0, _, n)], counts, |x| (digit(x), 1), how = "atomic_add");
         }
         let before = scan(counts, 0, |a, b| a + b, exclusive = true);
-        let found =
+        let result =
             map((before, counts, iota(256)), |b, c, i| if (b <= rest) & (rest < b + c) { i } else { -1 });
-        rest -= maximum(map((found, before), |f, b| if f >= 0 { b } else { -1 }));
-        prefix |= (maximum(found) as u32) << at;
+        rest -= maximum(map((result, before), |f, b| if f >= 0 { b } else { -1 }));
+        prefix |= (maximum(result) as u32) << at;
         mask |= 255 << at;
     }
     copy(prefix, tile(y, 1, block.x));
@@ -197,8 +197,8 @@ fn packed_syrk(a: &Tensor<bf16, (N, K), (lda, _1)>, c: &mut Tensor<f32, { N * (N
             copy(gb[(_, _, k)], sb);
             gemm(sa, sb, &mut acc);
         }
-        let place = |i, j| i * N - i * (i - 1) / 2 + j - i;
-        scatter(acc, c, |x, at| (if at.0 <= at.1 { place(at.0, at.1) } else { -1 }, x));
+        let index = |i, j| i * N - i * (i - 1) / 2 + j - i;
+        scatter(acc, c, |x, at| (if at.0 <= at.1 { index(at.0, at.1) } else { -1 }, x));
     }
 }
 

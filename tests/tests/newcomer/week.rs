@@ -58,11 +58,11 @@ fn route<const E: usize = 64>(
 ) {
     let x = tile(logits, (8, E), (block.x, 0));
     let better = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
-    let nothing = (f32::NEG_INFINITY, i32::MAX);
+    let identity = (f32::NEG_INFINITY, i32::MAX);
     let own = map(x, |x, at| (x, at.1));
-    let (best, first) = reduce(own, nothing, better, mode = 1);
+    let (best, first) = reduce(own, identity, better, mode = 1);
     let rest = map((x, first), |x, i, at| (if at.1 == i { f32::NEG_INFINITY } else { x }, at.1));
-    let (next, second) = reduce(rest, nothing, better, mode = 1);
+    let (next, second) = reduce(rest, identity, better, mode = 1);
     let w = 1.0 / (1.0 + exp(next - best));
     copy(w, tile(weights, (8, 1), (block.x, 0)));
     copy(1.0 - w, tile(weights, (8, 1), (block.x, 1)));

@@ -231,13 +231,13 @@ fn definitions(source: &str) -> Vec<(&str, &str)> {
         let start = pair[0].find("__forceinline__ int wrapping_")? + "__forceinline__ int ".len();
         Some((start, pair[0].find("(int a")?)).filter(|_| pair[1].starts_with("    return "))
     };
-    let found = lines.windows(2).filter_map(|pair| {
+    let result = lines.windows(2).filter_map(|pair| {
         let (start, end) = of(pair)?;
         Some((&pair[0][start..end], pair[1].trim().trim_start_matches("return ").trim_end_matches(';')))
     });
     // An instruction, which the compiler does not compare with the expression that it is.
     let negated = source.contains("int wrapping_neg(").then_some(("wrapping_neg", "(int)(0u - (unsigned)a)"));
-    found.chain(negated).collect()
+    result.chain(negated).collect()
 }
 
 /// A source whose kernel has expressions of `a` and `b` instead of calls.
@@ -273,7 +273,7 @@ fn guards_that_are_left_out_are_found() {
         ("wrapping_neg", "-a"),
         ("shift_left", "a << b"),
     ];
-    let found = |name: &str| {
+    let is_reported = |name: &str| {
         let kernel = of_overflow(name);
         let variant = &kernel.variants[0];
         let source = with_macros(&variant.source, &undefined);
@@ -297,7 +297,7 @@ fn guards_that_are_left_out_are_found() {
         "gathered",
         "of_argument",
     ];
-    let slipped: Vec<&str> = names.into_iter().filter(|name| !found(name)).collect();
+    let slipped: Vec<&str> = names.into_iter().filter(|name| !is_reported(name)).collect();
     assert!(slipped.is_empty(), "{slipped:?}");
 }
 
@@ -313,18 +313,18 @@ fn elements_are_read_again_behind_a_barrier() {
     let (own, next) = (hand.sum(&[(thread, 1)], 0), hand.sum(&[(thread, 1)], 1));
     let (first, second) = (hand.reg("first", Elem::F32, 1), hand.reg("second", Elem::F32, 1));
     let zero = hand.int(0);
-    let place = |space, index| Mem { space, index, peer: None };
+    let location = |space, index| Mem { space, index, peer: None };
     let all = |reg| Frag { reg, at: zero, len: 1 };
     let load =
-        |reg| Op::Load { to: all(reg), from: place(x, own), guard: None, fill: 0.0.into(), stays: None };
+        |reg| Op::Load { to: all(reg), from: location(x, own), guard: None, fill: 0.0.into(), stays: None };
     let sum = Val::Bin(Bin::Add, Box::new(Val::Reg(first, zero)), Box::new(Val::Reg(second, zero)));
     let ops = vec![
         load(first),
-        Op::Store { to: place(x, next), from: all(first), guard: None },
+        Op::Store { to: location(x, next), from: all(first), guard: None },
         Op::Sync(0),
         load(second),
         Op::Assign { reg: second, at: zero, value: sum },
-        Op::Store { to: place(y, own), from: all(second), guard: None },
+        Op::Store { to: location(y, own), from: all(second), guard: None },
     ];
     let kernel = hand.done(ops.into_iter().map(|op| Stmt { site: 0, op }).collect());
     let source = cuda::print(&kernel);

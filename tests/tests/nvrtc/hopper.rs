@@ -68,9 +68,9 @@ pub(crate) fn product(elem: Elem, stages: i64, registers: bool) -> Kernel {
     let steps = b.e().div(steps, 64);
 
     let fills = b.until("k", steps, Unroll::No, |b, step| {
-        let (slot, round) = (b.e().rem(step, stages), b.e().div(step, stages));
+        let (slot, iteration) = (b.e().rem(step, stages), b.e().div(step, stages));
         // A new mbarrier lets the first round pass: the phase before the first counts as complete.
-        let phase = b.sum(&[(round, 1)], 1);
+        let phase = b.sum(&[(iteration, 1)], 1);
         let mut body = vec![s(Op::Await { bar: empty, slot, phase })];
         body.push(s(Op::Arrive { bar: full, slot, peer: None, bytes: Some(2 * 128 * 64 * 2) }));
         for (map, shared, block) in [(map_a, sa, bx), (map_b, sb, by)] {
@@ -260,13 +260,13 @@ pub(crate) fn plain_bulk() -> Kernel {
     let (from, to) = (b.pointer("from", F32, false), b.pointer("to", F32, true));
     let tile = b.shared("held", F32, 256, 128, "");
     let (bar, zero, bx) = (b.mbarriers("arrived", 1, 1), b.int(0), b.block(0));
-    let place = b.sum(&[(bx, 256)], 0);
-    b.e().assume(place, 0, i64::from(i32::MAX));
+    let position = b.sum(&[(bx, 256)], 0);
+    b.e().assume(position, 0, i64::from(i32::MAX));
     let load = atom(
         "bulk_load",
-        vec![at(tile, zero), at(from, place), b.number(1024), AtomArg::Barrier { bar, slot: zero }],
+        vec![at(tile, zero), at(from, position), b.number(1024), AtomArg::Barrier { bar, slot: zero }],
     );
-    let store = atom("bulk_store", vec![at(to, place), at(tile, zero), b.number(1024)]);
+    let store = atom("bulk_store", vec![at(to, position), at(tile, zero), b.number(1024)]);
     let arrive = s(Op::Arrive { bar, slot: zero, peer: None, bytes: Some(1024) });
     let body = vec![
         s(Op::Elect(Scope::Block, vec![s(Op::InitBarriers(bar)), s(Op::Fence(Fence::MbarrierInit))])),

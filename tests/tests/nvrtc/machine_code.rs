@@ -76,18 +76,18 @@ fn instruction(line: &str) -> Option<String> {
 
 fn disassembler() -> Option<&'static PathBuf> {
     static FOUND: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let found = FOUND.get_or_init(|| {
+    let result = FOUND.get_or_init(|| {
         let installed =
             PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../target/nvdisasm/nvidia/cu13/bin/nvdisasm");
         let named = std::env::var_os(VARIABLE).map(PathBuf::from);
         let mut places = named.into_iter().chain([installed, "nvdisasm".into()]);
-        let found = places.find(|place| Command::new(place).arg("--version").output().is_ok());
-        if found.is_none() {
+        let result = places.find(|index| Command::new(index).arg("--version").output().is_ok());
+        if result.is_none() {
             eprintln!(
                 "skipped: no disassembler; name nvdisasm in {VARIABLE} to look at the machine code too"
             );
         }
-        found
+        result
     });
-    found.as_ref()
+    result.as_ref()
 }

@@ -102,13 +102,13 @@ fn products_by_wgmma() {
     let drawn = sweep::share(hopper::PRODUCTS, 3);
     for keys in &drawn {
         let outcome = gallery::matmul(&format!("arch=90 {keys}"));
-        let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
-        let kernel = outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", said.join("\n")));
+        let messages: Vec<String> = outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
+        let kernel = outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", messages.join("\n")));
         let packs = kernel.packs.into_iter().flat_map(|pack| pack.kernel.variants);
         programs.extend(packs.map(|variant| (format!("{keys}, pack"), Program::shown(variant.program))));
-        for (place, variant) in kernel.variants.into_iter().enumerate() {
+        for (index, variant) in kernel.variants.into_iter().enumerate() {
             if variant.program.arch_specific {
-                programs.push((format!("{keys}, variant {}", place + 1), Program::shown(variant.program)));
+                programs.push((format!("{keys}, variant {}", index + 1), Program::shown(variant.program)));
             }
         }
     }
@@ -124,8 +124,8 @@ fn choreographies() {
     let Some(nvrtc) = nvrtc() else { return };
     let mut programs = Vec::new();
     for of in tilewright_tests::choreography::all() {
-        for (place, variant) in of.kernel().variants.into_iter().enumerate() {
-            let sass = if place == 0 { of.sass.to_vec() } else { Vec::new() };
+        for (index, variant) in of.kernel().variants.into_iter().enumerate() {
+            let sass = if index == 0 { of.sass.to_vec() } else { Vec::new() };
             programs.push(Program { sass, ..Program::shown(variant.program) });
         }
     }

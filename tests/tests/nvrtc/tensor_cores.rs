@@ -98,11 +98,11 @@ pub(crate) fn product(elem: Elem) -> Kernel {
     let (wm, wn) = (b.e().rem(warp, 2), b.e().div(warp, 2));
 
     // A unit of 16 bytes: row and column, swizzled within pairs of rows.
-    let unit = |b: &mut Build, row, place| {
+    let unit = |b: &mut Build, row, index| {
         let pair = b.e().div(row, 2);
         let pair = b.e().rem(pair, 4);
-        let place = b.e().xor(place, pair);
-        b.sum(&[(row, 32), (place, 8)], 0)
+        let index = b.e().xor(index, pair);
+        b.sum(&[(row, 32), (index, 8)], 0)
     };
 
     let mut body = vec![b.repeat("i", 128, |_, i| vec![assign(acc, i, Val::lit(0.0, F32))])];
@@ -112,12 +112,12 @@ pub(crate) fn product(elem: Elem) -> Kernel {
             stmts.push(b.repeat("i", 4, |b, i| {
                 let row = b.e().div(tid, 4);
                 let row = b.sum(&[(row, 1), (i, 32)], 0);
-                let place = b.e().rem(tid, 4);
-                let to = unit(b, row, place);
+                let index = b.e().rem(tid, 4);
+                let to = unit(b, row, index);
                 let to = b.sum(&[(stage, 4096), (to, 1)], 0);
                 let global_row = b.sum(&[(block, 128), (row, 1)], 0);
                 let start = b.e().mul(global_row, k);
-                let from = b.sum(&[(start, 1), (step, 32), (place, 8)], 0);
+                let from = b.sum(&[(start, 1), (step, 32), (index, 8)], 0);
                 b.e().assume(from, 0, i64::from(i32::MAX));
                 vec![atom("cp_async_16", vec![at(shared, to), at(tensor, from)])]
             }));
@@ -142,8 +142,8 @@ pub(crate) fn product(elem: Elem) -> Kernel {
             let read = |b: &mut Build, reg, shared, w| {
                 b.repeat("i", 4, |b, i| {
                     let row = b.sum(&[(w, 64), (within, 1), (i, 16)], 0);
-                    let place = b.sum(&[(kk, 2), (quad, 1)], 0);
-                    let from = unit(b, row, place);
+                    let index = b.sum(&[(kk, 2), (quad, 1)], 0);
+                    let from = unit(b, row, index);
                     let from = b.sum(&[(stage, 4096), (from, 1)], 0);
                     let start = b.sum(&[(i, 8)], 0);
                     let frag = AtomArg::Frag(Frag { reg, at: start, len: 8 });

@@ -8,7 +8,7 @@ use tilewright_sim::{Options, run};
 use tilewright_tests::number::Random;
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::sweep;
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 
 fn kernel(keys: &str) -> Generated {
     Words::read(keys).and_then(|words| words.matmul()).unwrap_or_else(|why| panic!("{keys}: {why}"))
@@ -17,8 +17,8 @@ fn kernel(keys: &str) -> Generated {
 /// Arguments of these extents, with gaps between rows and addresses that are no multiples of 16 bytes.
 fn problem(kernel: &Generated, [m, n, k]: [usize; 3], gap: usize) -> Problem {
     let sizes = &[("M", m), ("N", n), ("K", k), ("L", 2)];
-    let rooms = &[Room { gap, beyond: gap, offset: gap }];
-    let setting = Setting { sizes, rooms, values: Values::Whole, seed: 7, alpha: 1.0, beta: 2.0 };
+    let paddings = &[Padding { gap, outer: gap, offset: gap }];
+    let setting = Setting { sizes, paddings, values: Values::Whole, seed: 7, alpha: 1.0, beta: 2.0 };
     Problem::of(kernel, &setting)
 }
 
@@ -63,9 +63,9 @@ const TYPES: [(&str, &[u32]); 22] = [
 #[test]
 fn the_newest_architecture_comes_first_and_the_oldest_last() {
     for (keys, expected) in sweep::share(TYPES, 4) {
-        let mut found: Vec<u32> = kernel(keys).variants.iter().map(|variant| variant.program.arch).collect();
-        found.dedup();
-        assert_eq!(found, expected, "{keys}");
+        let mut result: Vec<u32> = kernel(keys).variants.iter().map(|variant| variant.program.arch).collect();
+        result.dedup();
+        assert_eq!(result, expected, "{keys}");
     }
 }
 

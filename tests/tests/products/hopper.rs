@@ -5,15 +5,15 @@ use tilewright_codegen::element::bf16;
 use tilewright_codegen::launch::Limits;
 use tilewright_sim::{Arg, Options, run_every};
 use tilewright_tests::problem::{Finish, Problem, Setting, Values};
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 use tilewright_tests::{gallery, sweep};
 
 /// C = A·Bᵀ of small integers in bf16, with leading dimensions that are `gap` larger than the extents.
 #[track_caller]
 fn check_with(keys: &str, sizes: &[[usize; 3]], gap: usize, schedules: u32) {
     let outcome = gallery::matmul(keys);
-    let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
-    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{}", said.join("\n")));
+    let messages: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{}", messages.join("\n")));
     for &[m, n, k] in sizes {
         let numbers = |count: usize, seed: usize| -> Vec<f32> {
             (0..count).map(|at| ((at * 7 + at / 5 + seed) % 9) as f32 - 4.0).collect()
@@ -276,15 +276,15 @@ fn ping_pong_warpgroups() {
 #[track_caller]
 fn check_numbers(keys: &str, sizes: &[([usize; 3], usize)]) {
     let outcome = gallery::matmul(keys);
-    let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
-    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", said.join("\n")));
+    let messages: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{keys}: {}", messages.join("\n")));
     assert!(kernel.variants[0].source.contains("wgmma"), "{keys}");
     let mut ran = vec![false; kernel.variants.len()];
     for (at, &([m, n, k], gap)) in sizes.iter().enumerate() {
         let extents: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 3)];
-        let (rooms, values) = (&[Room::new(gap, 0)], [Values::Whole, Values::Any][at % 2]);
+        let (paddings, values) = (&[Padding::new(gap, 0)], [Values::Whole, Values::Any][at % 2]);
         let seed = at as u64 + 1;
-        let setting = Setting { sizes: extents, rooms, values, seed, alpha: 0.5, beta: 2.0 };
+        let setting = Setting { sizes: extents, paddings, values, seed, alpha: 0.5, beta: 2.0 };
         let mut problem = Problem::of(&kernel, &setting).finished(values, &Finish::of(keys));
         if values == Values::Any && (keys.contains("e4m3") || keys.contains("e5m2")) {
             // Tensor cores cut terms of 8-bit numbers off 13 bits below the greatest, which is about 1.

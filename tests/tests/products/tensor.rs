@@ -7,7 +7,7 @@ use tilewright_codegen::{Elem, Generated};
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Finish, Problem, Setting, Values};
 use tilewright_tests::sweep;
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 
 pub(crate) fn kernel(keys: &str) -> Generated {
     Words::read(keys).and_then(|words| words.matmul()).unwrap_or_else(|why| panic!("{keys}: {why}"))
@@ -27,8 +27,8 @@ pub(crate) fn check(keys: &str, sizes: &[Size]) -> Vec<bool> {
     let mut ran = vec![false; kernel.variants.len()];
     for &([m, n, k], gap) in sizes {
         let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 2)];
-        let rooms = &[Room::new(gap, 0)];
-        let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
+        let paddings = &[Padding::new(gap, 0)];
+        let setting = Setting { sizes, paddings, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
         let problem = Problem::of(&kernel, &setting).finished(Values::Whole, &Finish::of(keys));
         let outcomes = run_every(&kernel, &problem.args(), &Options::default())
             .unwrap_or_else(|error| panic!("{keys}, {sizes:?}: {error}"));
@@ -251,8 +251,8 @@ fn tiles_of_f32_that_are_chosen_at_launch() {
 /// Blocks of a launch on an H100.
 fn blocks(kernel: &Generated, [m, n, k]: [usize; 3]) -> u32 {
     let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k)];
-    let rooms = &[Room::new(0, 0)];
-    let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
+    let paddings = &[Padding::new(0, 0)];
+    let setting = Setting { sizes, paddings, values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
     let problem = Problem::new(&kernel.variants[0].program.params, &setting, |_, _| Vec::new());
     plan(kernel, &problem.given(), &Limits::HOPPER).expect("a plan").grid.iter().product()
 }

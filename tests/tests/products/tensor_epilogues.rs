@@ -3,7 +3,7 @@
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Finish, Problem, Setting, Values};
 use tilewright_tests::sweep;
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 
 use crate::tensor::{check, kernel};
 
@@ -80,9 +80,9 @@ fn residuals_and_second_results() {
             let kernel = kernel(&keys);
             for ([m, n, k], gap) in sizes {
                 let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 2)];
-                let rooms = &[Room::new(gap, 0)];
+                let paddings = &[Padding::new(gap, 0)];
                 let values = Values::Whole;
-                let setting = Setting { sizes, rooms, values, seed: 1, alpha: 0.5, beta: 2.0 };
+                let setting = Setting { sizes, paddings, values, seed: 1, alpha: 0.5, beta: 2.0 };
                 let function = Some((|x: f64| x.max(0.0)) as fn(f64) -> f64).map(|of| (of, 1.0));
                 let finish = Finish { function, after: more.contains("after"), ..Finish::default() };
                 let problem = Problem::of(&kernel, &setting).finished(values, &finish);
@@ -105,7 +105,7 @@ fn second_results_of_integers() {
     let kernel = kernel(keys);
     let sizes: &[(&str, usize)] = &[("M", 1), ("N", 8), ("K", 24)];
     let values = Values::Whole;
-    let setting = Setting { sizes, rooms: &[Room::new(8, 0)], values, seed: 1, alpha: 3.0, beta: -2.0 };
+    let setting = Setting { sizes, paddings: &[Padding::new(8, 0)], values, seed: 1, alpha: 3.0, beta: -2.0 };
     let function = Some((|x: f64| (x + 1.0) * (x + 1.0)) as fn(f64) -> f64).map(|of| (of, 1.0));
     let problem = Problem::of(&kernel, &setting).finished(values, &Finish { function, ..Finish::default() });
     let options = Options { limits: tilewright_codegen::launch::Limits::of(120), ..Options::default() };
@@ -133,8 +133,14 @@ fn activations_by_name() {
     // Negative results are cut off after bias and beta.
     let keys = "dtype=bf16 out=f32 bm=64 bn=64 alpha_beta=true bias=rows";
     let sizes: &[(&str, usize)] = &[("M", 40), ("N", 70), ("K", 33)];
-    let setting =
-        Setting { sizes, rooms: &[Room::default()], values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
+    let setting = Setting {
+        sizes,
+        paddings: &[Padding::default()],
+        values: Values::Whole,
+        seed: 1,
+        alpha: 0.5,
+        beta: 2.0,
+    };
     let mut problem = Problem::of(&kernel(keys), &setting);
     problem.wanted.iter_mut().for_each(|wanted| wanted.value = wanted.value.max(0.0));
     let outcomes = run_every(&kernel(&format!("{keys} epilogue=relu")), &problem.args(), &Options::default());

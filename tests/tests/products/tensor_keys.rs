@@ -5,11 +5,11 @@ use tilewright_codegen::words::Words;
 #[test]
 fn keys_that_are_invalid_on_tensor_cores() {
     let check = |keys: &str, expected: &str| {
-        let said = match Words::read(keys).and_then(|words| words.matmul()) {
+        let message = match Words::read(keys).and_then(|words| words.matmul()) {
             Ok(_) => panic!("{keys}: accepted"),
             Err(why) => why.to_string(),
         };
-        assert!(said.contains(expected), "{keys}: {said}");
+        assert!(message.contains(expected), "{keys}: {message}");
     };
     check("dtype=bf16 bk=24 mma=mma_sync", "`mma_m16n8k16_bf16` takes 16 of K at once, and bk is 24");
     check(
@@ -172,16 +172,19 @@ fn keys_about_threads_name_the_instruction() {
         let key = if name == "tc" { key.to_owned() } else { format!("schedule=({key})") };
         for types in ["dtype=f16", "dtype=bf16 arch=90 a=k_major", "dtype=f64", "dtype=i8", "precision=f32x3"]
         {
-            let said = made(&format!("{types} bm=64 bn=64 bk=16 {key}")).err().unwrap_or_default();
+            let message = made(&format!("{types} bm=64 bn=64 bk=16 {key}")).err().unwrap_or_default();
             let expected = format!("`{name}` is about the threads of a product without tensor cores\n");
-            assert!(said.starts_with(&expected), "{types} {key}: {said}");
-            assert!(said.ends_with("^\nhelp: leave it out, or write mma = none"), "{types} {key}: {said}");
+            assert!(message.starts_with(&expected), "{types} {key}: {message}");
+            assert!(
+                message.ends_with("^\nhelp: leave it out, or write mma = none"),
+                "{types} {key}: {message}"
+            );
         }
         // Where tensor cores do not multiply a type, nothing is turned off.
         for types in ["", "dtype=i32", "dtype=u32", "dtype=f16 mma=none", "dtype=f64 mma=none"] {
             let keys = format!("{types} bm=64 bn=64 bk=16 {key}");
-            let said = made(&keys).err().unwrap_or_default();
-            assert!(!said.contains("tensor cores"), "{keys}: {said}");
+            let message = made(&keys).err().unwrap_or_default();
+            assert!(!message.contains("tensor cores"), "{keys}: {message}");
         }
     }
 }
@@ -191,8 +194,8 @@ fn keys_about_threads_name_the_instruction() {
 fn keys_of_the_schedule() {
     #[track_caller]
     fn check(keys: &str, expected: &str) {
-        let said = Words::read(keys).and_then(|words| words.matmul()).expect_err(keys).to_string();
-        assert_eq!(said, expected);
+        let message = Words::read(keys).and_then(|words| words.matmul()).expect_err(keys).to_string();
+        assert_eq!(message, expected);
     }
     check(
         "bm=64 values=(4,4)",
@@ -226,8 +229,9 @@ fn keys_of_the_schedule() {
         "3 elements at once need a shared layout with stride 1 first and multiples of 3 after it, and this is (128,8):(1,128): 128 is not one\n  schedule=(vec=3)\n                ^\nhelp: pad by a multiple of 3, or write vec = 1",
     );
     // Mistakes elsewhere are named as well.
-    let said = Words::read("vec=4 dtype=float").and_then(|words| words.matmul()).err().unwrap().to_string();
-    assert!(said.contains("`vec` is a key of") && said.contains("`dtype` must be"), "{said}");
+    let message =
+        Words::read("vec=4 dtype=float").and_then(|words| words.matmul()).err().unwrap().to_string();
+    assert!(message.contains("`vec` is a key of") && message.contains("`dtype` must be"), "{message}");
     // The same keys in one `schedule`, or in two.
     let source = |keys: &str| Words::read(keys).and_then(|words| words.matmul()).unwrap().source().to_owned();
     let (one, two) =

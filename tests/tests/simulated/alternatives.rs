@@ -41,15 +41,15 @@ fn sums<const PART: usize>(x: &Tensor<f32, (M, N), (ldx, _1)>, y: &mut Tensor<f3
 
 /// The plan of a launch of row-major tensors with these extents.
 fn planned(kernel: &Generated, extents: &[&[i64]]) -> Result<Plan, Refusal> {
-    let of = |(place, extents): (usize, &&[i64])| {
+    let of = |(index, extents): (usize, &&[i64])| {
         let strides = if extents.len() > 1 { vec![extents[1], 1] } else { vec![1] };
         Given::Tensor(Tensor {
-            elem: kernel.params[place].elem,
-            mutable: kernel.params[place].tensor.is_some_and(|(mutable, _)| mutable),
+            elem: kernel.params[index].elem,
+            mutable: kernel.params[index].tensor.is_some_and(|(mutable, _)| mutable),
             extents: extents.to_vec(),
             strides,
             len: extents.iter().product::<i64>() as u64,
-            address: (place as u64 + 1) << 40,
+            address: (index as u64 + 1) << 40,
         })
     };
     plan(kernel, &extents.iter().enumerate().map(of).collect::<Vec<_>>(), &Limits::HOPPER)

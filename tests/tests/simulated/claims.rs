@@ -20,7 +20,7 @@ fn fault(def: &KernelDef, args: &[Arg]) -> String {
 }
 
 #[track_caller]
-fn holds(def: &KernelDef, args: &[Arg]) {
+fn check_claims(def: &KernelDef, args: &[Arg]) {
     let kernel = def.generate().unwrap_or_else(|error| panic!("{error}"));
     run_every(&kernel, args, &Options::default()).unwrap_or_else(|error| panic!("{}: {error}", def.name()));
 }
@@ -105,7 +105,7 @@ fn false_claims_are_faults() {
         let text = fault(&def, &args(10));
         let part = "out-of-bounds elements are 0.0, and the one at (10) is -10.0";
         assert!(text.contains(part), "{text}");
-        holds(&def, &args(64));
+        check_claims(&def, &args(64));
     }
     let text = fault(of_minima().def(), &args(10));
     assert!(text.contains("are f32::INFINITY, and the one at (10) is 0.0"), "{text}");
@@ -123,7 +123,7 @@ fn claims_of_pairs_indices_and_rows() {
     let args = |n: usize| [Arg::tensor(&x[..n], [n]), Arg::output::<i32>([1])];
     let text = fault(of_pairs().def(), &args(10));
     assert!(text.contains("are 0, and the one at (10) is 10"), "{text}");
-    holds(of_pairs().def(), &args(64));
+    check_claims(of_pairs().def(), &args(64));
 
     let n = [0, 1, 0, 1, 0];
     let text = fault(of_indices().def(), &[Arg::tensor(&n, [5]), Arg::in_out(&[0; 4], [4])]);
@@ -132,8 +132,8 @@ fn claims_of_pairs_indices_and_rows() {
     let args = |m: usize, n: usize| [Arg::tensor(&x[..m * n], [m, n]), Arg::output::<f32>([m])];
     let text = fault(of_rows().def(), &args(3, 5));
     assert!(text.contains("are 0.0, and the one at (0, ") && text.contains(") is 1.0"), "{text}");
-    holds(of_rows().def(), &args(3, 16));
-    holds(of_whole_rows().def(), &args(3, 16));
+    check_claims(of_rows().def(), &args(3, 16));
+    check_claims(of_whole_rows().def(), &args(3, 16));
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn true_claims_are_not() {
     let x: Vec<f32> = (1..=64).map(|n| n as f32).collect();
     for n in [1, 10, 63, 64] {
         for def in [differences().def(), least().def()] {
-            holds(def, &[Arg::tensor(&x[..n], [n]), Arg::output::<f32>([1])]);
+            check_claims(def, &[Arg::tensor(&x[..n], [n]), Arg::output::<f32>([1])]);
         }
     }
 }

@@ -3,24 +3,30 @@
 use tilewright_codegen::Elem;
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 
 /// Every variant of a shipped kernel with these constants, in tensors with and without gaps.
 #[track_caller]
 fn check(name: &str, constants: &[(&str, usize)], elem: Elem, [m, n]: [usize; 2], values: Values) {
     let def = tilewright::kernels::named(name).unwrap().def.specialize(constants, &[("T", elem)]);
     let kernel = def.and_then(|def| def.generate()).unwrap_or_else(|why| panic!("{why}"));
-    for room in [Room::new(0, 0), Room::new(3, 1)] {
-        let setting =
-            Setting { sizes: &[("M", m), ("N", n)], rooms: &[room], values, seed: 5, alpha: 1.0, beta: 1e-3 };
+    for padding in [Padding::new(0, 0), Padding::new(3, 1)] {
+        let setting = Setting {
+            sizes: &[("M", m), ("N", n)],
+            paddings: &[padding],
+            values,
+            seed: 5,
+            alpha: 1.0,
+            beta: 1e-3,
+        };
         let problem = Problem::of(&kernel, &setting);
         let options = Options { count: false, ..Options::default() };
         let outcomes = run_every(&kernel, &problem.args(), &options);
-        let outcomes = outcomes.unwrap_or_else(|why| panic!("{name} {elem} {m}x{n}, {room:?}: {why}"));
+        let outcomes = outcomes.unwrap_or_else(|why| panic!("{name} {elem} {m}x{n}, {padding:?}: {why}"));
         assert!(!outcomes.is_empty());
         for outcome in outcomes {
             if let Some(why) = problem.wrong_outcome(&outcome) {
-                panic!("{name} {elem} {m}x{n}, {room:?}: {why}");
+                panic!("{name} {elem} {m}x{n}, {padding:?}: {why}");
             }
         }
     }

@@ -50,13 +50,13 @@ fn losses(d: f32, x: &Tensor<f32, N>, loss: &mut Tensor<f32, N>, rest: &mut Tens
 }
 
 #[kernel]
-fn numbers(x: &Tensor<i32, N>, hash: &mut Tensor<u32, N>, place: &mut Tensor<i32, N>) {
+fn numbers(x: &Tensor<i32, N>, hash: &mut Tensor<u32, N>, index: &mut Tensor<i32, N>) {
     use self::math::wrapped;
     use self::mixed;
     let x = tile(x, 256, block.x);
     // An element, a coordinate, and an integer of the kernel.
     map(x, tile(hash, 256, block.x), |x| mixed(x as u32));
-    map(x, tile(place, 256, block.x), |x, at| wrapped(x, 7) + wrapped(at.0, 3) + wrapped(block.x, 2));
+    map(x, tile(index, 256, block.x), |x, at| wrapped(x, 7) + wrapped(at.0, 3) + wrapped(block.x, 2));
 }
 
 fn numbers_of(count: usize) -> Vec<f32> {
@@ -97,10 +97,10 @@ fn functions_of_integers_take_elements_and_coordinates() {
     let args = [Arg::tensor(&x, [600]), Arg::output::<u32>([600]), Arg::output::<i32>([600])];
     let kernel = numbers().def().generate().unwrap();
     for done in run_every(&kernel, &args, &Options::default()).unwrap() {
-        let (hash, place) = (done.get::<u32>("hash").unwrap(), done.get::<i32>("place").unwrap());
+        let (hash, index) = (done.get::<u32>("hash").unwrap(), done.get::<i32>("index").unwrap());
         for n in 0..600i32 {
             assert_eq!(hash[n as usize], mixed(n as u32));
-            assert_eq!(place[n as usize], n % 7 + n % 3 + n / 256 % 2);
+            assert_eq!(index[n as usize], n % 7 + n % 3 + n / 256 % 2);
         }
     }
 }

@@ -12,8 +12,8 @@ macro_rules! accurate {
         let outcome = functions!(T = $ty).simulate(&args).unwrap_or_else(|fault| panic!("{fault}"));
         let results: Vec<f64> = outcome.get::<$ty>("y").unwrap().into_iter().map($back).collect();
         let inputs: Vec<f64> = x.into_iter().map($back).collect();
-        if let Some(said) = wrong(&inputs, &results, $digits, $most) {
-            panic!("{}: {said}", stringify!($ty));
+        if let Some(message) = wrong(&inputs, &results, $digits, $most) {
+            panic!("{}: {message}", stringify!($ty));
         }
     }};
 }

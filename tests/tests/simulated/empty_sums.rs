@@ -8,7 +8,7 @@ use tilewright_codegen::words::Words;
 use tilewright_runtime::nvrtc::Nvrtc;
 use tilewright_sim::{Arg, Options, run, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 
 /// A product of these keys, with K = 0 and as long as it ever was.
 #[track_caller]
@@ -18,8 +18,8 @@ fn check(keys: &str) {
     for (m, n) in [(130, 70), (1, 1)] {
         for k in [0, 72] {
             let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k), ("L", 2)];
-            let rooms = &[Room::new(3, 0)];
-            let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
+            let paddings = &[Padding::new(3, 0)];
+            let setting = Setting { sizes, paddings, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
             let problem = Problem::of(&kernel, &setting);
             let outcomes = run_every(&kernel, &problem.args(), &Options::default())
                 .unwrap_or_else(|error| panic!("{keys}, {sizes:?}: {error}"));
@@ -66,12 +66,12 @@ fn functions_of_products() {
         aux = true,
         epilogue = |x| max(x, 1.0)
     );
-    let (nothing, m, n): (&[f16], _, _) = (&[], 70, 45);
+    let (without_elements, m, n): (&[f16], _, _) = (&[], 70, 45);
     let of = |value: f32| vec![f16::from_f32(value); m * n];
     let done = PRODUCT
         .simulate(&[
-            Arg::tensor(nothing, [m, 0]),
-            Arg::tensor(nothing, [n, 0]),
+            Arg::tensor(without_elements, [m, 0]),
+            Arg::tensor(without_elements, [n, 0]),
             Arg::in_out(&of(-2.0), [m, n]),
             Arg::number(3.0f32),
             Arg::number(0.5f32),
@@ -118,17 +118,17 @@ fn linear(
 
 #[test]
 fn loops_of_ones_own() {
-    let nothing: [f32; 0] = [];
+    let without_elements: [f32; 0] = [];
     let kernel = row_sums().def().generate().unwrap();
-    let x = Arg::tensor(&nothing, [19, 0]).strides([1, 1]);
+    let x = Arg::tensor(&without_elements, [19, 0]).strides([1, 1]);
     let done =
         run(&kernel, &[x, Arg::output::<f32>([19]), Arg::output::<f32>([19])], &Options::default()).unwrap();
     assert_eq!(done.get::<f32>("y").unwrap(), [1.0; 19]);
     assert_eq!(done.get::<f32>("most").unwrap(), [-5.0; 19]);
 
-    let nothing: [bf16; 0] = [];
+    let without_elements: [bf16; 0] = [];
     let kernel = linear().def().generate().unwrap();
-    let empty = |rows| Arg::tensor(&nothing, [rows, 0]).strides([8, 1]);
+    let empty = |rows| Arg::tensor(&without_elements, [rows, 0]).strides([8, 1]);
     let bias: Vec<f32> = (0..70).map(|n| n as f32).collect();
     let args =
         [empty(150), empty(70), Arg::tensor(&bias, [70]), Arg::output::<f32>([150, 70]).strides([70, 1])];
@@ -378,11 +378,15 @@ fn first_and_sum(x: &Tensor<f32, (M, K)>, y: &mut Tensor<f32, M>) {
 #[test]
 fn elements_outside_of_loops_are_missed() {
     let kernel = first_and_sum().def().generate().unwrap();
-    let nothing: [f32; 0] = [];
-    let said = run(&kernel, &[Arg::tensor(&nothing, [5, 0]), Arg::output::<f32>([5])], &Options::default())
-        .unwrap_err()
-        .to_string();
-    assert!(said.contains("`x`: it has no elements, and a tensor that the kernel writes has some"), "{said}");
+    let without_elements: [f32; 0] = [];
+    let message =
+        run(&kernel, &[Arg::tensor(&without_elements, [5, 0]), Arg::output::<f32>([5])], &Options::default())
+            .unwrap_err()
+            .to_string();
+    assert!(
+        message.contains("`x`: it has no elements, and a tensor that the kernel writes has some"),
+        "{message}"
+    );
 }
 
 /// NVRTC compiles kernels without loops, of every family.

@@ -6,7 +6,7 @@ use tilewright_codegen::words::Words;
 use tilewright_sim::{Error, Options, run_every};
 use tilewright_tests::draw::{self, Draw, Fit, Scale};
 use tilewright_tests::problem::{Problem, Setting, Values};
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 use tilewright_tests::{by_all_cores, gallery, sweep};
 
 /// Extents by name, and the padding of every leading dimension.
@@ -20,19 +20,19 @@ const SIZES: [(&[(&str, usize)], usize); 4] = [
 /// Rows where 16 blocks simulate 262144 columns of each: more than the clusters of their grid.
 const LONG_ROWS: usize = 21;
 
-fn check(name: &str, kernel: &Generated, place: usize) -> usize {
-    let (sizes, gap) = SIZES[place];
+fn check(name: &str, kernel: &Generated, index: usize) -> usize {
+    let (sizes, gap) = SIZES[index];
     let long = kernel.variants[0].program.launch.cluster.iter().product::<u32>() >= 16;
     let rows = |(mode, size): (&'static str, usize)| match mode {
         "M" if long => (mode, size.min(LONG_ROWS)),
         _ => (mode, size),
     };
     let sizes: Vec<_> = sizes.iter().copied().map(rows).collect();
-    let rooms = &[Room::new(gap, 0)];
-    let setting = Setting { sizes: &sizes, rooms, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
+    let paddings = &[Padding::new(gap, 0)];
+    let setting = Setting { sizes: &sizes, paddings, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
     let problem = Problem::of(kernel, &setting);
-    let schedules = if place == 0 { 1 } else { 3 };
-    let options = Options { seed: place as u64, schedules, ..Options::default() };
+    let schedules = if index == 0 { 1 } else { 3 };
+    let options = Options { seed: index as u64, schedules, ..Options::default() };
     let outcomes = match run_every(kernel, &problem.args(), &options) {
         Ok(outcomes) => outcomes,
         // Bulk copies need rows aligned to 16 bytes, and this kernel has no other variant.
@@ -49,10 +49,10 @@ fn check(name: &str, kernel: &Generated, place: usize) -> usize {
 
 #[test]
 fn the_gallery_computes_what_it_says() {
-    let sizes = |kernel| (0..SIZES.len()).map(move |place| (kernel, place));
-    by_all_cores(&sweep::share(gallery::all().iter().flat_map(sizes), 18), |((name, kernel), place)| {
-        let ran = check(name, kernel, *place);
-        assert!(ran >= 1 || *place > 0, "{name} never ran");
+    let sizes = |kernel| (0..SIZES.len()).map(move |index| (kernel, index));
+    by_all_cores(&sweep::share(gallery::all().iter().flat_map(sizes), 18), |((name, kernel), index)| {
+        let ran = check(name, kernel, *index);
+        assert!(ran >= 1 || *index > 0, "{name} never ran");
     });
 }
 
@@ -83,8 +83,9 @@ fn k_that_tiles_do_not_divide() {
                     1 => &[("M", 64), ("N", 16), ("K", k)],
                     _ => &[("M", 33), ("N", 17), ("K", k)],
                 };
-                let rooms = &[Room::new(if k % 2 == 0 { 4 } else { 3 }, 0)];
-                let setting = Setting { sizes, rooms, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
+                let paddings = &[Padding::new(if k % 2 == 0 { 4 } else { 3 }, 0)];
+                let setting =
+                    Setting { sizes, paddings, values: Values::Whole, seed: 1, alpha: 0.5, beta: 2.0 };
                 let problem = Problem::of(&kernel, &setting);
                 let options = Options { count: false, ..Options::default() };
                 for outcome in run_every(&kernel, &problem.args(), &options).unwrap() {

@@ -44,7 +44,7 @@ fn rows_are_gathered() {
             Ok(row) if row < v => table[row * d + j],
             _ => 0.0,
         };
-        let wanted: Vec<f32> = (0..n * d).map(|place| at(place / d, place % d)).collect();
+        let wanted: Vec<f32> = (0..n * d).map(|index| at(index / d, index % d)).collect();
         let args = [
             Arg::tensor(&ids, [n]),
             Arg::tensor(&table, [v, d]).strides([d, 1]),
@@ -77,11 +77,11 @@ fn rows_are_scattered() {
             (0..n).map(|at| if distinct(at) { places[at] } else { (v + at) as i32 }).collect();
         let (x, before) = (numbers(n * d, 3), numbers(v * d, 4));
         let mut wanted = before.clone();
-        for (i, &place) in places.iter().enumerate() {
-            if let Ok(place) = usize::try_from(place)
-                && place < v
+        for (i, &index) in places.iter().enumerate() {
+            if let Ok(index) = usize::try_from(index)
+                && index < v
             {
-                wanted[place * d..][..d].copy_from_slice(&x[i * d..][..d]);
+                wanted[index * d..][..d].copy_from_slice(&x[i * d..][..d]);
             }
         }
         let args = [
@@ -123,7 +123,7 @@ fn triangles_of_tiles_end_where_the_block_is() {
                 .filter_map(|tile| x.get(tile * 32 + i % 32 + j * n).filter(|_| tile * 32 + i % 32 < n))
                 .sum::<f32>()
         };
-        let wanted: Vec<f32> = (0..n * d).map(|place| at(place % n, place / n)).collect();
+        let wanted: Vec<f32> = (0..n * d).map(|index| at(index % n, index / n)).collect();
         let args = [Arg::tensor(&x, [n, d]), Arg::output::<f32>([n, d])];
         check(prefix().def(), &args, "out", &wanted);
     }
@@ -140,7 +140,7 @@ fn pipelined_loops_end_where_the_block_is() {
         let at = |i: usize, j: usize| {
             (0..k.min((i / 32 + 1) * 32)).map(|p| l[i + p * m] * x[j + p * n]).sum::<f32>()
         };
-        let wanted: Vec<f32> = (0..m * n).map(|place| at(place % m, place / m)).collect();
+        let wanted: Vec<f32> = (0..m * n).map(|index| at(index % m, index / m)).collect();
         let args = [Arg::tensor(&l, [m, k]), Arg::tensor(&x, [n, k]), Arg::output::<f32>([m, n])];
         check(causal().def(), &args, "c", &wanted);
     }
@@ -157,7 +157,7 @@ fn parts_of_k_are_summed_apart() {
             (from..to).map(|p| a[i + p * m] * b[j + p * n]).sum::<f32>()
         };
         let wanted: Vec<f32> =
-            (0..m * n * s).map(|place| at(place % m, place / m % n, place / m / n)).collect();
+            (0..m * n * s).map(|index| at(index % m, index / m % n, index / m / n)).collect();
         let args = [Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n, s])];
         check(split_k().def(), &args, "parts", &wanted);
     }
@@ -200,7 +200,7 @@ fn conditions_are_decided_while_the_kernel_runs() {
             sum *= if alpha > 0.5 && n > 0 { -1.0 } else { 1.0 };
             if thread >= 4 { sum + 0.5 } else { sum }
         };
-        let wanted: Vec<f32> = (0..blocks * 8).map(|place| one(place % blocks, place / blocks)).collect();
+        let wanted: Vec<f32> = (0..blocks * 8).map(|index| one(index % blocks, index / blocks)).collect();
         let args = [
             Arg::tensor(&flags, [blocks]),
             Arg::number(n),
@@ -265,13 +265,13 @@ fn extents_are_computed() {
 
 #[test]
 fn sizes_that_are_not_as_asked_are_refused() {
-    let said = |x: usize, n: usize, total: usize| {
+    let message = |x: usize, n: usize, total: usize| {
         let args = [Arg::output::<f32>([x]), Arg::output::<f32>([n]), Arg::output::<f32>([total])];
         halves().simulate(&args).unwrap_err().to_string()
     };
-    assert_eq!(said(12, 6, 1), "the kernel asserts `N % 4 == 0`: `N` is 6, the extent 0 of `pairs`");
-    assert_eq!(said(17, 8, 1), "argument `x`: its extent 0 is 17, and `N * 2` is 16");
-    assert_eq!(said(160, 80, 1), "argument `total`: its extent 0 is 1, and `ceil(N/64)` is 2");
+    assert_eq!(message(12, 6, 1), "the kernel asserts `N % 4 == 0`: `N` is 6, the extent 0 of `pairs`");
+    assert_eq!(message(17, 8, 1), "argument `x`: its extent 0 is 17, and `N * 2` is 16");
+    assert_eq!(message(160, 80, 1), "argument `total`: its extent 0 is 1, and `ceil(N/64)` is 2");
     let args = [
         Arg::tensor(&[0, 1], [2]),
         Arg::tensor(&[0], [1]),
@@ -279,8 +279,8 @@ fn sizes_that_are_not_as_asked_are_refused() {
         Arg::tensor(&[0.0f32], [1]),
         Arg::output::<f32>([3]),
     ];
-    let said = sparse().simulate(&args).unwrap_err().to_string();
-    assert_eq!(said, "argument `begin`: its extent 0 is 2, and `M + 1` is 4");
+    let message = sparse().simulate(&args).unwrap_err().to_string();
+    assert_eq!(message, "argument `begin`: its extent 0 is 2, and `M + 1` is 4");
 }
 
 /// Integers that are known at compile time behave as integers of a loop: quotients are rounded down, and remainders are never
@@ -308,7 +308,7 @@ fn integers_are_divided_while_compiling_as_in_a_loop() {
     let at =
         |tile: i32, n: i32| usize::try_from(4 * tile + n).map_or(0, |at| x.get(at).copied().unwrap_or(0));
     let all = |tile: fn(i32) -> i32| -> Vec<i32> {
-        (0..32).map(|place| at(tile(place / 4 - 5), place % 4)).collect()
+        (0..32).map(|index| at(tile(index / 4 - 5), index % 4)).collect()
     };
     for kernel in [tiles_before().def(), unrolled_tiles_before().def()] {
         check(kernel, &args, "y", &all(|i| i.div_euclid(2)));
@@ -403,10 +403,10 @@ fn a_size_of_which_a_computed_extent_is_made_is_not_negative() {
     let kernel = lengths().def().generate().unwrap();
     let none: [i32; 0] = [];
     let args = [Arg::number(1), Arg::tensor(&none, [0]), Arg::output::<i32>([1, 1]), Arg::output::<i32>([1])];
-    let said = run_every(&kernel, &args, &Options::default()).unwrap_err().to_string();
+    let message = run_every(&kernel, &args, &Options::default()).unwrap_err().to_string();
     assert!(
-        said.contains("the kernel asserts `R + 1 >= 1`: `R_plus_1` is 0, the extent 0 of `ends`"),
-        "{said}"
+        message.contains("the kernel asserts `R + 1 >= 1`: `R_plus_1` is 0, the extent 0 of `ends`"),
+        "{message}"
     );
 }
 
@@ -536,15 +536,15 @@ fn far_rows(
 
 #[test]
 fn divisors_of_assertions_are_not_zero() {
-    let said = |m: usize, k: usize, tiles: usize| {
+    let message = |m: usize, k: usize, tiles: usize| {
         let x = vec![1.0f32; m * k];
         let args = [Arg::tensor(&x, [m, k]), Arg::output::<f32>([tiles]), Arg::output::<f32>([m])];
         ratio().simulate(&args).map(|done| done.get::<f32>("y").unwrap()).map_err(|why| why.to_string())
     };
-    assert_eq!(said(3, 3, 1), Ok(vec![4.0; 3]));
-    assert_eq!(said(1, 1, 1), Ok(vec![2.0; 1]));
+    assert_eq!(message(3, 3, 1), Ok(vec![4.0; 3]));
+    assert_eq!(message(1, 1, 1), Ok(vec![2.0; 1]));
     assert_eq!(
-        said(5, 0, 5).unwrap_err(),
+        message(5, 0, 5).unwrap_err(),
         "argument `z`: its extent 0 is `(M - 1) / K + 1`, which divides by 0: `K` is 0, the extent 1 of `x`, `M` is 5, the extent 0 of `x`"
     );
     let alone = |m: usize, k: usize| {
@@ -571,16 +571,16 @@ fn assertions_that_overflow_are_not_false() {
     let args =
         [Arg::tensor(&x, [2, 1]).strides([70_000, 1]), Arg::tensor(&x[..1], [1]), Arg::output::<f32>([2])];
     let mut kernel = far_rows().def().generate().unwrap();
-    let said = |kernel: &tilewright_codegen::Generated| {
+    let message = |kernel: &tilewright_codegen::Generated| {
         tilewright_sim::run(kernel, &args, &Options::default()).unwrap_err().to_string()
     };
     assert_eq!(
-        said(&kernel),
+        message(&kernel),
         "argument `z`: its extent 0 is `(((M * ld) * ld) * ld) * ld`, which overflows 64 bits: `ld` is 70000, the stride 0 of `x`, `M` is 2, the extent 0 of `x`"
     );
     kernel.requires.retain(|require| require.of.is_none());
     assert_eq!(
-        said(&kernel),
+        message(&kernel),
         "the kernel asserts `M < ((ld * ld) * ld) * ld`, which overflows 64 bits: `M` is 2, the extent 0 of `x`, `ld` is 70000, the stride 0 of `x`"
     );
 }
@@ -610,9 +610,9 @@ fn strides_of_tensors_of_one_row_mean_nothing() {
         }
     }
     let args = [Arg::tensor(&x, [2, n]).strides([72, 1]), Arg::output::<f32>([2, n]).strides([76, 1])];
-    let said = one_leading_dimension().simulate(&args).unwrap_err().to_string();
-    assert_eq!(said, "argument `y`: its stride 0 is 76, and `ld` is 72, the stride 0 of `x`");
+    let message = one_leading_dimension().simulate(&args).unwrap_err().to_string();
+    assert_eq!(message, "argument `y`: its stride 0 is 76, and `ld` is 72, the stride 0 of `x`");
     let args = [Arg::tensor(&x, [2, n]).strides([73, 1]), Arg::output::<f32>([1, n]).strides([0, 1])];
-    let said = one_leading_dimension().simulate(&args).unwrap_err().to_string();
-    assert_eq!(said, "the kernel asserts `ld % 4 == 0`: `ld` is 73, the stride 0 of `x`");
+    let message = one_leading_dimension().simulate(&args).unwrap_err().to_string();
+    assert_eq!(message, "the kernel asserts `ld % 4 == 0`: `ld` is 73, the stride 0 of `x`");
 }

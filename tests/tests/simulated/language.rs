@@ -60,7 +60,7 @@ fn copies_through_registers_and_fragments_ahead_are_right() {
         };
         let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
         let at = |i: usize, j: usize| (0..k).map(|l| a[i * k + l] * b[j + l * n]).sum::<f32>();
-        let wanted: Vec<f32> = (0..m * n).map(|place| at(place % m, place / m)).collect();
+        let wanted: Vec<f32> = (0..m * n).map(|index| at(index % m, index / m)).collect();
         let args =
             [Arg::tensor(&a, [m, k]).strides([k, 1]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n])];
         let options = Options { schedules: 3, ..Options::default() };
@@ -78,9 +78,9 @@ fn copies_through_registers_are_read_early_and_written_late() {
     let source = product().source().to_owned();
     let main_loop = source.find("for (int k = 0;").expect("the loop");
     let after = &source[main_loop..];
-    let place = |what: &str| after.find(what).unwrap_or_else(|| panic!("{what}: {source}"));
-    let (read, copied) = (place("to_a_in_flight = "), place("cp_async_16("));
-    let (multiplied, written) = (place("fmaf("), place("] = to_a_in_flight["));
+    let index = |what: &str| after.find(what).unwrap_or_else(|| panic!("{what}: {source}"));
+    let (read, copied) = (index("to_a_in_flight = "), index("cp_async_16("));
+    let (multiplied, written) = (index("fmaf("), index("] = to_a_in_flight["));
     assert!(read < multiplied && copied < multiplied && multiplied < written, "{source}");
 }
 
@@ -122,7 +122,7 @@ fn copies_are_committed_along_control_flow() {
         };
         let (a, b) = (numbers(m * k, 1), numbers(n * k, 2));
         let at = |i: usize, j: usize| (0..k).map(|l| a[i + l * m] * b[j + l * n]).sum::<f32>();
-        let wanted: Vec<f32> = (0..m * n).map(|place| at(place % m, place / m)).collect();
+        let wanted: Vec<f32> = (0..m * n).map(|index| at(index % m, index / m)).collect();
         let args = [Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k]), Arg::output::<f32>([m, n])];
         let options = Options { schedules: 5, ..Options::default() };
         for outcome in run_every(&kernel, &args, &options).unwrap_or_else(|fault| panic!("{fault}")) {

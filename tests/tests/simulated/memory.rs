@@ -8,7 +8,7 @@ use tilewright_codegen::element::bf16;
 use tilewright_sim::{Arg, Options, run, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::sweep;
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 
 fn kernel(work: Work, elem: Elem, [rows, columns]: [usize; 2]) -> Generated {
     let choice = choose(work, elem, rows, columns);
@@ -25,17 +25,17 @@ fn check(work: Work, elem: Elem, sizes: [usize; 2], values: Values) {
 #[track_caller]
 fn check_kernel(kernel: &Generated, name: &str, sizes: [usize; 2], values: Values) {
     let [m, n] = sizes;
-    for room in [Room::new(0, 0), Room::new(3, 1)] {
-        let (sizes, rooms) = (&[("M", m), ("N", n), ("L", 3)], &[room]);
-        let setting = Setting { sizes, rooms, values, seed: 7, alpha: 1.0, beta: 1e-3 };
+    for padding in [Padding::new(0, 0), Padding::new(3, 1)] {
+        let (sizes, paddings) = (&[("M", m), ("N", n), ("L", 3)], &[padding]);
+        let setting = Setting { sizes, paddings, values, seed: 7, alpha: 1.0, beta: 1e-3 };
         let problem = Problem::of(kernel, &setting);
         let options = Options { count: false, ..Options::default() };
         let outcomes = run_every(kernel, &problem.args(), &options);
-        let outcomes = outcomes.unwrap_or_else(|why| panic!("{name} {m}x{n}, {room:?}: {why}"));
+        let outcomes = outcomes.unwrap_or_else(|why| panic!("{name} {m}x{n}, {padding:?}: {why}"));
         assert!(!outcomes.is_empty());
         for outcome in outcomes {
             if let Some(why) = problem.wrong_outcome(&outcome) {
-                panic!("{name} {m}x{n}, {room:?}: {why}");
+                panic!("{name} {m}x{n}, {padding:?}: {why}");
             }
         }
     }
@@ -132,15 +132,15 @@ fn transposes() {
 
 #[test]
 fn rows() {
-    for (place, work) in [Work::Softmax, Work::Layernorm, Work::Rmsnorm].into_iter().enumerate() {
+    for (index, work) in [Work::Softmax, Work::Layernorm, Work::Rmsnorm].into_iter().enumerate() {
         for (at, sizes) in SIZES.into_iter().enumerate() {
             // Every size with every kernel, and every type with each.
-            check(work, ELEMS[(place + at) % 3], sizes, Values::Any);
+            check(work, ELEMS[(index + at) % 3], sizes, Values::Any);
         }
         // Rows of 16 bits that fill a multiprocessor with the fewest registers, not all of whose threads have elements.
         check(work, Elem::Bf16, [2, 7000], Values::Any);
         // Rows that are longer than registers, one and several blocks for each; odd ones of 16 bits are read twice.
-        check(work, ELEMS[place], [2, 20_001], Values::Any);
+        check(work, ELEMS[index], [2, 20_001], Values::Any);
         check(work, Elem::Bf16, [1, 40_002], Values::Any);
     }
 }
@@ -422,8 +422,8 @@ fn stencils() {
             if inside { x[((i * m as isize + j) * n as isize + k) as usize] } else { 0.0 }
         };
         let of = |deep: bool| -> Vec<f32> {
-            let one = |place: usize| {
-                let (i, j, k) = ((place / n / m) as isize, (place / n % m) as isize, (place % n) as isize);
+            let one = |index: usize| {
+                let (i, j, k) = ((index / n / m) as isize, (index / n % m) as isize, (index % n) as isize);
                 let flat = at(i, j - 1, k) + at(i, j + 1, k) + at(i, j, k - 1) + at(i, j, k + 1);
                 let across = if deep { at(i - 1, j, k) + at(i + 1, j, k) } else { 0.0 };
                 side * (flat + across) + centre * at(i, j, k)
@@ -476,9 +476,9 @@ fn longer_rows_are_refused() {
     let x = vec![0.0f32; 8193];
     let args =
         [Arg::tensor(&x, [1, 8193]).strides([8193, 1]), Arg::output::<f32>([1, 8193]).strides([8193, 1])];
-    let said = run(&softmax, &args, &Options::default()).map(|_| ()).unwrap_err().to_string();
+    let message = run(&softmax, &args, &Options::default()).map(|_| ()).unwrap_err().to_string();
     assert_eq!(
-        said,
+        message,
         "`N` is 8193, and the kernel is made for at most 8192\nhelp: at_most or assert in the kernel bounds it: choose larger constants there, or smaller tensors"
     );
 }

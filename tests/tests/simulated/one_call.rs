@@ -88,10 +88,12 @@ fn options_compute_what_they_say() {
             (0..k).map(|k| f64::from(a.at([m, k])) * f64::from(b.at([k, n]))).sum::<f64>()
         };
         let host = Host::cpu();
-        let check = |product: Matmul<'_, Host>, said: &str, expected: &dyn Fn(f64, usize, usize) -> f64| {
+        let check = |product: Matmul<'_, Host>,
+                     message: &str,
+                     expected: &dyn Fn(f64, usize, usize) -> f64| {
             let mut c = start.clone();
             let ran =
-                product.run_into(&host, &a, &b, &mut c).unwrap_or_else(|error| panic!("{said}: {error}"));
+                product.run_into(&host, &a, &b, &mut c).unwrap_or_else(|error| panic!("{message}: {error}"));
             for row in 0..m {
                 for column in 0..n {
                     let (result, expected) =
@@ -99,7 +101,7 @@ fn options_compute_what_they_say() {
                     let error = (result - expected).abs();
                     assert!(
                         error < 2e-5 * (1.0 + expected.abs()),
-                        "{said} at {row}, {column}: {result}, not {expected}; {ran}"
+                        "{message} at {row}, {column}: {result}, not {expected}; {ran}"
                     );
                 }
             }
@@ -170,10 +172,10 @@ fn results_have_the_type_that_is_asked_for() -> Result<(), Error> {
 }
 
 #[track_caller]
-fn refused(outcome: Result<impl Sized, Error>, said: &str) {
+fn refused(outcome: Result<impl Sized, Error>, message: &str) {
     match outcome {
-        Ok(_) => panic!("not refused: {said}"),
-        Err(error) => assert_eq!((error.to_string(), error.refusal().is_some()), (said.into(), true)),
+        Ok(_) => panic!("not refused: {message}"),
+        Err(error) => assert_eq!((error.to_string(), error.refusal().is_some()), (message.into(), true)),
     }
 }
 

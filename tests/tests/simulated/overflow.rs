@@ -137,7 +137,7 @@ fn bulk_copies_far_out_of_bounds_read_zeros() {
 #[track_caller]
 fn narrowed(name: &str, kernel: &Kernel) -> usize {
     kernel.check_widths().unwrap_or_else(|wrong| panic!("{name}: {wrong}"));
-    let mut found = 0;
+    let mut result = 0;
     for (id, var) in kernel.vars.iter().enumerate().filter(|(_, var)| var.wide) {
         let mut changed = kernel.clone();
         changed.vars[id].wide = false;
@@ -148,9 +148,9 @@ fn narrowed(name: &str, kernel: &Kernel) -> usize {
             ),
             Ok(()) => panic!("{name}: `{}` with 32 bits is not found", var.name),
         }
-        found += 1;
+        result += 1;
     }
-    found
+    result
 }
 
 #[test]
@@ -159,9 +159,9 @@ fn variables_are_as_wide_as_their_values() {
         [overflow::all(), integers::all(), views::all(), gathers::all(), arithmetic::all(), types::all()]
             .concat();
     let own: Vec<_> = own.into_iter().map(|(name, def)| (name.to_owned(), generated(&def))).collect();
-    let mut found = 0;
+    let mut result = 0;
     for (name, kernel) in own.iter().chain(gallery::all()) {
-        found += kernel.variants.iter().map(|variant| narrowed(name, &variant.program)).sum::<usize>();
+        result += kernel.variants.iter().map(|variant| narrowed(name, &variant.program)).sum::<usize>();
     }
     for seed in sweep::share(0..60, 3) {
         for subject in [draw::subject(seed), draw::whole_tiles(seed)] {
@@ -171,10 +171,10 @@ fn variables_are_as_wide_as_their_values() {
                     kernel.variants.iter().map(|variant| narrowed(&format!("seed {seed}"), &variant.program));
                 each.sum::<usize>()
             };
-            found += of(&kernel);
+            result += of(&kernel);
         }
     }
-    assert!(found > 100, "{found}");
+    assert!(result > 100, "{result}");
 }
 
 /// Sums that may be no `i32` decide which number is stored, and whether a statement runs.

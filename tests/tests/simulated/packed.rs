@@ -8,9 +8,9 @@ use tilewright_tests::gallery;
 use tilewright_tests::packed::{self, Case};
 use tilewright_tests::problem::{Problem, Setting, Values};
 use tilewright_tests::sweep;
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 
-const NONE: Room = Room::new(0, 0);
+const NONE: Padding = Padding::new(0, 0);
 
 /// Runs the chosen variant, which is one by wgmma, on the poisoned buffers of a case.
 #[track_caller]
@@ -24,8 +24,8 @@ fn product(case: &Case, schedules: u32) -> Outcome {
 #[track_caller]
 fn chosen(case: &Case, schedules: u32) -> (Outcome, Kernel) {
     let outcome = gallery::matmul(&case.keys);
-    let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
-    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{case:?}: {}", said.join("\n")));
+    let messages: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+    let kernel = outcome.kernel.unwrap_or_else(|| panic!("{case:?}: {}", messages.join("\n")));
     let problem = case.problem(&kernel);
     let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
     let options = Options { seed: case.seed, limits, schedules, ..Options::default() };
@@ -43,8 +43,8 @@ fn has_ring(program: &Kernel) -> bool {
 
 /// The operands that are packed, each with the reason.
 #[track_caller]
-fn check(keys: &str, sizes: [usize; 3], rooms: &[Room], expected: &[(&str, &str)]) {
-    let case = Case { keys: keys.into(), sizes, rooms: rooms.to_vec(), seed: 1 };
+fn check(keys: &str, sizes: [usize; 3], paddings: &[Padding], expected: &[(&str, &str)]) {
+    let case = Case { keys: keys.into(), sizes, paddings: paddings.to_vec(), seed: 1 };
     let outcome = product(&case, 2);
     let copies = outcome.copies().iter();
     let packed: Vec<(&str, &str)> = copies.map(|copy| (&*copy.argument, &*copy.why)).collect();
@@ -57,12 +57,12 @@ fn only_operands_that_need_it_are_packed() {
     let odd = [("a", "8 does not divide lda, which is 71"), ("b", "8 does not divide ldb, which is 71")];
     check(keys, [72, 80, 72], &[NONE], &[]);
     check(keys, [72, 80, 71], &[NONE], &odd);
-    check(keys, [72, 80, 71], &[NONE, Room::new(1, 0), NONE], &odd[..1]);
+    check(keys, [72, 80, 71], &[NONE, Padding::new(1, 0), NONE], &odd[..1]);
     let shifted = [("b", "`b` does not begin at a multiple of 16 bytes, but 6 bytes past one")];
-    check(keys, [72, 80, 72], &[NONE, Room::new(0, 3), NONE], &shifted);
+    check(keys, [72, 80, 72], &[NONE, Padding::new(0, 3), NONE], &shifted);
     // C needs no copy, whatever its rows and its address are.
     check(keys, [71, 80, 72], &[NONE], &[]);
-    check(keys, [72, 80, 72], &[NONE, NONE, Room::new(3, 5)], &[]);
+    check(keys, [72, 80, 72], &[NONE, NONE, Padding::new(3, 5)], &[]);
 }
 
 #[test]
@@ -101,7 +101,7 @@ fn products_by_mma_sync() {
 fn all_variants_agree() {
     let kernel = gallery::matmul("dtype=bf16 arch=90 a=k_major").kernel.unwrap();
     let sizes: &[(&str, usize)] = &[("M", 65), ("N", 67), ("K", 33)];
-    let setting = Setting { sizes, rooms: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
+    let setting = Setting { sizes, paddings: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
     let problem = Problem::of(&kernel, &setting);
     let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
     let outcomes = run_every(&kernel, &problem.args(), &Options { limits, ..Options::default() }).unwrap();
@@ -119,7 +119,7 @@ fn all_variants_by_mma_sync_agree() {
         let kernel = gallery::matmul(&format!("{keys} mma=mma_sync arch=90")).kernel.unwrap();
         let sizes: &[(&str, usize)] = &[("M", 65), ("N", 67), ("K", 33)];
         let setting =
-            Setting { sizes, rooms: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
+            Setting { sizes, paddings: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
         let problem = Problem::of(&kernel, &setting);
         let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
         let outcomes =
@@ -138,8 +138,8 @@ fn all_variants_by_mma_sync_agree() {
 fn operands_that_are_not_along_k() {
     for case in sweep::share(packed::transposed(), 2) {
         let outcome = gallery::matmul(&case.keys);
-        let said: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
-        let kernel = outcome.kernel.unwrap_or_else(|| panic!("{case:?}: {}", said.join("\n")));
+        let messages: Vec<String> = outcome.diagnostics.iter().map(|d| d.text()).collect();
+        let kernel = outcome.kernel.unwrap_or_else(|| panic!("{case:?}: {}", messages.join("\n")));
         let problem = case.problem(&kernel);
         let limits = Limits { multiprocessors: 2, ..Limits::HOPPER };
         let options = Options { limits, seed: case.seed, ..Options::default() };
@@ -167,7 +167,7 @@ fn check_packs_at(keys: &str, cases: &[([usize; 3], usize)]) {
     for &([m, n, k], expected) in cases {
         let sizes: &[(&str, usize)] = &[("M", m), ("N", n), ("K", k)];
         let setting =
-            Setting { sizes, rooms: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
+            Setting { sizes, paddings: &[NONE], values: Values::Whole, seed: 1, alpha: 1.0, beta: 0.0 };
         let params = &kernel.variants[0].program.params;
         let problem = Problem::new(params, &setting, |_, _| Vec::new());
         let plan = plan(&kernel, &problem.given(), &Limits::HOPPER).unwrap();

@@ -143,7 +143,7 @@ fn one_in_flight(x: &Tensor<f32, N>, h: &Tensor<f16, N>, y: &mut Tensor<f32, N>)
 
 #[test]
 fn a_wait_counts_groups_that_hold_no_asynchronous_copy() {
-    let kernel = one_in_flight().def().generate().unwrap_or_else(|said| panic!("{said:?}"));
+    let kernel = one_in_flight().def().generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
     let n = 101;
     let x: Vec<f32> = (0..n).map(|i| i as f32).collect();
     let h: Vec<f16> = (0..n).map(|i| f16::from_f32((i % 7) as f32)).collect();
@@ -191,7 +191,10 @@ fn places_and_a_resident_operand(
 
 #[test]
 fn a_partial_tile_is_first_only_where_all_of_k_moves_with_it() {
-    let kernel = places_and_a_resident_operand().def().generate().unwrap_or_else(|said| panic!("{said:?}"));
+    let kernel = places_and_a_resident_operand()
+        .def()
+        .generate()
+        .unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
     let (m, n, k) = (24, 8, 21);
     let value = |i: usize| (i * 7 % 11) as f32 - 5.0;
     let x: Vec<f32> = (0..m * k).map(value).collect();
@@ -269,7 +272,7 @@ fn a_partial_tile_is_first_only_where_each_thread_multiplies_all_of_it() {
         };
         let given = || vec![Arg::tensor(&a, [m, k]), Arg::tensor(&b, [n, k])];
         let check = |def: &tilewright::KernelDef, output: Arg, name: &str, wanted: Vec<f32>| {
-            let kernel = def.generate().unwrap_or_else(|said| panic!("{said:?}"));
+            let kernel = def.generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
             let args = [given(), vec![output]].concat();
             let outcomes =
                 run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}"));

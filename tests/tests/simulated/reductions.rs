@@ -34,17 +34,17 @@ fn close(got: &[f32], wanted: &[f64], within: f64) {
 
 macro_rules! generated {
     ($kernel:ident) => {
-        $kernel().def().generate().unwrap_or_else(|said| panic!("{said:?}"))
+        $kernel().def().generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"))
     };
 }
 
 /// The argmax of each row, the first of equal elements; one block per row, in pieces.
 #[kernel]
-fn argmax(x: &Tensor<f32, (M, N), (ldx, _1)>, most: &mut Tensor<f32, M>, place: &mut Tensor<i32, M>) {
+fn argmax(x: &Tensor<f32, (M, N), (ldx, _1)>, most: &mut Tensor<f32, M>, index: &mut Tensor<i32, M>) {
     let t = layout!((1, 64));
     let rows = parallelize(tile(x, (1, 256), (block.x, _)), t, thread.x, values = (1, 4));
     let one = parallelize(tile(most, 1, block.x), layout!(64), thread.x, ragged = true);
-    let two = parallelize(tile(place, 1, block.x), layout!(64), thread.x, ragged = true);
+    let two = parallelize(tile(index, 1, block.x), layout!(64), thread.x, ragged = true);
     let first = |(a, i), (b, j)| if (b > a) | ((b == a) & (j < i)) { (b, j) } else { (a, i) };
     let mut best = registers::<f32>((1, 1), f32::NEG_INFINITY);
     let mut at = registers::<i32>((1, 1), i32::MAX);
@@ -69,9 +69,9 @@ fn the_largest_and_its_index() {
             for row in 0..m {
                 let row_of = &x[row * n..(row + 1) * n];
                 let most = row_of.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                let place = row_of.iter().position(|x| *x == most).unwrap();
+                let index = row_of.iter().position(|x| *x == most).unwrap();
                 assert_eq!(outcome.get::<f32>("most").unwrap()[row], most);
-                assert_eq!(outcome.get::<i32>("place").unwrap()[row], place as i32, "{m} {n} {row}");
+                assert_eq!(outcome.get::<i32>("index").unwrap()[row], index as i32, "{m} {n} {row}");
             }
         }
     }
@@ -352,7 +352,7 @@ fn a_bias_counts_in_rows_that_there_are() {
     ];
     for threads in ["T=32", "T=512"] {
         let def = Words::specialize(with_bias().def(), threads).unwrap_or_else(|wrong| panic!("{wrong}"));
-        let kernel = def.generate().unwrap_or_else(|said| panic!("{said:?}"));
+        let kernel = def.generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"));
         for outcome in every(kernel, &args) {
             assert_eq!(outcome.get::<f32>("y").unwrap(), vec![11.0 * m as f32; n]);
         }

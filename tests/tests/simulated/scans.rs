@@ -23,13 +23,13 @@ fn every(kernel: Generated, args: &[Arg]) -> Vec<Outcome> {
 
 macro_rules! generated {
     ($kernel:expr) => {
-        $kernel.def().generate().unwrap_or_else(|said| panic!("{said:?}"))
+        $kernel.def().generate().unwrap_or_else(|diagnostics| panic!("{diagnostics:?}"))
     };
 }
 
 /// Prefixes of a row, inclusive or exclusive.
-fn prefixes<T: Copy>(row: &[T], nothing: T, exclusive: bool, join: impl Fn(T, T) -> T) -> Vec<T> {
-    let mut all = nothing;
+fn prefixes<T: Copy>(row: &[T], identity: T, exclusive: bool, join: impl Fn(T, T) -> T) -> Vec<T> {
+    let mut all = identity;
     row.iter()
         .map(|x| {
             let before = all;

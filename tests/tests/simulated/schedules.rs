@@ -9,7 +9,7 @@ use tilewright_codegen::{Definition, Generated, generate};
 use tilewright_fuzz::random::Random;
 use tilewright_sim::{Options, run_every};
 use tilewright_tests::problem::{Problem, Setting, Values};
-use tilewright_tests::tensor::Room;
+use tilewright_tests::tensor::Padding;
 use tilewright_tests::{by_all_cores, sweep};
 
 /// Products with a pipelined loop: on CUDA cores, and by mma.sync with copies by cp.async.
@@ -86,14 +86,20 @@ fn each(body: &mut [Stmt], f: &mut dyn FnMut(&mut Stmt)) {
 
 fn kernel(program: &Program) -> Generated {
     let outcome = generate(program.clone());
-    let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
-    outcome.kernel.unwrap_or_else(|| panic!("{}\n{program}", said.join("\n")))
+    let messages: Vec<String> = outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
+    outcome.kernel.unwrap_or_else(|| panic!("{}\n{program}", messages.join("\n")))
 }
 
 /// The results of all variants that fit, by variant.
 fn results(kernel: &Generated, sizes: &[(&str, usize)], seed: u64) -> Vec<(usize, Vec<u8>)> {
-    let setting =
-        Setting { sizes, rooms: &[Room::new(0, 0)], values: Values::Any, seed: 3, alpha: 0.5, beta: 2.0 };
+    let setting = Setting {
+        sizes,
+        paddings: &[Padding::new(0, 0)],
+        values: Values::Any,
+        seed: 3,
+        alpha: 0.5,
+        beta: 2.0,
+    };
     let problem = Problem::of(kernel, &setting);
     let options = Options { seed, schedules: 2, ..Options::default() };
     let outcomes = run_every(kernel, &problem.args(), &options).unwrap_or_else(|error| panic!("{error}"));
@@ -169,10 +175,11 @@ fn any_stages_give_the_same_bits() {
             restage(&mut other, &mut Random::new(seed));
             let outcome = generate(other.clone());
             let Some(made) = outcome.kernel else {
-                let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
-                let said = said.join("\n");
+                let messages: Vec<String> =
+                    outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
+                let message = messages.join("\n");
                 let expected = ["would run", "which takes more than", "counted in the order of the text"];
-                assert!(expected.iter().any(|part| said.contains(part)), "{name}, {seed}: {said}");
+                assert!(expected.iter().any(|part| message.contains(part)), "{name}, {seed}: {message}");
                 continue;
             };
             legal += 1;
@@ -194,7 +201,7 @@ fn any_schedule_gives_the_same_bits() {
     };
     let all: Vec<(String, Definition)> = PRODUCTS.iter().map(definition).collect();
     by_all_cores(&all, |(name, definition)| {
-        let program = definition.program().unwrap_or_else(|said| panic!("{name}: {said:?}"));
+        let program = definition.program().unwrap_or_else(|message| panic!("{name}: {message:?}"));
         for (sizes, divides) in SIZES {
             let wanted = results(&kernel(&program), &sizes, 0);
             for seed in 0..sweep::count(QUICK, SCHEDULES) {

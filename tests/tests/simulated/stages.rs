@@ -10,8 +10,8 @@ use tilewright_tests::sweep;
 
 /// The kernel with these constants.
 fn with(kernel: &KernelDef, constants: &[(&str, usize)]) -> Generated {
-    let of = kernel.specialize(constants, &[]).unwrap_or_else(|said| panic!("{said}"));
-    of.generate().unwrap_or_else(|said| panic!("{said}"))
+    let of = kernel.specialize(constants, &[]).unwrap_or_else(|message| panic!("{message}"));
+    of.generate().unwrap_or_else(|message| panic!("{message}"))
 }
 
 /// A result of every variant that fits.

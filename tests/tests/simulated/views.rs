@@ -26,8 +26,8 @@ fn halos_overlap() {
             true => x[i as usize + j as usize * m],
             false => 0.0,
         };
-        let one = |place: usize| {
-            let (i, j) = ((place % m) as i64, (place / m) as i64);
+        let one = |index: usize| {
+            let (i, j) = ((index % m) as i64, (index / m) as i64);
             at(i - 1, j) + at(i + 1, j) + at(i, j - 1) + at(i, j + 1) - 4.0 * at(i, j)
         };
         let wanted: Vec<f32> = (0..m * n).map(one).collect();
@@ -43,8 +43,8 @@ fn edges_are_repeated() {
             let clamp = |at: i64, n: usize| at.clamp(0, n as i64 - 1) as usize;
             x[clamp(i, l) + clamp(j, m) * l + clamp(k, n) * l * m]
         };
-        let one = |place: usize| {
-            let (i, j, k) = ((place % l) as i64, (place / l % m) as i64, (place / l / m) as i64);
+        let one = |index: usize| {
+            let (i, j, k) = ((index % l) as i64, (index / l % m) as i64, (index / l / m) as i64);
             (-1..2).map(|d| at(i + d, j, k) + at(i, j + d, k) + at(i, j, k + d)).sum::<f32>()
         };
         let wanted: Vec<f32> = (0..l * m * n).map(one).collect();
@@ -82,8 +82,8 @@ fn windows_are_shifted_tiles() {
             true => x[i as usize + j as usize * h + k * h * w],
             false => 0.0,
         };
-        let one = |place: usize| {
-            let (i, j, to) = ((place % h) as i64, (place / h % w) as i64, place / h / w);
+        let one = |index: usize| {
+            let (i, j, to) = ((index % h) as i64, (index / h % w) as i64, index / h / w);
             let mut sum = 0.0;
             for k in 0..c {
                 for r in 0..3 {
@@ -105,7 +105,7 @@ fn windows_are_shifted_tiles() {
 fn modes_change_their_order() {
     for (m, n) in [(32, 16), (64, 48), (37, 21), (1, 5)] {
         let x = numbers(m * n, 1);
-        let wanted: Vec<f32> = (0..m * n).map(|place| x[place / n + place % n * m]).collect();
+        let wanted: Vec<f32> = (0..m * n).map(|index| x[index / n + index % n * m]).collect();
         let args = [Arg::tensor(&x, [m, n]), Arg::output::<f32>([n, m]), Arg::output::<f32>([n, m])];
         check(transposed().def(), &args, "y", &wanted);
         check(transposed().def(), &args, "z", &wanted);
@@ -117,7 +117,7 @@ fn walks_come_to_every_tile() {
     for (m, n) in [(16, 8), (48, 80), (117, 43), (1, 1), (20, 100)] {
         let (x, row, column) = (numbers(m * n, 1), numbers(n, 2), numbers(m, 3));
         let wanted: Vec<f32> =
-            (0..m * n).map(|place| x[place] + row[place / m] * 2.0 - column[place % m]).collect();
+            (0..m * n).map(|index| x[index] + row[index / m] * 2.0 - column[index % m]).collect();
         let args = [
             Arg::tensor(&x, [m, n]),
             Arg::tensor(&row, [n]),

@@ -8,8 +8,8 @@ use tilewright_tests::{gallery, programs, views};
 
 #[track_caller]
 fn clean(name: &str, outcome: tilewright_codegen::Outcome) {
-    let said: Vec<String> = outcome.diagnostics.iter().map(|said| said.text()).collect();
-    assert_eq!(said, [""; 0], "{name}");
+    let messages: Vec<String> = outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect();
+    assert_eq!(messages, [""; 0], "{name}");
     let Some(kernel) = outcome.kernel else { panic!("{name} has no kernel") };
     assert_eq!(kernel.report.undecided, [""; 0], "{name}");
     for access in &kernel.report.accesses {

@@ -25,7 +25,7 @@ fn wrong(text: &str) -> Option<String> {
 }
 
 /// Expected messages below a folder.
-fn messages(folder: &Path, found: &mut Vec<String>) -> io::Result<()> {
+fn messages(folder: &Path, result: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(folder)?.flatten() {
         let (path, name) = (entry.path(), entry.file_name());
         let name = name.to_string_lossy();
@@ -33,11 +33,11 @@ fn messages(folder: &Path, found: &mut Vec<String>) -> io::Result<()> {
             // Generated code stands in the others.
             if !name.starts_with('.') && name != "target" && path != workspace().join("tests/tests/snapshots")
             {
-                messages(&path, found)?;
+                messages(&path, result)?;
             }
         } else if name.ends_with(".stderr") || name.ends_with(".snap") {
             let text = fs::read_to_string(&path)?;
-            found.extend(wrong(&text).map(|text| format!("{}: {text}", path.display())));
+            result.extend(wrong(&text).map(|text| format!("{}: {text}", path.display())));
         }
     }
     Ok(())
@@ -53,7 +53,7 @@ fn one_of_a_kind_is_singular() {
     {
         assert_eq!(wrong(text), None, "{text}");
     }
-    let mut found = Vec::new();
-    messages(workspace(), &mut found).expect("the workspace's files can be read");
-    assert!(found.is_empty(), "{found:#?}");
+    let mut result = Vec::new();
+    messages(workspace(), &mut result).expect("the workspace's files can be read");
+    assert!(result.is_empty(), "{result:#?}");
 }

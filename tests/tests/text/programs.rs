@@ -9,8 +9,9 @@ use tilewright_codegen::{Definition, Generated, Outcome, cuda, generate, thread}
 use tilewright_tests::{choreography, gallery, programs};
 
 fn sources(outcome: &Outcome) -> Vec<&str> {
-    let said = || outcome.diagnostics.iter().map(|said| said.text()).collect::<Vec<_>>().join("\n");
-    let kernel = outcome.kernel.as_ref().unwrap_or_else(|| panic!("{}", said()));
+    let message =
+        || outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect::<Vec<_>>().join("\n");
+    let kernel = outcome.kernel.as_ref().unwrap_or_else(|| panic!("{}", message()));
     kernel.variants.iter().map(|variant| variant.source.as_str()).collect()
 }
 

@@ -222,9 +222,9 @@ fn sums_decide_what_is_copied() {
 
 /// The sorting step of a histogram: each element takes a different position among the elements of its bin.
 #[kernel]
-fn places(x: &Tensor<i32, N>, counts: &mut Tensor<i32, B>, place: &mut Tensor<i32, N>) {
+fn places(x: &Tensor<i32, N>, counts: &mut Tensor<i32, B>, index: &mut Tensor<i32, N>) {
     let before = scatter(tile(x, 256, block.x), counts, |x| (x, 1), how = "atomic_add", order = "relaxed");
-    copy(before, tile(place, 256, block.x));
+    copy(before, tile(index, 256, block.x));
 }
 
 #[test]
@@ -233,12 +233,12 @@ fn elements_take_places_in_their_bins() {
     let args = [Arg::tensor(&x, [700]), Arg::in_out(&[0i32; 11], [11]), Arg::output::<i32>([700])];
     let kernel = places().def().generate().unwrap();
     for done in run_every(&kernel, &args, &Options::default()).unwrap_or_else(|fault| panic!("{fault}")) {
-        let mut all: Vec<(i32, i32)> = x.iter().copied().zip(done.get::<i32>("place").unwrap()).collect();
+        let mut all: Vec<(i32, i32)> = x.iter().copied().zip(done.get::<i32>("index").unwrap()).collect();
         all.sort_unstable();
         let mut next = 0;
-        for (at, (bin, place)) in all.iter().enumerate() {
+        for (at, (bin, index)) in all.iter().enumerate() {
             next = if at > 0 && all[at - 1].0 == *bin { next + 1 } else { 0 };
-            assert_eq!(*place, next, "bin {bin}");
+            assert_eq!(*index, next, "bin {bin}");
         }
     }
 }
@@ -300,16 +300,16 @@ fn what_is_not_ordered_is_found() {
     };
     let (x, zeros) = (vec![1.0f32; 2000], Arg::in_out(&[0.0f32; 8], [8]));
     let (count, one) = (Arg::in_out(&[0i32], [1]), Arg::output::<f32>([1]));
-    let said = fault(unordered().def(), &[Arg::tensor(&x, [2000]), zeros.clone(), count.clone(), one]);
-    assert!(said.contains("a race") && said.contains("release"), "{said}");
-    let said =
+    let message = fault(unordered().def(), &[Arg::tensor(&x, [2000]), zeros.clone(), count.clone(), one]);
+    assert!(message.contains("a race") && message.contains("release"), "{message}");
+    let message =
         fault(hasty().def(), &[Arg::tensor(&x, [2000]), count.clone(), zeros, Arg::output::<f32>([2000])]);
-    assert!(said.contains("a race"), "{said}");
+    assert!(message.contains("a race"), "{message}");
     // More blocks than are resident at once.
     let n = 150;
     let flags = Arg::in_out(&vec![0i32; n], [n]);
-    let said = fault(backwards().def(), &[count, flags, Arg::output::<i32>([n])]);
-    assert!(said.contains("a deadlock"), "{said}");
+    let message = fault(backwards().def(), &[count, flags, Arg::output::<i32>([n])]);
+    assert!(message.contains("a deadlock"), "{message}");
 }
 
 #[test]
@@ -326,7 +326,7 @@ fn keys_are_inserted_once() {
             for done in run_every(&kernel, &args, &options).unwrap_or_else(|fault| panic!("{fault}")) {
                 let (table, places) = (done.get::<u32>("table").unwrap(), done.get::<i32>("places").unwrap());
                 assert!(
-                    all.iter().zip(&places).all(|(key, place)| table[*place as usize] == *key),
+                    all.iter().zip(&places).all(|(key, index)| table[*index as usize] == *key),
                     "{table:?}"
                 );
                 let mut stored: Vec<u32> = table.into_iter().filter(|key| *key != 0).collect();

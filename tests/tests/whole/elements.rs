@@ -189,13 +189,13 @@ fn coordinates_survive_shared_memory() {
         let args =
             [Arg::tensor(&x, [m, n]), Arg::output::<i32>([m, n]), Arg::in_out(&vec![-1; m * n], [m, n])];
         for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
-            let place = |at: usize| ((at % m) * 1000 + at / m) as i32;
+            let index = |at: usize| ((at % m) * 1000 + at / m) as i32;
             assert_eq!(
                 outcome.get::<i32>("y").unwrap(),
-                (0..m * n).map(place).collect::<Vec<_>>(),
+                (0..m * n).map(index).collect::<Vec<_>>(),
                 "{m} {n}"
             );
-            let rows = (0..m * n).map(|at| if at % m % 32 == 0 { place(at) } else { -1 });
+            let rows = (0..m * n).map(|at| if at % m % 32 == 0 { index(at) } else { -1 });
             assert_eq!(outcome.get::<i32>("one").unwrap(), rows.collect::<Vec<_>>(), "{m} {n}");
         }
     }
@@ -204,7 +204,7 @@ fn coordinates_survive_shared_memory() {
 #[test]
 fn repeated_elements_have_no_coordinate_along_what_repeats_them() {
     for (m, n) in [(1, 1), (4, 8), (5, 9), (12, 17)] {
-        let place = |at: usize| ((at % m) * 1000 + at / m) as i32;
+        let index = |at: usize| ((at % m) * 1000 + at / m) as i32;
         let x = numbers(m * n, 1);
         let x = || Arg::tensor(&x, [m, n]);
         let all = || Arg::output::<i32>([m, n]);
@@ -212,7 +212,7 @@ fn repeated_elements_have_no_coordinate_along_what_repeats_them() {
         let args = [x(), all(), all(), all()];
         for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
             let columns: Vec<i32> = (0..m * n).map(|at| (at / m) as i32).collect();
-            let both: Vec<i32> = (0..m * n).map(place).collect();
+            let both: Vec<i32> = (0..m * n).map(index).collect();
             assert_eq!(outcome.get::<i32>("columns").unwrap(), columns, "{m} {n}");
             for name in ["both", "reduced"] {
                 assert_eq!(outcome.get::<i32>(name).unwrap(), both, "{m} {n}, `{name}`");
@@ -221,9 +221,9 @@ fn repeated_elements_have_no_coordinate_along_what_repeats_them() {
         let kernel = row_first().def().generate().unwrap();
         let args = [x(), all(), Arg::in_out(&vec![-1; m * n], [m, n])];
         for outcome in run_every(&kernel, &args, &options()).unwrap_or_else(|e| panic!("{m} {n}: {e}")) {
-            let both: Vec<i32> = (0..m * n).map(place).collect();
+            let both: Vec<i32> = (0..m * n).map(index).collect();
             assert_eq!(outcome.get::<i32>("y").unwrap(), both, "{m} {n}");
-            let lines = (0..m * n).map(|at| if at % m % 4 == 0 { place(at) } else { -1 });
+            let lines = (0..m * n).map(|at| if at % m % 4 == 0 { index(at) } else { -1 });
             assert_eq!(outcome.get::<i32>("one").unwrap(), lines.collect::<Vec<_>>(), "{m} {n}");
         }
     }

@@ -29,9 +29,9 @@ fn reduced(x: &Tensor<f32, N>, y: &mut Tensor<f32, _18>, running: &mut Tensor<f3
     fill(two, -2.0);
     put(maximum(two), 10);
     put(sum(two * two + 1.0), 11);
-    let (place, least) =
+    let (index, least) =
         reduce((iota(40), full::<f32>(40, 1.0)), (99, 9.0), |(i, a), (j, b)| (min(i, j), min(a, b)));
-    put(place, 12);
+    put(index, 12);
     put(least, 13);
     put(N - 1, 14);
     put(sum(full::<i32>((40, 3), 1)), 15);

@@ -88,8 +88,8 @@ impl Functions {
             ($name:literal) => {{
                 // SAFETY: the field that takes the pointer has the type that NVIDIA's header gives to this
                 // name since CUDA 11; `_library` outlives the pointer.
-                let found = unsafe { library.get(concat!($name, "\0").as_bytes()) };
-                *found.map_err(|why| Error::Missing(why.to_string()))?
+                let symbol = unsafe { library.get(concat!($name, "\0").as_bytes()) };
+                *symbol.map_err(|why| Error::Missing(why.to_string()))?
             }};
         }
         Ok(Functions {

@@ -84,9 +84,9 @@ pub(super) fn run(
 ) -> Result<Vec<Row>> {
     let mut all = Vec::new();
     let helpers = Helpers::with(device, nvrtc, REFERENCES, NAMES)?;
-    let place = Bench { device, nvrtc, helpers: &helpers };
+    let bench = Bench { device, nvrtc, helpers: &helpers };
     for task in wanted.tasks()? {
-        let rows = one(&place, &task, &wanted.kernels, &wanted.effort)?;
+        let rows = one(&bench, &task, &wanted.kernels, &wanted.effort)?;
         tell(&rows)?;
         all.extend(rows);
     }
@@ -141,16 +141,16 @@ fn typed(def: &tilewright::KernelDef, task: &Task) -> String {
     if types { format!("T={}", task.elem) } else { String::new() }
 }
 
-fn one(place: &Bench, task: &Task, given: &[&str], effort: &Effort) -> Result<Vec<Row>> {
-    let (device, helpers) = (place.device, place.helpers);
+fn one(bench: &Bench, task: &Task, given: &[&str], effort: &Effort) -> Result<Vec<Row>> {
+    let (device, helpers) = (bench.device, bench.helpers);
     let (memories, result) = task.memories();
     let bytes = task.bytes() as usize;
     let sets: Vec<Set> = (0..sets(device.cache, bytes))
         .map(|at| {
-            let memory = |(place, (elem, count)): (usize, &(Elem, i64))| {
+            let memory = |(bench, (elem, count)): (usize, &(Elem, i64))| {
                 let memory = device.memory(*count as usize * elem.bytes() as usize)?;
-                let seed = (16 * at + place) as u64;
-                fill(helpers, task.contents(place), &memory, (*elem, *count as u64), seed)?;
+                let seed = (16 * at + bench) as u64;
+                fill(helpers, task.contents(bench), &memory, (*elem, *count as u64), seed)?;
                 Ok(memory)
             };
             memories.iter().enumerate().map(memory).collect()
@@ -175,8 +175,8 @@ fn one(place: &Bench, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
             // Some references add.
             device.set(expected, 0)?;
             helpers.launch(name, helpers.everywhere(), &arguments)?;
-            for (place, memory) in set.iter().enumerate().skip(result) {
-                device.set(memory, if task.contents(place) == Contents::Zeros { 0 } else { 0xff })?;
+            for (bench, memory) in set.iter().enumerate().skip(result) {
+                device.set(memory, if task.contents(bench) == Contents::Zeros { 0 } else { 0xff })?;
             }
             begin(at)?;
             let error = helpers.compare(&set[result], memories[result].0, expected)?;
@@ -200,7 +200,7 @@ fn one(place: &Bench, task: &Task, given: &[&str], effort: &Effort) -> Result<Ve
     for way in &ways {
         let mut loaded: Vec<Loaded> = way.kernels.iter().map(Loaded::new).collect();
         let prepared: Vec<Vec<Prepared>> =
-            sets.iter().map(|set| prepare(place, task, &mut loaded, set)).collect::<Result<_>>()?;
+            sets.iter().map(|set| prepare(bench, task, &mut loaded, set)).collect::<Result<_>>()?;
         let note = prepared[0].iter().map(|step| step.note.clone()).collect::<Vec<_>>().join("; ");
         let begin = Rc::new(move |at: usize| {
             prepared[at % prepared.len()].iter().try_for_each(|launch| launch.begin(device))
@@ -244,7 +244,7 @@ fn sets(cache: usize, bytes: usize) -> usize {
     (3 * cache).div_ceil(bytes.max(1)).clamp(2, 16)
 }
 
-fn prepare(place: &Bench, task: &Task, loaded: &mut [Loaded], set: &Set) -> Result<Vec<Prepared>> {
+fn prepare(bench: &Bench, task: &Task, loaded: &mut [Loaded], set: &Set) -> Result<Vec<Prepared>> {
     let operand = |given: &Given| match given {
         Given::Scalar(value) => Operand::Scalar(*value),
         Given::Tensor(tensor) => Operand::Tensor {
@@ -257,7 +257,7 @@ fn prepare(place: &Bench, task: &Task, loaded: &mut [Loaded], set: &Set) -> Resu
     let steps = task.steps();
     let each = steps.iter().zip(loaded).map(|(step, loaded)| {
         let operands: Vec<Operand> = step.given.iter().map(operand).collect();
-        loaded.prepare(place.device, place.nvrtc, &operands, None)
+        loaded.prepare(bench.device, bench.nvrtc, &operands, None)
     });
     each.collect()
 }

@@ -93,9 +93,9 @@ impl Builder {
     /// they use it one after another.
     pub fn gathered(&mut self, mma: &TiledMma, acc: &View, to: &Gathered) -> Result<View> {
         let (parts, at_once) = (mma.parts_of_k()?, to.at_once);
-        let warp = Affine::from(Coord::Thread(mma.of)).digit(i64::from(WARP), None);
+        let warp = Affine::from(Coord::Thread(mma.of)).submode(i64::from(WARP), None);
         let part = position(&mma.groups.mode(2)?, &warp)?;
-        let (of_round, place) = (part.digit(at_once, None), part.digit(1, Some(at_once)));
+        let (of_round, place) = (part.submode(at_once, None), part.submode(1, Some(at_once)));
         let own = self.part_of_k(&to.parts, if at_once == parts { part } else { place })?;
         let own = self.partition_accumulators(mma, &own)?.with_name("own");
         let mut sums = None;

@@ -267,7 +267,7 @@ impl Evaluator {
 
     /// Is it made of sizes alone?
     pub(super) fn is_of_sizes(&self, of: &Affine) -> bool {
-        !of.any(&|coord| !matches!(coord, Coord::Size { .. } | Coord::Digit { .. } | Coord::Two(..)))
+        !of.any(&|coord| !matches!(coord, Coord::Size { .. } | Coord::Submode { .. } | Coord::Two(..)))
     }
 }
 

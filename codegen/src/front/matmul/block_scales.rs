@@ -70,7 +70,7 @@ impl BlockScales {
         column: &Affine,
         block: &Affine,
     ) -> Result<View> {
-        let place = [column.digit(BLOCK / bn, None), block.clone()].map(At::Index);
+        let place = [column.submode(BLOCK / bn, None), block.clone()].map(At::Index);
         let one = b.slice(&self.of_b, &place)?.clamped(0);
         Ok(one.rearranged(Layout::new((bm, bn), (0i64, 0i64))?).with_name("scale_b"))
     }

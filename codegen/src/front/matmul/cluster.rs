@@ -30,7 +30,7 @@ pub(super) fn total(
             0 => sums.clone(),
             _ => {
                 let rank = shifted(&Coord::ClusterRank.into(), &next.into())?;
-                b.of_peer(sums, &rank.digit(1, Some(blocks)))?
+                b.of_peer(sums, &rank.submode(1, Some(blocks)))?
             }
         };
         let mine = part(b, &of)?;

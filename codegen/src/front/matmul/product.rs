@@ -498,7 +498,7 @@ impl Place {
         let mut along = vec![Size::Int(c.split_k)];
         along.extend(c.batched.then(|| Size::symbol("L")));
         b.blocks(0, &along)?;
-        Ok(Place { row: y, column: z, batch: x.digit(c.split_k, None) })
+        Ok(Place { row: y, column: z, batch: x.submode(c.split_k, None) })
     }
 }
 

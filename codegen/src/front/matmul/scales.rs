@@ -116,12 +116,12 @@ impl Grouped {
     /// The copies of the columns of a step: from which tile of the tensor, to which column of the step.
     pub(super) fn copies(self, step: &Affine) -> Result<Vec<(Affine, Affine)>> {
         if self.is_whole() {
-            return Ok(vec![(step.digit((self.size / self.bk).max(1), None), 0.into())]);
+            return Ok(vec![(step.submode((self.size / self.bk).max(1), None), 0.into())]);
         }
         let first = times(step, self.count())?;
         let group = |column: i64| -> Result<(Affine, Affine)> {
             let part = shifted(&first, &column.into())?;
-            Ok((part.digit(self.size / self.each, None), column.into()))
+            Ok((part.submode(self.size / self.each, None), column.into()))
         };
         (0..self.count()).map(group).collect()
     }

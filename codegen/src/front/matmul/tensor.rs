@@ -259,7 +259,7 @@ fn add_block(
     b.fill(partial, Expr::lit(0.0))?;
     b.multiply_in(&plan.mma, left, right, partial, Terms::One)?;
     let tile = [plan.tile[0], plan.tile[1]];
-    let block = k.digit(BLOCK / plan.tile[2], None);
+    let block = k.submode(BLOCK / plan.tile[2], None);
     let of_a = scales.of_rows(b, tile, row, &block)?;
     let of_b = scales.of_columns(b, tile, column, &block)?;
     let mut mine = |view: &View| {

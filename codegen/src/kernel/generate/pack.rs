@@ -64,7 +64,7 @@ pub(crate) fn program(elem: Elem, rank: usize, transposes: bool, overlaps: bool)
     let padded = std::iter::once(row).chain(extents[1..].iter().copied()).collect();
     let to = b.tensor("to", elem, tuple(padded), Some(tuple((0..rank).map(of_to).collect())), true)?;
     let multiple = Pack::row_multiple(elem);
-    let rest = Affine::from(row).digit(1, Some(multiple));
+    let rest = Affine::from(row).submode(1, Some(multiple));
     b.require(Test::Equal(rest, 0.into()), &format!("row % {multiple} == 0"))?;
     let load = Fill { how: How::Plain, ..Fill::of([run, lines], contiguous, THREADS, 1)? };
     let store = Fill::of([run, lines], 0, THREADS, STORE / bytes)?;

@@ -13,7 +13,7 @@
 //! ```
 //!
 //! Both representations are tables of records. A record is a list of fields, each its name and its value; fields at their
-//! usual value are left out. `copy from … to …` is a record after the name of a statement, `digit(…, 4, _)` a variant with
+//! usual value are left out. `copy from … to …` is a record after the name of a statement, `submode(…, 4, _)` a variant with
 //! parts, `_` is `None`, `[a, b]` a list, and `{ … }` a list of one record on each line.
 
 mod leaf;

@@ -10,8 +10,8 @@ use crate::build::tiled::TiledMma;
 use crate::thread::{MemoryOrder, Scope};
 use crate::tile::view::View;
 use crate::tile::{
-    Across, Ahead, Arg, Digits, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Place, Program,
-    Raster, Read, Ring, Scalar, Space, Stmt, Tensor, Update, Var,
+    Across, Ahead, Arg, Form, Group, How, LaunchRule, Multiply, Op, Order, Past, Place, Program, Raster,
+    Read, Ring, Scalar, Space, Stmt, Submodes, Tensor, Update, Var,
 };
 use crate::values::affine::Affine;
 use crate::values::lanes::Lanes;
@@ -19,7 +19,7 @@ use crate::values::number::Number;
 use crate::values::scan::{Level, Scan};
 use crate::values::semiring::Semiring;
 use std::collections::{BTreeMap, BTreeSet};
-use tilewright_layout::{Digit, Distribution};
+use tilewright_layout::{Distribution, Submode};
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,7 +101,7 @@ records! {
     Ahead { stages, fragments = 1, exits = true, producer = false, split = 1, sums_are_added = false }
     Scan { with, nothing, levels, exclusive = false, unmasked = false }
     Semiring { add, mul }
-    Digit { extent, mode, step }
+    Submode { extent, mode, step }
     TiledMma { row, groups, of, - pairs }
 }
 
@@ -116,7 +116,7 @@ variants! {
     Order { "plain" Plain, "serpentine" Serpentine, "rows" Rows, "row_serpentine" RowSerpentine }
     Lanes { "shuffle" Shuffle(lane), "ballot" Ballot, "match" Match }
     Level { "own" Own { mode, extent }, "threads" Threads(across), "blocks" Blocks(count) }
-    Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "cluster" Cluster(blocks), "blocks" Blocks(blocks), "digits" Digits(digits) }
+    Across { "thread" Thread, "warp" Warp(lanes), "block" Block, "cluster" Cluster(blocks), "blocks" Blocks(blocks), "submodes" Submodes(submodes) }
     Form { "open" Open, "by" By(distribution), "sums" Sums(mma) }
     Op {
         "copy" Copy { from, to, how = How::Derive, fill = Number::Float(0.0), token = None },
@@ -306,24 +306,24 @@ impl Text for Affine {
     }
 }
 
-impl Text for Digits {
+impl Text for Submodes {
     fn write(&self, to: &mut Writer) {
         self.all().to_vec().write(to);
     }
 
-    fn read(from: &mut Reader<'_>) -> Result<Digits> {
+    fn read(from: &mut Reader<'_>) -> Result<Submodes> {
         let all: Vec<(u32, u32)> = Text::read(from)?;
-        let digits: Vec<(i64, i64)> =
+        let submodes: Vec<(i64, i64)> =
             all.iter().map(|&(extent, step)| (extent.into(), step.into())).collect();
-        Digits::new(&digits).ok_or_else(|| from.wrong("digits of a thread's number, smallest step first"))
+        Submodes::new(&submodes).ok_or_else(|| from.wrong("digits of a thread's number, smallest step first"))
     }
 }
 
 impl Text for Distribution {
     fn write(&self, to: &mut Writer) {
         write_field!(to, "tile", &self.tile().to_vec());
-        write_field!(to, "threads", &self.thread_digits().to_vec());
-        write_field!(to, "values", &self.value_digits().to_vec());
+        write_field!(to, "threads", &self.thread_submodes().to_vec());
+        write_field!(to, "values", &self.value_submodes().to_vec());
     }
 
     fn read(from: &mut Reader<'_>) -> Result<Distribution> {

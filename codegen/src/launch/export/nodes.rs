@@ -55,7 +55,7 @@ impl Nodes {
                 let size = known(rules, Value::Sym { times: 1, of: *of, over: *over });
                 self.push("VALUE", [0, 0], [0, 0], &size)
             }
-            Coord::Digit { of, over, extent } => {
+            Coord::Submode { of, over, extent } => {
                 let of = self.integer(rules, of);
                 self.push("DIGIT", [of, 0], [*over, extent.unwrap_or(0)], NONE)
             }

@@ -185,7 +185,7 @@ fn reach(program: &Program, view: &View, mode: usize, extent: Symbol) -> Reach {
 fn is_of_thread(coord: &Coord) -> bool {
     match coord {
         Coord::Thread(_) | Coord::Swizzled(..) => true,
-        Coord::Digit { of, .. } => of.terms.iter().all(|(coord, _)| is_of_thread(coord)),
+        Coord::Submode { of, .. } => of.terms.iter().all(|(coord, _)| is_of_thread(coord)),
         _ => false,
     }
 }
@@ -209,7 +209,7 @@ fn ends(program: &Program, to: &Affine, extent: Symbol) -> End {
     match (&to.terms[..], to.constant) {
         ([], _) => End::At,
         ([(Coord::Size { of, over }, 1)], 0) if alike(*of) => End::Up(*over),
-        ([(Coord::Digit { of, over, extent: None }, 1)], 0) => {
+        ([(Coord::Submode { of, over, extent: None }, 1)], 0) => {
             match (of.size(), program.divisor(of) % over) {
                 (_, 0) => End::Other,
                 (Some(Value::Sym { times: 1, of, over: 1 }), _) if alike(of) => End::Down(*over),

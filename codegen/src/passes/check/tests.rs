@@ -80,9 +80,9 @@ fn matmul(stages: i64, pad: i64, tc: Layout) -> Program {
             b.at(Span(1)).wait_copies(stages as u32 - 2);
             b.at(Span(2)).sync();
             let ahead = step.plus(&(stages - 1).into(), 1).unwrap();
-            fetch(b, 3, &ahead, &ahead.digit(1, Some(stages)));
+            fetch(b, 3, &ahead, &ahead.submode(1, Some(stages)));
             b.at(Span(5)).commit_copies();
-            let slot = step.digit(1, Some(stages));
+            let slot = step.submode(1, Some(stages));
             let (sa, sb) = (column(b, &tc_sa, &slot), column(b, &tc_sb, &slot));
             b.at(Span(6)).gemm(&sa, &sb, &acc, Order::Plain).unwrap();
         });

@@ -121,7 +121,7 @@ impl<'p, 'b> Maps<'p, 'b> {
                     | Coord::Thread(_)
                     | Coord::Member(_)
                     | Coord::Swizzled(..)
-                    | Coord::Digit { .. }
+                    | Coord::Submode { .. }
                     | Coord::Two(..)
             )
         };
@@ -438,8 +438,8 @@ fn known(program: &Program, coord: &Coord, env: &Env) -> Coord {
         inner
     };
     match coord {
-        Coord::Digit { of, over, extent } => {
-            Coord::Digit { of: Box::new(sum(of)), over: *over, extent: *extent }
+        Coord::Submode { of, over, extent } => {
+            Coord::Submode { of: Box::new(sum(of)), over: *over, extent: *extent }
         }
         Coord::Two(with, of) => Coord::Two(*with, Box::new(of.each_ref().map(sum))),
         coord => coord.clone(),

@@ -165,7 +165,7 @@ impl Lower<'_> {
     pub(super) fn offset(&mut self, layout: &Composed, coordinates: &[Ix]) -> Ix {
         let mut at = Vec::new();
         for (mode, &coordinate) in layout.layout().modes().zip(coordinates) {
-            at.extend(self.digits(mode.leaves().map(|leaf| leaf.0), coordinate));
+            at.extend(self.submodes(mode.leaves().map(|leaf| leaf.0), coordinate));
         }
         let first = self.int(layout.offset());
         let sum = self.strided(first, &at, layout.layout().leaves().map(|leaf| leaf.1));
@@ -195,7 +195,7 @@ impl Lower<'_> {
         let near = terms.into_iter().fold(zero, |sum, term| self.exprs().add(sum, term));
         let near = if self.kernel.exprs.get(near).lo < 0 { offset } else { near };
         let high = self.exprs().div(near, 1 << from);
-        let digit = match self.kernel.exprs.get(high).int {
+        let submode = match self.kernel.exprs.get(high).int {
             Int::Div(..) => {
                 let low = self.exprs().rem(near, 1 << (from + swizzle.bits()));
                 self.exprs().div(low, 1 << from)
@@ -203,7 +203,7 @@ impl Lower<'_> {
             _ => self.exprs().rem(high, 1 << swizzle.bits()),
         };
         let scale = self.int(1 << to);
-        self.exprs().mul(digit, scale)
+        self.exprs().mul(submode, scale)
     }
 
     /// An offset with some of its bits XORed. Terms that are multiples above those bits are added after the

@@ -65,8 +65,8 @@ impl Lower<'_> {
     }
 
     /// The blocks of a cluster as runs of threads, by their ranks.
-    pub(super) fn blocks_of_cluster<'d>(&self, digits: &'d [(i64, i64)]) -> Runs<'d> {
-        Runs { threads: self.combined(), digits, name: "blocks" }
+    pub(super) fn blocks_of_cluster<'d>(&self, submodes: &'d [(i64, i64)]) -> Runs<'d> {
+        Runs { threads: self.combined(), submodes, name: "blocks" }
     }
 
     /// The mbarriers of exchanges, if there are any.

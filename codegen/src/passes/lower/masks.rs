@@ -74,9 +74,9 @@ impl Lower<'_> {
     /// The same from where it begins.
     fn along(&mut self, of: &Edge, base: Ix, coordinates: &[Ix]) -> Ix {
         let mut at = base;
-        for (digits, &coordinate) in of.modes.iter().zip(coordinates) {
-            let indices = self.digits(digits.iter().map(|&(extent, _)| extent.into()), coordinate);
-            at = self.strided(at, &indices, digits.iter().map(|&(_, step)| step.into()));
+        for (submodes, &coordinate) in of.modes.iter().zip(coordinates) {
+            let indices = self.submodes(submodes.iter().map(|&(extent, _)| extent.into()), coordinate);
+            at = self.strided(at, &indices, submodes.iter().map(|&(_, step)| step.into()));
         }
         at
     }

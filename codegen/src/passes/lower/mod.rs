@@ -423,12 +423,12 @@ impl<'p> Lower<'p> {
                 let hi = i64::from(self.program.cluster.iter().product::<u32>()) - 1;
                 self.exprs().leaf(Int::ClusterRank, 0, hi, 1, thread::Scope::Block)
             }
-            Coord::Digit { of, over, extent } => {
+            Coord::Submode { of, over, extent } => {
                 let of = self.affine(of);
-                let digit = self.exprs().div(of, *over);
+                let submode = self.exprs().div(of, *over);
                 match extent {
-                    Some(n) => self.exprs().rem(digit, *n),
-                    None => digit,
+                    Some(n) => self.exprs().rem(submode, *n),
+                    None => submode,
                 }
             }
         }

@@ -22,7 +22,7 @@ impl Lower<'_> {
     }
 
     /// The indices of the leaves of a mode from its coordinate, leftmost fastest; the last is the remaining quotient.
-    pub(super) fn digits(&mut self, extents: impl IntoIterator<Item = Value>, coordinate: Ix) -> Vec<Ix> {
+    pub(super) fn submodes(&mut self, extents: impl IntoIterator<Item = Value>, coordinate: Ix) -> Vec<Ix> {
         let mut extents = extents.into_iter().peekable();
         let (mut at, mut rest) = (Vec::new(), coordinate);
         while let Some(extent) = extents.next() {
@@ -63,7 +63,7 @@ impl Lower<'_> {
         for (coordinate, target) in self.modes_at(from, at)?.into_iter().zip(to.layout.modes()) {
             match target.size() {
                 Ok(1) => places.extend(vec![self.int(0); target.leaves().len()]),
-                _ => places.extend(self.digits(target.leaves().map(|leaf| leaf.0), coordinate)),
+                _ => places.extend(self.submodes(target.leaves().map(|leaf| leaf.0), coordinate)),
             }
         }
         debug_assert_eq!(places.len(), leaves(to).len());

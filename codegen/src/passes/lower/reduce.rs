@@ -48,7 +48,7 @@ pub(super) struct Runs<'a> {
     /// Threads of a run.
     pub(super) threads: i64,
     /// The digits of a run's number in which combined runs differ: extent and step.
-    pub(super) digits: &'a [(i64, i64)],
+    pub(super) submodes: &'a [(i64, i64)],
     /// The name of runs in the source.
     pub(super) name: &'a str,
 }
@@ -56,7 +56,7 @@ pub(super) struct Runs<'a> {
 impl Runs<'_> {
     /// How many are combined.
     pub(super) fn count(&self) -> i64 {
-        self.digits.iter().map(|(extent, _)| extent).product()
+        self.submodes.iter().map(|(extent, _)| extent).product()
     }
 }
 
@@ -148,8 +148,8 @@ impl Lower<'_> {
             lower.leave_out(&all, bounds, (from, at), &mut elements);
             lower.add(&all, slot, elements)
         })?;
-        let digits = across.digits(self.combined());
-        match (across, &digits[..]) {
+        let submodes = across.submodes(self.combined());
+        match (across, &submodes[..]) {
             (_, []) => Ok(()),
             (Across::Warp(_), &[(lanes, _), ..]) => self.across_lanes(&all, lanes),
             (Across::Block, _) => self.across_block(&all),
@@ -160,7 +160,7 @@ impl Lower<'_> {
             }
             (Across::Blocks(1), _) => Ok(()),
             (Across::Blocks(blocks), _) => self.across_blocks(&all, blocks.into(), false),
-            (Across::Thread | Across::Digits(_), _) => self.across_digits(&all, &digits),
+            (Across::Thread | Across::Submodes(_), _) => self.across_digits(&all, &submodes),
         }
     }
 
@@ -325,14 +325,14 @@ impl Lower<'_> {
             return Ok(());
         }
         let warps = (threads + WARP - 1) / WARP;
-        self.through_shared(all, &Runs { threads: WARP, digits: &[(warps, 1)], name: "warps" })
+        self.through_shared(all, &Runs { threads: WARP, submodes: &[(warps, 1)], name: "warps" })
     }
 
     /// Lanes of a warp first, then the remaining digits through shared memory. Threads that are combined use
     /// the same order, so all get the same number.
-    fn across_digits(&mut self, all: &Combined<'_>, digits: &[(i64, i64)]) -> Result<()> {
+    fn across_digits(&mut self, all: &Combined<'_>, submodes: &[(i64, i64)]) -> Result<()> {
         let (mut compact, mut rest) = (1, Vec::new());
-        for &(extent, step) in digits {
+        for &(extent, step) in submodes {
             let lanes = self.lanes(extent, step);
             if lanes > 1 {
                 self.butterfly(all, lanes, step)?;
@@ -346,7 +346,7 @@ impl Lower<'_> {
         }
         match rest.is_empty() {
             true => Ok(()),
-            false => self.through_shared(all, &Runs { threads: compact, digits: &rest, name: "threads" }),
+            false => self.through_shared(all, &Runs { threads: compact, submodes: &rest, name: "threads" }),
         }
     }
 
@@ -429,7 +429,7 @@ impl Lower<'_> {
     fn by_lanes(&self, all: &Combined<'_>, runs: &Runs<'_>) -> bool {
         let count = runs.count();
         matches!(all.how, How::Functions(_))
-            && *runs.digits == [(count, 1)]
+            && *runs.submodes == [(count, 1)]
             && count > 2
             && count <= WARP
             && count.count_ones() == 1
@@ -516,8 +516,8 @@ impl Lower<'_> {
     /// The first of the combined runs: its digits are 0.
     pub(super) fn first_run(&mut self, all: &Combined<'_>, runs: &Runs<'_>, run: Ix) -> Ix {
         let mut home = run;
-        for &(extent, step) in runs.digits {
-            let index = self.digit_of(run, extent, step);
+        for &(extent, step) in runs.submodes {
+            let index = self.submode_of(run, extent, step);
             let by = self.int(step);
             let part = self.exprs().mul(index, by);
             home = self.exprs().sub(home, part);
@@ -529,7 +529,7 @@ impl Lower<'_> {
     }
 
     /// A digit of a number.
-    pub(super) fn digit_of(&mut self, number: Ix, extent: i64, step: i64) -> Ix {
+    pub(super) fn submode_of(&mut self, number: Ix, extent: i64, step: i64) -> Ix {
         let over = self.exprs().div(number, step);
         self.exprs().rem(over, extent)
     }
@@ -550,10 +550,10 @@ impl Lower<'_> {
     /// The run with this number among the combined runs. The first is `home`.
     pub(super) fn run_at(&mut self, runs: &Runs<'_>, home: Ix, at: Ix) -> Ix {
         let (mut run, mut below) = (home, 1);
-        for &(extent, step) in runs.digits {
-            let digit = self.digit_of(at, extent, below);
+        for &(extent, step) in runs.submodes {
+            let submode = self.submode_of(at, extent, below);
             let by = self.int(step);
-            let part = self.exprs().mul(digit, by);
+            let part = self.exprs().mul(submode, by);
             run = self.exprs().add(run, part);
             below *= extent;
         }

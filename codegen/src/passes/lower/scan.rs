@@ -99,8 +99,8 @@ impl Lower<'_> {
             match *level {
                 scan::Level::Own { extent, .. } => levels.push(Level::Own(extent)),
                 scan::Level::Threads(across) => {
-                    let digits = across.digits(self.combined());
-                    levels.extend(digits.into_iter().map(|(extent, step)| Level::Threads(extent, step)));
+                    let submodes = across.submodes(self.combined());
+                    levels.extend(submodes.into_iter().map(|(extent, step)| Level::Threads(extent, step)));
                 }
                 scan::Level::Blocks(blocks) => levels.push(Level::Blocks(blocks.into())),
             }
@@ -185,8 +185,9 @@ impl Lower<'_> {
                 match *level {
                     Level::Threads(extent, step) => self.over_threads(values, &done, extent, step)?,
                     Level::Blocks(blocks) => {
-                        let (kept, digits) = (self.results_of_blocks(values, blocks, false)?, [(blocks, 1)]);
-                        self.over_kept(values, &done, &self.blocks_of_cluster(&digits), &kept)?;
+                        let (kept, submodes) =
+                            (self.results_of_blocks(values, blocks, false)?, [(blocks, 1)]);
+                        self.over_kept(values, &done, &self.blocks_of_cluster(&submodes), &kept)?;
                     }
                     Level::Own(_) => {}
                 }
@@ -280,15 +281,15 @@ impl Lower<'_> {
         }
         // Lanes of a run have the same total.
         let threads = if step == 1 { lanes } else { 1 };
-        let digits = [(extent / lanes, step * lanes / threads)];
-        self.over_runs(values, done, &Runs { threads, digits: &digits, name: "threads" })
+        let submodes = [(extent / lanes, step * lanes / threads)];
+        self.over_runs(values, done, &Runs { threads, submodes: &submodes, name: "threads" })
     }
 
     /// One step of a scan over lanes, by a butterfly: groups of `distance` lanes are joined in pairs. Of each
     /// pair the upper group continues the lower one.
     fn exchange(&mut self, values: &Combined<'_>, done: &Combined<'_>, distance: i64) -> Result<()> {
         let thread = self.affine(&Coord::Thread(self.scope.by).into());
-        let upper = self.digit_of(thread, 2, distance);
+        let upper = self.submode_of(thread, 2, distance);
         let by = self.int(distance);
         let commutes = commutes(values);
         self.over(self.results(values), &mut |lower, at| {
@@ -331,8 +332,8 @@ impl Lower<'_> {
     ) -> Result<()> {
         let len = self.results(values);
         let home = self.first_run(values, runs, kept.run);
-        let (extent, step) = runs.digits[0];
-        let own = self.digit_of(kept.run, extent, step);
+        let (extent, step) = runs.submodes[0];
+        let own = self.submode_of(kept.run, extent, step);
         let preceding = self.room(values, "preceding", len);
         let next = self.room(values, "next_total", 1);
         let zero = self.int(0);

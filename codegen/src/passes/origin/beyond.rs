@@ -146,8 +146,8 @@ impl Edge {
     /// Is it the same, however digits of one element are written?
     pub(super) fn is_same(&self, other: &Edge) -> bool {
         let run = |modes: &[Vec<(i64, i64)>]| -> Vec<Vec<(i64, i64)>> {
-            let run = |digits: &Vec<(i64, i64)>| {
-                digits.iter().copied().filter(|(n, step)| *n > 1 && *step != 0).collect()
+            let run = |submodes: &Vec<(i64, i64)>| {
+                submodes.iter().copied().filter(|(n, step)| *n > 1 && *step != 0).collect()
             };
             modes.iter().map(run).collect()
         };
@@ -175,7 +175,7 @@ impl Edge {
 
 /// For each mode of a view the digits that run along a mode of its tensor: extent and stride.
 pub(super) fn along(view: &View, mode: usize) -> Vec<Vec<(i64, i64)>> {
-    let digits = |part: tilewright_layout::Layout| {
+    let submodes = |part: tilewright_layout::Layout| {
         part.leaves()
             .map(|(extent, stride)| match stride {
                 Value::Basis { times, path } if usize::from(path.steps()[0]) == mode => {
@@ -185,7 +185,7 @@ pub(super) fn along(view: &View, mode: usize) -> Vec<Vec<(i64, i64)>> {
             })
             .collect()
     };
-    view.layout.modes().map(digits).collect()
+    view.layout.modes().map(submodes).collect()
 }
 
 /// All edges, without duplicates.
@@ -211,14 +211,14 @@ pub(super) fn taken_over(
         .modes()
         .map(|mode| mode.leaves().map(|(n, _)| (n.int().unwrap_or(1), 0)).collect())
         .collect();
-    for (mode, digits) in edge.modes.iter().enumerate() {
-        match digits[..] {
+    for (mode, submodes) in edge.modes.iter().enumerate() {
+        match submodes[..] {
             [] => {}
             // One stride: any view of it has one too.
             [(_, step)] => {
                 base = base.plus(&view.base[mode], step)?;
                 for (to, from) in modes.iter_mut().zip(along(mode)) {
-                    if from.iter().all(|digit| digit.1 == 0) {
+                    if from.iter().all(|submode| submode.1 == 0) {
                         continue;
                     }
                     // Another mode of the fragment may have contributed digits here, split differently.
@@ -230,19 +230,19 @@ pub(super) fn taken_over(
             }
             // Several digits: the whole mode is one mode of the view, or each digit is.
             _ => {
-                let extent: i64 = digits.iter().map(|digit| digit.0).product();
+                let extent: i64 = submodes.iter().map(|submode| submode.0).product();
                 let mut shown =
                     along(mode).into_iter().enumerate().filter(|(_, part)| part.iter().any(|d| d.1 != 0));
                 let (place, part) = shown.next()?;
-                let taken = modes[place].iter().any(|digit| digit.1 != 0);
+                let taken = modes[place].iter().any(|submode| submode.1 != 0);
                 if shown.next().is_some() || taken || view.base[mode] != Affine::default() {
                     return None;
                 }
                 modes[place] = match part[..] == [(extent, 1)] {
-                    true => digits.clone(),
+                    true => submodes.clone(),
                     false => part
                         .iter()
-                        .map(|leaf| Some((leaf.0, step_of(digits, *leaf)?)))
+                        .map(|leaf| Some((leaf.0, step_of(submodes, *leaf)?)))
                         .collect::<Option<_>>()?,
                 };
             }
@@ -252,9 +252,9 @@ pub(super) fn taken_over(
 }
 
 /// The step of a leaf of a view that runs through a mode of these digits.
-fn step_of(digits: &[(i64, i64)], (extent, by): (i64, i64)) -> Option<i64> {
+fn step_of(submodes: &[(i64, i64)], (extent, by): (i64, i64)) -> Option<i64> {
     let mut below = 1;
-    for (count, step) in digits {
+    for (count, step) in submodes {
         // It remains within this digit.
         if by % below == 0 && by / below * extent <= *count {
             return Some(by / below * step);
@@ -270,7 +270,7 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
         Across::Thread => return false,
         Across::Warp(lanes) => Some(i64::from(lanes)),
         Across::Block | Across::Cluster(_) | Across::Blocks(_) => None,
-        Across::Digits(_) => {
+        Across::Submodes(_) => {
             // Evaluated for every thread: does it equal the value in the first thread of its group?
             let at = |thread: u32| {
                 let lookup = |coord: &Coord| i64::from(matches!(coord, Coord::Thread(_))) * i64::from(thread);
@@ -281,13 +281,13 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
     };
     let blocks = match across {
         Across::Cluster(blocks) | Across::Blocks(blocks) => Some(i64::from(blocks)),
-        Across::Thread | Across::Warp(_) | Across::Block | Across::Digits(_) => None,
+        Across::Thread | Across::Warp(_) | Across::Block | Across::Submodes(_) => None,
     };
     base.terms.iter().any(|(coord, _)| match coord {
         Coord::Thread(_) | Coord::Swizzled(..) => true,
         Coord::Block(_) | Coord::ClusterRank => blocks.is_some(),
         // The index of a group of lanes, or of a cluster, is uniform within it.
-        Coord::Digit { of, over, .. } => match (lanes, blocks, &of.terms[..]) {
+        Coord::Submode { of, over, .. } => match (lanes, blocks, &of.terms[..]) {
             (Some(lanes), _, [(Coord::Thread(_), 1)]) if of.constant == 0 && over % lanes == 0 => false,
             (_, Some(blocks), [(Coord::Block(_), 1)]) if of.constant == 0 && over % blocks == 0 => false,
             _ => of.any(&|coord| match coord {
@@ -299,7 +299,7 @@ pub(super) fn apart(base: &Affine, across: Across) -> bool {
                 | Coord::Swizzled(..)
                 | Coord::Begin { .. }
                 | Coord::Phase(_)
-                | Coord::Digit { .. }
+                | Coord::Submode { .. }
                 | Coord::Size { .. }
                 | Coord::Scalar(_)
                 | Coord::Loaded { .. }

@@ -182,15 +182,15 @@ impl Edge {
 
     /// Does it run along a mode of its fragment?
     pub(super) fn runs_along(&self, mode: usize) -> bool {
-        self.modes.get(mode).is_some_and(|digits| digits.iter().any(|(_, step)| *step != 0))
+        self.modes.get(mode).is_some_and(|submodes| submodes.iter().any(|(_, step)| *step != 0))
     }
 
     /// The edge of an operand's first mode, moved to one of the two modes of the accumulator.
     fn moved(mut self, onto: usize) -> Edge {
-        let digits = if self.modes.is_empty() { Vec::new() } else { self.modes.swap_remove(0) };
+        let submodes = if self.modes.is_empty() { Vec::new() } else { self.modes.swap_remove(0) };
         self.modes = match onto {
-            0 => vec![digits, Vec::new()],
-            _ => vec![Vec::new(), digits],
+            0 => vec![submodes, Vec::new()],
+            _ => vec![Vec::new(), submodes],
         };
         self
     }
@@ -206,13 +206,16 @@ impl Edge {
     /// An edge of a view's modes, as an edge of its tensor's modes.
     pub(super) fn stored(self, to: &View) -> Option<Edge> {
         let mut modes = vec![Vec::new(); to.base.len()];
-        for (mode, digits) in self.modes.iter().enumerate() {
-            let still = digits.iter().all(|(extent, step)| *extent == 1 || *step == 0);
+        for (mode, submodes) in self.modes.iter().enumerate() {
+            let still = submodes.iter().all(|(extent, step)| *extent == 1 || *step == 0);
             let places = shown(to, mode);
             match places[..] {
-                [place] => modes[place] = digits.clone(),
-                _ if digits.len() == places.len() => {
-                    places.into_iter().zip(digits).for_each(|(place, digit)| modes[place] = vec![*digit]);
+                [place] => modes[place] = submodes.clone(),
+                _ if submodes.len() == places.len() => {
+                    places
+                        .into_iter()
+                        .zip(submodes)
+                        .for_each(|(place, submode)| modes[place] = vec![*submode]);
                 }
                 _ if still => {}
                 _ => return None,
@@ -224,23 +227,23 @@ impl Edge {
     /// The edge of the whole tensor, from the edge of a view of one of `threads` threads: the elements must run along the
     /// tensor's modes as the view does.
     pub(super) fn of_whole(&self, view: &View, sizes: &[i64], threads: i64) -> Option<Edge> {
-        let digits: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
+        let submodes: Vec<Vec<Vec<(i64, i64)>>> = (0..sizes.len()).map(|mode| along(view, mode)).collect();
         // Searches the subset of the tensor's modes that have stride 1 along the coordinate.
         (0..1usize << sizes.len().min(6)).find_map(|subset| {
             let chosen: Vec<usize> = (0..sizes.len()).filter(|mode| subset >> mode & 1 == 1).collect();
             let base =
                 chosen.iter().try_fold(self.base.clone(), |base, &mode| base.plus(&view.base[mode], -1))?;
-            let step = |place: usize, digit: usize| -> i64 {
+            let step = |place: usize, submode: usize| -> i64 {
                 chosen
                     .iter()
-                    .filter_map(|&mode| digits[mode].get(place)?.get(digit))
-                    .map(|digit| digit.1)
+                    .filter_map(|&mode| submodes[mode].get(place)?.get(submode))
+                    .map(|submode| submode.1)
                     .sum()
             };
             let alike = self.modes.iter().enumerate().all(|(place, own)| {
                 own.iter()
                     .enumerate()
-                    .all(|(digit, (extent, own))| *extent == 1 || *own == step(place, digit))
+                    .all(|(submode, (extent, own))| *extent == 1 || *own == step(place, submode))
             });
             let modes = (0..sizes.len()).map(|mode| match chosen.contains(&mode) {
                 true => vec![(sizes[mode], 1)],
@@ -267,7 +270,7 @@ fn of_storing_threads(sum: Affine, view: &View, threads: i64) -> Option<Affine> 
         .zip(&view.limits)
         .filter_map(|(base, limit)| limit.as_ref().map(|(origin, extent)| (base, origin, *extent)))
         .collect();
-    let other = |coord: &Coord| !matches!(coord, Coord::Thread(_) | Coord::Digit { .. });
+    let other = |coord: &Coord| !matches!(coord, Coord::Thread(_) | Coord::Submode { .. });
     if own.any(&other) || limits.iter().any(|(base, origin, _)| base.any(&other) || origin.any(&other)) {
         return None;
     }

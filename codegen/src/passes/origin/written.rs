@@ -85,15 +85,15 @@ impl Origins<'_> {
             _ => vec![true; from.rank()],
         };
         let view = |edge: Edge| taken_over(edge, from, &|mode| along(from, mode));
-        let runs = |digits: &[(i64, i64)]| digits.iter().any(|(extent, step)| *extent > 1 && *step != 0);
+        let runs = |submodes: &[(i64, i64)]| submodes.iter().any(|(extent, step)| *extent > 1 && *step != 0);
         let along_combined = |edge: &Edge| {
-            edge.modes.iter().zip(&combined).any(|(digits, combined)| *combined && runs(digits))
+            edge.modes.iter().zip(&combined).any(|(submodes, combined)| *combined && runs(submodes))
         };
         // The rest of a coordinate of the source, on the modes of the target's tensor.
         let left = |mut edge: Edge| {
             // Along a mode of extent 1 there is one coordinate.
-            for (digits, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined) {
-                digits.clear();
+            for (submodes, _) in edge.modes.iter_mut().zip(&combined).filter(|(_, combined)| **combined) {
+                submodes.clear();
             }
             edge.stored(to)
         };
@@ -191,8 +191,8 @@ impl Origins<'_> {
     fn limit(&self, view: &View, mode: usize, (origin, extent): (Affine, i64), name: String) -> Option<Edge> {
         let base = view.base[mode].plus(&origin, -1)?;
         let modes = along(view, mode);
-        let digits = modes.iter().flatten();
-        let back: i64 = digits.map(|(extent, step)| (extent - 1).saturating_mul((*step).min(0))).sum();
+        let submodes = modes.iter().flatten();
+        let back: i64 = submodes.map(|(extent, step)| (extent - 1).saturating_mul((*step).min(0))).sum();
         let only_above = self.program.range(&base).lo.saturating_add(back.into()) < 0;
         Some(Edge { only_above, ..Edge::new(name, base, modes, Value::Int(extent)) })
     }
@@ -258,7 +258,9 @@ impl Origins<'_> {
         let threads = i64::from(self.program.threads_of(by));
         let sizes: Vec<i64> = tensor.plain().modes().map(|mode| mode.size().ok()).collect::<Option<_>>()?;
         let only_threads = |base: &Affine| {
-            !base.any(&|coord| !matches!(coord, Coord::Thread(_) | Coord::Digit { .. } | Coord::Swizzled(..)))
+            !base.any(&|coord| {
+                !matches!(coord, Coord::Thread(_) | Coord::Submode { .. } | Coord::Swizzled(..))
+            })
         };
         let known = matches!(tensor.space, Space::Shared { .. })
             && self.program.groups[by as usize].members == 1

@@ -129,7 +129,7 @@ fn exit(
 impl Operand {
     /// The registers of a k-step.
     fn at(&self, k_step: &Affine) -> Result<View> {
-        self.to.slice(&[At::All, At::Index(k_step.digit(1, Some(SLOTS)))])
+        self.to.slice(&[At::All, At::Index(k_step.submode(1, Some(SLOTS)))])
     }
 
     /// The stride of its first k-steps.

@@ -102,9 +102,9 @@ fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> 
         let (_, tile) = *base.terms.iter().find(|(coord, _)| *coord == iteration)?;
         // All of the tile is copied: the other terms of the coordinate must be the digits of a position in
         // it.
-        let digits =
+        let submodes =
             base.terms.iter().filter(|(coord, _)| *coord != iteration).map(|(coord, by)| match coord {
-                Coord::Digit { extent, .. } => extent.map(|n| (*by, n)),
+                Coord::Submode { extent, .. } => extent.map(|n| (*by, n)),
                 // The blocks of a cluster share a tile.
                 Coord::ClusterRank => Some((*by, program.cluster.iter().map(|&n| i64::from(n)).product())),
                 _ => None,
@@ -115,8 +115,8 @@ fn along(program: &Program, var: Id, copies: &[Stmt]) -> Option<(usize, Coord)> 
             }
             _ => None,
         });
-        let digits: Vec<(i64, i64)> = digits.chain(steps).collect::<Option<_>>()?;
-        let all = base.constant == 0 && covers(digits, tile);
+        let submodes: Vec<(i64, i64)> = submodes.chain(steps).collect::<Option<_>>()?;
+        let all = base.constant == 0 && covers(submodes, tile);
         let covers = extent.ceil_div(tile) == program.vars[var as usize].extent();
         let whole = from.limits.get(mode).is_none_or(Option::is_none);
         // Other coordinates of an element do not depend on its position in the tile along K, which differs from tile to

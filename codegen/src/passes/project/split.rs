@@ -95,7 +95,7 @@ fn divided(program: &mut Program, place: usize) -> std::result::Result<(), Diagn
     let all = program.grid[AXIS].is_some();
     if all {
         program.more[AXIS].push(blocks.into());
-        let own = Affine::from(Coord::Block(AXIS as u8)).digit(blocks, None);
+        let own = Affine::from(Coord::Block(AXIS as u8)).submode(blocks, None);
         let passes = Cell::new(false);
         let swap = |at: &mut Affine| match at.with(&Coord::Block(AXIS as u8), &own) {
             Some(swapped) => *at = swapped,
@@ -169,7 +169,7 @@ fn part_of_steps(program: &mut Program, stmt: &mut Stmt, blocks: i64) -> Result<
     let to = &mut program.vars[*var as usize].to;
     let most = match to.size() {
         Some(count) => Affine::from(count.ceil_div(blocks).ok_or_else(far)?),
-        None => to.plus(&(blocks - 1).into(), 1).ok_or_else(far)?.digit(blocks, None),
+        None => to.plus(&(blocks - 1).into(), 1).ok_or_else(far)?.submode(blocks, None),
     };
     let before = Affine::two(Arith::Mul, &Coord::ClusterRank.into(), &most).ok_or_else(far)?;
     let left = to.plus(&before, -1).ok_or_else(far)?;
@@ -235,7 +235,7 @@ fn exchanged(
                 0 => place.clone(),
                 _ => {
                     let rank = Affine::from(Coord::ClusterRank).plus(&next.into(), 1).ok_or_else(far)?;
-                    b.of_peer(&place, &rank.digit(1, Some(rows.blocks)))?
+                    b.of_peer(&place, &rank.submode(1, Some(rows.blocks)))?
                 }
             };
             rows.of(&of)

@@ -2,7 +2,7 @@
 //! next part, or in a persistent kernel with the next tile; or by the threads, where bulk stores do not support the tensor.
 //! Parts alternate between two buffers.
 
-use tilewright_layout::{Composed, Digit, Distribution, Layout, Path, Tuple, Value};
+use tilewright_layout::{Composed, Distribution, Layout, Path, Submode, Tuple, Value};
 
 use super::epilogue::{in_parts, part_at};
 use super::forms::{contiguous, spread};
@@ -207,7 +207,7 @@ impl Resolve {
             group.members > 1 && group.warps == of.warps && group.threads * group.members == of.threads
         };
         let (Some(family), Some((last, threads))) =
-            (self.program.groups.iter().position(is_family), d.thread_digits().split_last())
+            (self.program.groups.iter().position(is_family), d.thread_submodes().split_last())
         else {
             return (by, (0, 1), d.clone());
         };
@@ -217,7 +217,7 @@ impl Resolve {
             return (by, (0, 1), d.clone());
         }
         tile[last.mode] = last.step;
-        let own = Distribution::new(&tile, threads.to_vec(), d.value_digits().to_vec());
+        let own = Distribution::new(&tile, threads.to_vec(), d.value_submodes().to_vec());
         (family as Id, (last.mode, members), own)
     }
 
@@ -315,7 +315,7 @@ impl Resolve {
                         Err(_) => make(&ins, to),
                     }
                 };
-                let buffer = first.plus(&at.digit(1, Some(*count)), 1).ok_or_else(Problem::said)?;
+                let buffer = first.plus(&at.submode(1, Some(*count)), 1).ok_or_else(Problem::said)?;
                 let buffer = slot(buffers, &buffer)?;
                 let freed = match leave {
                     _ if !looped && !is_shared && all == 1 => Vec::new(),
@@ -387,7 +387,7 @@ fn in_blocks([rows, columns]: [i64; 2], block: i64) -> Result<Composed> {
 fn part_of(view: &View, [down, across]: [i64; 2], at: &Affine) -> Result<View> {
     let [row, column] = match (down, across) {
         (1, _) => [0.into(), at.clone()],
-        _ => [at.digit(across, None), at.digit(1, Some(across))],
+        _ => [at.submode(across, None), at.submode(1, Some(across))],
     };
     part_at(&part_at(view, (0, down), &row)?, (1, across), &column)
 }
@@ -400,21 +400,21 @@ fn slot(buffers: &View, at: &Affine) -> Result<View> {
 /// The rows of 8x8 matrices that the lanes of a warp address, four matrices at a time, if threads have the elements as the
 /// instruction takes them: pairs along the columns, and eight rows and then eight columns further on.
 fn rows_of_matrices(own: &Distribution, fast: usize) -> Option<Distribution> {
-    let digit = |mode, extent, step| Digit { mode, extent, step };
-    let (threads, values) = (own.thread_digits(), own.value_digits());
+    let submode = |mode, extent, step| Submode { mode, extent, step };
+    let (threads, values) = (own.thread_submodes(), own.value_submodes());
     let (lanes, warps) = threads.split_at_checked(2)?;
     let (first, rest) = values.split_at_checked(3)?;
     let matrices = first[2].extent % 2 == 0 && (first[2].mode, first[2].step) == (1, 8);
-    if lanes != [digit(1, 4, 2), digit(0, 8, 1)]
-        || first[..2] != [digit(1, 2, 1), digit(0, 2, 8)]
+    if lanes != [submode(1, 4, 2), submode(0, 8, 1)]
+        || first[..2] != [submode(1, 2, 1), submode(0, 2, 8)]
         || !matrices
     {
         return None;
     }
-    let lanes = [digit(1 - fast, 8, 1), digit(0, 2, 8), digit(1, 2, 8)];
-    let further = digit(1, first[2].extent / 2, 16);
+    let lanes = [submode(1 - fast, 8, 1), submode(0, 2, 8), submode(1, 2, 8)];
+    let further = submode(1, first[2].extent / 2, 16);
     let threads = lanes.into_iter().chain(warps.iter().copied()).collect();
-    let values = [digit(fast, 8, 1), further].into_iter().chain(rest.iter().copied()).collect();
+    let values = [submode(fast, 8, 1), further].into_iter().chain(rest.iter().copied()).collect();
     Some(Distribution::new(own.tile(), threads, values))
 }
 
@@ -424,14 +424,14 @@ fn in_matrices(whole: &View, own: &Distribution, fragment: Id) -> Result<View> {
         let path = Path::new(&[place]).ok_or_else(Problem::said)?;
         Ok(Layout::new(extent, Value::Basis { times, path })?)
     };
-    let [_, _, third, rest @ ..] = own.value_digits() else { return Err(Problem::said()) };
+    let [_, _, third, rest @ ..] = own.value_submodes() else { return Err(Problem::said()) };
     let at_once = Layout::from_modes([along(0, 2, 1)?, along(1, 2, 1)?, along(2, 2, 1)?])?;
     let mut modes = vec![at_once];
     if third.extent > 2 {
         modes.push(along(2, third.extent / 2, 2)?);
     }
-    for (place, digit) in rest.iter().enumerate() {
-        modes.push(along(place + 3, digit.extent, 1)?);
+    for (place, submode) in rest.iter().enumerate() {
+        modes.push(along(place + 3, submode.extent, 1)?);
     }
     let part = part::of_tile(whole, own, own, fragment)?;
     Ok(part.rearranged(Layout::from_modes(modes)?))
@@ -443,7 +443,7 @@ fn by_submodes(part: &View, d: &Distribution) -> Result<View> {
     for mode in part.layout.modes() {
         along.push(mode.leaves().collect::<Vec<_>>().into_iter());
     }
-    let modes = d.value_digits().iter().map(|&Digit { mode, extent, .. }| {
+    let modes = d.value_submodes().iter().map(|&Submode { mode, extent, .. }| {
         let leaf = along[mode].next().filter(|(own, _)| *own == Value::Int(extent));
         let (extent, stride) = leaf.ok_or_else(Problem::said)?;
         Ok(Layout::new(extent, stride)?)

@@ -1,7 +1,7 @@
 //! Results in registers are staged in shared memory if threads would write them to global memory in short, scattered
 //! pieces: in an epilogue tile, whole or in parts.
 
-use tilewright_layout::{Digit, Distribution, Tiler, Transfer, Tuple, Value, WarpAccess};
+use tilewright_layout::{Distribution, Submode, Tiler, Transfer, Tuple, Value, WarpAccess};
 
 use super::bulk::BulkEpilogue;
 use super::forms::{contiguous, spread};
@@ -65,17 +65,17 @@ pub(super) fn in_parts(d: &Distribution, mode: usize, count: i64) -> Option<Dist
     if count == 1 {
         return Some(d.clone());
     }
-    let outer = d.value_digits().iter().rposition(|digit| digit.mode == mode && digit.step > 0)?;
-    let digit = d.value_digits()[outer];
-    let mut others = d.thread_digits().iter().chain(&d.value_digits()[..outer]);
-    let whole = d.reach(mode) == d.tile()[mode] && digit.extent % count == 0;
-    if !whole || others.any(|other| other.mode == mode && other.step > digit.step) {
+    let outer = d.value_submodes().iter().rposition(|submode| submode.mode == mode && submode.step > 0)?;
+    let submode = d.value_submodes()[outer];
+    let mut others = d.thread_submodes().iter().chain(&d.value_submodes()[..outer]);
+    let whole = d.reach(mode) == d.tile()[mode] && submode.extent % count == 0;
+    if !whole || others.any(|other| other.mode == mode && other.step > submode.step) {
         return None;
     }
-    let (mut tile, mut values) = (d.tile().to_vec(), d.value_digits().to_vec());
+    let (mut tile, mut values) = (d.tile().to_vec(), d.value_submodes().to_vec());
     tile[mode] /= count;
-    values[outer] = Digit { extent: digit.extent / count, ..digit };
-    Some(Distribution::new(&tile, d.thread_digits().to_vec(), values))
+    values[outer] = Submode { extent: submode.extent / count, ..submode };
+    Some(Distribution::new(&tile, d.thread_submodes().to_vec(), values))
 }
 
 impl Resolve {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tilewright_layout::{Digit, Distribution, Value};
+use tilewright_layout::{Distribution, Submode, Value};
 
 use super::part::{self, of_registers, seen};
 use super::{Width, each, extents};
@@ -41,7 +41,7 @@ pub(super) fn choose(
         let own = match form {
             // A tile of one element is replicated in all threads.
             Form::Open if tensor.plain().size() == Ok(1) => {
-                let all = vec![Digit { extent: threads(*id), mode: 0, step: 0 }];
+                let all = vec![Submode { extent: threads(*id), mode: 0, step: 0 }];
                 Ok(Distribution::new(&tile(program, *id), all, Vec::new()))
             }
             Form::Open => continue,
@@ -323,9 +323,9 @@ fn spread_but(
     if own.is_empty() {
         return Ok(spread);
     }
-    let along = |mode: &usize| Digit { extent: all[*mode], mode: *mode, step: 1 };
-    let values = own.iter().map(along).chain(spread.value_digits().iter().copied()).collect();
-    Ok(Distribution::new(&all, spread.thread_digits().to_vec(), values))
+    let along = |mode: &usize| Submode { extent: all[*mode], mode: *mode, step: 1 };
+    let values = own.iter().map(along).chain(spread.value_submodes().iter().copied()).collect();
+    Ok(Distribution::new(&all, spread.thread_submodes().to_vec(), values))
 }
 
 fn bytes(program: &Program, view: &View) -> i64 {
@@ -375,12 +375,12 @@ fn outer(tile: &[i64], threads: i64) -> Distribution {
         (rows * columns, rows + columns)
     };
     let over = (1..=threads).filter(|over| threads % over == 0).min_by_key(cost).unwrap_or(1);
-    let digit = |extent, mode, step| Digit { extent, mode, step };
+    let submode = |extent, mode, step| Submode { extent, mode, step };
     let rest = |extent: i64, over: i64| (extent + over - 1) / over;
     let columns = threads / over;
     Distribution::new(
         tile,
-        vec![digit(over, 0, 1), digit(columns, 1, 1)],
-        vec![digit(rest(m, over), 0, over), digit(rest(n, columns), 1, columns)],
+        vec![submode(over, 0, 1), submode(columns, 1, 1)],
+        vec![submode(rest(m, over), 0, over), submode(rest(n, columns), 1, columns)],
     )
 }

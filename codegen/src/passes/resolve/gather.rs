@@ -93,8 +93,8 @@ fn places(at: &[(Id, View)]) -> Vec<&View> {
 fn first(d: &Distribution, by: Id) -> Option<Test> {
     let thread = Affine::from(Coord::Thread(by));
     let tests = d.replicated().into_iter().map(|(extent, step)| {
-        let digit = thread.digit(step, Some(extent));
-        Test::Equal(digit, 0.into())
+        let submode = thread.submode(step, Some(extent));
+        Test::Equal(submode, 0.into())
     });
     tests.reduce(|all, test| Test::Both(Box::new([all, test])))
 }

@@ -1,6 +1,6 @@
 //! A thread's part under a distribution: of a view of memory, and of a register tile.
 
-use tilewright_layout::{Digit, Distribution, Exchange, Layout, Path, Value};
+use tilewright_layout::{Distribution, Exchange, Layout, Path, Submode, Value};
 
 use crate::source::problem::{Problem, Result};
 use crate::thread::Id;
@@ -51,14 +51,14 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
     }
     let mut stepped: Vec<Stepped> = Vec::new();
     let mut over = 1;
-    for digit in d.thread_digits() {
-        let at = thread.digit(over, Some(digit.extent));
-        over *= digit.extent;
-        if digit.step != 0 && !spread[digit.mode] {
-            let at = at.times(digit.step).ok_or_else(far)?;
+    for submode in d.thread_submodes() {
+        let at = thread.submode(over, Some(submode.extent));
+        over *= submode.extent;
+        if submode.step != 0 && !spread[submode.mode] {
+            let at = at.times(submode.step).ok_or_else(far)?;
             let mut steps = Vec::new();
-            slice_mode(&modes[digit.mode], &At::Index(at), &mut Vec::new(), &mut steps)?;
-            stepped.push((digit.mode, modes[digit.mode].clone(), steps));
+            slice_mode(&modes[submode.mode], &At::Index(at), &mut Vec::new(), &mut steps)?;
+            stepped.push((submode.mode, modes[submode.mode].clone(), steps));
         }
     }
     for (mode, place, reach) in limits {
@@ -68,34 +68,34 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
     let mut steps: Vec<(usize, Affine)> = stepped.into_iter().flat_map(|(.., steps)| steps).collect();
     let mut replicated = if stores { d.replicated() } else { Vec::new() };
     let mut over = 1;
-    for digit in d.thread_digits() {
-        if stores && digit.step != 0 && ones[digit.mode] {
-            replicated.push((digit.extent, over));
+    for submode in d.thread_submodes() {
+        if stores && submode.step != 0 && ones[submode.mode] {
+            replicated.push((submode.extent, over));
         }
-        over *= digit.extent;
+        over *= submode.extent;
     }
     if !replicated.is_empty() {
         let (place, reach) = view.span();
         let reach = part.limits[place].get_or_insert((view.base[place].clone(), reach)).1;
         for (extent, stride) in replicated {
             // All but the first thread are moved out of bounds.
-            let at = thread.digit(stride, Some(extent));
+            let at = thread.submode(stride, Some(extent));
             steps.push((place, at.times(reach).ok_or_else(far)?));
         }
     }
     for (place, step) in steps {
         part.base[place] = part.base[place].plus(&step, 1).ok_or_else(far)?;
     }
-    let own = |digit: &Digit| -> Result<Layout> {
-        if digit.step == 0 || spread[digit.mode] {
-            return still(digit.extent);
+    let own = |submode: &Submode| -> Result<Layout> {
+        if submode.step == 0 || spread[submode.mode] {
+            return still(submode.extent);
         }
-        let mode = &modes[digit.mode];
+        let mode = &modes[submode.mode];
         match mode.leaves().collect::<Vec<_>>()[..] {
             [(_, Value::Basis { times, path })] => {
-                along(digit.extent, times.checked_mul(digit.step).ok_or_else(far)?, path)
+                along(submode.extent, times.checked_mul(submode.step).ok_or_else(far)?, path)
             }
-            _ => Ok(mode.composition(Layout::new(digit.extent, digit.step)?)?),
+            _ => Ok(mode.composition(Layout::new(submode.extent, submode.step)?)?),
         }
     };
     let layout = from_values(d, own)?;
@@ -111,10 +111,10 @@ pub(super) fn of_memory(view: &View, d: &Distribution, by: Id, stores: bool) -> 
 }
 
 /// A mode for each mode of the tile, of a thread's digits along it.
-fn from_values(d: &Distribution, own: impl FnMut(&Digit) -> Result<Layout>) -> Result<Layout> {
-    let digits: Vec<Layout> = d.value_digits().iter().map(own).collect::<Result<_>>()?;
+fn from_values(d: &Distribution, own: impl FnMut(&Submode) -> Result<Layout>) -> Result<Layout> {
+    let submodes: Vec<Layout> = d.value_submodes().iter().map(own).collect::<Result<_>>()?;
     let mode = |mode: usize| {
-        let along = d.value_digits().iter().zip(&digits).filter(|(digit, _)| digit.mode == mode);
+        let along = d.value_submodes().iter().zip(&submodes).filter(|(submode, _)| submode.mode == mode);
         joined(along.map(|(_, own)| own.clone()).collect())
     };
     Ok(Layout::from_modes((0..d.tile().len().max(1)).map(mode).collect::<Result<Vec<_>>>()?)?)
@@ -130,9 +130,13 @@ pub(super) fn joined(modes: Vec<Layout>) -> Result<Layout> {
 }
 
 /// A layout of all of a thread's fragment of a tile, digit by digit of its values.
-pub(super) fn digits(d: &Distribution) -> Result<Vec<Layout>> {
+pub(super) fn submodes(d: &Distribution) -> Result<Vec<Layout>> {
     let path = |place: usize| Path::new(&[place]).ok_or_else(far);
-    d.value_digits().iter().enumerate().map(|(place, digit)| along(digit.extent, 1, path(place)?)).collect()
+    d.value_submodes()
+        .iter()
+        .enumerate()
+        .map(|(place, submode)| along(submode.extent, 1, path(place)?))
+        .collect()
 }
 
 /// For each mode of a view of a tile, the tile's mode that it shows; `None` for a broadcast.
@@ -202,8 +206,8 @@ impl Shown {
     }
 
     /// All elements along the modes that an index has dropped.
-    fn indexed(&self, tile: &[i64]) -> Vec<Digit> {
-        self.fixed.iter().map(|(mode, _)| Digit { extent: tile[*mode], mode: *mode, step: 1 }).collect()
+    fn indexed(&self, tile: &[i64]) -> Vec<Submode> {
+        self.fixed.iter().map(|(mode, _)| Submode { extent: tile[*mode], mode: *mode, step: 1 }).collect()
     }
 }
 
@@ -219,12 +223,12 @@ pub(super) fn seen(view: &View, own: &Distribution) -> Result<Option<Distributio
         Some(mode) => own.tile()[*mode] == *extent,
         None => *extent == 1,
     });
-    let to = |submode: &Digit| match shown.iter().position(|mode| *mode == Some(submode.mode)) {
-        Some(mode) => Digit { mode, ..*submode },
-        None => Digit { mode: 0, step: 0, ..*submode },
+    let to = |submode: &Submode| match shown.iter().position(|mode| *mode == Some(submode.mode)) {
+        Some(mode) => Submode { mode, ..*submode },
+        None => Submode { mode: 0, step: 0, ..*submode },
     };
-    let threads = own.thread_digits().iter().map(to).collect();
-    let values = own.value_digits().iter().map(to).filter(|submode| submode.step != 0).collect();
+    let threads = own.thread_submodes().iter().map(to).collect();
+    let values = own.value_submodes().iter().map(to).filter(|submode| submode.step != 0).collect();
     Ok(full.then(|| Distribution::new(&extents, threads, values)))
 }
 
@@ -244,13 +248,13 @@ pub(super) fn of_registers(
     let shown = Shown::of(view, tile)?;
     let (threads, values) = required(&shown.modes, d);
     if let Some(own) = own.filter(|_| !shown.fixed.is_empty()) {
-        let (indexed, others): (Vec<Digit>, Vec<Digit>) =
-            own.value_digits().iter().partition(|submode| shown.fixes(submode.mode).is_some());
+        let (indexed, others): (Vec<Submode>, Vec<Submode>) =
+            own.value_submodes().iter().partition(|submode| shown.fixes(submode.mode).is_some());
         let all = |(mode, _): &(usize, i64)| {
             let along = indexed.iter().filter(|submode| submode.mode == *mode);
             along.map(|submode| submode.extent).product::<i64>() == tile[*mode]
         };
-        let rest = Distribution::new(tile, own.thread_digits().to_vec(), others);
+        let rest = Distribution::new(tile, own.thread_submodes().to_vec(), others);
         if shown.fixed.iter().all(all) && rest == Distribution::new(tile, threads.clone(), values.clone()) {
             return Ok(own.clone());
         }
@@ -259,13 +263,13 @@ pub(super) fn of_registers(
 }
 
 /// The submodes of threads and values of a tile that a statement requires of it.
-fn required(shown: &[Option<usize>], d: &Distribution) -> (Vec<Digit>, Vec<Digit>) {
-    let to = |submode: &Digit| match shown[submode.mode] {
-        Some(mode) if submode.step != 0 => Digit { mode, ..*submode },
-        _ => Digit { mode: 0, step: 0, ..*submode },
+fn required(shown: &[Option<usize>], d: &Distribution) -> (Vec<Submode>, Vec<Submode>) {
+    let to = |submode: &Submode| match shown[submode.mode] {
+        Some(mode) if submode.step != 0 => Submode { mode, ..*submode },
+        _ => Submode { mode: 0, step: 0, ..*submode },
     };
-    let threads = d.thread_digits().iter().map(to).collect();
-    let values = d.value_digits().iter().map(to).filter(|submode| submode.step != 0).collect();
+    let threads = d.thread_submodes().iter().map(to).collect();
+    let values = d.value_submodes().iter().map(to).filter(|submode| submode.step != 0).collect();
     (threads, values)
 }
 
@@ -273,8 +277,8 @@ fn required(shown: &[Option<usize>], d: &Distribution) -> (Vec<Digit>, Vec<Digit
 /// for each mode of the statement's tile.
 pub(super) fn of_tile(view: &View, own: &Distribution, d: &Distribution, fragment: Id) -> Result<View> {
     let shown = Shown::of(view, own.tile())?;
-    let along_shown = |(_, submode): &(usize, &Digit)| shown.fixes(submode.mode).is_none();
-    let slots = own.value_digits().iter().enumerate().filter(along_shown).map(|(slot, _)| slot);
+    let along_shown = |(_, submode): &(usize, &Submode)| shown.fixes(submode.mode).is_none();
+    let slots = own.value_submodes().iter().enumerate().filter(along_shown).map(|(slot, _)| slot);
     let mut submodes = slots.map(|slot| Path::new(&[slot]).ok_or_else(far));
     let layout = from_values(d, |submode| match (shown.modes[submode.mode], submode.step) {
         (None, _) | (_, 0) => still(submode.extent),
@@ -290,7 +294,7 @@ pub(super) fn of_tile(view: &View, own: &Distribution, d: &Distribution, fragmen
     let layout = Layout::from_modes(modes.collect::<Result<Vec<_>>>()?)?;
     let rank = fragment_modes(own).len();
     let (mut base, limits) = (vec![Affine::default(); rank], vec![None; rank]);
-    for (slot, submode) in own.value_digits().iter().enumerate() {
+    for (slot, submode) in own.value_submodes().iter().enumerate() {
         if let Some(at) = shown.fixes(submode.mode) {
             base[slot] = (at / submode.step % submode.extent).into();
         }
@@ -312,14 +316,14 @@ pub(super) fn of_tile(view: &View, own: &Distribution, d: &Distribution, fragmen
 /// The extents of a thread's fragment of a tile: the extents of its value submodes, and a 1 for each mode of the tile that
 /// has none, so that every mode of the tile is a mode of the fragment.
 pub(super) fn fragment_modes(d: &Distribution) -> Vec<i64> {
-    let digits = d.value_digits().iter().map(|digit| digit.extent);
-    digits.chain((0..d.tile().len()).filter(|mode| single(d, *mode).is_some()).map(|_| 1)).collect()
+    let submodes = d.value_submodes().iter().map(|submode| submode.extent);
+    submodes.chain((0..d.tile().len()).filter(|mode| single(d, *mode).is_some()).map(|_| 1)).collect()
 }
 
 /// The mode of a fragment for a mode of the tile along which a thread has one element.
 fn single(d: &Distribution, mode: usize) -> Option<usize> {
-    let has = |mode: usize| d.value_digits().iter().any(|digit| digit.mode == mode);
-    (!has(mode)).then(|| d.value_digits().len() + (0..mode).filter(|mode| !has(*mode)).count())
+    let has = |mode: usize| d.value_submodes().iter().any(|submode| submode.mode == mode);
+    (!has(mode)).then(|| d.value_submodes().len() + (0..mode).filter(|mode| !has(*mode)).count())
 }
 
 /// A layout of a thread's fragment for each value submode of another distribution, if each thread has the same elements in
@@ -329,27 +333,28 @@ pub(super) fn arranged(own: &Distribution, to: &Distribution) -> Result<Option<V
         return Ok(None);
     }
     let mut all = Vec::new();
-    for digit in to.value_digits() {
-        let within = |from: &Digit| {
-            let (step, rest) = (digit.step / from.step.max(1), digit.step % from.step.max(1));
-            from.mode == digit.mode
+    for submode in to.value_submodes() {
+        let within = |from: &Submode| {
+            let (step, rest) = (submode.step / from.step.max(1), submode.step % from.step.max(1));
+            from.mode == submode.mode
                 && from.step > 0
                 && step > 0
                 && rest == 0
-                && step * digit.extent <= from.extent
+                && step * submode.extent <= from.extent
         };
-        let Some(place) = own.value_digits().iter().position(within) else { return Ok(None) };
-        let step = digit.step / own.value_digits()[place].step;
-        all.push(along(digit.extent, step, Path::new(&[place]).ok_or_else(far)?)?);
+        let Some(place) = own.value_submodes().iter().position(within) else { return Ok(None) };
+        let step = submode.step / own.value_submodes()[place].step;
+        all.push(along(submode.extent, step, Path::new(&[place]).ok_or_else(far)?)?);
     }
     Ok(Some(all))
 }
 
 /// The extents that a reduction within a thread leaves: for each mode of the tile the elements that are kept, or 1.
 pub(super) fn combined(d: &Distribution, keep: &[bool]) -> Vec<i64> {
-    let along =
-        |mode: usize| d.value_digits().iter().filter(move |digit| digit.mode == mode && digit.step != 0);
-    let kept = |mode: usize| along(mode).map(|digit| digit.extent).product();
+    let along = |mode: usize| {
+        d.value_submodes().iter().filter(move |submode| submode.mode == mode && submode.step != 0)
+    };
+    let kept = |mode: usize| along(mode).map(|submode| submode.extent).product();
     (0..d.tile().len()).map(|mode| if keep[mode] { kept(mode) } else { 1 }).collect()
 }
 

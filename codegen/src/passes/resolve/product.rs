@@ -1,7 +1,7 @@
 //! Products of whole tiles: by an instruction, if the accumulators have its distribution, or else by FMAs of
 //! threads.
 
-use tilewright_layout::{Digit, Distribution, Layout, Tuple};
+use tilewright_layout::{Distribution, Layout, Submode, Tuple};
 
 use super::part::{self, seen};
 use super::{Resolve, extents, shared};
@@ -152,7 +152,7 @@ impl Resolve {
         let whole = part::of_tile(acc, sums, sums, acc.tensor)?;
         self.push(stmt, Op::Follows { a: of_left, b: of_right, acc: whole.clone() });
         let [m, n, _] = mma.shape();
-        let acc = whole.rearranged(fragments(part::digits(sums)?, sums, (mma, 'd'), [m, n])?);
+        let acc = whole.rearranged(fragments(part::submodes(sums)?, sums, (mma, 'd'), [m, n])?);
         Ok(Operands { left, in_registers, right, acc })
     }
 
@@ -163,10 +163,10 @@ impl Resolve {
         fits(&self.program, view, mma, 'a').map_err(|problem| problem.arg(0))?;
         let (Some(all), shape) = (seen(view, &own)?, extents(view)?) else { return Ok(None) };
         let Some(left) = mma.left([shape[0], shape[1]])? else { return Ok(None) };
-        let Some(digits) = part::arranged(&all, &left)? else { return Ok(None) };
+        let Some(submodes) = part::arranged(&all, &left)? else { return Ok(None) };
         let part = part::of_tile(view, &own, &all, view.tensor)?;
         let [m, _, k] = mma.shape();
-        let layout = fragments(digits, &left, (mma, 'a'), [m, k])?;
+        let layout = fragments(submodes, &left, (mma, 'a'), [m, k])?;
         let extents: Vec<i64> =
             layout.modes().map(|mode| mode.size()).collect::<std::result::Result<_, _>>()?;
         let Tensor { name, elem, .. } = self.program.tensor(view.tensor).clone();
@@ -238,40 +238,41 @@ fn convert(view: &View, elem: Elem, wanted: Elem) -> String {
 /// The elements of an operand that each thread needs for its accumulators, whose mode `mode` is the operand's
 /// mode 0.
 pub(super) fn operand(sums: &Distribution, mode: usize, k: i64) -> Distribution {
-    let to = |digit: &Digit| match digit.mode == mode {
-        true => Digit { mode: 0, ..*digit },
-        false => Digit { mode: 0, step: 0, ..*digit },
+    let to = |submode: &Submode| match submode.mode == mode {
+        true => Submode { mode: 0, ..*submode },
+        false => Submode { mode: 0, step: 0, ..*submode },
     };
-    let threads = sums.thread_digits().iter().map(to).collect();
-    let mut values: Vec<Digit> =
-        sums.value_digits().iter().filter(|digit| digit.mode == mode).map(to).collect();
-    values.push(Digit { extent: k, mode: 1, step: 1 });
+    let threads = sums.thread_submodes().iter().map(to).collect();
+    let mut values: Vec<Submode> =
+        sums.value_submodes().iter().filter(|submode| submode.mode == mode).map(to).collect();
+    values.push(Submode { extent: k, mode: 1, step: 1 });
     Distribution::new(&[sums.tile()[mode], k], threads, values)
 }
 
 /// A thread's part of an operand as an instruction takes it, from a layout for each of its value submodes: the values
 /// of one instruction, then the number of instructions along each mode, whose tiles have these extents.
 fn fragments(
-    digits: Vec<Layout>,
+    submodes: Vec<Layout>,
     d: &Distribution,
     (mma, operand): (&TiledMma, char),
     tile: [i64; 2],
 ) -> Result<Layout> {
     let values = mma.row.tv(operand).map_or(Ok(1), |tv| tv.mode(1)?.size())?;
-    let mut digits = digits.into_iter();
+    let mut submodes = submodes.into_iter();
     let (mut own, mut count) = (Vec::new(), 1);
     while count < values
-        && let Some(digit) = digits.next()
+        && let Some(submode) = submodes.next()
     {
-        count *= digit.size()?;
-        own.push(digit);
+        count *= submode.size()?;
+        own.push(submode);
     }
     let mut all = vec![part::joined(own)?];
     // Digits of one value are left out of distributions.
     for (mode, size) in tile.into_iter().enumerate() {
-        let threads = d.thread_digits().iter().filter(|digit| digit.mode == mode && digit.step >= size);
-        let groups: i64 = threads.map(|digit| digit.extent).product();
-        let next = if d.tile()[mode] / size / groups > 1 { digits.next() } else { None };
+        let threads =
+            d.thread_submodes().iter().filter(|submode| submode.mode == mode && submode.step >= size);
+        let groups: i64 = threads.map(|submode| submode.extent).product();
+        let next = if d.tile()[mode] / size / groups > 1 { submodes.next() } else { None };
         all.push(next.map_or_else(|| part::joined(Vec::new()), Ok)?);
     }
     Ok(Layout::from_modes(all)?)

@@ -1,13 +1,13 @@
 //! Scans of whole tiles: the coordinates along a mode are split into submodes of elements and of threads,
 //! and each is a level of the scan.
 
-use tilewright_layout::{Digit, Distribution};
+use tilewright_layout::{Distribution, Submode};
 
 use super::Resolve;
 use super::part::seen;
 use crate::source::problem::{Problem, Result};
 use crate::tile::view::View;
-use crate::tile::{Across, Digits, Op, Stmt};
+use crate::tile::{Across, Op, Stmt, Submodes};
 use crate::values::number::Number;
 use crate::values::scan::{Level, Scan};
 
@@ -46,18 +46,18 @@ impl Resolve {
 
 /// The levels along a mode: elements of a thread, and digits of the thread's number.
 fn levels(d: &Distribution, mode: usize) -> Result<Vec<Level>> {
-    let own = |digit: &Digit| (*digit, Level::Own { mode: mode as u8, extent: digit.extent }, 0);
-    let mut all: Vec<_> = d.value_digits().iter().map(own).collect();
+    let own = |submode: &Submode| (*submode, Level::Own { mode: mode as u8, extent: submode.extent }, 0);
+    let mut all: Vec<_> = d.value_submodes().iter().map(own).collect();
     let mut stride = 1;
-    for digit in d.thread_digits() {
-        let threads = Digits::new(&[(digit.extent, stride)]).unwrap_or_else(|| unreachable!("one digit"));
-        all.push((*digit, Level::Threads(Across::Digits(threads)), stride));
-        stride *= digit.extent;
+    for submode in d.thread_submodes() {
+        let threads = Submodes::new(&[(submode.extent, stride)]).unwrap_or_else(|| unreachable!("one digit"));
+        all.push((*submode, Level::Threads(Across::Submodes(threads)), stride));
+        stride *= submode.extent;
     }
-    all.retain(|(digit, ..)| digit.mode == mode && digit.step != 0 && digit.extent > 1);
+    all.retain(|(submode, ..)| submode.mode == mode && submode.step != 0 && submode.extent > 1);
     let own: Vec<i64> =
-        all.iter().filter(|(.., stride)| *stride == 0).map(|(digit, ..)| digit.step).collect();
-    all.sort_by_key(|(digit, ..)| digit.step);
+        all.iter().filter(|(.., stride)| *stride == 0).map(|(submode, ..)| submode.step).collect();
+    all.sort_by_key(|(submode, ..)| submode.step);
     let overlap = all.windows(2).any(|pair| pair[1].0.step < pair[0].0.step * pair[0].0.extent);
     if overlap || !own.is_sorted() {
         return Err(Problem::new(format!("the parts of threads along mode {mode} have no order here"))
@@ -67,18 +67,18 @@ fn levels(d: &Distribution, mode: usize) -> Result<Vec<Level>> {
     // Neighbouring digits of threads are one digit.
     let mut levels: Vec<Level> = Vec::new();
     let mut last: Option<(i64, i64)> = None;
-    for (digit, level, stride) in all {
+    for (submode, level, stride) in all {
         let joined = match (last, level) {
             (_, Level::Own { .. }) => None,
             (Some((extent, from)), _) if stride == from * extent => {
                 levels.pop();
-                Some((extent * digit.extent, from))
+                Some((extent * submode.extent, from))
             }
-            _ => Some((digit.extent, stride)),
+            _ => Some((submode.extent, stride)),
         };
         last = joined;
-        levels.push(match joined.and_then(|digit| Digits::new(&[digit])) {
-            Some(digits) => Level::Threads(Across::Digits(digits)),
+        levels.push(match joined.and_then(|submode| Submodes::new(&[submode])) {
+            Some(submodes) => Level::Threads(Across::Submodes(submodes)),
             None => level,
         });
     }

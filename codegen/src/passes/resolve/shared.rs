@@ -164,9 +164,9 @@ fn accesses(
 
 /// The vector width of a thread's access along a mode.
 pub(super) fn vector(d: &Distribution, fast: usize, most: i64) -> i64 {
-    match d.value_digits().first() {
-        Some(digit) if digit.mode == fast && digit.step == 1 => {
-            (0..5).map(|bit| most >> bit).find(|n| *n > 0 && digit.extent % n == 0).unwrap_or(1)
+    match d.value_submodes().first() {
+        Some(submode) if submode.mode == fast && submode.step == 1 => {
+            (0..5).map(|bit| most >> bit).find(|n| *n > 0 && submode.extent % n == 0).unwrap_or(1)
         }
         _ => 1,
     }

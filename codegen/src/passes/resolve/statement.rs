@@ -14,7 +14,7 @@ use crate::tile::bounds::Assumed;
 use crate::tile::pair::align;
 use crate::tile::view::View;
 use crate::tile::view::leaf::leaves;
-use crate::tile::{Across, Digits, Expr, How, Op, Space, Stmt, Tensor, Update};
+use crate::tile::{Across, Expr, How, Op, Space, Stmt, Submodes, Tensor, Update};
 use crate::values::elem::Elem;
 use crate::values::number::Number;
 
@@ -235,12 +235,12 @@ impl Resolve {
     /// its elements already, otherwise exchanged through shared memory.
     fn exchanged(&mut self, stmt: &Stmt, tile: Id, own: &Distribution, to: &Distribution) -> Result<Id> {
         let Tensor { name, elem, .. } = self.program.tensor(tile).clone();
-        if let Some(digits) = part::arranged(own, to)? {
+        if let Some(submodes) = part::arranged(own, to)? {
             let whole = View::whole(tile, &name, &Tuple::flat(own.tile()))?;
             let fragment = self.fragment(&format!("{name}_arranged"), elem, to)?;
-            let from = part::of_tile(&whole, own, own, tile)?.rearranged(Layout::from_modes(digits)?);
-            let digits = Layout::from_modes(part::digits(to)?)?;
-            let into = part::of_tile(&whole, to, to, fragment)?.rearranged(digits);
+            let from = part::of_tile(&whole, own, own, tile)?.rearranged(Layout::from_modes(submodes)?);
+            let submodes = Layout::from_modes(part::submodes(to)?)?;
+            let into = part::of_tile(&whole, to, to, fragment)?.rearranged(submodes);
             self.push(stmt, Op::Copy { from, to: into, how: How::Derive, fill: 0.0.into(), token: None });
             return Ok(fragment);
         }
@@ -347,10 +347,10 @@ impl Resolve {
                 .help("copy it to registers first: `let t = map(x, |x| x)`")
                 .arg(0));
         };
-        let digits = all.combined(&keep);
-        let across = match (&digits[..], Digits::new(&digits)) {
+        let submodes = all.combined(&keep);
+        let across = match (&submodes[..], Submodes::new(&submodes)) {
             ([], _) => Across::Thread,
-            (_, Some(digits)) => Across::Digits(digits),
+            (_, Some(submodes)) => Across::Submodes(submodes),
             (_, None) => return Err(Problem::new("too many digits of threads are combined at once")),
         };
         Ok(Combined { rest: all.projected(&keep), own: part::combined(&all, &keep), all, across })

@@ -98,7 +98,7 @@ impl<'a> Numbers<'a> {
             Coord::Begin { iteration, tile, .. } => {
                 Range { lo: 0, hi: self.range(iteration).times(*tile).hi.max(0) }
             }
-            Coord::Digit { of, over, extent } => {
+            Coord::Submode { of, over, extent } => {
                 let of = self.range(of);
                 let over = i128::from((*over).max(1));
                 let all = Range { lo: of.lo.div_euclid(over), hi: of.hi.div_euclid(over) };
@@ -158,7 +158,7 @@ impl<'a> Numbers<'a> {
                     Arith::Div | Arith::Rem => 1,
                 }
             }
-            Coord::Digit { of, over, extent } => {
+            Coord::Submode { of, over, extent } => {
                 let quotient = self.quotient(of, *over);
                 extent.map_or(quotient, |extent| gcd(quotient, extent))
             }

@@ -134,7 +134,7 @@ fn of_coord(program: &Program, coord: &Coord, greatest: bool) -> Option<Affine> 
     let positive = |at: &Affine, least: i128| program.range(at).lo >= least;
     match coord {
         Coord::Size { .. } => Some(coord.clone().into()),
-        Coord::Block(_) | Coord::Digit { extent: Some(_), .. } if !greatest => Some(0.into()),
+        Coord::Block(_) | Coord::Submode { extent: Some(_), .. } if !greatest => Some(0.into()),
         Coord::Block(axis) => {
             let axis = usize::from(*axis);
             let mut blocks = Affine::from(program.grid[axis]?);
@@ -152,7 +152,7 @@ fn of_coord(program: &Program, coord: &Coord, greatest: bool) -> Option<Affine> 
                 true => Affine::two(Arith::Max, &from, &end(&var.to, true)?.plus(&(-1).into(), 1)?),
             }
         }
-        Coord::Digit { of, over, extent } if positive(of, 0) => {
+        Coord::Submode { of, over, extent } if positive(of, 0) => {
             let quotient = Affine::two(Arith::Div, &end(of, greatest)?, &(*over).into())?;
             match extent {
                 Some(extent) => Affine::two(Arith::Min, &quotient, &(extent - 1).into()),

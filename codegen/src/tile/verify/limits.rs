@@ -189,8 +189,8 @@ fn statement(stmt: &Stmt) -> Result<u64> {
         coordinate(at)?;
     }
     let across = match &stmt.op {
-        Op::Reduce { across: Across::Block | Across::Digits(_), .. }
-        | Op::Fold { across: Across::Block | Across::Digits(_), .. } => 8,
+        Op::Reduce { across: Across::Block | Across::Submodes(_), .. }
+        | Op::Fold { across: Across::Block | Across::Submodes(_), .. } => 8,
         Op::Reduce { across: Across::Cluster(_) | Across::Blocks(_), .. }
         | Op::Fold { across: Across::Cluster(_) | Across::Blocks(_), .. } => 16,
         Op::Scan { how, .. } => 8 * how.levels.len() as u64,

@@ -143,8 +143,8 @@ fn groups(across: Across, threads: i64) -> Result<()> {
             ))
             .help("groups have 2, 4, 8, 16 or 32 lanes and divide the number of threads; across the block any number combines"))
         }
-        Across::Digits(digits) => {
-            let whole = digits.all().last().map_or(1, |(extent, step)| i64::from(extent * step));
+        Across::Submodes(submodes) => {
+            let whole = submodes.all().last().map_or(1, |(extent, step)| i64::from(extent * step));
             if threads % whole == 0 {
                 return Ok(());
             }
@@ -164,7 +164,7 @@ fn levels(levels: &[Level], threads: i64) -> Result<()> {
             Level::Own { .. } => {}
             Level::Threads(across) => {
                 groups(across, threads)?;
-                combined *= across.digits(threads).iter().map(|(extent, _)| extent).product::<i64>();
+                combined *= across.submodes(threads).iter().map(|(extent, _)| extent).product::<i64>();
             }
             Level::Blocks(_) if combined != threads => {
                 return Err(Problem::new(

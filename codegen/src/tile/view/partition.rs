@@ -141,7 +141,7 @@ impl View {
             }
             let place = position(share, thread)?;
             idle.extend(
-                spare.iter().filter(|(of, _)| *of == index).map(|(_, extent)| place.digit(*extent, None)),
+                spare.iter().filter(|(of, _)| *of == index).map(|(_, extent)| place.submode(*extent, None)),
             );
             let divided = mode.logical_divide(Tiler::from(values))?;
             let (own, groups) = (divided.mode(0)?, divided.mode(1)?);
@@ -241,9 +241,9 @@ pub(crate) fn position(mode: &Layout, thread: &Affine) -> Result<Affine> {
             return Err(Problem::new("a thread layout needs integers").arg(1));
         };
         if extent > 1 {
-            let digit = thread.digit(stride, Some(extent));
+            let submode = thread.submode(stride, Some(extent));
             place =
-                place.plus(&digit, step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
+                place.plus(&submode, step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
         }
         step = extent.checked_mul(step).ok_or_else(|| Problem::new("a thread's place passes 63 bits"))?;
     }

@@ -89,7 +89,7 @@ pub fn run(program: Program, args: &Args) -> Vec<HashMap<String, Vec<f64>>> {
     let outcomes = run_every(&kernel, &given, &options).unwrap_or_else(|error| panic!("{error}"));
     let fits = |kernel: &Kernel| {
         kernel.needs.iter().all(|fact| match fact {
-            Fact::Divides(need) => need.holds(&|symbol| args.lookup(symbol)).unwrap_or(false),
+            Fact::Divides(need) => need.is_met(&|symbol| args.lookup(symbol)).unwrap_or(false),
             _ => true,
         })
     };

@@ -158,9 +158,9 @@ impl Whole {
     }
 
     /// `x[(_, _, k)]`
-    fn taken(&mut self, tiles: &Known, place: Expr) -> Expr {
+    fn taken(&mut self, tiles: &Known, iteration: Expr) -> Expr {
         let mut at: Vec<Expr> = tiles.shape.iter().map(|_| hole()).collect();
-        at.push(place);
+        at.push(iteration);
         index(name(&tiles.name), at)
     }
 

@@ -184,7 +184,7 @@ impl Whole {
                 self.scene.random.below(3) as i64
             }
             Subject::Order => {
-                self.in_place();
+                self.updates_itself();
                 self.scene.random.below(2) as i64
             }
         };

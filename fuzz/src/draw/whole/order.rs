@@ -19,7 +19,7 @@ struct Line {
 
 impl Whole {
     /// Loops over the tiles of one argument, which they change.
-    pub(super) fn in_place(&mut self) {
+    pub(super) fn updates_itself(&mut self) {
         let elem = self.scene.elem();
         let line = self.line(elem);
         let acc = self.full(elem, &line.shape, 1.0);

@@ -11,7 +11,7 @@ use super::{Known, Space, Whole};
 
 impl Whole {
     /// An index from an element and its coordinates.
-    fn place(&mut self, of: &Known) -> Expr {
+    fn index_of(&mut self, of: &Known) -> Expr {
         let element = match of.elem {
             Elem::I32 => name("x"),
             _ => cast(name("x"), Elem::I32),
@@ -67,7 +67,7 @@ impl Whole {
                 (self.scene.tensor(elem, &extents, false), elem, rank)
             }
         };
-        let mut at: Vec<Expr> = (0..rank).map(|_| self.place(&of)).collect();
+        let mut at: Vec<Expr> = (0..rank).map(|_| self.index_of(&of)).collect();
         if rank > 1 && self.scene.random.chance(30) {
             at[0] = int(self.scene.random.within(-1, 3));
         }
@@ -157,15 +157,17 @@ impl Whole {
                 to
             }
         };
-        let place = tuple((0..rank).map(|_| self.place(&of)).collect());
+        let coordinates = tuple((0..rank).map(|_| self.index_of(&of)).collect());
         let value = match self.scene.random.chance(50) {
             true => int(1),
             false if of.elem == Elem::I32 => name("x"),
             false => cast(name("x"), Elem::I32),
         };
         let params: &[&str] = if of.placed { &["x", "at"] } else { &["x"] };
-        let scatter =
-            call("scatter", vec![name(&of.name), name(&to), closure(params, tuple(vec![place, value]))]);
+        let scatter = call(
+            "scatter",
+            vec![name(&of.name), name(&to), closure(params, tuple(vec![coordinates, value]))],
+        );
         self.push(with(scatter, "how", text("atomic_add")));
     }
 }

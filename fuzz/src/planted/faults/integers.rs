@@ -52,8 +52,8 @@ pub(super) const FAULTS: &[Fault] = &[
     fault(
         LOWER,
         "a digit has a modulus one too large",
-        "Some(n) => self.exprs().rem(digit, *n),",
-        "Some(n) => self.exprs().rem(digit, *n + 1),",
+        "Some(n) => self.exprs().rem(submode, *n),",
+        "Some(n) => self.exprs().rem(submode, *n + 1),",
     ),
     fault(
         STRENGTH_REDUCTION,

@@ -115,8 +115,8 @@ fn links_lead_where_nobody_else_writes() {
     for name in ["relative/cache", "twice", "absolute/b/cache", "a/b/../b/cache/."] {
         assert!(serves(&at(name)), "{name}");
     }
-    let round = at("round/cache");
-    refused(&round, &format!("{} is a link that leads nowhere", round.folder().unwrap().display()), "");
+    let circle = at("round/cache");
+    refused(&circle, &format!("{} is a link that leads nowhere", circle.folder().unwrap().display()), "");
     // Folders along the path are checked.
     let open = folder.0.join("a/b");
     mode(&open, 0o777);

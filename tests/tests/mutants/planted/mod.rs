@@ -36,7 +36,7 @@ fn shown(program: &Program, kernel: &Kernel, seed: u64) -> Result<(), Option<Box
 }
 
 /// The faults of a planted bug over all seeds: a line for the snapshot, or an error.
-fn found(of: &Of, planted: &Planted, seeds: u64) -> Result<String, String> {
+fn shown_faults(of: &Of, planted: &Planted, seeds: u64) -> Result<String, String> {
     let program = (of.program)();
     let mut kernel = program.kernel.clone();
     (planted.change)(&mut kernel);
@@ -78,7 +78,7 @@ pub(crate) fn review(seeds: u64) -> (Vec<String>, Vec<String>) {
     let all = table::all();
     let faults: Vec<(&Of, &Planted)> =
         all.iter().flat_map(|of| of.faults.iter().map(move |planted| (of, planted))).collect();
-    let outcomes = each(faults.len(), |at| found(faults[at].0, faults[at].1, seeds));
+    let outcomes = each(faults.len(), |at| shown_faults(faults[at].0, faults[at].1, seeds));
     let (mut lines, mut wrong) = (Vec::new(), Vec::new());
     for outcome in outcomes {
         match outcome {

@@ -50,8 +50,8 @@ fn bulk_load(b: &mut Build, to: Mem, from: Mem, bytes: u32, (bar, slot): (Id, Ix
 }
 
 /// The slot of an iteration in a ring of two, its phase, and the previous phase.
-fn slot_of(b: &mut Build, round: Ix) -> [Ix; 3] {
-    let (slot, phase) = (b.e().rem(round, 2), b.e().div(round, 2));
+fn slot_of(b: &mut Build, iteration: Ix) -> [Ix; 3] {
+    let (slot, phase) = (b.e().rem(iteration, 2), b.e().div(iteration, 2));
     [slot, phase, b.sum(&[(phase, 1)], -1)]
 }
 
@@ -66,8 +66,8 @@ pub(crate) fn ring() -> Program {
     let (full, empty) = (b.mbarriers("full", 2, 1), b.mbarriers("empty", 2, 4));
     let (acc, t) = (b.reg("acc", F32, 32), b.thread());
     let mut consume = b.fill(acc, 32, 0.0, F32);
-    consume.push(b.repeat(ROUNDS, Unroll::No, |b, round| {
-        let [slot, phase, _] = slot_of(b, round);
+    consume.push(b.repeat(ROUNDS, Unroll::No, |b, iteration| {
+        let [slot, phase, _] = slot_of(b, iteration);
         let at = b.sum(&[(slot, LEN)], 0);
         let mut body = vec![b.s(Op::Await { bar: full, slot, phase })];
         body.extend(product(b, "wgmma_m64n64k16_bf16", tile, at, (acc, 32)));
@@ -76,14 +76,14 @@ pub(crate) fn ring() -> Program {
         body
     }));
     for part in 0..8 {
-        let (place, at) = (b.sum(&[(t, 32)], part * 4), b.int(part * 4));
-        consume.push(b.s(Op::Store { to: mem(to, place), from: frag(acc, at, 4), guard: None }));
+        let (position, at) = (b.sum(&[(t, 32)], part * 4), b.int(part * 4));
+        consume.push(b.s(Op::Store { to: mem(to, position), from: frag(acc, at, 4), guard: None }));
     }
-    let produce = b.repeat(ROUNDS, Unroll::No, |b, round| {
-        let [slot, _, before] = slot_of(b, round);
-        let (place, origin) = (b.sum(&[(slot, LEN)], 0), b.sum(&[(round, LEN)], 0));
+    let produce = b.repeat(ROUNDS, Unroll::No, |b, iteration| {
+        let [slot, _, before] = slot_of(b, iteration);
+        let (position, origin) = (b.sum(&[(slot, LEN)], 0), b.sum(&[(iteration, LEN)], 0));
         let mut body = vec![b.s(Op::Await { bar: empty, slot, phase: before })];
-        body.extend(bulk_load(b, mem(tile, place), mem(from, origin), 2 * LEN as u32, (full, slot)));
+        body.extend(bulk_load(b, mem(tile, position), mem(from, origin), 2 * LEN as u32, (full, slot)));
         vec![b.one(Scope::Block, body)]
     });
     let mut body = b.start(&[full, empty]);
@@ -105,11 +105,11 @@ pub(crate) fn filled() -> Program {
     let to = b.tensor("to", F32, true);
     let tile = b.shared("tile", Bf16, 64 * 64, "");
     let (acc, x, t, zero) = (b.reg("acc", F32, 4), b.reg("x", Bf16, 8), b.thread(), b.int(0));
-    let place = b.sum(&[(t, 4)], 0);
+    let position = b.sum(&[(t, 4)], 0);
     let mut body = [b.fill(x, 8, 1.0, Bf16), b.fill(acc, 4, 0.0, F32)].concat();
     body.push(b.repeat(3, Unroll::No, |b, _| {
-        let part = |round: i64| {
-            let at = b.sum(&[(t, 8)], round * 1024);
+        let part = |iteration: i64| {
+            let at = b.sum(&[(t, 8)], iteration * 1024);
             b.store(tile, at, x, 8)
         };
         let mut body: Vec<Stmt> = [0, 1, 2, 3].map(part).into();
@@ -118,7 +118,7 @@ pub(crate) fn filled() -> Program {
         body.push(b.sync());
         body
     }));
-    body.push(b.store(to, place, acc, 4));
+    body.push(b.store(to, position, acc, 4));
     program(b.done(body), vec![Arg::output::<f32>([512])], vec![48.0; 512])
 }
 
@@ -130,13 +130,13 @@ pub(crate) fn pair() -> Program {
     let full = b.bar(Bar::Named { id: 1, threads: 128 });
     let free = b.bar(Bar::Named { id: 2, threads: 128 });
     let (x, y, t) = (b.reg("x", F32, 1), b.reg("y", F32, 1), b.thread());
-    let write = b.repeat(3, Unroll::No, |b, round| {
-        let at = b.sum(&[(round, 64), (t, 1)], 0);
+    let write = b.repeat(3, Unroll::No, |b, iteration| {
+        let at = b.sum(&[(iteration, 64), (t, 1)], 0);
         vec![b.set(x, 0, Val::Int(at, F32)), b.store(s, t, x, 1), b.s(Op::Sync(full)), b.s(Op::Sync(free))]
     });
-    let read = b.repeat(3, Unroll::No, |b, round| {
-        let (other, place) = (b.sum(&[(t, -1)], 127), b.sum(&[(round, 64), (t, -1)], 127));
-        vec![b.s(Op::Sync(full)), b.load(y, s, other, 1), b.store(to, place, y, 1), b.s(Op::Sync(free))]
+    let read = b.repeat(3, Unroll::No, |b, iteration| {
+        let (other, position) = (b.sum(&[(t, -1)], 127), b.sum(&[(iteration, 64), (t, -1)], 127));
+        vec![b.s(Op::Sync(full)), b.load(y, s, other, 1), b.store(to, position, y, 1), b.s(Op::Sync(free))]
     });
     let roles = vec![role("writers", (0, 2), None, vec![write]), role("readers", (2, 4), None, vec![read])];
     let body = vec![b.s(Op::Roles(roles))];
@@ -151,23 +151,23 @@ pub(crate) fn arrivals() -> Program {
     let (full, empty) = (b.mbarriers("full", 2, 32), b.mbarriers("empty", 2, 32));
     let (x, y, t) = (b.reg("x", F32, 1), b.reg("y", F32, 1), b.thread());
     let arrive = |b: &mut Build, bar, slot| b.s(Op::Arrive { bar, slot, peer: None, bytes: None });
-    let write = b.repeat(4, Unroll::No, |b, round| {
-        let [slot, _, before] = slot_of(b, round);
-        let (place, number) = (b.sum(&[(slot, 32), (t, 1)], 0), b.sum(&[(round, 32), (t, 1)], 0));
+    let write = b.repeat(4, Unroll::No, |b, iteration| {
+        let [slot, _, before] = slot_of(b, iteration);
+        let (position, number) = (b.sum(&[(slot, 32), (t, 1)], 0), b.sum(&[(iteration, 32), (t, 1)], 0));
         vec![
             b.s(Op::Await { bar: empty, slot, phase: before }),
             b.set(x, 0, Val::Int(number, F32)),
-            b.store(s, place, x, 1),
+            b.store(s, position, x, 1),
             arrive(b, full, slot),
         ]
     });
-    let read = b.repeat(4, Unroll::No, |b, round| {
-        let [slot, phase, _] = slot_of(b, round);
+    let read = b.repeat(4, Unroll::No, |b, iteration| {
+        let [slot, phase, _] = slot_of(b, iteration);
         // The element of another lane.
-        let (place, number) = (b.sum(&[(slot, 32), (t, -1)], 63), b.sum(&[(round, 32), (t, -1)], 63));
+        let (position, number) = (b.sum(&[(slot, 32), (t, -1)], 63), b.sum(&[(iteration, 32), (t, -1)], 63));
         vec![
             b.s(Op::Await { bar: full, slot, phase }),
-            b.load(y, s, place, 1),
+            b.load(y, s, position, 1),
             arrive(b, empty, slot),
             b.store(to, number, y, 1),
         ]
@@ -186,22 +186,22 @@ pub(crate) fn copies() -> Program {
     let tile = b.shared("tile", F32, 128, "");
     let (full, empty) = (b.mbarriers("full", 2, 1), b.mbarriers("empty", 2, 64));
     let (x, t) = (b.reg("x", F32, 1), b.thread());
-    let read = b.repeat(4, Unroll::No, |b, round| {
-        let [slot, phase, _] = slot_of(b, round);
-        let (place, number) = (b.sum(&[(slot, 64), (t, -1)], 63), b.sum(&[(round, 64), (t, -1)], 63));
+    let read = b.repeat(4, Unroll::No, |b, iteration| {
+        let [slot, phase, _] = slot_of(b, iteration);
+        let (position, number) = (b.sum(&[(slot, 64), (t, -1)], 63), b.sum(&[(iteration, 64), (t, -1)], 63));
         vec![
             b.s(Op::Await { bar: full, slot, phase }),
-            b.load(x, tile, place, 1),
+            b.load(x, tile, position, 1),
             b.s(Op::Fence(Fence::ProxyAsync)),
             b.s(Op::Arrive { bar: empty, slot, peer: None, bytes: None }),
             b.store(to, number, x, 1),
         ]
     });
-    let copy = b.repeat(4, Unroll::No, |b, round| {
-        let [slot, _, before] = slot_of(b, round);
-        let (place, origin) = (b.sum(&[(slot, 64)], 0), b.sum(&[(round, 64)], 0));
+    let copy = b.repeat(4, Unroll::No, |b, iteration| {
+        let [slot, _, before] = slot_of(b, iteration);
+        let (position, origin) = (b.sum(&[(slot, 64)], 0), b.sum(&[(iteration, 64)], 0));
         let mut body = vec![b.s(Op::Await { bar: empty, slot, phase: before })];
-        body.extend(bulk_load(b, mem(tile, place), mem(from, origin), 256, (full, slot)));
+        body.extend(bulk_load(b, mem(tile, position), mem(from, origin), 256, (full, slot)));
         vec![b.one(Scope::Block, body)]
     });
     let mut body = b.start(&[full, empty]);
@@ -216,9 +216,9 @@ pub(crate) fn stores() -> Program {
     let to = b.tensor("to", F32, true);
     let tile = b.shared("tile", F32, 64, "");
     let (x, t, zero, size) = (b.reg("x", F32, 1), b.thread(), b.int(0), b.int(256));
-    let phase = b.repeat(3, Unroll::No, |b, round| {
-        let (number, place) = (b.sum(&[(round, 64), (t, 1)], 0), b.sum(&[(round, 64)], 0));
-        let args = vec![AtomArg::At(mem(to, place)), AtomArg::At(mem(tile, zero)), AtomArg::Int(size)];
+    let phase = b.repeat(3, Unroll::No, |b, iteration| {
+        let (number, position) = (b.sum(&[(iteration, 64), (t, 1)], 0), b.sum(&[(iteration, 64)], 0));
+        let args = vec![AtomArg::At(mem(to, position)), AtomArg::At(mem(tile, zero)), AtomArg::Int(size)];
         let store = vec![b.atom("bulk_store", args), b.s(Op::Commit(Queue::Bulk))];
         let wait = vec![b.s(Op::WaitQueue { queue: Queue::BulkRead, pending: 0 })];
         vec![
@@ -286,12 +286,12 @@ pub(crate) fn multicast() -> Program {
     let (full, empty) = (b.mbarriers("full", 1, 1), b.mbarriers("empty", 1, 64));
     let all = b.bar(Bar::Cluster);
     let (x, t, zero, rank, both) = (b.reg("x", F32, 4), b.thread(), b.int(0), b.rank(), b.int(3));
-    let place = b.sum(&[(t, 4)], 0);
-    let read = b.repeat(ROUNDS, Unroll::No, |b, round| {
-        let out = b.sum(&[(rank, 128 * ROUNDS), (round, 128), (t, 4)], 0);
+    let position = b.sum(&[(t, 4)], 0);
+    let read = b.repeat(ROUNDS, Unroll::No, |b, iteration| {
+        let out = b.sum(&[(rank, 128 * ROUNDS), (iteration, 128), (t, 4)], 0);
         let mut body = vec![
-            b.s(Op::Await { bar: full, slot: zero, phase: round }),
-            b.load(x, tile, place, 4),
+            b.s(Op::Await { bar: full, slot: zero, phase: iteration }),
+            b.load(x, tile, position, 4),
             b.s(Op::Fence(Fence::ProxyAsync)),
         ];
         for block in 0..2 {
@@ -301,9 +301,9 @@ pub(crate) fn multicast() -> Program {
         body.push(b.store(to, out, x, 4));
         body
     });
-    let copy = b.repeat(ROUNDS, Unroll::No, |b, round| {
-        let (part, origin) = (b.sum(&[(rank, 64)], 0), b.sum(&[(round, 128), (rank, 64)], 0));
-        let before = b.sum(&[(round, 1)], -1);
+    let copy = b.repeat(ROUNDS, Unroll::No, |b, iteration| {
+        let (part, origin) = (b.sum(&[(rank, 64)], 0), b.sum(&[(iteration, 128), (rank, 64)], 0));
+        let before = b.sum(&[(iteration, 1)], -1);
         let load = vec![
             AtomArg::At(mem(tile, part)),
             AtomArg::Map { param: map, at: vec![origin] },
@@ -420,9 +420,9 @@ pub(crate) fn order() -> Program {
     let clear = [b.fill(x, 1, 0.0, F32), vec![b.store(s, lane, x, 1)]].concat();
     body.push(b.if_(first, clear));
     body.push(b.sync());
-    body.push(b.repeat(ROUNDS, Unroll::No, |b, round| {
+    body.push(b.repeat(ROUNDS, Unroll::No, |b, iteration| {
         // The first warp need not wait at the beginning.
-        let phase = b.sum(&[(round, 1), (first, -1)], 0);
+        let phase = b.sum(&[(iteration, 1), (first, -1)], 0);
         let more = Val::Bin(Bin::Add, Box::new(Val::Reg(x, zero)), Box::new(Val::lit(1.0, F32)));
         let arrive = b.s(Op::Arrive { bar: order, slot: next, peer: None, bytes: None });
         vec![
@@ -511,14 +511,14 @@ pub(crate) fn sums_between() -> Program {
         body.push(b.store(tile, at, x, 8));
     }
     body.extend([b.s(Op::Fence(Fence::ProxyAsync)), b.sync()]);
-    for round in 0..2 {
+    for iteration in 0..2 {
         let mut products = product(&mut b, "wgmma_m64n8k16_bf16", tile, zero, (acc, 4));
         if let Op::Atom { args, .. } = &mut products[2].op {
-            args[3] = AtomArg::Int(b.int(round));
+            args[3] = AtomArg::Int(b.int(iteration));
         }
         body.extend(products);
-        let place = b.sum(&[(t, 4)], round * 512);
-        body.push(b.store(to, place, acc, 4));
+        let position = b.sum(&[(t, 4)], iteration * 512);
+        body.push(b.store(to, position, acc, 4));
     }
     let sums = [vec![16.0; 512], vec![32.0; 512]].concat();
     program(b.done(body), vec![Arg::output::<f32>([1024])], sums)

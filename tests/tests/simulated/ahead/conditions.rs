@@ -29,8 +29,8 @@ fn check(def: &KernelDef, ids: Option<&[i32]>, step: Step) {
         args.extend(ids.map(|ids| Arg::tensor(ids, [ids.len()])));
         args.push(Arg::output::<f32>([n]));
         for y in results::<f32>(&kernel, &args, "y") {
-            for (place, y) in y.iter().enumerate() {
-                assert_eq!(*y, sums[place % W], "{n}: {place}\n{}", kernel.source());
+            for (index, y) in y.iter().enumerate() {
+                assert_eq!(*y, sums[index % W], "{n}: {index}\n{}", kernel.source());
             }
         }
     }

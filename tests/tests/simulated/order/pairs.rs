@@ -146,7 +146,7 @@ impl Model {
         Model { shared, global, filled: given(), fetched: zeros, outs: vec![zeros; 3] }
     }
 
-    fn run(&mut self, access: Access, memory: Memory, place: usize) {
+    fn run(&mut self, access: Access, memory: Memory, index: usize) {
         let r = tile(|i, j| given()[i][j] + 3.0);
         let own = match memory {
             Memory::Shared => &mut self.shared,
@@ -154,9 +154,9 @@ impl Model {
             Memory::Filled => &mut self.filled,
         };
         let before = *own;
-        let out = &mut self.outs[place];
+        let out = &mut self.outs[index];
         match access {
-            Fill => *own = tile(|_, _| 5.0 + place as f32),
+            Fill => *own = tile(|_, _| 5.0 + index as f32),
             Store => *own = r,
             StorePermuted => *own = tile(|i, j| r[j][i]),
             Arrive => *own = given(),
@@ -243,7 +243,7 @@ impl Scene {
         Ok(Scene { b, given, shared, global, whole, filled, other, fetched, registers, places, outs, late })
     }
 
-    fn perform(&mut self, access: Access, memory: Memory, place: usize) -> Result<()> {
+    fn perform(&mut self, access: Access, memory: Memory, index: usize) -> Result<()> {
         let own = match memory {
             Memory::Shared => self.shared.clone(),
             Memory::Global => self.global.clone(),
@@ -261,9 +261,9 @@ impl Scene {
             Memory::Global => (self.whole.clone(), [self.places[0].clone(), self.places[2].clone()]),
         };
         let own_tile = |b: &mut Builder| b.distributed("own", Elem::F32, &[T as i64; 2]);
-        let (r, out) = (&self.registers, &self.outs[place]);
+        let (r, out) = (&self.registers, &self.outs[index]);
         match access {
-            Fill => b.fill(&own, Expr::lit(5.0 + place as f64)),
+            Fill => b.fill(&own, Expr::lit(5.0 + index as f64)),
             Store => b.copy(r, &own),
             StorePermuted => b.copy(r, &permuted),
             Arrive => b.copy(&self.given, &own),
@@ -282,7 +282,7 @@ impl Scene {
                 b.copy(&self.fetched, out)
             }
             FetchAhead => {
-                self.late = Some(place);
+                self.late = Some(index);
                 b.copy(&own, &self.fetched)
             }
             Gather => {
@@ -367,8 +367,8 @@ impl Scene {
     }
 
     fn finish(mut self) -> Result<Program> {
-        if let Some(place) = self.late {
-            self.b.copy(&self.fetched, &self.outs[place])?;
+        if let Some(index) = self.late {
+            self.b.copy(&self.fetched, &self.outs[index])?;
         }
         self.b.copy(&self.shared, &self.outs[2])?;
         Ok(self.b.finish())
@@ -424,9 +424,9 @@ fn expected(one: Access, two: Access, memory: Memory, around: Around, block: usi
     let mut model = Model::new();
     let is_first = block == 0;
     let run = |model: &mut Model, first: bool, second: bool| {
-        for (access, place, runs) in [(one, 0, first), (two, 1, second)] {
+        for (access, index, runs) in [(one, 0, first), (two, 1, second)] {
             if runs {
-                model.run(access, memory, place);
+                model.run(access, memory, index);
             }
         }
     };
@@ -447,8 +447,8 @@ fn expected(one: Access, two: Access, memory: Memory, around: Around, block: usi
             (0..TIMES).for_each(|_| run(&mut model, false, true));
         }
     }
-    if let Some(place) = [one, two].iter().rposition(|access| *access == FetchAhead) {
-        model.outs[place] = model.fetched;
+    if let Some(index) = [one, two].iter().rposition(|access| *access == FetchAhead) {
+        model.outs[index] = model.fetched;
     }
     model.outs[2] = model.shared;
     model
@@ -468,7 +468,7 @@ fn judged(one: Access, two: Access, memory: Memory, around: Around) -> Verdict {
     };
     let outcome = generate(program);
     let Some(kernel) = outcome.kernel else {
-        return Verdict::Refused(outcome.diagnostics.iter().map(|said| said.text()).collect());
+        return Verdict::Refused(outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect());
     };
     let columns = T * BLOCKS;
     let flat = |of: &dyn Fn(usize) -> Tile| -> Vec<f32> {
@@ -487,10 +487,10 @@ fn judged(one: Access, two: Access, memory: Memory, around: Around) -> Verdict {
         };
         for outcome in all {
             let names = [("x", None), ("first", Some(0)), ("second", Some(1)), ("last", Some(2))];
-            for (name, place) in names {
+            for (name, index) in names {
                 let got = outcome.get::<f32>(name).unwrap();
                 let of =
-                    |block: usize| place.map_or(wanted[block].global, |at: usize| wanted[block].outs[at]);
+                    |block: usize| index.map_or(wanted[block].global, |at: usize| wanted[block].outs[at]);
                 if got != flat(&of) {
                     return Verdict::Wrong(format!("`{name}` is wrong\n{}", kernel.source()));
                 }

@@ -141,11 +141,11 @@ impl Scene {
     }
 }
 
-fn said(make: impl FnOnce(&mut Scene) -> Result<()>) -> String {
+fn message(make: impl FnOnce(&mut Scene) -> Result<()>) -> String {
     let mut scene = scene().expect("a scene");
     make(&mut scene).expect("a program");
     let outcome = generate(scene.b.finish());
-    outcome.diagnostics.iter().map(|said| said.text()).collect::<Vec<_>>().join("\n")
+    outcome.diagnostics.iter().map(|diagnostic| diagnostic.text()).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -153,16 +153,16 @@ fn what_is_written_is_not_copied_by_a_producer() {
     let ahead = "`x` is written before this copy, and the producer, which runs ahead, does not wait for the threads that write it\nhelp: leave out `producer`: the threads of a loop without it wait";
     let inside = "`x` is written in the loop that fetches it: copies of later iterations run ahead\nhelp: write a plain loop";
     assert_eq!(
-        said(|scene| {
+        message(|scene| {
             scene.filled()?;
             scene.produced(&scene.y.clone())
         }),
         ahead
     );
-    assert_eq!(said(|scene| scene.produced(&scene.x.clone())), inside);
+    assert_eq!(message(|scene| scene.produced(&scene.x.clone())), inside);
     // In an earlier iteration of a loop around.
     assert_eq!(
-        said(|scene| {
+        message(|scene| {
             let outer = std::mem::replace(&mut scene.b, Builder::new("none"));
             let (mut outer, mut done) = (outer, Ok(()));
             outer.repeat("i", 3, Unroll::No, |b, _| {
@@ -180,7 +180,7 @@ fn what_is_written_is_not_copied_by_a_producer() {
 #[test]
 fn what_a_producer_copies_can_be_written_later() {
     assert_eq!(
-        said(|scene| {
+        message(|scene| {
             scene.produced(&scene.y.clone())?;
             scene.filled()
         }),
@@ -191,7 +191,7 @@ fn what_a_producer_copies_can_be_written_later() {
 #[test]
 fn tiles_of_a_producer_are_not_used_before_its_loop() {
     assert_eq!(
-        said(|scene| {
+        message(|scene| {
             scene.b.fill(&scene.s.clone(), Expr::lit(0.0))?;
             scene.produced(&scene.y.clone())
         }),

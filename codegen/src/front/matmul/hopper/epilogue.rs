@@ -156,7 +156,7 @@ impl Part<'_> {
             staging.finish(b);
         }
         b.repeat("part", Size::Int(parts), Unroll::Full, |b, part| -> Result<()> {
-            let (row, column) = (part.digit(bn / wide, None), part.digit(1, Some(bn / wide)));
+            let (row, column) = (part.submode(bn / wide, None), part.submode(1, Some(bn / wide)));
             let mine = shifted(&times(&self.share(b), down)?, &row)?;
             let out = b.tile(tile, (ROWS, wide), &[At::Index(mine), At::Index(column.clone())])?;
             let at = [At::Index(0.into()), At::Index(row), At::Index(column)];
@@ -166,7 +166,7 @@ impl Part<'_> {
             let of_part = |b: &mut Builder, to: &View| scaled(b, c, (scalars, &extras), &sums, &elements, to);
             let buffers = self.sizes.buffers(c.out);
             let buffer =
-                shifted(&times(&b.member(self.warpgroups), buffers)?, &part.digit(1, Some(buffers)))?;
+                shifted(&times(&b.member(self.warpgroups), buffers)?, &part.submode(1, Some(buffers)))?;
             let buffer = last(b, &staging.buffers, &buffer)?;
             // The buffer's previous elements must have been read.
             let freed = |b: &mut Builder| {

@@ -52,7 +52,7 @@ impl Part<'_> {
         self.load_scale_of_b(b, &tile, &even, &0.into())?;
         self.load_scale_of_b(b, &tile, &odd, &1.into())?;
         let pairs = Affine::from(self.pairs);
-        let (groups, rest) = (pairs.digit(PAIRS, None), pairs.digit(1, Some(PAIRS)));
+        let (groups, rest) = (pairs.submode(PAIRS, None), pairs.submode(1, Some(PAIRS)));
         b.repeat("group", groups.clone(), Unroll::No, |b, group| {
             self.multiply_and_add_pairs(b, PAIRS, &tile, [&even, &odd], &times(&group, 2 * PAIRS)?)
         })?;

@@ -41,7 +41,7 @@ impl Part<'_> {
         // Clusters of one batch come after another batch's.
         let mut along = vec![Size::Int(split_k)];
         if c.batched {
-            at.push(Affine::from(Coord::Block(0)).digit(split_k, None));
+            at.push(Affine::from(Coord::Block(0)).submode(split_k, None));
             along.push(Size::symbol("L"));
         }
         b.blocks(0, &along)?;

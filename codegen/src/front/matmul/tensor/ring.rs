@@ -364,7 +364,7 @@ impl Part<'_> {
                 through.finish(b);
             }
             b.repeat("part", Size::Int(down * along), Unroll::Full, |b, part| -> Result<()> {
-                let at = [part.digit(along, None), part.digit(1, Some(along))].map(At::Index);
+                let at = [part.submode(along, None), part.submode(1, Some(along))].map(At::Index);
                 let [row, column] = &at;
                 let sums = [At::Index(0.into()), row.clone(), column.clone()];
                 let sums =
@@ -380,7 +380,7 @@ impl Part<'_> {
                     let view = mine(b, view)?;
                     b.partition_accumulators(&self.alone, &view)
                 })?;
-                let buffer = shifted(&times(&warp, through.count)?, &part.digit(1, Some(through.count)))?;
+                let buffer = shifted(&times(&warp, through.count)?, &part.submode(1, Some(through.count)))?;
                 let buffer = last(b, &through.buffers, &buffer)?;
                 let to = b.partition_accumulators(&self.alone, &buffer)?.with_name("to");
                 // The buffer's previous elements must have been read.

@@ -63,12 +63,12 @@ impl Elements {
     /// The coordinates of an element in the view, for messages.
     pub(super) fn coordinates(&self, element: usize) -> String {
         let mut rest = element;
-        let digits = self.counts.iter().map(|count| {
-            let digit = rest % count;
+        let submodes = self.counts.iter().map(|count| {
+            let submode = rest % count;
             rest /= count;
-            digit.to_string()
+            submode.to_string()
         });
-        digits.collect::<Vec<_>>().join(", ")
+        submodes.collect::<Vec<_>>().join(", ")
     }
 
     /// Does a mode of the tensor vary from element to element?
@@ -84,7 +84,7 @@ pub(super) fn parts(base: &Affine) -> Option<(Affine, Affine, i64)> {
     for (coord, factor) in &base.terms {
         let term = Affine { constant: 0, terms: vec![(coord.clone(), *factor)] };
         let other = |coord: &Coord| {
-            !matches!(coord, Coord::Thread(_) | Coord::Swizzled(..) | Coord::Digit { .. } | Coord::Two(..))
+            !matches!(coord, Coord::Thread(_) | Coord::Swizzled(..) | Coord::Submode { .. } | Coord::Two(..))
         };
         match (term.per_thread(), term.any(&other)) {
             (true, false) => thread.terms.push((coord.clone(), *factor)),

@@ -112,18 +112,20 @@ impl<'v> Access<'v> {
     fn steps(&self, what: &Function) -> Option<Vec<Option<i64>>> {
         let Function::Sum { start: Start::Terms(start), values } = what else { return None };
         let mut moves: Vec<(Vec<i64>, i64)> = Vec::new();
-        let mut digits: Vec<&Coord> = Vec::new();
+        let mut submodes: Vec<&Coord> = Vec::new();
         for (coord, _) in self.thread.iter().chain([start]).flat_map(|terms| &terms.terms) {
-            if !digits.contains(&coord) {
-                digits.push(coord);
+            if !submodes.contains(&coord) {
+                submodes.push(coord);
             }
         }
-        let factor = |terms: &Affine, digit: &Coord| {
-            terms.terms.iter().find(|(coord, _)| coord == digit).map_or(0, |(_, factor)| *factor)
+        let factor = |terms: &Affine, submode: &Coord| {
+            terms.terms.iter().find(|(coord, _)| coord == submode).map_or(0, |(_, factor)| *factor)
         };
-        for digit in digits {
-            moves
-                .push((self.thread.iter().map(|terms| factor(terms, digit)).collect(), factor(start, digit)));
+        for submode in submodes {
+            moves.push((
+                self.thread.iter().map(|terms| factor(terms, submode)).collect(),
+                factor(start, submode),
+            ));
         }
         let first = (*values.first()?)?;
         for (element, value) in values.iter().enumerate() {

@@ -281,7 +281,7 @@ impl<'p> Unroll<'p> {
         !affine.any(&|coord| match coord {
             Coord::Var(var) => self.tiles.contains(var),
             Coord::Member(group) => self.env.member(self.program, *group).is_none(),
-            Coord::Digit { .. } | Coord::Two(..) | Coord::Phase(_) => false,
+            Coord::Submode { .. } | Coord::Two(..) | Coord::Phase(_) => false,
             _ => true,
         })
     }
@@ -325,7 +325,7 @@ impl<'p> Unroll<'p> {
     fn period(&self, body: &[Stmt], var: Id, period: &mut i64, periodic: &mut bool) {
         each_term(self.program, body, &mut |coord| match coord {
             Coord::Var(of) if *of == var => *periodic = false,
-            Coord::Digit { of, over, extent } if of.any(&|coord| *coord == Coord::Var(var)) => {
+            Coord::Submode { of, over, extent } if of.any(&|coord| *coord == Coord::Var(var)) => {
                 match extent.and_then(|extent| over.checked_mul(extent)) {
                     Some(count) if count > 0 => *period = lcm(*period, count),
                     _ => *periodic = false,

@@ -97,7 +97,7 @@ impl Lower<'_> {
     /// Leaf indices of an operand: `rows` for its first mode, the digits of `k` for its second.
     fn operand_at(&mut self, operand: &Operand<'_>, rows: &[Ix], k: Ix) -> Vec<Ix> {
         let mut at = rows.to_vec();
-        at.extend(self.digits(values(&operand.leaves[operand.rows..]), k));
+        at.extend(self.submodes(values(&operand.leaves[operand.rows..]), k));
         at
     }
 
@@ -191,15 +191,15 @@ impl Lower<'_> {
                 lower.scope.unrolled.push(id);
                 let place =
                     lower.exprs().leaf(Int::Var(id), known.lo, known.hi, known.multiple, known.same_for);
-                fast = lower.digits(values(fast_leaves), place);
+                fast = lower.submodes(values(fast_leaves), place);
             }
             let (rows, columns) = if by_rows { (slow, &fast[..]) } else { (&fast[..], slow) };
             // The accumulator's modes may be nested differently from the operands': convert through linear
             // indices.
             let row = lower.flat(&extents_of(&a.leaves[..a.rows]), rows)?;
             let column = lower.flat(&extents_of(&b.leaves[..b.rows]), columns)?;
-            let mut at = lower.digits(values(&acc_leaves[..acc_rows]), row);
-            at.extend(lower.digits(values(&acc_leaves[acc_rows..]), column));
+            let mut at = lower.submodes(values(&acc_leaves[..acc_rows]), row);
+            at.extend(lower.submodes(values(&acc_leaves[acc_rows..]), column));
             let acc_at = lower.register_index(acc, acc_leaves, &at);
             let value = |lower: &mut Self, (name, operand): (char, &Operand<'_>), rows: &[Ix]| {
                 let at = if operand.loaded {

@@ -137,16 +137,16 @@ trait Updates: Cut {
         self.list(atomic, nth, |e, list, at| {
             let Op::Atomic { to, value, guard, old, .. } = list[at].op.clone() else { return };
             let old: Frag = old.expect("an old value");
-            let Val::Reg(value, place) = value else { panic!("no register") };
+            let Val::Reg(value, position) = value else { panic!("no register") };
             let sum = Val::Bin(
                 tilewright_codegen::thread::Bin::Add,
-                Box::new(Val::Reg(value, place)),
+                Box::new(Val::Reg(value, position)),
                 Box::new(Val::Reg(old.reg, old.at)),
             );
             let site = list[at].site;
             let from = Frag { reg: value, at: e.int(0), len: 1 };
             list[at].op = load_op(old, to.clone(), guard, 0.0);
-            list.insert(at + 1, Stmt { site, op: Op::Assign { reg: value, at: place, value: sum } });
+            list.insert(at + 1, Stmt { site, op: Op::Assign { reg: value, at: position, value: sum } });
             list.insert(at + 2, Stmt { site, op: Op::Store { to, from, guard } });
         });
     }

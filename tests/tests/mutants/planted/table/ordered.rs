@@ -7,16 +7,16 @@ pub(super) fn order() -> Of {
         .p("no wait", "Race | Mbarrier", |k| k.drop(awaits, 0))
         .p("one warp waits", "Race | Mbarrier | Deadlock", |k| k.only_below(awaits, 0, 32))
         .p("both start without waiting", "Race | Mbarrier", |k| {
-            phase(k, |e, round| {
+            phase(k, |e, iteration| {
                 let one = e.int(1);
-                e.sub(round, one)
+                e.sub(iteration, one)
             })
         })
-        .p("neither may start", "Deadlock", |k| phase(k, |_, round| round))
+        .p("neither may start", "Deadlock", |k| phase(k, |_, iteration| iteration))
         .p("the other phase parity", "Race | Mbarrier | Deadlock", |k| {
-            phase(k, |e, round| {
+            phase(k, |e, iteration| {
                 let one = e.int(1);
-                e.add(round, one)
+                e.add(iteration, one)
             })
         })
         .p("the arrival is before the write", "Race", |k| {
@@ -44,20 +44,20 @@ fn phase(
         tilewright_codegen::index::Ix,
     ) -> tilewright_codegen::index::Ix,
 ) {
-    let mut round = None;
+    let mut iteration = None;
     k.op(
         |op| matches!(op, Op::For { .. }),
         0,
         |e, op| {
             if let Op::For { var, .. } = op {
-                round = Some(e.leaf(tilewright_codegen::index::Int::Var(*var), 0, 3, 1, Scope::Block));
+                iteration = Some(e.leaf(tilewright_codegen::index::Int::Var(*var), 0, 3, 1, Scope::Block));
             }
         },
     );
-    let round = round.expect("a loop");
+    let iteration = iteration.expect("a loop");
     k.op(awaits, 0, |e, op| {
         if let Op::Await { phase, .. } = op {
-            *phase = change(e, round);
+            *phase = change(e, iteration);
         }
     });
 }

@@ -122,8 +122,8 @@ pub(super) fn sums() -> Of {
             k.op(store_shared, 0, |_, op| store = Some(op.clone()));
             k.list(atomic, 0, |_, list, at| {
                 let (Some(load), Some(Op::Store { from, guard, .. })) = (load, store) else { return };
-                let Op::Load { from: place, .. } = &load else { return };
-                let store = Op::Store { to: place.clone(), from, guard };
+                let Op::Load { from: index, .. } = &load else { return };
+                let store = Op::Store { to: index.clone(), from, guard };
                 let site = list[at].site;
                 list.splice(at..=at, [load, store].map(|op| Stmt { site, op }));
             });
