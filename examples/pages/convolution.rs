@@ -177,7 +177,7 @@ pub fn convolution_of_few<
 }
 
 /// Its gradient by the weights, added to dw: P blocks divide the pixels, and gather the same products, of BW·BH pixels at a time.
-#[kernel(T = bf16 | f16, arch = 80, allow(uncoalesced, bank_conflicts), choose(P in [264, 132, 32, 4]))]
+#[kernel(T = bf16 | f16, arch = 80, allow(uncoalesced, bank_conflicts), choose(P in [264, 32, 4]))]
 pub fn convolution_of_few_by_w<
     T,
     const P: usize,

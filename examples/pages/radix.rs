@@ -10,7 +10,7 @@ fn byte(key: u32, pass: i32) -> i32 {
 
 /// Counts each byte of all keys, G tiles in a block. It clears the words of the passes; `bins` must be 0 before the launch.
 #[kernel]
-pub fn radix_counts<const K: usize = 16, const G: usize = 8>(
+pub fn radix_counts<const K: usize = 24, const G: usize = 8>(
     keys: &Tensor<u32, N>,
     bins: &mut Tensor<i32, (_256, _4)>,
     words: &mut Tensor<u32, { (256, ceil_div(N, 256 * K), 4) }, (_1, _256, ldw)>,
@@ -48,12 +48,13 @@ fn ranked(own: View, words: &mut View, t: usize, pass: i32, items: usize) -> (Vi
     sync_threads();
     let rank = registers::<i32>((1, items, 1), 0); // among the keys of the warp with the same byte
     for k in unroll(0..items) {
-        let number = map(own[(_, k, _)], |key| byte(key, pass));
-        let same = warp_match(number);
+        let same = warp_match(map(own[(_, k, _)], |key| byte(key, pass) as u8));
         // The last lane with the byte adds for all.
-        let add =
-            |number, same| ((if (same >> lane) == 1 { number } else { -1 }, warp), count_ones(same) as i32);
-        let before = scatter((number, same), counts, add, how = "atomic_add", order = "relaxed");
+        let add = |key, same| {
+            let number = if (same >> lane) == 1 { byte(key, pass) } else { -1 };
+            ((number, warp), count_ones(same) as i32)
+        };
+        let before = scatter((own[(_, k, _)], same), counts, add, how = "atomic_add", order = "relaxed");
         let before = warp_shuffle(before, map(same, |same| 31 - leading_zeros(same) as i32));
         let lower = |before, same| before + count_ones(same & ((1u32 << lane) - 1)) as i32;
         rank[(_, k, _)] = map((before, same), lower);
@@ -101,7 +102,7 @@ fn look_back(bins: View, words: &mut View, count: View, start: View, t: usize, p
 /// Keys and their values, or with V = 0 keys alone, in the order of one byte; keys of equal bytes keep their order. A block takes a tile
 /// of 256·K keys, in the order in which blocks begin, and puts it in order in shared memory, so that neighbours are stored together.
 #[kernel(allow(unread, unwritten, unused))]
-pub fn radix_pass<const K: usize = 16, const V: usize = 1, const Q: usize = 3>(
+pub fn radix_pass<const K: usize = 24, const V: usize = 1, const Q: usize = 2>(
     pass: i32,
     keys: &Tensor<u32, N>,
     values: &Tensor<u32, P>,
@@ -119,18 +120,12 @@ pub fn radix_pass<const K: usize = 16, const V: usize = 1, const Q: usize = 3>(
     let ticket = copy(1, arrived[(0)], how = "atomic_add", order = "relaxed");
     let t = min(max(ticket[(0)], 0), (1 << 30) / (256 * K));
     let s = shared::<u32>(layout!(256 * K));
-    let u = if V > 0 { shared::<u32>(layout!(256 * K)) } else { s };
     let own = parallelize(s, layout!(256), thread.x);
     fill(own, 0);
     let key = map(part(keys, t, K), |key| key);
     let (position, count, start) = ranked(key, &mut words, t, pass, K);
     scatter((key, position), s, |key, position| (position, key));
-    if V > 0 {
-        fill(parallelize(u, layout!(256), thread.x), 0);
-        let value = map(part(values, t, K), |value| value);
-        sync_threads();
-        scatter((value, position), u, |value, position| (position, value));
-    }
+    let value = if V > 0 { map(part(values, t, K), |value| value) } else { key };
     let offsets = look_back(bins, &mut words, count, start, t, pass);
     sync_threads();
     let ended = copy(1, arrived[(1)], how = "atomic_add");
@@ -139,8 +134,10 @@ pub fn radix_pass<const K: usize = 16, const V: usize = 1, const Q: usize = 3>(
     let slot = map((own, at_first), |key, _, at| slot_of(key, at.0));
     scatter((own, slot), keys_to, |key, slot| (slot, key), beyond = -1);
     if V > 0 {
-        let value = parallelize(u, layout!(256), thread.x);
-        scatter((value, slot), values_to, |value, slot| (slot, value), beyond = -1);
+        sync_threads();
+        scatter((value, position), s, |value, position| (position, value));
+        sync_threads();
+        scatter((own, slot), values_to, |value, slot| (slot, value), beyond = -1);
     }
     if ended[(0)] == words.size(1) - 1 {
         fill(tile(bins, (256, 1), (0, pass)), 0);

@@ -17,19 +17,22 @@ pub fn sort_rows<const N: usize>(
     let gx = parallelize(tile(x, (N, rows), (0, block.x)), threads, thread.x);
     let gy = parallelize(tile(y, (N, rows), (0, block.x)), threads, thread.x);
     let go = parallelize(tile(order, (N, rows), (0, block.x)), threads, thread.x);
-    let s = shared::<i64>(layout!(((32, t), rows) : ((1, 33), 33 * t)));
+    blocks_per_sm(4);
+    let s = shared::<f64>(layout!(((32, t), rows) : ((1, 33), 33 * t)));
     let near = regroup(parallelize(regroup(s, (32, t, rows)), layout!((1, t, rows)), thread.x), (32, 1));
     let apart = parallelize(regroup(s, (N, rows)), threads, thread.x);
 
-    // The upper half of a key is an integer in the order of the numbers, NaN last, and the lower half is the element's index.
+    // A key has the order of the number, NaN last, and below it the element's index, in 42 bits. As an f64 it is compared by one
+    // instruction, where 64-bit integers take two.
     let ordered = |bits| bits ^ ((bits >> 31) & i32::MAX);
-    let keys = registers::<i64>((32, 1), 0);
+    let sign = 1u32 << 31;
+    let keys = registers::<f64>((32, 1), 0.0);
     map(gx, keys, |x, at| {
-        let key = if at.0 < L { ordered(bits::<i32>(x)) } else { i32::MAX };
-        ((key as i64) << 32) | (at.0 as i64)
+        let number = if at.0 < L { ordered(bits::<i32>(x)) } else { i32::MAX };
+        bits::<f64>(((((number as u32) ^ sign) as u64) << 10) | (at.0 as u64))
     });
-    let up = |a, b| (min(a, b), max(a, b));
-    let down = |a, b| (max(a, b), min(a, b));
+    let up = |a, b| (if a < b { a } else { b }, if a < b { b } else { a });
+    let down = |a, b| (if a < b { b } else { a }, if a < b { a } else { b });
 
     // Runs of 2, 4, … 32 keys, every second one downwards except for the last.
     for k in unroll(0..5) {
@@ -69,5 +72,8 @@ pub fn sort_rows<const N: usize>(
     }
     copy(keys, near);
     sync_threads();
-    map(apart, (gy, go), |key| (bits::<f32>(ordered((key >> 32) as i32)), key as i32));
+    map(apart, (gy, go), |key| {
+        let key = bits::<u64>(key);
+        (bits::<f32>(ordered(((key >> 10) as u32 ^ sign) as i32)), (key & 1023) as i32)
+    });
 }

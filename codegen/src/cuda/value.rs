@@ -236,8 +236,12 @@ impl Printer<'_> {
             }
             Val::Match(x) => {
                 let Typed { piece, elem } = self.typed(x);
-                let piece = if elem.is_word() { piece } else { cast(Elem::I32, &piece) };
-                let text = format!("__match_any_sync(0xffffffff, {})", piece.text);
+                let text = if elem.bytes() == 1 {
+                    format!("match_byte({})", piece.text)
+                } else {
+                    let piece = if elem.is_word() { piece } else { cast(Elem::I32, &piece) };
+                    format!("__match_any_sync(0xffffffff, {})", piece.text)
+                };
                 Typed { piece: Piece::new(text, Level::Primary), elem: Elem::U32 }
             }
         }

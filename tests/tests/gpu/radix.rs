@@ -62,9 +62,9 @@ fn keys_are_sorted() {
     all.push(("few different keys".into(), (0..300_000u32).map(|at| at * 7 % 5 * 0x0101_0101).collect()));
     all.push(("the opposite order".into(), (0..300_000u32).map(|at| !at).collect()));
     for (what, keys) in &all {
-        let (made, order, _) = sorted!(&stream, keys, 1, K = 16, V = 1, Q = 3);
+        let (made, order, _) = sorted!(&stream, keys, 1, K = 24, V = 1, Q = 2);
         check(what, keys, &made, Some(&order));
-        let (made, _, _) = sorted!(&stream, keys, 0, K = 16, V = 0, Q = 3);
+        let (made, _, _) = sorted!(&stream, keys, 0, K = 24, V = 0, Q = 2);
         check(what, keys, &made, None);
     }
 }
@@ -82,15 +82,9 @@ fn times_of_sorts() {
                 println!("2^24 {what}, {}: {time:?}", stringify!($($key = $value)+));
             }};
         }
-        row!(K = 8 V = 1 Q = 4);
-        row!(K = 12 V = 1 Q = 3);
-        row!(K = 16 V = 1 Q = 2);
         row!(K = 16 V = 1 Q = 3);
-        row!(K = 16 V = 1 Q = 4);
         row!(K = 24 V = 1 Q = 2);
-        row!(K = 8 V = 0 Q = 4);
-        row!(K = 16 V = 0 Q = 3);
-        row!(K = 16 V = 0 Q = 4);
+        row!(K = 20 V = 0 Q = 3);
         row!(K = 24 V = 0 Q = 2);
     }
 }

@@ -43,7 +43,7 @@ pub(in crate::front::matmul) struct Sizes {
 /// many widths, so that the tiles of a product nearly fill all multiprocessors. Small tiles are for products of few rows, which
 /// memory limits. Clusters copy fewer rows, for rows that begin in the middle of a line of the L2 cache. Clusters that split K
 /// are for products of few tiles.
-const SHIPPED: [([i64; 2], [i64; 2]); 41] = [
+const SHIPPED: [([i64; 2], [i64; 2]); 42] = [
     ([128, 256], [1, 1]),
     ([128, 224], [1, 1]),
     ([128, 192], [1, 1]),
@@ -61,6 +61,7 @@ const SHIPPED: [([i64; 2], [i64; 2]); 41] = [
     ([64, 32], [1, 1]),
     ([64, 16], [1, 1]),
     ([192, 192], [1, 1]),
+    ([192, 128], [1, 1]),
     ([192, 96], [1, 1]),
     ([128, 256], [2, 1]),
     ([128, 128], [2, 1]),
